@@ -1,0 +1,77 @@
+package datasets
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// maxFile bounds a decompressed file, five times the largest of the known sets,
+// so that a damaged or hostile file is refused before it fills the memory.
+const maxFile = 1 << 30
+
+// readFile returns the whole content of name, or of name.gz decompressed, and
+// the name found. The error is fs.ErrNotExist if neither exists.
+func readFile(fsys fs.FS, name string, limit int64) (data []byte, found string, err error) {
+	for _, found = range []string{name, name + ".gz"} {
+		data, err = readBounded(fsys, found, limit)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && found != name {
+			data, err = gunzip(data, limit)
+		}
+		return data, found, err
+	}
+	return nil, name, fs.ErrNotExist
+}
+
+func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	if info.Size() > limit {
+		return nil, errTooLarge(limit)
+	}
+	return fs.ReadFile(fsys, name)
+}
+
+func errTooLarge(limit int64) error {
+	return fmt.Errorf("larger than the limit of %d MiB: not a file of this set", limit>>20)
+}
+
+// gunzip decompresses a whole file, whose parts may have been concatenated.
+func gunzip(packed []byte, limit int64) ([]byte, error) {
+	in := bytes.NewReader(packed)
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, errors.New("not gzip data despite its name: rename it or fetch it again")
+	}
+	// The trailer holds the size, which deflate's best ratio bounds too. Only
+	// storage is taken from it: a wrong value costs time or memory, no data.
+	guess := min(int64(binary.LittleEndian.Uint32(packed[len(packed)-4:])), 1032*int64(len(packed)), limit)
+	out := bytes.NewBuffer(make([]byte, 0, guess+bytes.MinRead))
+	for {
+		z.Multistream(false)
+		if _, err := io.Copy(out, io.LimitReader(z, limit+1-int64(out.Len()))); err != nil {
+			return nil, errors.New("the gzip data are damaged or cut off: fetch the file again")
+		}
+		if int64(out.Len()) > limit {
+			return nil, errTooLarge(limit)
+		}
+		if in.Len() == 0 {
+			return out.Bytes(), nil
+		}
+		if err := z.Reset(in); err != nil {
+			return nil, errors.New("bytes follow the end of the gzip data: fetch the file again")
+		}
+	}
+}

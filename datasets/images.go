@@ -1,0 +1,96 @@
+// Package datasets reads image sets whole, checks their structure, and draws
+// Poisson samples from them.
+//
+// What a training file holds is private: its row count, its class counts, the
+// number of bad records and its hash appear in no error and no exported string.
+// The sizes that privacy arithmetic needs are the published ones.
+package datasets
+
+import "fmt"
+
+// Images is one split of an image set, as stored.
+type Images struct {
+	Shape  [3]int  // channels, height, width
+	Pixels []uint8 // one record after the other, each in Shape's order
+	// Labels holds a byte a record. A label that is no class is kept as it is: a
+	// bad record, which counts as zero later and is never reported. In a training
+	// split len(Labels) is private.
+	Labels []uint8
+}
+
+// size is the number of pixel bytes of one record.
+func size(shape [3]int) int { return shape[0] * shape[1] * shape[2] }
+
+// Set is an image set with its published sizes.
+type Set struct {
+	Name         string
+	Classes      int
+	ClassNames   []string
+	Train, Test  Images
+	PublicN      int   // published training size, whatever Train holds
+	PerClass     []int // published training size per class
+	TestIsPublic bool  // the test split may be evaluated without a privacy cost
+	Note         string
+}
+
+// Keep returns the set restricted to some classes, relabelled 0…k-1 in the
+// order given. Records of other classes, bad labels among them, are left out:
+// each record's fate depends on that record alone, so neighbouring sets stay
+// neighbouring. PublicN becomes the published size of the classes kept.
+func (s *Set) Keep(classes []int) (*Set, error) {
+	if len(classes) < 2 {
+		return nil, fmt.Errorf("datasets: keeping %d classes of %s leaves nothing to tell apart: name at least two", len(classes), s.Name)
+	}
+	if len(s.PerClass) != s.Classes {
+		return nil, fmt.Errorf("datasets: %s has no published size per class, so a subset of its classes has no public size", s.Name)
+	}
+	var relabel [256]int16
+	for i := range relabel {
+		relabel[i] = -1
+	}
+	kept := &Set{
+		Name:         s.Name,
+		Classes:      len(classes),
+		TestIsPublic: s.TestIsPublic,
+		Note:         s.Note,
+	}
+	for i, c := range classes {
+		if c < 0 || c >= s.Classes {
+			return nil, fmt.Errorf("datasets: %s has no class %d: choose from 0 to %d", s.Name, c, s.Classes-1)
+		}
+		if relabel[c] >= 0 {
+			return nil, fmt.Errorf("datasets: class %d of %s is named twice: name each class once", c, s.Name)
+		}
+		relabel[c] = int16(i)
+		kept.PublicN += s.PerClass[c]
+		kept.PerClass = append(kept.PerClass, s.PerClass[c])
+		if c < len(s.ClassNames) {
+			kept.ClassNames = append(kept.ClassNames, s.ClassNames[c])
+		}
+	}
+	kept.Train = s.Train.keep(&relabel)
+	kept.Test = s.Test.keep(&relabel)
+	return kept, nil
+}
+
+func (m Images) keep(relabel *[256]int16) Images {
+	n := 0
+	for _, l := range m.Labels {
+		if relabel[l] >= 0 {
+			n++
+		}
+	}
+	record := size(m.Shape)
+	kept := Images{
+		Shape:  m.Shape,
+		Pixels: make([]uint8, 0, n*record),
+		Labels: make([]uint8, 0, n),
+	}
+	for i, l := range m.Labels {
+		if to := relabel[l]; to >= 0 {
+			kept.Labels = append(kept.Labels, uint8(to))
+			kept.Pixels = append(kept.Pixels, m.Pixels[i*record:(i+1)*record]...)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,182 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Layout says how an image set lies on disk and what was published about it. A
+// new image set is one Layout.
+type Layout struct {
+	Name       string
+	ClassNames []string
+	PerClass   []int  // published training size per class
+	Shape      [3]int // channels, height, width
+	Note       string // origin and licence
+	Subdir     string // where the files may lie instead, "" if nowhere
+	Train      []Part
+	Test       []Part
+}
+
+// Part is one file of a split.
+type Part struct {
+	File   string // without .gz
+	Decode Decoder
+}
+
+// Decoder checks a whole decompressed file and returns its pixels, its labels
+// or both. It owns data and may return parts of it. Its errors quote no counts
+// and no record.
+type Decoder func(data []byte, shape [3]int) (pixels, labels []byte, err error)
+
+// Open reads the set from a directory that holds its files, each as published
+// or with .gz. It checks structure only, never a hash. A file's rows may be
+// fewer or more than published.
+func (l *Layout) Open(dir string) (*Set, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("%s: no data directory is set: use --data-dir DIR or PRIVGRAD_DATA", l.Name)
+	}
+	return l.open(os.DirFS(dir), dir)
+}
+
+// OpenFS is Open on a file system, such as an embedded one.
+func (l *Layout) OpenFS(fsys fs.FS) (*Set, error) { return l.open(fsys, "") }
+
+func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
+	files, err := l.read(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if f.err != nil {
+			return nil, f.err
+		}
+	}
+	set := &Set{
+		Name:         l.Name,
+		Classes:      len(l.ClassNames),
+		ClassNames:   slices.Clone(l.ClassNames),
+		PerClass:     slices.Clone(l.PerClass),
+		TestIsPublic: true,
+		Note:         l.Note,
+	}
+	for _, n := range l.PerClass {
+		set.PublicN += n
+	}
+	if set.Train, err = l.join(files[:len(l.Train)]); err != nil {
+		return nil, err
+	}
+	if set.Test, err = l.join(files[len(l.Train):]); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// file is one part as found on disk.
+type file struct {
+	name           string // without .gz
+	path           string // as shown to the user
+	digest         string // of the decompressed bytes, if asked for
+	pixels, labels []byte
+	err            error
+}
+
+// locate returns the directory that holds the files and its name for messages:
+// Subdir if that exists and the first file is not in fsys itself.
+func (l *Layout) locate(fsys fs.FS, dir string) (fs.FS, string, error) {
+	if l.Subdir == "" || exists(fsys, l.Train[0].File) || exists(fsys, l.Train[0].File+".gz") || !exists(fsys, l.Subdir) {
+		return fsys, dir, nil
+	}
+	sub, err := fs.Sub(fsys, l.Subdir)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", l.Name, err)
+	}
+	return sub, filepath.Join(dir, l.Subdir), nil
+}
+
+func exists(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return err == nil
+}
+
+// missingError is fs.ErrNotExist with a message of its own.
+type missingError struct{ msg string }
+
+func (e missingError) Error() string        { return e.msg }
+func (e missingError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// read decodes all files of the set, training first, each on its own goroutine.
+// What is wrong with a file stands in that file.
+func (l *Layout) read(fsys fs.FS, dir string, look ...func(*file, []byte)) ([]file, error) {
+	fsys, dir, err := l.locate(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]file, len(l.Train)+len(l.Test))
+	var wg sync.WaitGroup
+	for i, part := range slices.Concat(l.Train, l.Test) {
+		wg.Go(func() {
+			f := &files[i]
+			data, found, err := readFile(fsys, part.File, maxFile)
+			f.name, f.path = part.File, filepath.Join(dir, found)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				f.err = missingError{fmt.Sprintf("%s: neither %s nor %[2]s.gz exists: name the directory that holds it, or run `privgrad data fetch %[1]s`", l.Name, f.path)}
+				return
+			case err == nil:
+				for _, see := range look {
+					see(f, data)
+				}
+				f.pixels, f.labels, err = part.Decode(data, l.Shape)
+			}
+			if err != nil {
+				f.err = fmt.Errorf("%s: %s: %w", l.Name, f.path, err)
+			}
+		})
+	}
+	wg.Wait()
+	return files, nil
+}
+
+// join puts the files of one split together.
+func (l *Layout) join(files []file) (Images, error) {
+	m := Images{Shape: l.Shape}
+	var pixels, labels [][]byte
+	for _, f := range files {
+		pixels, labels = append(pixels, f.pixels), append(labels, f.labels)
+	}
+	m.Pixels, m.Labels = concat(pixels), concat(labels)
+	if len(m.Pixels) != len(m.Labels)*size(l.Shape) {
+		var names []string
+		for _, f := range files {
+			names = append(names, f.path)
+		}
+		return Images{}, fmt.Errorf("%s: %s hold different numbers of records: fetch or export them together", l.Name, strings.Join(names, " and "))
+	}
+	return m, nil
+}
+
+// concat joins parts, without copying where at most one holds anything.
+func concat(parts [][]byte) []byte {
+	var all []byte
+	n, filled := 0, 0
+	for _, p := range parts {
+		if len(p) > 0 {
+			all, n, filled = p, n+len(p), filled+1
+		}
+	}
+	if filled < 2 {
+		return all
+	}
+	all = make([]byte, 0, n)
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}

@@ -1,0 +1,57 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// Gaussian adds independent normal noise of standard deviation
+// multiplier·bound to every coordinate of a sum in which each record's share
+// has L2 norm at most bound (Abadi et al. 2016, algorithm 1). The event counts
+// noise in units of the bound; what adding, removing or replacing a record
+// does to the sum is the accountant's to know.
+type Gaussian struct {
+	multiplier, bound float64
+	noise             device.Noise
+}
+
+// NewGaussian checks the multiplier (σ/C, above 0) and the bound (C, above 0).
+// The stream must never serve another mechanism under the same tensor.
+func NewGaussian(multiplier, bound float64, s *stream.Stream, tensor uint32) (*Gaussian, error) {
+	if !(multiplier > 0) || math.IsInf(multiplier, 0) {
+		return nil, fmt.Errorf("noise multiplier %v: must be a finite number above 0", multiplier)
+	}
+	if !(bound > 0) || math.IsInf(bound, 0) {
+		return nil, fmt.Errorf("clip norm %v: must be a finite number above 0", bound)
+	}
+	if s == nil {
+		return nil, fmt.Errorf("the Gaussian mechanism needs a noise stream")
+	}
+	return &Gaussian{multiplier, bound, device.NewNoise(s, tensor)}, nil
+}
+
+// Release records the release of a sum.
+func (g *Gaussian) Release(q device.Queue, dst device.Vector, src device.Sum) Noisy {
+	q.Release(dst, src, g.noise)
+	return Noisy{dst, true}
+}
+
+// Set gives a run its clip norm and noise together, so that one never moves
+// without the other. The deviation is rounded up to float32.
+func (g *Gaussian) Set(in *device.Inputs) {
+	in.Scalars[device.Clip] = float32(g.bound)
+	std := g.multiplier * float64(in.Scalars[device.Clip])
+	in.Scalars[device.NoiseStd] = float32(std)
+	if float64(in.Scalars[device.NoiseStd]) < std {
+		in.Scalars[device.NoiseStd] = math.Nextafter32(in.Scalars[device.NoiseStd], float32(math.Inf(1)))
+	}
+}
+
+// Event is a Gaussian of the multiplier.
+func (g *Gaussian) Event() accountant.Mechanism {
+	return accountant.Gaussian{NoiseMultiplier: g.multiplier}
+}

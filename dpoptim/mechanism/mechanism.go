@@ -1,0 +1,37 @@
+// Package mechanism turns private sums into values that may be used and shown.
+// It is the only package that may add noise to a sum, and the only one that
+// makes a Noisy.
+package mechanism
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// Noisy is a released gradient sum: what an optimizer may learn from. Its
+// zero value is refused, and only a mechanism makes another.
+type Noisy struct {
+	vector device.Vector
+	valid  bool
+}
+
+// Vector is where the released values lie.
+func (n Noisy) Vector() (device.Vector, error) {
+	if !n.valid {
+		return 0, fmt.Errorf("an optimizer was given a gradient that no mechanism released")
+	}
+	return n.vector, nil
+}
+
+// Mechanism releases sums.
+type Mechanism interface {
+	// Release records dst = src + noise into a step.
+	Release(q device.Queue, dst device.Vector, src device.Sum) Noisy
+	// Set fills in what the release reads from a run's inputs.
+	Set(in *device.Inputs)
+	// Event is what one release costs the records it was computed from; nil
+	// means that it protects nobody.
+	Event() accountant.Mechanism
+}

@@ -1,0 +1,190 @@
+package cpu
+
+import (
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// A convolution of one example is a product of the weights, (out channels) ×
+// (taps), with columns, (taps) × (output positions). The columns exist only
+// in one worker's scratch memory.
+
+func (n *net) convForward(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	out, k, positions := op.Columns()
+	return func(b int, w *worker) {
+		y := n.value(plan.Value(i+1), b)
+		w.b.Reset(k, positions)
+		panels(&w.b, op, n.value(op.In[0], b))
+		gemm.MulPacked(gemm.RowMajor(y, out, positions), &n.packed[i].w, &w.b, false)
+		for c, bias := range n.param(n.params, op.Bias) {
+			vec.AddBias(y[c*positions:(c+1)*positions], bias)
+		}
+	}
+}
+
+func (n *net) convInputGrad(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	out, k, positions := op.Columns()
+	return func(b int, w *worker) {
+		cols := w.scratch(k * positions)
+		gemm.PackB(&w.b, gemm.RowMajor(n.delta(plan.Value(i+1), b), out, positions))
+		gemm.MulPacked(gemm.RowMajor(cols, k, positions), &n.packed[i].wT, &w.b, false)
+		dx := n.delta(op.In[0], b)
+		if !n.shared[op.In[0]] {
+			clear(dx)
+		}
+		runs(op, func(col, img, count, stride int) {
+			if stride == 1 {
+				vec.AddVec(dx[img:img+count], cols[col:col+count])
+				return
+			}
+			for j := range count {
+				dx[img+j*stride] += cols[col+j]
+			}
+		})
+	}
+}
+
+// convGrad writes, or adds, one example's gradient.
+func (n *net) convGrad(i, b int, weight, bias []float32, accumulate bool, w *worker) {
+	op := &n.program.Ops[i]
+	out, k, positions := op.Columns()
+	dy := n.delta(plan.Value(i+1), b)
+	cols, x := w.scratch(k*positions), n.value(op.In[0], b)
+	if padded(op) {
+		clear(cols)
+	}
+	runs(op, func(col, img, count, stride int) {
+		if stride == 1 {
+			copy(cols[col:col+count], x[img:img+count])
+			return
+		}
+		for j := range count {
+			cols[col+j] = x[img+j*stride]
+		}
+	})
+	gemm.PackA(&w.a, gemm.RowMajor(dy, out, positions))
+	gemm.PackB(&w.b, gemm.RowMajor(cols, k, positions).T())
+	gemm.MulPacked(gemm.RowMajor(weight, out, k), &w.a, &w.b, accumulate)
+	for c := range bias {
+		s := float32(vec.Sum(dy[c*positions : (c+1)*positions]))
+		if accumulate {
+			s += bias[c]
+		}
+		bias[c] = s
+	}
+}
+
+func (n *net) convStore(i int) func(int, *worker) {
+	return func(b int, w *worker) {
+		weight, bias := n.keep(i, b)
+		n.convGrad(i, b, weight, bias, false, w)
+		n.norm2[b] += vec.SumSquares(weight) + vec.SumSquares(bias)
+	}
+}
+
+// convSumParts is how many partial sums convGradSum adds pairwise: a fixed
+// number, so that the result does not depend on the threads.
+const convSumParts = 8
+
+// convGradSum adds the chunk's gradients, δ scaled by the factors before,
+// without storing any: each part of the chunk accumulates its own.
+func (n *net) convGradSum(i int) []phase {
+	op := &n.program.Ops[i]
+	weight, size := n.program.Params[op.Weight].Size(), paramCount(n.program, op)
+	parts := make([]float32, convSumParts*size)
+	accumulate := phase{
+		tiles: func() int { return convSumParts },
+		body: func(part int, w *worker) {
+			g := row(parts, part, size)
+			clear(g)
+			for b := n.batch * part / convSumParts; b < n.batch*(part+1)/convSumParts; b++ {
+				n.convGrad(i, b, g[:weight], g[weight:], true, w)
+			}
+		},
+	}
+	add := phase{
+		tiles: func() int { return 1 },
+		body: func(_ int, w *worker) {
+			for step := 1; step < convSumParts; step *= 2 {
+				for p := 0; p < convSumParts; p += 2 * step {
+					vec.AddVec(row(parts, p, size), row(parts, p+step, size))
+				}
+			}
+			vec.AddVec(n.param(n.dst, op.Weight), parts[:weight])
+			if op.Bias != plan.None {
+				vec.AddVec(n.param(n.dst, op.Bias), parts[weight:size])
+			}
+		},
+	}
+	return []phase{accumulate, add}
+}
+
+func padded(op *plan.Op) bool {
+	w := op.Window
+	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
+}
+
+// runs visits the columns matrix in stretches that are evenly spaced in the
+// image: count elements from cols[col] on stand at image[img], image[img+stride], …
+// Elements that fall on the padding are not visited.
+func runs(op *plan.Op, visit func(col, img, count, stride int)) {
+	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	win := op.Window
+	col := 0
+	for c := range op.Shape[0] {
+		for ky := range win.H {
+			for kx := range win.W {
+				lo, hi := inside(kx*win.DilationW-win.PadLeft, win.StrideW, w, ow)
+				for oy := range oh {
+					y := oy*win.StrideH + ky*win.DilationH - win.PadTop
+					if y >= 0 && y < h && lo < hi {
+						x := lo*win.StrideW + kx*win.DilationW - win.PadLeft
+						visit(col+lo, (c*h+y)*w+x, hi-lo, win.StrideW)
+					}
+					col += ow
+				}
+			}
+		}
+	}
+}
+
+// inside gives the outputs o in [0, n) whose input at + o·stride lies in [0, size).
+func inside(at, stride, size, n int) (lo, hi int) {
+	if at < 0 {
+		lo = (-at + stride - 1) / stride
+	}
+	hi = n
+	if at+(n-1)*stride >= size {
+		hi = (size - at + stride - 1) / stride
+	}
+	return lo, max(hi, lo)
+}
+
+// panels writes an image's columns straight into packed panels.
+func panels(b *gemm.PackedB, op *plan.Op, x []float32) {
+	_, _, positions := op.Columns()
+	if padded(op) {
+		for j := range b.Panels() {
+			clear(b.Panel(j))
+		}
+	}
+	runs(op, func(col, img, count, stride int) {
+		k, pos := col/positions, col%positions
+		for count > 0 {
+			lane := pos % gemm.TileN
+			m := min(count, gemm.TileN-lane)
+			dst := b.Panel(pos / gemm.TileN)[k*gemm.TileN+lane:][:m]
+			if stride == 1 {
+				copy(dst, x[img:])
+			} else {
+				for j := range dst {
+					dst[j] = x[img+j*stride]
+				}
+			}
+			img, pos, count = img+m*stride, pos+m, count-m
+		}
+	})
+}

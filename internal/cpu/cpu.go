@@ -1,0 +1,54 @@
+// Package cpu is the fast float32 device for processors: generated AVX2 and
+// FMA kernels where the processor has them, portable Go elsewhere.
+//
+// Bits. A result depends on the schedule, the batch and the code path, never
+// on the number of threads: work is cut into tiles whose elements each have a
+// fixed order of operations, and sums over examples run in fixed blocks that
+// are added pairwise.
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+var _ device.Device = (*Device)(nil)
+
+// Device runs on this machine's processor.
+type Device struct {
+	threads int
+}
+
+// Open gives the CPU device with a number of threads, 0 for all that Go may use.
+func Open(threads int) (*Device, error) {
+	if threads < 0 {
+		return nil, fmt.Errorf("threads must be 0 (all) or more, is %d", threads)
+	}
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return &Device{threads: threads}, nil
+}
+
+// Info names the device.
+func (d *Device) Info() device.Info {
+	return device.Info{Name: "cpu", Detail: runtime.GOARCH + ", " + gemm.ISA() + " kernels", Threads: d.threads}
+}
+
+// Load keeps a table without copying it.
+func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
+	return host.Load(r, features)
+}
+
+// Compile lays out the memory of a schedule and starts its workers.
+func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+	return host.New(s, o, func() host.Backend[float32] { return compile(s, o.Capacity, d.threads) })
+}
+
+// Close does nothing: each network ends its own workers.
+func (d *Device) Close() error { return nil }

@@ -1,0 +1,207 @@
+// Package gemm multiplies float32 matrices on one goroutine, in panels packed for one register tile (Goto and van de
+// Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008).
+//
+// Bits. K is cut into blocks by K alone. Within a block every element is one chain of multiply-adds from zero in
+// ascending order; the blocks are added in order, the first to C when accumulating. So an element's bits depend only
+// on K and on its own row of A and column of B: Mul and MulPacked agree, and a caller may cut M and N anywhere. Where
+// the processor has AVX2 and FMA each multiply-add rounds once; elsewhere, and under the build tag noasm, the compiler
+// decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most
+// γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
+//
+// A NaN or an infinity reaches only the elements whose row of A or column of B holds it.
+//
+// Shapes that disagree and views that leave their data are mistakes of the calling code: they fail as an index out of
+// range does, before anything is read or written.
+package gemm
+
+//go:generate go run -C ../gen .
+
+// A register tile has TileM rows of A and TileN columns of B.
+const (
+	TileM = 6
+	TileN = 16
+)
+
+const (
+	blockK   = 320       // longest block of K: its share of a panel of B stays in the first-level cache
+	blockM   = 16        // panels of A in a block: with blockK they stay in the second-level cache
+	blockN   = 2048      // columns of B that Mul packs at a time
+	inPlaceM = 4 * TileM // up to so many rows packing a row-major B costs more than it saves
+)
+
+// ISA names the instruction set of the kernels in use.
+func ISA() string {
+	if assembly {
+		return "AVX2+FMA"
+	}
+	return "portable"
+}
+
+// Matrix is a view: element (i, j) is Data[i*RS + j*CS].
+type Matrix struct {
+	Data       []float32
+	Rows, Cols int
+	RS, CS     int
+}
+
+// RowMajor views data as rows by cols without gaps.
+func RowMajor(data []float32, rows, cols int) Matrix {
+	return Matrix{Data: data, Rows: rows, Cols: cols, RS: cols, CS: 1}
+}
+
+// T is the transposed view.
+func (m Matrix) T() Matrix {
+	return Matrix{Data: m.Data, Rows: m.Cols, Cols: m.Rows, RS: m.CS, CS: m.RS}
+}
+
+// Slice views rows i0 to i1 and columns j0 to j1, the ends excluded.
+func (m Matrix) Slice(i0, i1, j0, j1 int) Matrix {
+	within(i0, i1, m.Rows)
+	within(j0, j1, m.Cols)
+	m.Rows, m.Cols = i1-i0, j1-j0
+	if m.Rows == 0 || m.Cols == 0 {
+		m.Data = nil
+		return m
+	}
+	m.Data = m.Data[i0*m.RS+j0*m.CS:]
+	return m
+}
+
+// check fails unless every element lies within Data; an index is linear in i and j, so the corners decide.
+func (m Matrix) check() {
+	within(0, m.Rows, m.Rows)
+	within(0, m.Cols, m.Cols)
+	if m.Rows == 0 || m.Cols == 0 {
+		return
+	}
+	i, j := (m.Rows-1)*m.RS, (m.Cols-1)*m.CS
+	_, _, _, _ = m.Data[0], m.Data[i], m.Data[j], m.Data[i+j]
+}
+
+var nothing [1]struct{}
+
+// agree fails unless x equals y.
+func agree(x, y int) { _ = nothing[x^y] }
+
+// within fails unless 0 <= from <= to <= n.
+func within(from, to, n int) {
+	if from < 0 || from > to || to > n {
+		agree(0, 1)
+	}
+}
+
+// Workspace holds the packed blocks of one goroutine's products. The zero value is ready; it grows to what the largest
+// product needs and is then kept.
+type Workspace struct {
+	a, b []float32
+}
+
+// grow returns n floats that keep the memory of buf where it is large enough.
+func grow(buf []float32, n int) []float32 {
+	if cap(buf) < n {
+		return make([]float32, n)
+	}
+	return buf[:n]
+}
+
+// Mul computes C = A·B, or C += A·B when accumulate is set. C must have CS = 1 and share no memory with A and B.
+func Mul(c, a, b Matrix, accumulate bool, ws *Workspace) {
+	m, n, k := c.Rows, c.Cols, a.Cols
+	a.check()
+	b.check()
+	c.checkResult(a.Rows, k, b.Rows, b.Cols)
+	if m == 0 || n == 0 {
+		return
+	}
+	if k == 0 {
+		c.sumOfNothing(accumulate)
+		return
+	}
+	height, width, step := split(m), (n+TileN-1)/TileN, blockLen(k)
+	ws.a = grow(ws.a, min(height.panels, blockM)*step*TileM)
+	ws.b = grow(ws.b, min(width, blockN/TileN)*step*TileN)
+	for j0 := 0; j0 < n; j0 += blockN {
+		j1 := min(j0+blockN, n)
+		packed := j0 // columns of this block before it are read where they are
+		if b.CS == 1 && m <= inPlaceM {
+			packed = j1 - (j1-j0)%TileN
+		}
+		for p0 := 0; p0 < k; p0 += step {
+			kc := min(step, k-p0)
+			packB(ws.b, kc*TileN, b.Slice(p0, p0+kc, packed, j1))
+			for i := 0; i < height.panels; i += blockM {
+				end := min(i+blockM, height.panels)
+				packA(ws.a, kc*TileM, a.Slice(0, m, p0, p0+kc), height, i, end)
+				t := tiles{height, i, end, kc, ws.a, kc * TileM, accumulate || p0 > 0}
+				if packed > j0 {
+					t.mul(c, j0, packed, b.Data[p0*b.RS+j0:], b.RS, TileN)
+				}
+				t.mul(c, packed, j1, ws.b, TileN, kc*TileN)
+			}
+		}
+	}
+}
+
+// checkResult fails unless m is a result that the tiles can write, of an ra by ca and an rb by cb matrix.
+func (m Matrix) checkResult(ra, ca, rb, cb int) {
+	m.check()
+	agree(m.CS, 1)
+	agree(m.Rows, ra)
+	agree(ca, rb)
+	agree(m.Cols, cb)
+}
+
+func (m Matrix) sumOfNothing(accumulate bool) {
+	if accumulate {
+		return
+	}
+	for i := range m.Rows {
+		clear(m.Data[i*m.RS:][:m.Cols])
+	}
+}
+
+// blockLen is the length of every block of K but the last; the blocks are about equal.
+func blockLen(k int) int {
+	n := (k + blockK - 1) / blockK
+	return ((k+n-1)/n + 7) &^ 7
+}
+
+// A partition cuts rows into panels whose heights differ by at most one: no tile is nearly empty.
+type partition struct {
+	panels, base, taller int // the first taller panels have base+1 rows
+}
+
+func split(m int) partition {
+	n := (m + TileM - 1) / TileM
+	return partition{n, m / n, m % n}
+}
+
+// panel returns the first row and the height of panel i.
+func (p partition) panel(i int) (row, h int) {
+	if i < p.taller {
+		return i * (p.base + 1), p.base + 1
+	}
+	return i*p.base + p.taller, p.base
+}
+
+// tiles multiplies panels first to end, the end excluded, of a packed block of A.
+type tiles struct {
+	height     partition
+	first, end int
+	kc         int
+	a          []float32
+	strideA    int // from panel to panel
+	accumulate bool
+}
+
+// mul computes columns j0 to j1 of C from panels of B whose rows lie ldb and whose beginnings strideB apart.
+func (t *tiles) mul(c Matrix, j0, j1 int, b []float32, ldb, strideB int) {
+	for j := j0; j < j1; j += TileN {
+		bp := b[(j-j0)/TileN*strideB:]
+		n := min(TileN, j1-j)
+		for i := t.first; i < t.end; i++ {
+			row, h := t.height.panel(i)
+			tile(h, t.kc, t.a[(i-t.first)*t.strideA:], bp, ldb, c.Data[row*c.RS+j:], c.RS, n, t.accumulate)
+		}
+	}
+}

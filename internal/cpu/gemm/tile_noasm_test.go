@@ -1,0 +1,7 @@
+//go:build !amd64 || noasm
+
+package gemm
+
+import "testing"
+
+func eachImplementation(t *testing.T, test func(t *testing.T)) { t.Run("portable", test) }

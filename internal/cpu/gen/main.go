@@ -1,0 +1,130 @@
+// Command gen writes the AVX2 and FMA kernels of the CPU device. It is a module of its own so that the assembler
+// library stays out of the product's dependencies. Run it in this directory: go run .
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A unit is one generated assembly file, with its Go declarations, in the package of the same name next to this one.
+type unit struct {
+	name  string
+	write func(*asm)
+}
+
+var units = []unit{{"gemm", gemm}, {"vec", vec}}
+
+func main() {
+	log.SetFlags(0)
+	for _, u := range units {
+		files, err := u.render()
+		if err != nil {
+			log.Fatalf("gen: %s: %v", u.name, err)
+		}
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join("..", u.name, name), text, 0o644); err != nil {
+				log.Fatalf("gen: %v", err)
+			}
+		}
+	}
+}
+
+// render returns the unit's files by name.
+func (u unit) render() (map[string][]byte, error) {
+	g := &asm{Context: build.NewContext()}
+	g.ConstraintExpr("!noasm")
+	u.write(g)
+	file, err := g.Result()
+	if err != nil {
+		return nil, err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return nil, err
+	}
+	cfg := printer.Config{Name: "internal/cpu/gen", Pkg: u.name}
+	text, err1 := printer.NewGoAsm(cfg).Print(file)
+	stubs, err2 := printer.NewStubs(cfg).Print(file)
+	return map[string][]byte{"kernels_amd64.s": text, "kernels_amd64.go": stubs}, errors.Join(err1, err2)
+}
+
+// asm adds to an avo context what both units need.
+type asm struct {
+	*build.Context
+	constants map[string]operand.Mem
+}
+
+// function opens a function; no kernel keeps a pointer.
+func (g *asm) function(name, signature string, doc ...string) {
+	g.Function(name)
+	g.Attributes(attr.NOSPLIT)
+	g.SignatureExpr("func(" + signature + ")")
+	g.Pragma("noescape")
+	g.Doc(doc...)
+}
+
+func (g *asm) gp(param string) reg.GPVirtual {
+	return g.Load(g.Param(param), g.GP64()).(reg.GPVirtual)
+}
+
+// splat broadcasts a float32 parameter.
+func (g *asm) splat(param string) reg.VecVirtual {
+	v := g.YMM()
+	g.VBROADCASTSS(g.Load(g.Param(param), g.XMM()), v)
+	return v
+}
+
+// words returns a read-only table of 32-bit words, laid down once a file.
+func (g *asm) words(name string, w ...uint32) operand.Mem {
+	if m, ok := g.constants[name]; ok {
+		return m
+	}
+	m := g.StaticGlobal(name)
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for _, x := range w {
+		g.AppendDatum(operand.U32(x))
+	}
+	if g.constants == nil {
+		g.constants = map[string]operand.Mem{}
+	}
+	g.constants[name] = m
+	return m
+}
+
+// floats returns eight copies of x as a memory operand.
+func (g *asm) floats(name string, x float32) operand.Mem {
+	return g.octet(name, math.Float32bits(x))
+}
+
+// octet returns eight copies of w as a memory operand.
+func (g *asm) octet(name string, w uint32) operand.Mem {
+	return g.words(name, w, w, w, w, w, w, w, w)
+}
+
+// mask sets the first n of eight lanes, n in 1..8; it overwrites n.
+func (g *asm) mask(n reg.GPVirtual, v reg.VecVirtual) {
+	table := g.GP64()
+	g.LEAQ(g.lanes(8).Offset(32), table)
+	g.NEGQ(n)
+	g.VMOVUPS(operand.Mem{Base: table, Index: n, Scale: 4}, v)
+}
+
+// lanes returns a table of w words with all bits set and w zero words: reading from w−n on masks the first n of w lanes.
+func (g *asm) lanes(w int) operand.Mem {
+	t := make([]uint32, 2*w)
+	for i := range w {
+		t[i] = math.MaxUint32
+	}
+	return g.words(fmt.Sprintf("lanes%d", w), t...)
+}

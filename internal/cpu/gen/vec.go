@@ -1,0 +1,325 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func vec(g *asm) {
+	v := g.YMM // a fresh register
+	g.elementwise("tanh", "dst[i] = tanh(x[i])", []string{"x"}, nil, func() func(in, _ []vector) vector {
+		lowest := g.load(g.floats("tanhLowest", -40)) // tanh(20) rounds to 1
+		return func(in, _ []vector) vector {
+			x, z, s := in[0], v(), v()
+			g.VORPS(g.octet("sign", 1<<31), x, z)
+			g.VADDPS(z, z, z)
+			g.VMAXPS(z, lowest, z) // in this order NaN stays
+			q, n := g.expm1Reduced(z)
+			g.exponent(n, s)
+			e := v() // expm1(−2|x|) = 2ⁿq + (2ⁿ − 1)
+			g.VSUBPS(g.floats("one", 1), s, e)
+			g.VFMADD231PS(s, q, e)
+			g.VADDPS(g.floats("two", 2), e, q)
+			g.VANDPS(g.octet("magnitude", math.MaxInt32), e, e)
+			g.VDIVPS(q, e, e)
+			g.VANDPS(g.octet("sign", 1<<31), x, x)
+			g.VORPS(x, e, e)
+			return e
+		}
+	})
+	g.elementwise("sigmoid", "dst[i] = 1/(1+exp(-x[i]))", []string{"x"}, nil, func() func(in, _ []vector) vector {
+		lowest := g.load(g.floats("sigmoidLowest", -104)) // exp(−104) rounds to 0
+		return func(in, _ []vector) vector {
+			x, z, s := in[0], v(), v()
+			g.VORPS(g.octet("sign", 1<<31), x, z)
+			g.VMAXPS(z, lowest, z)
+			e, n := g.expm1Reduced(z)
+			g.VADDPS(g.floats("one", 1), e, e)
+			// 2ⁿ in two factors: their product may be subnormal.
+			half := v()
+			g.VPSRAD(Imm(1), n, half)
+			g.VPSUBD(half, n, n)
+			g.exponent(half, s)
+			g.VMULPS(s, e, e)
+			g.exponent(n, s)
+			g.VMULPS(s, e, e)
+			one := g.load(g.floats("one", 1))
+			g.VADDPS(one, e, s)
+			g.VBLENDVPS(x, e, one, e) // the numerator: exp(x) left of zero
+			g.VDIVPS(s, e, e)
+			return e
+		}
+	})
+	g.elementwise("relu", "dst[i] = max(x[i], 0), NaN for NaN", []string{"x"}, nil, func() func(in, _ []vector) vector {
+		zero := g.zero()
+		return func(in, _ []vector) vector {
+			g.VMAXPS(in[0], zero, in[0])
+			return in[0]
+		}
+	})
+	g.elementwise("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
+		return func(in, _ []vector) vector {
+			d := g.load(g.floats("one", 1))
+			g.VFNMADD231PS(in[0], in[0], d)
+			g.VMULPS(in[1], d, d)
+			return d
+		}
+	})
+	g.elementwise("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
+		return func(in, _ []vector) vector {
+			g.VFNMADD213PS(in[0], in[0], in[0])
+			g.VMULPS(in[1], in[0], in[0])
+			return in[0]
+		}
+	})
+	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
+		const less = 0x11
+		zero := g.zero()
+		return func(in, _ []vector) vector {
+			g.VCMPPS(Imm(less), in[0], zero, in[0])
+			g.VANDPS(in[1], in[0], in[0])
+			return in[0]
+		}
+	})
+	add := func() func(in, s []vector) vector {
+		return func(in, s []vector) vector {
+			g.VADDPS(append(in, s...)[1], in[0], in[0])
+			return in[0]
+		}
+	}
+	g.elementwise("addBias", "dst[i] += b", []string{"dst"}, []string{"b"}, add)
+	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, add)
+	g.elementwise("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func() func(in, s []vector) vector {
+		return func(in, s []vector) vector {
+			g.VFMADD231PS(in[1], s[0], in[0])
+			return in[0]
+		}
+	})
+	g.elementwise("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func() func(in, s []vector) vector {
+		return func(in, s []vector) vector {
+			g.VMULPS(in[0], s[0], in[0])
+			return in[0]
+		}
+	})
+	g.bytes()
+	g.reduction("sum", "x[i]", []string{"x"}, func(in []vector, sum vector) { g.VADDPD(in[0], sum, sum) })
+	g.reduction("sumSquares", "x[i]*x[i]", []string{"x"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[0], sum) })
+	g.reduction("dot", "x[i]*y[i]", []string{"x", "y"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[1], sum) })
+}
+
+type vector = reg.VecVirtual
+
+func (g *asm) load(m Mem) vector {
+	v := g.YMM()
+	g.VMOVUPS(m, v)
+	return v
+}
+
+func (g *asm) zero() vector {
+	v := g.YMM()
+	g.VXORPS(v, v, v)
+	return v
+}
+
+// pointers loads the data pointers of slices.
+func (g *asm) pointers(slices []string) map[string]reg.GPVirtual {
+	p := map[string]reg.GPVirtual{}
+	for _, s := range slices {
+		p[s] = g.Load(g.Param(s).Base(), g.GP64()).(reg.GPVirtual)
+	}
+	return p
+}
+
+func (g *asm) length(slice string) reg.GPVirtual {
+	return g.Load(g.Param(slice).Len(), g.GP64()).(reg.GPVirtual)
+}
+
+// elementwise writes a kernel of the length of dst. The lanes of the tail run through the same instructions under a
+// mask, so an element's bits do not know its place. prepare runs once and returns what maps inputs and broadcast
+// scalars to the output; it may overwrite the inputs.
+func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare func() func(in, s []vector) vector) {
+	slices := []string{"dst"}
+	for _, s := range inputs {
+		if s != "dst" {
+			slices = append(slices, s)
+		}
+	}
+	signature := strings.Join(slices, ", ") + " []float32"
+	if len(scalars) > 0 {
+		signature += ", " + strings.Join(scalars, ", ") + " float32"
+	}
+	g.function(name+"AVX2", signature, fmt.Sprintf("%sAVX2 sets, for the length of dst, %s.", name, doc))
+	at := g.pointers(slices)
+	n, i := g.length("dst"), g.GP64()
+	var s []vector
+	for _, p := range scalars {
+		s = append(s, g.splat(p))
+	}
+	body := prepare()
+	g.XORQ(i, i)
+	block := func(u int) {
+		m := func(p string) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 32 * u} }
+		var in []vector
+		for _, p := range inputs {
+			in = append(in, g.load(m(p)))
+		}
+		g.VMOVUPS(body(in, s), m("dst"))
+	}
+	const unroll = 2
+	for _, u := range []int{unroll, 1} {
+		loop, done := fmt.Sprint("by", u), fmt.Sprint("after", u)
+		g.SUBQ(Imm(uint64(8*u)), n)
+		g.JL(LabelRef(done))
+		g.Label(loop)
+		for k := range u {
+			block(k)
+		}
+		g.ADDQ(Imm(uint64(8*u)), i)
+		g.SUBQ(Imm(uint64(8*u)), n)
+		g.JGE(LabelRef(loop))
+		g.Label(done)
+		g.ADDQ(Imm(uint64(8*u)), n)
+	}
+	g.JZ(LabelRef("done"))
+	mask := g.YMM()
+	g.mask(n, mask)
+	var in []vector
+	for _, p := range inputs {
+		x := g.YMM()
+		g.VMASKMOVPS(Mem{Base: at[p], Index: i, Scale: 4}, mask, x)
+		in = append(in, x)
+	}
+	g.VMASKMOVPS(body(in, s), mask, Mem{Base: at["dst"], Index: i, Scale: 4})
+	g.Label("done")
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
+// f = z − n ln 2 lies within ln 2 / 2 of zero. The polynomial interpolates (expm1(f) − f)/f² at Chebyshev points.
+func (g *asm) expm1Reduced(z vector) (q, n vector) {
+	n, f, ff, q := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	g.VMULPS(g.floats("log2e", math.Log2E), z, n)
+	const nearest = 8
+	g.VROUNDPS(Imm(nearest), n, n)
+	high := float32(math.Ln2)
+	g.VMOVAPS(z, f)
+	g.VFNMADD231PS(g.floats("ln2High", high), n, f)
+	g.VFNMADD231PS(g.floats("ln2Low", float32(math.Ln2-float64(high))), n, f)
+	g.VCVTPS2DQ(n, n)
+	coefficients := []float32{0.5, 0.16666576266288757, 0.041666556149721146, 0.008363178931176662, 0.0013926184037700295}
+	last := len(coefficients) - 1
+	g.VMOVUPS(g.floats(fmt.Sprint("expm1_", last), coefficients[last]), q)
+	for k := last - 1; k >= 0; k-- {
+		g.VFMADD213PS(g.floats(fmt.Sprint("expm1_", k), coefficients[k]), f, q)
+	}
+	g.VMULPS(f, f, ff)
+	g.VFMADD213PS(f, ff, q)
+	return q, n
+}
+
+// exponent sets s = 2ⁿ for integers n; it overwrites n.
+func (g *asm) exponent(n, s vector) {
+	g.VPADDD(g.octet("bias", 127), n, n)
+	g.VPSLLD(Imm(23), n, s)
+}
+
+func (g *asm) bytes() {
+	g.function("bytesAVX2", "dst []float32, src []uint8, scale, offset float32",
+		"bytesAVX2 sets, for the length of dst, dst[i] = src[i]*scale + offset, rounded once.")
+	p := g.pointers([]string{"dst", "src"})
+	n := g.length("dst")
+	scale, offset := g.splat("scale"), g.splat("offset")
+	x := g.YMM()
+	g.SUBQ(Imm(8), n)
+	g.JL(LabelRef("rest"))
+	g.Label("loop")
+	g.VPMOVZXBD(Mem{Base: p["src"]}, x)
+	g.VCVTDQ2PS(x, x)
+	g.VFMADD213PS(offset, scale, x)
+	g.VMOVUPS(x, Mem{Base: p["dst"]})
+	g.ADDQ(Imm(8), p["src"])
+	g.ADDQ(Imm(32), p["dst"])
+	g.SUBQ(Imm(8), n)
+	g.JGE(LabelRef("loop"))
+	g.Label("rest")
+	g.ADDQ(Imm(8), n)
+	g.JZ(LabelRef("done"))
+	g.Label("single")
+	b := g.GP32()
+	g.MOVBLZX(Mem{Base: p["src"]}, b)
+	g.VMOVD(b, x.AsX())
+	g.VCVTDQ2PS(x, x)
+	g.VFMADD213PS(offset, scale, x)
+	g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
+	g.INCQ(p["src"])
+	g.ADDQ(Imm(4), p["dst"])
+	g.DECQ(n)
+	g.JNZ(LabelRef("single"))
+	g.Label("done")
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// reduction writes a sum over the length of x in 32 float64 lanes: element i goes to lane i mod 32, and the lanes are
+// added in a tree of halves. Missing elements count as zero, which changes no lane.
+func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector, sum vector)) {
+	g.function(name+"AVX2", strings.Join(inputs, ", ")+" []float32) (sum float64",
+		fmt.Sprintf("%sAVX2 returns the sum of %s over the length of x.", name, doc))
+	p := g.pointers(inputs)
+	n := g.length("x")
+	sums := g.ymms(8)
+	for _, s := range sums {
+		g.VXORPS(s, s, s)
+	}
+	each := func(load func(k int, m Mem, x vector)) {
+		for k, s := range sums {
+			var in []vector
+			for _, i := range inputs {
+				x := g.YMM()
+				load(k, Mem{Base: p[i], Disp: 16 * k}, x)
+				in = append(in, x)
+			}
+			add(in, s)
+		}
+	}
+	g.SUBQ(Imm(32), n)
+	g.JL(LabelRef("rest"))
+	g.Label("loop")
+	each(func(_ int, m Mem, x vector) { g.VCVTPS2PD(m, x) })
+	for _, i := range inputs {
+		g.SUBQ(I8(-128), p[i]) // += 128
+	}
+	g.SUBQ(Imm(32), n)
+	g.JGE(LabelRef("loop"))
+	g.Label("rest")
+	g.ADDQ(Imm(32), n)
+	g.JZ(LabelRef("done"))
+	table := g.GP64()
+	g.LEAQ(g.lanes(32).Offset(4*32), table)
+	g.NEGQ(n)
+	mask := g.XMM()
+	each(func(k int, m Mem, x vector) {
+		g.VMOVUPS(Mem{Base: table, Index: n, Scale: 4, Disp: 16 * k}, mask)
+		g.VMASKMOVPS(m, mask, x.AsX())
+		g.VCVTPS2PD(x.AsX(), x)
+	})
+	g.Label("done")
+	for w := 4; w > 0; w /= 2 {
+		for k := range w {
+			g.VADDPD(sums[k+w], sums[k], sums[k])
+		}
+	}
+	total, high := sums[0].AsX(), sums[1].AsX()
+	g.VEXTRACTF128(Imm(1), sums[0], high)
+	g.VADDPD(high, total, total)
+	g.VUNPCKHPD(total, total, high)
+	g.VADDSD(high, total, total)
+	g.Store(total, g.ReturnIndex(0))
+	g.VZEROUPPER()
+	g.RET()
+}

@@ -1,0 +1,184 @@
+package cpu
+
+import (
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// forwardOp is the forward pass of every op that is not dense.
+func (n *net) forwardOp(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	in, out := op.In[0], plan.Value(i+1)
+	switch op.Kind {
+	case plan.Conv:
+		return n.convForward(i)
+	case plan.ReLU:
+		return func(b int, _ *worker) { vec.ReLU(n.value(out, b), n.value(in, b)) }
+	case plan.Tanh:
+		return func(b int, _ *worker) { vec.Tanh(n.value(out, b), n.value(in, b)) }
+	case plan.Sigmoid:
+		return func(b int, _ *worker) { vec.Sigmoid(n.value(out, b), n.value(in, b)) }
+	case plan.MaxPool:
+		return n.maxPool(i)
+	case plan.AvgPool:
+		return n.avgPool(i)
+	default: // plan.Add
+		return func(b int, _ *worker) {
+			y := n.value(out, b)
+			copy(y, n.value(in, b))
+			vec.AddVec(y, n.value(op.In[1], b))
+		}
+	}
+}
+
+// inputGradOp is the backward pass of every op that is not dense.
+func (n *net) inputGradOp(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	in, out := op.In[0], plan.Value(i+1)
+	switch op.Kind {
+	case plan.Conv:
+		return n.convInputGrad(i)
+	case plan.ReLU:
+		return n.activationGrad(i, vec.ReLUGrad)
+	case plan.Tanh:
+		return n.activationGrad(i, vec.TanhGrad)
+	case plan.Sigmoid:
+		return n.activationGrad(i, vec.SigmoidGrad)
+	case plan.MaxPool:
+		return func(b int, _ *worker) {
+			dx, dy := n.fresh(in, b), n.delta(out, b)
+			for o, at := range row(n.argmax[i], b, len(dy)) {
+				dx[at] += dy[o]
+			}
+		}
+	case plan.AvgPool:
+		return func(b int, _ *worker) {
+			dx, dy := n.fresh(in, b), n.delta(out, b)
+			area := float32(op.Window.H * op.Window.W)
+			windows(op, func(o, lo, count int) {
+				d := dy[o] / area
+				for j := range count {
+					dx[lo+j] += d
+				}
+			})
+		}
+	default: // plan.Add
+		return func(b int, _ *worker) {
+			dy := n.delta(out, b)
+			for _, v := range op.In {
+				if n.deltas[v] != nil {
+					vec.AddVec(n.fresh(v, b), dy)
+				}
+			}
+		}
+	}
+}
+
+// fresh is the delta of a value, zero if nobody has added to it.
+func (n *net) fresh(v plan.Value, b int) []float32 {
+	d := n.delta(v, b)
+	if !n.shared[v] {
+		clear(d)
+	}
+	return d
+}
+
+func (n *net) activationGrad(i int, grad func(dst, y, g []float32)) func(int, *worker) {
+	in, out := n.program.Ops[i].In[0], plan.Value(i+1)
+	if !n.shared[in] {
+		return func(b int, _ *worker) { grad(n.delta(in, b), n.value(out, b), n.delta(out, b)) }
+	}
+	return func(b int, w *worker) {
+		d := w.scratch(n.program.ValueSize(in))
+		grad(d, n.value(out, b), n.delta(out, b))
+		vec.AddVec(n.delta(in, b), d)
+	}
+}
+
+func (n *net) maxPool(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	in, out := op.In[0], plan.Value(i+1)
+	if win := op.Window; win.H == 2 && win.W == 2 && !padded(op) {
+		return func(b int, _ *worker) { maxPool2(op, n.value(in, b), n.value(out, b), n.argmax[i], b) }
+	}
+	return func(b int, _ *worker) {
+		x, y := n.value(in, b), n.value(out, b)
+		arg := row(n.argmax[i], b, len(y))
+		for o := range arg {
+			arg[o] = -1
+		}
+		windows(op, func(o, lo, count int) {
+			for at := lo; at < lo+count; at++ {
+				if arg[o] < 0 || x[at] > y[o] {
+					arg[o], y[o] = int32(at), x[at]
+				}
+			}
+		})
+	}
+}
+
+// maxPool2 is the 2×2 pool without padding that nearly every network uses.
+func maxPool2(op *plan.Op, x, y []float32, argmax []int32, b int) {
+	arg := row(argmax, b, len(y))
+	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	sh, sw := op.Window.StrideH, op.Window.StrideW
+	o := 0
+	for c := range op.Shape[0] {
+		for oy := range oh {
+			at := (c*h + oy*sh) * w
+			upper, lower := x[at:at+w], x[at+w:at+2*w]
+			for ox := range ow {
+				j := ox * sw
+				u, l := upper[j:j+2], lower[j:j+2]
+				best, k := u[0], at+j
+				if u[1] > best {
+					best, k = u[1], at+j+1
+				}
+				if l[0] > best {
+					best, k = l[0], at+w+j
+				}
+				if l[1] > best {
+					best, k = l[1], at+w+j+1
+				}
+				y[o], arg[o] = best, int32(k)
+				o++
+			}
+		}
+	}
+}
+
+func (n *net) avgPool(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	in, out := op.In[0], plan.Value(i+1)
+	return func(b int, _ *worker) {
+		x, y := n.value(in, b), n.value(out, b)
+		clear(y)
+		windows(op, func(o, lo, count int) {
+			for _, v := range x[lo : lo+count] {
+				y[o] += v
+			}
+		})
+		vec.Scale(y, 1/float32(op.Window.H*op.Window.W))
+	}
+}
+
+// windows visits a pool's windows row by row: output o reads count input
+// elements from lo on. Padding is not visited.
+func windows(op *plan.Op, visit func(o, lo, count int)) {
+	h, w := op.Shape[1], op.Shape[2]
+	win := op.Window
+	o := 0
+	for c := range op.Shape[0] {
+		for oy := range op.Out[1] {
+			for ox := range op.Out[2] {
+				x0 := ox*win.StrideW - win.PadLeft
+				x1 := min(x0+win.W, w)
+				x0 = max(x0, 0)
+				for y := max(oy*win.StrideH-win.PadTop, 0); y < min(oy*win.StrideH-win.PadTop+win.H, h); y++ {
+					visit(o, (c*h+y)*w+x0, x1-x0)
+				}
+				o++
+			}
+		}
+	}
+}

@@ -1,0 +1,13 @@
+//go:build !noasm
+
+package vec
+
+import "golang.org/x/sys/cpu"
+
+func implementations() map[string]kernels {
+	m := map[string]kernels{"portable": portable}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		m["avx2"] = avx2
+	}
+	return m
+}

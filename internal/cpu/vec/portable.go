@@ -1,0 +1,107 @@
+package vec
+
+import "math"
+
+// portable is the implementation without assembly.
+var portable = kernels{
+	tanh: func(dst, x []float32) {
+		for i := range dst {
+			dst[i] = float32(math.Tanh(float64(x[i])))
+		}
+	},
+	sigmoid: func(dst, x []float32) {
+		for i := range dst {
+			dst[i] = float32(1 / (1 + math.Exp(-float64(x[i]))))
+		}
+	},
+	relu: func(dst, x []float32) {
+		for i := range dst {
+			if v := x[i]; v < 0 {
+				dst[i] = 0
+			} else {
+				dst[i] = v
+			}
+		}
+	},
+	tanhGrad: func(dst, y, g []float32) {
+		for i := range dst {
+			dst[i] = g[i] * fma(-y[i], y[i], 1)
+		}
+	},
+	sigmoidGrad: func(dst, y, g []float32) {
+		for i := range dst {
+			dst[i] = g[i] * fma(-y[i], y[i], y[i])
+		}
+	},
+	reluGrad: func(dst, y, g []float32) {
+		for i := range dst {
+			if y[i] > 0 {
+				dst[i] = g[i]
+			} else {
+				dst[i] = 0
+			}
+		}
+	},
+	addBias: func(dst []float32, b float32) {
+		for i := range dst {
+			dst[i] += b
+		}
+	},
+	addVec: func(dst, x []float32) {
+		for i := range dst {
+			dst[i] += x[i]
+		}
+	},
+	axpy: func(dst, x []float32, a float32) {
+		for i := range dst {
+			dst[i] = fma(a, x[i], dst[i])
+		}
+	},
+	scaled: func(dst, x []float32, a float32) {
+		for i := range dst {
+			dst[i] = a * x[i]
+		}
+	},
+	bytes: func(dst []float32, src []uint8, scale, offset float32) {
+		for i := range dst {
+			dst[i] = fma(float32(src[i]), scale, offset)
+		}
+	},
+	sum: func(x []float32) float64 {
+		var l lanes
+		for i, v := range x {
+			l[i%len(l)] += float64(v)
+		}
+		return l.total()
+	},
+	sumSquares: func(x []float32) float64 {
+		var l lanes
+		for i, v := range x {
+			l[i%len(l)] += float64(v) * float64(v)
+		}
+		return l.total()
+	},
+	dot: func(x, y []float32) float64 {
+		var l lanes
+		for i, v := range x {
+			l[i%len(l)] += float64(v) * float64(y[i])
+		}
+		return l.total()
+	},
+}
+
+// fma is a·b + c: the product is exact in float64.
+func fma(a, b, c float32) float32 { return float32(float64(a)*float64(b) + float64(c)) }
+
+// lanes are the partial sums of a vector: element i belongs to lane i mod 32.
+type lanes [32]float64
+
+// total adds the lanes in a tree of halves.
+func (l *lanes) total() float64 {
+	for w := len(l) / 2; w > 0; w /= 2 {
+		for i := range w {
+			l[i] += l[i+w]
+		}
+	}
+	return l[0]
+}

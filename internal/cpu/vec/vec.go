@@ -1,0 +1,112 @@
+// Package vec holds the elementwise kernels and the sums of the CPU device, on one goroutine.
+//
+// Elementwise functions work on the length of dst; every input is at least as long, and dst may be one of them. An
+// element's bits depend on its inputs alone, not on its place or on how a vector was cut. Sums depend on the length
+// and the values, and have the same bits on every processor. On a processor without AVX2 and FMA, and under the build
+// tag noasm, elementwise results may differ in the last place.
+//
+// An input that is too short fails as an index out of range does, before anything is written.
+package vec
+
+//go:generate go run -C ../gen .
+
+// Tanh sets dst[i] = tanh(x[i]) within 3e-7 of its value; a zero keeps its sign and NaN stays NaN.
+func Tanh(dst, x []float32) {
+	fits(len(dst), len(x))
+	use.tanh(dst, x)
+}
+
+// Sigmoid sets dst[i] = 1/(1+exp(-x[i])) within 3e-7 of its value, or 2e-45 where that is more; NaN stays NaN.
+func Sigmoid(dst, x []float32) {
+	fits(len(dst), len(x))
+	use.sigmoid(dst, x)
+}
+
+// ReLU sets dst[i] = x[i], and 0 where x[i] < 0; NaN stays NaN.
+func ReLU(dst, x []float32) {
+	fits(len(dst), len(x))
+	use.relu(dst, x)
+}
+
+// TanhGrad sets dst[i] = g[i]·(1−y[i]²), where y is the output of Tanh.
+func TanhGrad(dst, y, g []float32) {
+	fits(len(dst), min(len(y), len(g)))
+	use.tanhGrad(dst, y, g)
+}
+
+// SigmoidGrad sets dst[i] = g[i]·(y[i]−y[i]²), where y is the output of Sigmoid.
+func SigmoidGrad(dst, y, g []float32) {
+	fits(len(dst), min(len(y), len(g)))
+	use.sigmoidGrad(dst, y, g)
+}
+
+// ReLUGrad sets dst[i] = g[i] where y[i] > 0 and 0 elsewhere, also where g[i] is NaN; y is the output of ReLU.
+func ReLUGrad(dst, y, g []float32) {
+	fits(len(dst), min(len(y), len(g)))
+	use.reluGrad(dst, y, g)
+}
+
+// AddBias adds b to every element.
+func AddBias(dst []float32, b float32) { use.addBias(dst, b) }
+
+// AddVec sets dst[i] += x[i].
+func AddVec(dst, x []float32) {
+	fits(len(dst), len(x))
+	use.addVec(dst, x)
+}
+
+// Axpy sets dst[i] += a·x[i] in one rounding.
+func Axpy(dst []float32, a float32, x []float32) {
+	fits(len(dst), len(x))
+	use.axpy(dst, x, a)
+}
+
+// Scale multiplies every element by a.
+func Scale(dst []float32, a float32) { use.scaled(dst, dst, a) }
+
+// Scaled sets dst[i] = a·x[i].
+func Scaled(dst []float32, a float32, x []float32) {
+	fits(len(dst), len(x))
+	use.scaled(dst, x, a)
+}
+
+// Bytes sets dst[i] = src[i]·scale + offset in one rounding.
+func Bytes(dst []float32, src []uint8, scale, offset float32) {
+	fits(len(dst), len(src))
+	use.bytes(dst, src, scale, offset)
+}
+
+// Sum returns Σ x[i], added in float64 within γ(n/32+6) Σ|x[i]|, where γ(n) = nu/(1−nu) and u = 2⁻⁵³.
+func Sum(x []float32) float64 { return use.sum(x) }
+
+// SumSquares returns Σ x[i]² within γ(n/32+6) of its value; the squares are exact and cannot overflow.
+func SumSquares(x []float32) float64 { return use.sumSquares(x) }
+
+// Dot returns Σ x[i]·y[i] over the length of x within γ(n/32+6) Σ|x[i]·y[i]|; the products are exact.
+func Dot(x, y []float32) float64 {
+	fits(len(x), len(y))
+	return use.dot(x, y)
+}
+
+var nothing [1]struct{}
+
+// fits fails unless n <= have.
+func fits(n, have int) {
+	if n > have {
+		_ = nothing[n-have]
+	}
+}
+
+// kernels is one implementation of the package; the lengths have been checked.
+type kernels struct {
+	tanh, sigmoid, relu             func(dst, x []float32)
+	tanhGrad, sigmoidGrad, reluGrad func(dst, y, g []float32)
+	addBias                         func(dst []float32, b float32)
+	addVec                          func(dst, x []float32)
+	axpy, scaled                    func(dst, x []float32, a float32)
+	bytes                           func(dst []float32, src []uint8, scale, offset float32)
+	sum, sumSquares                 func(x []float32) float64
+	dot                             func(x, y []float32) float64
+}
+
+var use = best()

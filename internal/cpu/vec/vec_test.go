@@ -1,0 +1,318 @@
+package vec
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+func values(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(3 * r.NormFloat64())
+	}
+	return x
+}
+
+func eachImplementation(t *testing.T, test func(t *testing.T)) {
+	defer func(was kernels) { use = was }(use)
+	for name, k := range implementations() {
+		use = k
+		t.Run(name, test)
+	}
+}
+
+const a, b = 0.7, -1.3 // scalars
+
+// elementwise lists every function of the package as a map of up to two inputs and the former dst, with its meaning in
+// float64 and the roundings that its result may be off, in units of 2⁻²⁴ of the larger of result and terms.
+var elementwise = []struct {
+	name   string
+	run    func(dst, x, y []float32)
+	mean   func(dst, x, y float64) float64
+	size   func(dst, x, y float64) float64 // what the roundings are relative to; nil: the result
+	rounds float64
+}{
+	{"Tanh", func(dst, x, _ []float32) { Tanh(dst, x) }, func(_, x, _ float64) float64 { return math.Tanh(x) }, nil, 5},
+	{"Sigmoid", func(dst, x, _ []float32) { Sigmoid(dst, x) }, func(_, x, _ float64) float64 { return 1 / (1 + math.Exp(-x)) }, nil, 5},
+	{"ReLU", func(dst, x, _ []float32) { ReLU(dst, x) }, func(_, x, _ float64) float64 { return max(x, 0) }, nil, 0},
+	{"TanhGrad", TanhGrad, func(_, y, g float64) float64 { return g * (1 - y*y) }, nil, 2.01},
+	{"SigmoidGrad", SigmoidGrad, func(_, y, g float64) float64 { return g * y * (1 - y) }, nil, 2.01},
+	{"ReLUGrad", ReLUGrad, func(_, y, g float64) float64 {
+		if y > 0 {
+			return g
+		}
+		return 0
+	}, nil, 0},
+	{"AddBias", func(dst, _, _ []float32) { AddBias(dst, b) }, func(d, _, _ float64) float64 { return d + float64(float32(b)) }, nil, 1},
+	{"AddVec", func(dst, x, _ []float32) { AddVec(dst, x) }, func(d, x, _ float64) float64 { return d + x }, nil, 1},
+	{"Axpy", func(dst, x, _ []float32) { Axpy(dst, a, x) }, func(d, x, _ float64) float64 { return d + float64(float32(a))*x }, nil, 1.01},
+	{"Scale", func(dst, _, _ []float32) { Scale(dst, a) }, func(d, _, _ float64) float64 { return d * float64(float32(a)) }, nil, 1},
+	{"Scaled", func(dst, x, _ []float32) { Scaled(dst, a, x) }, func(_, x, _ float64) float64 { return x * float64(float32(a)) }, nil, 1},
+	{"Bytes", func(dst, x, _ []float32) { Bytes(dst, asBytes(x), a, b) }, func(_, x, _ float64) float64 {
+		return float64(asBytes([]float32{float32(x)})[0])*float64(float32(a)) + float64(float32(b))
+	}, nil, 1.01},
+}
+
+// asBytes makes bytes of floats, each of its own value alone.
+func asBytes(x []float32) []uint8 {
+	y := make([]uint8, len(x))
+	for i, v := range x {
+		y[i] = uint8(math.Float32bits(v) >> 13)
+	}
+	return y
+}
+
+func TestElementwise(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		for _, f := range elementwise {
+			t.Run(f.name, func(t *testing.T) {
+				r := newRand(1)
+				for n := range 100 {
+					dst, x, y := values(r, n), values(r, n), values(r, n)
+					got := slices.Clone(dst)
+					f.run(got, x, y)
+					for i := range got {
+						want := f.mean(float64(dst[i]), float64(x[i]), float64(y[i]))
+						if bound := f.rounds * math.Abs(want) / (1 << 24); !(math.Abs(float64(got[i])-want) <= bound) {
+							t.Fatalf("n = %d, element %d of %g, %g and %g is %g, want %g", n, i, dst[i], x[i], y[i], got[i], want)
+						}
+					}
+				}
+			})
+		}
+	})
+}
+
+// Any cut at any alignment gives the bits of the whole, and touches nothing beside it.
+func TestPlaceDoesNotMatter(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		for _, f := range elementwise {
+			t.Run(f.name, func(t *testing.T) {
+				r := newRand(2)
+				const n = 100
+				dst, x, y := values(r, n), values(r, n), values(r, n)
+				whole := slices.Clone(dst)
+				f.run(whole, x, y)
+				for from := range n {
+					for _, to := range []int{from, from + 1 + r.IntN(n-from), n} {
+						part := slices.Clone(dst)
+						f.run(part[from:to], x[from:], y[from:])
+						if !slices.Equal(part[from:to], whole[from:to]) {
+							t.Fatalf("elements %d to %d alone have other bits", from, to)
+						}
+						if !slices.Equal(part[:from], dst[:from]) || !slices.Equal(part[to:], dst[to:]) {
+							t.Fatalf("elements beside %d to %d were written", from, to)
+						}
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestDstMayBeAnInput(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(3)
+		for _, f := range elementwise {
+			x, y := values(r, 77), values(r, 77)
+			want, got := slices.Clone(x), slices.Clone(x)
+			f.run(want, x, y)
+			f.run(got, got, y)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s over its first input differs", f.name)
+			}
+			want, got = slices.Clone(y), slices.Clone(y)
+			f.run(want, x, y)
+			f.run(got, x, got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s over its second input differs", f.name)
+			}
+		}
+	})
+}
+
+// sample visits every stride-th float32, infinities included and NaN excluded.
+func sample(stride uint32, visit func(x []float32)) {
+	x := make([]float32, 0, 1<<12)
+	for bits := uint64(0); bits < 1<<32; bits += uint64(stride) {
+		if v := math.Float32frombits(uint32(bits)); v == v {
+			x = append(x, v)
+		}
+		if len(x) == cap(x) {
+			visit(x)
+			x = x[:0]
+		}
+	}
+	visit(append(x, float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, math.SmallestNonzeroFloat32, 0))
+}
+
+func TestTanhOverTheWholeRange(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		y := make([]float32, 1<<13)
+		sample(4093, func(x []float32) {
+			Tanh(y, append(x, make([]float32, len(y)-len(x))...))
+			for i, v := range x {
+				want := math.Tanh(float64(v))
+				if err := math.Abs(float64(y[i]) - want); !(err <= 3e-7*math.Abs(want)) || math.Abs(float64(y[i])) > 1 {
+					t.Fatalf("tanh(%g) is %g, want %g", v, y[i], want)
+				}
+			}
+		})
+	})
+}
+
+func TestSigmoidOverTheWholeRange(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		y := make([]float32, 1<<13)
+		sample(4093, func(x []float32) {
+			Sigmoid(y, append(x, make([]float32, len(y)-len(x))...))
+			for i, v := range x {
+				want := 1 / (1 + math.Exp(-float64(v)))
+				if err := math.Abs(float64(y[i]) - want); !(err <= max(3e-7*want, 2e-45)) || y[i] > 1 {
+					t.Fatalf("sigmoid(%g) is %g, want %g", v, y[i], want)
+				}
+			}
+		})
+	})
+}
+
+func TestSpecialValues(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	negative0 := float32(math.Copysign(0, -1))
+	eachImplementation(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name    string
+			f       func(dst, x []float32)
+			x, want float32
+		}{
+			{"Tanh", Tanh, nan, nan}, {"Tanh", Tanh, inf, 1}, {"Tanh", Tanh, -inf, -1}, {"Tanh", Tanh, 0, 0},
+			{"Tanh", Tanh, negative0, negative0}, {"Tanh", Tanh, 1e-45, 1e-45}, {"Tanh", Tanh, -3e-39, -3e-39},
+			{"Sigmoid", Sigmoid, nan, nan}, {"Sigmoid", Sigmoid, inf, 1}, {"Sigmoid", Sigmoid, -inf, 0}, {"Sigmoid", Sigmoid, 0, 0.5},
+			{"Sigmoid", Sigmoid, negative0, 0.5},
+			{"ReLU", ReLU, nan, nan}, {"ReLU", ReLU, inf, inf}, {"ReLU", ReLU, -inf, 0}, {"ReLU", ReLU, -1e-45, 0}, {"ReLU", ReLU, 1e-45, 1e-45},
+		} {
+			for _, n := range []int{1, 8, 9, 16, 17} {
+				x, y := slices.Repeat([]float32{c.x}, n), make([]float32, n)
+				c.f(y, x)
+				for i := range y {
+					same := math.Float32bits(y[i]) == math.Float32bits(c.want)
+					if !same && !(c.want != c.want && y[i] != y[i]) {
+						t.Errorf("%s(%g) at %d of %d is %g, want %g", c.name, c.x, i, n, y[i], c.want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// The gradient of ReLU selects: a closed unit passes nothing, not even NaN, and one of unknown sign is closed.
+func TestReLUGradSelects(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	eachImplementation(t, func(t *testing.T) {
+		y := []float32{0, -1, 1, 1, nan, 0, inf, 1e-45, 0}
+		g := []float32{nan, inf, nan, inf, 3, -inf, 2, -5, 7}
+		want := []float32{0, 0, nan, inf, 0, 0, 2, -5, 0}
+		got := make([]float32, len(y))
+		ReLUGrad(got, y, g)
+		if s := fmt.Sprint(got); s != fmt.Sprint(want) {
+			t.Errorf("got %s, want %v", s, want)
+		}
+	})
+}
+
+// exact returns Σ x·y and Σ |x·y|.
+func exact(x, y []float32) (sum, weight *big.Float) {
+	wide := func() *big.Float { return new(big.Float).SetPrec(1000) }
+	sum, weight = wide(), wide()
+	for i := range x {
+		p := wide().Mul(wide().SetFloat64(float64(x[i])), wide().SetFloat64(float64(y[i])))
+		sum.Add(sum, p)
+		weight.Add(weight, p.Abs(p))
+	}
+	return sum, weight
+}
+
+func TestSums(t *testing.T) {
+	ones := slices.Repeat([]float32{1}, 5000)
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(4)
+		for round := range 300 {
+			n := round
+			if round > 200 {
+				n = r.IntN(5000)
+			}
+			x, y := values(r, n), values(r, n)
+			for i := range x { // far apart in size, so that cancellation shows
+				x[i] *= float32(math.Exp(8 * r.NormFloat64()))
+			}
+			for name, c := range map[string]struct {
+				got      float64
+				x, y     []float32
+				lanewise func(x, y []float32) float64
+			}{
+				"Sum":        {Sum(x), x, ones, func(x, _ []float32) float64 { return portable.sum(x) }},
+				"SumSquares": {SumSquares(x), x, x, func(x, _ []float32) float64 { return portable.sumSquares(x) }},
+				"Dot":        {Dot(x, y), x, y, portable.dot},
+			} {
+				want, weight := exact(c.x, c.y[:n])
+				diff, _ := new(big.Float).Sub(want, big.NewFloat(c.got)).Float64()
+				scale, _ := weight.Float64()
+				if bound := 1.01 * float64(n/32+6) * scale / (1 << 53); !(math.Abs(diff) <= bound) {
+					t.Fatalf("%s of %d elements is off by %g, more than %g", name, n, diff, bound)
+				}
+				if p := c.lanewise(c.x, c.y[:n]); math.Float64bits(p) != math.Float64bits(c.got) {
+					t.Fatalf("%s of %d elements is %v, but %v without assembly", name, n, c.got, p)
+				}
+			}
+		}
+	})
+}
+
+func TestSumSquaresDoesNotOverflow(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		x := []float32{math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32}
+		if got, want := SumSquares(x), 2*float64(math.MaxFloat32)*float64(math.MaxFloat32); got != want {
+			t.Errorf("got %g, want %g", got, want)
+		}
+		x[1] = float32(math.NaN())
+		if got := SumSquares(x); !math.IsNaN(got) {
+			t.Errorf("NaN vanished: %g", got)
+		}
+	})
+}
+
+func TestShortInputsFailFirst(t *testing.T) {
+	long, short := []float32{1, 2, 3}, make([]float32, 2, 3)
+	for name, f := range map[string]func(dst []float32){
+		"Tanh":        func(dst []float32) { Tanh(dst, short) },
+		"Sigmoid":     func(dst []float32) { Sigmoid(dst, short) },
+		"ReLU":        func(dst []float32) { ReLU(dst, short) },
+		"TanhGrad":    func(dst []float32) { TanhGrad(dst, long, short) },
+		"SigmoidGrad": func(dst []float32) { SigmoidGrad(dst, short, long) },
+		"ReLUGrad":    func(dst []float32) { ReLUGrad(dst, long, short) },
+		"AddVec":      func(dst []float32) { AddVec(dst, short) },
+		"Axpy":        func(dst []float32) { Axpy(dst, 1, short) },
+		"Scaled":      func(dst []float32) { Scaled(dst, 1, short) },
+		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },
+		"Dot":         func(dst []float32) { Dot(dst, short) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dst := []float32{4, 5, 6}
+			defer func() {
+				if recover() == nil {
+					t.Error("accepted")
+				}
+				if !slices.Equal(dst, []float32{4, 5, 6}) {
+					t.Error("dst was written")
+				}
+			}()
+			f(dst)
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package cpu
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+)
+
+// worker is one thread's scratch memory, grown once.
+type worker struct {
+	a       gemm.PackedA
+	b       gemm.PackedB
+	ws      gemm.Workspace
+	columns []float32
+	normals []float64
+	tree    pairwise
+}
+
+func (w *worker) scratch(n int) []float32 {
+	if cap(w.columns) < n {
+		w.columns = make([]float32, n)
+	}
+	return w.columns[:n]
+}
+
+// workers are persistent goroutines that block between jobs. The caller of do
+// is the first of them.
+type workers struct {
+	own  worker
+	jobs chan *job
+	n    int
+	job  job
+}
+
+type job struct {
+	tiles int
+	next  atomic.Int64
+	f     func(tile int, w *worker)
+	wg    sync.WaitGroup
+}
+
+func startWorkers(n int) *workers {
+	ws := &workers{n: n, jobs: make(chan *job, n)}
+	for range n - 1 {
+		go func() {
+			var w worker
+			for j := range ws.jobs {
+				j.run(&w)
+				j.wg.Done()
+			}
+		}()
+	}
+	return ws
+}
+
+func (j *job) run(w *worker) {
+	for {
+		t := int(j.next.Add(1)) - 1
+		if t >= j.tiles {
+			return
+		}
+		j.f(t, w)
+	}
+}
+
+// do runs f for every tile and returns when all are done. Which worker takes
+// a tile is left to chance; f must not let it matter.
+func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
+	j := &ws.job
+	j.tiles, j.f = tiles, f
+	j.next.Store(0)
+	helpers := min(ws.n, tiles) - 1
+	for range helpers {
+		j.wg.Add(1)
+		ws.jobs <- j
+	}
+	j.run(&ws.own)
+	j.wg.Wait()
+}
+
+func (ws *workers) stop() { close(ws.jobs) }

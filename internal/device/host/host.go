@@ -1,0 +1,312 @@
+// Package host is what devices in the host's memory share: handles, recording,
+// noise positions and sticky errors. A backend supplies the arithmetic.
+package host
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Float is the type a backend computes in.
+type Float interface{ float32 | float64 }
+
+// Backend computes for one compiled schedule. Slices have one element per
+// parameter; errors come only from what the host could not know.
+type Backend[T Float] interface {
+	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32)
+	Release(dst, src []T, std float32, n device.Noise, draw uint64)
+	Update(r device.Rule, s *[device.Slots]float32, p, g []T, state [][]T)
+	Score(params []T, t *Table) device.Score
+	Close()
+}
+
+// Table is data loaded into host memory.
+type Table struct {
+	device.Rows
+	Features []uint8
+}
+
+// Load checks a table and keeps it, without a copy.
+func Load(r device.Rows, features []uint8) (*Table, error) {
+	if err := r.Validate(features); err != nil {
+		return nil, err
+	}
+	return &Table{r, features}, nil
+}
+
+// Close drops the table's memory.
+func (t *Table) Close() error {
+	t.Count, t.Features, t.Targets = 0, nil, nil
+	return nil
+}
+
+// Row gives the bytes of one row.
+func (t *Table) Row(i int32) []uint8 {
+	return t.Features[int(i)*t.Width : (int(i)+1)*t.Width]
+}
+
+// Net implements device.Net over a backend. It runs at once: Run returns when
+// the work is done, and Wait only hands over outputs.
+type Net[T Float] struct {
+	schedule *plan.Schedule
+	options  device.Options
+	backend  Backend[T]
+	params   int
+	vectors  [][]T
+	sums     [][]T
+	drawn    uint64
+	err      error // the first failure, for good
+}
+
+// New checks the schedule and wraps a backend for it.
+func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*Net[T], error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Capacity < 1 {
+		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
+	}
+	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}
+	n.vectors = append(n.vectors, nil) // Params
+	n.vectors[0] = newSlice[T](n.params)
+	return n, nil
+}
+
+func newSlice[T Float](n int) []T { return make([]T, n) }
+
+// Params is the handle of the parameters.
+func (n *Net[T]) Params() device.Vector { return 0 }
+
+// NewVector makes a zero vector of width values per parameter.
+func (n *Net[T]) NewVector(width int) (device.Vector, error) {
+	if n.err != nil {
+		return 0, n.err
+	}
+	if width < 1 {
+		return 0, fmt.Errorf("a vector needs at least one value per parameter, was asked for %d", width)
+	}
+	n.vectors = append(n.vectors, newSlice[T](n.params*width))
+	return device.Vector(len(n.vectors) - 1), nil
+}
+
+// NewSum makes a zero sum.
+func (n *Net[T]) NewSum() (device.Sum, error) {
+	if n.err != nil {
+		return 0, n.err
+	}
+	n.sums = append(n.sums, newSlice[T](n.params))
+	return device.Sum(len(n.sums) - 1), nil
+}
+
+func (n *Net[T]) vector(v device.Vector) ([]T, error) {
+	if n.err != nil {
+		return nil, n.err
+	}
+	if v < 0 || int(v) >= len(n.vectors) {
+		return nil, fmt.Errorf("no vector %d on this network", v)
+	}
+	return n.vectors[v], nil
+}
+
+// Write sets a vector.
+func (n *Net[T]) Write(v device.Vector, src []float32) error {
+	dst, err := n.vector(v)
+	if err != nil {
+		return err
+	}
+	if len(src) != len(dst) {
+		return fmt.Errorf("vector %d has %d values, was given %d", v, len(dst), len(src))
+	}
+	for i, x := range src {
+		dst[i] = T(x)
+	}
+	return nil
+}
+
+// Read copies a vector out.
+func (n *Net[T]) Read(v device.Vector, dst []float32) error {
+	src, err := n.vector(v)
+	if err != nil {
+		return err
+	}
+	if len(src) != len(dst) {
+		return fmt.Errorf("vector %d has %d values, room for %d was given", v, len(src), len(dst))
+	}
+	for i, x := range src {
+		dst[i] = float32(x)
+	}
+	return nil
+}
+
+// Close frees the network. It is idempotent.
+func (n *Net[T]) Close() error {
+	if n.err == device.ErrClosed {
+		return nil
+	}
+	n.err = device.ErrClosed
+	n.vectors, n.sums = nil, nil
+	n.backend.Close()
+	return nil
+}
+
+// fail makes an error stick.
+func (n *Net[T]) fail(err error) error {
+	if n.err == nil {
+		n.err = err
+	}
+	return n.err
+}
+
+// Record notes what body enqueues.
+func (n *Net[T]) Record(body func(device.Queue)) (device.Step, error) {
+	if n.err != nil {
+		return nil, n.err
+	}
+	q := &queue[T]{net: n, step: &step[T]{net: n}}
+	body(q)
+	if q.err != nil {
+		return nil, q.err
+	}
+	return q.step, nil
+}
+
+type step[T Float] struct {
+	net     *Net[T]
+	work    []func(*device.Inputs, *device.Outputs)
+	gathers []*Table
+	noises  []device.Noise
+	outputs device.Outputs
+}
+
+func (s *step[T]) Run(in *device.Inputs) error {
+	n := s.net
+	if n.err != nil {
+		return n.err
+	}
+	if len(in.Rows) > n.options.Capacity {
+		return n.fail(fmt.Errorf("a run was given more rows than the capacity of %d", n.options.Capacity))
+	}
+	for _, t := range s.gathers {
+		for _, r := range in.Rows {
+			if r < 0 || int(r) >= t.Count {
+				return n.fail(fmt.Errorf("a run names a row that the table does not have"))
+			}
+		}
+	}
+	if len(s.noises) > 0 {
+		if in.Draw <= n.drawn {
+			return n.fail(fmt.Errorf("noise position %d after %d: %w", in.Draw, n.drawn, device.ErrDrawUsed))
+		}
+		n.drawn = in.Draw
+	}
+	s.outputs.Scores = s.outputs.Scores[:0]
+	for _, w := range s.work {
+		w(in, &s.outputs)
+	}
+	return nil
+}
+
+func (s *step[T]) Wait() (device.Outputs, error) { return s.outputs, s.net.err }
+
+// queue records; its first error is Record's.
+type queue[T Float] struct {
+	net  *Net[T]
+	step *step[T]
+	err  error
+}
+
+func (q *queue[T]) check(err error) bool {
+	if q.err == nil {
+		q.err = err
+	}
+	return q.err == nil
+}
+
+func (q *queue[T]) vec(v device.Vector) []T {
+	x, err := q.net.vector(v)
+	if q.check(err) && len(x) != q.net.params {
+		q.check(fmt.Errorf("vector %d holds %d values, want one per parameter", v, len(x)))
+	}
+	return x
+}
+
+func (q *queue[T]) sum(s device.Sum) []T {
+	if s < 0 || int(s) >= len(q.net.sums) {
+		q.check(fmt.Errorf("no sum %d on this network", s))
+		return nil
+	}
+	return q.net.sums[s]
+}
+
+func (q *queue[T]) table(d device.Data) *Table {
+	t, ok := d.(*Table)
+	if !ok || t == nil {
+		q.check(fmt.Errorf("the table was not loaded on this device"))
+		return nil
+	}
+	if want := plan.Size(q.net.schedule.Program.Shape); t.Width != want {
+		q.check(fmt.Errorf("the table's rows have %d values, network %s reads %d", t.Width, q.net.schedule.Program.Name, want))
+	}
+	return t
+}
+
+func (q *queue[T]) add(w func(*device.Inputs, *device.Outputs)) {
+	q.step.work = append(q.step.work, w)
+}
+
+func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
+	s, t, n := q.sum(dst), q.table(from), q.net
+	if q.err != nil {
+		return
+	}
+	q.step.gathers = append(q.step.gathers, t)
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip])
+	})
+}
+
+func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
+	d, s, n := q.vec(dst), q.sum(src), q.net
+	if noise.Stream() == nil {
+		q.check(device.ErrNoNoise)
+	}
+	if slices.Contains(q.step.noises, noise) {
+		q.check(fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed))
+	}
+	if q.err != nil {
+		return
+	}
+	q.step.noises = append(q.step.noises, noise)
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		n.backend.Release(d, s, in.Scalars[device.NoiseStd], noise, in.Draw)
+		clear(s)
+	})
+}
+
+func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
+	if !q.check(r.Check(len(state))) {
+		return
+	}
+	x, y, n := q.vec(p), q.vec(g), q.net
+	var st [][]T
+	for _, v := range state {
+		st = append(st, q.vec(v))
+	}
+	if q.err != nil {
+		return
+	}
+	q.add(func(in *device.Inputs, _ *device.Outputs) { n.backend.Update(r, &in.Scalars, x, y, st) })
+}
+
+func (q *queue[T]) Score(at device.Vector, public device.Data) {
+	x, t, n := q.vec(at), q.table(public), q.net
+	if q.err != nil {
+		return
+	}
+	q.add(func(_ *device.Inputs, out *device.Outputs) {
+		out.Scores = append(out.Scores, n.backend.Score(x, t))
+	})
+}

@@ -1,0 +1,186 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// forward writes an op's output.
+func forward(op *plan.Op, values [][]float64, y, w, bias []float64) {
+	x := values[op.In[0]]
+	switch op.Kind {
+	case plan.Conv:
+		for o := range y {
+			if bias != nil {
+				y[o] = bias[o/(op.Out[1]*op.Out[2])]
+			} else {
+				y[o] = 0
+			}
+		}
+		taps(op, func(o, i, k int) { y[o] += w[k] * x[i] })
+	case plan.Dense:
+		for o := range y {
+			y[o] = 0
+			if bias != nil {
+				y[o] = bias[o]
+			}
+			for i, v := range x {
+				y[o] += w[o*len(x)+i] * v
+			}
+		}
+	case plan.ReLU:
+		for i, v := range x {
+			y[i] = v
+			if v <= 0 {
+				y[i] = 0
+			}
+		}
+	case plan.Tanh:
+		for i, v := range x {
+			y[i] = math.Tanh(v)
+		}
+	case plan.Sigmoid:
+		for i, v := range x {
+			y[i] = 1 / (1 + math.Exp(-v))
+		}
+	case plan.MaxPool:
+		for o := range y {
+			y[o] = x[argmax(op, x, o)]
+		}
+	case plan.AvgPool:
+		clear(y)
+		area := float64(op.Window.H * op.Window.W)
+		for o := range y {
+			window(op, o, func(i int) { y[o] += x[i] / area })
+		}
+	case plan.Add:
+		for i, v := range values[op.In[1]] {
+			y[i] = x[i] + v
+		}
+	}
+}
+
+// inputGrad adds an op's share to the gradient at its inputs.
+func inputGrad(op *plan.Op, e *example, y, dy, w []float64) {
+	x, dx := e.values[op.In[0]], e.deltas[op.In[0]]
+	switch op.Kind {
+	case plan.Conv:
+		taps(op, func(o, i, k int) { dx[i] += w[k] * dy[o] })
+	case plan.Dense:
+		for o, d := range dy {
+			for i := range dx {
+				dx[i] += w[o*len(dx)+i] * d
+			}
+		}
+	case plan.ReLU:
+		for i, d := range dy {
+			if y[i] > 0 {
+				dx[i] += d
+			}
+		}
+	case plan.Tanh:
+		for i, d := range dy {
+			dx[i] += d * (1 - y[i]*y[i])
+		}
+	case plan.Sigmoid:
+		for i, d := range dy {
+			dx[i] += d * y[i] * (1 - y[i])
+		}
+	case plan.MaxPool:
+		for o, d := range dy {
+			dx[argmax(op, x, o)] += d
+		}
+	case plan.AvgPool:
+		area := float64(op.Window.H * op.Window.W)
+		for o, d := range dy {
+			window(op, o, func(i int) { dx[i] += d / area })
+		}
+	case plan.Add:
+		for _, v := range op.In {
+			for i, d := range dy {
+				e.deltas[v][i] += d
+			}
+		}
+	}
+}
+
+// paramGrad is one example's gradient of an op's weight, then of its bias.
+func paramGrad(p *plan.Program, op *plan.Op, x, dy []float64) []float64 {
+	nw := p.Params[op.Weight].Size()
+	g := make([]float64, nw, nw+op.Out[0])
+	if op.Kind == plan.Conv {
+		taps(op, func(o, i, k int) { g[k] += dy[o] * x[i] })
+	} else {
+		for o, d := range dy {
+			for i, v := range x {
+				g[o*len(x)+i] = d * v
+			}
+		}
+	}
+	if op.Bias == plan.None {
+		return g
+	}
+	positions := len(dy) / op.Out[0]
+	for c := range op.Out[0] {
+		s := 0.0
+		for _, d := range dy[c*positions : (c+1)*positions] {
+			s += d
+		}
+		g = append(g, s)
+	}
+	return g
+}
+
+// taps visits every product of a convolution: output element o reads input
+// element i through weight k. Padding is zero and visited by nobody.
+func taps(op *plan.Op, f func(o, i, k int)) {
+	win := op.Window
+	c, h, w := op.Shape[0], op.Shape[1], op.Shape[2]
+	o := 0
+	for oc := range op.Out[0] {
+		for oy := range op.Out[1] {
+			for ox := range op.Out[2] {
+				for ic := range c {
+					for ky := range win.H {
+						for kx := range win.W {
+							y := oy*win.StrideH - win.PadTop + ky*win.DilationH
+							x := ox*win.StrideW - win.PadLeft + kx*win.DilationW
+							if y >= 0 && y < h && x >= 0 && x < w {
+								f(o, (ic*h+y)*w+x, ((oc*c+ic)*win.H+ky)*win.W+kx)
+							}
+						}
+					}
+				}
+				o++
+			}
+		}
+	}
+}
+
+// window visits the input elements of pool output o in row-major order.
+func window(op *plan.Op, o int, f func(i int)) {
+	win := op.Window
+	h, w := op.Shape[1], op.Shape[2]
+	c, oy, ox := o/(op.Out[1]*op.Out[2]), o/op.Out[2]%op.Out[1], o%op.Out[2]
+	for ky := range win.H {
+		for kx := range win.W {
+			y, x := oy*win.StrideH-win.PadTop+ky*win.DilationH, ox*win.StrideW-win.PadLeft+kx*win.DilationW
+			if y >= 0 && y < h && x >= 0 && x < w {
+				f((c*h+y)*w + x)
+			}
+		}
+	}
+}
+
+// argmax is the first input element, in row-major order, that no other of its
+// window exceeds.
+func argmax(op *plan.Op, x []float64, o int) int {
+	best := -1
+	window(op, o, func(i int) {
+		if best < 0 || x[i] > x[best] {
+			best = i
+		}
+	})
+	return best
+}

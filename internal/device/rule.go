@@ -1,0 +1,54 @@
+package device
+
+import (
+	"fmt"
+	"math"
+)
+
+// Rule is how an optimizer changes one parameter. Each rule is defined by the
+// scalar function Apply in float64; devices compute the same in their own
+// precision. The released gradient g enters as g·Scale + L2·p.
+type Rule uint8
+
+const (
+	// SGD: p −= Rate·g. State: none.
+	SGD Rule = iota
+	// HeavyBall: m = Momentum·m + g, p −= Rate·m, as PyTorch does. State: m.
+	HeavyBall
+	// Adam with bias correction (Kingma and Ba 2015, algorithm 1), the L2
+	// term inside the gradient. State: first and second moment.
+	Adam
+)
+
+func (r Rule) String() string { return [...]string{"sgd", "heavy-ball", "adam"}[r] }
+
+// States is the number of state vectors of width 1 that a rule keeps.
+func (r Rule) States() int { return [...]int{0, 1, 2}[r] }
+
+// Apply gives the new parameter and updates state.
+func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
+	at := func(k Slot) float64 { return float64(s[k]) }
+	g = g*at(Scale) + at(L2)*p
+	switch r {
+	case HeavyBall:
+		state[0] = at(Momentum)*state[0] + g
+		return p - at(Rate)*state[0]
+	case Adam:
+		state[0] = at(Beta1)*state[0] + (1-at(Beta1))*g
+		state[1] = at(Beta2)*state[1] + (1-at(Beta2))*g*g
+		return p - at(Rate)*(state[0]/at(Bias1))/(math.Sqrt(state[1]/at(Bias2))+at(Epsilon))
+	default:
+		return p - at(Rate)*g
+	}
+}
+
+// Check validates an Update's state vectors for a rule.
+func (r Rule) Check(states int) error {
+	if r > Adam {
+		return fmt.Errorf("unknown update rule %d", r)
+	}
+	if states != r.States() {
+		return fmt.Errorf("rule %s keeps %d state vectors, was given %d", r, r.States(), states)
+	}
+	return nil
+}

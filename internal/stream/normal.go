@@ -1,0 +1,111 @@
+package stream
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"sync"
+)
+
+// MaxNormals is the number of normals in one (step, tensor): 2³² pairs of 16
+// bytes. ChaCha20 packs four pairs in a block and stays within the same range.
+const MaxNormals = 1 << 33
+
+// MaxRadius, sqrt(-2·ln(2⁻⁶⁵)), bounds every normal in absolute value. A true
+// pair of normals lies outside that radius with probability 2⁻⁶⁵, which is what
+// a caller charges to δ per pair.
+const MaxRadius = 9.4925831
+
+const chunk = 8192 // keystream bytes transformed at a time: 512 pairs, inside L1
+
+var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
+
+// Normals writes standard normal number first+i of the stream (step, tensor) to
+// dst[i]. A number depends on its position only, so any split over calls or
+// goroutines gives the same values. Positions outside [0, MaxNormals) give NaN:
+// a visible failure instead of noise that was used before.
+//
+// Numbers 2p and 2p+1 are the Box–Muller pair of keystream bytes 16p to 16p+15:
+// radius sqrt(-2·ln((x+½)/2⁶⁴)) from the first little-endian word, angle from
+// the second.
+func (s *Stream) Normals(dst []float64, step uint64, tensor uint32, first int) {
+	if first < 0 || uint64(first)+uint64(len(dst)) > MaxNormals {
+		for i := range dst {
+			dst[i] = math.NaN()
+		}
+		return
+	}
+	buf := chunks.Get().(*[chunk]byte)
+	defer chunks.Put(buf)
+	perBlock := s.cipher.blockSize() / 16
+	for len(dst) > 0 {
+		pair := first / 2
+		skip := pair % perBlock // pairs of the first block that lie before ours
+		pairs := min(chunk/16-skip, (first%2+len(dst)+1)/2)
+		raw := buf[:(skip+pairs)*16]
+		s.Fill(raw, step, at(tensor, uint32(pair/perBlock)))
+		raw = raw[skip*16:]
+
+		if first%2 == 1 {
+			_, dst[0] = boxMuller(raw)
+			dst, raw, first = dst[1:], raw[16:], first+1
+		}
+		n := min(len(raw)/16, len(dst)/2)
+		for i := range n {
+			dst[2*i], dst[2*i+1] = boxMuller(raw[16*i:])
+		}
+		dst, raw, first = dst[2*n:], raw[16*n:], first+2*n
+		if len(dst) == 1 && len(raw) > 0 {
+			dst[0], _ = boxMuller(raw)
+			return
+		}
+	}
+}
+
+// boxMuller maps 16 uniform bytes to two independent standard normals.
+func boxMuller(b []byte) (float64, float64) {
+	_ = b[15]
+	r := radius(binary.LittleEndian.Uint64(b))
+	sin, cos := sincos(binary.LittleEndian.Uint64(b[8:]))
+	return r * cos, r * sin
+}
+
+// radius returns sqrt(-2·ln u), u = (x+½)/2⁶⁴. Close to u = 1 the logarithm is
+// taken of the complement 1-u = (¬x+½)/2⁶⁴, which is exact where u has rounded:
+// small radii keep all their bits too.
+func radius(x uint64) float64 {
+	var l float64
+	if x < 15<<60 {
+		l = math.Log(unit(x))
+	} else {
+		l = math.Log1p(-unit(^x))
+	}
+	return math.Sqrt(-2 * l)
+}
+
+// unit returns (x+½)/2⁶⁴. The halves convert without the branch that a uint64
+// beyond 2⁶³ costs.
+func unit(x uint64) float64 {
+	return float64(int64(x>>32))*0x1p-32 + (float64(int64(x&0xffffffff))+0.5)*0x1p-64
+}
+
+// sincos returns the sine and cosine of a uniform angle. Two bits choose the
+// quadrant and the other 62 an offset in ±π/4, so the range reduction is exact
+// and Taylor polynomials suffice (remainders below 5e-17 and 3e-18).
+func sincos(y uint64) (sin, cos float64) {
+	t := (float64(int64(y<<2)) + 0.5) * (math.Pi / 2 * 0x1p-64)
+	z := t * t
+	sin = t + t*z*(-1./6+z*(1./120+z*(-1./5040+z*(1./362880+z*(-1./39916800+
+		z*(1./6227020800+z*(-1./1307674368000)))))))
+	cos = 1 + z*(-1./2+z*(1./24+z*(-1./720+z*(1./40320+z*(-1./3628800+
+		z*(1./479001600+z*(-1./87178291200+z*(1./20922789888000))))))))
+
+	// Turning by k quarter turns swaps and negates, here without a branch,
+	// which a random k would mispredict.
+	k := y >> 62
+	s, c := math.Float64bits(sin), math.Float64bits(cos)
+	swap := (s ^ c) & -(k & 1)
+	s ^= swap ^ k>>1<<63
+	c ^= swap ^ bits.RotateLeft64((k^k>>1)&1, 63)
+	return math.Float64frombits(s), math.Float64frombits(c)
+}

@@ -1,0 +1,179 @@
+// Package stream turns a secret key into random numbers with random access:
+// every value is a pure function of (key, position), so work may be split over
+// goroutines, calls and restarts without changing a single number.
+//
+// The counter space under one key is 128 bits wide and divided as
+//
+//	step (64 bits) | tensor (32 bits) | block (32 bits)
+//
+// The callers' contract is that no (step, tensor) pair is used for two purposes
+// under one key: Normals and Reader at the same position read the same bytes.
+//
+// Sources: AES-256 in counter mode, NIST SP 800-38A section 6.5; ChaCha20, RFC
+// 8439 section 2.4; Box and Muller, "A Note on the Generation of Random Normal
+// Deviates", Ann. Math. Stat. 29(2), 1958.
+package stream
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"golang.org/x/crypto/chacha20"
+)
+
+// Key is a secret. Formatting it with any verb prints a placeholder.
+type Key [32]byte
+
+// Format implements fmt.Formatter, so that no log line can hold a key.
+func (Key) Format(f fmt.State, _ rune) { fmt.Fprint(f, "stream.Key(secret)") }
+
+// NewKey draws a key from the operating system.
+func NewKey() (Key, error) {
+	var k Key
+	if _, err := rand.Read(k[:]); err != nil {
+		return Key{}, fmt.Errorf("stream: the operating system gave no random key: %w", err)
+	}
+	return k, nil
+}
+
+// KeyFromSeed derives a key from a seed and a purpose, for tests and for
+// reproducible runs. It is NOT PRIVATE: whoever knows or guesses the seed can
+// subtract the noise. Different purposes give unrelated keys.
+func KeyFromSeed(seed uint64, purpose string) Key {
+	msg := []byte("privgrad stream key from seed, not private\x00")
+	msg = binary.LittleEndian.AppendUint64(msg, seed)
+	msg = append(msg, purpose...)
+	return sha256.Sum256(msg)
+}
+
+// Cipher selects the pseudorandom function behind a Stream.
+type Cipher uint8
+
+const (
+	AES256CTR Cipher = iota // fastest where the processor has AES instructions
+	ChaCha20                // the same numbers on processors without them, and on GPUs
+)
+
+func (c Cipher) String() string {
+	switch c {
+	case AES256CTR:
+		return "AES-256-CTR"
+	case ChaCha20:
+		return "ChaCha20"
+	}
+	return fmt.Sprintf("Cipher(%d)", uint8(c))
+}
+
+// blockSize is the number of keystream bytes per counter value.
+func (c Cipher) blockSize() int {
+	if c == ChaCha20 {
+		return 64
+	}
+	return aes.BlockSize
+}
+
+// Stream gives random access to the keystream of one key. It holds no position:
+// all methods may be called concurrently.
+type Stream struct {
+	cipher Cipher
+	key    Key
+	aes    cipher.Block
+}
+
+// New returns the stream of a key.
+func New(c Cipher, k Key) (*Stream, error) {
+	s := &Stream{cipher: c, key: k}
+	switch c {
+	case AES256CTR:
+		b, err := aes.NewCipher(k[:])
+		if err != nil {
+			return nil, fmt.Errorf("stream: %w", err)
+		}
+		s.aes = b
+	case ChaCha20:
+	default:
+		return nil, fmt.Errorf("stream: unknown cipher %v: use AES256CTR or ChaCha20", c)
+	}
+	return s, nil
+}
+
+// Cipher returns the cipher the stream was made with.
+func (s *Stream) Cipher() Cipher { return s.cipher }
+
+// Fill writes the keystream that begins at the 128-bit block counter hi‖lo. A
+// block is 16 bytes of AES, whose counter is big-endian as in SP 800-38A, or 64
+// bytes of ChaCha20, whose counter occupies state words 12 to 15, least
+// significant word first: RFC 8439's counter is the low 32 bits of lo and its
+// nonce the 96 bits above. The counter carries through all 128 bits.
+func (s *Stream) Fill(dst []byte, hi, lo uint64) {
+	clear(dst)
+	if s.cipher == AES256CTR {
+		var iv [aes.BlockSize]byte
+		binary.BigEndian.PutUint64(iv[:8], hi)
+		binary.BigEndian.PutUint64(iv[8:], lo)
+		cipher.NewCTR(s.aes, iv[:]).XORKeyStream(dst, dst)
+		return
+	}
+	for len(dst) > 0 {
+		// RFC 8439's counter has 32 bits, so a run that crosses its end
+		// continues under the next nonce.
+		blocks := (uint64(len(dst)) + 63) / 64
+		run := min(blocks, 1<<32-lo&0xffffffff)
+		n := int(min(run*64, uint64(len(dst))))
+		s.chacha(dst[:n], hi, lo)
+		dst = dst[n:]
+		var carry uint64
+		lo, carry = bits.Add64(lo, run, 0)
+		hi += carry
+	}
+}
+
+// chacha fills dst, which is zero, without letting the 32-bit counter wrap.
+func (s *Stream) chacha(dst []byte, hi, lo uint64) {
+	var nonce [chacha20.NonceSize]byte
+	binary.LittleEndian.PutUint32(nonce[:4], uint32(lo>>32))
+	binary.LittleEndian.PutUint64(nonce[4:], hi)
+	// The constructor refuses only wrong lengths, which the types rule out.
+	c, _ := chacha20.NewUnauthenticatedCipher(s.key[:], nonce[:])
+	c.SetCounter(uint32(lo))
+	c.XORKeyStream(dst, dst)
+}
+
+// at packs a position into the low half of the counter.
+func at(tensor, block uint32) uint64 { return uint64(tensor)<<32 | uint64(block) }
+
+// Reader returns the sequential reader of one (step, tensor). It must not share
+// its position with Normals.
+func (s *Stream) Reader(step uint64, tensor uint32) *Reader {
+	return &Reader{s: s, step: step, lo: at(tensor, 0), next: readerBuf}
+}
+
+const readerBuf = 4096 // bytes, a multiple of both block sizes
+
+// Reader hands out the keystream of one (step, tensor) in order. The range
+// holds 2³² blocks (64 GiB of AES, 256 GiB of ChaCha20), which a reader must
+// not exceed. It is for one goroutine.
+type Reader struct {
+	s    *Stream
+	step uint64
+	lo   uint64
+	next int
+	buf  [readerBuf]byte
+}
+
+// Uint64 returns the next 64 uniformly distributed bits.
+func (r *Reader) Uint64() uint64 {
+	if r.next == readerBuf {
+		r.s.Fill(r.buf[:], r.step, r.lo)
+		r.lo += uint64(readerBuf / r.s.cipher.blockSize())
+		r.next = 0
+	}
+	v := binary.LittleEndian.Uint64(r.buf[r.next:])
+	r.next += 8
+	return v
+}

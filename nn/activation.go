@@ -1,0 +1,74 @@
+package nn
+
+import (
+	"github.com/privgrad/privgrad/internal/plan"
+	G "gorgonia.org/gorgonia"
+)
+
+// ReLU is max(x, 0) of every element.
+func ReLU(x *G.Node) (*G.Node, error) { return elementwise("relu", x, G.Rectify) }
+
+// Tanh is tanh(x) of every element.
+func Tanh(x *G.Node) (*G.Node, error) { return elementwise("tanh", x, G.Tanh) }
+
+// Sigmoid is 1/(1+exp(−x)) of every element.
+func Sigmoid(x *G.Node) (*G.Node, error) { return elementwise("sigmoid", x, G.Sigmoid) }
+
+func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.Node, error) {
+	return guard(name, func() (*G.Node, error) {
+		if _, err := batched(x, 0); err != nil {
+			return nil, err
+		}
+		return f(x)
+	})
+}
+
+// unary lowers the activations that Gorgonia has as single ops.
+func (l *lowerer) unary(n *G.Node) (value, error) {
+	switch name := symbol(n); name {
+	case "tanh":
+		return l.pointwise(plan.Tanh, n, children(n)[0])
+	case "sigmoid":
+		return l.pointwise(plan.Sigmoid, n, children(n)[0])
+	default:
+		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", name)
+	}
+}
+
+// product lowers x ⊙ (x ≥ 0), which is how Gorgonia writes Rectify, its twin
+// with >, and the corrected average pool.
+func (l *lowerer) product(n *G.Node) (value, error) {
+	a, b := children(n)[0], children(n)[1]
+	switch {
+	case isSign(b, a):
+		return l.pointwise(plan.ReLU, n, a)
+	case isSign(a, b):
+		return l.pointwise(plan.ReLU, n, b)
+	case opType(a) == opAvgPool && opType(b) == opConstant:
+		return l.avgPool(a, n, constant(b))
+	case opType(b) == opAvgPool && opType(a) == opConstant:
+		return l.avgPool(b, n, constant(a))
+	case opType(a) == opConstant || opType(b) == opConstant:
+		return value{}, refuse(n, "scaling by a constant is not supported; fold it into the weights or the data")
+	case l.isParam(a) || l.isParam(b):
+		return value{}, refuse(n, "it multiplies element by element with a parameter; use gorgonia.Mul for a dense layer")
+	}
+	return value{}, refuse(n, "it multiplies two activations; only Rectify's own product is supported")
+}
+
+// isSign reports whether n is x ≥ 0 or x > 0.
+func isSign(n, x *G.Node) bool {
+	if opType(n) != opBinary || symbol(n) != ">=" && symbol(n) != ">" {
+		return false
+	}
+	c := children(n)
+	return c[0] == x && opType(c[1]) == opConstant && constant(c[1]) == 0
+}
+
+func (l *lowerer) pointwise(kind plan.Kind, n, x *G.Node) (value, error) {
+	in, err := l.lower(x)
+	if err != nil {
+		return value{}, err
+	}
+	return l.emit(n, plan.Op{Kind: kind, In: []plan.Value{in.v}, Shape: planShape(in.shape)}, nil), nil
+}

@@ -1,0 +1,80 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/plan"
+	G "gorgonia.org/gorgonia"
+)
+
+// add lowers the sum of two activations, and that of a layer and its bias.
+func (l *lowerer) add(n *G.Node) (value, error) {
+	a, b := children(n)[0], children(n)[1]
+	switch {
+	case opType(a) == opConstant || opType(b) == opConstant:
+		return value{}, refuse(n, "adding a constant is not supported; make it a parameter, or fold it into the data")
+	case l.isParam(a) && l.isParam(b):
+		return value{}, refuse(n, "it adds two parameters, %s and %s; keep one", describe(rootOf(a)), describe(rootOf(b)))
+	case l.isParam(a):
+		return l.bias(n, b, a)
+	case l.isParam(b):
+		return l.bias(n, a, b)
+	}
+	x, err := l.lower(a)
+	if err != nil {
+		return value{}, err
+	}
+	y, err := l.lower(b)
+	if err != nil {
+		return value{}, err
+	}
+	if !slices.Equal(x.shape, y.shape) {
+		return value{}, refuse(n, "it adds activations of the shapes %v and %v an example; make them equal", x.shape, y.shape)
+	}
+	return l.emit(n, plan.Op{Kind: plan.Add, In: []plan.Value{x.v, y.v}, Shape: planShape(x.shape)}, nil), nil
+}
+
+// bias gives the layer whose output is node h the bias p.
+func (l *lowerer) bias(n, h, p *G.Node) (value, error) {
+	v, err := l.lower(h)
+	if err != nil {
+		return value{}, err
+	}
+	b, err := l.parameter(p, n)
+	if err != nil {
+		return value{}, err
+	}
+	i := int(v.v) - 1
+	if i < 0 || l.nodes[i] != h || l.weights[i] == nil {
+		return value{}, refuse(n, "bias %s is added to %s, which is no convolution or dense layer; add it right after the layer", describe(b.leaf), describe(h))
+	}
+	if l.biases[i] != nil {
+		return value{}, refuse(n, "%s gets a second bias, %s; keep one", describe(h), describe(b.leaf))
+	}
+	if l.readers[h] > 1 {
+		return value{}, refuse(n, "%s is read elsewhere without its bias %s; read the sum there too", describe(h), describe(b.leaf))
+	}
+	shape := h.Shape()
+	if len(b.shape) != len(shape) {
+		return value{}, refuse(n, "bias %s has shape %v against %v; give it the same number of axes, 1 wherever it is broadcast", describe(b.leaf), b.shape, shape)
+	}
+	if b.strides[0] != 0 && b.shape[0] > 1 {
+		return value{}, refuse(n, "bias %s differs between the examples of a batch; make its axis 0 of size 1 and broadcast it", describe(b.leaf))
+	}
+	// A convolution's bias may vary along its channels alone, axis 1.
+	channel := view{leaf: b.leaf, shape: []int{1}, strides: []int{0}}
+	for axis := 1; axis < len(shape); axis++ {
+		if b.strides[axis] == 0 || b.shape[axis] == 1 {
+			continue
+		}
+		if axis > 1 {
+			return value{}, refuse(n, "bias %s differs between the positions of an image; make it (1, channels, 1, 1) and broadcast it", describe(b.leaf))
+		}
+		channel.shape[0], channel.strides[0] = b.shape[axis], b.strides[axis]
+	}
+	if out := l.ops[i].Out[0]; channel.shape[0] != out || plan.Size(b.leaf.Shape()) != out {
+		return value{}, refuse(n, "bias %s has %d elements for %d outputs; give it one an output", describe(b.leaf), plan.Size(b.leaf.Shape()), out)
+	}
+	l.biases[i] = &channel
+	return v, nil
+}

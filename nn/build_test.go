@@ -1,0 +1,211 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+func build(t testing.TB, name string, o Options) (*Model, *Network) {
+	t.Helper()
+	if o.Input == [3]int{} && slices.Contains([]string{"logistic", "svm", "huber-svm", "huber-regression"}, name) {
+		o.Input = [3]int{1, 28, 28}
+	}
+	m, err := Build(name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := m.Lower()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, net
+}
+
+func TestModelsAgreeWithTheTapeMachine(t *testing.T) {
+	for _, info := range Names() {
+		t.Run(info.Name, func(t *testing.T) {
+			o := Options{Batch: 2, Activation: "relu", Seed: 3}
+			if info.Name == "cifar-paper" {
+				o.Batch = 1
+			}
+			_, net := build(t, info.Name, o)
+			if n := net.Program.NumParams(); n != info.Parameters {
+				t.Errorf("%d parameters, want %d", n, info.Parameters)
+			}
+			if net.Program.Loss != info.Loss || net.Program.Name != info.Name {
+				t.Errorf("the program is %s with loss %s", net.Program.Name, net.Program.Loss)
+			}
+			outputs := info.Classes
+			if info.Loss != SoftmaxCrossEntropy {
+				outputs = 1
+			}
+			if net.Program.Outputs() != outputs {
+				t.Errorf("%d logits, want %d", net.Program.Outputs(), outputs)
+			}
+			agree(t, net)
+		})
+	}
+	t.Run("tanh", func(t *testing.T) {
+		_, net := build(t, "cnn-mnist", Options{Batch: 2})
+		agree(t, net)
+	})
+}
+
+func TestProgramOfCNN(t *testing.T) {
+	_, net := build(t, "cnn-mnist", Options{Batch: 3, Activation: "relu"})
+	p := net.Program
+	var ops []string
+	for _, op := range p.Ops {
+		ops = append(ops, fmt.Sprintf("%s %s %v→%v", op.Name, op.Kind, op.Shape, op.Out))
+	}
+	want := []string{
+		"conv1 conv [1 28 28]→[6 24 24]", "relu1 relu [6 24 24]→[6 24 24]", "maxpool1 maxpool [6 24 24]→[6 12 12]",
+		"conv2 conv [6 12 12]→[16 8 8]", "relu2 relu [16 8 8]→[16 8 8]", "maxpool2 maxpool [16 8 8]→[16 4 4]",
+		"fc1 dense [256]→[256]", "relu3 relu [256]→[256]",
+		"fc2 dense [256]→[128]", "relu4 relu [128]→[128]",
+		"fc3 dense [128]→[10]",
+	}
+	if d := cmp.Diff(want, ops); d != "" {
+		t.Error(d)
+	}
+	var params []string
+	for _, q := range p.Params {
+		params = append(params, fmt.Sprintf("%s %s %v %d", q.Name, q.Node, q.Shape, q.Offset))
+	}
+	want = []string{
+		"conv1.weight conv1.weight [6 1 5 5] 0", "conv1.bias conv1.bias [6] 150",
+		"conv2.weight conv2.weight [16 6 5 5] 156", "conv2.bias conv2.bias [16] 2556",
+		"fc1.weight fc1.weight [256 256] 2572", "fc1.bias fc1.bias [256] 68108",
+		"fc2.weight fc2.weight [128 256] 68364", "fc2.bias fc2.bias [128] 101132",
+		"fc3.weight fc3.weight [10 128] 101260", "fc3.bias fc3.bias [10] 102540",
+	}
+	if d := cmp.Diff(want, params); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(plan.Square(5, 1, 0), p.Ops[0].Window); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestDenseNodesAreTransposed(t *testing.T) {
+	m, net := build(t, "mlp-mnist", Options{Seed: 1})
+	node := m.Graph.ByName("fc2.weight")[0]
+	if got := node.Shape(); !got.Eq([]int{1000, 10}) {
+		t.Fatalf("fc2.weight is stored as %v, want (1000, 10)", got)
+	}
+	q := net.Program.Params[2]
+	flat, stored := net.Params()[q.Offset:], node.Value().Data().([]float32)
+	for _, at := range [][2]int{{0, 0}, {3, 7}, {9, 999}} {
+		if flat[at[0]*1000+at[1]] != stored[at[1]*10+at[0]] {
+			t.Errorf("element (out %d, in %d) differs between node and flat vector", at[0], at[1])
+		}
+	}
+}
+
+func TestInitialisation(t *testing.T) {
+	params := func(seed uint64, act string) []float32 {
+		_, net := build(t, "cnn-mnist", Options{Seed: seed, Activation: act})
+		return net.Params()
+	}
+	a := params(5, "relu")
+	if !slices.Equal(a, params(5, "relu")) {
+		t.Error("one seed gives two initialisations")
+	}
+	if slices.Equal(a, params(6, "relu")) {
+		t.Error("two seeds give one initialisation")
+	}
+	// The bits themselves, so that no platform and no later version differs.
+	bits := [3]uint32{}
+	for i, at := range []int{0, 2572, 101260} {
+		bits[i] = math.Float32bits(a[at])
+	}
+	if want := [3]uint32{0x3cc1e4bd, 0x3d8c8a2f, 0x3df09d47}; bits != want {
+		t.Errorf("the first weights of conv1, fc1 and fc3 are %#x, want %#x", bits, want)
+	}
+	// Uniform within its limit, and spread over it: of 65,536 draws none lies
+	// beyond 0.999 of the limit with probability below 1e-28.
+	for act, limit := range map[string]float64{"relu": math.Sqrt(6. / 256), "tanh": math.Sqrt(6. / 512)} {
+		top := 0.0
+		for _, v := range params(5, act)[2572:68108] {
+			top = max(top, math.Abs(float64(v)))
+		}
+		if top > limit || top < 0.999*limit {
+			t.Errorf("%s: the largest weight of fc1 is %v, want just below %v", act, top, limit)
+		}
+	}
+	for _, v := range a[150:156] {
+		if v != 0 {
+			t.Error("a bias does not start at zero")
+		}
+	}
+	_, net := build(t, "logistic", Options{Seed: 5})
+	for _, v := range net.Params() {
+		if v != 0 {
+			t.Fatal("a linear model does not start at zero")
+		}
+	}
+}
+
+// A layer's weights follow from the seed and its name, not from its place.
+func TestInitialisationIgnoresOrder(t *testing.T) {
+	a, b := make([]float32, 100), make([]float32, 100)
+	He(9)("fc1.weight", 10, 10, b)
+	He(9)("conv1.weight", 10, 10, a)
+	He(9)("fc1.weight", 10, 10, a)
+	if !slices.Equal(a, b) {
+		t.Error("the weights depend on what was drawn before")
+	}
+	He(9)("conv1.weight", 10, 10, a)
+	if slices.Equal(a, b) {
+		t.Error("two layers have the same weights")
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		want []string
+	}{
+		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, cnn-mnist, mnist-tf, cifar-small, cifar-paper, logistic, svm, huber-svm, huber-regression"}},
+		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, logistic"}},
+		{"cifar-paper", Options{Input: [3]int{1, 28, 28}}, []string{"takes 3×32×32", "fit are mlp-mnist, mlp-fmnist, cnn-mnist"}},
+		{"svm", Options{Input: [3]int{0, 4, 4}}, []string{"no named model fits"}},
+		{"svm", Options{}, []string{"Options.Input"}},
+		{"svm", Options{Input: [3]int{1, 1, 4}, Classes: 10}, []string{"10 classes"}},
+		{"cnn-mnist", Options{Classes: 1}, []string{"at least 2 classes, has 1"}},
+		{"cnn-mnist", Options{Batch: -1}, []string{"-1"}},
+		{"cnn-mnist", Options{Activation: "gelu"}, []string{`"gelu"`, "relu or tanh"}},
+	} {
+		_, err := Build(c.name, c.o)
+		if err == nil {
+			t.Errorf("%s %+v: built", c.name, c.o)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s %+v: error %q lacks %q", c.name, c.o, err, w)
+			}
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	m, net := build(t, "cifar-small", Options{Batch: 4, Classes: 3})
+	if s := m.Input.Shape(); !s.Eq([]int{4, 3, 32, 32}) {
+		t.Errorf("the input is %v", s)
+	}
+	if net.Program.Outputs() != 3 {
+		t.Errorf("%d logits for 3 classes", net.Program.Outputs())
+	}
+	_, net = build(t, "huber-regression", Options{Input: [3]int{1, 1, 14}, Batch: 2})
+	if net.Program.NumParams() != 15 {
+		t.Errorf("%d parameters for 14 columns", net.Program.NumParams())
+	}
+}

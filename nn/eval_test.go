@@ -1,0 +1,207 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/plan"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// evaluate is what a program means: one example's logits, in float64 and in
+// the most direct way.
+func evaluate(p *plan.Program, params []float32, input []float64) []float64 {
+	values := [][]float64{input}
+	at := func(i int) []float32 { return params[p.Params[i].Offset:][:p.Params[i].Size()] }
+	for _, op := range p.Ops {
+		x := values[op.In[0]]
+		out := make([]float64, plan.Size(op.Out))
+		switch op.Kind {
+		case plan.Dense:
+			for o := range out {
+				for i, v := range x {
+					out[o] += v * float64(at(op.Weight)[o*len(x)+i])
+				}
+			}
+		case plan.Conv, plan.MaxPool, plan.AvgPool:
+			window(op, func(o, c, position int, inside []int) {
+				switch op.Kind {
+				case plan.MaxPool:
+					m := math.Inf(-1)
+					for _, i := range inside {
+						if i >= 0 {
+							m = max(m, x[i])
+						}
+					}
+					out[position] = m
+				case plan.AvgPool:
+					for _, i := range inside {
+						if i >= 0 {
+							out[position] += x[i] / float64(len(inside))
+						}
+					}
+				default:
+					kernel := at(op.Weight)[(o*op.Shape[0]+c)*len(inside):]
+					for k, i := range inside {
+						if i >= 0 {
+							out[position] += x[i] * float64(kernel[k])
+						}
+					}
+				}
+			})
+		case plan.Add:
+			for i := range out {
+				out[i] = x[i] + values[op.In[1]][i]
+			}
+		default:
+			f := map[plan.Kind]func(float64) float64{
+				plan.ReLU:    func(v float64) float64 { return max(v, 0) },
+				plan.Tanh:    math.Tanh,
+				plan.Sigmoid: func(v float64) float64 { return 1 / (1 + math.Exp(-v)) },
+			}[op.Kind]
+			for i, v := range x {
+				out[i] = f(v)
+			}
+		}
+		if op.Bias != plan.None {
+			b := at(op.Bias)
+			for i := range out {
+				out[i] += float64(b[i/(len(out)/len(b))])
+			}
+		}
+		values = append(values, out)
+	}
+	return values[len(values)-1]
+}
+
+// window calls f for every output channel, input channel and position with the
+// indices of the window's pixels, −1 for padding. A pool's channels are paired.
+func window(op plan.Op, f func(o, c, position int, inside []int)) {
+	w, rows, cols := op.Window, op.Shape[1], op.Shape[2]
+	for o := range op.Out[0] {
+		for c := range op.Shape[0] {
+			if op.Kind != plan.Conv && c != o {
+				continue
+			}
+			for y := range op.Out[1] {
+				for x := range op.Out[2] {
+					inside := make([]int, 0, w.H*w.W)
+					for ky := range w.H {
+						for kx := range w.W {
+							py, px := y*w.StrideH-w.PadTop+ky*w.DilationH, x*w.StrideW-w.PadLeft+kx*w.DilationW
+							if py < 0 || py >= rows || px < 0 || px >= cols {
+								inside = append(inside, -1)
+							} else {
+								inside = append(inside, (c*rows+py)*cols+px)
+							}
+						}
+					}
+					f(o, c, (o*op.Out[1]+y)*op.Out[2]+x, inside)
+				}
+			}
+		}
+	}
+}
+
+// tape runs the graph itself, forward only.
+func tape(t testing.TB, net *Network, input []float64) []float64 {
+	t.Helper()
+	var backing any = input
+	if net.Input.Dtype() == tensor.Float32 {
+		backing = narrow(input)
+	}
+	shape := net.Input.Shape()
+	if err := G.Let(net.Input, tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))); err != nil {
+		t.Fatal(err)
+	}
+	m := G.NewTapeMachine(net.Logits.Graph())
+	defer m.Close()
+	if err := m.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+	return wide(t, net.Logits.Value().Data())
+}
+
+func wide(t testing.TB, data any) []float64 {
+	switch d := data.(type) {
+	case []float64:
+		return append([]float64(nil), d...)
+	case []float32:
+		out := make([]float64, len(d))
+		for i, v := range d {
+			out[i] = float64(v)
+		}
+		return out
+	case float32:
+		return []float64{float64(d)}
+	case float64:
+		return []float64{d}
+	}
+	t.Fatalf("unexpected data %T", data)
+	return nil
+}
+
+func narrow(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return out
+}
+
+// noise gives n values in (−scale, scale) that float32 holds exactly.
+func noise(seed uint64, n int, scale float64) []float64 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = float64(float32(scale * (2*r.Float64() - 1)))
+	}
+	return out
+}
+
+// agree compares the program with the tape machine on a random batch, first
+// with the parameters of the graph, then with others written by SetParams.
+func agree(t testing.TB, net *Network) {
+	t.Helper()
+	if err := net.Program.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	shape := net.Input.Shape()
+	input := noise(7, shape.TotalSize(), 1)
+	compare := func(params []float32, what string) {
+		t.Helper()
+		got := tape(t, net, input)
+		each := len(input) / shape[0]
+		var want []float64
+		for i := range shape[0] {
+			want = append(want, evaluate(net.Program, params, input[i*each:][:each])...)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%s: the tape gives %d logits, the program %d", what, len(got), len(want))
+		}
+		for i := range want {
+			if !(math.Abs(got[i]-want[i]) <= 1e-5*max(1, math.Abs(want[i]))) {
+				t.Fatalf("%s: logit %d is %v on the tape, %v in the program\n%v", what, i, got[i], want[i], net.Program)
+			}
+		}
+	}
+	compare(net.Params(), "initial parameters")
+
+	fresh := narrow(noise(8, net.Program.NumParams(), 1))
+	for _, q := range net.Program.Params { // keep activations near 1
+		scale := float32(1 / math.Sqrt(float64(q.Size()/q.Shape[0])))
+		for i := range q.Size() {
+			fresh[q.Offset+i] *= scale
+		}
+	}
+	if err := net.SetParams(fresh); err != nil {
+		t.Fatal(err)
+	}
+	if got := net.Params(); fmt.Sprint(got) != fmt.Sprint(fresh) {
+		t.Fatal("Params does not give back what SetParams wrote")
+	}
+	compare(fresh, "written parameters")
+}

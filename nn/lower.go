@@ -1,0 +1,363 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/plan"
+	G "gorgonia.org/gorgonia"
+)
+
+// Loss is the per-example loss at the logits.
+type Loss = plan.Loss
+
+// Program is a lowered network.
+type Program = plan.Program
+
+// The losses, defined in internal/plan.
+const (
+	// SoftmaxCrossEntropy is −log softmax(z)[t], t a class index.
+	SoftmaxCrossEntropy = plan.SoftmaxCrossEntropy
+	// Logistic is log(1+exp(−t·z)), t = −1 or +1, one logit.
+	Logistic = plan.Logistic
+	// Hinge is max(0, 1−t·z), t = −1 or +1, one logit.
+	Hinge = plan.Hinge
+	// HuberHinge is Hinge smoothed around its kink, one logit.
+	HuberHinge = plan.HuberHinge
+	// Huber is the robust regression loss, t real, one logit.
+	Huber = plan.Huber
+)
+
+// LowerOption changes what Lower does.
+type LowerOption func(*lowerer)
+
+// WithLoss sets the program's loss; the default is SoftmaxCrossEntropy.
+func WithLoss(loss Loss) LowerOption { return func(l *lowerer) { l.program.Loss = loss } }
+
+// WithName sets the program's name; the default is "graph".
+func WithName(name string) LowerOption { return func(l *lowerer) { l.program.Name = name } }
+
+// WithInput says which leaf a batch of records is put into. It is needed only
+// where a graph leaves that open.
+func WithInput(input *G.Node) LowerOption { return func(l *lowerer) { l.input = input } }
+
+// Lower turns the part of a graph that logits depends on into a program. A
+// leaf with a value that is convolved, multiplied or added as a bias is a
+// parameter; ops and parameters come in an order that the graph alone fixes,
+// operands before results and left before right. Nothing runs and nothing in
+// the graph changes. A graph that cannot be trained with per-example clipping,
+// or that has an op without a lowering, gives an error that names the node.
+func Lower(logits *G.Node, options ...LowerOption) (*Network, error) {
+	l := &lowerer{
+		program: plan.Program{Name: "graph"},
+		logits:  logits,
+		values:  map[*G.Node]value{},
+		readers: map[*G.Node]int{},
+		used:    map[*G.Node]bool{},
+	}
+	for _, o := range options {
+		o(l)
+	}
+	return guard("lowering "+l.program.Name, l.run)
+}
+
+// value is an activation: the plan's value seen in the per-example shape of a
+// node. Reshapes change the shape only.
+type value struct {
+	v     plan.Value
+	shape []int
+}
+
+type lowerer struct {
+	program       plan.Program
+	logits, input *G.Node
+	batch         int
+	values        map[*G.Node]value
+	readers       map[*G.Node]int // nodes that read a node, SizeOf aside
+	used          map[*G.Node]bool
+
+	// One entry an op; nil where it has no such parameter.
+	ops             []plan.Op
+	nodes           []*G.Node
+	weights, biases []*view
+}
+
+func (l *lowerer) run() (*Network, error) {
+	if l.logits == nil || l.logits.Graph() == nil {
+		return nil, errors.New("the logits are no node of a graph")
+	}
+	reached, err := l.scan()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.findInput(reached); err != nil {
+		return nil, err
+	}
+	out, err := l.lower(l.logits)
+	if err != nil {
+		return nil, err
+	}
+	return l.network(out)
+}
+
+// scan visits the nodes that the logits depend on and stops at the first op
+// that never lowers.
+func (l *lowerer) scan() (map[*G.Node]bool, error) {
+	seen := map[*G.Node]bool{}
+	var visit func(n *G.Node) error
+	visit = func(n *G.Node) error {
+		if seen[n] {
+			return nil
+		}
+		seen[n] = true
+		for _, c := range children(n) {
+			if opType(n) != opSize {
+				l.readers[c]++
+			}
+			if err := visit(c); err != nil {
+				return err
+			}
+		}
+		return unsupported(n)
+	}
+	return seen, visit(l.logits)
+}
+
+// findInput checks the given input, or finds the one leaf that stands where an
+// activation must.
+func (l *lowerer) findInput(reached map[*G.Node]bool) error {
+	if l.input == nil {
+		leaves := dataLeaves(l.logits)
+		if len(leaves) != 1 {
+			names := make([]string, len(leaves))
+			for i, n := range leaves {
+				names[i] = n.Name()
+			}
+			return fmt.Errorf("the graph of %s has %d candidates for its input (%s); name one with WithInput", describe(l.logits), len(leaves), strings.Join(names, ", "))
+		}
+		l.input = leaves[0]
+	}
+	switch {
+	case opType(l.input) != opLeaf:
+		return refuse(l.input, "the input must be a leaf, made by gorgonia.NewTensor or NewMatrix")
+	case !reached[l.input]:
+		return refuse(l.input, "the input is unused: %s does not depend on it", describe(l.logits))
+	case l.input.Dims() < 2 || l.input.Shape().TotalSize() < 1:
+		return refuse(l.input, "the input has shape %v; give it the batch as axis 0 and an example's axes after it", l.input.Shape())
+	}
+	l.batch = l.input.Shape()[0]
+	return nil
+}
+
+// dataLeaves lists the leaves at positions of activations, in order.
+func dataLeaves(logits *G.Node) []*G.Node {
+	var leaves []*G.Node
+	seen := map[*G.Node]bool{}
+	var visit func(n *G.Node)
+	visit = func(n *G.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		c := children(n)
+		switch t := opType(n); t {
+		case opLeaf:
+			leaves = append(leaves, n)
+		case opRepeat, opSize:
+			visit(c[0])
+		case opConstant:
+		case opLinAlg, opBinary:
+			// Beside a computed operand, a bare leaf is a parameter; of two
+			// bare leaves in a matrix product, the right one is.
+			a, b := rootOf(c[0]) != nil, rootOf(c[1]) != nil
+			switch {
+			case a && b && t == opLinAlg:
+				visit(c[0])
+			case a && !b && opType(c[1]) != opConstant:
+				visit(c[1])
+			case b && !a && opType(c[0]) != opConstant:
+				visit(c[0])
+			default:
+				visit(c[0])
+				visit(c[1])
+			}
+		default:
+			for _, x := range c {
+				visit(x)
+			}
+		}
+	}
+	visit(logits)
+	return leaves
+}
+
+// isParam reports whether n is a parameter, possibly rearranged.
+func (l *lowerer) isParam(n *G.Node) bool {
+	root := rootOf(n)
+	return root != nil && root != l.input
+}
+
+// lower gives the value of an activation, lowering what it depends on first.
+func (l *lowerer) lower(n *G.Node) (value, error) {
+	if v, ok := l.values[n]; ok {
+		return v, nil
+	}
+	v, err := l.lowerNew(n)
+	if err != nil {
+		return value{}, err
+	}
+	l.values[n] = v
+	return v, nil
+}
+
+func (l *lowerer) lowerNew(n *G.Node) (value, error) {
+	switch opType(n) {
+	case opLeaf:
+		if n == l.input {
+			return value{plan.Input, n.Shape()[1:]}, nil
+		}
+		return value{}, refuse(n, "it stands where an activation is expected, but the input is %s; a network has one input", describe(l.input))
+	case opConstant:
+		return value{}, refuse(n, "constants are not supported; make it a parameter, or fold it into the data")
+	case opReshape:
+		return l.reshape(n)
+	case opTranspose:
+		return l.transpose(n)
+	case opLinAlg:
+		return l.dense(n)
+	case opUnary:
+		return l.unary(n)
+	case opMaxPool:
+		return l.maxPool(n)
+	case opAvgPool:
+		return l.avgPool(n, n, 1)
+	case opGlobalAvg:
+		return l.globalAvgPool(n)
+	case opIm2col:
+		return value{}, refuse(n, "Im2Col is supported only as a part of gorgonia.Conv2d")
+	case opRepeat:
+		return value{}, refuse(n, "it broadcasts an activation; only biases can be broadcast")
+	case opBinary:
+		switch symbol(n) {
+		case "+":
+			return l.add(n)
+		case "⊙":
+			return l.product(n)
+		}
+		return value{}, refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, Tanh or Sigmoid", symbol(n))
+	}
+	return value{}, unsupported(n)
+}
+
+func (l *lowerer) reshape(n *G.Node) (value, error) {
+	in, err := l.lower(children(n)[0])
+	if err != nil {
+		return value{}, err
+	}
+	to := n.Shape()
+	if len(to) == 0 || to[0] != l.batch {
+		return value{}, refuse(n, "it merges the batch axis with others, from %v to %v; keep the batch, %d, as axis 0", children(n)[0].Shape(), to, l.batch)
+	}
+	return value{in.v, to[1:]}, nil
+}
+
+func (l *lowerer) transpose(n *G.Node) (value, error) {
+	if v, ok, err := l.conv(n); ok {
+		return v, err
+	}
+	if pattern := fields(n).ints("pattern"); pattern[0] != 0 {
+		return value{}, refuse(n, "it moves the batch axis by the permutation %v; keep the batch as axis 0", pattern)
+	}
+	return value{}, refuse(n, "transposing activations is not supported; permute the data or the weights instead")
+}
+
+// emit appends an op whose output is node n.
+func (l *lowerer) emit(n *G.Node, op plan.Op, weight *view) value {
+	shape := n.Shape()[1:]
+	op.Out = planShape(shape)
+	op.Weight, op.Bias = plan.None, plan.None
+	l.ops = append(l.ops, op)
+	l.nodes = append(l.nodes, n)
+	l.weights = append(l.weights, weight)
+	l.biases = append(l.biases, nil)
+	return value{plan.Value(len(l.ops)), shape}
+}
+
+// planShape gives a per-example shape in the plan's two forms, (C,H,W) and (n).
+func planShape(shape []int) []int {
+	if len(shape) == 3 {
+		return shape
+	}
+	return []int{plan.Size(shape)}
+}
+
+// parameter gives the view of a parameter, claimed for node user.
+func (l *lowerer) parameter(n, user *G.Node) (view, error) {
+	if !l.isParam(n) {
+		return view{}, refuse(user, "%s is no parameter; weights and biases must be leaves with a value, reshaped or transposed at most", describe(n))
+	}
+	v, err := viewOf(n)
+	if err != nil {
+		return view{}, refuse(user, "%v", err)
+	}
+	if v.leaf.IsScalar() {
+		return view{}, refuse(v.leaf, "a parameter cannot be a scalar; make it a tensor of shape (1, 1)")
+	}
+	if l.used[v.leaf] {
+		return view{}, refuse(user, "parameter %s is used a second time; its gradient would be two layers' together, so give each layer its own (leaves of one name and shape are one node to Gorgonia)", describe(v.leaf))
+	}
+	l.used[v.leaf] = true
+	return v, nil
+}
+
+// network numbers the layers and builds the parameter table.
+func (l *lowerer) network(out value) (*Network, error) {
+	p := &l.program
+	p.Shape = planShape(l.input.Shape()[1:])
+	net := &Network{Program: p, Input: l.input, Logits: l.logits}
+	count := map[string]int{}
+	offset := 0
+	for i := range l.ops {
+		op := &l.ops[i]
+		name := op.Kind.String()
+		if op.Kind == plan.Dense {
+			name = "fc"
+		}
+		count[name]++
+		op.Name = fmt.Sprintf("%s%d", name, count[name])
+		for _, q := range []struct {
+			v     *view
+			kind  string
+			index *int
+		}{{l.weights[i], "weight", &op.Weight}, {l.biases[i], "bias", &op.Bias}} {
+			if q.v == nil {
+				continue
+			}
+			b, err := bind(*q.v)
+			if err != nil {
+				return nil, err
+			}
+			for _, other := range net.bindings {
+				if other.shares(b) {
+					return nil, refuse(b.node, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", describe(other.node))
+				}
+			}
+			*q.index = len(p.Params)
+			p.Params = append(p.Params, plan.Param{Name: op.Name + "." + q.kind, Node: q.v.leaf.Name(), Shape: q.v.shape, Offset: offset})
+			net.bindings = append(net.bindings, b)
+			offset += plan.Size(q.v.shape)
+		}
+	}
+	if offset == 0 {
+		return nil, refuse(l.logits, "it depends on no parameters, so there is nothing to train; multiply by a weight with gorgonia.Mul or Conv2d")
+	}
+	if int(out.v) != len(l.ops) {
+		return nil, refuse(l.logits, "it is not the last result of its own graph")
+	}
+	p.Ops = l.ops
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return net, nil
+}

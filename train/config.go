@@ -1,0 +1,213 @@
+package train
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Config is a whole run as a user writes it, in flags or YAML. Zero values of
+// pointers and empty strings stand for "not given"; Resolve fills them in.
+type Config struct {
+	Data    string `yaml:"data"`
+	DataDir string `yaml:"data_dir,omitempty"`
+	Classes []int  `yaml:"classes,omitempty,flow"`
+	PublicN int    `yaml:"public_n,omitempty"`
+
+	Model      string `yaml:"model"`
+	Activation string `yaml:"activation"`
+	Init       string `yaml:"init,omitempty"`
+	Seed       uint64 `yaml:"seed"`
+
+	Optimizer string   `yaml:"optimizer"`
+	LR        *float64 `yaml:"lr,omitempty"`
+	Momentum  float64  `yaml:"momentum"`
+	L2        float64  `yaml:"l2"`
+
+	Batch        *float64 `yaml:"batch,omitempty"`
+	SamplingRate *float64 `yaml:"sampling_rate,omitempty"`
+	Steps        *int     `yaml:"steps,omitempty"`
+	Epochs       *float64 `yaml:"epochs,omitempty"`
+	EvalEvery    int      `yaml:"eval_every,omitempty"`
+
+	Epsilon         *float64 `yaml:"epsilon,omitempty"`
+	NoiseMultiplier *float64 `yaml:"noise_multiplier,omitempty"`
+	Delta           *float64 `yaml:"delta,omitempty"`
+	Clip            float64  `yaml:"clip"`
+	Clipping        string   `yaml:"clipping"`
+	Accountant      string   `yaml:"accountant"`
+	Neighbouring    string   `yaml:"neighbouring"`
+	Noise           string   `yaml:"noise"`
+	TrainLossNoise  *float64 `yaml:"train_loss_noise,omitempty"`
+
+	PrivateDiagnostics bool `yaml:"private_diagnostics,omitempty"`
+	DataIsPublic       bool `yaml:"data_is_public,omitempty"`
+
+	Strategy         string `yaml:"strategy"`
+	Device           string `yaml:"device"`
+	Threads          int    `yaml:"threads"`
+	Memory           string `yaml:"memory,omitempty"`
+	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
+}
+
+// Default is the run that a user gets who says nothing but ε or σ.
+func Default() Config {
+	return Config{
+		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", Seed: 1,
+		Clip: 1, Clipping: "flat", Accountant: "rdp", Neighbouring: "add-remove", Noise: "secure",
+		Strategy: string(perexample.Auto), Device: "auto",
+	}
+}
+
+// ReadConfig reads a YAML file over a configuration; unknown keys are errors.
+func ReadConfig(path string, into *Config) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return usage("configuration: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(b), yaml.DisallowUnknownField())
+	if err := d.Decode(into); err != nil {
+		return usage("configuration %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	return nil
+}
+
+// YAML writes the configuration so that it can be run again.
+func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
+
+// fingerprint identifies everything that must not change between a run and its
+// resumption. Where the data lie, and what computes, may change.
+func (c Config) fingerprint() (string, error) {
+	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
+	if c.Noise != noiseSeeded {
+		c.MaxPhysicalBatch = 0 // moves rounding only, which nothing but a seeded run promises
+	}
+	b, err := c.YAML()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:]), nil
+}
+
+// The ways to draw noise.
+const (
+	noiseSecure = "secure"
+	noiseSeeded = "seeded"
+)
+
+// optimizers maps each name to whether it is private.
+var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
+
+// private reports whether the optimizer clips and noises.
+func (c *Config) private() bool { return optimizers[c.Optimizer] }
+
+// check finds every fault that shows without the data.
+func (c *Config) check() error {
+	oneOf := func(what, got string, choices ...string) error {
+		if slices.Contains(choices, got) {
+			return nil
+		}
+		return fmt.Errorf("unknown %s %q: choose one of %s", what, got, strings.Join(choices, ", "))
+	}
+	positive := func(what string, v *float64) error {
+		if v != nil && (!(*v > 0) || math.IsInf(*v, 0)) {
+			return fmt.Errorf("%s %v: must be a finite number above 0", what, *v)
+		}
+		return nil
+	}
+	var names, strategies []string
+	for name := range optimizers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, s := range perexample.Strategies() {
+		strategies = append(strategies, string(s))
+	}
+	err := errors.Join(
+		oneOf("optimizer", c.Optimizer, names...),
+		oneOf("activation", c.Activation, "tanh", "relu"),
+		oneOf("clipping", c.Clipping, "flat"),
+		oneOf("accountant", c.Accountant, "rdp", "paper"),
+		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
+		oneOf("noise", c.Noise, noiseSecure, noiseSeeded),
+		oneOf("strategy", c.Strategy, strategies...),
+		positive("learning rate", c.LR),
+		positive("clip norm", &c.Clip),
+		positive("epsilon", c.Epsilon),
+		positive("batch", c.Batch),
+		positive("epochs", c.Epochs),
+	)
+	if err != nil {
+		return asUsage(err)
+	}
+	switch {
+	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
+		return usage("momentum %v: must be in [0, 1)", c.Momentum)
+	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):
+		return usage("l2 %v: must be a finite number, 0 or more", c.L2)
+	case c.NoiseMultiplier != nil && (!(*c.NoiseMultiplier >= 0) || math.IsInf(*c.NoiseMultiplier, 0)):
+		return usage("noise multiplier %v: must be a finite number, 0 or more", *c.NoiseMultiplier)
+	case c.Epsilon != nil && c.NoiseMultiplier != nil:
+		return usage("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
+	case c.private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
+		return usage("optimizer %s needs a privacy budget: give --epsilon (the noise is calibrated) or --noise-multiplier (ε follows)", c.Optimizer)
+	case !c.private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
+		return usage("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
+	case c.Delta != nil && (!(*c.Delta > 0) || *c.Delta >= 1):
+		return usage("delta %v: must be in (0, 1), and well below one over the number of records", *c.Delta)
+	case c.Batch != nil && c.SamplingRate != nil:
+		return usage("batch %v and sampling rate %v were both given: give one, the other follows", *c.Batch, *c.SamplingRate)
+	case c.SamplingRate != nil && (!(*c.SamplingRate > 0) || *c.SamplingRate > 1):
+		return usage("sampling rate %v: must be in (0, 1]", *c.SamplingRate)
+	case c.Steps != nil && c.Epochs != nil:
+		return usage("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
+	case c.Steps != nil && *c.Steps < 1:
+		return usage("steps %d: must be 1 or more", *c.Steps)
+	case c.EvalEvery < 0:
+		return usage("eval-every %d: must be a number of steps, or 0 for once an epoch", c.EvalEvery)
+	case c.MaxPhysicalBatch < 0:
+		return usage("max-physical-batch %d: must be a number of records, or 0 to choose by memory", c.MaxPhysicalBatch)
+	case c.Threads < 0:
+		return usage("threads %d: must be 1 or more, or 0 for all cores", c.Threads)
+	case c.PublicN < 0:
+		return usage("public-n %d: must be the public number of training records", c.PublicN)
+	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise > 0) || math.IsInf(*c.TrainLossNoise, 0)):
+		return usage("train-loss-noise %v: must be a noise multiplier above 0", *c.TrainLossNoise)
+	case c.TrainLossNoise != nil && !c.private():
+		return usage("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
+	}
+	if c.Model != "" && !slices.Contains(nn.Names(), c.Model) {
+		return usage("unknown model %q: choose one of %s", c.Model, strings.Join(nn.Names(), ", "))
+	}
+	_, err = c.memory()
+	return err
+}
+
+// memory parses the budget for the device's arena; 0 stands for the default.
+func (c *Config) memory() (int64, error) {
+	if c.Memory == "" {
+		return 0, nil
+	}
+	var n float64
+	var unit string
+	if k, _ := fmt.Sscanf(c.Memory, "%g%s", &n, &unit); k < 1 || !(n > 0) {
+		return 0, usage("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
+	}
+	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+	if !ok || n*scale > 1<<50 {
+		return 0, usage("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
+	}
+	return int64(n * scale), nil
+}
