@@ -48,9 +48,6 @@ func (l *lowerer) bias(n, h, p *G.Node) (value, error) {
 	if i < 0 || l.nodes[i] != h || l.weights[i] == nil {
 		return value{}, refuse(n, "bias %s is added to %s, which is no convolution or dense layer; add it right after the layer", describe(b.leaf), describe(h))
 	}
-	if l.biases[i] != nil {
-		return value{}, refuse(n, "%s gets a second bias, %s; keep one", describe(h), describe(b.leaf))
-	}
 	if l.readers[h] > 1 {
 		return value{}, refuse(n, "%s is read elsewhere without its bias %s; read the sum there too", describe(h), describe(b.leaf))
 	}

@@ -61,7 +61,7 @@ func (l *lowerer) dense(n *G.Node) (value, error) {
 	switch {
 	case kind != matMul && kind != matVec:
 		return value{}, refuse(n, "only the product of a matrix of activations with a weight is supported; use gorgonia.Mul(x, w) with x (N, in) and w (in, out)")
-	case l.isParam(a) || !l.isParam(b) && rootOf(b) != nil:
+	case l.isParam(a) && !l.isParam(b) || rootOf(b) == l.input:
 		return value{}, refuse(n, "the batch is on the wrong side of the product; write gorgonia.Mul(x, w) with x (N, in) and w (in, out)")
 	case !l.isParam(b):
 		return value{}, refuse(n, "it multiplies two activations; only products with a parameter are supported")
@@ -76,15 +76,12 @@ func (l *lowerer) dense(n *G.Node) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	switch {
-	case kind == matVec:
-		w, err = w.reshape(1, plan.Size(w.shape))
-	case f.bool("transB"):
-	default:
-		w, err = w.permute(1, 0)
-	}
-	if err != nil {
-		return value{}, refuse(n, "%v", err)
+	if kind == matVec {
+		if w, err = w.reshape(1, plan.Size(w.shape)); err != nil {
+			return value{}, refuse(n, "%v", err)
+		}
+	} else if !f.bool("transB") {
+		w = w.permute(1, 0)
 	}
 	return l.emit(n, plan.Op{Kind: plan.Dense, In: []plan.Value{in.v}, Shape: in.shape}, &w), nil
 }

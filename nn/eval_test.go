@@ -4,12 +4,18 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"testing"
 
 	"github.com/privgrad/privgrad/internal/plan"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
+
+// tb is what testing and rapid share.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
 
 // evaluate is what a program means: one example's logits, in float64 and in
 // the most direct way.
@@ -107,7 +113,7 @@ func window(op plan.Op, f func(o, c, position int, inside []int)) {
 }
 
 // tape runs the graph itself, forward only.
-func tape(t testing.TB, net *Network, input []float64) []float64 {
+func tape(t tb, net *Network, input []float64) []float64 {
 	t.Helper()
 	var backing any = input
 	if net.Input.Dtype() == tensor.Float32 {
@@ -125,7 +131,7 @@ func tape(t testing.TB, net *Network, input []float64) []float64 {
 	return wide(t, net.Logits.Value().Data())
 }
 
-func wide(t testing.TB, data any) []float64 {
+func wide(t tb, data any) []float64 {
 	switch d := data.(type) {
 	case []float64:
 		return append([]float64(nil), d...)
@@ -164,7 +170,7 @@ func noise(seed uint64, n int, scale float64) []float64 {
 
 // agree compares the program with the tape machine on a random batch, first
 // with the parameters of the graph, then with others written by SetParams.
-func agree(t testing.TB, net *Network) {
+func agree(t tb, net *Network) {
 	t.Helper()
 	if err := net.Program.Validate(); err != nil {
 		t.Fatal(err)

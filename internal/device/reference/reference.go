@@ -58,10 +58,31 @@ func (b *backend) gather(t *host.Table, row int32) *example {
 		size := p.ValueSize(plan.Value(v))
 		e.values[v], e.deltas[v] = make([]float64, size), make([]float64, size)
 	}
-	for i, x := range t.Row(row) {
-		e.values[0][i] = float64(float32(x)*t.Scale + t.Offset)
-	}
+	copy(e.values[plan.Input], input(t, row))
 	return e
+}
+
+// input is a row's features as the network reads them.
+func input(t *host.Table, row int32) []float64 {
+	x := make([]float64, t.Width)
+	for i, b := range t.Row(row) {
+		x[i] = float64(float32(b)*t.Scale + t.Offset)
+	}
+	return x
+}
+
+// Values runs one example forward: its input, then the output of every op. It
+// is for telling how close an example lies to a kink.
+func Values(p *plan.Program, params, input []float64) [][]float64 {
+	values := [][]float64{input}
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		w, bias := weights(p, op, params)
+		y := make([]float64, plan.Size(op.Out))
+		forward(op, values, y, w, bias)
+		values = append(values, y)
+	}
+	return values
 }
 
 func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32, clip float32) {
@@ -189,16 +210,9 @@ func (b *backend) Score(params []float64, t *host.Table) device.Score {
 	p := b.schedule.Program
 	var s device.Score
 	for row := range t.Count {
-		e := b.gather(t, int32(row))
-		if !p.Loss.ValidTarget(e.target, p.Outputs()) {
-			continue
+		if target := t.Targets[row]; p.Loss.ValidTarget(target, p.Outputs()) {
+			host.Tally(&s, p.Loss, Values(p, params, input(t, int32(row)))[p.Logits()], target)
 		}
-		for i := range p.Ops {
-			op := &p.Ops[i]
-			w, bias := weights(p, op, params)
-			forward(op, e.values, e.values[i+1], w, bias)
-		}
-		host.Tally(&s, p.Loss, e.values[p.Logits()], e.target)
 	}
 	return s
 }

@@ -1,0 +1,250 @@
+package devicetest
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Margin is how far every row of a Case stays from each point where rounding
+// could change a gradient by more than rounding.
+const Margin = 1e-4
+
+// Case is a program with parameters and a table for it.
+type Case struct {
+	Program  *plan.Program
+	Params   []float32
+	Rows     device.Rows
+	Features []uint8
+}
+
+// NewCase draws parameters and rows, all with accepted targets and none within
+// Margin of a kink. The seed fixes every bit.
+func NewCase(t testing.TB, p *plan.Program, rows int, seed uint64) *Case {
+	t.Helper()
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	c := &Case{Program: p, Params: make([]float32, p.NumParams())}
+	for _, op := range p.Ops {
+		if op.Weight == plan.None {
+			continue
+		}
+		_, fanIn, _ := op.Columns()
+		fill := func(q int, std float64) {
+			for i := range p.Params[q].Size() {
+				c.Params[p.Params[q].Offset+i] = float32(std * rnd.NormFloat64())
+			}
+		}
+		fill(op.Weight, 1.2/math.Sqrt(float64(fanIn)))
+		if op.Bias != plan.None {
+			fill(op.Bias, 0.3)
+		}
+	}
+	// Inputs in [−2, 2) that float32 holds exactly, whatever fuses.
+	c.Rows = device.Rows{Width: plan.Size(p.Shape), Scale: 1.0 / 64, Offset: -2}
+	for tries := 0; c.Rows.Count < rows; tries++ {
+		if tries > 100*rows {
+			t.Fatalf("%s: hardly a row is far from every kink", p.Name)
+		}
+		features := make([]uint8, c.Rows.Width)
+		for i := range features {
+			features[i] = uint8(rnd.UintN(256))
+		}
+		c.add(features, Target(rnd, p))
+		if c.Kink(c.Rows.Count-1) != "" {
+			c.Rows.Count--
+			c.Rows.Targets = c.Rows.Targets[:c.Rows.Count]
+			c.Features = c.Features[:c.Rows.Count*c.Rows.Width]
+		}
+	}
+	for row := range c.Rows.Count {
+		if kink := c.Kink(row); kink != "" {
+			t.Fatalf("%s: row %d lies at a kink of %s", p.Name, row, kink)
+		}
+	}
+	return c
+}
+
+// Target draws a target that the program's loss accepts.
+func Target(rnd *rand.Rand, p *plan.Program) float32 {
+	switch p.Loss {
+	case plan.SoftmaxCrossEntropy:
+		return float32(rnd.IntN(p.Outputs()))
+	case plan.Huber:
+		return float32(2 * rnd.NormFloat64())
+	default:
+		return float32(2*rnd.IntN(2) - 1)
+	}
+}
+
+func (c *Case) add(features []uint8, target float32) {
+	c.Rows.Count++
+	c.Features = append(c.Features, features...)
+	c.Rows.Targets = append(c.Rows.Targets, target)
+}
+
+// with is the case with more rows of constant bytes.
+func (c *Case) with(b uint8, targets ...float32) *Case {
+	d := *c
+	d.Features = append([]uint8(nil), c.Features...)
+	d.Rows.Targets = append([]float32(nil), c.Rows.Targets...)
+	for _, target := range targets {
+		features := make([]uint8, d.Rows.Width)
+		for i := range features {
+			features[i] = b
+		}
+		d.add(features, target)
+	}
+	return &d
+}
+
+// Kink names the op at which row lies within Margin of a kink: a ReLU's zero, a
+// max pool's tie (but for those between zeros of a ReLU, which are zeros in
+// every precision), the hinge's corner, a tie between predictions.
+func (c *Case) Kink(row int) string {
+	p := c.Program
+	x := make([]float64, c.Rows.Width)
+	for i := range x {
+		x[i] = float64(float32(c.Features[row*c.Rows.Width+i])*c.Rows.Scale + c.Rows.Offset)
+	}
+	values := reference.Values(p, widen(c.Params), x)
+	need := p.NeedsGrad()
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		x := values[op.In[0]]
+		switch {
+		case op.Kind == plan.ReLU:
+			for _, v := range x {
+				if math.Abs(v) < Margin {
+					return op.Name
+				}
+			}
+		case op.Kind == plan.MaxPool && need[op.In[0]]:
+			rectified := op.In[0] > 0 && p.Ops[op.In[0]-1].Kind == plan.ReLU
+			for o := range plan.Size(op.Out) {
+				first, second := topTwo(op, x, o)
+				if first-second < Margin && !(rectified && first == 0) {
+					return op.Name
+				}
+			}
+		}
+	}
+	z := values[p.Logits()]
+	switch p.Loss {
+	case plan.SoftmaxCrossEntropy:
+		first, second := math.Inf(-1), math.Inf(-1)
+		for _, v := range z {
+			first, second = max(first, v), max(second, min(first, v))
+		}
+		if first-second < Margin {
+			return "the prediction"
+		}
+	case plan.Hinge, plan.HuberHinge, plan.Logistic:
+		if math.Abs(z[0]) < Margin || math.Abs(1-float64(c.Rows.Targets[row])*z[0]) < Margin {
+			return "the margin"
+		}
+	}
+	return ""
+}
+
+// topTwo gives the two largest elements of window o of a pool.
+func topTwo(op *plan.Op, x []float64, o int) (first, second float64) {
+	first, second = math.Inf(-1), math.Inf(-1)
+	win, h, w := op.Window, op.Shape[1], op.Shape[2]
+	c, oy, ox := o/(op.Out[1]*op.Out[2]), o/op.Out[2]%op.Out[1], o%op.Out[2]
+	for ky := range win.H {
+		for kx := range win.W {
+			y, xx := oy*win.StrideH-win.PadTop+ky, ox*win.StrideW-win.PadLeft+kx
+			if y >= 0 && y < h && xx >= 0 && xx < w {
+				v := x[(c*h+y)*w+xx]
+				first, second = max(first, v), max(second, min(first, v))
+			}
+		}
+	}
+	return first, second
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// All names every row in order.
+func (c *Case) All() []int32 {
+	rows := make([]int32, c.Rows.Count)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
+// Norm is the Euclidean norm.
+func Norm(x []float32) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return math.Sqrt(s)
+}
+
+// Tolerance of a sum, relative to the norm of the exact one.
+const Tolerance = 2e-5
+
+// Near fails unless got differs from want by at most tolerance·‖want‖.
+func Near(t testing.TB, got, want []float32, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("has %d values, want %d", len(got), len(want))
+	}
+	diff := make([]float32, len(got))
+	worst := 0
+	for i := range got {
+		diff[i] = got[i] - want[i]
+		if math.Abs(float64(diff[i])) > math.Abs(float64(diff[worst])) {
+			worst = i
+		}
+	}
+	// Written so that NaN fails.
+	if d, n := Norm(diff), Norm(want); !(d <= tolerance*n) {
+		t.Errorf("is off by %.3g of its norm %.6g; worst value %d: %v, want %v", d/n, n, worst, got[worst], want[worst])
+	}
+}
+
+// Same fails unless got and want have the same bits.
+func Same(t testing.TB, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("has %d values, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Errorf("value %d is %v, want the bits of %v", i, got[i], want[i])
+			return
+		}
+	}
+}
+
+func scaled(x []float32, a float64) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(a * float64(v))
+	}
+	return y
+}
+
+func minus(x, y []float32) []float32 {
+	z := make([]float32, len(x))
+	for i := range z {
+		z[i] = x[i] - y[i]
+	}
+	return z
+}

@@ -1,0 +1,40 @@
+// Package devicetest is one conformance suite over the device contract. Every
+// device runs it in one line; what it means to be right is the float64
+// reference, one example at a time.
+//
+// A test sees a sum by releasing it with noise of standard deviation 0.
+package devicetest
+
+import (
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// Run checks a device. open is called once a test and the device closed after it.
+func Run(t *testing.T, open func(*testing.T) device.Device) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, device.Device)
+	}{
+		{"sums", testSums},
+		{"kinks", testKinks},
+		{"metamorphic", testMetamorphic},
+		{"stale memory", testStaleMemory},
+		{"capacity", testCapacity},
+		{"invalid targets", testInvalidTargets},
+		{"non-finite examples", testNonFinite},
+		{"clipping", testClipping},
+		{"accumulation", testAccumulation},
+		{"release", testRelease},
+		{"update", testUpdate},
+		{"score", testScore},
+		{"misuse", testMisuse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := open(t)
+			t.Cleanup(func() { must(t, d.Close()) })
+			test.run(t, d)
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package devicetest
+
+import (
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Session is a net with a case's parameters and table, a sum, and the two
+// steps of training: one adds to the sum, the other releases it.
+type Session struct {
+	Net           device.Net
+	Data          device.Data
+	Sum           device.Sum
+	Out           device.Vector
+	Noise         device.Noise
+	Clipped, Free device.Step
+	size          int // of the parameters
+	capacity      int
+	draw          uint64
+}
+
+// Stream gives noise that a test can draw again.
+func Stream(t testing.TB) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "devicetest"))
+	must(t, err)
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Open compiles a schedule for a case's program and records both steps.
+func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Session {
+	t.Helper()
+	n, err := d.Compile(s, device.Options{Capacity: capacity})
+	must(t, err)
+	t.Cleanup(func() { must(t, n.Close()) })
+	data, err := d.Load(c.Rows, c.Features)
+	must(t, err)
+	t.Cleanup(func() { must(t, data.Close()) })
+	must(t, n.Write(n.Params(), c.Params))
+	x := &Session{Net: n, Data: data, Noise: device.NewNoise(Stream(t), 7), size: len(c.Params), capacity: capacity}
+	x.Sum, err = n.NewSum()
+	must(t, err)
+	x.Out, err = n.NewVector(1)
+	must(t, err)
+	x.Clipped = x.record(t, func(q device.Queue) { q.ClippedSum(x.Sum, data) })
+	x.Free = x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, x.Noise) })
+	return x
+}
+
+func (s *Session) record(t testing.TB, body func(device.Queue)) device.Step {
+	t.Helper()
+	step, err := s.Net.Record(body)
+	must(t, err)
+	return step
+}
+
+// Add adds rows to the sum, in as many runs as the capacity asks for; no rows
+// are one empty run.
+func (s *Session) Add(t testing.TB, rows []int32, clip float64) {
+	t.Helper()
+	in := &device.Inputs{}
+	in.Scalars[device.Clip] = float32(clip)
+	for first := 0; ; first += s.capacity {
+		in.Rows = rows[first:min(first+s.capacity, len(rows))]
+		must(t, s.Clipped.Run(in))
+		if first+s.capacity >= len(rows) {
+			return
+		}
+	}
+}
+
+// Release reads the sum out with noise of a standard deviation, and ends it.
+func (s *Session) Release(t testing.TB, std float64) []float32 {
+	t.Helper()
+	s.draw++
+	in := &device.Inputs{Draw: s.draw}
+	in.Scalars[device.NoiseStd] = float32(std)
+	must(t, s.Free.Run(in))
+	_, err := s.Free.Wait()
+	must(t, err)
+	return s.read(t, s.Out)
+}
+
+func (s *Session) read(t testing.TB, v device.Vector) []float32 {
+	t.Helper()
+	x := make([]float32, s.size)
+	must(t, s.Net.Read(v, x))
+	return x
+}
+
+// Of is the sum of a batch alone, without noise.
+func (s *Session) Of(t testing.TB, rows []int32, clip float64) []float32 {
+	t.Helper()
+	s.Add(t, rows, clip)
+	return s.Release(t, 0)
+}
+
+// named is a schedule with a name for its subtest.
+type named struct {
+	name string
+	*plan.Schedule
+}
+
+// private lists every schedule that clips: all strategies, and two that none
+// of them makes but every device must run.
+func private(t testing.TB, p *plan.Program) []named {
+	t.Helper()
+	var list []named
+	for _, strategy := range perexample.Strategies() {
+		s, err := perexample.Private(p, strategy, plan.Flat)
+		must(t, err)
+		list = append(list, named{string(strategy), s})
+	}
+	chunked, err := perexample.Private(p, perexample.Ghost, plan.Flat)
+	must(t, err)
+	chunked.Chunk = 4
+	list = append(list, named{"ghost in chunks of 4", chunked})
+	again, err := perexample.Private(p, perexample.Materialise, plan.Flat)
+	must(t, err)
+	for i, st := range again.Steps {
+		if st.Kind == plan.Combine {
+			again.Steps[i].Kind = plan.GradSum
+		}
+	}
+	return append(list, named{"stored and computed again", again})
+}
+
+func plain(t testing.TB, p *plan.Program) named {
+	t.Helper()
+	s, err := perexample.Plain(p)
+	must(t, err)
+	return named{"plain", s}
+}
+
+// oracle is what the reference's microbatch schedule makes of some rows; clip 0
+// asks for the plain sum.
+func oracle(t testing.TB, c *Case, rows []int32, clip float64) []float32 {
+	t.Helper()
+	s := plain(t, c.Program).Schedule
+	if clip > 0 {
+		var err error
+		s, err = perexample.Private(c.Program, perexample.Microbatch, plan.Flat)
+		must(t, err)
+	}
+	return Open(t, reference.Open(), s, c, max(len(rows), 1)).Of(t, rows, clip)
+}
+
+// gradients is each row's own gradient.
+func gradients(t testing.TB, c *Case) [][]float32 {
+	t.Helper()
+	s := Open(t, reference.Open(), plain(t, c.Program).Schedule, c, 1)
+	var list [][]float32
+	for _, row := range c.All() {
+		list = append(list, s.Of(t, []int32{row}, 0))
+	}
+	return list
+}

@@ -1,0 +1,342 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// testSums compares every program under every schedule with the reference, at
+// clip norms that bind every example, about half of them, and none.
+func testSums(t *testing.T, d device.Device) {
+	for _, p := range Programs() {
+		t.Run(p.Name, func(t *testing.T) {
+			c := NewCase(t, p, 7, 1)
+			rows := c.All()
+			slices.Reverse(rows)
+			clips := clipNorms(t, c)
+			var want [][]float32
+			for _, clip := range clips {
+				want = append(want, oracle(t, c, rows, clip.norm))
+			}
+			for _, s := range private(t, p) {
+				x := Open(t, d, s.Schedule, c, len(rows))
+				for i, clip := range clips {
+					t.Run(s.name+" "+clip.name, func(t *testing.T) { Near(t, x.Of(t, rows, clip.norm), want[i], Tolerance) })
+				}
+			}
+			t.Run("plain", func(t *testing.T) {
+				x := Open(t, d, plain(t, p).Schedule, c, len(rows))
+				Near(t, x.Of(t, rows, 0), oracle(t, c, rows, 0), Tolerance)
+			})
+		})
+	}
+}
+
+type clipNorm struct {
+	name string
+	norm float64
+}
+
+// clipNorms gives norms around those of a case's gradients.
+func clipNorms(t testing.TB, c *Case) []clipNorm {
+	t.Helper()
+	var norms []float64
+	for _, g := range gradients(t, c) {
+		if n := Norm(g); n > 0 {
+			norms = append(norms, n)
+		}
+	}
+	if len(norms) < 2 {
+		t.Fatalf("%s: hardly an example has a gradient", c.Program.Name)
+	}
+	slices.Sort(norms)
+	middle := len(norms) / 2
+	return []clipNorm{
+		{"clips all", norms[0] / 2},
+		{"clips some", (norms[middle-1] + norms[middle]) / 2},
+		{"clips none", 2 * norms[len(norms)-1]},
+	}
+}
+
+// testKinks checks what plan fixes where a derivative does not exist.
+func testKinks(t *testing.T, d device.Device) {
+	gradient := func(t *testing.T, b *Builder, c *Case) []float32 {
+		c.Program, c.Rows, c.Features = b.Program(), device.Rows{Count: 1, Width: 1, Scale: 1, Targets: []float32{1}}, []uint8{0}
+		must(t, c.Program.Validate())
+		return Open(t, d, plain(t, c.Program).Schedule, c, 1).Of(t, []int32{0}, 0)
+	}
+	t.Run("ReLU′(0) is 0", func(t *testing.T) {
+		b := NewBuilder("relu", ce, 1)
+		b.Dense(b.Act(plan.ReLU, b.Dense(plan.Input, 2, true)), 2, true)
+		// Weights and biases of the first layer are 0 and 1, so that one unit
+		// stands at 0; the second layer would pass a gradient back to both.
+		g := gradient(t, b, &Case{Params: []float32{0, 0, 0, 1, 1, 2, 3, 5, 0, 0}})
+		if g[2] != 0 || g[3] == 0 {
+			t.Errorf("biases of units at 0 and at 1 have the gradients %v and %v; want zero and non-zero", g[2], g[3])
+		}
+	})
+	first := plan.Window{H: 3, W: 3, StrideH: 1, StrideW: 1, PadTop: 1, PadBottom: 1, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1}
+	for _, test := range []struct {
+		name   string
+		window plan.Window
+		image  []float32
+		want   []int // elements that a gradient reaches
+	}{
+		{"2×2", pool2(2), constant(16, 1), []int{0, 2, 8, 10}},
+		{"overlapping", pool2(1), constant(16, 1), []int{0, 1, 2, 4, 5, 6, 8, 9, 10}},
+		{"padding never wins", first, constant(16, -1), []int{0, 1, 2, 4, 5, 6, 8, 9, 10}},
+		{"row before column", pool2(2), []float32{0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 2, 2, 0, 3, 2, 2}, []int{1, 2, 10, 13}},
+		{"zeros of either sign", pool2(2), []float32{float32(math.Copysign(0, -1)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 2, 8, 10}},
+	} {
+		t.Run("pool tie "+test.name, func(t *testing.T) {
+			b := NewBuilder("tie", ce, 1)
+			x := b.Reshape(b.Dense(plan.Input, 16, true), 1, 4, 4)
+			x = b.Pool(plan.MaxPool, x, test.window)
+			outputs := b.Program().Outputs()
+			b.Dense(x, 2, true)
+			// The image is the bias of the first layer.
+			params := append(constant(16, 0), test.image...)
+			for i := range 2 * outputs {
+				params = append(params, 0.01*float32(i+1)*(1-2*float32(i/outputs)))
+			}
+			g := gradient(t, b, &Case{Params: append(params, 0, 0)})
+			var reached []int
+			for i, v := range g[16:32] {
+				if v != 0 {
+					reached = append(reached, i)
+				}
+			}
+			if !slices.Equal(reached, test.want) {
+				t.Errorf("the gradient reaches elements %v, want %v", reached, test.want)
+			}
+		})
+	}
+}
+
+func constant(n int, x float32) []float32 {
+	s := make([]float32, n)
+	for i := range s {
+		s[i] = x
+	}
+	return s
+}
+
+// few are programs that hold every kind of op between them.
+func few() []*plan.Program {
+	var list []*plan.Program
+	for _, p := range Programs() {
+		switch p.Name {
+		case "thrice", "residual", "avgpool", "mnist-tf", "cnn-mnist", "mlp-fmnist", "mlp-hinge":
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// testMetamorphic checks relations between sums that hold for any numbers.
+func testMetamorphic(t *testing.T, d device.Device) {
+	for _, p := range few() {
+		c := NewCase(t, p, 9, 2)
+		rows := c.All()
+		clip := clipNorms(t, c)[1].norm
+		for _, s := range append(private(t, p), plain(t, p)) {
+			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, 12)
+				of := func(rows ...int32) []float32 { return x.Of(t, rows, clip) }
+				whole := of(rows...)
+				t.Run("permuted", func(t *testing.T) { Near(t, of(8, 3, 1, 0, 7, 5, 2, 6, 4), whole, Tolerance) })
+				t.Run("again", func(t *testing.T) { Same(t, of(rows...), whole) })
+				t.Run("split in two", func(t *testing.T) {
+					x.Add(t, rows[:4], clip)
+					Near(t, of(rows[4:]...), whole, Tolerance)
+				})
+				t.Run("empty after full", func(t *testing.T) {
+					of(rows...)
+					Same(t, of(), make([]float32, x.size))
+				})
+				t.Run("empty into full", func(t *testing.T) {
+					x.Add(t, rows, clip)
+					Same(t, of(), whole)
+				})
+				t.Run("one and the rest", func(t *testing.T) {
+					one := of(3)
+					Near(t, one, oracleOf(t, c, s, []int32{3}, clip), Tolerance)
+					x.Add(t, []int32{0, 1, 2, 4, 5, 6, 7, 8}, clip)
+					Near(t, of(3), whole, Tolerance)
+				})
+				t.Run("duplicates", func(t *testing.T) {
+					Near(t, of(3, 3, 3), scaled(of(3), 3), Tolerance)
+					Near(t, of(1, 3, 1, 3), scaled(of(3, 1), 2), Tolerance)
+				})
+			})
+		}
+	}
+}
+
+// oracleOf is the reference's sum for what s clips.
+func oracleOf(t testing.TB, c *Case, s named, rows []int32, clip float64) []float32 {
+	t.Helper()
+	if !s.Private() {
+		clip = 0
+	}
+	return oracle(t, c, rows, clip)
+}
+
+// testStaleMemory runs a full batch in which every value is NaN, and then a
+// smaller good one: the bits are those of a fresh net.
+func testStaleMemory(t *testing.T, d device.Device) {
+	for _, p := range Programs() {
+		c := NewCase(t, p, 8, 3)
+		rows := c.All()[:5]
+		clip := clipNorms(t, c)[1].norm
+		for _, s := range append(private(t, p), plain(t, p)) {
+			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+				want := Open(t, d, s.Schedule, c, 8).Of(t, rows, clip)
+				x := Open(t, d, s.Schedule, c, 8)
+				must(t, x.Net.Write(x.Net.Params(), constant(x.size, float32(math.NaN()))))
+				poisoned := x.Of(t, c.All(), clip)
+				if s.Private() {
+					Same(t, poisoned, make([]float32, x.size))
+				}
+				must(t, x.Net.Write(x.Net.Params(), c.Params))
+				Same(t, x.Of(t, rows, clip), want)
+			})
+		}
+	}
+}
+
+// testCapacity checks that room changes nothing, and that a batch beyond it
+// takes several runs and one release.
+func testCapacity(t *testing.T, d device.Device) {
+	for _, p := range few() {
+		c := NewCase(t, p, 20, 4)
+		clip := clipNorms(t, c)[1].norm
+		for _, s := range append(private(t, p), plain(t, p)) {
+			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+				small, large := Open(t, d, s.Schedule, c, 32), Open(t, d, s.Schedule, c, 512)
+				whole := small.Of(t, c.All(), clip)
+				Same(t, large.Of(t, c.All(), clip), whole)
+				tight := Open(t, d, s.Schedule, c, 6)
+				Near(t, tight.Of(t, c.All(), clip), whole, Tolerance)
+				if tight.draw != 1 {
+					t.Errorf("a batch of several runs took %d releases", tight.draw)
+				}
+			})
+		}
+	}
+	// Blocks of a sum over examples end within and beyond these batches.
+	c := NewCase(t, few()[0], 20, 5)
+	clip := clipNorms(t, c)[1].norm
+	for _, n := range []int{31, 33, 255, 257, 600} {
+		rows := make([]int32, n)
+		for i := range rows {
+			rows[i] = int32(i * 7 % 20)
+		}
+		want := oracle(t, c, rows, clip)
+		for _, s := range private(t, c.Program) {
+			t.Run(fmt.Sprintf("%d rows %s", n, s.name), func(t *testing.T) {
+				Near(t, Open(t, d, s.Schedule, c, n).Of(t, rows, clip), want, Tolerance)
+			})
+		}
+		t.Run(fmt.Sprintf("%d rows plain", n), func(t *testing.T) {
+			x := Open(t, d, plain(t, c.Program).Schedule, c, n)
+			Near(t, x.Of(t, rows, 0), oracle(t, c, rows, 0), Tolerance)
+		})
+	}
+}
+
+// testInvalidTargets mixes in rows that the loss does not accept.
+func testInvalidTargets(t *testing.T, d device.Device) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, p := range Programs() {
+		bad := []float32{nan, inf, -inf, 0, 0.5, 2, -3, 1e30}
+		switch p.Loss {
+		case plan.SoftmaxCrossEntropy:
+			bad = []float32{nan, inf, -inf, -1, 0.5, float32(p.Outputs()), 1e30, -1e30, math.MaxFloat32}
+		case plan.Huber:
+			bad = []float32{nan, inf, -inf}
+		}
+		good := NewCase(t, p, 4, 6)
+		c := good.with(77, bad...)
+		// The good rows last: the bad ones must leave nothing behind.
+		rows := append(c.All()[4:], 0, 1, 2, 3)
+		clip := clipNorms(t, good)[1].norm
+		for _, s := range append(private(t, p), plain(t, p)) {
+			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, len(rows))
+				Near(t, x.Of(t, rows, clip), oracleOf(t, good, s, good.All(), clip), Tolerance)
+				Same(t, x.Of(t, rows[:len(bad)], clip), make([]float32, x.size))
+			})
+			// The same bad rows, their features not finite either. 0·∞ must
+			// not count, whatever the schedule.
+			t.Run(p.Name+" "+s.name+" and not finite", func(t *testing.T) {
+				c := overflowing(t, p).with(255, bad...)
+				x := Open(t, d, s.Schedule, c, c.Rows.Count)
+				want := x.Of(t, []int32{0, 1, 2}, clip)
+				Near(t, x.Of(t, c.All(), clip), want, Tolerance)
+			})
+		}
+	}
+}
+
+// overflowing is a case whose rows of zeros are finite while any byte above 1
+// overflows.
+func overflowing(t testing.TB, p *plan.Program) *Case {
+	t.Helper()
+	c := NewCase(t, p, 1, 7)
+	c.Rows = device.Rows{Width: c.Rows.Width, Scale: 3e38, Offset: 0.4}
+	c.Features = nil
+	if p.Loss == plan.SoftmaxCrossEntropy {
+		return c.with(0, 0, 1, 0)
+	}
+	return c.with(0, 1, -1, 1)
+}
+
+// testNonFinite mixes in rows whose values overflow: under a private schedule
+// they count as zero.
+func testNonFinite(t *testing.T, d device.Device) {
+	const clip = 0.3
+	for _, p := range Programs() {
+		good := overflowing(t, p)
+		c := good.with(255, 1, 1).with(2, 1).with(200, 1)
+		rows := []int32{3, 0, 4, 1, 5, 2, 6}
+		for _, s := range private(t, p) {
+			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, len(rows))
+				want := x.Of(t, good.All(), clip)
+				if good.Kink(0)+good.Kink(1) == "" { // a pool over equal inputs ties
+					Near(t, want, oracle(t, good, good.All(), clip), Tolerance)
+				}
+				Near(t, x.Of(t, rows, clip), want, Tolerance)
+				Same(t, x.Of(t, rows[:1], clip), make([]float32, x.size))
+			})
+		}
+	}
+	// A single overflowing feature among good ones.
+	for _, p := range Programs() {
+		if p.Ops[0].Kind != plan.Dense {
+			continue
+		}
+		good := overflowing(t, p)
+		c := good.with(0, 1)
+		c.Features[3*c.Rows.Width+c.Rows.Width/2] = 9
+		want := oracle(t, good, good.All(), clip)
+		for _, s := range private(t, p) {
+			t.Run(p.Name+" "+s.name+" one feature", func(t *testing.T) {
+				Near(t, Open(t, d, s.Schedule, c, 4).Of(t, c.All(), clip), want, Tolerance)
+			})
+		}
+	}
+}
+
+// strategies is every strategy with its schedule.
+func strategies(t testing.TB, p *plan.Program) []named {
+	t.Helper()
+	return private(t, p)[:len(perexample.Strategies())]
+}

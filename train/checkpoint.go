@@ -1,0 +1,129 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/safetensors"
+)
+
+// The files of a run directory.
+const (
+	fileConfig      = "config.yaml"
+	fileLedger      = "ledger.db"
+	fileMetrics     = "metrics.jsonl"
+	fileResult      = "result.json"
+	fileModel       = "model.safetensors"
+	filePicture     = "accuracy.png"
+	dirCheckpoint   = "checkpoint"
+	fileState       = "state.safetensors"
+	suffixPrivate   = ".private"
+	fileDiagnostics = "diagnostics.jsonl"
+)
+
+// checkpoint is a run between two updates: released values only. It holds no
+// key, no position of the sampler and nothing of the batch.
+type checkpoint struct {
+	runID  string
+	step   int // updates applied
+	slot   int // slots of the committed schedule used or lost
+	params []float32
+	state  [][]float32
+}
+
+func statePath(dir string) string { return filepath.Join(dir, dirCheckpoint, fileState) }
+
+func (c *checkpoint) write(dir string) error {
+	tensors := []safetensors.Tensor{{Name: "parameters", Shape: []int{len(c.params)}, Data: c.params}}
+	for i, s := range c.state {
+		tensors = append(tensors, safetensors.Tensor{Name: "optimizer." + strconv.Itoa(i), Shape: []int{len(s)}, Data: s})
+	}
+	if err := os.MkdirAll(filepath.Join(dir, dirCheckpoint), 0o755); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return durable.WriteFile(statePath(dir), func(w io.Writer) error {
+		return safetensors.Write(w, tensors, map[string]string{
+			"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot),
+		})
+	})
+}
+
+// readCheckpoint gives nil where there is none.
+func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
+	path := statePath(dir)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(states+1)+1<<20)
+	if err != nil {
+		return nil, usage("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
+	}
+	c := &checkpoint{runID: meta["run"]}
+	var e1, e2 error
+	c.step, e1 = strconv.Atoi(meta["step"])
+	c.slot, e2 = strconv.Atoi(meta["slot"])
+	if e1 != nil || e2 != nil || c.step < 0 || c.slot < c.step || len(tensors) != states+1 {
+		return nil, usage("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
+	}
+	for i, t := range tensors {
+		if len(t.Data) != params {
+			return nil, usage("checkpoint %s holds %d values in %s, the model has %d; restore the file, or start a new run in another directory", path, len(t.Data), t.Name, params)
+		}
+		if i == 0 {
+			c.params = t.Data
+		} else {
+			c.state = append(c.state, t.Data)
+		}
+	}
+	return c, nil
+}
+
+// writeModel writes parameters in PyTorch's layout.
+func writeModel(path string, p *plan.Program, params []float32) error {
+	var tensors []safetensors.Tensor
+	for _, q := range p.Params {
+		tensors = append(tensors, safetensors.Tensor{Name: q.Name, Shape: q.Shape, Data: params[q.Offset:][:q.Size()]})
+	}
+	return durable.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, nil) })
+}
+
+// readModel reads parameters that must be exactly the program's.
+func readModel(path string, p *plan.Program) ([]float32, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usage("model file: %w", err)
+	}
+	defer f.Close()
+	tensors, _, err := safetensors.Read(f, int64(p.NumParams())*4+1<<20)
+	if err != nil {
+		return nil, usage("model file %s: %w", path, err)
+	}
+	flat := make([]float32, p.NumParams())
+	if len(tensors) != len(p.Params) {
+		return nil, usage("model file %s holds %d tensors, %s has %d", path, len(tensors), p.Name, len(p.Params))
+	}
+	for _, q := range p.Params {
+		i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == q.Name })
+		if i < 0 {
+			return nil, usage("model file %s has no tensor %s, which %s needs", path, q.Name, p.Name)
+		}
+		if !slices.Equal(tensors[i].Shape, q.Shape) {
+			return nil, usage("model file %s: tensor %s has shape %v, %s needs %v", path, q.Name, tensors[i].Shape, p.Name, q.Shape)
+		}
+		copy(flat[q.Offset:], tensors[i].Data)
+	}
+	return flat, nil
+}

@@ -1,0 +1,146 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// OpenDevice opens a device by its name on the command line.
+func OpenDevice(name string, threads int) (device.Device, error) {
+	switch {
+	case name == "auto" || name == "cpu":
+		return cpu.Open(threads)
+	case name == "reference":
+		return reference.Open(), nil
+	case name == "cuda" || len(name) > 5 && name[:5] == "cuda:":
+		return nil, fmt.Errorf("device %s: this build has no CUDA device; use --device cpu", name)
+	}
+	return nil, usage("unknown device %q: choose one of auto, cpu, cuda, cuda:N, reference", name)
+}
+
+// Engine is a network on a device with its mechanism and optimizer, recorded
+// as the two steps of one update: the sum over a batch, in as many runs as it
+// takes, and one release with the update.
+type Engine struct {
+	net       device.Net
+	mechanism mechanism.Mechanism
+	optimizer dpoptim.Optimizer
+	sum       device.Step
+	update    device.Step
+	capacity  int
+	inputs    device.Inputs
+}
+
+// NewEngine compiles a schedule and records its steps. The rows of a batch
+// come from data, which stays the caller's to close.
+func NewEngine(d device.Device, s *plan.Schedule, capacity int, data device.Data, m mechanism.Mechanism, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+	net, err := d.Compile(s, device.Options{Capacity: capacity})
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
+	}
+	e := &Engine{net: net, mechanism: m, capacity: capacity}
+	if err := e.record(data, optimizer); err != nil {
+		net.Close()
+		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
+	}
+	return e, nil
+}
+
+func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Optimizer, error)) error {
+	var err error
+	if e.optimizer, err = optimizer(e.net); err != nil {
+		return err
+	}
+	sum, err := e.net.NewSum()
+	if err != nil {
+		return err
+	}
+	gradient, err := e.net.NewVector(1)
+	if err != nil {
+		return err
+	}
+	if e.sum, err = e.net.Record(func(q device.Queue) { q.ClippedSum(sum, data) }); err != nil {
+		return err
+	}
+	var updateErr error
+	e.update, err = e.net.Record(func(q device.Queue) {
+		noisy := e.mechanism.Release(q, gradient, sum)
+		updateErr = e.optimizer.Record(q, e.net.Params(), noisy)
+	})
+	if err != nil {
+		return err
+	}
+	return updateErr
+}
+
+// Step trains on one batch, which may be empty: noise is drawn and the update
+// made all the same. Draw is the noise position, t the update's number from 1.
+func (e *Engine) Step(rows []int32, draw uint64, t int) error {
+	e.mechanism.Set(&e.inputs)
+	e.optimizer.Set(&e.inputs, t)
+	e.inputs.Draw = draw
+	for len(rows) > 0 {
+		n := min(len(rows), e.capacity)
+		e.inputs.Rows, rows = rows[:n], rows[n:]
+		if err := e.sum.Run(&e.inputs); err != nil {
+			return err
+		}
+	}
+	e.inputs.Rows = nil
+	return e.update.Run(&e.inputs)
+}
+
+// Wait returns when all steps are done, with the first failure.
+func (e *Engine) Wait() error {
+	_, err := e.update.Wait()
+	return err
+}
+
+// Scorer records the evaluation of the parameters on public data.
+func (e *Engine) Scorer(public device.Data) (func() (device.Score, error), error) {
+	step, err := e.net.Record(func(q device.Queue) { q.Score(e.net.Params(), public) })
+	if err != nil {
+		return nil, err
+	}
+	return func() (device.Score, error) {
+		if err := step.Run(&device.Inputs{}); err != nil {
+			return device.Score{}, err
+		}
+		out, err := step.Wait()
+		if err != nil {
+			return device.Score{}, err
+		}
+		return out.Scores[0], nil
+	}, nil
+}
+
+// Params reads the parameters, SetParams writes them.
+func (e *Engine) Params(dst []float32) error    { return e.net.Read(e.net.Params(), dst) }
+func (e *Engine) SetParams(src []float32) error { return e.net.Write(e.net.Params(), src) }
+
+// Close frees the network.
+func (e *Engine) Close() error { return e.net.Close() }
+
+// defaultMemory bounds a network's arena where no budget was given.
+const defaultMemory = 512 << 20
+
+// Capacity is how many records go through the network together: enough for
+// nearly every Poisson batch of the expected size, unless memory says less.
+func Capacity(s *plan.Schedule, expected float64, memory int64, most int) int {
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	n := int(math.Ceil(expected + 5*math.Sqrt(expected)))
+	n = min(n, int(max(memory/s.ExampleBytes(), 1)))
+	if most > 0 {
+		n = min(n, most)
+	}
+	return max(n, 1)
+}

@@ -1,0 +1,531 @@
+// Package train wires a whole run together: data, network, schedule, device,
+// mechanism, optimizer, accountant, ledger and the files of a run directory.
+//
+// What leaves a run is a function of its configuration, of released values and
+// of data declared public. The ledger reserves a step on disk before that
+// step's noise is drawn.
+package train
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// Options is what a caller supplies beside the configuration.
+type Options struct {
+	Sources  map[string]Source
+	Out      string // run directory; empty: runs/<UTC>-<data>-<model>-<optimizer>
+	Resume   bool
+	Progress Progress     // nil: none
+	Log      *slog.Logger // nil: none; receives warnings and where the run stands
+
+	// Device replaces the configured one, for tests and for a user's own.
+	Device device.Device
+	// RunID replaces the random identity of a new run, for tests.
+	RunID string
+	// onRelease is told of a slot before its noise is drawn, for tests.
+	onRelease func(slot int) error
+}
+
+// Progress is told how a run goes. It sees public figures only.
+type Progress interface {
+	Start(total int)
+	Step(done int, epsilon, testAccuracy *float64)
+	Finish()
+}
+
+// Run trains as configured and writes the run directory. It returns the result
+// when the run has finished, now or before; ErrInterrupted when ctx was
+// cancelled and the run was saved.
+func Run(ctx context.Context, c Config, o Options) (*Result, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	p, err := Resolve(c, o.Sources)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range p.warnings {
+		o.Log.Warn(w)
+	}
+	if o.Out == "" {
+		o.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Config.Data, p.Config.Model, p.Config.Optimizer}, "-"))
+	}
+	r := &run{plan: p, options: o, started: time.Now()}
+	defer r.close()
+	if done, err := r.open(); err != nil || done != nil {
+		return done, err
+	}
+	if err := r.train(ctx); err != nil {
+		return nil, err
+	}
+	return r.finish()
+}
+
+// run is one process's share of a run.
+type run struct {
+	plan    *Plan
+	options Options
+	started time.Time
+
+	ledger      *ledger.Ledger
+	metrics     *durable.Log
+	diagnostics *durable.Log
+	device      device.Device
+	engine      *Engine
+	data, test  device.Data
+	score       func() (device.Score, error)
+	scoreTrain  func() (device.Score, error)
+	sampler     *datasets.Poisson
+
+	runID      string
+	slot, step int // of the committed schedule, and updates applied
+	ran        int // updates of this process
+	last       *evaluation
+	lastLoss   *float64
+	rows       []int32
+	params     []float32
+	state      [][]float32
+}
+
+func (r *run) path(name string) string { return filepath.Join(r.options.Out, name) }
+
+func (r *run) close() {
+	if r.metrics != nil {
+		r.metrics.Close()
+	}
+	if r.diagnostics != nil {
+		r.diagnostics.Close()
+	}
+	if r.engine != nil {
+		r.engine.Close()
+	}
+	for _, d := range []device.Data{r.data, r.test} {
+		if d != nil {
+			d.Close()
+		}
+	}
+	if r.device != nil && r.options.Device == nil {
+		r.device.Close()
+	}
+	if r.ledger != nil {
+		r.ledger.Close()
+	}
+}
+
+// open prepares the directory, or gives the result of a run that has finished.
+func (r *run) open() (*Result, error) {
+	entries, err := os.ReadDir(r.options.Out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("run directory: %w", err)
+	}
+	if len(entries) > 0 {
+		if !r.options.Resume {
+			return nil, usage("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", r.options.Out)
+		}
+		if err := r.matchConfig(); err != nil {
+			return nil, err
+		}
+		if done, err := readResult(r.path(fileResult)); err != nil || done != nil {
+			return done, err
+		}
+	}
+	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
+		return nil, usage("run directory: %w", err)
+	}
+	if err := r.openLedger(); err != nil {
+		return nil, err
+	}
+	yaml, err := r.plan.Config.YAML()
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.WriteFile(r.path(fileConfig), func(w io.Writer) error { _, err := w.Write(yaml); return err }); err != nil {
+		return nil, err
+	}
+	if err := r.openEngine(); err != nil {
+		return nil, err
+	}
+	if err := r.restore(); err != nil {
+		return nil, err
+	}
+	return nil, r.openLogs()
+}
+
+// matchConfig refuses to continue a directory whose configuration differs.
+func (r *run) matchConfig() error {
+	path := r.path(fileConfig)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(r.path(fileLedger)); errors.Is(err, fs.ErrNotExist) {
+			entries, _ := os.ReadDir(r.options.Out)
+			for _, e := range entries {
+				if !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+					return usage("%s holds no run to resume: choose another --out", r.options.Out)
+				}
+			}
+		}
+		return nil // killed before it had written anything that counts
+	}
+	var stored Config
+	if err := ReadConfig(path, &stored); err != nil {
+		return err
+	}
+	return r.plan.Config.matches(stored, path)
+}
+
+func (r *run) openLedger() error {
+	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.Steps}
+	path := r.path(fileLedger)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(statePath(r.options.Out)); err == nil {
+			return usage("%s has a checkpoint but no ledger, so what was spent is unknown: restore %s, or start a new run in another directory", r.options.Out, path)
+		}
+		if h.RunID = r.options.RunID; h.RunID == "" {
+			id := make([]byte, 16)
+			if _, err := rand.Read(id); err != nil {
+				return fmt.Errorf("the operating system gives no randomness: %w", err)
+			}
+			h.RunID = hex.EncodeToString(id)
+		}
+	}
+	var err error
+	r.ledger, err = ledger.Open(path, h)
+	if errors.Is(err, ledger.ErrMismatch) || errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
+		return asUsage(err)
+	}
+	if err != nil {
+		return err
+	}
+	r.runID = r.ledger.Header().RunID
+	return nil
+}
+
+func (r *run) openEngine() error {
+	p := r.plan
+	var err error
+	if r.device = r.options.Device; r.device == nil {
+		if r.device, err = OpenDevice(p.Config.Device, p.Config.Threads); err != nil {
+			return err
+		}
+	}
+	loss, classes := p.Network.Program.Loss, p.Set.Classes
+	if r.data, err = load(r.device, p.Set.Train, loss, classes); err != nil {
+		return err
+	}
+	if r.test, err = load(r.device, p.Set.Test, loss, classes); err != nil {
+		return err
+	}
+	keys, err := p.keys()
+	if err != nil {
+		return err
+	}
+	if r.sampler, err = datasets.NewPoisson(len(p.Set.Train.Labels), p.SamplingRate, keys.sampling, p.cipher()); err != nil {
+		return err
+	}
+	noise, err := stream.New(p.cipher(), keys.noise)
+	if err != nil {
+		return err
+	}
+	m, err := p.mechanism(noise)
+	if err != nil {
+		return err
+	}
+	if r.engine, err = NewEngine(r.device, p.Schedule, p.Capacity, r.data, m, p.optimizer); err != nil {
+		return err
+	}
+	if r.score, err = r.engine.Scorer(r.test); err != nil {
+		return err
+	}
+	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
+		r.scoreTrain, err = r.engine.Scorer(r.data)
+	}
+	return err
+}
+
+// restore sets parameters and position: from the checkpoint if there is one,
+// else from the initialisation.
+func (r *run) restore() error {
+	r.params = r.plan.Network.Params()
+	for range r.engine.optimizer.State() {
+		r.state = append(r.state, make([]float32, len(r.params)))
+	}
+	c, err := readCheckpoint(r.options.Out, len(r.params), len(r.state))
+	if err != nil {
+		return err
+	}
+	charged := r.ledger.Charged()
+	if c != nil {
+		if c.runID != r.runID {
+			return usage("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
+		}
+		if c.slot > charged {
+			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
+		}
+		r.params, r.state, r.step, r.slot = c.params, c.state, c.step, c.slot
+		for i, v := range r.engine.optimizer.State() {
+			if err := r.engine.net.Write(v, r.state[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if r.slot < charged && r.plan.Config.Noise != noiseSeeded {
+		// What was lost stays spent: fresh noise goes on in fresh slots.
+		r.options.Log.Warn(fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", charged-r.slot))
+		r.slot = charged
+	}
+	return r.engine.SetParams(r.params)
+}
+
+func (r *run) openLogs() error {
+	var err error
+	open := func(path string) (*durable.Log, error) {
+		l, err := durable.OpenLog(path)
+		if err != nil {
+			return nil, err
+		}
+		return l, l.Rewrite(func(line []byte) bool {
+			var at struct{ Step int }
+			return json.Unmarshal(line, &at) == nil && at.Step <= r.step
+		})
+	}
+	if r.metrics, err = open(r.path(fileMetrics)); err != nil {
+		return err
+	}
+	if r.plan.Config.PrivateDiagnostics {
+		dir := filepath.Clean(r.options.Out) + suffixPrivate
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("private diagnostics: %w", err)
+		}
+		if r.diagnostics, err = open(filepath.Join(dir, fileDiagnostics)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// train runs what is left of the committed schedule, in blocks that the ledger
+// reserves first and settles after the checkpoint.
+func (r *run) train(ctx context.Context) error {
+	p := r.plan
+	if r.options.Progress != nil {
+		r.options.Progress.Start(p.Steps)
+		defer r.options.Progress.Finish()
+	}
+	for r.slot < p.Steps && ctx.Err() == nil {
+		n := min(p.block, p.Steps-r.slot)
+		reserved := false
+		if lost := r.ledger.Charged() - r.slot; lost > 0 {
+			n = min(n, lost) // a seeded run replays what its ledger already charges
+		} else {
+			first, err := r.ledger.Reserve(n)
+			if err != nil {
+				return err
+			}
+			if first != r.slot {
+				return fmt.Errorf("the ledger reserved from slot %d, the run stands at %d; resume the run", first, r.slot)
+			}
+			reserved = true
+		}
+		first := r.slot
+		for r.slot < first+n && ctx.Err() == nil {
+			if err := r.one(); err != nil {
+				return err
+			}
+		}
+		if err := r.save(); err != nil {
+			return err
+		}
+		if reserved {
+			if err := r.ledger.Settle(r.slot - first); err != nil {
+				return err
+			}
+		}
+	}
+	if r.slot < p.Steps {
+		return fmt.Errorf("%w after %d of %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, r.step, p.Steps, r.options.Out)
+	}
+	return nil
+}
+
+// one is one slot of the schedule: a fresh batch, one release, one update.
+func (r *run) one() error {
+	p := r.plan
+	r.rows = r.sampler.Batch(uint64(r.slot), r.rows[:0])
+	if r.options.onRelease != nil {
+		if err := r.options.onRelease(r.slot); err != nil {
+			return err
+		}
+	}
+	if err := r.engine.Step(r.rows, uint64(r.slot)+1, r.step+1); err != nil {
+		return fmt.Errorf("step %d: %w", r.step+1, err)
+	}
+	r.slot++
+	r.step++
+	r.ran++
+	if r.step%p.evalEvery == 0 || r.slot == p.Steps {
+		if err := r.evaluate(); err != nil {
+			return err
+		}
+	}
+	if r.options.Progress != nil {
+		var accuracy *float64
+		if r.last != nil {
+			accuracy = r.last.TestAccuracy
+		}
+		r.options.Progress.Step(r.slot, p.epsilonAt(r.slot), accuracy)
+	}
+	return nil
+}
+
+// save writes the checkpoint and the model as they stand.
+func (r *run) save() error {
+	if err := r.engine.Wait(); err != nil {
+		return err
+	}
+	if err := r.engine.Params(r.params); err != nil {
+		return err
+	}
+	for i, v := range r.engine.optimizer.State() {
+		if err := r.engine.net.Read(v, r.state[i]); err != nil {
+			return err
+		}
+	}
+	c := checkpoint{r.runID, r.step, r.slot, r.params, r.state}
+	if err := c.write(r.options.Out); err != nil {
+		return err
+	}
+	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params)
+}
+
+// evaluation is a line of metrics.jsonl.
+type evaluation struct {
+	Step          int      `json:"step"`
+	EpsilonSoFar  *float64 `json:"epsilon_so_far"`
+	TestLoss      *float64 `json:"test_loss"`
+	TestAccuracy  *float64 `json:"test_accuracy"`
+	LR            float64  `json:"lr"`
+	TrainLoss     *float64 `json:"train_loss"`
+	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
+}
+
+func (r *run) evaluate() error {
+	s, err := r.score()
+	if err != nil {
+		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+	}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), LR: *r.plan.Config.LR}
+	e.TestLoss, e.TestAccuracy = means(s)
+	if r.scoreTrain != nil {
+		s, err := r.scoreTrain()
+		if err != nil {
+			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+		}
+		loss, accuracy := means(s)
+		if r.plan.Config.DataIsPublic {
+			e.TrainLoss, e.TrainAccuracy = loss, accuracy
+		}
+		if r.diagnostics != nil {
+			if err := appendJSON(r.diagnostics, diagnostic{true, r.step, len(r.rows), loss, accuracy}); err != nil {
+				return err
+			}
+		}
+	}
+	r.last, r.lastLoss = e, e.TrainLoss
+	return appendJSON(r.metrics, e)
+}
+
+// diagnostic is a line of RUN.private: computed from training records without
+// noise, for their owner's eyes only.
+type diagnostic struct {
+	Private       bool     `json:"private"`
+	Step          int      `json:"step"`
+	RealisedBatch int      `json:"realised_batch"`
+	TrainLoss     *float64 `json:"train_loss"`
+	TrainAccuracy *float64 `json:"train_accuracy"`
+}
+
+func appendJSON(l *durable.Log, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return l.Append(b)
+}
+
+// means gives the average loss and accuracy of a score, nil where undefined.
+func means(s device.Score) (loss, accuracy *float64) {
+	if s.Count == 0 {
+		return nil, nil
+	}
+	loss = finite(s.Loss / float64(s.Count))
+	if s.Confusion != nil {
+		accuracy = finite(float64(s.Correct) / float64(s.Count))
+	}
+	return loss, accuracy
+}
+
+// finite is x for JSON: null where it is no number.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// finish writes the picture and, last, the result that marks a run as done.
+func (r *run) finish() (*Result, error) {
+	if r.last == nil || r.last.Step != r.step {
+		if err := r.evaluate(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.save(); err != nil {
+		return nil, err
+	}
+	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {
+		return nil, err
+	}
+	result := r.result()
+	b, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return result, durable.WriteFile(r.path(fileResult), func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+}
+
+// readResult gives nil where a run has not finished.
+func readResult(path string) (*Result, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r Result
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, usage("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
+	}
+	return &r, nil
+}
