@@ -19,8 +19,8 @@ const (
 // Names lists the accountants.
 func Names() []string { return []string{RDP, Paper} }
 
-// conversions by accountant.
-func conversion(name string) (Conversion, error) {
+// ConversionOf is how an accountant turns its curve into ε.
+func ConversionOf(name string) (Conversion, error) {
 	switch name {
 	case RDP:
 		return Tight, nil
@@ -63,7 +63,7 @@ func checkDelta(delta float64) error {
 
 // Account gives ε at δ, or δ at ε, of a list of events.
 func Account(events []Event, o Options) (Result, error) {
-	convert, err := conversion(o.Accountant)
+	convert, err := ConversionOf(o.Accountant)
 	if err != nil {
 		return Result{}, err
 	}
@@ -188,7 +188,7 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 	if err := checkTarget(epsilon); err != nil {
 		return 0, 0, err
 	}
-	convert, err := conversion(s.Accountant)
+	convert, err := ConversionOf(s.Accountant)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -85,6 +85,11 @@ func (c Curve) Plus(d Curve, times int) Curve {
 	return sum
 }
 
+// Times is n repetitions of c.
+func (c Curve) Times(n int) Curve {
+	return Curve{c.Orders, make([]float64, len(c.RDP))}.Plus(c, n)
+}
+
 // Conversion turns the divergence of one order into ε at δ.
 type Conversion func(rdp, order, delta float64) float64
 

@@ -306,7 +306,7 @@ func (l *lowerer) parameter(n, user *G.Node) (view, error) {
 	if v.leaf.IsScalar() {
 		return view{}, refuse(v.leaf, "a parameter cannot be a scalar; make it a tensor of shape (1, 1)")
 	}
-	if false {
+	if l.used[v.leaf] {
 		return view{}, refuse(user, "parameter %s is used a second time; its gradient would be two layers' together, so give each layer its own (leaves of one name and shape are one node to Gorgonia)", describe(v.leaf))
 	}
 	l.used[v.leaf] = true

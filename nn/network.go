@@ -43,7 +43,7 @@ func bind(v view) (binding, error) {
 	if t.Dtype() != tensor.Float32 && t.Dtype() != tensor.Float64 {
 		return binding{}, refuse(n, "the parameter's value is of type %v; make it float32 or float64", t.Dtype())
 	}
-	if !t.Info().C() || t.RequiresIterator() || t.IsMasked() {
+	if !t.Info().C() || t.RequiresIterator() {
 		return binding{}, refuse(n, "the parameter's value is not contiguous in row-major order; clone or materialise it")
 	}
 	b := binding{view: v, node: n, value: t}

@@ -98,6 +98,24 @@ func TestLowerRefuses(t *testing.T) {
 			}
 			return u.ok(G.Mul(vector(u), G.NewMatrix(u.g, u.of, G.WithShape(4, 2), G.WithName("w"), G.WithValue(v))))
 		}, []string{`node "w"`, "not contiguous"}},
+		{"lazily transposed parameter", func(u user) *G.Node {
+			v := tensor.New(tensor.WithShape(2, 4), tensor.Of(tensor.Float32))
+			if err := v.T(); err != nil {
+				u.t.Fatal(err)
+			}
+			return u.ok(G.Mul(vector(u), G.NewMatrix(u.g, u.of, G.WithShape(4, 2), G.WithName("w"), G.WithValue(v))))
+		}, []string{`node "w"`, "not contiguous"}},
+		{"column vector read as a slice", func(u user) *G.Node {
+			v, err := tensor.New(tensor.WithShape(4, 5), tensor.Of(tensor.Float32)).Slice(nil, tensor.S(1))
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			return u.ok(G.Mul(vector(u), G.NewVector(u.g, u.of, G.WithShape(4), G.WithName("w"), G.WithValue(v))))
+		}, []string{`node "w"`, "not contiguous"}},
+		{"threshold other than zero", func(u user) *G.Node {
+			h := hidden(u)
+			return u.ok(G.HadamardProd(h, u.ok(G.Gte(h, G.NewConstant(float32(1)), true))))
+		}, []string{`node "⊙`, "only Rectify's own product"}},
 		{"dropout", func(u user) *G.Node { return u.dense(u.ok(G.Dropout(hidden(u), 0.5)), "e", 4, 2) },
 			[]string{"Dropout", "dropout is not supported", "leave it out"}},
 		{"constant added", func(u user) *G.Node { return u.ok(G.Add(hidden(u), G.NewConstant(float32(1)))) },

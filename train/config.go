@@ -188,8 +188,14 @@ func (c *Config) check() error {
 	case c.TrainLossNoise != nil && !c.private():
 		return usage("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}
-	if c.Model != "" && !slices.Contains(nn.Names(), c.Model) {
-		return usage("unknown model %q: choose one of %s", c.Model, strings.Join(nn.Names(), ", "))
+	if c.Model != "" {
+		var models []string
+		for _, m := range nn.Names() {
+			models = append(models, m.Name)
+		}
+		if err := oneOf("model", c.Model, models...); err != nil {
+			return asUsage(err)
+		}
 	}
 	_, err = c.memory()
 	return err

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // A Source opens one data set; dir is empty for what is built in.
@@ -79,10 +80,26 @@ func table(im datasets.Images, loss plan.Loss, classes int) device.Rows {
 	return r
 }
 
-func load(d device.Device, im datasets.Images, loss plan.Loss, classes int) (device.Data, error) {
+// Load puts images onto a device as a table for a loss over classes.
+func Load(d device.Device, im datasets.Images, loss plan.Loss, classes int) (device.Data, error) {
 	data, err := d.Load(table(im, loss, classes), im.Pixels)
 	if err != nil {
 		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
 	}
 	return data, nil
+}
+
+// Model describes a named model; Input is the shape of Fashion-MNIST where
+// the model takes any.
+func Model(name string) (nn.Info, error) {
+	for _, m := range nn.Names() {
+		if m.Name == name {
+			if m.Input == [3]int{} {
+				m.Input = [3]int{1, 28, 28}
+			}
+			return m, nil
+		}
+	}
+	_, err := nn.Build(name, nn.Options{})
+	return nn.Info{}, asUsage(err)
 }

@@ -105,7 +105,11 @@ func (e *Engine) Wait() error {
 
 // Scorer records the evaluation of the parameters on public data.
 func (e *Engine) Scorer(public device.Data) (func() (device.Score, error), error) {
-	step, err := e.net.Record(func(q device.Queue) { q.Score(e.net.Params(), public) })
+	return scorer(e.net, public)
+}
+
+func scorer(net device.Net, public device.Data) (func() (device.Score, error), error) {
+	step, err := net.Record(func(q device.Queue) { q.Score(net.Params(), public) })
 	if err != nil {
 		return nil, err
 	}

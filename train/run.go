@@ -227,10 +227,10 @@ func (r *run) openEngine() error {
 		}
 	}
 	loss, classes := p.Network.Program.Loss, p.Set.Classes
-	if r.data, err = load(r.device, p.Set.Train, loss, classes); err != nil {
+	if r.data, err = Load(r.device, p.Set.Train, loss, classes); err != nil {
 		return err
 	}
-	if r.test, err = load(r.device, p.Set.Test, loss, classes); err != nil {
+	if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
 		return err
 	}
 	keys, err := p.keys()

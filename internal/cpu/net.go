@@ -69,10 +69,12 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 		n.shared[v] = readers[v] > 1
 		if v > 0 {
 			// An activation's derivative is a function of its output, so it
-			// may overwrite an input that nobody else reads.
+			// may overwrite an input that nobody else reads, unless that is
+			// another activation's output.
 			op := &p.Ops[v-1]
-			if op.Kind.Activation() && readers[op.In[0]] == 1 && op.In[0] != plan.Input {
-				n.values[v], n.deltas[v] = n.values[op.In[0]], n.deltas[op.In[0]]
+			in := op.In[0]
+			if op.Kind.Activation() && readers[in] == 1 && in != plan.Input && !p.Ops[in-1].Kind.Activation() {
+				n.values[v], n.deltas[v] = n.values[in], n.deltas[in]
 				continue
 			}
 			if op.Kind == plan.MaxPool {
@@ -267,9 +269,6 @@ func (n *net) applyFactors() func(int, *worker) {
 			outs = append(outs, plan.Value(st.Op+1))
 			ins = append(ins, n.program.Ops[st.Op].In[0])
 		}
-	}
-	if !n.schedule.Private() {
-		return func(int, *worker) {}
 	}
 	return func(b int, _ *worker) {
 		if !n.used[b] {

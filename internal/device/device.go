@@ -80,8 +80,8 @@ type Sum int32
 type Slot uint8
 
 const (
-	Clip     Slot = iota // clip norm C
-	NoiseStd             // standard deviation of the noise added to a sum
+	Clip     Slot = iota // clip norm C; a private schedule's runs need it finite and above 0
+	NoiseStd             // standard deviation of the noise added to a sum; finite, 0 or more
 	Scale                // what a released sum is multiplied by: one over the public normaliser
 	Rate                 // step size
 	L2                   // weight decay, added to the scaled gradient
@@ -98,8 +98,8 @@ const (
 type Inputs struct {
 	Rows    []int32 // 0…Capacity rows of the gathered table; none is allowed
 	Scalars [Slots]float32
-	// Draw is the noise position of this run's releases. A Net refuses a
-	// position that is not above every one it has used.
+	// Draw is the noise position of this run's releases, from 1 on. A Net
+	// refuses a position that is not above every one it has used.
 	Draw uint64
 }
 

@@ -79,12 +79,17 @@ func Square(k, stride, pad int) Window {
 	return Window{k, k, stride, stride, pad, pad, pad, pad, 1, 1}
 }
 
-// Out gives the number of window positions over an h×w image.
+// Out gives the number of window positions over an h×w image, 0 where the
+// window does not fit.
 func (w Window) Out(h, wd int) (oh, ow int) {
-	span := func(k, d int) int { return (k-1)*d + 1 }
-	oh = (h+w.PadTop+w.PadBottom-span(w.H, w.DilationH))/w.StrideH + 1
-	ow = (wd+w.PadLeft+w.PadRight-span(w.W, w.DilationW))/w.StrideW + 1
-	return oh, ow
+	positions := func(n, k, dilation, stride int) int {
+		if free := n - (k-1)*dilation - 1; free >= 0 {
+			return free/stride + 1
+		}
+		return 0
+	}
+	return positions(h+w.PadTop+w.PadBottom, w.H, w.DilationH, w.StrideH),
+		positions(wd+w.PadLeft+w.PadRight, w.W, w.DilationW, w.StrideW)
 }
 
 // Value names a per-example tensor: 0 is the network's input, i+1 the output
@@ -271,6 +276,9 @@ func (p *Program) Validate() error {
 			return fmt.Errorf("program %s: parameter %s is used %d times; each must be used once", p.Name, p.Params[i].Name, n)
 		}
 	}
+	if len(p.Params) == 0 {
+		return fmt.Errorf("program %s has no parameters; there is nothing to train", p.Name)
+	}
 	if p.Loss != SoftmaxCrossEntropy && p.Outputs() != 1 {
 		return fmt.Errorf("program %s: the %s loss needs one logit, the network gives %d", p.Name, p.Loss, p.Outputs())
 	}
@@ -318,6 +326,8 @@ func (p *Program) validateOp(i int, used []int) error {
 			weight = []int{op.Out[0], op.Shape[0], w.H, w.W}
 		} else if w.PadTop >= w.H || w.PadBottom >= w.H || w.PadLeft >= w.W || w.PadRight >= w.W {
 			return fmt.Errorf("pool %d×%d is padded by a whole window; some would see no pixel", w.H, w.W)
+		} else if w.DilationH != 1 || w.DilationW != 1 {
+			return fmt.Errorf("pool %d×%d is dilated; only convolutions can be", w.H, w.W)
 		}
 	case Dense:
 		if len(op.Out) != 1 {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -85,67 +86,101 @@ func (s *Schedule) ExampleBytes() int64 {
 	return 2*s.Program.ValueBytes() + 4*int64(s.Stored())
 }
 
-// Validate checks that each op is run once, each parameter's gradient is
-// summed once, and a clipped schedule measures every norm before its factor.
+// Validate checks that the steps go forward through the ops, to the loss, back
+// through the ops, to the factors and then to the sums; that each op runs once
+// and passes its gradient on once wherever a parameter lies before it; that
+// each parameter's gradient is summed once; and that a clipped schedule
+// measures every norm once.
 func (s *Schedule) Validate() error {
 	if err := s.Program.Validate(); err != nil {
 		return err
 	}
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("schedule of "+s.Program.Name+": "+format, args...)
+	}
 	if s.Chunk < 0 {
-		return fmt.Errorf("schedule of %s: chunk %d is negative", s.Program.Name, s.Chunk)
+		return fail("chunk %d is negative", s.Chunk)
 	}
 	ops := len(s.Program.Ops)
-	var count [Combine + 1][]int
-	for k := range count {
-		count[k] = make([]int, ops)
-	}
-	loss, factor := 0, 0
-	for _, st := range s.Steps {
+	count := map[Step]int{}
+	for i, st := range s.Steps {
 		if st.Kind == LossGrad || st.Kind == Factor {
 			if st.Op != NoOp {
-				return fmt.Errorf("schedule of %s: step %s belongs to no op, has op %d", s.Program.Name, st.Kind, st.Op)
+				return fail("step %s belongs to no op, has op %d", st.Kind, st.Op)
 			}
-			if st.Kind == LossGrad {
-				loss++
-			} else {
-				factor++
-			}
-			continue
+		} else if st.Op < 0 || st.Op >= ops {
+			return fail("step %s has no op %d", st.Kind, st.Op)
 		}
-		if st.Op < 0 || st.Op >= ops {
-			return fmt.Errorf("schedule of %s: step %s has no op %d", s.Program.Name, st.Kind, st.Op)
+		if i > 0 && s.stage(st) < s.stage(s.Steps[i-1]) {
+			return fail("step %s stands after %s", s.name(st), s.name(s.Steps[i-1]))
 		}
-		after := st.Kind == GradSum || st.Kind == Combine
-		if (factor > 0) != after {
-			return fmt.Errorf("schedule of %s: step %s of %s stands on the wrong side of the factors", s.Program.Name, st.Kind, s.Program.Ops[st.Op].Name)
-		}
-		count[st.Kind][st.Op]++
+		count[st]++
 	}
-	if loss != 1 || factor != 1 {
-		return fmt.Errorf("schedule of %s: needs one loss and one factor step, has %d and %d", s.Program.Name, loss, factor)
+	for _, k := range []StepKind{LossGrad, Factor} {
+		if n := count[Step{k, NoOp}]; n != 1 {
+			return fail("needs one step %s, has %d", k, n)
+		}
 	}
+	need := s.Program.NeedsGrad()
 	for i := range s.Program.Ops {
 		op := &s.Program.Ops[i]
-		if count[Forward][i] != 1 {
-			return fmt.Errorf("schedule of %s: %s runs forward %d times", s.Program.Name, op.Name, count[Forward][i])
+		n := func(k StepKind) int { return count[Step{k, i}] }
+		if n(Forward) != 1 {
+			return fail("%s runs forward %d times", op.Name, n(Forward))
 		}
+		back := 0
+		if slices.ContainsFunc(op.In, func(v Value) bool { return need[v] }) {
+			back = 1
+		}
+		if n(InputGrad) != back {
+			return fail("%s passes its gradient on %d times, want %d", op.Name, n(InputGrad), back)
+		}
+		measured, summed := n(NormGhost)+n(GradStore), n(GradSum)+n(Combine)
 		if op.Weight == None {
+			if measured+summed > 0 {
+				return fail("%s has no parameters, yet a gradient of them", op.Name)
+			}
 			continue
 		}
-		if n := count[GradSum][i] + count[Combine][i]; n != 1 {
-			return fmt.Errorf("schedule of %s: the gradient of %s is summed %d times", s.Program.Name, op.Name, n)
+		if summed != 1 {
+			return fail("the gradient of %s is summed %d times", op.Name, summed)
 		}
-		if n := count[NormGhost][i] + count[GradStore][i]; s.Private() && n != 1 {
-			return fmt.Errorf("schedule of %s: the norm of %s is measured %d times", s.Program.Name, op.Name, n)
+		if measured > 1 || s.Private() && measured != 1 {
+			return fail("the norm of %s is measured %d times", op.Name, measured)
 		}
-		if count[Combine][i] > count[GradStore][i] {
-			return fmt.Errorf("schedule of %s: %s combines gradients that were not kept", s.Program.Name, op.Name)
+		if n(Combine) > n(GradStore) {
+			return fail("%s combines gradients that were not kept", op.Name)
 		}
-		if count[NormGhost][i] > 0 && op.Kind != Dense {
-			return fmt.Errorf("schedule of %s: %s is no dense op and has no ghost norm", s.Program.Name, op.Name)
+		if n(NormGhost) > 0 && op.Kind != Dense {
+			return fail("%s is no dense op and has no ghost norm", op.Name)
 		}
 	}
 	return nil
+}
+
+// stage numbers the places that the steps pass in order.
+func (s *Schedule) stage(st Step) int {
+	ops := len(s.Program.Ops)
+	switch st.Kind {
+	case Forward:
+		return st.Op
+	case LossGrad:
+		return ops
+	case InputGrad, NormGhost, GradStore:
+		return 2*ops - st.Op
+	case Factor:
+		return 2*ops + 1
+	default:
+		return 2*ops + 2
+	}
+}
+
+// name says which step of which op.
+func (s *Schedule) name(st Step) string {
+	if st.Op == NoOp {
+		return st.Kind.String()
+	}
+	return st.Kind.String() + " of " + s.Program.Ops[st.Op].Name
 }
 
 // String lists the steps.

@@ -4,6 +4,7 @@ package host
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -196,18 +197,27 @@ func (s *step[T]) Run(in *device.Inputs) error {
 			}
 		}
 	}
+	if clip := in.Scalars[device.Clip]; len(s.gathers) > 0 && n.schedule.Private() && !positive(clip) {
+		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
+	}
 	if len(s.noises) > 0 {
+		if std := in.Scalars[device.NoiseStd]; std != 0 && !positive(std) {
+			return n.fail(fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std))
+		}
 		if in.Draw <= n.drawn {
 			return n.fail(fmt.Errorf("noise position %d after %d: %w", in.Draw, n.drawn, device.ErrDrawUsed))
 		}
 		n.drawn = in.Draw
 	}
-	s.outputs.Scores = s.outputs.Scores[:0]
+	s.outputs = device.Outputs{} // a caller may keep the last ones
 	for _, w := range s.work {
 		w(in, &s.outputs)
 	}
 	return nil
 }
+
+// positive is false for NaN too.
+func positive(x float32) bool { return x > 0 && x <= math.MaxFloat32 }
 
 func (s *step[T]) Wait() (device.Outputs, error) { return s.outputs, s.net.err }
 

@@ -47,12 +47,15 @@ func softmax[T Float](z []T, target int, delta []T) float64 {
 }
 
 func scalarLoss(l plan.Loss, z, t float64) (loss, grad float64) {
+	if math.IsNaN(z) {
+		return z, z // a piece that is constant in z would hide it
+	}
 	switch l {
 	case plan.Logistic:
 		m := t * z // log(1+e^−m), without overflow on either side
 		return math.Max(-m, 0) + math.Log1p(math.Exp(-math.Abs(m))), -t / (1 + math.Exp(m))
 	case plan.Hinge:
-		if m := 1 - t*z; !(m <= 0) {
+		if m := 1 - t*z; m > 0 {
 			return m, -t
 		}
 		return 0, 0

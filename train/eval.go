@@ -1,0 +1,88 @@
+package train
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Evaluation is a saved model's showing on its public test data.
+type Evaluation struct {
+	Run       string   `json:"run"`
+	Dataset   string   `json:"dataset"`
+	Model     string   `json:"model"`
+	Examples  int      `json:"examples"`
+	Loss      *float64 `json:"test_loss"`
+	Accuracy  *float64 `json:"test_accuracy"`
+	Classes   []string `json:"classes"`
+	Confusion [][]int  `json:"confusion"` // rows: true class, columns: predicted
+}
+
+// Eval loads the model of a run directory and evaluates it on the test data of
+// the run's data set, which must be public. The overrides dataDir, deviceName
+// and threads replace the run's own where they are not zero.
+func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int) (*Evaluation, error) {
+	var c Config
+	if _, err := os.Stat(filepath.Join(dir, fileConfig)); err != nil {
+		return nil, usage("%s is no run directory: %w", dir, err)
+	}
+	if err := ReadConfig(filepath.Join(dir, fileConfig), &c); err != nil {
+		return nil, err
+	}
+	if dataDir != "" {
+		c.DataDir = dataDir
+	}
+	if deviceName == "" {
+		deviceName = c.Device
+	}
+	set, err := openData(&c, sources)
+	if err != nil {
+		return nil, err
+	}
+	if !set.TestIsPublic {
+		return nil, usage("the test data of %s were not declared public: evaluating on them would be charged", c.Data)
+	}
+	network, err := BuildNetwork(c.Model, set.Test.Shape, set.Classes, c.Activation, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	params, err := readModel(filepath.Join(dir, fileModel), network.Program)
+	if err != nil {
+		return nil, err
+	}
+	d, err := OpenDevice(deviceName, threads)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	s, err := perexample.Plain(network.Program)
+	if err != nil {
+		return nil, err
+	}
+	net, err := d.Compile(s, device.Options{Capacity: Capacity(s, 256, 0, 0)})
+	if err != nil {
+		return nil, err
+	}
+	defer net.Close()
+	if err := net.Write(net.Params(), params); err != nil {
+		return nil, err
+	}
+	data, err := Load(d, set.Test, network.Program.Loss, set.Classes)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Close()
+	score, err := scorer(net, data)
+	if err != nil {
+		return nil, err
+	}
+	got, err := score()
+	if err != nil {
+		return nil, err
+	}
+	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion}
+	e.Loss, e.Accuracy = means(got)
+	return e, nil
+}

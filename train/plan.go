@@ -1,0 +1,359 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Plan is a configuration made whole, before any record has been looked at:
+// everything in it is public.
+type Plan struct {
+	Config   Config // complete and re-runnable
+	Set      *datasets.Set
+	Network  *nn.Network
+	Schedule *plan.Schedule
+	Capacity int // records that go through the network together
+
+	PublicN       int
+	SamplingRate  float64
+	ExpectedBatch float64 // q·N, the normaliser of every sum
+	Steps         int     // committed
+	Sigma         float64 // noise multiplier σ/C; 0 without noise
+	Epsilon       *float64
+
+	curve       accountant.Curve // of one step
+	convert     accountant.Conversion
+	evalEvery   int
+	block       int // steps that the ledger reserves at a time
+	fingerprint string
+	warnings    []string
+}
+
+// Resolve completes a configuration, or says what is wrong with it.
+func Resolve(c Config, sources map[string]Source) (*Plan, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	set, err := openData(&c, sources)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Config: c, Set: set}
+	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// defaultModel by the data's shape.
+var defaultModel = map[[3]int]string{{1, 28, 28}: "cnn-mnist", {3, 32, 32}: "cifar-small"}
+
+func (p *Plan) resolveNetwork() error {
+	c := &p.Config
+	if c.Model == "" {
+		if c.Model = defaultModel[p.Set.Train.Shape]; c.Model == "" {
+			return usage("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
+		}
+	}
+	var err error
+	if p.Network, err = BuildNetwork(c.Model, p.Set.Train.Shape, p.Set.Classes, c.Activation, c.Seed); err != nil {
+		return err
+	}
+	if c.Init != "" {
+		params, err := readModel(c.Init, p.Network.Program)
+		if err != nil {
+			return err
+		}
+		if err := p.Network.SetParams(params); err != nil {
+			return err
+		}
+	}
+	if c.LR == nil {
+		lr := defaultRate(c.Optimizer, c.Model, c.Activation)
+		c.LR = &lr
+	}
+	return nil
+}
+
+// BuildNetwork builds and lowers a named model for data of a shape.
+func BuildNetwork(model string, shape [3]int, classes int, activation string, seed uint64) (*nn.Network, error) {
+	m, err := nn.Build(model, nn.Options{Input: shape, Classes: classes, Activation: activation, Seed: seed})
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	network, err := m.Lower()
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", model, err)
+	}
+	return network, nil
+}
+
+// The batch and the passes over the data where nothing was said.
+const (
+	defaultBatch  = 1024
+	defaultEpochs = 20
+	defaultDelta  = 1e-5
+)
+
+func (p *Plan) resolveSampling() error {
+	c := &p.Config
+	p.PublicN = p.Set.PublicN
+	if c.PublicN > 0 {
+		p.PublicN = c.PublicN
+	}
+	n := float64(p.PublicN)
+	if c.Batch == nil && c.SamplingRate == nil {
+		batch := math.Min(defaultBatch, n)
+		c.Batch = &batch
+	}
+	if c.SamplingRate != nil {
+		p.SamplingRate = *c.SamplingRate
+	} else {
+		if *c.Batch > n {
+			return usage("batch %v is larger than the %d public training records: give at most that", *c.Batch, p.PublicN)
+		}
+		p.SamplingRate = *c.Batch / n
+	}
+	p.ExpectedBatch = p.SamplingRate * n
+	if c.Steps == nil && c.Epochs == nil {
+		epochs := float64(defaultEpochs)
+		c.Epochs = &epochs
+	}
+	epoch := max(int(math.Round(1/p.SamplingRate)), 1)
+	if c.Steps != nil {
+		p.Steps = *c.Steps
+	} else {
+		// The quotient is exact in the reals far more often than in floating point.
+		steps := math.Floor(*c.Epochs / p.SamplingRate * (1 + 1e-12))
+		if steps < 1 {
+			return usage("%v epochs at sampling rate %v make no step: give more epochs or --steps", *c.Epochs, p.SamplingRate)
+		}
+		if steps > 1e9 {
+			return usage("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", *c.Epochs, p.SamplingRate, steps)
+		}
+		p.Steps = int(steps)
+	}
+	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
+		p.evalEvery = epoch
+	}
+	return nil
+}
+
+func (p *Plan) resolvePrivacy() error {
+	c := &p.Config
+	if !c.private() {
+		return nil
+	}
+	if c.Delta == nil {
+		delta := defaultDelta
+		c.Delta = &delta
+	}
+	if n := 1 / float64(p.PublicN); *c.Delta >= n {
+		p.warnings = append(p.warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
+	}
+	s := accountant.Schedule{
+		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
+	}
+	if c.Epsilon != nil {
+		sigma, _, err := s.Calibrate(*c.Epsilon)
+		if err != nil {
+			return asUsage(err)
+		}
+		p.Sigma = sigma
+	} else {
+		p.Sigma = *c.NoiseMultiplier
+	}
+	if p.Sigma == 0 {
+		return nil
+	}
+	one := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: p.Sigma})
+	var err error
+	if p.curve, err = accountant.NewCurve([]accountant.Event{one}, s.Neighbouring, nil); err != nil {
+		return asUsage(err)
+	}
+	if p.convert, err = accountant.ConversionOf(c.Accountant); err != nil {
+		return asUsage(err)
+	}
+	p.Epsilon = p.epsilonAt(p.Steps)
+	return nil
+}
+
+// epsilonAt is the ε of the first n slots of the schedule; nil without noise.
+func (p *Plan) epsilonAt(n int) *float64 {
+	if !p.Config.private() || p.Sigma == 0 {
+		return nil
+	}
+	if n == 0 {
+		zero := 0.0
+		return &zero
+	}
+	e, _ := p.curve.Times(n).Epsilon(*p.Config.Delta, p.convert)
+	return finite(e)
+}
+
+func (p *Plan) resolveWork() error {
+	c := &p.Config
+	var err error
+	if c.private() {
+		p.Schedule, err = perexample.Private(p.Network.Program, perexample.Strategy(c.Strategy), plan.Flat)
+	} else {
+		p.Schedule, err = perexample.Plain(p.Network.Program)
+	}
+	if err != nil {
+		return asUsage(err)
+	}
+	memory, err := c.memory()
+	if err != nil {
+		return err
+	}
+	p.Capacity = Capacity(p.Schedule, p.ExpectedBatch, memory, c.MaxPhysicalBatch)
+	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
+	p.fingerprint, err = c.fingerprint()
+	return err
+}
+
+// blockSteps is about a second of work, judged by arithmetic at a nominal
+// speed: a measured one would make the ledger's bytes depend on how long
+// private batches take. At most 100 steps may be lost to a crash.
+func blockSteps(p *plan.Program, batch float64) int {
+	const flopsPerSecond = 5e10
+	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), 100))
+}
+
+type keys struct{ sampling, noise stream.Key }
+
+// keys are drawn from the operating system, new for every process; a seeded
+// run's follow from its seed, so that it can be reproduced and protects nobody.
+func (p *Plan) keys() (k keys, err error) {
+	if p.Config.Noise == noiseSeeded {
+		return keys{stream.KeyFromSeed(p.Config.Seed, "sampling"), stream.KeyFromSeed(p.Config.Seed, "noise")}, nil
+	}
+	if k.sampling, err = stream.NewKey(); err != nil {
+		return k, err
+	}
+	k.noise, err = stream.NewKey()
+	return k, err
+}
+
+func (p *Plan) cipher() stream.Cipher {
+	if p.Config.Noise == noiseSeeded {
+		return stream.ChaCha20
+	}
+	return stream.AES256CTR
+}
+
+func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
+	if p.Sigma == 0 {
+		return mechanism.NewUnprotected(p.Config.Clip, s), nil
+	}
+	return mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, 0)
+}
+
+func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
+	c := &p.Config
+	return NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: *c.LR, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum})
+}
+
+// NewOptimizer makes an optimizer by its name on the command line.
+func NewOptimizer(n device.Net, name string, c dpoptim.Config) (dpoptim.Optimizer, error) {
+	if name == "adam" {
+		return dpoptim.NewAdam(n, c)
+	}
+	return dpoptim.NewSGD(n, c)
+}
+
+// noGuarantee lists why ε is no guarantee.
+func (p *Plan) noGuarantee() []string {
+	c := &p.Config
+	why := []string{}
+	switch {
+	case !c.private():
+		why = append(why, "optimizer "+c.Optimizer+" neither bounds nor hides a record's influence")
+	case p.Sigma == 0:
+		why = append(why, "no noise was added")
+	}
+	if c.Noise == noiseSeeded {
+		why = append(why, "seeded noise: whoever knows the seed can subtract it")
+	}
+	if c.Accountant == accountant.Paper && c.private() {
+		why = append(why, accountant.WhyNotPaper)
+	}
+	if c.DataIsPublic {
+		why = append(why, "un-noised training statistics shown")
+	}
+	return why
+}
+
+// assumptions lists what the guarantee rests on beside its mathematics.
+func (p *Plan) assumptions() []string {
+	a := []string{"real_arithmetic"}
+	if p.Config.Init != "" {
+		a = append(a, "init_file_is_public")
+	}
+	return a
+}
+
+// matches says whether a run directory's stored configuration is this one, up
+// to where the data lie and what computes; else it names what differs.
+func (c Config) matches(stored Config, path string) error {
+	f1, err := c.fingerprint()
+	if err != nil {
+		return err
+	}
+	f2, err := stored.fingerprint()
+	if err != nil {
+		return err
+	}
+	if f1 == f2 {
+		return nil
+	}
+	now, was, err := settings(c, stored)
+	if err != nil {
+		return err
+	}
+	var differ []string
+	for k := range now {
+		if fmt.Sprint(now[k]) != fmt.Sprint(was[k]) && !free[k] {
+			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, now[k], was[k]))
+		}
+	}
+	for k := range was {
+		if _, ok := now[k]; !ok && !free[k] {
+			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, was[k]))
+		}
+	}
+	return usage("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+}
+
+// free settings may change between a run and its resumption.
+var free = map[string]bool{"data_dir": true, "device": true, "threads": true, "memory": true}
+
+func settings(a, b Config) (x, y map[string]any, err error) {
+	read := func(c Config) (m map[string]any, err error) {
+		b, err := c.YAML()
+		if err != nil {
+			return nil, err
+		}
+		return m, yaml.Unmarshal(b, &m)
+	}
+	x, e1 := read(a)
+	y, e2 := read(b)
+	return x, y, errors.Join(e1, e2)
+}

@@ -1,0 +1,96 @@
+package train
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"image/color"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/privgrad/privgrad/internal/durable"
+)
+
+func (r *run) result() *Result {
+	p, c := r.plan, &r.plan.Config
+	info := r.device.Info()
+	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1)
+	res := &Result{
+		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
+		Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
+		Steps: r.step, Committed: p.Steps,
+		Sampling: "poisson", SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
+		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: p.assumptions(),
+		DefaultsFrom: DefaultsFrom,
+		Released:     []string{fileModel, dirCheckpoint, fileMetrics, filePicture, fileResult},
+		Diagnostics:  c.PrivateDiagnostics,
+		TrainLoss:    r.lastLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
+		Seconds:           seconds,
+		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
+		PeakRSS:           PeakRSS(),
+	}
+	res.Guarantee = len(res.NoGuarantee) == 0
+	if c.private() {
+		res.Clip, res.NoiseMultiplier = &c.Clip, &p.Sigma
+		res.Epsilon, res.EpsilonSoFar = p.Epsilon, p.epsilonAt(r.ledger.Charged())
+		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
+	}
+	if res.TrainLoss != nil {
+		is := "un-noised: the data were declared public"
+		res.TrainLossIs = &is
+	}
+	return res
+}
+
+// drawAccuracy plots test accuracy against ε, or against steps where there is
+// no ε, from the lines of metrics.jsonl.
+func drawAccuracy(metrics, picture string, p *Plan) error {
+	b, err := os.ReadFile(metrics)
+	if err != nil {
+		return err
+	}
+	var points plotter.XYs
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		var e evaluation
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return err
+		}
+		if e.TestAccuracy == nil {
+			continue
+		}
+		x := float64(e.Step)
+		if p.Epsilon != nil && e.EpsilonSoFar != nil {
+			x = *e.EpsilonSoFar
+		}
+		points = append(points, plotter.XY{X: x, Y: 100 * *e.TestAccuracy})
+	}
+	if len(points) == 0 {
+		return nil // a regression has no accuracy to draw
+	}
+	fig := plot.New()
+	fig.Title.Text = p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer
+	fig.X.Label.Text, fig.Y.Label.Text = "steps", "test accuracy, %"
+	if p.Epsilon != nil {
+		fig.X.Label.Text = "ε spent so far"
+	}
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return err
+	}
+	line.Color = color.RGBA{B: 160, G: 90, A: 255}
+	line.Width = vg.Points(1.5)
+	marks.Color = line.Color
+	fig.Add(plotter.NewGrid(), line, marks)
+	w, err := fig.WriterTo(6*vg.Inch, 4*vg.Inch, "png")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(picture, func(out io.Writer) error { _, err := w.WriteTo(out); return err })
+}
