@@ -85,16 +85,51 @@ func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Op
 func (e *Engine) Step(rows []int32, draw uint64, t int) error {
 	e.mechanism.Set(&e.inputs)
 	e.optimizer.Set(&e.inputs, t)
+	return e.run(e.sum, e.update, rows, draw)
+}
+
+// run sums over a batch in runs of at most the capacity, then releases.
+func (e *Engine) run(sum, release device.Step, rows []int32, draw uint64) error {
 	e.inputs.Draw = draw
 	for len(rows) > 0 {
 		n := min(len(rows), e.capacity)
 		e.inputs.Rows, rows = rows[:n], rows[n:]
-		if err := e.sum.Run(&e.inputs); err != nil {
+		if err := sum.Run(&e.inputs); err != nil {
 			return err
 		}
 	}
 	e.inputs.Rows = nil
-	return e.update.Run(&e.inputs)
+	return release.Run(&e.inputs)
+}
+
+// LossQuery records the release of the clipped loss sum of a batch by a
+// mechanism whose bound is the loss's.
+func (e *Engine) LossQuery(data device.Data, m mechanism.Mechanism) (func(rows []int32, draw uint64) (float64, error), error) {
+	private, err := e.net.NewScalarSum(1)
+	if err != nil {
+		return nil, err
+	}
+	released, err := e.net.NewScalars(1)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := e.net.Record(func(q device.Queue) { q.Losses(private, data) })
+	if err != nil {
+		return nil, err
+	}
+	release, err := e.net.Record(func(q device.Queue) { m.Release(q, released, private) })
+	if err != nil {
+		return nil, err
+	}
+	return func(rows []int32, draw uint64) (float64, error) {
+		m.Set(&e.inputs)
+		if err := e.run(sum, release, rows, draw); err != nil {
+			return 0, err
+		}
+		out := make([]float32, 1)
+		err := e.net.Read(released, out)
+		return float64(out[0]), err
+	}, nil
 }
 
 // Wait returns when all steps are done, with the first failure.

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -36,6 +38,7 @@ type Plan struct {
 	Epsilon       *float64
 
 	curve       accountant.Curve // of one step
+	lossCurve   accountant.Curve // of one noisy training loss
 	convert     accountant.Conversion
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
@@ -171,6 +174,15 @@ func (p *Plan) resolvePrivacy() error {
 		SamplingRate: p.SamplingRate, Steps: p.Steps,
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
 	}
+	if z := c.TrainLossNoise; z != nil {
+		loss := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: *z})
+		var err error
+		if p.lossCurve, err = accountant.NewCurve([]accountant.Event{loss}, s.Neighbouring, nil); err != nil {
+			return asUsage(err)
+		}
+		loss.Count = p.evaluations(p.Steps)
+		s.Besides = []accountant.Event{loss}
+	}
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
 		if err != nil {
@@ -204,8 +216,25 @@ func (p *Plan) epsilonAt(n int) *float64 {
 		zero := 0.0
 		return &zero
 	}
-	e, _ := p.curve.Times(n).Epsilon(*p.Config.Delta, p.convert)
+	total := p.curve.Times(n)
+	if p.Config.TrainLossNoise != nil {
+		total = total.Plus(p.lossCurve, p.evaluations(n))
+	}
+	e, _ := total.Epsilon(*p.Config.Delta, p.convert)
 	return finite(e)
+}
+
+// evaluates says whether an evaluation follows slot number n, counted from 1.
+// It goes by slots, so that a slot's noisy loss is never drawn twice.
+func (p *Plan) evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
+
+// evaluations counts those after the first n slots.
+func (p *Plan) evaluations(n int) int {
+	count := n / p.evalEvery
+	if n == p.Steps && n%p.evalEvery != 0 {
+		count++
+	}
+	return count
 }
 
 func (p *Plan) resolveWork() error {
@@ -225,8 +254,14 @@ func (p *Plan) resolveWork() error {
 	}
 	p.Capacity = Capacity(p.Schedule, p.ExpectedBatch, memory, c.MaxPhysicalBatch)
 	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
-	p.fingerprint, err = c.fingerprint()
-	return err
+	f, err := c.fingerprint()
+	if err != nil {
+		return err
+	}
+	// A calibration that came out otherwise would be another schedule.
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d", f, p.Sigma, p.Steps))
+	p.fingerprint = hex.EncodeToString(h[:])
+	return nil
 }
 
 // blockSteps is about a second of work, judged by arithmetic at a nominal
@@ -264,6 +299,14 @@ func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
 	return mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, 0)
+}
+
+// lossBound clips an example's loss where the training loss is released.
+const lossBound = 3
+
+// lossMechanism draws in a counter range of its own.
+func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
+	return mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, 1)
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {

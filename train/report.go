@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"image/color"
 	"io"
 	"math"
@@ -30,7 +31,7 @@ func (r *run) result() *Result {
 		DefaultsFrom: DefaultsFrom,
 		Released:     []string{fileModel, dirCheckpoint, fileMetrics, filePicture, fileResult},
 		Diagnostics:  c.PrivateDiagnostics,
-		TrainLoss:    r.lastLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
+		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           PeakRSS(),
@@ -42,7 +43,10 @@ func (r *run) result() *Result {
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
 	}
 	if res.TrainLoss != nil {
-		is := "un-noised: the data were declared public"
+		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", lossBound)
+		if c.DataIsPublic {
+			is = "un-noised: the data were declared public"
+		}
 		res.TrainLossIs = &is
 	}
 	return res

@@ -41,8 +41,10 @@ type Options struct {
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
 	RunID string
-	// onRelease is told of a slot before its noise is drawn, for tests.
+	// onRelease is told of a slot before its noise is drawn, and block
+	// replaces the number of steps reserved at a time, for tests.
 	onRelease func(slot int) error
+	block     int
 }
 
 // Progress is told how a run goes. It sees public figures only.
@@ -94,13 +96,13 @@ type run struct {
 	data, test  device.Data
 	score       func() (device.Score, error)
 	scoreTrain  func() (device.Score, error)
+	trainLoss   func(rows []int32, draw uint64) (float64, error)
 	sampler     *datasets.Poisson
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
 	ran        int // updates of this process
 	last       *evaluation
-	lastLoss   *float64
 	rows       []int32
 	params     []float32
 	state      [][]float32
@@ -254,6 +256,15 @@ func (r *run) openEngine() error {
 	if r.score, err = r.engine.Scorer(r.test); err != nil {
 		return err
 	}
+	if p.Config.TrainLossNoise != nil {
+		m, err := p.lossMechanism(noise)
+		if err != nil {
+			return err
+		}
+		if r.trainLoss, err = r.engine.LossQuery(r.data, m); err != nil {
+			return err
+		}
+	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
 		r.scoreTrain, err = r.engine.Scorer(r.data)
 	}
@@ -302,12 +313,13 @@ func (r *run) openLogs() error {
 			return nil, err
 		}
 		return l, l.Rewrite(func(line []byte) bool {
-			var at struct{ Step int }
-			return json.Unmarshal(line, &at) == nil && at.Step <= r.step
+			var e evaluation
+			keep := json.Unmarshal(line, &e) == nil && e.Step <= r.step
+			if keep {
+				r.last = &e
+			}
+			return keep
 		})
-	}
-	if r.metrics, err = open(r.path(fileMetrics)); err != nil {
-		return err
 	}
 	if r.plan.Config.PrivateDiagnostics {
 		dir := filepath.Clean(r.options.Out) + suffixPrivate
@@ -318,7 +330,9 @@ func (r *run) openLogs() error {
 			return err
 		}
 	}
-	return nil
+	r.last = nil // what is kept of the metrics decides where the run stands
+	r.metrics, err = open(r.path(fileMetrics))
+	return err
 }
 
 // train runs what is left of the committed schedule, in blocks that the ledger
@@ -330,7 +344,7 @@ func (r *run) train(ctx context.Context) error {
 		defer r.options.Progress.Finish()
 	}
 	for r.slot < p.Steps && ctx.Err() == nil {
-		n := min(p.block, p.Steps-r.slot)
+		n := min(r.block(), p.Steps-r.slot)
 		reserved := false
 		if lost := r.ledger.Charged() - r.slot; lost > 0 {
 			n = min(n, lost) // a seeded run replays what its ledger already charges
@@ -365,23 +379,45 @@ func (r *run) train(ctx context.Context) error {
 	return nil
 }
 
+// A slot's batches and noise positions: even for the update, odd for the
+// training loss. Noise positions count from 1.
+func (r *run) position(loss int) (batch, draw uint64) {
+	n := 2*uint64(r.slot) + uint64(loss)
+	return n, n + 1
+}
+
+func (r *run) block() int {
+	if r.options.block > 0 {
+		return r.options.block
+	}
+	return r.plan.block
+}
+
 // one is one slot of the schedule: a fresh batch, one release, one update.
 func (r *run) one() error {
 	p := r.plan
-	r.rows = r.sampler.Batch(uint64(r.slot), r.rows[:0])
+	batch, draw := r.position(0)
+	r.rows = r.sampler.Batch(batch, r.rows[:0])
 	if r.options.onRelease != nil {
 		if err := r.options.onRelease(r.slot); err != nil {
 			return err
 		}
 	}
-	if err := r.engine.Step(r.rows, uint64(r.slot)+1, r.step+1); err != nil {
+	if err := r.engine.Step(r.rows, draw, r.step+1); err != nil {
 		return fmt.Errorf("step %d: %w", r.step+1, err)
+	}
+	var loss *float64
+	if p.evaluates(r.slot+1) && r.trainLoss != nil {
+		var err error
+		if loss, err = r.noisyLoss(); err != nil {
+			return fmt.Errorf("training loss after step %d: %w", r.step+1, err)
+		}
 	}
 	r.slot++
 	r.step++
 	r.ran++
-	if r.step%p.evalEvery == 0 || r.slot == p.Steps {
-		if err := r.evaluate(); err != nil {
+	if p.evaluates(r.slot) {
+		if err := r.evaluate(loss); err != nil {
 			return err
 		}
 	}
@@ -393,6 +429,14 @@ func (r *run) one() error {
 		r.options.Progress.Step(r.slot, p.epsilonAt(r.slot), accuracy)
 	}
 	return nil
+}
+
+// noisyLoss releases the mean of a fresh batch's clipped losses, over the
+// public expected batch; the slot's reservation has paid for it.
+func (r *run) noisyLoss() (*float64, error) {
+	batch, draw := r.position(1)
+	sum, err := r.trainLoss(r.sampler.Batch(batch, r.rows[:0]), draw)
+	return finite(sum / r.plan.ExpectedBatch), err
 }
 
 // save writes the checkpoint and the model as they stand.
@@ -426,12 +470,13 @@ type evaluation struct {
 	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
 }
 
-func (r *run) evaluate() error {
+// evaluate adds a line to the metrics; loss is the noisy training loss, if any.
+func (r *run) evaluate(loss *float64) error {
 	s, err := r.score()
 	if err != nil {
 		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
 	}
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), LR: *r.plan.Config.LR}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), LR: *r.plan.Config.LR, TrainLoss: loss}
 	e.TestLoss, e.TestAccuracy = means(s)
 	if r.scoreTrain != nil {
 		s, err := r.scoreTrain()
@@ -448,7 +493,7 @@ func (r *run) evaluate() error {
 			}
 		}
 	}
-	r.last, r.lastLoss = e, e.TrainLoss
+	r.last = e
 	return appendJSON(r.metrics, e)
 }
 
@@ -493,7 +538,7 @@ func finite(x float64) *float64 {
 // finish writes the picture and, last, the result that marks a run as done.
 func (r *run) finish() (*Result, error) {
 	if r.last == nil || r.last.Step != r.step {
-		if err := r.evaluate(); err != nil {
+		if err := r.evaluate(nil); err != nil {
 			return nil, err
 		}
 	}

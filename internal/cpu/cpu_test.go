@@ -2,20 +2,31 @@ package cpu_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 func open(t testing.TB, threads int) *cpu.Device {
 	t.Helper()
 	d, err := cpu.Open(threads)
+	check(t, err)
+	return d
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
 }
 
 func TestConformance(t *testing.T) {
@@ -24,4 +35,175 @@ func TestConformance(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, threads) })
 		})
 	}
+}
+
+func TestThreads(t *testing.T) {
+	if _, err := cpu.Open(-1); err == nil {
+		t.Error("a negative number of threads is accepted")
+	}
+	if n := open(t, 0).Info().Threads; n < 1 {
+		t.Errorf("0 stands for %d threads", n)
+	}
+	if n := open(t, 3).Info().Threads; n != 3 {
+		t.Errorf("3 threads are %d", n)
+	}
+}
+
+func schedule(t testing.TB, p *plan.Program, strategy perexample.Strategy) *plan.Schedule {
+	t.Helper()
+	s, err := perexample.Plain(p)
+	if strategy != "" {
+		s, err = perexample.Private(p, strategy, plan.Flat)
+	}
+	check(t, err)
+	return s
+}
+
+// TestBitsDoNotDependOnThreads trains for a few steps, with batches that fill
+// several blocks of every kind, and compares all that leaves the device.
+func TestBitsDoNotDependOnThreads(t *testing.T) {
+	const capacity = 300
+	for _, p := range devicetest.Programs() {
+		c := devicetest.NewCase(t, p, 40, 31)
+		for _, strategy := range []perexample.Strategy{"", perexample.Ghost, perexample.Materialise} {
+			t.Run(fmt.Sprintf("%s %s", p.Name, strategy), func(t *testing.T) {
+				var want []result
+				for _, threads := range []int{1, 2, 3, 8} {
+					got := train(t, open(t, threads), schedule(t, p, strategy), c, capacity)
+					if want == nil {
+						want = got
+					}
+					for step := range got {
+						for what, pair := range map[string][2][]float32{
+							"the released sum": {got[step].released, want[step].released},
+							"the parameters":   {got[step].params, want[step].params},
+						} {
+							t.Run(fmt.Sprintf("%d threads, step %d, %s", threads, step, what), func(t *testing.T) { devicetest.Same(t, pair[0], pair[1]) })
+						}
+						if !reflect.DeepEqual(got[step].score, want[step].score) {
+							t.Errorf("%d threads, step %d: the score is %+v, want %+v", threads, step, got[step].score, want[step].score)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+type result struct {
+	released, params []float32
+	score            device.Score
+}
+
+func train(t *testing.T, d device.Device, s *plan.Schedule, c *devicetest.Case, capacity int) []result {
+	t.Helper()
+	x := devicetest.Open(t, d, s, c, capacity)
+	var state []device.Vector
+	for range device.Adam.States() {
+		v, err := x.Net.NewVector(1)
+		check(t, err)
+		state = append(state, v)
+	}
+	finish, err := x.Net.Record(func(q device.Queue) {
+		q.Update(device.Adam, x.Net.Params(), x.Out, state...)
+		q.Score(x.Net.Params(), x.Data)
+	})
+	check(t, err)
+	var list []result
+	for step, n := range []int{capacity, 37, 1} {
+		rows := make([]int32, n)
+		for i := range rows {
+			rows[i] = int32((i*7 + step) % c.Rows.Count)
+		}
+		x.Add(t, rows, 0.8)
+		r := result{released: x.Release(t, 0.01), params: make([]float32, len(c.Params))}
+		in := &device.Inputs{}
+		in.Scalars = [device.Slots]float32{
+			device.Scale: 1.0 / 300, device.Rate: 0.01, device.L2: 0.001, device.Beta1: 0.9, device.Beta2: 0.999,
+			device.Bias1: float32(1 - math.Pow(0.9, float64(step+1))), device.Bias2: float32(1 - math.Pow(0.999, float64(step+1))), device.Epsilon: 1e-6,
+		}
+		check(t, finish.Run(in))
+		out, err := finish.Wait()
+		check(t, err)
+		r.score = out.Scores[0]
+		check(t, x.Net.Read(x.Net.Params(), r.params))
+		list = append(list, r)
+	}
+	return list
+}
+
+// FuzzGeometry compares random convolutions and pools with the reference. The
+// corpus below is fixed; go test -fuzz looks further.
+func FuzzGeometry(f *testing.F) {
+	for seed := range uint64(150) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		p := randomProgram(rand.New(rand.NewPCG(seed, 32)))
+		if p == nil {
+			return
+		}
+		c := devicetest.NewCase(t, p, 3, seed)
+		rows := c.All()
+		for _, strategy := range []perexample.Strategy{"", perexample.Auto} {
+			s := schedule(t, p, strategy)
+			want := devicetest.Open(t, reference.Open(), s, c, 3).Of(t, rows, 0.5)
+			got := devicetest.Open(t, open(t, 2), s, c, 3).Of(t, rows, 0.5)
+			devicetest.Near(t, got, want, devicetest.Tolerance)
+			if t.Failed() {
+				t.Fatalf("%q on\n%s%+v", strategy, p, p.Ops)
+			}
+		}
+	})
+}
+
+// randomProgram is a convolution, an activation, a pool, a second convolution
+// and a dense layer; nil where a window does not fit.
+func randomProgram(r *rand.Rand) *plan.Program {
+	between := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
+	window := func() plan.Window {
+		return plan.Window{
+			H: between(1, 5), W: between(1, 5), StrideH: between(1, 3), StrideW: between(1, 3),
+			PadTop: r.IntN(5), PadBottom: r.IntN(5), PadLeft: r.IntN(5), PadRight: r.IntN(5),
+			DilationH: between(1, 3), DilationW: between(1, 3),
+		}
+	}
+	shape := []int{between(1, 3), between(1, 11), between(1, 19)}
+	b := devicetest.NewBuilder("random", plan.SoftmaxCrossEntropy, shape...)
+	h, w := shape[1], shape[2]
+	fits := func(win plan.Window) bool {
+		h, w = win.Out(h, w)
+		return min(h, w) > 0
+	}
+	x := plan.Input
+	conv := func() bool {
+		win := window()
+		if !fits(win) {
+			return false
+		}
+		x = b.Conv(x, between(1, 9), win, r.IntN(2) == 0)
+		return true
+	}
+	if !conv() {
+		return nil
+	}
+	x = b.Act([]plan.Kind{plan.Tanh, plan.Sigmoid}[r.IntN(2)], x)
+	if kind := []plan.Kind{plan.MaxPool, plan.AvgPool, plan.ReLU}[r.IntN(3)]; kind != plan.ReLU {
+		win := window()
+		win.PadTop, win.PadBottom = win.PadTop%win.H, win.PadBottom%win.H
+		win.PadLeft, win.PadRight = win.PadLeft%win.W, win.PadRight%win.W
+		win.DilationH, win.DilationW = 1, 1
+		if first := b.Program().Ops[0].Window; first.PadTop+first.PadBottom+first.PadLeft+first.PadRight > 0 {
+			kind = plan.AvgPool // windows in the padding alone give the same value, and would tie
+		}
+		if !fits(win) {
+			return nil
+		}
+		x = b.Pool(kind, x, win)
+	}
+	if !conv() {
+		return nil
+	}
+	b.Dense(x, between(2, 5), true)
+	return b.Program()
 }

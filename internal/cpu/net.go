@@ -297,20 +297,36 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 }
 
 func (n *net) Score(params []float32, t *host.Table) device.Score {
-	n.params, n.table = params, t
-	n.pack(false)
 	var s device.Score
-	for n.first = 0; n.first < t.Count; n.first += n.chunk {
-		n.batch = min(n.chunk, t.Count-n.first)
+	n.evaluate(params, t, nil, t.Count, func(z []float32, target float32) {
+		if n.program.Loss.ValidTarget(target, len(z)) {
+			host.Tally(&s, n.program.Loss, z, target)
+		}
+	})
+	return s
+}
+
+func (n *net) Losses(params []float32, t *host.Table, rows []int32, clip float32) float64 {
+	sum := 0.0
+	n.evaluate(params, t, rows, len(rows), func(z []float32, target float32) {
+		sum += host.ClippedLoss(n.program.Loss, z, target, clip)
+	})
+	return sum
+}
+
+// evaluate runs rows (nil: the first count) forward and visits their logits in
+// order.
+func (n *net) evaluate(params []float32, t *host.Table, rows []int32, count int, visit func(z []float32, target float32)) {
+	n.params, n.table, n.rows = params, t, rows
+	n.pack(false)
+	for n.first = 0; n.first < count; n.first += n.chunk {
+		n.batch = min(n.chunk, count-n.first)
 		n.run(n.forward)
 		for b := range n.batch {
-			if target := n.target(b); n.program.Loss.ValidTarget(target, n.program.Outputs()) {
-				host.Tally(&s, n.program.Loss, n.value(n.program.Logits(), b), target)
-			}
+			visit(n.value(n.program.Logits(), b), n.target(b))
 		}
 	}
 	n.release()
-	return s
 }
 
 // release drops references into the caller's memory.

@@ -73,7 +73,7 @@ type Options struct {
 // parameter, others a whole number of values per parameter.
 type Vector int32
 
-// Sum holds private values, one per parameter.
+// Sum holds private values, one per parameter or a few scalars.
 type Sum int32
 
 // Slot names a per-run scalar.
@@ -123,6 +123,9 @@ type Net interface {
 	Params() Vector
 	NewVector(width int) (Vector, error) // width values per parameter, zero
 	NewSum() (Sum, error)
+	// NewScalars and NewScalarSum hold n values that belong to no parameter.
+	NewScalars(n int) (Vector, error)
+	NewScalarSum(n int) (Sum, error)
 	// Record runs body once; the Step replays what it enqueued.
 	Record(body func(Queue)) (Step, error)
 	Write(Vector, []float32) error
@@ -141,6 +144,11 @@ type Queue interface {
 	// ClippedSum gathers the run's rows of the private table and adds the
 	// schedule's sum of their gradients.
 	ClippedSum(dst Sum, from Data)
+	// Losses gathers the run's rows of the private table and adds the sum of
+	// their losses, each clipped to [0, Clip], to a sum of one value. A loss
+	// that is not finite counts as Clip, a row with a target that the loss
+	// does not accept as 0.
+	Losses(dst Sum, from Data)
 	// Release draws: dst = src + noise, then src = 0.
 	Release(dst Vector, src Sum, noise Noise)
 	// Update applies a rule to the parameters p with gradient g.

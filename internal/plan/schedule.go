@@ -96,7 +96,7 @@ func (s *Schedule) Validate() error {
 		return err
 	}
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("schedule of "+s.Program.Name+": "+format, args...)
+		return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
 	}
 	if s.Chunk < 0 {
 		return fail("chunk %d is negative", s.Chunk)

@@ -18,6 +18,7 @@ type Float interface{ float32 | float64 }
 // parameter; errors come only from what the host could not know.
 type Backend[T Float] interface {
 	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32)
+	Losses(params []T, t *Table, rows []int32, clip float32) float64
 	Release(dst, src []T, std float32, n device.Noise, draw uint64)
 	Update(r device.Rule, s *[device.Slots]float32, p, g []T, state [][]T)
 	Score(params []T, t *Table) device.Score
@@ -102,6 +103,31 @@ func (n *Net[T]) NewSum() (device.Sum, error) {
 	return device.Sum(len(n.sums) - 1), nil
 }
 
+// NewScalars makes n zero values.
+func (n *Net[T]) NewScalars(size int) (device.Vector, error) {
+	if err := n.scalars(size); err != nil {
+		return 0, err
+	}
+	n.vectors = append(n.vectors, make([]T, size))
+	return device.Vector(len(n.vectors) - 1), nil
+}
+
+// NewScalarSum makes a zero sum of n values.
+func (n *Net[T]) NewScalarSum(size int) (device.Sum, error) {
+	if err := n.scalars(size); err != nil {
+		return 0, err
+	}
+	n.sums = append(n.sums, make([]T, size))
+	return device.Sum(len(n.sums) - 1), nil
+}
+
+func (n *Net[T]) scalars(size int) error {
+	if n.err == nil && size < 1 {
+		return fmt.Errorf("at least one scalar is needed, %d were asked for", size)
+	}
+	return n.err
+}
+
 func (n *Net[T]) vector(v device.Vector) ([]T, error) {
 	if n.err != nil {
 		return nil, n.err
@@ -178,6 +204,7 @@ type step[T Float] struct {
 	net     *Net[T]
 	work    []func(*device.Inputs, *device.Outputs)
 	gathers []*Table
+	clips   bool
 	noises  []device.Noise
 	outputs device.Outputs
 }
@@ -197,7 +224,7 @@ func (s *step[T]) Run(in *device.Inputs) error {
 			}
 		}
 	}
-	if clip := in.Scalars[device.Clip]; len(s.gathers) > 0 && n.schedule.Private() && !positive(clip) {
+	if clip := in.Scalars[device.Clip]; s.clips && !positive(clip) {
 		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
 	}
 	if len(s.noises) > 0 {
@@ -235,10 +262,10 @@ func (q *queue[T]) check(err error) bool {
 	return q.err == nil
 }
 
-func (q *queue[T]) vec(v device.Vector) []T {
+func (q *queue[T]) vec(v device.Vector, size int) []T {
 	x, err := q.net.vector(v)
-	if q.check(err) && len(x) != q.net.params {
-		q.check(fmt.Errorf("vector %d holds %d values, want one per parameter", v, len(x)))
+	if q.check(err) && len(x) != size {
+		q.check(fmt.Errorf("vector %d holds %d values, want %d", v, len(x), size))
 	}
 	return x
 }
@@ -249,6 +276,15 @@ func (q *queue[T]) sum(s device.Sum) []T {
 		return nil
 	}
 	return q.net.sums[s]
+}
+
+// shaped is a sum of a given number of values.
+func (q *queue[T]) shaped(s device.Sum, size int) []T {
+	x := q.sum(s)
+	if q.err == nil && len(x) != size {
+		q.check(fmt.Errorf("sum %d holds %d values, want %d", s, len(x), size))
+	}
+	return x
 }
 
 func (q *queue[T]) table(d device.Data) *Table {
@@ -268,18 +304,33 @@ func (q *queue[T]) add(w func(*device.Inputs, *device.Outputs)) {
 }
 
 func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
-	s, t, n := q.sum(dst), q.table(from), q.net
+	n := q.net
+	s, t := q.shaped(dst, n.params), q.table(from)
 	if q.err != nil {
 		return
 	}
 	q.step.gathers = append(q.step.gathers, t)
+	q.step.clips = q.step.clips || n.schedule.Private()
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip])
 	})
 }
 
+func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
+	s, t, n := q.shaped(dst, 1), q.table(from), q.net
+	if q.err != nil {
+		return
+	}
+	q.step.gathers = append(q.step.gathers, t)
+	q.step.clips = true
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		s[0] += T(n.backend.Losses(n.vectors[0], t, in.Rows, in.Scalars[device.Clip]))
+	})
+}
+
 func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
-	d, s, n := q.vec(dst), q.sum(src), q.net
+	s, n := q.sum(src), q.net
+	d := q.vec(dst, len(s))
 	if noise.Stream() == nil {
 		q.check(device.ErrNoNoise)
 	}
@@ -300,10 +351,10 @@ func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vec
 	if !q.check(r.Check(len(state))) {
 		return
 	}
-	x, y, n := q.vec(p), q.vec(g), q.net
+	x, y, n := q.vec(p, q.net.params), q.vec(g, q.net.params), q.net
 	var st [][]T
 	for _, v := range state {
-		st = append(st, q.vec(v))
+		st = append(st, q.vec(v, q.net.params))
 	}
 	if q.err != nil {
 		return
@@ -312,7 +363,7 @@ func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vec
 }
 
 func (q *queue[T]) Score(at device.Vector, public device.Data) {
-	x, t, n := q.vec(at), q.table(public), q.net
+	x, t, n := q.vec(at, q.net.params), q.table(public), q.net
 	if q.err != nil {
 		return
 	}

@@ -121,3 +121,15 @@ func Tally[T Float](s *device.Score, l plan.Loss, z []T, target float32) {
 		s.Correct++
 	}
 }
+
+// ClippedLoss is one row's share of Queue.Losses.
+func ClippedLoss[T Float](l plan.Loss, z []T, target, clip float32) float64 {
+	if !l.ValidTarget(target, len(z)) {
+		return 0
+	}
+	loss := Loss(l, z, target, nil)
+	if !(loss < float64(clip)) { // a NaN too
+		return float64(clip)
+	}
+	return loss
+}

@@ -217,4 +217,24 @@ func (b *backend) Score(params []float64, t *host.Table) device.Score {
 	return s
 }
 
+func (b *backend) Losses(params []float64, t *host.Table, rows []int32, clip float32) float64 {
+	p := b.schedule.Program
+	sum := 0.0
+	for _, row := range rows {
+		e := b.gather(t, row)
+		b.forward(e, params)
+		sum += host.ClippedLoss(p.Loss, e.values[p.Logits()], e.target, clip)
+	}
+	return sum
+}
+
+func (b *backend) forward(e *example, params []float64) {
+	p := b.schedule.Program
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		w, bias := weights(p, op, params)
+		forward(op, e.values, e.values[i+1], w, bias)
+	}
+}
+
 func (b *backend) Close() {}

@@ -1,0 +1,18 @@
+package reference
+
+import (
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Gradient is a schedule's sum over one row, in float64 throughout.
+func Gradient(s *plan.Schedule, params []float64, t *host.Table, row int32) []float64 {
+	g := make([]float64, len(params))
+	(&backend{s}).ClippedSum(g, params, t, []int32{row}, 0)
+	return g
+}
+
+// Loss is one row's loss.
+func Loss(p *plan.Program, params []float64, t *host.Table, row int32) float64 {
+	return host.Loss(p.Loss, Values(p, params, input(t, row))[p.Logits()], t.Targets[row], nil)
+}

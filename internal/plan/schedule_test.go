@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+)
+
+// clipped stores the convolution's gradient and takes the dense layer's norm
+// from its ghost.
+func clipped() *Schedule {
+	return &Schedule{Program: small(), Clipping: Flat, Steps: []Step{
+		{Forward, 0}, {Forward, 1}, {Forward, 2}, {Forward, 3}, {LossGrad, NoOp},
+		{NormGhost, 3}, {InputGrad, 3}, {InputGrad, 2}, {InputGrad, 1}, {GradStore, 0},
+		{Factor, NoOp}, {Combine, 0}, {GradSum, 3},
+	}}
+}
+
+func TestScheduleIsValid(t *testing.T) {
+	s := clipped()
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Private() {
+		t.Error("a clipped schedule is not private")
+	}
+	if s.Stored() != 20 {
+		t.Errorf("%d values are kept an example, want the convolution's 20", s.Stored())
+	}
+	if got, want := s.ExampleBytes(), int64(2*444+4*20); got != want {
+		t.Errorf("an example takes %d bytes, want %d", got, want)
+	}
+	// Nothing has to be measured without clipping.
+	s.Clipping = Unclipped
+	s.Steps = slices.DeleteFunc(s.Steps, func(st Step) bool { return st.Kind == NormGhost })
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	if s.Private() {
+		t.Error("an unclipped schedule is private")
+	}
+}
+
+func TestScheduleFaults(t *testing.T) {
+	drop := func(gone Step) func(*Schedule) {
+		return func(s *Schedule) { s.Steps = slices.DeleteFunc(s.Steps, func(st Step) bool { return st == gone }) }
+	}
+	twice := func(st Step) func(*Schedule) {
+		return func(s *Schedule) { s.Steps = slices.Insert(s.Steps, slices.Index(s.Steps, st), st) }
+	}
+	replace := func(old, now Step) func(*Schedule) {
+		return func(s *Schedule) { s.Steps[slices.Index(s.Steps, old)] = now }
+	}
+	move := func(st, behind Step) func(*Schedule) {
+		return func(s *Schedule) {
+			drop(st)(s)
+			s.Steps = slices.Insert(s.Steps, slices.Index(s.Steps, behind)+1, st)
+		}
+	}
+	loss, factor := Step{LossGrad, NoOp}, Step{Factor, NoOp}
+	for _, test := range []struct {
+		name  string
+		spoil func(*Schedule)
+		want  string
+	}{
+		{"program", func(s *Schedule) { s.Program.Ops = nil }, "program small has no ops"},
+		{"chunk", func(s *Schedule) { s.Chunk = -1 }, "schedule of small: chunk -1 is negative"},
+		{"op of the loss", replace(loss, Step{LossGrad, 3}), "schedule of small: step loss belongs to no op, has op 3"},
+		{"op of the factors", replace(factor, Step{Factor, 0}), "schedule of small: step factor belongs to no op, has op 0"},
+		{"unknown op", replace(Step{Forward, 3}, Step{Forward, 4}), "schedule of small: step forward has no op 4"},
+		{"no op", replace(Step{Combine, 0}, Step{Combine, NoOp}), "schedule of small: step combine has no op -1"},
+		{"no loss", drop(loss), "schedule of small: needs one step loss, has 0"},
+		{"two losses", twice(loss), "schedule of small: needs one step loss, has 2"},
+		{"no factors", drop(factor), "schedule of small: needs one step factor, has 0"},
+		{"two factors", twice(factor), "schedule of small: needs one step factor, has 2"},
+		{"norm after the factors", move(Step{NormGhost, 3}, factor), "schedule of small: step norm-ghost of fc1 stands after factor"},
+		{"gradient kept after the factors", move(Step{GradStore, 0}, factor), "schedule of small: step grad-store of conv1 stands after factor"},
+		{"sum before the factors", move(Step{Combine, 0}, Step{GradStore, 0}), "schedule of small: step factor stands after combine of conv1"},
+		{"norm before the loss", move(Step{NormGhost, 3}, Step{Forward, 3}), "schedule of small: step loss stands after norm-ghost of fc1"},
+		{"gradient kept before it is there", move(Step{GradStore, 0}, Step{InputGrad, 3}), "schedule of small: step input-grad of pool1 stands after grad-store of conv1"},
+		{"back in the wrong order", move(Step{InputGrad, 2}, Step{InputGrad, 1}), "schedule of small: step input-grad of pool1 stands after input-grad of relu1"},
+		{"forward in the wrong order", move(Step{Forward, 0}, Step{Forward, 1}), "schedule of small: step forward of conv1 stands after forward of relu1"},
+		{"forward after the loss", move(Step{Forward, 3}, loss), "schedule of small: step forward of fc1 stands after loss"},
+		{"not forward", drop(Step{Forward, 1}), "schedule of small: relu1 runs forward 0 times"},
+		{"forward twice", twice(Step{Forward, 1}), "schedule of small: relu1 runs forward 2 times"},
+		{"gradient lost", drop(Step{InputGrad, 2}), "schedule of small: pool1 passes its gradient on 0 times, want 1"},
+		{"gradient doubled", twice(Step{InputGrad, 2}), "schedule of small: pool1 passes its gradient on 2 times, want 1"},
+		{"gradient of the input", replace(Step{GradStore, 0}, Step{InputGrad, 0}), "schedule of small: conv1 passes its gradient on 1 times, want 0"},
+		{"not summed", drop(Step{Combine, 0}), "schedule of small: the gradient of conv1 is summed 0 times"},
+		{"summed twice", twice(Step{GradSum, 3}), "schedule of small: the gradient of fc1 is summed 2 times"},
+		{"summed in two ways", func(s *Schedule) { s.Steps = append(s.Steps, Step{GradSum, 0}) }, "schedule of small: the gradient of conv1 is summed 2 times"},
+		{"not measured", drop(Step{NormGhost, 3}), "schedule of small: the norm of fc1 is measured 0 times"},
+		{"measured twice", twice(Step{GradStore, 0}), "schedule of small: the norm of conv1 is measured 2 times"},
+		{"measured twice without clipping", func(s *Schedule) { twice(Step{GradStore, 0})(s); s.Clipping = Unclipped }, "schedule of small: the norm of conv1 is measured 2 times"},
+		{"not kept", func(s *Schedule) { drop(Step{GradStore, 0})(s); s.Clipping = Unclipped }, "schedule of small: conv1 combines gradients that were not kept"},
+		{"ghost of a convolution", func(s *Schedule) {
+			replace(Step{GradStore, 0}, Step{NormGhost, 0})(s)
+			replace(Step{Combine, 0}, Step{GradSum, 0})(s)
+		}, "schedule of small: conv1 is no dense op and has no ghost norm"},
+		{"gradient of no parameters", func(s *Schedule) { s.Steps = append(s.Steps, Step{GradSum, 1}) }, "schedule of small: relu1 has no parameters, yet a gradient of them"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := clipped()
+			test.spoil(s)
+			wantError(t, s.Validate(), test.want)
+		})
+	}
+}
+
+func TestScheduleTable(t *testing.T) {
+	const want = `
+small: flat clipping, 20 values kept an example
+  forward     conv1
+  forward     relu1
+  forward     pool1
+  forward     fc1
+  loss        
+  norm-ghost  fc1
+  input-grad  fc1
+  input-grad  pool1
+  input-grad  relu1
+  grad-store  conv1
+  factor      
+  combine     conv1
+  grad-sum    fc1
+`
+	if got := "\n" + clipped().String(); got != want {
+		t.Errorf("the table is%s\nwant%s", got, want)
+	}
+}

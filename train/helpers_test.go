@@ -1,0 +1,98 @@
+package train
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+// made is a small image set: class k is bright in band k. The seed changes the
+// training pixels, and rows their number; the test split is always the same.
+func made(seed uint64, rows int) *datasets.Set {
+	const side, classes = 8, 4
+	draw := func(seed uint64, n int) datasets.Images {
+		random := rand.New(rand.NewPCG(seed, 1))
+		im := datasets.Images{Shape: [3]int{1, side, side}}
+		for range n {
+			label := random.IntN(classes)
+			im.Labels = append(im.Labels, uint8(label))
+			for i := range side * side {
+				v := random.IntN(120)
+				if i/(side*side/classes) == label {
+					v += 130
+				}
+				im.Pixels = append(im.Pixels, uint8(v))
+			}
+		}
+		return im
+	}
+	return &datasets.Set{
+		Name: "made", Classes: classes, ClassNames: []string{"a", "b", "c", "d"},
+		Train: draw(seed, rows), Test: draw(99, 80),
+		PublicN: 400, PerClass: []int{100, 100, 100, 100}, TestIsPublic: true,
+	}
+}
+
+func sources(set *datasets.Set) map[string]Source {
+	return map[string]Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+}
+
+func ptr[T any](x T) *T { return &x }
+
+// small is a short private run on the made set, two classes of it.
+func small() Config {
+	c := Default()
+	c.Data, c.Classes, c.Model = "made", []int{0, 1}, "logistic"
+	c.NoiseMultiplier, c.Batch, c.Steps = ptr(1.0), ptr(40.0), ptr(24)
+	c.LR, c.EvalEvery, c.Threads = ptr(0.5), 5, 1
+	return c
+}
+
+func read(t *testing.T, elem ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var clock = regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`)
+
+// files reads a run directory, with times, rates and memory masked.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		all[name] = clock.ReplaceAllString(string(read(t, path)), `"$1": masked`)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func sameFiles(t *testing.T, a, b map[string]string) {
+	t.Helper()
+	for name := range a {
+		if _, ok := b[name]; !ok {
+			t.Errorf("only the first run wrote %s", name)
+		} else if a[name] != b[name] {
+			t.Errorf("%s differs", name)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			t.Errorf("only the second run wrote %s", name)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/privgrad/privgrad/accountant/ledger"
+)
+
+var errCrash = errors.New("crashed on purpose")
+
+// stopAt gives options that end a run before slot n: by cancelling, as Ctrl-C
+// does, or by an error that saves nothing, as a crash would.
+func stopAt(t *testing.T, o Options, n int, cancel bool) (context.Context, Options) {
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	o.onRelease = func(slot int) error {
+		if slot < n {
+			return nil
+		}
+		if cancel {
+			stop()
+			return nil
+		}
+		return errCrash
+	}
+	return ctx, o
+}
+
+// A seeded run that was stopped and resumed, in any way and any number of
+// times, leaves the bytes of one that never stopped.
+func TestSeededResumeIsExact(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"plain sgd step": func(*Config) {},
+		"momentum":       func(c *Config) { c.Momentum = 0.9 },
+		"noisy loss":     func(c *Config) { c.TrainLossNoise = ptr(3.0) },
+		"adam":           func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.LR = "adam", nil, ptr(0.01) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			c := small()
+			change(&c)
+			c.Noise = noiseSeeded
+			o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), block: 5}
+			o.Out = "whole"
+			if _, err := Run(context.Background(), c, o); err != nil {
+				t.Fatal(err)
+			}
+			want := files(t, "whole")
+			o.Out, o.Resume = "pieces", true
+			for _, stop := range []struct {
+				slot   int
+				cancel bool
+			}{{0, false}, {3, true}, {9, false}, {13, false}, {13, true}, {23, false}} {
+				ctx, o := stopAt(t, o, stop.slot, stop.cancel)
+				_, err := Run(ctx, c, o)
+				if stop.cancel && !errors.Is(err, ErrInterrupted) || !stop.cancel && !errors.Is(err, errCrash) {
+					t.Fatalf("stopped at %d: %v", stop.slot, err)
+				}
+			}
+			r, err := Run(context.Background(), c, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Steps != *c.Steps || r.Guarantee {
+				t.Errorf("%d of %d steps, guarantee %v", r.Steps, *c.Steps, r.Guarantee)
+			}
+			got := files(t, "pieces")
+			got[fileResult] = strings.Replace(got[fileResult], `"pieces"`, `"whole"`, 1)
+			// The ledger's bytes tell how often it was written; its meaning is compared.
+			delete(want, fileLedger)
+			delete(got, fileLedger)
+			sameFiles(t, want, got)
+			if s, _, err := ledger.Read(filepath.Join("pieces", fileLedger)); err != nil || s.Reserved != *c.Steps {
+				t.Errorf("the ledger charges %d steps of %d: %v", s.Reserved, *c.Steps, err)
+			}
+		})
+	}
+}
+
+// Under secure noise a step that a crash lost stays spent: its slot is gone and
+// fewer updates run.
+func TestCrashStaysCharged(t *testing.T) {
+	c := small()
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+	_, crash := stopAt(t, o, 7, false)
+	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	r, err := Run(context.Background(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Slots 5 to 9 were reserved when the run died at 7: all five are lost.
+	if want := *c.Steps - 5; r.Steps != want || r.Committed != *c.Steps {
+		t.Errorf("%d updates of %d committed, want %d", r.Steps, r.Committed, want)
+	}
+	if *r.EpsilonSoFar != *r.Epsilon {
+		t.Errorf("ε so far %v after a used-up schedule of ε %v", *r.EpsilonSoFar, *r.Epsilon)
+	}
+	again, err := Run(context.Background(), c, o)
+	if err != nil || *again.TestAccuracy != *r.TestAccuracy || again.Seconds != r.Seconds {
+		t.Errorf("a finished run does not give its stored result: %v", err)
+	}
+}
+
+// A clean stop gives unused reservations back.
+func TestInterruptSettles(t *testing.T) {
+	c := small()
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 10}
+	ctx, stop := stopAt(t, o, 12, true)
+	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "--resume") {
+		t.Fatalf("interrupted: %v", err)
+	}
+	s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
+	if err != nil || s.Reserved != 13 {
+		t.Errorf("the ledger charges %d steps after 13: %v", s.Reserved, err)
+	}
+	o.Resume = true
+	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != *c.Steps {
+		t.Errorf("resumed: %v", err)
+	}
+}
+
+func TestResumeRefuses(t *testing.T) {
+	start := func(t *testing.T) (Config, Options) {
+		c := small()
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		ctx, stop := stopAt(t, o, 12, true)
+		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		return c, o
+	}
+	refused := func(t *testing.T, c Config, o Options, want string) {
+		t.Helper()
+		before := files(t, o.Out)
+		_, err := Run(context.Background(), c, o)
+		var u *UsageError
+		if !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a usage error with %q", err, want)
+		}
+		sameFiles(t, before, files(t, o.Out))
+	}
+	t.Run("other settings", func(t *testing.T) {
+		c, o := start(t)
+		c.NoiseMultiplier = ptr(1.5)
+		refused(t, c, o, "noise_multiplier is 1.5, was 1")
+	})
+	t.Run("a directory that is not empty", func(t *testing.T) {
+		c, o := start(t)
+		o.Resume = false
+		refused(t, c, o, "is not empty")
+	})
+	t.Run("a foreign ledger", func(t *testing.T) {
+		c, o := start(t)
+		_, other := start(t)
+		if err := os.Rename(filepath.Join(other.Out, fileLedger), filepath.Join(o.Out, fileLedger)); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c, o, "different runs")
+	})
+	t.Run("no ledger", func(t *testing.T) {
+		c, o := start(t)
+		if err := os.Remove(filepath.Join(o.Out, fileLedger)); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c, o, "no ledger")
+	})
+	t.Run("an older ledger", func(t *testing.T) {
+		c := small()
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		ctx, stop := stopAt(t, o, 6, true)
+		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		old := read(t, o.Out, fileLedger)
+		ctx, stop = stopAt(t, o, 12, true)
+		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(o.Out, fileLedger), old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c, o, "ahead of the ledger")
+	})
+	t.Run("a truncated checkpoint", func(t *testing.T) {
+		c, o := start(t)
+		if err := os.Truncate(statePath(o.Out), 40); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c, o, "cannot be read")
+	})
+	t.Run("a run in use", func(t *testing.T) {
+		c, o := start(t)
+		l, err := ledger.Open(filepath.Join(o.Out, fileLedger), headerOf(t, o.Out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, err = Run(context.Background(), c, o)
+		var u *UsageError
+		if !errors.As(err, &u) || !errors.Is(err, ledger.ErrInUse) {
+			t.Errorf("a directory in use: %v", err)
+		}
+	})
+}
+
+func headerOf(t *testing.T, dir string) ledger.Header {
+	_, h, err := ledger.Read(filepath.Join(dir, fileLedger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The child of TestKill: a run that puts a byte into a witness file before
+// each release.
+const killVariable = "PRIVGRAD_TEST_KILL_DIR"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(killVariable)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	w, err := os.OpenFile(filepath.Join(dir, "witness"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = Run(context.Background(), killConfig(), Options{
+			Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3,
+			onRelease: func(int) error { _, err := w.Write([]byte{1}); return err },
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func killConfig() Config {
+	c := small()
+	c.Steps, c.EvalEvery, c.TrainLossNoise = ptr(90), 10, ptr(5.0)
+	return c
+}
+
+// Killed at any point, a run resumes, and its ledger never holds less than was
+// released. PRIVGRAD_TEST_KILLS sets the number of kills.
+func TestKill(t *testing.T) {
+	kills := 25
+	if v := os.Getenv("PRIVGRAD_TEST_KILLS"); v != "" {
+		kills, _ = strconv.Atoi(v)
+	}
+	child := func(dir string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), killVariable+"="+dir)
+		cmd.Stderr = os.Stderr
+		return cmd
+	}
+	began := time.Now()
+	if err := child(t.TempDir()).Run(); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(began)
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	before, during := 0, 0
+	for i := range kills {
+		dir := t.TempDir()
+		cmd := child(dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(whole))))
+		cmd.Process.Kill()
+		cmd.Wait()
+		witness, _ := os.ReadFile(filepath.Join(dir, "witness"))
+		path := filepath.Join(dir, "run", fileLedger)
+		charged := 0
+		if _, err := os.Stat(path); err == nil {
+			s, _, err := ledger.Read(path)
+			if err != nil {
+				t.Fatalf("kill %d: %v", i, err)
+			}
+			charged = s.Reserved
+		}
+		if charged < len(witness) {
+			t.Fatalf("kill %d: %d steps were released, the ledger holds %d", i, len(witness), charged)
+		}
+		switch {
+		case len(witness) == 0:
+			before++
+		case charged < *killConfig().Steps:
+			during++
+		}
+		r, err := Run(context.Background(), killConfig(), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3})
+		if err != nil {
+			t.Fatalf("kill %d after %d releases: %v", i, len(witness), err)
+		}
+		if lost := r.Committed - r.Steps; lost < 0 || lost > 3 || *r.EpsilonSoFar > *r.Epsilon {
+			t.Fatalf("kill %d: %d updates of %d, ε so far %v of %v", i, r.Steps, r.Committed, *r.EpsilonSoFar, *r.Epsilon)
+		}
+	}
+	t.Logf("%d kills: %d before the first release, %d during the schedule, the rest at its end", kills, before, during)
+	if kills >= 20 && during == 0 {
+		t.Error("no kill fell into the schedule; the test shows nothing")
+	}
+}

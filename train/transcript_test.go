@@ -1,0 +1,264 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// transcript is a device that notes every released vector or, once it holds
+// some, puts the noted ones in the place of its own: whatever a run does from
+// then on can depend on private data only behind the mechanisms' back.
+type transcript struct {
+	device.Device
+	released [][]float32
+	replay   bool
+	next     int
+}
+
+func (d *transcript) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+	n, err := d.Device.Compile(s, o)
+	return &transcriptNet{Net: n, d: d, sizes: map[device.Vector]int{}, params: s.Program.NumParams()}, err
+}
+
+type transcriptNet struct {
+	device.Net
+	d      *transcript
+	sizes  map[device.Vector]int
+	params int
+}
+
+func (n *transcriptNet) NewVector(width int) (device.Vector, error) {
+	v, err := n.Net.NewVector(width)
+	n.sizes[v] = width * n.params
+	return v, err
+}
+
+func (n *transcriptNet) NewScalars(size int) (device.Vector, error) {
+	v, err := n.Net.NewScalars(size)
+	n.sizes[v] = size
+	return v, err
+}
+
+// Record cuts a step after each release.
+func (n *transcriptNet) Record(body func(device.Queue)) (device.Step, error) {
+	q := &transcriptQueue{}
+	body(q)
+	s := &transcriptStep{net: n}
+	for _, part := range q.parts {
+		inner, err := n.Net.Record(func(q device.Queue) {
+			for _, f := range part.work {
+				f(q)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.parts = append(s.parts, inner)
+		s.releases = append(s.releases, part.releases)
+	}
+	return s, nil
+}
+
+type transcriptPart struct {
+	work     []func(device.Queue)
+	releases []device.Vector
+}
+
+type transcriptQueue struct{ parts []transcriptPart }
+
+func (q *transcriptQueue) add(f func(device.Queue), released ...device.Vector) {
+	if len(q.parts) == 0 || len(q.parts[len(q.parts)-1].releases) > 0 {
+		q.parts = append(q.parts, transcriptPart{})
+	}
+	last := &q.parts[len(q.parts)-1]
+	last.work = append(last.work, f)
+	last.releases = released
+}
+
+func (q *transcriptQueue) ClippedSum(dst device.Sum, from device.Data) {
+	q.add(func(q device.Queue) { q.ClippedSum(dst, from) })
+}
+func (q *transcriptQueue) Losses(dst device.Sum, from device.Data) {
+	q.add(func(q device.Queue) { q.Losses(dst, from) })
+}
+func (q *transcriptQueue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
+	q.add(func(q device.Queue) { q.Release(dst, src, noise) }, dst)
+}
+func (q *transcriptQueue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
+	q.add(func(q device.Queue) { q.Update(r, p, g, state...) })
+}
+func (q *transcriptQueue) Score(at device.Vector, public device.Data) {
+	q.add(func(q device.Queue) { q.Score(at, public) })
+}
+
+type transcriptStep struct {
+	net      *transcriptNet
+	parts    []device.Step
+	releases [][]device.Vector
+}
+
+func (s *transcriptStep) Run(in *device.Inputs) error {
+	for i, p := range s.parts {
+		if err := p.Run(in); err != nil {
+			return err
+		}
+		for _, v := range s.releases[i] {
+			if err := s.net.exchange(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *transcriptNet) exchange(v device.Vector) error {
+	if n.d.replay {
+		x := n.d.released[n.d.next]
+		n.d.next++
+		return n.Net.Write(v, x)
+	}
+	x := make([]float32, n.sizes[v])
+	n.d.released = append(n.d.released, x)
+	return n.Net.Read(v, x)
+}
+
+func (s *transcriptStep) Wait() (device.Outputs, error) {
+	var all device.Outputs
+	for _, p := range s.parts {
+		out, err := p.Wait()
+		if err != nil {
+			return all, err
+		}
+		all.Scores = append(all.Scores, out.Scores...)
+	}
+	return all, nil
+}
+
+// screen notes what a run shows while it goes.
+type screen struct{ bytes.Buffer }
+
+func (s *screen) Start(total int) { fmt.Fprintln(s, "start", total) }
+func (s *screen) Step(done int, epsilon, accuracy *float64) {
+	show := func(x *float64) float64 {
+		if x == nil {
+			return math.NaN()
+		}
+		return *x
+	}
+	fmt.Fprintln(s, done, show(epsilon), show(accuracy))
+}
+func (s *screen) Finish() { fmt.Fprintln(s, "finish") }
+
+// Two training sets that differ in every record, in their number and in how
+// many are malformed, replayed against one transcript of mechanism outputs,
+// must leave the same bytes everywhere: what a run writes and shows is a
+// function of public values and releases.
+func TestTranscript(t *testing.T) {
+	// The class of a label byte of 200 does not exist: a bad record.
+	first, second := made(1, 400), made(2, 357)
+	for i := range 31 {
+		second.Train.Labels[i] = 200
+	}
+	configs := map[string]func(*Config){
+		"dp-sgd":           func(*Config) {},
+		"other classes":    func(c *Config) { c.Classes = []int{2, 3} },
+		"epsilon":          func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) },
+		"noisy loss":       func(c *Config) { c.TrainLossNoise = ptr(4.0) },
+		"momentum":         func(c *Config) { c.Momentum = 0.9; c.L2 = 1e-3 },
+		"replace-one":      func(c *Config) { c.Neighbouring = "replace-one" },
+		"physical batches": func(c *Config) { c.MaxPhysicalBatch = 7 },
+		"materialise":      func(c *Config) { c.Strategy = "materialise" },
+		"diagnostics":      func(c *Config) { c.PrivateDiagnostics = true },
+	}
+	for name, change := range configs {
+		t.Run(name, func(t *testing.T) {
+			c := small()
+			change(&c)
+			c.Noise = noiseSecure
+			d, err := cpu.Open(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := &transcript{Device: d}
+			var shown [2]string
+			var wrote [2]map[string]string
+			for i, set := range []map[string]Source{sources(first), sources(second)} {
+				t.Chdir(t.TempDir())
+				record.replay = i == 1
+				s := &screen{}
+				r, err := Run(context.Background(), c, Options{
+					Sources: set, Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff", block: 7,
+					Progress: s, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
+						Level: slog.LevelDebug,
+						ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+							if a.Key == slog.TimeKey {
+								return slog.Attr{}
+							}
+							return a
+						},
+					})),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !r.Guarantee {
+					t.Errorf("the run guarantees nothing: %v", r.NoGuarantee)
+				}
+				shown[i], wrote[i] = s.String(), files(t, "run")
+			}
+			if record.next != len(record.released) || record.next == 0 {
+				t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
+			}
+			if shown[0] != shown[1] {
+				t.Errorf("what was shown depends on the training set:\n%s\n%s", shown[0], shown[1])
+			}
+			sameFiles(t, wrote[0], wrote[1])
+			for _, name := range []string{fileConfig, fileLedger, fileMetrics, fileResult, fileModel, filePicture, filepath.Join(dirCheckpoint, fileState)} {
+				if _, ok := wrote[0][name]; !ok {
+					t.Errorf("the run wrote no %s", name)
+				}
+			}
+		})
+	}
+}
+
+// The transcript test must be able to fail: with the data declared public the
+// training loss is shown, and the files differ.
+func TestTranscriptSeesALeak(t *testing.T) {
+	d, err := cpu.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := &transcript{Device: d}
+	c := small()
+	c.DataIsPublic = true
+	var wrote [2]map[string]string
+	for i, seed := range []uint64{1, 2} {
+		t.Chdir(t.TempDir())
+		record.replay = i == 1
+		r, err := Run(context.Background(), c, Options{Sources: sources(made(seed, 400)), Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Guarantee || !slices.Contains(r.NoGuarantee, "un-noised training statistics shown") {
+			t.Errorf("guarantee is %v because %v", r.Guarantee, r.NoGuarantee)
+		}
+		wrote[i] = files(t, "run")
+	}
+	if wrote[0][fileModel] != wrote[1][fileModel] {
+		t.Error("the model depends on the training set behind the transcript")
+	}
+	if wrote[0][fileMetrics] == wrote[1][fileMetrics] {
+		t.Error("the test does not see an un-noised training loss")
+	}
+}
