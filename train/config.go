@@ -113,8 +113,9 @@ var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return optimizers[c.Optimizer] }
 
-// check finds every fault that shows without the data.
-func (c *Config) check() error {
+// check finds every fault that shows without the data. A user's own network
+// has a name and activations of its own.
+func (c *Config) check(ownNetwork bool) error {
 	oneOf := func(what, got string, choices ...string) error {
 		if slices.Contains(choices, got) {
 			return nil
@@ -137,7 +138,6 @@ func (c *Config) check() error {
 	}
 	err := errors.Join(
 		oneOf("optimizer", c.Optimizer, names...),
-		oneOf("activation", c.Activation, "tanh", "relu"),
 		oneOf("clipping", c.Clipping, "flat"),
 		oneOf("accountant", c.Accountant, "rdp", "paper"),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
@@ -188,7 +188,12 @@ func (c *Config) check() error {
 	case c.TrainLossNoise != nil && !c.private():
 		return usage("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}
-	if c.Model != "" {
+	if !ownNetwork {
+		if err := oneOf("activation", c.Activation, "tanh", "relu"); err != nil {
+			return asUsage(err)
+		}
+	}
+	if c.Model != "" && !ownNetwork {
 		var models []string
 		for _, m := range nn.Names() {
 			models = append(models, m.Name)

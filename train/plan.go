@@ -47,15 +47,18 @@ type Plan struct {
 }
 
 // Resolve completes a configuration, or says what is wrong with it.
-func Resolve(c Config, sources map[string]Source) (*Plan, error) {
-	if err := c.check(); err != nil {
+func Resolve(c Config, o Options) (*Plan, error) {
+	if o.Network != nil {
+		c.Model, c.Activation = o.Network.Program.Name, ""
+	}
+	if err := c.check(o.Network != nil); err != nil {
 		return nil, err
 	}
-	set, err := openData(&c, sources)
+	set, err := openData(&c, o.Sources)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Config: c, Set: set}
+	p := &Plan{Config: c, Set: set, Network: o.Network}
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
@@ -74,8 +77,12 @@ func (p *Plan) resolveNetwork() error {
 			return usage("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
 		}
 	}
-	var err error
-	if p.Network, err = BuildNetwork(c.Model, p.Set.Train.Shape, p.Set.Classes, c.Activation, c.Seed); err != nil {
+	if p.Network == nil {
+		var err error
+		if p.Network, err = BuildNetwork(c.Model, p.Set.Train.Shape, p.Set.Classes, c.Activation, c.Seed); err != nil {
+			return err
+		}
+	} else if err := p.fits(); err != nil {
 		return err
 	}
 	if c.Init != "" {
@@ -90,6 +97,22 @@ func (p *Plan) resolveNetwork() error {
 	if c.LR == nil {
 		lr := defaultRate(c.Optimizer, c.Model, c.Activation)
 		c.LR = &lr
+	}
+	return nil
+}
+
+// fits checks a user's own network against the data.
+func (p *Plan) fits() error {
+	g := p.Network.Program
+	if got, want := plan.Size(p.Set.Train.Shape[:]), plan.Size(g.Shape); got != want {
+		return usage("network %s reads %d values an example, the images of %s have %d", g.Name, want, p.Set.Name, got)
+	}
+	classes := g.Outputs()
+	if g.Loss != plan.SoftmaxCrossEntropy {
+		classes = 2
+	}
+	if classes != p.Set.Classes {
+		return usage("network %s with loss %s tells %d classes apart, %s has %d: keep some of its classes", g.Name, g.Loss, classes, p.Set.Name, p.Set.Classes)
 	}
 	return nil
 }
@@ -258,8 +281,9 @@ func (p *Plan) resolveWork() error {
 	if err != nil {
 		return err
 	}
-	// A calibration that came out otherwise would be another schedule.
-	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d", f, p.Sigma, p.Steps))
+	// A calibration that came out otherwise would be another schedule, and a
+	// user's own network is known by its ops alone.
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s", f, p.Sigma, p.Steps, p.Network.Program))
 	p.fingerprint = hex.EncodeToString(h[:])
 	return nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // Options is what a caller supplies beside the configuration.
@@ -36,6 +37,10 @@ type Options struct {
 	Resume   bool
 	Progress Progress     // nil: none
 	Log      *slog.Logger // nil: none; receives warnings and where the run stands
+
+	// Network is a user's own lowered graph, in the place of a named model; the
+	// configuration's model, activation and initial weights are then the graph's.
+	Network *nn.Network
 
 	// Device replaces the configured one, for tests and for a user's own.
 	Device device.Device
@@ -56,12 +61,13 @@ type Progress interface {
 
 // Run trains as configured and writes the run directory. It returns the result
 // when the run has finished, now or before; ErrInterrupted when ctx was
-// cancelled and the run was saved.
+// cancelled and the run was saved. The trained parameters go back into the
+// nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p, err := Resolve(c, o.Sources)
+	p, err := Resolve(c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -543,6 +549,9 @@ func (r *run) finish() (*Result, error) {
 		}
 	}
 	if err := r.save(); err != nil {
+		return nil, err
+	}
+	if err := r.plan.Network.SetParams(r.params); err != nil {
 		return nil, err
 	}
 	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {

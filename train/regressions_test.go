@@ -1,0 +1,211 @@
+package train
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/safetensors"
+)
+
+// Each test here is named after what went wrong in another system.
+
+func trained(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, []float32) {
+	t.Helper()
+	o.Sources, o.Out = sources(set), filepath.Join(t.TempDir(), "run")
+	r, err := Run(context.Background(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors, _, err := safetensors.Read(strings.NewReader(string(read(t, o.Out, fileModel))), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var params []float32
+	for _, x := range tensors {
+		params = append(params, x.Data...)
+	}
+	return r, params
+}
+
+// gradientless is a set whose every training label is out of range, so that
+// all gradients are zero and updates are noise alone.
+func gradientless() *datasets.Set {
+	set := made(1, 400)
+	for i := range set.Train.Labels {
+		set.Train.Labels[i] = 250
+	}
+	return set
+}
+
+// rms is the root mean square of what training added to zero weights.
+func rms(x []float32) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return math.Sqrt(s / float64(len(x)))
+}
+
+// noiseOnly trains on no gradient and compares the weights' spread with √T·ησC/(qN).
+// The spread's square is a χ² of 65 degrees over 65: it leaves (½, 2)² with
+// probability below 1e-9 (Laurent and Massart 2000, lemma 1, gives 2e-10).
+func noiseOnly(t *testing.T, change func(*Config), want float64) {
+	t.Helper()
+	c := small()
+	c.Classes = nil
+	change(&c)
+	set := gradientless()
+	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
+	set.Test.Labels, set.Test.Pixels = nil, nil
+	_, params := trained(t, c, set, Options{})
+	if len(params) != 65 {
+		t.Fatalf("%d weights", len(params))
+	}
+	if got := rms(params); got < want/2 || got > want*2 {
+		t.Errorf("noise of %.3g in the weights, want %.3g", got, want)
+	}
+}
+
+// Noise meant for a sum was added to a mean (jax #383): updates were drowned.
+func TestNoiseIsAddedToTheSum(t *testing.T) {
+	c := small()
+	noiseOnly(t, func(c *Config) { c.Clip = 3; c.NoiseMultiplier = ptr(5.0) },
+		math.Sqrt(float64(*c.Steps))**c.LR*5*3 / *c.Batch)
+}
+
+// Noise grew with the number of accumulated micro-batches (optax #527), or was
+// drawn at every one (TF-privacy).
+func TestPhysicalBatchesShareOneNoise(t *testing.T) {
+	c := small()
+	noiseOnly(t, func(c *Config) { c.MaxPhysicalBatch = 1 }, math.Sqrt(float64(*c.Steps))**c.LR*1 / *c.Batch)
+}
+
+// An empty batch raised an error or skipped the noise (opacus #161, #358, #522).
+func TestEmptyBatchStillNoisesStepsAndIsCharged(t *testing.T) {
+	c := small()
+	c.Batch = ptr(1e-6) // with probability above 1 − 24e-6 every batch is empty; nothing below depends on it
+	c.LR = ptr(1e-6)
+	r, params := trained(t, c, made(1, 400), Options{})
+	if r.Steps != *c.Steps || !(*r.Epsilon > 0) {
+		t.Errorf("%d steps at ε %v", r.Steps, *r.Epsilon)
+	}
+	if rms(params) == 0 {
+		t.Error("empty batches drew no noise")
+	}
+}
+
+// The expected batch was computed from the private number of records (opacus
+// #571), or the sum divided by the realised batch (TF-privacy, optax).
+func TestNormaliserIsPublic(t *testing.T) {
+	c := small()
+	many, _ := trained(t, c, made(1, 400), Options{})
+	few, _ := trained(t, c, made(1, 31), Options{})
+	for _, r := range []*Result{many, few} {
+		if r.PublicN != 200 || r.ExpectedBatch != *c.Batch || r.SamplingRate != *c.Batch/200 || *r.Epsilon != *many.Epsilon {
+			t.Errorf("N %d, expected batch %v, rate %v, ε %v", r.PublicN, r.ExpectedBatch, r.SamplingRate, *r.Epsilon)
+		}
+	}
+	noiseOnly(t, func(c *Config) { c.PublicN = 4000 }, math.Sqrt(float64(*c.Steps))**c.LR / *c.Batch)
+}
+
+// Accumulation was dropped from the sampling rate: ε .72 reported, 5.6 real
+// (jax-privacy #287).
+func TestPhysicalBatchIsNoSamplingRate(t *testing.T) {
+	c := small()
+	whole, _ := trained(t, c, made(1, 400), Options{})
+	c.MaxPhysicalBatch = 4
+	parts, _ := trained(t, c, made(1, 400), Options{})
+	if *whole.Epsilon != *parts.Epsilon || whole.SamplingRate != parts.SamplingRate {
+		t.Errorf("ε %v and %v", *whole.Epsilon, *parts.Epsilon)
+	}
+}
+
+// The reported ε is the accountant's for what was released, and resuming or
+// evaluating does not change it (opacus #117, #373, #429).
+func TestEpsilonIsTheAccountants(t *testing.T) {
+	c := small()
+	c.TrainLossNoise = ptr(2.0)
+	r, _ := trained(t, c, made(1, 400), Options{})
+	q := r.SamplingRate
+	want, err := accountant.Account([]accountant.Event{
+		accountant.PoissonBatch(q, 24, accountant.Gaussian{NoiseMultiplier: 1}),
+		accountant.PoissonBatch(q, 5, accountant.Gaussian{NoiseMultiplier: 2}), // after 5, 10, 15, 20 and 24
+	}, accountant.Options{Accountant: "rdp", Neighbouring: accountant.AddRemove, Delta: 1e-5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(*r.Epsilon-want.Epsilon) > 1e-12*want.Epsilon {
+		t.Errorf("ε %v, want %v", *r.Epsilon, want.Epsilon)
+	}
+	if r.TrainLoss == nil || !strings.HasPrefix(*r.TrainLossIs, "noisy, charged") {
+		t.Errorf("training loss %v", r.TrainLoss)
+	}
+	// A calibrated run pays for its losses as well.
+	c.NoiseMultiplier, c.Epsilon = nil, ptr(3.0)
+	r, _ = trained(t, c, made(1, 400), Options{})
+	if *r.Epsilon > 3 || *r.Epsilon < 3*(1-1e-4) {
+		t.Errorf("calibrated to 3, reports %v", *r.Epsilon)
+	}
+}
+
+// Privacy that is off must say so everywhere.
+func TestWhatIsNoGuaranteeSaysSo(t *testing.T) {
+	for why, change := range map[string]func(*Config){
+		"no noise was added": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
+		"seeded noise":       func(c *Config) { c.Noise = noiseSeeded },
+		"paper accounting":   func(c *Config) { c.Accountant = "paper" },
+		"neither bounds nor": func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"un-noised training": func(c *Config) { c.DataIsPublic = true },
+	} {
+		c := small()
+		change(&c)
+		r, _ := trained(t, c, made(1, 400), Options{})
+		if r.Guarantee || !strings.Contains(strings.Join(r.NoGuarantee, "; "), why) {
+			t.Errorf("%s: guarantee %v because %v", why, r.Guarantee, r.NoGuarantee)
+		}
+		if off := *small().NoiseMultiplier; c.NoiseMultiplier == nil || *c.NoiseMultiplier != off {
+			if r.Epsilon != nil {
+				t.Errorf("%s: ε %v", why, *r.Epsilon)
+			}
+		}
+	}
+}
+
+// A malformed record raised an error or poisoned the sum. Here it counts as
+// zero and nothing about the run shows it.
+func TestBadRecordsCountAsZero(t *testing.T) {
+	c := small()
+	c.Noise = noiseSeeded
+	c.Classes = nil
+	base := made(1, 400)
+	keep := func(bad bool) *datasets.Set {
+		set := *base
+		set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
+		set.Train.Labels = append([]uint8(nil), base.Train.Labels...)
+		set.Train.Pixels = append([]uint8(nil), base.Train.Pixels...)
+		for i, l := range set.Train.Labels {
+			if l < 2 {
+				continue
+			}
+			if bad { // other pixels in a record that counts for nothing
+				for j := range 64 {
+					set.Train.Pixels[i*64+j] ^= 0xff
+				}
+				set.Train.Labels[i] = 255
+			}
+		}
+		return &set
+	}
+	_, a := trained(t, c, keep(false), Options{})
+	_, b := trained(t, c, keep(true), Options{})
+	for i := range a {
+		if a[i] != b[i] || math.IsNaN(float64(a[i])) {
+			t.Fatalf("weight %d is %v and %v", i, a[i], b[i])
+		}
+	}
+}
