@@ -82,7 +82,8 @@ func (p *Plan) resolveNetwork() error {
 		if p.Network, err = BuildNetwork(c.Model, p.Set.Train.Shape, p.Set.Classes, c.Activation, c.Seed); err != nil {
 			return err
 		}
-	} else if err := p.fits(); err != nil {
+	}
+	if err := p.fits(); err != nil {
 		return err
 	}
 	if c.Init != "" {
@@ -101,7 +102,7 @@ func (p *Plan) resolveNetwork() error {
 	return nil
 }
 
-// fits checks a user's own network against the data.
+// fits checks the network against the data.
 func (p *Plan) fits() error {
 	g := p.Network.Program
 	if got, want := plan.Size(p.Set.Train.Shape[:]), plan.Size(g.Shape); got != want {
