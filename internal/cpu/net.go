@@ -254,9 +254,6 @@ func (n *net) setFactor(b int, _ *worker) {
 	} else if norm := math.Sqrt(x); norm > float64(n.clip) {
 		n.factor[b] = float32(float64(n.clip) / norm)
 	}
-	if !n.used[b] {
-		n.factor[b] = 0
-	}
 }
 
 // applyFactors prepares an example for the sums that are matrix products over

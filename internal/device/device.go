@@ -20,8 +20,9 @@ import (
 // Net.Read have to block. The first failure of a Net sticks to it.
 type Device interface {
 	Info() Info
-	// Load copies a table to the device, once. Bytes stay bytes; the public
-	// scaling happens on gather.
+	// Load puts a table on the device, once. Bytes stay bytes; the public
+	// scaling happens on gather. A device in host memory keeps the slices, which
+	// must not change while it does.
 	Load(Rows, []uint8) (Data, error)
 	Compile(*plan.Schedule, Options) (Net, error)
 	// Close is idempotent and allowed after a failure.

@@ -98,6 +98,9 @@ func (s *Schedule) Validate() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
 	}
+	if s.Clipping > Flat {
+		return fail("clipping %d is unknown", s.Clipping)
+	}
 	if s.Chunk < 0 {
 		return fail("chunk %d is negative", s.Chunk)
 	}

@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"non-finite examples", testNonFinite},
 		{"clipping", testClipping},
 		{"accumulation", testAccumulation},
+		{"losses", testLosses},
 		{"release", testRelease},
 		{"update", testUpdate},
 		{"score", testScore},

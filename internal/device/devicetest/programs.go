@@ -8,6 +8,16 @@ func Programs() []*plan.Program {
 	return append(opPrograms(), modelPrograms()...)
 }
 
+// program is the one of a name.
+func program(name string) *plan.Program {
+	for _, p := range Programs() {
+		if p.Name == name {
+			return p
+		}
+	}
+	return &plan.Program{Name: name} // which no device accepts
+}
+
 const ce = plan.SoftmaxCrossEntropy
 
 func pool2(stride int) plan.Window { return plan.Square(2, stride, 0) }

@@ -9,16 +9,10 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// wide is a program of enough parameters to be cut into blocks.
+// wide is a case with enough parameters to be cut into blocks.
 func wide(t testing.TB) *Case {
 	t.Helper()
-	for _, p := range Programs() {
-		if p.Name == "dense-wide" {
-			return NewCase(t, p, 5, 14)
-		}
-	}
-	t.Fatal("no wide program")
-	return nil
+	return NewCase(t, program("dense-wide"), 5, 14)
 }
 
 func testRelease(t *testing.T, d device.Device) {

@@ -18,8 +18,8 @@ type Session struct {
 	Sum           device.Sum
 	Out           device.Vector
 	Noise         device.Noise
-	Clipped, Free device.Step
-	size          int // of the parameters
+	Clipped, Free device.Step // add a run's rows to Sum; release Sum into Out
+	size          int         // of the parameters
 	capacity      int
 	draw          uint64
 }

@@ -1,0 +1,56 @@
+# Every target is a few ordinary commands; nothing here is needed to use the
+# module from another one. Override GO to choose a toolchain.
+
+GO          ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHTIME   ?= 0.3s
+BENCHSECS   ?= 5
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint bench cover clean
+
+found = command -v $(1) >/dev/null 2>&1
+
+help: ## this list, and what was found on this machine
+	@echo 'Targets:'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
+	@echo
+	@echo 'Found on this machine:'
+	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
+	@printf '  C compiler     '; for c in gcc clang cc; do if $(call found,$$c); then $$c --version | head -n 1; exit; fi; done; echo 'no (none is needed)'
+	@printf '  cores          '; getconf _NPROCESSORS_ONLN
+	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (nothing here uses it yet)'; else echo no; fi
+	@printf '  staticcheck    '; if $(call found,staticcheck); then staticcheck -version; else echo 'no (make lint downloads and runs $(STATICCHECK))'; fi
+	@printf '  golangci-lint  '; if $(call found,golangci-lint); then golangci-lint version --short 2>/dev/null || echo yes; else echo 'no (make lint leaves it out)'; fi
+
+build: ## compile the command to bin/privgrad
+	$(GO) build -o bin/privgrad ./cmd/privgrad
+
+demo: build ## train a convolutional network on Fashion-MNIST at epsilon 3, delta 1e-5
+	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)
+
+# The generator is a module of its own. The packages with assembly are tested
+# once more without it, as on a processor that has none.
+test: ## run every test of the repository
+	$(GO) test ./...
+	cd internal/cpu/gen && $(GO) test ./...
+	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/vec
+
+lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	cd internal/cpu/gen && $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	@if $(call found,golangci-lint); then echo golangci-lint run; golangci-lint run; fi
+
+bench: build ## time the kernels, then whole private and plain steps of cnn-mnist
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/stream ./internal/cpu/...
+	bin/privgrad bench step --model cnn-mnist --batch 300 --mode private --seconds $(BENCHSECS)
+	bin/privgrad bench step --model cnn-mnist --batch 300 --mode plain --seconds $(BENCHSECS)
+
+cover: ## statement coverage of every package by all tests; profile in cover.out
+	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
+	@$(GO) tool cover -func=cover.out | tail -n 1
+
+clean: ## remove bin and cover.out; runs stay
+	rm -rf bin cover.out

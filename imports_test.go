@@ -1,0 +1,293 @@
+package privgrad_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/privgrad/privgrad"
+
+// allowed is the direction of imports: what each package may import of this
+// module, outside its tests. What may depend on the private data's devices
+// and what may add noise follow from it, so that a new edge is a decision.
+// Packages under cmd may import all and be imported by none.
+var allowed = map[string][]string{
+	".": nil,
+
+	"internal/plan":   nil,
+	"internal/stream": nil,
+
+	"internal/device":            {"internal/plan", "internal/stream"},
+	"internal/device/host":       {"internal/device", "internal/plan"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
+	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/plan", "internal/stream", "perexample"},
+
+	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/plan"},
+	"internal/cpu/gemm":      nil,
+	"internal/cpu/vec":       nil,
+	"internal/cpu/vec/guard": nil,
+
+	"internal/durable":     nil,
+	"internal/safetensors": nil,
+
+	"nn":         {"internal/plan"},
+	"perexample": {"internal/plan"},
+
+	"accountant":        nil,
+	"accountant/ledger": nil,
+	"dpoptim/mechanism": {"accountant", "internal/device", "internal/stream"},
+	"dpoptim":           {"dpoptim/mechanism", "internal/device"},
+
+	"datasets":               {"internal/stream"},
+	"datasets/cifar":         {"datasets"},
+	"datasets/mnist":         {"datasets"},
+	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
+
+	"train": {
+		"accountant", "accountant/ledger", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/mechanism",
+		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
+		"internal/safetensors", "internal/stream", "nn", "perexample",
+	},
+	"bench": {
+		"datasets", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/plan", "internal/stream", "nn", "perexample", "train",
+	},
+}
+
+// A source is one Go file of the repository, whatever build tags it has.
+type source struct {
+	path    string // slash-separated, from the root
+	dir     string
+	imports map[string]string // local name to path
+	file    *ast.File
+	fset    *token.FileSet
+}
+
+func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// sources parses every Go file rather than asking go list, which sees one
+// platform's files at a time.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if base := path.Base(name); d.IsDir() && name != "." && (base[0] == '.' || base[0] == '_' || base == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		s := source{path: name, dir: path.Dir(name), imports: map[string]string{}, fset: token.NewFileSet()}
+		if s.file, err = parser.ParseFile(s.fset, name, nil, parser.SkipObjectResolution); err != nil {
+			return err
+		}
+		for _, i := range s.file.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			local := path.Base(p)
+			if i.Name != nil {
+				local = i.Name.Name
+			}
+			s.imports[local] = p
+		}
+		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 50 {
+		t.Fatalf("found %d Go files; the walk misses most of the repository", len(all))
+	}
+	return all
+}
+
+func under(dir, root string) bool { return dir == root || strings.HasPrefix(dir, root+"/") }
+
+func TestImportsRunOneWay(t *testing.T) {
+	exists := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		exists[s.dir] = true
+		for _, p := range s.imports {
+			if p != module && !strings.HasPrefix(p, module+"/") {
+				continue
+			}
+			to := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
+			if to == "" {
+				to = "."
+			}
+			if !under(s.dir, "cmd") && !slices.Contains(allowed[s.dir], to) {
+				t.Errorf("%s: %s may not import %s; if it must, add the edge to the table and say why in docs/architecture.md", s.path, s.dir, to)
+			}
+		}
+	}
+	for dir := range exists {
+		// The generator is a module of its own and no part of the product.
+		if _, listed := allowed[dir]; !listed && !under(dir, "cmd") && dir != "internal/cpu/gen" {
+			t.Errorf("package %s is not in the table of allowed imports", dir)
+		}
+	}
+	for from, list := range allowed {
+		for _, p := range append([]string{from}, list...) {
+			if !exists[p] {
+				t.Errorf("the table of allowed imports names %s, which is no package", p)
+			}
+		}
+	}
+}
+
+// The right to release a sum comes from device.NewNoise. Whoever has it can
+// write a sum out, with noise of any size.
+func TestOnlyMechanismsMakeNoise(t *testing.T) {
+	uses := 0
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok || id.Name != "NewNoise" {
+				return true
+			}
+			switch s.dir {
+			case "dpoptim/mechanism":
+				uses++
+			case "internal/device", "internal/device/devicetest":
+			default:
+				if !s.test() {
+					t.Errorf("%s: only dpoptim/mechanism may call device.NewNoise", s.fset.Position(id.Pos()))
+				}
+			}
+			return true
+		})
+	}
+	if uses == 0 {
+		t.Error("dpoptim/mechanism makes no noise: the name looked for is out of date")
+	}
+}
+
+// An optimizer learns from a mechanism.Noisy alone. Another package could only
+// make its zero value, which is refused when it is used.
+func TestOnlyMechanismsMakeNoisy(t *testing.T) {
+	const home = "dpoptim/mechanism"
+	made := 0
+	for _, s := range sources(t) {
+		if s.test() && s.dir != home {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			switch name := literal.Type.(type) {
+			case *ast.Ident:
+				if name.Name == "Noisy" && s.dir == home && !s.test() {
+					made++
+				}
+			case *ast.SelectorExpr:
+				if x, ok := name.X.(*ast.Ident); ok && name.Sel.Name == "Noisy" && s.imports[x.Name] == module+"/"+home {
+					t.Errorf("%s: only dpoptim/mechanism may make a Noisy", s.fset.Position(literal.Pos()))
+				}
+			}
+			return true
+		})
+	}
+	if made == 0 {
+		t.Error("dpoptim/mechanism makes no Noisy: the name looked for is out of date")
+	}
+}
+
+// A user meets errors, never a stack trace.
+func TestNoPanic(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "panic" {
+					t.Errorf("%s: return an error instead", s.fset.Position(call.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+func text(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The README names versions as `module version`, and its Go example is the one
+// that example_test.go compiles and runs.
+func TestReadmeAgreesWithTheCode(t *testing.T) {
+	readme, mod := text(t, "README.md"), text(t, "go.mod")
+	claims := regexp.MustCompile("`([a-z0-9./-]+) (v[0-9][-0-9a-z.]*)`").FindAllStringSubmatch(readme, -1)
+	claimed := map[string]bool{}
+	for _, c := range claims {
+		claimed[c[1]] = true
+		if !regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(c[1]+" "+c[2]) + `( // indirect)?$`).MatchString(mod) {
+			t.Errorf("the README says %s %s, go.mod does not", c[1], c[2])
+		}
+	}
+	for _, m := range []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor", "go4.org/unsafe/assume-no-moving-gc"} {
+		if !claimed[m] {
+			t.Errorf("the README does not say which version of %s is needed", m)
+		}
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(mod)
+	if version == nil || !strings.Contains(readme, "Go "+version[1]+" ") {
+		t.Errorf("the README does not ask for the Go version of go.mod, %v", version)
+	}
+
+	example := strings.Fields(text(t, "example_test.go"))
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
+	if len(blocks) == 0 {
+		t.Error("the README has no Go example")
+	}
+	for _, b := range blocks {
+		if !strings.Contains(strings.Join(example, " "), strings.Join(strings.Fields(b[1]), " ")) {
+			t.Errorf("example_test.go does not hold the README's example:\n%s", b[1])
+		}
+	}
+}
+
+// A link from one document to another, or to a file of the repository, leads
+// somewhere.
+func TestLinksLeadSomewhere(t *testing.T) {
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`).FindAllStringSubmatch(text(t, name), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), filepath.FromSlash(link[1]))); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, link[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package devicetest
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// lossSum adds clipped losses into one private value and releases it.
+type lossSum struct {
+	*Session
+	add, free device.Step
+	out       device.Vector
+}
+
+func openLosses(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *lossSum {
+	t.Helper()
+	x := &lossSum{Session: Open(t, d, s, c, capacity)}
+	sum, err := x.Net.NewScalarSum(1)
+	must(t, err)
+	x.out, err = x.Net.NewScalars(1)
+	must(t, err)
+	x.add = x.record(t, func(q device.Queue) { q.Losses(sum, x.Data) })
+	x.free = x.record(t, func(q device.Queue) { q.Release(x.out, sum, x.Noise) })
+	return x
+}
+
+func (x *lossSum) run(t testing.TB, rows []int32, clip float64) {
+	t.Helper()
+	in := &device.Inputs{Rows: rows}
+	in.Scalars[device.Clip] = float32(clip)
+	must(t, x.add.Run(in))
+}
+
+func (x *lossSum) release(t testing.TB, std float64) float64 {
+	t.Helper()
+	x.draw++
+	in := &device.Inputs{Draw: x.draw}
+	in.Scalars[device.NoiseStd] = float32(std)
+	must(t, x.free.Run(in))
+	v := make([]float32, 1)
+	must(t, x.Net.Read(x.out, v))
+	return float64(v[0])
+}
+
+func (x *lossSum) of(t testing.TB, rows []int32, clip float64) float64 {
+	t.Helper()
+	x.run(t, rows, clip)
+	return x.release(t, 0)
+}
+
+// rowLosses is each row's own loss, scored as if it were public.
+func rowLosses(t testing.TB, c *Case) []float64 {
+	t.Helper()
+	var list []float64
+	for row := range c.Rows.Count {
+		one := *c
+		one.Features = c.Features[row*c.Rows.Width:][:c.Rows.Width]
+		one.Rows.Count, one.Rows.Targets = 1, c.Rows.Targets[row:row+1]
+		list = append(list, score(t, Open(t, reference.Open(), plain(t, c.Program).Schedule, &one, 1), c.Params).Loss)
+	}
+	return list
+}
+
+func testLosses(t *testing.T, d device.Device) {
+	close := func(t *testing.T, what string, got, want float64) {
+		t.Helper()
+		if !(math.Abs(got-want) <= Tolerance*want) {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	for _, p := range Programs() {
+		c := NewCase(t, p, 9, 23)
+		losses := rowLosses(t, c)
+		sorted := slices.Sorted(slices.Values(losses))
+		for _, s := range []named{plain(t, p), strategies(t, p)[0], strategies(t, p)[3]} {
+			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+				x := openLosses(t, d, s.Schedule, c, 9)
+				for _, clip := range []float64{sorted[8] / 100, sorted[5], 2 * sorted[8]} {
+					want := 0.0
+					for row, loss := range losses {
+						share := x.of(t, []int32{int32(row)}, clip)
+						close(t, "a row's share", share, min(loss, clip))
+						if share > clip*(1+0x1p-23) {
+							t.Errorf("a row's share is %v, more than %v", share, clip)
+						}
+						want += min(loss, clip)
+					}
+					close(t, "the sum", x.of(t, c.All(), clip), want)
+					x.run(t, []int32{8, 1, 0, 2}, clip)
+					x.run(t, nil, clip)
+					x.run(t, []int32{3, 4, 5, 6, 7}, clip)
+					close(t, "the sum of three runs", x.release(t, 0), want)
+				}
+				if got := x.of(t, nil, 1); got != 0 {
+					t.Errorf("the loss of no rows is %v", got)
+				}
+			})
+		}
+		t.Run(p.Name+" targets that the loss does not accept", func(t *testing.T) {
+			bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
+			x := openLosses(t, d, plain(t, p).Schedule, bad, 11)
+			if got, want := x.of(t, bad.All(), 1), openLosses(t, d, plain(t, p).Schedule, c, 9).of(t, c.All(), 1); got != want {
+				t.Errorf("the sum is %v, want %v", got, want)
+			}
+			if got := x.of(t, []int32{9, 10}, 1); got != 0 {
+				t.Errorf("their share is %v, want 0", got)
+			}
+		})
+		t.Run(p.Name+" losses that are not finite", func(t *testing.T) {
+			x := openLosses(t, d, plain(t, p).Schedule, c, 9)
+			must(t, x.Net.Write(x.Net.Params(), constant(x.size, float32(math.NaN()))))
+			if got := x.of(t, c.All(), 0.5); got != 4.5 {
+				t.Errorf("the sum of %d rows clipped at 0.5 is %v", c.Rows.Count, got)
+			}
+			must(t, x.Net.Write(x.Net.Params(), c.Params))
+			fresh := openLosses(t, d, plain(t, p).Schedule, c, 9)
+			if got, want := x.of(t, []int32{2, 3}, 1), fresh.of(t, []int32{2, 3}, 1); got != want {
+				t.Errorf("after them the sum is %v, want %v", got, want)
+			}
+		})
+	}
+
+	c := NewCase(t, program("thrice"), 6, 24)
+	s := strategies(t, c.Program)[0].Schedule
+	t.Run("beside a sum of gradients", func(t *testing.T) {
+		want := Open(t, d, s, c, 6).Of(t, c.All(), 0.4)
+		x := openLosses(t, d, s, c, 6)
+		loss := x.of(t, c.All(), 0.4)
+		x.Add(t, c.All(), 0.4)
+		x.run(t, c.All(), 0.4)
+		Same(t, x.Release(t, 0), want)
+		if got := x.release(t, 0); got != loss {
+			t.Errorf("the loss is %v, want %v", got, loss)
+		}
+	})
+	t.Run("noise", func(t *testing.T) {
+		x := openLosses(t, d, s, c, 6)
+		bare := x.of(t, c.All(), 2)
+		x.run(t, c.All(), 2)
+		z := make([]float64, 1)
+		x.Noise.Stream().Normals(z, x.draw+1, x.Noise.Tensor(), 0)
+		close(t, "the noisy loss", x.release(t, 3)-3*z[0], bare)
+		if again := x.release(t, 0); again != 0 {
+			t.Errorf("a released loss leaves %v behind", again)
+		}
+	})
+	t.Run("misuse", func(t *testing.T) {
+		x := openLosses(t, d, s, c, 6)
+		for _, n := range []int{0, -2} {
+			if _, err := x.Net.NewScalars(n); err == nil {
+				t.Errorf("%d scalars are made", n)
+			}
+			if _, err := x.Net.NewScalarSum(n); err == nil {
+				t.Errorf("a sum of %d scalars is made", n)
+			}
+		}
+		two, err := x.Net.NewScalarSum(2)
+		must(t, err)
+		one, err := x.Net.NewScalarSum(1)
+		must(t, err)
+		for what, body := range map[string]func(device.Queue){
+			"losses into a gradient":          func(q device.Queue) { q.Losses(x.Sum, x.Data) },
+			"losses into two values":          func(q device.Queue) { q.Losses(two, x.Data) },
+			"losses of a foreign table":       func(q device.Queue) { q.Losses(one, foreign{}) },
+			"gradients into a scalar":         func(q device.Queue) { q.ClippedSum(one, x.Data) },
+			"a scalar into the parameters":    func(q device.Queue) { q.Release(x.Net.Params(), one, x.Noise) },
+			"a gradient into a scalar":        func(q device.Queue) { q.Release(x.out, x.Sum, x.Noise) },
+			"a scalar as a gradient":          func(q device.Queue) { q.Update(device.SGD, x.Net.Params(), x.out) },
+			"a score at a scalar":             func(q device.Queue) { q.Score(x.out, x.Data) },
+			"a scalar sum without mechanisms": func(q device.Queue) { q.Release(x.out, one, device.Noise{}) },
+		} {
+			if _, err := x.Net.Record(body); err == nil {
+				t.Errorf("%s: recorded", what)
+			}
+		}
+		for _, s := range []*plan.Schedule{s, plain(t, c.Program).Schedule} {
+			for _, clip := range []float32{0, -1, float32(math.NaN()), float32(math.Inf(1))} {
+				x := openLosses(t, d, s, c, 6)
+				in := &device.Inputs{Rows: []int32{0}}
+				in.Scalars[device.Clip] = clip
+				if err := x.add.Run(in); err == nil {
+					t.Errorf("losses clipped at %v are accepted", clip)
+				}
+			}
+		}
+		x = openLosses(t, d, s, c, 6)
+		if err := x.add.Run(&device.Inputs{Rows: []int32{6}, Scalars: [device.Slots]float32{device.Clip: 1}}); err == nil {
+			t.Error("a row beyond the table is accepted")
+		}
+	})
+}
