@@ -172,17 +172,22 @@ func panels(b *gemm.PackedB, op *plan.Op, x []float32) {
 		}
 	}
 	runs(op, func(col, img, count, stride int) {
-		k, pos := col/positions, col%positions
+		row, pos := col/positions*gemm.TileN, col%positions
 		for count > 0 {
 			lane := pos % gemm.TileN
 			m := min(count, gemm.TileN-lane)
-			dst := b.Panel(pos / gemm.TileN)[k*gemm.TileN+lane:][:m]
-			if stride == 1 {
-				copy(dst, x[img:])
-			} else {
+			dst := b.Panel(pos / gemm.TileN)[row+lane:][:m]
+			switch {
+			case stride != 1:
 				for j := range dst {
 					dst[j] = x[img+j*stride]
 				}
+			case m == gemm.TileN: // a fixed size compiles to a few moves instead of a call
+				*(*[gemm.TileN]float32)(dst) = *(*[gemm.TileN]float32)(x[img:])
+			case m == gemm.TileN/2:
+				*(*[gemm.TileN / 2]float32)(dst) = *(*[gemm.TileN / 2]float32)(x[img:])
+			default:
+				copy(dst, x[img:])
 			}
 			img, pos, count = img+m*stride, pos+m, count-m
 		}
