@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/accountant"
+)
+
+// real is a number that JSON writes as null where it is infinite or undefined.
+type real float64
+
+func (x real) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(x))
+}
+
+// accounting are the flags that account and calibrate share.
+type accounting struct {
+	accountant, neighbouring string
+	delta, epsilon           float64
+	sigma, rate              float64
+	steps                    int
+	asJSON                   bool
+}
+
+func (a *accounting) define(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Float64Var(&a.delta, "delta", 0, "δ, in (0, 1)")
+	f.Float64Var(&a.epsilon, "epsilon", 0, "ε")
+	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
+	f.Float64Var(&a.rate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
+	f.IntVar(&a.steps, "steps", 1, "number of steps")
+	f.StringVar(&a.accountant, "accountant", accountant.RDP, strings.Join(accountant.Names(), " or ")+" (not a guarantee)")
+	f.StringVar(&a.neighbouring, "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
+	jsonFlag(cmd, &a.asJSON)
+}
+
+// guarantee says whether an accountant's figures are one, and if not, why.
+func guarantee(name string) []string {
+	if name == accountant.Paper {
+		return []string{accountant.WhyNotPaper}
+	}
+	return []string{}
+}
+
+// account is the JSON form of an account.
+type account struct {
+	Epsilon      real               `json:"epsilon"`
+	Delta        real               `json:"delta"`
+	Accountant   string             `json:"accountant"`
+	Neighbouring string             `json:"neighbouring"`
+	Order        *real              `json:"order"`
+	Interval     *struct{}          `json:"interval"` // the Rényi accountants have an order instead
+	RDP          *real              `json:"rdp,omitempty"`
+	Events       []accountant.Event `json:"events"`
+	Guarantee    bool               `json:"guarantee"`
+	NoGuarantee  []string           `json:"not_a_guarantee_because"`
+}
+
+func newAccount() *cobra.Command {
+	var a accounting
+	var file string
+	var order float64
+	cmd := &cobra.Command{
+		Use:   "account",
+		Short: "Say what a schedule of noisy releases costs",
+		Long: `account gives ε at --delta, or δ at --epsilon, of a list of noisy releases:
+either steps of one Gaussian mechanism, each on a fresh Poisson batch, or the
+JSON list of an events file. The noise multiplier is σ/C, in units of the bound
+on one example's contribution.
+
+An events file looks like
+  [{"batch": {"poisson": 0.01, "mechanisms": [{"mechanism": "gaussian", "noise_multiplier": 1}]}, "count": 1000},
+   {"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]
+What is asked of one batch stands in one batch event.`,
+		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
+  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
+  echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
+		Args: noArgs,
+	}
+	a.define(cmd)
+	cmd.Flags().StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
+	cmd.Flags().Float64Var(&order, "order", 0, "also give the Rényi divergence of the whole list at this order, above 1")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		given := cmd.Flags().Changed
+		if given("delta") == given("epsilon") {
+			return usagef("give --delta, and ε follows, or --epsilon, and δ follows")
+		}
+		if given("order") && !(order > 1) {
+			return usagef("order %v: Rényi orders are above 1", order)
+		}
+		events, err := a.events(cmd, file)
+		if err != nil {
+			return err
+		}
+		o := accountant.Options{Accountant: a.accountant, Neighbouring: accountant.Neighbouring(a.neighbouring), Delta: a.delta, Order: order}
+		if given("epsilon") {
+			o.Epsilon = &a.epsilon
+		}
+		r, err := accountant.Account(events, o)
+		if err != nil {
+			return asUsage(err)
+		}
+		out := account{
+			Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
+			Events: events, NoGuarantee: guarantee(r.Accountant), RDP: (*real)(r.RDP),
+		}
+		switch {
+		case math.IsInf(r.Epsilon, 0):
+			out.NoGuarantee = append(out.NoGuarantee, "epsilon is infinite")
+		case r.Delta >= 1:
+			out.NoGuarantee = append(out.NoGuarantee, "delta 1 excludes nothing")
+		default:
+			out.Order = (*real)(&r.Order)
+		}
+		out.Guarantee = len(out.NoGuarantee) == 0
+		return show(cmd, a.asJSON, out, func(w io.Writer) { describeAccount(w, out, order, r.OrderAtEdge) })
+	}
+	return cmd
+}
+
+// events are those of the file or the flags' one mechanism.
+func (a *accounting) events(cmd *cobra.Command, file string) ([]accountant.Event, error) {
+	if file == "" {
+		if !cmd.Flags().Changed("noise-multiplier") {
+			return nil, usagef("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
+		}
+		return []accountant.Event{accountant.PoissonBatch(a.rate, a.steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
+	}
+	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
+		if cmd.Flags().Changed(name) {
+			return nil, usagef("--events %s and --%s were both given: the file says it all", file, name)
+		}
+	}
+	in := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, usagef("events: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	events, err := accountant.ParseEvents(in)
+	if err != nil {
+		return nil, usagef("events %s: %w", file, err)
+	}
+	return events, nil
+}
+
+func describeAccount(w io.Writer, a account, order float64, atEdge bool) {
+	if math.IsInf(float64(a.Epsilon), 0) {
+		fmt.Fprintf(w, "ε is infinite at δ = %g\n", float64(a.Delta))
+	} else {
+		fmt.Fprintf(w, "ε = %.6g at δ = %.6g\n", float64(a.Epsilon), float64(a.Delta))
+	}
+	for _, why := range a.NoGuarantee {
+		fmt.Fprintln(w, "NO PRIVACY GUARANTEE: "+why)
+	}
+	fmt.Fprintf(w, "\naccountant %s, %s neighbours", a.Accountant, a.Neighbouring)
+	if a.Order != nil {
+		fmt.Fprintf(w, ", at order %g", float64(*a.Order))
+		if atEdge {
+			fmt.Fprint(w, " (the last of its list: another order might give less)")
+		}
+	}
+	fmt.Fprintln(w)
+	if a.RDP != nil {
+		fmt.Fprintf(w, "Rényi divergence at order %g: %g\n", order, float64(*a.RDP))
+	}
+	for _, e := range a.Events {
+		fmt.Fprintln(w, "  "+describeEvent(e))
+	}
+}
+
+func describeEvent(e accountant.Event) string {
+	var asked []string
+	for _, m := range e.Mechanisms {
+		words := m.Name()
+		if g, ok := m.(accountant.Gaussian); ok {
+			words += fmt.Sprintf(" with noise multiplier %g", g.NoiseMultiplier)
+		}
+		asked = append(asked, words)
+	}
+	what := strings.Join(asked, " and ")
+	if e.Sampling == accountant.FullData {
+		return fmt.Sprintf("%d × %s on all records", e.Count, what)
+	}
+	return fmt.Sprintf("%d × %s on a %s batch at rate %g", e.Count, what, strings.ReplaceAll(string(e.Sampling), "_", "-"), e.Rate)
+}

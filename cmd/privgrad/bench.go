@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/mnist/fashion"
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "bench",
+		Short:   "Measure how fast this machine trains",
+		Long:    "bench measures. Its figures hold for this machine and this moment: compare only what was measured side by side.",
+		Example: "  privgrad bench step --model cnn-mnist --batch 256",
+	}
+	cmd.AddCommand(newBenchStep())
+	return cmd
+}
+
+func newBenchStep() *cobra.Command {
+	o := bench.StepOptions{Images: benchImages}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "step",
+		Short: "Time whole training steps",
+		Long: `step times whole training steps on batches of exactly --batch rows: gather,
+forward, backward, clip, secure noise and update; with --mode plain the mean
+gradient and SGD, for comparison. It needs no data directory: models of 28×28
+images get Fashion-MNIST, the others synthetic bytes.`,
+		Example: `  privgrad bench step --model cnn-mnist --batch 256
+  privgrad bench step --model cnn-mnist --batch 256 --mode plain --json`,
+		Args: noArgs,
+	}
+	var strategies []string
+	for _, s := range perexample.Strategies() {
+		strategies = append(strategies, string(s))
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
+	f.IntVar(&o.Batch, "batch", 256, "rows of every step")
+	f.StringVar(&o.Mode, "mode", "private", "private or plain")
+	f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), "per-example clipping by: "+strings.Join(strategies, ", "))
+	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
+	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+	jsonFlag(cmd, &asJSON)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.Threads < 0 {
+			return usagef("threads %d: must be 1 or more, or 0 for all", o.Threads)
+		}
+		r, err := bench.Step(o)
+		if err != nil {
+			return err
+		}
+		return show(cmd, asJSON, r, func(w io.Writer) { describeStep(w, r) })
+	}
+	return cmd
+}
+
+// benchImages gives Fashion-MNIST to models of its shape.
+func benchImages(shape [3]int) (*datasets.Set, error) {
+	if shape != mnist.Fashion.Shape {
+		return nil, nil
+	}
+	return fashion.Open()
+}
+
+func describeStep(w io.Writer, r *bench.StepResult) {
+	mode := r.Mode
+	if r.Strategy != nil {
+		mode += ", strategy " + *r.Strategy
+	}
+	fmt.Fprintf(w, "%s (%s): %s, batch %d of %s, on %s with %s\n\n", r.Model, r.Activation, mode, r.Batch, r.Data, r.Device, plural(r.Threads, "thread"))
+	table(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "  examples a second\t%.0f\n", r.ExamplesPerSecond)
+		fmt.Fprintf(w, "  seconds a step\t%.4g, median of %d\n", r.StepSeconds, r.Steps)
+		fmt.Fprintf(w, "  arithmetic\t%.3g GFLOP/s (%.3g MFLOP an example)\n", float64(r.FLOPsPerExample)*r.ExamplesPerSecond/1e9, float64(r.FLOPsPerExample)/1e6)
+		fmt.Fprintf(w, "  parameters\t%d\n", r.Parameters)
+		fmt.Fprintf(w, "  peak memory\t%s\n", bytes(r.PeakRSS))
+	})
+}
+
+// bytes writes a size for people.
+func bytes(n int64) string {
+	size, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for size >= 1024 && len(units) > 1 {
+		size, units = size/1024, units[1:]
+	}
+	return fmt.Sprintf("%.3g %s", size, units[0])
+}
+
+// dims writes a shape for people, - for any.
+func dims(m nn.Info) string {
+	if m.Input == [3]int{} {
+		return "any"
+	}
+	return fmt.Sprintf("%d×%d×%d", m.Input[0], m.Input[1], m.Input[2])
+}

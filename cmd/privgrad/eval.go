@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/train"
+)
+
+func newEval() *cobra.Command {
+	var dataDir, device string
+	var threads int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "eval RUN",
+		Short: "Evaluate a saved model on the test data",
+		Long: `eval loads model.safetensors of a run directory and evaluates it on the public
+test data of the run's data set: accuracy, loss and confusion matrix.`,
+		Example: `  privgrad eval runs/first
+  privgrad eval runs/first --json --device reference`,
+		Args: oneArg("a run directory"),
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of the data set's files, if not the run's own")
+	cmd.Flags().StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
+	cmd.Flags().IntVar(&threads, "threads", 0, "processor threads, 0 for all")
+	jsonFlag(cmd, &asJSON)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if threads < 0 {
+			return usagef("threads %d: must be 1 or more, or 0 for all", threads)
+		}
+		e, err := train.Eval(args[0], sources(), dataDir, device, threads)
+		if err != nil {
+			return err
+		}
+		return show(cmd, asJSON, e, func(w io.Writer) { describeEvaluation(w, e) })
+	}
+	return cmd
+}
+
+func describeEvaluation(w io.Writer, e *train.Evaluation) {
+	fmt.Fprintf(w, "%s on %d test examples of %s\n\n", e.Model, e.Examples, e.Dataset)
+	table(w, 0, func(w io.Writer) {
+		if e.Accuracy != nil {
+			fmt.Fprintf(w, "  test accuracy\t%.2f %%\n", 100**e.Accuracy)
+		}
+		if e.Loss != nil {
+			fmt.Fprintf(w, "  test loss\t%.4f\n", *e.Loss)
+		}
+	})
+	if e.Confusion == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nExamples of a class (rows) by the class that they were taken for (columns):\n\n")
+	table(w, tabwriter.AlignRight, func(w io.Writer) {
+		for to := range e.Confusion {
+			fmt.Fprintf(w, "\t%d", to)
+		}
+		fmt.Fprintln(w, "\tright\t")
+		for class, row := range e.Confusion {
+			name, total := fmt.Sprint(class), 0
+			if class < len(e.Classes) && e.Classes[class] != name {
+				name = e.Classes[class] + " " + name
+			}
+			fmt.Fprint(w, name)
+			for _, n := range row {
+				fmt.Fprintf(w, "\t%d", n)
+				total += n
+			}
+			if total > 0 {
+				fmt.Fprintf(w, "\t%.1f %%\t\n", 100*float64(row[class])/float64(total))
+			} else {
+				fmt.Fprintln(w, "\t–\t")
+			}
+		}
+	})
+}

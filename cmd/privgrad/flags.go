@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/perexample"
+	"github.com/privgrad/privgrad/train"
+)
+
+// settings are the flags of a configuration. They are applied after the file
+// has been read, so that they win over it, and a flag that was not given sets
+// nothing.
+type settings struct {
+	flags *pflag.FlagSet
+	apply []func(*train.Config)
+}
+
+// alternatives are settings that exclude each other. A flag for one of them
+// also replaces the other where the file gave that.
+var alternatives = []struct {
+	names [2]string
+	clear func(*train.Config)
+}{
+	{[2]string{"epsilon", "noise-multiplier"}, func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, nil }},
+	{[2]string{"batch", "sampling-rate"}, func(c *train.Config) { c.Batch, c.SamplingRate = nil, nil }},
+	{[2]string{"steps", "epochs"}, func(c *train.Config) { c.Steps, c.Epochs = nil, nil }},
+}
+
+// config is the defaults, the file over them where one was given, and the
+// flags over both.
+func (s *settings) config(file string) (train.Config, error) {
+	c := train.Default()
+	if file != "" {
+		if err := train.ReadConfig(file, &c); err != nil {
+			return c, err
+		}
+	}
+	for _, a := range alternatives {
+		if s.flags.Changed(a.names[0]) || s.flags.Changed(a.names[1]) {
+			a.clear(&c)
+		}
+	}
+	for _, set := range s.apply {
+		set(&c)
+	}
+	return c, nil
+}
+
+// A kind is how a flag's values are written.
+type kind[T any] struct {
+	name  string
+	parse func(string) (T, error)
+}
+
+var (
+	text    = kind[string]{"string", func(s string) (string, error) { return s, nil }}
+	number  = kind[float64]{"number", parser("a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
+	integer = kind[int]{"int", parser("a whole number", strconv.Atoi)}
+	natural = kind[uint64]{"int", parser("a whole number, 0 or more", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })}
+	boolean = kind[bool]{"bool", parser("true or false", strconv.ParseBool)}
+	list    = kind[[]int]{"ints", parser("a list of whole numbers such as 3,5", func(s string) ([]int, error) {
+		var all []int
+		for field := range strings.SplitSeq(s, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(field))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, n)
+		}
+		return all, nil
+	})}
+)
+
+func parser[T any](what string, parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := parse(s)
+		if errors.Is(err, strconv.ErrRange) {
+			return v, errors.New("out of range")
+		}
+		if err != nil {
+			return v, errors.New("not " + what)
+		}
+		return v, nil
+	}
+}
+
+// flagValue is a pflag.Value that hands its text on.
+type flagValue struct {
+	kind string
+	set  func(string) error
+}
+
+func (v flagValue) String() string     { return "" }
+func (v flagValue) Set(s string) error { return v.set(s) }
+func (v flagValue) Type() string       { return v.kind }
+
+// add defines a flag that does set to a configuration.
+func add[T any](s *settings, k kind[T], name, usage string, set func(*train.Config, T)) *pflag.Flag {
+	s.flags.Var(flagValue{k.name, func(text string) error {
+		v, err := k.parse(text)
+		if err == nil {
+			s.apply = append(s.apply, func(c *train.Config) { set(c, v) })
+		}
+		return err
+	}}, name, usage)
+	f := s.flags.Lookup(name)
+	if k.name == "bool" {
+		f.NoOptDefVal = "true"
+	}
+	return f
+}
+
+// setting is a flag for a field that always has a value.
+func setting[T any](s *settings, k kind[T], name, usage string, field func(*train.Config) *T) {
+	def := train.Default()
+	f := add(s, k, name, usage, func(c *train.Config, v T) { *field(c) = v })
+	if text := fmt.Sprint(*field(&def)); text != "[]" {
+		f.DefValue = text
+	}
+}
+
+// optional is a flag for a field that is nil where nothing was said.
+func optional[T any](s *settings, k kind[T], name, usage string, field func(*train.Config) **T) {
+	add(s, k, name, usage, func(c *train.Config, v T) { *field(c) = &v })
+}
+
+func newSettings(cmd *cobra.Command) *settings {
+	s := &settings{flags: cmd.Flags()}
+	s.flags.SortFlags = false
+	var strategies, models []string
+	for _, m := range nn.Names() {
+		models = append(models, m.Name)
+	}
+	for _, x := range perexample.Strategies() {
+		strategies = append(strategies, string(x))
+	}
+	choice := func(what string, names []string) string { return what + ": " + strings.Join(names, ", ") }
+
+	optional(s, number, "epsilon", "privacy budget ε; the noise is calibrated to it", func(c *train.Config) **float64 { return &c.Epsilon })
+	optional(s, number, "noise-multiplier", "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy", func(c *train.Config) **float64 { return &c.NoiseMultiplier })
+	optional(s, number, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in sets)", func(c *train.Config) **float64 { return &c.Delta })
+
+	setting(s, text, "data", choice("data set", dataNames()), func(c *train.Config) *string { return &c.Data })
+	setting(s, text, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
+	setting(s, list, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
+	setting(s, integer, "public-n", "public number of training records, where it is not the published one", func(c *train.Config) *int { return &c.PublicN })
+
+	setting(s, text, "model", choice("model, by default cnn-mnist or cifar-small by the data's shape", models), func(c *train.Config) *string { return &c.Model })
+	setting(s, text, "activation", "tanh or relu", func(c *train.Config) *string { return &c.Activation })
+	setting(s, text, "init", "start from a model.safetensors; it must not depend on the private data", func(c *train.Config) *string { return &c.Init })
+	setting(s, natural, "seed", "of the initial weights; with --noise seeded of everything", func(c *train.Config) *uint64 { return &c.Seed })
+
+	setting(s, text, "optimizer", choice("optimizer", train.Optimizers()), func(c *train.Config) *string { return &c.Optimizer })
+	optional(s, number, "batch", "expected batch, the sampling rate times the number of records (default 1024)", func(c *train.Config) **float64 { return &c.Batch })
+	optional(s, number, "sampling-rate", "probability with which a record joins a batch, instead of --batch", func(c *train.Config) **float64 { return &c.SamplingRate })
+	optional(s, number, "epochs", "passes over the data (default 20)", func(c *train.Config) **float64 { return &c.Epochs })
+	optional(s, integer, "steps", "updates, instead of --epochs", func(c *train.Config) **int { return &c.Steps })
+	setting(s, number, "clip", "bound on the norm of an example's gradient", func(c *train.Config) *float64 { return &c.Clip })
+	setting(s, text, "clipping", "what is clipped: flat, the whole gradient", func(c *train.Config) *string { return &c.Clipping })
+	optional(s, number, "lr", "learning rate (default by optimizer and model)", func(c *train.Config) **float64 { return &c.LR })
+	setting(s, number, "momentum", "heavy-ball momentum", func(c *train.Config) *float64 { return &c.Momentum })
+	setting(s, number, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
+	setting(s, integer, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
+
+	setting(s, text, "accountant", "rdp, or paper to reproduce the papers' figures", func(c *train.Config) *string { return &c.Accountant })
+	setting(s, text, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
+	setting(s, text, "noise", "secure (from the operating system's randomness), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
+	optional(s, number, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })
+	setting(s, boolean, "private-diagnostics", "write un-noised diagnostics for the data's owner to OUT.private", func(c *train.Config) *bool { return &c.PrivateDiagnostics })
+	setting(s, boolean, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
+
+	setting(s, text, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
+	setting(s, integer, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
+	setting(s, text, "strategy", choice("per-example clipping by", strategies), func(c *train.Config) *string { return &c.Strategy })
+	setting(s, text, "memory", "bound on the network's working memory, such as 2GiB", func(c *train.Config) *string { return &c.Memory })
+	setting(s, integer, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
+	return s
+}
+
+// dataNames lists the data sets that train knows.
+func dataNames() []string {
+	var names []string
+	for name := range sources() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,228 @@
+// Command privgrad trains neural networks with differential privacy and says
+// what that cost.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/train"
+)
+
+// Exit codes.
+const (
+	exitDone    = 0
+	exitFailed  = 1 // while running
+	exitUsage   = 2 // bad usage or bad input
+	exitRefused = 3 // the privacy budget does not allow it
+)
+
+func main() {
+	ignoreFileSizeSignal()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return execute(root)
+}
+
+// execute runs a command and turns how it ended into a line and an exit code.
+func execute(root *cobra.Command) (code int) {
+	defer func() {
+		if v := recover(); v != nil {
+			// The value may quote what the program was working on; its type and
+			// place do not.
+			complain(root, fmt.Errorf("internal error (%T at %s): this is a fault of the program; please report it with the command line and the output of privgrad info", v, origin()))
+			code = exitFailed
+		}
+	}()
+	err := root.Execute()
+	if err == nil {
+		return exitDone
+	}
+	complain(root, err)
+	var usage *train.UsageError
+	switch {
+	case errors.Is(err, ledger.ErrExhausted):
+		return exitRefused
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// complain writes an error as one line.
+func complain(root *cobra.Command, err error) {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "privgrad: "+strings.Join(lines, "; "))
+}
+
+// origin is the place of a panic that is being recovered.
+func origin() string {
+	pc := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(1, pc)])
+	panicked := false
+	for {
+		f, more := frames.Next()
+		inRuntime := strings.HasPrefix(f.Function, "runtime.")
+		if panicked && !inRuntime {
+			dir := strings.LastIndex(f.File, "/")
+			return fmt.Sprintf("%s:%d", f.File[strings.LastIndex(f.File[:max(dir, 0)], "/")+1:], f.Line)
+		}
+		panicked = panicked || inRuntime
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "privgrad",
+		Short: "Train neural networks with differential privacy",
+		Long: `privgrad trains neural networks with differential privacy: every example's
+gradient is clipped, noise is added to the sum, and an accountant says what the
+whole run costs in (ε, δ). Fashion-MNIST is built in, so that a first run needs
+nothing else.
+
+Results go to standard output, logs and progress to standard error. Exit codes:
+0 done, 1 failed while running, 2 bad usage or input, 3 refused, because the
+privacy budget does not allow it.`,
+		Example: `  privgrad train --epsilon 3 --out runs/first   # a CNN on Fashion-MNIST at ε = 3
+  privgrad eval runs/first                      # its accuracy and confusion matrix
+  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5`,
+		Version:       version().String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; `%s --help` shows its flags", err, cmd.CommandPath())
+	})
+	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newBench(), newData(), newInfo())
+	root.SetHelpCommand(newHelp())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			group(c)
+		}
+	}
+	return group(root)
+}
+
+// group makes a command that only has subcommands show its help, and refuse
+// what it does not know.
+func group(c *cobra.Command) *cobra.Command {
+	c.SuggestionsMinimumDistance = 2
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return c
+}
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	meant := ""
+	if s := parent.SuggestionsFor(name); len(s) > 0 {
+		meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(s, " or "))
+	}
+	return usagef("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), meant)
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Explain a command",
+		Long:    "help shows what a command does, its flags and an example.",
+		Example: "  privgrad help train",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usagef("%w", err)
+			}
+			if len(rest) > 0 {
+				return unknownCommand(c, rest[0])
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
+
+func usagef(format string, a ...any) error { return &train.UsageError{Err: fmt.Errorf(format, a...)} }
+
+// asUsage marks an error about what the user gave.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &train.UsageError{Err: err}
+}
+
+// noArgs and oneArg check the number of arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("%s takes no argument, but was given %q: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0])
+}
+
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return usagef("%s takes one argument, %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args))
+	}
+}
+
+func jsonFlag(cmd *cobra.Command, asJSON *bool) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "print one JSON object and nothing else on standard output")
+}
+
+// show prints a result, as one JSON object or as the text that write makes.
+func show(cmd *cobra.Command, asJSON bool, v any, write func(w io.Writer)) error {
+	var out strings.Builder
+	if asJSON {
+		e := json.NewEncoder(&out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+	} else {
+		write(&out)
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), out.String()); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// table lines up columns that write separates by tabs.
+func table(w io.Writer, flags uint, write func(w io.Writer)) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+	write(t)
+	t.Flush()
+}

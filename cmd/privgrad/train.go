@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/train"
+)
+
+func newTrain() *cobra.Command {
+	var file, out, progress string
+	var resume, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train a model and write a run directory",
+		Long: `train trains a model and writes a run directory: the complete configuration
+(config.yaml), the model (model.safetensors), metrics.jsonl, accuracy.png and
+result.json, with all that a crash needs to be resumed from.
+
+Give --epsilon, and the noise is calibrated to that budget, or
+--noise-multiplier, and ε follows. Settings come from flags or, with -c, from a
+YAML file whose keys are the flags' names with underscores; flags win.`,
+		Example: `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
+  privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
+  privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
+  privgrad train -c runs/first/config.yaml --out runs/first --resume
+  privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
+		Args: noArgs,
+	}
+	s := newSettings(cmd)
+	cmd.Flags().StringVarP(&file, "config", "c", "", "read settings from a YAML file")
+	cmd.Flags().StringVar(&out, "out", "", "run directory (default runs/<UTC>-<data>-<model>-<optimizer>)")
+	cmd.Flags().BoolVar(&resume, "resume", false, "continue the run in --out, with the same settings")
+	progressFlag(cmd, &progress)
+	jsonFlag(cmd, &asJSON)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := s.config(file)
+		if err != nil {
+			return err
+		}
+		if resume && out == "" {
+			return usagef("--resume continues the run in a directory: name it by --out")
+		}
+		con, err := newConsole(cmd.ErrOrStderr(), progress)
+		if err != nil {
+			return err
+		}
+		ctx, stop := interruptible(cmd.Context(), con, "finishing this step and saving")
+		defer stop()
+		result, err := train.Run(ctx, c, train.Options{
+			Sources: sources(), Out: out, Resume: resume,
+			Progress: &steps{console: con}, Log: slog.New(con),
+		})
+		if err != nil {
+			return err
+		}
+		return show(cmd, asJSON, result, func(w io.Writer) { summarise(w, result) })
+	}
+	return cmd
+}
+
+// assumption says in words what a guarantee rests on.
+var assumption = map[string]string{
+	"real_arithmetic":     "the analysis is of real numbers, the program computes with floating-point ones",
+	"init_file_is_public": "the initial model does not depend on the private data",
+}
+
+// summarise tells a person how a run ended.
+func summarise(w io.Writer, r *train.Result) {
+	fmt.Fprintf(w, "%s on %s by %s: %d steps in %.0f s on %s (%s)\n\n", r.Model, r.Dataset, r.Optimizer, r.Steps, r.Seconds, r.Device, plural(r.Threads, "thread"))
+	if !r.Guarantee {
+		fmt.Fprintln(w, "NO PRIVACY GUARANTEE, because")
+		for _, why := range r.NoGuarantee {
+			fmt.Fprintln(w, "  - "+why)
+		}
+		fmt.Fprintln(w)
+	}
+	table(w, 0, func(w io.Writer) {
+		row := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
+		if r.TestAccuracy != nil {
+			row("test accuracy", "%.2f %%", 100**r.TestAccuracy)
+		}
+		if r.TestLoss != nil {
+			row("test loss", "%.4f", *r.TestLoss)
+		}
+		if r.TrainLoss != nil && r.TrainLossIs != nil {
+			row("training loss", "%.4f (%s)", *r.TrainLoss, *r.TrainLossIs)
+		}
+		if r.Delta != nil { // the optimizer is a private one
+			if r.Epsilon == nil {
+				row("privacy", "ε is infinite")
+			} else {
+				row("privacy", "ε = %.6g at δ = %g for %s, %s neighbours, by %s", *r.Epsilon, *r.Delta, r.PrivacyUnit, *r.Neighbouring, *r.Accountant)
+			}
+		}
+		if r.Guarantee {
+			row("guarantee", "yes, provided that")
+			for _, a := range r.Assumptions {
+				if words := assumption[a]; words != "" {
+					a = words
+				}
+				row("", "  %s", a)
+			}
+			row("", "  the settings were not chosen by looking at the private data")
+			row("", "  (the defaults were chosen on the %s)", r.DefaultsFrom)
+		} else {
+			row("guarantee", "no")
+		}
+		row("sampling", "Poisson at rate %.4g: %.6g of %d records expected a step", r.SamplingRate, r.ExpectedBatch, r.PublicN)
+		if r.NoiseMultiplier != nil {
+			row("noise multiplier", "%.6g, of the clip norm %g", *r.NoiseMultiplier, *r.Clip)
+		}
+		if r.Steps < r.Committed {
+			row("steps", "%d of %d: the others were lost to interruptions, and stay charged", r.Steps, r.Committed)
+		}
+		row("run directory", "%s", r.Run)
+	})
+	config := filepath.Join(r.Run, train.ConfigFile)
+	fmt.Fprintf(w, "\nNext:\n")
+	table(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "  privgrad eval %s\tthe confusion matrix\n", quote(r.Run))
+		if r.TestAccuracy != nil {
+			fmt.Fprintf(w, "  %s\ta picture of the accuracy\n", filepath.Join(r.Run, train.PictureFile))
+		}
+		if r.Delta != nil {
+			fmt.Fprintf(w, "  privgrad train -c %s --epsilon 8\tthe same with another budget\n", quote(config))
+		}
+		fmt.Fprintf(w, "  privgrad info\tother models and data sets to choose\n")
+	})
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// quote makes a path one word of a shell.
+func quote(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
