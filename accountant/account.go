@@ -34,9 +34,9 @@ func ConversionOf(name string) (Conversion, error) {
 type Options struct {
 	Accountant   string
 	Neighbouring Neighbouring
-	Delta        float64 // in (0, 1), or 0 with Epsilon to solve for δ
-	Epsilon      *float64
-	Order        float64 // above 1: also report the total at this order
+	Delta        float64  // in (0, 1), or 0 with Epsilon
+	Epsilon      *float64 // given: solve for δ
+	Order        float64  // above 1: also report the total at this order
 }
 
 // Result of an account.
@@ -45,7 +45,7 @@ type Result struct {
 	Accountant     string
 	Neighbouring   Neighbouring
 	Order          float64 // the order that gave the result
-	OrderAtEdge    bool    // the list of orders ended there; a wider one might do better
+	OrderAtEdge    bool    // the list of orders ended there: a wider one might do better
 	RDP            *float64
 	// NotAGuarantee says why the figure is none; empty for a guarantee.
 	NotAGuarantee string
@@ -82,6 +82,8 @@ func Account(events []Event, o Options) (Result, error) {
 			return Result{}, err
 		}
 		r.Epsilon, at = c.Epsilon(o.Delta, convert)
+	case o.Delta != 0:
+		return Result{}, fmt.Errorf("epsilon %v and delta %v are both given: give the one to solve the other for", *o.Epsilon, o.Delta)
 	case !(*o.Epsilon >= 0) || math.IsInf(*o.Epsilon, 0):
 		return Result{}, fmt.Errorf("epsilon %v: must be a finite number, 0 or more", *o.Epsilon)
 	case o.Accountant != RDP:
@@ -90,7 +92,10 @@ func Account(events []Event, o Options) (Result, error) {
 		r.Epsilon = *o.Epsilon
 		r.Delta, at = c.Delta(r.Epsilon)
 	}
-	r.Order, r.OrderAtEdge = c.Orders[at], at == 0 || at == len(c.Orders)-1
+	r.Order = c.Orders[at]
+	// An ε of 0 cannot be bettered, nor an infinite divergence by other orders.
+	open := !math.IsInf(c.RDP[at], 1) && (o.Epsilon != nil || r.Epsilon > 0)
+	r.OrderAtEdge = open && (at == 0 || at == len(c.Orders)-1)
 	if o.Accountant == Paper {
 		r.NotAGuarantee = WhyNotPaper
 	}
@@ -147,7 +152,7 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 			break
 		}
 		if hi *= 2; hi > most {
-			return 0, 0, fmt.Errorf("no noise multiplier up to %g reaches epsilon %v at delta %v over %d steps at sampling rate %v: raise epsilon or delta", most, epsilon, s.Delta, s.Steps, s.SamplingRate)
+			return 0, 0, fmt.Errorf("no noise multiplier up to %g reaches epsilon %v at delta %v over %d steps at sampling rate %v: accountant %s gives no less than %.4g there; raise epsilon or delta", most, epsilon, s.Delta, s.Steps, s.SamplingRate, s.Accountant, reached)
 		}
 	}
 	lo := hi / 2
@@ -207,10 +212,13 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 		e, _ := besides.Plus(one, n).Epsilon(s.Delta, convert)
 		return e
 	}
-	if at(1) > epsilon {
-		return 0, 0, fmt.Errorf("epsilon %v does not pay for one step at noise multiplier %v and sampling rate %v: raise either budget or noise", epsilon, sigma, s.SamplingRate)
+	if e := at(0); e > epsilon {
+		return 0, 0, fmt.Errorf("epsilon %v is below what accountant %s gives at delta %v before the first step, %.4g: raise epsilon or delta", epsilon, s.Accountant, s.Delta, e)
 	}
-	const most = 1 << 40
+	if at(1) > epsilon {
+		return 0, 0, fmt.Errorf("epsilon %v does not pay for one step at noise multiplier %v and sampling rate %v: raise epsilon or the noise", epsilon, sigma, s.SamplingRate)
+	}
+	const most = 1 << 30
 	hi := 2
 	for at(hi) <= epsilon {
 		if hi *= 2; hi > most {
@@ -239,8 +247,11 @@ func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached f
 		t.SamplingRate = q
 		return t.epsilon(sigma)
 	}
-	if reached, err = at(1); err != nil || reached <= epsilon {
-		return 1, reached, err
+	if reached, err = at(1); err != nil {
+		return 0, 0, err
+	}
+	if reached <= epsilon {
+		return 1, reached, nil
 	}
 	const least = 1e-12
 	lo, hi := least, 1.0
@@ -248,7 +259,7 @@ func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached f
 		return 0, 0, err
 	}
 	if reached > epsilon {
-		return 0, 0, fmt.Errorf("no sampling rate reaches epsilon %v at delta %v over %d steps with noise multiplier %v: raise the noise", epsilon, s.Delta, s.Steps, sigma)
+		return 0, 0, fmt.Errorf("no sampling rate reaches epsilon %v at delta %v over %d steps with noise multiplier %v: accountant %s gives no less than %.4g there; raise epsilon, delta or the noise", epsilon, s.Delta, s.Steps, sigma, s.Accountant, reached)
 	}
 	for range 200 {
 		if reached >= epsilon*(1-slack) || hi-lo < 1e-12*hi {

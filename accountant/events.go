@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -73,19 +74,25 @@ type NoisyBTLS struct {
 func (m NoisyBTLS) Name() string { return "noisy-btls-" + string(m.Noise) }
 
 func (m NoisyBTLS) validate() error {
-	for what, v := range map[string]float64{"threshold_scale": m.ThresholdScale, "query_scale": m.QueryScale} {
-		if !(v > 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s %v: must be a finite number above 0", what, v)
-		}
+	if m.Noise != BTLSGaussian && m.Noise != BTLSLaplace {
+		return fmt.Errorf("noise %q: choose %s or %s", m.Noise, BTLSGaussian, BTLSLaplace)
+	}
+	if !positive(m.ThresholdScale) {
+		return fmt.Errorf("threshold_scale %v: must be a finite number above 0", m.ThresholdScale)
+	}
+	if !positive(m.QueryScale) {
+		return fmt.Errorf("query_scale %v: must be a finite number above 0", m.QueryScale)
 	}
 	if m.MaxTrials < 0 {
-		return fmt.Errorf("max_trials %d: must be 1 or more", m.MaxTrials)
+		return fmt.Errorf("max_trials %d: must be 1 or more, or 0 for no cap", m.MaxTrials)
 	}
 	if m.Queries != "shared-baseline" && m.Queries != "generic" {
 		return fmt.Errorf("queries %q: choose shared-baseline or generic", m.Queries)
 	}
 	return nil
 }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 // Sampling says how a batch was drawn.
 type Sampling string
@@ -100,7 +107,7 @@ const (
 // immutable.
 type Event struct {
 	Sampling   Sampling
-	Rate       float64 // of the sampling; 1 for FullData
+	Rate       float64 // of the sampling; 1 or 0 for FullData, which has none
 	Mechanisms []Mechanism
 	Count      int
 	// Neighbouring overrides the list's relation; empty means the list's.
@@ -112,10 +119,27 @@ func PoissonBatch(q float64, count int, mechanisms ...Mechanism) Event {
 	return Event{Sampling: Poisson, Rate: q, Mechanisms: mechanisms, Count: count}
 }
 
+// rate is the probability that a record is in a batch.
+func (e Event) rate() float64 {
+	if e.Sampling == FullData {
+		return 1
+	}
+	return e.Rate
+}
+
 // Validate checks an event's numbers.
 func (e Event) Validate() error {
-	if e.Sampling != FullData && (!(e.Rate > 0) || e.Rate > 1) {
-		return fmt.Errorf("%s sampling rate %v: must be in (0, 1]", e.Sampling, e.Rate)
+	switch e.Sampling {
+	case FullData:
+		if e.Rate != 0 && e.Rate != 1 {
+			return fmt.Errorf("rate %v of an event on the full data: only sampling has a rate", e.Rate)
+		}
+	case Poisson, FixedSize:
+		if !(e.Rate > 0 && e.Rate <= 1) {
+			return fmt.Errorf("%s sampling rate %v: must be in (0, 1]", e.Sampling, e.Rate)
+		}
+	default:
+		return fmt.Errorf("sampling %q: choose %s, %s, or none for the full data", e.Sampling, Poisson, FixedSize)
 	}
 	if e.Count < 1 {
 		return fmt.Errorf("count %d: must be 1 or more", e.Count)
@@ -179,7 +203,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// ParseEvents reads an events file: a JSON list. Unknown keys are errors.
+// ParseEvents reads an events file: a JSON list. A key that is unknown, given
+// twice or null is an error: none may silently change what is charged.
 func ParseEvents(r io.Reader) ([]Event, error) {
 	var list []json.RawMessage
 	d := json.NewDecoder(r)
@@ -207,112 +232,167 @@ func ParseEvents(r io.Reader) ([]Event, error) {
 }
 
 func parseEvent(raw []byte) (Event, error) {
-	var head struct {
-		Batch        json.RawMessage `json:"batch"`
-		Count        *int            `json:"count"`
-		Neighbouring *Neighbouring   `json:"neighbouring"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	o, err := parseObject(raw)
+	if err != nil {
 		return Event{}, err
 	}
 	e := Event{Rate: 1, Count: 1}
-	if head.Count != nil {
-		e.Count = *head.Count
+	if err := o.read("count", &e.Count); err != nil {
+		return Event{}, err
 	}
-	if head.Neighbouring != nil {
-		e.Neighbouring = *head.Neighbouring
+	if o.has("neighbouring") {
+		if err := o.read("neighbouring", &e.Neighbouring); err != nil {
+			return Event{}, err
+		}
 		if err := e.Neighbouring.validate(); err != nil {
 			return Event{}, err
 		}
 	}
-	if head.Batch == nil {
-		m, err := parseMechanism(raw, "count", "neighbouring")
+	if !o.has("batch") {
+		m, err := o.mechanism("count", "neighbouring")
+		if err != nil {
+			return Event{}, err
+		}
 		e.Mechanisms = []Mechanism{m}
-		return e, err
+		return e, nil
 	}
-	if err := known(raw, "batch", "count", "neighbouring"); err != nil {
+	if err := o.only("batch", "count", "neighbouring"); err != nil {
 		return Event{}, err
 	}
-	var batch struct {
-		Poisson    *float64          `json:"poisson"`
-		FixedSize  *float64          `json:"fixed_size"`
-		Mechanisms []json.RawMessage `json:"mechanisms"`
-	}
-	if err := strict(head.Batch, &batch); err != nil {
+	if err := e.parseBatch(o["batch"]); err != nil {
 		return Event{}, fmt.Errorf("batch: %w", err)
-	}
-	switch {
-	case batch.Poisson != nil && batch.FixedSize != nil:
-		return Event{}, errors.New(`batch: "poisson" and "fixed_size" exclude each other`)
-	case batch.Poisson != nil:
-		e.Sampling, e.Rate = Poisson, *batch.Poisson
-	case batch.FixedSize != nil:
-		e.Sampling, e.Rate = FixedSize, *batch.FixedSize
-	}
-	for _, raw := range batch.Mechanisms {
-		m, err := parseMechanism(raw)
-		if err != nil {
-			return Event{}, fmt.Errorf("batch: %w", err)
-		}
-		e.Mechanisms = append(e.Mechanisms, m)
 	}
 	return e, nil
 }
 
-// parseMechanism reads one mechanism; the keys besides belong to the event.
-func parseMechanism(raw []byte, besides ...string) (Mechanism, error) {
-	var head struct {
-		Mechanism *string `json:"mechanism"`
-	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, err
-	}
-	if head.Mechanism == nil {
-		return nil, errors.New(`"mechanism" or "batch" is missing`)
-	}
-	besides = append(besides, "mechanism")
-	switch *head.Mechanism {
-	case "gaussian":
-		if err := known(raw, append(besides, "noise_multiplier")...); err != nil {
-			return nil, err
-		}
-		var g struct {
-			NoiseMultiplier *float64 `json:"noise_multiplier"`
-		}
-		if err := json.Unmarshal(raw, &g); err != nil {
-			return nil, err
-		}
-		if g.NoiseMultiplier == nil {
-			return nil, errors.New(`mechanism gaussian: "noise_multiplier" is missing`)
-		}
-		return Gaussian{*g.NoiseMultiplier}, nil
-	case "noisy-btls-gaussian", "noisy-btls-laplace":
-		if err := known(raw, append(besides, "threshold_scale", "query_scale", "max_trials", "queries")...); err != nil {
-			return nil, err
-		}
-		m := NoisyBTLS{Noise: BTLSNoise(strings.TrimPrefix(*head.Mechanism, "noisy-btls-")), Queries: "generic"}
-		err := json.Unmarshal(raw, &m)
-		return m, err
-	}
-	return nil, fmt.Errorf("unknown mechanism %q: choose gaussian, noisy-btls-gaussian or noisy-btls-laplace", *head.Mechanism)
-}
-
-func strict(raw []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
-
-// known refuses keys that nobody reads.
-func known(raw []byte, keys ...string) error {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &all); err != nil {
+func (e *Event) parseBatch(raw []byte) error {
+	o, err := parseObject(raw)
+	if err != nil {
 		return err
 	}
-	for k := range all {
+	if err := o.only(string(Poisson), string(FixedSize), "mechanisms"); err != nil {
+		return err
+	}
+	for _, s := range []Sampling{Poisson, FixedSize} {
+		if !o.has(string(s)) {
+			continue
+		}
+		if e.Sampling != FullData {
+			return fmt.Errorf("%q and %q exclude each other", Poisson, FixedSize)
+		}
+		e.Sampling = s
+		if err := o.read(string(s), &e.Rate); err != nil {
+			return err
+		}
+	}
+	var mechanisms []json.RawMessage
+	if err := o.read("mechanisms", &mechanisms); err != nil {
+		return err
+	}
+	for _, raw := range mechanisms {
+		o, err := parseObject(raw)
+		if err != nil {
+			return err
+		}
+		m, err := o.mechanism()
+		if err != nil {
+			return err
+		}
+		e.Mechanisms = append(e.Mechanisms, m)
+	}
+	return nil
+}
+
+// object is a JSON object, read key by key: encoding/json would match keys in
+// any case and let the last of several win.
+type object map[string]json.RawMessage
+
+func parseObject(raw []byte) (object, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, fmt.Errorf("%.40s: must be a JSON object", raw)
+	}
+	o := object{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := token.(string)
+		if o.has(key) {
+			return nil, fmt.Errorf("key %q is given twice", key)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		if string(value) == "null" {
+			return nil, fmt.Errorf("key %q is null: give a value or leave it out", key)
+		}
+		o[key] = value
+	}
+	return o, nil
+}
+
+func (o object) has(key string) bool { _, ok := o[key]; return ok }
+
+// read decodes a key's value; a key that is not there leaves into as it is.
+func (o object) read(key string, into any) error {
+	raw, ok := o[key]
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return fmt.Errorf("%s %.40s: must be of type %s", key, raw, kind.Type)
+		}
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// only refuses keys that nobody reads.
+func (o object) only(keys ...string) error {
+	for _, k := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(keys, k) {
 			return fmt.Errorf("unknown key %q: known here are %s", k, strings.Join(keys, ", "))
 		}
 	}
 	return nil
+}
+
+// mechanism reads one; the keys besides belong to the event.
+func (o object) mechanism(besides ...string) (Mechanism, error) {
+	if !o.has("mechanism") {
+		return nil, errors.New(`"mechanism" or "batch" is missing`)
+	}
+	var name string
+	if err := o.read("mechanism", &name); err != nil {
+		return nil, err
+	}
+	besides = append(besides, "mechanism")
+	switch name {
+	case "gaussian":
+		if err := o.only(append(besides, "noise_multiplier")...); err != nil {
+			return nil, err
+		}
+		// Its zero is allowed, and would be no noise at all.
+		if !o.has("noise_multiplier") {
+			return nil, errors.New(`mechanism gaussian: "noise_multiplier" is missing`)
+		}
+		var g Gaussian
+		err := o.read("noise_multiplier", &g.NoiseMultiplier)
+		return g, err
+	case "noisy-btls-gaussian", "noisy-btls-laplace":
+		if err := o.only(append(besides, "threshold_scale", "query_scale", "max_trials", "queries")...); err != nil {
+			return nil, err
+		}
+		m := NoisyBTLS{Noise: BTLSNoise(strings.TrimPrefix(name, "noisy-btls-")), Queries: "generic"}
+		err := errors.Join(
+			o.read("threshold_scale", &m.ThresholdScale), o.read("query_scale", &m.QueryScale),
+			o.read("max_trials", &m.MaxTrials), o.read("queries", &m.Queries))
+		return m, err
+	}
+	return nil, fmt.Errorf("unknown mechanism %q: choose gaussian, noisy-btls-gaussian or noisy-btls-laplace", name)
 }

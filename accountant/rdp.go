@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,10 +27,22 @@ type Curve struct {
 	RDP    []float64
 }
 
+// maxOrder keeps every divergence's cost within a second or so; a higher order
+// could win only for an ε of the size of ln(1/δ)/maxOrder.
+const maxOrder = 1 << 20
+
 // NewCurve composes events under a relation; orders nil means DefaultOrders.
 func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
+	if err := n.validate(); err != nil {
+		return Curve{}, err
+	}
 	if orders == nil {
 		orders = DefaultOrders()
+	}
+	for _, a := range orders {
+		if !(a > 1 && a <= maxOrder) {
+			return Curve{}, fmt.Errorf("order %v: Rényi orders lie above 1 and up to %v", a, maxOrder)
+		}
 	}
 	total := Curve{orders, make([]float64, len(orders))}
 	for i, e := range events {
@@ -50,11 +63,8 @@ func eventCurve(e Event, n Neighbouring, orders []float64) (Curve, error) {
 	if e.Neighbouring != "" && e.Neighbouring != n {
 		return Curve{}, fmt.Errorf("is stated for %s, the account for %s: epsilons of different relations do not add", e.Neighbouring, n)
 	}
-	if err := n.validate(); err != nil {
-		return Curve{}, err
-	}
 	if e.Sampling == FixedSize {
-		return Curve{}, fmt.Errorf("accountant rdp has no bound for fixed-size sampling: use Poisson sampling")
+		return Curve{}, errors.New("accountant rdp has no bound for fixed-size sampling: use Poisson sampling")
 	}
 	precision := 0.0 // of the one Gaussian that all together amount to
 	for _, m := range e.Mechanisms {
@@ -66,10 +76,7 @@ func eventCurve(e Event, n Neighbouring, orders []float64) (Curve, error) {
 	}
 	c := Curve{orders, make([]float64, len(orders))}
 	for i, a := range orders {
-		if !(a > 1) || math.IsInf(a, 0) {
-			return Curve{}, fmt.Errorf("order %v: Rényi orders are finite and above 1", a)
-		}
-		c.RDP[i] = rdpSampledGaussian(e.Rate, 1/math.Sqrt(precision), a, n)
+		c.RDP[i] = rdpSampledGaussian(e.rate(), 1/math.Sqrt(precision), a, n)
 	}
 	return c, nil
 }
@@ -116,13 +123,14 @@ func (c Curve) Epsilon(delta float64, convert Conversion) (epsilon float64, orde
 	return epsilon, order
 }
 
-// Delta is the smallest δ over the orders at ε under the tight conversion.
+// Delta is the smallest δ over the orders at ε under the tight conversion. It
+// is never 0, which would claim more than a Rényi bound gives.
 func (c Curve) Delta(epsilon float64) (delta float64, order int) {
 	delta = 1
 	for i, a := range c.Orders {
 		// Tight solved for δ.
 		log := (a-1)*(c.RDP[i]-epsilon+math.Log1p(-1/a)) - math.Log(a)
-		if d := math.Exp(log); d < delta {
+		if d := math.Max(math.Exp(log), math.SmallestNonzeroFloat64); d < delta {
 			delta, order = d, i
 		}
 	}

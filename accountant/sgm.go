@@ -8,20 +8,37 @@ func rdpSampledGaussian(q, sigma, alpha float64, n Neighbouring) float64 {
 	if sigma == 0 {
 		return math.Inf(1)
 	}
+	mu := 1 / sigma
 	if n == ReplaceOne {
 		if q == 1 {
-			return 2 * alpha / (sigma * sigma)
+			return 2 * alpha * mu * mu
 		}
-		return logMoment(replacePair{q, 1 / sigma}, 1/sigma, 2*alpha/sigma, alpha) / (alpha - 1)
+		if x := (alpha - 1) * mu * mu / 2; x > far-math.Log(q)-math.Log1p(-q) {
+			u, _ := mix(q, x)
+			return alpha/(alpha-1)*u - math.Log1p(-q)
+		}
+		return logMoment(replacePair{q, mu}, alpha) / (alpha - 1)
 	}
 	if q == 1 {
-		return alpha / (2 * sigma * sigma)
+		return alpha * mu * mu / 2
 	}
-	if alpha == math.Trunc(alpha) && alpha < 1<<20 {
+	if x := (alpha - 1) * mu * mu / 2; x > far-math.Log(q) {
+		u, _ := mix(q, x)
+		return alpha / (alpha - 1) * u
+	}
+	if alpha == math.Trunc(alpha) {
 		return log1pExp(logBinomialExcess(q, sigma, int(alpha))) / (alpha - 1)
 	}
-	return logMoment(addPair{q, 1 / sigma}, 0, alpha/sigma, alpha) / (alpha - 1)
+	return logMoment(addPair{q, mu}, alpha) / (alpha - 1)
 }
+
+// far is where little noise makes the divergence closed. By Minkowski's
+// inequality E[(1−q+q·L)^α] ≤ (1−q+q·E[L^α]^{1/α})^α, and E[L^α] is
+// e^{α(α−1)μ²/2}; the term q^α·E[L^α] alone falls short of that by a share of
+// at most α·e^{−far} once (α−1)μ²/2 > far+ln(1/q). Under replace-one
+// Q ≥ (1−q)N(0) adds the factor (1−q)^{1−α}, as tight once far+ln(1/(1−q)) is
+// cleared too. The bound holds everywhere; beyond far it is the value.
+const far = 40
 
 // logBinomialExcess is ln(A−1) with A = Σ_l C(α,l)(1−q)^{α−l} q^l e^{(l²−l)/(2σ²)}.
 // The binomial weights sum to 1, so A−1 is the same sum over e^{…}−1, all of
@@ -81,8 +98,11 @@ type pair interface {
 	// at gives ln Q(z), u = ln P(z)/Q(z), and d = P(z)/Q(z)−1 (which may
 	// overflow to +Inf where u is large).
 	at(z float64) (logQ, u, d float64)
-	// strip is how far from the real line P/Q stays analytic.
-	strip() float64
+	// mass is the interval of the centres of the normal densities that make
+	// up Q·(P/Q)^k for every k from 0 to max(α, 2).
+	mass(alpha float64) (low, high float64)
+	// step is a spacing at which the trapezoid rule has converged.
+	step(alpha float64) float64
 }
 
 // addPair is P = (1−q)N(0,1)+qN(μ,1) against Q = N(0,1), the worse direction
@@ -90,11 +110,13 @@ type pair interface {
 type addPair struct{ q, mu float64 }
 
 func (p addPair) at(z float64) (logQ, u, d float64) {
-	e := p.q * math.Expm1(p.mu*z-p.mu*p.mu/2)
-	return logNormal(z), logMix(p.q, p.mu*z-p.mu*p.mu/2), e
+	u, d = mix(p.q, p.mu*z-p.mu*p.mu/2)
+	return logNormal(z), u, d
 }
 
-func (p addPair) strip() float64 { return math.Pi / p.mu }
+func (p addPair) mass(alpha float64) (low, high float64) { return 0, math.Max(alpha, 2) * p.mu }
+
+func (p addPair) step(float64) float64 { return trapezoidStep(p.mu, 1) }
 
 // replacePair is P = (1−q)N(0,1)+qN(μ,1) against Q = (1−q)N(0,1)+qN(−μ,1);
 // the other direction is its mirror image.
@@ -102,18 +124,50 @@ type replacePair struct{ q, mu float64 }
 
 func (p replacePair) at(z float64) (logQ, u, d float64) {
 	up, down := p.mu*z-p.mu*p.mu/2, -p.mu*z-p.mu*p.mu/2
-	low := logMix(p.q, down)
-	return logNormal(z) + low, logMix(p.q, up) - low, p.q * math.Exp(down-low) * math.Expm1(up-down)
+	high, _ := mix(p.q, up)
+	low, _ := mix(p.q, down)
+	u = high - low
+	d = -math.Exp(math.Log(p.q)+math.Max(up, down)-low) * math.Expm1(-math.Abs(up-down))
+	if up < down {
+		d = -d
+	}
+	if math.Abs(d) < 0.4 {
+		u = math.Log1p(d) // the difference above cancels
+	}
+	return logNormal(z) + low, u, d
 }
 
-func (p replacePair) strip() float64 { return math.Pi / p.mu }
+func (p replacePair) mass(alpha float64) (low, high float64) { return -2 * p.mu, 2 * alpha * p.mu }
 
-// logMix is ln(1−q+q·eᵗ).
-func logMix(q, t float64) float64 {
-	if t > 30 {
-		return math.Log(q) + t + math.Log1p((1-q)/q*math.Exp(-t))
+// On the line at height y the denominator of (P/Q)^α may shrink by cos(μy/2),
+// whose logarithm is above −μ²y²/4 within the strip.
+func (p replacePair) step(alpha float64) float64 {
+	return trapezoidStep(p.mu, 1+(alpha-1)*p.mu*p.mu/2)
+}
+
+// trapezoidStep is the spacing for an integrand that stays analytic within π/μ
+// of the real line and grows by at most e^{rough·y²/2} at distance y: there the
+// error of the trapezoid rule on the whole line is a share of about
+// e^{rough·a²/2−2πa/h}, for every a in the strip (Trefethen and Weideman 2014,
+// theorem 5.1). The spacing makes that e^{−45}.
+func trapezoidStep(mu, rough float64) float64 {
+	a := math.Min(0.9*math.Pi/mu, math.Sqrt(90/rough))
+	return 2 * math.Pi * a / (45 + rough*a*a/2)
+}
+
+// mix is the density ratio 1−q+q·eᵗ by its logarithm u and its excess d over 1.
+func mix(q, t float64) (u, d float64) {
+	d = q * math.Expm1(t)
+	if t > 700 { // where eᵗ overflows, though q·eᵗ need not
+		d = math.Exp(math.Log(q)+t) - q
 	}
-	return math.Log1p(q * math.Expm1(t))
+	switch {
+	case math.IsInf(d, 1):
+		return math.Log(q) + t, d
+	case d < -0.4: // log1p would round 1−q away for q near 1
+		return math.Log((1 - q) + q*math.Exp(t)), d
+	}
+	return math.Log1p(d), d
 }
 
 func logNormal(z float64) float64 { return -z*z/2 - 0.918938533204672741780329736406 }
@@ -123,18 +177,18 @@ func logNormal(z float64) float64 { return -z*z/2 - 0.91893853320467274178032973
 const reach = 10
 
 // logMoment is ln E_Q[(P/Q)^α] by E_Q[r^α−1−α(r−1)], whose integrand is never
-// negative and does not cancel for small divergences; E_Q[r−1] is 0. The mass
-// lies between −low−reach and high+reach. On the whole line the trapezoid rule
-// errs by about exp(a²/2−2πa/h) for an integrand analytic in a strip of half
-// width a (Trefethen and Weideman 2014, theorem 5.1); h makes that e^{−45}.
-func logMoment(p pair, low, high, alpha float64) float64 {
-	a := math.Min(0.9*p.strip(), 6)
-	h := math.Min(2*math.Pi*a/(45+a*a/2), 0.25)
-	from := -low - reach
-	n := int(math.Ceil((high + reach - from) / h))
+// negative and does not cancel for small divergences; E_Q[r−1] is 0. The rule
+// is the trapezoid.
+func logMoment(p pair, alpha float64) float64 {
+	return trapezoid(p, alpha, p.step(alpha), reach)
+}
+
+func trapezoid(p pair, alpha, h, reach float64) float64 {
+	low, high := p.mass(alpha)
+	n := int(math.Ceil((high - low + 2*reach) / h))
 	var s logSum
 	for i := range n + 1 {
-		logQ, u, d := p.at(from + float64(i)*h)
+		logQ, u, d := p.at(low - reach + float64(i)*h)
 		s.add(logQ + logExcess(alpha, u, d))
 	}
 	return log1pExp(s.log() + math.Log(h))
@@ -144,19 +198,21 @@ func logMoment(p pair, low, high, alpha float64) float64 {
 func logExcess(alpha, u, d float64) float64 {
 	switch {
 	case alpha*math.Abs(d) < 0.02:
-		// Binomial series from the second order on; alpha·|d| bounds the ratio of terms.
-		term := alpha * (alpha - 1) / 2 * d * d
-		sum := 0.0
+		// Binomial series from the second order on, over its first term;
+		// alpha·|d| bounds the ratio of terms.
+		term, sum := 1.0, 0.0
 		for k := 2.0; k < 12; k++ {
 			sum += term
 			term *= (alpha - k) / (k + 1) * d
 		}
-		return math.Log(sum)
+		return math.Log(alpha*(alpha-1)/2*sum) + 2*math.Log(math.Abs(d))
 	case alpha*u < 30:
-		return math.Log(math.Expm1(alpha*u) - alpha*d)
+		// The same number without the difference of r^α and r, which are
+		// close for orders near 1.
+		return math.Log((1+d)*math.Expm1((alpha-1)*u) - (alpha-1)*d)
 	default:
-		// (1+αd)/r^α = α·r^{1−α} + (1−α)·r^{−α}
-		rest := alpha*math.Exp((1-alpha)*u) - (alpha-1)*math.Exp(-alpha*u)
-		return alpha*u + math.Log1p(-rest)
+		// (r^α−1−α(r−1))/r^α = 1 − r^{1−α} − (α−1)·(r−1)/r^α
+		x := (1 - alpha) * u
+		return alpha*u + math.Log(-math.Expm1(x)+(alpha-1)*math.Exp(x)*math.Expm1(-u))
 	}
 }
