@@ -96,7 +96,10 @@ func Account(events []Event, o Options) (Result, error) {
 	// An ε of 0 cannot be bettered, nor an infinite divergence by other orders.
 	open := !math.IsInf(c.RDP[at], 1) && (o.Epsilon != nil || r.Epsilon > 0)
 	r.OrderAtEdge = open && (at == 0 || at == len(c.Orders)-1)
-	if o.Accountant == Paper {
+	switch {
+	case math.IsInf(c.RDP[at], 1):
+		r.NotAGuarantee = "some release has no noise: its divergence is infinite"
+	case o.Accountant == Paper:
 		r.NotAGuarantee = WhyNotPaper
 	}
 	if o.Order != 0 {

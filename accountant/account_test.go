@@ -636,3 +636,17 @@ func BenchmarkCalibrate(b *testing.B) {
 		})
 	}
 }
+
+// What has no noise guarantees nothing, whatever is solved for.
+func TestWithoutNoiseThereIsNoGuarantee(t *testing.T) {
+	events := []Event{PoissonBatch(0.1, 3, Gaussian{1}), {Mechanisms: []Mechanism{Gaussian{0}}, Count: 1}}
+	r, err := Account(events, Options{Accountant: RDP, Neighbouring: AddRemove, Delta: 1e-5})
+	if err != nil || !math.IsInf(r.Epsilon, 1) || r.NotAGuarantee == "" {
+		t.Errorf("ε %v, not a guarantee because %q: %v", r.Epsilon, r.NotAGuarantee, err)
+	}
+	epsilon := 2.0
+	r, err = Account(events, Options{Accountant: RDP, Neighbouring: AddRemove, Epsilon: &epsilon})
+	if err != nil || r.Delta != 1 || r.NotAGuarantee == "" {
+		t.Errorf("δ %v, not a guarantee because %q: %v", r.Delta, r.NotAGuarantee, err)
+	}
+}

@@ -116,7 +116,7 @@ type Event struct {
 
 // PoissonBatch is count batches at rate q, each asked the mechanisms.
 func PoissonBatch(q float64, count int, mechanisms ...Mechanism) Event {
-	return Event{Sampling: Poisson, Rate: q, Mechanisms: mechanisms, Count: count}
+	return Event{Sampling: Poisson, Rate: q, Mechanisms: slices.Clone(mechanisms), Count: count}
 }
 
 // rate is the probability that a record is in a batch.
