@@ -132,6 +132,10 @@ func (s Schedule) epsilon(sigma float64) (float64, error) {
 // slack is how far below its target a calibration may end, relative to it.
 const slack = 1e-6
 
+// ErrBudget says that no choice meets an otherwise proper target: the budget
+// does not allow what was asked.
+var ErrBudget = errors.New("the privacy budget does not allow it")
+
 func checkTarget(epsilon float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
 		return fmt.Errorf("epsilon %v: the target must be a finite number above 0", epsilon)
@@ -155,7 +159,7 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 			break
 		}
 		if hi *= 2; hi > most {
-			return 0, 0, fmt.Errorf("no noise multiplier up to %g reaches epsilon %v at delta %v over %d steps at sampling rate %v: accountant %s gives no less than %.4g there; raise epsilon or delta", most, epsilon, s.Delta, s.Steps, s.SamplingRate, s.Accountant, reached)
+			return 0, 0, fmt.Errorf("no noise multiplier up to %g reaches epsilon %v at delta %v over %d steps at sampling rate %v: accountant %s gives no less than %.4g there; raise epsilon or delta: %w", most, epsilon, s.Delta, s.Steps, s.SamplingRate, s.Accountant, reached, ErrBudget)
 		}
 	}
 	lo := hi / 2
@@ -216,10 +220,10 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 		return e
 	}
 	if e := at(0); e > epsilon {
-		return 0, 0, fmt.Errorf("epsilon %v is below what accountant %s gives at delta %v before the first step, %.4g: raise epsilon or delta", epsilon, s.Accountant, s.Delta, e)
+		return 0, 0, fmt.Errorf("epsilon %v is below what accountant %s gives at delta %v before the first step, %.4g: raise epsilon or delta: %w", epsilon, s.Accountant, s.Delta, e, ErrBudget)
 	}
 	if at(1) > epsilon {
-		return 0, 0, fmt.Errorf("epsilon %v does not pay for one step at noise multiplier %v and sampling rate %v: raise epsilon or the noise", epsilon, sigma, s.SamplingRate)
+		return 0, 0, fmt.Errorf("epsilon %v does not pay for one step at noise multiplier %v and sampling rate %v: raise epsilon or the noise: %w", epsilon, sigma, s.SamplingRate, ErrBudget)
 	}
 	const most = 1 << 30
 	hi := 2
@@ -262,7 +266,7 @@ func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached f
 		return 0, 0, err
 	}
 	if reached > epsilon {
-		return 0, 0, fmt.Errorf("no sampling rate reaches epsilon %v at delta %v over %d steps with noise multiplier %v: accountant %s gives no less than %.4g there; raise epsilon, delta or the noise", epsilon, s.Delta, s.Steps, sigma, s.Accountant, reached)
+		return 0, 0, fmt.Errorf("no sampling rate reaches epsilon %v at delta %v over %d steps with noise multiplier %v: accountant %s gives no less than %.4g there; raise epsilon, delta or the noise: %w", epsilon, s.Delta, s.Steps, sigma, s.Accountant, reached, ErrBudget)
 	}
 	for range 200 {
 		if reached >= epsilon*(1-slack) || hi-lo < 1e-12*hi {

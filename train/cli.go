@@ -7,9 +7,8 @@ import (
 
 // What a command line needs to name.
 const (
-	DataDirVariable = dataDirVariable
-	ConfigFile      = fileConfig
-	PictureFile     = filePicture
+	ConfigFile  = fileConfig
+	PictureFile = filePicture
 )
 
 // Optimizers lists the names that a configuration may give.

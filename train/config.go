@@ -89,9 +89,9 @@ func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 // fingerprint identifies everything that must not change between a run and its
 // resumption. Where the data lie, and what computes, may change.
 func (c Config) fingerprint() (string, error) {
-	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
+	c.DataDir, c.Device, c.Threads = "", "", 0
 	if c.Noise != noiseSeeded {
-		c.MaxPhysicalBatch = 0 // moves rounding only, which nothing but a seeded run promises
+		c.Memory, c.MaxPhysicalBatch = "", 0 // they move rounding only, which nothing but a seeded run promises
 	}
 	b, err := c.YAML()
 	if err != nil {
@@ -105,6 +105,14 @@ func (c Config) fingerprint() (string, error) {
 const (
 	noiseSecure = "secure"
 	noiseSeeded = "seeded"
+)
+
+// Bounds that keep a run within single precision and a machine within reason.
+const (
+	leastScale, mostScale = 1e-20, 1e20
+	leastNoise, mostNoise = 1e-6, 1e9
+	leastBatch            = 1e-6
+	mostThreads           = 1024
 )
 
 // optimizers maps each name to whether it is private.
@@ -144,7 +152,6 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("noise", c.Noise, noiseSecure, noiseSeeded),
 		oneOf("strategy", c.Strategy, strategies...),
 		positive("learning rate", c.LR),
-		positive("clip norm", &c.Clip),
 		positive("epsilon", c.Epsilon),
 		positive("batch", c.Batch),
 		positive("epochs", c.Epochs),
@@ -153,12 +160,14 @@ func (c *Config) check(ownNetwork bool) error {
 		return asUsage(err)
 	}
 	switch {
+	case !(c.Clip >= leastScale) || c.Clip > mostScale:
+		return usage("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
 	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
 		return usage("momentum %v: must be in [0, 1)", c.Momentum)
 	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):
 		return usage("l2 %v: must be a finite number, 0 or more", c.L2)
-	case c.NoiseMultiplier != nil && (!(*c.NoiseMultiplier >= 0) || math.IsInf(*c.NoiseMultiplier, 0)):
-		return usage("noise multiplier %v: must be a finite number, 0 or more", *c.NoiseMultiplier)
+	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0 && (!(*c.NoiseMultiplier >= leastNoise) || *c.NoiseMultiplier > mostNoise):
+		return usage("noise multiplier %v: must be in [%g, %g], or 0 for no noise", *c.NoiseMultiplier, leastNoise, mostNoise)
 	case c.Epsilon != nil && c.NoiseMultiplier != nil:
 		return usage("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
 	case c.private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
@@ -179,12 +188,12 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("eval-every %d: must be a number of steps, or 0 for once an epoch", c.EvalEvery)
 	case c.MaxPhysicalBatch < 0:
 		return usage("max-physical-batch %d: must be a number of records, or 0 to choose by memory", c.MaxPhysicalBatch)
-	case c.Threads < 0:
-		return usage("threads %d: must be 1 or more, or 0 for all cores", c.Threads)
+	case c.Threads < 0 || c.Threads > mostThreads:
+		return usage("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
 	case c.PublicN < 0:
 		return usage("public-n %d: must be the public number of training records", c.PublicN)
-	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise > 0) || math.IsInf(*c.TrainLossNoise, 0)):
-		return usage("train-loss-noise %v: must be a noise multiplier above 0", *c.TrainLossNoise)
+	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
+		return usage("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
 	case c.TrainLossNoise != nil && !c.private():
 		return usage("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}

@@ -30,8 +30,9 @@ func Sources() map[string]Source {
 	}
 }
 
-// dataDirVariable names the environment variable that stands in for --data-dir.
-const dataDirVariable = "PRIVGRAD_DATA"
+// DataDirVariable names the environment variable that stands in for --data-dir
+// where a data set is read from files.
+const DataDirVariable = "PRIVGRAD_DATA"
 
 // openData reads a configuration's data set and keeps the classes it asks for.
 func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
@@ -40,11 +41,11 @@ func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
 		return nil, usage("unknown data set %q: choose one of %s", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 	}
 	dir := c.DataDir
-	if dir == "" {
-		dir = os.Getenv(dataDirVariable)
+	if dir == "" && !source.BuiltIn {
+		dir = os.Getenv(DataDirVariable)
 	}
 	if dir == "" && !source.BuiltIn {
-		return nil, usage("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, dataDirVariable)
+		return nil, usage("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
 	}
 	set, err := source.Open(dir)
 	if err != nil {

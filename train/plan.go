@@ -42,6 +42,7 @@ type Plan struct {
 	convert     accountant.Conversion
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
+	ownNetwork  bool
 	fingerprint string
 	warnings    []string
 }
@@ -58,7 +59,13 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network}
+	if len(set.PerClass) == 0 && c.PublicN == 0 {
+		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
+	}
+	if len(set.PerClass) == 0 && c.private() && c.Delta == nil {
+		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
+	}
+	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
@@ -157,7 +164,9 @@ func (p *Plan) resolveSampling() error {
 		}
 		p.SamplingRate = *c.Batch / n
 	}
-	p.ExpectedBatch = p.SamplingRate * n
+	if p.ExpectedBatch = p.SamplingRate * n; p.ExpectedBatch < leastBatch {
+		return usage("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
+	}
 	if c.Steps == nil && c.Epochs == nil {
 		epochs := float64(defaultEpochs)
 		c.Epochs = &epochs
@@ -209,6 +218,9 @@ func (p *Plan) resolvePrivacy() error {
 	}
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
+		if errors.Is(err, accountant.ErrBudget) {
+			return err
+		}
 		if err != nil {
 			return asUsage(err)
 		}
@@ -280,6 +292,9 @@ func (p *Plan) resolveWork() error {
 	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	f, err := c.fingerprint()
 	if err != nil {
+		return err
+	}
+	if err := c.survivesYAML(f); err != nil {
 		return err
 	}
 	// A calibration that came out otherwise would be another schedule, and a
@@ -356,6 +371,8 @@ func (p *Plan) noGuarantee() []string {
 		why = append(why, "optimizer "+c.Optimizer+" neither bounds nor hides a record's influence")
 	case p.Sigma == 0:
 		why = append(why, "no noise was added")
+	case p.Epsilon == nil:
+		why = append(why, "epsilon is infinite")
 	}
 	if c.Noise == noiseSeeded {
 		why = append(why, "seeded noise: whoever knows the seed can subtract it")
@@ -374,6 +391,9 @@ func (p *Plan) assumptions() []string {
 	a := []string{"real_arithmetic"}
 	if p.Config.Init != "" {
 		a = append(a, "init_file_is_public")
+	}
+	if p.ownNetwork {
+		a = append(a, "initial_parameters_are_public")
 	}
 	return a
 }
@@ -398,12 +418,12 @@ func (c Config) matches(stored Config, path string) error {
 	}
 	var differ []string
 	for k := range now {
-		if fmt.Sprint(now[k]) != fmt.Sprint(was[k]) && !free[k] {
+		if fmt.Sprint(now[k]) != fmt.Sprint(was[k]) && !c.free(k) {
 			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, now[k], was[k]))
 		}
 	}
 	for k := range was {
-		if _, ok := now[k]; !ok && !free[k] {
+		if _, ok := now[k]; !ok && !c.free(k) {
 			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, was[k]))
 		}
 	}
@@ -411,7 +431,30 @@ func (c Config) matches(stored Config, path string) error {
 }
 
 // free settings may change between a run and its resumption.
-var free = map[string]bool{"data_dir": true, "device": true, "threads": true, "memory": true}
+func (c Config) free(key string) bool {
+	switch key {
+	case "data_dir", "device", "threads":
+		return true
+	case "memory", "max_physical_batch":
+		return c.Noise != noiseSeeded
+	}
+	return false
+}
+
+// survivesYAML refuses the odd string that a YAML file would not give back.
+func (c Config) survivesYAML(fingerprint string) error {
+	b, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	var back Config
+	if err := yaml.Unmarshal(b, &back); err == nil {
+		if f, err := back.fingerprint(); err == nil && f == fingerprint && back.DataDir == c.DataDir {
+			return nil
+		}
+	}
+	return usage("the settings cannot be written to %s and read back: use plain file names in --data-dir and --init", fileConfig)
+}
 
 func settings(a, b Config) (x, y map[string]any, err error) {
 	read := func(c Config) (m map[string]any, err error) {

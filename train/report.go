@@ -54,7 +54,13 @@ func (r *run) result() *Result {
 
 // drawAccuracy plots test accuracy against ε, or against steps where there is
 // no ε, from the lines of metrics.jsonl.
-func drawAccuracy(metrics, picture string, p *Plan) error {
+func drawAccuracy(metrics, picture string, p *Plan) (err error) {
+	// The plotting library panics on ranges it cannot tick.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("plotting: %v", r)
+		}
+	}()
 	b, err := os.ReadFile(metrics)
 	if err != nil {
 		return err

@@ -83,9 +83,13 @@ func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 		return done, err
 	}
 	if err := r.train(ctx); err != nil {
+		return nil, errors.Join(err, p.Network.SetParams(r.params))
+	}
+	result, err := r.finish()
+	if err != nil {
 		return nil, err
 	}
-	return r.finish()
+	return result, p.Network.SetParams(r.params)
 }
 
 // run is one process's share of a run.
@@ -140,7 +144,14 @@ func (r *run) close() {
 }
 
 // open prepares the directory, or gives the result of a run that has finished.
+// Whatever may be refused is refused before the directory is touched.
 func (r *run) open() (*Result, error) {
+	var err error
+	if r.device = r.options.Device; r.device == nil {
+		if r.device, err = OpenDevice(r.plan.Config.Device, r.plan.Config.Threads); err != nil {
+			return nil, err
+		}
+	}
 	entries, err := os.ReadDir(r.options.Out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("run directory: %w", err)
@@ -153,20 +164,23 @@ func (r *run) open() (*Result, error) {
 			return nil, err
 		}
 		if done, err := readResult(r.path(fileResult)); err != nil || done != nil {
-			return done, err
+			return done, errors.Join(err, r.fillGraph())
 		}
 	}
 	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
 		return nil, usage("run directory: %w", err)
 	}
+	// The settings come first: a ledger without them would be nobody's.
+	if _, err := os.Stat(r.path(fileConfig)); errors.Is(err, fs.ErrNotExist) {
+		yaml, err := r.plan.Config.YAML()
+		if err != nil {
+			return nil, err
+		}
+		if err := durable.WriteFile(r.path(fileConfig), func(w io.Writer) error { _, err := w.Write(yaml); return err }); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.openLedger(); err != nil {
-		return nil, err
-	}
-	yaml, err := r.plan.Config.YAML()
-	if err != nil {
-		return nil, err
-	}
-	if err := durable.WriteFile(r.path(fileConfig), func(w io.Writer) error { _, err := w.Write(yaml); return err }); err != nil {
 		return nil, err
 	}
 	if err := r.openEngine(); err != nil {
@@ -182,15 +196,18 @@ func (r *run) open() (*Result, error) {
 func (r *run) matchConfig() error {
 	path := r.path(fileConfig)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(r.path(fileLedger)); errors.Is(err, fs.ErrNotExist) {
-			entries, _ := os.ReadDir(r.options.Out)
-			for _, e := range entries {
-				if !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
-					return usage("%s holds no run to resume: choose another --out", r.options.Out)
-				}
+		entries, err := os.ReadDir(r.options.Out)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			// A run that was killed before it had written anything that counts
+			// may have left a temporary file.
+			if !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+				return usage("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
 			}
 		}
-		return nil // killed before it had written anything that counts
+		return nil
 	}
 	var stored Config
 	if err := ReadConfig(path, &stored); err != nil {
@@ -203,8 +220,10 @@ func (r *run) openLedger() error {
 	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.Steps}
 	path := r.path(fileLedger)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(statePath(r.options.Out)); err == nil {
-			return usage("%s has a checkpoint but no ledger, so what was spent is unknown: restore %s, or start a new run in another directory", r.options.Out, path)
+		for _, released := range []string{statePath(r.options.Out), r.path(fileModel), r.path(fileMetrics)} {
+			if i, err := os.Stat(released); err == nil && i.Size() > 0 {
+				return usage("%s has %s but no ledger, so what was spent is unknown: restore %s, or start a new run in another directory", r.options.Out, filepath.Base(released), path)
+			}
 		}
 		if h.RunID = r.options.RunID; h.RunID == "" {
 			id := make([]byte, 16)
@@ -229,16 +248,8 @@ func (r *run) openLedger() error {
 func (r *run) openEngine() error {
 	p := r.plan
 	var err error
-	if r.device = r.options.Device; r.device == nil {
-		if r.device, err = OpenDevice(p.Config.Device, p.Config.Threads); err != nil {
-			return err
-		}
-	}
 	loss, classes := p.Network.Program.Loss, p.Set.Classes
 	if r.data, err = Load(r.device, p.Set.Train, loss, classes); err != nil {
-		return err
-	}
-	if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
 		return err
 	}
 	keys, err := p.keys()
@@ -259,8 +270,13 @@ func (r *run) openEngine() error {
 	if r.engine, err = NewEngine(r.device, p.Schedule, p.Capacity, r.data, m, p.optimizer); err != nil {
 		return err
 	}
-	if r.score, err = r.engine.Scorer(r.test); err != nil {
-		return err
+	if p.Set.TestIsPublic {
+		if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
+			return err
+		}
+		if r.score, err = r.engine.Scorer(r.test); err != nil {
+			return err
+		}
 	}
 	if p.Config.TrainLossNoise != nil {
 		m, err := p.lossMechanism(noise)
@@ -328,9 +344,9 @@ func (r *run) openLogs() error {
 		})
 	}
 	if r.plan.Config.PrivateDiagnostics {
-		dir := filepath.Clean(r.options.Out) + suffixPrivate
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("private diagnostics: %w", err)
+		dir, err := privateDir(r.options.Out)
+		if err != nil {
+			return err
 		}
 		if r.diagnostics, err = open(filepath.Join(dir, fileDiagnostics)); err != nil {
 			return err
@@ -339,6 +355,35 @@ func (r *run) openLogs() error {
 	r.last = nil // what is kept of the metrics decides where the run stands
 	r.metrics, err = open(r.path(fileMetrics))
 	return err
+}
+
+// privateDir makes RUN.private, beside the run directory and for its owner's
+// eyes only, also where it was there before.
+func privateDir(out string) (string, error) {
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return "", fmt.Errorf("private diagnostics: %w", err)
+	}
+	if filepath.Dir(out) == out {
+		return "", usage("private diagnostics need a run directory with a name, --out is %s", out)
+	}
+	dir := out + suffixPrivate
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("private diagnostics: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return "", fmt.Errorf("private diagnostics: %w", err)
+	}
+	return dir, nil
+}
+
+// fillGraph gives a finished run's parameters to the network's graph.
+func (r *run) fillGraph() error {
+	params, err := readModel(r.path(fileModel), r.plan.Network.Program)
+	if err != nil {
+		return err
+	}
+	return r.plan.Network.SetParams(params)
 }
 
 // train runs what is left of the committed schedule, in blocks that the ledger
@@ -380,6 +425,11 @@ func (r *run) train(ctx context.Context) error {
 		}
 	}
 	if r.slot < p.Steps {
+		if r.ran == 0 {
+			if err := r.save(); err != nil {
+				return err
+			}
+		}
 		return fmt.Errorf("%w after %d of %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, r.step, p.Steps, r.options.Out)
 	}
 	return nil
@@ -478,12 +528,14 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	s, err := r.score()
-	if err != nil {
-		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
-	}
 	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), LR: *r.plan.Config.LR, TrainLoss: loss}
-	e.TestLoss, e.TestAccuracy = means(s)
+	if r.score != nil {
+		s, err := r.score()
+		if err != nil {
+			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+		}
+		e.TestLoss, e.TestAccuracy = means(s)
+	}
 	if r.scoreTrain != nil {
 		s, err := r.scoreTrain()
 		if err != nil {
@@ -551,11 +603,8 @@ func (r *run) finish() (*Result, error) {
 	if err := r.save(); err != nil {
 		return nil, err
 	}
-	if err := r.plan.Network.SetParams(r.params); err != nil {
-		return nil, err
-	}
 	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {
-		return nil, err
+		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
 	}
 	result := r.result()
 	b, err := json.MarshalIndent(result, "", "  ")

@@ -1,0 +1,185 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/nn"
+)
+
+func refusedBefore(t *testing.T, c Config, o Options, want string) {
+	t.Helper()
+	o.Out = filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, o)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error with %q", err, want)
+	}
+	if _, err := os.Stat(o.Out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: a refused run left %s behind", want, o.Out)
+	}
+}
+
+// Whatever is refused is refused with the value, before anything is written.
+func TestBadSettings(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"epsilon 0": func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(0.0) },
+		"epsilon 3 and noise multiplier 1 were both given": func(c *Config) { c.Epsilon = ptr(3.0) },
+		"needs a privacy budget":                           func(c *Config) { c.NoiseMultiplier = nil },
+		"noise multiplier 1e-200":                          func(c *Config) { c.NoiseMultiplier = ptr(1e-200) },
+		"noise multiplier -1":                              func(c *Config) { c.NoiseMultiplier = ptr(-1.0) },
+		"clip norm 0":                                      func(c *Config) { c.Clip = 0 },
+		"clip norm 1e-42":                                  func(c *Config) { c.Clip = 1e-42 },
+		"clip norm 1e+39":                                  func(c *Config) { c.Clip = 1e39 },
+		"delta 0":                                          func(c *Config) { c.Delta = ptr(0.0) },
+		"delta 1":                                          func(c *Config) { c.Delta = ptr(1.0) },
+		"sampling rate 0:":                                 func(c *Config) { c.Batch, c.SamplingRate = nil, ptr(0.0) },
+		"sampling rate 1.5":                                func(c *Config) { c.Batch, c.SamplingRate = nil, ptr(1.5) },
+		"batch 40 and sampling rate 0.1":                   func(c *Config) { c.SamplingRate = ptr(0.1) },
+		"batch 201 is larger than the 200":                 func(c *Config) { c.Batch = ptr(201.0) },
+		"expected batch of 1e-20":                          func(c *Config) { c.Batch = ptr(1e-20) },
+		"steps 24 and epochs 2":                            func(c *Config) { c.Epochs = ptr(2.0) },
+		"steps 0":                                          func(c *Config) { c.Steps = ptr(0) },
+		"make no step":                                     func(c *Config) { c.Steps, c.Epochs = nil, ptr(0.1) },
+		"learning rate -1":                                 func(c *Config) { c.LR = ptr(-1.0) },
+		"momentum 1":                                       func(c *Config) { c.Momentum = 1 },
+		`unknown model "vgg"`:                              func(c *Config) { c.Model = "vgg" },
+		`unknown data set "imagenet"`:                      func(c *Config) { c.Data = "imagenet" },
+		`unknown optimizer "lion"`:                         func(c *Config) { c.Optimizer = "lion" },
+		`unknown clipping "soft"`:                          func(c *Config) { c.Clipping = "soft" },
+		`unknown strategy "magic"`:                         func(c *Config) { c.Strategy = "magic" },
+		`unknown accountant "clt"`:                         func(c *Config) { c.Accountant = "clt" },
+		`unknown neighbouring relation "all"`:              func(c *Config) { c.Neighbouring = "all" },
+		`unknown device "tpu"`:                             func(c *Config) { c.Device = "tpu" },
+		"has no CUDA device":                               func(c *Config) { c.Device = "cuda:1" },
+		"is not private and takes neither":                 func(c *Config) { c.Optimizer = "sgd" },
+		"threads 3000000":                                  func(c *Config) { c.Threads = 3000000 },
+		`memory "lots"`:                                    func(c *Config) { c.Memory = "lots" },
+		"cannot be written to config.yaml":                 func(c *Config) { c.DataDir = "tab\there" },
+		"cnn-mnist":                                        func(c *Config) { c.Model = "cnn-mnist" },
+		"model file":                                       func(c *Config) { c.Init = "nowhere.safetensors" },
+	} {
+		c := small()
+		change(&c)
+		refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, want)
+	}
+	c := small()
+	c.NoiseMultiplier, c.Epsilon = nil, ptr(1e-5)
+	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or delta")
+	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
+		t.Errorf("an ε that no noise reaches: %v", err)
+	}
+	own := made(1, 400)
+	own.PerClass, own.PublicN = nil, 0
+	c = small()
+	c.Classes, c.Delta = nil, ptr(1e-3)
+	refusedBefore(t, c, Options{Sources: sources(own)}, "give --public-n")
+	c.PublicN, c.Delta = 400, nil
+	refusedBefore(t, c, Options{Sources: sources(own)}, "give --delta")
+}
+
+// Test data that were not declared public are not evaluated.
+func TestPrivateTestDataStayUnseen(t *testing.T) {
+	set := made(1, 400)
+	set.TestIsPublic = false
+	r, _ := trained(t, small(), set, Options{})
+	if r.TestAccuracy != nil || r.TestLoss != nil {
+		t.Errorf("test accuracy %v and loss %v of private test data", r.TestAccuracy, r.TestLoss)
+	}
+}
+
+// What a user's own graph starts from is not charged, and a run says so.
+func TestOwnGraphIsAnAssumption(t *testing.T) {
+	set := made(1, 400)
+	build := func() *nn.Network {
+		n, err := BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	c := small()
+	first := build()
+	r, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(r.Assumptions, "initial_parameters_are_public") {
+		t.Errorf("assumptions %v", r.Assumptions)
+	}
+	// A finished run, asked again, fills the graph as well.
+	second := build()
+	if _, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: second, Resume: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(first.Params(), second.Params()) || rms(second.Params()) == 0 {
+		t.Error("a finished run left the graph as it was")
+	}
+}
+
+func TestDiagnosticsArePrivate(t *testing.T) {
+	c := small()
+	c.PrivateDiagnostics = true
+	out := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(out+suffixPrivate, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i, err := os.Stat(out + suffixPrivate); err != nil || i.Mode().Perm() != 0o700 {
+		t.Errorf("the diagnostics' directory: %v, %v", i, err)
+	}
+	if !r.Diagnostics || !r.Guarantee || r.TrainLoss != nil {
+		t.Errorf("diagnostics %v, guarantee %v, training loss %v", r.Diagnostics, r.Guarantee, r.TrainLoss)
+	}
+	lines := strings.Split(strings.TrimSpace(string(read(t, out+suffixPrivate, fileDiagnostics))), "\n")
+	if len(lines) != 5 { // after 5, 10, 15, 20 and 24
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		var d diagnostic
+		if err := json.Unmarshal([]byte(line), &d); err != nil || !d.Private || d.TrainLoss == nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// Once something was released, a run without its ledger or its settings is not
+// taken for a new one.
+func TestForgottenFiles(t *testing.T) {
+	for _, test := range []struct {
+		remove []string
+		want   string
+	}{
+		{[]string{fileLedger}, "no ledger"},
+		{[]string{fileLedger, dirCheckpoint}, "no ledger"},
+		{[]string{fileLedger, dirCheckpoint, fileModel}, "no ledger"},
+		{[]string{fileConfig}, "no config.yaml"},
+	} {
+		c := small()
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		ctx, stop := stopAt(t, o, 12, true)
+		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		for _, name := range test.remove {
+			if err := os.RemoveAll(filepath.Join(o.Out, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Run(context.Background(), c, o)
+		var u *UsageError
+		if !errors.As(err, &u) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("without %v: %v", test.remove, err)
+		}
+	}
+}
