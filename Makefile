@@ -48,9 +48,13 @@ bench: build ## time the kernels, then whole private and plain steps of cnn-mnis
 	bin/privgrad bench step --model cnn-mnist --batch 300 --mode private --seconds $(BENCHSECS)
 	bin/privgrad bench step --model cnn-mnist --batch 300 --mode plain --seconds $(BENCHSECS)
 
+# A block that several test binaries ran counts once.
 cover: ## statement coverage of every package by all tests; profile in cover.out
 	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
-	@$(GO) tool cover -func=cover.out | tail -n 1
+	@echo; awk 'NR > 1 { p = $$1; sub("/[^/]*$$", "", p); of[$$1] = p; size[$$1] = $$2; if ($$3) hit[$$1] = 1 } \
+		END { for (b in of) { all[of[b]] += size[b]; if (b in hit) ran[of[b]] += size[b] } \
+		for (p in all) printf "%6.1f %%  %s\n", 100*ran[p]/all[p], p }' cover.out | sort -k3
+	@$(GO) tool cover -func=cover.out | awk 'END { print " " $$3 " of all statements" }'
 
 clean: ## remove bin and cover.out; runs stay
 	rm -rf bin cover.out

@@ -87,12 +87,12 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 		fmt.Fprintf(w, "  seconds a step\t%.4g, median of %d\n", r.StepSeconds, r.Steps)
 		fmt.Fprintf(w, "  arithmetic\t%.3g GFLOP/s (%.3g MFLOP an example)\n", float64(r.FLOPsPerExample)*r.ExamplesPerSecond/1e9, float64(r.FLOPsPerExample)/1e6)
 		fmt.Fprintf(w, "  parameters\t%d\n", r.Parameters)
-		fmt.Fprintf(w, "  peak memory\t%s\n", bytes(r.PeakRSS))
+		fmt.Fprintf(w, "  peak memory\t%s\n", byteSize(r.PeakRSS))
 	})
 }
 
-// bytes writes a size for people.
-func bytes(n int64) string {
+// byteSize writes a size for people.
+func byteSize(n int64) string {
 	size, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	for size >= 1024 && len(units) > 1 {
 		size, units = size/1024, units[1:]

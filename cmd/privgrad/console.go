@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -100,10 +99,11 @@ func (c *console) finish() {
 func (c *console) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 func (c *console) Handle(_ context.Context, r slog.Record) error {
-	text := "privgrad: " + r.Message
-	if r.Level > slog.LevelInfo {
-		text = "privgrad: " + strings.ToLower(r.Level.String()) + ": " + r.Message
+	text := "privgrad: "
+	if r.Level >= slog.LevelWarn {
+		text += "warning: "
 	}
+	text += r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		text += " " + a.String()
 		return true
@@ -119,7 +119,11 @@ func (c *console) WithGroup(string) slog.Handler      { return c }
 // interruptible gives a context that the first SIGINT or SIGTERM cancels; the
 // second ends the process in the ordinary way. The returned function undoes it.
 func interruptible(parent context.Context, c *console, notice string) (context.Context, func()) {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(os.Interrupt) { // as it is for a shell's background jobs
+		signals = append(signals, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(parent, signals...)
 	unhook := context.AfterFunc(ctx, func() {
 		stop()
 		c.line("privgrad: interrupted: " + notice + "; interrupt again to quit at once")

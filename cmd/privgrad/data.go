@@ -22,8 +22,7 @@ import (
 func sources() map[string]train.Source {
 	s := train.Sources()
 	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Open: func(dir string) (*datasets.Set, error) {
-		// The environment's directory is for the sets that need one.
-		if dir == "" || dir == os.Getenv(train.DataDirVariable) {
+		if dir == "" {
 			return fashion.Open()
 		}
 		return mnist.Fashion.Open(dir)
@@ -126,7 +125,7 @@ func describeSet(w io.Writer, s setInfo) {
 	if s.BuiltIn {
 		fmt.Fprintln(w, "  built in")
 	} else {
-		fmt.Fprintf(w, "  get it by: privgrad data fetch %s --data-dir DIR (%s)\n", s.Name, bytes(size))
+		fmt.Fprintf(w, "  get it by: privgrad data fetch %s --data-dir DIR (%s)\n", s.Name, byteSize(size))
 	}
 	fmt.Fprintf(w, "  classes: %s\n", strings.Join(s.Classes, ", "))
 	fmt.Fprintf(w, "  files, each also as .gz: %s\n", strings.Join(s.Files, ", "))

@@ -61,12 +61,12 @@ type kind[T any] struct {
 }
 
 var (
-	text    = kind[string]{"string", func(s string) (string, error) { return s, nil }}
-	number  = kind[float64]{"number", parser("a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
-	integer = kind[int]{"int", parser("a whole number", strconv.Atoi)}
-	natural = kind[uint64]{"int", parser("a whole number, 0 or more", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })}
-	boolean = kind[bool]{"bool", parser("true or false", strconv.ParseBool)}
-	list    = kind[[]int]{"ints", parser("a list of whole numbers such as 3,5", func(s string) ([]int, error) {
+	textKind    = kind[string]{"string", func(s string) (string, error) { return s, nil }}
+	numberKind  = kind[float64]{"number", parser("a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
+	integerKind = kind[int]{"int", parser("a whole number", strconv.Atoi)}
+	naturalKind = kind[uint64]{"int", parser("a whole number, 0 or more", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })}
+	booleanKind = kind[bool]{"bool", parser("true or false", strconv.ParseBool)}
+	listKind    = kind[[]int]{"ints", parser("a list of whole numbers such as 3,5", func(s string) ([]int, error) {
 		var all []int
 		for field := range strings.SplitSeq(s, ",") {
 			n, err := strconv.Atoi(strings.TrimSpace(field))
@@ -144,44 +144,44 @@ func newSettings(cmd *cobra.Command) *settings {
 	}
 	choice := func(what string, names []string) string { return what + ": " + strings.Join(names, ", ") }
 
-	optional(s, number, "epsilon", "privacy budget ε; the noise is calibrated to it", func(c *train.Config) **float64 { return &c.Epsilon })
-	optional(s, number, "noise-multiplier", "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy", func(c *train.Config) **float64 { return &c.NoiseMultiplier })
-	optional(s, number, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in sets)", func(c *train.Config) **float64 { return &c.Delta })
+	optional(s, numberKind, "epsilon", "privacy budget ε; the noise is calibrated to it", func(c *train.Config) **float64 { return &c.Epsilon })
+	optional(s, numberKind, "noise-multiplier", "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy", func(c *train.Config) **float64 { return &c.NoiseMultiplier })
+	optional(s, numberKind, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in sets)", func(c *train.Config) **float64 { return &c.Delta })
 
-	setting(s, text, "data", choice("data set", dataNames()), func(c *train.Config) *string { return &c.Data })
-	setting(s, text, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
-	setting(s, list, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
-	setting(s, integer, "public-n", "public number of training records, where it is not the published one", func(c *train.Config) *int { return &c.PublicN })
+	setting(s, textKind, "data", choice("data set", dataNames()), func(c *train.Config) *string { return &c.Data })
+	setting(s, textKind, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
+	setting(s, listKind, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
+	setting(s, integerKind, "public-n", "public number of training records, where it is not the published one", func(c *train.Config) *int { return &c.PublicN })
 
-	setting(s, text, "model", choice("model, by default cnn-mnist or cifar-small by the data's shape", models), func(c *train.Config) *string { return &c.Model })
-	setting(s, text, "activation", "tanh or relu", func(c *train.Config) *string { return &c.Activation })
-	setting(s, text, "init", "start from a model.safetensors; it must not depend on the private data", func(c *train.Config) *string { return &c.Init })
-	setting(s, natural, "seed", "of the initial weights; with --noise seeded of everything", func(c *train.Config) *uint64 { return &c.Seed })
+	setting(s, textKind, "model", choice("model, by default cnn-mnist or cifar-small by the data's shape", models), func(c *train.Config) *string { return &c.Model })
+	setting(s, textKind, "activation", "tanh or relu", func(c *train.Config) *string { return &c.Activation })
+	setting(s, textKind, "init", "start from a model.safetensors; it must not depend on the private data", func(c *train.Config) *string { return &c.Init })
+	setting(s, naturalKind, "seed", "of the initial weights; with --noise seeded of everything", func(c *train.Config) *uint64 { return &c.Seed })
 
-	setting(s, text, "optimizer", choice("optimizer", train.Optimizers()), func(c *train.Config) *string { return &c.Optimizer })
-	optional(s, number, "batch", "expected batch, the sampling rate times the number of records (default 1024)", func(c *train.Config) **float64 { return &c.Batch })
-	optional(s, number, "sampling-rate", "probability with which a record joins a batch, instead of --batch", func(c *train.Config) **float64 { return &c.SamplingRate })
-	optional(s, number, "epochs", "passes over the data (default 20)", func(c *train.Config) **float64 { return &c.Epochs })
-	optional(s, integer, "steps", "updates, instead of --epochs", func(c *train.Config) **int { return &c.Steps })
-	setting(s, number, "clip", "bound on the norm of an example's gradient", func(c *train.Config) *float64 { return &c.Clip })
-	setting(s, text, "clipping", "what is clipped: flat, the whole gradient", func(c *train.Config) *string { return &c.Clipping })
-	optional(s, number, "lr", "learning rate (default by optimizer and model)", func(c *train.Config) **float64 { return &c.LR })
-	setting(s, number, "momentum", "heavy-ball momentum", func(c *train.Config) *float64 { return &c.Momentum })
-	setting(s, number, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
-	setting(s, integer, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
+	setting(s, textKind, "optimizer", choice("optimizer", train.Optimizers()), func(c *train.Config) *string { return &c.Optimizer })
+	optional(s, numberKind, "batch", "expected batch, the sampling rate times the number of records (default 1024)", func(c *train.Config) **float64 { return &c.Batch })
+	optional(s, numberKind, "sampling-rate", "probability with which a record joins a batch, instead of --batch", func(c *train.Config) **float64 { return &c.SamplingRate })
+	optional(s, numberKind, "epochs", "passes over the data (default 20)", func(c *train.Config) **float64 { return &c.Epochs })
+	optional(s, integerKind, "steps", "updates, instead of --epochs", func(c *train.Config) **int { return &c.Steps })
+	setting(s, numberKind, "clip", "bound on the norm of an example's gradient", func(c *train.Config) *float64 { return &c.Clip })
+	setting(s, textKind, "clipping", "what is clipped: flat, the whole gradient", func(c *train.Config) *string { return &c.Clipping })
+	optional(s, numberKind, "lr", "learning rate (default by optimizer and model)", func(c *train.Config) **float64 { return &c.LR })
+	setting(s, numberKind, "momentum", "heavy-ball momentum", func(c *train.Config) *float64 { return &c.Momentum })
+	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
+	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
 
-	setting(s, text, "accountant", "rdp, or paper to reproduce the papers' figures", func(c *train.Config) *string { return &c.Accountant })
-	setting(s, text, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
-	setting(s, text, "noise", "secure (from the operating system's randomness), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
-	optional(s, number, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })
-	setting(s, boolean, "private-diagnostics", "write un-noised diagnostics for the data's owner to OUT.private", func(c *train.Config) *bool { return &c.PrivateDiagnostics })
-	setting(s, boolean, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
+	setting(s, textKind, "accountant", "rdp, or paper to reproduce the papers' figures", func(c *train.Config) *string { return &c.Accountant })
+	setting(s, textKind, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
+	setting(s, textKind, "noise", "secure (from the operating system's randomness), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
+	optional(s, numberKind, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })
+	setting(s, booleanKind, "private-diagnostics", "write un-noised diagnostics for the data's owner to OUT.private", func(c *train.Config) *bool { return &c.PrivateDiagnostics })
+	setting(s, booleanKind, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
 
-	setting(s, text, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
-	setting(s, integer, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
-	setting(s, text, "strategy", choice("per-example clipping by", strategies), func(c *train.Config) *string { return &c.Strategy })
-	setting(s, text, "memory", "bound on the network's working memory, such as 2GiB", func(c *train.Config) *string { return &c.Memory })
-	setting(s, integer, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
+	setting(s, textKind, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
+	setting(s, integerKind, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
+	setting(s, textKind, "strategy", choice("per-example clipping by", strategies), func(c *train.Config) *string { return &c.Strategy })
+	setting(s, textKind, "memory", "bound on the network's working memory, such as 2GiB", func(c *train.Config) *string { return &c.Memory })
+	setting(s, integerKind, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
 	return s
 }
 

@@ -173,7 +173,7 @@ func describeMachine(w io.Writer, i info) {
 		fmt.Fprintf(w, "processor\t%s, %s\n", i.CPU, plural(i.Threads, "thread"))
 		fmt.Fprintf(w, "kernels\t%s\n", i.Kernels)
 		if i.Memory != nil {
-			fmt.Fprintf(w, "memory\t%s\n", bytes(*i.Memory))
+			fmt.Fprintf(w, "memory\t%s\n", byteSize(*i.Memory))
 		}
 	})
 	fmt.Fprintln(w, "\nDevices (--device)")

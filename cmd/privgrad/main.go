@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/train"
 )
@@ -57,7 +58,7 @@ func execute(root *cobra.Command) (code int) {
 	complain(root, err)
 	var usage *train.UsageError
 	switch {
-	case errors.Is(err, ledger.ErrExhausted):
+	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget):
 		return exitRefused
 	case errors.As(err, &usage):
 		return exitUsage
@@ -164,7 +165,8 @@ func newHelp() *cobra.Command {
 			if len(rest) > 0 {
 				return unknownCommand(c, rest[0])
 			}
-			c.InitDefaultHelpFlag()
+			c.InitDefaultHelpFlag() // as running it would
+			c.InitDefaultVersionFlag()
 			return c.Help()
 		},
 	}

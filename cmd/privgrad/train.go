@@ -66,8 +66,9 @@ YAML file whose keys are the flags' names with underscores; flags win.`,
 
 // assumption says in words what a guarantee rests on.
 var assumption = map[string]string{
-	"real_arithmetic":     "the analysis is of real numbers, the program computes with floating-point ones",
-	"init_file_is_public": "the initial model does not depend on the private data",
+	"real_arithmetic":               "the analysis is of real numbers, the program computes with floating-point ones",
+	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
+	"init_file_is_public":           "the initial model does not depend on the private data",
 }
 
 // summarise tells a person how a run ended.
@@ -120,17 +121,16 @@ func summarise(w io.Writer, r *train.Result) {
 		}
 		row("run directory", "%s", r.Run)
 	})
-	config := filepath.Join(r.Run, train.ConfigFile)
 	fmt.Fprintf(w, "\nNext:\n")
 	table(w, 0, func(w io.Writer) {
-		fmt.Fprintf(w, "  privgrad eval %s\tthe confusion matrix\n", quote(r.Run))
+		fmt.Fprintf(w, "  confusion matrix\tprivgrad eval %s\n", quote(r.Run))
 		if r.TestAccuracy != nil {
-			fmt.Fprintf(w, "  %s\ta picture of the accuracy\n", filepath.Join(r.Run, train.PictureFile))
+			fmt.Fprintf(w, "  accuracy picture\t%s\n", filepath.Join(r.Run, train.PictureFile))
 		}
 		if r.Delta != nil {
-			fmt.Fprintf(w, "  privgrad train -c %s --epsilon 8\tthe same with another budget\n", quote(config))
+			fmt.Fprintf(w, "  another budget\tprivgrad train -c %s --epsilon 8\n", quote(filepath.Join(r.Run, train.ConfigFile)))
 		}
-		fmt.Fprintf(w, "  privgrad info\tother models and data sets to choose\n")
+		fmt.Fprintln(w, "  other models, data\tprivgrad info")
 	})
 }
 

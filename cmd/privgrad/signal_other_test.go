@@ -1,0 +1,6 @@
+//go:build !unix
+
+package main
+
+// child is the command as main runs it.
+func child() { main() }
