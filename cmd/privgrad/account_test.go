@@ -150,8 +150,14 @@ func TestCalibrate(t *testing.T) {
 		{"--epsilon 3 --delta 2 --steps 10 --sampling-rate 0.1", "delta 2"},
 		{"--epsilon 3 --delta 1e-5 --steps 0 --sampling-rate 0.1", "count 0"},
 		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 2", "rate 2"},
-		{"--epsilon 0.01 --delta 1e-5 --noise-multiplier 0.5 --sampling-rate 1", "one step"},
 	} {
 		fails(t, exitUsage, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
+	}
+	// A proper question whose answer is that the budget does not reach.
+	for _, c := range []struct{ args, want string }{
+		{"--epsilon 0.01 --delta 1e-5 --noise-multiplier 0.5 --sampling-rate 1", "one step"},
+		{"--epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "no noise multiplier"},
+	} {
+		fails(t, exitRefused, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
 	}
 }
