@@ -51,12 +51,15 @@ type StepResult struct {
 	FLOPsPerExample   int64   `json:"flops_per_example"`
 }
 
+// mostRows bounds a batch to what a step can take in a sensible time.
+const mostRows = 1 << 20
+
 // Step times whole steps: gather, forward, backward, clip, secure noise and
 // update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
 	switch {
-	case o.Batch < 1:
-		return nil, &train.UsageError{Err: fmt.Errorf("batch %d: must be 1 or more", o.Batch)}
+	case o.Batch < 1 || o.Batch > mostRows:
+		return nil, &train.UsageError{Err: fmt.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)}
 	case o.Mode != "private" && o.Mode != "plain":
 		return nil, &train.UsageError{Err: fmt.Errorf("mode %q: choose private or plain", o.Mode)}
 	case !(o.Seconds > 0) || o.Seconds > 3600:

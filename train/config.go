@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -77,8 +78,14 @@ func ReadConfig(path string, into *Config) error {
 		return usage("configuration: %w", err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b), yaml.DisallowUnknownField())
-	if err := d.Decode(into); err != nil {
+	if err := d.Decode(into); errors.Is(err, io.EOF) {
+		return nil // an empty file sets nothing
+	} else if err != nil {
 		return usage("configuration %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	var more any
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
+		return usage("configuration %s holds more than one document: a run has one", path)
 	}
 	return nil
 }
@@ -225,7 +232,7 @@ func (c *Config) memory() (int64, error) {
 	if k, _ := fmt.Sscanf(c.Memory, "%g%s", &n, &unit); k < 1 || !(n > 0) {
 		return 0, usage("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
 	}
-	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
 	if !ok || n*scale > 1<<50 {
 		return 0, usage("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
 	}

@@ -183,3 +183,25 @@ func TestForgottenFiles(t *testing.T) {
 		}
 	}
 }
+
+func TestReadConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"model: logistic\n", ""},
+		{"model: logistic\nmodle: svm\n", "modle"},
+		{"clip: [1\n", "configuration"},
+		{"clip: soft\n", "configuration"},
+		{"clip: 1\n---\nclip: 2\n", "more than one document"},
+	} {
+		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := Default()
+		err := ReadConfig(path, &c)
+		var u *UsageError
+		if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &u) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%q: %v, want %q", test.text, err, test.want)
+		}
+	}
+}

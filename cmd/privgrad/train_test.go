@@ -214,13 +214,20 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"-c", yaml("epsilon: 1\nnoise_multiplier: 1\n")}, []string{"both"}},
 		{[]string{"-c", "nowhere.yaml"}, []string{"nowhere.yaml"}},
 	} {
-		fails(t, exitUsage, small(data, append(c.more, "--out", filepath.Join(t.TempDir(), "run"))...), c.want...)
-		fails(t, exitUsage, small(data, append(c.more, "--out", filepath.Join(t.TempDir(), "run"), "--json")...), c.want...)
+		out := filepath.Join(t.TempDir(), "run")
+		args := small(data, append(c.more, "--out", out)...)
+		fails(t, exitUsage, args, c.want...)
+		fails(t, exitUsage, append(args, "--json"), c.want...)
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("privgrad %s left %s", strings.Join(args, " "), out)
+		}
 	}
 	fails(t, exitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
 	fails(t, exitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", train.DataDirVariable, "privgrad data fetch")
 	fails(t, exitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
-	fails(t, exitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", filepath.Join(t.TempDir(), "run")), "cuda", "--device cpu")
+	out := filepath.Join(t.TempDir(), "run")
+	fails(t, exitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
+	ok(t, small(data, "--epsilon", "1", "--device", "cpu", "--out", out)...) // nothing was left in the way
 }
 
 func TestWeakDeltaWarns(t *testing.T) {
