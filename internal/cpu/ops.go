@@ -127,6 +127,11 @@ func maxPool2(op *plan.Op, x, y []float32, argmax []int32, b int) {
 		for oy := range oh {
 			at := (c*h + oy*sh) * w
 			upper, lower := x[at:at+w], x[at+w:at+2*w]
+			if sw == 2 {
+				vec.MaxPool2(y[o:o+ow], arg[o:o+ow], upper, lower, at, w)
+				o += ow
+				continue
+			}
 			for ox := range ow {
 				j := ox * sw
 				u, l := upper[j:j+2], lower[j:j+2]

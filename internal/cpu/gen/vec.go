@@ -106,6 +106,7 @@ func vec(g *asm) {
 		}
 	})
 	g.bytes()
+	g.maxPool2()
 	g.reduction("sum", "x[i]", []string{"x"}, func(in []vector, sum vector) { g.VADDPD(in[0], sum, sum) })
 	g.reduction("sumSquares", "x[i]*x[i]", []string{"x"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[0], sum) })
 	g.reduction("dot", "x[i]*y[i]", []string{"x", "y"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[1], sum) })
@@ -260,6 +261,68 @@ func (g *asm) bytes() {
 	g.ADDQ(Imm(4), p["dst"])
 	g.DECQ(n)
 	g.JNZ(LabelRef("single"))
+	g.Label("done")
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// maxPool2 takes eight windows at a time; the last eight overlap the ones before, which writes the same again.
+func (g *asm) maxPool2() {
+	g.function("maxPool2AVX2", "y []float32, arg []int32, upper, lower []float32, at, width int",
+		"maxPool2AVX2 pools, for the length of y, at least 8, the 2x2 windows at upper[2i] and lower[2i].")
+	p := g.pointers([]string{"y", "arg", "upper", "lower"})
+	n := g.length("y")
+	at, width := g.gp("at"), g.gp("width")
+	splat := func(from reg.GPVirtual, dst vector) {
+		g.VMOVD(from.As32(), dst.AsX())
+		g.VPBROADCASTD(dst.AsX(), dst)
+	}
+	right, down, diagonal, place := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	g.VMOVDQU(g.octet("int1", 1), right)
+	splat(width, down)
+	g.VPADDD(right, down, diagonal)
+	j := g.GP64()
+	g.XORQ(j, j)
+	g.Label("loop")
+	best, which, over, x, y := g.YMM(), g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	// Even and odd columns; lanes stay in the order 0 1 4 5 2 3 6 7 until the end.
+	split := func(row string, imm uint8, dst vector) {
+		g.VMOVUPS(Mem{Base: p[row], Index: j, Scale: 8}, x)
+		g.VMOVUPS(Mem{Base: p[row], Index: j, Scale: 8, Disp: 32}, y)
+		g.VSHUFPS(Imm(uint64(imm)), y, x, dst)
+	}
+	const even, odd, greater = 0x88, 0xdd, 0x1e
+	split("upper", even, best)
+	g.VPXOR(which, which, which)
+	v := g.YMM()
+	for _, c := range []struct {
+		row string
+		imm uint8
+		is  vector
+	}{{"upper", odd, right}, {"lower", even, down}, {"lower", odd, diagonal}} {
+		split(c.row, c.imm, v)
+		g.VCMPPS(Imm(greater), best, v, over)
+		g.VBLENDVPS(over, v, best, best)
+		g.VBLENDVPS(over, c.is, which, which)
+	}
+	const straighten = 0xd8
+	g.VPERMPD(Imm(straighten), best, best)
+	g.VPERMPD(Imm(straighten), which, which)
+	g.VMOVUPS(best, Mem{Base: p["y"], Index: j, Scale: 4})
+	here := g.GP64()
+	g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
+	splat(here, place)
+	g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
+	g.VPADDD(which, place, place)
+	g.VMOVDQU(place, Mem{Base: p["arg"], Index: j, Scale: 4})
+	g.ADDQ(Imm(8), j)
+	g.CMPQ(j, n)
+	g.JGE(LabelRef("done"))
+	last := g.GP64()
+	g.LEAQ(Mem{Base: n, Disp: -8}, last)
+	g.CMPQ(j, last)
+	g.CMOVQGT(last, j)
+	g.JMP(LabelRef("loop"))
 	g.Label("done")
 	g.VZEROUPPER()
 	g.RET()

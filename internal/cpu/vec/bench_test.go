@@ -9,7 +9,7 @@ func BenchmarkVec(b *testing.B) {
 	const n = 4096
 	r := newRand(1)
 	dst, x, y := make([]float32, n), values(r, n), values(r, n)
-	src := make([]uint8, n)
+	src, arg := make([]uint8, n), make([]int32, n/2)
 	total := 0.0
 	for _, f := range []struct {
 		name string
@@ -24,6 +24,7 @@ func BenchmarkVec(b *testing.B) {
 		{"Axpy", func() { Axpy(dst, 1e-9, x) }},
 		{"Scaled", func() { Scaled(dst, 2, x) }},
 		{"Bytes", func() { Bytes(dst, src, 2, 1) }},
+		{"MaxPool2", func() { MaxPool2(dst[:n/2], arg, x, y, 0, n) }},
 		{"Sum", func() { total += Sum(x) }},
 		{"SumSquares", func() { total += SumSquares(x) }},
 		{"Dot", func() { total += Dot(x, y) }},

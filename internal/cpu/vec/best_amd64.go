@@ -23,7 +23,14 @@ var avx2 = kernels{
 	axpy:        axpyAVX2,
 	scaled:      scaledAVX2,
 	bytes:       bytesAVX2,
-	sum:         sumAVX2,
-	sumSquares:  sumSquaresAVX2,
-	dot:         dotAVX2,
+	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
+		if len(y) < 8 {
+			portable.maxPool2(y, arg, upper, lower, at, width)
+			return
+		}
+		maxPool2AVX2(y, arg, upper, lower, at, width)
+	},
+	sum:        sumAVX2,
+	sumSquares: sumSquaresAVX2,
+	dot:        dotAVX2,
 }

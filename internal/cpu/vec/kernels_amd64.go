@@ -59,6 +59,11 @@ func scaledAVX2(dst []float32, x []float32, a float32)
 //go:noescape
 func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 
+// maxPool2AVX2 pools, for the length of y, at least 8, the 2x2 windows at upper[2i] and lower[2i].
+//
+//go:noescape
+func maxPool2AVX2(y []float32, arg []int32, upper []float32, lower []float32, at int, width int)
+
 // sumAVX2 returns the sum of x[i] over the length of x.
 //
 //go:noescape

@@ -946,6 +946,86 @@ done:
 	VZEROUPPER
 	RET
 
+// func maxPool2AVX2(y []float32, arg []int32, upper []float32, lower []float32, at int, width int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxPool2AVX2(SB), NOSPLIT, $0-112
+	MOVQ         y_base+0(FP), AX
+	MOVQ         arg_base+24(FP), CX
+	MOVQ         upper_base+48(FP), DX
+	MOVQ         lower_base+72(FP), BX
+	MOVQ         y_len+8(FP), SI
+	MOVQ         at+96(FP), DI
+	MOVQ         width+104(FP), R8
+	VMOVDQU      int1<>+0(SB), Y0
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VPADDD       Y0, Y1, Y2
+	XORQ         R8, R8
+
+loop:
+	VMOVUPS      (DX)(R8*8), Y5
+	VMOVUPS      32(DX)(R8*8), Y6
+	VSHUFPS      $0x88, Y6, Y5, Y3
+	VPXOR        Y4, Y4, Y4
+	VMOVUPS      (DX)(R8*8), Y5
+	VMOVUPS      32(DX)(R8*8), Y6
+	VSHUFPS      $0xdd, Y6, Y5, Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y0, Y4, Y4
+	VMOVUPS      (BX)(R8*8), Y5
+	VMOVUPS      32(BX)(R8*8), Y6
+	VSHUFPS      $0x88, Y6, Y5, Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y1, Y4, Y4
+	VMOVUPS      (BX)(R8*8), Y5
+	VMOVUPS      32(BX)(R8*8), Y6
+	VSHUFPS      $0xdd, Y6, Y5, Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y2, Y4, Y4
+	VPERMPD      $0xd8, Y3, Y3
+	VPERMPD      $0xd8, Y4, Y4
+	VMOVUPS      Y3, (AX)(R8*4)
+	LEAQ         (DI)(R8*2), R9
+	VMOVD        R9, X3
+	VPBROADCASTD X3, Y3
+	VPADDD       twos<>+0(SB), Y3, Y3
+	VPADDD       Y4, Y3, Y3
+	VMOVDQU      Y3, (CX)(R8*4)
+	ADDQ         $0x08, R8
+	CMPQ         R8, SI
+	JGE          done
+	LEAQ         -8(SI), R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	JMP          loop
+
+done:
+	VZEROUPPER
+	RET
+
+DATA int1<>+0(SB)/4, $0x00000001
+DATA int1<>+4(SB)/4, $0x00000001
+DATA int1<>+8(SB)/4, $0x00000001
+DATA int1<>+12(SB)/4, $0x00000001
+DATA int1<>+16(SB)/4, $0x00000001
+DATA int1<>+20(SB)/4, $0x00000001
+DATA int1<>+24(SB)/4, $0x00000001
+DATA int1<>+28(SB)/4, $0x00000001
+GLOBL int1<>(SB), RODATA|NOPTR, $32
+
+DATA twos<>+0(SB)/4, $0x00000000
+DATA twos<>+4(SB)/4, $0x00000002
+DATA twos<>+8(SB)/4, $0x00000004
+DATA twos<>+12(SB)/4, $0x00000006
+DATA twos<>+16(SB)/4, $0x00000008
+DATA twos<>+20(SB)/4, $0x0000000a
+DATA twos<>+24(SB)/4, $0x0000000c
+DATA twos<>+28(SB)/4, $0x0000000e
+GLOBL twos<>(SB), RODATA|NOPTR, $32
+
 // func sumAVX2(x []float32) (sum float64)
 // Requires: AVX, SSE2
 TEXT ·sumAVX2(SB), NOSPLIT, $0-32

@@ -62,6 +62,22 @@ var portable = kernels{
 			dst[i] = a * x[i]
 		}
 	},
+	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
+		for i := range y {
+			u, l := upper[2*i:2*i+2], lower[2*i:2*i+2]
+			best, k := u[0], at+2*i
+			if u[1] > best {
+				best, k = u[1], at+2*i+1
+			}
+			if l[0] > best {
+				best, k = l[0], at+2*i+width
+			}
+			if l[1] > best {
+				best, k = l[1], at+2*i+width+1
+			}
+			y[i], arg[i] = best, int32(k)
+		}
+	},
 	bytes: func(dst []float32, src []uint8, scale, offset float32) {
 		for i := range dst {
 			dst[i] = fma(float32(src[i]), scale, offset)

@@ -97,6 +97,14 @@ func fits(n, have int) {
 	}
 }
 
+// MaxPool2 pools the 2×2 windows of two rows, side by side: y[i] is the largest of upper[2i], upper[2i+1], lower[2i]
+// and lower[2i+1], and arg[i] where it stands, at + 2i plus 0, 1, width or width+1. The first of equals wins; a NaN
+// wins only as the very first.
+func MaxPool2(y []float32, arg []int32, upper, lower []float32, at, width int) {
+	fits(len(y), min(len(arg), len(upper)/2, len(lower)/2))
+	use.maxPool2(y, arg, upper, lower, at, width)
+}
+
 // kernels is one implementation of the package; the lengths have been checked.
 type kernels struct {
 	tanh, sigmoid, relu             func(dst, x []float32)
@@ -105,6 +113,7 @@ type kernels struct {
 	addVec                          func(dst, x []float32)
 	axpy, scaled                    func(dst, x []float32, a float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
+	maxPool2                        func(y []float32, arg []int32, upper, lower []float32, at, width int)
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64
 }

@@ -316,3 +316,30 @@ func TestShortInputsFailFirst(t *testing.T) {
 		})
 	}
 }
+
+// The pool of every implementation is the portable one to the bit: ties, signed zeros, infinities and NaN included.
+func TestMaxPool2(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(9)
+		odd := []float32{0, float32(math.Copysign(0, -1)), 1, 1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+		for n := range 70 {
+			for _, special := range []bool{false, true} {
+				upper, lower := values(r, 2*n+1), values(r, 2*n+1)
+				if special {
+					for i := range upper {
+						upper[i], lower[i] = odd[r.IntN(len(odd))], odd[r.IntN(len(odd))]
+					}
+				}
+				y, want := make([]float32, n), make([]float32, n)
+				arg, wantArg := make([]int32, n), make([]int32, n)
+				MaxPool2(y, arg, upper, lower, 1000, 57)
+				portable.maxPool2(want, wantArg, upper, lower, 1000, 57)
+				for i := range y {
+					if math.Float32bits(y[i]) != math.Float32bits(want[i]) || arg[i] != wantArg[i] {
+						t.Fatalf("%d windows: window %d gives %v at %d, want %v at %d", n, i, y[i], arg[i], want[i], wantArg[i])
+					}
+				}
+			}
+		}
+	})
+}
