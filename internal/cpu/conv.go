@@ -16,7 +16,10 @@ func (n *net) convForward(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		y := n.value(plan.Value(i+1), b)
 		w.b.Reset(k, positions)
-		panels(&w.b, op, n.value(op.In[0], b))
+		if padded(op) {
+			clear(w.b.Values())
+		}
+		vec.CopyRuns(w.b.Values(), n.value(op.In[0], b), &n.columns[i].panels)
 		gemm.MulPacked(gemm.RowMajor(y, out, positions), &n.packed[i].w, &w.b, false)
 		for c, bias := range n.param(n.params, op.Bias) {
 			vec.AddBias(y[c*positions:(c+1)*positions], bias)
@@ -35,15 +38,7 @@ func (n *net) convInputGrad(i int) func(int, *worker) {
 		if !n.shared[op.In[0]] {
 			clear(dx)
 		}
-		runs(op, func(col, img, count, stride int) {
-			if stride == 1 {
-				vec.AddVec(dx[img:img+count], cols[col:col+count])
-				return
-			}
-			for j := range count {
-				dx[img+j*stride] += cols[col+j]
-			}
-		})
+		vec.AddRuns(dx, cols, &n.columns[i].image)
 	}
 }
 
@@ -56,15 +51,7 @@ func (n *net) convGrad(i, b int, weight, bias []float32, accumulate bool, w *wor
 	if padded(op) {
 		clear(cols)
 	}
-	runs(op, func(col, img, count, stride int) {
-		if stride == 1 {
-			copy(cols[col:col+count], x[img:img+count])
-			return
-		}
-		for j := range count {
-			cols[col+j] = x[img+j*stride]
-		}
-	})
+	vec.CopyRuns(cols, x, &n.columns[i].matrix)
 	gemm.PackA(&w.a, gemm.RowMajor(dy, out, positions))
 	gemm.PackB(&w.b, gemm.RowMajor(cols, k, positions).T())
 	gemm.MulPacked(gemm.RowMajor(weight, out, k), &w.a, &w.b, accumulate)
@@ -127,27 +114,50 @@ func padded(op *plan.Op) bool {
 	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
 }
 
-// runs visits the columns matrix in stretches that are evenly spaced in the
-// image: count elements from cols[col] on stand at image[img], image[img+stride], …
-// Elements that fall on the padding are not visited.
-func runs(op *plan.Op, visit func(col, img, count, stride int)) {
+// columns says where an image's elements stand among the columns of a
+// convolution. Elements on the padding stand nowhere.
+type columns struct {
+	panels vec.Runs // image to packed panels
+	matrix vec.Runs // image to the columns as a row-major matrix
+	image  vec.Runs // that matrix to the image
+}
+
+func newColumns(op *plan.Op) *columns {
+	c := &columns{}
+	_, k, positions := op.Columns()
 	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
 	win := op.Window
-	col := 0
-	for c := range op.Shape[0] {
-		for ky := range win.H {
-			for kx := range win.W {
-				lo, hi := inside(kx*win.DilationW-win.PadLeft, win.StrideW, w, ow)
-				for oy := range oh {
-					y := oy*win.StrideH + ky*win.DilationH - win.PadTop
-					if y >= 0 && y < h && lo < hi {
-						x := lo*win.StrideW + kx*win.DilationW - win.PadLeft
-						visit(col+lo, (c*h+y)*w+x, hi-lo, win.StrideW)
-					}
-					col += ow
-				}
+	for tap := range k {
+		channel, ky, kx := tap/(win.H*win.W), tap/win.W%win.H, tap%win.W
+		left := kx*win.DilationW - win.PadLeft
+		lo, hi := inside(left, win.StrideW, w, ow)
+		for oy := range oh {
+			y := oy*win.StrideH + ky*win.DilationH - win.PadTop
+			if y < 0 || y >= h {
+				continue
+			}
+			row := (channel*h + y) * w
+			if win.StrideW == 1 && lo < hi {
+				c.add(k, positions, tap, oy*ow+lo, row+lo+left, hi-lo)
+				continue
+			}
+			for ox := lo; ox < hi; ox++ {
+				c.add(k, positions, tap, oy*ow+ox, row+ox*win.StrideW+left, 1)
 			}
 		}
+	}
+	return c
+}
+
+// add notes that n elements from img on stand in row tap from pos on.
+func (c *columns) add(k, positions, tap, pos, img, n int) {
+	c.matrix.Add(tap*positions+pos, img, n)
+	c.image.Add(img, tap*positions+pos, n)
+	for n > 0 {
+		lane := pos % gemm.TileN
+		m := min(n, gemm.TileN-lane)
+		c.panels.Add((pos/gemm.TileN*k+tap)*gemm.TileN+lane, img, m)
+		pos, img, n = pos+m, img+m, n-m
 	}
 }
 
@@ -161,35 +171,4 @@ func inside(at, stride, size, n int) (lo, hi int) {
 		hi = (size - at + stride - 1) / stride
 	}
 	return lo, max(hi, lo)
-}
-
-// panels writes an image's columns straight into packed panels.
-func panels(b *gemm.PackedB, op *plan.Op, x []float32) {
-	_, _, positions := op.Columns()
-	if padded(op) {
-		for j := range b.Panels() {
-			clear(b.Panel(j))
-		}
-	}
-	runs(op, func(col, img, count, stride int) {
-		row, pos := col/positions*gemm.TileN, col%positions
-		for count > 0 {
-			lane := pos % gemm.TileN
-			m := min(count, gemm.TileN-lane)
-			dst := b.Panel(pos / gemm.TileN)[row+lane:][:m]
-			switch {
-			case stride != 1:
-				for j := range dst {
-					dst[j] = x[img+j*stride]
-				}
-			case m == gemm.TileN: // a fixed size compiles to a few moves instead of a call
-				*(*[gemm.TileN]float32)(dst) = *(*[gemm.TileN]float32)(x[img:])
-			case m == gemm.TileN/2:
-				*(*[gemm.TileN / 2]float32)(dst) = *(*[gemm.TileN / 2]float32)(x[img:])
-			default:
-				copy(dst, x[img:])
-			}
-			img, pos, count = img+m*stride, pos+m, count-m
-		}
-	})
 }

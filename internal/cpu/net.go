@@ -18,17 +18,18 @@ type net struct {
 	chunk    int
 	workers  *workers
 
-	values [][]float32 // by plan.Value, one row an example
-	deltas [][]float32 // the loss gradient at each value; nil where nobody needs it
-	shared []bool      // value read by several ops: its delta is zeroed, then added to
-	kept   []float32   // stored gradients, one row an example
-	keptAt []int       // by op, offset in a row
-	stored int
-	argmax [][]int32 // by op
-	packed []packedWeights
-	norm2  []float64
-	factor []float32
-	used   []bool
+	values  [][]float32 // by plan.Value, one row an example
+	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
+	shared  []bool      // value read by several ops: its delta is zeroed, then added to
+	kept    []float32   // stored gradients, one row an example
+	keptAt  []int       // by op, offset in a row
+	stored  int
+	argmax  [][]int32 // by op
+	packed  []packedWeights
+	columns []*columns // by op, of convolutions
+	norm2   []float64
+	factor  []float32
+	used    []bool
 
 	forward, all []phase
 
@@ -62,6 +63,12 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
 	n.shared = make([]bool, ops+1)
 	n.keptAt, n.argmax, n.packed = make([]int, ops), make([][]int32, ops), make([]packedWeights, ops)
+	n.columns = make([]*columns, ops)
+	for i := range p.Ops {
+		if p.Ops[i].Kind == plan.Conv {
+			n.columns[i] = newColumns(&p.Ops[i])
+		}
+	}
 	n.norm2, n.factor, n.used = make([]float64, n.chunk), make([]float32, n.chunk), make([]bool, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	for v := range n.values {

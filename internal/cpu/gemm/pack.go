@@ -43,6 +43,9 @@ func (p *PackedB) Panel(j int) []float32 {
 	return p.data[j*size : (j+1)*size : (j+1)*size]
 }
 
+// Values is all panels, one after the other.
+func (p *PackedB) Values() []float32 { return p.data[:p.Panels()*p.k*TileN] }
+
 // PackB packs b into dst, whose memory it uses again, with zero padding.
 func PackB(dst *PackedB, b Matrix) {
 	b.check()

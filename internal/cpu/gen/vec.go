@@ -107,6 +107,24 @@ func vec(g *asm) {
 	})
 	g.bytes()
 	g.maxPool2()
+	g.runs("copyRuns", "=", func(from, to Mem, width int, x vector) {
+		g.move(from, x, width)
+		g.move(x, to, width)
+	})
+	g.runs("addRuns", "+=", func(from, to Mem, width int, x vector) {
+		y := g.YMM()
+		g.move(from, x, width)
+		g.move(to, y, width)
+		switch width {
+		case 8:
+			g.VADDPS(y, x, x)
+		case 1:
+			g.VADDSS(y.AsX(), x.AsX(), x.AsX())
+		default:
+			g.VADDPS(y.AsX(), x.AsX(), x.AsX())
+		}
+		g.move(x, to, width)
+	})
 	g.reduction("sum", "x[i]", []string{"x"}, func(in []vector, sum vector) { g.VADDPD(in[0], sum, sum) })
 	g.reduction("sumSquares", "x[i]*x[i]", []string{"x"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[0], sum) })
 	g.reduction("dot", "x[i]*y[i]", []string{"x", "y"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[1], sum) })
@@ -261,6 +279,70 @@ func (g *asm) bytes() {
 	g.ADDQ(Imm(4), p["dst"])
 	g.DECQ(n)
 	g.JNZ(LabelRef("single"))
+	g.Label("done")
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// move loads or stores 8, 4, 2 or 1 floats.
+func (g *asm) move(from, to Op, width int) {
+	half := func(o Op) Op {
+		if v, ok := o.(vector); ok {
+			return v.AsX()
+		}
+		return o
+	}
+	switch width {
+	case 8:
+		g.VMOVUPS(from, to)
+	case 4:
+		g.VMOVUPS(half(from), half(to))
+	case 2:
+		g.VMOVSD(half(from), half(to))
+	default:
+		g.VMOVSS(half(from), half(to))
+	}
+}
+
+// runs visits stretches given as triples of destination, source and length.
+func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)) {
+	g.function(name+"AVX2", "dst, src []float32, list []int32",
+		fmt.Sprintf("%sAVX2 does dst[d+i] %s src[s+i], i < n, for each triple d, s, n of list.", name, op))
+	p := g.pointers([]string{"dst", "src", "list"})
+	left := g.length("list")
+	from, to, n := g.GP64(), g.GP64(), g.GP64()
+	x := g.YMM()
+	g.Label("run")
+	g.SUBQ(Imm(3), left)
+	g.JL(LabelRef("done"))
+	g.MOVLQSX(Mem{Base: p["list"]}, to)
+	g.MOVLQSX(Mem{Base: p["list"], Disp: 4}, from)
+	g.MOVLQSX(Mem{Base: p["list"], Disp: 8}, n)
+	g.ADDQ(Imm(12), p["list"])
+	g.LEAQ(Mem{Base: p["dst"], Index: to, Scale: 4}, to)
+	g.LEAQ(Mem{Base: p["src"], Index: from, Scale: 4}, from)
+	g.SUBQ(Imm(16), n)
+	g.JL(LabelRef("tail"))
+	g.Label("sixteen")
+	each(Mem{Base: from}, Mem{Base: to}, 8, x)
+	each(Mem{Base: from, Disp: 32}, Mem{Base: to, Disp: 32}, 8, x)
+	g.ADDQ(Imm(64), from)
+	g.ADDQ(Imm(64), to)
+	g.SUBQ(Imm(16), n)
+	g.JGE(LabelRef("sixteen"))
+	g.Label("tail") // the low four bits of n are those of the rest
+	for _, width := range []int{8, 4, 2, 1} {
+		skip := fmt.Sprintf("below%d", width)
+		g.TESTQ(U32(uint32(width)), n)
+		g.JZ(LabelRef(skip))
+		each(Mem{Base: from}, Mem{Base: to}, width, x)
+		if width > 1 {
+			g.ADDQ(Imm(uint64(4*width)), from)
+			g.ADDQ(Imm(uint64(4*width)), to)
+		}
+		g.Label(skip)
+	}
+	g.JMP(LabelRef("run"))
 	g.Label("done")
 	g.VZEROUPPER()
 	g.RET()

@@ -23,6 +23,8 @@ var avx2 = kernels{
 	axpy:        axpyAVX2,
 	scaled:      scaledAVX2,
 	bytes:       bytesAVX2,
+	copyRuns:    copyRunsAVX2,
+	addRuns:     addRunsAVX2,
 	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
 		if len(y) < 8 {
 			portable.maxPool2(y, arg, upper, lower, at, width)

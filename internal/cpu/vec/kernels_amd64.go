@@ -64,6 +64,16 @@ func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 //go:noescape
 func maxPool2AVX2(y []float32, arg []int32, upper []float32, lower []float32, at int, width int)
 
+// copyRunsAVX2 does dst[d+i] = src[s+i], i < n, for each triple d, s, n of list.
+//
+//go:noescape
+func copyRunsAVX2(dst []float32, src []float32, list []int32)
+
+// addRunsAVX2 does dst[d+i] += src[s+i], i < n, for each triple d, s, n of list.
+//
+//go:noescape
+func addRunsAVX2(dst []float32, src []float32, list []int32)
+
 // sumAVX2 returns the sum of x[i] over the length of x.
 //
 //go:noescape

@@ -1026,6 +1026,152 @@ DATA twos<>+24(SB)/4, $0x0000000c
 DATA twos<>+28(SB)/4, $0x0000000e
 GLOBL twos<>(SB), RODATA|NOPTR, $32
 
+// func copyRunsAVX2(dst []float32, src []float32, list []int32)
+// Requires: AVX
+TEXT ·copyRunsAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ list_base+48(FP), DX
+	MOVQ list_len+56(FP), BX
+
+run:
+	SUBQ    $0x03, BX
+	JL      done
+	MOVLQSX (DX), DI
+	MOVLQSX 4(DX), SI
+	MOVLQSX 8(DX), R8
+	ADDQ    $0x0c, DX
+	LEAQ    (AX)(DI*4), DI
+	LEAQ    (CX)(SI*4), SI
+	SUBQ    $0x10, R8
+	JL      tail
+
+sixteen:
+	VMOVUPS (SI), Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y0
+	VMOVUPS Y0, 32(DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, R8
+	JGE     sixteen
+
+tail:
+	TESTQ   $0x00000008, R8
+	JZ      below8
+	VMOVUPS (SI), Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+
+below8:
+	TESTQ   $0x00000004, R8
+	JZ      below4
+	VMOVUPS (SI), X0
+	VMOVUPS X0, (DI)
+	ADDQ    $0x10, SI
+	ADDQ    $0x10, DI
+
+below4:
+	TESTQ  $0x00000002, R8
+	JZ     below2
+	VMOVSD (SI), X0
+	VMOVSD X0, (DI)
+	ADDQ   $0x08, SI
+	ADDQ   $0x08, DI
+
+below2:
+	TESTQ  $0x00000001, R8
+	JZ     below1
+	VMOVSS (SI), X0
+	VMOVSS X0, (DI)
+
+below1:
+	JMP run
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRunsAVX2(dst []float32, src []float32, list []int32)
+// Requires: AVX
+TEXT ·addRunsAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ list_base+48(FP), DX
+	MOVQ list_len+56(FP), BX
+
+run:
+	SUBQ    $0x03, BX
+	JL      done
+	MOVLQSX (DX), DI
+	MOVLQSX 4(DX), SI
+	MOVLQSX 8(DX), R8
+	ADDQ    $0x0c, DX
+	LEAQ    (AX)(DI*4), DI
+	LEAQ    (CX)(SI*4), SI
+	SUBQ    $0x10, R8
+	JL      tail
+
+sixteen:
+	VMOVUPS (SI), Y0
+	VMOVUPS (DI), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(SI), Y0
+	VMOVUPS 32(DI), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	SUBQ    $0x10, R8
+	JGE     sixteen
+
+tail:
+	TESTQ   $0x00000008, R8
+	JZ      below8
+	VMOVUPS (SI), Y0
+	VMOVUPS (DI), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+
+below8:
+	TESTQ   $0x00000004, R8
+	JZ      below4
+	VMOVUPS (SI), X0
+	VMOVUPS (DI), X1
+	VADDPS  X1, X0, X0
+	VMOVUPS X0, (DI)
+	ADDQ    $0x10, SI
+	ADDQ    $0x10, DI
+
+below4:
+	TESTQ  $0x00000002, R8
+	JZ     below2
+	VMOVSD (SI), X0
+	VMOVSD (DI), X1
+	VADDPS X1, X0, X0
+	VMOVSD X0, (DI)
+	ADDQ   $0x08, SI
+	ADDQ   $0x08, DI
+
+below2:
+	TESTQ  $0x00000001, R8
+	JZ     below1
+	VMOVSS (SI), X0
+	VMOVSS (DI), X1
+	VADDSS X1, X0, X0
+	VMOVSS X0, (DI)
+
+below1:
+	JMP run
+
+done:
+	VZEROUPPER
+	RET
+
 // func sumAVX2(x []float32) (sum float64)
 // Requires: AVX, SSE2
 TEXT ·sumAVX2(SB), NOSPLIT, $0-32

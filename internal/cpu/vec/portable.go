@@ -62,6 +62,19 @@ var portable = kernels{
 			dst[i] = a * x[i]
 		}
 	},
+	copyRuns: func(dst, src []float32, list []int32) {
+		for ; len(list) >= 3; list = list[3:] {
+			copy(dst[list[0]:][:list[2]], src[list[1]:])
+		}
+	},
+	addRuns: func(dst, src []float32, list []int32) {
+		for ; len(list) >= 3; list = list[3:] {
+			to, from := dst[list[0]:][:list[2]], src[list[1]:][:list[2]]
+			for i, x := range from {
+				to[i] += x
+			}
+		}
+	},
 	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
 		for i := range y {
 			u, l := upper[2*i:2*i+2], lower[2*i:2*i+2]
