@@ -42,7 +42,7 @@ func Private(p *plan.Program, s Strategy, c plan.Clipping) (*plan.Schedule, erro
 		return nil, fmt.Errorf("a private schedule needs a clipping: without one no noise hides an example")
 	}
 	rewrite, ok := map[Strategy]func(*plan.Program) *plan.Schedule{
-		Auto:        ghost, // stores are small on every network built here and dense norms are nearly free
+		Auto:        ghost, // dense norms are nearly free; convolutions have no other strategy than to store
 		Materialise: materialise,
 		Ghost:       ghost,
 		Microbatch:  microbatch,

@@ -104,7 +104,7 @@ func writeModel(path string, p *plan.Program, params []float32) error {
 func readModel(path string, p *plan.Program) ([]float32, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usage("model file: %w", err)
+		return nil, usage("model file: %w: give a safetensors file of %s", err, p.Name)
 	}
 	defer f.Close()
 	tensors, _, err := safetensors.Read(f, int64(p.NumParams())*4+1<<20)

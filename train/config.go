@@ -24,7 +24,7 @@ type Config struct {
 	Data    string `yaml:"data"`
 	DataDir string `yaml:"data_dir,omitempty"`
 	Classes []int  `yaml:"classes,omitempty,flow"`
-	PublicN int    `yaml:"public_n,omitempty"`
+	PublicN *int   `yaml:"public_n,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
@@ -75,13 +75,13 @@ func Default() Config {
 func ReadConfig(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return usage("configuration: %w", err)
+		return usage("configuration: %w: give the path of a YAML file, such as a run's %s", err, fileConfig)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(b), yaml.DisallowUnknownField())
 	if err := d.Decode(into); errors.Is(err, io.EOF) {
 		return nil // an empty file sets nothing
 	} else if err != nil {
-		return usage("configuration %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, false)))
+		return usage("configuration %s: %s: correct that line; a run's own %s shows the keys", path, strings.TrimSpace(yaml.FormatError(err, false, false)), fileConfig)
 	}
 	var more any
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
@@ -197,8 +197,10 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("max-physical-batch %d: must be a number of records, or 0 to choose by memory", c.MaxPhysicalBatch)
 	case c.Threads < 0 || c.Threads > mostThreads:
 		return usage("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
-	case c.PublicN < 0:
-		return usage("public-n %d: must be the public number of training records", c.PublicN)
+	case c.PublicN != nil && *c.PublicN < 1:
+		return usage("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
+	case c.Optimizer == "adam" && c.Momentum != 0:
+		return usage("momentum %v: adam has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum)
 	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
 		return usage("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
 	case c.TrainLossNoise != nil && !c.private():

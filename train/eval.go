@@ -26,7 +26,7 @@ type Evaluation struct {
 func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int) (*Evaluation, error) {
 	var c Config
 	if _, err := os.Stat(filepath.Join(dir, fileConfig)); err != nil {
-		return nil, usage("%s is no run directory: %w", dir, err)
+		return nil, usage("%s is no run directory: %w: give a directory that train wrote", dir, err)
 	}
 	if err := ReadConfig(filepath.Join(dir, fileConfig), &c); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(set.PerClass) == 0 && c.PublicN == 0 {
+	if len(set.PerClass) == 0 && c.PublicN == nil {
 		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
 	}
 	if len(set.PerClass) == 0 && c.private() && c.Delta == nil {
@@ -148,8 +148,8 @@ const (
 func (p *Plan) resolveSampling() error {
 	c := &p.Config
 	p.PublicN = p.Set.PublicN
-	if c.PublicN > 0 {
-		p.PublicN = c.PublicN
+	if c.PublicN != nil {
+		p.PublicN = *c.PublicN
 	}
 	n := float64(p.PublicN)
 	if c.Batch == nil && c.SamplingRate == nil {
@@ -288,6 +288,9 @@ func (p *Plan) resolveWork() error {
 	if err != nil {
 		return err
 	}
+	if need := p.Schedule.ExampleBytes(); memory > 0 && memory < need {
+		return usage("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
+	}
 	p.Capacity = Capacity(p.Schedule, p.ExpectedBatch, memory, c.MaxPhysicalBatch)
 	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	f, err := c.fingerprint()
@@ -338,15 +341,30 @@ func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
 	if p.Sigma == 0 {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
-	return mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, 0)
+	m, err := mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
+	return m, errors.Join(err, priced(m, p.Sigma))
+}
+
+// Each mechanism of a run draws in a counter range of its own.
+const (
+	gradientNoise = 0
+	lossNoise     = 1
+)
+
+// priced refuses a mechanism whose event is not the one that was accounted for.
+func priced(m mechanism.Mechanism, multiplier float64) error {
+	if e := m.Event(); e != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: multiplier}) {
+		return fmt.Errorf("the mechanism costs %v, noise multiplier %v was accounted for; please report this", e, multiplier)
+	}
+	return nil
 }
 
 // lossBound clips an example's loss where the training loss is released.
 const lossBound = 3
 
-// lossMechanism draws in a counter range of its own.
 func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
-	return mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, 1)
+	m, err := mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
+	return m, errors.Join(err, priced(m, *p.Config.TrainLossNoise))
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {

@@ -29,12 +29,15 @@ func (r *run) result() *Result {
 		Sampling: "poisson", SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: p.assumptions(),
 		DefaultsFrom: DefaultsFrom,
-		Released:     []string{fileModel, dirCheckpoint, fileMetrics, filePicture, fileResult},
+		Released:     []string{fileModel, dirCheckpoint, fileMetrics, fileResult},
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           PeakRSS(),
+	}
+	if _, err := os.Stat(r.path(filePicture)); err == nil {
+		res.Released = append(res.Released, filePicture)
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0
 	if c.private() {

@@ -154,7 +154,7 @@ func (r *run) open() (*Result, error) {
 	}
 	entries, err := os.ReadDir(r.options.Out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("run directory: %w", err)
+		return nil, usage("run directory: %w: choose another --out", err)
 	}
 	if len(entries) > 0 {
 		if !r.options.Resume {
@@ -168,7 +168,7 @@ func (r *run) open() (*Result, error) {
 		}
 	}
 	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
-		return nil, usage("run directory: %w", err)
+		return nil, usage("run directory: %w: choose an --out that can be written", err)
 	}
 	// The settings come first: a ledger without them would be nobody's.
 	if _, err := os.Stat(r.path(fileConfig)); errors.Is(err, fs.ErrNotExist) {
@@ -605,6 +605,7 @@ func (r *run) finish() (*Result, error) {
 	}
 	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
+		os.Remove(r.path(filePicture)) // an older one would belie this run
 	}
 	result := r.result()
 	b, err := json.MarshalIndent(result, "", "  ")

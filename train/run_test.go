@@ -59,6 +59,9 @@ func TestBadSettings(t *testing.T) {
 		`unknown device "tpu"`:                             func(c *Config) { c.Device = "tpu" },
 		"has no CUDA device":                               func(c *Config) { c.Device = "cuda:1" },
 		"is not private and takes neither":                 func(c *Config) { c.Optimizer = "sgd" },
+		"public-n 0":                                       func(c *Config) { c.PublicN = ptr(0) },
+		"adam has moments":                                 func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Momentum = "adam", nil, 0.9 },
+		"memory 2B: logistic":                              func(c *Config) { c.Memory = "2B" },
 		"threads 3000000":                                  func(c *Config) { c.Threads = 3000000 },
 		`memory "lots"`:                                    func(c *Config) { c.Memory = "lots" },
 		"cannot be written to config.yaml":                 func(c *Config) { c.DataDir = "tab\there" },
@@ -80,7 +83,7 @@ func TestBadSettings(t *testing.T) {
 	c = small()
 	c.Classes, c.Delta = nil, ptr(1e-3)
 	refusedBefore(t, c, Options{Sources: sources(own)}, "give --public-n")
-	c.PublicN, c.Delta = 400, nil
+	c.PublicN, c.Delta = ptr(400), nil
 	refusedBefore(t, c, Options{Sources: sources(own)}, "give --delta")
 }
 

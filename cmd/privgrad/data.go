@@ -153,6 +153,7 @@ func needDirectory(flag, what string) (string, error) {
 
 func newDataFetch() *cobra.Command {
 	var dir, progress string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "fetch NAME",
 		Short: "Download a data set",
@@ -164,6 +165,7 @@ stopped at the next call; files that are there are never overwritten.`,
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "directory to fetch into (or "+train.DataDirVariable+")")
 	progressFlag(cmd, &progress)
+	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l, err := layout(args[0])
 		if err != nil {
@@ -198,11 +200,18 @@ stopped at the next call; files that are there are never overwritten.`,
 		if !started {
 			what = "already there"
 		}
-		return show(cmd, false, nil, func(w io.Writer) {
+		return show(cmd, asJSON, fetched{l.Name, dir, started}, func(w io.Writer) {
 			fmt.Fprintf(w, "%s is %s, in %s\n\nNext:\n  privgrad train --data %[1]s --data-dir %[4]s --epsilon 3\n", l.Name, what, dir, quote(dir))
 		})
 	}
 	return cmd
+}
+
+// fetched is the JSON form of data fetch.
+type fetched struct {
+	Set        string `json:"data_set"`
+	Directory  string `json:"data_dir"`
+	Downloaded bool   `json:"downloaded"` // false if all files were there
 }
 
 // verification is the JSON form of data verify. What was found out about

@@ -151,7 +151,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, textKind, "data", choice("data set", dataNames()), func(c *train.Config) *string { return &c.Data })
 	setting(s, textKind, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
 	setting(s, listKind, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
-	setting(s, integerKind, "public-n", "public number of training records, where it is not the published one", func(c *train.Config) *int { return &c.PublicN })
+	optional(s, integerKind, "public-n", "public number of training records, where it is not the published one", func(c *train.Config) **int { return &c.PublicN })
 
 	setting(s, textKind, "model", choice("model, by default cnn-mnist or cifar-small by the data's shape", models), func(c *train.Config) *string { return &c.Model })
 	setting(s, textKind, "activation", "tanh or relu", func(c *train.Config) *string { return &c.Activation })
