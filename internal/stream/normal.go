@@ -12,8 +12,8 @@ import (
 const MaxNormals = 1 << 33
 
 // MaxRadius, sqrt(-2·ln(2⁻⁶⁵)), bounds every normal in absolute value. A true
-// pair of normals lies outside that radius with probability 2⁻⁶⁵, which is what
-// a caller charges to δ per pair.
+// pair of normals lies outside that radius with probability 2⁻⁶⁵, which
+// docs/privacy.md states beside δ.
 const MaxRadius = 9.4925831
 
 const chunk = 8192 // keystream bytes transformed at a time: 512 pairs, inside L1
