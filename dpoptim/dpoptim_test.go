@@ -26,15 +26,15 @@ func line() *plan.Program {
 	}
 }
 
-// session trains the line without noise on a few rows.
-type session struct {
+// fixture trains the line without noise on a few rows.
+type fixture struct {
 	net         device.Net
 	sum, update device.Step
 	mechanism   *mechanism.Unprotected
 	optimizer   Optimizer
 }
 
-func open(t *testing.T, d device.Device, make func(device.Net) (Optimizer, error)) *session {
+func open(t *testing.T, d device.Device, make func(device.Net) (Optimizer, error)) *fixture {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -52,7 +52,7 @@ func open(t *testing.T, d device.Device, make func(device.Net) (Optimizer, error
 	key := stream.KeyFromSeed(1, "test")
 	noise, err := stream.New(stream.ChaCha20, key)
 	check(err)
-	s := &session{net: net, mechanism: mechanism.NewUnprotected(0.7, noise)}
+	s := &fixture{net: net, mechanism: mechanism.NewUnprotected(0.7, noise)}
 	s.optimizer, err = make(net)
 	check(err)
 	sum, err := net.NewSum()
@@ -68,7 +68,7 @@ func open(t *testing.T, d device.Device, make func(device.Net) (Optimizer, error
 	return s
 }
 
-func (s *session) step(t *testing.T, n int) []float32 {
+func (s *fixture) step(t *testing.T, n int) []float32 {
 	t.Helper()
 	in := &device.Inputs{Rows: []int32{0, 1}, Draw: uint64(n)}
 	s.mechanism.Set(in)

@@ -74,7 +74,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// What a damaged file does to a whole session: an error, or no charge is lost.
+// What a damaged file does to a whole use: an error, or no charge is lost.
 func TestDamagedFile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "ledger.db")

@@ -244,7 +244,7 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// The model is the definition: a charge falls only when the session that reserved
+// The model is the definition: a charge falls only when the process that reserved
 // the last block settles it, and never below what was released.
 func TestAgainstModel(t *testing.T) {
 	const committed = 40

@@ -294,7 +294,7 @@ func TestTornLine(t *testing.T) {
 	})
 }
 
-// Every call of a session fails in turn, on a full disk and on a dead one. Opened
+// Every call of one use fails in turn, on a full disk and on a dead one. Opened
 // again, the log holds the lines that were acknowledged, and at most whole ones more.
 func TestLogFaults(t *testing.T) {
 	for _, undo := range []bool{true, false} {

@@ -23,7 +23,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"stale memory", testStaleMemory},
 		{"capacity", testCapacity},
 		{"invalid targets", testInvalidTargets},
-		{"non-finite examples", testNonFinite},
+		{"a NaN example poisons nothing (opacus)", testNonFinite},
 		{"clipping", testClipping},
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},

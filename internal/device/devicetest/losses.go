@@ -12,14 +12,14 @@ import (
 
 // lossSum adds clipped losses into one private value and releases it.
 type lossSum struct {
-	*Session
+	*Fixture
 	add, free device.Step
 	out       device.Vector
 }
 
 func openLosses(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *lossSum {
 	t.Helper()
-	x := &lossSum{Session: Open(t, d, s, c, capacity)}
+	x := &lossSum{Fixture: Open(t, d, s, c, capacity)}
 	sum, err := x.Net.NewScalarSum(1)
 	must(t, err)
 	x.out, err = x.Net.NewScalars(1)

@@ -20,14 +20,14 @@ func testMisuse(t *testing.T, d device.Device) {
 	const rows = 73
 	c := NewCase(t, few()[0], rows, 18)
 	schedule := strategies(t, c.Program)[0].Schedule
-	open := func(t *testing.T) *Session { return Open(t, d, schedule, c, 4) }
+	open := func(t *testing.T) *Fixture { return Open(t, d, schedule, c, 4) }
 	refused := func(t *testing.T, what string, err error) {
 		t.Helper()
 		if err == nil {
 			t.Errorf("%s is accepted", what)
 		}
 	}
-	recorded := func(t *testing.T, x *Session, what string, body func(device.Queue)) {
+	recorded := func(t *testing.T, x *Fixture, what string, body func(device.Queue)) {
 		t.Helper()
 		_, err := x.Net.Record(body)
 		refused(t, what, err)

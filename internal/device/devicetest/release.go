@@ -18,7 +18,7 @@ func wide(t testing.TB) *Case {
 func testRelease(t *testing.T, d device.Device) {
 	c := wide(t)
 	schedule := strategies(t, c.Program)[0].Schedule
-	open := func(t *testing.T) *Session { return Open(t, d, schedule, c, 5) }
+	open := func(t *testing.T) *Fixture { return Open(t, d, schedule, c, 5) }
 	run := func(s device.Step, draw uint64, std float32) error {
 		in := &device.Inputs{Draw: draw}
 		in.Scalars[device.NoiseStd] = std

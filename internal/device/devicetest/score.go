@@ -88,7 +88,7 @@ func testScore(t *testing.T, d device.Device) {
 }
 
 // score evaluates parameters in a vector of their own.
-func score(t testing.TB, x *Session, params []float32) device.Score {
+func score(t testing.TB, x *Fixture, params []float32) device.Score {
 	t.Helper()
 	at, err := x.Net.NewVector(1)
 	must(t, err)

@@ -10,9 +10,9 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// Session is a net with a case's parameters and table, a sum, and the two
+// Fixture is a net with a case's parameters and table, a sum, and the two
 // steps of training: one adds to the sum, the other releases it.
-type Session struct {
+type Fixture struct {
 	Net           device.Net
 	Data          device.Data
 	Sum           device.Sum
@@ -40,7 +40,7 @@ func must(t testing.TB, err error) {
 }
 
 // Open compiles a schedule for a case's program and records both steps.
-func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Session {
+func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Fixture {
 	t.Helper()
 	n, err := d.Compile(s, device.Options{Capacity: capacity})
 	must(t, err)
@@ -49,7 +49,7 @@ func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int
 	must(t, err)
 	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
-	x := &Session{Net: n, Data: data, Noise: device.NewNoise(Stream(t), 7), size: len(c.Params), capacity: capacity}
+	x := &Fixture{Net: n, Data: data, Noise: device.NewNoise(Stream(t), 7), size: len(c.Params), capacity: capacity}
 	x.Sum, err = n.NewSum()
 	must(t, err)
 	x.Out, err = n.NewVector(1)
@@ -59,7 +59,7 @@ func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int
 	return x
 }
 
-func (s *Session) record(t testing.TB, body func(device.Queue)) device.Step {
+func (s *Fixture) record(t testing.TB, body func(device.Queue)) device.Step {
 	t.Helper()
 	step, err := s.Net.Record(body)
 	must(t, err)
@@ -68,7 +68,7 @@ func (s *Session) record(t testing.TB, body func(device.Queue)) device.Step {
 
 // Add adds rows to the sum, in as many runs as the capacity asks for; no rows
 // are one empty run.
-func (s *Session) Add(t testing.TB, rows []int32, clip float64) {
+func (s *Fixture) Add(t testing.TB, rows []int32, clip float64) {
 	t.Helper()
 	in := &device.Inputs{}
 	in.Scalars[device.Clip] = float32(clip)
@@ -82,7 +82,7 @@ func (s *Session) Add(t testing.TB, rows []int32, clip float64) {
 }
 
 // Release reads the sum out with noise of a standard deviation, and ends it.
-func (s *Session) Release(t testing.TB, std float64) []float32 {
+func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	t.Helper()
 	s.draw++
 	in := &device.Inputs{Draw: s.draw}
@@ -93,7 +93,7 @@ func (s *Session) Release(t testing.TB, std float64) []float32 {
 	return s.read(t, s.Out)
 }
 
-func (s *Session) read(t testing.TB, v device.Vector) []float32 {
+func (s *Fixture) read(t testing.TB, v device.Vector) []float32 {
 	t.Helper()
 	x := make([]float32, s.size)
 	must(t, s.Net.Read(v, x))
@@ -101,7 +101,7 @@ func (s *Session) read(t testing.TB, v device.Vector) []float32 {
 }
 
 // Of is the sum of a batch alone, without noise.
-func (s *Session) Of(t testing.TB, rows []int32, clip float64) []float32 {
+func (s *Fixture) Of(t testing.TB, rows []int32, clip float64) []float32 {
 	t.Helper()
 	s.Add(t, rows, clip)
 	return s.Release(t, 0)
