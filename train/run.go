@@ -424,12 +424,12 @@ func (r *run) train(ctx context.Context) error {
 			}
 		}
 	}
-	if r.slot < p.Steps {
-		if r.ran == 0 {
-			if err := r.save(); err != nil {
-				return err
-			}
+	if r.ran == 0 { // no block has saved: an earlier process may have died before it did
+		if err := r.save(); err != nil {
+			return err
 		}
+	}
+	if r.slot < p.Steps {
 		return fmt.Errorf("%w after %d of %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, r.step, p.Steps, r.options.Out)
 	}
 	return nil
@@ -599,9 +599,6 @@ func (r *run) finish() (*Result, error) {
 		if err := r.evaluate(nil); err != nil {
 			return nil, err
 		}
-	}
-	if err := r.save(); err != nil {
-		return nil, err
 	}
 	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))

@@ -52,9 +52,6 @@ type State struct {
 	CrashedSlots int // charged slots of blocks that a crash left open
 }
 
-// Remaining is the number of slots that can still be reserved.
-func (s State) Remaining() int { return s.Committed - s.Reserved }
-
 // A Ledger is an open ledger file, locked against every other process. Its
 // methods may be called from several goroutines.
 type Ledger struct {

@@ -92,8 +92,8 @@ func TestBlocks(t *testing.T) {
 	if err := l.Settle(0); !errors.Is(err, ErrNoBlock) {
 		t.Fatalf("settling another process's block: %v", err)
 	}
-	if l.Charged() != 45 || l.State().Remaining() != 55 {
-		t.Fatalf("charged %d, remaining %d, want 45 and 55", l.Charged(), l.State().Remaining())
+	if l.Charged() != 45 || l.State().Committed != 100 {
+		t.Fatalf("charged %d of %d, want 45 of 100", l.Charged(), l.State().Committed)
 	}
 	mustReserve(t, l, 55, 45)
 	must(t, l.Settle(55))

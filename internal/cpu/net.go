@@ -122,13 +122,8 @@ func (n *net) build() {
 		}
 	}
 	n.all = []phase{{each: []func(int, *worker){n.gather}}}
-	scaled := false
 	for _, st := range n.schedule.Steps {
 		n.all = join(n.all, n.compileStep(st)...)
-		if st.Kind == plan.Factor && !scaled {
-			n.all = join(n.all, phase{each: []func(int, *worker){n.applyFactors()}})
-			scaled = true
-		}
 	}
 }
 
@@ -149,7 +144,7 @@ func (n *net) compileStep(st plan.Step) []phase {
 	case plan.LossGrad:
 		return each(n.lossGrad)
 	case plan.Factor:
-		return each(n.setFactor)
+		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors()}}}
 	}
 	op := &n.program.Ops[st.Op]
 	dense := op.Kind == plan.Dense

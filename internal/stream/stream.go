@@ -26,7 +26,7 @@ import (
 	"golang.org/x/crypto/chacha20"
 )
 
-// Key is a secret. Formatting it with any verb prints a placeholder.
+// Key is a secret. No formatting verb prints it.
 type Key [32]byte
 
 // Format implements fmt.Formatter, so that no log line can hold a key.
