@@ -6,169 +6,302 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// A convolution of one example is a product of the weights, (out channels) ×
-// (taps), with columns, (taps) × (output positions). The columns exist only
-// in one worker's scratch memory.
+// convolution is how one op's convolution of one example is computed: as correlations at stride one that read an image
+// where it lies. An image with padding or strides is first spread: every phase of the stride becomes a plane of its own,
+// padded, in a worker's scratch memory.
+type convolution struct {
+	op   *plan.Op
+	taps *gemm.Taps   // of the spread image, in the order of the weights
+	x    spread       // input to image
+	bias bool         // has one
+	relu bool         // the next op, computed on the way out
+	w    gemm.PackedA // (out) × (taps)
 
-func (n *net) convForward(i int) func(int, *worker) {
-	op := &n.program.Ops[i]
-	out, k, positions := op.Columns()
-	return func(b int, w *worker) {
-		y := n.value(plan.Value(i+1), b)
-		w.b.Reset(k, positions)
-		if padded(op) {
-			clear(w.b.Values())
-		}
-		vec.CopyRuns(w.b.Values(), n.value(op.In[0], b), &n.columns[i].panels)
-		gemm.MulPacked(gemm.RowMajor(y, out, positions), &n.packed[i].w, &w.b, false)
-		for c, bias := range n.param(n.params, op.Bias) {
-			vec.AddBias(y[c*positions:(c+1)*positions], bias)
-		}
-	}
+	// The gradient at the input is correlated from the gradient at the output, one phase of the stride at a time.
+	dy   spread
+	back []backward
 }
 
-func (n *net) convInputGrad(i int) func(int, *worker) {
-	op := &n.program.Ops[i]
-	out, k, positions := op.Columns()
-	return func(b int, w *worker) {
-		cols := w.scratch(k * positions)
-		gemm.PackB(&w.b, gemm.RowMajor(n.delta(plan.Value(i+1), b), out, positions))
-		gemm.MulPacked(gemm.RowMajor(cols, k, positions), &n.packed[i].wT, &w.b, false)
-		dx := n.delta(op.In[0], b)
-		if !n.shared[op.In[0]] {
-			clear(dx)
-		}
-		vec.AddRuns(dx, cols, &n.columns[i].image)
-	}
+// spread says how an image is laid out for its taps. The zero value leaves it as it is.
+type spread struct {
+	runs  vec.Runs // rows of one phase; the gaps between them stay zero
+	size  int      // floats of the laid-out image; 0: as it is
+	reach int      // floats that the taps read
 }
 
-// convGrad writes, or adds, one example's gradient.
-func (n *net) convGrad(i, b int, weight, bias []float32, accumulate bool, w *worker) {
-	op := &n.program.Ops[i]
-	out, k, positions := op.Columns()
-	dy := n.delta(plan.Value(i+1), b)
-	cols, x := w.scratch(k*positions), n.value(op.In[0], b)
-	if padded(op) {
-		clear(cols)
-	}
-	vec.CopyRuns(cols, x, &n.columns[i].matrix)
-	gemm.PackA(&w.a, gemm.RowMajor(dy, out, positions))
-	gemm.PackB(&w.b, gemm.RowMajor(cols, k, positions).T())
-	gemm.MulPacked(gemm.RowMajor(weight, out, k), &w.a, &w.b, accumulate)
-	for c := range bias {
-		s := float32(vec.Sum(dy[c*positions : (c+1)*positions]))
-		if accumulate {
-			s += bias[c]
-		}
-		bias[c] = s
-	}
+// backward computes the elements of the input's gradient that lie in one phase of the stride.
+type backward struct {
+	taps    *gemm.Taps
+	start   int     // of the first output in the image of the gradient
+	weights []int32 // by (input channel, tap), where it stands among the op's weights
+	k       int     // taps
+	w       gemm.PackedA
+	scratch []float32
+	runs    vec.Runs // phase to image; none where the phase is all of it
 }
 
-func (n *net) convStore(i int) func(int, *worker) {
-	return func(b int, w *worker) {
-		weight, bias := n.keep(i, b)
-		n.convGrad(i, b, weight, bias, false, w)
-		n.norm2[b] += vec.SumSquares(weight) + vec.SumSquares(bias)
-	}
-}
-
-// convSumParts is how many partial sums convGradSum adds pairwise: a fixed
-// number, so that the result does not depend on the threads.
-const convSumParts = 8
-
-// convGradSum adds the chunk's gradients, δ scaled by the factors before,
-// without storing any: each part of the chunk accumulates its own.
-func (n *net) convGradSum(i int) []phase {
-	op := &n.program.Ops[i]
-	weight, size := n.program.Params[op.Weight].Size(), paramCount(n.program, op)
-	parts := make([]float32, convSumParts*size)
-	accumulate := phase{
-		tiles: func() int { return convSumParts },
-		body: func(part int, w *worker) {
-			g := row(parts, part, size)
-			clear(g)
-			for b := n.batch * part / convSumParts; b < n.batch*(part+1)/convSumParts; b++ {
-				n.convGrad(i, b, g[:weight], g[weight:], true, w)
-			}
-		},
-	}
-	add := phase{
-		tiles: func() int { return 1 },
-		body: func(_ int, w *worker) {
-			for step := 1; step < convSumParts; step *= 2 {
-				for p := 0; p < convSumParts; p += 2 * step {
-					vec.AddVec(row(parts, p, size), row(parts, p+step, size))
+// newConvolution plans an op; input says whether its input's gradient is wanted.
+func newConvolution(op *plan.Op, input bool) *convolution {
+	c := &convolution{op: op, bias: op.Bias != plan.None}
+	win := op.Window
+	channels, h, w, oh, ow := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	y, x := newAxis(win.StrideH, win.DilationH, win.PadTop, win.H, h, oh), newAxis(win.StrideW, win.DilationW, win.PadLeft, win.W, w, ow)
+	pitch, plane, image := w, h*w, 0
+	if !y.plain() || !x.plain() {
+		pitch, plane = x.length, y.length*x.length
+		image = channels * y.phases() * x.phases() * plane
+		c.x = spread{size: image, runs: vec.Gather(win.StrideW)}
+		for ch := range channels {
+			for py := range y.phases() {
+				for px := range x.phases() {
+					at := ((ch*y.phases()+py)*x.phases() + px) * plane
+					lo, hi := x.inside(px)
+					for i := range y.length {
+						if row := i*win.StrideH + py - win.PadTop; row >= 0 && row < h && lo < hi {
+							c.x.runs.Add(at+i*pitch+lo, (ch*h+row)*w+lo*win.StrideW+px-win.PadLeft, hi-lo)
+						}
+					}
 				}
 			}
-			vec.AddVec(n.param(n.dst, op.Weight), parts[:weight])
-			if op.Bias != plan.None {
-				vec.AddVec(n.param(n.dst, op.Bias), parts[weight:size])
-			}
-		},
+		}
 	}
-	return []phase{accumulate, add}
-}
-
-func padded(op *plan.Op) bool {
-	w := op.Window
-	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
-}
-
-// columns says where an image's elements stand among the columns of a
-// convolution. Elements on the padding stand nowhere.
-type columns struct {
-	panels vec.Runs // image to packed panels
-	matrix vec.Runs // image to the columns as a row-major matrix
-	image  vec.Runs // that matrix to the image
-}
-
-func newColumns(op *plan.Op) *columns {
-	c := &columns{}
-	_, k, positions := op.Columns()
-	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
-	win := op.Window
-	for tap := range k {
-		channel, ky, kx := tap/(win.H*win.W), tap/win.W%win.H, tap%win.W
-		left := kx*win.DilationW - win.PadLeft
-		lo, hi := inside(left, win.StrideW, w, ow)
-		for oy := range oh {
-			y := oy*win.StrideH + ky*win.DilationH - win.PadTop
-			if y < 0 || y >= h {
-				continue
-			}
-			row := (channel*h + y) * w
-			if win.StrideW == 1 && lo < hi {
-				c.add(k, positions, tap, oy*ow+lo, row+lo+left, hi-lo)
-				continue
-			}
-			for ox := lo; ox < hi; ox++ {
-				c.add(k, positions, tap, oy*ow+ox, row+ox*win.StrideW+left, 1)
+	var offsets []int
+	for ch := range channels {
+		for ky := range win.H {
+			for kx := range win.W {
+				py, iy := y.tap(ky)
+				px, ix := x.tap(kx)
+				if image == 0 {
+					offsets = append(offsets, ch*plane+ky*win.DilationH*pitch+kx*win.DilationW)
+				} else {
+					offsets = append(offsets, ((ch*y.phases()+py)*x.phases()+px)*plane+iy*pitch+ix)
+				}
 			}
 		}
+	}
+	c.taps = gemm.NewTaps(offsets, oh, ow, pitch, 1, 0)
+	c.x.reach = c.taps.Reach()
+	if input {
+		c.planBackward(y, x)
 	}
 	return c
 }
 
-// add notes that n elements from img on stand in row tap from pos on.
-func (c *columns) add(k, positions, tap, pos, img, n int) {
-	c.matrix.Add(tap*positions+pos, img, n)
-	c.image.Add(img, tap*positions+pos, n)
-	for n > 0 {
-		lane := pos % gemm.TileN
-		m := min(n, gemm.TileN-lane)
-		c.panels.Add((pos/gemm.TileN*k+tap)*gemm.TileN+lane, img, m)
-		pos, img, n = pos+m, img+m, n-m
+// planBackward: input row i = stride·u + phase − padding gets W[k]·dy[u − v] for every tap k with k·dilation = stride·v + phase.
+func (c *convolution) planBackward(y, x axis) {
+	op, win := c.op, c.op.Window
+	out, channels, h, w, oh, ow := op.Out[0], op.Shape[0], op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	top, bottom := y.margins()
+	left, right := x.margins()
+	pitch := left + ow + right
+	plane := (top + oh + bottom) * pitch
+	if plane != oh*ow {
+		c.dy.size = out * plane
+		for ch := range out {
+			for i := range oh {
+				c.dy.runs.Add(ch*plane+(top+i)*pitch+left, (ch*oh+i)*ow, ow)
+			}
+		}
+	}
+	for py := range y.stride {
+		for px := range x.stride {
+			u0, rows := y.outputs(py)
+			v0, cols := x.outputs(px)
+			ky, kx := y.taps(py), x.taps(px)
+			if rows == 0 || cols == 0 || len(ky) == 0 || len(kx) == 0 {
+				continue // nothing there depends on the input, or there is nothing
+			}
+			b := backward{k: out * len(ky) * len(kx)}
+			// The deepest tap reads first.
+			deepY, deepX := ky[len(ky)-1]*win.DilationH/win.StrideH, kx[len(kx)-1]*win.DilationW/win.StrideW
+			b.start = (u0-deepY+top)*pitch + v0 - deepX + left
+			var offsets []int
+			for o := range out {
+				for _, i := range ky {
+					for _, j := range kx {
+						offsets = append(offsets, o*plane+(deepY-i*win.DilationH/win.StrideH)*pitch+deepX-j*win.DilationW/win.StrideW)
+					}
+				}
+			}
+			for ch := range channels {
+				for o := range out {
+					for _, i := range ky {
+						for _, j := range kx {
+							b.weights = append(b.weights, int32(((o*channels+ch)*win.H+i)*win.W+j))
+						}
+					}
+				}
+			}
+			b.taps = gemm.NewTaps(offsets, rows, cols, pitch, 1, 0)
+			c.dy.reach = max(c.dy.reach, b.start+b.taps.Reach())
+			b.scratch = make([]float32, len(b.weights))
+			if b.runs = vec.Scatter(win.StrideW); y.stride*x.stride > 1 {
+				for ch := range channels {
+					for i := range rows {
+						b.runs.Add((ch*h+(u0+i)*win.StrideH+py-win.PadTop)*w+v0*win.StrideW+px-win.PadLeft, (ch*rows+i)*cols, cols)
+					}
+				}
+			}
+			c.back = append(c.back, b)
+		}
 	}
 }
 
-// inside gives the outputs o in [0, n) whose input at + o·stride lies in [0, size).
-func inside(at, stride, size, n int) (lo, hi int) {
-	if at < 0 {
-		lo = (-at + stride - 1) / stride
+// axis is a convolution along one dimension.
+type axis struct {
+	stride, dilation, padding, kernel int
+	in, out                           int
+	length                            int // of a phase of the padded input, as far as it is read
+}
+
+func newAxis(stride, dilation, padding, kernel, in, out int) axis {
+	return axis{stride, dilation, padding, kernel, in, out, out + (kernel-1)*dilation/stride}
+}
+
+// plain: the input can be read as it is.
+func (a axis) plain() bool {
+	return a.stride == 1 && a.padding == 0 && a.out+(a.kernel-1)*a.dilation <= a.in
+}
+
+// phases is how many phases of the padded input are kept.
+func (a axis) phases() int { return a.stride }
+
+// tap gives the phase that tap k reads and where in it.
+func (a axis) tap(k int) (phase, at int) { return k * a.dilation % a.stride, k * a.dilation / a.stride }
+
+// inside gives the elements of a phase that are not padding.
+func (a axis) inside(phase int) (lo, hi int) {
+	for lo < a.length && lo*a.stride+phase < a.padding {
+		lo++
 	}
-	hi = n
-	if at+(n-1)*stride >= size {
-		hi = (size - at + stride - 1) / stride
+	for hi = lo; hi < a.length && hi*a.stride+phase-a.padding < a.in; hi++ {
 	}
-	return lo, max(hi, lo)
+	return lo, hi
+}
+
+// taps lists those that read a phase, in order.
+func (a axis) taps(phase int) []int {
+	var list []int
+	for k := range a.kernel {
+		if p, _ := a.tap(k); p == phase {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// outputs gives the elements stride·u + phase − padding of the input: the first u and how many.
+func (a axis) outputs(phase int) (first, count int) {
+	for first*a.stride+phase < a.padding {
+		first++
+	}
+	for (first+count)*a.stride+phase-a.padding < a.in {
+		count++
+	}
+	return first, count
+}
+
+// margins is how far beyond its ends the output's gradient is read.
+func (a axis) margins() (before, after int) {
+	for phase := range a.stride {
+		first, count := a.outputs(phase)
+		taps := a.taps(phase)
+		if count == 0 || len(taps) == 0 {
+			continue
+		}
+		_, deepest := a.tap(taps[len(taps)-1])
+		_, nearest := a.tap(taps[0])
+		before = max(before, deepest-first)
+		after = max(after, first+count-1-nearest-(a.out-1))
+	}
+	return before, after
+}
+
+// lay gives the image that the taps read: the example's own, or one spread into scratch memory whose gaps are zero.
+// own is the example's values and what follows them in memory, read and never used.
+func (s *spread) lay(own, scratch []float32) []float32 {
+	if s.size == 0 {
+		return own[:s.reach]
+	}
+	vec.CopyRuns(scratch, own, &s.runs)
+	return scratch
+}
+
+// slack is how many floats a buffer of values needs beyond its end, so that registers can be loaded whole.
+const slack = 8
+
+// scratch is the memory that a spread image needs; 0 for none.
+func (s *spread) scratch() int {
+	if s.size == 0 {
+		return 0
+	}
+	return max(s.size, s.reach)
+}
+
+func (n *net) convForward(i int) func(int, *worker) {
+	c := n.convs[i]
+	in, out := c.op.In[0], plan.Value(i+1)
+	positions := c.op.Out[1] * c.op.Out[2]
+	return func(b int, w *worker) {
+		x := c.x.lay(n.from(n.values, in, b), w.images[i])
+		gemm.Correlate(n.value(out, b), positions, &c.w, x, c.taps, false, n.param(n.params, c.op.Bias), c.relu)
+	}
+}
+
+func (n *net) convInputGrad(i int) func(int, *worker) {
+	c := n.convs[i]
+	in, out := c.op.In[0], plan.Value(i+1)
+	plane := c.op.Shape[1] * c.op.Shape[2]
+	return func(b int, w *worker) {
+		dx := n.delta(in, b)
+		dy := c.dy.lay(n.from(n.deltas, out, b), w.gradients[i])
+		whole := len(c.back) == 1 && c.op.Window.StrideH*c.op.Window.StrideW == 1
+		if !whole && !n.shared[in] {
+			clear(dx)
+		}
+		for j := range c.back {
+			p := &c.back[j]
+			if whole {
+				gemm.Correlate(dx, plane, &p.w, dy[p.start:], p.taps, n.shared[in], nil, false)
+				continue
+			}
+			phase := w.scratch(c.op.Shape[0] * p.taps.Outputs())
+			gemm.Correlate(phase, p.taps.Outputs(), &p.w, dy[p.start:], p.taps, false, nil, false)
+			vec.AddRuns(dx, phase, &p.runs)
+		}
+	}
+}
+
+// convGrad writes, or adds, one example's gradient: the weights' as (taps) × (out), then the bias's.
+func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
+	c := n.convs[i]
+	out, k, positions := c.op.Columns()
+	dy := n.delta(plan.Value(i+1), b)
+	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
+	gemm.PackB(&w.b, gemm.RowMajor(dy, out, positions).T())
+	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, &w.b, 1, accumulate)
+	bias := g[k*out:]
+	for o := range bias {
+		s := float32(vec.Sum(dy[o*positions : (o+1)*positions]))
+		if accumulate {
+			s += bias[o]
+		}
+		bias[o] = s
+	}
+}
+
+// pack prepares the weights, once a run.
+func (c *convolution) pack(weights []float32, back bool) {
+	out, k, _ := c.op.Columns()
+	gemm.PackA(&c.w, gemm.RowMajor(weights, out, k))
+	if !back {
+		return
+	}
+	for j := range c.back {
+		p := &c.back[j]
+		for i, at := range p.weights {
+			p.scratch[i] = weights[at]
+		}
+		gemm.PackA(&p.w, gemm.RowMajor(p.scratch, c.op.Shape[0], p.k))
+	}
 }

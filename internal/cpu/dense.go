@@ -76,24 +76,18 @@ func (n *net) normGhost(i int) func(int, *worker) {
 	}
 }
 
-// keep is where example b's gradient of op i is stored, bias after weight.
-func (n *net) keep(i, b int) (weight, bias []float32) {
-	op := &n.program.Ops[i]
-	g := row(n.kept, b, n.stored)[n.keptAt[i]:][:paramCount(n.program, op)]
-	size := n.program.Params[op.Weight].Size()
-	return g[:size], g[size:]
-}
-
 func (n *net) denseStore(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	return func(b int, _ *worker) {
+	return func(b int, w *worker) {
 		x, dy := n.value(op.In[0], b), n.delta(plan.Value(i+1), b)
-		weight, bias := n.keep(i, b)
+		g := n.keep(i, b, w)
 		for o, d := range dy {
-			vec.Scaled(weight[o*len(x):(o+1)*len(x)], d, x)
+			vec.Scaled(g[o*len(x):(o+1)*len(x)], d, x)
 		}
-		copy(bias, dy)
-		n.norm2[b] += vec.SumSquares(weight) + vec.SumSquares(bias)
+		if op.Bias != plan.None {
+			copy(g[len(dy)*len(x):], dy)
+		}
+		n.norm2[b] += vec.SumSquares(g)
 	}
 }
 
@@ -135,17 +129,17 @@ func (n *net) denseGradSum(i int) []phase {
 				vec.AddVec(dst[r*in+c0:r*in+c1], total[(r-r0)*(c1-c0):(r-r0+1)*(c1-c0)])
 			}
 			if op.Bias != plan.None && c0 == 0 {
-				n.sumRows(n.param(n.dst, op.Bias)[r0:r1], w, func(dst []float32, b int) {
+				vec.AddVec(n.param(n.dst, op.Bias)[r0:r1], n.sumExamples(r1-r0, w, func(dst []float32, b int) {
 					vec.AddVec(dst, n.delta(plan.Value(i+1), b)[r0:r1])
-				})
+				}))
 			}
 		},
 	}}
 }
 
-// sumRows adds one vector an example to dst, in blocks, pairwise.
-func (n *net) sumRows(dst []float32, w *worker, add func(dst []float32, b int)) {
-	w.tree.begin(len(dst))
+// sumExamples adds one vector an example, in blocks, pairwise.
+func (n *net) sumExamples(size int, w *worker, add func(dst []float32, b int)) []float32 {
+	w.tree.begin(size)
 	for b := 0; b < n.batch; b += exampleBlock {
 		part := w.tree.next()
 		clear(part)
@@ -154,36 +148,5 @@ func (n *net) sumRows(dst []float32, w *worker, add func(dst []float32, b int)) 
 		}
 		w.tree.push()
 	}
-	vec.AddVec(dst, w.tree.sum())
-}
-
-// combineBlock is how many stored gradient values a worker combines at a time.
-const combineBlock = 512
-
-// combine adds Σ factor·(stored gradient) of one op.
-func (n *net) combine(i int) phase {
-	op := &n.program.Ops[i]
-	weight := n.program.Params[op.Weight].Size()
-	blocks := func(size int) int { return (size + combineBlock - 1) / combineBlock }
-	tiles := blocks(weight)
-	bias := 0
-	if op.Bias != plan.None {
-		bias = blocks(n.program.Params[op.Bias].Size())
-	}
-	return phase{
-		tiles: func() int { return tiles + bias },
-		body: func(tile int, w *worker) {
-			dst, at := n.param(n.dst, op.Weight), n.keptAt[i]
-			if tile >= tiles {
-				dst, at, tile = n.param(n.dst, op.Bias), at+weight, tile-tiles
-			}
-			lo := tile * combineBlock
-			hi := min(lo+combineBlock, len(dst))
-			n.sumRows(dst[lo:hi], w, func(dst []float32, b int) {
-				if n.used[b] {
-					vec.Axpy(dst, n.factor[b], row(n.kept, b, n.stored)[at+lo:at+hi])
-				}
-			})
-		},
-	}
+	return w.tree.sum()
 }

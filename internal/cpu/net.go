@@ -3,7 +3,6 @@ package cpu
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
@@ -22,11 +21,14 @@ type net struct {
 	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
 	shared  []bool      // value read by several ops: its delta is zeroed, then added to
 	kept    []float32   // stored gradients, one row an example
-	keptAt  []int       // by op, offset in a row
+	keptAt  []int       // by op, offset in a row of kept, or of a worker's where passing
 	stored  int
+	passing []bool    // by op: each example's gradient goes straight into the partial sum of its unit
+	passed  int       // values of a partial sum
+	unit    int       // examples of a partial sum
+	parts   []float32 // partial sums, one row a unit
 	argmax  [][]int32 // by op
-	packed  []packedWeights
-	columns []*columns // by op, of convolutions
+	convs   []*convolution
 	norm2   []float64
 	factor  []float32
 	used    []bool
@@ -43,8 +45,6 @@ type net struct {
 	clip   float32
 }
 
-type packedWeights struct{ w, wT gemm.PackedA }
-
 // phase is a stretch of the schedule that needs no exchange between examples
 // (each) or one that works on the whole chunk (tiles).
 type phase struct {
@@ -55,24 +55,18 @@ type phase struct {
 
 func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	p := s.Program
-	n := &net{schedule: s, program: p, chunk: capacity, workers: startWorkers(threads)}
+	n := &net{schedule: s, program: p, chunk: capacity}
 	if s.Chunk > 0 {
 		n.chunk = min(s.Chunk, capacity)
 	}
 	ops := len(p.Ops)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
 	n.shared = make([]bool, ops+1)
-	n.keptAt, n.argmax, n.packed = make([]int, ops), make([][]int32, ops), make([]packedWeights, ops)
-	n.columns = make([]*columns, ops)
-	for i := range p.Ops {
-		if p.Ops[i].Kind == plan.Conv {
-			n.columns[i] = newColumns(&p.Ops[i])
-		}
-	}
+	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
 	n.norm2, n.factor, n.used = make([]float64, n.chunk), make([]float32, n.chunk), make([]bool, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	for v := range n.values {
-		size := n.chunk * p.ValueSize(plan.Value(v))
+		size := n.chunk*p.ValueSize(plan.Value(v)) + slack
 		n.shared[v] = readers[v] > 1
 		if v > 0 {
 			// An activation's derivative is a function of its output, so it
@@ -93,15 +87,71 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 			n.deltas[v] = make([]float32, size)
 		}
 	}
-	for _, st := range s.Steps {
-		if st.Kind == plan.GradStore {
+	n.convs = make([]*convolution, ops)
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Kind == plan.Conv {
+			n.convs[i] = newConvolution(op, need[op.In[0]])
+		}
+	}
+	n.placeGradients()
+	n.workers = startWorkers(threads, n.prepare)
+	n.build()
+	return n
+}
+
+// placeGradients decides where single gradients live: all of them in memory, or
+// one at a time with a worker, where each can go into a sum at once.
+func (n *net) placeGradients() {
+	p, s := n.program, n.schedule
+	// After the last step that works on the whole chunk, one example goes
+	// through all that is left up to its factor without a stop.
+	last := 0
+	for k, st := range s.Steps {
+		if st.Kind == plan.Factor {
+			break
+		}
+		if (st.Kind == plan.Forward || st.Kind == plan.InputGrad) && p.Ops[st.Op].Kind == plan.Dense {
+			last = k
+		}
+	}
+	for k, st := range s.Steps {
+		switch {
+		case st.Kind == plan.GradStore && k > last,
+			st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv && !n.passing[st.Op]:
+			n.passing[st.Op] = true
+			n.keptAt[st.Op] = n.passed
+			n.passed += paramCount(p, &p.Ops[st.Op])
+		case st.Kind == plan.GradStore:
 			n.keptAt[st.Op] = n.stored
 			n.stored += paramCount(p, &p.Ops[st.Op])
 		}
 	}
 	n.kept = make([]float32, n.chunk*n.stored)
-	n.build()
-	return n
+	n.unit = leastUnit
+	for n.units(n.chunk)*n.passed > mostParts && n.unit < n.chunk {
+		n.unit *= 2
+	}
+	n.parts = make([]float32, n.units(n.chunk)*n.passed)
+}
+
+// Examples pass into partial sums in units: few enough of them to share the work
+// out evenly, many enough for the sums to stay small beside the values.
+const (
+	leastUnit = 8
+	mostParts = 16 << 20 // values of all partial sums
+)
+
+func (n *net) units(examples int) int { return (examples + n.unit - 1) / n.unit }
+
+// prepare gives a worker its memory.
+func (n *net) prepare(w *worker) {
+	w.images, w.gradients = make([][]float32, len(n.convs)), make([][]float32, len(n.convs))
+	for i, c := range n.convs {
+		if c != nil {
+			w.images[i], w.gradients[i] = make([]float32, c.x.scratch()), make([]float32, c.dy.scratch())
+		}
+	}
+	w.kept = make([]float32, n.passed)
 }
 
 func paramCount(p *plan.Program, op *plan.Op) int {
@@ -122,8 +172,40 @@ func (n *net) build() {
 		}
 	}
 	n.all = []phase{{each: []func(int, *worker){n.gather}}}
+	var sums []phase // of the whole chunk, after everything that an example goes through by itself
 	for _, st := range n.schedule.Steps {
-		n.all = join(n.all, n.compileStep(st)...)
+		if st.Kind != plan.GradSum && st.Kind != plan.Combine {
+			n.all = join(n.all, n.compileStep(st)...)
+			continue
+		}
+		for _, p := range n.compileStep(st) {
+			if p.each != nil {
+				n.all = join(n.all, p)
+			} else {
+				sums = append(sums, p)
+			}
+		}
+	}
+	n.all = append(n.all, sums...)
+	n.fuse(n.forward)
+	n.fuse(n.all)
+}
+
+// fuse gives phases that treat each example by itself their tiles: units.
+func (n *net) fuse(phases []phase) {
+	for i := range phases {
+		p := &phases[i]
+		if p.each == nil {
+			continue
+		}
+		p.tiles = func() int { return n.units(n.batch) }
+		p.body = func(tile int, w *worker) {
+			for b := tile * n.unit; b < min((tile+1)*n.unit, n.batch); b++ {
+				for _, f := range p.each {
+					f(b, w)
+				}
+			}
+		}
 	}
 }
 
@@ -144,7 +226,7 @@ func (n *net) compileStep(st plan.Step) []phase {
 	case plan.LossGrad:
 		return each(n.lossGrad)
 	case plan.Factor:
-		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors()}}}
+		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
 	}
 	op := &n.program.Ops[st.Op]
 	dense := op.Kind == plan.Dense
@@ -167,6 +249,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 		}
 		return each(n.convStore(st.Op))
 	case plan.Combine:
+		if n.passing[st.Op] {
+			return []phase{n.sumParts(st.Op)}
+		}
 		return []phase{n.combine(st.Op)}
 	default: // plan.GradSum
 		if dense {
@@ -176,23 +261,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 	}
 }
 
-// eachBlock is how many examples a worker takes at a time.
-const eachBlock = 4
-
 func (n *net) run(phases []phase) {
 	for i := range phases {
-		p := &phases[i]
-		if p.each == nil {
-			n.workers.do(p.tiles(), p.body)
-			continue
-		}
-		n.workers.do((n.batch+eachBlock-1)/eachBlock, func(tile int, w *worker) {
-			for b := tile * eachBlock; b < min((tile+1)*eachBlock, n.batch); b++ {
-				for _, f := range p.each {
-					f(b, w)
-				}
-			}
-		})
+		n.workers.do(phases[i].tiles(), phases[i].body)
 	}
 }
 
@@ -202,6 +273,11 @@ func (n *net) value(v plan.Value, b int) []float32 {
 }
 func (n *net) delta(v plan.Value, b int) []float32 {
 	return row(n.deltas[v], b, n.program.ValueSize(v))
+}
+
+// from is a value's row and all that follows it.
+func (n *net) from(x [][]float32, v plan.Value, b int) []float32 {
+	return x[v][b*n.program.ValueSize(v):]
 }
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }
@@ -333,16 +409,9 @@ func (n *net) release() { n.dst, n.params, n.table, n.rows = nil, nil, nil, nil 
 
 // pack prepares the convolutions' weights, once a run.
 func (n *net) pack(backward bool) {
-	for i := range n.program.Ops {
-		op := &n.program.Ops[i]
-		if op.Kind != plan.Conv {
-			continue
-		}
-		out, k, _ := op.Columns()
-		w := gemm.RowMajor(n.param(n.params, op.Weight), out, k)
-		gemm.PackA(&n.packed[i].w, w)
-		if backward && n.deltas[op.In[0]] != nil {
-			gemm.PackA(&n.packed[i].wT, w.T())
+	for _, c := range n.convs {
+		if c != nil {
+			c.pack(n.param(n.params, c.op.Weight), backward)
 		}
 	}
 }

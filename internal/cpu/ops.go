@@ -152,6 +152,11 @@ func maxPool2(op *plan.Op, x, y []float32, argmax []int32, b int) {
 	}
 }
 
+func padded(op *plan.Op) bool {
+	w := op.Window
+	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
+}
+
 func (n *net) avgPool(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], plan.Value(i+1)

@@ -9,19 +9,21 @@ import (
 
 // worker is one thread's scratch memory, grown once.
 type worker struct {
-	a       gemm.PackedA
 	b       gemm.PackedB
 	ws      gemm.Workspace
-	columns []float32
+	floats  []float32
 	normals []float64
 	tree    pairwise
+
+	images, gradients [][]float32 // by op, spread for a convolution's taps
+	kept              []float32   // one example's gradients on their way into a partial sum
 }
 
 func (w *worker) scratch(n int) []float32 {
-	if cap(w.columns) < n {
-		w.columns = make([]float32, n)
+	if cap(w.floats) < n {
+		w.floats = make([]float32, n)
 	}
-	return w.columns[:n]
+	return w.floats[:n]
 }
 
 // workers are persistent goroutines that block between jobs. The caller of do
@@ -40,13 +42,16 @@ type job struct {
 	wg    sync.WaitGroup
 }
 
-func startWorkers(n int) *workers {
+// startWorkers prepares n workers.
+func startWorkers(n int, prepare func(*worker)) *workers {
 	ws := &workers{n: n, jobs: make(chan *job, n)}
+	prepare(&ws.own)
 	for range n - 1 {
+		w := new(worker)
+		prepare(w)
 		go func() {
-			var w worker
 			for j := range ws.jobs {
-				j.run(&w)
+				j.run(w)
 				j.wg.Done()
 			}
 		}()

@@ -82,3 +82,34 @@ func BenchmarkPack(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDirect measures the convolutions of the built-in models on one image, forward and for the weights.
+func BenchmarkDirect(b *testing.B) {
+	r := newRand(4)
+	for _, g := range []geometry{
+		{1, 5, 5, 24, 24, 6}, {6, 5, 5, 8, 8, 16}, {16, 5, 5, 12, 12, 6}, {4, 4, 4, 14, 14, 16}, {64, 2, 2, 5, 5, 32}, {32, 2, 2, 7, 7, 16},
+		{3, 3, 3, 32, 32, 32}, {32, 3, 3, 32, 32, 32}, {64, 3, 3, 16, 16, 64}, {128, 3, 3, 8, 8, 128}, {256, 3, 3, 8, 8, 256},
+	} {
+		taps := g.taps(1)
+		x := g.values(r, taps, 1)
+		var a PackedA
+		PackA(&a, dense(r, g.out, g.k()))
+		var d PackedB
+		delta := dense(r, g.out, g.rows*g.cols)
+		positions := g.rows * g.cols
+		c, dw := make([]float32, g.out*positions), RowMajor(make([]float32, g.k()*g.out), g.k(), g.out)
+		run := func(name string, f func()) {
+			b.Run(fmt.Sprintf("%s/%s", name, g), func(b *testing.B) {
+				for b.Loop() {
+					f()
+				}
+				b.ReportMetric(2e-9*float64(g.out*g.k()*positions)*float64(b.N)/b.Elapsed().Seconds(), "GFLOP/s")
+			})
+		}
+		run("correlate", func() { Correlate(c, positions, &a, x, taps, false, nil, true) })
+		run("contract", func() {
+			PackB(&d, delta.T())
+			Contract(dw, x, taps, &d, 1, false)
+		})
+	}
+}

@@ -171,8 +171,10 @@ type partition struct {
 	panels, base, taller int // the first taller panels have base+1 rows
 }
 
-func split(m int) partition {
-	n := (m + TileM - 1) / TileM
+func split(m int) partition { return splitBy(m, TileM) }
+
+func splitBy(m, most int) partition {
+	n := (m + most - 1) / most
 	return partition{n, m / n, m % n}
 }
 

@@ -51,3 +51,143 @@ func transposeA(n int, src *float32, ld int, rows int, dst *float32)
 //
 //go:noescape
 func transposeB(n int, src *float32, ld int, rows int, dst *float32)
+
+// correlate1 adds up a[p][i]*x[taps[p]+lane] over p < kc for 1 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
+//go:noescape
+func correlate1(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+
+// correlate2 adds up a[p][i]*x[taps[p]+lane] over p < kc for 2 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
+//go:noescape
+func correlate2(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+
+// correlate3 adds up a[p][i]*x[taps[p]+lane] over p < kc for 3 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
+//go:noescape
+func correlate3(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+
+// correlate4 adds up a[p][i]*x[taps[p]+lane] over p < kc for 4 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
+//go:noescape
+func correlate4(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+
+// correlate5 adds up a[p][i]*x[taps[p]+lane] over p < kc for 5 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
+//go:noescape
+func correlate5(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+
+// correlate6 adds up a[p][i]*x[taps[p]+lane] over p < kc for 6 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
+//go:noescape
+func correlate6(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+
+// contract1 computes 1 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contract1(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contract2 computes 2 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contract2(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contract3 computes 3 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contract3(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contract4 computes 4 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contract4(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contract5 computes 5 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contract5(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contract6 computes 6 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contract6(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow1 computes 1 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow1(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow2 computes 2 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow2(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow3 computes 3 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow3(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow4 computes 4 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow4(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow5 computes 5 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow5(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow6 computes 6 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow6(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow7 computes 7 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow7(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractNarrow8 computes 8 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractNarrow8(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)

@@ -73,34 +73,34 @@ widesingle:
 	JNZ          widesingle
 
 widedone:
-	CMPQ   R8, $0x10
-	JNE    masked
+	SUBQ   $0x08, R8
+	CMPQ   R8, $0x08
+	JNE    widecut
 	TESTB  R9, R9
-	JZ     put
+	JZ     wideput
 	MOVQ   SI, AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 
-put:
+wideput:
 	MOVQ    SI, AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VZEROUPPER
 	RET
 
-masked:
-	SUBQ       $0x08, R8
+widecut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y2
 	TESTB      R9, R9
-	JZ         maskedput
+	JZ         widecutput
 	MOVQ       SI, AX
 	VADDPS     (AX), Y0, Y0
 	VMASKMOVPS 32(AX), Y2, Y4
 	VADDPS     Y4, Y1, Y1
 
-maskedput:
+widecutput:
 	MOVQ       SI, AX
 	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y1, Y2, 32(AX)
@@ -147,16 +147,31 @@ narrowsingle:
 	JNZ          narrowsingle
 
 narrowdone:
+	SUBQ   $0x00, R8
+	CMPQ   R8, $0x08
+	JNE    narrowcut
+	TESTB  R9, R9
+	JZ     narrowput
+	MOVQ   SI, AX
+	VADDPS (AX), Y0, Y0
+
+narrowput:
+	MOVQ    SI, AX
+	VMOVUPS Y0, (AX)
+	VZEROUPPER
+	RET
+
+narrowcut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y2
 	TESTB      R9, R9
-	JZ         narrowput
+	JZ         narrowcutput
 	MOVQ       SI, AX
 	VMASKMOVPS (AX), Y2, Y4
 	VADDPS     Y4, Y0, Y0
 
-narrowput:
+narrowcutput:
 	MOVQ       SI, AX
 	VMASKMOVPS Y0, Y2, (AX)
 	VZEROUPPER
@@ -269,10 +284,11 @@ widesingle:
 	JNZ          widesingle
 
 widedone:
-	CMPQ   R8, $0x10
-	JNE    masked
+	SUBQ   $0x08, R8
+	CMPQ   R8, $0x08
+	JNE    widecut
 	TESTB  R9, R9
-	JZ     put
+	JZ     wideput
 	MOVQ   SI, AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
@@ -280,7 +296,7 @@ widedone:
 	VADDPS (AX), Y2, Y2
 	VADDPS 32(AX), Y3, Y3
 
-put:
+wideput:
 	MOVQ    SI, AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
@@ -290,13 +306,12 @@ put:
 	VZEROUPPER
 	RET
 
-masked:
-	SUBQ       $0x08, R8
+widecut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y4
 	TESTB      R9, R9
-	JZ         maskedput
+	JZ         widecutput
 	MOVQ       SI, AX
 	VADDPS     (AX), Y0, Y0
 	VMASKMOVPS 32(AX), Y4, Y6
@@ -306,7 +321,7 @@ masked:
 	VMASKMOVPS 32(AX), Y4, Y6
 	VADDPS     Y6, Y3, Y3
 
-maskedput:
+widecutput:
 	MOVQ       SI, AX
 	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y1, Y4, 32(AX)
@@ -366,11 +381,30 @@ narrowsingle:
 	JNZ          narrowsingle
 
 narrowdone:
+	SUBQ   $0x00, R8
+	CMPQ   R8, $0x08
+	JNE    narrowcut
+	TESTB  R9, R9
+	JZ     narrowput
+	MOVQ   SI, AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   DI, AX
+	VADDPS (AX), Y2, Y2
+
+narrowput:
+	MOVQ    SI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y2, (AX)
+	VZEROUPPER
+	RET
+
+narrowcut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y4
 	TESTB      R9, R9
-	JZ         narrowput
+	JZ         narrowcutput
 	MOVQ       SI, AX
 	VMASKMOVPS (AX), Y4, Y6
 	VADDPS     Y6, Y0, Y0
@@ -378,7 +412,7 @@ narrowdone:
 	VMASKMOVPS (AX), Y4, Y6
 	VADDPS     Y6, Y2, Y2
 
-narrowput:
+narrowcutput:
 	MOVQ       SI, AX
 	VMASKMOVPS Y0, Y4, (AX)
 	ADDQ       DI, AX
@@ -495,10 +529,11 @@ widesingle:
 	JNZ          widesingle
 
 widedone:
-	CMPQ   R8, $0x10
-	JNE    masked
+	SUBQ   $0x08, R8
+	CMPQ   R8, $0x08
+	JNE    widecut
 	TESTB  R9, R9
-	JZ     put
+	JZ     wideput
 	MOVQ   SI, AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
@@ -509,7 +544,7 @@ widedone:
 	VADDPS (AX), Y4, Y4
 	VADDPS 32(AX), Y5, Y5
 
-put:
+wideput:
 	MOVQ    SI, AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
@@ -522,13 +557,12 @@ put:
 	VZEROUPPER
 	RET
 
-masked:
-	SUBQ       $0x08, R8
+widecut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y6
 	TESTB      R9, R9
-	JZ         maskedput
+	JZ         widecutput
 	MOVQ       SI, AX
 	VADDPS     (AX), Y0, Y0
 	VMASKMOVPS 32(AX), Y6, Y8
@@ -542,7 +576,7 @@ masked:
 	VMASKMOVPS 32(AX), Y6, Y8
 	VADDPS     Y8, Y5, Y5
 
-maskedput:
+widecutput:
 	MOVQ       SI, AX
 	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y1, Y6, 32(AX)
@@ -615,11 +649,34 @@ narrowsingle:
 	JNZ          narrowsingle
 
 narrowdone:
+	SUBQ   $0x00, R8
+	CMPQ   R8, $0x08
+	JNE    narrowcut
+	TESTB  R9, R9
+	JZ     narrowput
+	MOVQ   SI, AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   DI, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   DI, AX
+	VADDPS (AX), Y4, Y4
+
+narrowput:
+	MOVQ    SI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y4, (AX)
+	VZEROUPPER
+	RET
+
+narrowcut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y6
 	TESTB      R9, R9
-	JZ         narrowput
+	JZ         narrowcutput
 	MOVQ       SI, AX
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y0, Y0
@@ -630,7 +687,7 @@ narrowdone:
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y4, Y4
 
-narrowput:
+narrowcutput:
 	MOVQ       SI, AX
 	VMASKMOVPS Y0, Y6, (AX)
 	ADDQ       DI, AX
@@ -769,10 +826,11 @@ widesingle:
 	JNZ          widesingle
 
 widedone:
-	CMPQ   R8, $0x10
-	JNE    masked
+	SUBQ   $0x08, R8
+	CMPQ   R8, $0x08
+	JNE    widecut
 	TESTB  R9, R9
-	JZ     put
+	JZ     wideput
 	MOVQ   SI, AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
@@ -786,7 +844,7 @@ widedone:
 	VADDPS (AX), Y6, Y6
 	VADDPS 32(AX), Y7, Y7
 
-put:
+wideput:
 	MOVQ    SI, AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
@@ -802,13 +860,12 @@ put:
 	VZEROUPPER
 	RET
 
-masked:
-	SUBQ       $0x08, R8
+widecut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y8
 	TESTB      R9, R9
-	JZ         maskedput
+	JZ         widecutput
 	MOVQ       SI, AX
 	VADDPS     (AX), Y0, Y0
 	VMASKMOVPS 32(AX), Y8, Y10
@@ -826,7 +883,7 @@ masked:
 	VMASKMOVPS 32(AX), Y8, Y10
 	VADDPS     Y10, Y7, Y7
 
-maskedput:
+widecutput:
 	MOVQ       SI, AX
 	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y1, Y8, 32(AX)
@@ -912,11 +969,38 @@ narrowsingle:
 	JNZ          narrowsingle
 
 narrowdone:
+	SUBQ   $0x00, R8
+	CMPQ   R8, $0x08
+	JNE    narrowcut
+	TESTB  R9, R9
+	JZ     narrowput
+	MOVQ   SI, AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   DI, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   DI, AX
+	VADDPS (AX), Y4, Y4
+	ADDQ   DI, AX
+	VADDPS (AX), Y6, Y6
+
+narrowput:
+	MOVQ    SI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y6, (AX)
+	VZEROUPPER
+	RET
+
+narrowcut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y8
 	TESTB      R9, R9
-	JZ         narrowput
+	JZ         narrowcutput
 	MOVQ       SI, AX
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y0, Y0
@@ -930,7 +1014,7 @@ narrowdone:
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y6, Y6
 
-narrowput:
+narrowcutput:
 	MOVQ       SI, AX
 	VMASKMOVPS Y0, Y8, (AX)
 	ADDQ       DI, AX
@@ -1091,10 +1175,11 @@ widesingle:
 	JNZ          widesingle
 
 widedone:
-	CMPQ   R8, $0x10
-	JNE    masked
+	SUBQ   $0x08, R8
+	CMPQ   R8, $0x08
+	JNE    widecut
 	TESTB  R9, R9
-	JZ     put
+	JZ     wideput
 	MOVQ   SI, AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
@@ -1111,7 +1196,7 @@ widedone:
 	VADDPS (AX), Y8, Y8
 	VADDPS 32(AX), Y9, Y9
 
-put:
+wideput:
 	MOVQ    SI, AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
@@ -1130,13 +1215,12 @@ put:
 	VZEROUPPER
 	RET
 
-masked:
-	SUBQ       $0x08, R8
+widecut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y10
 	TESTB      R9, R9
-	JZ         maskedput
+	JZ         widecutput
 	MOVQ       SI, AX
 	VADDPS     (AX), Y0, Y0
 	VMASKMOVPS 32(AX), Y10, Y12
@@ -1158,7 +1242,7 @@ masked:
 	VMASKMOVPS 32(AX), Y10, Y12
 	VADDPS     Y12, Y9, Y9
 
-maskedput:
+widecutput:
 	MOVQ       SI, AX
 	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y1, Y10, 32(AX)
@@ -1257,11 +1341,42 @@ narrowsingle:
 	JNZ          narrowsingle
 
 narrowdone:
+	SUBQ   $0x00, R8
+	CMPQ   R8, $0x08
+	JNE    narrowcut
+	TESTB  R9, R9
+	JZ     narrowput
+	MOVQ   SI, AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   DI, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   DI, AX
+	VADDPS (AX), Y4, Y4
+	ADDQ   DI, AX
+	VADDPS (AX), Y6, Y6
+	ADDQ   DI, AX
+	VADDPS (AX), Y8, Y8
+
+narrowput:
+	MOVQ    SI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y6, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y8, (AX)
+	VZEROUPPER
+	RET
+
+narrowcut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y10
 	TESTB      R9, R9
-	JZ         narrowput
+	JZ         narrowcutput
 	MOVQ       SI, AX
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y0, Y0
@@ -1278,7 +1393,7 @@ narrowdone:
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y8, Y8
 
-narrowput:
+narrowcutput:
 	MOVQ       SI, AX
 	VMASKMOVPS Y0, Y10, (AX)
 	ADDQ       DI, AX
@@ -1461,10 +1576,11 @@ widesingle:
 	JNZ          widesingle
 
 widedone:
-	CMPQ   R8, $0x10
-	JNE    masked
+	SUBQ   $0x08, R8
+	CMPQ   R8, $0x08
+	JNE    widecut
 	TESTB  R9, R9
-	JZ     put
+	JZ     wideput
 	MOVQ   SI, AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
@@ -1484,7 +1600,7 @@ widedone:
 	VADDPS (AX), Y10, Y10
 	VADDPS 32(AX), Y11, Y11
 
-put:
+wideput:
 	MOVQ    SI, AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
@@ -1506,13 +1622,12 @@ put:
 	VZEROUPPER
 	RET
 
-masked:
-	SUBQ       $0x08, R8
+widecut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y12
 	TESTB      R9, R9
-	JZ         maskedput
+	JZ         widecutput
 	MOVQ       SI, AX
 	VADDPS     (AX), Y0, Y0
 	VMASKMOVPS 32(AX), Y12, Y14
@@ -1538,7 +1653,7 @@ masked:
 	VMASKMOVPS 32(AX), Y12, Y14
 	VADDPS     Y14, Y11, Y11
 
-maskedput:
+widecutput:
 	MOVQ       SI, AX
 	VMOVUPS    Y0, (AX)
 	VMASKMOVPS Y1, Y12, 32(AX)
@@ -1650,11 +1765,46 @@ narrowsingle:
 	JNZ          narrowsingle
 
 narrowdone:
+	SUBQ   $0x00, R8
+	CMPQ   R8, $0x08
+	JNE    narrowcut
+	TESTB  R9, R9
+	JZ     narrowput
+	MOVQ   SI, AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   DI, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   DI, AX
+	VADDPS (AX), Y4, Y4
+	ADDQ   DI, AX
+	VADDPS (AX), Y6, Y6
+	ADDQ   DI, AX
+	VADDPS (AX), Y8, Y8
+	ADDQ   DI, AX
+	VADDPS (AX), Y10, Y10
+
+narrowput:
+	MOVQ    SI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y6, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y8, (AX)
+	ADDQ    DI, AX
+	VMOVUPS Y10, (AX)
+	VZEROUPPER
+	RET
+
+narrowcut:
 	LEAQ       lanes8<>+32(SB), AX
 	NEGQ       R8
 	VMOVUPS    (AX)(R8*4), Y12
 	TESTB      R9, R9
-	JZ         narrowput
+	JZ         narrowcutput
 	MOVQ       SI, AX
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y0, Y0
@@ -1674,7 +1824,7 @@ narrowdone:
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y10, Y10
 
-narrowput:
+narrowcutput:
 	MOVQ       SI, AX
 	VMASKMOVPS Y0, Y12, (AX)
 	ADDQ       DI, AX
@@ -1973,5 +2123,4096 @@ rest:
 	JZ         done
 
 done:
+	VZEROUPPER
+	RET
+
+// func correlate1(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, FMA3
+TEXT ·correlate1(SB), NOSPLIT, $0-81
+	MOVQ pairs+32(FP), AX
+	MOVQ n+40(FP), CX
+	MOVQ ldc+56(FP), DX
+	SHLQ $0x02, DX
+
+pair:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    a+8(FP), DX
+	MOVQ    taps+16(FP), BX
+	MOVQ    kc+0(FP), SI
+	MOVLQSX (AX), DI
+	MOVLQSX 4(AX), R8
+	MOVQ    x+24(FP), R9
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	MOVQ    SI, R9
+	SHRQ    $0x02, R9
+	JZ      rest
+
+blocks:
+	MOVLQSX      (BX), R10
+	VMOVUPS      (DI)(R10*1), Y2
+	VMOVUPS      (R8)(R10*1), Y3
+	VBROADCASTSS (DX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	MOVLQSX      4(BX), R10
+	VMOVUPS      (DI)(R10*1), Y2
+	VMOVUPS      (R8)(R10*1), Y3
+	VBROADCASTSS 24(DX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	MOVLQSX      8(BX), R10
+	VMOVUPS      (DI)(R10*1), Y2
+	VMOVUPS      (R8)(R10*1), Y3
+	VBROADCASTSS 48(DX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	MOVLQSX      12(BX), R10
+	VMOVUPS      (DI)(R10*1), Y2
+	VMOVUPS      (R8)(R10*1), Y3
+	VBROADCASTSS 72(DX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x60, DX
+	ADDQ         $0x10, BX
+	DECQ         R9
+	JNZ          blocks
+
+rest:
+	ANDQ $0x03, SI
+	JZ   done
+
+single:
+	MOVLQSX      (BX), R9
+	VMOVUPS      (DI)(R9*1), Y2
+	VMOVUPS      (R8)(R9*1), Y3
+	VBROADCASTSS (DX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x18, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNZ          single
+
+done:
+	MOVLQSX 16(AX), DX
+	MOVLQSX 20(AX), BX
+	LEAQ    (DX)(BX*1), SI
+	CMPQ    SI, $0x10
+	JNE     masked
+	MOVB    accumulate+64(FP), DL
+	TESTB   DL, DL
+	JZ      put
+	MOVQ    c+48(FP), DX
+	MOVLQSX 8(AX), BX
+	MOVLQSX 12(AX), SI
+	ADDQ    DX, BX
+	ADDQ    DX, SI
+	VADDPS  (BX), Y0, Y0
+	VADDPS  (SI), Y1, Y1
+
+put:
+	MOVQ         bias+72(FP), DX
+	TESTQ        DX, DX
+	JZ           wholeunbiased
+	VBROADCASTSS (DX), Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y1, Y1
+
+wholeunbiased:
+	MOVB   relu+80(FP), DL
+	TESTB  DL, DL
+	JZ     wholelinear
+	VXORPS Y4, Y4, Y4
+	VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1
+
+wholelinear:
+	MOVQ    c+48(FP), DX
+	MOVLQSX 8(AX), BX
+	MOVLQSX 12(AX), SI
+	ADDQ    DX, BX
+	ADDQ    DX, SI
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, (SI)
+
+next:
+	ADDQ $0x18, AX
+	DECQ CX
+	JNZ  pair
+	VZEROUPPER
+	RET
+
+masked:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y2
+	LEAQ       lanes8<>+32(SB), DX
+	NEGQ       BX
+	VMOVUPS    (DX)(BX*4), Y3
+	MOVB       accumulate+64(FP), DL
+	TESTB      DL, DL
+	JZ         maskedput
+	MOVQ       c+48(FP), DX
+	MOVLQSX    8(AX), BX
+	MOVLQSX    12(AX), SI
+	ADDQ       DX, BX
+	ADDQ       DX, SI
+	VMASKMOVPS (BX), Y2, Y4
+	VADDPS     Y4, Y0, Y0
+	VMASKMOVPS (SI), Y3, Y4
+	VADDPS     Y4, Y1, Y1
+
+maskedput:
+	MOVQ         bias+72(FP), DX
+	TESTQ        DX, DX
+	JZ           partunbiased
+	VBROADCASTSS (DX), Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y4, Y1, Y1
+
+partunbiased:
+	MOVB   relu+80(FP), DL
+	TESTB  DL, DL
+	JZ     partlinear
+	VXORPS Y4, Y4, Y4
+	VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1
+
+partlinear:
+	MOVQ       c+48(FP), DX
+	MOVLQSX    8(AX), BX
+	MOVLQSX    12(AX), SI
+	ADDQ       DX, BX
+	ADDQ       DX, SI
+	VMASKMOVPS Y0, Y2, (BX)
+	VMASKMOVPS Y1, Y3, (SI)
+	JMP        next
+
+// func correlate2(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, FMA3
+TEXT ·correlate2(SB), NOSPLIT, $0-81
+	MOVQ pairs+32(FP), AX
+	MOVQ n+40(FP), CX
+	MOVQ ldc+56(FP), DX
+	SHLQ $0x02, DX
+
+pair:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    a+8(FP), BX
+	MOVQ    taps+16(FP), SI
+	MOVQ    kc+0(FP), DI
+	MOVLQSX (AX), R8
+	MOVLQSX 4(AX), R9
+	MOVQ    x+24(FP), R10
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	MOVQ    DI, R10
+	SHRQ    $0x02, R10
+	JZ      rest
+
+blocks:
+	MOVLQSX      (SI), R11
+	VMOVUPS      (R8)(R11*1), Y4
+	VMOVUPS      (R9)(R11*1), Y5
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(BX), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	MOVLQSX      4(SI), R11
+	VMOVUPS      (R8)(R11*1), Y4
+	VMOVUPS      (R9)(R11*1), Y5
+	VBROADCASTSS 24(BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 28(BX), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	MOVLQSX      8(SI), R11
+	VMOVUPS      (R8)(R11*1), Y4
+	VMOVUPS      (R9)(R11*1), Y5
+	VBROADCASTSS 48(BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 52(BX), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	MOVLQSX      12(SI), R11
+	VMOVUPS      (R8)(R11*1), Y4
+	VMOVUPS      (R9)(R11*1), Y5
+	VBROADCASTSS 72(BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 76(BX), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x60, BX
+	ADDQ         $0x10, SI
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	ANDQ $0x03, DI
+	JZ   done
+
+single:
+	MOVLQSX      (SI), R10
+	VMOVUPS      (R8)(R10*1), Y4
+	VMOVUPS      (R9)(R10*1), Y5
+	VBROADCASTSS (BX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(BX), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x18, BX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+done:
+	MOVLQSX 16(AX), BX
+	MOVLQSX 20(AX), SI
+	LEAQ    (BX)(SI*1), DI
+	CMPQ    DI, $0x10
+	JNE     masked
+	MOVB    accumulate+64(FP), BL
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VADDPS  (SI), Y0, Y0
+	VADDPS  (DI), Y1, Y1
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y2, Y2
+	VADDPS  (DI), Y3, Y3
+
+put:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           wholeunbiased
+	VBROADCASTSS (BX), Y6
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 4(BX), Y6
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y6, Y3, Y3
+
+wholeunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     wholelinear
+	VXORPS Y6, Y6, Y6
+	VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1
+	VMAXPS Y2, Y6, Y2
+	VMAXPS Y3, Y6, Y3
+
+wholelinear:
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, (DI)
+
+next:
+	ADDQ $0x18, AX
+	DECQ CX
+	JNZ  pair
+	VZEROUPPER
+	RET
+
+masked:
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y4
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       SI
+	VMOVUPS    (BX)(SI*4), Y5
+	MOVB       accumulate+64(FP), BL
+	TESTB      BL, BL
+	JZ         maskedput
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS (SI), Y4, Y6
+	VADDPS     Y6, Y0, Y0
+	VMASKMOVPS (DI), Y5, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y4, Y6
+	VADDPS     Y6, Y2, Y2
+	VMASKMOVPS (DI), Y5, Y6
+	VADDPS     Y6, Y3, Y3
+
+maskedput:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           partunbiased
+	VBROADCASTSS (BX), Y6
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 4(BX), Y6
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y6, Y3, Y3
+
+partunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     partlinear
+	VXORPS Y6, Y6, Y6
+	VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1
+	VMAXPS Y2, Y6, Y2
+	VMAXPS Y3, Y6, Y3
+
+partlinear:
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS Y0, Y4, (SI)
+	VMASKMOVPS Y1, Y5, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y2, Y4, (SI)
+	VMASKMOVPS Y3, Y5, (DI)
+	JMP        next
+
+// func correlate3(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, FMA3
+TEXT ·correlate3(SB), NOSPLIT, $0-81
+	MOVQ pairs+32(FP), AX
+	MOVQ n+40(FP), CX
+	MOVQ ldc+56(FP), DX
+	SHLQ $0x02, DX
+
+pair:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	MOVQ    a+8(FP), BX
+	MOVQ    taps+16(FP), SI
+	MOVQ    kc+0(FP), DI
+	MOVLQSX (AX), R8
+	MOVLQSX 4(AX), R9
+	MOVQ    x+24(FP), R10
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	MOVQ    DI, R10
+	SHRQ    $0x02, R10
+	JZ      rest
+
+blocks:
+	MOVLQSX      (SI), R11
+	VMOVUPS      (R8)(R11*1), Y6
+	VMOVUPS      (R9)(R11*1), Y7
+	VBROADCASTSS (BX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(BX), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(BX), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	MOVLQSX      4(SI), R11
+	VMOVUPS      (R8)(R11*1), Y6
+	VMOVUPS      (R9)(R11*1), Y7
+	VBROADCASTSS 24(BX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 28(BX), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 32(BX), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	MOVLQSX      8(SI), R11
+	VMOVUPS      (R8)(R11*1), Y6
+	VMOVUPS      (R9)(R11*1), Y7
+	VBROADCASTSS 48(BX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 52(BX), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 56(BX), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	MOVLQSX      12(SI), R11
+	VMOVUPS      (R8)(R11*1), Y6
+	VMOVUPS      (R9)(R11*1), Y7
+	VBROADCASTSS 72(BX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 76(BX), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 80(BX), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x60, BX
+	ADDQ         $0x10, SI
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	ANDQ $0x03, DI
+	JZ   done
+
+single:
+	MOVLQSX      (SI), R10
+	VMOVUPS      (R8)(R10*1), Y6
+	VMOVUPS      (R9)(R10*1), Y7
+	VBROADCASTSS (BX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(BX), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(BX), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x18, BX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+done:
+	MOVLQSX 16(AX), BX
+	MOVLQSX 20(AX), SI
+	LEAQ    (BX)(SI*1), DI
+	CMPQ    DI, $0x10
+	JNE     masked
+	MOVB    accumulate+64(FP), BL
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VADDPS  (SI), Y0, Y0
+	VADDPS  (DI), Y1, Y1
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y2, Y2
+	VADDPS  (DI), Y3, Y3
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y4, Y4
+	VADDPS  (DI), Y5, Y5
+
+put:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           wholeunbiased
+	VBROADCASTSS (BX), Y8
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y8, Y1, Y1
+	VBROADCASTSS 4(BX), Y8
+	VADDPS       Y8, Y2, Y2
+	VADDPS       Y8, Y3, Y3
+	VBROADCASTSS 8(BX), Y8
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y8, Y5, Y5
+
+wholeunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     wholelinear
+	VXORPS Y8, Y8, Y8
+	VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1
+	VMAXPS Y2, Y8, Y2
+	VMAXPS Y3, Y8, Y3
+	VMAXPS Y4, Y8, Y4
+	VMAXPS Y5, Y8, Y5
+
+wholelinear:
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, (DI)
+
+next:
+	ADDQ $0x18, AX
+	DECQ CX
+	JNZ  pair
+	VZEROUPPER
+	RET
+
+masked:
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y6
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       SI
+	VMOVUPS    (BX)(SI*4), Y7
+	MOVB       accumulate+64(FP), BL
+	TESTB      BL, BL
+	JZ         maskedput
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS (SI), Y6, Y8
+	VADDPS     Y8, Y0, Y0
+	VMASKMOVPS (DI), Y7, Y8
+	VADDPS     Y8, Y1, Y1
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y6, Y8
+	VADDPS     Y8, Y2, Y2
+	VMASKMOVPS (DI), Y7, Y8
+	VADDPS     Y8, Y3, Y3
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y6, Y8
+	VADDPS     Y8, Y4, Y4
+	VMASKMOVPS (DI), Y7, Y8
+	VADDPS     Y8, Y5, Y5
+
+maskedput:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           partunbiased
+	VBROADCASTSS (BX), Y8
+	VADDPS       Y8, Y0, Y0
+	VADDPS       Y8, Y1, Y1
+	VBROADCASTSS 4(BX), Y8
+	VADDPS       Y8, Y2, Y2
+	VADDPS       Y8, Y3, Y3
+	VBROADCASTSS 8(BX), Y8
+	VADDPS       Y8, Y4, Y4
+	VADDPS       Y8, Y5, Y5
+
+partunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     partlinear
+	VXORPS Y8, Y8, Y8
+	VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1
+	VMAXPS Y2, Y8, Y2
+	VMAXPS Y3, Y8, Y3
+	VMAXPS Y4, Y8, Y4
+	VMAXPS Y5, Y8, Y5
+
+partlinear:
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS Y0, Y6, (SI)
+	VMASKMOVPS Y1, Y7, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y2, Y6, (SI)
+	VMASKMOVPS Y3, Y7, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y4, Y6, (SI)
+	VMASKMOVPS Y5, Y7, (DI)
+	JMP        next
+
+// func correlate4(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, FMA3
+TEXT ·correlate4(SB), NOSPLIT, $0-81
+	MOVQ pairs+32(FP), AX
+	MOVQ n+40(FP), CX
+	MOVQ ldc+56(FP), DX
+	SHLQ $0x02, DX
+
+pair:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	MOVQ    a+8(FP), BX
+	MOVQ    taps+16(FP), SI
+	MOVQ    kc+0(FP), DI
+	MOVLQSX (AX), R8
+	MOVLQSX 4(AX), R9
+	MOVQ    x+24(FP), R10
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	MOVQ    DI, R10
+	SHRQ    $0x02, R10
+	JZ      rest
+
+blocks:
+	MOVLQSX      (SI), R11
+	VMOVUPS      (R8)(R11*1), Y8
+	VMOVUPS      (R9)(R11*1), Y9
+	VBROADCASTSS (BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(BX), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(BX), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(BX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	MOVLQSX      4(SI), R11
+	VMOVUPS      (R8)(R11*1), Y8
+	VMOVUPS      (R9)(R11*1), Y9
+	VBROADCASTSS 24(BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 28(BX), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 32(BX), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 36(BX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	MOVLQSX      8(SI), R11
+	VMOVUPS      (R8)(R11*1), Y8
+	VMOVUPS      (R9)(R11*1), Y9
+	VBROADCASTSS 48(BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 52(BX), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 56(BX), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 60(BX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	MOVLQSX      12(SI), R11
+	VMOVUPS      (R8)(R11*1), Y8
+	VMOVUPS      (R9)(R11*1), Y9
+	VBROADCASTSS 72(BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 76(BX), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 80(BX), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 84(BX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x60, BX
+	ADDQ         $0x10, SI
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	ANDQ $0x03, DI
+	JZ   done
+
+single:
+	MOVLQSX      (SI), R10
+	VMOVUPS      (R8)(R10*1), Y8
+	VMOVUPS      (R9)(R10*1), Y9
+	VBROADCASTSS (BX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(BX), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(BX), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(BX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x18, BX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+done:
+	MOVLQSX 16(AX), BX
+	MOVLQSX 20(AX), SI
+	LEAQ    (BX)(SI*1), DI
+	CMPQ    DI, $0x10
+	JNE     masked
+	MOVB    accumulate+64(FP), BL
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VADDPS  (SI), Y0, Y0
+	VADDPS  (DI), Y1, Y1
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y2, Y2
+	VADDPS  (DI), Y3, Y3
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y4, Y4
+	VADDPS  (DI), Y5, Y5
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y6, Y6
+	VADDPS  (DI), Y7, Y7
+
+put:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           wholeunbiased
+	VBROADCASTSS (BX), Y10
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 4(BX), Y10
+	VADDPS       Y10, Y2, Y2
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 8(BX), Y10
+	VADDPS       Y10, Y4, Y4
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 12(BX), Y10
+	VADDPS       Y10, Y6, Y6
+	VADDPS       Y10, Y7, Y7
+
+wholeunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     wholelinear
+	VXORPS Y10, Y10, Y10
+	VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1
+	VMAXPS Y2, Y10, Y2
+	VMAXPS Y3, Y10, Y3
+	VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5
+	VMAXPS Y6, Y10, Y6
+	VMAXPS Y7, Y10, Y7
+
+wholelinear:
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, (DI)
+
+next:
+	ADDQ $0x18, AX
+	DECQ CX
+	JNZ  pair
+	VZEROUPPER
+	RET
+
+masked:
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y8
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       SI
+	VMOVUPS    (BX)(SI*4), Y9
+	MOVB       accumulate+64(FP), BL
+	TESTB      BL, BL
+	JZ         maskedput
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS (SI), Y8, Y10
+	VADDPS     Y10, Y0, Y0
+	VMASKMOVPS (DI), Y9, Y10
+	VADDPS     Y10, Y1, Y1
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y8, Y10
+	VADDPS     Y10, Y2, Y2
+	VMASKMOVPS (DI), Y9, Y10
+	VADDPS     Y10, Y3, Y3
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y8, Y10
+	VADDPS     Y10, Y4, Y4
+	VMASKMOVPS (DI), Y9, Y10
+	VADDPS     Y10, Y5, Y5
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y8, Y10
+	VADDPS     Y10, Y6, Y6
+	VMASKMOVPS (DI), Y9, Y10
+	VADDPS     Y10, Y7, Y7
+
+maskedput:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           partunbiased
+	VBROADCASTSS (BX), Y10
+	VADDPS       Y10, Y0, Y0
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 4(BX), Y10
+	VADDPS       Y10, Y2, Y2
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 8(BX), Y10
+	VADDPS       Y10, Y4, Y4
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 12(BX), Y10
+	VADDPS       Y10, Y6, Y6
+	VADDPS       Y10, Y7, Y7
+
+partunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     partlinear
+	VXORPS Y10, Y10, Y10
+	VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1
+	VMAXPS Y2, Y10, Y2
+	VMAXPS Y3, Y10, Y3
+	VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5
+	VMAXPS Y6, Y10, Y6
+	VMAXPS Y7, Y10, Y7
+
+partlinear:
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS Y0, Y8, (SI)
+	VMASKMOVPS Y1, Y9, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y2, Y8, (SI)
+	VMASKMOVPS Y3, Y9, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y4, Y8, (SI)
+	VMASKMOVPS Y5, Y9, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y6, Y8, (SI)
+	VMASKMOVPS Y7, Y9, (DI)
+	JMP        next
+
+// func correlate5(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, FMA3
+TEXT ·correlate5(SB), NOSPLIT, $0-81
+	MOVQ pairs+32(FP), AX
+	MOVQ n+40(FP), CX
+	MOVQ ldc+56(FP), DX
+	SHLQ $0x02, DX
+
+pair:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	MOVQ    a+8(FP), BX
+	MOVQ    taps+16(FP), SI
+	MOVQ    kc+0(FP), DI
+	MOVLQSX (AX), R8
+	MOVLQSX 4(AX), R9
+	MOVQ    x+24(FP), R10
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	MOVQ    DI, R10
+	SHRQ    $0x02, R10
+	JZ      rest
+
+blocks:
+	MOVLQSX      (SI), R11
+	VMOVUPS      (R8)(R11*1), Y10
+	VMOVUPS      (R9)(R11*1), Y11
+	VBROADCASTSS (BX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(BX), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(BX), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(BX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 16(BX), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	MOVLQSX      4(SI), R11
+	VMOVUPS      (R8)(R11*1), Y10
+	VMOVUPS      (R9)(R11*1), Y11
+	VBROADCASTSS 24(BX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 28(BX), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 32(BX), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 36(BX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 40(BX), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	MOVLQSX      8(SI), R11
+	VMOVUPS      (R8)(R11*1), Y10
+	VMOVUPS      (R9)(R11*1), Y11
+	VBROADCASTSS 48(BX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 52(BX), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 56(BX), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 60(BX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 64(BX), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	MOVLQSX      12(SI), R11
+	VMOVUPS      (R8)(R11*1), Y10
+	VMOVUPS      (R9)(R11*1), Y11
+	VBROADCASTSS 72(BX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 76(BX), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 80(BX), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 84(BX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 88(BX), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x60, BX
+	ADDQ         $0x10, SI
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	ANDQ $0x03, DI
+	JZ   done
+
+single:
+	MOVLQSX      (SI), R10
+	VMOVUPS      (R8)(R10*1), Y10
+	VMOVUPS      (R9)(R10*1), Y11
+	VBROADCASTSS (BX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(BX), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(BX), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(BX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 16(BX), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x18, BX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+done:
+	MOVLQSX 16(AX), BX
+	MOVLQSX 20(AX), SI
+	LEAQ    (BX)(SI*1), DI
+	CMPQ    DI, $0x10
+	JNE     masked
+	MOVB    accumulate+64(FP), BL
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VADDPS  (SI), Y0, Y0
+	VADDPS  (DI), Y1, Y1
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y2, Y2
+	VADDPS  (DI), Y3, Y3
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y4, Y4
+	VADDPS  (DI), Y5, Y5
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y6, Y6
+	VADDPS  (DI), Y7, Y7
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y8, Y8
+	VADDPS  (DI), Y9, Y9
+
+put:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           wholeunbiased
+	VBROADCASTSS (BX), Y12
+	VADDPS       Y12, Y0, Y0
+	VADDPS       Y12, Y1, Y1
+	VBROADCASTSS 4(BX), Y12
+	VADDPS       Y12, Y2, Y2
+	VADDPS       Y12, Y3, Y3
+	VBROADCASTSS 8(BX), Y12
+	VADDPS       Y12, Y4, Y4
+	VADDPS       Y12, Y5, Y5
+	VBROADCASTSS 12(BX), Y12
+	VADDPS       Y12, Y6, Y6
+	VADDPS       Y12, Y7, Y7
+	VBROADCASTSS 16(BX), Y12
+	VADDPS       Y12, Y8, Y8
+	VADDPS       Y12, Y9, Y9
+
+wholeunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     wholelinear
+	VXORPS Y12, Y12, Y12
+	VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1
+	VMAXPS Y2, Y12, Y2
+	VMAXPS Y3, Y12, Y3
+	VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5
+	VMAXPS Y6, Y12, Y6
+	VMAXPS Y7, Y12, Y7
+	VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9
+
+wholelinear:
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y8, (SI)
+	VMOVUPS Y9, (DI)
+
+next:
+	ADDQ $0x18, AX
+	DECQ CX
+	JNZ  pair
+	VZEROUPPER
+	RET
+
+masked:
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y10
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       SI
+	VMOVUPS    (BX)(SI*4), Y11
+	MOVB       accumulate+64(FP), BL
+	TESTB      BL, BL
+	JZ         maskedput
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS (SI), Y10, Y12
+	VADDPS     Y12, Y0, Y0
+	VMASKMOVPS (DI), Y11, Y12
+	VADDPS     Y12, Y1, Y1
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y10, Y12
+	VADDPS     Y12, Y2, Y2
+	VMASKMOVPS (DI), Y11, Y12
+	VADDPS     Y12, Y3, Y3
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y10, Y12
+	VADDPS     Y12, Y4, Y4
+	VMASKMOVPS (DI), Y11, Y12
+	VADDPS     Y12, Y5, Y5
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y10, Y12
+	VADDPS     Y12, Y6, Y6
+	VMASKMOVPS (DI), Y11, Y12
+	VADDPS     Y12, Y7, Y7
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y10, Y12
+	VADDPS     Y12, Y8, Y8
+	VMASKMOVPS (DI), Y11, Y12
+	VADDPS     Y12, Y9, Y9
+
+maskedput:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           partunbiased
+	VBROADCASTSS (BX), Y12
+	VADDPS       Y12, Y0, Y0
+	VADDPS       Y12, Y1, Y1
+	VBROADCASTSS 4(BX), Y12
+	VADDPS       Y12, Y2, Y2
+	VADDPS       Y12, Y3, Y3
+	VBROADCASTSS 8(BX), Y12
+	VADDPS       Y12, Y4, Y4
+	VADDPS       Y12, Y5, Y5
+	VBROADCASTSS 12(BX), Y12
+	VADDPS       Y12, Y6, Y6
+	VADDPS       Y12, Y7, Y7
+	VBROADCASTSS 16(BX), Y12
+	VADDPS       Y12, Y8, Y8
+	VADDPS       Y12, Y9, Y9
+
+partunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     partlinear
+	VXORPS Y12, Y12, Y12
+	VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1
+	VMAXPS Y2, Y12, Y2
+	VMAXPS Y3, Y12, Y3
+	VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5
+	VMAXPS Y6, Y12, Y6
+	VMAXPS Y7, Y12, Y7
+	VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9
+
+partlinear:
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS Y0, Y10, (SI)
+	VMASKMOVPS Y1, Y11, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y2, Y10, (SI)
+	VMASKMOVPS Y3, Y11, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y4, Y10, (SI)
+	VMASKMOVPS Y5, Y11, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y6, Y10, (SI)
+	VMASKMOVPS Y7, Y11, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y8, Y10, (SI)
+	VMASKMOVPS Y9, Y11, (DI)
+	JMP        next
+
+// func correlate6(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, FMA3
+TEXT ·correlate6(SB), NOSPLIT, $0-81
+	MOVQ pairs+32(FP), AX
+	MOVQ n+40(FP), CX
+	MOVQ ldc+56(FP), DX
+	SHLQ $0x02, DX
+
+pair:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	MOVQ    a+8(FP), BX
+	MOVQ    taps+16(FP), SI
+	MOVQ    kc+0(FP), DI
+	MOVLQSX (AX), R8
+	MOVLQSX 4(AX), R9
+	MOVQ    x+24(FP), R10
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	MOVQ    DI, R10
+	SHRQ    $0x02, R10
+	JZ      rest
+
+blocks:
+	MOVLQSX      (SI), R11
+	VMOVUPS      (R8)(R11*1), Y12
+	VMOVUPS      (R9)(R11*1), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(BX), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(BX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 16(BX), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(BX), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	MOVLQSX      4(SI), R11
+	VMOVUPS      (R8)(R11*1), Y12
+	VMOVUPS      (R9)(R11*1), Y13
+	VBROADCASTSS 24(BX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 28(BX), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 32(BX), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 36(BX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 40(BX), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 44(BX), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	MOVLQSX      8(SI), R11
+	VMOVUPS      (R8)(R11*1), Y12
+	VMOVUPS      (R9)(R11*1), Y13
+	VBROADCASTSS 48(BX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 52(BX), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 56(BX), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 60(BX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 64(BX), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 68(BX), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	MOVLQSX      12(SI), R11
+	VMOVUPS      (R8)(R11*1), Y12
+	VMOVUPS      (R9)(R11*1), Y13
+	VBROADCASTSS 72(BX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 76(BX), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 80(BX), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 84(BX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 88(BX), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 92(BX), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x60, BX
+	ADDQ         $0x10, SI
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	ANDQ $0x03, DI
+	JZ   done
+
+single:
+	MOVLQSX      (SI), R10
+	VMOVUPS      (R8)(R10*1), Y12
+	VMOVUPS      (R9)(R10*1), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(BX), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(BX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 16(BX), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(BX), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x18, BX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+done:
+	MOVLQSX 16(AX), BX
+	MOVLQSX 20(AX), SI
+	LEAQ    (BX)(SI*1), DI
+	CMPQ    DI, $0x10
+	JNE     masked
+	MOVB    accumulate+64(FP), BL
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VADDPS  (SI), Y0, Y0
+	VADDPS  (DI), Y1, Y1
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y2, Y2
+	VADDPS  (DI), Y3, Y3
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y4, Y4
+	VADDPS  (DI), Y5, Y5
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y6, Y6
+	VADDPS  (DI), Y7, Y7
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y8, Y8
+	VADDPS  (DI), Y9, Y9
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VADDPS  (SI), Y10, Y10
+	VADDPS  (DI), Y11, Y11
+
+put:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           wholeunbiased
+	VBROADCASTSS (BX), Y14
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y14, Y1, Y1
+	VBROADCASTSS 4(BX), Y14
+	VADDPS       Y14, Y2, Y2
+	VADDPS       Y14, Y3, Y3
+	VBROADCASTSS 8(BX), Y14
+	VADDPS       Y14, Y4, Y4
+	VADDPS       Y14, Y5, Y5
+	VBROADCASTSS 12(BX), Y14
+	VADDPS       Y14, Y6, Y6
+	VADDPS       Y14, Y7, Y7
+	VBROADCASTSS 16(BX), Y14
+	VADDPS       Y14, Y8, Y8
+	VADDPS       Y14, Y9, Y9
+	VBROADCASTSS 20(BX), Y14
+	VADDPS       Y14, Y10, Y10
+	VADDPS       Y14, Y11, Y11
+
+wholeunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     wholelinear
+	VXORPS Y14, Y14, Y14
+	VMAXPS Y0, Y14, Y0
+	VMAXPS Y1, Y14, Y1
+	VMAXPS Y2, Y14, Y2
+	VMAXPS Y3, Y14, Y3
+	VMAXPS Y4, Y14, Y4
+	VMAXPS Y5, Y14, Y5
+	VMAXPS Y6, Y14, Y6
+	VMAXPS Y7, Y14, Y7
+	VMAXPS Y8, Y14, Y8
+	VMAXPS Y9, Y14, Y9
+	VMAXPS Y10, Y14, Y10
+	VMAXPS Y11, Y14, Y11
+
+wholelinear:
+	MOVQ    c+48(FP), BX
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	ADDQ    BX, SI
+	ADDQ    BX, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y8, (SI)
+	VMOVUPS Y9, (DI)
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	VMOVUPS Y10, (SI)
+	VMOVUPS Y11, (DI)
+
+next:
+	ADDQ $0x18, AX
+	DECQ CX
+	JNZ  pair
+	VZEROUPPER
+	RET
+
+masked:
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y12
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       SI
+	VMOVUPS    (BX)(SI*4), Y13
+	MOVB       accumulate+64(FP), BL
+	TESTB      BL, BL
+	JZ         maskedput
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS (SI), Y12, Y14
+	VADDPS     Y14, Y0, Y0
+	VMASKMOVPS (DI), Y13, Y14
+	VADDPS     Y14, Y1, Y1
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y12, Y14
+	VADDPS     Y14, Y2, Y2
+	VMASKMOVPS (DI), Y13, Y14
+	VADDPS     Y14, Y3, Y3
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y12, Y14
+	VADDPS     Y14, Y4, Y4
+	VMASKMOVPS (DI), Y13, Y14
+	VADDPS     Y14, Y5, Y5
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y12, Y14
+	VADDPS     Y14, Y6, Y6
+	VMASKMOVPS (DI), Y13, Y14
+	VADDPS     Y14, Y7, Y7
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y12, Y14
+	VADDPS     Y14, Y8, Y8
+	VMASKMOVPS (DI), Y13, Y14
+	VADDPS     Y14, Y9, Y9
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS (SI), Y12, Y14
+	VADDPS     Y14, Y10, Y10
+	VMASKMOVPS (DI), Y13, Y14
+	VADDPS     Y14, Y11, Y11
+
+maskedput:
+	MOVQ         bias+72(FP), BX
+	TESTQ        BX, BX
+	JZ           partunbiased
+	VBROADCASTSS (BX), Y14
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y14, Y1, Y1
+	VBROADCASTSS 4(BX), Y14
+	VADDPS       Y14, Y2, Y2
+	VADDPS       Y14, Y3, Y3
+	VBROADCASTSS 8(BX), Y14
+	VADDPS       Y14, Y4, Y4
+	VADDPS       Y14, Y5, Y5
+	VBROADCASTSS 12(BX), Y14
+	VADDPS       Y14, Y6, Y6
+	VADDPS       Y14, Y7, Y7
+	VBROADCASTSS 16(BX), Y14
+	VADDPS       Y14, Y8, Y8
+	VADDPS       Y14, Y9, Y9
+	VBROADCASTSS 20(BX), Y14
+	VADDPS       Y14, Y10, Y10
+	VADDPS       Y14, Y11, Y11
+
+partunbiased:
+	MOVB   relu+80(FP), BL
+	TESTB  BL, BL
+	JZ     partlinear
+	VXORPS Y14, Y14, Y14
+	VMAXPS Y0, Y14, Y0
+	VMAXPS Y1, Y14, Y1
+	VMAXPS Y2, Y14, Y2
+	VMAXPS Y3, Y14, Y3
+	VMAXPS Y4, Y14, Y4
+	VMAXPS Y5, Y14, Y5
+	VMAXPS Y6, Y14, Y6
+	VMAXPS Y7, Y14, Y7
+	VMAXPS Y8, Y14, Y8
+	VMAXPS Y9, Y14, Y9
+	VMAXPS Y10, Y14, Y10
+	VMAXPS Y11, Y14, Y11
+
+partlinear:
+	MOVQ       c+48(FP), BX
+	MOVLQSX    8(AX), SI
+	MOVLQSX    12(AX), DI
+	ADDQ       BX, SI
+	ADDQ       BX, DI
+	VMASKMOVPS Y0, Y12, (SI)
+	VMASKMOVPS Y1, Y13, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y2, Y12, (SI)
+	VMASKMOVPS Y3, Y13, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y4, Y12, (SI)
+	VMASKMOVPS Y5, Y13, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y6, Y12, (SI)
+	VMASKMOVPS Y7, Y13, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y8, Y12, (SI)
+	VMASKMOVPS Y9, Y13, (DI)
+	ADDQ       DX, SI
+	ADDQ       DX, DI
+	VMASKMOVPS Y10, Y12, (SI)
+	VMASKMOVPS Y11, Y13, (DI)
+	JMP        next
+
+// func contract1(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contract1(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), DX
+	MOVQ    rows+0(FP), BX
+	XORQ    SI, SI
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+
+row:
+	MOVQ inner+8(FP), DI
+	SHRQ $0x02, DI
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      64(CX), Y2
+	VMOVUPS      96(CX), Y3
+	VBROADCASTSS 4(AX)(SI*1), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      128(CX), Y2
+	VMOVUPS      160(CX), Y3
+	VBROADCASTSS 8(AX)(SI*1), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      192(CX), Y2
+	VMOVUPS      224(CX), Y3
+	VBROADCASTSS 12(AX)(SI*1), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, SI
+	DECQ         DI
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), DI
+	ANDQ $0x03, DI
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+jump:
+	MOVLQSX (DX), DI
+	ADDQ    DI, SI
+	ADDQ    $0x04, DX
+	DECQ    BX
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), CX
+	MOVB    accumulate+72(FP), DL
+	SUBQ    $0x08, CX
+	CMPQ    CX, $0x08
+	JNE     cut
+	TESTB   DL, DL
+	JZ      put
+	MOVQ    AX, CX
+	VADDPS  (CX), Y0, Y0
+	VADDPS  32(CX), Y1, Y1
+
+put:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       CX
+	VMOVUPS    (BX)(CX*4), Y2
+	TESTB      DL, DL
+	JZ         cutput
+	MOVQ       AX, CX
+	VADDPS     (CX), Y0, Y0
+	VMASKMOVPS 32(CX), Y2, Y4
+	VADDPS     Y4, Y1, Y1
+
+cutput:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y2, 32(AX)
+	VZEROUPPER
+	RET
+
+// func contract2(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contract2(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), BX
+	MOVQ    rows+0(FP), SI
+	XORQ    DI, DI
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+row:
+	MOVQ inner+8(FP), R8
+	SHRQ $0x02, R8
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (DX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      64(CX), Y4
+	VMOVUPS      96(CX), Y5
+	VBROADCASTSS 4(DX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(AX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      128(CX), Y4
+	VMOVUPS      160(CX), Y5
+	VBROADCASTSS 8(DX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(AX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      192(CX), Y4
+	VMOVUPS      224(CX), Y5
+	VBROADCASTSS 12(DX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 12(AX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, DI
+	DECQ         R8
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R8
+	ANDQ $0x03, R8
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (DX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          single
+
+jump:
+	MOVLQSX (BX), R8
+	ADDQ    R8, DI
+	ADDQ    $0x04, BX
+	DECQ    SI
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x08, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	VADDPS  32(DX), Y3, Y3
+
+put:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y4
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VADDPS     (DX), Y0, Y0
+	VMASKMOVPS 32(DX), Y4, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       CX, DX
+	VADDPS     (DX), Y2, Y2
+	VMASKMOVPS 32(DX), Y4, Y6
+	VADDPS     Y6, Y3, Y3
+
+cutput:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y4, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y4, 32(AX)
+	VZEROUPPER
+	RET
+
+// func contract3(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contract3(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), SI
+	MOVQ    rows+0(FP), DI
+	XORQ    R8, R8
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+
+row:
+	MOVQ inner+8(FP), R9
+	SHRQ $0x02, R9
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y6
+	VMOVUPS      32(CX), Y7
+	VBROADCASTSS (DX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (BX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      64(CX), Y6
+	VMOVUPS      96(CX), Y7
+	VBROADCASTSS 4(DX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(BX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 4(AX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      128(CX), Y6
+	VMOVUPS      160(CX), Y7
+	VBROADCASTSS 8(DX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 8(BX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(AX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      192(CX), Y6
+	VMOVUPS      224(CX), Y7
+	VBROADCASTSS 12(DX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 12(BX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 12(AX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R9
+	ANDQ $0x03, R9
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y6
+	VMOVUPS      32(CX), Y7
+	VBROADCASTSS (DX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (BX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(R8*1), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          single
+
+jump:
+	MOVLQSX (SI), R9
+	ADDQ    R9, R8
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x08, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	VADDPS  32(DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	VADDPS  32(DX), Y5, Y5
+
+put:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y6
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VADDPS     (DX), Y0, Y0
+	VMASKMOVPS 32(DX), Y6, Y8
+	VADDPS     Y8, Y1, Y1
+	ADDQ       CX, DX
+	VADDPS     (DX), Y2, Y2
+	VMASKMOVPS 32(DX), Y6, Y8
+	VADDPS     Y8, Y3, Y3
+	ADDQ       CX, DX
+	VADDPS     (DX), Y4, Y4
+	VMASKMOVPS 32(DX), Y6, Y8
+	VADDPS     Y8, Y5, Y5
+
+cutput:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y6, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y6, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+// func contract4(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contract4(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), DI
+	MOVQ    rows+0(FP), R8
+	XORQ    R9, R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+
+row:
+	MOVQ inner+8(FP), R10
+	SHRQ $0x02, R10
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS (DX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (BX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (SI)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      64(CX), Y8
+	VMOVUPS      96(CX), Y9
+	VBROADCASTSS 4(DX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(BX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 4(SI)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 4(AX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      128(CX), Y8
+	VMOVUPS      160(CX), Y9
+	VBROADCASTSS 8(DX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 8(BX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(SI)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 8(AX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      192(CX), Y8
+	VMOVUPS      224(CX), Y9
+	VBROADCASTSS 12(DX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 12(BX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 12(SI)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(AX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R9
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R10
+	ANDQ $0x03, R10
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS (DX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (BX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (SI)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(R9*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          single
+
+jump:
+	MOVLQSX (DI), R10
+	ADDQ    R10, R9
+	ADDQ    $0x04, DI
+	DECQ    R8
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x08, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	VADDPS  32(DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	VADDPS  32(DX), Y5, Y5
+	ADDQ    CX, DX
+	VADDPS  (DX), Y6, Y6
+	VADDPS  32(DX), Y7, Y7
+
+put:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y8
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VADDPS     (DX), Y0, Y0
+	VMASKMOVPS 32(DX), Y8, Y10
+	VADDPS     Y10, Y1, Y1
+	ADDQ       CX, DX
+	VADDPS     (DX), Y2, Y2
+	VMASKMOVPS 32(DX), Y8, Y10
+	VADDPS     Y10, Y3, Y3
+	ADDQ       CX, DX
+	VADDPS     (DX), Y4, Y4
+	VMASKMOVPS 32(DX), Y8, Y10
+	VADDPS     Y10, Y5, Y5
+	ADDQ       CX, DX
+	VADDPS     (DX), Y6, Y6
+	VMASKMOVPS 32(DX), Y8, Y10
+	VADDPS     Y10, Y7, Y7
+
+cutput:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y8, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y8, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y8, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	VMASKMOVPS Y7, Y8, 32(AX)
+	VZEROUPPER
+	RET
+
+// func contract5(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contract5(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), DI
+	ADDQ    CX, DI
+	MOVLQSX 16(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), R8
+	MOVQ    rows+0(FP), R9
+	XORQ    R10, R10
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+
+row:
+	MOVQ inner+8(FP), R11
+	SHRQ $0x02, R11
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y10
+	VMOVUPS      32(CX), Y11
+	VBROADCASTSS (DX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (BX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (SI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (DI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      64(CX), Y10
+	VMOVUPS      96(CX), Y11
+	VBROADCASTSS 4(DX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(BX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 4(SI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 4(DI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 4(AX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      128(CX), Y10
+	VMOVUPS      160(CX), Y11
+	VBROADCASTSS 8(DX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 8(BX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(SI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 8(DI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 8(AX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      192(CX), Y10
+	VMOVUPS      224(CX), Y11
+	VBROADCASTSS 12(DX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 12(BX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 12(SI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(DI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 12(AX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R10
+	DECQ         R11
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R11
+	ANDQ $0x03, R11
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y10
+	VMOVUPS      32(CX), Y11
+	VBROADCASTSS (DX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (BX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (SI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (DI)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(R10*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          single
+
+jump:
+	MOVLQSX (R8), R11
+	ADDQ    R11, R10
+	ADDQ    $0x04, R8
+	DECQ    R9
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x08, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	VADDPS  32(DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	VADDPS  32(DX), Y5, Y5
+	ADDQ    CX, DX
+	VADDPS  (DX), Y6, Y6
+	VADDPS  32(DX), Y7, Y7
+	ADDQ    CX, DX
+	VADDPS  (DX), Y8, Y8
+	VADDPS  32(DX), Y9, Y9
+
+put:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y10
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VADDPS     (DX), Y0, Y0
+	VMASKMOVPS 32(DX), Y10, Y12
+	VADDPS     Y12, Y1, Y1
+	ADDQ       CX, DX
+	VADDPS     (DX), Y2, Y2
+	VMASKMOVPS 32(DX), Y10, Y12
+	VADDPS     Y12, Y3, Y3
+	ADDQ       CX, DX
+	VADDPS     (DX), Y4, Y4
+	VMASKMOVPS 32(DX), Y10, Y12
+	VADDPS     Y12, Y5, Y5
+	ADDQ       CX, DX
+	VADDPS     (DX), Y6, Y6
+	VMASKMOVPS 32(DX), Y10, Y12
+	VADDPS     Y12, Y7, Y7
+	ADDQ       CX, DX
+	VADDPS     (DX), Y8, Y8
+	VMASKMOVPS 32(DX), Y10, Y12
+	VADDPS     Y12, Y9, Y9
+
+cutput:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	VMASKMOVPS Y7, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y8, (AX)
+	VMASKMOVPS Y9, Y10, 32(AX)
+	VZEROUPPER
+	RET
+
+// func contract6(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contract6(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), DI
+	ADDQ    CX, DI
+	MOVLQSX 16(AX), R8
+	ADDQ    CX, R8
+	MOVLQSX 20(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), R9
+	MOVQ    rows+0(FP), R10
+	XORQ    R11, R11
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+
+row:
+	MOVQ inner+8(FP), R12
+	SHRQ $0x02, R12
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS (DX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (BX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (SI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (DI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R8)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      64(CX), Y12
+	VMOVUPS      96(CX), Y13
+	VBROADCASTSS 4(DX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(BX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(SI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(DI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R8)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(AX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      128(CX), Y12
+	VMOVUPS      160(CX), Y13
+	VBROADCASTSS 8(DX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(BX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(SI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(DI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R8)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(AX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      192(CX), Y12
+	VMOVUPS      224(CX), Y13
+	VBROADCASTSS 12(DX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(BX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(SI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(DI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R8)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(AX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R11
+	DECQ         R12
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R12
+	ANDQ $0x03, R12
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS (DX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (BX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (SI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (DI)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R8)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R11*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNZ          single
+
+jump:
+	MOVLQSX (R9), R12
+	ADDQ    R12, R11
+	ADDQ    $0x04, R9
+	DECQ    R10
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x08, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	VADDPS  32(DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	VADDPS  32(DX), Y5, Y5
+	ADDQ    CX, DX
+	VADDPS  (DX), Y6, Y6
+	VADDPS  32(DX), Y7, Y7
+	ADDQ    CX, DX
+	VADDPS  (DX), Y8, Y8
+	VADDPS  32(DX), Y9, Y9
+	ADDQ    CX, DX
+	VADDPS  (DX), Y10, Y10
+	VADDPS  32(DX), Y11, Y11
+
+put:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y10, (AX)
+	VMOVUPS Y11, 32(AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y12
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VADDPS     (DX), Y0, Y0
+	VMASKMOVPS 32(DX), Y12, Y14
+	VADDPS     Y14, Y1, Y1
+	ADDQ       CX, DX
+	VADDPS     (DX), Y2, Y2
+	VMASKMOVPS 32(DX), Y12, Y14
+	VADDPS     Y14, Y3, Y3
+	ADDQ       CX, DX
+	VADDPS     (DX), Y4, Y4
+	VMASKMOVPS 32(DX), Y12, Y14
+	VADDPS     Y14, Y5, Y5
+	ADDQ       CX, DX
+	VADDPS     (DX), Y6, Y6
+	VMASKMOVPS 32(DX), Y12, Y14
+	VADDPS     Y14, Y7, Y7
+	ADDQ       CX, DX
+	VADDPS     (DX), Y8, Y8
+	VMASKMOVPS 32(DX), Y12, Y14
+	VADDPS     Y14, Y9, Y9
+	ADDQ       CX, DX
+	VADDPS     (DX), Y10, Y10
+	VMASKMOVPS 32(DX), Y12, Y14
+	VADDPS     Y14, Y11, Y11
+
+cutput:
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	VMASKMOVPS Y7, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y8, (AX)
+	VMASKMOVPS Y9, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y10, (AX)
+	VMASKMOVPS Y11, Y12, 32(AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow1(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow1(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), DX
+	MOVQ    rows+0(FP), BX
+	XORQ    SI, SI
+	VXORPS  Y0, Y0, Y0
+
+row:
+	MOVQ inner+8(FP), DI
+	SHRQ $0x02, DI
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX)(SI*1), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      64(CX), Y1
+	VBROADCASTSS 4(AX)(SI*1), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      128(CX), Y1
+	VBROADCASTSS 8(AX)(SI*1), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      192(CX), Y1
+	VBROADCASTSS 12(AX)(SI*1), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, SI
+	DECQ         DI
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), DI
+	ANDQ $0x03, DI
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX)(SI*1), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, SI
+	DECQ         DI
+	JNZ          single
+
+jump:
+	MOVLQSX (DX), DI
+	ADDQ    DI, SI
+	ADDQ    $0x04, DX
+	DECQ    BX
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), CX
+	MOVB    accumulate+72(FP), DL
+	SUBQ    $0x00, CX
+	CMPQ    CX, $0x08
+	JNE     cut
+	TESTB   DL, DL
+	JZ      put
+	MOVQ    AX, CX
+	VADDPS  (CX), Y0, Y0
+
+put:
+	VMOVUPS Y0, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), BX
+	NEGQ       CX
+	VMOVUPS    (BX)(CX*4), Y1
+	TESTB      DL, DL
+	JZ         cutput
+	MOVQ       AX, CX
+	VMASKMOVPS (CX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+cutput:
+	VMASKMOVPS Y0, Y1, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow2(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow2(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), BX
+	MOVQ    rows+0(FP), SI
+	XORQ    DI, DI
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+
+row:
+	MOVQ inner+8(FP), R8
+	SHRQ $0x02, R8
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (DX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      64(CX), Y2
+	VBROADCASTSS 4(DX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(AX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      128(CX), Y2
+	VBROADCASTSS 8(DX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 8(AX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      192(CX), Y2
+	VBROADCASTSS 12(DX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 12(AX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, DI
+	DECQ         R8
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R8
+	ANDQ $0x03, R8
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (DX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(DI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          single
+
+jump:
+	MOVLQSX (BX), R8
+	ADDQ    R8, DI
+	ADDQ    $0x04, BX
+	DECQ    SI
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y2
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y2, Y3
+	VADDPS     Y3, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+cutput:
+	VMASKMOVPS Y0, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y2, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow3(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow3(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), SI
+	MOVQ    rows+0(FP), DI
+	XORQ    R8, R8
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+
+row:
+	MOVQ inner+8(FP), R9
+	SHRQ $0x02, R9
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y3
+	VBROADCASTSS (DX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (BX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      64(CX), Y3
+	VBROADCASTSS 4(DX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(BX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 4(AX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      128(CX), Y3
+	VBROADCASTSS 8(DX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 8(BX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(AX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      192(CX), Y3
+	VBROADCASTSS 12(DX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 12(BX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 12(AX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R9
+	ANDQ $0x03, R9
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y3
+	VBROADCASTSS (DX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (BX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(R8*1), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JNZ          single
+
+jump:
+	MOVLQSX (SI), R9
+	ADDQ    R9, R8
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y3
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y3, Y4
+	VADDPS     Y4, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y3, Y4
+	VADDPS     Y4, Y1, Y1
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y3, Y4
+	VADDPS     Y4, Y2, Y2
+
+cutput:
+	VMASKMOVPS Y0, Y3, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y3, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y3, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow4(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow4(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), DI
+	MOVQ    rows+0(FP), R8
+	XORQ    R9, R9
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+row:
+	MOVQ inner+8(FP), R10
+	SHRQ $0x02, R10
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y4
+	VBROADCASTSS (DX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (BX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (SI)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      64(CX), Y4
+	VBROADCASTSS 4(DX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(BX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 4(SI)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 4(AX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      128(CX), Y4
+	VBROADCASTSS 8(DX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 8(BX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(SI)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 8(AX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      192(CX), Y4
+	VBROADCASTSS 12(DX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 12(BX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 12(SI)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(AX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R9
+	DECQ         R10
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R10
+	ANDQ $0x03, R10
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y4
+	VBROADCASTSS (DX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (BX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (SI)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(R9*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R9
+	DECQ         R10
+	JNZ          single
+
+jump:
+	MOVLQSX (DI), R10
+	ADDQ    R10, R9
+	ADDQ    $0x04, DI
+	DECQ    R8
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	ADDQ    CX, DX
+	VADDPS  (DX), Y3, Y3
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y4
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y1, Y1
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y3, Y3
+
+cutput:
+	VMASKMOVPS Y0, Y4, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y4, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y4, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y4, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow5(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow5(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), DI
+	ADDQ    CX, DI
+	MOVLQSX 16(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), R8
+	MOVQ    rows+0(FP), R9
+	XORQ    R10, R10
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+
+row:
+	MOVQ inner+8(FP), R11
+	SHRQ $0x02, R11
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y5
+	VBROADCASTSS (DX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (BX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (SI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (DI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      64(CX), Y5
+	VBROADCASTSS 4(DX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(BX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(SI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 4(DI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 4(AX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      128(CX), Y5
+	VBROADCASTSS 8(DX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 8(BX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(SI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 8(DI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 8(AX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      192(CX), Y5
+	VBROADCASTSS 12(DX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 12(BX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 12(SI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(DI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 12(AX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R10
+	DECQ         R11
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R11
+	ANDQ $0x03, R11
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y5
+	VBROADCASTSS (DX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (BX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (SI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (DI)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(R10*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JNZ          single
+
+jump:
+	MOVLQSX (R8), R11
+	ADDQ    R11, R10
+	ADDQ    $0x04, R8
+	DECQ    R9
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	ADDQ    CX, DX
+	VADDPS  (DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y5
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y2, Y2
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y3, Y3
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y4, Y4
+
+cutput:
+	VMASKMOVPS Y0, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y5, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow6(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow6(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), DI
+	ADDQ    CX, DI
+	MOVLQSX 16(AX), R8
+	ADDQ    CX, R8
+	MOVLQSX 20(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), R9
+	MOVQ    rows+0(FP), R10
+	XORQ    R11, R11
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+
+row:
+	MOVQ inner+8(FP), R12
+	SHRQ $0x02, R12
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y6
+	VBROADCASTSS (DX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (BX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (SI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R8)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      64(CX), Y6
+	VBROADCASTSS 4(DX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(BX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 4(SI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 4(DI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 4(R8)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 4(AX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      128(CX), Y6
+	VBROADCASTSS 8(DX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 8(BX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(SI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 8(DI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 8(R8)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 8(AX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      192(CX), Y6
+	VBROADCASTSS 12(DX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 12(BX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 12(SI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(DI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 12(R8)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 12(AX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R11
+	DECQ         R12
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R12
+	ANDQ $0x03, R12
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y6
+	VBROADCASTSS (DX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (BX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (SI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R8)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R11*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNZ          single
+
+jump:
+	MOVLQSX (R9), R12
+	ADDQ    R12, R11
+	ADDQ    $0x04, R9
+	DECQ    R10
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	ADDQ    CX, DX
+	VADDPS  (DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	ADDQ    CX, DX
+	VADDPS  (DX), Y5, Y5
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y6
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y1, Y1
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y2, Y2
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y3, Y3
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y4, Y4
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y5, Y5
+
+cutput:
+	VMASKMOVPS Y0, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y6, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow7(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow7(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), DI
+	ADDQ    CX, DI
+	MOVLQSX 16(AX), R8
+	ADDQ    CX, R8
+	MOVLQSX 20(AX), R9
+	ADDQ    CX, R9
+	MOVLQSX 24(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), R10
+	MOVQ    rows+0(FP), R11
+	XORQ    R12, R12
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+
+row:
+	MOVQ inner+8(FP), R13
+	SHRQ $0x02, R13
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y7
+	VBROADCASTSS (DX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VBROADCASTSS (BX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (SI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS (DI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (R8)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS (R9)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS (AX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y6
+	VMOVUPS      64(CX), Y7
+	VBROADCASTSS 4(DX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VBROADCASTSS 4(BX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(SI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS 4(DI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 4(R8)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS 4(R9)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS 4(AX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y6
+	VMOVUPS      128(CX), Y7
+	VBROADCASTSS 8(DX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VBROADCASTSS 8(BX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 8(SI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS 8(DI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(R8)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS 8(R9)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS 8(AX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y6
+	VMOVUPS      192(CX), Y7
+	VBROADCASTSS 12(DX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VBROADCASTSS 12(BX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 12(SI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS 12(DI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 12(R8)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS 12(R9)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS 12(AX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y6
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R12
+	DECQ         R13
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R13
+	ANDQ $0x03, R13
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y7
+	VBROADCASTSS (DX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y0
+	VBROADCASTSS (BX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (SI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS (DI)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (R8)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS (R9)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS (AX)(R12*1), Y8
+	VFMADD231PS  Y7, Y8, Y6
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R12
+	DECQ         R13
+	JNZ          single
+
+jump:
+	MOVLQSX (R10), R13
+	ADDQ    R13, R12
+	ADDQ    $0x04, R10
+	DECQ    R11
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	ADDQ    CX, DX
+	VADDPS  (DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	ADDQ    CX, DX
+	VADDPS  (DX), Y5, Y5
+	ADDQ    CX, DX
+	VADDPS  (DX), Y6, Y6
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y7
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y1, Y1
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y2, Y2
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y3, Y3
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y4, Y4
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y5, Y5
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y7, Y8
+	VADDPS     Y8, Y6, Y6
+
+cutput:
+	VMASKMOVPS Y0, Y7, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y7, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y7, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y7, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y7, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y7, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y6, Y7, (AX)
+	VZEROUPPER
+	RET
+
+// func contractNarrow8(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractNarrow8(SB), NOSPLIT, $0-73
+	MOVQ    taps+32(FP), AX
+	MOVQ    x+24(FP), CX
+	MOVLQSX (AX), DX
+	ADDQ    CX, DX
+	MOVLQSX 4(AX), BX
+	ADDQ    CX, BX
+	MOVLQSX 8(AX), SI
+	ADDQ    CX, SI
+	MOVLQSX 12(AX), DI
+	ADDQ    CX, DI
+	MOVLQSX 16(AX), R8
+	ADDQ    CX, R8
+	MOVLQSX 20(AX), R9
+	ADDQ    CX, R9
+	MOVLQSX 24(AX), R10
+	ADDQ    CX, R10
+	MOVLQSX 28(AX), AX
+	ADDQ    CX, AX
+	MOVQ    b+40(FP), CX
+	MOVQ    jumps+16(FP), R11
+	MOVQ    rows+0(FP), R12
+	XORQ    R13, R13
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+
+row:
+	MOVQ inner+8(FP), R14
+	SHRQ $0x02, R14
+	JZ   rest
+
+blocks:
+	VMOVUPS      (CX), Y8
+	VBROADCASTSS (DX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS (BX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (SI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (DI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS (R8)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (R9)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (R10)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS (AX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	VMOVUPS      64(CX), Y8
+	VBROADCASTSS 4(DX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS 4(BX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS 4(SI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS 4(DI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS 4(R8)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS 4(R9)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS 4(R10)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS 4(AX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	VMOVUPS      128(CX), Y8
+	VBROADCASTSS 8(DX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS 8(BX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS 8(SI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS 8(DI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS 8(R8)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS 8(R9)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS 8(R10)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS 8(AX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	VMOVUPS      192(CX), Y8
+	VBROADCASTSS 12(DX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS 12(BX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS 12(SI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS 12(DI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS 12(R8)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS 12(R9)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS 12(R10)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS 12(AX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x10, R13
+	DECQ         R14
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R14
+	ANDQ $0x03, R14
+	JZ   jump
+
+single:
+	VMOVUPS      (CX), Y8
+	VBROADCASTSS (DX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y0
+	VBROADCASTSS (BX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (SI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (DI)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y3
+	VBROADCASTSS (R8)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (R9)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (R10)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y6
+	VBROADCASTSS (AX)(R13*1), Y9
+	VFMADD231PS  Y8, Y9, Y7
+	ADDQ         $0x40, CX
+	ADDQ         $0x04, R13
+	DECQ         R14
+	JNZ          single
+
+jump:
+	MOVLQSX (R11), R14
+	ADDQ    R14, R13
+	ADDQ    $0x04, R11
+	DECQ    R12
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	SUBQ    $0x00, DX
+	CMPQ    DX, $0x08
+	JNE     cut
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Y0, Y0
+	ADDQ    CX, DX
+	VADDPS  (DX), Y1, Y1
+	ADDQ    CX, DX
+	VADDPS  (DX), Y2, Y2
+	ADDQ    CX, DX
+	VADDPS  (DX), Y3, Y3
+	ADDQ    CX, DX
+	VADDPS  (DX), Y4, Y4
+	ADDQ    CX, DX
+	VADDPS  (DX), Y5, Y5
+	ADDQ    CX, DX
+	VADDPS  (DX), Y6, Y6
+	ADDQ    CX, DX
+	VADDPS  (DX), Y7, Y7
+
+put:
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y7, (AX)
+	VZEROUPPER
+	RET
+
+cut:
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y8
+	TESTB      BL, BL
+	JZ         cutput
+	MOVQ       AX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y0, Y0
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y1, Y1
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y2, Y2
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y3, Y3
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y4, Y4
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y5, Y5
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y6, Y6
+	ADDQ       CX, DX
+	VMASKMOVPS (DX), Y8, Y9
+	VADDPS     Y9, Y7, Y7
+
+cutput:
+	VMASKMOVPS Y0, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y6, Y8, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y7, Y8, (AX)
 	VZEROUPPER
 	RET

@@ -30,3 +30,64 @@ func tilePortable(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, a
 		}
 	}
 }
+
+// correlatePortable is correlate without assembly.
+func correlatePortable(h int, a []float32, taps []int32, x []float32, pairs []int32, c []float32, ldc int, accumulate bool, bias []float32, relu bool) {
+	for ; len(pairs) > 0; pairs = pairs[pairWords:] {
+		for half := range 2 {
+			in, out, n := x[pairs[half]/4:], c[pairs[2+half]/4:], int(pairs[4+half])
+			if n == 0 {
+				continue
+			}
+			for i := range h {
+				var sum [group]float32
+				for p, at := range taps {
+					w, y := a[p*TileM+i], (*[group]float32)(in[at/4:])
+					for q := range sum {
+						sum[q] += w * y[q]
+					}
+				}
+				row := out[i*ldc:][:n]
+				for q := range row {
+					s := sum[q]
+					if accumulate {
+						s += row[q]
+					}
+					if bias != nil {
+						s += bias[i]
+					}
+					if relu && s < 0 {
+						s = 0
+					}
+					row[q] = s
+				}
+			}
+		}
+	}
+}
+
+// contractPortable is contract without assembly.
+func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b, c []float32, ldc, n int, accumulate bool) {
+	for i := range h {
+		var sum [TileN]float32
+		at, y := int(taps[i])/4, b
+		for _, jump := range jumps {
+			for range inner {
+				v := x[at]
+				for q := range n {
+					sum[q] += v * y[q]
+				}
+				at, y = at+1, y[TileN:]
+			}
+			at += int(jump) / 4
+		}
+		row := c[i*ldc:][:n]
+		for q := range row {
+			if accumulate {
+				row[q] += sum[q]
+			} else {
+				row[q] = sum[q]
+			}
+		}
+	}
+}

@@ -61,3 +61,75 @@ func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
 	}
 	return true
 }
+
+// correlate computes h rows of outputs. Correlate has proved that the kernel stays within x and c.
+func correlate(h, kc int, a []float32, taps []int32, x []float32, pairs []int32, c []float32, ldc int, accumulate bool, bias []float32, relu bool) {
+	if !assembly {
+		correlatePortable(h, a, taps, x, pairs, c, ldc, accumulate, bias, relu)
+		return
+	}
+	_ = a[(kc-1)*TileM+h-1]
+	n := len(pairs) / pairWords
+	var first *float32
+	if bias != nil {
+		first = &bias[:h][0]
+	}
+	switch h {
+	case 1:
+		correlate1(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+	case 2:
+		correlate2(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+	case 3:
+		correlate3(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+	case 4:
+		correlate4(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+	case 5:
+		correlate5(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+	case 6:
+		correlate6(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+	}
+}
+
+// contract computes h rows of a gradient. Contract has proved that the kernel stays within x.
+func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c []float32, ldc, n int, accumulate bool) {
+	if !assembly {
+		contractPortable(h, inner, jumps, x, taps, b, c, ldc, n, accumulate)
+		return
+	}
+	_, _, _, _ = jumps[rows-1], taps[h-1], b[rows*inner*TileN-1], c[(h-1)*ldc+n-1]
+	if n <= group {
+		switch h {
+		case 1:
+			contractNarrow1(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 2:
+			contractNarrow2(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 3:
+			contractNarrow3(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 4:
+			contractNarrow4(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 5:
+			contractNarrow5(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 6:
+			contractNarrow6(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 7:
+			contractNarrow7(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		case 8:
+			contractNarrow8(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		}
+		return
+	}
+	switch h {
+	case 1:
+		contract1(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+	case 2:
+		contract2(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+	case 3:
+		contract3(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+	case 4:
+		contract4(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+	case 5:
+		contract5(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+	case 6:
+		contract6(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+	}
+}

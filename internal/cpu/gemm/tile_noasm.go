@@ -11,3 +11,11 @@ func tile(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, accumulat
 func transposeRowsA(_, _ []float32, _, _, _ int) bool { return false }
 
 func transposeColumnsB(_, _ []float32, _, _, _ int) bool { return false }
+
+func correlate(h, _ int, a []float32, taps []int32, x []float32, pairs []int32, c []float32, ldc int, accumulate bool, bias []float32, relu bool) {
+	correlatePortable(h, a, taps, x, pairs, c, ldc, accumulate, bias, relu)
+}
+
+func contract(h, _, inner int, jumps []int32, x []float32, taps []int32, b, c []float32, ldc, n int, accumulate bool) {
+	contractPortable(h, inner, jumps, x, taps, b, c, ldc, n, accumulate)
+}

@@ -19,6 +19,7 @@ func gemm(g *asm) {
 	}
 	transposeA(g)
 	transposeB(g)
+	direct(g)
 }
 
 // tile multiplies a panel of h rows with a panel of up to sixteen columns. Every element is one chain of fused
@@ -32,29 +33,22 @@ func tile(g *asm, h int) {
 	accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
 	g.SHLQ(Imm(2), ldc)
 	g.SHLQ(Imm(2), ldb)
-	var sum [tileM][2]reg.VecVirtual
-	for i := range h {
-		for j := range sum[i] {
-			sum[i][j] = g.YMM()
-			g.VXORPS(sum[i][j], sum[i][j], sum[i][j])
+	sum := g.accumulators(h, 2)
+	for i := range sum {
+		for _, s := range sum[i] {
+			g.VXORPS(s, s, s)
 		}
 	}
 	b0, b1, t0, t1 := g.YMM(), g.YMM(), g.YMM(), g.YMM()
-	// rows visits the h rows of C.
-	rows := func(visit func(i int, row Mem)) {
-		row := g.GP64()
-		g.MOVQ(c, row)
-		for i := range h {
-			visit(i, Mem{Base: row})
-			if i < h-1 {
-				g.ADDQ(ldc, row)
-			}
+	row := g.GP64()
+	g.MOVQ(c, row)
+	for i := range h {
+		g.PREFETCHT0(Mem{Base: row})
+		g.PREFETCHT0(Mem{Base: row, Disp: 60})
+		if i < h-1 {
+			g.ADDQ(ldc, row)
 		}
 	}
-	rows(func(_ int, row Mem) {
-		g.PREFETCHT0(row)
-		g.PREFETCHT0(row.Offset(60))
-	})
 
 	step := func(u, width int) {
 		g.VMOVUPS(Mem{Base: b}, b0)
@@ -98,51 +92,19 @@ func tile(g *asm, h int) {
 	g.CMPQ(n, Imm(8))
 	g.JLE(LabelRef("narrow"))
 	product("wide", 2)
-	g.CMPQ(n, Imm(tileN))
-	g.JNE(LabelRef("masked"))
-	g.TESTB(accumulate, accumulate)
-	g.JZ(LabelRef("put"))
-	rows(func(i int, row Mem) {
-		g.VADDPS(row, sum[i][0], sum[i][0])
-		g.VADDPS(row.Offset(32), sum[i][1], sum[i][1])
-	})
-	g.Label("put")
-	rows(func(i int, row Mem) {
-		g.VMOVUPS(sum[i][0], row)
-		g.VMOVUPS(sum[i][1], row.Offset(32))
-	})
-	g.VZEROUPPER()
-	g.RET()
-
-	// store writes the first half whole and the second masked, or, when narrow, the first masked.
-	store := func(name string, width int) {
-		edge := width - 1
-		g.mask(n, b0)
-		g.TESTB(accumulate, accumulate)
-		g.JZ(LabelRef(name + "put"))
-		rows(func(i int, row Mem) {
-			if width == 2 {
-				g.VADDPS(row, sum[i][0], sum[i][0])
-			}
-			g.VMASKMOVPS(row.Offset(32*edge), b0, t0)
-			g.VADDPS(t0, sum[i][edge], sum[i][edge])
-		})
-		g.Label(name + "put")
-		rows(func(i int, row Mem) {
-			if width == 2 {
-				g.VMOVUPS(sum[i][0], row)
-			}
-			g.VMASKMOVPS(sum[i][edge], b0, row.Offset(32*edge))
-		})
-		g.VZEROUPPER()
-		g.RET()
-	}
-	g.Label("masked")
-	g.SUBQ(Imm(8), n)
-	store("masked", 2)
+	g.storeTile("wide", sum, c, ldc, n, accumulate, b0, t0)
 	g.Label("narrow")
 	product("narrow", 1)
-	store("narrow", 1)
+	g.storeTile("narrow", firsts(sum), c, ldc, n, accumulate, b0, t0)
+}
+
+// firsts is the first register of every row.
+func firsts(sum [][]reg.VecVirtual) [][]reg.VecVirtual {
+	f := make([][]reg.VecVirtual, len(sum))
+	for i := range f {
+		f[i] = sum[i][:1]
+	}
+	return f
 }
 
 // rowPointers points at rows 0..w-1 of src; rows past the last repeat it, so that none lies outside.

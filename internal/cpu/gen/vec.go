@@ -125,6 +125,42 @@ func vec(g *asm) {
 		}
 		g.move(x, to, width)
 	})
+	g.strided("gather2", "dst[d+i] = src[s+2i]", 1, 2, func(from, to Mem, width int, x vector) {
+		y := g.YMM()
+		switch width {
+		case 8:
+			g.VMOVUPS(from, x)
+			g.VSHUFPS(Imm(0x88), from.Offset(32), x, x)
+			g.VPERMPD(Imm(0xd8), x, x)
+		case 4:
+			g.VMOVUPS(from, x.AsX())
+			g.VMOVUPS(from.Offset(16), y.AsX())
+			g.VSHUFPS(Imm(0x88), y.AsX(), x.AsX(), x.AsX())
+		default:
+			g.move(from, x, width)
+		}
+		g.move(x, to, width)
+	})
+	g.strided("scatter2", "dst[d+2i] += src[s+i]", 2, 1, func(from, to Mem, width int, x vector) {
+		switch width {
+		case 8:
+			y := g.YMM()
+			g.VPMOVZXDQ(from, x)
+			g.VPMOVZXDQ(from.Offset(16), y)
+			g.VADDPS(to, x, x)
+			g.VADDPS(to.Offset(32), y, y)
+			g.VMOVUPS(x, to)
+			g.VMOVUPS(y, to.Offset(32))
+		case 4:
+			g.VPMOVZXDQ(from, x)
+			g.VADDPS(to, x, x)
+			g.VMOVUPS(x, to)
+		default:
+			g.move(from, x, width)
+			g.VADDSS(to, x.AsX(), x.AsX())
+			g.move(x, to, width)
+		}
+	})
 	g.reduction("sum", "x[i]", []string{"x"}, func(in []vector, sum vector) { g.VADDPD(in[0], sum, sum) })
 	g.reduction("sumSquares", "x[i]*x[i]", []string{"x"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[0], sum) })
 	g.reduction("dot", "x[i]*y[i]", []string{"x", "y"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[1], sum) })
@@ -341,6 +377,46 @@ func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)
 			g.ADDQ(Imm(uint64(4*width)), to)
 		}
 		g.Label(skip)
+	}
+	g.JMP(LabelRef("run"))
+	g.Label("done")
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// strided is runs whose elements stand apart on one side. A block also touches what stands behind its last element
+// there, so the last element of a run is always done alone.
+func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to Mem, width int, x vector)) {
+	g.function(name+"AVX2", "dst, src []float32, list []int32",
+		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
+	p := g.pointers([]string{"dst", "src", "list"})
+	left := g.length("list")
+	from, to, n := g.GP64(), g.GP64(), g.GP64()
+	x := g.YMM()
+	g.Label("run")
+	g.SUBQ(Imm(3), left)
+	g.JL(LabelRef("done"))
+	g.MOVLQSX(Mem{Base: p["list"]}, to)
+	g.MOVLQSX(Mem{Base: p["list"], Disp: 4}, from)
+	g.MOVLQSX(Mem{Base: p["list"], Disp: 8}, n)
+	g.ADDQ(Imm(12), p["list"])
+	g.LEAQ(Mem{Base: p["dst"], Index: to, Scale: 4}, to)
+	g.LEAQ(Mem{Base: p["src"], Index: from, Scale: 4}, from)
+	for _, width := range []int{8, 4, 1} {
+		loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
+		need := width + 1
+		if width == 1 {
+			need = 1
+		}
+		g.Label(loop)
+		g.CMPQ(n, Imm(uint64(need)))
+		g.JL(LabelRef(below))
+		each(Mem{Base: from}, Mem{Base: to}, width, x)
+		g.ADDQ(Imm(uint64(4*width*fromStep)), from)
+		g.ADDQ(Imm(uint64(4*width*toStep)), to)
+		g.SUBQ(Imm(uint64(width)), n)
+		g.JMP(LabelRef(loop))
+		g.Label(below)
 	}
 	g.JMP(LabelRef("run"))
 	g.Label("done")

@@ -25,6 +25,8 @@ var avx2 = kernels{
 	bytes:       bytesAVX2,
 	copyRuns:    copyRunsAVX2,
 	addRuns:     addRunsAVX2,
+	gather2:     gather2AVX2,
+	scatter2:    scatter2AVX2,
 	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
 		if len(y) < 8 {
 			portable.maxPool2(y, arg, upper, lower, at, width)

@@ -1172,6 +1172,130 @@ done:
 	VZEROUPPER
 	RET
 
+// func gather2AVX2(dst []float32, src []float32, list []int32)
+// Requires: AVX, AVX2
+TEXT ·gather2AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ list_base+48(FP), DX
+	MOVQ list_len+56(FP), BX
+
+run:
+	SUBQ    $0x03, BX
+	JL      done
+	MOVLQSX (DX), DI
+	MOVLQSX 4(DX), SI
+	MOVLQSX 8(DX), R8
+	ADDQ    $0x0c, DX
+	LEAQ    (AX)(DI*4), DI
+	LEAQ    (CX)(SI*4), SI
+
+by8:
+	CMPQ    R8, $0x09
+	JL      below8
+	VMOVUPS (SI), Y0
+	VSHUFPS $0x88, 32(SI), Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $0x40, SI
+	ADDQ    $0x20, DI
+	SUBQ    $0x08, R8
+	JMP     by8
+
+below8:
+by4:
+	CMPQ    R8, $0x05
+	JL      below4
+	VMOVUPS (SI), X0
+	VMOVUPS 16(SI), X1
+	VSHUFPS $0x88, X1, X0, X0
+	VMOVUPS X0, (DI)
+	ADDQ    $0x20, SI
+	ADDQ    $0x10, DI
+	SUBQ    $0x04, R8
+	JMP     by4
+
+below4:
+by1:
+	CMPQ   R8, $0x01
+	JL     below1
+	VMOVSS (SI), X0
+	VMOVSS X0, (DI)
+	ADDQ   $0x08, SI
+	ADDQ   $0x04, DI
+	SUBQ   $0x01, R8
+	JMP    by1
+
+below1:
+	JMP run
+
+done:
+	VZEROUPPER
+	RET
+
+// func scatter2AVX2(dst []float32, src []float32, list []int32)
+// Requires: AVX, AVX2
+TEXT ·scatter2AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ list_base+48(FP), DX
+	MOVQ list_len+56(FP), BX
+
+run:
+	SUBQ    $0x03, BX
+	JL      done
+	MOVLQSX (DX), DI
+	MOVLQSX 4(DX), SI
+	MOVLQSX 8(DX), R8
+	ADDQ    $0x0c, DX
+	LEAQ    (AX)(DI*4), DI
+	LEAQ    (CX)(SI*4), SI
+
+by8:
+	CMPQ      R8, $0x09
+	JL        below8
+	VPMOVZXDQ (SI), Y0
+	VPMOVZXDQ 16(SI), Y1
+	VADDPS    (DI), Y0, Y0
+	VADDPS    32(DI), Y1, Y1
+	VMOVUPS   Y0, (DI)
+	VMOVUPS   Y1, 32(DI)
+	ADDQ      $0x20, SI
+	ADDQ      $0x40, DI
+	SUBQ      $0x08, R8
+	JMP       by8
+
+below8:
+by4:
+	CMPQ      R8, $0x05
+	JL        below4
+	VPMOVZXDQ (SI), Y0
+	VADDPS    (DI), Y0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x10, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x04, R8
+	JMP       by4
+
+below4:
+by1:
+	CMPQ   R8, $0x01
+	JL     below1
+	VMOVSS (SI), X0
+	VADDSS (DI), X0, X0
+	VMOVSS X0, (DI)
+	ADDQ   $0x04, SI
+	ADDQ   $0x08, DI
+	SUBQ   $0x01, R8
+	JMP    by1
+
+below1:
+	JMP run
+
+done:
+	VZEROUPPER
+	RET
+
 // func sumAVX2(x []float32) (sum float64)
 // Requires: AVX, SSE2
 TEXT ·sumAVX2(SB), NOSPLIT, $0-32

@@ -75,6 +75,8 @@ var portable = kernels{
 			}
 		}
 	},
+	gather2:  func(dst, src []float32, list []int32) { gather(dst, src, list, 2) },
+	scatter2: func(dst, src []float32, list []int32) { scatter(dst, src, list, 2) },
 	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
 		for i := range y {
 			u, l := upper[2*i:2*i+2], lower[2*i:2*i+2]

@@ -33,6 +33,47 @@ func TestRuns(t *testing.T) {
 	})
 }
 
+// The same for stretches whose elements stand apart on one side.
+func TestStridedRuns(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(12)
+		for round := range 300 {
+			step := 1 + round%4
+			size := 1 + r.IntN(300)
+			dense, sparse := values(r, size), values(r, (size-1)*step+1)
+			out, in := Gather(step), Scatter(step)
+			want, sum := slices.Clone(dense), slices.Clone(sparse)
+			src := slices.Clone(sparse)
+			for range r.IntN(20) {
+				n := r.IntN(min(size, 45) + 1)
+				d, s := r.IntN(size-n+1), 0
+				if n > 0 {
+					s = r.IntN(len(sparse) - (n-1)*step)
+				}
+				out.Add(d, s, n)
+				in.Add(s, d, n)
+				for i := range n {
+					want[d+i] = src[s+i*step]
+				}
+			}
+			got := slices.Clone(dense)
+			CopyRuns(got, src, &out)
+			if !slices.Equal(got, want) {
+				t.Fatalf("CopyRuns at step %d gives %v, want %v", step, got, want)
+			}
+			for at := 0; at < len(in.list); at += 3 {
+				for i := range int(in.list[at+2]) {
+					sum[int(in.list[at])+i*step] += dense[int(in.list[at+1])+i]
+				}
+			}
+			AddRuns(sparse, dense, &in)
+			if !slices.Equal(sparse, sum) {
+				t.Fatalf("AddRuns at step %d gives %v, want %v", step, sparse, sum)
+			}
+		}
+	})
+}
+
 func TestRunsCheckTheirVectors(t *testing.T) {
 	var runs Runs
 	runs.Add(5, 2, 10)

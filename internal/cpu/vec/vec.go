@@ -115,6 +115,7 @@ type kernels struct {
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
 	maxPool2                        func(y []float32, arg []int32, upper, lower []float32, at, width int)
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
+	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64
 }

@@ -1,0 +1,139 @@
+package gemm
+
+// Convolutions of one image without its columns: the kernels read the image where it lies.
+
+// Taps says how the outputs of a convolution read an image. Output (i, j) of rows by cols, at stride one, is
+// Σ_p a[p]·x[i·pitch + j + offset(p)]; in memory it stands at i·cols + j.
+type Taps struct {
+	offsets    []int32 // in bytes
+	rows, cols int
+	pitch      int
+	exact      []int32 // pairs of groups of outputs, as the kernel wants them
+	spilling   []int32 // the same, where what stands behind a group is written again later
+	jumps      []int32 // bytes from the end of a row of outputs to the next, over all images
+	images     int
+	stride     int // floats from image to image
+	reach      int // floats of an image that are read, outputs that do not exist among them
+}
+
+const (
+	group     = 8   // outputs of one register
+	blockPos  = 256 // positions that Contract sums up before it turns to the next taps
+	narrowM   = 8   // taps of a tile where a group holds all channels
+	pairWords = 6
+)
+
+// NewTaps describes a convolution with the taps at offsets, in floats, from the place of an output in its image.
+// Contract takes several images at once, stride floats apart.
+func NewTaps(offsets []int, rows, cols, pitch, images, stride int) *Taps {
+	t := &Taps{rows: rows, cols: cols, pitch: pitch, images: images, stride: stride}
+	furthest := 0
+	for _, o := range offsets {
+		within(0, o, o)
+		t.offsets = append(t.offsets, int32(4*o))
+		furthest = max(furthest, o)
+	}
+	var groups [][3]int // place in the image, place among the outputs, length
+	for i := range rows {
+		for j := 0; j < cols; j += group {
+			groups = append(groups, [3]int{i*pitch + j, i*cols + j, min(group, cols-j)})
+			t.reach = max(t.reach, i*pitch+j+group+furthest)
+		}
+	}
+	if len(groups)%2 == 1 {
+		last := groups[len(groups)-1]
+		groups = append(groups, [3]int{last[0], last[1], 0})
+	}
+	for k := 0; k < len(groups); k += 2 {
+		g, h := groups[k], groups[k+1]
+		spill := func(g [3]int) int32 {
+			if g[2] > 0 && g[1]+group <= rows*cols {
+				return group
+			}
+			return int32(g[2])
+		}
+		places := []int32{int32(4 * g[0]), int32(4 * h[0]), int32(4 * g[1]), int32(4 * h[1])}
+		t.exact = append(append(t.exact, places...), int32(g[2]), int32(h[2]))
+		t.spilling = append(append(t.spilling, places...), spill(g), spill(h))
+	}
+	for range images {
+		for range rows - 1 {
+			t.jumps = append(t.jumps, int32(4*(pitch-cols)))
+		}
+		t.jumps = append(t.jumps, int32(4*(stride-(rows-1)*pitch-cols)))
+	}
+	return t
+}
+
+// Reach is how many floats from the first on an image needs to have: more than its outputs read, as registers are
+// loaded whole. What stands in excess reaches no result.
+func (t *Taps) Reach() int { return t.reach }
+
+// Outputs is the number of outputs of a channel.
+func (t *Taps) Outputs() int { return t.rows * t.cols }
+
+// Correlate computes c = A·X, or c += A·X when accumulate is set: output o of channel i, at c[i·ldc+o], is row i of a
+// against the taps of o in x, in the chain of multiply-adds of Mul. Then bias[i] is added, unless bias is nil, and with
+// relu what is below zero becomes zero. c[i·ldc:] needs room for all outputs.
+func Correlate(c []float32, ldc int, a *PackedA, x []float32, t *Taps, accumulate bool, bias []float32, relu bool) {
+	agree(a.k, len(t.offsets))
+	within(t.reach, len(x), len(x))
+	outputs := t.rows * t.cols
+	if a.m == 0 || outputs == 0 || a.k == 0 {
+		return
+	}
+	_ = c[(a.m-1)*ldc+outputs-1]
+	if bias != nil {
+		_ = bias[a.m-1]
+	}
+	height, step := split(a.m), blockLen(a.k)
+	for p0 := 0; p0 < a.k; p0 += step {
+		kc := min(step, a.k-p0)
+		pairs, add := t.spilling, accumulate || p0 > 0
+		if add {
+			pairs = t.exact
+		}
+		last := p0+kc == a.k
+		for i := range height.panels {
+			row, h := height.panel(i)
+			var b []float32
+			if bias != nil && last {
+				b = bias[row : row+h]
+			}
+			correlate(h, kc, a.data[(i*a.k+p0)*TileM:], t.offsets[p0:p0+kc], x, pairs, c[row*ldc:], ldc, add, b, relu && last)
+		}
+	}
+}
+
+// Contract computes the gradient of a convolution's weights, C = Aᵀ·B, or C += Aᵀ·B when accumulate is set: element
+// (p, j) of C sums x[position + offset(p)]·b[position, j] over the positions of count images, in order, blocks of whole
+// rows of at least blockPos positions at a time. b has a row for every position of every image, c a row for every
+// tap and CS = 1.
+func Contract(c Matrix, x []float32, t *Taps, b *PackedB, count int, accumulate bool) {
+	within(1, count, t.images)
+	c.checkResult(len(t.offsets), t.rows*t.cols*count, b.k, b.n)
+	within((count-1)*t.stride+t.reach, len(x), len(x))
+	if c.Rows == 0 || c.Cols == 0 {
+		return
+	}
+	rows := t.rows * count
+	step := max(blockPos/t.cols, 1)
+	blocks := (rows + step - 1) / step
+	for r := range blocks {
+		r0, r1 := rows*r/blocks, rows*(r+1)/blocks
+		start := r0/t.rows*t.stride + r0%t.rows*t.pitch
+		for j := range b.Panels() {
+			n := min(TileN, b.n-j*TileN)
+			panel := b.Panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]
+			most := TileM
+			if n <= group {
+				most = narrowM
+			}
+			p := splitBy(len(t.offsets), most)
+			for i := range p.panels {
+				row, h := p.panel(i)
+				contract(h, r1-r0, t.cols, t.jumps[r0:r1], x[start:], t.offsets[row:row+h], panel, c.Data[row*c.RS+j*TileN:], c.RS, n, accumulate || r > 0)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// geometry is a convolution at stride one over an image of channels planes.
+type geometry struct{ channels, kh, kw, rows, cols, out int }
+
+var geometries = []geometry{
+	{1, 5, 5, 24, 24, 6}, {6, 5, 5, 8, 8, 16}, {16, 5, 5, 12, 12, 6}, // cnn-mnist
+	{4, 4, 4, 14, 14, 16}, {64, 2, 2, 5, 5, 32}, // mnist-tf, its strides unfolded
+	{3, 3, 3, 32, 32, 32}, {40, 3, 3, 16, 16, 13}, {2, 1, 1, 1, 1, 1}, {1, 2, 3, 3, 7, 17}, {5, 3, 1, 2, 9, 40},
+}
+
+func (g geometry) String() string {
+	return fmt.Sprintf("%dx%dx%d to %dx%dx%d", g.channels, g.kh, g.kw, g.out, g.rows, g.cols)
+}
+
+func (g geometry) taps(images int) *Taps {
+	h, w := g.rows+g.kh-1, g.cols+g.kw-1
+	var offsets []int
+	for c := range g.channels {
+		for y := range g.kh {
+			for x := range g.kw {
+				offsets = append(offsets, (c*h+y)*w+x)
+			}
+		}
+	}
+	return NewTaps(offsets, g.rows, g.cols, w, images, g.image())
+}
+
+func (g geometry) image() int { return g.channels * (g.rows + g.kh - 1) * (g.cols + g.kw - 1) }
+func (g geometry) k() int     { return g.channels * g.kh * g.kw }
+
+// columns is what the taps of every position of an image read, as a matrix (taps) × (positions).
+func (t *Taps) columns(x []float32) Matrix {
+	m := RowMajor(make([]float32, len(t.offsets)*t.rows*t.cols), len(t.offsets), t.rows*t.cols)
+	for p, o := range t.offsets {
+		for i := range t.rows {
+			for j := range t.cols {
+				m.Data[p*m.RS+i*t.cols+j] = x[i*t.pitch+j+int(o)/4]
+			}
+		}
+	}
+	return m
+}
+
+// image makes an image that is exactly as long as it must be, NaN where no output reads it.
+func (g geometry) values(r *rand.Rand, t *Taps, images int) []float32 {
+	x := values(r, (images-1)*g.image()+max(t.Reach(), g.image()))
+	for i := images * g.image(); i < len(x); i++ {
+		x[i] = float32(math.NaN())
+	}
+	return x
+}
+
+func TestCorrelate(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(11)
+		for _, g := range geometries {
+			for _, accumulate := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s accumulate %v", g, accumulate), func(t *testing.T) {
+					taps := g.taps(1)
+					x := g.values(r, taps, 1)
+					w := dense(r, g.out, g.k())
+					var a PackedA
+					PackA(&a, w)
+					positions := g.rows * g.cols
+					gap := 3 // between channels
+					before := values(r, g.out*(positions+gap))
+					c := append([]float32(nil), before...)
+					Correlate(c, positions+gap, &a, x, taps, accumulate, nil, false)
+					view := func(d []float32) Matrix {
+						return Matrix{Data: d, Rows: g.out, Cols: positions, RS: positions + gap, CS: 1}
+					}
+					columns := taps.columns(x)
+					checkProduct(t, view(c), view(before), w, columns, accumulate)
+					// The bits of a product.
+					same := append([]float32(nil), before...)
+					Mul(view(same), w, columns, accumulate, new(Workspace))
+					equalBits(t, c, same)
+
+					bias := values(r, g.out)
+					d := append([]float32(nil), before...)
+					Correlate(d, positions+gap, &a, x, taps, accumulate, bias, true)
+					for i := range g.out {
+						for j := range positions {
+							same[i*(positions+gap)+j] = max(same[i*(positions+gap)+j]+bias[i], 0)
+						}
+					}
+					equalBits(t, d, same)
+				})
+			}
+		}
+	})
+}
+
+func TestCorrelateKeepsNaN(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		taps := NewTaps([]int{0}, 1, 3, 3, 1, 3)
+		x := make([]float32, taps.Reach())
+		x[0], x[1], x[2] = float32(math.NaN()), -1, 2
+		var a PackedA
+		PackA(&a, RowMajor([]float32{1}, 1, 1))
+		c := make([]float32, 3)
+		Correlate(c, 3, &a, x, taps, false, nil, true)
+		if c[0] == c[0] || c[1] != 0 || c[2] != 2 {
+			t.Errorf("relu of NaN, -1, 2 is %v", c)
+		}
+	})
+}
+
+func TestContract(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(12)
+		for _, g := range geometries {
+			for _, images := range []int{1, 3} {
+				for _, accumulate := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, %d images, accumulate %v", g, images, accumulate), func(t *testing.T) {
+						taps := g.taps(3)
+						x := g.values(r, taps, images)
+						positions := g.rows * g.cols
+						delta := dense(r, positions*images, g.out)
+						var b PackedB
+						PackB(&b, delta)
+						before := dense(r, g.k(), g.out+2)
+						c := before
+						c.Data = append([]float32(nil), before.Data...)
+						c.Cols, before.Cols = g.out, g.out
+						Contract(c, x, taps, &b, images, accumulate)
+						all := RowMajor(nil, g.k(), positions*images)
+						all.Data = make([]float32, all.Rows*all.Cols)
+						for n := range images {
+							columns := taps.columns(x[n*g.image():])
+							for p := range g.k() {
+								copy(all.Data[p*all.RS+n*positions:], columns.Data[p*positions:(p+1)*positions])
+							}
+						}
+						checkProduct(t, c, before, all, delta, accumulate)
+						for p := range g.k() {
+							equalBits(t, c.Data[p*c.RS+g.out:(p+1)*c.RS], before.Data[p*c.RS+g.out:(p+1)*c.RS])
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+func equalBits(t *testing.T, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("value %d is %v, want the bits of %v", i, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out), the way its kernel
+// makes them, and are turned round only in the sum.
+
+// keep is where example b's gradient of op i is stored.
+func (n *net) keep(i, b int, w *worker) []float32 {
+	x := w.kept
+	if !n.passing[i] {
+		x = row(n.kept, b, n.stored)
+	}
+	return x[n.keptAt[i]:][:paramCount(n.program, &n.program.Ops[i])]
+}
+
+// part is op i's share of the partial sum of example b's unit; first says that b is the first to be added.
+func (n *net) part(i, b int) (sum []float32, first bool) {
+	return row(n.parts, b/n.unit, n.passed)[n.keptAt[i]:][:paramCount(n.program, &n.program.Ops[i])], b%n.unit == 0
+}
+
+// pass adds an example's gradients to the partial sum of its unit, times its factor.
+func (n *net) pass() func(int, *worker) {
+	var ops []int
+	for _, st := range n.schedule.Steps {
+		if st.Kind == plan.Combine && n.passing[st.Op] {
+			ops = append(ops, st.Op)
+		}
+	}
+	return func(b int, w *worker) {
+		for _, i := range ops {
+			sum, first := n.part(i, b)
+			switch {
+			case n.used[b] && first:
+				vec.Scaled(sum, n.factor[b], n.keep(i, b, w))
+			case n.used[b]:
+				vec.Axpy(sum, n.factor[b], n.keep(i, b, w))
+			case first:
+				clear(sum)
+			}
+		}
+	}
+}
+
+// convStore makes an example's gradient and measures it.
+func (n *net) convStore(i int) func(int, *worker) {
+	return func(b int, w *worker) {
+		g := n.keep(i, b, w)
+		n.convGrad(i, b, g, false, w)
+		n.norm2[b] += vec.SumSquares(g)
+	}
+}
+
+// convGradSum adds the examples' gradients, δ scaled by the factors before, to the partial sums of their units.
+func (n *net) convGradSum(i int) []phase {
+	return []phase{{each: []func(int, *worker){func(b int, w *worker) {
+		sum, first := n.part(i, b)
+		switch {
+		case n.used[b]:
+			n.convGrad(i, b, sum, !first, w)
+		case first:
+			clear(sum)
+		}
+	}}}, n.sumParts(i)}
+}
+
+// sumBlock is how many gradient values a worker sums up at a time.
+const sumBlock = 512
+
+// blocks cuts op i's gradient values.
+func (n *net) blocks(i int) (tiles int, block func(tile int) (lo, hi int)) {
+	size := paramCount(n.program, &n.program.Ops[i])
+	return (size + sumBlock - 1) / sumBlock, func(tile int) (lo, hi int) {
+		return tile * sumBlock, min((tile+1)*sumBlock, size)
+	}
+}
+
+// sumParts adds op i's partial sums pairwise.
+func (n *net) sumParts(i int) phase {
+	tiles, block := n.blocks(i)
+	at := n.keptAt[i]
+	return phase{
+		tiles: func() int { return tiles },
+		body: func(tile int, _ *worker) {
+			lo, hi := block(tile)
+			units := n.units(n.batch)
+			part := func(u int) []float32 { return row(n.parts, u, n.passed)[at+lo : at+hi] }
+			for step := 1; step < units; step *= 2 {
+				for u := 0; u+step < units; u += 2 * step {
+					vec.AddVec(part(u), part(u+step))
+				}
+			}
+			n.deliver(i, lo, part(0))
+		},
+	}
+}
+
+// combine adds Σ factor·(stored gradient) of op i.
+func (n *net) combine(i int) phase {
+	tiles, block := n.blocks(i)
+	at := n.keptAt[i]
+	return phase{
+		tiles: func() int { return tiles },
+		body: func(tile int, w *worker) {
+			lo, hi := block(tile)
+			n.deliver(i, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
+				if n.used[b] {
+					vec.Axpy(dst, n.factor[b], row(n.kept, b, n.stored)[at+lo:at+hi])
+				}
+			}))
+		},
+	}
+}
+
+// deliver adds values lo, lo+1, … of op i's summed gradient to the sum asked for.
+func (n *net) deliver(i, lo int, g []float32) {
+	op := &n.program.Ops[i]
+	weights := n.param(n.dst, op.Weight)
+	if here := min(len(g), len(weights)-lo); here > 0 {
+		if op.Kind == plan.Conv {
+			out, k, _ := op.Columns()
+			tap, o := lo/out, lo%out
+			for _, x := range g[:here] {
+				weights[o*k+tap] += x
+				if o++; o == out {
+					tap, o = tap+1, 0
+				}
+			}
+		} else {
+			vec.AddVec(weights[lo:lo+here], g)
+		}
+		lo, g = lo+here, g[here:]
+	}
+	if len(g) > 0 {
+		vec.AddVec(n.param(n.dst, op.Bias)[lo-len(weights):][:len(g)], g)
+	}
+}
