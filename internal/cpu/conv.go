@@ -17,9 +17,12 @@ type convolution struct {
 	relu bool         // the next op, computed on the way out
 	w    gemm.PackedA // (out) × (taps)
 
-	// The gradient at the input is correlated from the gradient at the output, one phase of the stride at a time.
-	dy   spread
-	back []backward
+	// The gradient at the input is correlated from the gradient at the output, one phase of the stride at a time, or,
+	// where that would read mostly padding, comes from the columns of the image, their gradients added up.
+	dy      spread
+	back    []backward
+	columns vec.Runs // columns, (taps) × (positions), to image; used where there is no backward
+	wT      gemm.PackedA
 }
 
 // spread says how an image is laid out for its taps. The zero value leaves it as it is.
@@ -83,8 +86,51 @@ func newConvolution(op *plan.Op, input bool) *convolution {
 	c.x.reach = c.taps.Reach()
 	if input {
 		c.planBackward(y, x)
+		if c.inflated() {
+			c.back, c.dy = nil, spread{}
+			c.planColumns()
+		}
 	}
 	return c
+}
+
+// inflated says whether correlating the gradient back takes far more multiplications than there are in the convolution:
+// where the outputs are few beside the taps.
+func (c *convolution) inflated() bool {
+	out, k, positions := c.op.Columns()
+	work := 0
+	for i := range c.back {
+		work += c.op.Shape[0] * c.back[i].k * c.back[i].taps.Lanes()
+	}
+	return 2*work > 5*out*k*positions
+}
+
+// planColumns notes where every column's elements stand in the image, those on the padding nowhere.
+func (c *convolution) planColumns() {
+	op, win := c.op, c.op.Window
+	_, k, positions := op.Columns()
+	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	c.columns = vec.Scatter(win.StrideW)
+	for tap := range k {
+		channel, ky, kx := tap/(win.H*win.W), tap/win.W%win.H, tap%win.W
+		left := kx*win.DilationW - win.PadLeft
+		lo, hi := inside(left, win.StrideW, w, ow)
+		for oy := range oh {
+			if y := oy*win.StrideH + ky*win.DilationH - win.PadTop; y >= 0 && y < h && lo < hi {
+				c.columns.Add((channel*h+y)*w+lo*win.StrideW+left, tap*positions+oy*ow+lo, hi-lo)
+			}
+		}
+	}
+}
+
+// inside gives the outputs o in [0, n) whose input at + o·stride lies in [0, size).
+func inside(at, stride, size, n int) (lo, hi int) {
+	for lo < n && at+lo*stride < 0 {
+		lo++
+	}
+	for hi = lo; hi < n && at+hi*stride < size; hi++ {
+	}
+	return lo, hi
 }
 
 // planBackward: input row i = stride·u + phase − padding gets W[k]·dy[u − v] for every tap k with k·dilation = stride·v + phase.
@@ -170,14 +216,7 @@ func (a axis) phases() int { return a.stride }
 func (a axis) tap(k int) (phase, at int) { return k * a.dilation % a.stride, k * a.dilation / a.stride }
 
 // inside gives the elements of a phase that are not padding.
-func (a axis) inside(phase int) (lo, hi int) {
-	for lo < a.length && lo*a.stride+phase < a.padding {
-		lo++
-	}
-	for hi = lo; hi < a.length && hi*a.stride+phase-a.padding < a.in; hi++ {
-	}
-	return lo, hi
-}
+func (a axis) inside(phase int) (lo, hi int) { return inside(phase-a.padding, a.stride, a.in, a.length) }
 
 // taps lists those that read a phase, in order.
 func (a axis) taps(phase int) []int {
@@ -250,6 +289,9 @@ func (n *net) convForward(i int) func(int, *worker) {
 
 func (n *net) convInputGrad(i int) func(int, *worker) {
 	c := n.convs[i]
+	if len(c.back) == 0 {
+		return n.convColumnsGrad(i)
+	}
 	in, out := c.op.In[0], plan.Value(i+1)
 	plane := c.op.Shape[1] * c.op.Shape[2]
 	return func(b int, w *worker) {
@@ -269,6 +311,17 @@ func (n *net) convInputGrad(i int) func(int, *worker) {
 			gemm.Correlate(phase, p.taps.Outputs(), &p.w, dy[p.start:], p.taps, false, nil, false)
 			vec.AddRuns(dx, phase, &p.runs)
 		}
+	}
+}
+
+func (n *net) convColumnsGrad(i int) func(int, *worker) {
+	c := n.convs[i]
+	out, k, positions := c.op.Columns()
+	return func(b int, w *worker) {
+		columns := w.scratch(k * positions)
+		gemm.PackB(&w.b, gemm.RowMajor(n.delta(plan.Value(i+1), b), out, positions))
+		gemm.MulPacked(gemm.RowMajor(columns, k, positions), &c.wT, &w.b, false)
+		vec.AddRuns(n.fresh(c.op.In[0], b), columns, &c.columns)
 	}
 }
 
@@ -296,6 +349,9 @@ func (c *convolution) pack(weights []float32, back bool) {
 	gemm.PackA(&c.w, gemm.RowMajor(weights, out, k))
 	if !back {
 		return
+	}
+	if len(c.back) == 0 {
+		gemm.PackA(&c.wT, gemm.RowMajor(weights, out, k).T())
 	}
 	for j := range c.back {
 		p := &c.back[j]

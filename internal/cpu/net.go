@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
@@ -54,7 +55,7 @@ type phase struct {
 }
 
 func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
-	p := s.Program
+	p := reorder(s.Program)
 	n := &net{schedule: s, program: p, chunk: capacity}
 	if s.Chunk > 0 {
 		n.chunk = min(s.Chunk, capacity)
@@ -91,12 +92,35 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	for i := range p.Ops {
 		if op := &p.Ops[i]; op.Kind == plan.Conv {
 			n.convs[i] = newConvolution(op, need[op.In[0]])
+			next := i + 1
+			n.convs[i].relu = next < ops && p.Ops[next].Kind == plan.ReLU && p.Ops[next].In[0] == plan.Value(next) && readers[next] == 1
 		}
 	}
 	n.placeGradients()
 	n.workers = startWorkers(threads, n.prepare)
 	n.build()
 	return n
+}
+
+// reorder pools before it activates: the largest of a window is the same, and
+// fewer values are left to activate. Where rounding or a constant stretch of the
+// activation makes equals of different values, the gradient goes to the one that
+// was the largest; on a ReLU's it is zero either way.
+func reorder(p *plan.Program) *plan.Program {
+	q := *p
+	q.Ops = slices.Clone(p.Ops)
+	readers := p.Consumers()
+	for i := range len(q.Ops) - 1 {
+		act, pool := &q.Ops[i], &q.Ops[i+1]
+		if !act.Kind.Activation() || pool.Kind != plan.MaxPool || pool.In[0] != plan.Value(i+1) || readers[i+1] != 1 {
+			continue
+		}
+		a, b := *act, *pool
+		b.In, a.In = a.In, b.In
+		a.Shape, a.Out = b.Out, b.Out
+		*act, *pool = b, a
+	}
+	return &q
 }
 
 // placeGradients decides where single gradients live: all of them in memory, or
@@ -234,6 +258,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 	case plan.Forward:
 		if dense {
 			return []phase{n.denseForward(st.Op)}
+		}
+		if st.Op > 0 && n.convs[st.Op-1] != nil && n.convs[st.Op-1].relu {
+			return nil // done on the way out of the convolution
 		}
 		return each(n.forwardOp(st.Op))
 	case plan.InputGrad:
@@ -411,7 +438,7 @@ func (n *net) release() { n.dst, n.params, n.table, n.rows = nil, nil, nil, nil 
 func (n *net) pack(backward bool) {
 	for _, c := range n.convs {
 		if c != nil {
-			c.pack(n.param(n.params, c.op.Weight), backward)
+			c.pack(n.param(n.params, c.op.Weight), backward && n.deltas[c.op.In[0]] != nil)
 		}
 	}
 }

@@ -98,8 +98,14 @@ func (n *net) activationGrad(i int, grad func(dst, y, g []float32)) func(int, *w
 func (n *net) maxPool(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], plan.Value(i+1)
-	if win := op.Window; win.H == 2 && win.W == 2 && !padded(op) {
-		return func(b int, _ *worker) { maxPool2(op, n.value(in, b), n.value(out, b), n.argmax[i], b) }
+	if win := op.Window; win.H == 2 && win.W == 2 && win.StrideW <= 2 && !padded(op) {
+		return func(b int, _ *worker) {
+			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.program.ValueSize(out))
+			plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
+			for c := range op.Shape[0] {
+				vec.MaxPool2(y[c*pooled:], arg[c*pooled:], x[c*plane:(c+1)*plane], op.Out[1], op.Out[2], op.Shape[2], win.StrideH*op.Shape[2], win.StrideW, c*plane)
+			}
+		}
 	}
 	return func(b int, _ *worker) {
 		x, y := n.value(in, b), n.value(out, b)
@@ -114,41 +120,6 @@ func (n *net) maxPool(i int) func(int, *worker) {
 				}
 			}
 		})
-	}
-}
-
-// maxPool2 is the 2×2 pool without padding that nearly every network uses.
-func maxPool2(op *plan.Op, x, y []float32, argmax []int32, b int) {
-	arg := row(argmax, b, len(y))
-	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
-	sh, sw := op.Window.StrideH, op.Window.StrideW
-	o := 0
-	for c := range op.Shape[0] {
-		for oy := range oh {
-			at := (c*h + oy*sh) * w
-			upper, lower := x[at:at+w], x[at+w:at+2*w]
-			if sw == 2 {
-				vec.MaxPool2(y[o:o+ow], arg[o:o+ow], upper, lower, at, w)
-				o += ow
-				continue
-			}
-			for ox := range ow {
-				j := ox * sw
-				u, l := upper[j:j+2], lower[j:j+2]
-				best, k := u[0], at+j
-				if u[1] > best {
-					best, k = u[1], at+j+1
-				}
-				if l[0] > best {
-					best, k = l[0], at+w+j
-				}
-				if l[1] > best {
-					best, k = l[1], at+w+j+1
-				}
-				y[o], arg[o] = best, int32(k)
-				o++
-			}
-		}
 	}
 }
 

@@ -72,6 +72,9 @@ func (t *Taps) Reach() int { return t.reach }
 // Outputs is the number of outputs of a channel.
 func (t *Taps) Outputs() int { return t.rows * t.cols }
 
+// Lanes is how many outputs of a channel are computed, those that do not exist among them.
+func (t *Taps) Lanes() int { return len(t.exact) / pairWords * 2 * group }
+
 // Correlate computes c = A·X, or c += A·X when accumulate is set: output o of channel i, at c[i·ldc+o], is row i of a
 // against the taps of o in x, in the chain of multiply-adds of Mul. Then bias[i] is added, unless bias is nil, and with
 // relu what is below zero becomes zero. c[i·ldc:] needs room for all outputs.

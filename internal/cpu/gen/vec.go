@@ -91,7 +91,6 @@ func vec(g *asm) {
 			return in[0]
 		}
 	}
-	g.elementwise("addBias", "dst[i] += b", []string{"dst"}, []string{"b"}, add)
 	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, add)
 	g.elementwise("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func() func(in, s []vector) vector {
 		return func(in, s []vector) vector {
@@ -106,7 +105,10 @@ func vec(g *asm) {
 		}
 	})
 	g.bytes()
-	g.maxPool2()
+	for _, lanes := range []int{4, 8} {
+		g.maxPool2(1, lanes)
+		g.maxPool2(2, lanes)
+	}
 	g.runs("copyRuns", "=", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
 		g.move(x, to, width)
@@ -424,64 +426,92 @@ func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to
 	g.RET()
 }
 
-// maxPool2 takes eight windows at a time; the last eight overlap the ones before, which writes the same again.
-func (g *asm) maxPool2() {
-	g.function("maxPool2AVX2", "y []float32, arg []int32, upper, lower []float32, at, width int",
-		"maxPool2AVX2 pools, for the length of y, at least 8, the 2x2 windows at upper[2i] and lower[2i].")
-	p := g.pointers([]string{"y", "arg", "upper", "lower"})
-	n := g.length("y")
-	at, width := g.gp("at"), g.gp("width")
-	splat := func(from reg.GPVirtual, dst vector) {
+// maxPool2 takes lanes windows, step apart, at a time; the last ones of a row overlap those before, which writes the
+// same again.
+func (g *asm) maxPool2(step, lanes int) {
+	g.function(fmt.Sprintf("maxPool2By%dStep%dAVX2", lanes, step), "y *float32, arg *int32, x *float32, rows, cols, width, down, at int",
+		fmt.Sprintf("maxPool2By%dStep%dAVX2 pools rows by cols windows of 2x2, cols at least %d, that stand %d apart in a row and down", lanes, step, lanes, step),
+		"from row to row.")
+	wide := lanes == 8
+	register := func() reg.VecVirtual {
+		if wide {
+			return g.YMM()
+		}
+		return g.XMM()
+	}
+	splat := func(from reg.GPVirtual, dst reg.VecVirtual) {
 		g.VMOVD(from.As32(), dst.AsX())
 		g.VPBROADCASTD(dst.AsX(), dst)
 	}
-	right, down, diagonal, place := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	y, arg, upper, rows, cols := g.gp("y"), g.gp("arg"), g.gp("x"), g.gp("rows"), g.gp("cols")
+	width, at := g.gp("width"), g.gp("at")
+	right, down, diagonal := register(), register(), register()
 	g.VMOVDQU(g.octet("int1", 1), right)
 	splat(width, down)
 	g.VPADDD(right, down, diagonal)
-	j := g.GP64()
+	lower, last, j := g.GP64(), g.GP64(), g.GP64()
+	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
+
+	g.Label("row")
+	g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
 	g.XORQ(j, j)
 	g.Label("loop")
-	best, which, over, x, y := g.YMM(), g.YMM(), g.YMM(), g.YMM(), g.YMM()
-	// Even and odd columns; lanes stay in the order 0 1 4 5 2 3 6 7 until the end.
-	split := func(row string, imm uint8, dst vector) {
-		g.VMOVUPS(Mem{Base: p[row], Index: j, Scale: 8}, x)
-		g.VMOVUPS(Mem{Base: p[row], Index: j, Scale: 8, Disp: 32}, y)
-		g.VSHUFPS(Imm(uint64(imm)), y, x, dst)
+	best, which, over, a, b, place := register(), register(), register(), register(), register(), register()
+	scale := uint8(4 * step)
+	// column loads the left or the right column of the windows in a row. At step two the wide lanes stay in the order
+	// 0 1 4 5 2 3 6 7 until the end.
+	column := func(row reg.GPVirtual, side int, dst reg.VecVirtual) {
+		if step == 1 {
+			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * side}, dst)
+			return
+		}
+		g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale}, a)
+		g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * lanes}, b)
+		g.VSHUFPS(Imm([]uint64{0x88, 0xdd}[side]), b, a, dst)
 	}
-	const even, odd, greater = 0x88, 0xdd, 0x1e
-	split("upper", even, best)
+	const greater = 0x1e
+	column(upper, 0, best)
 	g.VPXOR(which, which, which)
-	v := g.YMM()
+	v := register()
 	for _, c := range []struct {
-		row string
-		imm uint8
-		is  vector
-	}{{"upper", odd, right}, {"lower", even, down}, {"lower", odd, diagonal}} {
-		split(c.row, c.imm, v)
+		row  reg.GPVirtual
+		side int
+		is   reg.VecVirtual
+	}{{upper, 1, right}, {lower, 0, down}, {lower, 1, diagonal}} {
+		column(c.row, c.side, v)
 		g.VCMPPS(Imm(greater), best, v, over)
 		g.VBLENDVPS(over, v, best, best)
 		g.VBLENDVPS(over, c.is, which, which)
 	}
-	const straighten = 0xd8
-	g.VPERMPD(Imm(straighten), best, best)
-	g.VPERMPD(Imm(straighten), which, which)
-	g.VMOVUPS(best, Mem{Base: p["y"], Index: j, Scale: 4})
+	if step == 2 && wide {
+		g.VPERMPD(Imm(0xd8), best, best)
+		g.VPERMPD(Imm(0xd8), which, which)
+	}
+	g.VMOVUPS(best, Mem{Base: y, Index: j, Scale: 4})
 	here := g.GP64()
-	g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
+	g.LEAQ(Mem{Base: at, Index: j, Scale: uint8(step)}, here)
 	splat(here, place)
-	g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
+	if step == 1 {
+		g.VPADDD(g.words("ones", 0, 1, 2, 3, 4, 5, 6, 7), place, place)
+	} else {
+		g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
+	}
 	g.VPADDD(which, place, place)
-	g.VMOVDQU(place, Mem{Base: p["arg"], Index: j, Scale: 4})
-	g.ADDQ(Imm(8), j)
-	g.CMPQ(j, n)
-	g.JGE(LabelRef("done"))
-	last := g.GP64()
-	g.LEAQ(Mem{Base: n, Disp: -8}, last)
+	g.VMOVDQU(place, Mem{Base: arg, Index: j, Scale: 4})
+	g.ADDQ(Imm(uint64(lanes)), j)
+	g.CMPQ(j, cols)
+	g.JGE(LabelRef("next"))
 	g.CMPQ(j, last)
 	g.CMOVQGT(last, j)
 	g.JMP(LabelRef("loop"))
-	g.Label("done")
+	g.Label("next")
+	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
+	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
+	below := g.gp("down")
+	g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
+	g.ADDQ(below, at)
+	g.DECQ(rows)
+	g.JNZ(LabelRef("row"))
 	g.VZEROUPPER()
 	g.RET()
 }

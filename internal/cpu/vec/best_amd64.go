@@ -18,7 +18,6 @@ var avx2 = kernels{
 	tanhGrad:    tanhGradAVX2,
 	sigmoidGrad: sigmoidGradAVX2,
 	reluGrad:    reluGradAVX2,
-	addBias:     addBiasAVX2,
 	addVec:      addVecAVX2,
 	axpy:        axpyAVX2,
 	scaled:      scaledAVX2,
@@ -27,12 +26,20 @@ var avx2 = kernels{
 	addRuns:     addRunsAVX2,
 	gather2:     gather2AVX2,
 	scatter2:    scatter2AVX2,
-	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
-		if len(y) < 8 {
-			portable.maxPool2(y, arg, upper, lower, at, width)
+	maxPool2: func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {
+		kernel := maxPool2By8Step2AVX2
+		switch {
+		case cols < 4:
+			portable.maxPool2(y, arg, x, rows, cols, width, down, step, at)
 			return
+		case cols < 8 && step == 1:
+			kernel = maxPool2By4Step1AVX2
+		case cols < 8:
+			kernel = maxPool2By4Step2AVX2
+		case step == 1:
+			kernel = maxPool2By8Step1AVX2
 		}
-		maxPool2AVX2(y, arg, upper, lower, at, width)
+		kernel(&y[0], &arg[0], &x[0], rows, cols, width, down, at)
 	},
 	sum:        sumAVX2,
 	sumSquares: sumSquaresAVX2,

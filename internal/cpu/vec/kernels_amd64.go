@@ -34,11 +34,6 @@ func sigmoidGradAVX2(dst []float32, y []float32, g []float32)
 //go:noescape
 func reluGradAVX2(dst []float32, y []float32, g []float32)
 
-// addBiasAVX2 sets, for the length of dst, dst[i] += b.
-//
-//go:noescape
-func addBiasAVX2(dst []float32, b float32)
-
 // addVecAVX2 sets, for the length of dst, dst[i] += x[i].
 //
 //go:noescape
@@ -59,10 +54,29 @@ func scaledAVX2(dst []float32, x []float32, a float32)
 //go:noescape
 func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 
-// maxPool2AVX2 pools, for the length of y, at least 8, the 2x2 windows at upper[2i] and lower[2i].
+// maxPool2By4Step1AVX2 pools rows by cols windows of 2x2, cols at least 4, that stand 1 apart in a row and down
+// from row to row.
 //
 //go:noescape
-func maxPool2AVX2(y []float32, arg []int32, upper []float32, lower []float32, at int, width int)
+func maxPool2By4Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+
+// maxPool2By4Step2AVX2 pools rows by cols windows of 2x2, cols at least 4, that stand 2 apart in a row and down
+// from row to row.
+//
+//go:noescape
+func maxPool2By4Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+
+// maxPool2By8Step1AVX2 pools rows by cols windows of 2x2, cols at least 8, that stand 1 apart in a row and down
+// from row to row.
+//
+//go:noescape
+func maxPool2By8Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+
+// maxPool2By8Step2AVX2 pools rows by cols windows of 2x2, cols at least 8, that stand 2 apart in a row and down
+// from row to row.
+//
+//go:noescape
+func maxPool2By8Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
 // copyRunsAVX2 does dst[d+i] = src[s+i], i < n, for each triple d, s, n of list.
 //

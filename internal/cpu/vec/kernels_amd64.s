@@ -699,55 +699,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func addBiasAVX2(dst []float32, b float32)
-// Requires: AVX, AVX2, SSE
-TEXT ·addBiasAVX2(SB), NOSPLIT, $0-28
-	MOVQ         dst_base+0(FP), AX
-	MOVQ         dst_len+8(FP), CX
-	MOVSS        b+24(FP), X0
-	VBROADCASTSS X0, Y0
-	XORQ         DX, DX
-	SUBQ         $0x10, CX
-	JL           after2
-
-by2:
-	VMOVUPS (AX)(DX*4), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*4)
-	VMOVUPS 32(AX)(DX*4), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(AX)(DX*4)
-	ADDQ    $0x10, DX
-	SUBQ    $0x10, CX
-	JGE     by2
-
-after2:
-	ADDQ $0x10, CX
-	SUBQ $0x08, CX
-	JL   after1
-
-by1:
-	VMOVUPS (AX)(DX*4), Y1
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y1, (AX)(DX*4)
-	ADDQ    $0x08, DX
-	SUBQ    $0x08, CX
-	JGE     by1
-
-after1:
-	ADDQ       $0x08, CX
-	JZ         done
-	LEAQ       lanes8<>+32(SB), BX
-	NEGQ       CX
-	VMOVUPS    (BX)(CX*4), Y1
-	VMASKMOVPS (AX)(DX*4), Y1, Y2
-	VADDPS     Y0, Y2, Y2
-	VMASKMOVPS Y2, Y1, (AX)(DX*4)
-
-done:
-	VZEROUPPER
-	RET
-
 // func addVecAVX2(dst []float32, x []float32)
 // Requires: AVX
 TEXT ·addVecAVX2(SB), NOSPLIT, $0-48
@@ -946,63 +897,63 @@ done:
 	VZEROUPPER
 	RET
 
-// func maxPool2AVX2(y []float32, arg []int32, upper []float32, lower []float32, at int, width int)
+// func maxPool2By4Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·maxPool2AVX2(SB), NOSPLIT, $0-112
-	MOVQ         y_base+0(FP), AX
-	MOVQ         arg_base+24(FP), CX
-	MOVQ         upper_base+48(FP), DX
-	MOVQ         lower_base+72(FP), BX
-	MOVQ         y_len+8(FP), SI
-	MOVQ         at+96(FP), DI
-	MOVQ         width+104(FP), R8
-	VMOVDQU      int1<>+0(SB), Y0
-	VMOVD        R8, X1
-	VPBROADCASTD X1, Y1
-	VPADDD       Y0, Y1, Y2
-	XORQ         R8, R8
+TEXT ·maxPool2By4Step1AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	MOVQ         at+56(FP), R8
+	VMOVDQU      int1<>+0(SB), X0
+	VMOVD        DI, X1
+	VPBROADCASTD X1, X1
+	VPADDD       X0, X1, X2
+	LEAQ         -4(SI), R10
+
+row:
+	LEAQ (DX)(DI*4), R9
+	XORQ R11, R11
 
 loop:
-	VMOVUPS      (DX)(R8*8), Y5
-	VMOVUPS      32(DX)(R8*8), Y6
-	VSHUFPS      $0x88, Y6, Y5, Y3
-	VPXOR        Y4, Y4, Y4
-	VMOVUPS      (DX)(R8*8), Y5
-	VMOVUPS      32(DX)(R8*8), Y6
-	VSHUFPS      $0xdd, Y6, Y5, Y6
-	VCMPPS       $0x1e, Y3, Y6, Y5
-	VBLENDVPS    Y5, Y6, Y3, Y3
-	VBLENDVPS    Y5, Y0, Y4, Y4
-	VMOVUPS      (BX)(R8*8), Y5
-	VMOVUPS      32(BX)(R8*8), Y6
-	VSHUFPS      $0x88, Y6, Y5, Y6
-	VCMPPS       $0x1e, Y3, Y6, Y5
-	VBLENDVPS    Y5, Y6, Y3, Y3
-	VBLENDVPS    Y5, Y1, Y4, Y4
-	VMOVUPS      (BX)(R8*8), Y5
-	VMOVUPS      32(BX)(R8*8), Y6
-	VSHUFPS      $0xdd, Y6, Y5, Y6
-	VCMPPS       $0x1e, Y3, Y6, Y5
-	VBLENDVPS    Y5, Y6, Y3, Y3
-	VBLENDVPS    Y5, Y2, Y4, Y4
-	VPERMPD      $0xd8, Y3, Y3
-	VPERMPD      $0xd8, Y4, Y4
-	VMOVUPS      Y3, (AX)(R8*4)
-	LEAQ         (DI)(R8*2), R9
-	VMOVD        R9, X3
-	VPBROADCASTD X3, Y3
-	VPADDD       twos<>+0(SB), Y3, Y3
-	VPADDD       Y4, Y3, Y3
-	VMOVDQU      Y3, (CX)(R8*4)
-	ADDQ         $0x08, R8
-	CMPQ         R8, SI
-	JGE          done
-	LEAQ         -8(SI), R9
-	CMPQ         R8, R9
-	CMOVQGT      R9, R8
+	VMOVUPS      (DX)(R11*4), X3
+	VPXOR        X4, X4, X4
+	VMOVUPS      4(DX)(R11*4), X6
+	VCMPPS       $0x1e, X3, X6, X5
+	VBLENDVPS    X5, X6, X3, X3
+	VBLENDVPS    X5, X0, X4, X4
+	VMOVUPS      (R9)(R11*4), X6
+	VCMPPS       $0x1e, X3, X6, X5
+	VBLENDVPS    X5, X6, X3, X3
+	VBLENDVPS    X5, X1, X4, X4
+	VMOVUPS      4(R9)(R11*4), X6
+	VCMPPS       $0x1e, X3, X6, X5
+	VBLENDVPS    X5, X6, X3, X3
+	VBLENDVPS    X5, X2, X4, X4
+	VMOVUPS      X3, (AX)(R11*4)
+	LEAQ         (R8)(R11*1), R12
+	VMOVD        R12, X3
+	VPBROADCASTD X3, X3
+	VPADDD       ones<>+0(SB), X3, X3
+	VPADDD       X4, X3, X3
+	VMOVDQU      X3, (CX)(R11*4)
+	ADDQ         $0x04, R11
+	CMPQ         R11, SI
+	JGE          next
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
 	JMP          loop
 
-done:
+next:
+	LEAQ (AX)(SI*4), AX
+	LEAQ (CX)(SI*4), CX
+	MOVQ down+48(FP), R9
+	LEAQ (DX)(R9*4), DX
+	ADDQ R9, R8
+	DECQ BX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -1016,6 +967,84 @@ DATA int1<>+24(SB)/4, $0x00000001
 DATA int1<>+28(SB)/4, $0x00000001
 GLOBL int1<>(SB), RODATA|NOPTR, $32
 
+DATA ones<>+0(SB)/4, $0x00000000
+DATA ones<>+4(SB)/4, $0x00000001
+DATA ones<>+8(SB)/4, $0x00000002
+DATA ones<>+12(SB)/4, $0x00000003
+DATA ones<>+16(SB)/4, $0x00000004
+DATA ones<>+20(SB)/4, $0x00000005
+DATA ones<>+24(SB)/4, $0x00000006
+DATA ones<>+28(SB)/4, $0x00000007
+GLOBL ones<>(SB), RODATA|NOPTR, $32
+
+// func maxPool2By4Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxPool2By4Step2AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	MOVQ         at+56(FP), R8
+	VMOVDQU      int1<>+0(SB), X0
+	VMOVD        DI, X1
+	VPBROADCASTD X1, X1
+	VPADDD       X0, X1, X2
+	LEAQ         -4(SI), R10
+
+row:
+	LEAQ (DX)(DI*4), R9
+	XORQ R11, R11
+
+loop:
+	VMOVUPS      (DX)(R11*8), X5
+	VMOVUPS      16(DX)(R11*8), X6
+	VSHUFPS      $0x88, X6, X5, X3
+	VPXOR        X4, X4, X4
+	VMOVUPS      (DX)(R11*8), X5
+	VMOVUPS      16(DX)(R11*8), X6
+	VSHUFPS      $0xdd, X6, X5, X6
+	VCMPPS       $0x1e, X3, X6, X5
+	VBLENDVPS    X5, X6, X3, X3
+	VBLENDVPS    X5, X0, X4, X4
+	VMOVUPS      (R9)(R11*8), X5
+	VMOVUPS      16(R9)(R11*8), X6
+	VSHUFPS      $0x88, X6, X5, X6
+	VCMPPS       $0x1e, X3, X6, X5
+	VBLENDVPS    X5, X6, X3, X3
+	VBLENDVPS    X5, X1, X4, X4
+	VMOVUPS      (R9)(R11*8), X5
+	VMOVUPS      16(R9)(R11*8), X6
+	VSHUFPS      $0xdd, X6, X5, X6
+	VCMPPS       $0x1e, X3, X6, X5
+	VBLENDVPS    X5, X6, X3, X3
+	VBLENDVPS    X5, X2, X4, X4
+	VMOVUPS      X3, (AX)(R11*4)
+	LEAQ         (R8)(R11*2), R12
+	VMOVD        R12, X3
+	VPBROADCASTD X3, X3
+	VPADDD       twos<>+0(SB), X3, X3
+	VPADDD       X4, X3, X3
+	VMOVDQU      X3, (CX)(R11*4)
+	ADDQ         $0x04, R11
+	CMPQ         R11, SI
+	JGE          next
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	JMP          loop
+
+next:
+	LEAQ (AX)(SI*4), AX
+	LEAQ (CX)(SI*4), CX
+	MOVQ down+48(FP), R9
+	LEAQ (DX)(R9*4), DX
+	ADDQ R9, R8
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
 DATA twos<>+0(SB)/4, $0x00000000
 DATA twos<>+4(SB)/4, $0x00000002
 DATA twos<>+8(SB)/4, $0x00000004
@@ -1025,6 +1054,136 @@ DATA twos<>+20(SB)/4, $0x0000000a
 DATA twos<>+24(SB)/4, $0x0000000c
 DATA twos<>+28(SB)/4, $0x0000000e
 GLOBL twos<>(SB), RODATA|NOPTR, $32
+
+// func maxPool2By8Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxPool2By8Step1AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	MOVQ         at+56(FP), R8
+	VMOVDQU      int1<>+0(SB), Y0
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPADDD       Y0, Y1, Y2
+	LEAQ         -8(SI), R10
+
+row:
+	LEAQ (DX)(DI*4), R9
+	XORQ R11, R11
+
+loop:
+	VMOVUPS      (DX)(R11*4), Y3
+	VPXOR        Y4, Y4, Y4
+	VMOVUPS      4(DX)(R11*4), Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y0, Y4, Y4
+	VMOVUPS      (R9)(R11*4), Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y1, Y4, Y4
+	VMOVUPS      4(R9)(R11*4), Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y2, Y4, Y4
+	VMOVUPS      Y3, (AX)(R11*4)
+	LEAQ         (R8)(R11*1), R12
+	VMOVD        R12, X3
+	VPBROADCASTD X3, Y3
+	VPADDD       ones<>+0(SB), Y3, Y3
+	VPADDD       Y4, Y3, Y3
+	VMOVDQU      Y3, (CX)(R11*4)
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          next
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	JMP          loop
+
+next:
+	LEAQ (AX)(SI*4), AX
+	LEAQ (CX)(SI*4), CX
+	MOVQ down+48(FP), R9
+	LEAQ (DX)(R9*4), DX
+	ADDQ R9, R8
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func maxPool2By8Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxPool2By8Step2AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	MOVQ         at+56(FP), R8
+	VMOVDQU      int1<>+0(SB), Y0
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPADDD       Y0, Y1, Y2
+	LEAQ         -8(SI), R10
+
+row:
+	LEAQ (DX)(DI*4), R9
+	XORQ R11, R11
+
+loop:
+	VMOVUPS      (DX)(R11*8), Y5
+	VMOVUPS      32(DX)(R11*8), Y6
+	VSHUFPS      $0x88, Y6, Y5, Y3
+	VPXOR        Y4, Y4, Y4
+	VMOVUPS      (DX)(R11*8), Y5
+	VMOVUPS      32(DX)(R11*8), Y6
+	VSHUFPS      $0xdd, Y6, Y5, Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y0, Y4, Y4
+	VMOVUPS      (R9)(R11*8), Y5
+	VMOVUPS      32(R9)(R11*8), Y6
+	VSHUFPS      $0x88, Y6, Y5, Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y1, Y4, Y4
+	VMOVUPS      (R9)(R11*8), Y5
+	VMOVUPS      32(R9)(R11*8), Y6
+	VSHUFPS      $0xdd, Y6, Y5, Y6
+	VCMPPS       $0x1e, Y3, Y6, Y5
+	VBLENDVPS    Y5, Y6, Y3, Y3
+	VBLENDVPS    Y5, Y2, Y4, Y4
+	VPERMPD      $0xd8, Y3, Y3
+	VPERMPD      $0xd8, Y4, Y4
+	VMOVUPS      Y3, (AX)(R11*4)
+	LEAQ         (R8)(R11*2), R12
+	VMOVD        R12, X3
+	VPBROADCASTD X3, Y3
+	VPADDD       twos<>+0(SB), Y3, Y3
+	VPADDD       Y4, Y3, Y3
+	VMOVDQU      Y3, (CX)(R11*4)
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          next
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	JMP          loop
+
+next:
+	LEAQ (AX)(SI*4), AX
+	LEAQ (CX)(SI*4), CX
+	MOVQ down+48(FP), R9
+	LEAQ (DX)(R9*4), DX
+	ADDQ R9, R8
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
 
 // func copyRunsAVX2(dst []float32, src []float32, list []int32)
 // Requires: AVX

@@ -42,11 +42,6 @@ var portable = kernels{
 			}
 		}
 	},
-	addBias: func(dst []float32, b float32) {
-		for i := range dst {
-			dst[i] += b
-		}
-	},
 	addVec: func(dst, x []float32) {
 		for i := range dst {
 			dst[i] += x[i]
@@ -77,20 +72,18 @@ var portable = kernels{
 	},
 	gather2:  func(dst, src []float32, list []int32) { gather(dst, src, list, 2) },
 	scatter2: func(dst, src []float32, list []int32) { scatter(dst, src, list, 2) },
-	maxPool2: func(y []float32, arg []int32, upper, lower []float32, at, width int) {
-		for i := range y {
-			u, l := upper[2*i:2*i+2], lower[2*i:2*i+2]
-			best, k := u[0], at+2*i
-			if u[1] > best {
-				best, k = u[1], at+2*i+1
+	maxPool2: func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {
+		for i := range rows {
+			for j := range cols {
+				k := i*down + j*step
+				best, which := x[k], k
+				for _, other := range [3]int{k + 1, k + width, k + width + 1} {
+					if x[other] > best {
+						best, which = x[other], other
+					}
+				}
+				y[i*cols+j], arg[i*cols+j] = best, int32(at+which)
 			}
-			if l[0] > best {
-				best, k = l[0], at+2*i+width
-			}
-			if l[1] > best {
-				best, k = l[1], at+2*i+width+1
-			}
-			y[i], arg[i] = best, int32(k)
 		}
 	},
 	bytes: func(dst []float32, src []uint8, scale, offset float32) {

@@ -46,9 +46,6 @@ func ReLUGrad(dst, y, g []float32) {
 	use.reluGrad(dst, y, g)
 }
 
-// AddBias adds b to every element.
-func AddBias(dst []float32, b float32) { use.addBias(dst, b) }
-
 // AddVec sets dst[i] += x[i].
 func AddVec(dst, x []float32) {
 	fits(len(dst), len(x))
@@ -97,23 +94,29 @@ func fits(n, have int) {
 	}
 }
 
-// MaxPool2 pools the 2×2 windows of two rows, side by side: y[i] is the largest of upper[2i], upper[2i+1], lower[2i]
-// and lower[2i+1], and arg[i] where it stands, at + 2i plus 0, 1, width or width+1. The first of equals wins; a NaN
-// wins only as the very first.
-func MaxPool2(y []float32, arg []int32, upper, lower []float32, at, width int) {
-	fits(len(y), min(len(arg), len(upper)/2, len(lower)/2))
-	use.maxPool2(y, arg, upper, lower, at, width)
+// MaxPool2 pools rows by cols windows of 2×2 of a plane: y[i·cols+j] is the largest of x[k], x[k+1], x[k+width] and
+// x[k+width+1], k = i·down + j·step, and arg[i·cols+j] where it stands, counted from at. step is 1 or 2. The first of
+// equals wins; a NaN wins only as the very first.
+func MaxPool2(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {
+	if rows < 1 || cols < 1 {
+		return
+	}
+	fits(rows*cols, min(len(y), len(arg)))
+	fits((rows-1)*down+(cols-1)*step+width+2, len(x))
+	fits(0, min(down, width-2))
+	fits(step, 2)
+	fits(1, step)
+	use.maxPool2(y, arg, x, rows, cols, width, down, step, at)
 }
 
 // kernels is one implementation of the package; the lengths have been checked.
 type kernels struct {
 	tanh, sigmoid, relu             func(dst, x []float32)
 	tanhGrad, sigmoidGrad, reluGrad func(dst, y, g []float32)
-	addBias                         func(dst []float32, b float32)
 	addVec                          func(dst, x []float32)
 	axpy, scaled                    func(dst, x []float32, a float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
-	maxPool2                        func(y []float32, arg []int32, upper, lower []float32, at, width int)
+	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
 	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64

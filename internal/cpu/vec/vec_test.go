@@ -49,7 +49,6 @@ var elementwise = []struct {
 		}
 		return 0
 	}, nil, 0},
-	{"AddBias", func(dst, _, _ []float32) { AddBias(dst, b) }, func(d, _, _ float64) float64 { return d + float64(float32(b)) }, nil, 1},
 	{"AddVec", func(dst, x, _ []float32) { AddVec(dst, x) }, func(d, x, _ float64) float64 { return d + x }, nil, 1},
 	{"Axpy", func(dst, x, _ []float32) { Axpy(dst, a, x) }, func(d, x, _ float64) float64 { return d + float64(float32(a))*x }, nil, 1.01},
 	{"Scale", func(dst, _, _ []float32) { Scale(dst, a) }, func(d, _, _ float64) float64 { return d * float64(float32(a)) }, nil, 1},
@@ -322,21 +321,26 @@ func TestMaxPool2(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(9)
 		odd := []float32{0, float32(math.Copysign(0, -1)), 1, 1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
-		for n := range 70 {
+		for cols := range 40 {
 			for _, special := range []bool{false, true} {
-				upper, lower := values(r, 2*n+1), values(r, 2*n+1)
-				if special {
-					for i := range upper {
-						upper[i], lower[i] = odd[r.IntN(len(odd))], odd[r.IntN(len(odd))]
+				for _, step := range []int{1, 2} {
+					rows, width := 1+r.IntN(4), cols*step+2
+					down := step * width
+					x := values(r, rows*down+width+4)
+					if special {
+						for i := range x {
+							x[i] = odd[r.IntN(len(odd))]
+						}
 					}
-				}
-				y, want := make([]float32, n), make([]float32, n)
-				arg, wantArg := make([]int32, n), make([]int32, n)
-				MaxPool2(y, arg, upper, lower, 1000, 57)
-				portable.maxPool2(want, wantArg, upper, lower, 1000, 57)
-				for i := range y {
-					if math.Float32bits(y[i]) != math.Float32bits(want[i]) || arg[i] != wantArg[i] {
-						t.Fatalf("%d windows: window %d gives %v at %d, want %v at %d", n, i, y[i], arg[i], want[i], wantArg[i])
+					n := rows * cols
+					y, want := make([]float32, n), make([]float32, n)
+					arg, wantArg := make([]int32, n), make([]int32, n)
+					MaxPool2(y, arg, x, rows, cols, width, down, step, 1000)
+					portable.maxPool2(want, wantArg, x, rows, cols, width, down, step, 1000)
+					for i := range y {
+						if math.Float32bits(y[i]) != math.Float32bits(want[i]) || arg[i] != wantArg[i] {
+							t.Fatalf("%d by %d windows, %d apart: window %d gives %v at %d, want %v at %d", rows, cols, step, i, y[i], arg[i], want[i], wantArg[i])
+						}
 					}
 				}
 			}
