@@ -216,7 +216,9 @@ func (a axis) phases() int { return a.stride }
 func (a axis) tap(k int) (phase, at int) { return k * a.dilation % a.stride, k * a.dilation / a.stride }
 
 // inside gives the elements of a phase that are not padding.
-func (a axis) inside(phase int) (lo, hi int) { return inside(phase-a.padding, a.stride, a.in, a.length) }
+func (a axis) inside(phase int) (lo, hi int) {
+	return inside(phase-a.padding, a.stride, a.in, a.length)
+}
 
 // taps lists those that read a phase, in order.
 func (a axis) taps(phase int) []int {

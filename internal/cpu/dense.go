@@ -91,46 +91,32 @@ func (n *net) denseStore(i int) func(int, *worker) {
 	}
 }
 
-// Sums over examples run in blocks of this many, which are added pairwise.
+// Sums over examples run in blocks of this many: of products one after the other, of single rows pairwise.
 const (
-	rowBlock     = 256 // a matrix product over the batch
+	rowBlock     = 160 // a matrix product over the batch
 	exampleBlock = 32  // one row at a time
-)
-
-// A parameter tile of a summed product: big enough to pay for packing, small
-// enough to stay in cache with its partial sums.
-const (
-	sumRows = 32 * gemm.TileM
-	sumCols = 16 * gemm.TileN
 )
 
 // denseGradSum adds δᵀ·x over the chunk, with δ scaled by the factors before.
 func (n *net) denseGradSum(i int) []phase {
 	op := &n.program.Ops[i]
 	out, in, _ := op.Columns()
-	across := (in + sumCols - 1) / sumCols
-	down := (out + sumRows - 1) / sumRows
+	parts := 2 * n.workers.n // more than one each, so that a late one can be helped
 	return []phase{{
-		tiles: func() int { return across * down },
+		tiles: func() int { return parts },
 		body: func(tile int, w *worker) {
-			r0, c0 := tile/across*sumRows, tile%across*sumCols
-			r1, c1 := min(r0+sumRows, out), min(c0+sumCols, in)
 			x, dy := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.deltas[i+1], plan.Value(i+1))
-			w.tree.begin((r1 - r0) * (c1 - c0))
-			for b := 0; b < n.batch; b += rowBlock {
-				e := min(b+rowBlock, n.batch)
-				part := gemm.RowMajor(w.tree.next(), r1-r0, c1-c0)
-				gemm.Mul(part, dy.Slice(b, e, r0, r1).T(), x.Slice(b, e, c0, c1), false, &w.ws)
-				w.tree.push()
+			dst := gemm.RowMajor(n.param(n.dst, op.Weight), out, in)
+			if out < in {
+				if lo, hi := cut(in, gemm.TileN, tile, parts); lo < hi {
+					gemm.Sum(dst.Slice(0, out, lo, hi), dy.T(), x.Slice(0, n.batch, lo, hi), rowBlock, &w.ws)
+				}
+			} else if lo, hi := cut(out, gemm.TileM, tile, parts); lo < hi {
+				gemm.Sum(dst.Slice(lo, hi, 0, in), dy.Slice(0, n.batch, lo, hi).T(), x, rowBlock, &w.ws)
 			}
-			total := w.tree.sum()
-			dst := n.param(n.dst, op.Weight)
-			for r := r0; r < r1; r++ {
-				vec.AddVec(dst[r*in+c0:r*in+c1], total[(r-r0)*(c1-c0):(r-r0+1)*(c1-c0)])
-			}
-			if op.Bias != plan.None && c0 == 0 {
-				vec.AddVec(n.param(n.dst, op.Bias)[r0:r1], n.sumExamples(r1-r0, w, func(dst []float32, b int) {
-					vec.AddVec(dst, n.delta(plan.Value(i+1), b)[r0:r1])
+			if lo, hi := cut(out, 1, tile, parts); op.Bias != plan.None && lo < hi {
+				vec.AddVec(n.param(n.dst, op.Bias)[lo:hi], n.sumExamples(hi-lo, w, func(dst []float32, b int) {
+					vec.AddVec(dst, n.delta(plan.Value(i+1), b)[lo:hi])
 				}))
 			}
 		},

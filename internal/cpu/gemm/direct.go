@@ -89,7 +89,7 @@ func Correlate(c []float32, ldc int, a *PackedA, x []float32, t *Taps, accumulat
 	if bias != nil {
 		_ = bias[a.m-1]
 	}
-	height, step := split(a.m), blockLen(a.k)
+	height, step := split(a.m), blockLen(a.k, blockK)
 	for p0 := 0; p0 < a.k; p0 += step {
 		kc := min(step, a.k-p0)
 		pairs, add := t.spilling, accumulate || p0 > 0
@@ -125,9 +125,9 @@ func Contract(c Matrix, x []float32, t *Taps, b *PackedB, count int, accumulate 
 	for r := range blocks {
 		r0, r1 := rows*r/blocks, rows*(r+1)/blocks
 		start := r0/t.rows*t.stride + r0%t.rows*t.pitch
-		for j := range b.Panels() {
+		for j := range b.panels() {
 			n := min(TileN, b.n-j*TileN)
-			panel := b.Panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]
+			panel := b.panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]
 			most := TileM
 			if n <= group {
 				most = narrowM

@@ -106,6 +106,17 @@ func grow(buf []float32, n int) []float32 {
 
 // Mul computes C = A·B, or C += A·B when accumulate is set. C must have CS = 1 and share no memory with A and B.
 func Mul(c, a, b Matrix, accumulate bool, ws *Workspace) {
+	mul(c, a, b, accumulate, blockLen(a.Cols, blockK), ws)
+}
+
+// Sum computes C += A·B with K cut into about equal blocks of at most most, for sums over many terms: the error of an
+// element is then at most γ(most + ⌈K/most⌉ + 2) of the terms' magnitudes and |c|.
+func Sum(c, a, b Matrix, most int, ws *Workspace) {
+	within(1, most, blockK)
+	mul(c, a, b, true, blockLen(a.Cols, most), ws)
+}
+
+func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 	m, n, k := c.Rows, c.Cols, a.Cols
 	a.check()
 	b.check()
@@ -117,7 +128,7 @@ func Mul(c, a, b Matrix, accumulate bool, ws *Workspace) {
 		c.sumOfNothing(accumulate)
 		return
 	}
-	height, width, step := split(m), (n+TileN-1)/TileN, blockLen(k)
+	height, width := split(m), (n+TileN-1)/TileN
 	ws.a = grow(ws.a, min(height.panels, blockM)*step*TileM)
 	ws.b = grow(ws.b, min(width, blockN/TileN)*step*TileN)
 	for j0 := 0; j0 < n; j0 += blockN {
@@ -161,8 +172,8 @@ func (m Matrix) sumOfNothing(accumulate bool) {
 }
 
 // blockLen is the length of every block of K but the last; the blocks are about equal.
-func blockLen(k int) int {
-	n := (k + blockK - 1) / blockK
+func blockLen(k, most int) int {
+	n := max((k+most-1)/most, 1)
 	return ((k+n-1)/n + 7) &^ 7
 }
 

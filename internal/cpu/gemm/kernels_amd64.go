@@ -52,6 +52,17 @@ func transposeA(n int, src *float32, ld int, rows int, dst *float32)
 //go:noescape
 func transposeB(n int, src *float32, ld int, rows int, dst *float32)
 
+// copyA copies n groups of 6 neighbouring floats, ld apart, into dst. n is at least 1.
+//
+//go:noescape
+func copyA(n int, src *float32, ld int, dst *float32)
+
+// copyB copies rows of groups times 16 floats, ld apart: a group to its panel, stride apart, row below row.
+// rows and groups are at least 1.
+//
+//go:noescape
+func copyB(rows int, groups int, src *float32, ld int, dst *float32, stride int)
+
 // correlate1 adds up a[p][i]*x[taps[p]+lane] over p < kc for 1 rows i of c, ldc apart, and n pairs of groups of
 // outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
 // outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.

@@ -2126,6 +2126,58 @@ done:
 	VZEROUPPER
 	RET
 
+// func copyA(n int, src *float32, ld int, dst *float32)
+// Requires: AVX
+TEXT ·copyA(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ ld+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ dst+24(FP), BX
+
+loop:
+	VMOVUPS (CX), X0
+	VMOVSD  16(CX), X1
+	VMOVUPS X0, (BX)
+	VMOVSD  X1, 16(BX)
+	ADDQ    DX, CX
+	ADDQ    $0x18, BX
+	DECQ    AX
+	JNZ     loop
+	RET
+
+// func copyB(rows int, groups int, src *float32, ld int, dst *float32, stride int)
+// Requires: AVX
+TEXT ·copyB(SB), NOSPLIT, $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ ld+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ dst+32(FP), BX
+	MOVQ stride+40(FP), SI
+	SHLQ $0x02, SI
+
+row:
+	MOVQ CX, DI
+	MOVQ BX, R8
+	MOVQ groups+8(FP), R9
+
+group:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    $0x40, DI
+	ADDQ    SI, R8
+	DECQ    R9
+	JNZ     group
+	ADDQ    DX, CX
+	ADDQ    $0x40, BX
+	DECQ    AX
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func correlate1(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 // Requires: AVX, FMA3
 TEXT ·correlate1(SB), NOSPLIT, $0-81

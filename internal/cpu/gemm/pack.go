@@ -18,38 +18,27 @@ func PackA(dst *PackedA, a Matrix) {
 	packA(dst.data, a.Cols*TileM, a, height, 0, height.panels)
 }
 
-// PackedB is a right operand packed for any number of products, or written by the caller panel by panel: column j of a
-// k by n matrix is column j mod TileN of panel j/TileN, and a panel holds k rows of TileN values. The columns of the
-// last panel from n on are padding that reaches no result. The zero value is an empty matrix.
+// PackedB is a right operand packed for any number of products: column j of a k by n matrix is column j mod TileN of
+// panel j/TileN, and a panel holds k rows of TileN values. Columns from n on are padding that reaches no result. The
+// zero value is an empty matrix.
 type PackedB struct {
 	data []float32
 	k, n int
 }
 
-// Reset makes p a k by n matrix of unspecified values.
-func (p *PackedB) Reset(k, n int) {
-	within(0, k, k)
-	within(0, n, n)
-	p.k, p.n = k, n
-	p.data = grow(p.data, p.Panels()*k*TileN)
-}
+func (p *PackedB) panels() int { return (p.n + TileN - 1) / TileN }
 
-// Panels is the number of panels, n/TileN rounded up.
-func (p *PackedB) Panels() int { return (p.n + TileN - 1) / TileN }
-
-// Panel is the k·TileN values of panel j: row i stands at i·TileN.
-func (p *PackedB) Panel(j int) []float32 {
+// panel is the k·TileN values of panel j: row i stands at i·TileN.
+func (p *PackedB) panel(j int) []float32 {
 	size := p.k * TileN
 	return p.data[j*size : (j+1)*size : (j+1)*size]
 }
 
-// Values is all panels, one after the other.
-func (p *PackedB) Values() []float32 { return p.data[:p.Panels()*p.k*TileN] }
-
-// PackB packs b into dst, whose memory it uses again, with zero padding.
+// PackB packs b into dst, whose memory it uses again.
 func PackB(dst *PackedB, b Matrix) {
 	b.check()
-	dst.Reset(b.Rows, b.Cols)
+	dst.k, dst.n = b.Rows, b.Cols
+	dst.data = grow(dst.data, dst.panels()*dst.k*TileN)
 	packB(dst.data, b.Rows*TileN, b)
 }
 
@@ -64,7 +53,7 @@ func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {
 		c.sumOfNothing(accumulate)
 		return
 	}
-	height, step := split(a.m), blockLen(a.k)
+	height, step := split(a.m), blockLen(a.k, blockK)
 	for p0 := 0; p0 < a.k; p0 += step {
 		for i := 0; i < height.panels; i += blockM {
 			end := min(i+blockM, height.panels)
@@ -82,10 +71,7 @@ func packA(dst []float32, stride int, a Matrix, height partition, first, end int
 		d, s := dst[(i-first)*stride:][:a.Cols*TileM], a.Data[row*a.RS:]
 		switch {
 		case a.CS == 1 && transposeRowsA(d, s, a.Cols, a.RS, h):
-		case a.RS == 1 && h == TileM:
-			for p := range a.Cols {
-				*(*[TileM]float32)(d[p*TileM:]) = *(*[TileM]float32)(s[p*a.CS:])
-			}
+		case a.RS == 1 && h == TileM && copyColumnsA(d, s, a.Cols, a.CS):
 		default:
 			for p := range a.Cols {
 				column := d[p*TileM:][:h]
@@ -97,23 +83,21 @@ func packA(dst []float32, stride int, a Matrix, height partition, first, end int
 	}
 }
 
-// packB writes the panels of b stride apart, with zero padding.
+// packB writes the panels of b stride apart; what kernels read beyond its columns is zero.
 func packB(dst []float32, stride int, b Matrix) {
 	if b.Rows == 0 || b.Cols == 0 {
 		return
 	}
 	if b.CS == 1 {
 		// Row by row: long contiguous reads keep the prefetcher busy.
-		for p := range b.Rows {
-			row := b.Data[p*b.RS:][:b.Cols]
-			at := p * TileN
-			for ; len(row) >= TileN; row = row[TileN:] {
-				*(*[TileN]float32)(dst[at:]) = *(*[TileN]float32)(row)
-				at += stride
-			}
-			if len(row) > 0 {
-				last := dst[at:][:TileN]
-				clear(last[copy(last, row):])
+		whole := b.Cols / TileN
+		if whole > 0 {
+			copyRowsB(dst, b.Data, b.Rows, whole, b.RS, stride)
+		}
+		if rest := b.Cols % TileN; rest > 0 {
+			for p := range b.Rows {
+				last := dst[whole*stride+p*TileN:][:TileN]
+				clear(last[copy(last, b.Data[p*b.RS+whole*TileN:][:rest]):])
 			}
 		}
 		return

@@ -44,8 +44,29 @@ func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	return true
 }
 
+// copyColumnsA packs k columns of TileM contiguous values, ld apart, as a panel of A; it reports false where there is no
+// kernel for it.
+func copyColumnsA(dst, src []float32, k, ld int) bool {
+	if !assembly {
+		return false
+	}
+	_, _ = dst[k*TileM-1], src[(k-1)*ld+TileM-1]
+	copyA(k, &src[0], ld, &dst[0])
+	return true
+}
+
+// copyRowsB packs rows of whole groups of TileN values, ld apart, as panels of B stride apart.
+func copyRowsB(dst, src []float32, rows, groups, ld, stride int) {
+	if !assembly {
+		copyRowsPortable(dst, src, rows, groups, ld, stride)
+		return
+	}
+	_, _ = dst[(groups-1)*stride+rows*TileN-1], src[(rows-1)*ld+groups*TileN-1]
+	copyB(rows, groups, &src[0], ld, &dst[0], stride)
+}
+
 // transposeColumnsB packs n columns of k contiguous values, ld apart, as a panel of B; it reports false where there is
-// no kernel for it.
+// no kernel for it. Of up to eight columns the other eight stay unspecified.
 func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
 	if !assembly {
 		return false
@@ -56,10 +77,7 @@ func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
 		transposeB(k, &src[8*ld], ld, n-8, &dst[8])
 		return true
 	}
-	for p := 0; p < k; p++ {
-		clear(dst[p*TileN+8:][:8])
-	}
-	return true
+	return true // kernels read no more than eight columns of so few
 }
 
 // correlate computes h rows of outputs. Correlate has proved that the kernel stays within x and c.

@@ -19,6 +19,8 @@ func gemm(g *asm) {
 	}
 	transposeA(g)
 	transposeB(g)
+	copyA(g)
+	copyB(g)
 	direct(g)
 }
 
@@ -105,6 +107,51 @@ func firsts(sum [][]reg.VecVirtual) [][]reg.VecVirtual {
 		f[i] = sum[i][:1]
 	}
 	return f
+}
+
+func copyA(g *asm) {
+	g.function("copyA", "n int, src *float32, ld int, dst *float32",
+		fmt.Sprintf("copyA copies n groups of %d neighbouring floats, ld apart, into dst. n is at least 1.", tileM))
+	n, src, ld, dst := g.gp("n"), g.gp("src"), g.floatStride("ld"), g.gp("dst")
+	x, y := g.XMM(), g.XMM()
+	g.Label("loop")
+	g.VMOVUPS(Mem{Base: src}, x)
+	g.VMOVSD(Mem{Base: src, Disp: 16}, y)
+	g.VMOVUPS(x, Mem{Base: dst})
+	g.VMOVSD(y, Mem{Base: dst, Disp: 16})
+	g.ADDQ(ld, src)
+	g.ADDQ(Imm(4*tileM), dst)
+	g.DECQ(n)
+	g.JNZ(LabelRef("loop"))
+	g.RET()
+}
+
+func copyB(g *asm) {
+	g.function("copyB", "rows, groups int, src *float32, ld int, dst *float32, stride int",
+		fmt.Sprintf("copyB copies rows of groups times %d floats, ld apart: a group to its panel, stride apart, row below row.", tileN),
+		"rows and groups are at least 1.")
+	rows, src, ld, dst, stride := g.gp("rows"), g.gp("src"), g.floatStride("ld"), g.gp("dst"), g.floatStride("stride")
+	x, y := g.YMM(), g.YMM()
+	from, to := g.GP64(), g.GP64()
+	g.Label("row")
+	g.MOVQ(src, from)
+	g.MOVQ(dst, to)
+	left := g.gp("groups")
+	g.Label("group")
+	g.VMOVUPS(Mem{Base: from}, x)
+	g.VMOVUPS(Mem{Base: from, Disp: 32}, y)
+	g.VMOVUPS(x, Mem{Base: to})
+	g.VMOVUPS(y, Mem{Base: to, Disp: 32})
+	g.ADDQ(Imm(4*tileN), from)
+	g.ADDQ(stride, to)
+	g.DECQ(left)
+	g.JNZ(LabelRef("group"))
+	g.ADDQ(ld, src)
+	g.ADDQ(Imm(4*tileN), dst)
+	g.DECQ(rows)
+	g.JNZ(LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
 }
 
 // rowPointers points at rows 0..w-1 of src; rows past the last repeat it, so that none lies outside.
