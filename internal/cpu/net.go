@@ -471,41 +471,32 @@ func (n *net) Release(dst, src []float32, std float32, noise device.Noise, draw 
 }
 
 func (n *net) Update(r device.Rule, s *[device.Slots]float32, p, g []float32, state [][]float32) {
-	n.flat(len(p), func(lo, hi int, _ *worker) {
-		switch r {
-		case device.HeavyBall:
-			heavyBall(s, p[lo:hi], g[lo:hi], state[0][lo:hi])
-		case device.Adam:
-			adam(s, p[lo:hi], g[lo:hi], state[0][lo:hi], state[1][lo:hi])
-		default:
-			sgd(s, p[lo:hi], g[lo:hi])
+	n.flat(len(p), func(lo, hi int, w *worker) {
+		var st [2][]float32
+		for i := range state {
+			st[i] = state[i][lo:hi]
 		}
+		update(r, s, p[lo:hi], g[lo:hi], &st, w)
 	})
 }
 
-func sgd(s *[device.Slots]float32, p, g []float32) {
-	scale, rate, l2 := s[device.Scale], s[device.Rate], s[device.L2]
-	for i, x := range p {
-		p[i] = x - rate*(g[i]*scale+l2*x)
-	}
-}
-
-func heavyBall(s *[device.Slots]float32, p, g, m []float32) {
-	scale, rate, l2, momentum := s[device.Scale], s[device.Rate], s[device.L2], s[device.Momentum]
-	for i, x := range p {
-		m[i] = momentum*m[i] + (g[i]*scale + l2*x)
-		p[i] = x - rate*m[i]
-	}
-}
-
-func adam(s *[device.Slots]float32, p, g, m, v []float32) {
-	scale, rate, l2 := s[device.Scale], s[device.Rate], s[device.L2]
-	b1, b2, c1, c2, eps := s[device.Beta1], s[device.Beta2], s[device.Bias1], s[device.Bias2], s[device.Epsilon]
-	for i, x := range p {
-		d := g[i]*scale + l2*x
-		m[i] = b1*m[i] + (1-b1)*d
-		v[i] = b2*v[i] + (1-b2)*d*d
-		p[i] = x - rate*(m[i]/c1)/(float32(math.Sqrt(float64(v[i]/c2)))+eps)
+// update applies a rule (device.Rule) to a block of parameters.
+func update(r device.Rule, s *[device.Slots]float32, p, g []float32, state *[2][]float32, w *worker) {
+	d := w.scratch(len(p))
+	vec.Mix(d, s[device.Scale], g, s[device.L2], p)
+	rate := s[device.Rate]
+	switch r {
+	case device.HeavyBall:
+		m := state[0]
+		vec.Mix(m, s[device.Momentum], m, 1, d)
+		vec.Axpy(p, -rate, m)
+	case device.Adam:
+		m, v := state[0], state[1]
+		vec.Mix(m, s[device.Beta1], m, 1-s[device.Beta1], d)
+		vec.MixSquares(v, s[device.Beta2], 1-s[device.Beta2], d)
+		vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Epsilon])
+	default:
+		vec.Axpy(p, -rate, d)
 	}
 }
 

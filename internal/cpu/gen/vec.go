@@ -98,6 +98,32 @@ func vec(g *asm) {
 			return in[0]
 		}
 	})
+	g.elementwise("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func() func(in, s []vector) vector {
+		return func(in, s []vector) vector {
+			g.VMULPS(in[1], s[1], in[1])
+			g.VFMADD231PS(in[0], s[0], in[1])
+			return in[1]
+		}
+	})
+	g.elementwise("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func() func(in, s []vector) vector {
+		return func(in, s []vector) vector {
+			g.VMULPS(in[1], in[1], in[1])
+			g.VMULPS(in[1], s[1], in[1])
+			g.VFMADD231PS(in[0], s[0], in[1])
+			return in[1]
+		}
+	})
+	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(b*y[i]) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "c"}, func() func(in, s []vector) vector {
+		return func(in, s []vector) vector {
+			g.VMULPS(in[2], s[1], in[2])
+			g.VSQRTPS(in[2], in[2])
+			g.VADDPS(s[2], in[2], in[2])
+			g.VMULPS(in[1], s[0], in[1])
+			g.VDIVPS(in[2], in[1], in[1])
+			g.VSUBPS(in[1], in[0], in[0])
+			return in[0]
+		}
+	})
 	g.elementwise("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func() func(in, s []vector) vector {
 		return func(in, s []vector) vector {
 			g.VMULPS(in[0], s[0], in[0])

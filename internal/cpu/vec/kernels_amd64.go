@@ -44,6 +44,21 @@ func addVecAVX2(dst []float32, x []float32)
 //go:noescape
 func axpyAVX2(dst []float32, x []float32, a float32)
 
+// mixAVX2 sets, for the length of dst, dst[i] = a*x[i] + b*y[i], the first product unrounded.
+//
+//go:noescape
+func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
+
+// mixSquaresAVX2 sets, for the length of dst, dst[i] = a*dst[i] + b*x[i]*x[i].
+//
+//go:noescape
+func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
+
+// adamAVX2 sets, for the length of dst, dst[i] -= a*x[i] / (sqrt(b*y[i]) + c).
+//
+//go:noescape
+func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, c float32)
+
 // scaledAVX2 sets, for the length of dst, dst[i] = a*x[i].
 //
 //go:noescape

@@ -805,6 +805,214 @@ done:
 	VZEROUPPER
 	RET
 
+// func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·mixAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	MOVSS        a+72(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        b+76(FP), X1
+	VBROADCASTSS X1, Y1
+	XORQ         SI, SI
+	SUBQ         $0x10, BX
+	JL           after2
+
+by2:
+	VMOVUPS     (CX)(SI*4), Y2
+	VMOVUPS     (DX)(SI*4), Y3
+	VMULPS      Y3, Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMOVUPS     Y3, (AX)(SI*4)
+	VMOVUPS     32(CX)(SI*4), Y2
+	VMOVUPS     32(DX)(SI*4), Y3
+	VMULPS      Y3, Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMOVUPS     Y3, 32(AX)(SI*4)
+	ADDQ        $0x10, SI
+	SUBQ        $0x10, BX
+	JGE         by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(SI*4), Y2
+	VMOVUPS     (DX)(SI*4), Y3
+	VMULPS      Y3, Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMOVUPS     Y3, (AX)(SI*4)
+	ADDQ        $0x08, SI
+	SUBQ        $0x08, BX
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, BX
+	JZ          done
+	LEAQ        lanes8<>+32(SB), DI
+	NEGQ        BX
+	VMOVUPS     (DI)(BX*4), Y2
+	VMASKMOVPS  (CX)(SI*4), Y2, Y3
+	VMASKMOVPS  (DX)(SI*4), Y2, Y4
+	VMULPS      Y4, Y1, Y4
+	VFMADD231PS Y3, Y0, Y4
+	VMASKMOVPS  Y4, Y2, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·mixSquaresAVX2(SB), NOSPLIT, $0-56
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	MOVSS        a+48(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        b+52(FP), X1
+	VBROADCASTSS X1, Y1
+	XORQ         BX, BX
+	SUBQ         $0x10, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Y2
+	VMOVUPS     (CX)(BX*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y3, Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	VMOVUPS     32(AX)(BX*4), Y2
+	VMOVUPS     32(CX)(BX*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y3, Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMOVUPS     Y3, 32(AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x10, DX
+	SUBQ $0x08, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Y2
+	VMOVUPS     (CX)(BX*4), Y3
+	VMULPS      Y3, Y3, Y3
+	VMULPS      Y3, Y1, Y3
+	VFMADD231PS Y2, Y0, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	ADDQ        $0x08, BX
+	SUBQ        $0x08, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, DX
+	JZ          done
+	LEAQ        lanes8<>+32(SB), SI
+	NEGQ        DX
+	VMOVUPS     (SI)(DX*4), Y2
+	VMASKMOVPS  (AX)(BX*4), Y2, Y3
+	VMASKMOVPS  (CX)(BX*4), Y2, Y4
+	VMULPS      Y4, Y4, Y4
+	VMULPS      Y4, Y1, Y4
+	VFMADD231PS Y3, Y0, Y4
+	VMASKMOVPS  Y4, Y2, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, c float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·adamAVX2(SB), NOSPLIT, $0-84
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	MOVSS        a+72(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        b+76(FP), X1
+	VBROADCASTSS X1, Y1
+	MOVSS        c+80(FP), X2
+	VBROADCASTSS X2, Y2
+	XORQ         SI, SI
+	SUBQ         $0x10, BX
+	JL           after2
+
+by2:
+	VMOVUPS (AX)(SI*4), Y3
+	VMOVUPS (CX)(SI*4), Y4
+	VMOVUPS (DX)(SI*4), Y5
+	VMULPS  Y5, Y1, Y5
+	VSQRTPS Y5, Y5
+	VADDPS  Y2, Y5, Y5
+	VMULPS  Y4, Y0, Y4
+	VDIVPS  Y5, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)(SI*4)
+	VMOVUPS 32(AX)(SI*4), Y3
+	VMOVUPS 32(CX)(SI*4), Y4
+	VMOVUPS 32(DX)(SI*4), Y5
+	VMULPS  Y5, Y1, Y5
+	VSQRTPS Y5, Y5
+	VADDPS  Y2, Y5, Y5
+	VMULPS  Y4, Y0, Y4
+	VDIVPS  Y5, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, 32(AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JGE     by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS (AX)(SI*4), Y3
+	VMOVUPS (CX)(SI*4), Y4
+	VMOVUPS (DX)(SI*4), Y5
+	VMULPS  Y5, Y1, Y5
+	VSQRTPS Y5, Y5
+	VADDPS  Y2, Y5, Y5
+	VMULPS  Y4, Y0, Y4
+	VDIVPS  Y5, Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, BX
+	JGE     by1
+
+after1:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y3
+	VMASKMOVPS (AX)(SI*4), Y3, Y4
+	VMASKMOVPS (CX)(SI*4), Y3, Y5
+	VMASKMOVPS (DX)(SI*4), Y3, Y6
+	VMULPS     Y6, Y1, Y6
+	VSQRTPS    Y6, Y6
+	VADDPS     Y2, Y6, Y6
+	VMULPS     Y5, Y0, Y5
+	VDIVPS     Y6, Y5, Y5
+	VSUBPS     Y5, Y4, Y4
+	VMASKMOVPS Y4, Y3, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func scaledAVX2(dst []float32, x []float32, a float32)
 // Requires: AVX, AVX2, SSE
 TEXT ·scaledAVX2(SB), NOSPLIT, $0-52

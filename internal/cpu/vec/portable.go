@@ -52,6 +52,21 @@ var portable = kernels{
 			dst[i] = fma(a, x[i], dst[i])
 		}
 	},
+	mix: func(dst, x, y []float32, a, b float32) {
+		for i := range dst {
+			dst[i] = fma(a, x[i], b*y[i])
+		}
+	},
+	mixSquares: func(dst, x []float32, a, b float32) {
+		for i := range dst {
+			dst[i] = fma(a, dst[i], b*(x[i]*x[i]))
+		}
+	},
+	adam: func(dst, x, y []float32, a, b, c float32) {
+		for i := range dst {
+			dst[i] -= a * x[i] / (float32(math.Sqrt(float64(b*y[i]))) + c)
+		}
+	},
 	scaled: func(dst, x []float32, a float32) {
 		for i := range dst {
 			dst[i] = a * x[i]

@@ -58,6 +58,24 @@ func Axpy(dst []float32, a float32, x []float32) {
 	use.axpy(dst, x, a)
 }
 
+// Mix sets dst[i] = a·x[i] + b·y[i].
+func Mix(dst []float32, a float32, x []float32, b float32, y []float32) {
+	fits(len(dst), min(len(x), len(y)))
+	use.mix(dst, x, y, a, b)
+}
+
+// MixSquares sets dst[i] = a·dst[i] + b·x[i]².
+func MixSquares(dst []float32, a, b float32, x []float32) {
+	fits(len(dst), len(x))
+	use.mixSquares(dst, x, a, b)
+}
+
+// Adam sets dst[i] −= a·m[i]/(√(b·v[i]) + c).
+func Adam(dst []float32, a float32, m []float32, b float32, v []float32, c float32) {
+	fits(len(dst), min(len(m), len(v)))
+	use.adam(dst, m, v, a, b, c)
+}
+
 // Scale multiplies every element by a.
 func Scale(dst []float32, a float32) { use.scaled(dst, dst, a) }
 
@@ -115,6 +133,9 @@ type kernels struct {
 	tanhGrad, sigmoidGrad, reluGrad func(dst, y, g []float32)
 	addVec                          func(dst, x []float32)
 	axpy, scaled                    func(dst, x []float32, a float32)
+	mix                             func(dst, x, y []float32, a, b float32)
+	mixSquares                      func(dst, x []float32, a, b float32)
+	adam                            func(dst, x, y []float32, a, b, c float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	copyRuns, addRuns               func(dst, src []float32, list []int32)

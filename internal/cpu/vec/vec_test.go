@@ -53,9 +53,26 @@ var elementwise = []struct {
 	{"Axpy", func(dst, x, _ []float32) { Axpy(dst, a, x) }, func(d, x, _ float64) float64 { return d + float64(float32(a))*x }, nil, 1.01},
 	{"Scale", func(dst, _, _ []float32) { Scale(dst, a) }, func(d, _, _ float64) float64 { return d * float64(float32(a)) }, nil, 1},
 	{"Scaled", func(dst, x, _ []float32) { Scaled(dst, a, x) }, func(_, x, _ float64) float64 { return x * float64(float32(a)) }, nil, 1},
+	{"Mix", func(dst, x, y []float32) { Mix(dst, a, x, b, y) }, func(_, x, y float64) float64 {
+		return float64(float32(a))*x + float64(float32(b))*y
+	}, func(_, x, y float64) float64 { return math.Abs(a*x) + math.Abs(b*y) }, 2.01},
+	{"MixSquares", func(dst, x, _ []float32) { MixSquares(dst, a, b, x) }, func(d, x, _ float64) float64 {
+		return float64(float32(a))*d + float64(float32(b))*x*x
+	}, func(d, x, _ float64) float64 { return math.Abs(a*d) + math.Abs(b*x*x) }, 3.01},
+	{"Adam", func(dst, x, y []float32) { Adam(dst, a, x, 3, squares(y), 1e-3) }, func(d, x, y float64) float64 {
+		return d - float64(float32(a))*x/(math.Sqrt(3*y*y)+1e-3)
+	}, func(d, x, y float64) float64 { return math.Abs(d) + math.Abs(a*x)/(math.Sqrt(3*y*y)+1e-3) }, 6},
 	{"Bytes", func(dst, x, _ []float32) { Bytes(dst, asBytes(x), a, b) }, func(_, x, _ float64) float64 {
 		return float64(asBytes([]float32{float32(x)})[0])*float64(float32(a)) + float64(float32(b))
 	}, nil, 1.01},
+}
+
+func squares(x []float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = v * v
+	}
+	return y
 }
 
 // asBytes makes bytes of floats, each of its own value alone.
@@ -78,7 +95,11 @@ func TestElementwise(t *testing.T) {
 					f.run(got, x, y)
 					for i := range got {
 						want := f.mean(float64(dst[i]), float64(x[i]), float64(y[i]))
-						if bound := f.rounds * math.Abs(want) / (1 << 24); !(math.Abs(float64(got[i])-want) <= bound) {
+						size := math.Abs(want)
+						if f.size != nil {
+							size = f.size(float64(dst[i]), float64(x[i]), float64(y[i]))
+						}
+						if bound := f.rounds * size / (1 << 24); !(math.Abs(float64(got[i])-want) <= bound) {
 							t.Fatalf("n = %d, element %d of %g, %g and %g is %g, want %g", n, i, dst[i], x[i], y[i], got[i], want)
 						}
 					}
