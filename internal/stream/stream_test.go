@@ -5,10 +5,28 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 )
 
 var ciphers = []Cipher{AES256CTR, ChaCha20}
+
+// A runner is *testing.T or *testing.B.
+type runner[T any] interface {
+	testing.TB
+	Run(name string, f func(T)) bool
+}
+
+// eachImplementation runs f with streams of every implementation in turn.
+func eachImplementation[T runner[T]](t T, f func(T)) {
+	defer func(was *kernels) { use = was }(use)
+	all := implementations()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		use = all[name]
+		t.Run(name, f)
+	}
+}
 
 func newStream(t testing.TB, c Cipher, k Key) *Stream {
 	t.Helper()
