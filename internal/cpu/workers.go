@@ -13,7 +13,6 @@ type worker struct {
 	b       gemm.PackedB
 	ws      gemm.Workspace
 	columns []float32
-	normals []float64
 	tree    pairwise
 }
 

@@ -30,7 +30,8 @@ func aesNI(dst []byte, keys *[15][16]byte, hi uint64, lo uint64)
 //go:noescape
 func chachaAVX2(dst []byte, state *[16]uint32)
 
-// addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw.
+// addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw,
+// which it overwrites.
 //
 //go:noescape
 func addNormalsAVX2(dst []float32, src []float32, raw *byte, std float32)

@@ -973,25 +973,25 @@ GLOBL rotate8<>(SB), RODATA|NOPTR, $32
 // func addNormalsAVX2(dst []float32, src []float32, raw *byte, std float32)
 // Requires: AVX, AVX2, FMA3, SSE
 TEXT ·addNormalsAVX2(SB), NOSPLIT, $0-60
-	MOVQ         dst_base+0(FP), AX
-	MOVQ         src_base+24(FP), CX
-	MOVQ         dst_len+8(FP), DX
-	MOVQ         raw+48(FP), BX
-	MOVSS        std+56(FP), X0
-	VBROADCASTSS X0, Y0
-	VMOVUPS      minus2toMinus32<>+0(SB), Y2
-	VPCMPEQD     Y1, Y1, Y1
-	XORQ         SI, SI
+	MOVQ     dst_base+0(FP), AX
+	MOVQ     src_base+24(FP), CX
+	MOVQ     dst_len+8(FP), DX
+	MOVQ     raw+48(FP), BX
+	LEAQ     (BX)(DX*8), DX
+	VMOVUPS  one<>+0(SB), Y1
+	VPCMPEQD Y0, Y0, Y0
+	VMOVUPS  minus2toMinus32<>+0(SB), Y2
+	MOVQ     BX, SI
 
-loop:
-	VMOVDQU      (BX), X3
-	VINSERTI128  $0x01, 32(BX), Y3, Y3
-	VMOVDQU      16(BX), X4
-	VINSERTI128  $0x01, 48(BX), Y4, Y4
-	VMOVDQU      64(BX), X5
-	VINSERTI128  $0x01, 96(BX), Y5, Y5
-	VMOVDQU      80(BX), X6
-	VINSERTI128  $0x01, 112(BX), Y6, Y6
+reduce:
+	VMOVDQU      (SI), X3
+	VINSERTI128  $0x01, 32(SI), Y3, Y3
+	VMOVDQU      16(SI), X4
+	VINSERTI128  $0x01, 48(SI), Y4, Y4
+	VMOVDQU      64(SI), X5
+	VINSERTI128  $0x01, 96(SI), Y5, Y5
+	VMOVDQU      80(SI), X6
+	VINSERTI128  $0x01, 112(SI), Y6, Y6
 	VSHUFPS      $0x88, Y4, Y3, Y7
 	VSHUFPS      $0xdd, Y4, Y3, Y8
 	VSHUFPS      $0x88, Y6, Y5, Y9
@@ -1000,7 +1000,7 @@ loop:
 	VSHUFPS      $0xdd, Y9, Y7, Y7
 	VSHUFPS      $0x88, Y10, Y8, Y9
 	VSHUFPS      $0xdd, Y10, Y8, Y8
-	VPCMPGTD     Y1, Y9, Y10
+	VPCMPGTD     Y0, Y9, Y10
 	VPXOR        Y10, Y9, Y9
 	VPXOR        Y10, Y11, Y11
 	VPSRLD       $0x1f, Y11, Y12
@@ -1009,71 +1009,113 @@ loop:
 	VCVTDQ2PS    Y11, Y11
 	VFMADD213PS  minus2toMinus65<>+0(SB), Y2, Y9
 	VFMADD231PS  minus2toMinus64<>+0(SB), Y11, Y9
-	VMOVUPS      one<>+0(SB), Y12
-	VSUBPS       Y9, Y12, Y11
-	VBLENDVPS    Y10, Y9, Y11, Y11
-	VPSUBD       sqrtHalf<>+0(SB), Y11, Y10
-	VPSRAD       $0x17, Y10, Y13
-	VPSLLD       $0x17, Y13, Y14
-	VPSUBD       Y14, Y11, Y14
-	VSUBPS       Y14, Y12, Y14
-	VBLENDVPS    Y10, Y14, Y9, Y14
-	VCVTDQ2PS    Y13, Y13
-	VMULPS       Y14, Y14, Y9
-	VMOVUPS      log8<>+0(SB), Y10
-	VMOVUPS      log7<>+0(SB), Y11
-	VFMADD213PS  log6<>+0(SB), Y9, Y10
-	VFMADD213PS  log5<>+0(SB), Y9, Y11
-	VFMADD213PS  log4<>+0(SB), Y9, Y10
-	VFMADD213PS  log3<>+0(SB), Y9, Y11
-	VFMADD213PS  log2<>+0(SB), Y9, Y10
-	VFMADD213PS  log1<>+0(SB), Y9, Y11
-	VFMADD213PS  log0<>+0(SB), Y9, Y10
-	VFMADD231PS  Y11, Y14, Y10
-	VADDPS       Y14, Y14, Y14
-	VFMADD231PS  Y10, Y9, Y14
-	VFMADD231PS  minus2ln2<>+0(SB), Y13, Y14
-	VSQRTPS      Y14, Y14
-	VPSLLD       $0x02, Y8, Y9
-	VCVTDQ2PS    Y9, Y9
+	VPSRLD       $0x17, Y9, Y12
+	VPSUBD       halfExponent<>+0(SB), Y12, Y12
+	VPAND        Y10, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VANDPS       mantissa<>+0(SB), Y9, Y11
+	VORPS        half<>+0(SB), Y11, Y11
+	VSUBPS       Y11, Y1, Y11
+	VBLENDVPS    Y10, Y11, Y9, Y11
+	VMOVUPS      Y11, (SI)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPS      Y8, 64(SI)
+	VPSLLD       $0x02, Y8, Y8
+	VCVTDQ2PS    Y8, Y8
 	VPSRLD       $0x01, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
-	VFNMADD213PS rest<>+0(SB), Y2, Y9
-	VFMADD231PS  twoToMinus61<>+0(SB), Y7, Y9
-	VMULPS       Y9, Y9, Y7
-	VMOVUPS      sin3<>+0(SB), Y10
-	VFMADD213PS  sin2<>+0(SB), Y7, Y10
-	VFMADD213PS  sin1<>+0(SB), Y7, Y10
-	VFMADD213PS  sin0<>+0(SB), Y7, Y10
-	VMOVUPS      cos3<>+0(SB), Y11
-	VFMADD213PS  cos2<>+0(SB), Y7, Y11
-	VFMADD213PS  cos1<>+0(SB), Y7, Y11
-	VFMADD213PS  cos0<>+0(SB), Y7, Y11
-	VMULPS       Y9, Y10, Y10
-	VFMADD213PS  one<>+0(SB), Y7, Y11
-	VPSLLD       $0x01, Y8, Y7
-	VBLENDVPS    Y7, Y11, Y10, Y9
-	VBLENDVPS    Y7, Y10, Y11, Y10
-	VPXOR        Y8, Y7, Y7
-	VMOVUPS      sign<>+0(SB), Y11
-	VANDPS       Y11, Y8, Y8
-	VANDPS       Y11, Y7, Y7
-	VXORPS       Y8, Y9, Y9
-	VXORPS       Y7, Y10, Y10
-	VMULPS       Y14, Y10, Y10
-	VMULPS       Y14, Y9, Y9
-	VUNPCKLPS    Y9, Y10, Y7
-	VUNPCKHPS    Y9, Y10, Y8
-	VFMADD213PS  (CX)(SI*4), Y0, Y7
-	VMOVUPS      Y7, (AX)(SI*4)
-	VFMADD213PS  32(CX)(SI*4), Y0, Y8
-	VMOVUPS      Y8, 32(AX)(SI*4)
-	SUBQ         $-128, BX
-	ADDQ         $0x10, SI
+	VFNMADD213PS rest<>+0(SB), Y2, Y8
+	VFMADD231PS  twoToMinus61<>+0(SB), Y7, Y8
+	VMOVUPS      Y8, 96(SI)
+	SUBQ         $-128, SI
 	CMPQ         SI, DX
-	JL           loop
+	JL           reduce
+	VMOVUPS      log0<>+0(SB), Y0
+	VMOVUPS      log1<>+0(SB), Y2
+	VMOVUPS      log2<>+0(SB), Y3
+	VMOVUPS      log3<>+0(SB), Y4
+	VMOVUPS      log4<>+0(SB), Y5
+	VMOVUPS      log5<>+0(SB), Y6
+	VMOVUPS      log6<>+0(SB), Y7
+	VMOVUPS      log7<>+0(SB), Y8
+	VMOVUPS      log8<>+0(SB), Y9
+	VMOVUPS      minus2ln2<>+0(SB), Y10
+	MOVQ         BX, SI
+
+logarithm:
+	VMOVUPS      (SI), Y11
+	VMULPS       Y11, Y11, Y12
+	VMOVAPS      Y9, Y13
+	VMOVAPS      Y8, Y14
+	VFMADD213PS  Y7, Y12, Y13
+	VFMADD213PS  Y6, Y12, Y14
+	VFMADD213PS  Y5, Y12, Y13
+	VFMADD213PS  Y4, Y12, Y14
+	VFMADD213PS  Y3, Y12, Y13
+	VFMADD213PS  Y2, Y12, Y14
+	VFMADD213PS  Y0, Y12, Y13
+	VFMADD231PS  Y14, Y11, Y13
+	VADDPS       Y11, Y11, Y11
+	VFMADD231PS  Y13, Y12, Y11
+	VFMADD231PS  32(SI), Y10, Y11
+	VSQRTPS      Y11, Y11
+	VMOVUPS      Y11, (SI)
+	SUBQ         $-128, SI
+	CMPQ         SI, DX
+	JL           logarithm
+	MOVSS        std+56(FP), X0
+	VBROADCASTSS X0, Y0
+	XORQ         DI, DI
+	MOVQ         BX, SI
+
+turn:
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     96(SI), Y3
+	VMULPS      Y3, Y3, Y4
+	VMOVUPS     sin3<>+0(SB), Y5
+	VFMADD213PS sin2<>+0(SB), Y4, Y5
+	VFMADD213PS sin1<>+0(SB), Y4, Y5
+	VFMADD213PS sin0<>+0(SB), Y4, Y5
+	VMOVUPS     cos3<>+0(SB), Y6
+	VFMADD213PS cos2<>+0(SB), Y4, Y6
+	VFMADD213PS cos1<>+0(SB), Y4, Y6
+	VFMADD213PS cos0<>+0(SB), Y4, Y6
+	VMULPS      Y3, Y5, Y5
+	VFMADD213PS Y1, Y4, Y6
+	VPSLLD      $0x01, Y2, Y3
+	VBLENDVPS   Y3, Y6, Y5, Y4
+	VBLENDVPS   Y3, Y5, Y6, Y5
+	VPXOR       Y2, Y3, Y3
+	VMOVUPS     sign<>+0(SB), Y6
+	VANDPS      Y6, Y2, Y2
+	VANDPS      Y6, Y3, Y3
+	VXORPS      Y2, Y4, Y4
+	VXORPS      Y3, Y5, Y5
+	VMOVUPS     (SI), Y2
+	VMULPS      Y2, Y5, Y5
+	VMULPS      Y2, Y4, Y4
+	VUNPCKLPS   Y4, Y5, Y2
+	VFMADD213PS (CX)(DI*4), Y0, Y2
+	VMOVUPS     Y2, (AX)(DI*4)
+	VUNPCKHPS   Y4, Y5, Y2
+	VFMADD213PS 32(CX)(DI*4), Y0, Y2
+	VMOVUPS     Y2, 32(AX)(DI*4)
+	ADDQ        $0x10, DI
+	SUBQ        $-128, SI
+	CMPQ        SI, DX
+	JL          turn
 	VZEROUPPER
 	RET
+
+DATA one<>+0(SB)/4, $0x3f800000
+DATA one<>+4(SB)/4, $0x3f800000
+DATA one<>+8(SB)/4, $0x3f800000
+DATA one<>+12(SB)/4, $0x3f800000
+DATA one<>+16(SB)/4, $0x3f800000
+DATA one<>+20(SB)/4, $0x3f800000
+DATA one<>+24(SB)/4, $0x3f800000
+DATA one<>+28(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $32
 
 DATA minus2toMinus32<>+0(SB)/4, $0xaf800000
 DATA minus2toMinus32<>+4(SB)/4, $0xaf800000
@@ -1105,125 +1147,35 @@ DATA minus2toMinus64<>+24(SB)/4, $0x9f800000
 DATA minus2toMinus64<>+28(SB)/4, $0x9f800000
 GLOBL minus2toMinus64<>(SB), RODATA|NOPTR, $32
 
-DATA one<>+0(SB)/4, $0x3f800000
-DATA one<>+4(SB)/4, $0x3f800000
-DATA one<>+8(SB)/4, $0x3f800000
-DATA one<>+12(SB)/4, $0x3f800000
-DATA one<>+16(SB)/4, $0x3f800000
-DATA one<>+20(SB)/4, $0x3f800000
-DATA one<>+24(SB)/4, $0x3f800000
-DATA one<>+28(SB)/4, $0x3f800000
-GLOBL one<>(SB), RODATA|NOPTR, $32
+DATA halfExponent<>+0(SB)/4, $0x0000007e
+DATA halfExponent<>+4(SB)/4, $0x0000007e
+DATA halfExponent<>+8(SB)/4, $0x0000007e
+DATA halfExponent<>+12(SB)/4, $0x0000007e
+DATA halfExponent<>+16(SB)/4, $0x0000007e
+DATA halfExponent<>+20(SB)/4, $0x0000007e
+DATA halfExponent<>+24(SB)/4, $0x0000007e
+DATA halfExponent<>+28(SB)/4, $0x0000007e
+GLOBL halfExponent<>(SB), RODATA|NOPTR, $32
 
-DATA sqrtHalf<>+0(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+4(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+8(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+12(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+16(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+20(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+24(SB)/4, $0x3f3504f3
-DATA sqrtHalf<>+28(SB)/4, $0x3f3504f3
-GLOBL sqrtHalf<>(SB), RODATA|NOPTR, $32
+DATA mantissa<>+0(SB)/4, $0x007fffff
+DATA mantissa<>+4(SB)/4, $0x007fffff
+DATA mantissa<>+8(SB)/4, $0x007fffff
+DATA mantissa<>+12(SB)/4, $0x007fffff
+DATA mantissa<>+16(SB)/4, $0x007fffff
+DATA mantissa<>+20(SB)/4, $0x007fffff
+DATA mantissa<>+24(SB)/4, $0x007fffff
+DATA mantissa<>+28(SB)/4, $0x007fffff
+GLOBL mantissa<>(SB), RODATA|NOPTR, $32
 
-DATA log8<>+0(SB)/4, $0x3e1d27fb
-DATA log8<>+4(SB)/4, $0x3e1d27fb
-DATA log8<>+8(SB)/4, $0x3e1d27fb
-DATA log8<>+12(SB)/4, $0x3e1d27fb
-DATA log8<>+16(SB)/4, $0x3e1d27fb
-DATA log8<>+20(SB)/4, $0x3e1d27fb
-DATA log8<>+24(SB)/4, $0x3e1d27fb
-DATA log8<>+28(SB)/4, $0x3e1d27fb
-GLOBL log8<>(SB), RODATA|NOPTR, $32
-
-DATA log7<>+0(SB)/4, $0x3e8247b9
-DATA log7<>+4(SB)/4, $0x3e8247b9
-DATA log7<>+8(SB)/4, $0x3e8247b9
-DATA log7<>+12(SB)/4, $0x3e8247b9
-DATA log7<>+16(SB)/4, $0x3e8247b9
-DATA log7<>+20(SB)/4, $0x3e8247b9
-DATA log7<>+24(SB)/4, $0x3e8247b9
-DATA log7<>+28(SB)/4, $0x3e8247b9
-GLOBL log7<>(SB), RODATA|NOPTR, $32
-
-DATA log6<>+0(SB)/4, $0x3e866d19
-DATA log6<>+4(SB)/4, $0x3e866d19
-DATA log6<>+8(SB)/4, $0x3e866d19
-DATA log6<>+12(SB)/4, $0x3e866d19
-DATA log6<>+16(SB)/4, $0x3e866d19
-DATA log6<>+20(SB)/4, $0x3e866d19
-DATA log6<>+24(SB)/4, $0x3e866d19
-DATA log6<>+28(SB)/4, $0x3e866d19
-GLOBL log6<>(SB), RODATA|NOPTR, $32
-
-DATA log5<>+0(SB)/4, $0x3e91752d
-DATA log5<>+4(SB)/4, $0x3e91752d
-DATA log5<>+8(SB)/4, $0x3e91752d
-DATA log5<>+12(SB)/4, $0x3e91752d
-DATA log5<>+16(SB)/4, $0x3e91752d
-DATA log5<>+20(SB)/4, $0x3e91752d
-DATA log5<>+24(SB)/4, $0x3e91752d
-DATA log5<>+28(SB)/4, $0x3e91752d
-GLOBL log5<>(SB), RODATA|NOPTR, $32
-
-DATA log4<>+0(SB)/4, $0x3eaa41c1
-DATA log4<>+4(SB)/4, $0x3eaa41c1
-DATA log4<>+8(SB)/4, $0x3eaa41c1
-DATA log4<>+12(SB)/4, $0x3eaa41c1
-DATA log4<>+16(SB)/4, $0x3eaa41c1
-DATA log4<>+20(SB)/4, $0x3eaa41c1
-DATA log4<>+24(SB)/4, $0x3eaa41c1
-DATA log4<>+28(SB)/4, $0x3eaa41c1
-GLOBL log4<>(SB), RODATA|NOPTR, $32
-
-DATA log3<>+0(SB)/4, $0x3eccd009
-DATA log3<>+4(SB)/4, $0x3eccd009
-DATA log3<>+8(SB)/4, $0x3eccd009
-DATA log3<>+12(SB)/4, $0x3eccd009
-DATA log3<>+16(SB)/4, $0x3eccd009
-DATA log3<>+20(SB)/4, $0x3eccd009
-DATA log3<>+24(SB)/4, $0x3eccd009
-DATA log3<>+28(SB)/4, $0x3eccd009
-GLOBL log3<>(SB), RODATA|NOPTR, $32
-
-DATA log2<>+0(SB)/4, $0x3f000106
-DATA log2<>+4(SB)/4, $0x3f000106
-DATA log2<>+8(SB)/4, $0x3f000106
-DATA log2<>+12(SB)/4, $0x3f000106
-DATA log2<>+16(SB)/4, $0x3f000106
-DATA log2<>+20(SB)/4, $0x3f000106
-DATA log2<>+24(SB)/4, $0x3f000106
-DATA log2<>+28(SB)/4, $0x3f000106
-GLOBL log2<>(SB), RODATA|NOPTR, $32
-
-DATA log1<>+0(SB)/4, $0x3f2aaaaa
-DATA log1<>+4(SB)/4, $0x3f2aaaaa
-DATA log1<>+8(SB)/4, $0x3f2aaaaa
-DATA log1<>+12(SB)/4, $0x3f2aaaaa
-DATA log1<>+16(SB)/4, $0x3f2aaaaa
-DATA log1<>+20(SB)/4, $0x3f2aaaaa
-DATA log1<>+24(SB)/4, $0x3f2aaaaa
-DATA log1<>+28(SB)/4, $0x3f2aaaaa
-GLOBL log1<>(SB), RODATA|NOPTR, $32
-
-DATA log0<>+0(SB)/4, $0x3f7fffff
-DATA log0<>+4(SB)/4, $0x3f7fffff
-DATA log0<>+8(SB)/4, $0x3f7fffff
-DATA log0<>+12(SB)/4, $0x3f7fffff
-DATA log0<>+16(SB)/4, $0x3f7fffff
-DATA log0<>+20(SB)/4, $0x3f7fffff
-DATA log0<>+24(SB)/4, $0x3f7fffff
-DATA log0<>+28(SB)/4, $0x3f7fffff
-GLOBL log0<>(SB), RODATA|NOPTR, $32
-
-DATA minus2ln2<>+0(SB)/4, $0xbfb17218
-DATA minus2ln2<>+4(SB)/4, $0xbfb17218
-DATA minus2ln2<>+8(SB)/4, $0xbfb17218
-DATA minus2ln2<>+12(SB)/4, $0xbfb17218
-DATA minus2ln2<>+16(SB)/4, $0xbfb17218
-DATA minus2ln2<>+20(SB)/4, $0xbfb17218
-DATA minus2ln2<>+24(SB)/4, $0xbfb17218
-DATA minus2ln2<>+28(SB)/4, $0xbfb17218
-GLOBL minus2ln2<>(SB), RODATA|NOPTR, $32
+DATA half<>+0(SB)/4, $0x3f000000
+DATA half<>+4(SB)/4, $0x3f000000
+DATA half<>+8(SB)/4, $0x3f000000
+DATA half<>+12(SB)/4, $0x3f000000
+DATA half<>+16(SB)/4, $0x3f000000
+DATA half<>+20(SB)/4, $0x3f000000
+DATA half<>+24(SB)/4, $0x3f000000
+DATA half<>+28(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $32
 
 DATA rest<>+0(SB)/4, $0x20200000
 DATA rest<>+4(SB)/4, $0x20200000
@@ -1245,34 +1197,134 @@ DATA twoToMinus61<>+24(SB)/4, $0x21000000
 DATA twoToMinus61<>+28(SB)/4, $0x21000000
 GLOBL twoToMinus61<>(SB), RODATA|NOPTR, $32
 
-DATA sin3<>+0(SB)/4, $0xbb96cda0
-DATA sin3<>+4(SB)/4, $0xbb96cda0
-DATA sin3<>+8(SB)/4, $0xbb96cda0
-DATA sin3<>+12(SB)/4, $0xbb96cda0
-DATA sin3<>+16(SB)/4, $0xbb96cda0
-DATA sin3<>+20(SB)/4, $0xbb96cda0
-DATA sin3<>+24(SB)/4, $0xbb96cda0
-DATA sin3<>+28(SB)/4, $0xbb96cda0
+DATA log0<>+0(SB)/4, $0x3f800000
+DATA log0<>+4(SB)/4, $0x3f800000
+DATA log0<>+8(SB)/4, $0x3f800000
+DATA log0<>+12(SB)/4, $0x3f800000
+DATA log0<>+16(SB)/4, $0x3f800000
+DATA log0<>+20(SB)/4, $0x3f800000
+DATA log0<>+24(SB)/4, $0x3f800000
+DATA log0<>+28(SB)/4, $0x3f800000
+GLOBL log0<>(SB), RODATA|NOPTR, $32
+
+DATA log1<>+0(SB)/4, $0x3f2aa9e8
+DATA log1<>+4(SB)/4, $0x3f2aa9e8
+DATA log1<>+8(SB)/4, $0x3f2aa9e8
+DATA log1<>+12(SB)/4, $0x3f2aa9e8
+DATA log1<>+16(SB)/4, $0x3f2aa9e8
+DATA log1<>+20(SB)/4, $0x3f2aa9e8
+DATA log1<>+24(SB)/4, $0x3f2aa9e8
+DATA log1<>+28(SB)/4, $0x3f2aa9e8
+GLOBL log1<>(SB), RODATA|NOPTR, $32
+
+DATA log2<>+0(SB)/4, $0x3f0027fd
+DATA log2<>+4(SB)/4, $0x3f0027fd
+DATA log2<>+8(SB)/4, $0x3f0027fd
+DATA log2<>+12(SB)/4, $0x3f0027fd
+DATA log2<>+16(SB)/4, $0x3f0027fd
+DATA log2<>+20(SB)/4, $0x3f0027fd
+DATA log2<>+24(SB)/4, $0x3f0027fd
+DATA log2<>+28(SB)/4, $0x3f0027fd
+GLOBL log2<>(SB), RODATA|NOPTR, $32
+
+DATA log3<>+0(SB)/4, $0x3ec69009
+DATA log3<>+4(SB)/4, $0x3ec69009
+DATA log3<>+8(SB)/4, $0x3ec69009
+DATA log3<>+12(SB)/4, $0x3ec69009
+DATA log3<>+16(SB)/4, $0x3ec69009
+DATA log3<>+20(SB)/4, $0x3ec69009
+DATA log3<>+24(SB)/4, $0x3ec69009
+DATA log3<>+28(SB)/4, $0x3ec69009
+GLOBL log3<>(SB), RODATA|NOPTR, $32
+
+DATA log4<>+0(SB)/4, $0x3ee8003d
+DATA log4<>+4(SB)/4, $0x3ee8003d
+DATA log4<>+8(SB)/4, $0x3ee8003d
+DATA log4<>+12(SB)/4, $0x3ee8003d
+DATA log4<>+16(SB)/4, $0x3ee8003d
+DATA log4<>+20(SB)/4, $0x3ee8003d
+DATA log4<>+24(SB)/4, $0x3ee8003d
+DATA log4<>+28(SB)/4, $0x3ee8003d
+GLOBL log4<>(SB), RODATA|NOPTR, $32
+
+DATA log5<>+0(SB)/4, $0xbeb87ef1
+DATA log5<>+4(SB)/4, $0xbeb87ef1
+DATA log5<>+8(SB)/4, $0xbeb87ef1
+DATA log5<>+12(SB)/4, $0xbeb87ef1
+DATA log5<>+16(SB)/4, $0xbeb87ef1
+DATA log5<>+20(SB)/4, $0xbeb87ef1
+DATA log5<>+24(SB)/4, $0xbeb87ef1
+DATA log5<>+28(SB)/4, $0xbeb87ef1
+GLOBL log5<>(SB), RODATA|NOPTR, $32
+
+DATA log6<>+0(SB)/4, $0x400e0b2c
+DATA log6<>+4(SB)/4, $0x400e0b2c
+DATA log6<>+8(SB)/4, $0x400e0b2c
+DATA log6<>+12(SB)/4, $0x400e0b2c
+DATA log6<>+16(SB)/4, $0x400e0b2c
+DATA log6<>+20(SB)/4, $0x400e0b2c
+DATA log6<>+24(SB)/4, $0x400e0b2c
+DATA log6<>+28(SB)/4, $0x400e0b2c
+GLOBL log6<>(SB), RODATA|NOPTR, $32
+
+DATA log7<>+0(SB)/4, $0xc041df7d
+DATA log7<>+4(SB)/4, $0xc041df7d
+DATA log7<>+8(SB)/4, $0xc041df7d
+DATA log7<>+12(SB)/4, $0xc041df7d
+DATA log7<>+16(SB)/4, $0xc041df7d
+DATA log7<>+20(SB)/4, $0xc041df7d
+DATA log7<>+24(SB)/4, $0xc041df7d
+DATA log7<>+28(SB)/4, $0xc041df7d
+GLOBL log7<>(SB), RODATA|NOPTR, $32
+
+DATA log8<>+0(SB)/4, $0x4026434b
+DATA log8<>+4(SB)/4, $0x4026434b
+DATA log8<>+8(SB)/4, $0x4026434b
+DATA log8<>+12(SB)/4, $0x4026434b
+DATA log8<>+16(SB)/4, $0x4026434b
+DATA log8<>+20(SB)/4, $0x4026434b
+DATA log8<>+24(SB)/4, $0x4026434b
+DATA log8<>+28(SB)/4, $0x4026434b
+GLOBL log8<>(SB), RODATA|NOPTR, $32
+
+DATA minus2ln2<>+0(SB)/4, $0xbfb17218
+DATA minus2ln2<>+4(SB)/4, $0xbfb17218
+DATA minus2ln2<>+8(SB)/4, $0xbfb17218
+DATA minus2ln2<>+12(SB)/4, $0xbfb17218
+DATA minus2ln2<>+16(SB)/4, $0xbfb17218
+DATA minus2ln2<>+20(SB)/4, $0xbfb17218
+DATA minus2ln2<>+24(SB)/4, $0xbfb17218
+DATA minus2ln2<>+28(SB)/4, $0xbfb17218
+GLOBL minus2ln2<>(SB), RODATA|NOPTR, $32
+
+DATA sin3<>+0(SB)/4, $0xbb975d8d
+DATA sin3<>+4(SB)/4, $0xbb975d8d
+DATA sin3<>+8(SB)/4, $0xbb975d8d
+DATA sin3<>+12(SB)/4, $0xbb975d8d
+DATA sin3<>+16(SB)/4, $0xbb975d8d
+DATA sin3<>+20(SB)/4, $0xbb975d8d
+DATA sin3<>+24(SB)/4, $0xbb975d8d
+DATA sin3<>+28(SB)/4, $0xbb975d8d
 GLOBL sin3<>(SB), RODATA|NOPTR, $32
 
-DATA sin2<>+0(SB)/4, $0x3da32f62
-DATA sin2<>+4(SB)/4, $0x3da32f62
-DATA sin2<>+8(SB)/4, $0x3da32f62
-DATA sin2<>+12(SB)/4, $0x3da32f62
-DATA sin2<>+16(SB)/4, $0x3da32f62
-DATA sin2<>+20(SB)/4, $0x3da32f62
-DATA sin2<>+24(SB)/4, $0x3da32f62
-DATA sin2<>+28(SB)/4, $0x3da32f62
+DATA sin2<>+0(SB)/4, $0x3da33384
+DATA sin2<>+4(SB)/4, $0x3da33384
+DATA sin2<>+8(SB)/4, $0x3da33384
+DATA sin2<>+12(SB)/4, $0x3da33384
+DATA sin2<>+16(SB)/4, $0x3da33384
+DATA sin2<>+20(SB)/4, $0x3da33384
+DATA sin2<>+24(SB)/4, $0x3da33384
+DATA sin2<>+28(SB)/4, $0x3da33384
 GLOBL sin2<>(SB), RODATA|NOPTR, $32
 
-DATA sin1<>+0(SB)/4, $0xbf255ddd
-DATA sin1<>+4(SB)/4, $0xbf255ddd
-DATA sin1<>+8(SB)/4, $0xbf255ddd
-DATA sin1<>+12(SB)/4, $0xbf255ddd
-DATA sin1<>+16(SB)/4, $0xbf255ddd
-DATA sin1<>+20(SB)/4, $0xbf255ddd
-DATA sin1<>+24(SB)/4, $0xbf255ddd
-DATA sin1<>+28(SB)/4, $0xbf255ddd
+DATA sin1<>+0(SB)/4, $0xbf255def
+DATA sin1<>+4(SB)/4, $0xbf255def
+DATA sin1<>+8(SB)/4, $0xbf255def
+DATA sin1<>+12(SB)/4, $0xbf255def
+DATA sin1<>+16(SB)/4, $0xbf255def
+DATA sin1<>+20(SB)/4, $0xbf255def
+DATA sin1<>+24(SB)/4, $0xbf255def
+DATA sin1<>+28(SB)/4, $0xbf255def
 GLOBL sin1<>(SB), RODATA|NOPTR, $32
 
 DATA sin0<>+0(SB)/4, $0x3fc90fdb

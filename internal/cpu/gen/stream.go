@@ -272,76 +272,110 @@ func chacha(g *asm) {
 // Coefficients interpolate at Chebyshev points. The relative errors of what they make are below 2⁻²⁶ for the logarithm and
 // 2⁻²⁴ for the sine and cosine.
 var (
-	// (-2 ln(1-h) - 2h)/h² where 1-h lies in [√½, √2].
+	// (-2 ln(1-h) - 2h)/h², 0 < h <= 1/2.
 	logTerms = []float32{
-		0.9999999403953552, 0.6666666269302368, 0.5000156164169312, 0.4000246822834015, 0.3325329124927521,
-		0.2840971052646637, 0.26255109906196594, 0.2544534504413605, 0.15347282588481903,
+		1, 0.6666550636291504, 0.5006101727485657, 0.3878176510334015, 0.45312681794166565, -0.36034348607063293,
+		2.2194318771362305, -3.0292656421661377, 2.5978572368621826,
 	}
-	// sin(πx/2)/x and (cos(πx/2) - 1)/x² in powers of x², |x| <= 1/2.
-	sinTerms = []float32{1.5707963705062866, -0.6459634900093079, 0.07968021929264069, -0.004602149128913879}
+	// sin(πx/2)/x and (cos(πx/2) - 1)/x² in powers of x², |x| <= 1/2. The first is π/2 rounded, the others make up for that.
+	sinTerms = []float32{1.5707963705062866, -0.6459645628929138, 0.07968810200691223, -0.004619306419044733}
 	cosTerms = []float32{-1.2337005138397217, 0.253669410943985, -0.02086152881383896, 0.0009067399078048766}
 )
 
-// addNormals transforms eight pairs at a time as the scalar code does, in float32. Words of 64 bits are converted without
-// losing a leading bit: the upper half alone, and the lower one as what is added to it.
+// addNormals transforms eight pairs at a time as the scalar code does, in float32. One pass over all would be a chain of
+// instructions longer than the processor looks ahead; three short ones, which leave what the next needs in place of the
+// keystream, take two thirds of the time.
 func addNormals(g *asm) {
 	g.function("addNormalsAVX2", "dst, src []float32, raw *byte, std float32",
-		"addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw.")
+		"addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw,",
+		"which it overwrites.")
 	p := g.pointers([]string{"dst", "src"})
-	n, raw := g.length("dst"), g.gp("raw")
-	std := g.splat("std")
-	ones, scale := g.YMM(), g.load(g.floats("minus2toMinus32", -0x1p-32))
+	end, first := g.length("dst"), g.gp("raw")
+	g.LEAQ(Mem{Base: first, Index: end, Scale: 8}, end)
+	raw := g.GP64()
+	at := func(k int) Mem { return Mem{Base: raw, Disp: 32 * k} }
+	pass := func(name string, body func()) {
+		g.MOVQ(first, raw)
+		g.Label(name)
+		body()
+		g.SUBQ(I8(-128), raw) // += 128
+		g.CMPQ(raw, end)
+		g.JL(LabelRef(name))
+	}
+	const argument, exponent, quadrant, offset, radius = 0, 1, 2, 3, 0
+
+	ones, one := g.YMM(), g.load(g.floats("one", 1))
 	g.VPCMPEQD(ones, ones, ones)
+	scale := g.load(g.floats("minus2toMinus32", -0x1p-32))
+	pass("reduce", func() {
+		xHigh, xLow, yHigh, yLow := g.pairs(raw)
+		h, n := g.reduced(xHigh, xLow, ones, one, scale)
+		g.VMOVUPS(h, at(argument))
+		g.VMOVUPS(n, at(exponent))
+		g.VMOVUPS(yHigh, at(quadrant))
+		g.VMOVUPS(g.quarter(yHigh, yLow, scale), at(offset))
+	})
+	terms := make([]vector, len(logTerms))
+	for k, c := range logTerms {
+		terms[k] = g.load(g.floats(fmt.Sprint("log", k), c))
+	}
+	minus2ln2 := g.load(g.floats("minus2ln2", -2*math.Ln2))
+	pass("logarithm", func() {
+		h := g.load(at(argument))
+		g.VMOVUPS(g.radius(h, at(exponent), terms, minus2ln2), at(radius))
+	})
+	std := g.splat("std")
 	i := g.GP64()
 	g.XORQ(i, i)
-	v := g.YMM // a fresh register
-
-	g.Label("loop")
-	// Four words of each pair become four vectors, in the order of pairs that unpacking below puts right.
-	var in [4]vector
-	for k, b := range []int{0, 1, 4, 5} {
-		in[k] = v()
-		g.VMOVDQU(Mem{Base: raw, Disp: 16 * b}, in[k].AsX())
-		g.VINSERTI128(Imm(1), Mem{Base: raw, Disp: 16 * (b + 2)}, in[k], in[k])
-	}
-	const even, odd = 0x88, 0xdd
-	split := func(a, b vector) (e, o vector) {
-		e, o = v(), v()
-		g.VSHUFPS(Imm(even), b, a, e)
-		g.VSHUFPS(Imm(odd), b, a, o)
-		return e, o
-	}
-	low0, high0 := split(in[0], in[1])
-	low1, high1 := split(in[2], in[3])
-	xLow, yLow := split(low0, low1)
-	xHigh, yHigh := split(high0, high1)
-
-	r := g.radius(xHigh, xLow, ones, scale)
-	sin, cos := g.sincos(yHigh, yLow, scale)
-	g.VMULPS(r, cos, cos)
-	g.VMULPS(r, sin, sin)
-	first, second := v(), v()
-	g.VUNPCKLPS(sin, cos, first)
-	g.VUNPCKHPS(sin, cos, second)
-	for k, z := range []vector{first, second} {
-		g.VFMADD213PS(Mem{Base: p["src"], Index: i, Scale: 4, Disp: 32 * k}, std, z)
-		g.VMOVUPS(z, Mem{Base: p["dst"], Index: i, Scale: 4, Disp: 32 * k})
-	}
-	g.SUBQ(I8(-128), raw) // += 128
-	g.ADDQ(Imm(16), i)
-	g.CMPQ(i, n)
-	g.JL(LabelRef("loop"))
+	pass("turn", func() {
+		sin, cos := g.sincos(g.load(at(quadrant)), g.load(at(offset)), one)
+		r := g.load(at(radius))
+		g.VMULPS(r, cos, cos)
+		g.VMULPS(r, sin, sin)
+		for k, unpack := range []func(a, b, dst Op){
+			func(a, b, dst Op) { g.VUNPCKLPS(a, b, dst) },
+			func(a, b, dst Op) { g.VUNPCKHPS(a, b, dst) },
+		} {
+			z := g.YMM()
+			unpack(sin, cos, z)
+			g.VFMADD213PS(Mem{Base: p["src"], Index: i, Scale: 4, Disp: 32 * k}, std, z)
+			g.VMOVUPS(z, Mem{Base: p["dst"], Index: i, Scale: 4, Disp: 32 * k})
+		}
+		g.ADDQ(Imm(16), i)
+	})
 	g.VZEROUPPER()
 	g.RET()
 }
 
-// radius returns sqrt(-2 ln u), u = (x+½)/2⁶⁴. The smaller of u and 1-u, called a, converts with a relative error of 2⁻²³, and
-// the logarithm is that of 1-h, where h = a itself close to u = 1. It overwrites x.
-func (g *asm) radius(high, low, ones, scale vector) vector {
+// pairs loads eight pairs of 64-bit words, as vectors of halves in an order that unpacking sines and cosines puts right.
+func (g *asm) pairs(raw reg.GPVirtual) (xHigh, xLow, yHigh, yLow vector) {
+	var in [4]vector
+	for k, b := range []int{0, 1, 4, 5} {
+		in[k] = g.YMM()
+		g.VMOVDQU(Mem{Base: raw, Disp: 16 * b}, in[k].AsX())
+		g.VINSERTI128(Imm(1), Mem{Base: raw, Disp: 16 * (b + 2)}, in[k], in[k])
+	}
+	split := func(a, b vector) (even, odd vector) {
+		even, odd = g.YMM(), g.YMM()
+		g.VSHUFPS(Imm(0x88), b, a, even)
+		g.VSHUFPS(Imm(0xdd), b, a, odd)
+		return even, odd
+	}
+	low0, high0 := split(in[0], in[1])
+	low1, high1 := split(in[2], in[3])
+	xLow, yLow = split(low0, low1)
+	xHigh, yHigh = split(high0, high1)
+	return xHigh, xLow, yHigh, yLow
+}
+
+// reduced returns n and h with u = (x+½)/2⁶⁴ = 2ⁿ(1-h) and 0 < h <= ½, where h keeps its leading bits close to u = 1. It
+// overwrites x.
+func (g *asm) reduced(high, low, ones, one, scale vector) (h, n vector) {
 	v := g.YMM
-	below, carry, a, y, d, n, h, hh, even, odd := v(), v(), v(), v(), v(), v(), v(), v(), v(), v()
-	// Below u = ½ all bits are turned, which makes the signed number -2⁶⁴a-½: the largest negative one is in range, where
-	// the largest positive one with the carry of a signed lower half would not be.
+	below, carry, a := v(), v(), v()
+	h, n = v(), v()
+	// a is the smaller of u and 1-u. Below u = ½ all bits are turned, which makes the signed number -2⁶⁴a-½: its upper
+	// half takes the carry of a signed lower half, where that of 2⁶⁴a might overflow.
 	g.VPCMPGTD(ones, high, below)
 	g.VPXOR(below, high, high)
 	g.VPXOR(below, low, low)
@@ -351,52 +385,56 @@ func (g *asm) radius(high, low, ones, scale vector) vector {
 	g.VCVTDQ2PS(low, low)
 	g.VFMADD213PS(g.floats("minus2toMinus65", -0x1p-65), scale, a)
 	g.VFMADD231PS(g.floats("minus2toMinus64", -0x1p-64), low, a)
-
-	one := g.load(g.floats("one", 1))
-	g.VSUBPS(a, one, y)
-	g.VBLENDVPS(below, a, y, y)
-	// y = 2ⁿ(1-h), √½ <= 1-h < √2. n is not positive, and zero only where y came from 1-a.
-	g.VPSUBD(g.floats("sqrtHalf", math.Sqrt2/2), y, d)
-	g.VPSRAD(Imm(23), d, n)
-	g.VPSLLD(Imm(23), n, h)
-	g.VPSUBD(h, y, h)
-	g.VSUBPS(h, one, h)
-	g.VBLENDVPS(d, h, a, h)
+	// From u = ½ on, h is a itself.
+	g.VPSRLD(Imm(23), a, n)
+	g.VPSUBD(g.octet("halfExponent", 126), n, n)
+	g.VPAND(below, n, n)
 	g.VCVTDQ2PS(n, n)
+	g.VANDPS(g.octet("mantissa", 1<<23-1), a, h)
+	g.VORPS(g.floats("half", 0.5), h, h)
+	g.VSUBPS(h, one, h)
+	g.VBLENDVPS(below, h, a, h)
+	return h, n
+}
 
+// radius returns sqrt(-2 ln(2ⁿ(1-h))); it overwrites h.
+func (g *asm) radius(h vector, n Mem, terms []vector, minus2ln2 vector) vector {
 	// Two chains, for the even and the odd powers, halve the latency.
+	hh, even, odd := g.YMM(), g.YMM(), g.YMM()
 	g.VMULPS(h, h, hh)
-	term := func(k int) Mem { return g.floats(fmt.Sprint("log", k), logTerms[k]) }
-	last := len(logTerms) - 1
-	g.VMOVUPS(term(last), even)
-	g.VMOVUPS(term(last-1), odd)
+	last := len(terms) - 1
+	g.VMOVAPS(terms[last], even)
+	g.VMOVAPS(terms[last-1], odd)
 	for k := last - 2; k >= 0; k -= 2 {
-		g.VFMADD213PS(term(k), hh, even)
+		g.VFMADD213PS(terms[k], hh, even)
 		if k > 0 {
-			g.VFMADD213PS(term(k-1), hh, odd)
+			g.VFMADD213PS(terms[k-1], hh, odd)
 		}
 	}
 	g.VFMADD231PS(odd, h, even)
 	g.VADDPS(h, h, h)
 	g.VFMADD231PS(even, hh, h)
-	g.VFMADD231PS(g.floats("minus2ln2", -2*math.Ln2), n, h)
+	g.VFMADD231PS(n, minus2ln2, h)
 	g.VSQRTPS(h, h)
 	return h
 }
 
-// sincos returns the sine and cosine of the angle that y stands for: a quarter turn from the two top bits, and from the other
-// 62 an offset x in [-½, ½) of a quarter turn. It overwrites y.
-func (g *asm) sincos(high, low, scale vector) (sin, cos vector) {
-	v := g.YMM
-	x, xx, s, c, swap := v(), v(), v(), v(), v()
+// quarter returns the lower 62 bits of y as a number in [-½, ½); it overwrites the lower half.
+func (g *asm) quarter(high, low, scale vector) vector {
+	x := g.YMM()
 	g.VPSLLD(Imm(2), high, x)
 	g.VCVTDQ2PS(x, x)
 	g.VPSRLD(Imm(1), low, low) // the bit lost counts as one half, which makes ½ of the scalar code 2½
 	g.VCVTDQ2PS(low, low)
 	g.VFNMADD213PS(g.floats("rest", 2.5*0x1p-64), scale, x)
 	g.VFMADD231PS(g.floats("twoToMinus61", 0x1p-61), low, x)
-	g.VMULPS(x, x, xx)
+	return x
+}
 
+// sincos returns the sine and cosine of as many quarter turns as the two top bits of y say, and another x. It overwrites y.
+func (g *asm) sincos(y, x, one vector) (sin, cos vector) {
+	xx, s, c, swap := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	g.VMULPS(x, x, xx)
 	polynomial := func(name string, terms []float32, p vector) {
 		last := len(terms) - 1
 		g.VMOVUPS(g.floats(fmt.Sprint(name, last), terms[last]), p)
@@ -407,17 +445,17 @@ func (g *asm) sincos(high, low, scale vector) (sin, cos vector) {
 	polynomial("sin", sinTerms, s)
 	polynomial("cos", cosTerms, c)
 	g.VMULPS(x, s, s)
-	g.VFMADD213PS(g.floats("one", 1), xx, c)
+	g.VFMADD213PS(one, xx, c)
 
-	sin, cos = v(), v()
-	g.VPSLLD(Imm(1), high, swap)
+	sin, cos = g.YMM(), g.YMM()
+	g.VPSLLD(Imm(1), y, swap)
 	g.VBLENDVPS(swap, c, s, sin)
 	g.VBLENDVPS(swap, s, c, cos)
-	g.VPXOR(high, swap, swap)
+	g.VPXOR(y, swap, swap)
 	sign := g.load(g.octet("sign", 1<<31))
-	g.VANDPS(sign, high, high)
+	g.VANDPS(sign, y, y)
 	g.VANDPS(sign, swap, swap)
-	g.VXORPS(high, sin, sin)
+	g.VXORPS(y, sin, sin)
 	g.VXORPS(swap, cos, cos)
 	return sin, cos
 }
