@@ -458,15 +458,8 @@ func (n *net) Release(dst, src []float32, std float32, noise device.Noise, draw 
 		copy(dst, src)
 		return
 	}
-	n.flat(len(dst), func(lo, hi int, w *worker) {
-		if w.normals == nil {
-			w.normals = make([]float64, flatBlock)
-		}
-		z := w.normals[:hi-lo]
-		noise.Stream().Normals(z, draw, noise.Tensor(), lo)
-		for i, x := range src[lo:hi] {
-			dst[lo+i] = float32(float64(x) + float64(std)*z[i])
-		}
+	n.flat(len(dst), func(lo, hi int, _ *worker) {
+		noise.Stream().AddNormals(dst[lo:hi], src[lo:hi], std, draw, noise.Tensor(), lo)
 	})
 }
 

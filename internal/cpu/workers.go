@@ -9,11 +9,10 @@ import (
 
 // worker is one thread's scratch memory, grown once.
 type worker struct {
-	b       gemm.PackedB
-	ws      gemm.Workspace
-	floats  []float32
-	normals []float64
-	tree    pairwise
+	b      gemm.PackedB
+	ws     gemm.Workspace
+	floats []float32
+	tree   pairwise
 
 	images, gradients [][]float32 // by op, spread for a convolution's taps
 	kept              []float32   // one example's gradients on their way into a partial sum

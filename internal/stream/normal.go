@@ -29,36 +29,65 @@ var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 // radius sqrt(-2·ln((x+½)/2⁶⁴)) from the first little-endian word, angle from
 // the second.
 func (s *Stream) Normals(dst []float64, step uint64, tensor uint32, first int) {
-	if first < 0 || uint64(first)+uint64(len(dst)) > MaxNormals {
+	if !inRange(first, len(dst)) {
 		for i := range dst {
 			dst[i] = math.NaN()
 		}
 		return
 	}
+	s.eachChunk(step, tensor, first, len(dst), func(lo, hi int, raw []byte, skip int) {
+		d := dst[lo:hi]
+		if skip == 1 {
+			_, d[0] = boxMuller(raw)
+			d, raw = d[1:], raw[16:]
+		}
+		for ; len(d) > 1; d, raw = d[2:], raw[16:] {
+			d[0], d[1] = boxMuller(raw)
+		}
+		if len(d) > 0 {
+			d[0], _ = boxMuller(raw)
+		}
+	})
+}
+
+// AddNormals sets dst[i] = src[i] + std·z[i] for the length of dst, where z[i] is
+// standard normal number first+i of the stream (step, tensor). It is for speed;
+// dst may be src.
+//
+// z is the number of Normals, from the same keystream, within
+// 4e-7·|z| + 1e-14, down to the smallest and up to the largest radius. The sum is rounded
+// once. As with Normals a value depends on its position only, on one processor:
+// others may differ within these bounds. Positions out of range give NaN.
+func (s *Stream) AddNormals(dst, src []float32, std float32, step uint64, tensor uint32, first int) {
+	src = src[:len(dst)]
+	if !inRange(first, len(dst)) {
+		for i := range dst {
+			dst[i] = float32(math.NaN())
+		}
+		return
+	}
+	s.eachChunk(step, tensor, first, len(dst), func(lo, hi int, raw []byte, skip int) {
+		s.kernels.addNormals(dst[lo:hi], src[lo:hi], raw, skip, std)
+	})
+}
+
+func inRange(first, n int) bool { return first >= 0 && uint64(first)+uint64(n) <= MaxNormals }
+
+// eachChunk visits n normals in order: those from lo to hi have the pairs of raw,
+// without the first normal of raw if skip is 1.
+func (s *Stream) eachChunk(step uint64, tensor uint32, first, n int, visit func(lo, hi int, raw []byte, skip int)) {
 	buf := chunks.Get().(*[chunk]byte)
 	defer chunks.Put(buf)
 	perBlock := s.cipher.blockSize() / 16
-	for len(dst) > 0 {
-		pair := first / 2
-		skip := pair % perBlock // pairs of the first block that lie before ours
-		pairs := min(chunk/16-skip, (first%2+len(dst)+1)/2)
-		raw := buf[:(skip+pairs)*16]
+	for lo := 0; lo < n; {
+		pair, skip := (first+lo)/2, (first+lo)%2
+		before := pair % perBlock // pairs of the first block that lie before ours
+		pairs := min(chunk/16-before, (skip+n-lo+1)/2)
+		raw := buf[:(before+pairs)*16]
 		s.Fill(raw, step, at(tensor, uint32(pair/perBlock)))
-		raw = raw[skip*16:]
-
-		if first%2 == 1 {
-			_, dst[0] = boxMuller(raw)
-			dst, raw, first = dst[1:], raw[16:], first+1
-		}
-		n := min(len(raw)/16, len(dst)/2)
-		for i := range n {
-			dst[2*i], dst[2*i+1] = boxMuller(raw[16*i:])
-		}
-		dst, raw, first = dst[2*n:], raw[16*n:], first+2*n
-		if len(dst) == 1 && len(raw) > 0 {
-			dst[0], _ = boxMuller(raw)
-			return
-		}
+		hi := min(lo+2*pairs-skip, n)
+		visit(lo, hi, raw[before*16:], skip)
+		lo = hi
 	}
 }
 

@@ -16,14 +16,12 @@ package stream
 
 import (
 	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
-
-	"golang.org/x/crypto/chacha20"
 )
 
 // Key is a secret. No formatting verb prints it.
@@ -77,30 +75,62 @@ func (c Cipher) blockSize() int {
 	return aes.BlockSize
 }
 
+// left is the number of blocks after lo before the bits that a keystream counts
+// by itself are exhausted: 32 of ChaCha20, 64 of AES.
+func (c Cipher) left(lo uint64) uint64 {
+	if c == ChaCha20 {
+		return ^lo & math.MaxUint32
+	}
+	return ^lo
+}
+
 // Stream gives random access to the keystream of one key. It holds no position:
 // all methods may be called concurrently.
 type Stream struct {
-	cipher Cipher
-	key    Key
-	aes    cipher.Block
+	cipher  Cipher
+	key     keystream
+	kernels *kernels
 }
+
+// keystream is a cipher under one key. fill overwrites dst with the blocks from
+// counter hi‖lo on, of the last one only a part where dst ends; it is not asked
+// to carry, see Cipher.left.
+type keystream interface {
+	fill(dst []byte, hi, lo uint64)
+}
+
+// kernels is one implementation of what takes time.
+type kernels struct {
+	aes    func(*Key) (keystream, error)
+	chacha func(*Key) keystream
+
+	// addNormals sets dst[i] = src[i] + std·z[skip+i] for the normals z of the
+	// keystream raw, skip 0 or 1.
+	addNormals func(dst, src []float32, raw []byte, skip int, std float32)
+}
+
+var use = best() // replaced by tests alone
 
 // New returns the stream of a key.
 func New(c Cipher, k Key) (*Stream, error) {
-	s := &Stream{cipher: c, key: k}
+	s := &Stream{cipher: c, kernels: use}
 	switch c {
 	case AES256CTR:
-		b, err := aes.NewCipher(k[:])
+		key, err := use.aes(&k)
 		if err != nil {
 			return nil, fmt.Errorf("stream: %w", err)
 		}
-		s.aes = b
+		s.key = key
 	case ChaCha20:
+		s.key = use.chacha(&k)
 	default:
 		return nil, fmt.Errorf("stream: unknown cipher %v: use AES256CTR or ChaCha20", c)
 	}
 	return s, nil
 }
+
+// Format implements fmt.Formatter: a stream is as secret as its key.
+func (*Stream) Format(f fmt.State, _ rune) { fmt.Fprint(f, "stream.Stream(secret)") }
 
 // Cipher returns the cipher the stream was made with.
 func (s *Stream) Cipher() Cipher { return s.cipher }
@@ -111,37 +141,16 @@ func (s *Stream) Cipher() Cipher { return s.cipher }
 // significant word first: RFC 8439's counter is the low 32 bits of lo and its
 // nonce the 96 bits above. The counter carries through all 128 bits.
 func (s *Stream) Fill(dst []byte, hi, lo uint64) {
-	clear(dst)
-	if s.cipher == AES256CTR {
-		var iv [aes.BlockSize]byte
-		binary.BigEndian.PutUint64(iv[:8], hi)
-		binary.BigEndian.PutUint64(iv[8:], lo)
-		cipher.NewCTR(s.aes, iv[:]).XORKeyStream(dst, dst)
-		return
-	}
+	size := uint64(s.cipher.blockSize())
 	for len(dst) > 0 {
-		// RFC 8439's counter has 32 bits, so a run that crosses its end
-		// continues under the next nonce.
-		blocks := (uint64(len(dst)) + 63) / 64
-		run := min(blocks, 1<<32-lo&0xffffffff)
-		n := int(min(run*64, uint64(len(dst))))
-		s.chacha(dst[:n], hi, lo)
+		last := min((uint64(len(dst))-1)/size, s.cipher.left(lo))
+		n := int(min((last+1)*size, uint64(len(dst))))
+		s.key.fill(dst[:n], hi, lo)
 		dst = dst[n:]
 		var carry uint64
-		lo, carry = bits.Add64(lo, run, 0)
+		lo, carry = bits.Add64(lo, last+1, 0)
 		hi += carry
 	}
-}
-
-// chacha fills dst, which is zero, without letting the 32-bit counter wrap.
-func (s *Stream) chacha(dst []byte, hi, lo uint64) {
-	var nonce [chacha20.NonceSize]byte
-	binary.LittleEndian.PutUint32(nonce[:4], uint32(lo>>32))
-	binary.LittleEndian.PutUint64(nonce[4:], hi)
-	// The constructor refuses only wrong lengths, which the types rule out.
-	c, _ := chacha20.NewUnauthenticatedCipher(s.key[:], nonce[:])
-	c.SetCounter(uint32(lo))
-	c.XORKeyStream(dst, dst)
 }
 
 // at packs a position into the low half of the counter.

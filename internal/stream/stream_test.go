@@ -5,10 +5,29 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
 var ciphers = []Cipher{AES256CTR, ChaCha20}
+
+// A runner is *testing.T or *testing.B.
+type runner[T any] interface {
+	testing.TB
+	Run(name string, f func(T)) bool
+}
+
+// eachImplementation runs f with streams of every implementation in turn.
+func eachImplementation[T runner[T]](t T, f func(T)) {
+	defer func(was *kernels) { use = was }(use)
+	all := implementations()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		use = all[name]
+		t.Run(name, f)
+	}
+}
 
 func newStream(t testing.TB, c Cipher, k Key) *Stream {
 	t.Helper()
@@ -35,14 +54,16 @@ func TestAESVector(t *testing.T) {
 		"30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710")
 	want := unhex(t, "601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c5"+
 		"2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6")
-	got := make([]byte, len(plain))
-	newStream(t, AES256CTR, key).Fill(got, 0xf0f1f2f3f4f5f6f7, 0xf8f9fafbfcfdfeff)
-	for i := range got {
-		got[i] ^= plain[i]
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("got %x, want %x", got, want)
-	}
+	eachImplementation(t, func(t *testing.T) {
+		got := make([]byte, len(plain))
+		newStream(t, AES256CTR, key).Fill(got, 0xf0f1f2f3f4f5f6f7, 0xf8f9fafbfcfdfeff)
+		for i := range got {
+			got[i] ^= plain[i]
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("got %x, want %x", got, want)
+		}
+	})
 }
 
 // RFC 8439, the block of section 2.3.2 and the keystream of section 2.4.2.
@@ -65,55 +86,107 @@ func TestChaCha20Vectors(t *testing.T) {
 		nonce, want := unhex(t, v.nonce), unhex(t, v.want)
 		hi := binary.LittleEndian.Uint64(nonce[4:])
 		lo := uint64(binary.LittleEndian.Uint32(nonce))<<32 | 1
-		got := make([]byte, len(want))
-		newStream(t, ChaCha20, key).Fill(got, hi, lo)
-		if !bytes.Equal(got, want) {
-			t.Errorf("nonce %s: got %x, want %x", v.nonce, got, want)
-		}
+		eachImplementation(t, func(t *testing.T) {
+			got := make([]byte, len(want))
+			newStream(t, ChaCha20, key).Fill(got, hi, lo)
+			if !bytes.Equal(got, want) {
+				t.Errorf("nonce %s: got %x, want %x", v.nonce, got, want)
+			}
+		})
 	}
+}
+
+// Counters beside every carry, and lengths beside the groups of the kernels,
+// against the standard library and golang.org/x/crypto.
+func TestFillIsThatOfThePortableCode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	near := func() uint64 {
+		switch rng.IntN(4) {
+		case 0:
+			return -uint64(rng.IntN(100))
+		case 1:
+			return rng.Uint64()<<32 - uint64(rng.IntN(100))
+		}
+		return rng.Uint64()
+	}
+	eachImplementation(t, func(t *testing.T) {
+		for _, c := range ciphers {
+			for n := range 1200 {
+				var key Key
+				for i := range key {
+					key[i] = byte(rng.Uint32())
+				}
+				hi, lo := near(), near()
+				if n > 1100 {
+					n = rng.IntN(1 << 15)
+				}
+				got, want := bytes.Repeat([]byte{0xaa}, n+1), make([]byte, n)
+				newStream(t, c, key).Fill(got[:n], hi, lo)
+				(&Stream{cipher: c, key: portableKey(t, c, key)}).Fill(want, hi, lo)
+				if !bytes.Equal(got[:n], want) || got[n] != 0xaa {
+					t.Fatalf("%v: %d bytes from counter %x‖%x differ", c, n, hi, lo)
+				}
+			}
+		}
+	})
+}
+
+func portableKey(t *testing.T, c Cipher, k Key) keystream {
+	if c == ChaCha20 {
+		return portable.chacha(&k)
+	}
+	s, err := portable.aes(&k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestFillIsRandomAccess(t *testing.T) {
-	const blocks = 6
-	for _, c := range ciphers {
-		s := newStream(t, c, KeyFromSeed(1, "fill"))
-		for _, start := range []struct{ hi, lo uint64 }{
-			{3, 5}, {3, 1<<32 - 2}, {3, 1<<64 - 3}, {1<<64 - 1, 1<<64 - 1},
-		} {
-			whole := make([]byte, blocks*c.blockSize()-5)
-			for i := range whole {
-				whole[i] = 0xaa // what dst held must not matter
-			}
-			s.Fill(whole, start.hi, start.lo)
-			hi, lo := start.hi, start.lo
-			for b := 0; b < len(whole); b += c.blockSize() {
-				want := whole[b:min(b+c.blockSize(), len(whole))]
-				got := make([]byte, len(want))
-				s.Fill(got, hi, lo)
-				if !bytes.Equal(got, want) {
-					t.Errorf("%v: block at counter %x‖%x is not the one a longer Fill gave", c, hi, lo)
+	eachImplementation(t, func(t *testing.T) {
+		const blocks = 6
+		for _, c := range ciphers {
+			s := newStream(t, c, KeyFromSeed(1, "fill"))
+			for _, start := range []struct{ hi, lo uint64 }{
+				{3, 5}, {3, 1<<32 - 2}, {3, 1<<64 - 3}, {1<<64 - 1, 1<<64 - 1},
+			} {
+				whole := make([]byte, blocks*c.blockSize()-5)
+				for i := range whole {
+					whole[i] = 0xaa // what dst held must not matter
 				}
-				if lo++; lo == 0 {
-					hi++
+				s.Fill(whole, start.hi, start.lo)
+				hi, lo := start.hi, start.lo
+				for b := 0; b < len(whole); b += c.blockSize() {
+					want := whole[b:min(b+c.blockSize(), len(whole))]
+					got := make([]byte, len(want))
+					s.Fill(got, hi, lo)
+					if !bytes.Equal(got, want) {
+						t.Errorf("%v: block at counter %x‖%x is not the one a longer Fill gave", c, hi, lo)
+					}
+					if lo++; lo == 0 {
+						hi++
+					}
 				}
 			}
+			s.Fill(nil, 0, 0)
 		}
-		s.Fill(nil, 0, 0)
-	}
+	})
 }
 
 func TestReader(t *testing.T) {
-	for _, c := range ciphers {
-		s := newStream(t, c, KeyFromSeed(1, "reader"))
-		want := make([]byte, 3*readerBuf)
-		s.Fill(want, 7, 9<<32)
-		r := s.Reader(7, 9)
-		for i := 0; i < len(want); i += 8 {
-			if got := r.Uint64(); got != binary.LittleEndian.Uint64(want[i:]) {
-				t.Fatalf("%v: word %d differs from the keystream", c, i/8)
+	eachImplementation(t, func(t *testing.T) {
+		for _, c := range ciphers {
+			s := newStream(t, c, KeyFromSeed(1, "reader"))
+			want := make([]byte, 3*readerBuf)
+			s.Fill(want, 7, 9<<32)
+			r := s.Reader(7, 9)
+			for i := 0; i < len(want); i += 8 {
+				if got := r.Uint64(); got != binary.LittleEndian.Uint64(want[i:]) {
+					t.Fatalf("%v: word %d differs from the keystream", c, i/8)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestNewRefusesUnknownCipher(t *testing.T) {
@@ -143,8 +216,9 @@ func TestKeys(t *testing.T) {
 	if a == b || a == (Key{}) {
 		t.Error("fresh keys repeat")
 	}
+	aes, chacha := newStream(t, AES256CTR, a), newStream(t, ChaCha20, a)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%s", "%d"} {
-		for _, arg := range []any{a, &a, struct{ K Key }{a}} {
+		for _, arg := range []any{a, &a, struct{ K Key }{a}, aes, chacha, struct{ S *Stream }{aes}} {
 			if out := fmt.Sprintf(verb, arg); bytes.Contains([]byte(out), []byte(hex.EncodeToString(a[:4]))) ||
 				!bytes.Contains([]byte(out), []byte("secret")) {
 				t.Errorf("%s of %T shows the key: %s", verb, arg, out)

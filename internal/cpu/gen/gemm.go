@@ -243,22 +243,7 @@ func transposeB(g *asm) {
 	g.mask(rows, r[0])
 	g.VMOVUPS(r[0], keep)
 	transpose := func() {
-		for i := 0; i < 8; i += 2 {
-			g.VUNPCKLPS(r[i+1], r[i], t[i])
-			g.VUNPCKHPS(r[i+1], r[i], t[i+1])
-		}
-		quads := func(i, j, o int) {
-			g.VSHUFPS(Imm(0x44), t[j], t[i], r[o])
-			g.VSHUFPS(Imm(0xee), t[j], t[i], r[o+1])
-		}
-		quads(0, 2, 0)
-		quads(1, 3, 2)
-		quads(4, 6, 4)
-		quads(5, 7, 6)
-		for i := range 4 {
-			g.VPERM2F128(Imm(0x20), r[4+i], r[i], t[i])
-			g.VPERM2F128(Imm(0x31), r[4+i], r[i], t[4+i])
-		}
+		g.transpose(r, t)
 		for i := range t {
 			g.VANDPS(keep, t[i], t[i])
 		}
@@ -312,4 +297,24 @@ func (g *asm) ymms(n int) []reg.VecVirtual {
 		v[i] = g.YMM()
 	}
 	return v
+}
+
+// transpose sets t to the columns of the 8 by 8 matrix whose rows are in r, which it overwrites.
+func (g *asm) transpose(r, t []reg.VecVirtual) {
+	for i := 0; i < 8; i += 2 {
+		g.VUNPCKLPS(r[i+1], r[i], t[i])
+		g.VUNPCKHPS(r[i+1], r[i], t[i+1])
+	}
+	quads := func(i, j, o int) {
+		g.VSHUFPS(Imm(0x44), t[j], t[i], r[o])
+		g.VSHUFPS(Imm(0xee), t[j], t[i], r[o+1])
+	}
+	quads(0, 2, 0)
+	quads(1, 3, 2)
+	quads(4, 6, 4)
+	quads(5, 7, 6)
+	for i := range 4 {
+		g.VPERM2F128(Imm(0x20), r[4+i], r[i], t[i])
+		g.VPERM2F128(Imm(0x31), r[4+i], r[i], t[4+i])
+	}
 }

@@ -1,4 +1,4 @@
-// Command gen writes the AVX2 and FMA kernels of the CPU device. It is a module of its own so that the assembler
+// Command gen writes the AVX2 and FMA kernels of the CPU device and of the streams. It is a module of its own so that the assembler
 // library stays out of the product's dependencies. Run it in this directory: go run .
 package main
 
@@ -8,6 +8,7 @@ import (
 	"log"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/mmcloughlin/avo/attr"
@@ -18,23 +19,23 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A unit is one generated assembly file, with its Go declarations, in the package of the same name next to this one.
+// A unit is one generated assembly file, with its Go declarations, in the package that the directory holds.
 type unit struct {
-	name  string
+	dir   string
 	write func(*asm)
 }
 
-var units = []unit{{"gemm", gemm}, {"vec", vec}}
+var units = []unit{{"../gemm", gemm}, {"../vec", vec}, {"../../stream", stream}}
 
 func main() {
 	log.SetFlags(0)
 	for _, u := range units {
 		files, err := u.render()
 		if err != nil {
-			log.Fatalf("gen: %s: %v", u.name, err)
+			log.Fatalf("gen: %s: %v", u.dir, err)
 		}
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join("..", u.name, name), text, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(filepath.FromSlash(u.dir), name), text, 0o644); err != nil {
 				log.Fatalf("gen: %v", err)
 			}
 		}
@@ -53,13 +54,13 @@ func (u unit) render() (map[string][]byte, error) {
 	if err := pass.Compile.Execute(file); err != nil {
 		return nil, err
 	}
-	cfg := printer.Config{Name: "internal/cpu/gen", Pkg: u.name}
+	cfg := printer.Config{Name: "internal/cpu/gen", Pkg: path.Base(u.dir)}
 	text, err1 := printer.NewGoAsm(cfg).Print(file)
 	stubs, err2 := printer.NewStubs(cfg).Print(file)
 	return map[string][]byte{"kernels_amd64.s": text, "kernels_amd64.go": stubs}, errors.Join(err1, err2)
 }
 
-// asm adds to an avo context what both units need.
+// asm adds to an avo context what the units share.
 type asm struct {
 	*build.Context
 	constants map[string]operand.Mem

@@ -1,0 +1,461 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const (
+	aesRounds = 14 // of AES-256
+	aesGroup  = 16 // blocks that an AES kernel writes at a time
+)
+
+func stream(g *asm) {
+	leaf7(g)
+	expandKey(g)
+	// Sixteen blocks in eight registers keep both AES pipes busy: an instruction takes four cycles.
+	aesCTR(g, "aesVAES", func() vector { return g.YMM() }, 8)
+	aesCTR(g, "aesNI", func() vector { return g.XMM() }, 8)
+	chacha(g)
+	addNormals(g)
+}
+
+// quads returns a read-only table of 64-bit words.
+func (g *asm) quads(name string, w ...uint64) Mem {
+	t := make([]uint32, 0, 2*len(w))
+	for _, x := range w {
+		t = append(t, uint32(x), uint32(x>>32))
+	}
+	return g.words(name, t...)
+}
+
+// shuffle returns a shuffle that gives byte i of every sixteen the value at from(i).
+func (g *asm) shuffle(name string, from func(i int) int) Mem {
+	var w [8]uint32
+	for i := range 32 {
+		w[i/4] |= uint32(from(i%16)) << (i % 4 * 8)
+	}
+	return g.words(name, w[:]...)
+}
+
+func leaf7(g *asm) {
+	g.function("leaf7", ") (ecx uint32", "leaf7 returns the third register of CPUID leaf 7, which must exist.")
+	g.MOVL(U32(7), reg.EAX)
+	g.XORL(reg.ECX, reg.ECX)
+	g.CPUID()
+	g.Store(reg.ECX, g.ReturnIndex(0))
+	g.RET()
+}
+
+// expandKey is FIPS 197, section 5.2, for eight words of key: a step makes four words, by turns from the rotated
+// substitute of the last word and from its substitute alone.
+func expandKey(g *asm) {
+	g.function("expandKey", "key *[32]byte, keys *[15][16]byte", "expandKey writes the round keys of AES-256.")
+	key, keys := g.gp("key"), g.gp("keys")
+	k := g.xmms(2)
+	t, s := g.XMM(), g.XMM()
+	for i := range k {
+		g.VMOVDQU(Mem{Base: key, Disp: 16 * i}, k[i])
+		g.VMOVDQU(k[i], Mem{Base: keys, Disp: 16 * i})
+	}
+	for i := 2; i <= aesRounds; i++ {
+		four, last := k[i%2], k[(i+1)%2]
+		if i%2 == 0 {
+			g.VAESKEYGENASSIST(Imm(1<<(i/2-1)), last, t)
+			g.VPSHUFD(Imm(0xff), t, t)
+		} else {
+			g.VAESKEYGENASSIST(Imm(0), last, t)
+			g.VPSHUFD(Imm(0xaa), t, t)
+		}
+		for range 3 {
+			g.VPSLLDQ(Imm(4), four, s)
+			g.VPXOR(s, four, four)
+		}
+		g.VPXOR(t, four, four)
+		g.VMOVDQU(four, Mem{Base: keys, Disp: 16 * i})
+	}
+	g.RET()
+}
+
+// aesCTR writes a counter mode in width registers of one or two blocks.
+func aesCTR(g *asm, name string, register func() vector, width int) {
+	g.function(name, "dst []byte, keys *[15][16]byte, hi, lo uint64",
+		fmt.Sprintf("%s writes len(dst), a multiple of %d, bytes of AES-256 keystream from the big-endian counter hi, lo on; lo does not wrap.", name, 16*aesGroup))
+	dst, n := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual), g.length("dst")
+	keys, hi, lo := g.gp("keys"), g.gp("hi"), g.gp("lo")
+	// The counter is a little-endian number of 128 bits until its bytes are turned around.
+	counter, reverse, key := register(), register(), register()
+	size := int(counter.Size())
+	g.VMOVQ(lo, counter.AsX())
+	g.VPINSRQ(Imm(1), hi, counter.AsX(), counter.AsX())
+	two := size == 32
+	if two {
+		g.VINSERTI128(Imm(1), counter.AsX(), counter, counter)
+		g.VPADDQ(g.quads("counter01", 0, 0, 1, 0), counter, counter)
+	}
+	g.VMOVDQU(g.shuffle("reverse", func(i int) int { return 15 - i }), reverse)
+	x := make([]vector, width)
+	for i := range x {
+		x[i] = register()
+	}
+	roundKey := func(i int) {
+		if m := (Mem{Base: keys, Disp: 16 * i}); two {
+			g.VBROADCASTI128(m, key)
+		} else {
+			g.VMOVDQU(m, key)
+		}
+	}
+	advance := func(by int) Mem {
+		return g.quads(fmt.Sprint("advance", by), uint64(by), 0, uint64(by), 0)
+	}
+	g.Label("loop")
+	roundKey(0)
+	for i := range x {
+		from := counter
+		if i > 0 {
+			g.VPADDQ(advance(i*size/16), counter, x[i])
+			from = x[i]
+		}
+		g.VPSHUFB(reverse, from, x[i])
+		g.VPXOR(key, x[i], x[i])
+	}
+	g.VPADDQ(advance(width*size/16), counter, counter)
+	for r := 1; r < aesRounds; r++ {
+		roundKey(r)
+		for i := range x {
+			g.VAESENC(key, x[i], x[i])
+		}
+	}
+	roundKey(aesRounds)
+	for i := range x {
+		g.VAESENCLAST(key, x[i], x[i])
+		g.VMOVDQU(x[i], Mem{Base: dst, Disp: size * i})
+	}
+	g.ADDQ(U32(uint32(width*size)), dst)
+	g.SUBQ(U32(uint32(width*size)), n)
+	g.JNZ(LabelRef("loop"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// chacha runs eight blocks side by side: word i of the state is a vector over the blocks. Sixteen words and two temporaries
+// exceed the registers, so two words of the third row are in memory when they are not needed.
+func chacha(g *asm) {
+	g.function("chachaAVX2", "dst []byte, state *[16]uint32",
+		"chachaAVX2 writes len(dst), a multiple of 512, bytes of ChaCha20 keystream from the given state on, whose counter, word",
+		"12, it advances and which does not wrap.")
+	dst, n := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual), g.length("dst")
+	state := g.gp("state")
+	spilled := g.AllocLocal(4 * 32)
+	spill := func(i int) Mem { return spilled.Offset(32 * (i - 8)) }
+	word := func(i int, v vector) {
+		g.VPBROADCASTD(Mem{Base: state, Disp: 4 * i}, v)
+		if i == 12 {
+			g.VPADDD(g.words("counters", 0, 1, 2, 3, 4, 5, 6, 7), v, v)
+		}
+	}
+	v := g.ymms(14)
+	t := g.ymms(2)
+	// at is the register of each word; words 8 and 9 share theirs with words 10 and 11.
+	at := make([]vector, 16)
+	copy(at, v[:10])
+	copy(at[10:], v[8:10])
+	copy(at[12:], v[10:])
+
+	rotate := func(a []vector, by int) {
+		switch by {
+		case 8, 16:
+			m := g.shuffle(fmt.Sprint("rotate", by), func(i int) int { return i&^3 | (i-by/8)&3 })
+			for i := range a {
+				g.VPSHUFB(m, a[i], a[i])
+			}
+		default:
+			for i := range a {
+				g.VPSLLD(Imm(uint64(by)), a[i], t[i])
+				g.VPSRLD(Imm(uint64(32-by)), a[i], a[i])
+			}
+			for i := range a {
+				g.VPOR(t[i], a[i], a[i])
+			}
+		}
+	}
+	quarters := func(a, b, c, d [2]int) {
+		pick := func(w [2]int) []vector { return []vector{at[w[0]], at[w[1]]} }
+		add := func(x, y []vector) {
+			for i := range x {
+				g.VPADDD(y[i], x[i], x[i])
+			}
+		}
+		xor := func(x, y []vector) {
+			for i := range x {
+				g.VPXOR(y[i], x[i], x[i])
+			}
+		}
+		A, B, C, D := pick(a), pick(b), pick(c), pick(d)
+		for _, by := range [][2]int{{16, 12}, {8, 7}} {
+			add(A, B)
+			xor(D, A)
+			rotate(D, by[0])
+			add(C, D)
+			xor(B, C)
+			rotate(B, by[1])
+		}
+	}
+	// swap puts the words from and from+1 away and brings the words to and to+1 back.
+	swap := func(from, to int) {
+		for i := range 2 {
+			g.VMOVDQU(at[from+i], spill(from+i))
+			g.VMOVDQU(spill(to+i), at[to+i])
+		}
+	}
+
+	g.Label("loop")
+	for _, i := range []int{10, 11} {
+		word(i, at[i])
+		g.VMOVDQU(at[i], spill(i))
+	}
+	for i := range at {
+		if i != 10 && i != 11 {
+			word(i, at[i])
+		}
+	}
+	rounds := g.GP64()
+	g.MOVQ(U32(10), rounds)
+	g.Label("rounds") // two: columns, then diagonals
+	quarters([2]int{0, 1}, [2]int{4, 5}, [2]int{8, 9}, [2]int{12, 13})
+	swap(8, 10)
+	quarters([2]int{2, 3}, [2]int{6, 7}, [2]int{10, 11}, [2]int{14, 15})
+	quarters([2]int{0, 1}, [2]int{5, 6}, [2]int{10, 11}, [2]int{15, 12})
+	swap(10, 8)
+	quarters([2]int{2, 3}, [2]int{7, 4}, [2]int{8, 9}, [2]int{13, 14})
+	g.DECQ(rounds)
+	g.JNZ(LabelRef("rounds"))
+
+	// The second halves of the blocks wait at their places while the first halves are turned.
+	half := func(b, h int) Mem { return Mem{Base: dst, Disp: 64*b + 32*h} }
+	for i := 8; i < 16; i++ {
+		word(i, t[0])
+		if i == 10 || i == 11 {
+			g.VPADDD(spill(i), t[0], t[0])
+		} else {
+			g.VPADDD(at[i], t[0], t[0])
+		}
+		g.VMOVDQU(t[0], half(i-8, 1))
+	}
+	rows, columns := v[:8], append(v[8:], t...)
+	for i, r := range rows {
+		word(i, t[0])
+		g.VPADDD(t[0], r, r)
+	}
+	for h := range 2 {
+		if h == 1 {
+			for i, r := range rows {
+				g.VMOVDQU(half(i, 1), r)
+			}
+		}
+		g.transpose(rows, columns)
+		for b, c := range columns {
+			g.VMOVDQU(c, half(b, h))
+		}
+	}
+	g.ADDL(Imm(8), Mem{Base: state, Disp: 4 * 12})
+	g.ADDQ(U32(512), dst)
+	g.SUBQ(U32(512), n)
+	g.JNZ(LabelRef("loop"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// Coefficients interpolate at Chebyshev points. The relative errors of what they make are below 2⁻²⁶ for the logarithm and
+// 2⁻²⁴ for the sine and cosine.
+var (
+	// (-2 ln(1-h) - 2h)/h², 0 < h <= 1/2.
+	logTerms = []float32{
+		1, 0.6666550636291504, 0.5006101727485657, 0.3878176510334015, 0.45312681794166565, -0.36034348607063293,
+		2.2194318771362305, -3.0292656421661377, 2.5978572368621826,
+	}
+	// sin(πx/2)/x and (cos(πx/2) - 1)/x² in powers of x², |x| <= 1/2. The first is π/2 rounded, the others make up for that.
+	sinTerms = []float32{1.5707963705062866, -0.6459645628929138, 0.07968810200691223, -0.004619306419044733}
+	cosTerms = []float32{-1.2337005138397217, 0.253669410943985, -0.02086152881383896, 0.0009067399078048766}
+)
+
+// addNormals transforms eight pairs at a time as the scalar code does, in float32. One pass over all would be a chain of
+// instructions longer than the processor looks ahead; three short ones, which leave what the next needs in place of the
+// keystream, take two thirds of the time.
+func addNormals(g *asm) {
+	g.function("addNormalsAVX2", "dst, src []float32, raw *byte, std float32",
+		"addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw,",
+		"which it overwrites.")
+	p := g.pointers([]string{"dst", "src"})
+	end, first := g.length("dst"), g.gp("raw")
+	g.LEAQ(Mem{Base: first, Index: end, Scale: 8}, end)
+	raw := g.GP64()
+	at := func(k int) Mem { return Mem{Base: raw, Disp: 32 * k} }
+	pass := func(name string, body func()) {
+		g.MOVQ(first, raw)
+		g.Label(name)
+		body()
+		g.SUBQ(I8(-128), raw) // += 128
+		g.CMPQ(raw, end)
+		g.JL(LabelRef(name))
+	}
+	const argument, exponent, quadrant, offset, radius = 0, 1, 2, 3, 0
+
+	ones, one := g.YMM(), g.load(g.floats("one", 1))
+	g.VPCMPEQD(ones, ones, ones)
+	scale := g.load(g.floats("minus2toMinus32", -0x1p-32))
+	pass("reduce", func() {
+		xHigh, xLow, yHigh, yLow := g.pairs(raw)
+		h, n := g.reduced(xHigh, xLow, ones, one, scale)
+		g.VMOVUPS(h, at(argument))
+		g.VMOVUPS(n, at(exponent))
+		g.VMOVUPS(yHigh, at(quadrant))
+		g.VMOVUPS(g.quarter(yHigh, yLow, scale), at(offset))
+	})
+	terms := make([]vector, len(logTerms))
+	for k, c := range logTerms {
+		terms[k] = g.load(g.floats(fmt.Sprint("log", k), c))
+	}
+	minus2ln2 := g.load(g.floats("minus2ln2", -2*math.Ln2))
+	pass("logarithm", func() {
+		h := g.load(at(argument))
+		g.VMOVUPS(g.radius(h, at(exponent), terms, minus2ln2), at(radius))
+	})
+	std := g.splat("std")
+	i := g.GP64()
+	g.XORQ(i, i)
+	pass("turn", func() {
+		sin, cos := g.sincos(g.load(at(quadrant)), g.load(at(offset)), one)
+		r := g.load(at(radius))
+		g.VMULPS(r, cos, cos)
+		g.VMULPS(r, sin, sin)
+		for k, unpack := range []func(a, b, dst Op){
+			func(a, b, dst Op) { g.VUNPCKLPS(a, b, dst) },
+			func(a, b, dst Op) { g.VUNPCKHPS(a, b, dst) },
+		} {
+			z := g.YMM()
+			unpack(sin, cos, z)
+			g.VFMADD213PS(Mem{Base: p["src"], Index: i, Scale: 4, Disp: 32 * k}, std, z)
+			g.VMOVUPS(z, Mem{Base: p["dst"], Index: i, Scale: 4, Disp: 32 * k})
+		}
+		g.ADDQ(Imm(16), i)
+	})
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// pairs loads eight pairs of 64-bit words, as vectors of halves in an order that unpacking sines and cosines puts right.
+func (g *asm) pairs(raw reg.GPVirtual) (xHigh, xLow, yHigh, yLow vector) {
+	var in [4]vector
+	for k, b := range []int{0, 1, 4, 5} {
+		in[k] = g.YMM()
+		g.VMOVDQU(Mem{Base: raw, Disp: 16 * b}, in[k].AsX())
+		g.VINSERTI128(Imm(1), Mem{Base: raw, Disp: 16 * (b + 2)}, in[k], in[k])
+	}
+	split := func(a, b vector) (even, odd vector) {
+		even, odd = g.YMM(), g.YMM()
+		g.VSHUFPS(Imm(0x88), b, a, even)
+		g.VSHUFPS(Imm(0xdd), b, a, odd)
+		return even, odd
+	}
+	low0, high0 := split(in[0], in[1])
+	low1, high1 := split(in[2], in[3])
+	xLow, yLow = split(low0, low1)
+	xHigh, yHigh = split(high0, high1)
+	return xHigh, xLow, yHigh, yLow
+}
+
+// reduced returns n and h with u = (x+½)/2⁶⁴ = 2ⁿ(1-h) and 0 < h <= ½, where h keeps its leading bits close to u = 1. It
+// overwrites x.
+func (g *asm) reduced(high, low, ones, one, scale vector) (h, n vector) {
+	v := g.YMM
+	below, carry, a := v(), v(), v()
+	h, n = v(), v()
+	// a is the smaller of u and 1-u. Below u = ½ all bits are turned, which makes the signed number -2⁶⁴a-½: its upper
+	// half takes the carry of a signed lower half, where that of 2⁶⁴a might overflow.
+	g.VPCMPGTD(ones, high, below)
+	g.VPXOR(below, high, high)
+	g.VPXOR(below, low, low)
+	g.VPSRLD(Imm(31), low, carry)
+	g.VPADDD(carry, high, high)
+	g.VCVTDQ2PS(high, a)
+	g.VCVTDQ2PS(low, low)
+	g.VFMADD213PS(g.floats("minus2toMinus65", -0x1p-65), scale, a)
+	g.VFMADD231PS(g.floats("minus2toMinus64", -0x1p-64), low, a)
+	// From u = ½ on, h is a itself.
+	g.VPSRLD(Imm(23), a, n)
+	g.VPSUBD(g.octet("halfExponent", 126), n, n)
+	g.VPAND(below, n, n)
+	g.VCVTDQ2PS(n, n)
+	g.VANDPS(g.octet("mantissa", 1<<23-1), a, h)
+	g.VORPS(g.floats("half", 0.5), h, h)
+	g.VSUBPS(h, one, h)
+	g.VBLENDVPS(below, h, a, h)
+	return h, n
+}
+
+// radius returns sqrt(-2 ln(2ⁿ(1-h))); it overwrites h.
+func (g *asm) radius(h vector, n Mem, terms []vector, minus2ln2 vector) vector {
+	// Two chains, for the even and the odd powers, halve the latency.
+	hh, even, odd := g.YMM(), g.YMM(), g.YMM()
+	g.VMULPS(h, h, hh)
+	last := len(terms) - 1
+	g.VMOVAPS(terms[last], even)
+	g.VMOVAPS(terms[last-1], odd)
+	for k := last - 2; k >= 0; k -= 2 {
+		g.VFMADD213PS(terms[k], hh, even)
+		if k > 0 {
+			g.VFMADD213PS(terms[k-1], hh, odd)
+		}
+	}
+	g.VFMADD231PS(odd, h, even)
+	g.VADDPS(h, h, h)
+	g.VFMADD231PS(even, hh, h)
+	g.VFMADD231PS(n, minus2ln2, h)
+	g.VSQRTPS(h, h)
+	return h
+}
+
+// quarter returns the lower 62 bits of y as a number in [-½, ½); it overwrites the lower half.
+func (g *asm) quarter(high, low, scale vector) vector {
+	x := g.YMM()
+	g.VPSLLD(Imm(2), high, x)
+	g.VCVTDQ2PS(x, x)
+	g.VPSRLD(Imm(1), low, low) // the bit lost counts as one half, which makes ½ of the scalar code 2½
+	g.VCVTDQ2PS(low, low)
+	g.VFNMADD213PS(g.floats("rest", 2.5*0x1p-64), scale, x)
+	g.VFMADD231PS(g.floats("twoToMinus61", 0x1p-61), low, x)
+	return x
+}
+
+// sincos returns the sine and cosine of as many quarter turns as the two top bits of y say, and another x. It overwrites y.
+func (g *asm) sincos(y, x, one vector) (sin, cos vector) {
+	xx, s, c, swap := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	g.VMULPS(x, x, xx)
+	polynomial := func(name string, terms []float32, p vector) {
+		last := len(terms) - 1
+		g.VMOVUPS(g.floats(fmt.Sprint(name, last), terms[last]), p)
+		for k := last - 1; k >= 0; k-- {
+			g.VFMADD213PS(g.floats(fmt.Sprint(name, k), terms[k]), xx, p)
+		}
+	}
+	polynomial("sin", sinTerms, s)
+	polynomial("cos", cosTerms, c)
+	g.VMULPS(x, s, s)
+	g.VFMADD213PS(one, xx, c)
+
+	sin, cos = g.YMM(), g.YMM()
+	g.VPSLLD(Imm(1), y, swap)
+	g.VBLENDVPS(swap, c, s, sin)
+	g.VBLENDVPS(swap, s, c, cos)
+	g.VPXOR(y, swap, swap)
+	sign := g.load(g.octet("sign", 1<<31))
+	g.VANDPS(sign, y, y)
+	g.VANDPS(sign, swap, swap)
+	g.VXORPS(y, sin, sin)
+	g.VXORPS(swap, cos, cos)
+	return sin, cos
+}

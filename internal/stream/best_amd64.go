@@ -1,0 +1,116 @@
+//go:build !noasm
+
+package stream
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/cpu"
+)
+
+func best() *kernels {
+	switch {
+	case !cpu.X86.HasAVX2 || !cpu.X86.HasFMA:
+		return portable
+	case !cpu.X86.HasAES:
+		return avx2
+	case leaf7()&(1<<9) == 0: // VAES; with AVX2 it needs no more of the operating system
+		return aesni
+	}
+	return vaes
+}
+
+// avx2 is for processors without AES instructions, the others for those with
+// one block or two at a time.
+var (
+	avx2  = &kernels{portable.aes, newChaCha, addNormalsFast}
+	aesni = &kernels{newAES(false), newChaCha, addNormalsFast}
+	vaes  = &kernels{newAES(true), newChaCha, addNormalsFast}
+)
+
+type fastAES struct {
+	keys [15][16]byte
+	wide bool
+}
+
+func newAES(wide bool) func(*Key) (keystream, error) {
+	return func(k *Key) (keystream, error) {
+		f := &fastAES{wide: wide}
+		expandKey((*[32]byte)(k), &f.keys)
+		return f, nil
+	}
+}
+
+func (k *fastAES) fill(dst []byte, hi, lo uint64) {
+	const group = 256
+	n := len(dst) &^ (group - 1)
+	if n > 0 {
+		k.whole(dst[:n], hi, lo)
+	}
+	if n < len(dst) {
+		var rest [group]byte
+		k.whole(rest[:], hi, lo+uint64(n/16))
+		copy(dst[n:], rest[:])
+	}
+}
+
+func (k *fastAES) whole(dst []byte, hi, lo uint64) {
+	if k.wide {
+		aesVAES(dst, &k.keys, hi, lo)
+	} else {
+		aesNI(dst, &k.keys, hi, lo)
+	}
+}
+
+// fastChaCha is the state of RFC 8439, section 2.3, but for counter and nonce.
+type fastChaCha struct{ state [16]uint32 }
+
+func newChaCha(k *Key) keystream {
+	f := &fastChaCha{[16]uint32{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}}
+	for i := range 8 {
+		f.state[4+i] = binary.LittleEndian.Uint32(k[4*i:])
+	}
+	return f
+}
+
+func (k *fastChaCha) fill(dst []byte, hi, lo uint64) {
+	state := k.state
+	state[12], state[13] = uint32(lo), uint32(lo>>32)
+	state[14], state[15] = uint32(hi), uint32(hi>>32)
+	const group = 512
+	n := len(dst) &^ (group - 1)
+	if n > 0 {
+		chachaAVX2(dst[:n], &state)
+	}
+	if n < len(dst) {
+		var rest [group]byte
+		chachaAVX2(rest[:], &state)
+		copy(dst[n:], rest[:])
+	}
+}
+
+// addNormalsFast runs what lies beside whole groups through the same
+// instructions, so that the bits of a number do not know its place.
+func addNormalsFast(dst, src []float32, raw []byte, skip int, std float32) {
+	const group = 16
+	if skip == 1 && len(dst) > 0 {
+		addFewNormals(dst[:1], src[:1], raw, 1, std)
+		dst, src, raw = dst[1:], src[1:], raw[16:]
+	}
+	n := len(dst) &^ (group - 1)
+	if n > 0 {
+		addNormalsAVX2(dst[:n], src[:n], &raw[0], std)
+	}
+	if n < len(dst) {
+		addFewNormals(dst[n:], src[n:], raw[8*n:], 0, std)
+	}
+}
+
+func addFewNormals(dst, src []float32, raw []byte, skip int, std float32) {
+	var out, in [16]float32
+	var bytes [128]byte
+	copy(bytes[:], raw)
+	copy(in[skip:], src)
+	addNormalsAVX2(out[:], in[:], &bytes[0], std)
+	copy(dst, out[skip:])
+}

@@ -1,0 +1,19 @@
+//go:build !noasm
+
+package stream
+
+import "golang.org/x/sys/cpu"
+
+func implementations() map[string]*kernels {
+	m := map[string]*kernels{"portable": portable}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		m["avx2"] = avx2
+		if cpu.X86.HasAES {
+			m["aesni"] = aesni
+		}
+	}
+	if best() == vaes {
+		m["vaes"] = vaes
+	}
+	return m
+}
