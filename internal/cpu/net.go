@@ -44,6 +44,12 @@ type net struct {
 	params []float32
 	dst    []float32
 	clip   float32
+
+	applying struct { // the pass in flight
+		release *host.Release[float32]
+		update  *host.Update[float32]
+	}
+	apply func(tile int, w *worker)
 }
 
 // phase is a stretch of the schedule that needs no exchange between examples
@@ -99,6 +105,7 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	n.placeGradients()
 	n.workers = startWorkers(threads, n.prepare)
 	n.build()
+	n.apply = n.applyBlock
 	return n
 }
 
@@ -440,56 +447,6 @@ func (n *net) pack(backward bool) {
 		if c != nil {
 			c.pack(n.param(n.params, c.op.Weight), backward && n.deltas[c.op.In[0]] != nil)
 		}
-	}
-}
-
-// flatBlock is how many parameters a worker takes at a time in the passes
-// over the flat vector; even, as normals come in pairs.
-const flatBlock = 8192
-
-func (n *net) flat(size int, f func(lo, hi int, w *worker)) {
-	n.workers.do((size+flatBlock-1)/flatBlock, func(tile int, w *worker) {
-		f(tile*flatBlock, min((tile+1)*flatBlock, size), w)
-	})
-}
-
-func (n *net) Release(dst, src []float32, std float32, noise device.Noise, draw uint64) {
-	if std == 0 {
-		copy(dst, src)
-		return
-	}
-	n.flat(len(dst), func(lo, hi int, _ *worker) {
-		noise.Stream().AddNormals(dst[lo:hi], src[lo:hi], std, draw, noise.Tensor(), lo)
-	})
-}
-
-func (n *net) Update(r device.Rule, s *[device.Slots]float32, p, g []float32, state [][]float32) {
-	n.flat(len(p), func(lo, hi int, w *worker) {
-		var st [2][]float32
-		for i := range state {
-			st[i] = state[i][lo:hi]
-		}
-		update(r, s, p[lo:hi], g[lo:hi], &st, w)
-	})
-}
-
-// update applies a rule (device.Rule) to a block of parameters.
-func update(r device.Rule, s *[device.Slots]float32, p, g []float32, state *[2][]float32, w *worker) {
-	d := w.scratch(len(p))
-	vec.Mix(d, s[device.Scale], g, s[device.L2], p)
-	rate := s[device.Rate]
-	switch r {
-	case device.HeavyBall:
-		m := state[0]
-		vec.Mix(m, s[device.Momentum], m, 1, d)
-		vec.Axpy(p, -rate, m)
-	case device.Adam:
-		m, v := state[0], state[1]
-		vec.Mix(m, s[device.Beta1], m, 1-s[device.Beta1], d)
-		vec.MixSquares(v, s[device.Beta2], 1-s[device.Beta2], d)
-		vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Epsilon])
-	default:
-		vec.Axpy(p, -rate, d)
 	}
 }
 

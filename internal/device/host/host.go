@@ -19,10 +19,28 @@ type Float interface{ float32 | float64 }
 type Backend[T Float] interface {
 	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32)
 	Losses(params []T, t *Table, rows []int32, clip float32) float64
-	Release(dst, src []T, std float32, n device.Noise, draw uint64)
-	Update(r device.Rule, s *[device.Slots]float32, p, g []T, state [][]T)
+	// Apply does a release, then an update; either may be nil. When both are
+	// there, the update's gradient is what the release writes, and a backend
+	// may take a stretch of values through both before it turns to the next.
+	Apply(*Release[T], *Update[T])
 	Score(params []T, t *Table) device.Score
 	Close()
+}
+
+// Release is Dst = Src + noise, then Src = 0.
+type Release[T Float] struct {
+	Dst, Src []T
+	Noise    device.Noise
+	Std      float32
+	Draw     uint64
+}
+
+// Update is a rule's change of the parameters P by the gradient G.
+type Update[T Float] struct {
+	Rule    device.Rule
+	Scalars [device.Slots]float32
+	P, G    []T
+	State   [][]T
 }
 
 // Table is data loaded into host memory.
@@ -253,6 +271,13 @@ type queue[T Float] struct {
 	net  *Net[T]
 	step *step[T]
 	err  error
+	last *pass[T] // what was recorded last, if it was a release
+}
+
+// pass is a release, an update, or one and the other.
+type pass[T Float] struct {
+	release *Release[T]
+	update  *Update[T]
 }
 
 func (q *queue[T]) check(err error) bool {
@@ -301,6 +326,21 @@ func (q *queue[T]) table(d device.Data) *Table {
 
 func (q *queue[T]) add(w func(*device.Inputs, *device.Outputs)) {
 	q.step.work = append(q.step.work, w)
+	q.last = nil
+}
+
+func (q *queue[T]) addPass(p *pass[T]) {
+	n := q.net
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		if r := p.release; r != nil {
+			r.Std, r.Draw = in.Scalars[device.NoiseStd], in.Draw
+		}
+		if u := p.update; u != nil {
+			u.Scalars = in.Scalars
+		}
+		n.backend.Apply(p.release, p.update)
+	})
+	q.last = p
 }
 
 func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
@@ -329,7 +369,7 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
 }
 
 func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
-	s, n := q.sum(src), q.net
+	s := q.sum(src)
 	d := q.vec(dst, len(s))
 	if noise.Stream() == nil {
 		q.check(device.ErrNoNoise)
@@ -341,17 +381,14 @@ func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise
 		return
 	}
 	q.step.noises = append(q.step.noises, noise)
-	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		n.backend.Release(d, s, in.Scalars[device.NoiseStd], noise, in.Draw)
-		clear(s)
-	})
+	q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s, Noise: noise}})
 }
 
 func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
 	if !q.check(r.Check(len(state))) {
 		return
 	}
-	x, y, n := q.vec(p, q.net.params), q.vec(g, q.net.params), q.net
+	x, y := q.vec(p, q.net.params), q.vec(g, q.net.params)
 	var st [][]T
 	for _, v := range state {
 		st = append(st, q.vec(v, q.net.params))
@@ -359,7 +396,12 @@ func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vec
 	if q.err != nil {
 		return
 	}
-	q.add(func(in *device.Inputs, _ *device.Outputs) { n.backend.Update(r, &in.Scalars, x, y, st) })
+	u := &Update[T]{Rule: r, P: x, G: y, State: st}
+	if l := q.last; l != nil && l.release != nil && l.update == nil && g != p && &l.release.Dst[0] == &y[0] {
+		l.update = u
+		return
+	}
+	q.addPass(&pass[T]{update: u})
 }
 
 func (q *queue[T]) Score(at device.Vector, public device.Data) {

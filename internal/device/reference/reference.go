@@ -182,26 +182,36 @@ func weights(p *plan.Program, op *plan.Op, params []float64) (w, b []float64) {
 	return at(op.Weight), at(op.Bias)
 }
 
-func (b *backend) Release(dst, src []float64, std float32, n device.Noise, draw uint64) {
-	if std == 0 {
-		copy(dst, src)
-		return
+func (b *backend) Apply(r *host.Release[float64], u *host.Update[float64]) {
+	if r != nil {
+		release(r)
 	}
-	n.Stream().Normals(dst, draw, n.Tensor(), 0)
-	for i := range dst {
-		dst[i] = src[i] + float64(std)*dst[i]
+	if u != nil {
+		update(u)
 	}
 }
 
-func (b *backend) Update(r device.Rule, s *[device.Slots]float32, p, g []float64, state [][]float64) {
-	st := make([]float64, len(state))
-	for i := range p {
-		for j := range state {
-			st[j] = state[j][i]
+func release(r *host.Release[float64]) {
+	if r.Std == 0 {
+		copy(r.Dst, r.Src)
+	} else {
+		r.Noise.Stream().Normals(r.Dst, r.Draw, r.Noise.Tensor(), 0)
+		for i, x := range r.Src {
+			r.Dst[i] = x + float64(r.Std)*r.Dst[i]
 		}
-		p[i] = r.Apply(s, p[i], g[i], st)
+	}
+	clear(r.Src)
+}
+
+func update(u *host.Update[float64]) {
+	state := make([]float64, len(u.State))
+	for i := range u.P {
 		for j := range state {
-			state[j][i] = st[j]
+			state[j] = u.State[j][i]
+		}
+		u.P[i] = u.Rule.Apply(&u.Scalars, u.P[i], u.G[i], state)
+		for j := range state {
+			u.State[j][i] = state[j]
 		}
 	}
 }

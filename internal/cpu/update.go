@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/host"
+)
+
+// flatBlock is how many parameters a worker takes through noise and update at a
+// time: few enough to stay in its cache; even, as normals come in pairs.
+const flatBlock = 4096
+
+func (n *net) Apply(r *host.Release[float32], u *host.Update[float32]) {
+	size := 0
+	if r != nil {
+		size = len(r.Dst)
+	} else {
+		size = len(u.P)
+	}
+	n.applying.release, n.applying.update = r, u
+	n.workers.do((size+flatBlock-1)/flatBlock, n.apply)
+	n.applying.release, n.applying.update = nil, nil
+}
+
+func (n *net) applyBlock(tile int, w *worker) {
+	lo := tile * flatBlock
+	if r := n.applying.release; r != nil {
+		hi := min(lo+flatBlock, len(r.Dst))
+		dst, src := r.Dst[lo:hi], r.Src[lo:hi]
+		if r.Std == 0 {
+			copy(dst, src)
+		} else {
+			r.Noise.Stream().AddNormals(dst, src, r.Std, r.Draw, r.Noise.Tensor(), lo)
+		}
+		clear(src)
+	}
+	if u := n.applying.update; u != nil {
+		update(u, lo, min(lo+flatBlock, len(u.P)), w)
+	}
+}
+
+// update applies a rule (device.Rule) to parameters lo to hi.
+func update(u *host.Update[float32], lo, hi int, w *worker) {
+	p, s := u.P[lo:hi], &u.Scalars
+	d := w.scratch(len(p))
+	vec.Mix(d, s[device.Scale], u.G[lo:hi], s[device.L2], p)
+	rate := s[device.Rate]
+	switch u.Rule {
+	case device.HeavyBall:
+		m := u.State[0][lo:hi]
+		vec.Mix(m, s[device.Momentum], m, 1, d)
+		vec.Axpy(p, -rate, m)
+	case device.Adam:
+		m, v := u.State[0][lo:hi], u.State[1][lo:hi]
+		vec.Mix(m, s[device.Beta1], m, 1-s[device.Beta1], d)
+		vec.MixSquares(v, s[device.Beta2], 1-s[device.Beta2], d)
+		vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Epsilon])
+	default:
+		vec.Axpy(p, -rate, d)
+	}
+}
