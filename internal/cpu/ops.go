@@ -45,6 +45,9 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 	case plan.Sigmoid:
 		return n.activationGrad(i, vec.SigmoidGrad)
 	case plan.MaxPool:
+		if tiled(op) && !n.shared[in] {
+			return n.maxUnpool2(i)
+		}
 		return func(b int, _ *worker) {
 			dx, dy := n.fresh(in, b), n.delta(out, b)
 			for o, at := range row(n.argmax[i], b, len(dy)) {
@@ -120,6 +123,28 @@ func (n *net) maxPool(i int) func(int, *worker) {
 				}
 			}
 		})
+	}
+}
+
+// tiled: the op's windows are 2×2, side by side, and leave out at most a last row and column.
+func tiled(op *plan.Op) bool {
+	w := op.Window
+	return w.H == 2 && w.W == 2 && w.StrideH == 2 && w.StrideW == 2 && !padded(op)
+}
+
+func (n *net) maxUnpool2(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	in, out := op.In[0], plan.Value(i+1)
+	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	return func(b int, _ *worker) {
+		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.program.ValueSize(out))
+		if h != 2*oh || w != 2*ow {
+			clear(dx)
+		}
+		for c := range op.Shape[0] {
+			at := c * oh * ow
+			vec.MaxUnpool2(dx[c*h*w:], arg[at:], dy[at:], oh, ow, w, c*h*w)
+		}
 	}
 }
 

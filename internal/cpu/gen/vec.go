@@ -134,6 +134,7 @@ func vec(g *asm) {
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
 		g.maxPool2(2, lanes)
+		g.maxUnpool2(lanes)
 	}
 	g.runs("copyRuns", "=", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
@@ -536,6 +537,81 @@ func (g *asm) maxPool2(step, lanes int) {
 	below := g.gp("down")
 	g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
 	g.ADDQ(below, at)
+	g.DECQ(rows)
+	g.JNZ(LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// maxUnpool2 undoes lanes windows at a time; the last ones of a row overlap those before, as in maxPool2.
+func (g *asm) maxUnpool2(lanes int) {
+	g.function(fmt.Sprintf("maxUnpool2By%dAVX2", lanes), "x *float32, arg *int32, y *float32, rows, cols, width, at int",
+		fmt.Sprintf("maxUnpool2By%dAVX2 writes rows by cols windows of 2x2, cols at least %d, side by side and row below row: y where arg", lanes, lanes),
+		"names the element, zero elsewhere.")
+	wide := lanes == 8
+	register := func() reg.VecVirtual {
+		if wide {
+			return g.YMM()
+		}
+		return g.XMM()
+	}
+	splat := func(from reg.GPVirtual, dst reg.VecVirtual) {
+		g.VMOVD(from.As32(), dst.AsX())
+		g.VPBROADCASTD(dst.AsX(), dst)
+	}
+	upper, arg, y, rows, cols := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols")
+	width, at := g.gp("width"), g.gp("at")
+	one, down, twos := register(), register(), register()
+	g.VMOVDQU(g.octet("int1", 1), one)
+	g.VMOVDQU(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), twos)
+	splat(width, down)
+	lower, last, j := g.GP64(), g.GP64(), g.GP64()
+	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
+
+	g.Label("row")
+	g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
+	g.XORQ(j, j)
+	g.Label("loop")
+	d, which, place, even, odd, t := register(), register(), register(), register(), register(), register()
+	here := g.GP64()
+	g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
+	splat(here, place)
+	g.VPADDD(twos, place, place)
+	g.VMOVUPS(Mem{Base: y, Index: j, Scale: 4}, d)
+	g.VMOVDQU(Mem{Base: arg, Index: j, Scale: 4}, which)
+	for i, to := range []reg.GPVirtual{upper, lower} {
+		if i == 1 {
+			g.VPADDD(down, place, place)
+		}
+		g.VPCMPEQD(place, which, even)
+		g.VPADDD(one, place, t)
+		g.VPCMPEQD(t, which, odd)
+		g.VANDPS(d, even, even)
+		g.VANDPS(d, odd, odd)
+		g.VUNPCKLPS(odd, even, t)
+		g.VUNPCKHPS(odd, even, even)
+		if wide {
+			g.VPERM2F128(Imm(0x20), even, t, odd)
+			g.VPERM2F128(Imm(0x31), even, t, even)
+			t = odd
+		}
+		g.VMOVUPS(t, Mem{Base: to, Index: j, Scale: 8})
+		g.VMOVUPS(even, Mem{Base: to, Index: j, Scale: 8, Disp: 4 * lanes})
+		if wide {
+			odd, t = register(), register()
+		}
+	}
+	g.ADDQ(Imm(uint64(lanes)), j)
+	g.CMPQ(j, cols)
+	g.JGE(LabelRef("next"))
+	g.CMPQ(j, last)
+	g.CMOVQGT(last, j)
+	g.JMP(LabelRef("loop"))
+	g.Label("next")
+	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
+	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
+	g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
+	g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
 	g.DECQ(rows)
 	g.JNZ(LabelRef("row"))
 	g.VZEROUPPER()

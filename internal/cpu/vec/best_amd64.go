@@ -44,6 +44,16 @@ var avx2 = kernels{
 		}
 		kernel(&y[0], &arg[0], &x[0], rows, cols, width, down, at)
 	},
+	maxUnpool2: func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+		switch {
+		case cols < 4:
+			portable.maxUnpool2(x, arg, y, rows, cols, width, at)
+		case cols < 8:
+			maxUnpool2By4AVX2(&x[0], &arg[0], &y[0], rows, cols, width, at)
+		default:
+			maxUnpool2By8AVX2(&x[0], &arg[0], &y[0], rows, cols, width, at)
+		}
+	},
 	sum:        sumAVX2,
 	sumSquares: sumSquaresAVX2,
 	dot:        dotAVX2,

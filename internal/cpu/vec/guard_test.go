@@ -35,7 +35,9 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 				for step := 1; step <= 2; step++ {
 					if width := n / 2; width >= 2 { // two rows, and as many windows as they hold
 						cols := (width-2)/step + 1
-						MaxPool2(dst[:cols], make([]int32, cols), x[n-2*width:], 1, cols, width, 0, step, 0)
+						arg := make([]int32, cols)
+						MaxPool2(dst[:cols], arg, x[n-2*width:], 1, cols, width, 0, step, 0)
+						MaxUnpool2(y[n-2*width:], arg, dst[:cols], 1, width/2, width, 0)
 					}
 				}
 				src := regions[3].Bytes(n, end)

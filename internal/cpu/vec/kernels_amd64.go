@@ -81,6 +81,12 @@ func maxPool2By4Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int
 //go:noescape
 func maxPool2By4Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
+// maxUnpool2By4AVX2 writes rows by cols windows of 2x2, cols at least 4, side by side and row below row: y where arg
+// names the element, zero elsewhere.
+//
+//go:noescape
+func maxUnpool2By4AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+
 // maxPool2By8Step1AVX2 pools rows by cols windows of 2x2, cols at least 8, that stand 1 apart in a row and down
 // from row to row.
 //
@@ -92,6 +98,12 @@ func maxPool2By8Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int
 //
 //go:noescape
 func maxPool2By8Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+
+// maxUnpool2By8AVX2 writes rows by cols windows of 2x2, cols at least 8, side by side and row below row: y where arg
+// names the element, zero elsewhere.
+//
+//go:noescape
+func maxUnpool2By8AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
 
 // copyRunsAVX2 does dst[d+i] = src[s+i], i < n, for each triple d, s, n of list.
 //

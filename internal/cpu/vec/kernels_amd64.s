@@ -1263,6 +1263,69 @@ DATA twos<>+24(SB)/4, $0x0000000c
 DATA twos<>+28(SB)/4, $0x0000000e
 GLOBL twos<>(SB), RODATA|NOPTR, $32
 
+// func maxUnpool2By4AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxUnpool2By4AVX2(SB), NOSPLIT, $0-56
+	MOVQ         x+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	MOVQ         at+48(FP), R8
+	VMOVDQU      int1<>+0(SB), X0
+	VMOVDQU      twos<>+0(SB), X2
+	VMOVD        DI, X1
+	VPBROADCASTD X1, X1
+	LEAQ         -4(SI), R10
+
+row:
+	LEAQ (AX)(DI*4), R9
+	XORQ R11, R11
+
+loop:
+	LEAQ         (R8)(R11*2), R12
+	VMOVD        R12, X5
+	VPBROADCASTD X5, X5
+	VPADDD       X2, X5, X5
+	VMOVUPS      (DX)(R11*4), X3
+	VMOVDQU      (CX)(R11*4), X4
+	VPCMPEQD     X5, X4, X6
+	VPADDD       X0, X5, X8
+	VPCMPEQD     X8, X4, X7
+	VANDPS       X3, X6, X6
+	VANDPS       X3, X7, X7
+	VUNPCKLPS    X7, X6, X8
+	VUNPCKHPS    X7, X6, X6
+	VMOVUPS      X8, (AX)(R11*8)
+	VMOVUPS      X6, 16(AX)(R11*8)
+	VPADDD       X1, X5, X5
+	VPCMPEQD     X5, X4, X6
+	VPADDD       X0, X5, X8
+	VPCMPEQD     X8, X4, X7
+	VANDPS       X3, X6, X6
+	VANDPS       X3, X7, X7
+	VUNPCKLPS    X7, X6, X8
+	VUNPCKHPS    X7, X6, X6
+	VMOVUPS      X8, (R9)(R11*8)
+	VMOVUPS      X6, 16(R9)(R11*8)
+	ADDQ         $0x04, R11
+	CMPQ         R11, SI
+	JGE          next
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	JMP          loop
+
+next:
+	LEAQ (DX)(SI*4), DX
+	LEAQ (CX)(SI*4), CX
+	LEAQ (AX)(DI*8), AX
+	LEAQ (R8)(DI*2), R8
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func maxPool2By8Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 // Requires: AVX, AVX2, CMOV
 TEXT ·maxPool2By8Step1AVX2(SB), NOSPLIT, $0-64
@@ -1388,6 +1451,73 @@ next:
 	MOVQ down+48(FP), R9
 	LEAQ (DX)(R9*4), DX
 	ADDQ R9, R8
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func maxUnpool2By8AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·maxUnpool2By8AVX2(SB), NOSPLIT, $0-56
+	MOVQ         x+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	MOVQ         at+48(FP), R8
+	VMOVDQU      int1<>+0(SB), Y0
+	VMOVDQU      twos<>+0(SB), Y2
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	LEAQ         -8(SI), R10
+
+row:
+	LEAQ (AX)(DI*4), R9
+	XORQ R11, R11
+
+loop:
+	LEAQ         (R8)(R11*2), R12
+	VMOVD        R12, X5
+	VPBROADCASTD X5, Y5
+	VPADDD       Y2, Y5, Y5
+	VMOVUPS      (DX)(R11*4), Y3
+	VMOVDQU      (CX)(R11*4), Y4
+	VPCMPEQD     Y5, Y4, Y6
+	VPADDD       Y0, Y5, Y8
+	VPCMPEQD     Y8, Y4, Y7
+	VANDPS       Y3, Y6, Y6
+	VANDPS       Y3, Y7, Y7
+	VUNPCKLPS    Y7, Y6, Y8
+	VUNPCKHPS    Y7, Y6, Y6
+	VPERM2F128   $0x20, Y6, Y8, Y7
+	VPERM2F128   $0x31, Y6, Y8, Y6
+	VMOVUPS      Y7, (AX)(R11*8)
+	VMOVUPS      Y6, 32(AX)(R11*8)
+	VPADDD       Y1, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y6
+	VPADDD       Y0, Y5, Y5
+	VPCMPEQD     Y5, Y4, Y4
+	VANDPS       Y3, Y6, Y6
+	VANDPS       Y3, Y4, Y4
+	VUNPCKLPS    Y4, Y6, Y5
+	VUNPCKHPS    Y4, Y6, Y6
+	VPERM2F128   $0x20, Y6, Y5, Y4
+	VPERM2F128   $0x31, Y6, Y5, Y6
+	VMOVUPS      Y4, (R9)(R11*8)
+	VMOVUPS      Y6, 32(R9)(R11*8)
+	ADDQ         $0x08, R11
+	CMPQ         R11, SI
+	JGE          next
+	CMPQ         R11, R10
+	CMOVQGT      R10, R11
+	JMP          loop
+
+next:
+	LEAQ (DX)(SI*4), DX
+	LEAQ (CX)(SI*4), CX
+	LEAQ (AX)(DI*8), AX
+	LEAQ (R8)(DI*2), R8
 	DECQ BX
 	JNZ  row
 	VZEROUPPER

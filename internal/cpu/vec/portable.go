@@ -101,6 +101,15 @@ var portable = kernels{
 			}
 		}
 	},
+	maxUnpool2: func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+		for i := range rows {
+			clear(x[2*i*width:][:2*cols])
+			clear(x[(2*i+1)*width:][:2*cols])
+			for j := range cols {
+				x[int(arg[i*cols+j])-at] = y[i*cols+j]
+			}
+		}
+	},
 	bytes: func(dst []float32, src []uint8, scale, offset float32) {
 		for i := range dst {
 			dst[i] = fma(float32(src[i]), scale, offset)

@@ -127,6 +127,18 @@ func MaxPool2(y []float32, arg []int32, x []float32, rows, cols, width, down, st
 	use.maxPool2(y, arg, x, rows, cols, width, down, step, at)
 }
 
+// MaxUnpool2 is the gradient of MaxPool2 at step 2 and down 2·width: of every window, the element that arg names gets y
+// and the others zero. Elements of x beside the windows keep what they hold.
+func MaxUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+	if rows < 1 || cols < 1 {
+		return
+	}
+	fits(rows*cols, min(len(y), len(arg)))
+	fits((2*rows-1)*width+2*cols, len(x))
+	fits(2*cols, width)
+	use.maxUnpool2(x, arg, y, rows, cols, width, at)
+}
+
 // kernels is one implementation of the package; the lengths have been checked.
 type kernels struct {
 	tanh, sigmoid, relu             func(dst, x []float32)
@@ -138,6 +150,7 @@ type kernels struct {
 	adam                            func(dst, x, y []float32, a, b, c float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
+	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
 	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64

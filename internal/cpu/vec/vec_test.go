@@ -368,3 +368,31 @@ func TestMaxPool2(t *testing.T) {
 		}
 	})
 }
+
+// The gradient of a pool goes where the pool found its value, and nothing beside the windows is written.
+func TestMaxUnpool2(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(10)
+		for cols := 1; cols < 40; cols++ {
+			rows, width := 1+r.IntN(4), 2*cols+r.IntN(2)
+			x := values(r, 2*rows*width)
+			y, dy := make([]float32, rows*cols), values(r, rows*cols)
+			arg := make([]int32, rows*cols)
+			MaxPool2(y, arg, append(slices.Clone(x), 0, 0), rows, cols, width, 2*width, 2, 50)
+			got, want := values(r, len(x)), slices.Clone(x)
+			for i := range want {
+				want[i] = 0
+				if i%width >= 2*cols {
+					want[i] = got[i]
+				}
+			}
+			for i, a := range arg {
+				want[a-50] = dy[i]
+			}
+			MaxUnpool2(got, arg, dy, rows, cols, width, 50)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%d by %d windows: %v, want %v", rows, cols, got, want)
+			}
+		}
+	})
+}
