@@ -43,6 +43,7 @@ func TestSeededResumeIsExact(t *testing.T) {
 		"plain sgd step": func(*Config) {},
 		"momentum":       func(c *Config) { c.Momentum = 0.9 },
 		"noisy loss":     func(c *Config) { c.TrainLossNoise = ptr(3.0) },
+		"adaptive":       func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
 		"adam":           func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.LR = "adam", nil, ptr(0.01) },
 	} {
 		t.Run(name, func(t *testing.T) {

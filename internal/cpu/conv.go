@@ -68,7 +68,7 @@ func (n *net) convStore(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		weight, bias := n.keep(i, b)
 		n.convGrad(i, b, weight, bias, false, w)
-		n.norm2[b] += vec.SumSquares(weight) + vec.SumSquares(bias)
+		n.measured(i, b, vec.SumSquares(weight)+vec.SumSquares(bias))
 	}
 }
 

@@ -72,7 +72,7 @@ func (n *net) normGhost(i int) func(int, *worker) {
 		if op.Bias != plan.None {
 			x++
 		}
-		n.norm2[b] += dy * x
+		n.measured(i, b, dy*x)
 	}
 }
 
@@ -93,7 +93,7 @@ func (n *net) denseStore(i int) func(int, *worker) {
 			vec.Scaled(weight[o*len(x):(o+1)*len(x)], d, x)
 		}
 		copy(bias, dy)
-		n.norm2[b] += vec.SumSquares(weight) + vec.SumSquares(bias)
+		n.measured(i, b, vec.SumSquares(weight)+vec.SumSquares(bias))
 	}
 }
 
@@ -181,7 +181,7 @@ func (n *net) combine(i int) phase {
 			hi := min(lo+combineBlock, len(dst))
 			n.sumRows(dst[lo:hi], w, func(dst []float32, b int) {
 				if n.used[b] {
-					vec.Axpy(dst, n.factor[b], row(n.kept, b, n.stored)[at+lo:at+hi])
+					vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
 				}
 			})
 		},
