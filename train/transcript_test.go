@@ -188,7 +188,7 @@ func TestTranscript(t *testing.T) {
 		"adaptive, all on": func(c *Config) {
 			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
 		},
-		"diagnostics":      func(c *Config) { c.PrivateDiagnostics = true },
+		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
 	}
 	for name, change := range configs {
 		t.Run(name, func(t *testing.T) {
