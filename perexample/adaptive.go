@@ -18,7 +18,7 @@ type Adaptive struct {
 	Floor, Ceiling float64 // public bounds of C
 }
 
-// The constants of Adaptive that its authors recommend (section 3.1).
+// The constants of Adaptive that its authors recommend.
 const (
 	AdaptiveQuantile = 0.5
 	adaptiveRate     = 0.2 // η_C, of the geometric update

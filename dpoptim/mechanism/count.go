@@ -13,7 +13,7 @@ import (
 const CountBound = 0.5
 
 // Count adds normal noise to the centred count of Queue.CountedSum, beside the
-// release of the gradient of the same batch (Andrew et al. 2021, section 2).
+// release of the gradient of the same batch (Andrew et al. 2021, algorithm 1).
 // Each record's share is −½, 0 or ½: adding or removing one moves the count by
 // at most ½, replacing one by at most 1, which as everywhere is the
 // accountant's to know.
