@@ -275,6 +275,13 @@ func (n *net) applyFactors() func(int, *worker) {
 		}
 	}
 	return func(b int, _ *worker) {
+		// Automatic clipping may scale δ up. Where that overflows, the inputs are
+		// next to nothing, and ∞·0 must not enter the sum.
+		for _, i := range ops {
+			if f := n.factorOf(i, b); f > 1 && !(float64(f)*math.Sqrt(vec.SumSquares(n.delta(plan.Value(i+1), b))) <= math.MaxFloat32) {
+				n.used[b] = false
+			}
+		}
 		if !n.used[b] {
 			for _, i := range ops {
 				clear(n.delta(plan.Value(i+1), b))

@@ -13,9 +13,9 @@ const (
 	// algorithm 1).
 	Flat
 	// PerLayer: min(1, C_l/‖g_l‖) for each of L layers by itself, a layer being
-	// one op's weight and bias together (McMahan et al. 2018,
-	// "Clipping strategies for multi-layer models"). With
-	// C_l = C/√L for all of them the whole share is at most √ΣC_l² = C.
+	// one op's weight and bias together (McMahan et al. 2018, "Clipping
+	// strategies for multi-layer models"). With C_l = C/√L for all of them the
+	// whole share is at most √ΣC_l² = C.
 	PerLayer
 	// Automatic: C/(‖g‖+γ) with γ = AutomaticGamma over all parameters together
 	// (Bu et al. 2023, "Automatic Clipping", algorithm 1). A share is below C

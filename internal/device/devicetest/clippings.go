@@ -131,6 +131,22 @@ func testClippings(t *testing.T, d device.Device) {
 			Same(t, Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1), make([]float32, 3))
 		}
 	})
+	// Nor may scaling up overflow beside inputs of zero.
+	t.Run("automatic of nothing beside a huge δ", func(t *testing.T) {
+		b := NewBuilder("huge", ce, 1)
+		b.Dense(b.Dense(plan.Input, 1, false), 2, false)
+		c := &Case{
+			Program: b.Program(), Params: []float32{1, 1e37, -1e37},
+			Rows: device.Rows{Count: 1, Width: 1, Scale: 1, Targets: []float32{0}}, Features: []uint8{0},
+		}
+		for _, s := range clipped(t, c.Program, plan.Automatic) {
+			for _, v := range Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1) {
+				if v != 0 {
+					t.Errorf("%s: a gradient of zero adds %v", s.name, v)
+				}
+			}
+		}
+	})
 }
 
 // counted adds to a sum and a count at once, and releases both in one step.
