@@ -7,7 +7,8 @@ import "testing"
 // releases in the plane, by quadrature over both axes, with sampling once for
 // both, and were minimised over orders in steps of 0.1.
 func TestCountOnTheSumsBatch(t *testing.T) {
-	count := Gaussian{0.5 / 0.5} // σ_b in units of the sensitivity
+	const deviation, sensitivity = 0.5, 0.5
+	count := Gaussian{deviation / sensitivity}
 	for n, want := range map[Neighbouring]float64{AddRemove: 3.1360339838536495, ReplaceOne: 3.5249270378432627} {
 		s := Schedule{SamplingRate: 0.005, Steps: 1000, Neighbouring: n, Accountant: RDP, Delta: 1e-5, WithSum: []Mechanism{count}}
 		joint := account(t, RDP, n, s.Delta, s.Step(1, s.Steps)).Epsilon
