@@ -113,18 +113,25 @@ func Account(events []Event, o Options) (Result, error) {
 }
 
 // Schedule is DP-SGD's: steps Poisson batches at one rate, each asked for one
-// Gaussian sum.
+// Gaussian sum and for what stands in WithSum.
 type Schedule struct {
 	SamplingRate float64
 	Steps        int
 	Neighbouring Neighbouring
 	Accountant   string
 	Delta        float64
-	Besides      []Event // what the same run releases apart from the steps
+	WithSum      []Mechanism // what each step asks of its batch beside the sum
+	Besides      []Event     // what the same run releases apart from the steps
+}
+
+// Step is count of the schedule's steps at a noise multiplier of the sum: one
+// event, since what is asked of one batch is amplified together.
+func (s Schedule) Step(sigma float64, count int) Event {
+	return PoissonBatch(s.SamplingRate, count, append([]Mechanism{Gaussian{sigma}}, s.WithSum...)...)
 }
 
 func (s Schedule) epsilon(sigma float64) (float64, error) {
-	events := append([]Event{PoissonBatch(s.SamplingRate, s.Steps, Gaussian{sigma})}, s.Besides...)
+	events := append([]Event{s.Step(sigma, s.Steps)}, s.Besides...)
 	r, err := Account(events, Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
 	return r.Epsilon, err
 }
@@ -207,7 +214,7 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 	if err := checkDelta(s.Delta); err != nil {
 		return 0, 0, err
 	}
-	one, err := NewCurve([]Event{PoissonBatch(s.SamplingRate, 1, Gaussian{sigma})}, s.Neighbouring, nil)
+	one, err := NewCurve([]Event{s.Step(sigma, 1)}, s.Neighbouring, nil)
 	if err != nil {
 		return 0, 0, err
 	}

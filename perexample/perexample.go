@@ -3,9 +3,9 @@
 // never changes the result beyond rounding, only its cost.
 //
 // Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's
-// own loss over all parameters together and cᵢ its clipping factor. An
-// example whose norm is not finite, or whose target the loss does not accept,
-// adds zero, silently.
+// own loss and cᵢ its clipping factor: one for all parameters together or, by
+// PerLayer, one a layer. An example with a norm that is not finite, or with a
+// target that the loss does not accept, adds zero, silently.
 package perexample
 
 import (

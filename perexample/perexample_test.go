@@ -12,15 +12,17 @@ import (
 func TestSchedulesAreValid(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		for _, strategy := range perexample.Strategies() {
-			s, err := perexample.Private(p, strategy, plan.Flat)
-			if err != nil {
-				t.Fatalf("%s %s: %v", p.Name, strategy, err)
-			}
-			if !s.Private() || s.Clipping != plan.Flat || s.Program != p {
-				t.Errorf("%s %s: the schedule is %s over %s", p.Name, strategy, s.Clipping, s.Program.Name)
-			}
-			if err := s.Validate(); err != nil {
-				t.Error(err)
+			for _, clipping := range []plan.Clipping{plan.Flat, plan.PerLayer, plan.Automatic} {
+				s, err := perexample.Private(p, strategy, clipping)
+				if err != nil {
+					t.Fatalf("%s %s: %v", p.Name, strategy, err)
+				}
+				if !s.Private() || s.Clipping != clipping || s.Program != p {
+					t.Errorf("%s %s: the schedule is %s over %s", p.Name, strategy, s.Clipping, s.Program.Name)
+				}
+				if err := s.Validate(); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 		s, err := perexample.Plain(p)

@@ -33,8 +33,9 @@ const (
 // key, no position of the sampler and nothing of the batch.
 type checkpoint struct {
 	runID  string
-	step   int // updates applied
-	slot   int // slots of the committed schedule used or lost
+	step   int     // updates applied
+	slot   int     // slots of the committed schedule used or lost
+	clip   float64 // of the next step where it moves, else 0
 	params []float32
 	state  [][]float32
 }
@@ -49,11 +50,11 @@ func (c *checkpoint) write(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, dirCheckpoint), 0o755); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	return durable.WriteFile(statePath(dir), func(w io.Writer) error {
-		return safetensors.Write(w, tensors, map[string]string{
-			"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot),
-		})
-	})
+	meta := map[string]string{"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot)}
+	if c.clip != 0 {
+		meta["clip"] = strconv.FormatFloat(c.clip, 'g', -1, 64)
+	}
+	return durable.WriteFile(statePath(dir), func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
 
 // readCheckpoint gives nil where there is none.
@@ -72,10 +73,13 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 		return nil, usage("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
 	c := &checkpoint{runID: meta["run"]}
-	var e1, e2 error
+	var e1, e2, e3 error
 	c.step, e1 = strconv.Atoi(meta["step"])
 	c.slot, e2 = strconv.Atoi(meta["slot"])
-	if e1 != nil || e2 != nil || c.step < 0 || c.slot < c.step || len(tensors) != states+1 {
+	if text, ok := meta["clip"]; ok {
+		c.clip, e3 = strconv.ParseFloat(text, 64)
+	}
+	if e1 != nil || e2 != nil || e3 != nil || c.step < 0 || c.slot < c.step || len(tensors) != states+1 {
 		return nil, usage("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {

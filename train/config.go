@@ -47,6 +47,9 @@ type Config struct {
 	Delta           *float64 `yaml:"delta,omitempty"`
 	Clip            float64  `yaml:"clip"`
 	Clipping        string   `yaml:"clipping"`
+	ClipFloor       *float64 `yaml:"clip_floor,omitempty"`
+	ClipCeiling     *float64 `yaml:"clip_ceiling,omitempty"`
+	ClipQuantile    *float64 `yaml:"clip_quantile,omitempty"`
 	Accountant      string   `yaml:"accountant"`
 	Neighbouring    string   `yaml:"neighbouring"`
 	Noise           string   `yaml:"noise"`
@@ -66,7 +69,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", Seed: 1,
-		Clip: 1, Clipping: "flat", Accountant: "rdp", Neighbouring: "add-remove", Noise: "secure",
+		Clip: 1, Clipping: string(perexample.Flat), Accountant: "rdp", Neighbouring: "add-remove", Noise: "secure",
 		Strategy: string(perexample.Auto), Device: "auto",
 	}
 }
@@ -128,6 +131,51 @@ var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return optimizers[c.Optimizer] }
 
+// adapts reports whether the clip norm moves.
+func (c *Config) adapts() bool { return c.Clipping == string(perexample.AdaptiveFlat) }
+
+// adaptive is the rule by which the clip norm moves, with defaults for what was
+// not given.
+func (c *Config) adaptive() perexample.Adaptive {
+	a := perexample.Adaptive{
+		Quantile: perexample.AdaptiveQuantile,
+		Floor:    max(c.Clip/perexample.AdaptiveRange, leastScale),
+		Ceiling:  min(c.Clip*perexample.AdaptiveRange, mostScale),
+	}
+	for _, given := range []struct{ from, to *float64 }{{c.ClipQuantile, &a.Quantile}, {c.ClipFloor, &a.Floor}, {c.ClipCeiling, &a.Ceiling}} {
+		if given.from != nil {
+			*given.to = *given.from
+		}
+	}
+	return a
+}
+
+// checkClipping finds faults of the clipping.
+func (c *Config) checkClipping() error {
+	if !c.private() && c.Clipping != string(perexample.Flat) {
+		return usage("clipping %s: optimizer %s is not private and clips nothing; leave --clipping at its default or use dp-sgd", c.Clipping, c.Optimizer)
+	}
+	if !(c.Clip >= leastScale) || c.Clip > mostScale {
+		return usage("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
+	}
+	if !c.adapts() {
+		for _, given := range []struct {
+			name  string
+			value *float64
+		}{{"floor", c.ClipFloor}, {"ceiling", c.ClipCeiling}, {"quantile", c.ClipQuantile}} {
+			if given.value != nil {
+				return usage("clip %s %v: clipping %s keeps the clip norm as it is; leave it out or use --clipping %s", given.name, *given.value, c.Clipping, perexample.AdaptiveFlat)
+			}
+		}
+		return nil
+	}
+	a := c.adaptive()
+	if a.Floor < leastScale || a.Ceiling > mostScale {
+		return usage("clip floor %v and clip ceiling %v: must lie in [%g, %g], so that single-precision arithmetic keeps to them", a.Floor, a.Ceiling, leastScale, mostScale)
+	}
+	return asUsage(a.Validate(c.Clip))
+}
+
 // check finds every fault that shows without the data. A user's own network
 // has a name and activations of its own.
 func (c *Config) check(ownNetwork bool) error {
@@ -143,7 +191,7 @@ func (c *Config) check(ownNetwork bool) error {
 		}
 		return nil
 	}
-	var names, strategies []string
+	var names, strategies, clippings []string
 	for name := range optimizers {
 		names = append(names, name)
 	}
@@ -151,9 +199,12 @@ func (c *Config) check(ownNetwork bool) error {
 	for _, s := range perexample.Strategies() {
 		strategies = append(strategies, string(s))
 	}
+	for _, k := range perexample.Clippings() {
+		clippings = append(clippings, string(k))
+	}
 	err := errors.Join(
 		oneOf("optimizer", c.Optimizer, names...),
-		oneOf("clipping", c.Clipping, "flat"),
+		oneOf("clipping", c.Clipping, clippings...),
 		oneOf("accountant", c.Accountant, "rdp", "paper"),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
 		oneOf("noise", c.Noise, noiseSecure, noiseSeeded),
@@ -166,9 +217,10 @@ func (c *Config) check(ownNetwork bool) error {
 	if err != nil {
 		return asUsage(err)
 	}
+	if err := c.checkClipping(); err != nil {
+		return err
+	}
 	switch {
-	case !(c.Clip >= leastScale) || c.Clip > mostScale:
-		return usage("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
 	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
 		return usage("momentum %v: must be in [0, 1)", c.Momentum)
 	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):

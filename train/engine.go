@@ -32,6 +32,7 @@ type Engine struct {
 	net       device.Net
 	mechanism mechanism.Mechanism
 	optimizer dpoptim.Optimizer
+	adapt     *Adaptation
 	sum       device.Step
 	update    device.Step
 	capacity  int
@@ -39,13 +40,14 @@ type Engine struct {
 }
 
 // NewEngine compiles a schedule and records its steps. The rows of a batch
-// come from data, which stays the caller's to close.
-func NewEngine(d device.Device, s *plan.Schedule, capacity int, data device.Data, m mechanism.Mechanism, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+// come from data, which stays the caller's to close. The clip norm is the
+// mechanism's, or moves by a where that is not nil.
+func NewEngine(d device.Device, s *plan.Schedule, capacity int, data device.Data, m mechanism.Mechanism, a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
 	net, err := d.Compile(s, device.Options{Capacity: capacity})
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
 	}
-	e := &Engine{net: net, mechanism: m, capacity: capacity}
+	e := &Engine{net: net, mechanism: m, adapt: a, capacity: capacity}
 	if err := e.record(data, optimizer); err != nil {
 		net.Close()
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
@@ -66,12 +68,27 @@ func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Op
 	if err != nil {
 		return err
 	}
-	if e.sum, err = e.net.Record(func(q device.Queue) { q.ClippedSum(sum, data) }); err != nil {
+	if e.adapt != nil {
+		if err := e.adapt.open(e.net); err != nil {
+			return err
+		}
+	}
+	e.sum, err = e.net.Record(func(q device.Queue) {
+		if e.adapt != nil {
+			q.CountedSum(sum, e.adapt.private, data)
+			return
+		}
+		q.ClippedSum(sum, data)
+	})
+	if err != nil {
 		return err
 	}
 	var updateErr error
 	e.update, err = e.net.Record(func(q device.Queue) {
 		noisy := e.mechanism.Release(q, gradient, sum)
+		if e.adapt != nil {
+			e.adapt.Count.Release(q, e.adapt.released, e.adapt.private)
+		}
 		updateErr = e.optimizer.Record(q, e.net.Params(), noisy)
 	})
 	if err != nil {
@@ -83,9 +100,16 @@ func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Op
 // Step trains on one batch, which may be empty: noise is drawn and the update
 // made all the same. Draw is the noise position, t the update's number from 1.
 func (e *Engine) Step(rows []int32, draw uint64, t int) error {
+	if e.adapt != nil {
+		e.mechanism.SetBound(e.adapt.Clip)
+		e.adapt.Count.Set(&e.inputs)
+	}
 	e.mechanism.Set(&e.inputs)
 	e.optimizer.Set(&e.inputs, t)
-	return e.run(e.sum, e.update, rows, draw)
+	if err := e.run(e.sum, e.update, rows, draw); err != nil || e.adapt == nil {
+		return err
+	}
+	return e.adapt.follow(e.net)
 }
 
 // run sums over a batch in runs of at most the capacity, then releases.

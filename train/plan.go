@@ -207,6 +207,11 @@ func (p *Plan) resolvePrivacy() error {
 		SamplingRate: p.SamplingRate, Steps: p.Steps,
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
 	}
+	if c.adapts() {
+		a := c.adaptive()
+		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
+		s.WithSum = []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: p.countMultiplier()}}
+	}
 	if z := c.TrainLossNoise; z != nil {
 		loss := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: *z})
 		var err error
@@ -219,6 +224,9 @@ func (p *Plan) resolvePrivacy() error {
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
 		if errors.Is(err, accountant.ErrBudget) {
+			if c.adapts() {
+				return fmt.Errorf("%w; adaptive clipping's count takes a part of it, the more the smaller the batch: raise --batch or choose another --clipping", err)
+			}
 			return err
 		}
 		if err != nil {
@@ -231,9 +239,8 @@ func (p *Plan) resolvePrivacy() error {
 	if p.Sigma == 0 {
 		return nil
 	}
-	one := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: p.Sigma})
 	var err error
-	if p.curve, err = accountant.NewCurve([]accountant.Event{one}, s.Neighbouring, nil); err != nil {
+	if p.curve, err = accountant.NewCurve([]accountant.Event{s.Step(p.Sigma, 1)}, s.Neighbouring, nil); err != nil {
 		return asUsage(err)
 	}
 	if p.convert, err = accountant.ConversionOf(c.Accountant); err != nil {
@@ -277,7 +284,11 @@ func (p *Plan) resolveWork() error {
 	c := &p.Config
 	var err error
 	if c.private() {
-		p.Schedule, err = perexample.Private(p.Network.Program, perexample.Strategy(c.Strategy), plan.Flat)
+		var rule plan.Clipping
+		if rule, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
+			return asUsage(err)
+		}
+		p.Schedule, err = perexample.Private(p.Network.Program, perexample.Strategy(c.Strategy), rule)
 	} else {
 		p.Schedule, err = perexample.Plain(p.Network.Program)
 	}
@@ -342,18 +353,40 @@ func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
 	m, err := mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
-	return m, errors.Join(err, priced(m, p.Sigma))
+	if err != nil {
+		return nil, err
+	}
+	return m, priced(m.Event(), p.Sigma)
+}
+
+// countMultiplier is the count's noise in units of a record's share.
+func (p *Plan) countMultiplier() float64 {
+	return perexample.CountDeviation(p.ExpectedBatch) / mechanism.CountBound
+}
+
+// adaptation is what moves the clip norm; nil where it stays.
+func (p *Plan) adaptation(s *stream.Stream) (*Adaptation, error) {
+	c := &p.Config
+	if !c.adapts() {
+		return nil, nil
+	}
+	m, err := mechanism.NewCount(perexample.CountDeviation(p.ExpectedBatch), s, countNoise)
+	if err != nil {
+		return nil, err
+	}
+	return &Adaptation{Rule: c.adaptive(), Count: m, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip}, priced(m.Event(), p.countMultiplier())
 }
 
 // Each mechanism of a run draws in a counter range of its own.
 const (
 	gradientNoise = 0
 	lossNoise     = 1
+	countNoise    = 2
 )
 
 // priced refuses a mechanism whose event is not the one that was accounted for.
-func priced(m mechanism.Mechanism, multiplier float64) error {
-	if e := m.Event(); e != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: multiplier}) {
+func priced(e accountant.Mechanism, multiplier float64) error {
+	if e != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: multiplier}) {
 		return fmt.Errorf("the mechanism costs %v, noise multiplier %v was accounted for; please report this", e, multiplier)
 	}
 	return nil
@@ -364,7 +397,10 @@ const lossBound = 3
 
 func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
 	m, err := mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
-	return m, errors.Join(err, priced(m, *p.Config.TrainLossNoise))
+	if err != nil {
+		return nil, err
+	}
+	return m, priced(m.Event(), *p.Config.TrainLossNoise)
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {

@@ -41,7 +41,10 @@ func (r *run) result() *Result {
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0
 	if c.private() {
-		res.Clip, res.NoiseMultiplier = &c.Clip, &p.Sigma
+		res.Clipping, res.Clip, res.NoiseMultiplier = &c.Clipping, &c.Clip, &p.Sigma
+		if a := r.engine.adapt; a != nil {
+			res.Clip = &a.Clip
+		}
 		res.Epsilon, res.EpsilonSoFar = p.Epsilon, p.epsilonAt(r.ledger.Charged())
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
 	}

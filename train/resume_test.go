@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +45,7 @@ func TestSeededResumeIsExact(t *testing.T) {
 		"plain sgd step": func(*Config) {},
 		"momentum":       func(c *Config) { c.Momentum = 0.9 },
 		"noisy loss":     func(c *Config) { c.TrainLossNoise = ptr(3.0) },
+		"adaptive":       func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
 		"adam":           func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.LR = "adam", nil, ptr(0.01) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,8 +227,11 @@ func headerOf(t *testing.T, dir string) ledger.Header {
 }
 
 // The child of TestKill: a run that puts a byte into a witness file before
-// each release.
-const killVariable = "PRIVGRAD_TEST_KILL_DIR"
+// each release. The second variable makes it seeded and adaptive.
+const (
+	killVariable   = "PRIVGRAD_TEST_KILL_DIR"
+	seededVariable = "PRIVGRAD_TEST_KILL_SEEDED"
+)
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(killVariable)
@@ -234,7 +240,7 @@ func TestMain(m *testing.M) {
 	}
 	w, err := os.OpenFile(filepath.Join(dir, "witness"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
-		_, err = Run(context.Background(), killConfig(), Options{
+		_, err = Run(context.Background(), killConfig(os.Getenv(seededVariable) != ""), Options{
 			Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3,
 			onRelease: func(int) error { _, err := w.Write([]byte{1}); return err },
 		})
@@ -245,10 +251,69 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func killConfig() Config {
+func killConfig(seeded bool) Config {
 	c := small()
 	c.Steps, c.EvalEvery, c.TrainLossNoise = ptr(90), 10, ptr(5.0)
+	if seeded {
+		c.Noise, c.Clipping = noiseSeeded, "adaptive"
+	}
 	return c
+}
+
+// killed runs the child and kills it after a time, unless that is 0.
+func killed(t *testing.T, dir string, seeded bool, after time.Duration) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), killVariable+"="+dir)
+	if seeded {
+		cmd.Env = append(cmd.Env, seededVariable+"=1")
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if after > 0 {
+		time.Sleep(after)
+		cmd.Process.Kill()
+		cmd.Wait()
+	} else if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Killed at any point, a seeded run with an adaptive clip norm goes on with
+// the clip norm and all else that it would have had.
+func TestKillSeededAdaptive(t *testing.T) {
+	dir := t.TempDir()
+	began := time.Now()
+	killed(t, dir, true, 0)
+	whole := time.Since(began)
+	want, err := readCheckpoint(filepath.Join(dir, "run"), 65, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := read(t, dir, "run", fileMetrics)
+	if want.clip == 1 {
+		t.Fatal("the clip norm did not move")
+	}
+	for i := range 6 {
+		dir := t.TempDir()
+		killed(t, dir, true, whole*time.Duration(i+1)/7)
+		_, err := Run(context.Background(), killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readCheckpoint(filepath.Join(dir, "run"), 65, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.clip != want.clip || got.step != want.step || !slices.Equal(got.params, want.params) {
+			t.Errorf("kill %d: the clip norm ends at %v, want %v", i, got.clip, want.clip)
+		}
+		if !bytes.Equal(read(t, dir, "run", fileMetrics), metrics) {
+			t.Errorf("kill %d: the metrics differ", i)
+		}
+	}
 }
 
 // Killed at any point, a run resumes, and its ledger never holds less than was
@@ -258,28 +323,14 @@ func TestKill(t *testing.T) {
 	if v := os.Getenv("PRIVGRAD_TEST_KILLS"); v != "" {
 		kills, _ = strconv.Atoi(v)
 	}
-	child := func(dir string) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), killVariable+"="+dir)
-		cmd.Stderr = os.Stderr
-		return cmd
-	}
 	began := time.Now()
-	if err := child(t.TempDir()).Run(); err != nil {
-		t.Fatal(err)
-	}
+	killed(t, t.TempDir(), false, 0)
 	whole := time.Since(began)
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	before, during := 0, 0
 	for i := range kills {
 		dir := t.TempDir()
-		cmd := child(dir)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(random.Int64N(int64(whole))))
-		cmd.Process.Kill()
-		cmd.Wait()
+		killed(t, dir, false, 1+time.Duration(random.Int64N(int64(whole))))
 		witness, _ := os.ReadFile(filepath.Join(dir, "witness"))
 		path := filepath.Join(dir, "run", fileLedger)
 		charged := 0
@@ -296,10 +347,10 @@ func TestKill(t *testing.T) {
 		switch {
 		case len(witness) == 0:
 			before++
-		case charged < *killConfig().Steps:
+		case charged < *killConfig(false).Steps:
 			during++
 		}
-		r, err := Run(context.Background(), killConfig(), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3})
+		r, err := Run(context.Background(), killConfig(false), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3})
 		if err != nil {
 			t.Fatalf("kill %d after %d releases: %v", i, len(witness), err)
 		}

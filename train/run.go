@@ -267,7 +267,11 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	if r.engine, err = NewEngine(r.device, p.Schedule, p.Capacity, r.data, m, p.optimizer); err != nil {
+	adapt, err := p.adaptation(noise)
+	if err != nil {
+		return err
+	}
+	if r.engine, err = NewEngine(r.device, p.Schedule, p.Capacity, r.data, m, adapt, p.optimizer); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {
@@ -311,6 +315,12 @@ func (r *run) restore() error {
 		}
 		if c.slot > charged {
 			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
+		}
+		if a := r.engine.adapt; a != nil {
+			if err := a.Rule.Validate(c.clip); err != nil {
+				return usage("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", r.options.Out, err)
+			}
+			a.Clip = c.clip
 		}
 		r.params, r.state, r.step, r.slot = c.params, c.state, c.step, c.slot
 		for i, v := range r.engine.optimizer.State() {
@@ -508,7 +518,10 @@ func (r *run) save() error {
 			return err
 		}
 	}
-	c := checkpoint{r.runID, r.step, r.slot, r.params, r.state}
+	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state}
+	if a := r.engine.adapt; a != nil {
+		c.clip = a.Clip
+	}
 	if err := c.write(r.options.Out); err != nil {
 		return err
 	}
@@ -522,6 +535,7 @@ type evaluation struct {
 	TestLoss      *float64 `json:"test_loss"`
 	TestAccuracy  *float64 `json:"test_accuracy"`
 	LR            float64  `json:"lr"`
+	Clip          *float64 `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss     *float64 `json:"train_loss"`
 	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
 }
@@ -529,6 +543,10 @@ type evaluation struct {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), LR: *r.plan.Config.LR, TrainLoss: loss}
+	if a := r.engine.adapt; a != nil {
+		clip := a.Clip
+		e.Clip = &clip
+	}
 	if r.score != nil {
 		s, err := r.score()
 		if err != nil {

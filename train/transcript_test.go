@@ -49,7 +49,8 @@ func (n *transcriptNet) NewScalars(size int) (device.Vector, error) {
 	return v, err
 }
 
-// Record cuts a step after each release.
+// Record cuts a step after its releases. Neighbouring ones stay together, as
+// they share a noise position.
 func (n *transcriptNet) Record(body func(device.Queue)) (device.Step, error) {
 	q := &transcriptQueue{}
 	body(q)
@@ -77,16 +78,19 @@ type transcriptPart struct {
 type transcriptQueue struct{ parts []transcriptPart }
 
 func (q *transcriptQueue) add(f func(device.Queue), released ...device.Vector) {
-	if len(q.parts) == 0 || len(q.parts[len(q.parts)-1].releases) > 0 {
+	if len(q.parts) == 0 || len(q.parts[len(q.parts)-1].releases) > 0 && len(released) == 0 {
 		q.parts = append(q.parts, transcriptPart{})
 	}
 	last := &q.parts[len(q.parts)-1]
 	last.work = append(last.work, f)
-	last.releases = released
+	last.releases = append(last.releases, released...)
 }
 
 func (q *transcriptQueue) ClippedSum(dst device.Sum, from device.Data) {
 	q.add(func(q device.Queue) { q.ClippedSum(dst, from) })
+}
+func (q *transcriptQueue) CountedSum(dst, count device.Sum, from device.Data) {
+	q.add(func(q device.Queue) { q.CountedSum(dst, count, from) })
 }
 func (q *transcriptQueue) Losses(dst device.Sum, from device.Data) {
 	q.add(func(q device.Queue) { q.Losses(dst, from) })
@@ -178,7 +182,13 @@ func TestTranscript(t *testing.T) {
 		"replace-one":      func(c *Config) { c.Neighbouring = "replace-one" },
 		"physical batches": func(c *Config) { c.MaxPhysicalBatch = 7 },
 		"materialise":      func(c *Config) { c.Strategy = "materialise" },
-		"diagnostics":      func(c *Config) { c.PrivateDiagnostics = true },
+		"per-layer":        func(c *Config) { c.Clipping = "per-layer" },
+		"automatic":        func(c *Config) { c.Clipping = "automatic" },
+		"adaptive":         func(c *Config) { c.Clipping = "adaptive" },
+		"adaptive, all on": func(c *Config) {
+			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
+		},
+		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
 	}
 	for name, change := range configs {
 		t.Run(name, func(t *testing.T) {

@@ -48,8 +48,16 @@ func (s *settings) config(file string) (train.Config, error) {
 			a.clear(&c)
 		}
 	}
+	clipping := c.Clipping
 	for _, set := range s.apply {
 		set(&c)
+	}
+	if c.Clipping != clipping { // what the file says of a moving clip norm went with the clipping
+		for name, field := range map[string]**float64{"clip-floor": &c.ClipFloor, "clip-ceiling": &c.ClipCeiling, "clip-quantile": &c.ClipQuantile} {
+			if !s.flags.Changed(name) {
+				*field = nil
+			}
+		}
 	}
 	return c, nil
 }
@@ -135,12 +143,15 @@ func optional[T any](s *settings, k kind[T], name, usage string, field func(*tra
 func newSettings(cmd *cobra.Command) *settings {
 	s := &settings{flags: cmd.Flags()}
 	s.flags.SortFlags = false
-	var strategies, models []string
+	var strategies, models, clippings []string
 	for _, m := range nn.Names() {
 		models = append(models, m.Name)
 	}
 	for _, x := range perexample.Strategies() {
 		strategies = append(strategies, string(x))
+	}
+	for _, x := range perexample.Clippings() {
+		clippings = append(clippings, string(x))
 	}
 	choice := func(what string, names []string) string { return what + ": " + strings.Join(names, ", ") }
 
@@ -163,8 +174,11 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "sampling-rate", "probability with which a record joins a batch, instead of --batch", func(c *train.Config) **float64 { return &c.SamplingRate })
 	optional(s, numberKind, "epochs", "passes over the data (default 20)", func(c *train.Config) **float64 { return &c.Epochs })
 	optional(s, integerKind, "steps", "updates, instead of --epochs", func(c *train.Config) **int { return &c.Steps })
-	setting(s, numberKind, "clip", "bound on the norm of an example's gradient", func(c *train.Config) *float64 { return &c.Clip })
-	setting(s, textKind, "clipping", "what is clipped: flat, the whole gradient", func(c *train.Config) *string { return &c.Clipping })
+	setting(s, numberKind, "clip", "bound C on the norm of an example's share of a sum; with --clipping adaptive the first one", func(c *train.Config) *float64 { return &c.Clip })
+	setting(s, textKind, "clipping", choice("how an example's gradient is brought within --clip", clippings), func(c *train.Config) *string { return &c.Clipping })
+	optional(s, numberKind, "clip-quantile", "adaptive clipping: share of gradients to leave unclipped (default 0.5)", func(c *train.Config) **float64 { return &c.ClipQuantile })
+	optional(s, numberKind, "clip-floor", "adaptive clipping: public lower bound of the clip norm (default a thousandth of --clip)", func(c *train.Config) **float64 { return &c.ClipFloor })
+	optional(s, numberKind, "clip-ceiling", "adaptive clipping: public upper bound of the clip norm (default a thousand times --clip)", func(c *train.Config) **float64 { return &c.ClipCeiling })
 	optional(s, numberKind, "lr", "learning rate (default by optimizer and model)", func(c *train.Config) **float64 { return &c.LR })
 	setting(s, numberKind, "momentum", "heavy-ball momentum", func(c *train.Config) *float64 { return &c.Momentum })
 	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -24,10 +25,18 @@ result.json, with all that a crash needs to be resumed from.
 
 Give --epsilon, and the noise is calibrated to that budget, or
 --noise-multiplier, and ε follows. Settings come from flags or, with -c, from a
-YAML file whose keys are the flags' names with underscores; flags win.`,
+YAML file whose keys are the flags' names with underscores; flags win.
+
+No record moves a sum by more than the clip norm C, whatever the --clipping:
+flat scales a longer gradient down to C; per-layer does so for every layer at
+C/√(number of layers); automatic multiplies every gradient by C/(norm + 0.01);
+adaptive is flat at a C that follows a quantile of the norms, by a noisy count
+that is part of the price. The step size acts on what clipping leaves, so --lr
+may want another value with another clipping.`,
 		Example: `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
   privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
   privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
+  privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
   privgrad train -c runs/first/config.yaml --out runs/first --resume
   privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
 		Args: noArgs,
@@ -114,7 +123,15 @@ func summarise(w io.Writer, r *train.Result) {
 		}
 		row("sampling", "Poisson at rate %.4g: %.6g of %d records expected a step", r.SamplingRate, r.ExpectedBatch, r.PublicN)
 		if r.NoiseMultiplier != nil {
-			row("noise multiplier", "%.6g, of the clip norm %g", *r.NoiseMultiplier, *r.Clip)
+			clip := fmt.Sprintf("clip norm %g", *r.Clip)
+			switch perexample.Clipping(*r.Clipping) {
+			case perexample.Flat:
+			case perexample.AdaptiveFlat:
+				clip = fmt.Sprintf("adaptive clip norm, %.4g at the end", *r.Clip)
+			default:
+				clip += " (" + *r.Clipping + " clipping)"
+			}
+			row("noise multiplier", "%.6g, of the %s", *r.NoiseMultiplier, clip)
 		}
 		if r.Steps < r.Committed {
 			row("steps", "%d of %d: the others were lost to interruptions, and stay charged", r.Steps, r.Committed)

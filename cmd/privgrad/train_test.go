@@ -24,7 +24,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"defaults_chosen_on", "private_diagnostics",
+	"defaults_chosen_on", "private_diagnostics", "clipping",
 }
 
 func TestTrainJSON(t *testing.T) {
@@ -74,6 +74,8 @@ func TestTrainSummary(t *testing.T) {
 		"private": {[]string{"--epsilon", "3"},
 			[]string{"test accuracy", "ε = 3 at δ = 1e-05", "guarantee         yes", "noise multiplier", "run directory", "privgrad eval ", "accuracy.png", "config.yaml' --epsilon 8"},
 			[]string{"NO PRIVACY GUARANTEE", "training loss", "train loss"}},
+		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{"of the adaptive clip norm, ", " at the end", "guarantee         yes"}, nil},
+		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{"of the clip norm 1 (per-layer clipping)"}, nil},
 		"no noise":  {[]string{"--noise-multiplier", "0"}, []string{"NO PRIVACY GUARANTEE", "no noise was added", "ε is infinite"}, []string{"ε ="}},
 		"seeded":    {[]string{"--epsilon", "3", "--noise", "seeded"}, []string{"NO PRIVACY GUARANTEE", "seeded"}, []string{"yes"}},
 		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NO PRIVACY GUARANTEE", "sgd"}, []string{"ε", "δ"}},
@@ -104,6 +106,9 @@ func TestRerunFromStoredConfiguration(t *testing.T) {
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	ok(t, small(data, "--epsilon", "3", "--noise", "seeded", "--seed", "7", "--momentum", "0.5", "--l2", "0.01", "--out", first)...)
 	ok(t, "train", "-c", filepath.Join(first, "config.yaml"), "--out", second)
+	adapted := filepath.Join(dir, "adapted")
+	ok(t, "train", "-c", filepath.Join(first, "config.yaml"), "--clipping", "adaptive", "--out", adapted)
+	ok(t, "train", "-c", filepath.Join(adapted, "config.yaml"), "--clipping", "flat", "--out", filepath.Join(dir, "flat again"))
 	for _, name := range []string{"model.safetensors", "metrics.jsonl", "config.yaml"} {
 		if readFile(t, first, name) != readFile(t, second, name) {
 			t.Errorf("the rerun's %s differs", name)
@@ -152,6 +157,24 @@ func TestSettings(t *testing.T) {
 		t.Errorf("flags over the file: %+v, want %+v", got, want)
 	}
 
+	// A flag for another clipping takes along what the file says of an adaptive one.
+	if err := os.WriteFile(file, []byte("clipping: adaptive\nclip_floor: 0.25\nclip_ceiling: 8\nclip_quantile: 0.75\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want = train.Default()
+	want.Clipping = "per-layer"
+	if got := settingsOf(t, file, "--clipping", "per-layer"); !reflect.DeepEqual(got, want) {
+		t.Errorf("another clipping than the file's: %+v, want %+v", got, want)
+	}
+	want.ClipFloor = ptr(2)
+	if got := settingsOf(t, file, "--clip-floor", "2", "--clipping", "per-layer"); !reflect.DeepEqual(got, want) {
+		t.Errorf("another clipping and a floor: %+v, want %+v", got, want)
+	}
+	want.Clipping, want.ClipFloor, want.ClipCeiling, want.ClipQuantile = "adaptive", ptr(0.25), ptr(8), ptr(0.5)
+	if got := settingsOf(t, file, "--clipping", "adaptive", "--clip-quantile", "0.5"); !reflect.DeepEqual(got, want) {
+		t.Errorf("the file's clipping again: %+v, want %+v", got, want)
+	}
+
 	// Every field of a configuration has a flag named like its key.
 	cmd := newTrain()
 	fields := reflect.TypeFor[train.Config]()
@@ -198,6 +221,9 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--sampling-rate", "1.5"}, []string{"sampling rate 1.5"}},
 		{[]string{"--epsilon", "1", "--batch", "64"}, []string{"batch 64", "sampling rate 0.5", "both"}},
 		{[]string{"--epsilon", "1", "--epochs", "1"}, []string{"steps 4", "epochs 1", "both"}},
+		{[]string{"--epsilon", "1", "--clipping", "soft"}, []string{`"soft"`, "flat, per-layer, automatic, adaptive"}},
+		{[]string{"--epsilon", "1", "--clipping", "adaptive", "--clip-quantile", "1"}, []string{"clip quantile 1", "(0, 1)"}},
+		{[]string{"--epsilon", "1", "--clip-floor", "0.1"}, []string{"clip floor 0.1", "--clipping adaptive"}},
 		{[]string{"--epsilon", "1", "--model", "resnet"}, []string{`"resnet"`, "cnn-mnist"}},
 		{[]string{"--epsilon", "1", "--data", "imagenet"}, []string{`"imagenet"`, "fmnist"}},
 		{[]string{"--epsilon", "1", "--device", "tpu"}, []string{`"tpu"`, "cpu"}},

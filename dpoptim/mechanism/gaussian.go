@@ -44,11 +44,19 @@ func (g *Gaussian) Release(q device.Queue, dst device.Vector, src device.Sum) No
 // without the other. The deviation is rounded up to float32.
 func (g *Gaussian) Set(in *device.Inputs) {
 	in.Scalars[device.Clip] = float32(g.bound)
-	std := g.multiplier * float64(in.Scalars[device.Clip])
-	in.Scalars[device.NoiseStd] = float32(std)
-	if float64(in.Scalars[device.NoiseStd]) < std {
-		in.Scalars[device.NoiseStd] = math.Nextafter32(in.Scalars[device.NoiseStd], float32(math.Inf(1)))
+	in.Scalars[device.NoiseStd] = roundUp(g.multiplier * float64(in.Scalars[device.Clip]))
+}
+
+// SetBound moves the bound for the releases to come.
+func (g *Gaussian) SetBound(c float64) { g.bound = c }
+
+// roundUp is the least float32 that is not below x.
+func roundUp(x float64) float32 {
+	y := float32(x)
+	if float64(y) < x {
+		y = math.Nextafter32(y, float32(math.Inf(1)))
 	}
+	return y
 }
 
 // Event is a Gaussian of the multiplier.

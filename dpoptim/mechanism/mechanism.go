@@ -31,6 +31,10 @@ type Mechanism interface {
 	Release(q device.Queue, dst device.Vector, src device.Sum) Noisy
 	// Set fills in what the release reads from a run's inputs.
 	Set(in *device.Inputs)
+	// SetBound moves the bound on a record's share, and the noise with it: their
+	// ratio, and so the event, stays. A bound must not depend on anything but
+	// released and public values.
+	SetBound(c float64)
 	// Event is what one release costs the records it was computed from; nil
 	// means that it protects nobody.
 	Event() accountant.Mechanism

@@ -64,6 +64,13 @@ func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
 			if std < multiplier*clip || std > multiplier*clip*(1+2e-7) {
 				t.Errorf("multiplier %v at clip norm %v draws deviation %v", multiplier, clip, std)
 			}
+			// A bound that moves takes the noise along, at an unmoved price.
+			g.SetBound(bound / 3)
+			g.Set(&in)
+			clip, std = float64(in.Scalars[device.Clip]), float64(in.Scalars[device.NoiseStd])
+			if math.Abs(3*clip/bound-1) > 1e-7 || std < multiplier*clip || std > multiplier*clip*(1+2e-7) {
+				t.Errorf("moved to %v, the clip norm is %v under deviation %v", bound/3, clip, std)
+			}
 			if e, ok := g.Event().(accountant.Gaussian); !ok || e.NoiseMultiplier != multiplier {
 				t.Errorf("multiplier %v costs the event %v", multiplier, g.Event())
 			}
@@ -76,6 +83,11 @@ func TestUnprotectedCostsNoFiniteEvent(t *testing.T) {
 	in := device.Inputs{}
 	in.Scalars[device.NoiseStd] = 5
 	u.Set(&in)
+	u.SetBound(3)
+	var moved device.Inputs
+	if u.Set(&moved); moved.Scalars[device.Clip] != 3 || moved.Scalars[device.NoiseStd] != 0 {
+		t.Errorf("moved to 3, the clip norm is %v under noise %v", moved.Scalars[device.Clip], moved.Scalars[device.NoiseStd])
+	}
 	if in.Scalars[device.NoiseStd] != 0 || in.Scalars[device.Clip] != 2 || u.Event() != nil {
 		t.Errorf("noise %v, clip %v, event %v", in.Scalars[device.NoiseStd], in.Scalars[device.Clip], u.Event())
 	}

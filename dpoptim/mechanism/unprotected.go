@@ -30,5 +30,8 @@ func (u *Unprotected) Set(in *device.Inputs) {
 	in.Scalars[device.NoiseStd] = 0
 }
 
+// SetBound moves the clip norm for the releases to come.
+func (u *Unprotected) SetBound(c float64) { u.clip = c }
+
 // Event is nil: no accountant can bound what this costs.
 func (u *Unprotected) Event() accountant.Mechanism { return nil }

@@ -72,7 +72,7 @@ func (n *net) normGhost(i int) func(int, *worker) {
 		if op.Bias != plan.None {
 			x++
 		}
-		n.norm2[b] += dy * x
+		n.measured(i, b, dy*x)
 	}
 }
 
@@ -87,7 +87,7 @@ func (n *net) denseStore(i int) func(int, *worker) {
 		if op.Bias != plan.None {
 			copy(g[len(dy)*len(x):], dy)
 		}
-		n.norm2[b] += vec.SumSquares(g)
+		n.measured(i, b, vec.SumSquares(g))
 	}
 }
 

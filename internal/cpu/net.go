@@ -30,8 +30,9 @@ type net struct {
 	parts   []float32 // partial sums, one row a unit
 	argmax  [][]int32 // by op
 	convs   []*convolution
-	norm2   []float64
-	factor  []float32
+	clipper *host.Clipper
+	norm2   []float64 // one row an example, by group of the clipping
+	factor  []float32 // likewise
 	used    []bool
 
 	forward, all []phase
@@ -70,7 +71,9 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
 	n.shared = make([]bool, ops+1)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
-	n.norm2, n.factor, n.used = make([]float64, n.chunk), make([]float32, n.chunk), make([]bool, n.chunk)
+	n.clipper = host.NewClipper(s)
+	groups := n.chunk * n.clipper.Groups
+	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	for v := range n.values {
 		size := n.chunk*p.ValueSize(plan.Value(v)) + slack
@@ -330,7 +333,7 @@ func (n *net) gather(b int, _ *worker) {
 		r = n.rows[n.first+b]
 	}
 	vec.Bytes(n.value(plan.Input, b), n.table.Row(r), n.table.Scale, n.table.Offset)
-	n.norm2[b] = 0
+	clear(row(n.norm2, b, n.clipper.Groups))
 }
 
 func (n *net) target(b int) float32 {
@@ -357,52 +360,67 @@ func (n *net) lossGrad(b int, _ *worker) {
 }
 
 func (n *net) setFactor(b int, _ *worker) {
-	n.factor[b] = 1
-	if !n.schedule.Private() {
-		return
-	}
-	if x := n.norm2[b]; math.IsNaN(x) || math.IsInf(x, 0) {
-		n.used[b] = false
-	} else if norm := math.Sqrt(x); norm > float64(n.clip) {
-		n.factor[b] = float32(float64(n.clip) / norm)
-	}
+	g := n.clipper.Groups
+	n.used[b] = host.Factors(n.clipper, row(n.factor, b, g), row(n.norm2, b, g), n.clip) && n.used[b]
+}
+
+// measured adds to the squared norm that op i counts towards.
+func (n *net) measured(i, b int, norm2 float64) {
+	n.norm2[b*n.clipper.Groups+n.clipper.Group(i)] += norm2
+}
+
+// factorOf is what example b's gradient of op i is multiplied by.
+func (n *net) factorOf(i, b int) float32 {
+	return n.factor[b*n.clipper.Groups+n.clipper.Group(i)]
 }
 
 // applyFactors prepares an example for the sums that are matrix products over
 // the batch: δ is scaled, and an example that counts as zero is zeroed on both
 // sides, since 0·NaN would not be.
 func (n *net) applyFactors() func(int, *worker) {
-	var outs, ins []plan.Value
+	var ops []int
 	for _, st := range n.schedule.Steps {
 		if st.Kind == plan.GradSum {
-			outs = append(outs, plan.Value(st.Op+1))
-			ins = append(ins, n.program.Ops[st.Op].In[0])
+			ops = append(ops, st.Op)
 		}
 	}
 	return func(b int, _ *worker) {
+		// Automatic clipping may scale δ up. Where that overflows, the inputs are
+		// next to nothing, and ∞·0 must not enter the sum.
+		for _, i := range ops {
+			if f := n.factorOf(i, b); f > 1 && !(float64(f)*math.Sqrt(vec.SumSquares(n.delta(plan.Value(i+1), b))) <= math.MaxFloat32) {
+				n.used[b] = false
+			}
+		}
 		if !n.used[b] {
-			for i := range outs {
-				clear(n.delta(outs[i], b))
-				clear(n.value(ins[i], b))
+			for _, i := range ops {
+				clear(n.delta(plan.Value(i+1), b))
+				clear(n.value(n.program.Ops[i].In[0], b))
 			}
 			return
 		}
-		if f := n.factor[b]; f != 1 {
-			for _, v := range outs {
-				vec.Scale(n.delta(v, b), f)
+		for _, i := range ops {
+			if f := n.factorOf(i, b); f != 1 {
+				vec.Scale(n.delta(plan.Value(i+1), b), f)
 			}
 		}
 	}
 }
 
-func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) {
+func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) (within float64) {
 	n.dst, n.params, n.table, n.rows, n.clip = dst, params, t, rows, clip
 	n.pack(true)
 	for n.first = 0; n.first < len(rows); n.first += n.chunk {
 		n.batch = min(n.chunk, len(rows)-n.first)
 		n.run(n.all)
+		for b, used := range n.used[:n.batch] {
+			if used {
+				within += host.Within(n.norm2[b*n.clipper.Groups], clip)
+			}
+		}
 	}
 	n.release()
+	return within
 }
 
 func (n *net) Score(params []float32, t *host.Table) device.Score {

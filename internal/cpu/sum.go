@@ -35,9 +35,9 @@ func (n *net) pass() func(int, *worker) {
 			sum, first := n.part(i, b)
 			switch {
 			case n.used[b] && first:
-				vec.Scaled(sum, n.factor[b], n.keep(i, b, w))
+				vec.Scaled(sum, n.factorOf(i, b), n.keep(i, b, w))
 			case n.used[b]:
-				vec.Axpy(sum, n.factor[b], n.keep(i, b, w))
+				vec.Axpy(sum, n.factorOf(i, b), n.keep(i, b, w))
 			case first:
 				clear(sum)
 			}
@@ -50,7 +50,7 @@ func (n *net) convStore(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		g := n.keep(i, b, w)
 		n.convGrad(i, b, g, false, w)
-		n.norm2[b] += vec.SumSquares(g)
+		n.measured(i, b, vec.SumSquares(g))
 	}
 }
 
@@ -108,7 +108,7 @@ func (n *net) combine(i int) phase {
 			lo, hi := block(tile)
 			n.deliver(i, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
 				if n.used[b] {
-					vec.Axpy(dst, n.factor[b], row(n.kept, b, n.stored)[at+lo:at+hi])
+					vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
 				}
 			}))
 		},

@@ -92,6 +92,7 @@ const (
 	Bias1 // 1 − β₁ᵗ
 	Bias2 // 1 − β₂ᵗ
 	Epsilon
+	CountStd // standard deviation of the noise added to the count of a CountedSum; finite, 0 or more
 	Slots
 )
 
@@ -145,6 +146,13 @@ type Queue interface {
 	// ClippedSum gathers the run's rows of the private table and adds the
 	// schedule's sum of their gradients.
 	ClippedSum(dst Sum, from Data)
+	// CountedSum is ClippedSum of a schedule that clips flat, and adds to a sum of
+	// one value how many of the gradients were within the clip norm, centred:
+	// ½ for each whose norm is at most Clip, −½ for each above it, and 0 for a
+	// row that counts as zero in the sum. A row's share is at most ½ in
+	// magnitude, so that adding or removing a record moves the count by at most
+	// ½, and replacing one by at most 1.
+	CountedSum(dst, count Sum, from Data)
 	// Losses gathers the run's rows of the private table and adds the sum of
 	// their losses, each clipped to [0, Clip], to a sum of one value. A loss
 	// that is not finite counts as Clip, a row with a target that the loss
@@ -163,16 +171,26 @@ type Queue interface {
 type Noise struct {
 	stream *stream.Stream
 	tensor uint32
+	std    Slot
 }
 
 // NewNoise makes the right to release with noise from s, in the counter range
 // (Inputs.Draw, tensor). The standard deviation is the run's NoiseStd; 0 adds
 // nothing.
-func NewNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor} }
+func NewNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd} }
 
-// Stream and Tensor say where an implementation draws.
+// WithStd is the same noise with its standard deviation in another slot, for a
+// step that releases two sums.
+func (n Noise) WithStd(std Slot) Noise {
+	n.std = std
+	return n
+}
+
+// Stream and Tensor say where an implementation draws, and Std names the slot
+// of the standard deviation.
 func (n Noise) Stream() *stream.Stream { return n.stream }
 func (n Noise) Tensor() uint32         { return n.tensor }
+func (n Noise) Std() Slot              { return n.std }
 
 // Errors that every device gives for the same misuse.
 var (

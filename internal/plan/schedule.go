@@ -16,7 +16,7 @@ const (
 	InputGrad                 // δ at the op's inputs from δ at its output
 	NormGhost                 // adds each example's squared gradient norm of a dense op, from ‖x‖² and ‖δ‖² alone
 	GradStore                 // keeps each example's parameter gradient and adds its squared norm
-	Factor                    // each example's clipping factor; an example whose norm is not finite gets none
+	Factor                    // each example's clipping factors; an example with a norm that is not finite gets none
 	GradSum                   // adds Σ factor·gradient to the sum without keeping the single gradients
 	Combine                   // adds Σ factor·(kept gradient) to the sum
 )
@@ -33,18 +33,6 @@ type Step struct {
 	Kind StepKind
 	Op   int
 }
-
-// Clipping says how an example's factor follows from its norm.
-type Clipping uint8
-
-const (
-	// Unclipped: every factor is 1. Nothing bounds an example's influence.
-	Unclipped Clipping = iota
-	// Flat: min(1, C/‖g‖). Add/remove sensitivity C, replace-one 2C.
-	Flat
-)
-
-func (c Clipping) String() string { return [...]string{"unclipped", "flat"}[c] }
 
 // Schedule turns a batch into one (clipped) sum of gradients.
 type Schedule struct {
@@ -98,7 +86,7 @@ func (s *Schedule) Validate() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
 	}
-	if s.Clipping > Flat {
+	if s.Clipping > Automatic {
 		return fail("clipping %d is unknown", s.Clipping)
 	}
 	if s.Chunk < 0 {

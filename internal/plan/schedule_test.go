@@ -40,6 +40,25 @@ func TestScheduleIsValid(t *testing.T) {
 	}
 }
 
+func TestGroups(t *testing.T) {
+	for c, want := range map[Clipping]struct {
+		of []int
+		n  int
+	}{
+		Unclipped: {[]int{0, 0, 0, 0}, 1}, Flat: {[]int{0, 0, 0, 0}, 1}, Automatic: {[]int{0, 0, 0, 0}, 1},
+		PerLayer: {[]int{0, 0, 0, 1}, 2}, // the convolution and the dense layer
+	} {
+		s := clipped()
+		s.Clipping = c
+		if of, n := s.Groups(); !slices.Equal(of, want.of) || n != want.n {
+			t.Errorf("%s clipping has %d groups %v, want %d %v", c, n, of, want.n, want.of)
+		}
+		if err := s.Validate(); err != nil {
+			t.Errorf("%s clipping: %v", c, err)
+		}
+	}
+}
+
 func TestScheduleFaults(t *testing.T) {
 	drop := func(gone Step) func(*Schedule) {
 		return func(s *Schedule) { s.Steps = slices.DeleteFunc(s.Steps, func(st Step) bool { return st == gone }) }
@@ -63,6 +82,7 @@ func TestScheduleFaults(t *testing.T) {
 		want  string
 	}{
 		{"program", func(s *Schedule) { s.Program.Ops = nil }, "program small has no ops"},
+		{"clipping", func(s *Schedule) { s.Clipping = Automatic + 1 }, "schedule of small: clipping 4 is unknown"},
 		{"chunk", func(s *Schedule) { s.Chunk = -1 }, "schedule of small: chunk -1 is negative"},
 		{"op of the loss", replace(loss, Step{LossGrad, 3}), "schedule of small: step loss belongs to no op, has op 3"},
 		{"op of the factors", replace(factor, Step{Factor, 0}), "schedule of small: step factor belongs to no op, has op 0"},

@@ -25,6 +25,8 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"invalid targets", testInvalidTargets},
 		{"a NaN example poisons nothing (opacus)", testNonFinite},
 		{"clipping", testClipping},
+		{"clippings", testClippings},
+		{"counted sums", testCounts},
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},
 		{"release", testRelease},

@@ -113,21 +113,27 @@ type named struct {
 	*plan.Schedule
 }
 
-// private lists every schedule that clips: all strategies, and two that none
-// of them makes but every device must run.
+// private lists every schedule that clips flat: all strategies, and two that
+// none of them makes but every device must run.
 func private(t testing.TB, p *plan.Program) []named {
+	t.Helper()
+	return clipped(t, p, plan.Flat)
+}
+
+// clipped is private with another clipping.
+func clipped(t testing.TB, p *plan.Program, c plan.Clipping) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range perexample.Strategies() {
-		s, err := perexample.Private(p, strategy, plan.Flat)
+		s, err := perexample.Private(p, strategy, c)
 		must(t, err)
 		list = append(list, named{string(strategy), s})
 	}
-	chunked, err := perexample.Private(p, perexample.Ghost, plan.Flat)
+	chunked, err := perexample.Private(p, perexample.Ghost, c)
 	must(t, err)
 	chunked.Chunk = 4
 	list = append(list, named{"ghost in chunks of 4", chunked})
-	again, err := perexample.Private(p, perexample.Materialise, plan.Flat)
+	again, err := perexample.Private(p, perexample.Materialise, c)
 	must(t, err)
 	for i, st := range again.Steps {
 		if st.Kind == plan.Combine {

@@ -17,7 +17,9 @@ type Float interface{ float32 | float64 }
 // Backend computes for one compiled schedule. Slices have one element per
 // parameter; errors come only from what the host could not know.
 type Backend[T Float] interface {
-	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32)
+	// ClippedSum returns the centred count of Queue.CountedSum, which means
+	// nothing but under flat clipping.
+	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32) float64
 	Losses(params []T, t *Table, rows []int32, clip float32) float64
 	// Apply does a release, then an update; either may be nil. When both are
 	// there, the update's gradient is what the release writes, and a backend
@@ -245,10 +247,12 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	if clip := in.Scalars[device.Clip]; s.clips && !positive(clip) {
 		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
 	}
-	if len(s.noises) > 0 {
-		if std := in.Scalars[device.NoiseStd]; std != 0 && !positive(std) {
+	for _, noise := range s.noises {
+		if std := in.Scalars[noise.Std()]; std != 0 && !positive(std) {
 			return n.fail(fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std))
 		}
+	}
+	if len(s.noises) > 0 {
 		if in.Draw <= n.drawn {
 			return n.fail(fmt.Errorf("noise position %d after %d: %w", in.Draw, n.drawn, device.ErrDrawUsed))
 		}
@@ -333,7 +337,7 @@ func (q *queue[T]) addPass(p *pass[T]) {
 	n := q.net
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		if r := p.release; r != nil {
-			r.Std, r.Draw = in.Scalars[device.NoiseStd], in.Draw
+			r.Std, r.Draw = in.Scalars[r.Noise.Std()], in.Draw
 		}
 		if u := p.update; u != nil {
 			u.Scalars = in.Scalars
@@ -356,6 +360,22 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 	})
 }
 
+func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
+	n := q.net
+	s, c, t := q.shaped(dst, n.params), q.shaped(count, 1), q.table(from)
+	if n.schedule.Clipping != plan.Flat {
+		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", n.schedule.Clipping))
+	}
+	if q.err != nil {
+		return
+	}
+	q.step.gathers = append(q.step.gathers, t)
+	q.step.clips = true
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		c[0] += T(n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip]))
+	})
+}
+
 func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
 	s, t, n := q.shaped(dst, 1), q.table(from), q.net
 	if q.err != nil {
@@ -374,7 +394,9 @@ func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise
 	if noise.Stream() == nil {
 		q.check(device.ErrNoNoise)
 	}
-	if slices.Contains(q.step.noises, noise) {
+	if slices.ContainsFunc(q.step.noises, func(n device.Noise) bool {
+		return n.Stream() == noise.Stream() && n.Tensor() == noise.Tensor()
+	}) {
 		q.check(fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed))
 	}
 	if q.err != nil {

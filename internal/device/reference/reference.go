@@ -4,8 +4,6 @@
 package reference
 
 import (
-	"math"
-
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -31,13 +29,16 @@ func (Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 
 // Compile prepares a schedule.
 func (Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float64] { return &backend{s} })
+	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s)} })
 }
 
 // Close does nothing.
 func (Device) Close() error { return nil }
 
-type backend struct{ schedule *plan.Schedule }
+type backend struct {
+	schedule *plan.Schedule
+	clipper  *host.Clipper
+}
 
 // example is the state of one row on its way through the schedule.
 type example struct {
@@ -45,15 +46,19 @@ type example struct {
 	values [][]float64 // by plan.Value
 	deltas [][]float64 // gradient of the loss at each value
 	kept   [][]float64 // by op: the stored parameter gradient, bias after weight
-	norm2  float64
-	factor float64
-	used   bool // target accepted and norm finite
+	norm2  []float64   // by group of the clipping
+	factor []float64
+	used   bool // target accepted and norms finite
 }
 
 func (b *backend) gather(t *host.Table, row int32) *example {
 	p := b.schedule.Program
-	n := len(p.Ops)
-	e := &example{target: t.Targets[row], used: true, values: make([][]float64, n+1), deltas: make([][]float64, n+1), kept: make([][]float64, n)}
+	n, groups := len(p.Ops), b.clipper.Groups
+	e := &example{
+		target: t.Targets[row], used: true,
+		values: make([][]float64, n+1), deltas: make([][]float64, n+1), kept: make([][]float64, n),
+		norm2: make([]float64, groups), factor: make([]float64, groups),
+	}
 	for v := range e.values {
 		size := p.ValueSize(plan.Value(v))
 		e.values[v], e.deltas[v] = make([]float64, size), make([]float64, size)
@@ -85,7 +90,7 @@ func Values(p *plan.Program, params, input []float64) [][]float64 {
 	return values
 }
 
-func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32, clip float32) {
+func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32, clip float32) (within float64) {
 	chunk := b.schedule.Chunk
 	if chunk == 0 {
 		chunk = len(rows)
@@ -97,18 +102,25 @@ func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32,
 		}
 		for _, st := range b.schedule.Steps {
 			for _, e := range batch {
-				b.step(st, e, dst, params, float64(clip))
+				b.step(st, e, dst, params, clip)
+			}
+		}
+		for _, e := range batch {
+			if e.used {
+				within += host.Within(e.norm2[0], clip)
 			}
 		}
 	}
+	return within
 }
 
-func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip float64) {
+func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip float32) {
 	p := b.schedule.Program
 	var op *plan.Op
 	var x, y, dy []float64
+	var group int
 	if st.Op != plan.NoOp {
-		op = &p.Ops[st.Op]
+		op, group = &p.Ops[st.Op], b.clipper.Group(st.Op)
 		x, y, dy = e.values[op.In[0]], e.values[st.Op+1], e.deltas[st.Op+1]
 	}
 	switch st.Kind {
@@ -127,25 +139,19 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 		if op.Bias != plan.None {
 			n += squares(dy)
 		}
-		e.norm2 += n
+		e.norm2[group] += n
 	case plan.GradStore:
 		e.kept[st.Op] = paramGrad(p, op, x, dy)
-		e.norm2 += squares(e.kept[st.Op])
+		e.norm2[group] += squares(e.kept[st.Op])
 	case plan.Factor:
-		e.factor = 1
-		if b.schedule.Private() {
-			e.used = e.used && !math.IsNaN(e.norm2) && !math.IsInf(e.norm2, 0)
-			if n := math.Sqrt(e.norm2); n > clip {
-				e.factor = clip / n
-			}
-		}
+		e.used = host.Factors(b.clipper, e.factor, e.norm2, clip) && e.used
 	case plan.GradSum:
 		if e.used {
-			add(p, op, dst, e.factor, paramGrad(p, op, x, dy))
+			add(p, op, dst, e.factor[group], paramGrad(p, op, x, dy))
 		}
 	case plan.Combine:
 		if e.used {
-			add(p, op, dst, e.factor, e.kept[st.Op])
+			add(p, op, dst, e.factor[group], e.kept[st.Op])
 		}
 	}
 }
