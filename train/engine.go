@@ -113,7 +113,8 @@ func (e *Engine) LossQuery(data device.Data, m mechanism.Mechanism) (func(rows [
 	if err != nil {
 		return nil, err
 	}
-	sum, err := e.net.Record(func(q device.Queue) { q.Losses(private, data) })
+	at := e.net.Params()
+	sum, err := e.net.Record(func(q device.Queue) { q.Losses(private, data, device.LossQuery{At: at, Dir: at, K: 1}) })
 	if err != nil {
 		return nil, err
 	}

@@ -88,8 +88,8 @@ func (q *transcriptQueue) add(f func(device.Queue), released ...device.Vector) {
 func (q *transcriptQueue) ClippedSum(dst device.Sum, from device.Data) {
 	q.add(func(q device.Queue) { q.ClippedSum(dst, from) })
 }
-func (q *transcriptQueue) Losses(dst device.Sum, from device.Data) {
-	q.add(func(q device.Queue) { q.Losses(dst, from) })
+func (q *transcriptQueue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
+	q.add(func(q device.Queue) { q.Losses(dst, from, ask) })
 }
 func (q *transcriptQueue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	q.add(func(q device.Queue) { q.Release(dst, src, noise) }, dst)

@@ -12,18 +12,24 @@ import (
 
 func (n *net) convForward(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	out, k, positions := op.Columns()
 	return func(b int, w *worker) {
-		y := n.value(plan.Value(i+1), b)
-		w.b.Reset(k, positions)
-		if padded(op) {
-			clear(w.b.Values())
-		}
-		vec.CopyRuns(w.b.Values(), n.value(op.In[0], b), &n.columns[i].panels)
-		gemm.MulPacked(gemm.RowMajor(y, out, positions), &n.packed[i].w, &w.b, false)
-		for c, bias := range n.param(n.params, op.Bias) {
-			vec.AddBias(y[c*positions:(c+1)*positions], bias)
-		}
+		n.convolve(i, n.value(plan.Value(i+1), b), n.value(op.In[0], b), &n.packed[i].w, n.param(n.params, op.Bias), w)
+	}
+}
+
+// convolve writes one example's output y of op i for an image x, or several
+// outputs one after the other where the weights are stacked.
+func (n *net) convolve(i int, y, x []float32, weights *gemm.PackedA, bias []float32, w *worker) {
+	op := &n.program.Ops[i]
+	_, k, positions := op.Columns()
+	w.b.Reset(k, positions)
+	if padded(op) {
+		clear(w.b.Values())
+	}
+	vec.CopyRuns(w.b.Values(), x, &n.columns[i].panels)
+	gemm.MulPacked(gemm.RowMajor(y, len(y)/positions, positions), weights, &w.b, false)
+	for c, bias := range bias {
+		vec.AddBias(y[c*positions:(c+1)*positions], bias)
 	}
 }
 

@@ -15,6 +15,7 @@ type worker struct {
 	columns []float32
 	normals []float64
 	tree    pairwise
+	view    *view
 }
 
 func (w *worker) scratch(n int) []float32 {

@@ -18,7 +18,8 @@ type Float interface{ float32 | float64 }
 // parameter; errors come only from what the host could not know.
 type Backend[T Float] interface {
 	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32)
-	Losses(params []T, t *Table, rows []int32, clip float32) float64
+	// Losses adds what q.Form says of each row to sums, one for every step size.
+	Losses(sums []float64, q Query[T], t *Table, rows []int32)
 	Release(dst, src []T, std float32, n device.Noise, draw uint64)
 	Update(r device.Rule, s *[device.Slots]float32, p, g []T, state [][]T)
 	Score(params []T, t *Table) device.Score
@@ -205,8 +206,10 @@ type step[T Float] struct {
 	work    []func(*device.Inputs, *device.Outputs)
 	gathers []*Table
 	clips   bool
-	noises  []device.Noise
-	outputs device.Outputs
+	// candidates is how many of a run's step sizes the step reads.
+	candidates int
+	noises     []device.Noise
+	outputs    device.Outputs
 }
 
 func (s *step[T]) Run(in *device.Inputs) error {
@@ -226,6 +229,11 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	}
 	if clip := in.Scalars[device.Clip]; s.clips && !positive(clip) {
 		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
+	}
+	for i, eta := range in.Candidates[:s.candidates] {
+		if math.IsNaN(float64(eta)) || math.IsInf(float64(eta), 0) {
+			return n.fail(fmt.Errorf("candidate step size %d is %v: must be finite", i, eta))
+		}
 	}
 	if len(s.noises) > 0 {
 		if std := in.Scalars[device.NoiseStd]; std != 0 && !positive(std) {
@@ -316,15 +324,25 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 	})
 }
 
-func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
-	s, t, n := q.shaped(dst, 1), q.table(from), q.net
+func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
+	if !q.check(ask.Check()) {
+		return
+	}
+	s, t, n := q.shaped(dst, ask.K), q.table(from), q.net
+	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
 	if q.err != nil {
 		return
 	}
 	q.step.gathers = append(q.step.gathers, t)
 	q.step.clips = true
+	q.step.candidates = max(q.step.candidates, ask.K)
+	sums := make([]float64, ask.K)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		s[0] += T(n.backend.Losses(n.vectors[0], t, in.Rows, in.Scalars[device.Clip]))
+		clear(sums)
+		n.backend.Losses(sums, Query[T]{ask.Form, at, dir, in.Candidates[:ask.K], in.Scalars[device.Clip]}, t, in.Rows)
+		for i, x := range sums {
+			s[i] += T(x)
+		}
 	})
 }
 
