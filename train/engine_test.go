@@ -64,11 +64,11 @@ func TestLossQuery(t *testing.T) {
 	}
 	// The step that the update made leads from the old parameters to the new.
 	check(e.SetParams(before))
-	got := ask(query, 0, rate/batch)
-	want := ask(one)[0]
+	got := ask(query, rate/batch, 0)
+	want := ask(one)[0] // where no step is left over
 	check(e.SetParams(after))
 	moved := ask(one)[0]
-	if got[0] != want || got[2] != want || math.Abs(got[1]-moved) > 1e-4*moved || math.Abs(moved-want) < 0.1 {
-		t.Errorf("losses at the parameters, after a step, and with no step given: %v, want %v, %v and %v", got, want, moved, want)
+	if math.Abs(got[0]-moved) > 1e-4*moved || got[1] != want || got[2] != want || math.Abs(moved-want) < 0.1 {
+		t.Errorf("losses after a step, at the parameters, and with no step given: %v, want %v, %v and %v", got, moved, want, want)
 	}
 }
