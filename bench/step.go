@@ -57,63 +57,26 @@ const mostRows = 1 << 20
 // Step times whole steps: gather, forward, backward, clip, secure noise and
 // update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
-	switch {
-	case o.Batch < 1 || o.Batch > mostRows:
-		return nil, &train.UsageError{Err: fmt.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)}
-	case o.Mode != "private" && o.Mode != "plain":
-		return nil, &train.UsageError{Err: fmt.Errorf("mode %q: choose private or plain", o.Mode)}
-	case !(o.Seconds > 0) || o.Seconds > 3600:
-		return nil, &train.UsageError{Err: fmt.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	model, err := train.Model(o.Model)
+	w, err := o.open()
 	if err != nil {
 		return nil, err
 	}
-	set, err := o.images(model)
-	if err != nil {
-		return nil, err
-	}
-	network, err := train.BuildNetwork(o.Model, model.Input, set.Classes, o.Activation, 1)
-	if err != nil {
-		return nil, err
-	}
-	d, err := train.OpenDevice(o.Device, o.Threads)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	schedule, m, err := o.schedule(network.Program)
-	if err != nil {
-		return nil, err
-	}
-	data, err := train.Load(d, set.Train, network.Program.Loss, set.Classes)
-	if err != nil {
-		return nil, err
-	}
-	defer data.Close()
-	e, err := train.NewEngine(d, schedule, min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0)), data, m, nil,
-		func(n device.Net) (dpoptim.Optimizer, error) {
-			return dpoptim.NewSGD(n, dpoptim.Config{Rate: 0.05, Normaliser: float64(o.Batch)})
-		})
-	if err != nil {
-		return nil, err
-	}
-	defer e.Close()
-	if err := e.SetParams(network.Params()); err != nil {
-		return nil, err
-	}
-	times, err := o.measure(e, len(set.Train.Labels))
+	defer w.close()
+	times, err := o.measure(w.engine, len(w.set.Train.Labels))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(times)
 	median := times[len(times)/2].Seconds()
-	info := d.Info()
+	info := w.device.Info()
 	r := &StepResult{
-		Device: info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: set.Name,
+		Device: info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
-		Parameters: network.Program.NumParams(), FLOPsPerExample: network.Program.StepFLOPs(),
+		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
 	if o.Mode == "private" {
 		r.Strategy = &o.Strategy
@@ -121,16 +84,93 @@ func Step(o StepOptions) (*StepResult, error) {
 	return r, nil
 }
 
-// schedule is the step's, with the mechanism that goes with it.
-func (o *StepOptions) schedule(p *plan.Program) (*plan.Schedule, mechanism.Mechanism, error) {
+func (o *StepOptions) check() error {
+	switch {
+	case o.Batch < 1 || o.Batch > mostRows:
+		return &train.UsageError{Err: fmt.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)}
+	case o.Mode != "private" && o.Mode != "plain":
+		return &train.UsageError{Err: fmt.Errorf("mode %q: choose private or plain", o.Mode)}
+	case !(o.Seconds > 0) || o.Seconds > 3600:
+		return &train.UsageError{Err: fmt.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)}
+	}
+	return nil
+}
+
+// workload is a network on a device with rows to train on.
+type workload struct {
+	set     *datasets.Set
+	program *plan.Program
+	device  device.Device
+	data    device.Data
+	engine  *train.Engine
+	noise   *stream.Stream
+}
+
+// open prepares what the options describe, with SGD at stepRate.
+func (o *StepOptions) open() (*workload, error) {
+	model, err := train.Model(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	w := &workload{}
+	if w.set, err = o.images(model); err != nil {
+		return nil, err
+	}
+	network, err := train.BuildNetwork(o.Model, model.Input, w.set.Classes, o.Activation, 1)
+	if err != nil {
+		return nil, err
+	}
+	w.program = network.Program
+	if w.device, err = train.OpenDevice(o.Device, o.Threads); err != nil {
+		return nil, err
+	}
+	if err := w.start(o, network.Params()); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// stepRate is the step size of every timed step.
+const stepRate = 0.05
+
+func (w *workload) start(o *StepOptions, params []float32) error {
 	key, err := stream.NewKey()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	noise, err := stream.New(stream.AES256CTR, key)
+	if w.noise, err = stream.New(stream.AES256CTR, key); err != nil {
+		return err
+	}
+	schedule, m, err := o.schedule(w.program, w.noise)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
+	if w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes); err != nil {
+		return err
+	}
+	w.engine, err = train.NewEngine(w.device, schedule, min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0)), w.data, m, nil,
+		func(n device.Net) (dpoptim.Optimizer, error) {
+			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
+		})
+	if err != nil {
+		return err
+	}
+	return w.engine.SetParams(params)
+}
+
+func (w *workload) close() {
+	if w.engine != nil {
+		w.engine.Close()
+	}
+	if w.data != nil {
+		w.data.Close()
+	}
+	w.device.Close()
+}
+
+// schedule is the step's, with the mechanism that goes with it.
+func (o *StepOptions) schedule(p *plan.Program, noise *stream.Stream) (*plan.Schedule, mechanism.Mechanism, error) {
 	if o.Mode == "plain" {
 		s, err := perexample.Plain(p)
 		return s, mechanism.NewUnprotected(1, noise), err

@@ -35,6 +35,7 @@ type Engine struct {
 	adapt     *Adaptation
 	sum       device.Step
 	update    device.Step
+	gradient  device.Vector // the last released sum
 	capacity  int
 	inputs    device.Inputs
 }
@@ -64,8 +65,7 @@ func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Op
 	if err != nil {
 		return err
 	}
-	gradient, err := e.net.NewVector(1)
-	if err != nil {
+	if e.gradient, err = e.net.NewVector(1); err != nil {
 		return err
 	}
 	if e.adapt != nil {
@@ -85,7 +85,7 @@ func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Op
 	}
 	var updateErr error
 	e.update, err = e.net.Record(func(q device.Queue) {
-		noisy := e.mechanism.Release(q, gradient, sum)
+		noisy := e.mechanism.Release(q, e.gradient, sum)
 		if e.adapt != nil {
 			e.adapt.Count.Release(q, e.adapt.released, e.adapt.private)
 		}
@@ -126,18 +126,22 @@ func (e *Engine) run(sum, release device.Step, rows []int32, draw uint64) error 
 	return release.Run(&e.inputs)
 }
 
-// LossQuery records the release of the clipped loss sum of a batch by a
-// mechanism whose bound is the loss's.
-func (e *Engine) LossQuery(data device.Data, m mechanism.Mechanism) (func(rows []int32, draw uint64) (float64, error), error) {
-	private, err := e.net.NewScalarSum(1)
+// LossQuery records the release of the clipped losses of a batch, summed, at
+// k points: the parameters less a step size times the last released gradient
+// sum. The mechanism's bound is that of one loss; k of them have √k times its
+// sensitivity in L2. Step sizes that a call leaves out are 0, which stands for
+// the parameters themselves.
+func (e *Engine) LossQuery(data device.Data, m mechanism.Mechanism, k int) (func(rows []int32, draw uint64, steps ...float32) ([]float64, error), error) {
+	private, err := e.net.NewScalarSum(k)
 	if err != nil {
 		return nil, err
 	}
-	released, err := e.net.NewScalars(1)
+	released, err := e.net.NewScalars(k)
 	if err != nil {
 		return nil, err
 	}
-	sum, err := e.net.Record(func(q device.Queue) { q.Losses(private, data) })
+	ask := device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: k}
+	sum, err := e.net.Record(func(q device.Queue) { q.Losses(private, data, ask) })
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +149,21 @@ func (e *Engine) LossQuery(data device.Data, m mechanism.Mechanism) (func(rows [
 	if err != nil {
 		return nil, err
 	}
-	return func(rows []int32, draw uint64) (float64, error) {
+	out := make([]float32, k)
+	return func(rows []int32, draw uint64, steps ...float32) ([]float64, error) {
 		m.Set(&e.inputs)
+		clear(e.inputs.Candidates[copy(e.inputs.Candidates[:], steps):])
 		if err := e.run(sum, release, rows, draw); err != nil {
-			return 0, err
+			return nil, err
 		}
-		out := make([]float32, 1)
-		err := e.net.Read(released, out)
-		return float64(out[0]), err
+		if err := e.net.Read(released, out); err != nil {
+			return nil, err
+		}
+		losses := make([]float64, k)
+		for i, x := range out {
+			losses[i] = float64(x)
+		}
+		return losses, nil
 	}, nil
 }
 

@@ -106,7 +106,7 @@ type run struct {
 	data, test  device.Data
 	score       func() (device.Score, error)
 	scoreTrain  func() (device.Score, error)
-	trainLoss   func(rows []int32, draw uint64) (float64, error)
+	trainLoss   func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
 	sampler     *datasets.Poisson
 
 	runID      string
@@ -287,7 +287,7 @@ func (r *run) openEngine() error {
 		if err != nil {
 			return err
 		}
-		if r.trainLoss, err = r.engine.LossQuery(r.data, m); err != nil {
+		if r.trainLoss, err = r.engine.LossQuery(r.data, m, 1); err != nil {
 			return err
 		}
 	}
@@ -502,7 +502,10 @@ func (r *run) one() error {
 func (r *run) noisyLoss() (*float64, error) {
 	batch, draw := r.position(1)
 	sum, err := r.trainLoss(r.sampler.Batch(batch, r.rows[:0]), draw)
-	return finite(sum / r.plan.ExpectedBatch), err
+	if err != nil {
+		return nil, err
+	}
+	return finite(sum[0] / r.plan.ExpectedBatch), nil
 }
 
 // save writes the checkpoint and the model as they stand.

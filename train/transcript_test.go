@@ -92,8 +92,8 @@ func (q *transcriptQueue) ClippedSum(dst device.Sum, from device.Data) {
 func (q *transcriptQueue) CountedSum(dst, count device.Sum, from device.Data) {
 	q.add(func(q device.Queue) { q.CountedSum(dst, count, from) })
 }
-func (q *transcriptQueue) Losses(dst device.Sum, from device.Data) {
-	q.add(func(q device.Queue) { q.Losses(dst, from) })
+func (q *transcriptQueue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
+	q.add(func(q device.Queue) { q.Losses(dst, from, ask) })
 }
 func (q *transcriptQueue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	q.add(func(q device.Queue) { q.Release(dst, src, noise) }, dst)

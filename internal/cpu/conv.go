@@ -282,11 +282,16 @@ func (s *spread) scratch() int {
 func (n *net) convForward(i int) func(int, *worker) {
 	c := n.convs[i]
 	in, out := c.op.In[0], plan.Value(i+1)
-	positions := c.op.Out[1] * c.op.Out[2]
 	return func(b int, w *worker) {
-		x := c.x.lay(n.from(n.values, in, b), w.images[i])
-		gemm.Correlate(n.value(out, b), positions, &c.w, x, c.taps, false, n.param(n.params, c.op.Bias), c.relu)
+		n.convolve(i, n.value(out, b), n.from(n.values, in, b), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
 	}
+}
+
+// convolve writes one example's output y of op i, or several one after the other where the weights are stacked; x is
+// the example's image and what follows it in memory.
+func (n *net) convolve(i int, y, x []float32, weights *gemm.PackedA, bias []float32, relu bool, w *worker) {
+	c := n.convs[i]
+	gemm.Correlate(y, c.taps.Outputs(), weights, c.x.lay(x, w.images[i]), c.taps, false, bias, relu)
 }
 
 func (n *net) convInputGrad(i int) func(int, *worker) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
@@ -35,11 +34,12 @@ type net struct {
 	factor  []float32 // likewise
 	used    []bool
 
-	forward, all []phase
+	all       []phase
+	evaluator *evaluator
 
 	// The batch in flight, read by the phases' bodies.
 	table  *host.Table
-	rows   []int32 // nil: rows first, first+1, … of a public table
+	rows   []int32
 	first  int
 	batch  int
 	params []float32
@@ -109,6 +109,7 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	n.workers = startWorkers(threads, n.prepare)
 	n.build()
 	n.apply = n.applyBlock
+	n.evaluator = newEvaluator(n)
 	return n
 }
 
@@ -199,12 +200,6 @@ func paramCount(p *plan.Program, op *plan.Op) int {
 // build turns the steps into phases, fusing neighbours that treat each
 // example by itself: one example then stays in cache through all of them.
 func (n *net) build() {
-	n.forward = []phase{{each: []func(int, *worker){n.gather}}}
-	for _, st := range n.schedule.Steps {
-		if st.Kind == plan.Forward {
-			n.forward = join(n.forward, n.compileStep(st)...)
-		}
-	}
 	n.all = []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
 	for _, st := range n.schedule.Steps {
@@ -221,7 +216,6 @@ func (n *net) build() {
 		}
 	}
 	n.all = append(n.all, sums...)
-	n.fuse(n.forward)
 	n.fuse(n.all)
 }
 
@@ -328,20 +322,11 @@ func (n *net) param(flat []float32, q int) []float32 {
 }
 
 func (n *net) gather(b int, _ *worker) {
-	r := int32(n.first + b)
-	if n.rows != nil {
-		r = n.rows[n.first+b]
-	}
-	vec.Bytes(n.value(plan.Input, b), n.table.Row(r), n.table.Scale, n.table.Offset)
+	vec.Bytes(n.value(plan.Input, b), n.table.Row(n.rows[n.first+b]), n.table.Scale, n.table.Offset)
 	clear(row(n.norm2, b, n.clipper.Groups))
 }
 
-func (n *net) target(b int) float32 {
-	if n.rows != nil {
-		return n.table.Targets[n.rows[n.first+b]]
-	}
-	return n.table.Targets[n.first+b]
-}
+func (n *net) target(b int) float32 { return n.table.Targets[n.rows[n.first+b]] }
 
 func (n *net) lossGrad(b int, _ *worker) {
 	for v, s := range n.shared {
@@ -409,7 +394,7 @@ func (n *net) applyFactors() func(int, *worker) {
 
 func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) (within float64) {
 	n.dst, n.params, n.table, n.rows, n.clip = dst, params, t, rows, clip
-	n.pack(true)
+	n.pack()
 	for n.first = 0; n.first < len(rows); n.first += n.chunk {
 		n.batch = min(n.chunk, len(rows)-n.first)
 		n.run(n.all)
@@ -423,47 +408,14 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 	return within
 }
 
-func (n *net) Score(params []float32, t *host.Table) device.Score {
-	var s device.Score
-	n.evaluate(params, t, nil, t.Count, func(z []float32, target float32) {
-		if n.program.Loss.ValidTarget(target, len(z)) {
-			host.Tally(&s, n.program.Loss, z, target)
-		}
-	})
-	return s
-}
-
-func (n *net) Losses(params []float32, t *host.Table, rows []int32, clip float32) float64 {
-	sum := 0.0
-	n.evaluate(params, t, rows, len(rows), func(z []float32, target float32) {
-		sum += host.ClippedLoss(n.program.Loss, z, target, clip)
-	})
-	return sum
-}
-
-// evaluate runs rows (nil: the first count) forward and visits their logits in
-// order.
-func (n *net) evaluate(params []float32, t *host.Table, rows []int32, count int, visit func(z []float32, target float32)) {
-	n.params, n.table, n.rows = params, t, rows
-	n.pack(false)
-	for n.first = 0; n.first < count; n.first += n.chunk {
-		n.batch = min(n.chunk, count-n.first)
-		n.run(n.forward)
-		for b := range n.batch {
-			visit(n.value(n.program.Logits(), b), n.target(b))
-		}
-	}
-	n.release()
-}
-
 // release drops references into the caller's memory.
 func (n *net) release() { n.dst, n.params, n.table, n.rows = nil, nil, nil, nil }
 
 // pack prepares the convolutions' weights, once a run.
-func (n *net) pack(backward bool) {
+func (n *net) pack() {
 	for _, c := range n.convs {
 		if c != nil {
-			c.pack(n.param(n.params, c.op.Weight), backward && n.deltas[c.op.In[0]] != nil)
+			c.pack(n.param(n.params, c.op.Weight), n.deltas[c.op.In[0]] != nil)
 		}
 	}
 }

@@ -16,6 +16,7 @@ type worker struct {
 
 	images, gradients [][]float32 // by op, spread for a convolution's taps
 	kept              []float32   // one example's gradients on their way into a partial sum
+	view              *view       // on an evaluation
 }
 
 func (w *worker) scratch(n int) []float32 {

@@ -96,10 +96,16 @@ const (
 	Slots
 )
 
+// MaxCandidates is the most points that one LossQuery may name.
+const MaxCandidates = 32
+
 // Inputs is everything that differs between runs of one Step.
 type Inputs struct {
 	Rows    []int32 // 0…Capacity rows of the gathered table; none is allowed
 	Scalars [Slots]float32
+	// Candidates are the step sizes η_i of a LossQuery, which reads its first K;
+	// they are public and finite.
+	Candidates [MaxCandidates]float32
 	// Draw is the noise position of this run's releases, from 1 on. A Net
 	// refuses a position that is not above every one it has used.
 	Draw uint64
@@ -154,16 +160,58 @@ type Queue interface {
 	// ½, and replacing one by at most 1.
 	CountedSum(dst, count Sum, from Data)
 	// Losses gathers the run's rows of the private table and adds the sum of
-	// their losses, each clipped to [0, Clip], to a sum of one value. A loss
-	// that is not finite counts as Clip, a row with a target that the loss
-	// does not accept as 0.
-	Losses(dst Sum, from Data)
+	// what q asks of each to a sum of q.K values. Clip bounds a row's share; a
+	// row with a target that the loss does not accept adds 0.
+	Losses(dst Sum, from Data, q LossQuery)
 	// Release draws: dst = src + noise, then src = 0.
 	Release(dst Vector, src Sum, noise Noise)
 	// Update applies a rule to the parameters p with gradient g.
 	Update(r Rule, p, g Vector, state ...Vector)
 	// Score evaluates the parameters on a whole public table.
 	Score(at Vector, public Data)
+}
+
+// LossQuery asks every row for K values, computed from its loss ℓ at the
+// parameters At and at the candidates w_i = At − η_i·Dir, where the η_i are the
+// run's Candidates. A step of 0 is At itself, whatever Dir holds. K = 1 with a
+// step of 0 asks for the loss at At.
+type LossQuery struct {
+	At, Dir Vector
+	K       int // 1…MaxCandidates
+	Form    LossForm
+}
+
+// LossForm says what a row adds to the K values of a LossQuery, c being the
+// run's Clip. The sensitivities are under add-remove; replacing a row is at
+// most one removed and one added. A value of a row never depends on the other
+// candidates, but for the common factor of LossCurve.
+type LossForm uint8
+
+const (
+	// LossSum adds ℓ(w_i) clipped to [0, c]; a loss that is not finite counts
+	// as c. Sensitivity: c in each value, c·√K in L2.
+	LossSum LossForm = iota
+	// LossDecrease adds ℓ(At) − ℓ(w_i) clipped to [−c, c]. A loss that is not
+	// finite counts as infinite, and the difference of two of them as 0.
+	// Sensitivity: c in each value, c·√K in L2.
+	LossDecrease
+	// LossCurve adds the vector d of all K decreases ℓ(At) − ℓ(w_i), scaled by
+	// min(1, c/‖d‖). A row with a loss that is not finite adds 0. Sensitivity: c
+	// in L2.
+	LossCurve
+)
+
+func (f LossForm) String() string { return [...]string{"sum", "decrease", "curve"}[f] }
+
+// Check validates what a device cannot take from the handles.
+func (q LossQuery) Check() error {
+	if q.K < 1 || q.K > MaxCandidates {
+		return fmt.Errorf("a loss query of %d candidates: must be in [1, %d]", q.K, MaxCandidates)
+	}
+	if q.Form > LossCurve {
+		return fmt.Errorf("unknown form %d of a loss query", q.Form)
+	}
+	return nil
 }
 
 // Noise is the right to release a Sum. Only dpoptim/mechanism asks for one (a

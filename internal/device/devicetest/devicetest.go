@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"counted sums", testCounts},
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},
+		{"candidates", testCandidates},
 		{"release", testRelease},
 		{"update", testUpdate},
 		{"score", testScore},

@@ -10,41 +10,56 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// lossSum adds clipped losses into one private value and releases it.
+// lossSum adds what a query asks of rows into a private sum and releases it.
 type lossSum struct {
 	*Fixture
 	add, free device.Step
 	out       device.Vector
+	k         int
 }
 
+// openLosses asks for the loss at the parameters.
 func openLosses(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *lossSum {
 	t.Helper()
-	x := &lossSum{Fixture: Open(t, d, s, c, capacity)}
-	sum, err := x.Net.NewScalarSum(1)
+	x := Open(t, d, s, c, capacity)
+	return x.losses(t, device.LossQuery{At: x.Net.Params(), K: 1})
+}
+
+// losses records a query on a fixture's net.
+func (s *Fixture) losses(t testing.TB, ask device.LossQuery) *lossSum {
+	t.Helper()
+	x := &lossSum{Fixture: s, k: ask.K}
+	sum, err := x.Net.NewScalarSum(x.k)
 	must(t, err)
-	x.out, err = x.Net.NewScalars(1)
+	x.out, err = x.Net.NewScalars(x.k)
 	must(t, err)
-	x.add = x.record(t, func(q device.Queue) { q.Losses(sum, x.Data) })
+	x.add = x.record(t, func(q device.Queue) { q.Losses(sum, x.Data, ask) })
 	x.free = x.record(t, func(q device.Queue) { q.Release(x.out, sum, x.Noise) })
 	return x
 }
 
-func (x *lossSum) run(t testing.TB, rows []int32, clip float64) {
+func (x *lossSum) run(t testing.TB, rows []int32, clip float64, steps ...float32) {
 	t.Helper()
 	in := &device.Inputs{Rows: rows}
 	in.Scalars[device.Clip] = float32(clip)
+	copy(in.Candidates[:], steps)
 	must(t, x.add.Run(in))
 }
 
-func (x *lossSum) release(t testing.TB, std float64) float64 {
+func (x *lossSum) releaseAll(t testing.TB, std float64) []float32 {
 	t.Helper()
 	x.draw++
 	in := &device.Inputs{Draw: x.draw}
 	in.Scalars[device.NoiseStd] = float32(std)
 	must(t, x.free.Run(in))
-	v := make([]float32, 1)
+	v := make([]float32, x.k)
 	must(t, x.Net.Read(x.out, v))
-	return float64(v[0])
+	return v
+}
+
+func (x *lossSum) release(t testing.TB, std float64) float64 {
+	t.Helper()
+	return float64(x.releaseAll(t, std)[0])
 }
 
 func (x *lossSum) of(t testing.TB, rows []int32, clip float64) float64 {
@@ -164,9 +179,14 @@ func testLosses(t *testing.T, d device.Device) {
 		one, err := x.Net.NewScalarSum(1)
 		must(t, err)
 		for what, body := range map[string]func(device.Queue){
-			"losses into a gradient":          func(q device.Queue) { q.Losses(x.Sum, x.Data) },
-			"losses into two values":          func(q device.Queue) { q.Losses(two, x.Data) },
-			"losses of a foreign table":       func(q device.Queue) { q.Losses(one, foreign{}) },
+			"losses into a gradient":          func(q device.Queue) { q.Losses(x.Sum, x.Data, device.LossQuery{K: 1}) },
+			"one loss into two values":        func(q device.Queue) { q.Losses(two, x.Data, device.LossQuery{K: 1}) },
+			"two losses into one value":       func(q device.Queue) { q.Losses(one, x.Data, device.LossQuery{K: 2}) },
+			"losses of a foreign table":       func(q device.Queue) { q.Losses(one, foreign{}, device.LossQuery{K: 1}) },
+			"losses at a scalar":              func(q device.Queue) { q.Losses(one, x.Data, device.LossQuery{At: x.out, K: 1}) },
+			"losses along a scalar":           func(q device.Queue) { q.Losses(one, x.Data, device.LossQuery{Dir: x.out, K: 1}) },
+			"losses along no vector":          func(q device.Queue) { q.Losses(one, x.Data, device.LossQuery{Dir: 99, K: 1}) },
+			"a loss of no form":               func(q device.Queue) { q.Losses(one, x.Data, device.LossQuery{K: 1, Form: device.LossCurve + 1}) },
 			"gradients into a scalar":         func(q device.Queue) { q.ClippedSum(one, x.Data) },
 			"a scalar into the parameters":    func(q device.Queue) { q.Release(x.Net.Params(), one, x.Noise) },
 			"a gradient into a scalar":        func(q device.Queue) { q.Release(x.out, x.Sum, x.Noise) },

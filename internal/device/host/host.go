@@ -20,7 +20,8 @@ type Backend[T Float] interface {
 	// ClippedSum returns the centred count of Queue.CountedSum, which means
 	// nothing but under flat clipping.
 	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32) float64
-	Losses(params []T, t *Table, rows []int32, clip float32) float64
+	// Losses adds what q.Form says of each row to sums, one for every step size.
+	Losses(sums []float64, q Query[T], t *Table, rows []int32)
 	// Apply does a release, then an update; either may be nil. When both are
 	// there, the update's gradient is what the release writes, and a backend
 	// may take a stretch of values through both before it turns to the next.
@@ -225,8 +226,10 @@ type step[T Float] struct {
 	work    []func(*device.Inputs, *device.Outputs)
 	gathers []*Table
 	clips   bool
-	noises  []device.Noise
-	outputs device.Outputs
+	// candidates is how many of a run's step sizes the step reads.
+	candidates int
+	noises     []device.Noise
+	outputs    device.Outputs
 }
 
 func (s *step[T]) Run(in *device.Inputs) error {
@@ -246,6 +249,11 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	}
 	if clip := in.Scalars[device.Clip]; s.clips && !positive(clip) {
 		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
+	}
+	for i, eta := range in.Candidates[:s.candidates] {
+		if math.IsNaN(float64(eta)) || math.IsInf(float64(eta), 0) {
+			return n.fail(fmt.Errorf("candidate step size %d is %v: must be finite", i, eta))
+		}
 	}
 	for _, noise := range s.noises {
 		if std := in.Scalars[noise.Std()]; std != 0 && !positive(std) {
@@ -376,15 +384,25 @@ func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 	})
 }
 
-func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
-	s, t, n := q.shaped(dst, 1), q.table(from), q.net
+func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
+	if !q.check(ask.Check()) {
+		return
+	}
+	s, t, n := q.shaped(dst, ask.K), q.table(from), q.net
+	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
 	if q.err != nil {
 		return
 	}
 	q.step.gathers = append(q.step.gathers, t)
 	q.step.clips = true
+	q.step.candidates = max(q.step.candidates, ask.K)
+	sums := make([]float64, ask.K)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		s[0] += T(n.backend.Losses(n.vectors[0], t, in.Rows, in.Scalars[device.Clip]))
+		clear(sums)
+		n.backend.Losses(sums, Query[T]{ask.Form, at, dir, in.Candidates[:ask.K], in.Scalars[device.Clip]}, t, in.Rows)
+		for i, x := range sums {
+			s[i] += T(x)
+		}
 	})
 }
 

@@ -78,40 +78,41 @@ func scalarLoss(l plan.Loss, z, t float64) (loss, grad float64) {
 	}
 }
 
-// Class gives the class that the logits name and the class of a target; ok is
-// false for a loss that is not over classes.
-func Class[T Float](l plan.Loss, z []T, target float32) (predicted, truth int, ok bool) {
+// Predict gives the class that the logits name; 0 for a loss that is not over classes.
+func Predict[T Float](l plan.Loss, z []T) int {
+	best := 0
 	switch l {
 	case plan.SoftmaxCrossEntropy:
 		for i, x := range z {
-			if x > z[predicted] {
-				predicted = i
+			if x > z[best] {
+				best = i
 			}
 		}
-		return predicted, int(target), true
 	case plan.Huber:
-		return 0, 0, false
 	default:
 		if z[0] >= 0 {
-			predicted = 1
+			best = 1
 		}
-		if target > 0 {
-			truth = 1
-		}
-		return predicted, truth, true
 	}
+	return best
 }
 
-// Tally adds one row with an accepted target to a score.
-func Tally[T Float](s *device.Score, l plan.Loss, z []T, target float32) {
+// Tally adds one row with an accepted target to a score: its loss and the
+// class predicted from its logits.
+func Tally(s *device.Score, p *plan.Program, target float32, loss float64, predicted int) {
 	s.Count++
-	s.Loss += Loss(l, z, target, nil)
-	predicted, truth, ok := Class(l, z, target)
-	if !ok {
+	s.Loss += loss
+	truth := 0
+	switch {
+	case p.Loss == plan.Huber:
 		return
+	case p.Loss == plan.SoftmaxCrossEntropy:
+		truth = int(target)
+	case target > 0:
+		truth = 1
 	}
 	if s.Confusion == nil {
-		s.Confusion = make([][]int, max(len(z), 2))
+		s.Confusion = make([][]int, max(p.Outputs(), 2))
 		for i := range s.Confusion {
 			s.Confusion[i] = make([]int, len(s.Confusion))
 		}
@@ -122,14 +123,58 @@ func Tally[T Float](s *device.Score, l plan.Loss, z []T, target float32) {
 	}
 }
 
-// ClippedLoss is one row's share of Queue.Losses.
-func ClippedLoss[T Float](l plan.Loss, z []T, target, clip float32) float64 {
-	if !l.ValidTarget(target, len(z)) {
+// Query is a device.LossQuery with the vectors that it names and what a run
+// supplies: the step sizes and the bound on a row's share.
+type Query[T Float] struct {
+	Form    device.LossForm
+	At, Dir []T
+	Steps   []float32
+	Clip    float32
+}
+
+// Add adds the share of one row with an accepted target to sums: losses are
+// its losses at the candidates, base the one at At, which LossSum does not read.
+func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
+	bound := float64(q.Clip)
+	switch q.Form {
+	case device.LossDecrease:
+		for i, loss := range losses {
+			sums[i] += max(-bound, min(decrease(base, loss), bound))
+		}
+	case device.LossCurve:
+		squares := 0.0
+		for _, loss := range losses {
+			if !finite(loss) || !finite(base) {
+				return
+			}
+			squares += (base - loss) * (base - loss)
+		}
+		factor := min(1, bound/math.Sqrt(squares))
+		for i, loss := range losses {
+			sums[i] += factor * (base - loss)
+		}
+	default: // device.LossSum
+		for i, loss := range losses {
+			if !(loss < bound) { // a NaN too
+				loss = bound
+			}
+			sums[i] += loss
+		}
+	}
+}
+
+// decrease is from − to, where what is not finite counts as infinite and ∞ − ∞ as 0.
+func decrease(from, to float64) float64 {
+	switch f, t := finite(from), finite(to); {
+	case f && t:
+		return from - to
+	case f:
+		return math.Inf(-1)
+	case t:
+		return math.Inf(1)
+	default:
 		return 0
 	}
-	loss := Loss(l, z, target, nil)
-	if !(loss < float64(clip)) { // a NaN too
-		return float64(clip)
-	}
-	return loss
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

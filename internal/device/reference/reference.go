@@ -227,30 +227,49 @@ func (b *backend) Score(params []float64, t *host.Table) device.Score {
 	var s device.Score
 	for row := range t.Count {
 		if target := t.Targets[row]; p.Loss.ValidTarget(target, p.Outputs()) {
-			host.Tally(&s, p.Loss, Values(p, params, input(t, int32(row)))[p.Logits()], target)
+			z := Values(p, params, input(t, int32(row)))[p.Logits()]
+			host.Tally(&s, p, target, host.Loss(p.Loss, z, target, nil), host.Predict(p.Loss, z))
 		}
 	}
 	return s
 }
 
-func (b *backend) Losses(params []float64, t *host.Table, rows []int32, clip float32) float64 {
+func (b *backend) Losses(sums []float64, q host.Query[float64], t *host.Table, rows []int32) {
 	p := b.schedule.Program
-	sum := 0.0
-	for _, row := range rows {
-		e := b.gather(t, row)
-		b.forward(e, params)
-		sum += host.ClippedLoss(p.Loss, e.values[p.Logits()], e.target, clip)
+	shifted := make([][]float64, len(q.Steps))
+	for i, eta := range q.Steps {
+		shifted[i] = shift(q.At, q.Dir, float64(eta))
 	}
-	return sum
+	losses := make([]float64, len(q.Steps))
+	for _, row := range rows {
+		target := t.Targets[row]
+		if !p.Loss.ValidTarget(target, p.Outputs()) {
+			continue
+		}
+		at := func(params []float64) float64 {
+			return host.Loss(p.Loss, Values(p, params, input(t, row))[p.Logits()], target, nil)
+		}
+		for i := range losses {
+			losses[i] = at(shifted[i])
+		}
+		base := 0.0
+		if q.Form != device.LossSum {
+			base = at(q.At)
+		}
+		q.Add(sums, base, losses)
+	}
 }
 
-func (b *backend) forward(e *example, params []float64) {
-	p := b.schedule.Program
-	for i := range p.Ops {
-		op := &p.Ops[i]
-		w, bias := weights(p, op, params)
-		forward(op, e.values, e.values[i+1], w, bias)
+// shift is at − eta·dir, and at itself for a step of 0.
+func shift(at, dir []float64, eta float64) []float64 {
+	if eta == 0 {
+		return at
 	}
+	y := make([]float64, len(at))
+	for i, x := range at {
+		y[i] = x - eta*dir[i]
+	}
+	return y
 }
 
 func (b *backend) Close() {}

@@ -1,0 +1,499 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// An evaluator runs rows forward at points at − η·dir of the parameter space.
+//
+// A layer whose input depends on no parameter is linear in η: its products with
+// at and with dir are computed once a row, and every point combines them.
+// Other layers take shifted weights, of which only the packed ones of
+// convolutions and one worker's slice of a dense layer exist. A worker takes an
+// example through all points while its first products are in cache; values
+// outlive a segment only on either side of a dense layer.
+//
+// The loss of a row at a point has the same bits whatever other rows and points
+// are asked for.
+type evaluator struct {
+	n        *net
+	fixed    []bool       // by value: depends on no parameter
+	root     []plan.Value // by value: the one whose memory it shares
+	segments []*segment
+	asked    []float32 // points of a query
+
+	// Memory for a block of rows at a group of points.
+	rows, group int
+	store       [][]float32 // by root, nil for the views' own: one row an example, of every point in turn unless fixed
+	products    [][]float32 // by op, of first dense layers: with at, then with dir, of all rows
+	first       []packedConv
+	deep        [][]packedConv // by point, by op
+
+	// The run in flight.
+	at, dir   []float32
+	points    []float32 // the step sizes of the group
+	slopes    bool      // one of them is not 0
+	table     *host.Table
+	list      []int32 // nil: row i of the table is row i of the run
+	begin     int     // first row of the block
+	batch     int     // and how many
+	losses    []float64
+	predicted []int32
+	stride    int // points of a row in both, whichever group
+	column    int // of the group's first
+}
+
+// packedConv is a convolution's weights and bias.
+type packedConv struct {
+	w    gemm.PackedA
+	bias []float32
+}
+
+// segment is a stretch of the network that treats every example by itself, or
+// one dense layer.
+type segment struct {
+	dense      bool
+	once, each []func(*view) // of an example; of an example at a point
+	values     []plan.Value  // that it reads or writes
+	tiles      func() int
+	body       func(tile int, w *worker)
+}
+
+// view is one worker's hold on an example at a point. Its net has one row,
+// whose values lie in the view's own memory or in a store.
+type view struct {
+	net
+	w        *worker
+	example  int
+	point    int
+	forward  []func(int, *worker) // by op without parameters
+	products [][]float32          // by op, of first convolutions: with at, then with dir
+	shifted  []float32            // weights of a slice of a dense layer
+}
+
+const (
+	evalRows  = 256      // most rows of a block
+	evalBytes = 64 << 20 // what its stores may take
+	evalBlock = 4        // examples at a point that a worker takes at a time
+)
+
+func newEvaluator(n *net) *evaluator {
+	p := n.program
+	ops := len(p.Ops)
+	e := &evaluator{
+		n: n, fixed: make([]bool, ops+1), root: make([]plan.Value, ops+1),
+		store: make([][]float32, ops+1), products: make([][]float32, ops), first: make([]packedConv, ops),
+	}
+	readers := p.Consumers()
+	for v, dependent := range p.NeedsGrad() {
+		e.fixed[v], e.root[v] = !dependent, plan.Value(v)
+		if v == 0 {
+			continue
+		}
+		if op := &p.Ops[v-1]; op.Kind.Activation() && readers[op.In[0]] == 1 && op.In[0] != plan.Input {
+			e.root[v] = e.root[op.In[0]]
+		}
+	}
+	e.build()
+	e.size()
+	return e
+}
+
+// build cuts the network into segments.
+func (e *evaluator) build() {
+	p := e.n.program
+	examples := func() *segment {
+		if n := len(e.segments); n > 0 && !e.segments[n-1].dense {
+			return e.segments[n-1]
+		}
+		s := &segment{}
+		s.tiles = func() int { return (e.batch + e.block() - 1) / e.block() }
+		s.body = func(tile int, w *worker) { e.examples(s, tile, w) }
+		e.segments = append(e.segments, s)
+		return s
+	}
+	once := func(f func(*view), values ...plan.Value) {
+		s := examples()
+		s.once, s.values = append(s.once, f), append(s.values, values...)
+	}
+	each := func(f func(*view), values ...plan.Value) {
+		s := examples()
+		s.each, s.values = append(s.each, f), append(s.values, values...)
+	}
+	once(e.gather, plan.Input)
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		in, out := op.In[0], plan.Value(i+1)
+		switch {
+		case op.Kind == plan.Dense && e.fixed[in]:
+			s := e.dense(i)
+			s.values = []plan.Value{in}
+			e.segments = append(e.segments, s)
+			each(func(v *view) {
+				size := op.Out[0]
+				e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
+			}, out)
+		case op.Kind == plan.Dense:
+			s := e.dense(i)
+			s.values = []plan.Value{in, out}
+			e.segments = append(e.segments, s)
+		case op.Kind == plan.Conv && e.fixed[in]:
+			once(func(v *view) {
+				y, c := v.products[i], &e.first[i]
+				if !e.slopes {
+					y = y[:len(y)/2]
+				}
+				v.convolve(i, y, v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
+			}, in)
+			each(func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
+		case op.Kind == plan.Conv:
+			each(func(v *view) {
+				c := &e.deep[v.point][i]
+				v.convolve(i, v.value(out, 0), v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
+			}, in, out)
+		case e.fixed[out]:
+			once(func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
+		default:
+			each(func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
+		}
+	}
+	each(e.loss, p.Logits())
+}
+
+// size decides which values are stored and for how many rows and points.
+func (e *evaluator) size() {
+	p := e.n.program
+	touched := make([]*segment, len(e.root))
+	stored := make([]bool, len(e.root))
+	for _, s := range e.segments {
+		for _, v := range s.values {
+			r := e.root[v]
+			stored[r] = stored[r] || s.dense || touched[r] != nil && touched[r] != s
+			touched[r] = s
+		}
+	}
+	var row, rowPoint, point int // floats of a row, of a row at a point, of a point
+	for v, s := range stored {
+		if !s {
+			continue
+		}
+		e.store[v] = []float32{} // its memory comes with the first run
+		if e.fixed[v] {
+			row += p.ValueSize(plan.Value(v))
+		} else {
+			rowPoint += p.ValueSize(plan.Value(v))
+		}
+	}
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		switch {
+		case op.Kind == plan.Dense && e.fixed[op.In[0]]:
+			row += 2 * op.Out[0]
+		case op.Kind == plan.Conv && !e.fixed[op.In[0]]:
+			point += paramCount(p, op)
+		}
+	}
+	e.rows = min(max(evalBytes/4/(row+rowPoint+1), 1), evalRows)
+	e.group = max((evalBytes/4-e.rows*row)/(e.rows*rowPoint+point+1), 1)
+}
+
+// reserve makes the memory for a group.
+func (e *evaluator) reserve(points int) {
+	p := e.n.program
+	for v, have := range e.store {
+		if have == nil {
+			continue
+		}
+		size := e.rows * p.ValueSize(plan.Value(v))
+		if !e.fixed[v] {
+			size *= points
+		}
+		e.store[v] = grow(have, size+slack)
+	}
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Kind == plan.Dense && e.fixed[op.In[0]] {
+			e.products[i] = grow(e.products[i], 2*e.rows*op.Out[0])
+		}
+	}
+	for len(e.deep) < points {
+		e.deep = append(e.deep, make([]packedConv, len(p.Ops)))
+	}
+}
+
+func grow[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}
+
+// run fills losses and predicted with what count rows give at every point.
+func (e *evaluator) run(at, dir, points []float32, t *host.Table, list []int32, count int) {
+	e.at, e.dir, e.table, e.list, e.stride = at, dir, t, list, len(points)
+	e.losses, e.predicted = grow(e.losses, count*len(points)), grow(e.predicted, count*len(points))
+	e.reserve(min(e.group, len(points)))
+	for e.column = 0; e.column < len(points); e.column += e.group {
+		e.points = points[e.column:min(e.column+e.group, len(points))]
+		e.slopes = slices.ContainsFunc(e.points, func(eta float32) bool { return eta != 0 })
+		e.pack()
+		for e.begin = 0; e.begin < count; e.begin += e.rows {
+			e.batch = min(e.rows, count-e.begin)
+			for _, s := range e.segments {
+				e.n.workers.do(s.tiles(), s.body)
+			}
+		}
+	}
+	e.at, e.dir, e.points, e.table, e.list = nil, nil, nil, nil, nil
+}
+
+// row is the table's row of an example of the block.
+func (e *evaluator) row(example int) int32 {
+	if e.list == nil {
+		return int32(e.begin + example)
+	}
+	return e.list[e.begin+example]
+}
+
+// shift appends at − eta·dir of a stretch of the parameters; at itself if eta is 0.
+func (e *evaluator) shift(dst []float32, eta float32, lo, hi int) []float32 {
+	n := len(dst)
+	dst = append(dst, e.at[lo:hi]...)
+	if eta != 0 {
+		vec.Axpy(dst[n:], -eta, e.dir[lo:hi])
+	}
+	return dst
+}
+
+// span is where a parameter lies in the flat vector; nowhere if there is none.
+func (e *evaluator) span(param int) (lo, hi int) {
+	if param == plan.None {
+		return 0, 0
+	}
+	q := &e.n.program.Params[param]
+	return q.Offset, q.Offset + q.Size()
+}
+
+// pack prepares the convolutions' weights for a group of points: the first
+// ones' at and dir one above the other, the others' shifted.
+func (e *evaluator) pack() {
+	ops := e.n.program.Ops
+	e.n.workers.do(len(ops)*len(e.points), func(tile int, w *worker) {
+		i, point := tile%len(ops), tile/len(ops)
+		op := &ops[i]
+		if op.Kind != plan.Conv || e.fixed[op.In[0]] && point > 0 {
+			return
+		}
+		v := e.view(w)
+		out, k, _ := op.Columns()
+		lo, hi := e.span(op.Weight)
+		from, to := e.span(op.Bias)
+		c := &e.deep[point][i]
+		if e.fixed[op.In[0]] {
+			c = &e.first[i]
+			v.shifted = append(v.shifted[:0], e.at[lo:hi]...)
+			c.bias = append(c.bias[:0], e.at[from:to]...)
+			if e.slopes {
+				out *= 2
+				v.shifted = append(v.shifted, e.dir[lo:hi]...)
+				c.bias = append(c.bias, e.dir[from:to]...)
+			}
+		} else {
+			v.shifted = e.shift(v.shifted[:0], e.points[point], lo, hi)
+			c.bias = e.shift(c.bias[:0], e.points[point], from, to)
+		}
+		gemm.PackA(&c.w, gemm.RowMajor(v.shifted, out, k))
+	})
+}
+
+// view is a worker's.
+func (e *evaluator) view(w *worker) *view {
+	if w.view != nil {
+		return w.view
+	}
+	p := e.n.program
+	ops := len(p.Ops)
+	v := &view{
+		net: net{schedule: e.n.schedule, program: p, convs: e.n.convs, values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
+		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
+	}
+	for x := range v.values {
+		if r := e.root[x]; e.store[r] == nil && r == plan.Value(x) {
+			v.values[x] = make([]float32, p.ValueSize(r)+slack)
+		} else {
+			v.values[x] = v.values[r]
+		}
+	}
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		switch {
+		case op.Weight == plan.None:
+			if op.Kind == plan.MaxPool {
+				v.argmax[i] = make([]int32, plan.Size(op.Out))
+			}
+			v.forward[i] = v.forwardOp(i)
+		case op.Kind == plan.Conv && e.fixed[op.In[0]]:
+			v.products[i] = make([]float32, 2*plan.Size(op.Out))
+		}
+	}
+	w.view = v
+	return v
+}
+
+// bind points the stored values of a segment at their rows.
+func (e *evaluator) bind(v *view, s *segment, fixed bool) {
+	for _, x := range s.values {
+		r := e.root[x]
+		if e.store[r] == nil || e.fixed[r] != fixed {
+			continue
+		}
+		at := v.example
+		if !fixed {
+			at += v.point * e.rows
+		}
+		v.values[x] = e.store[r][at*e.n.program.ValueSize(r):]
+	}
+}
+
+// block is how many examples a worker takes at a time.
+func (e *evaluator) block() int { return max(evalBlock/len(e.points), 1) }
+
+func (e *evaluator) examples(s *segment, tile int, w *worker) {
+	v := e.view(w)
+	for v.example = tile * e.block(); v.example < min((tile+1)*e.block(), e.batch); v.example++ {
+		e.bind(v, s, true)
+		for _, f := range s.once {
+			f(v)
+		}
+		for v.point = range e.points {
+			e.bind(v, s, false)
+			for _, f := range s.each {
+				f(v)
+			}
+		}
+	}
+}
+
+func (e *evaluator) gather(v *view) {
+	vec.Bytes(v.value(plan.Input, 0), e.table.Row(e.row(v.example)), e.table.Scale, e.table.Offset)
+}
+
+// combine sets a first layer's output at a point from its products.
+func (e *evaluator) combine(v *view, out plan.Value, at, dir []float32) {
+	y := v.value(out, 0)
+	copy(y, at)
+	if eta := e.points[v.point]; eta != 0 {
+		vec.Axpy(y, -eta, dir)
+	}
+}
+
+func (e *evaluator) loss(v *view) {
+	p := e.n.program
+	z, target := v.value(p.Logits(), 0), e.table.Targets[e.row(v.example)]
+	if !p.Loss.ValidTarget(target, len(z)) {
+		return
+	}
+	at := (e.begin+v.example)*e.stride + e.column + v.point
+	e.losses[at] = host.Loss(p.Loss, z, target, nil)
+	e.predicted[at] = int32(host.Predict(p.Loss, z))
+}
+
+// dense is the segment of one dense layer: of a first one its products with at
+// and with dir, of another its outputs at every point. A part of a product
+// makes its own shifted weights.
+func (e *evaluator) dense(i int) *segment {
+	op := &e.n.program.Ops[i]
+	out, in, _ := op.Columns()
+	first := e.fixed[op.In[0]]
+	weight, _ := e.span(op.Weight)
+	bias, end := e.span(op.Bias)
+	products := func() int {
+		switch {
+		case !first:
+			return len(e.points)
+		case e.slopes:
+			return 2
+		default:
+			return 1
+		}
+	}
+	body := func(tile int, w *worker) {
+		which, part := tile%products(), tile/products()
+		r0, r1, c0, c1 := 0, e.batch, 0, out
+		if parts := e.parts(products()); e.batch >= out {
+			r0, r1 = cut(e.batch, gemm.TileM, part, parts)
+		} else {
+			c0, c1 = cut(out, gemm.TileN, part, parts)
+		}
+		if r0 == r1 || c0 == c1 {
+			return
+		}
+		x, y := e.store[e.root[op.In[0]]], e.products[i]
+		if !first {
+			x, y = row(x, which, e.rows*in), e.store[e.root[i+1]]
+		}
+		y = row(y, which, e.rows*out)
+		v := e.view(w)
+		lo, hi := weight+c0*in, weight+c1*in
+		var shifted, offset []float32
+		switch {
+		case first && which == 1:
+			shifted, offset = e.dir[lo:hi], e.dir[bias:end]
+		case first || e.points[which] == 0:
+			shifted, offset = e.at[lo:hi], e.at[bias:end]
+		default:
+			v.shifted = e.shift(v.shifted[:0], e.points[which], lo, hi)
+			v.shifted = e.shift(v.shifted, e.points[which], bias, end)
+			shifted, offset = v.shifted[:hi-lo], v.shifted[hi-lo:]
+		}
+		product := gemm.RowMajor(y, e.rows, out).Slice(r0, r1, c0, c1)
+		gemm.Mul(product, gemm.RowMajor(x, e.rows, in).Slice(r0, r1, 0, in), gemm.RowMajor(shifted, c1-c0, in).T(), false, &w.ws)
+		if bias < end {
+			for r := r0; r < r1; r++ {
+				vec.AddVec(row(y, r, out)[c0:c1], offset[c0:c1])
+			}
+		}
+	}
+	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
+}
+
+// parts is into how many a product is cut so that all workers get as much.
+func (e *evaluator) parts(products int) int {
+	threads := e.n.workers.n
+	a, b := threads, products
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return threads / a
+}
+
+func (n *net) Losses(sums []float64, q host.Query[float32], t *host.Table, rows []int32) {
+	e := n.evaluator
+	base := 0
+	if q.Form != device.LossSum {
+		base = 1 // the first point is at itself
+	}
+	e.asked = append(append(e.asked[:0], 0)[:base], q.Steps...)
+	e.run(q.At, q.Dir, e.asked, t, rows, len(rows))
+	for i, r := range rows {
+		if losses := row(e.losses, i, len(e.asked)); n.program.Loss.ValidTarget(t.Targets[r], n.program.Outputs()) {
+			q.Add(sums, losses[0], losses[base:])
+		}
+	}
+}
+
+func (n *net) Score(params []float32, t *host.Table) device.Score {
+	var s device.Score
+	n.evaluator.run(params, nil, []float32{0}, t, nil, t.Count)
+	for i, target := range t.Targets {
+		if n.program.Loss.ValidTarget(target, n.program.Outputs()) {
+			host.Tally(&s, n.program, target, n.evaluator.losses[i], int(n.evaluator.predicted[i]))
+		}
+	}
+	return s
+}

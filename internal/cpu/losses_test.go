@@ -1,0 +1,109 @@
+package cpu
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// TestLossBits asks for every row's loss at several points, with any number of
+// threads and however rows and points are cut into blocks and groups.
+func TestLossBits(t *testing.T) {
+	for _, p := range devicetest.Programs() {
+		t.Run(p.Name, func(t *testing.T) {
+			c := devicetest.NewCase(t, p, 40, 51)
+			table, err := host.Load(c.Rows, c.Features)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := make([]int32, 300)
+			for i := range rows {
+				rows[i] = int32(i * 7 % 40)
+			}
+			dir := make([]float32, len(c.Params))
+			for i, w := range c.Params {
+				dir[i] = w * float32(1+i%3)
+			}
+			points := []float32{0, 0.3, 0.1, 0, -0.2, 0.01, 0.5}
+			schedule, err := perexample.Plain(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses := func(threads, block, group int, points []float32) []float64 {
+				n := compile(schedule, 300, threads).(*net)
+				defer n.Close()
+				e := n.evaluator
+				if block > 0 {
+					e.rows, e.group = block, group
+				}
+				for i := range points {
+					// Twice with other sizes in between: buffers are used again.
+					e.run(c.Params, dir, points[i:i+1], table, rows[:3], 3)
+				}
+				e.run(c.Params, dir, points, table, rows, len(rows))
+				return slices.Clone(e.losses)
+			}
+			want := losses(1, 0, 0, points)
+			if distinct := slices.Compact(slices.Sorted(slices.Values(want))); len(distinct) < len(points) {
+				t.Fatalf("all losses are one of %v", distinct)
+			}
+			for _, cut := range []struct{ threads, rows, group int }{{2, 0, 0}, {3, 0, 0}, {8, 0, 0}, {1, 7, 2}, {3, 1, 1}, {2, 64, 3}, {8, 300, 4}} {
+				if got := losses(cut.threads, cut.rows, cut.group, points); !slices.Equal(got, want) {
+					t.Errorf("%+v: other losses", cut)
+				}
+			}
+			for i := range points {
+				alone := losses(2, 0, 0, points[i:i+1])
+				for row, x := range alone {
+					if x != want[row*len(points)+i] {
+						t.Fatalf("point %d alone gives row %d the loss %v, want %v", i, row, x, want[row*len(points)+i])
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLossMemory checks that the stores keep to their bound, whatever the
+// network and the number of points.
+func TestLossMemory(t *testing.T) {
+	wide := devicetest.NewBuilder("wide", plan.SoftmaxCrossEntropy, 1, 4, 4)
+	wide.Dense(wide.Act(plan.Tanh, wide.Dense(wide.Act(plan.Tanh, wide.Dense(plan.Input, 6000, true)), 2000, true)), 3, true)
+	deep := devicetest.NewBuilder("deep", plan.SoftmaxCrossEntropy, 2, 4, 4)
+	x := deep.Act(plan.ReLU, deep.Conv(plan.Input, 128, plan.Square(3, 1, 1), true))
+	x = deep.Act(plan.ReLU, deep.Conv(x, 256, plan.Square(3, 1, 1), true))
+	x = deep.Act(plan.ReLU, deep.Conv(x, 256, plan.Square(3, 1, 1), true))
+	deep.Dense(x, 3, true)
+	for _, p := range []*plan.Program{wide.Program(), deep.Program()} {
+		schedule, err := perexample.Plain(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := compile(schedule, 300, 1).(*net)
+		e := n.evaluator
+		if e.group >= device.MaxCandidates || e.group < 2 {
+			t.Errorf("%s: groups of %d points do not try the bound", p.Name, e.group)
+		}
+		e.reserve(e.group)
+		floats := 0
+		for _, list := range [][][]float32{e.store, e.products} {
+			for _, x := range list {
+				floats += cap(x)
+			}
+		}
+		for i := range p.Ops {
+			if op := &p.Ops[i]; op.Kind == plan.Conv && !e.fixed[op.In[0]] {
+				floats += e.group * paramCount(p, op)
+			}
+		}
+		if 4*floats > evalBytes {
+			t.Errorf("%s: the stores of %d points take %d bytes, more than %d", p.Name, e.group, 4*floats, evalBytes)
+		}
+		n.Close()
+	}
+}
