@@ -16,7 +16,7 @@ const MaxNormals = 1 << 33
 // docs/privacy.md states beside δ.
 const MaxRadius = 9.4925831
 
-const chunk = 8192 // keystream bytes transformed at a time: 512 pairs, inside L1
+const chunk = 16384 // keystream bytes transformed at a time: 1024 pairs, half of L1
 
 var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
