@@ -175,13 +175,16 @@ func TestAddNormalsRange(t *testing.T) {
 
 func TestAddNormalsShortSource(t *testing.T) {
 	s := newStream(t, AES256CTR, KeyFromSeed(1, "short"))
-	dst := []float32{1, 2, 3}
+	dst := slices.Repeat([]float32{7}, chunk)
 	defer func() {
-		if recover() == nil || !slices.Equal(dst, []float32{1, 2, 3}) {
-			t.Error("a source of 2 for 3 was accepted, or dst was written")
+		if recover() == nil {
+			t.Error("a source that is one too short was accepted")
+		}
+		if !slices.Equal(dst, slices.Repeat([]float32{7}, chunk)) {
+			t.Error("dst was written")
 		}
 	}()
-	s.AddNormals(dst, make([]float32, 2), 1, 0, 0, 0)
+	s.AddNormals(dst, make([]float32, chunk-1, chunk), 1, 0, 0, 0)
 }
 
 // The standard library's counter mode allocates; the kernels do not.
