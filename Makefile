@@ -34,7 +34,7 @@ demo: build ## train a convolutional network on Fashion-MNIST at epsilon 3, delt
 test: ## run every test of the repository
 	$(GO) test ./...
 	cd internal/cpu/gen && $(GO) test ./...
-	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/vec
+	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/vec ./internal/stream
 
 lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

@@ -980,7 +980,7 @@ TEXT ·addNormalsAVX2(SB), NOSPLIT, $0-60
 	LEAQ     (BX)(DX*8), DX
 	VMOVUPS  one<>+0(SB), Y1
 	VPCMPEQD Y0, Y0, Y0
-	VMOVUPS  minus2toMinus32<>+0(SB), Y2
+	VMOVUPS  minus2toMinus31<>+0(SB), Y2
 	MOVQ     BX, SI
 
 reduce:
@@ -1007,15 +1007,16 @@ reduce:
 	VPADDD       Y12, Y9, Y9
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y11, Y11
-	VFMADD213PS  minus2toMinus65<>+0(SB), Y2, Y9
-	VFMADD231PS  minus2toMinus64<>+0(SB), Y11, Y9
+	VFMADD213PS  minus2toMinus64<>+0(SB), Y2, Y9
+	VFMADD231PS  minus2toMinus63<>+0(SB), Y11, Y9
 	VPSRLD       $0x17, Y9, Y12
-	VPSUBD       halfExponent<>+0(SB), Y12, Y12
+	VPSUBD       bias<>+0(SB), Y12, Y12
 	VPAND        Y10, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
-	VANDPS       mantissa<>+0(SB), Y9, Y11
-	VORPS        half<>+0(SB), Y11, Y11
-	VSUBPS       Y11, Y1, Y11
+	VPAND        mantissa<>+0(SB), Y9, Y11
+	VPOR         Y1, Y11, Y11
+	VMOVUPS      two<>+0(SB), Y13
+	VSUBPS       Y11, Y13, Y11
 	VBLENDVPS    Y10, Y11, Y9, Y11
 	VMOVUPS      Y11, (SI)
 	VMOVUPS      Y12, 32(SI)
@@ -1025,7 +1026,7 @@ reduce:
 	VPSRLD       $0x01, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFNMADD213PS rest<>+0(SB), Y2, Y8
-	VFMADD231PS  twoToMinus61<>+0(SB), Y7, Y8
+	VFMADD231PS  twoToMinus60<>+0(SB), Y7, Y8
 	VMOVUPS      Y8, 96(SI)
 	SUBQ         $-128, SI
 	CMPQ         SI, DX
@@ -1055,10 +1056,8 @@ logarithm:
 	VFMADD213PS  Y2, Y12, Y14
 	VFMADD213PS  Y0, Y12, Y13
 	VFMADD231PS  Y14, Y11, Y13
-	VADDPS       Y11, Y11, Y11
 	VFMADD231PS  Y13, Y12, Y11
 	VFMADD231PS  32(SI), Y10, Y11
-	VSQRTPS      Y11, Y11
 	VMOVUPS      Y11, (SI)
 	SUBQ         $-128, SI
 	CMPQ         SI, DX
@@ -1069,35 +1068,33 @@ logarithm:
 	MOVQ         BX, SI
 
 turn:
-	VMOVUPS     64(SI), Y2
-	VMOVUPS     96(SI), Y3
-	VMULPS      Y3, Y3, Y4
-	VMOVUPS     sin3<>+0(SB), Y5
-	VFMADD213PS sin2<>+0(SB), Y4, Y5
-	VFMADD213PS sin1<>+0(SB), Y4, Y5
-	VFMADD213PS sin0<>+0(SB), Y4, Y5
-	VMOVUPS     cos3<>+0(SB), Y6
-	VFMADD213PS cos2<>+0(SB), Y4, Y6
-	VFMADD213PS cos1<>+0(SB), Y4, Y6
-	VFMADD213PS cos0<>+0(SB), Y4, Y6
-	VMULPS      Y3, Y5, Y5
-	VFMADD213PS Y1, Y4, Y6
-	VPSLLD      $0x01, Y2, Y3
-	VBLENDVPS   Y3, Y6, Y5, Y4
-	VBLENDVPS   Y3, Y5, Y6, Y5
-	VPXOR       Y2, Y3, Y3
-	VMOVUPS     sign<>+0(SB), Y6
-	VANDPS      Y6, Y2, Y2
-	VANDPS      Y6, Y3, Y3
-	VXORPS      Y2, Y4, Y4
-	VXORPS      Y3, Y5, Y5
-	VMOVUPS     (SI), Y2
-	VMULPS      Y2, Y5, Y5
-	VMULPS      Y2, Y4, Y4
-	VUNPCKLPS   Y4, Y5, Y2
-	VFMADD213PS (CX)(DI*4), Y0, Y2
-	VMOVUPS     Y2, (AX)(DI*4)
-	VUNPCKHPS   Y4, Y5, Y2
+	VSQRTPS     (SI), Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     sign<>+0(SB), Y8
+	VMULPS      Y4, Y4, Y5
+	VMOVUPS     sin3<>+0(SB), Y6
+	VFMADD213PS sin2<>+0(SB), Y5, Y6
+	VFMADD213PS sin1<>+0(SB), Y5, Y6
+	VFMADD213PS sin0<>+0(SB), Y5, Y6
+	VMOVUPS     cos3<>+0(SB), Y7
+	VFMADD213PS cos2<>+0(SB), Y5, Y7
+	VFMADD213PS cos1<>+0(SB), Y5, Y7
+	VFMADD213PS cos0<>+0(SB), Y5, Y7
+	VMULPS      Y4, Y6, Y6
+	VFMADD213PS Y1, Y5, Y7
+	VPSLLD      $0x01, Y3, Y4
+	VPAND       Y8, Y3, Y3
+	VPXOR       Y3, Y2, Y2
+	VMULPS      Y2, Y7, Y7
+	VMULPS      Y2, Y6, Y6
+	VBLENDVPS   Y4, Y7, Y6, Y2
+	VPXOR       Y8, Y6, Y6
+	VBLENDVPS   Y4, Y6, Y7, Y3
+	VUNPCKLPS   Y2, Y3, Y4
+	VFMADD213PS (CX)(DI*4), Y0, Y4
+	VMOVUPS     Y4, (AX)(DI*4)
+	VUNPCKHPS   Y2, Y3, Y2
 	VFMADD213PS 32(CX)(DI*4), Y0, Y2
 	VMOVUPS     Y2, 32(AX)(DI*4)
 	ADDQ        $0x10, DI
@@ -1117,25 +1114,15 @@ DATA one<>+24(SB)/4, $0x3f800000
 DATA one<>+28(SB)/4, $0x3f800000
 GLOBL one<>(SB), RODATA|NOPTR, $32
 
-DATA minus2toMinus32<>+0(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+4(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+8(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+12(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+16(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+20(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+24(SB)/4, $0xaf800000
-DATA minus2toMinus32<>+28(SB)/4, $0xaf800000
-GLOBL minus2toMinus32<>(SB), RODATA|NOPTR, $32
-
-DATA minus2toMinus65<>+0(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+4(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+8(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+12(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+16(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+20(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+24(SB)/4, $0x9f000000
-DATA minus2toMinus65<>+28(SB)/4, $0x9f000000
-GLOBL minus2toMinus65<>(SB), RODATA|NOPTR, $32
+DATA minus2toMinus31<>+0(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+4(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+8(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+12(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+16(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+20(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+24(SB)/4, $0xb0000000
+DATA minus2toMinus31<>+28(SB)/4, $0xb0000000
+GLOBL minus2toMinus31<>(SB), RODATA|NOPTR, $32
 
 DATA minus2toMinus64<>+0(SB)/4, $0x9f800000
 DATA minus2toMinus64<>+4(SB)/4, $0x9f800000
@@ -1147,15 +1134,25 @@ DATA minus2toMinus64<>+24(SB)/4, $0x9f800000
 DATA minus2toMinus64<>+28(SB)/4, $0x9f800000
 GLOBL minus2toMinus64<>(SB), RODATA|NOPTR, $32
 
-DATA halfExponent<>+0(SB)/4, $0x0000007e
-DATA halfExponent<>+4(SB)/4, $0x0000007e
-DATA halfExponent<>+8(SB)/4, $0x0000007e
-DATA halfExponent<>+12(SB)/4, $0x0000007e
-DATA halfExponent<>+16(SB)/4, $0x0000007e
-DATA halfExponent<>+20(SB)/4, $0x0000007e
-DATA halfExponent<>+24(SB)/4, $0x0000007e
-DATA halfExponent<>+28(SB)/4, $0x0000007e
-GLOBL halfExponent<>(SB), RODATA|NOPTR, $32
+DATA minus2toMinus63<>+0(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+4(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+8(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+12(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+16(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+20(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+24(SB)/4, $0xa0000000
+DATA minus2toMinus63<>+28(SB)/4, $0xa0000000
+GLOBL minus2toMinus63<>(SB), RODATA|NOPTR, $32
+
+DATA bias<>+0(SB)/4, $0x0000007f
+DATA bias<>+4(SB)/4, $0x0000007f
+DATA bias<>+8(SB)/4, $0x0000007f
+DATA bias<>+12(SB)/4, $0x0000007f
+DATA bias<>+16(SB)/4, $0x0000007f
+DATA bias<>+20(SB)/4, $0x0000007f
+DATA bias<>+24(SB)/4, $0x0000007f
+DATA bias<>+28(SB)/4, $0x0000007f
+GLOBL bias<>(SB), RODATA|NOPTR, $32
 
 DATA mantissa<>+0(SB)/4, $0x007fffff
 DATA mantissa<>+4(SB)/4, $0x007fffff
@@ -1167,124 +1164,124 @@ DATA mantissa<>+24(SB)/4, $0x007fffff
 DATA mantissa<>+28(SB)/4, $0x007fffff
 GLOBL mantissa<>(SB), RODATA|NOPTR, $32
 
-DATA half<>+0(SB)/4, $0x3f000000
-DATA half<>+4(SB)/4, $0x3f000000
-DATA half<>+8(SB)/4, $0x3f000000
-DATA half<>+12(SB)/4, $0x3f000000
-DATA half<>+16(SB)/4, $0x3f000000
-DATA half<>+20(SB)/4, $0x3f000000
-DATA half<>+24(SB)/4, $0x3f000000
-DATA half<>+28(SB)/4, $0x3f000000
-GLOBL half<>(SB), RODATA|NOPTR, $32
+DATA two<>+0(SB)/4, $0x40000000
+DATA two<>+4(SB)/4, $0x40000000
+DATA two<>+8(SB)/4, $0x40000000
+DATA two<>+12(SB)/4, $0x40000000
+DATA two<>+16(SB)/4, $0x40000000
+DATA two<>+20(SB)/4, $0x40000000
+DATA two<>+24(SB)/4, $0x40000000
+DATA two<>+28(SB)/4, $0x40000000
+GLOBL two<>(SB), RODATA|NOPTR, $32
 
-DATA rest<>+0(SB)/4, $0x20200000
-DATA rest<>+4(SB)/4, $0x20200000
-DATA rest<>+8(SB)/4, $0x20200000
-DATA rest<>+12(SB)/4, $0x20200000
-DATA rest<>+16(SB)/4, $0x20200000
-DATA rest<>+20(SB)/4, $0x20200000
-DATA rest<>+24(SB)/4, $0x20200000
-DATA rest<>+28(SB)/4, $0x20200000
+DATA rest<>+0(SB)/4, $0x20a00000
+DATA rest<>+4(SB)/4, $0x20a00000
+DATA rest<>+8(SB)/4, $0x20a00000
+DATA rest<>+12(SB)/4, $0x20a00000
+DATA rest<>+16(SB)/4, $0x20a00000
+DATA rest<>+20(SB)/4, $0x20a00000
+DATA rest<>+24(SB)/4, $0x20a00000
+DATA rest<>+28(SB)/4, $0x20a00000
 GLOBL rest<>(SB), RODATA|NOPTR, $32
 
-DATA twoToMinus61<>+0(SB)/4, $0x21000000
-DATA twoToMinus61<>+4(SB)/4, $0x21000000
-DATA twoToMinus61<>+8(SB)/4, $0x21000000
-DATA twoToMinus61<>+12(SB)/4, $0x21000000
-DATA twoToMinus61<>+16(SB)/4, $0x21000000
-DATA twoToMinus61<>+20(SB)/4, $0x21000000
-DATA twoToMinus61<>+24(SB)/4, $0x21000000
-DATA twoToMinus61<>+28(SB)/4, $0x21000000
-GLOBL twoToMinus61<>(SB), RODATA|NOPTR, $32
+DATA twoToMinus60<>+0(SB)/4, $0x21800000
+DATA twoToMinus60<>+4(SB)/4, $0x21800000
+DATA twoToMinus60<>+8(SB)/4, $0x21800000
+DATA twoToMinus60<>+12(SB)/4, $0x21800000
+DATA twoToMinus60<>+16(SB)/4, $0x21800000
+DATA twoToMinus60<>+20(SB)/4, $0x21800000
+DATA twoToMinus60<>+24(SB)/4, $0x21800000
+DATA twoToMinus60<>+28(SB)/4, $0x21800000
+GLOBL twoToMinus60<>(SB), RODATA|NOPTR, $32
 
-DATA log0<>+0(SB)/4, $0x3f800000
-DATA log0<>+4(SB)/4, $0x3f800000
-DATA log0<>+8(SB)/4, $0x3f800000
-DATA log0<>+12(SB)/4, $0x3f800000
-DATA log0<>+16(SB)/4, $0x3f800000
-DATA log0<>+20(SB)/4, $0x3f800000
-DATA log0<>+24(SB)/4, $0x3f800000
-DATA log0<>+28(SB)/4, $0x3f800000
+DATA log0<>+0(SB)/4, $0x3e800000
+DATA log0<>+4(SB)/4, $0x3e800000
+DATA log0<>+8(SB)/4, $0x3e800000
+DATA log0<>+12(SB)/4, $0x3e800000
+DATA log0<>+16(SB)/4, $0x3e800000
+DATA log0<>+20(SB)/4, $0x3e800000
+DATA log0<>+24(SB)/4, $0x3e800000
+DATA log0<>+28(SB)/4, $0x3e800000
 GLOBL log0<>(SB), RODATA|NOPTR, $32
 
-DATA log1<>+0(SB)/4, $0x3f2aa9e8
-DATA log1<>+4(SB)/4, $0x3f2aa9e8
-DATA log1<>+8(SB)/4, $0x3f2aa9e8
-DATA log1<>+12(SB)/4, $0x3f2aa9e8
-DATA log1<>+16(SB)/4, $0x3f2aa9e8
-DATA log1<>+20(SB)/4, $0x3f2aa9e8
-DATA log1<>+24(SB)/4, $0x3f2aa9e8
-DATA log1<>+28(SB)/4, $0x3f2aa9e8
+DATA log1<>+0(SB)/4, $0x3daaa9e8
+DATA log1<>+4(SB)/4, $0x3daaa9e8
+DATA log1<>+8(SB)/4, $0x3daaa9e8
+DATA log1<>+12(SB)/4, $0x3daaa9e8
+DATA log1<>+16(SB)/4, $0x3daaa9e8
+DATA log1<>+20(SB)/4, $0x3daaa9e8
+DATA log1<>+24(SB)/4, $0x3daaa9e8
+DATA log1<>+28(SB)/4, $0x3daaa9e8
 GLOBL log1<>(SB), RODATA|NOPTR, $32
 
-DATA log2<>+0(SB)/4, $0x3f0027fd
-DATA log2<>+4(SB)/4, $0x3f0027fd
-DATA log2<>+8(SB)/4, $0x3f0027fd
-DATA log2<>+12(SB)/4, $0x3f0027fd
-DATA log2<>+16(SB)/4, $0x3f0027fd
-DATA log2<>+20(SB)/4, $0x3f0027fd
-DATA log2<>+24(SB)/4, $0x3f0027fd
-DATA log2<>+28(SB)/4, $0x3f0027fd
+DATA log2<>+0(SB)/4, $0x3d0027fd
+DATA log2<>+4(SB)/4, $0x3d0027fd
+DATA log2<>+8(SB)/4, $0x3d0027fd
+DATA log2<>+12(SB)/4, $0x3d0027fd
+DATA log2<>+16(SB)/4, $0x3d0027fd
+DATA log2<>+20(SB)/4, $0x3d0027fd
+DATA log2<>+24(SB)/4, $0x3d0027fd
+DATA log2<>+28(SB)/4, $0x3d0027fd
 GLOBL log2<>(SB), RODATA|NOPTR, $32
 
-DATA log3<>+0(SB)/4, $0x3ec69009
-DATA log3<>+4(SB)/4, $0x3ec69009
-DATA log3<>+8(SB)/4, $0x3ec69009
-DATA log3<>+12(SB)/4, $0x3ec69009
-DATA log3<>+16(SB)/4, $0x3ec69009
-DATA log3<>+20(SB)/4, $0x3ec69009
-DATA log3<>+24(SB)/4, $0x3ec69009
-DATA log3<>+28(SB)/4, $0x3ec69009
+DATA log3<>+0(SB)/4, $0x3c469009
+DATA log3<>+4(SB)/4, $0x3c469009
+DATA log3<>+8(SB)/4, $0x3c469009
+DATA log3<>+12(SB)/4, $0x3c469009
+DATA log3<>+16(SB)/4, $0x3c469009
+DATA log3<>+20(SB)/4, $0x3c469009
+DATA log3<>+24(SB)/4, $0x3c469009
+DATA log3<>+28(SB)/4, $0x3c469009
 GLOBL log3<>(SB), RODATA|NOPTR, $32
 
-DATA log4<>+0(SB)/4, $0x3ee8003d
-DATA log4<>+4(SB)/4, $0x3ee8003d
-DATA log4<>+8(SB)/4, $0x3ee8003d
-DATA log4<>+12(SB)/4, $0x3ee8003d
-DATA log4<>+16(SB)/4, $0x3ee8003d
-DATA log4<>+20(SB)/4, $0x3ee8003d
-DATA log4<>+24(SB)/4, $0x3ee8003d
-DATA log4<>+28(SB)/4, $0x3ee8003d
+DATA log4<>+0(SB)/4, $0x3be8003d
+DATA log4<>+4(SB)/4, $0x3be8003d
+DATA log4<>+8(SB)/4, $0x3be8003d
+DATA log4<>+12(SB)/4, $0x3be8003d
+DATA log4<>+16(SB)/4, $0x3be8003d
+DATA log4<>+20(SB)/4, $0x3be8003d
+DATA log4<>+24(SB)/4, $0x3be8003d
+DATA log4<>+28(SB)/4, $0x3be8003d
 GLOBL log4<>(SB), RODATA|NOPTR, $32
 
-DATA log5<>+0(SB)/4, $0xbeb87ef1
-DATA log5<>+4(SB)/4, $0xbeb87ef1
-DATA log5<>+8(SB)/4, $0xbeb87ef1
-DATA log5<>+12(SB)/4, $0xbeb87ef1
-DATA log5<>+16(SB)/4, $0xbeb87ef1
-DATA log5<>+20(SB)/4, $0xbeb87ef1
-DATA log5<>+24(SB)/4, $0xbeb87ef1
-DATA log5<>+28(SB)/4, $0xbeb87ef1
+DATA log5<>+0(SB)/4, $0xbb387ef1
+DATA log5<>+4(SB)/4, $0xbb387ef1
+DATA log5<>+8(SB)/4, $0xbb387ef1
+DATA log5<>+12(SB)/4, $0xbb387ef1
+DATA log5<>+16(SB)/4, $0xbb387ef1
+DATA log5<>+20(SB)/4, $0xbb387ef1
+DATA log5<>+24(SB)/4, $0xbb387ef1
+DATA log5<>+28(SB)/4, $0xbb387ef1
 GLOBL log5<>(SB), RODATA|NOPTR, $32
 
-DATA log6<>+0(SB)/4, $0x400e0b2c
-DATA log6<>+4(SB)/4, $0x400e0b2c
-DATA log6<>+8(SB)/4, $0x400e0b2c
-DATA log6<>+12(SB)/4, $0x400e0b2c
-DATA log6<>+16(SB)/4, $0x400e0b2c
-DATA log6<>+20(SB)/4, $0x400e0b2c
-DATA log6<>+24(SB)/4, $0x400e0b2c
-DATA log6<>+28(SB)/4, $0x400e0b2c
+DATA log6<>+0(SB)/4, $0x3c0e0b2c
+DATA log6<>+4(SB)/4, $0x3c0e0b2c
+DATA log6<>+8(SB)/4, $0x3c0e0b2c
+DATA log6<>+12(SB)/4, $0x3c0e0b2c
+DATA log6<>+16(SB)/4, $0x3c0e0b2c
+DATA log6<>+20(SB)/4, $0x3c0e0b2c
+DATA log6<>+24(SB)/4, $0x3c0e0b2c
+DATA log6<>+28(SB)/4, $0x3c0e0b2c
 GLOBL log6<>(SB), RODATA|NOPTR, $32
 
-DATA log7<>+0(SB)/4, $0xc041df7d
-DATA log7<>+4(SB)/4, $0xc041df7d
-DATA log7<>+8(SB)/4, $0xc041df7d
-DATA log7<>+12(SB)/4, $0xc041df7d
-DATA log7<>+16(SB)/4, $0xc041df7d
-DATA log7<>+20(SB)/4, $0xc041df7d
-DATA log7<>+24(SB)/4, $0xc041df7d
-DATA log7<>+28(SB)/4, $0xc041df7d
+DATA log7<>+0(SB)/4, $0xbbc1df7d
+DATA log7<>+4(SB)/4, $0xbbc1df7d
+DATA log7<>+8(SB)/4, $0xbbc1df7d
+DATA log7<>+12(SB)/4, $0xbbc1df7d
+DATA log7<>+16(SB)/4, $0xbbc1df7d
+DATA log7<>+20(SB)/4, $0xbbc1df7d
+DATA log7<>+24(SB)/4, $0xbbc1df7d
+DATA log7<>+28(SB)/4, $0xbbc1df7d
 GLOBL log7<>(SB), RODATA|NOPTR, $32
 
-DATA log8<>+0(SB)/4, $0x4026434b
-DATA log8<>+4(SB)/4, $0x4026434b
-DATA log8<>+8(SB)/4, $0x4026434b
-DATA log8<>+12(SB)/4, $0x4026434b
-DATA log8<>+16(SB)/4, $0x4026434b
-DATA log8<>+20(SB)/4, $0x4026434b
-DATA log8<>+24(SB)/4, $0x4026434b
-DATA log8<>+28(SB)/4, $0x4026434b
+DATA log8<>+0(SB)/4, $0x3b26434b
+DATA log8<>+4(SB)/4, $0x3b26434b
+DATA log8<>+8(SB)/4, $0x3b26434b
+DATA log8<>+12(SB)/4, $0x3b26434b
+DATA log8<>+16(SB)/4, $0x3b26434b
+DATA log8<>+20(SB)/4, $0x3b26434b
+DATA log8<>+24(SB)/4, $0x3b26434b
+DATA log8<>+28(SB)/4, $0x3b26434b
 GLOBL log8<>(SB), RODATA|NOPTR, $32
 
 DATA minus2ln2<>+0(SB)/4, $0xbfb17218
@@ -1297,86 +1294,6 @@ DATA minus2ln2<>+24(SB)/4, $0xbfb17218
 DATA minus2ln2<>+28(SB)/4, $0xbfb17218
 GLOBL minus2ln2<>(SB), RODATA|NOPTR, $32
 
-DATA sin3<>+0(SB)/4, $0xbb975d8d
-DATA sin3<>+4(SB)/4, $0xbb975d8d
-DATA sin3<>+8(SB)/4, $0xbb975d8d
-DATA sin3<>+12(SB)/4, $0xbb975d8d
-DATA sin3<>+16(SB)/4, $0xbb975d8d
-DATA sin3<>+20(SB)/4, $0xbb975d8d
-DATA sin3<>+24(SB)/4, $0xbb975d8d
-DATA sin3<>+28(SB)/4, $0xbb975d8d
-GLOBL sin3<>(SB), RODATA|NOPTR, $32
-
-DATA sin2<>+0(SB)/4, $0x3da33384
-DATA sin2<>+4(SB)/4, $0x3da33384
-DATA sin2<>+8(SB)/4, $0x3da33384
-DATA sin2<>+12(SB)/4, $0x3da33384
-DATA sin2<>+16(SB)/4, $0x3da33384
-DATA sin2<>+20(SB)/4, $0x3da33384
-DATA sin2<>+24(SB)/4, $0x3da33384
-DATA sin2<>+28(SB)/4, $0x3da33384
-GLOBL sin2<>(SB), RODATA|NOPTR, $32
-
-DATA sin1<>+0(SB)/4, $0xbf255def
-DATA sin1<>+4(SB)/4, $0xbf255def
-DATA sin1<>+8(SB)/4, $0xbf255def
-DATA sin1<>+12(SB)/4, $0xbf255def
-DATA sin1<>+16(SB)/4, $0xbf255def
-DATA sin1<>+20(SB)/4, $0xbf255def
-DATA sin1<>+24(SB)/4, $0xbf255def
-DATA sin1<>+28(SB)/4, $0xbf255def
-GLOBL sin1<>(SB), RODATA|NOPTR, $32
-
-DATA sin0<>+0(SB)/4, $0x3fc90fdb
-DATA sin0<>+4(SB)/4, $0x3fc90fdb
-DATA sin0<>+8(SB)/4, $0x3fc90fdb
-DATA sin0<>+12(SB)/4, $0x3fc90fdb
-DATA sin0<>+16(SB)/4, $0x3fc90fdb
-DATA sin0<>+20(SB)/4, $0x3fc90fdb
-DATA sin0<>+24(SB)/4, $0x3fc90fdb
-DATA sin0<>+28(SB)/4, $0x3fc90fdb
-GLOBL sin0<>(SB), RODATA|NOPTR, $32
-
-DATA cos3<>+0(SB)/4, $0x3a6db249
-DATA cos3<>+4(SB)/4, $0x3a6db249
-DATA cos3<>+8(SB)/4, $0x3a6db249
-DATA cos3<>+12(SB)/4, $0x3a6db249
-DATA cos3<>+16(SB)/4, $0x3a6db249
-DATA cos3<>+20(SB)/4, $0x3a6db249
-DATA cos3<>+24(SB)/4, $0x3a6db249
-DATA cos3<>+28(SB)/4, $0x3a6db249
-GLOBL cos3<>(SB), RODATA|NOPTR, $32
-
-DATA cos2<>+0(SB)/4, $0xbcaae5cc
-DATA cos2<>+4(SB)/4, $0xbcaae5cc
-DATA cos2<>+8(SB)/4, $0xbcaae5cc
-DATA cos2<>+12(SB)/4, $0xbcaae5cc
-DATA cos2<>+16(SB)/4, $0xbcaae5cc
-DATA cos2<>+20(SB)/4, $0xbcaae5cc
-DATA cos2<>+24(SB)/4, $0xbcaae5cc
-DATA cos2<>+28(SB)/4, $0xbcaae5cc
-GLOBL cos2<>(SB), RODATA|NOPTR, $32
-
-DATA cos1<>+0(SB)/4, $0x3e81e0f5
-DATA cos1<>+4(SB)/4, $0x3e81e0f5
-DATA cos1<>+8(SB)/4, $0x3e81e0f5
-DATA cos1<>+12(SB)/4, $0x3e81e0f5
-DATA cos1<>+16(SB)/4, $0x3e81e0f5
-DATA cos1<>+20(SB)/4, $0x3e81e0f5
-DATA cos1<>+24(SB)/4, $0x3e81e0f5
-DATA cos1<>+28(SB)/4, $0x3e81e0f5
-GLOBL cos1<>(SB), RODATA|NOPTR, $32
-
-DATA cos0<>+0(SB)/4, $0xbf9de9e6
-DATA cos0<>+4(SB)/4, $0xbf9de9e6
-DATA cos0<>+8(SB)/4, $0xbf9de9e6
-DATA cos0<>+12(SB)/4, $0xbf9de9e6
-DATA cos0<>+16(SB)/4, $0xbf9de9e6
-DATA cos0<>+20(SB)/4, $0xbf9de9e6
-DATA cos0<>+24(SB)/4, $0xbf9de9e6
-DATA cos0<>+28(SB)/4, $0xbf9de9e6
-GLOBL cos0<>(SB), RODATA|NOPTR, $32
-
 DATA sign<>+0(SB)/4, $0x80000000
 DATA sign<>+4(SB)/4, $0x80000000
 DATA sign<>+8(SB)/4, $0x80000000
@@ -1386,3 +1303,83 @@ DATA sign<>+20(SB)/4, $0x80000000
 DATA sign<>+24(SB)/4, $0x80000000
 DATA sign<>+28(SB)/4, $0x80000000
 GLOBL sign<>(SB), RODATA|NOPTR, $32
+
+DATA sin3<>+0(SB)/4, $0xb8175d8d
+DATA sin3<>+4(SB)/4, $0xb8175d8d
+DATA sin3<>+8(SB)/4, $0xb8175d8d
+DATA sin3<>+12(SB)/4, $0xb8175d8d
+DATA sin3<>+16(SB)/4, $0xb8175d8d
+DATA sin3<>+20(SB)/4, $0xb8175d8d
+DATA sin3<>+24(SB)/4, $0xb8175d8d
+DATA sin3<>+28(SB)/4, $0xb8175d8d
+GLOBL sin3<>(SB), RODATA|NOPTR, $32
+
+DATA sin2<>+0(SB)/4, $0x3b233384
+DATA sin2<>+4(SB)/4, $0x3b233384
+DATA sin2<>+8(SB)/4, $0x3b233384
+DATA sin2<>+12(SB)/4, $0x3b233384
+DATA sin2<>+16(SB)/4, $0x3b233384
+DATA sin2<>+20(SB)/4, $0x3b233384
+DATA sin2<>+24(SB)/4, $0x3b233384
+DATA sin2<>+28(SB)/4, $0x3b233384
+GLOBL sin2<>(SB), RODATA|NOPTR, $32
+
+DATA sin1<>+0(SB)/4, $0xbda55def
+DATA sin1<>+4(SB)/4, $0xbda55def
+DATA sin1<>+8(SB)/4, $0xbda55def
+DATA sin1<>+12(SB)/4, $0xbda55def
+DATA sin1<>+16(SB)/4, $0xbda55def
+DATA sin1<>+20(SB)/4, $0xbda55def
+DATA sin1<>+24(SB)/4, $0xbda55def
+DATA sin1<>+28(SB)/4, $0xbda55def
+GLOBL sin1<>(SB), RODATA|NOPTR, $32
+
+DATA sin0<>+0(SB)/4, $0x3f490fdb
+DATA sin0<>+4(SB)/4, $0x3f490fdb
+DATA sin0<>+8(SB)/4, $0x3f490fdb
+DATA sin0<>+12(SB)/4, $0x3f490fdb
+DATA sin0<>+16(SB)/4, $0x3f490fdb
+DATA sin0<>+20(SB)/4, $0x3f490fdb
+DATA sin0<>+24(SB)/4, $0x3f490fdb
+DATA sin0<>+28(SB)/4, $0x3f490fdb
+GLOBL sin0<>(SB), RODATA|NOPTR, $32
+
+DATA cos3<>+0(SB)/4, $0x366db249
+DATA cos3<>+4(SB)/4, $0x366db249
+DATA cos3<>+8(SB)/4, $0x366db249
+DATA cos3<>+12(SB)/4, $0x366db249
+DATA cos3<>+16(SB)/4, $0x366db249
+DATA cos3<>+20(SB)/4, $0x366db249
+DATA cos3<>+24(SB)/4, $0x366db249
+DATA cos3<>+28(SB)/4, $0x366db249
+GLOBL cos3<>(SB), RODATA|NOPTR, $32
+
+DATA cos2<>+0(SB)/4, $0xb9aae5cc
+DATA cos2<>+4(SB)/4, $0xb9aae5cc
+DATA cos2<>+8(SB)/4, $0xb9aae5cc
+DATA cos2<>+12(SB)/4, $0xb9aae5cc
+DATA cos2<>+16(SB)/4, $0xb9aae5cc
+DATA cos2<>+20(SB)/4, $0xb9aae5cc
+DATA cos2<>+24(SB)/4, $0xb9aae5cc
+DATA cos2<>+28(SB)/4, $0xb9aae5cc
+GLOBL cos2<>(SB), RODATA|NOPTR, $32
+
+DATA cos1<>+0(SB)/4, $0x3c81e0f5
+DATA cos1<>+4(SB)/4, $0x3c81e0f5
+DATA cos1<>+8(SB)/4, $0x3c81e0f5
+DATA cos1<>+12(SB)/4, $0x3c81e0f5
+DATA cos1<>+16(SB)/4, $0x3c81e0f5
+DATA cos1<>+20(SB)/4, $0x3c81e0f5
+DATA cos1<>+24(SB)/4, $0x3c81e0f5
+DATA cos1<>+28(SB)/4, $0x3c81e0f5
+GLOBL cos1<>(SB), RODATA|NOPTR, $32
+
+DATA cos0<>+0(SB)/4, $0xbe9de9e6
+DATA cos0<>+4(SB)/4, $0xbe9de9e6
+DATA cos0<>+8(SB)/4, $0xbe9de9e6
+DATA cos0<>+12(SB)/4, $0xbe9de9e6
+DATA cos0<>+16(SB)/4, $0xbe9de9e6
+DATA cos0<>+20(SB)/4, $0xbe9de9e6
+DATA cos0<>+24(SB)/4, $0xbe9de9e6
+DATA cos0<>+28(SB)/4, $0xbe9de9e6
+GLOBL cos0<>(SB), RODATA|NOPTR, $32

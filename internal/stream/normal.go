@@ -16,7 +16,7 @@ const MaxNormals = 1 << 33
 // docs/privacy.md states beside δ.
 const MaxRadius = 9.4925831
 
-const chunk = 8192 // keystream bytes transformed at a time: 512 pairs, inside L1
+const chunk = 16384 // keystream bytes transformed at a time: 1024 pairs, half of L1
 
 var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
@@ -56,10 +56,11 @@ func (s *Stream) Normals(dst []float64, step uint64, tensor uint32, first int) {
 //
 // z is the number of Normals, from the same keystream, within
 // 4e-7·|z| + 1e-14, down to the smallest and up to the largest radius. The sum is rounded
-// once. As with Normals a value depends on its position only, on one processor:
-// others may differ within these bounds. Positions out of range give NaN.
+// once. As with Normals a value depends on its position only; one from a processor
+// with AVX2 and FMA and one from another may differ within these bounds.
+// Positions out of range give NaN.
 func (s *Stream) AddNormals(dst, src []float32, std float32, step uint64, tensor uint32, first int) {
-	src = src[:len(dst)]
+	src = src[:len(dst):len(src)]
 	if !inRange(first, len(dst)) {
 		for i := range dst {
 			dst[i] = float32(math.NaN())

@@ -14,6 +14,8 @@
 // Deviates", Ann. Math. Stat. 29(2), 1958.
 package stream
 
+//go:generate go run -C ../cpu/gen .
+
 import (
 	"crypto/aes"
 	"crypto/rand"
@@ -105,7 +107,7 @@ type kernels struct {
 	chacha func(*Key) keystream
 
 	// addNormals sets dst[i] = src[i] + std·z[skip+i] for the normals z of the
-	// keystream raw, skip 0 or 1.
+	// keystream raw, skip 0 or 1. It may overwrite raw.
 	addNormals func(dst, src []float32, raw []byte, skip int, std float32)
 }
 

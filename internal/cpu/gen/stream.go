@@ -272,14 +272,14 @@ func chacha(g *asm) {
 // Coefficients interpolate at Chebyshev points. The relative errors of what they make are below 2⁻²⁶ for the logarithm and
 // 2⁻²⁴ for the sine and cosine.
 var (
-	// (-2 ln(1-h) - 2h)/h², 0 < h <= 1/2.
+	// (-2 ln(1-h/2) - h)/h², 0 < h <= 1.
 	logTerms = []float32{
-		1, 0.6666550636291504, 0.5006101727485657, 0.3878176510334015, 0.45312681794166565, -0.36034348607063293,
-		2.2194318771362305, -3.0292656421661377, 2.5978572368621826,
+		0.25, 0.083331883, 0.0312881358, 0.0121193016, 0.00708010653,
+		-0.00281518348, 0.00866965577, -0.00591653446, 0.00253696996,
 	}
-	// sin(πx/2)/x and (cos(πx/2) - 1)/x² in powers of x², |x| <= 1/2. The first is π/2 rounded, the others make up for that.
-	sinTerms = []float32{1.5707963705062866, -0.6459645628929138, 0.07968810200691223, -0.004619306419044733}
-	cosTerms = []float32{-1.2337005138397217, 0.253669410943985, -0.02086152881383896, 0.0009067399078048766}
+	// sin(πx/4)/x and (cos(πx/4) - 1)/x² in powers of x², |x| <= 1. The first is π/4 rounded, the others make up for that.
+	sinTerms = []float32{0.785398185, -0.0807455704, 0.00249025319, -3.60883314e-05}
+	cosTerms = []float32{-0.308425128, 0.0158543382, -0.000325961388, 3.54195276e-06}
 )
 
 // addNormals transforms eight pairs at a time as the scalar code does, in float32. One pass over all would be a chain of
@@ -302,11 +302,11 @@ func addNormals(g *asm) {
 		g.CMPQ(raw, end)
 		g.JL(LabelRef(name))
 	}
-	const argument, exponent, quadrant, offset, radius = 0, 1, 2, 3, 0
+	const argument, exponent, quadrant, offset, squared = 0, 1, 2, 3, 0
 
 	ones, one := g.YMM(), g.load(g.floats("one", 1))
 	g.VPCMPEQD(ones, ones, ones)
-	scale := g.load(g.floats("minus2toMinus32", -0x1p-32))
+	scale := g.load(g.floats("minus2toMinus31", -0x1p-31))
 	pass("reduce", func() {
 		xHigh, xLow, yHigh, yLow := g.pairs(raw)
 		h, n := g.reduced(xHigh, xLow, ones, one, scale)
@@ -322,16 +322,15 @@ func addNormals(g *asm) {
 	minus2ln2 := g.load(g.floats("minus2ln2", -2*math.Ln2))
 	pass("logarithm", func() {
 		h := g.load(at(argument))
-		g.VMOVUPS(g.radius(h, at(exponent), terms, minus2ln2), at(radius))
+		g.VMOVUPS(g.logarithm(h, at(exponent), terms, minus2ln2), at(squared))
 	})
 	std := g.splat("std")
 	i := g.GP64()
 	g.XORQ(i, i)
 	pass("turn", func() {
-		sin, cos := g.sincos(g.load(at(quadrant)), g.load(at(offset)), one)
-		r := g.load(at(radius))
-		g.VMULPS(r, cos, cos)
-		g.VMULPS(r, sin, sin)
+		r := g.YMM()
+		g.VSQRTPS(at(squared), r)
+		cos, sin := g.pair(r, g.load(at(quadrant)), g.load(at(offset)), one)
 		for k, unpack := range []func(a, b, dst Op){
 			func(a, b, dst Op) { g.VUNPCKLPS(a, b, dst) },
 			func(a, b, dst Op) { g.VUNPCKHPS(a, b, dst) },
@@ -368,14 +367,13 @@ func (g *asm) pairs(raw reg.GPVirtual) (xHigh, xLow, yHigh, yLow vector) {
 	return xHigh, xLow, yHigh, yLow
 }
 
-// reduced returns n and h with u = (x+½)/2⁶⁴ = 2ⁿ(1-h) and 0 < h <= ½, where h keeps its leading bits close to u = 1. It
+// reduced returns n and h with u = (x+½)/2⁶⁴ = 2ⁿ(1-h/2) and 0 < h <= 1, where h keeps its leading bits close to u = 1. It
 // overwrites x.
 func (g *asm) reduced(high, low, ones, one, scale vector) (h, n vector) {
-	v := g.YMM
-	below, carry, a := v(), v(), v()
-	h, n = v(), v()
-	// a is the smaller of u and 1-u. Below u = ½ all bits are turned, which makes the signed number -2⁶⁴a-½: its upper
-	// half takes the carry of a signed lower half, where that of 2⁶⁴a might overflow.
+	below, carry, a := g.YMM(), g.YMM(), g.YMM()
+	h, n = g.YMM(), g.YMM()
+	// a is twice the smaller of u and 1-u. Below u = ½ all bits are turned, which makes the signed number -2⁶³a-½: its upper
+	// half takes the carry of a signed lower half, where that of 2⁶³a might overflow.
 	g.VPCMPGTD(ones, high, below)
 	g.VPXOR(below, high, high)
 	g.VPXOR(below, low, low)
@@ -383,22 +381,23 @@ func (g *asm) reduced(high, low, ones, one, scale vector) (h, n vector) {
 	g.VPADDD(carry, high, high)
 	g.VCVTDQ2PS(high, a)
 	g.VCVTDQ2PS(low, low)
-	g.VFMADD213PS(g.floats("minus2toMinus65", -0x1p-65), scale, a)
-	g.VFMADD231PS(g.floats("minus2toMinus64", -0x1p-64), low, a)
-	// From u = ½ on, h is a itself.
+	g.VFMADD213PS(g.floats("minus2toMinus64", -0x1p-64), scale, a)
+	g.VFMADD231PS(g.floats("minus2toMinus63", -0x1p-63), low, a)
+	// From u = ½ on, n is 0 and h is a itself; below, 2-h has the bits of a after the leading one.
 	g.VPSRLD(Imm(23), a, n)
-	g.VPSUBD(g.octet("halfExponent", 126), n, n)
+	g.VPSUBD(g.octet("bias", 127), n, n)
 	g.VPAND(below, n, n)
 	g.VCVTDQ2PS(n, n)
-	g.VANDPS(g.octet("mantissa", 1<<23-1), a, h)
-	g.VORPS(g.floats("half", 0.5), h, h)
-	g.VSUBPS(h, one, h)
+	g.VPAND(g.octet("mantissa", 1<<23-1), a, h)
+	g.VPOR(one, h, h)
+	two := g.load(g.floats("two", 2))
+	g.VSUBPS(h, two, h)
 	g.VBLENDVPS(below, h, a, h)
 	return h, n
 }
 
-// radius returns sqrt(-2 ln(2ⁿ(1-h))); it overwrites h.
-func (g *asm) radius(h vector, n Mem, terms []vector, minus2ln2 vector) vector {
+// logarithm returns -2 ln(2ⁿ(1-h/2)); it overwrites h.
+func (g *asm) logarithm(h vector, n Mem, terms []vector, minus2ln2 vector) vector {
 	// Two chains, for the even and the odd powers, halve the latency.
 	hh, even, odd := g.YMM(), g.YMM(), g.YMM()
 	g.VMULPS(h, h, hh)
@@ -412,28 +411,27 @@ func (g *asm) radius(h vector, n Mem, terms []vector, minus2ln2 vector) vector {
 		}
 	}
 	g.VFMADD231PS(odd, h, even)
-	g.VADDPS(h, h, h)
 	g.VFMADD231PS(even, hh, h)
 	g.VFMADD231PS(n, minus2ln2, h)
-	g.VSQRTPS(h, h)
 	return h
 }
 
-// quarter returns the lower 62 bits of y as a number in [-½, ½); it overwrites the lower half.
+// quarter returns the lower 62 bits of y as a number in [-1, 1); it overwrites the lower half.
 func (g *asm) quarter(high, low, scale vector) vector {
 	x := g.YMM()
 	g.VPSLLD(Imm(2), high, x)
 	g.VCVTDQ2PS(x, x)
 	g.VPSRLD(Imm(1), low, low) // the bit lost counts as one half, which makes ½ of the scalar code 2½
 	g.VCVTDQ2PS(low, low)
-	g.VFNMADD213PS(g.floats("rest", 2.5*0x1p-64), scale, x)
-	g.VFMADD231PS(g.floats("twoToMinus61", 0x1p-61), low, x)
+	g.VFNMADD213PS(g.floats("rest", 2.5*0x1p-63), scale, x)
+	g.VFMADD231PS(g.floats("twoToMinus60", 0x1p-60), low, x)
 	return x
 }
 
-// sincos returns the sine and cosine of as many quarter turns as the two top bits of y say, and another x. It overwrites y.
-func (g *asm) sincos(y, x, one vector) (sin, cos vector) {
-	xx, s, c, swap := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+// pair returns the pair of normals of radius r at as many quarter turns as the two top bits of y say, and another x/2. It
+// overwrites r, y and x.
+func (g *asm) pair(r, y, x, one vector) (cos, sin vector) {
+	xx, s, c, swap, sign := g.YMM(), g.YMM(), g.YMM(), g.YMM(), g.load(g.octet("sign", 1<<31))
 	g.VMULPS(x, x, xx)
 	polynomial := func(name string, terms []float32, p vector) {
 		last := len(terms) - 1
@@ -447,15 +445,15 @@ func (g *asm) sincos(y, x, one vector) (sin, cos vector) {
 	g.VMULPS(x, s, s)
 	g.VFMADD213PS(one, xx, c)
 
-	sin, cos = g.YMM(), g.YMM()
+	// Half a turn negates both, then a quarter turns (c, s) into (-s, c).
 	g.VPSLLD(Imm(1), y, swap)
+	g.VPAND(sign, y, y)
+	g.VPXOR(y, r, r)
+	g.VMULPS(r, c, c)
+	g.VMULPS(r, s, s)
+	cos, sin = g.YMM(), g.YMM()
 	g.VBLENDVPS(swap, c, s, sin)
+	g.VPXOR(sign, s, s)
 	g.VBLENDVPS(swap, s, c, cos)
-	g.VPXOR(y, swap, swap)
-	sign := g.load(g.octet("sign", 1<<31))
-	g.VANDPS(sign, y, y)
-	g.VANDPS(sign, swap, swap)
-	g.VXORPS(y, sin, sin)
-	g.VXORPS(swap, cos, cos)
-	return sin, cos
+	return cos, sin
 }

@@ -41,8 +41,8 @@ func testRelease(t *testing.T, d device.Device) {
 			noise.Stream().Normals(z, test.draw, test.tensor, 0)
 			for i, got := range x.read(t, x.Out) {
 				shift := float64(test.std) * z[i]
-				// A rounding of the sum, one of the result, and what normals in single precision may be off.
-				if bound := 0x1p-23*(math.Abs(float64(src[i]))+math.Abs(shift)) + 4e-7*math.Abs(shift); math.Abs(float64(got)-float64(src[i])-shift) > bound {
+				// A rounding of the sum, one of the result, and what AddNormals of package stream may be off.
+				if bound := 0x1p-23*math.Abs(float64(src[i])) + (0x1p-23+4e-7)*math.Abs(shift); math.Abs(float64(got)-float64(src[i])-shift) > bound {
 					t.Fatalf("draw %d, tensor %d, std %v: value %d is %v, want %v + %v", test.draw, test.tensor, test.std, i, got, src[i], shift)
 				}
 			}
