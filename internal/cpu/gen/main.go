@@ -24,7 +24,7 @@ type unit struct {
 	write func(*asm)
 }
 
-var units = []unit{{"gemm", gemm}, {"vec", vec}}
+var units = []unit{{"gemm", gemm}, {"peak", peak}, {"vec", vec}}
 
 func main() {
 	log.SetFlags(0)
@@ -59,7 +59,7 @@ func (u unit) render() (map[string][]byte, error) {
 	return map[string][]byte{"kernels_amd64.s": text, "kernels_amd64.go": stubs}, errors.Join(err1, err2)
 }
 
-// asm adds to an avo context what both units need.
+// asm adds to an avo context what the units need.
 type asm struct {
 	*build.Context
 	constants map[string]operand.Mem
