@@ -27,7 +27,7 @@ func newBench() *cobra.Command {
 		newBenchGEMM(),
 		newBenchNoise(),
 		newBenchSampler(),
-		// newBenchCompare(),
+		newBenchCompare(),
 	)
 	return cmd
 }
