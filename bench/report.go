@@ -16,13 +16,13 @@ import (
 // those of the last measurement.
 func (c *Comparison) Markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %d threads of %d cores, %s/%s, %s kernels", c.Date, c.Machine.CPU, c.Threads, c.Machine.Cores, c.Machine.OS, c.Machine.Arch, c.Machine.Kernels)
+	fmt.Fprintf(&b, "%s: %s, threads: %d on %d cores, %s/%s, %s kernels", c.Date, c.Machine.CPU, c.Threads, c.Machine.Cores, c.Machine.OS, c.Machine.Arch, c.Machine.Kernels)
 	for _, name := range []string{"python", "torch", "opacus", "jax"} {
 		if v := c.Versions[name]; v != "" {
 			fmt.Fprintf(&b, ", %s %s", name, v)
 		}
 	}
-	fmt.Fprintf(&b, ". %d rounds, %v s a measurement; milliseconds a step, median (least to most).\n\n", c.Rounds, c.Seconds)
+	fmt.Fprintf(&b, ". Rounds: %d, of %v s a measurement. Milliseconds a step, median (least to most).\n\n", c.Rounds, c.Seconds)
 
 	b.WriteString("| model | batch | private | plain | private / plain | fastest private peer | peer / ours | fastest plain peer | peer / ours | our private / plain peer |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
@@ -129,19 +129,19 @@ func (c *Comparison) Draw(w io.Writer, format string) (err error) {
 			err = fmt.Errorf("plotting: %v", r)
 		}
 	}()
-	const across = 2
-	down := (len(c.Models) + across - 1) / across
+	across := min(2, max(1, len(c.Models)))
+	down := max(1, (len(c.Models)+across-1)/across)
 	most := 1
 	for _, m := range c.Models {
 		most = max(most, len(m.Entries))
 	}
 	panelHeight := vg.Length(most)*0.22*vg.Inch + 1.1*vg.Inch
-	canvas, err := draw.NewFormattedCanvas(across*5.2*vg.Inch, vg.Length(max(down, 1))*panelHeight, format)
+	canvas, err := draw.NewFormattedCanvas(vg.Length(across)*5.2*vg.Inch, vg.Length(down)*panelHeight, format)
 	if err != nil {
 		return err
 	}
 	tiles := draw.Tiles{
-		Rows: max(down, 1), Cols: across, PadX: vg.Points(18), PadY: vg.Points(14),
+		Rows: down, Cols: across, PadX: vg.Points(18), PadY: vg.Points(14),
 		PadTop: vg.Points(8), PadBottom: vg.Points(8), PadLeft: vg.Points(8), PadRight: vg.Points(12),
 	}
 	area := draw.New(canvas)
@@ -198,6 +198,7 @@ func (m *ModelComparison) panel() (*plot.Plot, error) {
 		fig.Add(bar, span, text)
 	}
 	fig.NominalY(names...)
+	fig.Y.Min, fig.Y.Max = -0.6, float64(len(names))-0.4
 	fig.X.Max = 1e3 * longest * 1.15 // room for the last label
 	return fig, nil
 }

@@ -55,15 +55,22 @@ with a line that says so.`,
 	f.BoolVar(&markdown, "markdown", false, "print Markdown tables")
 	progressFlag(cmd, &progress)
 	jsonFlag(cmd, &asJSON)
-	cmd.MarkFlagsMutuallyExclusive("markdown", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		format := strings.TrimPrefix(filepath.Ext(picture), ".")
 		if picture != "" && !slices.Contains(bench.PictureFormats(), format) {
 			return usagef("plot %q: the file's name must end in .%s", picture, strings.Join(bench.PictureFormats(), " or ."))
 		}
+		if markdown && asJSON {
+			return usagef("--markdown and --json exclude each other: give one of them")
+		}
 		var c *bench.Comparison
 		var err error
 		if from != "" {
+			for _, name := range []string{"models", "threads", "seconds", "rounds", "python"} {
+				if cmd.Flags().Changed(name) {
+					return usagef("--from measures nothing, so that --%s has no meaning with it: leave one of them out", name)
+				}
+			}
 			c, err = readComparison(from)
 		} else {
 			c, err = compare(cmd, o, progress)
