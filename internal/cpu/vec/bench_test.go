@@ -10,6 +10,10 @@ func BenchmarkVec(b *testing.B) {
 	r := newRand(1)
 	dst, x, y := make([]float32, n), values(r, n), values(r, n)
 	src, arg := make([]uint8, n), make([]int32, n/2)
+	var rows Runs // of 28 values, as of an image that lies in columns
+	for at := 0; at+32 <= n; at += 32 {
+		rows.Add(at, at/32*28, 28)
+	}
 	total := 0.0
 	for _, f := range []struct {
 		name string
@@ -19,12 +23,17 @@ func BenchmarkVec(b *testing.B) {
 		{"Sigmoid", func() { Sigmoid(dst, x) }},
 		{"ReLU", func() { ReLU(dst, x) }},
 		{"TanhGrad", func() { TanhGrad(dst, x, y) }},
+		{"SigmoidGrad", func() { SigmoidGrad(dst, x, y) }},
 		{"ReLUGrad", func() { ReLUGrad(dst, x, y) }},
 		{"AddBias", func() { AddBias(dst, math.SmallestNonzeroFloat32) }},
+		{"AddVec", func() { AddVec(dst, x) }},
 		{"Axpy", func() { Axpy(dst, 1e-9, x) }},
+		{"Scale", func() { Scale(dst, 1) }},
 		{"Scaled", func() { Scaled(dst, 2, x) }},
 		{"Bytes", func() { Bytes(dst, src, 2, 1) }},
 		{"MaxPool2", func() { MaxPool2(dst[:n/2], arg, x, y, 0, n) }},
+		{"CopyRuns", func() { CopyRuns(dst, x, &rows) }},
+		{"AddRuns", func() { AddRuns(dst, x, &rows) }},
 		{"Sum", func() { total += Sum(x) }},
 		{"SumSquares", func() { total += SumSquares(x) }},
 		{"Dot", func() { total += Dot(x, y) }},
