@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +63,7 @@ func fake(dir string, args []string) int {
 	if err != nil {
 		return 9
 	}
-	fmt.Fprintf(f, "%s on %s: %s %s\n", label, model, os.Getenv("OMP_NUM_THREADS"), os.Getenv("GOMAXPROCS"))
+	fmt.Fprintf(f, "%s on %s: %s %s %d\n", label, model, os.Getenv("OMP_NUM_THREADS"), os.Getenv("GOMAXPROCS"), runtime.NumCPU())
 	f.Close()
 	if mode == os.Getenv(brokenFake) {
 		fmt.Fprintln(os.Stderr, "Traceback (most recent call last):\n  somewhere\nMemoryError: too big")
