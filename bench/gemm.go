@@ -2,7 +2,6 @@ package bench
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
@@ -103,7 +102,7 @@ func GEMM(o GEMMOptions) (*GEMMResult, error) {
 }
 
 // layerProducts are the forward products of a model's layers and the weight
-// gradients of its convolutions, each shape once.
+// gradients of its convolutions.
 func layerProducts(model string, batch int) ([]Product, error) {
 	if batch < 1 || batch > mostRows {
 		return nil, usagef("batch %d: must be in [1, %d]", batch, mostRows)
@@ -121,21 +120,15 @@ func layerProducts(model string, batch int) ([]Product, error) {
 		return nil, err
 	}
 	var all []Product
-	add := func(p Product) {
-		if !slices.Contains(all, p) {
-			all = append(all, p)
-		}
-	}
 	for i := range network.Program.Ops {
 		op := &network.Program.Ops[i]
 		switch op.Kind {
 		case plan.Dense:
 			out, in, _ := op.Columns()
-			add(Product{batch, in, out, dense})
+			all = append(all, Product{batch, in, out, dense})
 		case plan.Conv:
 			out, taps, positions := op.Columns()
-			add(Product{out, taps, positions, conv})
-			add(Product{out, positions, taps, weights})
+			all = append(all, Product{out, taps, positions, conv}, Product{out, positions, taps, weights})
 		}
 	}
 	return all, nil
