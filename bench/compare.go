@@ -91,6 +91,10 @@ type Machine struct {
 	Arch    string `json:"arch"`
 	Memory  *int64 `json:"memory_bytes"` // null where the system does not say
 	Kernels string `json:"kernels"`
+	// Load is how many processes wanted a processor in the minute before; null
+	// where the system does not say. Above a few tenths the figures are not the
+	// machine's.
+	Load *float64 `json:"load_average"`
 }
 
 // Comparison is training steps of this program and of its peers on one

@@ -299,13 +299,14 @@ func TestPictures(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	t.Setenv(brokenFake, "ghost")
-	c, _, _ := comparing(t, nil)
+	busy := 1.25
+	c, _, _ := comparing(t, func(o *CompareOptions) { o.Machine.Load = &busy })
 	var b strings.Builder
 	if err := c.Markdown(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"a processor, threads: 1 on 2 cores, linux/amd64, portable kernels, python 3.99, torch 2.0, opacus 1.0, jax 0.5.",
+		"a processor, threads: 1 on 2 cores, linux/amd64, portable kernels, load before 1.25, python 3.99, torch 2.0, opacus 1.0, jax 0.5.",
 		"\n| `mnist-tf` | 300 | 20.0 (10.0–30.0) | 10.0 (5.00–15.0) | 2.00 | torch func-compiled, 60.0 (30.0–90.0) | 3.00 | torch plain-compiled, 25.0 (12.5–37.5) | 2.50 | 0.80 |\n",
 		"\n| `mnist-tf` | opacus hooks (private) | 160 (80.0–240) | 14 |\n",
 		"\n| `mnist-tf` | privgrad plain | 10.0 (5.00–15.0) | 17 |\n",

@@ -17,6 +17,9 @@ import (
 func (c *Comparison) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, threads: %d on %d cores, %s/%s, %s kernels", c.Date, c.Machine.CPU, c.Threads, c.Machine.Cores, c.Machine.OS, c.Machine.Arch, c.Machine.Kernels)
+	if c.Machine.Load != nil {
+		fmt.Fprintf(&b, ", load before %v", *c.Machine.Load)
+	}
 	for _, name := range []string{"python", "torch", "opacus", "jax"} {
 		if v := c.Versions[name]; v != "" {
 			fmt.Fprintf(&b, ", %s %s", name, v)

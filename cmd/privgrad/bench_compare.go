@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,7 +113,7 @@ func compare(cmd *cobra.Command, o bench.CompareOptions, progress string) (*benc
 	}
 	m := machine()
 	o.Program, o.Version = []string{self}, m.build.String()
-	o.Machine = bench.Machine{CPU: m.CPU, Cores: runtime.NumCPU(), OS: m.OS, Arch: m.Arch, Memory: m.Memory, Kernels: m.Kernels}
+	o.Machine = bench.Machine{CPU: m.CPU, Cores: runtime.NumCPU(), OS: m.OS, Arch: m.Arch, Memory: m.Memory, Kernels: m.Kernels, Load: load()}
 	o.Notice = func(line string) { c.line("privgrad: " + line) }
 	o.Progress = func(done, total int, next string) {
 		if done == 0 {
@@ -124,6 +125,20 @@ func compare(cmd *cobra.Command, o bench.CompareOptions, progress string) (*benc
 	defer stop()
 	defer c.finish()
 	return bench.Compare(ctx, o)
+}
+
+// load is the system's load average of the last minute, nil where it keeps none.
+func load() *float64 {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return nil
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	x, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return nil
+	}
+	return &x
 }
 
 func readComparison(file string) (*bench.Comparison, error) {

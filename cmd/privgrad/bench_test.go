@@ -61,6 +61,7 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 	}
 	printed := object(t, r.stdout)
 	wantKeys(t, printed, "date", "machine", "threads", "seconds", "rounds", "versions", "models", "skipped")
+	wantKeys(t, printed["machine"].(map[string]any), "cpu", "cores", "os", "arch", "memory_bytes", "kernels", "load_average")
 	model := only(t, printed, "models")
 	wantKeys(t, model, "model", "parameters", "batch", "activation", "entries", "ratios")
 	if entries := model["entries"].([]any); len(entries) != 2 || model["model"] != "mlp-fmnist" || model["batch"] != 300.0 {
