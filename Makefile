@@ -3,11 +3,12 @@
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
-BENCHTIME   ?= 0.3s
+BENCHTIME   ?= 0.1s
 BENCHSECS   ?= 5
+PYTHON      ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench cover clean
+.PHONY: help build demo test lint bench compare tables cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -34,7 +35,7 @@ demo: build ## train a convolutional network on Fashion-MNIST at epsilon 3, delt
 test: ## run every test of the repository
 	$(GO) test ./...
 	cd internal/cpu/gen && $(GO) test ./...
-	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/vec ./internal/stream
+	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
 
 lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi
@@ -43,10 +44,23 @@ lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
 	$(GO) run $(STATICCHECK) ./...
 	@if $(call found,golangci-lint); then echo golangci-lint run; golangci-lint run; fi
 
-bench: build ## time the kernels, then whole private and plain steps of cnn-mnist
-	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/stream ./internal/cpu/...
+bench: build ## time the kernels, products, noise, sampling, then steps of cnn-mnist
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./internal/... ./datasets/... ./accountant/...
+	bin/privgrad bench gemm
+	bin/privgrad bench noise
+	bin/privgrad bench sampler
 	bin/privgrad bench step --model cnn-mnist --batch 300 --mode private --seconds $(BENCHSECS)
 	bin/privgrad bench step --model cnn-mnist --batch 300 --mode plain --seconds $(BENCHSECS)
+
+compare: build ## time steps beside Opacus, torch.func and JAX, where PYTHON has them, and document that
+	bin/privgrad bench compare --python $(PYTHON) --out docs/performance.json
+	$(MAKE) tables
+
+tables: build ## write the tables and the picture of docs/performance.json anew
+	bin/privgrad bench compare --from docs/performance.json --plot docs/performance.svg --markdown >bin/tables.md
+	awk '/^<!-- end/ { skip = 0 } !skip { print } /^<!-- printed by/ { skip = 1; while ((getline line <"bin/tables.md") > 0) print line }' \
+		docs/performance.md >bin/performance.md
+	mv bin/performance.md docs/performance.md
 
 # A block that several test binaries ran counts once.
 cover: ## statement coverage of every package by all tests; profile in cover.out

@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/plan"},
 	"internal/cpu/gemm":      nil,
+	"internal/cpu/peak":      nil,
 	"internal/cpu/vec":       nil,
 	"internal/cpu/vec/guard": nil,
 
@@ -59,7 +60,8 @@ var allowed = map[string][]string{
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},
 	"bench": {
-		"datasets", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/plan", "internal/stream", "nn", "perexample", "train",
+		"datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/plan",
+		"internal/stream", "nn", "perexample", "train",
 	},
 }
 

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -290,9 +291,19 @@ func TestNewPoissonErrors(t *testing.T) {
 }
 
 func BenchmarkPoisson(b *testing.B) {
-	p := poisson(b, 60000, 0.01, "bench")
-	var batch []int32
-	for i := 0; b.Loop(); i++ {
-		batch = p.Batch(uint64(i), batch)
+	for _, c := range []struct {
+		n     int
+		batch float64
+	}{{60000, 256}, {60000, 1024}, {50_000_000, 1024}} {
+		b.Run(fmt.Sprintf("%v-of-%d", c.batch, c.n), func(b *testing.B) {
+			p := poisson(b, c.n, c.batch/float64(c.n), "bench")
+			var batch []int32
+			rows := 0
+			for i := 0; b.Loop(); i++ {
+				batch = p.Batch(uint64(i), batch)
+				rows += len(batch)
+			}
+			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+		})
 	}
 }

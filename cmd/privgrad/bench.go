@@ -22,7 +22,14 @@ func newBench() *cobra.Command {
 		Long:    "bench measures. Its figures hold for this machine and this moment: compare only what was measured side by side.",
 		Example: "  privgrad bench step --model cnn-mnist --batch 256",
 	}
-	cmd.AddCommand(newBenchStep(), newBenchLineSearch())
+	cmd.AddCommand(
+		newBenchStep(),
+		newBenchLineSearch(),
+		newBenchGEMM(),
+		newBenchNoise(),
+		newBenchSampler(),
+		newBenchCompare(),
+	)
 	return cmd
 }
 

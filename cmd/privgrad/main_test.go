@@ -157,7 +157,7 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"trian"}, "did you mean train?"},
 		{[]string{"report"}, `unknown command "report"`},
 		{[]string{"data", "lst"}, "did you mean list?"},
-		{[]string{"bench", "gemm"}, `unknown command "gemm"`},
+		{[]string{"bench", "gemv"}, "did you mean gemm?"},
 		{[]string{"completion", "perl"}, `unknown command "perl"`},
 		{[]string{"help", "nothing"}, `unknown command "nothing"`},
 		{[]string{"help", "data", "nothing"}, `unknown command "nothing"`},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -34,5 +35,108 @@ func BenchmarkClippedSum(b *testing.B) {
 				b.ReportMetric(float64(batch)*float64(b.N)/b.Elapsed().Seconds(), "examples/s")
 			})
 		}
+	}
+}
+
+// BenchmarkConv measures each convolution of the named models on one thread, an
+// example at a time: forward alone, and forward with both gradients, whose sum
+// is plain or clipped example by example. A 1×1 convolution before it, which
+// makes its input's gradient needed, and one logit after it cost little beside
+// it.
+func BenchmarkConv(b *testing.B) {
+	for _, l := range []struct {
+		name           string
+		in, size, out  int
+		kernel, stride int
+		pad            int
+	}{
+		{"cnn-mnist/conv1", 1, 28, 6, 5, 1, 0},
+		{"cnn-mnist/conv2", 6, 12, 16, 5, 1, 0},
+		{"mnist-tf/conv1", 1, 28, 16, 8, 2, 3},
+		{"mnist-tf/conv2", 16, 13, 32, 4, 2, 0},
+		{"cifar/conv1", 3, 32, 32, 3, 1, 1}, // both CIFAR models begin alike
+		{"cifar-small/conv2", 32, 32, 32, 3, 1, 1},
+		{"cifar-small/conv3", 32, 16, 64, 3, 1, 1},
+		{"cifar-small/conv4", 64, 16, 64, 3, 1, 1},
+		{"cifar-small/conv5", 64, 8, 128, 3, 1, 1},
+		{"cifar-small/conv6", 128, 8, 128, 3, 1, 1},
+		{"cifar-paper/conv2", 32, 32, 64, 3, 1, 1},
+		{"cifar-paper/conv3", 64, 16, 128, 3, 1, 1},
+		{"cifar-paper/conv4", 128, 16, 128, 3, 1, 1},
+		{"cifar-paper/conv5", 128, 8, 256, 3, 1, 1},
+		{"cifar-paper/conv6", 256, 8, 256, 3, 1, 1},
+	} {
+		net := devicetest.NewBuilder(l.name, plan.Logistic, 1, l.size, l.size)
+		x := net.Conv(plan.Input, l.in, plan.Square(1, 1, 0), false)
+		x = net.Conv(x, l.out, plan.Square(l.kernel, l.stride, l.pad), true)
+		net.Dense(x, 1, true)
+		p := net.Program()
+		c := devicetest.NewCase(b, p, 2, 43)
+		const batch = 16
+		in := &device.Inputs{Rows: make([]int32, batch)}
+		in.Scalars[device.Clip] = 1
+		for _, kind := range []struct {
+			name     string
+			strategy perexample.Strategy
+			passes   int64 // forward passes that cost as much
+		}{{"forward", "", 1}, {"plain", "", 3}, {"private", perexample.Auto, 3}} {
+			b.Run(l.name+"/"+kind.name, func(b *testing.B) {
+				x := devicetest.Open(b, open(b, 1), schedule(b, p, kind.strategy), c, batch)
+				step := x.Clipped
+				if kind.name == "forward" {
+					losses, err := x.Net.NewScalarSum(1)
+					check(b, err)
+					step, err = x.Net.Record(func(q device.Queue) {
+						q.Losses(losses, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1})
+					})
+					check(b, err)
+				}
+				for b.Loop() {
+					check(b, step.Run(in))
+				}
+				flops := p.Ops[1].FLOPs() * kind.passes * batch * int64(b.N)
+				b.ReportMetric(float64(flops)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+// BenchmarkParameters measures what a step does to every parameter, apart from
+// its gradient: noise, and each update rule.
+func BenchmarkParameters(b *testing.B) {
+	const size = 1 << 20
+	net := devicetest.NewBuilder("wide", plan.Hinge, size-1)
+	net.Dense(plan.Input, 1, true)
+	p := net.Program()
+	x := devicetest.Open(b, open(b, 0), schedule(b, p, perexample.Auto), devicetest.NewCase(b, p, 1, 44), 1)
+	draw := uint64(0)
+	measure := func(name string, step device.Step) {
+		b.Run(name, func(b *testing.B) {
+			in := &device.Inputs{}
+			in.Scalars[device.NoiseStd] = 1
+			for _, divisor := range []device.Slot{device.Bias1, device.Bias2, device.Epsilon} {
+				in.Scalars[divisor] = 1
+			}
+			for b.Loop() {
+				draw++
+				in.Draw = draw
+				check(b, step.Run(in))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/size, "ns/parameter")
+		})
+	}
+	measure("release", x.Free)
+	gradient, err := x.Net.NewVector(1)
+	check(b, err)
+	for _, rule := range []device.Rule{device.SGD, device.HeavyBall, device.Adam} {
+		var state []device.Vector
+		for range rule.States() {
+			v, err := x.Net.NewVector(1)
+			check(b, err)
+			state = append(state, v)
+		}
+		step, err := x.Net.Record(func(q device.Queue) { q.Update(rule, x.Net.Params(), gradient, state...) })
+		check(b, err)
+		measure(rule.String(), step)
 	}
 }

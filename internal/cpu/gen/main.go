@@ -25,7 +25,7 @@ type unit struct {
 	write func(*asm)
 }
 
-var units = []unit{{"../gemm", gemm}, {"../vec", vec}, {"../../stream", stream}}
+var units = []unit{{"../gemm", gemm}, {"../peak", peak}, {"../vec", vec}, {"../../stream", stream}}
 
 func main() {
 	log.SetFlags(0)

@@ -1,14 +1,18 @@
 package vec
 
-import (
-	"testing"
-)
+import "testing"
 
 func BenchmarkVec(b *testing.B) {
 	const n = 4096
 	r := newRand(1)
 	dst, x, y := make([]float32, n), values(r, n), values(r, n)
-	src, arg := make([]uint8, n), make([]int32, n/2)
+	src, arg := make([]uint8, n), make([]int32, n)
+	squared := squares(x)
+	MaxPool2(dst, arg, x, 24, 24, 48, 48, 2, 0)
+	var rows Runs // of 28 values, as of an image that lies in columns
+	for at := 0; at+32 <= n; at += 32 {
+		rows.Add(at, at/32*28, 28)
+	}
 	total := 0.0
 	for _, f := range []struct {
 		name string
@@ -18,11 +22,20 @@ func BenchmarkVec(b *testing.B) {
 		{"Sigmoid", func() { Sigmoid(dst, x) }},
 		{"ReLU", func() { ReLU(dst, x) }},
 		{"TanhGrad", func() { TanhGrad(dst, x, y) }},
+		{"SigmoidGrad", func() { SigmoidGrad(dst, x, y) }},
 		{"ReLUGrad", func() { ReLUGrad(dst, x, y) }},
+		{"AddVec", func() { AddVec(dst, x) }},
+		{"Mix", func() { Mix(dst, 0.5, x, 0.5, y) }},
+		{"MixSquares", func() { MixSquares(dst, 0.5, 0.5, x) }},
+		{"Adam", func() { Adam(dst, 1e-3, x, 1, squared, 1e-6) }},
+		{"MaxUnpool2", func() { MaxUnpool2(dst, arg, x, 24, 24, 48, 0) }},
 		{"Axpy", func() { Axpy(dst, 1e-9, x) }},
+		{"Scale", func() { Scale(dst, 1) }},
 		{"Scaled", func() { Scaled(dst, 2, x) }},
 		{"Bytes", func() { Bytes(dst, src, 2, 1) }},
 		{"MaxPool2", func() { MaxPool2(dst, arg, x, 24, 24, 48, 48, 2, 0) }},
+		{"CopyRuns", func() { CopyRuns(dst, x, &rows) }},
+		{"AddRuns", func() { AddRuns(dst, x, &rows) }},
 		{"Sum", func() { total += Sum(x) }},
 		{"SumSquares", func() { total += SumSquares(x) }},
 		{"Dot", func() { total += Dot(x, y) }},

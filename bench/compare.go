@@ -1,0 +1,440 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/train"
+)
+
+// scripts measure one peer each, and travel inside the program.
+//
+//go:embed peers/*.py
+var scripts embed.FS
+
+//go:embed peers/requirements.txt
+var requirements string
+
+// Requirements are the versions of the peers that the scripts were written
+// for, as pip reads them.
+func Requirements() []string { return strings.Fields(requirements) }
+
+// A peer is another way to do the same training step, through a script.
+type peer struct {
+	name, mode string
+	private    bool
+	script     string
+	needs      []string // Python packages
+}
+
+var peers = []peer{
+	{"opacus", "hooks", true, "torch_steps.py", []string{"torch", "opacus"}},
+	{"opacus", "ghost", true, "torch_steps.py", []string{"torch", "opacus"}},
+	{"torch", "func", true, "torch_steps.py", []string{"torch"}},
+	{"torch", "func-compiled", true, "torch_steps.py", []string{"torch"}},
+	{"jax", "vmap", true, "jax_steps.py", []string{"jax"}},
+	{"torch", "plain", false, "torch_steps.py", []string{"torch"}},
+	{"torch", "plain-compiled", false, "torch_steps.py", []string{"torch"}},
+	{"jax", "plain", false, "jax_steps.py", []string{"jax"}},
+}
+
+const ours = "privgrad"
+
+// CompareModels are the models that the scripts know.
+func CompareModels() []string {
+	return []string{"mlp-mnist", "mlp-fmnist", "cnn-mnist", "mnist-tf", "cifar-small", "cifar-paper"}
+}
+
+// compareBatch is the number of rows of a step, by the model's data.
+func compareBatch(m nn.Info) int {
+	if m.Input[0] == 3 {
+		return 250
+	}
+	return 300
+}
+
+// CompareOptions says what to set beside what.
+type CompareOptions struct {
+	Models  []string // nil for all
+	Threads int      // of every process, 0 for all
+	Seconds float64  // for each measurement
+	Rounds  int
+	Python  string   // interpreter that has the peers
+	Program []string // runs this program's command line: bench step is a process of its own, too
+	Machine Machine
+	Version string // of this program
+
+	// Notice is told, in a line, what is left out and why; Progress what is
+	// measured next, the number done before it, and of how many.
+	Notice   func(line string)
+	Progress func(done, total int, next string)
+}
+
+// Machine is where measurements were made.
+type Machine struct {
+	CPU     string `json:"cpu"`
+	Cores   int    `json:"cores"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	Memory  *int64 `json:"memory_bytes"` // null where the system does not say
+	Kernels string `json:"kernels"`
+	// Load is how many processes wanted a processor in the minute before; null
+	// where the system does not say. Above a few tenths the figures are not the
+	// machine's.
+	Load *float64 `json:"load_average"`
+}
+
+// Comparison is training steps of this program and of its peers on one
+// machine, in turns.
+type Comparison struct {
+	Date     string            `json:"date"` // UTC, of the start
+	Machine  Machine           `json:"machine"`
+	Threads  int               `json:"threads"`
+	Seconds  float64           `json:"seconds"` // each measurement went on for
+	Rounds   int               `json:"rounds"`
+	Versions map[string]string `json:"versions"`
+	Models   []ModelComparison `json:"models"`
+	Skipped  []Skipped         `json:"skipped"`
+}
+
+// ModelComparison is one model's steps.
+type ModelComparison struct {
+	Model      string  `json:"model"`
+	Parameters int     `json:"parameters"`
+	Batch      int     `json:"batch"`
+	Activation string  `json:"activation"`
+	Entries    []Entry `json:"entries"`
+	Ratios     Ratios  `json:"ratios"`
+}
+
+// Entry is one way to do a model's step. A measurement is the median of one
+// process's steps; Rounds has all measurements in order, of this program as many
+// in a round as there are peers to precede.
+type Entry struct {
+	Peer    string    `json:"peer"`
+	Mode    string    `json:"mode"`
+	Private bool      `json:"private"`
+	Median  float64   `json:"step_seconds_median"`
+	Min     float64   `json:"step_seconds_min"`
+	Max     float64   `json:"step_seconds_max"`
+	Rounds  []float64 `json:"step_seconds_rounds"`
+	PeakRSS int64     `json:"peak_rss_bytes"` // the largest of all
+}
+
+func (e *Entry) label() string { return e.Peer + " " + e.Mode }
+
+// Ratios are of medians; null where one side was not measured.
+type Ratios struct {
+	PrivateOverPlain       *float64 `json:"private_over_plain"`                    // ours both
+	FastestPrivatePeer     string   `json:"fastest_private_peer"`                  // "" for none
+	FastestPlainPeer       string   `json:"fastest_plain_peer"`                    // "" for none
+	PrivatePeerOverPrivate *float64 `json:"fastest_private_peer_over_private"`     // above 1: ours is faster
+	PlainPeerOverPlain     *float64 `json:"fastest_plain_peer_over_plain"`         // above 1: ours is faster
+	PrivateOverPlainPeer   *float64 `json:"private_over_fastest_plain_peer"`       // below 1: privately faster than others without privacy
+	PrivatePeerMemory      *float64 `json:"fastest_private_peer_memory_over_ours"` // peak memory
+}
+
+// Skipped is what was left out.
+type Skipped struct {
+	Model  string `json:"model"` // "" for every model
+	Peer   string `json:"peer"`
+	Mode   string `json:"mode"` // "" for every mode
+	Reason string `json:"reason"`
+}
+
+// Compare measures this program and every peer that is there in turns: before
+// each step of a peer this program's own of the same kind, in as many rounds
+// as asked for. A peer that is missing or fails is left out.
+func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
+	if err := checkSeconds(o.Seconds); err != nil {
+		return nil, err
+	}
+	if o.Rounds < 1 || o.Rounds > 1000 {
+		return nil, usagef("rounds %d: must be in [1, 1000]", o.Rounds)
+	}
+	if len(o.Models) == 0 {
+		o.Models = CompareModels()
+	}
+	for _, m := range o.Models {
+		if !slices.Contains(CompareModels(), m) {
+			return nil, usagef("model %q: the peers know %s", m, strings.Join(CompareModels(), ", "))
+		}
+	}
+	n, err := threads(o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "privgrad-peers-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	peersDir, err := fs.Sub(scripts, "peers")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.CopyFS(dir, peersDir); err != nil {
+		return nil, fmt.Errorf("unpacking the peers' scripts: %w", err)
+	}
+	c := &comparison{CompareOptions: o, dir: dir, result: &Comparison{
+		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
+		Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
+	}}
+	here, err := c.installed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.total = len(o.Models) * o.Rounds * len(turns(here))
+	for _, m := range o.Models {
+		if err := c.model(ctx, m, here); err != nil {
+			return nil, err
+		}
+	}
+	return c.result, nil
+}
+
+type comparison struct {
+	CompareOptions
+	dir         string
+	result      *Comparison
+	done, total int
+}
+
+// skip notes what is left out.
+func (c *comparison) skip(s Skipped) {
+	c.result.Skipped = append(c.result.Skipped, s)
+	c.Notice(s.what() + " is left out: " + s.Reason)
+}
+
+// installed finds the peers that the interpreter has. None is needed.
+func (c *comparison) installed(ctx context.Context) ([]peer, error) {
+	found := map[string]string{}
+	out, err := c.run(ctx, []string{c.Python, filepath.Join(c.dir, "installed.py")})
+	if err == nil {
+		err = json.Unmarshal(out, &found)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		c.skip(Skipped{Peer: "every peer", Reason: fmt.Sprintf("Python interpreter %s: %v; --help says how to install the peers", c.Python, err)})
+		return nil, nil
+	}
+	for name, version := range found {
+		c.result.Versions[name] = version
+	}
+	var here []peer
+	var missing []string
+	for _, p := range peers {
+		lacks := slices.IndexFunc(p.needs, func(name string) bool { return found[name] == "" })
+		if lacks < 0 {
+			here = append(here, p)
+			continue
+		}
+		if name := p.needs[lacks]; !slices.Contains(missing, p.name) {
+			missing = append(missing, p.name)
+			c.skip(Skipped{Peer: p.name, Reason: fmt.Sprintf("%s does not have the package %s; --help says how to install the peers", c.Python, name)})
+		}
+	}
+	return here, nil
+}
+
+// turns is the order of one round: this program's step of the same kind before
+// each peer's, and both of its kinds in any case.
+func turns(here []peer) []peer {
+	private, plain := peer{name: ours, mode: "private", private: true}, peer{name: ours, mode: "plain"}
+	var order []peer
+	for _, p := range here {
+		if p.private {
+			order = append(order, private, p)
+		} else {
+			order = append(order, plain, p)
+		}
+	}
+	for _, own := range []peer{private, plain} {
+		if !slices.ContainsFunc(order, func(p peer) bool { return p.private == own.private }) {
+			order = append(order, own)
+		}
+	}
+	return order
+}
+
+func (c *comparison) model(ctx context.Context, name string, here []peer) error {
+	info, err := train.Model(name)
+	if err != nil {
+		return err
+	}
+	m := ModelComparison{Model: name, Parameters: info.Parameters, Batch: compareBatch(info), Activation: "relu"}
+	order := turns(here)
+	entries := map[string]*Entry{} // by label
+	failed := map[string]bool{}
+	var labels []string
+	for round := range c.Rounds {
+		for _, p := range order {
+			label := p.name + " " + p.mode
+			c.Progress(c.done, c.total, fmt.Sprintf("%s, round %d of %d: %s", name, round+1, c.Rounds, label))
+			c.done++
+			if failed[label] {
+				continue
+			}
+			s, err := c.measure(ctx, p, m)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				if p.name == ours {
+					return fmt.Errorf("%s on %s: %w", label, name, err)
+				}
+				failed[label] = true
+				c.skip(Skipped{Model: name, Peer: p.name, Mode: p.mode, Reason: err.Error()})
+				continue
+			}
+			if entries[label] == nil {
+				entries[label] = &Entry{Peer: p.name, Mode: p.mode, Private: p.private}
+				labels = append(labels, label)
+			}
+			e := entries[label]
+			e.Rounds = append(e.Rounds, s.StepSeconds)
+			e.PeakRSS = max(e.PeakRSS, s.PeakRSS)
+		}
+	}
+	for _, label := range labels {
+		if failed[label] {
+			continue // in a later round
+		}
+		e := entries[label]
+		e.Median, e.Min, e.Max = median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
+		m.Entries = append(m.Entries, *e)
+	}
+	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
+	m.Ratios = ratios(m.Entries)
+	c.result.Models = append(c.result.Models, m)
+	return nil
+}
+
+// rank puts private before plain steps, and ours first of each.
+func rank(e Entry) int {
+	r := 0
+	if !e.Private {
+		r = 2
+	}
+	if e.Peer != ours {
+		r++
+	}
+	return r
+}
+
+// A step is what bench step and the scripts print, as far as it is compared.
+type step struct {
+	Model       string  `json:"model"`
+	Batch       int     `json:"batch"`
+	Parameters  int     `json:"parameters"`
+	StepSeconds float64 `json:"step_seconds_median"`
+	PeakRSS     int64   `json:"peak_rss_bytes"`
+}
+
+// measure times one kind of step in a process of its own.
+func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*step, error) {
+	args := []string{
+		"--model", m.Model, "--mode", p.mode, "--batch", strconv.Itoa(m.Batch), "--threads", strconv.Itoa(c.result.Threads),
+		"--seconds", strconv.FormatFloat(c.Seconds, 'g', -1, 64),
+	}
+	command := []string{c.Python, filepath.Join(c.dir, p.script)}
+	if p.name == ours {
+		command = append(slices.Clone(c.Program), "bench", "step", "--json", "--activation", m.Activation)
+	}
+	out, err := c.run(ctx, append(command, args...))
+	if err != nil {
+		return nil, err
+	}
+	s := &step{}
+	if err := json.Unmarshal(out, s); err != nil {
+		return nil, fmt.Errorf("its output is not one JSON object: %w", err)
+	}
+	if s.Model != m.Model || s.Batch != m.Batch || s.Parameters != m.Parameters {
+		return nil, fmt.Errorf("it did another step: %s of %d parameters on %d rows, not %s of %d on %d", s.Model, s.Parameters, s.Batch, m.Model, m.Parameters, m.Batch)
+	}
+	if !(s.StepSeconds > 0) {
+		return nil, errors.New("it gave no time")
+	}
+	return s, nil
+}
+
+// run runs a command on the comparison's threads and gives what it prints. The
+// error of one that fails ends in the last line that it complained in.
+func (c *comparison) run(ctx context.Context, command []string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	n := strconv.Itoa(c.result.Threads)
+	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS="+n, "MKL_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+n, "GOMAXPROCS="+n, "PYTHONDONTWRITEBYTECODE=1")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	err := startPinned(cmd, c.result.Threads)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err == nil {
+		return stdout.Bytes(), nil
+	}
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		const most = 200
+		if r := []rune(last); len(r) > most {
+			last = string(r[:most]) + "…"
+		}
+		return nil, fmt.Errorf("%w: %s", err, last)
+	}
+	return nil, err
+}
+
+func ratios(entries []Entry) Ratios {
+	best := func(private, own bool) *Entry {
+		var b *Entry
+		for i := range entries {
+			e := &entries[i]
+			if e.Private == private && (e.Peer == ours) == own && (b == nil || e.Median < b.Median) {
+				b = e
+			}
+		}
+		return b
+	}
+	ratio := func(a, b *Entry) *float64 {
+		if a == nil || b == nil {
+			return nil
+		}
+		x := a.Median / b.Median
+		return &x
+	}
+	private, plain := best(true, true), best(false, true)
+	privatePeer, plainPeer := best(true, false), best(false, false)
+	r := Ratios{
+		PrivateOverPlain:       ratio(private, plain),
+		PrivatePeerOverPrivate: ratio(privatePeer, private),
+		PlainPeerOverPlain:     ratio(plainPeer, plain),
+		PrivateOverPlainPeer:   ratio(private, plainPeer),
+	}
+	if privatePeer != nil {
+		r.FastestPrivatePeer = privatePeer.label()
+	}
+	if plainPeer != nil {
+		r.FastestPlainPeer = plainPeer.label()
+	}
+	if privatePeer != nil && private != nil && private.PeakRSS > 0 {
+		x := float64(privatePeer.PeakRSS) / float64(private.PeakRSS)
+		r.PrivatePeerMemory = &x
+	}
+	return r
+}

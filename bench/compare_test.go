@@ -1,0 +1,412 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/train"
+)
+
+// comparing runs a comparison against the fakes; it gives the notices and the
+// calls, too.
+func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notices, calls []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Setenv(fakeVariable, dir)
+	o := CompareOptions{
+		Models: []string{"mnist-tf"}, Threads: 1, Seconds: 0.25, Rounds: 3, Python: self, Program: []string{self},
+		Machine: Machine{CPU: "a processor", Cores: 2, OS: "linux", Arch: "amd64", Kernels: "portable"}, Version: "v0",
+		Notice: func(line string) { notices = append(notices, line) },
+	}
+	next := 0
+	o.Progress = func(done, total int, what string) {
+		if done != next || done >= total || what == "" {
+			t.Errorf("progress says %d of %d (%s) after %d measurements", done, total, what, next)
+		}
+		next++
+	}
+	if change != nil {
+		change(&o)
+	}
+	if c, err = Compare(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, notices, strings.Split(strings.TrimSpace(string(b)), "\n")
+}
+
+func near(t *testing.T, what string, got *float64, want float64) {
+	t.Helper()
+	if got == nil || math.Abs(*got-want) > 1e-12*want {
+		t.Errorf("%s: got %v, want %v", what, deref(got), want)
+	}
+}
+
+func deref(x *float64) any {
+	if x == nil {
+		return nil
+	}
+	return *x
+}
+
+func TestCompareTakesTurns(t *testing.T) {
+	c, notices, calls := comparing(t, nil)
+	if len(notices) != 0 || len(c.Skipped) != 0 {
+		t.Errorf("left out: %q, %v", notices, c.Skipped)
+	}
+	processors := 1 // that a child may use
+	if runtime.GOOS != "linux" {
+		processors = runtime.NumCPU()
+	}
+	var round []string
+	for _, p := range []string{
+		"privgrad private", "opacus hooks", "privgrad private", "opacus ghost", "privgrad private", "torch func",
+		"privgrad private", "torch func-compiled", "privgrad private", "jax vmap",
+		"privgrad plain", "torch plain", "privgrad plain", "torch plain-compiled", "privgrad plain", "jax plain",
+	} {
+		round = append(round, fmt.Sprintf("%s on mnist-tf: 1 1 %d", p, processors))
+	}
+	if want := slices.Concat(round, round, round); !slices.Equal(calls, want) {
+		t.Errorf("called\n%s\nwant\n%s", strings.Join(calls, "\n"), strings.Join(want, "\n"))
+	}
+	m := c.Models[0]
+	if len(m.Entries) != 10 || m.Model != "mnist-tf" || m.Batch != 300 || m.Parameters != 26010 {
+		t.Fatalf("%+v", m)
+	}
+	for i, e := range m.Entries {
+		first := fakeSeconds[e.label()]
+		rounds := []float64{first * 1, first * 3, first * 2}
+		if e.Peer != ours && !slices.Equal(e.Rounds, rounds) || e.Peer == ours && len(e.Rounds) < 9 {
+			t.Errorf("%s: rounds are %v, want %v", e.label(), e.Rounds, rounds)
+		}
+		if e.Peer == ours && e.Private && (i != 0 || len(e.Rounds) != 15) || e.Private != (i < 6) {
+			t.Errorf("%s is entry %d with %d rounds", e.label(), i, len(e.Rounds))
+		}
+		near(t, e.label()+" median", &e.Median, 2*first)
+		near(t, e.label()+" least", &e.Min, first)
+		near(t, e.label()+" most", &e.Max, 3*first)
+	}
+	if hooks := m.entry("opacus hooks"); hooks.PeakRSS != (12+2)<<20 {
+		t.Errorf("peak memory is %d, not the largest of the rounds", hooks.PeakRSS)
+	}
+	r := m.Ratios
+	near(t, "private over plain", r.PrivateOverPlain, 2)
+	near(t, "private peer over ours", r.PrivatePeerOverPrivate, 3)
+	near(t, "plain peer over ours", r.PlainPeerOverPlain, 2.5)
+	near(t, "private over plain peer", r.PrivateOverPlainPeer, 0.8)
+	near(t, "memory", r.PrivatePeerMemory, float64(19+2)/float64(16+2))
+	if r.FastestPrivatePeer != "torch func-compiled" || r.FastestPlainPeer != "torch plain-compiled" {
+		t.Errorf("fastest are %q and %q", r.FastestPrivatePeer, r.FastestPlainPeer)
+	}
+	if c.Threads != 1 || c.Versions["jax"] != "0.5" || c.Versions["python"] != "3.99" || c.Versions[ours] != "v0" {
+		t.Errorf("%d threads, versions %v", c.Threads, c.Versions)
+	}
+}
+
+// The file is for other programs, too: docs/performance.md describes its keys.
+func TestComparisonFile(t *testing.T) {
+	c, _, _ := comparing(t, func(o *CompareOptions) { o.Rounds = 1 })
+	c.Date = "2026-01-02T03:04:05Z"
+	c.Models[0].Entries = c.Models[0].Entries[:2]
+	got, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/comparison.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != strings.TrimSpace(string(want)) {
+		t.Errorf("testdata/comparison.json has\n%s\nCompare gives\n%s", want, got)
+	}
+}
+
+func TestCompareWithoutPython(t *testing.T) {
+	c, notices, calls := comparing(t, func(o *CompareOptions) { o.Python = filepath.Join(t.TempDir(), "python3") })
+	if len(notices) != 1 || !strings.HasPrefix(notices[0], "every peer is left out: Python interpreter ") || !strings.Contains(notices[0], "--help") || strings.Contains(notices[0], "\n") {
+		t.Errorf("notices are %q", notices)
+	}
+	if len(calls) != 6 || !strings.HasPrefix(calls[0], "privgrad private on mnist-tf") || !strings.HasPrefix(calls[1], "privgrad plain on mnist-tf") {
+		t.Errorf("calls are %q", calls)
+	}
+	r := c.Models[0].Ratios
+	near(t, "private over plain", r.PrivateOverPlain, 2)
+	if r.PrivatePeerOverPrivate != nil || r.PlainPeerOverPlain != nil || r.PrivateOverPlainPeer != nil || r.PrivatePeerMemory != nil || r.FastestPlainPeer != "" {
+		t.Errorf("ratios to no peer: %+v", r)
+	}
+}
+
+func TestCompareLeavesOutMissingPackages(t *testing.T) {
+	for missing, want := range map[string]struct {
+		notices []string // beginnings
+		entries int
+	}{
+		"opacus": {[]string{"opacus is left out: "}, 8},
+		"jax":    {[]string{"jax is left out: "}, 8},
+		"torch":  {[]string{"opacus is left out: ", "torch is left out: "}, 4},
+	} {
+		t.Setenv(missingFake, missing)
+		c, notices, _ := comparing(t, func(o *CompareOptions) { o.Rounds = 1 })
+		if len(notices) != len(want.notices) || len(c.Skipped) != len(notices) || len(c.Models[0].Entries) != want.entries {
+			t.Errorf("without %s: %d entries, %q", missing, len(c.Models[0].Entries), notices)
+			continue
+		}
+		for i, n := range notices {
+			if !strings.HasPrefix(n, want.notices[i]) || !strings.Contains(n, "package "+missing) || !strings.Contains(n, "--help") {
+				t.Errorf("without %s: %q", missing, n)
+			}
+		}
+	}
+}
+
+func TestCompareLeavesOutWhatFails(t *testing.T) {
+	t.Setenv(brokenFake, "ghost")
+	t.Setenv(differentFake, "vmap")
+	c, notices, calls := comparing(t, nil)
+	if len(notices) != 2 || notices[0] != "opacus ghost on mnist-tf is left out: exit status 3: MemoryError: too big" ||
+		!strings.HasPrefix(notices[1], "jax vmap on mnist-tf is left out: it did another step: mnist-tf of 26011 parameters") {
+		t.Errorf("notices are %q", notices)
+	}
+	if len(c.Models[0].Entries) != 8 || len(c.Skipped) != 2 || c.Skipped[0] != (Skipped{"mnist-tf", "opacus", "ghost", "exit status 3: MemoryError: too big"}) {
+		t.Errorf("%d entries, skipped %v", len(c.Models[0].Entries), c.Skipped)
+	}
+	if n := strings.Count(strings.Join(calls, "\n"), "opacus ghost"); n != 1 {
+		t.Errorf("what failed was run %d times", n)
+	}
+}
+
+// This program failing is no reason to leave it out.
+func TestCompareFailsWithItsOwnProgram(t *testing.T) {
+	t.Setenv(brokenFake, "private")
+	self, _ := os.Executable()
+	t.Setenv(fakeVariable, t.TempDir())
+	o := CompareOptions{Models: []string{"mnist-tf"}, Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
+		Notice: func(string) {}, Progress: func(int, int, string) {}}
+	if _, err := Compare(context.Background(), o); err == nil || !strings.Contains(err.Error(), "privgrad private on mnist-tf") || !strings.Contains(err.Error(), "too big") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.Progress = func(int, int, string) { cancel() }
+	if _, err := Compare(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	for want, change := range map[string]func(*CompareOptions){
+		"rounds 0":         func(o *CompareOptions) { o.Rounds = 0 },
+		"seconds -1":       func(o *CompareOptions) { o.Seconds = -1 },
+		`model "logistic"`: func(o *CompareOptions) { o.Models = []string{"logistic"} },
+		"threads -1":       func(o *CompareOptions) { o.Threads = -1 },
+		"threads 100000":   func(o *CompareOptions) { o.Threads = 100000 },
+	} {
+		o := CompareOptions{Rounds: 1, Seconds: 1}
+		change(&o)
+		_, err := Compare(context.Background(), o)
+		var u *train.UsageError
+		if !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{8, 1, 2, 4}, 3}} {
+		before := slices.Clone(c.values)
+		if got := median(c.values); got != c.want || !slices.Equal(c.values, before) {
+			t.Errorf("median of %v: %v, left %v", before, got, c.values)
+		}
+	}
+}
+
+// hasTexts fails unless a picture is XML that says what a comparison does.
+func hasTexts(t *testing.T, svg []byte, c *Comparison) {
+	t.Helper()
+	texts := map[string]int{}
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("not XML: %v", err)
+		}
+		if x, ok := token.(xml.CharData); ok {
+			texts[strings.TrimSpace(string(x))]++
+		}
+	}
+	want := map[string]int{}
+	for _, m := range c.Models {
+		want[fmt.Sprintf("%s, %d parameters, batch %d", m.Model, m.Parameters, m.Batch)]++
+		for _, e := range m.Entries {
+			want[e.kind()]++
+			want[milliseconds(e.Median)]++
+		}
+	}
+	for text, n := range want {
+		if texts[text] < n {
+			t.Errorf("the picture has %q %d times, want %d", text, texts[text], n)
+		}
+	}
+}
+
+func TestPictures(t *testing.T) {
+	c, _, _ := comparing(t, func(o *CompareOptions) { o.Models, o.Rounds = []string{"mnist-tf", "cnn-mnist", "mlp-mnist"}, 1 })
+	var svg bytes.Buffer
+	if err := c.Draw(&svg, "svg"); err != nil {
+		t.Fatal(err)
+	}
+	hasTexts(t, svg.Bytes(), c)
+	if bytes.Contains(svg.Bytes(), []byte("href")) {
+		t.Error("the picture needs another file")
+	}
+	var image bytes.Buffer
+	if err := c.Draw(&image, "png"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := png.Decode(&image); err != nil {
+		t.Error(err)
+	}
+	if err := c.Draw(io.Discard, "bmp"); err == nil {
+		t.Error("a format that there is not was drawn")
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Setenv(brokenFake, "ghost")
+	busy := 1.25
+	c, _, _ := comparing(t, func(o *CompareOptions) { o.Machine.Load = &busy })
+	var b strings.Builder
+	if err := c.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"a processor, threads: 1 on 2 cores, linux/amd64, portable kernels, load before 1.25, python 3.99, torch 2.0, opacus 1.0, jax 0.5.",
+		"\n| `mnist-tf` | 300 | 20.0 (10.0–30.0) | 10.0 (5.00–15.0) | 2.00 | torch func-compiled, 60.0 (30.0–90.0) | 3.00 | torch plain-compiled, 25.0 (12.5–37.5) | 2.50 | 0.80 |\n",
+		"\n| `mnist-tf` | opacus hooks (private) | 160 (80.0–240) | 14 |\n",
+		"\n| `mnist-tf` | privgrad plain | 10.0 (5.00–15.0) | 17 |\n",
+		"\n- opacus ghost on mnist-tf: exit status 3: MemoryError: too big\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := strings.Count(line, "|"); n != 0 && n != 5 && n != 11 {
+			t.Errorf("a row with %d bars: %s", n, line)
+		}
+	}
+}
+
+// docs/performance.md shows the tables of docs/performance.json, and the
+// picture beside it is drawn from that file.
+func TestDocumentedTablesAreThoseOfTheFile(t *testing.T) {
+	b, err := os.ReadFile("../docs/performance.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Comparison{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		t.Fatal(err)
+	}
+	var tables bytes.Buffer
+	if err := c.Markdown(&tables); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(doc, tables.Bytes()) {
+		t.Error("docs/performance.md does not hold what `privgrad bench compare --from docs/performance.json --markdown` prints")
+	}
+	drawn, err := os.ReadFile("../docs/performance.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasTexts(t, drawn, c)
+}
+
+// The scripts write the networks down once more; they must be this program's.
+func TestScriptsHaveTheSameNetworks(t *testing.T) {
+	source, err := scripts.ReadFile("peers/common.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`"([a-z-]+)": \((\(\d+, \d+, \d+\)), ((?:"[^"]*"\s*)+)\)`).FindAllStringSubmatch(string(source), -1)
+	if len(found) != len(CompareModels()) {
+		t.Errorf("the scripts have %d networks, the comparison %d", len(found), len(CompareModels()))
+	}
+	for _, f := range found {
+		name, shape, words := f[1], f[2], strings.ReplaceAll(regexp.MustCompile(`"\s*"`).ReplaceAllString(f[3], ""), `"`, "")
+		info, err := train.Model(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network, err := train.BuildNetwork(name, info.Input, info.Classes, "relu", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("(%d, %d, %d)", info.Input[0], info.Input[1], info.Input[2]); shape != want {
+			t.Errorf("%s reads %s in the scripts, not %s", name, shape, want)
+		}
+		if want := layerWords(network.Program); strings.Join(strings.Fields(strings.ReplaceAll(words, "flat ", "")), " ") != want {
+			t.Errorf("%s is %q in the scripts, not %q", name, words, want)
+		}
+	}
+}
+
+// layerWords writes a network the way the scripts do, but for flat, which is
+// no op here.
+func layerWords(p *plan.Program) string {
+	var words []string
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		w := op.Window
+		switch op.Kind {
+		case plan.Conv:
+			word := fmt.Sprintf("conv%dx%d", op.Out[0], w.H)
+			if w.StrideH > 1 {
+				word += fmt.Sprintf("/%d", w.StrideH)
+			}
+			if w.PadTop > 0 {
+				word += fmt.Sprintf("+%d", w.PadTop)
+			}
+			words = append(words, word)
+		case plan.MaxPool:
+			words = append(words, fmt.Sprintf("pool%d/%d", w.H, w.StrideH))
+		case plan.Dense:
+			words = append(words, fmt.Sprintf("fc%d", op.Out[0]))
+		default:
+			words = append(words, op.Kind.String())
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,261 @@
+package bench
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/peak"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/train"
+)
+
+// The kinds of matrix product in a training step. A thread has its own part of
+// a dense product and its own examples of the others.
+const (
+	dense   = "dense"   // one product over the batch; both operands are packed in passing
+	conv    = "conv"    // an example's convolution: weights packed before, columns packed each time
+	weights = "weights" // an example's weight gradient, A·Bᵀ: both operands packed each time
+)
+
+// A Product is the shape of one matrix product, m×k times k×n.
+type Product struct {
+	M    int    `json:"m"`
+	K    int    `json:"k"`
+	N    int    `json:"n"`
+	Kind string `json:"kind"`
+}
+
+func (p Product) flops() float64 { return 2 * float64(p.M) * float64(p.K) * float64(p.N) }
+
+// largeProducts are shapes that matrix libraries are usually compared on, and
+// those of convolutions and of their weight gradients.
+var largeProducts = []Product{
+	{256, 784, 1000, dense},
+	{256, 4096, 4096, dense},
+	{256, 4096, 1024, dense},
+	{16, 150, 12544, conv},
+	{6, 25, 50176, conv},
+	{32, 288, 1024, conv},
+	{64, 288, 1024, conv},
+	{128, 576, 256, conv},
+	{128, 1152, 256, conv},
+	{64, 1024, 288, weights},
+	{128, 256, 1152, weights},
+	{16, 196, 150, weights},
+	{16, 64, 150, weights},
+	{6, 784, 25, weights},
+}
+
+// GEMMOptions says which products to time.
+type GEMMOptions struct {
+	Model   string  // "" for shapes at large, or the model whose layers to take
+	Batch   int     // of the model's dense layers
+	Threads int     // 0 for all; one thread is measured in any case
+	Seconds float64 // for each shape and number of threads
+}
+
+// GEMMResult is what matrix products reach on this machine.
+type GEMMResult struct {
+	ISA      string          `json:"isa"`
+	Products []ProductResult `json:"products"`
+}
+
+// ProductResult is one shape on a number of threads. The peak is that of the
+// processor's multiply-adds on as many threads, measured in between, and null
+// where there is no kernel for it.
+type ProductResult struct {
+	Product
+	Threads  int      `json:"threads"`
+	GFLOPS   float64  `json:"gflops"`
+	Peak     *float64 `json:"peak_gflops"`
+	Fraction *float64 `json:"fraction"` // of the peak: median of the rounds' ratios
+	ISA      string   `json:"isa"`
+}
+
+// gemmRounds is how many times a shape and the peak take turns: a shared
+// machine's clock moves between them.
+const gemmRounds = 7
+
+// GEMM times matrix products beside the processor's peak.
+func GEMM(o GEMMOptions) (*GEMMResult, error) {
+	if err := checkSeconds(o.Seconds); err != nil {
+		return nil, err
+	}
+	threads, err := threadCounts(o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	products := largeProducts
+	if o.Model != "" {
+		if products, err = layerProducts(o.Model, o.Batch); err != nil {
+			return nil, err
+		}
+	}
+	r := &GEMMResult{ISA: gemm.ISA()}
+	for _, p := range products {
+		for _, n := range threads {
+			r.Products = append(r.Products, p.measure(n, o.Seconds))
+		}
+	}
+	return r, nil
+}
+
+// layerProducts are the forward products of a model's layers and the weight
+// gradients of its convolutions.
+func layerProducts(model string, batch int) ([]Product, error) {
+	if batch < 1 || batch > mostRows {
+		return nil, usagef("batch %d: must be in [1, %d]", batch, mostRows)
+	}
+	info, err := train.Model(model)
+	if err != nil {
+		return nil, err
+	}
+	shape := info.Input
+	if shape == [3]int{} {
+		shape = [3]int{1, 28, 28}
+	}
+	network, err := train.BuildNetwork(model, shape, info.Classes, "relu", 1)
+	if err != nil {
+		return nil, err
+	}
+	var all []Product
+	for i := range network.Program.Ops {
+		op := &network.Program.Ops[i]
+		switch op.Kind {
+		case plan.Dense:
+			out, in, _ := op.Columns()
+			all = append(all, Product{batch, in, out, dense})
+		case plan.Conv:
+			out, taps, positions := op.Columns()
+			all = append(all, Product{out, taps, positions, conv}, Product{out, positions, taps, weights})
+		}
+	}
+	return all, nil
+}
+
+// work gives, for each thread, a function that does its part of the product a
+// number of times, and the arithmetic of all threads' parts together. Operands
+// of one example are small enough to be in cache, as they are in training.
+func (p Product) work(threads int) (parts []func(times int), flops float64) {
+	random := rand.New(rand.NewPCG(5, 6))
+	values := func(rows, cols int) gemm.Matrix {
+		m := gemm.RowMajor(make([]float32, rows*cols), rows, cols)
+		for i := range m.Data {
+			m.Data[i] = float32(random.NormFloat64())
+		}
+		return m
+	}
+	if p.Kind == dense {
+		// The longer side is cut, as the device does.
+		a, b, c := values(p.M, p.K), values(p.N, p.K).T(), gemm.RowMajor(make([]float32, p.M*p.N), p.M, p.N)
+		for t := range threads {
+			mul := func(c, a, b gemm.Matrix) {
+				var ws gemm.Workspace
+				parts = append(parts, func(times int) {
+					for range times {
+						gemm.Mul(c, a, b, false, &ws)
+					}
+				})
+			}
+			if p.M >= p.N {
+				lo, hi := p.M*t/threads, p.M*(t+1)/threads
+				mul(c.Slice(lo, hi, 0, p.N), a.Slice(lo, hi, 0, p.K), b)
+				continue
+			}
+			lo, hi := p.N*t/threads, p.N*(t+1)/threads
+			mul(c.Slice(0, p.M, lo, hi), a, b.Slice(0, p.K, lo, hi))
+		}
+		return parts, p.flops()
+	}
+	for range threads {
+		a, c := values(p.M, p.K), gemm.RowMajor(make([]float32, p.M*p.N), p.M, p.N)
+		b := values(p.K, p.N)
+		if p.Kind == weights {
+			b = values(p.N, p.K).T()
+		}
+		var pa gemm.PackedA
+		var pb gemm.PackedB
+		gemm.PackA(&pa, a)
+		parts = append(parts, func(times int) {
+			for range times {
+				if p.Kind == weights {
+					gemm.PackA(&pa, a)
+				}
+				gemm.PackB(&pb, b)
+				gemm.MulPacked(c, &pa, &pb, false)
+			}
+		})
+	}
+	return parts, float64(threads) * p.flops()
+}
+
+func (p Product) measure(threads int, seconds float64) ProductResult {
+	r := ProductResult{Product: p, Threads: threads, ISA: gemm.ISA()}
+	parts, flops := p.work(threads)
+	speed := func(times int) float64 {
+		return float64(times) * flops / together(threads, func(t int) { parts[t](times) }).Seconds() / 1e9
+	}
+	span := seconds / gemmRounds * 2 / 3 // the rest is the peak's
+	times := 1
+	for speed(times); ; times *= 2 { // the first has warmed up
+		if took := float64(times) * flops / 1e9 / speed(times); took > span/4 {
+			times = max(1, int(float64(times)*span/took))
+			break
+		}
+	}
+	before, known := peakSpeed(threads, span/4)
+	var speeds, peaks, fractions []float64
+	for range gemmRounds {
+		s := speed(times)
+		speeds = append(speeds, s)
+		if known {
+			after, _ := peakSpeed(threads, span/4)
+			peaks = append(peaks, before, after)
+			fractions = append(fractions, s/((before+after)/2))
+			before = after
+		}
+	}
+	r.GFLOPS = median(speeds)
+	if known {
+		top, fraction := median(peaks), median(fractions)
+		r.Peak, r.Fraction = &top, &fraction
+	}
+	return r
+}
+
+// peakSpeed is the GFLOP/s of multiply-adds in registers on a number of
+// threads, and whether there is a kernel for them.
+func peakSpeed(threads int, seconds float64) (float64, bool) {
+	const rounds = 1 << 16 // a fraction of a millisecond: the kernel cannot be preempted
+	if !peak.Run(rounds) {
+		return 0, false
+	}
+	one := together(1, func(int) { peak.Run(rounds) }).Seconds()
+	calls := max(1, int(seconds/one))
+	took := together(threads, func(int) {
+		for range calls {
+			peak.Run(rounds)
+		}
+	})
+	return float64(threads*calls*rounds) * peak.FLOPs / took.Seconds() / 1e9, true
+}
+
+// together runs f on every thread and gives the time until the last is done.
+func together(threads int, f func(thread int)) time.Duration {
+	start, done := make(chan struct{}), make(chan struct{})
+	for t := range threads - 1 {
+		go func() {
+			<-start
+			f(t + 1)
+			done <- struct{}{}
+		}()
+	}
+	began := time.Now()
+	close(start)
+	f(0)
+	for range threads - 1 {
+		<-done
+	}
+	return time.Since(began)
+}

@@ -1,0 +1,74 @@
+"""Times one jitted training step in JAX: plain SGD, or per-example gradients by vmap of grad."""
+import common
+
+o = common.options(__doc__, ["plain", "vmap"])
+
+import os
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def logits(params, images):
+    """Of channels-last images."""
+    params, v = iter(params), images
+    for layer in common.layers(o.model):
+        if layer.kind == "conv":
+            weight, bias = next(params)
+            pads = [(layer.padding, layer.padding)] * 2
+            v = bias + lax.conv_general_dilated(v, weight, (layer.stride, layer.stride), pads, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        elif layer.kind == "pool":
+            v = lax.reduce_window(v, -jnp.inf, lax.max, (1, layer.size, layer.size, 1), (1, layer.stride, layer.stride, 1), "VALID")
+        elif layer.kind == "fc":
+            weight, bias = next(params)
+            v = v @ weight + bias
+        elif layer.kind == "relu":
+            v = jnp.maximum(v, 0)
+        else:
+            v = v.reshape(v.shape[0], -1)
+    return v
+
+
+def loss(params, images, labels):
+    z = jax.nn.log_softmax(logits(params, images))
+    return -jnp.take_along_axis(z, labels[:, None], axis=1).mean()
+
+
+def plain(params, key, images, labels):
+    gradient = jax.grad(loss)(params, images, labels)
+    return jax.tree.map(lambda p, g: p - common.RATE * g, params, gradient), key
+
+
+def private(params, key, images, labels):
+    def one(image, label):
+        return jax.grad(loss)(params, image[None], label[None])
+
+    gradients = jax.vmap(one)(images, labels)
+    leaves, tree = jax.tree.flatten(gradients)
+    squares = sum(jnp.square(g).reshape(g.shape[0], -1).sum(1) for g in leaves)
+    factors = jnp.minimum(1, common.CLIP / (jnp.sqrt(squares) + 1e-6))
+    key, *keys = jax.random.split(key, len(leaves) + 1)
+    noisy = [jnp.tensordot(factors, g, 1) + common.NOISE_MULTIPLIER * common.CLIP * jax.random.normal(k, g.shape[1:], g.dtype)
+             for k, g in zip(keys, leaves)]
+    return jax.tree.map(lambda p, g: p - common.RATE / o.batch * g, params, jax.tree.unflatten(tree, noisy)), key
+
+
+def device_layout(weight):
+    return jnp.asarray(weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T)
+
+
+images, labels = common.batch(o.model, o.batch)
+images, labels = jnp.asarray(images.transpose(0, 2, 3, 1)), jnp.asarray(labels, jnp.int32)
+state = [(device_layout(w), jnp.asarray(b)) for w, b in common.initial(o.model)], jax.random.key(4)
+update = jax.jit(private if o.mode == "vmap" else plain, donate_argnums=(0, 1))
+
+
+def step():
+    global state
+    state = jax.block_until_ready(update(*state, images, labels))
+
+
+common.report(o, "jax", jax.__version__, step)

@@ -1,0 +1,111 @@
+"""Times one training step in PyTorch: plain SGD, Opacus with hooks or ghost clipping, and torch.func."""
+import logging
+import warnings
+
+import common
+
+o = common.options(__doc__, ["plain", "plain-compiled", "hooks", "ghost", "func", "func-compiled"])
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional as F
+
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+torch.set_num_threads(o.threads)
+torch.manual_seed(3)
+
+
+def network():
+    modules, tensors = [], iter(common.initial(o.model))
+    for layer in common.layers(o.model):
+        if layer.kind == "conv":
+            m = nn.Conv2d(layer.before[0], layer.after[0], layer.size, layer.stride, layer.padding)
+        elif layer.kind == "pool":
+            m = nn.MaxPool2d(layer.size, layer.stride)
+        elif layer.kind == "fc":
+            m = nn.Linear(layer.before[0], layer.after[0])
+        else:
+            m = nn.ReLU() if layer.kind == "relu" else nn.Flatten()
+        if layer.weight:
+            weight, bias = next(tensors)
+            with torch.no_grad():
+                m.weight.copy_(torch.from_numpy(weight))
+                m.bias.copy_(torch.from_numpy(bias))
+        modules.append(m)
+    return nn.Sequential(*modules)
+
+
+def plain(x, y):
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), lr=common.RATE)
+    forward = torch.compile(net) if o.mode == "plain-compiled" else net
+
+    def step():
+        optimizer.zero_grad()
+        F.cross_entropy(forward(x), y).backward()
+        optimizer.step()
+    return step
+
+
+def opacus_step(x, y):
+    from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizer
+    from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    net, ghost = network(), o.mode == "ghost"
+    sgd = torch.optim.SGD(net.parameters(), lr=common.RATE)
+    kind = DPOptimizerFastGradientClipping if ghost else DPOptimizer
+    optimizer = kind(sgd, noise_multiplier=common.NOISE_MULTIPLIER, max_grad_norm=common.CLIP, expected_batch_size=o.batch)
+    if ghost:
+        model = GradSampleModuleFastGradientClipping(net, max_grad_norm=common.CLIP, use_ghost_clipping=True)
+        criterion = DPLossFastGradientClipping(model, optimizer, nn.CrossEntropyLoss())
+    else:
+        model, criterion = GradSampleModule(net), nn.CrossEntropyLoss()
+
+    def step():
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    return step
+
+
+def func(x, y):
+    net = network()
+    state = {name: p.detach().clone() for name, p in net.named_parameters()}
+
+    def loss(params, image, label):
+        return F.cross_entropy(functional_call(net, params, (image.unsqueeze(0),)), label.unsqueeze(0))
+
+    per_example = vmap(grad(loss), in_dims=(None, 0, 0))
+
+    def update(params, x, y):
+        gradients = per_example(params, x, y)
+        squares = sum(g.flatten(1).pow(2).sum(1) for g in gradients.values())
+        factors = (common.CLIP / (squares.sqrt() + 1e-6)).clamp(max=1.0)
+        out = {}
+        for name, g in gradients.items():
+            total = torch.tensordot(factors, g, dims=1)
+            noise = torch.randn_like(total) * (common.NOISE_MULTIPLIER * common.CLIP)
+            out[name] = params[name] - (common.RATE / o.batch) * (total + noise)
+        return out
+
+    if o.mode == "func-compiled":
+        update = torch.compile(update)
+
+    def step():
+        nonlocal state
+        state = update(state, x, y)
+    return step
+
+
+x, y = map(torch.from_numpy, common.batch(o.model, o.batch))
+peer, version, make = "torch", torch.__version__, plain
+if o.mode in ("hooks", "ghost"):
+    import opacus
+    peer, version, make = "opacus", opacus.__version__, opacus_step
+elif o.mode in ("func", "func-compiled"):
+    make = func
+common.report(o, peer, version, make(x, y))

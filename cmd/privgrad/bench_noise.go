@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/bench"
+)
+
+func newBenchNoise() *cobra.Command {
+	var o bench.NoiseOptions
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "noise",
+		Short: "Time Gaussian noise from each cipher",
+		Long: `noise times Gaussian draws from the cryptographic streams, each added to a
+float32 as the release of a gradient does, on one thread and on all of
+--threads. The ciphers take turns.`,
+		Example: `  privgrad bench noise
+  privgrad bench noise --seconds 5 --json`,
+		Args: noArgs,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+	f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each cipher for, on one and on all threads")
+	jsonFlag(cmd, &asJSON)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r, err := bench.Noise(o)
+		if err != nil {
+			return err
+		}
+		return show(cmd, asJSON, r, func(w io.Writer) { describeNoise(w, r) })
+	}
+	return cmd
+}
+
+func describeNoise(w io.Writer, r *bench.NoiseResult) {
+	table(w, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "cipher\tthreads\tns a draw and core\tmillion draws a second\t")
+		for _, c := range r.Ciphers {
+			fmt.Fprintf(w, "%s\t%d\t%.2f\t%.1f\t\n", c.Cipher, c.Threads, 1e9*c.SecondsPerDraw, c.DrawsPerSecond/1e6)
+		}
+	})
+}
