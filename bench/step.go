@@ -91,7 +91,7 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer data.Close()
-	e, err := train.NewEngine(d, schedule, min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0)), data, m,
+	e, err := train.NewEngine(d, schedule, device.Options{Capacity: min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0))}, data, m,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: 0.05, Normaliser: float64(o.Batch)})
 		})

@@ -276,6 +276,15 @@ func (p *Plan) evaluations(n int) int {
 func (p *Plan) resolveWork() error {
 	c := &p.Config
 	var err error
+	if c.exact() {
+		switch s := perexample.Strategy(c.Strategy); s {
+		case perexample.Auto:
+			c.Strategy = string(perexample.Materialise)
+		case perexample.Materialise, perexample.Microbatch:
+		default:
+			return usage("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
+		}
+	}
 	if c.private() {
 		p.Schedule, err = perexample.Private(p.Network.Program, perexample.Strategy(c.Strategy), plan.Flat)
 	} else {
@@ -331,18 +340,32 @@ func (p *Plan) keys() (k keys, err error) {
 }
 
 func (p *Plan) cipher() stream.Cipher {
-	if p.Config.Noise == noiseSeeded {
-		return stream.ChaCha20
+	if p.Config.Noise == noiseSecure {
+		return stream.AES256CTR
 	}
-	return stream.AES256CTR
+	return stream.ChaCha20
 }
 
 func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
 	if p.Sigma == 0 {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
-	m, err := mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
-	return m, errors.Join(err, priced(m, p.Sigma))
+	return p.gaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
+}
+
+// gaussian makes the mechanism that was priced, in the arithmetic asked for.
+func (p *Plan) gaussian(multiplier, bound float64, s *stream.Stream, tensor uint32) (mechanism.Mechanism, error) {
+	var m mechanism.Mechanism
+	var err error
+	if p.Config.exact() {
+		m, err = mechanism.NewExact(multiplier, bound, s, tensor)
+	} else {
+		m, err = mechanism.NewGaussian(multiplier, bound, s, tensor)
+	}
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	return m, priced(m, multiplier)
 }
 
 // Each mechanism of a run draws in a counter range of its own.
@@ -363,8 +386,7 @@ func priced(m mechanism.Mechanism, multiplier float64) error {
 const lossBound = 3
 
 func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
-	m, err := mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
-	return m, errors.Join(err, priced(m, *p.Config.TrainLossNoise))
+	return p.gaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
@@ -406,7 +428,10 @@ func (p *Plan) noGuarantee() []string {
 
 // assumptions lists what the guarantee rests on beside its mathematics.
 func (p *Plan) assumptions() []string {
-	a := []string{"real_arithmetic"}
+	a := []string{}
+	if !p.Config.exact() {
+		a = append(a, "real_arithmetic")
+	}
 	if p.Config.Init != "" {
 		a = append(a, "init_file_is_public")
 	}

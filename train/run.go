@@ -267,7 +267,7 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	if r.engine, err = NewEngine(r.device, p.Schedule, p.Capacity, r.data, m, p.optimizer); err != nil {
+	if r.engine, err = NewEngine(r.device, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact()}, r.data, m, p.optimizer); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {

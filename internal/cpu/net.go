@@ -30,6 +30,7 @@ type net struct {
 	norm2   []float64
 	factor  []float32
 	used    []bool
+	exact   *exactSum // of an exact net
 
 	forward, all []phase
 
@@ -53,11 +54,14 @@ type phase struct {
 	body  func(tile int, w *worker)
 }
 
-func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
+func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float32] {
 	p := s.Program
-	n := &net{schedule: s, program: p, chunk: capacity, workers: startWorkers(threads)}
+	n := &net{schedule: s, program: p, chunk: o.Capacity, workers: startWorkers(threads)}
 	if s.Chunk > 0 {
-		n.chunk = min(s.Chunk, capacity)
+		n.chunk = min(s.Chunk, o.Capacity)
+	}
+	if o.Exact {
+		n.exact = &exactSum{scale: make([]float64, n.chunk)}
 	}
 	ops := len(p.Ops)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
@@ -144,6 +148,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 	case plan.LossGrad:
 		return each(n.lossGrad)
 	case plan.Factor:
+		if n.exact != nil {
+			return each(n.setScale)
+		}
 		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors()}}}
 	}
 	op := &n.program.Ops[st.Op]
@@ -167,6 +174,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 		}
 		return each(n.convStore(st.Op))
 	case plan.Combine:
+		if n.exact != nil {
+			return []phase{n.combineIntegers(st.Op)}
+		}
 		return []phase{n.combine(st.Op)}
 	default: // plan.GradSum
 		if dense {
@@ -308,7 +318,7 @@ func (n *net) Score(params []float32, t *host.Table) device.Score {
 func (n *net) Losses(params []float32, t *host.Table, rows []int32, clip float32) float64 {
 	sum := 0.0
 	n.evaluate(params, t, rows, len(rows), func(z []float32, target float32) {
-		sum += host.ClippedLoss(n.program.Loss, z, target, clip)
+		sum += host.ClippedLoss(n.program.Loss, z, target, clip, n.exact != nil)
 	})
 	return sum
 }

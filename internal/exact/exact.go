@@ -86,9 +86,15 @@ var chunks = sync.Pool{New: func() any { return new([8 * chunk]byte) }}
 // top bit is the sign, the other 63 the first digits of V. Eight further words
 // are block i of (step, tensor + MaxTensor), digits from the highest bit on,
 // and are only computed where they are needed.
-func (g *Sampler) Add(dst []int64, step uint64, first int) error {
+//
+// Draws outside [0, MaxDraws) set dst to the least int64: a visible failure,
+// after which nothing is left of what stood there.
+func (g *Sampler) Add(dst []int64, step uint64, first int) {
 	if first < 0 || uint64(first)+uint64(len(dst)) > MaxDraws {
-		return fmt.Errorf("exact noise for coordinates from %d on: a tensor has %d draws", first, uint64(MaxDraws))
+		for i := range dst {
+			dst[i] = math.MinInt64
+		}
+		return
 	}
 	buf := chunks.Get().(*[8 * chunk]byte)
 	defer chunks.Put(buf)
@@ -110,7 +116,6 @@ func (g *Sampler) Add(dst []int64, step uint64, first int) error {
 		}
 		dst, first = dst[n:], first+n
 	}
-	return nil
 }
 
 // digits is what follows the first 63 digits of draw i.

@@ -22,6 +22,10 @@ type Backend[T Float] interface {
 	Release(dst, src []T, std float32, n device.Noise, draw uint64)
 	Update(r device.Rule, s *[device.Slots]float32, p, g []T, state [][]T)
 	Score(params []T, t *Table) device.Score
+	// GridSum adds to integers on a grid what ClippedSum adds to floats, and
+	// Blocks covers [0, n) by calls of f, perhaps at once: for exact nets alone.
+	GridSum(dst []int64, params []T, t *Table, rows []int32, g Grid)
+	Blocks(n int, f func(lo, hi int))
 	Close()
 }
 
@@ -59,6 +63,7 @@ type Net[T Float] struct {
 	params   int
 	vectors  [][]T
 	sums     [][]T
+	integers []*integerSum // the sums of an exact net
 	drawn    uint64
 	err      error // the first failure, for good
 }
@@ -70,6 +75,11 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*
 	}
 	if o.Capacity < 1 {
 		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
+	}
+	if o.Exact {
+		if err := checkExact(s); err != nil {
+			return nil, err
+		}
 	}
 	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}
 	n.vectors = append(n.vectors, nil) // Params
@@ -99,6 +109,9 @@ func (n *Net[T]) NewSum() (device.Sum, error) {
 	if n.err != nil {
 		return 0, n.err
 	}
+	if n.options.Exact {
+		return n.newIntegers(n.params), nil
+	}
 	n.sums = append(n.sums, newSlice[T](n.params))
 	return device.Sum(len(n.sums) - 1), nil
 }
@@ -116,6 +129,9 @@ func (n *Net[T]) NewScalars(size int) (device.Vector, error) {
 func (n *Net[T]) NewScalarSum(size int) (device.Sum, error) {
 	if err := n.scalars(size); err != nil {
 		return 0, err
+	}
+	if n.options.Exact {
+		return n.newIntegers(size), nil
 	}
 	n.sums = append(n.sums, make([]T, size))
 	return device.Sum(len(n.sums) - 1), nil
@@ -174,7 +190,7 @@ func (n *Net[T]) Close() error {
 		return nil
 	}
 	n.err = device.ErrClosed
-	n.vectors, n.sums = nil, nil
+	n.vectors, n.sums, n.integers = nil, nil, nil
 	n.backend.Close()
 	return nil
 }
@@ -205,6 +221,7 @@ type step[T Float] struct {
 	work    []func(*device.Inputs, *device.Outputs)
 	gathers []*Table
 	clips   bool
+	checks  []func(*device.Inputs) error
 	noises  []device.Noise
 	outputs device.Outputs
 }
@@ -227,6 +244,11 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	if clip := in.Scalars[device.Clip]; s.clips && !positive(clip) {
 		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
 	}
+	for _, check := range s.checks {
+		if err := check(in); err != nil {
+			return n.fail(err)
+		}
+	}
 	if len(s.noises) > 0 {
 		if std := in.Scalars[device.NoiseStd]; std != 0 && !positive(std) {
 			return n.fail(fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std))
@@ -240,7 +262,7 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	for _, w := range s.work {
 		w(in, &s.outputs)
 	}
-	return nil
+	return n.err
 }
 
 // positive is false for NaN too.
@@ -305,6 +327,10 @@ func (q *queue[T]) add(w func(*device.Inputs, *device.Outputs)) {
 
 func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 	n := q.net
+	if n.options.Exact {
+		q.exactClippedSum(dst, from)
+		return
+	}
 	s, t := q.shaped(dst, n.params), q.table(from)
 	if q.err != nil {
 		return
@@ -317,6 +343,10 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 }
 
 func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
+	if q.net.options.Exact {
+		q.exactLosses(dst, from)
+		return
+	}
 	s, t, n := q.shaped(dst, 1), q.table(from), q.net
 	if q.err != nil {
 		return
@@ -329,22 +359,36 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data) {
 }
 
 func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
+	if q.net.options.Exact {
+		q.exactRelease(dst, src, noise)
+		return
+	}
 	s, n := q.sum(src), q.net
 	d := q.vec(dst, len(s))
+	if noise.Exact() {
+		q.check(fmt.Errorf("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
+	}
+	if !q.claim(noise) {
+		return
+	}
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		n.backend.Release(d, s, in.Scalars[device.NoiseStd], noise, in.Draw)
+		clear(s)
+	})
+}
+
+// claim notes the noise of one more release of the step.
+func (q *queue[T]) claim(noise device.Noise) bool {
 	if noise.Stream() == nil {
 		q.check(device.ErrNoNoise)
 	}
 	if slices.Contains(q.step.noises, noise) {
 		q.check(fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed))
 	}
-	if q.err != nil {
-		return
+	if q.err == nil {
+		q.step.noises = append(q.step.noises, noise)
 	}
-	q.step.noises = append(q.step.noises, noise)
-	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		n.backend.Release(d, s, in.Scalars[device.NoiseStd], noise, in.Draw)
-		clear(s)
-	})
+	return q.err == nil
 }
 
 func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {

@@ -122,14 +122,17 @@ func Tally[T Float](s *device.Score, l plan.Loss, z []T, target float32) {
 	}
 }
 
-// ClippedLoss is one row's share of Queue.Losses.
-func ClippedLoss[T Float](l plan.Loss, z []T, target, clip float32) float64 {
+// ClippedLoss is one row's share of Queue.Losses, on the grid for an exact net.
+func ClippedLoss[T Float](l plan.Loss, z []T, target, clip float32, exact bool) float64 {
 	if !l.ValidTarget(target, len(z)) {
 		return 0
 	}
 	loss := Loss(l, z, target, nil)
 	if !(loss < float64(clip)) { // a NaN too
-		return float64(clip)
+		loss = float64(clip)
+	}
+	if exact {
+		loss = NewGrid(clip).onGrid(loss)
 	}
 	return loss
 }

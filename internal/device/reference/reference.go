@@ -31,13 +31,16 @@ func (Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 
 // Compile prepares a schedule.
 func (Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float64] { return &backend{s} })
+	return host.New(s, o, func() host.Backend[float64] { return &backend{s, o.Exact} })
 }
 
 // Close does nothing.
 func (Device) Close() error { return nil }
 
-type backend struct{ schedule *plan.Schedule }
+type backend struct {
+	schedule *plan.Schedule
+	exact    bool
+}
 
 // example is the state of one row on its way through the schedule.
 type example struct {
@@ -223,7 +226,7 @@ func (b *backend) Losses(params []float64, t *host.Table, rows []int32, clip flo
 	for _, row := range rows {
 		e := b.gather(t, row)
 		b.forward(e, params)
-		sum += host.ClippedLoss(p.Loss, e.values[p.Logits()], e.target, clip)
+		sum += host.ClippedLoss(p.Loss, e.values[p.Logits()], e.target, clip, b.exact)
 	}
 	return sum
 }
