@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/plan", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/exact", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
-	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/plan", "internal/stream", "perexample"},
+	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/plan"},
 	"internal/cpu/gemm":      nil,

@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"clipping", testClipping},
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},
+		{"exact", testExact},
 		{"release", testRelease},
 		{"update", testUpdate},
 		{"score", testScore},
