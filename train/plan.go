@@ -228,6 +228,9 @@ func (p *Plan) resolvePrivacy() error {
 	} else {
 		p.Sigma = *c.NoiseMultiplier
 	}
+	if z := c.TrainLossNoise; c.exact() && (p.Sigma > mechanism.MostExact || z != nil && *z > mechanism.MostExact) {
+		return usage("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
+	}
 	if p.Sigma == 0 {
 		return nil
 	}

@@ -178,13 +178,13 @@ func TestTranscript(t *testing.T) {
 		"replace-one":      func(c *Config) { c.Neighbouring = "replace-one" },
 		"physical batches": func(c *Config) { c.MaxPhysicalBatch = 7 },
 		"materialise":      func(c *Config) { c.Strategy = "materialise" },
+		"exact":            func(c *Config) { c.Noise = noiseExact; c.TrainLossNoise = ptr(4.0) },
 		"diagnostics":      func(c *Config) { c.PrivateDiagnostics = true },
 	}
 	for name, change := range configs {
 		t.Run(name, func(t *testing.T) {
 			c := small()
 			change(&c)
-			c.Noise = noiseSecure
 			d, err := cpu.Open(1)
 			if err != nil {
 				t.Fatal(err)

@@ -18,8 +18,15 @@ import (
 // mechanism's, and costs what that costs. docs/exact.md has the details.
 type Exact struct{ Gaussian }
 
-// NewExact checks what NewGaussian does, that the stream is ChaCha20 and the
-// tensor below exact.MaxTensor, and that the noise can be drawn on the grid.
+// LeastExact and MostExact bound the multiplier of Exact: with C/γ in
+// [2²⁰, 2²¹), deviations that package exact draws.
+const (
+	LeastExact = exact.MinStd * 0x1p-20
+	MostExact  = exact.MaxStd * 0x1p-22
+)
+
+// NewExact checks what NewGaussian does, the bounds on the multiplier, that the
+// stream is ChaCha20 and that the tensor is below exact.MaxTensor.
 func NewExact(multiplier, bound float64, s *stream.Stream, tensor uint32) (*Exact, error) {
 	g, err := NewGaussian(multiplier, bound, s, tensor)
 	if err != nil {
@@ -28,9 +35,8 @@ func NewExact(multiplier, bound float64, s *stream.Stream, tensor uint32) (*Exac
 	if err := exact.Check(s, tensor); err != nil {
 		return nil, err
 	}
-	// C/γ is 2²⁰ to 2²¹.
-	if least, most := exact.MinStd*0x1p-20, exact.MaxStd*0x1p-22; multiplier < least || multiplier > most {
-		return nil, fmt.Errorf("noise multiplier %v: exact noise is drawn for multipliers of %g to %g", multiplier, least, most)
+	if multiplier < LeastExact || multiplier > MostExact {
+		return nil, fmt.Errorf("noise multiplier %v: exact noise is drawn for multipliers in [%g, %g]", multiplier, LeastExact, MostExact)
 	}
 	g.noise = device.NewExactNoise(s, tensor)
 	return &Exact{*g}, nil
