@@ -9,7 +9,7 @@ import (
 // The unit interval of V is cut into octaves, [2⁻ᵉ⁻¹, 2⁻ᵉ), and those into
 // cells of equal width. Below 2^-octaves the slow path draws.
 const (
-	octaves   = 16
+	octaves   = 20
 	perOctave = 32
 	degree    = 8
 )

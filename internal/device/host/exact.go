@@ -15,7 +15,6 @@ import (
 type Grid struct {
 	Step  float64 // γ
 	clip  float64 // C
-	most  float64 // ⌊C/γ⌋
 	most2 uint64  // ⌊(C/γ)²⌋
 }
 
@@ -34,7 +33,7 @@ func NewGrid(clip float32) Grid {
 	m := uint64(fraction * 0x1p24) // a float32 has 24 digits: C/γ = m/8, exactly
 	return Grid{
 		Step: math.Ldexp(1, exponent-1-gridBits), clip: float64(clip),
-		most: float64(m >> 3), most2: m * m >> 6,
+		most2: m * m >> 6,
 	}
 }
 
@@ -48,10 +47,7 @@ func truncate[T Float](x T, scale float64) int64 { return int64(float64(x) * sca
 // because its gradient is not finite, or because the integers k, whose Σk² is
 // computed exactly, do not have ‖k‖ ≤ C/γ.
 func Scale[T Float](g Grid, gradient []T) (float64, bool) {
-	norm2 := 0.0
-	for _, x := range gradient {
-		norm2 += float64(float64(x) * float64(x)) // converted, so that no compiler fuses it
-	}
+	norm2 := squares(gradient)
 	if math.IsNaN(norm2) || math.IsInf(norm2, 0) {
 		return 0, false
 	}
@@ -62,23 +58,36 @@ func Scale[T Float](g Grid, gradient []T) (float64, bool) {
 	return scale, within(g, gradient, scale)
 }
 
+// squares is Σx², by four sums at once, which no addition has to wait for.
+func squares[T Float](x []T) float64 {
+	var s [4]float64
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
+		s[0] += float64(a * a) // converted, so that no compiler fuses it
+		s[1] += float64(b * b)
+		s[2] += float64(c * c)
+		s[3] += float64(d * d)
+	}
+	for i, a := range x {
+		s[i] += float64(float64(a) * float64(a))
+	}
+	return s[0] + s[1] + (s[2] + s[3])
+}
+
+// within says whether Σk² ≤ (C/γ)², for |k| < 2²²: Scale has seen a norm of the
+// gradient, no coordinate is longer, and squares that are lost to underflow
+// belong to coordinates that truncate to 0.
 func within[T Float](g Grid, gradient []T, scale float64) bool {
 	sum := uint64(0)
-	for len(gradient) > 0 {
-		part := gradient[:min(len(gradient), 1<<20)]
+	for len(gradient) > 0 && sum <= g.most2 { // at most 2⁴² before the part, 2⁶² in it
+		part := gradient[:min(len(gradient), 1<<18)]
 		gradient = gradient[len(part):]
 		for _, x := range part {
-			if !(math.Abs(float64(x)*scale) < g.most+1) { // a NaN too
-				return false
-			}
 			k := truncate(x, scale)
-			sum += uint64(k * k) // below 2⁴²: a part cannot overflow
-		}
-		if sum > g.most2 {
-			return false
+			sum += uint64(k * k)
 		}
 	}
-	return true
+	return sum <= g.most2
 }
 
 // Accumulate adds a gradient's integers to dst.
