@@ -235,6 +235,12 @@ func TestLayout(t *testing.T) {
 	const n, parts = 1 << 17, 1 << 6
 	raw := make([]byte, 8*n)
 	ones := [64]byte(bytes.Repeat([]byte{255}, 64))
+	for _, i := range []int{0, 7, MaxDraws - 1} {
+		var want [64]byte
+		if s.Fill(want[:], 9, (5+MaxTensor)<<32|uint64(i)); *g.digits(9, i) != want {
+			t.Errorf("further digits of draw %d come from elsewhere", i)
+		}
+	}
 	open, decisive := 0, 0
 	for part := range parts {
 		s.Fill(raw, 9, 5<<32|uint64(part*n/wordsPerBlock))
