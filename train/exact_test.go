@@ -6,10 +6,33 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
+
+// Both releases of an exact run are of the mechanism whose deviation is rounded
+// up without error.
+func TestExactMechanism(t *testing.T) {
+	c := small()
+	c.Noise, c.TrainLossNoise = noiseExact, ptr(1.0)
+	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stream.New(p.cipher(), stream.KeyFromSeed(1, "test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []func(*stream.Stream) (mechanism.Mechanism, error){p.mechanism, p.lossMechanism} {
+		m, err := of(s)
+		if _, ok := m.(*mechanism.Exact); !ok || err != nil {
+			t.Errorf("exact noise is added by %T, %v", m, err)
+		}
+	}
+}
 
 // A run with exact noise learns, guarantees without assumptions, and says in its
 // files with which strategy.

@@ -23,8 +23,7 @@ const gridBits = 20
 
 // inside is what a clipped gradient aims at, as a part of C. The norm is
 // computed with a relative error below 2⁻²³ up to 2³⁰ parameters, and
-// truncation makes it smaller; aiming at C itself would zero about half of the
-// clipped examples.
+// truncation makes it smaller, so that rounding zeroes no example.
 const inside = 1 - 0x1p-20
 
 // NewGrid makes the grid of a clip norm, a finite number above 0.
