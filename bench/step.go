@@ -149,7 +149,7 @@ func (w *workload) start(o *StepOptions, params []float32) error {
 	if w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes); err != nil {
 		return err
 	}
-	w.engine, err = train.NewEngine(w.device, schedule, min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0)), w.data, m, nil,
+	w.engine, err = train.NewEngine(w.device, schedule, device.Options{Capacity: min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0))}, w.data, m, nil,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
 		})

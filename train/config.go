@@ -114,6 +114,7 @@ func (c Config) fingerprint() (string, error) {
 // The ways to draw noise.
 const (
 	noiseSecure = "secure"
+	noiseExact  = "exact"
 	noiseSeeded = "seeded"
 )
 
@@ -127,6 +128,10 @@ const (
 
 // optimizers maps each name to whether it is private.
 var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
+
+// exact reports whether sums and noise are of integers, which hides records
+// whatever the rounding of floating-point numbers.
+func (c *Config) exact() bool { return c.Noise == noiseExact && c.private() }
 
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return optimizers[c.Optimizer] }
@@ -207,7 +212,7 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("clipping", c.Clipping, clippings...),
 		oneOf("accountant", c.Accountant, "rdp", "paper"),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
-		oneOf("noise", c.Noise, noiseSecure, noiseSeeded),
+		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
 		oneOf("strategy", c.Strategy, strategies...),
 		positive("learning rate", c.LR),
 		positive("epsilon", c.Epsilon),

@@ -43,12 +43,12 @@ type Engine struct {
 // NewEngine compiles a schedule and records its steps. The rows of a batch
 // come from data, which stays the caller's to close. The clip norm is the
 // mechanism's, or moves by a where that is not nil.
-func NewEngine(d device.Device, s *plan.Schedule, capacity int, data device.Data, m mechanism.Mechanism, a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
-	net, err := d.Compile(s, device.Options{Capacity: capacity})
+func NewEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m mechanism.Mechanism, a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+	net, err := d.Compile(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
 	}
-	e := &Engine{net: net, mechanism: m, adapt: a, capacity: capacity}
+	e := &Engine{net: net, mechanism: m, adapt: a, capacity: o.Capacity}
 	if err := e.record(data, optimizer); err != nil {
 		net.Close()
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)

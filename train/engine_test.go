@@ -35,7 +35,7 @@ func TestLossQuery(t *testing.T) {
 	noise, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "test"))
 	check(err)
 	const batch, rate = 50.0, 0.1
-	e, err := NewEngine(d, schedule, 20, data, mechanism.NewUnprotected(1, noise), nil, func(n device.Net) (dpoptim.Optimizer, error) {
+	e, err := NewEngine(d, schedule, device.Options{Capacity: 20}, data, mechanism.NewUnprotected(1, noise), nil, func(n device.Net) (dpoptim.Optimizer, error) {
 		return dpoptim.NewSGD(n, dpoptim.Config{Rate: rate, Normaliser: batch})
 	})
 	check(err)

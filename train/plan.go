@@ -236,6 +236,9 @@ func (p *Plan) resolvePrivacy() error {
 	} else {
 		p.Sigma = *c.NoiseMultiplier
 	}
+	if z := c.TrainLossNoise; c.exact() && (p.Sigma > mechanism.MostExact || z != nil && *z > mechanism.MostExact) {
+		return usage("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
+	}
 	if p.Sigma == 0 {
 		return nil
 	}
@@ -283,6 +286,18 @@ func (p *Plan) evaluations(n int) int {
 func (p *Plan) resolveWork() error {
 	c := &p.Config
 	var err error
+	if c.exact() && c.Clipping != string(perexample.Flat) {
+		return usage("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
+	}
+	if c.exact() {
+		switch s := perexample.Strategy(c.Strategy); s {
+		case perexample.Auto:
+			c.Strategy = string(perexample.Materialise)
+		case perexample.Materialise, perexample.Microbatch:
+		default:
+			return usage("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
+		}
+	}
 	if c.private() {
 		var rule plan.Clipping
 		if rule, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
@@ -342,21 +357,32 @@ func (p *Plan) keys() (k keys, err error) {
 }
 
 func (p *Plan) cipher() stream.Cipher {
-	if p.Config.Noise == noiseSeeded {
-		return stream.ChaCha20
+	if p.Config.Noise == noiseSecure {
+		return stream.AES256CTR
 	}
-	return stream.AES256CTR
+	return stream.ChaCha20
 }
 
 func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
 	if p.Sigma == 0 {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
-	m, err := mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
-	if err != nil {
-		return nil, err
+	return p.gaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
+}
+
+// gaussian makes the mechanism that was priced, in the arithmetic asked for.
+func (p *Plan) gaussian(multiplier, bound float64, s *stream.Stream, tensor uint32) (mechanism.Mechanism, error) {
+	var m mechanism.Mechanism
+	var err error
+	if p.Config.exact() {
+		m, err = mechanism.NewExact(multiplier, bound, s, tensor)
+	} else {
+		m, err = mechanism.NewGaussian(multiplier, bound, s, tensor)
 	}
-	return m, priced(m.Event(), p.Sigma)
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	return m, priced(m.Event(), multiplier)
 }
 
 // countMultiplier is the count's noise in units of a record's share.
@@ -396,11 +422,7 @@ func priced(e accountant.Mechanism, multiplier float64) error {
 const lossBound = 3
 
 func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
-	m, err := mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
-	if err != nil {
-		return nil, err
-	}
-	return m, priced(m.Event(), *p.Config.TrainLossNoise)
+	return p.gaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
@@ -442,7 +464,10 @@ func (p *Plan) noGuarantee() []string {
 
 // assumptions lists what the guarantee rests on beside its mathematics.
 func (p *Plan) assumptions() []string {
-	a := []string{"real_arithmetic"}
+	a := []string{}
+	if !p.Config.exact() {
+		a = append(a, "real_arithmetic")
+	}
 	if p.Config.Init != "" {
 		a = append(a, "init_file_is_public")
 	}

@@ -212,11 +212,17 @@ func TestBadRecordsCountAsZero(t *testing.T) {
 }
 
 // The secure generator was dropped in one path (opacus, per-layer distributed).
-// Here two secure runs with one seed share no noise, neither in the weights nor
-// in the training loss nor after a resumption.
+// Here two secure runs, or exact ones, with one seed share no noise, neither in
+// the weights nor in the training loss nor after a resumption.
 func TestSecureNoiseIsNeverRepeated(t *testing.T) {
+	for _, noise := range []string{noiseSecure, noiseExact} {
+		t.Run(noise, func(t *testing.T) { testNoiseIsNeverRepeated(t, noise) })
+	}
+}
+
+func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 	c := small()
-	c.TrainLossNoise, c.Seed = ptr(5.0), 7
+	c.TrainLossNoise, c.Seed, c.Noise = ptr(5.0), 7, noise
 	set := gradientless()
 	set.TestIsPublic = false
 	c.Classes = nil

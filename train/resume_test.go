@@ -90,10 +90,17 @@ func TestSeededResumeIsExact(t *testing.T) {
 	}
 }
 
-// Under secure noise a step that a crash lost stays spent: its slot is gone and
-// fewer updates run.
+// Under secure and exact noise a step that a crash lost stays spent: its slot is
+// gone and fewer updates run.
 func TestCrashStaysCharged(t *testing.T) {
+	for _, noise := range []string{noiseSecure, noiseExact} {
+		t.Run(noise, func(t *testing.T) { testCrashStaysCharged(t, noise) })
+	}
+}
+
+func testCrashStaysCharged(t *testing.T, noise string) {
 	c := small()
+	c.Noise = noise
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
 	_, crash := stopAt(t, o, 7, false)
 	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {

@@ -271,7 +271,7 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	if r.engine, err = NewEngine(r.device, p.Schedule, p.Capacity, r.data, m, adapt, p.optimizer); err != nil {
+	if r.engine, err = NewEngine(r.device, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact()}, r.data, m, adapt, p.optimizer); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {

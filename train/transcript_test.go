@@ -189,12 +189,12 @@ func TestTranscript(t *testing.T) {
 			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
 		},
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
+		"exact":       func(c *Config) { c.Noise = noiseExact; c.TrainLossNoise = ptr(4.0) },
 	}
 	for name, change := range configs {
 		t.Run(name, func(t *testing.T) {
 			c := small()
 			change(&c)
-			c.Noise = noiseSecure
 			d, err := cpu.Open(1)
 			if err != nil {
 				t.Fatal(err)

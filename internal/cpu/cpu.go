@@ -47,7 +47,7 @@ func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 
 // Compile lays out the memory of a schedule and starts its workers.
 func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float32] { return compile(s, o.Capacity, d.threads) })
+	return host.New(s, o, func() host.Backend[float32] { return compile(s, o, d.threads) })
 }
 
 // Close does nothing: each network ends its own workers.

@@ -35,7 +35,7 @@ func TestLossBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			losses := func(threads, block, group int, points []float32) []float64 {
-				n := compile(schedule, 300, threads).(*net)
+				n := compile(schedule, device.Options{Capacity: 300}, threads).(*net)
 				defer n.Close()
 				e := n.evaluator
 				if block > 0 {
@@ -84,7 +84,7 @@ func TestLossMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := compile(schedule, 300, 1).(*net)
+		n := compile(schedule, device.Options{Capacity: 300}, 1).(*net)
 		e := n.evaluator
 		if e.group >= device.MaxCandidates || e.group < 2 {
 			t.Errorf("%s: groups of %d points do not try the bound", p.Name, e.group)

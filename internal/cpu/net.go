@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
@@ -33,6 +34,7 @@ type net struct {
 	norm2   []float64 // one row an example, by group of the clipping
 	factor  []float32 // likewise
 	used    []bool
+	exact   *exactSum // of an exact net
 
 	all       []phase
 	evaluator *evaluator
@@ -61,11 +63,14 @@ type phase struct {
 	body  func(tile int, w *worker)
 }
 
-func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
+func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float32] {
 	p := reorder(s.Program)
-	n := &net{schedule: s, program: p, chunk: capacity}
+	n := &net{schedule: s, program: p, chunk: o.Capacity}
 	if s.Chunk > 0 {
-		n.chunk = min(s.Chunk, capacity)
+		n.chunk = min(s.Chunk, o.Capacity)
+	}
+	if o.Exact {
+		n.exact = &exactSum{scale: make([]float64, n.chunk)}
 	}
 	ops := len(p.Ops)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
@@ -151,7 +156,7 @@ func (n *net) placeGradients() {
 	}
 	for k, st := range s.Steps {
 		switch {
-		case st.Kind == plan.GradStore && k > last,
+		case st.Kind == plan.GradStore && k > last && n.exact == nil,
 			st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv && !n.passing[st.Op]:
 			n.passing[st.Op] = true
 			n.keptAt[st.Op] = n.passed
@@ -187,6 +192,9 @@ func (n *net) prepare(w *worker) {
 		}
 	}
 	w.kept = make([]float32, n.passed)
+	if n.exact != nil {
+		w.integers = make([]int64, sumBlock)
+	}
 }
 
 func paramCount(p *plan.Program, op *plan.Op) int {
@@ -254,6 +262,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 	case plan.LossGrad:
 		return each(n.lossGrad)
 	case plan.Factor:
+		if n.exact != nil {
+			return each(n.setScale)
+		}
 		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
 	}
 	op := &n.program.Ops[st.Op]
@@ -280,6 +291,9 @@ func (n *net) compileStep(st plan.Step) []phase {
 		}
 		return each(n.convStore(st.Op))
 	case plan.Combine:
+		if n.exact != nil {
+			return []phase{n.combineIntegers(st.Op)}
+		}
 		if n.passing[st.Op] {
 			return []phase{n.sumParts(st.Op)}
 		}

@@ -93,7 +93,7 @@ func (n *net) sumParts(i int) phase {
 					vec.AddVec(part(u), part(u+step))
 				}
 			}
-			n.deliver(i, lo, part(0))
+			deliver(n, i, n.dst, lo, part(0))
 		},
 	}
 }
@@ -106,7 +106,7 @@ func (n *net) combine(i int) phase {
 		tiles: func() int { return tiles },
 		body: func(tile int, w *worker) {
 			lo, hi := block(tile)
-			n.deliver(i, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
+			deliver(n, i, n.dst, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
 				if n.used[b] {
 					vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
 				}
@@ -115,26 +115,29 @@ func (n *net) combine(i int) phase {
 	}
 }
 
-// deliver adds values lo, lo+1, … of op i's summed gradient to the sum asked for.
-func (n *net) deliver(i, lo int, g []float32) {
+// deliver adds values lo, lo+1, … of op i's summed gradient to their places in dst, one value a parameter.
+func deliver[T float32 | int64](n *net, i int, dst []T, lo int, g []T) {
 	op := &n.program.Ops[i]
-	weights := n.param(n.dst, op.Weight)
-	if here := min(len(g), len(weights)-lo); here > 0 {
-		if op.Kind == plan.Conv {
-			out, k, _ := op.Columns()
-			tap, o := lo/out, lo%out
-			for _, x := range g[:here] {
-				weights[o*k+tap] += x
-				if o++; o == out {
-					tap, o = tap+1, 0
-				}
+	size := n.program.Params[op.Weight].Size()
+	if here := min(len(g), size-lo); here > 0 {
+		weights := dst[n.program.Params[op.Weight].Offset:][:size]
+		out, k, _ := op.Columns()
+		if op.Kind != plan.Conv {
+			out, k = 1, 1 // lies as it should
+		}
+		tap, o := lo/out, lo%out
+		for _, x := range g[:here] {
+			weights[o*k+tap] += x
+			if o++; o == out {
+				tap, o = tap+1, 0
 			}
-		} else {
-			vec.AddVec(weights[lo:lo+here], g)
 		}
 		lo, g = lo+here, g[here:]
 	}
 	if len(g) > 0 {
-		vec.AddVec(n.param(n.dst, op.Bias)[lo-len(weights):][:len(g)], g)
+		bias := dst[n.program.Params[op.Bias].Offset+lo-size:]
+		for j, x := range g {
+			bias[j] += x
+		}
 	}
 }

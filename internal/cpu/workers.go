@@ -15,6 +15,7 @@ type worker struct {
 	tree   pairwise
 
 	images, gradients [][]float32 // by op, spread for a convolution's taps
+	integers          []int64     // of an exact sum
 	kept              []float32   // one example's gradients on their way into a partial sum
 	view              *view       // on an evaluation
 }

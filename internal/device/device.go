@@ -68,13 +68,20 @@ type Options struct {
 	// Capacity is the most rows one Run may take. Larger batches run the
 	// summing step again into the same Sum.
 	Capacity int
+	// Exact sums integers: each coordinate of a clipped gradient is truncated to
+	// a multiple of γ, the largest power of two that is at most Clip·2⁻²⁰; an
+	// example whose integers have a norm above Clip/γ, computed exactly, adds
+	// zero; noise is a Gaussian rounded to the grid. Losses likewise. The
+	// schedule must clip flat and keep every gradient.
+	Exact bool
 }
 
 // Vector holds public or already released values: Params has one value per
 // parameter, others a whole number of values per parameter.
 type Vector int32
 
-// Sum holds private values, one per parameter or a few scalars.
+// Sum holds private values, one per parameter or a few scalars, in
+// float32 or float64, or int64 in an exact net.
 type Sum int32
 
 // Slot names a per-run scalar.
@@ -220,12 +227,18 @@ type Noise struct {
 	stream *stream.Stream
 	tensor uint32
 	std    Slot
+	exact  bool
 }
 
 // NewNoise makes the right to release with noise from s, in the counter range
 // (Inputs.Draw, tensor). The standard deviation is the run's NoiseStd; 0 adds
 // nothing.
-func NewNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd} }
+func NewNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd, false} }
+
+
+// NewExactNoise is NewNoise for exact nets alone; the stream must be ChaCha20 and
+// the tensor below 2³¹.
+func NewExactNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd, true} }
 
 // WithStd is the same noise with its standard deviation in another slot, for a
 // step that releases two sums.
@@ -239,6 +252,9 @@ func (n Noise) WithStd(std Slot) Noise {
 func (n Noise) Stream() *stream.Stream { return n.stream }
 func (n Noise) Tensor() uint32         { return n.tensor }
 func (n Noise) Std() Slot              { return n.std }
+
+// Exact says that the noise is for exact nets alone.
+func (n Noise) Exact() bool { return n.exact }
 
 // Errors that every device gives for the same misuse.
 var (

@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},
 		{"candidates", testCandidates},
+		{"exact", testExact},
 		{"release", testRelease},
 		{"update", testUpdate},
 		{"score", testScore},

@@ -42,14 +42,19 @@ func must(t testing.TB, err error) {
 // Open compiles a schedule for a case's program and records both steps.
 func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Fixture {
 	t.Helper()
-	n, err := d.Compile(s, device.Options{Capacity: capacity})
+	return open(t, d, s, c, device.Options{Capacity: capacity}, device.NewNoise(Stream(t), 7))
+}
+
+func open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, o device.Options, noise device.Noise) *Fixture {
+	t.Helper()
+	n, err := d.Compile(s, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, n.Close()) })
 	data, err := d.Load(c.Rows, c.Features)
 	must(t, err)
 	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
-	x := &Fixture{Net: n, Data: data, Noise: device.NewNoise(Stream(t), 7), size: len(c.Params), capacity: capacity}
+	x := &Fixture{Net: n, Data: data, Noise: noise, size: len(c.Params), capacity: o.Capacity}
 	x.Sum, err = n.NewSum()
 	must(t, err)
 	x.Out, err = n.NewVector(1)

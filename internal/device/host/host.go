@@ -27,6 +27,10 @@ type Backend[T Float] interface {
 	// may take a stretch of values through both before it turns to the next.
 	Apply(*Release[T], *Update[T])
 	Score(params []T, t *Table) device.Score
+	// GridSum adds to integers on a grid what ClippedSum adds to floats, and
+	// Blocks covers [0, n) by calls of f, perhaps at once: for exact nets alone.
+	GridSum(dst []int64, params []T, t *Table, rows []int32, g Grid)
+	Blocks(n int, f func(lo, hi int))
 	Close()
 }
 
@@ -80,6 +84,7 @@ type Net[T Float] struct {
 	params   int
 	vectors  [][]T
 	sums     [][]T
+	integers []*integerSum // the sums of an exact net
 	drawn    uint64
 	err      error // the first failure, for good
 }
@@ -91,6 +96,11 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*
 	}
 	if o.Capacity < 1 {
 		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
+	}
+	if o.Exact {
+		if err := checkExact(s); err != nil {
+			return nil, err
+		}
 	}
 	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}
 	n.vectors = append(n.vectors, nil) // Params
@@ -120,6 +130,9 @@ func (n *Net[T]) NewSum() (device.Sum, error) {
 	if n.err != nil {
 		return 0, n.err
 	}
+	if n.options.Exact {
+		return n.newIntegers(n.params), nil
+	}
 	n.sums = append(n.sums, newSlice[T](n.params))
 	return device.Sum(len(n.sums) - 1), nil
 }
@@ -137,6 +150,9 @@ func (n *Net[T]) NewScalars(size int) (device.Vector, error) {
 func (n *Net[T]) NewScalarSum(size int) (device.Sum, error) {
 	if err := n.scalars(size); err != nil {
 		return 0, err
+	}
+	if n.options.Exact {
+		return n.newIntegers(size), nil
 	}
 	n.sums = append(n.sums, make([]T, size))
 	return device.Sum(len(n.sums) - 1), nil
@@ -195,7 +211,7 @@ func (n *Net[T]) Close() error {
 		return nil
 	}
 	n.err = device.ErrClosed
-	n.vectors, n.sums = nil, nil
+	n.vectors, n.sums, n.integers = nil, nil, nil
 	n.backend.Close()
 	return nil
 }
@@ -228,6 +244,7 @@ type step[T Float] struct {
 	clips   bool
 	// candidates is how many of a run's step sizes the step reads.
 	candidates int
+	checks     []func(*device.Inputs) error
 	noises     []device.Noise
 	outputs    device.Outputs
 }
@@ -255,6 +272,11 @@ func (s *step[T]) Run(in *device.Inputs) error {
 			return n.fail(fmt.Errorf("candidate step size %d is %v: must be finite", i, eta))
 		}
 	}
+	for _, check := range s.checks {
+		if err := check(in); err != nil {
+			return n.fail(err)
+		}
+	}
 	for _, noise := range s.noises {
 		if std := in.Scalars[noise.Std()]; std != 0 && !positive(std) {
 			return n.fail(fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std))
@@ -270,7 +292,7 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	for _, w := range s.work {
 		w(in, &s.outputs)
 	}
-	return nil
+	return n.err
 }
 
 // positive is false for NaN too.
@@ -357,6 +379,10 @@ func (q *queue[T]) addPass(p *pass[T]) {
 
 func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 	n := q.net
+	if n.options.Exact {
+		q.exactClippedSum(dst, from)
+		return
+	}
 	s, t := q.shaped(dst, n.params), q.table(from)
 	if q.err != nil {
 		return
@@ -370,6 +396,10 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 
 func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 	n := q.net
+	if n.options.Exact {
+		q.check(fmt.Errorf("norms within the clip norm are not counted on exact nets: the count's noise is not exact"))
+		return
+	}
 	s, c, t := q.shaped(dst, n.params), q.shaped(count, 1), q.table(from)
 	if n.schedule.Clipping != plan.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", n.schedule.Clipping))
@@ -388,6 +418,10 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	if !q.check(ask.Check()) {
 		return
 	}
+	if q.net.options.Exact {
+		q.exactLosses(dst, from, ask)
+		return
+	}
 	s, t, n := q.shaped(dst, ask.K), q.table(from), q.net
 	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
 	if q.err != nil {
@@ -399,7 +433,7 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	sums := make([]float64, ask.K)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		clear(sums)
-		n.backend.Losses(sums, Query[T]{ask.Form, at, dir, in.Candidates[:ask.K], in.Scalars[device.Clip]}, t, in.Rows)
+		n.backend.Losses(sums, Query[T]{ask.Form, at, dir, in.Candidates[:ask.K], in.Scalars[device.Clip], nil}, t, in.Rows)
 		for i, x := range sums {
 			s[i] += T(x)
 		}
@@ -407,8 +441,23 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 }
 
 func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
+	if q.net.options.Exact {
+		q.exactRelease(dst, src, noise)
+		return
+	}
 	s := q.sum(src)
 	d := q.vec(dst, len(s))
+	if noise.Exact() {
+		q.check(fmt.Errorf("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
+	}
+	if !q.claim(noise) {
+		return
+	}
+	q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s, Noise: noise}})
+}
+
+// claim notes the noise of one more release of the step.
+func (q *queue[T]) claim(noise device.Noise) bool {
 	if noise.Stream() == nil {
 		q.check(device.ErrNoNoise)
 	}
@@ -417,11 +466,10 @@ func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise
 	}) {
 		q.check(fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed))
 	}
-	if q.err != nil {
-		return
+	if q.err == nil {
+		q.step.noises = append(q.step.noises, noise)
 	}
-	q.step.noises = append(q.step.noises, noise)
-	q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s, Noise: noise}})
+	return q.err == nil
 }
 
 func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {

@@ -130,6 +130,7 @@ type Query[T Float] struct {
 	At, Dir []T
 	Steps   []float32
 	Clip    float32
+	Grid    *Grid // what a row's share is truncated to; nil: nothing
 }
 
 // Add adds the share of one row with an accepted target to sums: losses are
@@ -139,7 +140,7 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 	switch q.Form {
 	case device.LossDecrease:
 		for i, loss := range losses {
-			sums[i] += max(-bound, min(decrease(base, loss), bound))
+			sums[i] += q.Grid.truncated(max(-bound, min(decrease(base, loss), bound)))
 		}
 	case device.LossCurve:
 		squares := 0.0
@@ -158,7 +159,7 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 			if !(loss < bound) { // a NaN too
 				loss = bound
 			}
-			sums[i] += loss
+			sums[i] += q.Grid.truncated(loss)
 		}
 	}
 }

@@ -1,0 +1,31 @@
+package reference
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// GridSum adds every example's truncated gradient.
+func (b *backend) GridSum(dst []int64, params []float64, t *host.Table, rows []int32, g host.Grid) {
+	p := b.schedule.Program
+	gradient := make([]float64, len(dst))
+	for _, row := range rows {
+		e := b.gather(t, row)
+		clear(gradient)
+		for _, st := range b.schedule.Steps {
+			if st.Kind == plan.Combine {
+				add(p, &p.Ops[st.Op], gradient, 1, e.kept[st.Op])
+				continue
+			}
+			b.step(st, e, nil, params, float32(math.Inf(1)))
+		}
+		if scale, ok := host.Scale(g, gradient); ok && e.used {
+			host.Accumulate(dst, gradient, scale)
+		}
+	}
+}
+
+// Blocks is one block.
+func (b *backend) Blocks(n int, f func(lo, hi int)) { f(0, n) }

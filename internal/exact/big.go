@@ -1,0 +1,96 @@
+package exact
+
+import (
+	"math/big"
+	"sync"
+)
+
+// tail gives P(|Z| > x), 0 ≤ x ≤ Tail + 1, at the precision of x and within
+// tailError:
+//
+//	1 - 2φ(x)·Σ x²ᵏ⁺¹/(1·3·…·(2k+1)),
+//
+// in which every term is positive, so that rounding errors only add up.
+func tail(x *big.Float) *big.Float {
+	prec := x.Prec()
+	square := new(big.Float).Mul(x, x)
+	term, sum := new(big.Float).Set(x), new(big.Float).Set(x)
+	for k := int64(1); !done(term, square, 2*k+1, prec); k++ {
+		term.Mul(term, square)
+		term.Quo(term, new(big.Float).SetInt64(2*k+1))
+		sum.Add(sum, term)
+	}
+	sum.Mul(sum, big.NewFloat(2))
+	sum.Quo(sum, exponential(halfSquare(x)))
+	sum.Quo(sum, rootTwoPi(prec))
+	return sum.Sub(big.NewFloat(1).SetPrec(prec), sum)
+}
+
+// tailError bounds the error of tail: below 2⁹ terms make below 2¹² roundings,
+// relative to a sum that is at most 1 when all factors are in, and what is left
+// of the series is below 2^(4-prec).
+func tailError(prec uint) *big.Float {
+	return new(big.Float).SetMantExp(big.NewFloat(1), 20-int(prec))
+}
+
+// done says whether the terms that follow a term, each below square/n of the
+// one before, add up to less than 2^(4-prec).
+func done(term, square *big.Float, n int64, prec uint) bool {
+	if twice := new(big.Float).Mul(square, big.NewFloat(2)); twice.Cmp(new(big.Float).SetInt64(n)) > 0 {
+		return false
+	}
+	return term.Sign() == 0 || term.MantExp(nil) < 3-int(prec)
+}
+
+func halfSquare(x *big.Float) *big.Float {
+	y := new(big.Float).Mul(x, x)
+	return y.SetMantExp(y, -1)
+}
+
+// exponential gives exp(y), y ≥ 0, by its series.
+func exponential(y *big.Float) *big.Float {
+	term := big.NewFloat(1).SetPrec(y.Prec())
+	sum := new(big.Float).Set(term)
+	for n := int64(1); !done(term, y, n, y.Prec()); n++ {
+		term.Mul(term, y)
+		term.Quo(term, new(big.Float).SetInt64(n))
+		sum.Add(sum, term)
+	}
+	return sum
+}
+
+// mostDigits is how many digits of V a draw can have: a word's and a block's.
+const mostDigits = 63 + 512
+
+// guard is how much finer than V its tail function is computed.
+const guard = 64
+
+var rootTwoPiMost = sync.OnceValue(func() *big.Float {
+	const prec = mostDigits + 2*guard
+	// Machin: π = 16·atan(1/5) - 4·atan(1/239), in units of 2^-prec.
+	pi := new(big.Int).Mul(big.NewInt(16), inverseTangent(5, prec))
+	pi.Sub(pi, new(big.Int).Mul(big.NewInt(4), inverseTangent(239, prec)))
+	x := new(big.Float).SetPrec(prec).SetInt(pi)
+	return x.Sqrt(x.SetMantExp(x, 1-prec))
+})
+
+// rootTwoPi gives sqrt(2π), for precisions up to mostDigits + guard.
+func rootTwoPi(prec uint) *big.Float {
+	return new(big.Float).SetPrec(prec).Set(rootTwoPiMost())
+}
+
+// inverseTangent gives atan(1/n) in units of 2^-prec, within a unit a term.
+func inverseTangent(n int64, prec uint) *big.Int {
+	power := new(big.Int).Lsh(big.NewInt(1), prec)
+	power.Quo(power, big.NewInt(n))
+	sum := new(big.Int)
+	for k := int64(0); power.Sign() != 0; k++ {
+		term := new(big.Int).Quo(power, big.NewInt(2*k+1))
+		if k%2 == 1 {
+			term.Neg(term)
+		}
+		sum.Add(sum, term)
+		power.Quo(power, big.NewInt(n*n))
+	}
+	return sum
+}

@@ -1,0 +1,84 @@
+package exact
+
+import (
+	"math"
+	"math/big"
+)
+
+// slow gives |round(s·Z)| for a V of 63 digits v and 512 more, of which it
+// takes as many as it needs: 191 leave a rounding open with probability below
+// 2⁻¹⁴⁰, all with one below 2⁻⁵²⁰.
+func (g *Sampler) slow(v uint64, more *[64]byte) int64 {
+	all := new(big.Int).SetUint64(v)
+	all.Lsh(all, 512)
+	all.Or(all, new(big.Int).SetBytes(more[:]))
+	if all.BitLen() <= mostDigits-128 { // V < 2⁻¹²⁸
+		return int64(Tail * g.std)
+	}
+	k := g.guess(all)
+	for digits := uint(63 + 128); digits <= mostDigits; digits += 64 {
+		known := new(big.Int).Rsh(all, mostDigits-digits)
+		for {
+			upper, lower := g.above(k, known, digits), yes
+			if k > 0 {
+				lower = g.above(k-1, known, digits)
+			}
+			if upper == no && lower == yes {
+				return k
+			}
+			if upper == yes {
+				k++
+			} else if lower == no {
+				k--
+			} else {
+				break
+			}
+		}
+	}
+	return k
+}
+
+type answer int
+
+const (
+	unknown answer = iota
+	yes
+	no
+)
+
+// above says whether s·|Z| lies above k + ½, as far as the digits known of V
+// tell, which is whether V lies below the tail of (k+½)/s.
+func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
+	prec := digits + guard
+	x := new(big.Float).SetPrec(prec).SetInt64(2*k + 1)
+	x.Quo(x, big.NewFloat(2*g.std))
+	if x.Cmp(big.NewFloat(Tail)) > 0 {
+		return no // slow has seen that V is not as small
+	}
+	boundary, margin := tail(x), tailError(prec)
+	at := func(n *big.Int) *big.Float {
+		f := new(big.Float).SetPrec(prec).SetInt(n)
+		return f.SetMantExp(f, -int(digits))
+	}
+	if new(big.Float).Add(at(new(big.Int).Add(known, big.NewInt(1))), margin).Cmp(boundary) <= 0 {
+		return yes
+	}
+	if new(big.Float).Sub(at(known), margin).Cmp(boundary) >= 0 {
+		return no
+	}
+	return unknown
+}
+
+// guess is close to the answer: |Z| by bisection in float64.
+func (g *Sampler) guess(all *big.Int) int64 {
+	v, _ := new(big.Float).SetMantExp(new(big.Float).SetInt(all), -mostDigits).Float64()
+	low, high := 0.0, Tail
+	for range 64 {
+		if z := (low + high) / 2; math.Erfc(z/math.Sqrt2) > v {
+			low = z
+		} else {
+			high = z
+		}
+	}
+	return int64(math.Round(g.std * low))
+}

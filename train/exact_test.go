@@ -1,0 +1,105 @@
+package train
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Both releases of an exact run are of the mechanism whose deviation is rounded
+// up without error.
+func TestExactMechanism(t *testing.T) {
+	c := small()
+	c.Noise, c.TrainLossNoise = noiseExact, ptr(1.0)
+	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stream.New(p.cipher(), stream.KeyFromSeed(1, "test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []func(*stream.Stream) (mechanism.Mechanism, error){p.mechanism, p.lossMechanism} {
+		m, err := of(s)
+		if _, ok := m.(*mechanism.Exact); !ok || err != nil {
+			t.Errorf("exact noise is added by %T, %v", m, err)
+		}
+	}
+}
+
+// A run with exact noise learns, guarantees without assumptions, and says in its
+// files with which strategy.
+func TestExactRun(t *testing.T) {
+	for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, perexample.Microbatch} {
+		c := small()
+		c.Noise, c.Strategy, c.Momentum = noiseExact, string(strategy), 0.5
+		// Twenty times less noise than a step: 80 test records of two classes told
+		// apart by bands of pixels leave no room for chance.
+		c.NoiseMultiplier, c.TrainLossNoise, c.Steps = ptr(0.2), ptr(1.0), ptr(40)
+		t.Chdir(t.TempDir())
+		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: "run"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Guarantee || r.Assumptions == nil || len(r.Assumptions) != 0 {
+			t.Errorf("%s: guarantee %v because %v, assuming %v", strategy, r.Guarantee, r.NoGuarantee, r.Assumptions)
+		}
+		if *r.TestAccuracy < 0.95 || r.TrainLoss == nil || math.Abs(*r.TrainLoss) > 1.5 {
+			t.Errorf("%s: accuracy %v, training loss %v", strategy, *r.TestAccuracy, r.TrainLoss)
+		}
+		want := strategy
+		if strategy == perexample.Auto {
+			want = perexample.Materialise
+		}
+		if s := string(read(t, "run", fileConfig)); !strings.Contains(s, "strategy: "+string(want)+"\n") || !strings.Contains(s, "noise: exact\n") {
+			t.Errorf("strategy %s is written as\n%s", strategy, s)
+		}
+		if s := string(read(t, "run", fileResult)); !strings.Contains(s, `"assumptions": []`) {
+			t.Errorf("%s: the result does not say that nothing is assumed:\n%s", strategy, s)
+		}
+	}
+}
+
+// What an exact run releases are whole numbers of grid steps, as far as a
+// float32 can tell, on every device; a secure run's are not.
+func TestExactReleasesLieOnTheGrid(t *testing.T) {
+	fast, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, noise := range []string{noiseExact, noiseSecure} {
+		for _, inner := range []*transcript{{Device: fast}, {Device: reference.Open()}} {
+			c := small()
+			c.Noise, c.Clip, c.TrainLossNoise = noise, 1.7, ptr(2.0)
+			if _, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: t.TempDir(), Device: inner}); err != nil {
+				t.Fatal(err)
+			}
+			on, off := 0, 0
+			for _, released := range inner.released {
+				step := 0x1p-20 // of C = 1.7
+				if len(released) == 1 {
+					step = 0x1p-19 // of losses up to 3
+				}
+				for _, v := range released {
+					if k := math.Abs(float64(v)) / step; k >= 1<<23 { // a float32 is coarser
+						continue
+					} else if k == math.Trunc(k) {
+						on++
+					} else {
+						off++
+					}
+				}
+			}
+			if on+off < 1000 || noise == noiseExact && off > 0 || noise == noiseSecure && off < on {
+				t.Errorf("%s on %s: %d released values on the grid, %d off it", noise, inner.Info().Name, on, off)
+			}
+		}
+	}
+}
