@@ -12,7 +12,7 @@ import (
 func TestSchedulesAreValid(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		for _, strategy := range perexample.Strategies() {
-			s, err := perexample.Private(p, strategy, plan.Flat)
+			s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 			if err != nil {
 				t.Fatalf("%s %s: %v", p.Name, strategy, err)
 			}
@@ -42,7 +42,7 @@ func TestWhatStrategiesKeep(t *testing.T) {
 		perexample.Materialise: {p.NumParams(), 0},
 		perexample.Microbatch:  {p.NumParams(), 1},
 	} {
-		s, err := perexample.Private(p, strategy, plan.Flat)
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +60,10 @@ func TestSteps(t *testing.T) {
 		schedule func() (*plan.Schedule, error)
 		want     string
 	}{
-		{"ghost", func() (*plan.Schedule, error) { return perexample.Private(b.Program(), perexample.Ghost, plan.Flat) },
+		{"ghost", func() (*plan.Schedule, error) { return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat}) },
 			"forward 0, forward 1, forward 2, loss, norm-ghost 2, input-grad 2, input-grad 1, grad-store 0, factor, combine 0, grad-sum 2"},
 		{"materialise", func() (*plan.Schedule, error) {
-			return perexample.Private(b.Program(), perexample.Materialise, plan.Flat)
+			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
 		},
 			"forward 0, forward 1, forward 2, loss, grad-store 2, input-grad 2, input-grad 1, grad-store 0, factor, combine 0, combine 2"},
 		{"plain", func() (*plan.Schedule, error) { return perexample.Plain(b.Program()) },
@@ -90,19 +90,19 @@ func TestSteps(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	p := devicetest.Programs()[0]
 	for _, strategy := range perexample.Strategies() {
-		if _, err := perexample.Private(p, strategy, plan.Unclipped); err == nil || !strings.Contains(err.Error(), "needs a clipping") {
+		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Unclipped}); err == nil || !strings.Contains(err.Error(), "needs a clipping") {
 			t.Errorf("%s without clipping gives %v", strategy, err)
 		}
 	}
 	for _, strategy := range []perexample.Strategy{"", "Ghost", "per-layer"} {
-		_, err := perexample.Private(p, strategy, plan.Flat)
+		_, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 		if err == nil || !strings.Contains(err.Error(), "choose one of auto, materialise, ghost, microbatch") {
 			t.Errorf("strategy %q gives %v", strategy, err)
 		}
 	}
 	broken := *p
 	broken.Ops = nil
-	if _, err := perexample.Private(&broken, perexample.Auto, plan.Flat); err == nil {
+	if _, err := perexample.Private(&broken, perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat}); err == nil {
 		t.Error("a broken program is scheduled")
 	}
 	if _, err := perexample.Plain(&broken); err == nil {

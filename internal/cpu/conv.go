@@ -74,10 +74,11 @@ func (n *net) convStore(i int) func(int, *worker) {
 
 // convSumParts is how many partial sums convGradSum adds pairwise: a fixed
 // number, so that the result does not depend on the threads.
-const convSumParts = 8
+const convSumParts = 16
 
-// convGradSum adds the chunk's gradients, δ scaled by the factors before,
-// without storing any: each part of the chunk accumulates its own.
+// convGradSum adds the chunk's gradients without storing any: each part of the
+// chunk accumulates its own. Only a plain sum may do so inside a product: the
+// parts of a clipped gradient are not bounded as the whole is.
 func (n *net) convGradSum(i int) []phase {
 	op := &n.program.Ops[i]
 	weight, size := n.program.Params[op.Weight].Size(), paramCount(n.program, op)
@@ -88,7 +89,13 @@ func (n *net) convGradSum(i int) []phase {
 			g := row(parts, part, size)
 			clear(g)
 			for b := n.batch * part / convSumParts; b < n.batch*(part+1)/convSumParts; b++ {
-				n.convGrad(i, b, g[:weight], g[weight:], true, w)
+				switch {
+				case !n.used[b]:
+				case n.schedule.Private():
+					n.addScaled(i, b, g, n.factor[b], w)
+				default:
+					n.convGrad(i, b, g[:weight], g[weight:], true, w)
+				}
 			}
 		},
 	}

@@ -53,7 +53,7 @@ func schedule(t testing.TB, p *plan.Program, strategy perexample.Strategy) *plan
 	t.Helper()
 	s, err := perexample.Plain(p)
 	if strategy != "" {
-		s, err = perexample.Private(p, strategy, plan.Flat)
+		s, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 	}
 	check(t, err)
 	return s

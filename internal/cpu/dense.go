@@ -99,8 +99,8 @@ func (n *net) denseStore(i int) func(int, *worker) {
 
 // Sums over examples run in blocks of this many, which are added pairwise.
 const (
-	rowBlock     = 256 // a matrix product over the batch
-	exampleBlock = 32  // one row at a time
+	rowBlock     = 32 // a matrix product over the batch
+	exampleBlock = 32 // one row at a time
 )
 
 // A parameter tile of a summed product: big enough to pay for packing, small

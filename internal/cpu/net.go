@@ -15,6 +15,7 @@ import (
 type net struct {
 	schedule *plan.Schedule
 	program  *plan.Program
+	capacity int
 	chunk    int
 	workers  *workers
 
@@ -30,6 +31,7 @@ type net struct {
 	norm2   []float64
 	factor  []float32
 	used    []bool
+	group   []float32 // the sum of some chunks; nil unless a run takes several
 
 	forward, all []phase
 
@@ -55,7 +57,7 @@ type phase struct {
 
 func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 	p := s.Program
-	n := &net{schedule: s, program: p, chunk: capacity, workers: startWorkers(threads)}
+	n := &net{schedule: s, program: p, capacity: capacity, chunk: capacity, workers: startWorkers(threads)}
 	if s.Chunk > 0 {
 		n.chunk = min(s.Chunk, capacity)
 	}
@@ -161,6 +163,10 @@ func (n *net) compileStep(st plan.Step) []phase {
 		return each(n.inputGradOp(st.Op))
 	case plan.NormGhost:
 		return each(n.normGhost(st.Op))
+	case plan.NormGram:
+		return each(n.normGram(st.Op))
+	case plan.NormInstantiate:
+		return each(n.normInstantiate(st.Op))
 	case plan.GradStore:
 		if dense {
 			return each(n.denseStore(st.Op))
@@ -253,18 +259,18 @@ func (n *net) setFactor(b int, _ *worker) {
 	}
 	if x := n.norm2[b]; math.IsNaN(x) || math.IsInf(x, 0) {
 		n.used[b] = false
-	} else if norm := math.Sqrt(x); norm > float64(n.clip) {
-		n.factor[b] = float32(float64(n.clip) / norm)
+	} else {
+		n.factor[b] = device.Factor(n.clip, math.Sqrt(x))
 	}
 }
 
 // applyFactors prepares an example for the sums that are matrix products over
 // the batch: δ is scaled, and an example that counts as zero is zeroed on both
-// sides, since 0·NaN would not be.
+// sides, since 0·NaN would not be. Sums of convolutions see factors themselves.
 func (n *net) applyFactors() func(int, *worker) {
 	var outs, ins []plan.Value
 	for _, st := range n.schedule.Steps {
-		if st.Kind == plan.GradSum {
+		if st.Kind == plan.GradSum && n.program.Ops[st.Op].Kind == plan.Dense {
 			outs = append(outs, plan.Value(st.Op+1))
 			ins = append(ins, n.program.Ops[st.Op].In[0])
 		}
@@ -288,11 +294,36 @@ func (n *net) applyFactors() func(int, *worker) {
 func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) {
 	n.dst, n.params, n.table, n.rows, n.clip = dst, params, t, rows, clip
 	n.pack(true)
-	for n.first = 0; n.first < len(rows); n.first += n.chunk {
-		n.batch = min(n.chunk, len(rows)-n.first)
+	n.first = 0
+	switch n.batch = len(rows); {
+	case n.batch == 0:
+	case n.batch <= n.chunk:
 		n.run(n.all)
+	default:
+		n.sumChunks(dst, len(rows))
 	}
 	n.release()
+}
+
+// chunkGroup is how many chunks are summed on their own before they join the
+// others, so that rounding does not grow with the number of chunks.
+const chunkGroup = 24
+
+func (n *net) sumChunks(dst []float32, rows int) {
+	if n.group == nil {
+		n.group = make([]float32, len(dst))
+	}
+	n.dst = n.group
+	for n.first = 0; n.first < rows; {
+		clear(n.group)
+		for range chunkGroup {
+			if n.batch = min(n.chunk, rows-n.first); n.batch > 0 {
+				n.run(n.all)
+				n.first += n.batch
+			}
+		}
+		n.flat(len(dst), func(lo, hi int, _ *worker) { vec.AddVec(dst[lo:hi], n.group[lo:hi]) })
+	}
 }
 
 func (n *net) Score(params []float32, t *host.Table) device.Score {

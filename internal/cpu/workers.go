@@ -14,6 +14,9 @@ type worker struct {
 	ws      gemm.Workspace
 	columns []float32
 	normals []float64
+	grad    []float32 // a stretch of one example's gradient
+	gramA   []float32 // columns by position
+	gramD   []float32 // δ by position
 	tree    pairwise
 }
 

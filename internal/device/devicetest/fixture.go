@@ -1,6 +1,8 @@
 package devicetest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -113,21 +115,32 @@ type named struct {
 	*plan.Schedule
 }
 
-// private lists every schedule that clips: all strategies, and two that none
-// of them makes but every device must run.
+// private lists every schedule that clips: all strategies, every choice for all
+// convolutions, and two that no strategy makes but every device must run.
 func private(t testing.TB, p *plan.Program) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range perexample.Strategies() {
-		s, err := perexample.Private(p, strategy, plan.Flat)
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 		must(t, err)
 		list = append(list, named{string(strategy), s})
 	}
-	chunked, err := perexample.Private(p, perexample.Ghost, plan.Flat)
+	for _, choice := range []perexample.Choice{perexample.Gram, perexample.Recompute} {
+		strategy := perexample.Bookkeeping
+		for i, op := range p.Ops {
+			if op.Kind == plan.Conv {
+				strategy += perexample.Strategy(fmt.Sprintf(",%s=%s", strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight"), choice))
+			}
+		}
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
+		must(t, err)
+		list = append(list, named{string(choice), s})
+	}
+	chunked, err := perexample.Private(p, perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
 	must(t, err)
 	chunked.Chunk = 4
 	list = append(list, named{"ghost in chunks of 4", chunked})
-	again, err := perexample.Private(p, perexample.Materialise, plan.Flat)
+	again, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
 	must(t, err)
 	for i, st := range again.Steps {
 		if st.Kind == plan.Combine {
@@ -151,7 +164,7 @@ func oracle(t testing.TB, c *Case, rows []int32, clip float64) []float32 {
 	s := plain(t, c.Program).Schedule
 	if clip > 0 {
 		var err error
-		s, err = perexample.Private(c.Program, perexample.Microbatch, plan.Flat)
+		s, err = perexample.Private(c.Program, perexample.Options{Strategy: perexample.Microbatch, Clipping: plan.Flat})
 		must(t, err)
 	}
 	return Open(t, reference.Open(), s, c, max(len(rows), 1)).Of(t, rows, clip)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -22,6 +23,7 @@ type Backend[T Float] interface {
 	Release(dst, src []T, std float32, n device.Noise, draw uint64)
 	Update(r device.Rule, s *[device.Slots]float32, p, g []T, state [][]T)
 	Score(params []T, t *Table) device.Score
+	Rounding(rows int) float64 // of device.Net
 	Close()
 }
 
@@ -166,6 +168,17 @@ func (n *Net[T]) Read(v device.Vector, dst []float32) error {
 		dst[i] = float32(x)
 	}
 	return nil
+}
+
+// Rounding is the backend's.
+func (n *Net[T]) Rounding(rows int) float64 { return n.backend.Rounding(rows) }
+
+// Profile times the steps of a backend that can, and of others none.
+func (n *Net[T]) Profile() func() []time.Duration {
+	if p, ok := n.backend.(device.Profiler); ok {
+		return p.Profile()
+	}
+	return func() []time.Duration { return nil }
 }
 
 // Close frees the network. It is idempotent.

@@ -21,7 +21,7 @@ func Open() Device { return Device{} }
 
 // Info names the device.
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1}
+	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9}}
 }
 
 // Load keeps a table.
@@ -128,6 +128,10 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 			n += squares(dy)
 		}
 		e.norm2 += n
+	case plan.NormGram:
+		e.norm2 += gramNorm2(op, x, dy)
+	case plan.NormInstantiate:
+		e.norm2 += squares(paramGrad(p, op, x, dy))
 	case plan.GradStore:
 		e.kept[st.Op] = paramGrad(p, op, x, dy)
 		e.norm2 += squares(e.kept[st.Op])
@@ -135,9 +139,7 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 		e.factor = 1
 		if b.schedule.Private() {
 			e.used = e.used && !math.IsNaN(e.norm2) && !math.IsInf(e.norm2, 0)
-			if n := math.Sqrt(e.norm2); n > clip {
-				e.factor = clip / n
-			}
+			e.factor = factor(clip, math.Sqrt(e.norm2))
 		}
 	case plan.GradSum:
 		if e.used {
