@@ -82,7 +82,11 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer d.Close()
-	schedule, m, err := o.schedule(network.Program)
+	options := perexample.Options{
+		Strategy: perexample.Strategy(o.Strategy), Clipping: plan.Flat,
+		Costs: d.Info().Costs, Memory: train.DefaultMemory(), Batch: float64(o.Batch), MaxBatch: o.Batch,
+	}
+	schedule, m, err := o.schedule(network.Program, options)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer data.Close()
-	e, err := train.NewEngine(d, schedule, min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0)), data, m,
+	e, err := train.NewEngine(d, schedule, perexample.Together(schedule, options), data, m,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: 0.05, Normaliser: float64(o.Batch)})
 		})
@@ -122,7 +126,7 @@ func Step(o StepOptions) (*StepResult, error) {
 }
 
 // schedule is the step's, with the mechanism that goes with it.
-func (o *StepOptions) schedule(p *plan.Program) (*plan.Schedule, mechanism.Mechanism, error) {
+func (o *StepOptions) schedule(p *plan.Program, options perexample.Options) (*plan.Schedule, func(device.Net) (mechanism.Mechanism, error), error) {
 	key, err := stream.NewKey()
 	if err != nil {
 		return nil, nil, err
@@ -133,14 +137,15 @@ func (o *StepOptions) schedule(p *plan.Program) (*plan.Schedule, mechanism.Mecha
 	}
 	if o.Mode == "plain" {
 		s, err := perexample.Plain(p)
-		return s, mechanism.NewUnprotected(1, noise), err
+		return s, func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(1, noise), nil }, err
 	}
-	s, err := perexample.Private(p, perexample.Strategy(o.Strategy), plan.Flat)
+	s, err := perexample.Private(p, options)
 	if err != nil {
 		return nil, nil, &train.UsageError{Err: err}
 	}
-	m, err := mechanism.NewGaussian(1, 1, noise, 0)
-	return s, m, err
+	return s, func(n device.Net) (mechanism.Mechanism, error) {
+		return mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), noise, 0)
+	}, nil
 }
 
 // measure times steps on random rows after a warm-up of a tenth of the time.

@@ -42,7 +42,7 @@ func Strategies() []Strategy { return []Strategy{Auto, Materialise, Ghost, Bookk
 // Options say how to schedule.
 type Options struct {
 	// Strategy is a name, choices for single layers, or both, separated by
-	// commas: auto,conv1=gram,fc1=store. Empty stands for auto.
+	// commas: ghost,conv1=gram,fc1=store. Choices alone leave the rest to auto.
 	Strategy Strategy
 	Clipping plan.Clipping
 	Costs    plan.Costs // of the device; zero stands for those of a processor
@@ -186,7 +186,6 @@ func parse(s Strategy, p *plan.Program) (Strategy, choices, error) {
 			if err := c.override(p, layer, Choice(choice)); err != nil {
 				return "", nil, fmt.Errorf("strategy %q: %w", s, err)
 			}
-		case s == "":
 		case i > 0:
 			return "", nil, fmt.Errorf("strategy %q: %q is no choice for a layer: write one such as conv1=gram", s, field)
 		default:

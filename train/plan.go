@@ -40,6 +40,7 @@ type Plan struct {
 	curve       accountant.Curve // of one step
 	lossCurve   accountant.Curve // of one noisy training loss
 	convert     accountant.Conversion
+	costs       plan.Costs // of the device
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
 	ownNetwork  bool
@@ -66,12 +67,27 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
+	if p.costs, err = costs(&c, o.Device); err != nil {
+		return nil, err
+	}
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// costs are those of the device that will be used, nil for the configured one.
+func costs(c *Config, d device.Device) (plan.Costs, error) {
+	if d == nil {
+		var err error
+		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
+			return plan.Costs{}, err
+		}
+		defer d.Close()
+	}
+	return d.Info().Costs, nil
 }
 
 // defaultModel by the data's shape.
@@ -275,23 +291,29 @@ func (p *Plan) evaluations(n int) int {
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
-	var err error
+	if c.Memory == "" {
+		c.Memory = fmt.Sprint(DefaultMemory())
+	}
+	memory, err := c.memory()
+	if err != nil {
+		return err
+	}
+	o := perexample.Options{
+		Strategy: perexample.Strategy(c.Strategy), Clipping: plan.Flat,
+		Costs: p.costs, Memory: memory, Batch: p.ExpectedBatch, MaxBatch: c.MaxPhysicalBatch,
+	}
 	if c.private() {
-		p.Schedule, err = perexample.Private(p.Network.Program, perexample.Strategy(c.Strategy), plan.Flat)
+		p.Schedule, err = perexample.Private(p.Network.Program, o)
 	} else {
 		p.Schedule, err = perexample.Plain(p.Network.Program)
 	}
 	if err != nil {
 		return asUsage(err)
 	}
-	memory, err := c.memory()
-	if err != nil {
-		return err
-	}
-	if need := p.Schedule.ExampleBytes(); memory > 0 && memory < need {
+	if need := p.Schedule.ExampleBytes(); memory < need {
 		return usage("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
-	p.Capacity = Capacity(p.Schedule, p.ExpectedBatch, memory, c.MaxPhysicalBatch)
+	p.Capacity = perexample.Together(p.Schedule, o)
 	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	f, err := c.fingerprint()
 	if err != nil {
@@ -337,12 +359,19 @@ func (p *Plan) cipher() stream.Cipher {
 	return stream.AES256CTR
 }
 
-func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
+func (p *Plan) mechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
 	if p.Sigma == 0 {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
-	m, err := mechanism.NewGaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
+	m, err := mechanism.NewGaussian(p.Sigma, p.Config.Clip, n.Rounding(mostRows(p.ExpectedBatch)), s, gradientNoise)
 	return m, errors.Join(err, priced(m, p.Sigma))
+}
+
+// mostRows is a batch that a Poisson batch of an expected size exceeds with a
+// probability below e⁻⁵⁰ (Bernstein: P(B ≥ E+t) ≤ exp(−t²/(2E+2t/3)) with
+// t = 10√E+40). Up to it the noise covers the rounding of sums.
+func mostRows(expected float64) int {
+	return int(math.Ceil(expected + 10*math.Sqrt(expected) + 40))
 }
 
 // Each mechanism of a run draws in a counter range of its own.
@@ -362,8 +391,8 @@ func priced(m mechanism.Mechanism, multiplier float64) error {
 // lossBound clips an example's loss where the training loss is released.
 const lossBound = 3
 
-func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
-	m, err := mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
+func (p *Plan) lossMechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
+	m, err := mechanism.NewGaussian(*p.Config.TrainLossNoise, lossBound, n.Rounding(mostRows(p.ExpectedBatch)), s, lossNoise)
 	return m, errors.Join(err, priced(m, *p.Config.TrainLossNoise))
 }
 
