@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"invalid targets", testInvalidTargets},
 		{"a NaN example poisons nothing (opacus)", testNonFinite},
 		{"clipping", testClipping},
+		{"rounding", testRounding},
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},
 		{"release", testRelease},
