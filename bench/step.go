@@ -29,6 +29,7 @@ type StepOptions struct {
 	Device     string
 	Threads    int
 	Seconds    float64 // to measure for, after warming up
+	Explain    bool    // list what each layer does and what that takes
 	// Images gives rows to train on, shaped (C, H, W); nil makes synthetic ones.
 	Images func(shape [3]int) (*datasets.Set, error)
 }
@@ -49,6 +50,8 @@ type StepResult struct {
 	PeakRSS           int64   `json:"peak_rss_bytes"`
 	Parameters        int     `json:"parameters"`
 	FLOPsPerExample   int64   `json:"flops_per_example"`
+	Together          int     `json:"physical_batch"`
+	Layers            []Layer `json:"layers,omitempty"`
 }
 
 // mostRows bounds a batch to what a step can take in a sensible time.
@@ -62,6 +65,8 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, &train.UsageError{Err: fmt.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)}
 	case o.Mode != "private" && o.Mode != "plain":
 		return nil, &train.UsageError{Err: fmt.Errorf("mode %q: choose private or plain", o.Mode)}
+	case o.Explain && o.Mode == "plain":
+		return nil, &train.UsageError{Err: fmt.Errorf("explain: a plain step has no strategy to explain; use mode private")}
 	case !(o.Seconds > 0) || o.Seconds > 3600:
 		return nil, &train.UsageError{Err: fmt.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)}
 	}
@@ -95,8 +100,11 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer data.Close()
-	e, err := train.NewEngine(d, schedule, perexample.Together(schedule, options), data, m,
+	together := perexample.Together(schedule, options)
+	var net device.Net
+	e, err := train.NewEngine(d, schedule, together, data, m,
 		func(n device.Net) (dpoptim.Optimizer, error) {
+			net = n
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: 0.05, Normaliser: float64(o.Batch)})
 		})
 	if err != nil {
@@ -106,7 +114,8 @@ func Step(o StepOptions) (*StepResult, error) {
 	if err := e.SetParams(network.Params()); err != nil {
 		return nil, err
 	}
-	times, err := o.measure(e, len(set.Train.Labels))
+	step := o.stepper(e, len(set.Train.Labels))
+	times, err := o.measure(step)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +123,8 @@ func Step(o StepOptions) (*StepResult, error) {
 	median := times[len(times)/2].Seconds()
 	info := d.Info()
 	r := &StepResult{
-		Device: info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: set.Name,
+		Together: together,
+		Device:   info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
 		Parameters: network.Program.NumParams(), FLOPsPerExample: network.Program.StepFLOPs(),
@@ -122,7 +132,10 @@ func Step(o StepOptions) (*StepResult, error) {
 	if o.Mode == "private" {
 		r.Strategy = &o.Strategy
 	}
-	return r, nil
+	if o.Explain {
+		r.Layers, err = o.explain(schedule, info, net, step)
+	}
+	return r, err
 }
 
 // schedule is the step's, with the mechanism that goes with it.
@@ -148,22 +161,31 @@ func (o *StepOptions) schedule(p *plan.Program, options perexample.Options) (*pl
 	}, nil
 }
 
-// measure times steps on random rows after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(e *train.Engine, available int) ([]time.Duration, error) {
+// stepper makes one step on random rows each time.
+func (o *StepOptions) stepper(e *train.Engine, available int) func() error {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := make([]int32, o.Batch)
+	t := 0
+	return func() error {
+		for i := range rows {
+			rows[i] = random.Int32N(int32(available))
+		}
+		t++
+		if err := e.Step(rows, uint64(t), t); err != nil {
+			return err
+		}
+		return e.Wait()
+	}
+}
+
+// measure times steps after a warm-up of a tenth of the time.
+func (o *StepOptions) measure(step func() error) ([]time.Duration, error) {
 	var times []time.Duration
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
-		for i := range rows {
-			rows[i] = random.Int32N(int32(available))
-		}
 		began := time.Now()
-		if err := e.Step(rows, uint64(t), t); err != nil {
-			return nil, err
-		}
-		if err := e.Wait(); err != nil {
+		if err := step(); err != nil {
 			return nil, err
 		}
 		if took := time.Since(began); t > 2 && time.Since(start) > budget/10 {

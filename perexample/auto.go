@@ -1,6 +1,7 @@
 package perexample
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -34,7 +35,6 @@ type option struct {
 // within makes every choice that c leaves open for a physical batch.
 func (o *Options) within(p *plan.Program, c choices, batch int) option {
 	made := choices{}
-	seconds := 0.0 // of all layers
 	type change struct {
 		op         int
 		to         Choice
@@ -48,36 +48,23 @@ func (o *Options) within(p *plan.Program, c choices, batch int) option {
 		}
 		if fixed, ok := c[i]; ok {
 			made[i] = fixed
-			seconds += all[slices.IndexFunc(all, func(a Alternative) bool { return a.Choice == fixed })].Seconds
 			continue
 		}
-		slices.SortStableFunc(all, bySeconds)
-		made[i] = all[0].Choice
-		seconds += all[0].Seconds
-		if all[0].Choice == Store {
+		slices.SortStableFunc(all, func(a, b Alternative) int { return cmp.Compare(a.Seconds, b.Seconds) })
+		if made[i] = all[0].Choice; made[i] == Store {
 			changes = append(changes, change{i, all[1].Choice, all[1].Seconds - all[0].Seconds, 4 * float64(p.OpParams(i))})
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b change) int { return order(a.cost*b.gain, b.cost*a.gain) })
-	fits := func() bool { return o.Memory == 0 || int64(batch)*made.schedule(p).ExampleBytes() <= o.Memory }
-	for ; len(changes) > 0 && !fits(); changes = changes[1:] {
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.cost*b.gain, b.cost*a.gain) })
+	for {
+		s := made.schedule(p)
+		option := option{made, batch, o.seconds(s, batch), o.fits(s, batch)}
+		if option.fits || len(changes) == 0 {
+			return option
+		}
 		made[changes[0].op] = changes[0].to
-		seconds += changes[0].cost
+		changes = changes[1:]
 	}
-	s := made.schedule(p)
-	return option{made, batch, seconds + o.exampleSeconds(s) + o.batchSeconds(s)/float64(batch), fits()}
-}
-
-func bySeconds(a, b Alternative) int { return order(a.Seconds, b.Seconds) }
-
-func order(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // enough is what an option with a smaller batch may lose against the fastest:
@@ -125,15 +112,22 @@ func (o *Options) batches() []int {
 	return all
 }
 
-// exampleSeconds is what an example costs whatever the choices, and
-// batchSeconds what a batch costs whatever its size: weights are read, and
-// sums read and written, once.
-func (o *Options) exampleSeconds(s *plan.Schedule) float64 {
-	return float64(s.Program.StepFLOPs())/o.costs().GEMM + 4*float64(s.Program.ValueBytes())/o.costs().Memory
+// fits says whether a batch stays within the memory.
+func (o *Options) fits(s *plan.Schedule, batch int) bool {
+	return o.Memory == 0 || int64(batch)*s.ExampleBytes() <= o.Memory
 }
 
-func (o *Options) batchSeconds(s *plan.Schedule) float64 {
-	return float64(len(s.Steps))*o.costs().Launch + 16*float64(s.Program.NumParams())/o.costs().Memory
+// seconds is what an example of a batch costs. However small the batch is,
+// every step has to be started, weights are read, and sums read and written.
+func (o *Options) seconds(s *plan.Schedule, batch int) float64 {
+	costs := o.costs()
+	flops, layers := float64(s.Program.StepFLOPs()), 0.0
+	for _, l := range Explain(s, costs) {
+		flops -= float64(s.Program.Ops[l.Op].FLOPs())
+		layers += l.Chosen().Seconds
+	}
+	once := float64(len(s.Steps))*costs.Launch + 16*float64(s.Program.NumParams())/costs.Memory
+	return flops/costs.GEMM + layers + 4*float64(s.Program.ValueBytes())/costs.Memory + once/float64(batch)
 }
 
 // Together is how many examples of a batch go through the network together: as
@@ -145,11 +139,7 @@ func Together(s *plan.Schedule, o Options) int {
 	}
 	var options []option
 	for _, m := range o.batches() {
-		options = append(options, option{
-			batch:   m,
-			seconds: o.exampleSeconds(s) + o.batchSeconds(s)/float64(m),
-			fits:    o.Memory == 0 || int64(m)*s.ExampleBytes() <= o.Memory,
-		})
+		options = append(options, option{batch: m, seconds: o.seconds(s, m), fits: o.fits(s, m)})
 	}
 	return fastest(options).batch
 }

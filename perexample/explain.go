@@ -1,17 +1,26 @@
 package perexample
 
-import "github.com/privgrad/privgrad/internal/plan"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
 
 // Layer is what a schedule does with one layer, and what else it could do.
 type Layer struct {
 	Name         string
 	Op           int
 	Choice       Choice
-	Alternatives []Alternative
+	Alternatives []Alternative // the choice made among them
 }
 
-// Alternative is what one choice costs an example beyond plain training, which
-// computes a batch's gradient once and keeps none of an example's.
+// Chosen is what the choice costs.
+func (l Layer) Chosen() Alternative {
+	return l.Alternatives[slices.IndexFunc(l.Alternatives, func(a Alternative) bool { return a.Choice == l.Choice })]
+}
+
+// Alternative is what an example's gradient, its norm and its part of the sum
+// cost by one choice.
 type Alternative struct {
 	Choice  Choice
 	FLOPs   int64
@@ -43,26 +52,29 @@ func Explain(s *plan.Schedule, costs plan.Costs) []Layer {
 	return layers
 }
 
-// alternatives prices the choices of op i. Storing p values writes and reads
-// them once; a sum over gradients that are not stored reads and writes its p
-// partial sums for every example.
+// alternatives prices the choices of op i. The gradient itself takes as many
+// operations as the forward pass. Storing p values writes and reads them once; a
+// sum over gradients that are not stored reads and writes its p partial sums
+// for every example, but for a dense layer's, which is one product.
 func alternatives(p *plan.Program, i int, costs plan.Costs) []Alternative {
 	op := &p.Ops[i]
 	out, k, positions := op.Columns()
 	var all []Alternative
 	for _, c := range Choices(op.Kind) {
-		a := Alternative{Choice: c, Bytes: 8 * int64(p.OpParams(i))}
-		speed := costs.GEMM
+		bytes := 8 * int64(p.OpParams(i))
+		norm, speed := int64(0), costs.GEMM
 		switch c {
 		case GhostNorm:
-			a.FLOPs, a.Bytes = 2*int64(out+k), 0
+			norm, bytes = 2*int64(out+k), 0
 		case Gram:
-			a.FLOPs, speed = int64(positions)*int64(positions+1)*int64(k+out), costs.Gram
+			norm, speed = int64(positions)*int64(positions+1)*int64(k+out), costs.Gram
 		case Recompute:
-			a.FLOPs = 2 * int64(positions) * int64(k) * int64(out)
+			norm = op.FLOPs()
 		}
-		a.Seconds = float64(a.FLOPs)/speed + float64(a.Bytes)/costs.Memory
-		all = append(all, a)
+		all = append(all, Alternative{
+			Choice: c, FLOPs: op.FLOPs() + norm, Bytes: bytes,
+			Seconds: float64(op.FLOPs())/costs.GEMM + float64(norm)/speed + float64(bytes)/costs.Memory,
+		})
 	}
 	return all
 }

@@ -190,14 +190,14 @@ func TestAutoFollowsMemory(t *testing.T) {
 		want     string
 		together int
 	}{
-		{0, costs, "conv1=store conv2=store", 256},
-		{256 * all, costs, "conv1=store conv2=store", 256},
-		// Half the batch costs less than a Gram matrix.
-		{255 * all, costs, "conv1=store conv2=store", 128},
+		{0, costs, "conv1=store conv2=store", 128},
+		{128 * all, costs, "conv1=store conv2=store", 128},
+		// A smaller batch costs less than a Gram matrix.
+		{127 * all, costs, "conv1=store conv2=store", 64},
 		// A batch of 64 no longer fits: only the large layer gives way, to the
 		// cheaper of the other choices.
-		{63 * all, costs, "conv1=store conv2=gram", 256},
-		{63 * all, plan.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=recompute", 256},
+		{63 * all, costs, "conv1=store conv2=gram", 128},
+		{63 * all, plan.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=recompute", 128},
 		{64*values + 1, costs, "conv1=recompute conv2=gram", 64},
 		{1, costs, "conv1=recompute conv2=gram", 1}, // nothing fits; train refuses it
 	} {
@@ -237,7 +237,7 @@ func TestTogether(t *testing.T) {
 
 // TestExplain checks prices against the formulas, for a convolution of k = 75
 // taps (3·25), 4 outputs and 4 positions, and a dense layer of 4 inputs and 12
-// outputs.
+// outputs: 2400 and 96 operations.
 func TestExplain(t *testing.T) {
 	p := layered()
 	s, err := perexample.Private(p, perexample.Options{Strategy: "bookkeeping,conv2=gram", Clipping: plan.Flat})
@@ -250,16 +250,16 @@ func TestExplain(t *testing.T) {
 		t.Errorf("the layers are %+v and %+v", conv, dense)
 	}
 	want := []perexample.Alternative{
-		{perexample.Store, 0, 8 * 304, 8 * 304 / 1000.0},
-		{perexample.Gram, 4 * 5 * (75 + 4), 8 * 304, 4*5*79/10.0 + 8*304/1000.0},
-		{perexample.Recompute, 2 * 4 * 75 * 4, 8 * 304, 2*4*75*4/100.0 + 8*304/1000.0},
+		{perexample.Store, 2400, 8 * 304, 24 + 2.432},
+		{perexample.Gram, 2400 + 4*5*(75+4), 8 * 304, 24 + 158.0 + 2.432},
+		{perexample.Recompute, 4800, 8 * 304, 24.0 + 24 + 2.432},
 	}
 	if !slices.Equal(conv.Alternatives, want) {
 		t.Errorf("the convolution can do %+v, want %+v", conv.Alternatives, want)
 	}
 	want = []perexample.Alternative{
-		{perexample.GhostNorm, 2 * 16, 0, 2 * 16 / 100.0},
-		{perexample.Store, 0, 8 * 60, 8 * 60 / 1000.0},
+		{perexample.GhostNorm, 96 + 32, 0, 0.96 + 0.32},
+		{perexample.Store, 96, 8 * 60, 0.96 + 0.48},
 	}
 	if !slices.Equal(dense.Alternatives, want) {
 		t.Errorf("the dense layer can do %+v, want %+v", dense.Alternatives, want)

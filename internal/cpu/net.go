@@ -123,10 +123,18 @@ func (n *net) build() {
 			n.forward = join(n.forward, n.compileStep(st)...)
 		}
 	}
-	n.all = []phase{{each: []func(int, *worker){n.gather}}}
-	for _, st := range n.schedule.Steps {
-		n.all = join(n.all, n.compileStep(st)...)
+	n.all = n.phases(func(_ int, p phase) phase { return p })
+}
+
+// phases are those of the whole schedule, each step's changed by wrap.
+func (n *net) phases(wrap func(step int, p phase) phase) []phase {
+	all := []phase{{each: []func(int, *worker){n.gather}}}
+	for i, st := range n.schedule.Steps {
+		for _, p := range n.compileStep(st) {
+			all = join(all, wrap(i, p))
+		}
 	}
+	return all
 }
 
 func join(phases []phase, more ...phase) []phase {

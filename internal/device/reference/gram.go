@@ -39,9 +39,7 @@ func gramNorm2(op *plan.Op, x, dy []float64) float64 {
 			total += 2 * a * d
 		}
 	}
-	own := float64(positions*positions+k+out+2) * unit
-	n := math.Sqrt(max(total, 0)+own*bound*bound) + float64(positions+2)*unit*bound
-	n *= n
+	n := max(total, 0) + float64(positions*positions+2*positions+k+out+4)*unit*bound*bound
 	if op.Bias != plan.None {
 		for c := range out {
 			s := 0.0
