@@ -100,9 +100,11 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer data.Close()
-	together := perexample.Together(schedule, options)
+	if schedule.Chunk == 0 {
+		schedule.Chunk = min(perexample.Together(schedule, options), o.Batch)
+	}
 	var net device.Net
-	e, err := train.NewEngine(d, schedule, together, data, m,
+	e, err := train.NewEngine(d, schedule, o.Batch, data, m,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			net = n
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: 0.05, Normaliser: float64(o.Batch)})
@@ -123,7 +125,7 @@ func Step(o StepOptions) (*StepResult, error) {
 	median := times[len(times)/2].Seconds()
 	info := d.Info()
 	r := &StepResult{
-		Together: together,
+		Together: schedule.Chunk,
 		Device:   info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),

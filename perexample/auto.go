@@ -134,9 +134,6 @@ func (o *Options) seconds(s *plan.Schedule, batch int) float64 {
 // many as still make it faster, unless memory says less. Larger batches go in
 // parts, so that memory does not grow with the expected batch.
 func Together(s *plan.Schedule, o Options) int {
-	if s.Chunk > 0 {
-		return o.batches()[0] // only a chunk takes memory
-	}
 	var options []option
 	for _, m := range o.batches() {
 		options = append(options, option{batch: m, seconds: o.seconds(s, m), fits: o.fits(s, m)})

@@ -192,8 +192,9 @@ func TestAutoFollowsMemory(t *testing.T) {
 	}{
 		{0, costs, "conv1=store conv2=store", 128},
 		{128 * all, costs, "conv1=store conv2=store", 128},
-		// A smaller batch costs less than a Gram matrix.
-		{127 * all, costs, "conv1=store conv2=store", 64},
+		// Half the batch costs less than anything computed twice, or does not.
+		{127 * all, plan.Costs{GEMM: 7e8, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=store", 64},
+		{127 * all, costs, "conv1=store conv2=gram", 128},
 		// A batch of 64 no longer fits: only the large layer gives way, to the
 		// cheaper of the other choices.
 		{63 * all, costs, "conv1=store conv2=gram", 128},
@@ -222,9 +223,9 @@ func TestTogether(t *testing.T) {
 		most  int
 		want  int
 	}{
-		{0.001, 0, 1}, {4, 0, 14}, {100, 0, 150}, {1e9, 0, 512}, {1e9, 7, 7}, {3, 100, 12},
+		{0.001, 0, 1}, {4, 0, 14}, {100, 0, 150}, {1e9, 0, 256}, {1e9, 7, 7}, {3, 100, 12},
 	} {
-		o := perexample.Options{Strategy: perexample.Microbatch, Clipping: plan.Flat, Batch: test.batch, MaxBatch: test.most}
+		o := perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat, Batch: test.batch, MaxBatch: test.most}
 		s, err := perexample.Private(p, o)
 		if err != nil {
 			t.Fatal(err)

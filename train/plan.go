@@ -28,7 +28,7 @@ type Plan struct {
 	Set      *datasets.Set
 	Network  *nn.Network
 	Schedule *plan.Schedule
-	Capacity int // records that go through the network together
+	Capacity int // records that one run takes; the schedule's chunk goes through the network together
 
 	PublicN       int
 	SamplingRate  float64
@@ -313,7 +313,10 @@ func (p *Plan) resolveWork() error {
 	if need := p.Schedule.ExampleBytes(); memory < need {
 		return usage("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
-	p.Capacity = perexample.Together(p.Schedule, o)
+	p.Capacity = mostRows(p.ExpectedBatch)
+	if p.Schedule.Chunk == 0 {
+		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
+	}
 	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	f, err := c.fingerprint()
 	if err != nil {

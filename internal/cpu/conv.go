@@ -74,7 +74,7 @@ func (n *net) convStore(i int) func(int, *worker) {
 
 // convSumParts is how many partial sums convGradSum adds pairwise: a fixed
 // number, so that the result does not depend on the threads.
-const convSumParts = 16
+const convSumParts = 8
 
 // convGradSum adds the chunk's gradients without storing any: each part of the
 // chunk accumulates its own. Only a plain sum may do so inside a product: the

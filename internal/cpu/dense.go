@@ -99,7 +99,7 @@ func (n *net) denseStore(i int) func(int, *worker) {
 
 // Sums over examples run in blocks of this many, which are added pairwise.
 const (
-	rowBlock     = 32 // a matrix product over the batch
+	rowBlock     = 64 // a matrix product over the batch
 	exampleBlock = 32 // one row at a time
 )
 
@@ -107,7 +107,7 @@ const (
 // enough to stay in cache with its partial sums.
 const (
 	sumRows = 32 * gemm.TileM
-	sumCols = 16 * gemm.TileN
+	sumCols = 8 * gemm.TileN
 )
 
 // denseGradSum adds δᵀ·x over the chunk, with δ scaled by the factors before.

@@ -13,9 +13,9 @@ const unit = 0x1p-24 * (1 + 0x1p-28)
 func gamma(n, u float64) float64 { return n * u / (1 - n*u) }
 
 // leastRoundings is what Rounding counts for an example at least. It is enough
-// for every strategy and for batches of up to a dozen runs: the noise that
+// for every strategy and for batches of up to two dozen chunks: the noise that
 // follows then depends on the number of rows alone.
-const leastRoundings = 36
+const leastRoundings = 54
 
 // Rounding is 2·rows·γ(w), where w is the root mean square of the number of
 // roundings that an example's clipped gradient goes through on its way into
@@ -25,9 +25,10 @@ func (n *net) Rounding(rows int) float64 {
 		return 0
 	}
 	chunk := min(n.chunk, rows)
-	blocks := (chunk + exampleBlock - 1) / exampleBlock
-	w := max(chain(min(chunk, max(rowBlock, exampleBlock))), chain((chunk+convSumParts-1)/convSumParts))
-	w += float64(max(bits.Len(uint(blocks-1)), bits.Len(convSumParts-1)))
+	blocked := func(block int) float64 {
+		return chain(min(block, chunk)) + float64(bits.Len(uint((chunk+block-1)/block-1)))
+	}
+	w := max(blocked(rowBlock), blocked(exampleBlock), blocked((chunk+convSumParts-1)/convSumParts))
 	run := min(n.capacity, rows)
 	if chunks := (run + n.chunk - 1) / n.chunk; chunks > 1 {
 		w += chain(min(chunks, chunkGroup)) + chain((chunks+chunkGroup-1)/chunkGroup)
