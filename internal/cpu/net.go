@@ -31,7 +31,7 @@ type net struct {
 	norm2   []float64
 	factor  []float32
 	used    []bool
-	group   []float32 // the sum of some chunks; nil unless a run takes several
+	group   []float32 // the sum of some chunks of a run; nil if none has several
 
 	forward, all []phase
 
@@ -102,6 +102,9 @@ func compile(s *plan.Schedule, capacity, threads int) host.Backend[float32] {
 		}
 	}
 	n.kept = make([]float32, n.chunk*n.stored)
+	if n.chunk < capacity {
+		n.group = make([]float32, p.NumParams())
+	}
 	n.build()
 	return n
 }
@@ -318,9 +321,6 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 const chunkGroup = 24
 
 func (n *net) sumChunks(dst []float32, rows int) {
-	if n.group == nil {
-		n.group = make([]float32, len(dst))
-	}
 	n.dst = n.group
 	for n.first = 0; n.first < rows; {
 		clear(n.group)

@@ -15,7 +15,7 @@ func gamma(n, u float64) float64 { return n * u / (1 - n*u) }
 // leastRoundings is what Rounding counts for an example at least. It is enough
 // for every strategy and for batches of up to two dozen chunks: the noise that
 // follows then depends on the number of rows alone.
-const leastRoundings = 54
+const leastRoundings = 55
 
 // Rounding is 2·rows·γ(w), where w is the root mean square of the number of
 // roundings that an example's clipped gradient goes through on its way into
@@ -33,7 +33,7 @@ func (n *net) Rounding(rows int) float64 {
 	if chunks := (run + n.chunk - 1) / n.chunk; chunks > 1 {
 		w += chain(min(chunks, chunkGroup)) + chain((chunks+chunkGroup-1)/chunkGroup)
 	}
-	w += chain((rows + run - 1) / run)
+	w += chain((rows+run-1)/run) + 1 // a product's own rounding, where it is not fused
 	return 2 * float64(rows) * gamma(max(w, leastRoundings), unit)
 }
 
