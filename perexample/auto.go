@@ -71,15 +71,15 @@ func (o *Options) within(p *plan.Program, c choices, batch int) option {
 // memory beyond that would be taken for next to nothing.
 const enough = 1.02
 
-// fastest is the option with the smallest batch that loses next to nothing. A
-// batch below leastTogether is for want of memory only. Options come from the
+// fastest is the option with the smallest batch that loses next to nothing, but
+// does not go below leastTogether for that. Options come from the
 // largest batch to the smallest; where not even the last fits, it is all there
 // is.
 func fastest(options []option) option {
 	best := options[len(options)-1]
 	least := math.Inf(1)
 	for _, o := range options {
-		if o.fits && o.seconds < least && (o.batch >= leastTogether || math.IsInf(least, 1)) {
+		if o.fits && o.seconds < least {
 			best, least = o, o.seconds
 		}
 	}

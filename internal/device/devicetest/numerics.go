@@ -47,6 +47,19 @@ func testRounding(t *testing.T, d device.Device) {
 		}
 	})
 
+	// Inputs of 10³⁰ under δ of 10²⁰: a norm may be finite in more precision than
+	// the gradient that it was taken of.
+	t.Run("a gradient that overflows", func(t *testing.T) {
+		c, _ := cancelling()
+		c.Rows.Scale = 1e30
+		for i := range c.Params {
+			c.Params[i] *= 1e20
+		}
+		for _, s := range private(t, c.Program) {
+			t.Run(s.name, func(t *testing.T) { bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1), 1) })
+		}
+	})
+
 	// A share of 1, then 31 of 5·2⁻²⁶ each: added to 1, each rounds up to 2⁻²³.
 	// Without the first row the small ones of every 32 come first and round
 	// to nothing, so that the sum moves by far more than the row's own share.
