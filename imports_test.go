@@ -216,6 +216,33 @@ func TestOnlyMechanismsMakeNoisy(t *testing.T) {
 	}
 }
 
+// Times of single steps depend on the examples of a batch. Only bench, whose
+// examples are nobody's, may ask a device for them.
+func TestOnlyBenchProfiles(t *testing.T) {
+	uses := 0
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok || selector.Sel.Name != "Profile" && selector.Sel.Name != "Profiler" {
+				return true
+			}
+			switch s.dir {
+			case "bench":
+				uses++
+			case "internal/device", "internal/device/host", "internal/cpu":
+			default:
+				if !s.test() {
+					t.Errorf("%s: only bench may time single steps", s.fset.Position(selector.Pos()))
+				}
+			}
+			return true
+		})
+	}
+	if uses == 0 {
+		t.Error("bench times no steps: the name looked for is out of date")
+	}
+}
+
 // A user meets errors, never a stack trace.
 func TestNoPanic(t *testing.T) {
 	for _, s := range sources(t) {

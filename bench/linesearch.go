@@ -58,9 +58,8 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	defer w.close()
 	// Every loss has the sensitivity lossClip and all of them together √Tried
 	// times that: this is a Gaussian of multiplier 1 on the whole vector.
-	m, err := mechanism.NewGaussian(math.Sqrt(float64(o.Tried)), lossClip, w.noise, 1)
-	if err != nil {
-		return nil, err
+	m := func(n device.Net) (mechanism.Mechanism, error) {
+		return mechanism.NewGaussian(math.Sqrt(float64(o.Tried)), lossClip, n.Rounding(o.Batch), w.noise, 1)
 	}
 	search, err := w.engine.LossQuery(w.data, m, o.Tried)
 	if err != nil {

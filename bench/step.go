@@ -29,6 +29,7 @@ type StepOptions struct {
 	Device     string
 	Threads    int
 	Seconds    float64 // to measure for, after warming up
+	Explain    bool    // list what each layer does and what that takes
 	// Images gives rows to train on, shaped (C, H, W); nil makes synthetic ones.
 	Images func(shape [3]int) (*datasets.Set, error)
 }
@@ -49,6 +50,8 @@ type StepResult struct {
 	PeakRSS           int64   `json:"peak_rss_bytes"`
 	Parameters        int     `json:"parameters"`
 	FLOPsPerExample   int64   `json:"flops_per_example"`
+	Together          int     `json:"physical_batch"`
+	Layers            []Layer `json:"layers,omitempty"`
 }
 
 // mostRows bounds a batch to what a step can take in a sensible time.
@@ -65,7 +68,8 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer w.close()
-	times, err := o.measure(w.engine, len(w.set.Train.Labels))
+	step := o.stepper(w.engine, len(w.set.Train.Labels))
+	times, err := o.measure(step)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +77,8 @@ func Step(o StepOptions) (*StepResult, error) {
 	median := times[len(times)/2].Seconds()
 	info := w.device.Info()
 	r := &StepResult{
-		Device: info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: w.set.Name,
+		Together: w.schedule.Chunk,
+		Device:   info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
@@ -81,7 +86,10 @@ func Step(o StepOptions) (*StepResult, error) {
 	if o.Mode == "private" {
 		r.Strategy = &o.Strategy
 	}
-	return r, nil
+	if o.Explain {
+		r.Layers, err = o.explain(w.schedule, info, w.net, step)
+	}
+	return r, err
 }
 
 func (o *StepOptions) check() error {
@@ -90,6 +98,8 @@ func (o *StepOptions) check() error {
 		return &train.UsageError{Err: fmt.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)}
 	case o.Mode != "private" && o.Mode != "plain":
 		return &train.UsageError{Err: fmt.Errorf("mode %q: choose private or plain", o.Mode)}
+	case o.Explain && o.Mode == "plain":
+		return &train.UsageError{Err: fmt.Errorf("explain: a plain step has no strategy to explain; use mode private")}
 	case !(o.Seconds > 0) || o.Seconds > 3600:
 		return &train.UsageError{Err: fmt.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)}
 	}
@@ -98,12 +108,14 @@ func (o *StepOptions) check() error {
 
 // workload is a network on a device with rows to train on.
 type workload struct {
-	set     *datasets.Set
-	program *plan.Program
-	device  device.Device
-	data    device.Data
-	engine  *train.Engine
-	noise   *stream.Stream
+	set      *datasets.Set
+	program  *plan.Program
+	schedule *plan.Schedule
+	device   device.Device
+	net      device.Net
+	data     device.Data
+	engine   *train.Engine
+	noise    *stream.Stream
 }
 
 // open prepares what the options describe, with SGD at stepRate.
@@ -142,15 +154,16 @@ func (w *workload) start(o *StepOptions, params []float32) error {
 	if w.noise, err = stream.New(stream.AES256CTR, key); err != nil {
 		return err
 	}
-	schedule, m, err := o.schedule(w.program, w.noise)
+	m, err := o.schedule(w)
 	if err != nil {
 		return err
 	}
 	if w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes); err != nil {
 		return err
 	}
-	w.engine, err = train.NewEngine(w.device, schedule, device.Options{Capacity: min(o.Batch, train.Capacity(schedule, float64(o.Batch), 0, 0))}, w.data, m, nil,
+	w.engine, err = train.NewEngine(w.device, w.schedule, device.Options{Capacity: o.Batch}, w.data, m, nil,
 		func(n device.Net) (dpoptim.Optimizer, error) {
+			w.net = n
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
 		})
 	if err != nil {
@@ -169,36 +182,56 @@ func (w *workload) close() {
 	w.device.Close()
 }
 
-// schedule is the step's, with the mechanism that goes with it.
-func (o *StepOptions) schedule(p *plan.Program, noise *stream.Stream) (*plan.Schedule, mechanism.Mechanism, error) {
+// schedule decides on the step's, and gives the mechanism that goes with it.
+func (o *StepOptions) schedule(w *workload) (func(device.Net) (mechanism.Mechanism, error), error) {
+	options := perexample.Options{
+		Strategy: perexample.Strategy(o.Strategy), Clipping: plan.Flat,
+		Costs: w.device.Info().Costs, Memory: train.DefaultMemory(), Batch: float64(o.Batch), MaxBatch: o.Batch,
+	}
+	var err error
+	m := func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(1, w.noise), nil }
 	if o.Mode == "plain" {
-		s, err := perexample.Plain(p)
-		return s, mechanism.NewUnprotected(1, noise), err
+		w.schedule, err = perexample.Plain(w.program)
+	} else {
+		w.schedule, err = perexample.Private(w.program, options)
+		m = func(n device.Net) (mechanism.Mechanism, error) {
+			return mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.noise, 0)
+		}
 	}
-	s, err := perexample.Private(p, perexample.Strategy(o.Strategy), plan.Flat)
 	if err != nil {
-		return nil, nil, &train.UsageError{Err: err}
+		return nil, &train.UsageError{Err: err}
 	}
-	m, err := mechanism.NewGaussian(1, 1, noise, 0)
-	return s, m, err
+	if w.schedule.Chunk == 0 {
+		w.schedule.Chunk = min(perexample.Together(w.schedule, options), o.Batch)
+	}
+	return m, nil
 }
 
-// measure times steps on random rows after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(e *train.Engine, available int) ([]time.Duration, error) {
+// stepper makes one step on random rows each time.
+func (o *StepOptions) stepper(e *train.Engine, available int) func() error {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := make([]int32, o.Batch)
+	t := 0
+	return func() error {
+		for i := range rows {
+			rows[i] = random.Int32N(int32(available))
+		}
+		t++
+		if err := e.Step(rows, uint64(t), t); err != nil {
+			return err
+		}
+		return e.Wait()
+	}
+}
+
+// measure times steps after a warm-up of a tenth of the time.
+func (o *StepOptions) measure(step func() error) ([]time.Duration, error) {
 	var times []time.Duration
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
-		for i := range rows {
-			rows[i] = random.Int32N(int32(available))
-		}
 		began := time.Now()
-		if err := e.Step(rows, uint64(t), t); err != nil {
-			return nil, err
-		}
-		if err := e.Wait(); err != nil {
+		if err := step(); err != nil {
 			return nil, err
 		}
 		if took := time.Since(began); t > 2 && time.Since(start) > budget/10 {

@@ -59,3 +59,34 @@ func TestStepRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestExplain(t *testing.T) {
+	o := options()
+	o.Model, o.Strategy, o.Explain = "cnn-mnist", "auto,conv2=gram", true
+	r, err := Step(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range r.Layers {
+		got = append(got, l.Name+" "+l.Choice)
+		if !(l.Measured > 0 && l.Forward > 0 && l.Estimated > 0) || (l.Backward > 0) != (l.Name != "conv1") || l.FLOPs < 1 || len(l.Alternatives) < 2 {
+			t.Errorf("a layer is %+v", l)
+		}
+	}
+	if want := "conv1 store, conv2 gram, fc1 ghost, fc2 ghost, fc3 ghost"; strings.Join(got, ", ") != want {
+		t.Errorf("the layers are %v, want %s", got, want)
+	}
+	// 16 filters of 6·5·5 taps at 8·8 positions: the gradient and half of two Gram matrices.
+	if l := r.Layers[1]; l.FLOPs != 2*16*150*64+64*65*(150+16) {
+		t.Errorf("conv2 takes %d operations", l.FLOPs)
+	}
+	o.Device = "reference"
+	if _, err := Step(o); err == nil || !strings.Contains(err.Error(), "cannot time single layers") {
+		t.Errorf("the reference explains with %v", err)
+	}
+	o.Mode = "plain"
+	if _, err := Step(o); err == nil || !strings.Contains(err.Error(), "no strategy to explain") {
+		t.Errorf("plain mode explains with %v", err)
+	}
+}

@@ -42,7 +42,7 @@ func open(t *testing.T, d device.Device, make func(device.Net) (Optimizer, error
 			t.Fatal(err)
 		}
 	}
-	schedule, err := perexample.Private(line(), perexample.Auto, plan.Flat)
+	schedule, err := perexample.Private(line(), perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat})
 	check(err)
 	net, err := d.Compile(schedule, device.Options{Capacity: 4})
 	check(err)

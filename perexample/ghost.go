@@ -2,19 +2,17 @@ package perexample
 
 import "github.com/privgrad/privgrad/internal/plan"
 
-// ghost measures dense layers without forming their gradients: δxᵀ is an
-// outer product, so ‖δxᵀ‖² = ‖δ‖²‖x‖² and the bias adds ‖δ‖². Their clipped sum
-// is then one matrix product over δ scaled by the factors. A convolution's
-// gradient sums many outer products; it is stored once and combined, so that
-// nothing is computed twice.
-func ghost(p *plan.Program) *plan.Schedule {
-	kind := func(dense, conv plan.StepKind) func(*plan.Op) plan.StepKind {
-		return func(op *plan.Op) plan.StepKind {
-			if op.Kind == plan.Dense {
-				return dense
-			}
-			return conv
+// ghost forms no gradient for a norm where that saves memory: in dense layers
+// always, in convolutions where two Gram matrices are smaller than the
+// gradient, 2T² < p for T output positions and p parameters (Bu, Mao and Xu
+// 2022, section 4). The other convolutions are stored.
+func ghost(p *plan.Program, _ *Options, c choices) {
+	c.fill(p, plan.Dense, always(GhostNorm))
+	c.fill(p, plan.Conv, func(op *plan.Op) Choice {
+		out, k, positions := op.Columns()
+		if 2*positions*positions < out*k {
+			return Gram
 		}
-	}
-	return twoPass(p, kind(plan.NormGhost, plan.GradStore), kind(plan.GradSum, plan.Combine))
+		return Store
+	})
 }

@@ -20,100 +20,227 @@ import (
 type Strategy string
 
 const (
-	// Auto picks per layer: ghost for dense layers, store for convolutions.
+	// Auto picks per layer what takes the least time within the memory.
 	Auto Strategy = "auto"
 	// Materialise keeps every example's whole gradient.
 	Materialise Strategy = "materialise"
-	// Ghost takes dense layers' norms from ‖x‖²·‖δ‖² (Goodfellow 2015,
-	// arXiv 1510.01799) and never forms their per-example gradients;
-	// convolutions are stored.
+	// Ghost is mixed ghost clipping (Bu, Mao and Xu 2022, arXiv 2205.10683):
+	// norms of dense layers, and of convolutions with few output positions,
+	// come from products of inputs and of δ, with no gradient formed.
 	Ghost Strategy = "ghost"
+	// Bookkeeping computes every gradient once (Bu et al. 2023, arXiv
+	// 2210.00038): dense layers by ghost norm, convolutions stored.
+	Bookkeeping Strategy = "bookkeeping"
 	// Microbatch sends one example at a time through the network and keeps
 	// its whole gradient: the definition that the others are checked against.
 	Microbatch Strategy = "microbatch"
 )
 
-// Strategies lists what Private accepts.
-func Strategies() []Strategy { return []Strategy{Auto, Materialise, Ghost, Microbatch} }
+// Strategies lists the names that a strategy may begin with.
+func Strategies() []Strategy { return []Strategy{Auto, Materialise, Ghost, Bookkeeping, Microbatch} }
+
+// Options say how to schedule.
+type Options struct {
+	// Strategy is a name, choices for single layers, or both, separated by
+	// commas: ghost,conv1=gram,fc1=store. Choices alone leave the rest to auto.
+	Strategy Strategy
+	Clipping plan.Clipping
+	Costs    plan.Costs // of the device; zero stands for those of a processor
+	Memory   int64      // bytes for a batch's values and stored gradients, 0 for no bound
+	Batch    float64    // expected; 0 if unknown
+	MaxBatch int        // most examples that go through the network together, 0 for no bound of the user's
+}
+
+// nominal are the costs of a core with AVX2.
+var nominal = plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5}
+
+func (o *Options) costs() plan.Costs {
+	if o.Costs == (plan.Costs{}) {
+		return nominal
+	}
+	return o.Costs
+}
+
+// rewrites make the choice for every layer that has none yet.
+var rewrites = map[Strategy]func(p *plan.Program, o *Options, c choices){
+	Auto:        auto,
+	Materialise: materialise,
+	Ghost:       ghost,
+	Bookkeeping: bookkeeping,
+	Microbatch:  materialise, // one example at a time
+}
 
 // Private schedules a batch's clipped sum of per-example gradients.
-func Private(p *plan.Program, s Strategy, c plan.Clipping) (*plan.Schedule, error) {
-	if c == plan.Unclipped {
+func Private(p *plan.Program, o Options) (*plan.Schedule, error) {
+	if o.Clipping == plan.Unclipped {
 		return nil, fmt.Errorf("a private schedule needs a clipping: without one no noise hides an example")
 	}
-	rewrite, ok := map[Strategy]func(*plan.Program) *plan.Schedule{
-		Auto:        ghost, // dense norms are nearly free; convolutions have no other strategy than to store
-		Materialise: materialise,
-		Ghost:       ghost,
-		Microbatch:  microbatch,
-	}[s]
-	if !ok {
-		return nil, fmt.Errorf("unknown strategy %q: choose one of %s", s, names())
+	if err := p.Validate(); err != nil {
+		return nil, err
 	}
-	schedule := rewrite(p)
-	schedule.Clipping = c
-	return schedule, schedule.Validate()
+	name, c, err := parse(o.Strategy, p)
+	if err != nil {
+		return nil, err
+	}
+	rewrites[name](p, &o, c)
+	s := c.schedule(p)
+	s.Clipping = o.Clipping
+	if name == Microbatch {
+		s.Chunk = 1
+	}
+	return s, s.Validate()
 }
 
 // Plain schedules the sum of gradients with no norm and no bound: ordinary
 // training, which protects nobody.
 func Plain(p *plan.Program) (*plan.Schedule, error) {
-	s := &plan.Schedule{Program: p, Clipping: plan.Unclipped}
-	s.Steps = forward(p)
-	s.Steps = append(s.Steps, backward(p, nil)...)
-	s.Steps = append(s.Steps, plan.Step{Kind: plan.Factor, Op: plan.NoOp})
-	s.Steps = append(s.Steps, each(p, func(*plan.Op) plan.StepKind { return plan.GradSum })...)
+	s := choices{}.schedule(p)
 	return s, s.Validate()
 }
 
-func names() string {
-	var n []string
-	for _, s := range Strategies() {
-		n = append(n, string(s))
+// Choice is how one layer's per-example gradients are measured and summed.
+type Choice string
+
+const (
+	Store     Choice = "store"     // keep each gradient, combine them
+	GhostNorm Choice = "ghost"     // dense: ‖x‖²·‖δ‖² (Goodfellow 2015, arXiv 1510.01799), then one product over scaled δ
+	Gram      Choice = "gram"      // convolution: the norm from Gram matrices, then each gradient once
+	Recompute Choice = "recompute" // convolution: each gradient twice, for its norm and for the sum
+)
+
+// Choices lists what a layer of a kind can do.
+func Choices(k plan.Kind) []Choice {
+	switch k {
+	case plan.Dense:
+		return []Choice{GhostNorm, Store}
+	case plan.Conv:
+		return []Choice{Store, Gram, Recompute}
 	}
-	return strings.Join(n, ", ")
+	return nil
 }
 
-// twoPass measures every op's norm by kind measure on the way back, then sums
-// by kind sum.
-func twoPass(p *plan.Program, measure, sum func(*plan.Op) plan.StepKind) *plan.Schedule {
-	steps := forward(p)
-	steps = append(steps, backward(p, measure)...)
-	steps = append(steps, plan.Step{Kind: plan.Factor, Op: plan.NoOp})
-	return &plan.Schedule{Program: p, Steps: append(steps, each(p, sum)...)}
-}
+// choices are made by op; an op that is absent is not measured.
+type choices map[int]Choice
 
-func forward(p *plan.Program) []plan.Step {
-	var steps []plan.Step
+// fill makes one choice for every op of a kind that has none.
+func (c choices) fill(p *plan.Program, k plan.Kind, choose func(*plan.Op) Choice) {
 	for i := range p.Ops {
-		steps = append(steps, plan.Step{Kind: plan.Forward, Op: i})
+		if _, chosen := c[i]; p.Ops[i].Kind == k && !chosen {
+			c[i] = choose(&p.Ops[i])
+		}
 	}
-	return append(steps, plan.Step{Kind: plan.LossGrad, Op: plan.NoOp})
 }
 
-// backward walks from the logits to the first op, measuring each op with
-// parameters (unless measure is nil) before δ moves on to its inputs.
-func backward(p *plan.Program, measure func(*plan.Op) plan.StepKind) []plan.Step {
-	var steps []plan.Step
+func always(c Choice) func(*plan.Op) Choice { return func(*plan.Op) Choice { return c } }
+
+// schedule goes forward, to the loss, back with each op measured before δ
+// moves on to its inputs, to the factors and to the sums.
+func (c choices) schedule(p *plan.Program) *plan.Schedule {
+	s := &plan.Schedule{Program: p}
+	add := func(k plan.StepKind, op int) { s.Steps = append(s.Steps, plan.Step{Kind: k, Op: op}) }
+	for i := range p.Ops {
+		add(plan.Forward, i)
+	}
+	add(plan.LossGrad, plan.NoOp)
 	need := p.NeedsGrad()
 	for i := len(p.Ops) - 1; i >= 0; i-- {
-		op := &p.Ops[i]
-		if op.Weight != plan.None && measure != nil {
-			steps = append(steps, plan.Step{Kind: measure(op), Op: i})
+		switch c[i] {
+		case Store:
+			add(plan.GradStore, i)
+		case GhostNorm:
+			add(plan.NormGhost, i)
+		case Gram:
+			add(plan.NormGram, i)
+		case Recompute:
+			add(plan.NormInstantiate, i)
 		}
-		if slices.ContainsFunc(op.In, func(v plan.Value) bool { return need[v] }) {
-			steps = append(steps, plan.Step{Kind: plan.InputGrad, Op: i})
+		if slices.ContainsFunc(p.Ops[i].In, func(v plan.Value) bool { return need[v] }) {
+			add(plan.InputGrad, i)
 		}
 	}
-	return steps
+	add(plan.Factor, plan.NoOp)
+	for i := range p.Ops {
+		switch {
+		case c[i] == Store:
+			add(plan.Combine, i)
+		case p.Ops[i].Weight != plan.None:
+			add(plan.GradSum, i)
+		}
+	}
+	return s
 }
 
-func each(p *plan.Program, kind func(*plan.Op) plan.StepKind) []plan.Step {
-	var steps []plan.Step
-	for i := range p.Ops {
-		if p.Ops[i].Weight != plan.None {
-			steps = append(steps, plan.Step{Kind: kind(&p.Ops[i]), Op: i})
+// Check says what is wrong with a strategy as far as that shows without a network.
+func Check(s Strategy) error {
+	_, _, err := parse(s, nil)
+	return err
+}
+
+// parse reads a strategy; the layers are looked for in p unless it is nil.
+func parse(s Strategy, p *plan.Program) (Strategy, choices, error) {
+	name, c := Auto, choices{}
+	for i, field := range strings.Split(string(s), ",") {
+		layer, choice, ok := strings.Cut(strings.TrimSpace(field), "=")
+		switch {
+		case ok:
+			if err := c.override(p, layer, Choice(choice)); err != nil {
+				return "", nil, fmt.Errorf("strategy %q: %w", s, err)
+			}
+		case i > 0:
+			return "", nil, fmt.Errorf("strategy %q: %q is no choice for a layer: write one such as conv1=gram", s, field)
+		default:
+			if name = Strategy(layer); !slices.Contains(Strategies(), name) {
+				return "", nil, fmt.Errorf("unknown strategy %q: choose one of %s", field, list(Strategies()))
+			}
 		}
 	}
-	return steps
+	return name, c, nil
+}
+
+// override makes the choice for one layer.
+func (c choices) override(p *plan.Program, layer string, choice Choice) error {
+	if choice == Choice(Materialise) {
+		choice = Store
+	}
+	if all := []Choice{Store, GhostNorm, Gram, Recompute}; !slices.Contains(all, choice) {
+		return fmt.Errorf("unknown choice %q for layer %s: choose one of %s", choice, layer, list(all))
+	}
+	if p == nil {
+		return nil
+	}
+	var layers []string
+	for i := range p.Ops {
+		name := layerName(p, i)
+		if name == "" {
+			continue
+		}
+		if layers = append(layers, name); name != layer {
+			continue
+		}
+		if _, twice := c[i]; twice {
+			return fmt.Errorf("layer %s is named twice", layer)
+		}
+		if possible := Choices(p.Ops[i].Kind); !slices.Contains(possible, choice) {
+			return fmt.Errorf("layer %s is a %s layer and cannot %s: choose one of %s", layer, p.Ops[i].Kind, choice, list(possible))
+		}
+		c[i] = choice
+		return nil
+	}
+	return fmt.Errorf("network %s has no layer %q: choose one of %s", p.Name, layer, strings.Join(layers, ", "))
+}
+
+// layerName is an op's name in its parameters' names, empty without parameters.
+func layerName(p *plan.Program, i int) string {
+	if p.Ops[i].Weight == plan.None {
+		return ""
+	}
+	return strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight")
+}
+
+func list[T ~string](all []T) string {
+	var names []string
+	for _, s := range all {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
 }

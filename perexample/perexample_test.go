@@ -1,6 +1,7 @@
 package perexample_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ func TestSchedulesAreValid(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		for _, strategy := range perexample.Strategies() {
 			for _, clipping := range []plan.Clipping{plan.Flat, plan.PerLayer, plan.Automatic} {
-				s, err := perexample.Private(p, strategy, clipping)
+				s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: clipping})
 				if err != nil {
 					t.Fatalf("%s %s: %v", p.Name, strategy, err)
 				}
@@ -37,14 +38,15 @@ func TestSchedulesAreValid(t *testing.T) {
 
 func TestWhatStrategiesKeep(t *testing.T) {
 	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
-	const conv = 3*25 + 3 + 4*3*25 + 4
+	const first, conv = 3*25 + 3, 3*25 + 3 + 4*3*25 + 4 // the second has 2·2 output positions and 300 weights
 	for strategy, want := range map[perexample.Strategy]struct{ stored, chunk int }{
 		perexample.Auto:        {conv, 0},
-		perexample.Ghost:       {conv, 0},
+		perexample.Ghost:       {first, 0},
+		perexample.Bookkeeping: {conv, 0},
 		perexample.Materialise: {p.NumParams(), 0},
 		perexample.Microbatch:  {p.NumParams(), 1},
 	} {
-		s, err := perexample.Private(p, strategy, plan.Flat)
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +64,12 @@ func TestSteps(t *testing.T) {
 		schedule func() (*plan.Schedule, error)
 		want     string
 	}{
-		{"ghost", func() (*plan.Schedule, error) { return perexample.Private(b.Program(), perexample.Ghost, plan.Flat) },
+		{"ghost", func() (*plan.Schedule, error) {
+			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+		},
 			"forward 0, forward 1, forward 2, loss, norm-ghost 2, input-grad 2, input-grad 1, grad-store 0, factor, combine 0, grad-sum 2"},
 		{"materialise", func() (*plan.Schedule, error) {
-			return perexample.Private(b.Program(), perexample.Materialise, plan.Flat)
+			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
 		},
 			"forward 0, forward 1, forward 2, loss, grad-store 2, input-grad 2, input-grad 1, grad-store 0, factor, combine 0, combine 2"},
 		{"plain", func() (*plan.Schedule, error) { return perexample.Plain(b.Program()) },
@@ -92,22 +96,175 @@ func TestSteps(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	p := devicetest.Programs()[0]
 	for _, strategy := range perexample.Strategies() {
-		if _, err := perexample.Private(p, strategy, plan.Unclipped); err == nil || !strings.Contains(err.Error(), "needs a clipping") {
+		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Unclipped}); err == nil || !strings.Contains(err.Error(), "needs a clipping") {
 			t.Errorf("%s without clipping gives %v", strategy, err)
 		}
 	}
 	for _, strategy := range []perexample.Strategy{"", "Ghost", "per-layer"} {
-		_, err := perexample.Private(p, strategy, plan.Flat)
-		if err == nil || !strings.Contains(err.Error(), "choose one of auto, materialise, ghost, microbatch") {
+		_, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
+		if err == nil || !strings.Contains(err.Error(), "choose one of auto, materialise, ghost, bookkeeping, microbatch") {
 			t.Errorf("strategy %q gives %v", strategy, err)
 		}
 	}
 	broken := *p
 	broken.Ops = nil
-	if _, err := perexample.Private(&broken, perexample.Auto, plan.Flat); err == nil {
+	if _, err := perexample.Private(&broken, perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat}); err == nil {
 		t.Error("a broken program is scheduled")
 	}
 	if _, err := perexample.Plain(&broken); err == nil {
 		t.Error("a broken program is scheduled plainly")
+	}
+}
+
+// chosen names every layer's choice.
+func chosen(t *testing.T, p *plan.Program, o perexample.Options) string {
+	t.Helper()
+	o.Clipping = plan.Flat
+	s, err := perexample.Private(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, l := range perexample.Explain(s, plan.Costs{GEMM: 1, Gram: 1, Memory: 1}) {
+		all = append(all, l.Name+"="+string(l.Choice))
+	}
+	return strings.Join(all, " ")
+}
+
+// layered names its parameters as nn does.
+func layered() *plan.Program {
+	p := *devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
+	p.Params = append([]plan.Param(nil), p.Params...)
+	names := []string{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"}
+	for i := range p.Params {
+		p.Params[i].Name = names[i]
+	}
+	return &p
+}
+
+func TestChoices(t *testing.T) {
+	p := layered()
+	for strategy, want := range map[perexample.Strategy]string{
+		"auto":                             "conv1=store conv2=store fc1=ghost fc2=ghost fc3=ghost",
+		"ghost":                            "conv1=store conv2=gram fc1=ghost fc2=ghost fc3=ghost",
+		"bookkeeping":                      "conv1=store conv2=store fc1=ghost fc2=ghost fc3=ghost",
+		"materialise":                      "conv1=store conv2=store fc1=store fc2=store fc3=store",
+		"conv1=gram":                       "conv1=gram conv2=store fc1=ghost fc2=ghost fc3=ghost",
+		"auto,conv1=gram,fc1=materialise":  "conv1=gram conv2=store fc1=store fc2=ghost fc3=ghost",
+		"ghost, conv2=recompute,fc3=store": "conv1=store conv2=recompute fc1=ghost fc2=ghost fc3=store",
+	} {
+		if got := chosen(t, p, perexample.Options{Strategy: strategy}); got != want {
+			t.Errorf("%s gives %s, want %s", strategy, got, want)
+		}
+	}
+	for strategy, want := range map[perexample.Strategy]string{
+		"auto,gram":             `"gram" is no choice for a layer`,
+		"auto,conv1=fast":       `unknown choice "fast" for layer conv1: choose one of store, ghost, gram, recompute`,
+		"auto,conv3=gram":       `network lenet has no layer "conv3": choose one of conv1, conv2, fc1, fc2, fc3`,
+		"conv1=ghost":           "layer conv1 is a conv layer and cannot ghost: choose one of store, gram, recompute",
+		"fc1=recompute":         "layer fc1 is a dense layer and cannot recompute: choose one of ghost, store",
+		"conv1=gram,conv1=gram": "layer conv1 is named twice",
+	} {
+		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gives %v, want %s", strategy, err, want)
+		}
+	}
+	for strategy, good := range map[perexample.Strategy]bool{"auto,conv9=gram": true, "conv9=fast": false, "fast": false} {
+		if err := perexample.Check(strategy); (err == nil) != good {
+			t.Errorf("%s gives %v before there is a network", strategy, err)
+		}
+	}
+}
+
+// TestAutoFollowsMemory gives less and less memory to a network whose second
+// convolution has few positions and many parameters.
+func TestAutoFollowsMemory(t *testing.T) {
+	b := devicetest.NewBuilder("deep", plan.SoftmaxCrossEntropy, 4, 8, 8)
+	x := b.Conv(plan.Input, 32, plan.Square(3, 2, 1), true)
+	b.Dense(b.Conv(x, 256, plan.Square(3, 2, 1), true), 10, true)
+	p := b.Program()
+	costs := plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5}
+	values := 2 * p.ValueBytes()
+	all := values + 4*int64(p.OpParams(0)+p.OpParams(1))
+	for _, test := range []struct {
+		memory   int64
+		costs    plan.Costs
+		want     string
+		together int
+	}{
+		{0, costs, "conv1=store conv2=store", 128},
+		{128 * all, costs, "conv1=store conv2=store", 128},
+		// Half the batch costs less than anything computed twice, or does not.
+		{127 * all, plan.Costs{GEMM: 7e8, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=store", 64},
+		{127 * all, costs, "conv1=store conv2=gram", 128},
+		// A batch of 64 no longer fits: only the large layer gives way, to the
+		// cheaper of the other choices.
+		{63 * all, costs, "conv1=store conv2=gram", 128},
+		{63 * all, plan.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=recompute", 128},
+		{64*values + 1, costs, "conv1=recompute conv2=gram", 64},
+		{1, costs, "conv1=recompute conv2=gram", 1}, // nothing fits; train refuses it
+	} {
+		o := perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat, Costs: test.costs, Memory: test.memory, Batch: 10000}
+		if got := chosen(t, p, o); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%d bytes give %s, want %s", test.memory, got, test.want)
+		}
+		s, err := perexample.Private(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := perexample.Together(s, o); got != test.together {
+			t.Errorf("%d bytes let %d examples go together, want %d", test.memory, got, test.together)
+		}
+	}
+}
+
+func TestTogether(t *testing.T) {
+	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
+	for _, test := range []struct {
+		batch float64
+		most  int
+		want  int
+	}{
+		{0.001, 0, 1}, {4, 0, 14}, {100, 0, 150}, {1e9, 0, 256}, {1e9, 7, 7}, {3, 100, 12},
+	} {
+		o := perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat, Batch: test.batch, MaxBatch: test.most}
+		s, err := perexample.Private(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := perexample.Together(s, o); got != test.want {
+			t.Errorf("batch %v of at most %d: %d together, want %d", test.batch, test.most, got, test.want)
+		}
+	}
+}
+
+// TestExplain checks prices against the formulas, for a convolution of k = 75
+// taps (3·25), 4 outputs and 4 positions, and a dense layer of 4 inputs and 12
+// outputs: 2400 and 96 operations.
+func TestExplain(t *testing.T) {
+	p := layered()
+	s, err := perexample.Private(p, perexample.Options{Strategy: "bookkeeping,conv2=gram", Clipping: plan.Flat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers := perexample.Explain(s, plan.Costs{GEMM: 100, Gram: 10, Memory: 1000})
+	conv, dense := layers[1], layers[2]
+	if conv.Name != "conv2" || conv.Choice != perexample.Gram || dense.Name != "fc1" || dense.Choice != perexample.GhostNorm {
+		t.Errorf("the layers are %+v and %+v", conv, dense)
+	}
+	want := []perexample.Alternative{
+		{perexample.Store, 2400, 8 * 304, 24 + 2.432},
+		{perexample.Gram, 2400 + 4*5*(75+4), 8 * 304, 24 + 158.0 + 2.432},
+		{perexample.Recompute, 4800, 8 * 304, 24.0 + 24 + 2.432},
+	}
+	if !slices.Equal(conv.Alternatives, want) {
+		t.Errorf("the convolution can do %+v, want %+v", conv.Alternatives, want)
+	}
+	want = []perexample.Alternative{
+		{perexample.GhostNorm, 96 + 32, 0, 0.96 + 0.32},
+		{perexample.Store, 96, 8 * 60, 0.96 + 0.48},
+	}
+	if !slices.Equal(dense.Alternatives, want) {
+		t.Errorf("the dense layer can do %+v, want %+v", dense.Alternatives, want)
 	}
 }

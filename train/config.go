@@ -196,14 +196,11 @@ func (c *Config) check(ownNetwork bool) error {
 		}
 		return nil
 	}
-	var names, strategies, clippings []string
+	var names, clippings []string
 	for name := range optimizers {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	for _, s := range perexample.Strategies() {
-		strategies = append(strategies, string(s))
-	}
 	for _, k := range perexample.Clippings() {
 		clippings = append(clippings, string(k))
 	}
@@ -213,7 +210,7 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("accountant", c.Accountant, "rdp", "paper"),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
 		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
-		oneOf("strategy", c.Strategy, strategies...),
+		perexample.Check(perexample.Strategy(c.Strategy)),
 		positive("learning rate", c.LR),
 		positive("epsilon", c.Epsilon),
 		positive("batch", c.Batch),
@@ -281,7 +278,7 @@ func (c *Config) check(ownNetwork bool) error {
 	return err
 }
 
-// memory parses the budget for the device's arena; 0 stands for the default.
+// memory parses the budget for a batch's values and gradients; 0 if there is none yet.
 func (c *Config) memory() (int64, error) {
 	if c.Memory == "" {
 		return 0, nil

@@ -2,7 +2,6 @@ package train
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
@@ -43,13 +42,16 @@ type Engine struct {
 // NewEngine compiles a schedule and records its steps. The rows of a batch
 // come from data, which stays the caller's to close. The clip norm is the
 // mechanism's, or moves by a where that is not nil.
-func NewEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m mechanism.Mechanism, a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+func NewEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
 	net, err := d.Compile(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
 	}
-	e := &Engine{net: net, mechanism: m, adapt: a, capacity: o.Capacity}
-	if err := e.record(data, optimizer); err != nil {
+	e := &Engine{net: net, adapt: a, capacity: o.Capacity}
+	if e.mechanism, err = m(net); err == nil {
+		err = e.record(data, optimizer)
+	}
+	if err != nil {
 		net.Close()
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
 	}
@@ -131,7 +133,11 @@ func (e *Engine) run(sum, release device.Step, rows []int32, draw uint64) error 
 // sum. The mechanism's bound is that of one loss; k of them have √k times its
 // sensitivity in L2. Step sizes that a call leaves out are 0, which stands for
 // the parameters themselves.
-func (e *Engine) LossQuery(data device.Data, m mechanism.Mechanism, k int) (func(rows []int32, draw uint64, steps ...float32) ([]float64, error), error) {
+func (e *Engine) LossQuery(data device.Data, query func(device.Net) (mechanism.Mechanism, error), k int) (func(rows []int32, draw uint64, steps ...float32) ([]float64, error), error) {
+	m, err := query(e.net)
+	if err != nil {
+		return nil, err
+	}
 	private, err := e.net.NewScalarSum(k)
 	if err != nil {
 		return nil, err
@@ -201,20 +207,3 @@ func (e *Engine) SetParams(src []float32) error { return e.net.Write(e.net.Param
 
 // Close frees the network.
 func (e *Engine) Close() error { return e.net.Close() }
-
-// defaultMemory bounds a network's arena where no budget was given.
-const defaultMemory = 512 << 20
-
-// Capacity is how many records go through the network together: enough for
-// nearly every Poisson batch of the expected size, unless memory says less.
-func Capacity(s *plan.Schedule, expected float64, memory int64, most int) int {
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	n := int(math.Ceil(expected + 5*math.Sqrt(expected)))
-	n = min(n, int(max(memory/s.ExampleBytes(), 1)))
-	if most > 0 {
-		n = min(n, most)
-	}
-	return max(n, 1)
-}

@@ -35,7 +35,7 @@ func TestLossQuery(t *testing.T) {
 	noise, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "test"))
 	check(err)
 	const batch, rate = 50.0, 0.1
-	e, err := NewEngine(d, schedule, device.Options{Capacity: 20}, data, mechanism.NewUnprotected(1, noise), nil, func(n device.Net) (dpoptim.Optimizer, error) {
+	e, err := NewEngine(d, schedule, device.Options{Capacity: 20}, data, func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(1, noise), nil }, nil, func(n device.Net) (dpoptim.Optimizer, error) {
 		return dpoptim.NewSGD(n, dpoptim.Config{Rate: rate, Normaliser: batch})
 	})
 	check(err)
@@ -50,7 +50,7 @@ func TestLossQuery(t *testing.T) {
 	check(e.Step(rows, 1, 1))
 	check(e.Params(after))
 
-	losses := mechanism.NewUnprotected(2.5, noise)
+	losses := func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(2.5, noise), nil }
 	query, err := e.LossQuery(data, losses, 3)
 	check(err)
 	one, err := e.LossQuery(data, losses, 1)

@@ -61,7 +61,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	net, err := d.Compile(s, device.Options{Capacity: Capacity(s, 256, 0, 0)})
+	net, err := d.Compile(s, device.Options{Capacity: perexample.Together(s, perexample.Options{Batch: 256})})
 	if err != nil {
 		return nil, err
 	}

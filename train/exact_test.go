@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -26,8 +27,8 @@ func TestExactMechanism(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []func(*stream.Stream) (mechanism.Mechanism, error){p.mechanism, p.lossMechanism} {
-		m, err := of(s)
+	for _, of := range []func(*stream.Stream, device.Net) (mechanism.Mechanism, error){p.mechanism, p.lossMechanism} {
+		m, err := of(s, nil)
 		if _, ok := m.(*mechanism.Exact); !ok || err != nil {
 			t.Errorf("exact noise is added by %T, %v", m, err)
 		}

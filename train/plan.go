@@ -28,7 +28,7 @@ type Plan struct {
 	Set      *datasets.Set
 	Network  *nn.Network
 	Schedule *plan.Schedule
-	Capacity int // records that go through the network together
+	Capacity int // records that one run takes; the schedule's chunk goes through the network together
 
 	PublicN       int
 	SamplingRate  float64
@@ -40,6 +40,7 @@ type Plan struct {
 	curve       accountant.Curve // of one step
 	lossCurve   accountant.Curve // of one noisy training loss
 	convert     accountant.Conversion
+	costs       plan.Costs // of the device
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
 	ownNetwork  bool
@@ -66,12 +67,27 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
+	if p.costs, err = costs(&c, o.Device); err != nil {
+		return nil, err
+	}
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// costs are those of the device that will be used, nil for the configured one.
+func costs(c *Config, d device.Device) (plan.Costs, error) {
+	if d == nil {
+		var err error
+		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
+			return plan.Costs{}, err
+		}
+		defer d.Close()
+	}
+	return d.Info().Costs, nil
 }
 
 // defaultModel by the data's shape.
@@ -285,7 +301,6 @@ func (p *Plan) evaluations(n int) int {
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
-	var err error
 	if c.exact() && c.Clipping != string(perexample.Flat) {
 		return usage("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
 	}
@@ -298,26 +313,35 @@ func (p *Plan) resolveWork() error {
 			return usage("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
 		}
 	}
+	if c.Memory == "" {
+		c.Memory = fmt.Sprint(DefaultMemory())
+	}
+	memory, err := c.memory()
+	if err != nil {
+		return err
+	}
+	o := perexample.Options{
+		Strategy: perexample.Strategy(c.Strategy),
+		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, MaxBatch: c.MaxPhysicalBatch,
+	}
 	if c.private() {
-		var rule plan.Clipping
-		if rule, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
+		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
 			return asUsage(err)
 		}
-		p.Schedule, err = perexample.Private(p.Network.Program, perexample.Strategy(c.Strategy), rule)
+		p.Schedule, err = perexample.Private(p.Network.Program, o)
 	} else {
 		p.Schedule, err = perexample.Plain(p.Network.Program)
 	}
 	if err != nil {
 		return asUsage(err)
 	}
-	memory, err := c.memory()
-	if err != nil {
-		return err
-	}
-	if need := p.Schedule.ExampleBytes(); memory > 0 && memory < need {
+	if need := p.Schedule.ExampleBytes(); memory < need {
 		return usage("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
-	p.Capacity = Capacity(p.Schedule, p.ExpectedBatch, memory, c.MaxPhysicalBatch)
+	p.Capacity = mostRows(p.ExpectedBatch)
+	if p.Schedule.Chunk == 0 {
+		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
+	}
 	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	f, err := c.fingerprint()
 	if err != nil {
@@ -363,21 +387,21 @@ func (p *Plan) cipher() stream.Cipher {
 	return stream.ChaCha20
 }
 
-func (p *Plan) mechanism(s *stream.Stream) (mechanism.Mechanism, error) {
+func (p *Plan) mechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
 	if p.Sigma == 0 {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
-	return p.gaussian(p.Sigma, p.Config.Clip, s, gradientNoise)
+	return p.gaussian(p.Sigma, p.Config.Clip, s, gradientNoise, n)
 }
 
 // gaussian makes the mechanism that was priced, in the arithmetic asked for.
-func (p *Plan) gaussian(multiplier, bound float64, s *stream.Stream, tensor uint32) (mechanism.Mechanism, error) {
+func (p *Plan) gaussian(multiplier, bound float64, s *stream.Stream, tensor uint32, n device.Net) (mechanism.Mechanism, error) {
 	var m mechanism.Mechanism
 	var err error
 	if p.Config.exact() {
 		m, err = mechanism.NewExact(multiplier, bound, s, tensor)
 	} else {
-		m, err = mechanism.NewGaussian(multiplier, bound, s, tensor)
+		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, tensor)
 	}
 	if err != nil {
 		return nil, asUsage(err)
@@ -403,6 +427,13 @@ func (p *Plan) adaptation(s *stream.Stream) (*Adaptation, error) {
 	return &Adaptation{Rule: c.adaptive(), Count: m, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip}, priced(m.Event(), p.countMultiplier())
 }
 
+// mostRows is a batch that a Poisson batch of an expected size exceeds with a
+// probability below e⁻⁵⁰ (Bernstein: P(B ≥ E+t) ≤ exp(−t²/(2E+2t/3)) with
+// t = 10√E+40). Up to it the noise covers the rounding of sums.
+func mostRows(expected float64) int {
+	return int(math.Ceil(expected + 10*math.Sqrt(expected) + 40))
+}
+
 // Each mechanism of a run draws in a counter range of its own.
 const (
 	gradientNoise = 0
@@ -421,8 +452,8 @@ func priced(e accountant.Mechanism, multiplier float64) error {
 // lossBound clips an example's loss where the training loss is released.
 const lossBound = 3
 
-func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
-	return p.gaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise)
+func (p *Plan) lossMechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
+	return p.gaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise, n)
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {

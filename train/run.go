@@ -24,6 +24,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -263,10 +264,7 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	m, err := p.mechanism(noise)
-	if err != nil {
-		return err
-	}
+	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
 	adapt, err := p.adaptation(noise)
 	if err != nil {
 		return err
@@ -283,10 +281,7 @@ func (r *run) openEngine() error {
 		}
 	}
 	if p.Config.TrainLossNoise != nil {
-		m, err := p.lossMechanism(noise)
-		if err != nil {
-			return err
-		}
+		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(noise, n) }
 		if r.trainLoss, err = r.engine.LossQuery(r.data, m, 1); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -44,23 +45,21 @@ forward, backward, clip, secure noise and update; with --mode plain the mean
 gradient and SGD, for comparison. It needs no data directory: models of 28×28
 images get Fashion-MNIST, the others synthetic bytes.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
-  privgrad bench step --model cnn-mnist --batch 256 --mode plain --json`,
+  privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
+  privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
 		Args: noArgs,
-	}
-	var strategies []string
-	for _, s := range perexample.Strategies() {
-		strategies = append(strategies, string(s))
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
 	f.IntVar(&o.Batch, "batch", 256, "rows of every step")
 	f.StringVar(&o.Mode, "mode", "private", "private or plain")
-	f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), "per-example clipping by: "+strings.Join(strategies, ", "))
+	f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), strategyHelp)
 	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
 	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
 	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+	f.BoolVar(&o.Explain, "explain", false, "list each layer's choice, its cost and what it took")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Threads < 0 {
@@ -95,7 +94,26 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 		fmt.Fprintf(w, "  arithmetic\t%.3g GFLOP/s (%.3g MFLOP an example)\n", float64(r.FLOPsPerExample)*r.ExamplesPerSecond/1e9, float64(r.FLOPsPerExample)/1e6)
 		fmt.Fprintf(w, "  parameters\t%d\n", r.Parameters)
 		fmt.Fprintf(w, "  peak memory\t%s\n", byteSize(r.PeakRSS))
+		fmt.Fprintf(w, "  rows at a time\t%d\n", r.Together)
 	})
+	if len(r.Layers) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	table(w, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "layer\tchoice\tkFLOP/example\tkB/example\testimated\tmeasured\tforward\tbackward\tinstead\t")
+		for _, l := range r.Layers {
+			var instead []string
+			for _, a := range l.Alternatives {
+				if a.Choice != l.Choice {
+					instead = append(instead, fmt.Sprintf("%s %.3g ms", a.Choice, a.Estimated*1e3))
+				}
+			}
+			fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%.3g ms\t%.3g ms\t%.3g ms\t%.3g ms\t%s\t\n", l.Name, l.Choice, float64(l.FLOPs)/1e3, float64(l.Bytes)/1e3,
+				l.Estimated*1e3, l.Measured*1e3, l.Forward*1e3, l.Backward*1e3, strings.Join(instead, ", "))
+		}
+	})
+	fmt.Fprintln(w, "\nThe first times are of gradients, norms and clipped sums; all are of one step, with a clock running.")
 }
 
 // byteSize writes a size for people.

@@ -143,12 +143,9 @@ func optional[T any](s *settings, k kind[T], name, usage string, field func(*tra
 func newSettings(cmd *cobra.Command) *settings {
 	s := &settings{flags: cmd.Flags()}
 	s.flags.SortFlags = false
-	var strategies, models, clippings []string
+	var models, clippings []string
 	for _, m := range nn.Names() {
 		models = append(models, m.Name)
-	}
-	for _, x := range perexample.Strategies() {
-		strategies = append(strategies, string(x))
 	}
 	for _, x := range perexample.Clippings() {
 		clippings = append(clippings, string(x))
@@ -193,11 +190,20 @@ func newSettings(cmd *cobra.Command) *settings {
 
 	setting(s, textKind, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
 	setting(s, integerKind, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
-	setting(s, textKind, "strategy", choice("per-example clipping by", strategies), func(c *train.Config) *string { return &c.Strategy })
-	setting(s, textKind, "memory", "bound on the network's working memory, such as 2GiB", func(c *train.Config) *string { return &c.Memory })
+	setting(s, textKind, "strategy", strategyHelp, func(c *train.Config) *string { return &c.Strategy })
+	setting(s, textKind, "memory", "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)", func(c *train.Config) *string { return &c.Memory })
 	setting(s, integerKind, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
 	return s
 }
+
+// strategyHelp lists what --strategy takes.
+var strategyHelp = func() string {
+	var names []string
+	for _, s := range perexample.Strategies() {
+		names = append(names, string(s))
+	}
+	return "per-example clipping by: " + strings.Join(names, ", ") + "; conv1=gram after a comma sets one layer's (store, ghost, gram, recompute)"
+}()
 
 // dataNames lists the data sets that train knows.
 func dataNames() []string {

@@ -28,30 +28,34 @@ func TestZeroNoisyIsRefused(t *testing.T) {
 func TestGaussianRefuses(t *testing.T) {
 	s := testStream(t)
 	for _, test := range []struct {
-		multiplier, bound float64
-		stream            *stream.Stream
-		want              string
+		multiplier, bound, rounding float64
+		stream                      *stream.Stream
+		want                        string
 	}{
-		{0, 1, s, "noise multiplier 0"},
-		{-1, 1, s, "noise multiplier -1"},
-		{math.NaN(), 1, s, "noise multiplier NaN"},
-		{math.Inf(1), 1, s, "noise multiplier +Inf"},
-		{1, 0, s, "clip norm 0"},
-		{1, math.NaN(), s, "clip norm NaN"},
-		{1, 1, nil, "needs a noise stream"},
+		{0, 1, 0, s, "noise multiplier 0"},
+		{-1, 1, 0, s, "noise multiplier -1"},
+		{math.NaN(), 1, 0, s, "noise multiplier NaN"},
+		{math.Inf(1), 1, 0, s, "noise multiplier +Inf"},
+		{1, 0, 0, s, "clip norm 0"},
+		{1, math.NaN(), 0, s, "clip norm NaN"},
+		{1, 1, -0.1, s, "by -0.1 of the clip norm"},
+		{1, 1, math.NaN(), s, "by NaN of the clip norm"},
+		{1, 1, 1.5, s, "at most 1 is allowed"},
+		{1, 1, 0, nil, "needs a noise stream"},
 	} {
-		if _, err := NewGaussian(test.multiplier, test.bound, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := NewGaussian(test.multiplier, test.bound, test.rounding, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("multiplier %v, bound %v: %v, want %q", test.multiplier, test.bound, err, test.want)
 		}
 	}
 }
 
 // The clip norm that a device applies is rounded to float32; the noise must be
-// the multiplier times that, never less.
+// the multiplier times that and what rounding adds, never less.
 func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
 	for _, multiplier := range []float64{0.1, 1, 1.152180194854736, 7.3, 1e-3, 1e4} {
 		for _, bound := range []float64{0.1, 1, 1.0 / 3, 12.7, 1e-5} {
-			g, err := NewGaussian(multiplier, bound, testStream(t), 0)
+			rounding := bound / 100
+			g, err := NewGaussian(multiplier, bound, rounding, testStream(t), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,14 +65,14 @@ func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
 			if math.Abs(clip/bound-1) > 1e-7 {
 				t.Errorf("clip norm %v became %v", bound, clip)
 			}
-			if std < multiplier*clip || std > multiplier*clip*(1+2e-7) {
+			if want := multiplier * (1 + rounding) * clip; std < want || std > want*(1+2e-7) {
 				t.Errorf("multiplier %v at clip norm %v draws deviation %v", multiplier, clip, std)
 			}
 			// A bound that moves takes the noise along, at an unmoved price.
 			g.SetBound(bound / 3)
 			g.Set(&in)
 			clip, std = float64(in.Scalars[device.Clip]), float64(in.Scalars[device.NoiseStd])
-			if math.Abs(3*clip/bound-1) > 1e-7 || std < multiplier*clip || std > multiplier*clip*(1+2e-7) {
+			if math.Abs(3*clip/bound-1) > 1e-7 || std < multiplier*(1+rounding)*clip || std > multiplier*(1+rounding)*clip*(1+2e-7) {
 				t.Errorf("moved to %v, the clip norm is %v under deviation %v", bound/3, clip, std)
 			}
 			if e, ok := g.Event().(accountant.Gaussian); !ok || e.NoiseMultiplier != multiplier {

@@ -340,7 +340,10 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
 	gemm.PackB(&w.b, gemm.RowMajor(dy, out, positions).T())
 	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, &w.b, 1, accumulate)
-	bias := g[k*out:]
+	biasGrad(g[k*out:], dy, positions, accumulate)
+}
+
+func biasGrad(bias, dy []float32, positions int, accumulate bool) {
 	for o := range bias {
 		s := float32(vec.Sum(dy[o*positions : (o+1)*positions]))
 		if accumulate {

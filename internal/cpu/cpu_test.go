@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cpu"
@@ -49,11 +50,23 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// Choices for all convolutions of a program.
+const gram, recompute perexample.Strategy = "gram", "recompute"
+
 func schedule(t testing.TB, p *plan.Program, strategy perexample.Strategy) *plan.Schedule {
 	t.Helper()
+	if strategy == gram || strategy == recompute {
+		choice := strategy
+		strategy = perexample.Bookkeeping
+		for _, op := range p.Ops {
+			if op.Kind == plan.Conv {
+				strategy += "," + perexample.Strategy(strings.TrimSuffix(p.Params[op.Weight].Name, ".weight")) + "=" + choice
+			}
+		}
+	}
 	s, err := perexample.Plain(p)
 	if strategy != "" {
-		s, err = perexample.Private(p, strategy, plan.Flat)
+		s, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 	}
 	check(t, err)
 	return s
@@ -65,7 +78,7 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 	const capacity = 300
 	for _, p := range devicetest.Programs() {
 		c := devicetest.NewCase(t, p, 40, 31)
-		for _, strategy := range []perexample.Strategy{"", perexample.Ghost, perexample.Materialise} {
+		for _, strategy := range []perexample.Strategy{"", perexample.Ghost, perexample.Materialise, gram, recompute} {
 			t.Run(fmt.Sprintf("%s %s", p.Name, strategy), func(t *testing.T) {
 				var want []result
 				for _, threads := range []int{1, 2, 3, 8} {
@@ -132,6 +145,28 @@ func train(t *testing.T, d device.Device, s *plan.Schedule, c *devicetest.Case, 
 	return list
 }
 
+// TestProfile checks that a clock at every step changes no bit and misses none.
+func TestProfile(t *testing.T) {
+	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
+	c := devicetest.NewCase(t, p, 8, 33)
+	for _, strategy := range []perexample.Strategy{perexample.Auto, gram, recompute} {
+		s := schedule(t, p, strategy)
+		x := devicetest.Open(t, open(t, 2), s, c, 8)
+		want := x.Of(t, c.All(), 0.5)
+		spent := x.Net.(device.Profiler).Profile()
+		devicetest.Same(t, x.Of(t, c.All(), 0.5), want)
+		times := spent()
+		if len(times) != len(s.Steps) {
+			t.Fatalf("%d steps have %d times", len(s.Steps), len(times))
+		}
+		for i, d := range times {
+			if d <= 0 {
+				t.Errorf("%s of %d took no time", s.Steps[i].Kind, s.Steps[i].Op)
+			}
+		}
+	}
+}
+
 // FuzzGeometry compares random convolutions and pools with the reference. The
 // corpus below is fixed; go test -fuzz looks further.
 func FuzzGeometry(f *testing.F) {
@@ -145,7 +180,7 @@ func FuzzGeometry(f *testing.F) {
 		}
 		c := devicetest.NewCase(t, p, 3, seed)
 		rows := c.All()
-		for _, strategy := range []perexample.Strategy{"", perexample.Auto} {
+		for _, strategy := range []perexample.Strategy{"", perexample.Auto, gram, recompute} {
 			s := schedule(t, p, strategy)
 			want := devicetest.Open(t, reference.Open(), s, c, 3).Of(t, rows, 0.5)
 			got := devicetest.Open(t, open(t, 2), s, c, 3).Of(t, rows, 0.5)

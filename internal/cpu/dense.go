@@ -93,8 +93,8 @@ func (n *net) denseStore(i int) func(int, *worker) {
 
 // Sums over examples run in blocks of this many: of products one after the other, of single rows pairwise.
 const (
-	rowBlock     = 160 // a matrix product over the batch
-	exampleBlock = 32  // one row at a time
+	rowBlock     = 64 // a matrix product over the batch
+	exampleBlock = 32 // one row at a time
 )
 
 // denseGradSum adds δᵀ·x over the chunk, with δ scaled by the factors before.

@@ -15,6 +15,7 @@ import (
 type net struct {
 	schedule *plan.Schedule
 	program  *plan.Program
+	capacity int
 	chunk    int
 	workers  *workers
 
@@ -35,6 +36,7 @@ type net struct {
 	factor  []float32 // likewise
 	used    []bool
 	exact   *exactSum // of an exact net
+	group   []float32 // the sum of some chunks of a run; nil if none has several
 
 	all       []phase
 	evaluator *evaluator
@@ -47,6 +49,7 @@ type net struct {
 	params []float32
 	dst    []float32
 	clip   float32
+	within float64 // the centred count so far
 
 	applying struct { // the pass in flight
 		release *host.Release[float32]
@@ -65,7 +68,7 @@ type phase struct {
 
 func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float32] {
 	p := reorder(s.Program)
-	n := &net{schedule: s, program: p, chunk: o.Capacity}
+	n := &net{schedule: s, program: p, capacity: o.Capacity, chunk: o.Capacity}
 	if s.Chunk > 0 {
 		n.chunk = min(s.Chunk, o.Capacity)
 	}
@@ -112,10 +115,24 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 	}
 	n.placeGradients()
 	n.workers = startWorkers(threads, n.prepare)
+	if n.chunk < o.Capacity && n.exact == nil {
+		n.group = make([]float32, p.NumParams())
+	}
 	n.build()
 	n.apply = n.applyBlock
 	n.evaluator = newEvaluator(n)
 	return n
+}
+
+// instantiated is the size of the largest gradient that is computed and not kept.
+func (n *net) instantiated() int {
+	most := 0
+	for _, st := range n.schedule.Steps {
+		if st.Kind == plan.NormGram || st.Kind == plan.NormInstantiate || st.Kind == plan.GradSum && n.schedule.Private() && n.convs[st.Op] != nil {
+			most = max(most, paramCount(n.program, &n.program.Ops[st.Op]))
+		}
+	}
+	return most
 }
 
 // reorder pools before it activates: the largest of a window is the same, and
@@ -192,6 +209,7 @@ func (n *net) prepare(w *worker) {
 		}
 	}
 	w.kept = make([]float32, n.passed)
+	w.gradient = make([]float32, n.instantiated())
 	if n.exact != nil {
 		w.integers = make([]int64, sumBlock)
 	}
@@ -208,27 +226,28 @@ func paramCount(p *plan.Program, op *plan.Op) int {
 // build turns the steps into phases, fusing neighbours that treat each
 // example by itself: one example then stays in cache through all of them.
 func (n *net) build() {
-	n.all = []phase{{each: []func(int, *worker){n.gather}}}
+	n.all = n.fuse(n.phases(func(_ int, p phase) phase { return p }))
+}
+
+// phases are those of the whole schedule, each step's changed by wrap.
+func (n *net) phases(wrap func(step int, p phase) phase) []phase {
+	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
-	for _, st := range n.schedule.Steps {
-		if st.Kind != plan.GradSum && st.Kind != plan.Combine {
-			n.all = join(n.all, n.compileStep(st)...)
-			continue
-		}
+	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
-			if p.each != nil {
-				n.all = join(n.all, p)
-			} else {
+			p = wrap(i, p)
+			if p.each == nil && (st.Kind == plan.GradSum || st.Kind == plan.Combine) {
 				sums = append(sums, p)
+			} else {
+				all = join(all, p)
 			}
 		}
 	}
-	n.all = append(n.all, sums...)
-	n.fuse(n.all)
+	return append(all, sums...)
 }
 
 // fuse gives phases that treat each example by itself their tiles: units.
-func (n *net) fuse(phases []phase) {
+func (n *net) fuse(phases []phase) []phase {
 	for i := range phases {
 		p := &phases[i]
 		if p.each == nil {
@@ -243,6 +262,7 @@ func (n *net) fuse(phases []phase) {
 			}
 		}
 	}
+	return phases
 }
 
 func join(phases []phase, more ...phase) []phase {
@@ -285,6 +305,10 @@ func (n *net) compileStep(st plan.Step) []phase {
 		return each(n.inputGradOp(st.Op))
 	case plan.NormGhost:
 		return each(n.normGhost(st.Op))
+	case plan.NormGram:
+		return each(n.normGram(st.Op))
+	case plan.NormInstantiate:
+		return each(n.normInstantiate(st.Op))
 	case plan.GradStore:
 		if dense {
 			return each(n.denseStore(st.Op))
@@ -375,11 +399,11 @@ func (n *net) factorOf(i, b int) float32 {
 
 // applyFactors prepares an example for the sums that are matrix products over
 // the batch: δ is scaled, and an example that counts as zero is zeroed on both
-// sides, since 0·NaN would not be.
+// sides, since 0·NaN would not be. Sums of convolutions see factors themselves.
 func (n *net) applyFactors() func(int, *worker) {
 	var ops []int
 	for _, st := range n.schedule.Steps {
-		if st.Kind == plan.GradSum {
+		if st.Kind == plan.GradSum && n.program.Ops[st.Op].Kind == plan.Dense {
 			ops = append(ops, st.Op)
 		}
 	}
@@ -406,24 +430,48 @@ func (n *net) applyFactors() func(int, *worker) {
 	}
 }
 
-func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) (within float64) {
+func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) float64 {
 	n.dst, n.params, n.table, n.rows, n.clip = dst, params, t, rows, clip
 	n.pack()
-	for n.first = 0; n.first < len(rows); n.first += n.chunk {
-		n.batch = min(n.chunk, len(rows)-n.first)
+	n.within = 0
+	if len(rows) <= n.chunk || n.exact != nil {
+		n.sumChunks(len(rows), len(rows))
+	} else {
+		n.sumGroups(dst, len(rows))
+	}
+	n.release()
+	return n.within
+}
+
+// sumChunks adds the chunks up to row end, at most so many, to n.dst.
+func (n *net) sumChunks(end, most int) {
+	for ; most > 0 && n.first < end; most-- {
+		n.batch = min(n.chunk, end-n.first)
 		n.run(n.all)
 		for b, used := range n.used[:n.batch] {
 			if used {
-				within += host.Within(n.norm2[b*n.clipper.Groups], clip)
+				n.within += host.Within(n.factor[b*n.clipper.Groups])
 			}
 		}
+		n.first += n.batch
 	}
-	n.release()
-	return within
+}
+
+// chunkGroup is how many chunks are summed on their own before they join the
+// others, so that rounding does not grow with the number of chunks.
+const chunkGroup = 24
+
+func (n *net) sumGroups(dst []float32, rows int) {
+	n.dst = n.group
+	for n.first < rows {
+		clear(n.group)
+		n.sumChunks(rows, chunkGroup)
+		vec.AddVec(dst, n.group)
+	}
 }
 
 // release drops references into the caller's memory.
-func (n *net) release() { n.dst, n.params, n.table, n.rows = nil, nil, nil, nil }
+func (n *net) release() { n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 }
 
 // pack prepares the convolutions' weights, once a run.
 func (n *net) pack() {

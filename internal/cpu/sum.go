@@ -54,15 +54,22 @@ func (n *net) convStore(i int) func(int, *worker) {
 	}
 }
 
-// convGradSum adds the examples' gradients, δ scaled by the factors before, to the partial sums of their units.
+// convGradSum adds the examples' gradients to the partial sums of their units. Only a plain sum may grow inside a product:
+// the parts of a clipped gradient are not bounded as the whole is.
 func (n *net) convGradSum(i int) []phase {
 	return []phase{{each: []func(int, *worker){func(b int, w *worker) {
 		sum, first := n.part(i, b)
 		switch {
-		case n.used[b]:
+		case !n.used[b]:
+			if first {
+				clear(sum)
+			}
+		case !n.schedule.Private():
 			n.convGrad(i, b, sum, !first, w)
 		case first:
-			clear(sum)
+			vec.Scaled(sum, n.factorOf(i, b), n.instantiate(i, b, w))
+		default:
+			vec.Axpy(sum, n.factorOf(i, b), n.instantiate(i, b, w))
 		}
 	}}}, n.sumParts(i)}
 }

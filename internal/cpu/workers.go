@@ -16,6 +16,8 @@ type worker struct {
 
 	images, gradients [][]float32 // by op, spread for a convolution's taps
 	integers          []int64     // of an exact sum
+	gradient          []float32   // of an example, where it is not kept
+	gramA, gramD      []float32   // columns and δ by position
 	kept              []float32   // one example's gradients on their way into a partial sum
 	view              *view       // on an evaluation
 }

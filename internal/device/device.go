@@ -11,6 +11,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -34,6 +35,7 @@ type Info struct {
 	Name    string // cpu, reference, …
 	Detail  string // processor, instruction set
 	Threads int
+	Costs   plan.Costs // of one core
 }
 
 // Rows describes a table of examples: Count rows of Width bytes, each byte b
@@ -145,7 +147,21 @@ type Net interface {
 	Record(body func(Queue)) (Step, error)
 	Write(Vector, []float32) error
 	Read(Vector, []float32) error
+	// Rounding bounds how far rounding lets one example move a clipped sum
+	// beyond C: adding or removing it moves the sum by at most C·(1+Rounding),
+	// as long as both batches have at most so many rows, summed in runs that
+	// are full but for the last. docs/numerics.md derives it.
+	Rounding(rows int) float64
 	Close() error
+}
+
+// Profiler is a Net that can time the steps of its schedule. Such times depend
+// on the examples of a batch: only package bench, whose examples are not
+// private, asks for them (a test over the sources keeps it so).
+type Profiler interface {
+	// Profile begins to time. What it returns gives the time spent in every
+	// step of the schedule since, summed over threads.
+	Profile() func() []time.Duration
 }
 
 // Step is a recorded piece of work.
@@ -234,7 +250,6 @@ type Noise struct {
 // (Inputs.Draw, tensor). The standard deviation is the run's NoiseStd; 0 adds
 // nothing.
 func NewNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd, false} }
-
 
 // NewExactNoise is NewNoise for exact nets alone; the stream must be ChaCha20 and
 // the tensor below 2³¹.

@@ -11,18 +11,20 @@ import (
 type StepKind uint8
 
 const (
-	Forward   StepKind = iota // the op's output
-	LossGrad                  // the gradient δ of each example's loss at the logits
-	InputGrad                 // δ at the op's inputs from δ at its output
-	NormGhost                 // adds each example's squared gradient norm of a dense op, from ‖x‖² and ‖δ‖² alone
-	GradStore                 // keeps each example's parameter gradient and adds its squared norm
-	Factor                    // each example's clipping factors; an example with a norm that is not finite gets none
-	GradSum                   // adds Σ factor·gradient to the sum without keeping the single gradients
-	Combine                   // adds Σ factor·(kept gradient) to the sum
+	Forward         StepKind = iota // the op's output
+	LossGrad                        // the gradient δ of each example's loss at the logits
+	InputGrad                       // δ at the op's inputs from δ at its output
+	NormGhost                       // adds each example's squared gradient norm of a dense op, from ‖x‖² and ‖δ‖² alone
+	NormGram                        // adds each example's squared gradient norm of a convolution, from the Gram matrices of columns and δ
+	NormInstantiate                 // adds each example's squared gradient norm of a convolution, from a gradient that is not kept
+	GradStore                       // keeps each example's parameter gradient and adds its squared norm
+	Factor                          // each example's clipping factors; an example with a norm that is not finite gets none
+	GradSum                         // adds Σ factor·gradient to the sum without keeping the single gradients
+	Combine                         // adds Σ factor·(kept gradient) to the sum
 )
 
 func (k StepKind) String() string {
-	return [...]string{"forward", "loss", "input-grad", "norm-ghost", "grad-store", "factor", "grad-sum", "combine"}[k]
+	return [...]string{"forward", "loss", "input-grad", "norm-ghost", "norm-gram", "norm-instantiate", "grad-store", "factor", "grad-sum", "combine"}[k]
 }
 
 // NoOp is the Op of a step that belongs to no single op.
@@ -52,13 +54,14 @@ func (s *Schedule) Stored() int {
 	n := 0
 	for _, st := range s.Steps {
 		if st.Kind == GradStore {
-			n += s.Program.opParams(st.Op)
+			n += s.Program.OpParams(st.Op)
 		}
 	}
 	return n
 }
 
-func (p *Program) opParams(i int) int {
+// OpParams is the number of parameters of op i.
+func (p *Program) OpParams(i int) int {
 	n := 0
 	for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
 		if q != None {
@@ -126,7 +129,7 @@ func (s *Schedule) Validate() error {
 		if n(InputGrad) != back {
 			return fail("%s passes its gradient on %d times, want %d", op.Name, n(InputGrad), back)
 		}
-		measured, summed := n(NormGhost)+n(GradStore), n(GradSum)+n(Combine)
+		measured, summed := n(NormGhost)+n(NormGram)+n(NormInstantiate)+n(GradStore), n(GradSum)+n(Combine)
 		if op.Weight == None {
 			if measured+summed > 0 {
 				return fail("%s has no parameters, yet a gradient of them", op.Name)
@@ -145,6 +148,9 @@ func (s *Schedule) Validate() error {
 		if n(NormGhost) > 0 && op.Kind != Dense {
 			return fail("%s is no dense op and has no ghost norm", op.Name)
 		}
+		if n(NormGram)+n(NormInstantiate) > 0 && op.Kind != Conv {
+			return fail("%s is no convolution: its norm needs no Gram matrix and no second gradient", op.Name)
+		}
 	}
 	return nil
 }
@@ -157,7 +163,7 @@ func (s *Schedule) stage(st Step) int {
 		return st.Op
 	case LossGrad:
 		return ops
-	case InputGrad, NormGhost, GradStore:
+	case InputGrad, NormGhost, NormGram, NormInstantiate, GradStore:
 		return 2*ops - st.Op
 	case Factor:
 		return 2*ops + 1

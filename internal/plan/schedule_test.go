@@ -116,6 +116,10 @@ func TestScheduleFaults(t *testing.T) {
 			replace(Step{GradStore, 0}, Step{NormGhost, 0})(s)
 			replace(Step{Combine, 0}, Step{GradSum, 0})(s)
 		}, "schedule of small: conv1 is no dense op and has no ghost norm"},
+		{"Gram matrix of a dense op", replace(Step{NormGhost, 3}, Step{NormGram, 3}), "schedule of small: fc1 is no convolution: its norm needs no Gram matrix and no second gradient"},
+		{"second gradient of a dense op", replace(Step{NormGhost, 3}, Step{NormInstantiate, 3}), "schedule of small: fc1 is no convolution: its norm needs no Gram matrix and no second gradient"},
+		{"measured in two ways", func(s *Schedule) { s.Steps = slices.Insert(s.Steps, 10, Step{NormGram, 0}) }, "schedule of small: the norm of conv1 is measured 2 times"},
+		{"combined after a Gram matrix", replace(Step{GradStore, 0}, Step{NormGram, 0}), "schedule of small: conv1 combines gradients that were not kept"},
 		{"gradient of no parameters", func(s *Schedule) { s.Steps = append(s.Steps, Step{GradSum, 1}) }, "schedule of small: relu1 has no parameters, yet a gradient of them"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

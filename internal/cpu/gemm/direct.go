@@ -75,6 +75,24 @@ func (t *Taps) Outputs() int { return t.rows * t.cols }
 // Lanes is how many outputs of a channel are computed, those that do not exist among them.
 func (t *Taps) Lanes() int { return len(t.exact) / pairWords * 2 * group }
 
+// Terms bounds the roundings of an element of Contract over one image: within γ(Terms) of its terms' magnitudes.
+func (t *Taps) Terms() int {
+	rows := max(blockPos/t.cols, 1)
+	return min(rows*t.cols, t.rows*t.cols) + (t.rows+rows-1)/rows + 2
+}
+
+// Columns writes what the taps of every output read, one row an output.
+func (t *Taps) Columns(dst, x []float32) {
+	for i := range t.rows {
+		for j := range t.cols {
+			row, from := dst[(i*t.cols+j)*len(t.offsets):][:len(t.offsets)], x[i*t.pitch+j:]
+			for p, o := range t.offsets {
+				row[p] = from[o/4]
+			}
+		}
+	}
+}
+
 // Correlate computes c = A·X, or c += A·X when accumulate is set: output o of channel i, at c[i·ldc+o], is row i of a
 // against the taps of o in x, in the chain of multiply-adds of Mul. Then bias[i] is added, unless bias is nil, and with
 // relu what is below zero becomes zero. c[i·ldc:] needs room for all outputs.

@@ -36,8 +36,8 @@ func (g geometry) taps(images int) *Taps {
 func (g geometry) image() int { return g.channels * (g.rows + g.kh - 1) * (g.cols + g.kw - 1) }
 func (g geometry) k() int     { return g.channels * g.kh * g.kw }
 
-// columns is what the taps of every position of an image read, as a matrix (taps) × (positions).
-func (t *Taps) columns(x []float32) Matrix {
+// matrix is what the taps of every position of an image read, as a matrix (taps) × (positions).
+func (t *Taps) matrix(x []float32) Matrix {
 	m := RowMajor(make([]float32, len(t.offsets)*t.rows*t.cols), len(t.offsets), t.rows*t.cols)
 	for p, o := range t.offsets {
 		for i := range t.rows {
@@ -77,7 +77,7 @@ func TestCorrelate(t *testing.T) {
 					view := func(d []float32) Matrix {
 						return Matrix{Data: d, Rows: g.out, Cols: positions, RS: positions + gap, CS: 1}
 					}
-					columns := taps.columns(x)
+					columns := taps.matrix(x)
 					checkProduct(t, view(c), view(before), w, columns, accumulate)
 					// The bits of a product.
 					same := append([]float32(nil), before...)
@@ -135,7 +135,7 @@ func TestContract(t *testing.T) {
 						all := RowMajor(nil, g.k(), positions*images)
 						all.Data = make([]float32, all.Rows*all.Cols)
 						for n := range images {
-							columns := taps.columns(x[n*g.image():])
+							columns := taps.matrix(x[n*g.image():])
 							for p := range g.k() {
 								copy(all.Data[p*all.RS+n*positions:], columns.Data[p*positions:(p+1)*positions])
 							}
@@ -156,6 +156,33 @@ func equalBits(t *testing.T, got, want []float32) {
 	for i := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
 			t.Fatalf("value %d is %v, want the bits of %v", i, got[i], want[i])
+		}
+	}
+}
+
+// Columns are the taps of every output, and Terms counts at least the longest chain of roundings in a sum over them.
+func TestColumns(t *testing.T) {
+	r := newRand(13)
+	for _, g := range geometries {
+		taps := g.taps(1)
+		x := g.values(r, taps, 1)
+		want := taps.matrix(x)
+		got := RowMajor(make([]float32, len(want.Data)), want.Cols, want.Rows)
+		taps.Columns(got.Data, x)
+		for p := range want.Rows {
+			for o := range want.Cols {
+				if got.at(o, p) != want.at(p, o) {
+					t.Fatalf("%s: output %d reads %v at tap %d, want %v", g, o, got.at(o, p), p, want.at(p, o))
+				}
+			}
+		}
+	}
+}
+
+func TestTerms(t *testing.T) {
+	for _, test := range []struct{ rows, cols, want int }{{1, 1, 4}, {5, 5, 28}, {16, 16, 256 + 3}, {32, 32, 256 + 6}, {24, 24, 240 + 5}, {3, 300, 305}} {
+		if got := NewTaps([]int{0}, test.rows, test.cols, test.cols, 1, 0).Terms(); got != test.want {
+			t.Errorf("%d by %d positions: %d roundings, want %d", test.rows, test.cols, got, test.want)
 		}
 	}
 }

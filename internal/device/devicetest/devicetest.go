@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"clipping", testClipping},
 		{"clippings", testClippings},
 		{"counted sums", testCounts},
+		{"rounding", testRounding},
 		{"accumulation", testAccumulation},
 		{"losses", testLosses},
 		{"candidates", testCandidates},

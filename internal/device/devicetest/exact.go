@@ -36,7 +36,7 @@ func whole(t testing.TB, p *plan.Program) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
-		s, err := perexample.Private(p, strategy, plan.Flat)
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
 		must(t, err)
 		list = append(list, named{string(strategy), s})
 	}
@@ -311,7 +311,9 @@ func testExact(t *testing.T, d device.Device) {
 				must(t, err)
 				out, err := x.Net.NewScalars(1)
 				must(t, err)
-				add := x.record(t, func(q device.Queue) { q.Losses(sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1}) })
+				add := x.record(t, func(q device.Queue) {
+					q.Losses(sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1})
+				})
 				free := x.record(t, func(q device.Queue) { q.Release(out, sum, x.Noise) })
 				in := &device.Inputs{Rows: c.All()}
 				in.Scalars[device.Clip] = clip
@@ -432,7 +434,9 @@ func testExactRefusals(t *testing.T, d device.Device) {
 		_, err = x.Net.Record(func(q device.Queue) { q.Release(x.Out, sum, x.Noise) })
 		said("a release into a vector of another size", err, "")
 	}
-	_, err = x.Net.Record(func(q device.Queue) { q.Losses(x.Sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1}) })
+	_, err = x.Net.Record(func(q device.Queue) {
+		q.Losses(x.Sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1})
+	})
 	said("losses into a gradient's sum", err, "want 1")
 	curve, err := x.Net.NewScalarSum(2)
 	must(t, err)

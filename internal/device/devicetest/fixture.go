@@ -1,6 +1,8 @@
 package devicetest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -118,8 +120,8 @@ type named struct {
 	*plan.Schedule
 }
 
-// private lists every schedule that clips flat: all strategies, and two that
-// none of them makes but every device must run.
+// private lists every schedule that clips flat: all strategies, every choice for all
+// convolutions, and two that no strategy makes but every device must run.
 func private(t testing.TB, p *plan.Program) []named {
 	t.Helper()
 	return clipped(t, p, plan.Flat)
@@ -130,15 +132,26 @@ func clipped(t testing.TB, p *plan.Program, c plan.Clipping) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range perexample.Strategies() {
-		s, err := perexample.Private(p, strategy, c)
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
 		must(t, err)
 		list = append(list, named{string(strategy), s})
 	}
-	chunked, err := perexample.Private(p, perexample.Ghost, c)
+	for _, choice := range []perexample.Choice{perexample.Gram, perexample.Recompute} {
+		strategy := perexample.Bookkeeping
+		for i, op := range p.Ops {
+			if op.Kind == plan.Conv {
+				strategy += perexample.Strategy(fmt.Sprintf(",%s=%s", strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight"), choice))
+			}
+		}
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
+		must(t, err)
+		list = append(list, named{string(choice), s})
+	}
+	chunked, err := perexample.Private(p, perexample.Options{Strategy: perexample.Ghost, Clipping: c})
 	must(t, err)
 	chunked.Chunk = 4
 	list = append(list, named{"ghost in chunks of 4", chunked})
-	again, err := perexample.Private(p, perexample.Materialise, c)
+	again, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: c})
 	must(t, err)
 	for i, st := range again.Steps {
 		if st.Kind == plan.Combine {
@@ -162,7 +175,7 @@ func oracle(t testing.TB, c *Case, rows []int32, clip float64) []float32 {
 	s := plain(t, c.Program).Schedule
 	if clip > 0 {
 		var err error
-		s, err = perexample.Private(c.Program, perexample.Microbatch, plan.Flat)
+		s, err = perexample.Private(c.Program, perexample.Options{Strategy: perexample.Microbatch, Clipping: plan.Flat})
 		must(t, err)
 	}
 	return Open(t, reference.Open(), s, c, max(len(rows), 1)).Of(t, rows, clip)

@@ -43,20 +43,47 @@ func Factors[T Float](c *Clipper, factor []T, norm2 []float64, clip float32) boo
 	bound := float64(clip) / math.Sqrt(float64(c.Groups))
 	for i, x := range norm2 {
 		norm := math.Sqrt(x)
-		switch {
-		case c.clipping == plan.Automatic:
-			factor[i] = T(bound / (norm + plan.AutomaticGamma))
-		case norm > bound:
-			factor[i] = T(bound / norm)
+		if c.clipping == plan.Automatic {
+			factor[i] = down[T](bound / (norm*(1+margin[T]()) + plan.AutomaticGamma))
+		} else {
+			factor[i] = shrink[T](bound, norm)
 		}
 	}
 	return true
 }
 
+// shrink is min(1, bound/norm) made safe against rounding: a value not above
+// bound/norm, less a margin. Whoever scales by it keeps to the bound as long as
+// norm is no smaller than the norm of exactly what is scaled, up to that margin.
+func shrink[T Float](bound, norm float64) T {
+	if norm *= 1 + margin[T](); norm <= bound {
+		return 1
+	}
+	return down[T](bound / norm)
+}
+
+// margin covers the rounding of δ times the factor and that of sums of squares
+// in float64 on the way to a norm.
+func margin[T Float]() float64 {
+	if _, double := any(T(0)).(float64); double {
+		return 0x1p-40
+	}
+	return 0x1p-22
+}
+
+// down rounds x, which is not negative, down.
+func down[T Float](x float64) T {
+	y := T(x)
+	if float64(y) > x {
+		y = T(math.Nextafter32(float32(y), 0)) // a float64 is x itself
+	}
+	return y
+}
+
 // Within is one used example's share of the count of Queue.CountedSum: ½ if
 // flat clipping leaves its gradient as it is, else −½.
-func Within(norm2 float64, clip float32) float64 {
-	if math.Sqrt(norm2) <= float64(clip) {
+func Within[T Float](factor T) float64 {
+	if factor == 1 {
 		return 0.5
 	}
 	return -0.5

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -31,6 +32,7 @@ type Backend[T Float] interface {
 	// Blocks covers [0, n) by calls of f, perhaps at once: for exact nets alone.
 	GridSum(dst []int64, params []T, t *Table, rows []int32, g Grid)
 	Blocks(n int, f func(lo, hi int))
+	Rounding(rows int) float64 // of device.Net
 	Close()
 }
 
@@ -203,6 +205,17 @@ func (n *Net[T]) Read(v device.Vector, dst []float32) error {
 		dst[i] = float32(x)
 	}
 	return nil
+}
+
+// Rounding is the backend's.
+func (n *Net[T]) Rounding(rows int) float64 { return n.backend.Rounding(rows) }
+
+// Profile times the steps of a backend that can, and of others none.
+func (n *Net[T]) Profile() func() []time.Duration {
+	if p, ok := n.backend.(device.Profiler); ok {
+		return p.Profile()
+	}
+	return func() []time.Duration { return nil }
 }
 
 // Close frees the network. It is idempotent.

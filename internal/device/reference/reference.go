@@ -19,7 +19,7 @@ func Open() Device { return Device{} }
 
 // Info names the device.
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1}
+	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9}}
 }
 
 // Load keeps a table.
@@ -107,7 +107,7 @@ func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32,
 		}
 		for _, e := range batch {
 			if e.used {
-				within += host.Within(e.norm2[0], clip)
+				within += host.Within(e.factor[0])
 			}
 		}
 	}
@@ -140,6 +140,10 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 			n += squares(dy)
 		}
 		e.norm2[group] += n
+	case plan.NormGram:
+		e.norm2[group] += gramNorm2(op, x, dy)
+	case plan.NormInstantiate:
+		e.norm2[group] += squares(paramGrad(p, op, x, dy))
 	case plan.GradStore:
 		e.kept[st.Op] = paramGrad(p, op, x, dy)
 		e.norm2[group] += squares(e.kept[st.Op])

@@ -1,0 +1,136 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// cancelling is a convolution over a constant image whose δ adds up to zero
+// over the positions in exact arithmetic: 224 values w, then 32 of −7w, in
+// float32 exactly. So the gradient is zero, while a float32 sum in ascending
+// order loses over 10⁻⁶ of the sum of magnitudes, which is given: w's last bits
+// are 7/16 of the last place of a sum between 128 and 256.
+func cancelling() (c *Case, magnitudes float64) {
+	const size = 16
+	b := NewBuilder("cancelling", plan.Huber, 2, size, size)
+	b.Dense(b.Conv(plan.Input, 3, plan.Square(1, 1, 0), false), 1, false)
+	const w = 1 + 56*0x1p-23
+	c = &Case{Program: b.Program(), Params: make([]float32, 2*3)} // outputs of zero: the dense gradient is zero too
+	for range 3 {
+		c.Params = append(c.Params, constant(224, w)...)
+		c.Params = append(c.Params, constant(32, -7*w)...)
+	}
+	c.Rows = device.Rows{Width: 2 * size * size, Scale: 1}
+	c = c.with(1, 3) // the loss has the slope −1
+	return c, 2 * 224 * w
+}
+
+// testRounding checks the bounds on one example's influence where rounding is
+// at its worst.
+func testRounding(t *testing.T, d device.Device) {
+	t.Run("a norm under cancellation", func(t *testing.T) {
+		c, magnitudes := cancelling()
+		for _, s := range private(t, c.Program) {
+			t.Run(s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, 1024)
+				for _, norm := range []float64{1e-9, 1e-8, 1e-7, 1e-6, 1e-5} {
+					norm *= magnitudes
+					bounded(t, x.Of(t, []int32{0}, norm), norm)
+				}
+				moves(t, x, make([]int32, 1024), 0, 1e-7*magnitudes)
+			})
+		}
+	})
+
+	// Inputs of 10³⁰ under δ of 10²⁰: a norm may be finite in more precision than
+	// the gradient that it was taken of.
+	t.Run("a gradient that overflows", func(t *testing.T) {
+		c, _ := cancelling()
+		c.Rows.Scale = 1e30
+		for i := range c.Params {
+			c.Params[i] *= 1e20
+		}
+		for _, s := range private(t, c.Program) {
+			t.Run(s.name, func(t *testing.T) { bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1), 1) })
+		}
+	})
+
+	// A share of 1, then 31 of 5·2⁻²⁶ each: added to 1, each rounds up to 2⁻²³.
+	// Without the first row the small ones of every 32 come first and round
+	// to nothing, so that the sum moves by far more than the row's own share.
+	t.Run("a sum", func(t *testing.T) {
+		dense, conv := NewBuilder("dense", plan.Huber, 1, 1, 1), NewBuilder("conv", plan.Huber, 1, 1, 1)
+		dense.Dense(plan.Input, 1, false)
+		conv.Conv(plan.Input, 1, plan.Square(1, 1, 0), false)
+		for _, b := range []*Builder{dense, conv} {
+			c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 1}}
+			c = c.with(1, 1, 5*0x1p-26) // the loss has minus the target as its slope
+			rows := make([]int32, 1024)
+			for i := range rows {
+				rows[i] = int32(min(i%32, 1))
+			}
+			for _, s := range private(t, c.Program) {
+				for _, capacity := range []int{1024, 512, 100} {
+					t.Run(fmt.Sprintf("%s %s, %d rows together", c.Program.Name, s.name, capacity), func(t *testing.T) {
+						x := Open(t, d, s.Schedule, c, capacity)
+						moves(t, x, rows, 0, 1.000001)
+						moves(t, x, rows, 0, 1.0/3)
+					})
+				}
+			}
+		}
+	})
+
+	// The noise follows the bound: a strategy must not change it.
+	t.Run("bound", func(t *testing.T) {
+		for _, p := range few() {
+			c := NewCase(t, p, 1, 23)
+			var first []float64
+			for _, s := range private(t, p) {
+				x := Open(t, d, s.Schedule, c, 512)
+				var all []float64
+				for _, rows := range []int{0, 1, 10, 512, 513, 1024, 1400} {
+					all = append(all, x.Net.Rounding(rows))
+				}
+				if !slices.IsSorted(all) || all[0] != 0 || !(all[5] <= 0.007) {
+					t.Errorf("%s %s: the bounds are %v", p.Name, s.name, all)
+				}
+				if first == nil {
+					first = all
+				} else if !slices.Equal(all, first) {
+					t.Errorf("%s: %s has the bounds %v, another strategy %v", p.Name, s.name, all, first)
+				}
+			}
+		}
+	})
+}
+
+// moves checks how far a sum moves without one of its rows.
+func moves(t testing.TB, x *Fixture, rows []int32, without int, norm float64) {
+	t.Helper()
+	whole := x.Of(t, rows, norm)
+	rest := x.Of(t, slices.Delete(slices.Clone(rows), without, without+1), norm)
+	clip := float64(float32(norm))
+	most := clip * (1 + x.Net.Rounding(len(rows)))
+	if x.Net.Rounding(1) < 0x1p-30 {
+		most += 0x1p-24 * (Norm(whole) + Norm(rest)) // more than float32, which both were rounded to on the way out
+	}
+	if n := difference(whole, rest); !(n <= most) {
+		t.Errorf("without row %d of %d the sum moves by %.9g, more than %.9g at C = %.9g", without, len(rows), n, most, clip)
+	}
+}
+
+// difference is ‖x−y‖ in float64.
+func difference(x, y []float32) float64 {
+	s := 0.0
+	for i := range x {
+		d := float64(x[i]) - float64(y[i])
+		s += d * d
+	}
+	return math.Sqrt(s)
+}

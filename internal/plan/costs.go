@@ -1,0 +1,12 @@
+package plan
+
+// Costs are nominal speeds of a device, by which a strategy compares its
+// choices. They are constants of a code path, never measured while a program
+// runs: a measured one would make bits depend on how busy the machine is. They
+// hold for one core; only their ratios decide.
+type Costs struct {
+	GEMM   float64 // floating-point operations a second in large matrix products
+	Gram   float64 // floating-point operations a second in the Gram matrices of NormGram
+	Memory float64 // bytes a second to and from memory
+	Launch float64 // seconds that a step takes whatever its batch
+}

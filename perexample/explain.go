@@ -1,0 +1,80 @@
+package perexample
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Layer is what a schedule does with one layer, and what else it could do.
+type Layer struct {
+	Name         string
+	Op           int
+	Choice       Choice
+	Alternatives []Alternative // the choice made among them
+}
+
+// Chosen is what the choice costs.
+func (l Layer) Chosen() Alternative {
+	return l.Alternatives[slices.IndexFunc(l.Alternatives, func(a Alternative) bool { return a.Choice == l.Choice })]
+}
+
+// Alternative is what an example's gradient, its norm and its part of the sum
+// cost by one choice.
+type Alternative struct {
+	Choice  Choice
+	FLOPs   int64
+	Bytes   int64   // to and from memory
+	Seconds float64 // by the device's Costs, on one core
+}
+
+// Explain lists the layers of a private schedule.
+func Explain(s *plan.Schedule, costs plan.Costs) []Layer {
+	chosen := map[int]Choice{}
+	for _, st := range s.Steps {
+		switch st.Kind {
+		case plan.GradStore:
+			chosen[st.Op] = Store
+		case plan.NormGhost:
+			chosen[st.Op] = GhostNorm
+		case plan.NormGram:
+			chosen[st.Op] = Gram
+		case plan.NormInstantiate:
+			chosen[st.Op] = Recompute
+		}
+	}
+	var layers []Layer
+	for i := range s.Program.Ops {
+		if c, ok := chosen[i]; ok {
+			layers = append(layers, Layer{layerName(s.Program, i), i, c, alternatives(s.Program, i, costs)})
+		}
+	}
+	return layers
+}
+
+// alternatives prices the choices of op i. The gradient itself takes as many
+// operations as the forward pass. Storing p values writes and reads them once; a
+// sum over gradients that are not stored reads and writes its p partial sums
+// for every example, but for a dense layer's, which is one product.
+func alternatives(p *plan.Program, i int, costs plan.Costs) []Alternative {
+	op := &p.Ops[i]
+	out, k, positions := op.Columns()
+	var all []Alternative
+	for _, c := range Choices(op.Kind) {
+		bytes := 8 * int64(p.OpParams(i))
+		norm, speed := int64(0), costs.GEMM
+		switch c {
+		case GhostNorm:
+			norm, bytes = 2*int64(out+k), 0
+		case Gram:
+			norm, speed = int64(positions)*int64(positions+1)*int64(k+out), costs.Gram
+		case Recompute:
+			norm = op.FLOPs()
+		}
+		all = append(all, Alternative{
+			Choice: c, FLOPs: op.FLOPs() + norm, Bytes: bytes,
+			Seconds: float64(op.FLOPs())/costs.GEMM + float64(norm)/speed + float64(bytes)/costs.Memory,
+		})
+	}
+	return all
+}

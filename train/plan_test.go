@@ -1,0 +1,89 @@
+package train
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// The noise of a run is its multiplier times the clip norm, and as much more as
+// rounding can stretch that.
+func TestNoiseCoversRounding(t *testing.T) {
+	c := small()
+	c.Clip, c.Epsilon, c.NoiseMultiplier = 0.5, nil, ptr(2.0)
+	p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDevice("cpu", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := d.Compile(p.Schedule, device.Options{Capacity: p.Capacity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.mechanism(noise, net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in device.Inputs
+	m.Set(&in)
+	rounding := net.Rounding(mostRows(p.ExpectedBatch))
+	if want := 2 * 0.5 * (1 + rounding); !(rounding > 1e-5) || !(float64(in.Scalars[device.NoiseStd]) >= want) {
+		t.Errorf("the noise has the deviation %v, want %v", in.Scalars[device.NoiseStd], want)
+	}
+	if p.Capacity < mostRows(p.ExpectedBatch) {
+		t.Errorf("a run takes %d records, a batch may have %d", p.Capacity, mostRows(p.ExpectedBatch))
+	}
+}
+
+func TestMemory(t *testing.T) {
+	resolve := func(change func(*Config)) *Plan {
+		c := small()
+		change(&c)
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := resolve(func(*Config) {})
+	if n, err := p.Config.memory(); err != nil || n != DefaultMemory() || n < 64<<20 {
+		t.Errorf("memory is %q by default: %d, %v", p.Config.Memory, n, err)
+	}
+	if p.Schedule.Chunk < 1 || p.Schedule.Chunk > p.Capacity {
+		t.Errorf("%d records go through the network together in runs of %d", p.Schedule.Chunk, p.Capacity)
+	}
+	// A larger batch takes no more memory once a chunk is large enough.
+	large := func(c *Config) { c.Batch, c.SamplingRate, c.PublicN = ptr(5000.0), nil, ptr(100000) }
+	larger := func(c *Config) { c.Batch, c.SamplingRate, c.PublicN = ptr(50000.0), nil, ptr(100000) }
+	if a, b := resolve(large).Schedule.Chunk, resolve(larger).Schedule.Chunk; a != b || a > 512 {
+		t.Errorf("chunks of %d and %d records", a, b)
+	}
+	p = resolve(func(c *Config) { large(c); c.Memory = "256KiB" })
+	if need := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(); need > 256<<10 {
+		t.Errorf("a chunk takes %d bytes of 256 KiB", need)
+	}
+	p = resolve(func(c *Config) { large(c); c.MaxPhysicalBatch = 3 })
+	if p.Schedule.Chunk != 3 {
+		t.Errorf("chunks of %d records where 3 are allowed", p.Schedule.Chunk)
+	}
+}
+
+func TestStrategyOfALayer(t *testing.T) {
+	for strategy, want := range map[string]string{"auto,fc9=store": "choose one of ", "auto,fc9=fast": "choose one of store, ghost, gram, recompute"} {
+		c := small()
+		c.Strategy = strategy
+		if _, err := Resolve(c, Options{Sources: sources(made(1, 40))}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("strategy %s: %v, want %s", strategy, err, want)
+		}
+	}
+}
