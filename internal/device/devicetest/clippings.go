@@ -120,7 +120,7 @@ func testClippings(t *testing.T, d device.Device) {
 				t.Fatal("the finite row has no gradient")
 			}
 			Same(t, x.Of(t, []int32{1}, 1), make([]float32, x.size))
-			Near(t, x.Of(t, []int32{1, 0, 1}, 1), good, tolerance)
+			Near(t, x.Of(t, []int32{1, 0, 1}, 1), good, Tolerance)
 		}
 	})
 
