@@ -114,7 +114,7 @@ func (o *Options) batches() []int {
 
 // fits says whether a batch stays within the memory.
 func (o *Options) fits(s *plan.Schedule, batch int) bool {
-	return o.Memory == 0 || int64(batch)*s.ExampleBytes() <= o.Memory
+	return o.Memory == 0 || int64(batch)*s.ExampleBytes(o.costs().Passes) <= o.Memory
 }
 
 // seconds is what an example of a batch costs. However small the batch is,

@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // nominal are the costs of a core with AVX2.
-var nominal = plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5}
+var nominal = plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
 
 func (o *Options) costs() plan.Costs {
 	if o.Costs == (plan.Costs{}) {

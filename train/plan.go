@@ -313,6 +313,9 @@ func (p *Plan) resolveWork() error {
 			return usage("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
 		}
 	}
+	if c.exact() {
+		p.costs.Passes = false // integers are summed of gradients that are kept
+	}
 	if c.Memory == "" {
 		c.Memory = fmt.Sprint(DefaultMemory())
 	}
@@ -335,7 +338,7 @@ func (p *Plan) resolveWork() error {
 	if err != nil {
 		return asUsage(err)
 	}
-	if need := p.Schedule.ExampleBytes(); memory < need {
+	if need := p.Schedule.ExampleBytes(p.costs.Passes); memory < need {
 		return usage("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
 	p.Capacity = mostRows(p.ExpectedBatch)

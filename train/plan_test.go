@@ -69,7 +69,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("chunks of %d and %d records", a, b)
 	}
 	p = resolve(func(c *Config) { large(c); c.Memory = "256KiB" })
-	if need := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(); need > 256<<10 {
+	if need := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(p.costs.Passes); need > 256<<10 {
 		t.Errorf("a chunk takes %d bytes of 256 KiB", need)
 	}
 	p = resolve(func(c *Config) { large(c); c.MaxPhysicalBatch = 3 })

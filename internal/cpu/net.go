@@ -160,20 +160,10 @@ func reorder(p *plan.Program) *plan.Program {
 // one at a time with a worker, where each can go into a sum at once.
 func (n *net) placeGradients() {
 	p, s := n.program, n.schedule
-	// After the last step that works on the whole chunk, one example goes
-	// through all that is left up to its factor without a stop.
-	last := 0
-	for k, st := range s.Steps {
-		if st.Kind == plan.Factor {
-			break
-		}
-		if (st.Kind == plan.Forward || st.Kind == plan.InputGrad) && p.Ops[st.Op].Kind == plan.Dense {
-			last = k
-		}
-	}
-	for k, st := range s.Steps {
+	may := s.Passing()
+	for _, st := range s.Steps {
 		switch {
-		case st.Kind == plan.GradStore && k > last && n.exact == nil,
+		case st.Kind == plan.GradStore && may[st.Op] && n.exact == nil,
 			st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv && !n.passing[st.Op]:
 			n.passing[st.Op] = true
 			n.keptAt[st.Op] = n.passed

@@ -9,4 +9,5 @@ type Costs struct {
 	Gram   float64 // floating-point operations a second in the Gram matrices of NormGram
 	Memory float64 // bytes a second to and from memory
 	Launch float64 // seconds that a step takes whatever its batch
+	Passes bool    // stored gradients go into the sum one by one where they can (Schedule.Passing)
 }

@@ -71,10 +71,47 @@ func (p *Program) OpParams(i int) int {
 	return n
 }
 
+// Passing says of every op whether a device may add each stored gradient to the
+// sum at once, instead of keeping it for every example: from the op's GradStore
+// to the factors no product over the whole batch remains, as those of dense ops
+// are, so that one example can go through all of it before the next.
+func (s *Schedule) Passing() []bool {
+	passing := make([]bool, len(s.Program.Ops))
+	for _, st := range s.Steps {
+		switch {
+		case st.Kind == Factor:
+			return passing
+		case st.Kind == GradStore:
+			passing[st.Op] = true
+		case st.Kind == InputGrad && s.Program.Ops[st.Op].Kind == Dense:
+			clear(passing)
+		}
+	}
+	return passing
+}
+
+// unit is how many examples at least share a partial sum of passing gradients.
+const unit = 8
+
 // ExampleBytes bounds the float32 memory that a device needs for one example
-// of the batch: its values, their gradients and what the schedule keeps.
-func (s *Schedule) ExampleBytes() int64 {
-	return 2*s.Program.ValueBytes() + 4*int64(s.Stored())
+// of the batch: its values, their gradients and what the schedule keeps. On a
+// device that passes gradients on (Costs.Passes) only a share of a partial sum
+// is kept of those that can be, and of convolutions' that are not stored.
+func (s *Schedule) ExampleBytes(passes bool) int64 {
+	kept := 4 * int64(s.Stored())
+	if passes {
+		passing := s.Passing()
+		for _, st := range s.Steps {
+			size := 4 * int64(s.Program.OpParams(max(st.Op, 0)))
+			switch {
+			case st.Kind == GradStore && passing[st.Op]:
+				kept -= size - (size+unit-1)/unit
+			case st.Kind == GradSum && s.Program.Ops[st.Op].Kind == Conv:
+				kept += (size + unit - 1) / unit
+			}
+		}
+	}
+	return 2*s.Program.ValueBytes() + kept
 }
 
 // Validate checks that the steps go forward through the ops, to the loss, back

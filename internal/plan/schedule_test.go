@@ -26,8 +26,12 @@ func TestScheduleIsValid(t *testing.T) {
 	if s.Stored() != 20 {
 		t.Errorf("%d values are kept an example, want the convolution's 20", s.Stored())
 	}
-	if got, want := s.ExampleBytes(), int64(2*444+4*20); got != want {
+	if got, want := s.ExampleBytes(false), int64(2*444+4*20); got != want {
 		t.Errorf("an example takes %d bytes, want %d", got, want)
+	}
+	// An eighth of the convolution's gradient where it passes into a partial sum.
+	if got, want := s.ExampleBytes(true), int64(2*444+4*20/8); got != want {
+		t.Errorf("an example takes %d bytes with passing gradients, want %d", got, want)
 	}
 	// Nothing has to be measured without clipping.
 	s.Clipping = Unclipped
@@ -149,5 +153,21 @@ small: flat clipping, 20 values kept an example
 `
 	if got := "\n" + clipped().String(); got != want {
 		t.Errorf("the table is%s\nwant%s", got, want)
+	}
+}
+
+// A stored gradient passes on if no dense op works on the batch after it.
+func TestPassing(t *testing.T) {
+	s := clipped()
+	if got := s.Passing(); !slices.Equal(got, []bool{true, false, false, false}) {
+		t.Errorf("passing on are %v, want the convolution alone", got)
+	}
+	for i, st := range s.Steps {
+		if st.Kind == NormGhost {
+			s.Steps[i].Kind = GradStore // before the dense op passes δ back
+		}
+	}
+	if got := s.Passing(); !slices.Equal(got, []bool{true, false, false, false}) {
+		t.Errorf("with a stored dense layer, passing on are %v, want the convolution alone", got)
 	}
 }
