@@ -61,7 +61,8 @@ var allowed = map[string][]string{
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},
 	"bench": {
-		"datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/plan",
+		"datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},
 }

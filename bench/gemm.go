@@ -14,8 +14,8 @@ import (
 // a dense product and its own examples of the others.
 const (
 	dense   = "dense"   // one product over the batch; both operands are packed in passing
-	conv    = "conv"    // an example's convolution: weights packed before, columns packed each time
-	weights = "weights" // an example's weight gradient, A·Bᵀ: both operands packed each time
+	conv    = "conv"    // an example's convolution, read where its image lies: weights packed before
+	weights = "weights" // an example's weight gradient, A·Bᵀ: δ packed each time, the image read where it lies
 )
 
 // A Product is the shape of one matrix product, m×k times k×n.
@@ -24,6 +24,8 @@ type Product struct {
 	K    int    `json:"k"`
 	N    int    `json:"n"`
 	Kind string `json:"kind"`
+
+	kernel, rows, cols int // of the convolution that it stands for: kernel×kernel taps at rows×cols positions
 }
 
 func (p Product) flops() float64 { return 2 * float64(p.M) * float64(p.K) * float64(p.N) }
@@ -31,20 +33,30 @@ func (p Product) flops() float64 { return 2 * float64(p.M) * float64(p.K) * floa
 // largeProducts are shapes that matrix libraries are usually compared on, and
 // those of convolutions and of their weight gradients.
 var largeProducts = []Product{
-	{256, 784, 1000, dense},
-	{256, 4096, 4096, dense},
-	{256, 4096, 1024, dense},
-	{16, 150, 12544, conv},
-	{6, 25, 50176, conv},
-	{32, 288, 1024, conv},
-	{64, 288, 1024, conv},
-	{128, 576, 256, conv},
-	{128, 1152, 256, conv},
-	{64, 1024, 288, weights},
-	{128, 256, 1152, weights},
-	{16, 196, 150, weights},
-	{16, 64, 150, weights},
-	{6, 784, 25, weights},
+	{M: 256, K: 784, N: 1000, Kind: dense},
+	{M: 256, K: 4096, N: 4096, Kind: dense},
+	{M: 256, K: 4096, N: 1024, Kind: dense},
+	convProduct(16, 6, 5, 112, 112),
+	convProduct(6, 1, 5, 224, 224),
+	convProduct(32, 32, 3, 32, 32),
+	convProduct(64, 32, 3, 32, 32),
+	convProduct(128, 64, 3, 16, 16),
+	convProduct(128, 128, 3, 16, 16),
+	convProduct(64, 32, 3, 32, 32).gradient(),
+	convProduct(128, 128, 3, 16, 16).gradient(),
+	convProduct(16, 6, 5, 14, 14).gradient(),
+	convProduct(16, 6, 5, 8, 8).gradient(),
+	convProduct(6, 1, 5, 28, 28).gradient(),
+}
+
+func convProduct(out, in, kernel, rows, cols int) Product {
+	return Product{out, in * kernel * kernel, rows * cols, conv, kernel, rows, cols}
+}
+
+// gradient is the product that gives a convolution's weight gradient.
+func (p Product) gradient() Product {
+	p.K, p.N, p.Kind = p.N, p.K, weights
+	return p
 }
 
 // GEMMOptions says which products to time.
@@ -125,10 +137,12 @@ func layerProducts(model string, batch int) ([]Product, error) {
 		switch op.Kind {
 		case plan.Dense:
 			out, in, _ := op.Columns()
-			all = append(all, Product{batch, in, out, dense})
+			all = append(all, Product{M: batch, K: in, N: out, Kind: dense})
 		case plan.Conv:
-			out, taps, positions := op.Columns()
-			all = append(all, Product{out, taps, positions, conv}, Product{out, positions, taps, weights})
+			// A stride s turns s·s phases of an image into as many channels.
+			w := op.Window
+			p := convProduct(op.Out[0], op.Shape[0]*w.StrideH*w.StrideW, (w.H+w.StrideH-1)/w.StrideH, op.Out[1], op.Out[2])
+			all = append(all, p, p.gradient())
 		}
 	}
 	return all, nil
@@ -168,26 +182,49 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 		}
 		return parts, p.flops()
 	}
+	taps := p.taps()
 	for range threads {
-		a, c := values(p.M, p.K), gemm.RowMajor(make([]float32, p.M*p.N), p.M, p.N)
-		b := values(p.K, p.N)
-		if p.Kind == weights {
-			b = values(p.N, p.K).T()
+		x := values(1, taps.Reach()).Data
+		if p.Kind == conv {
+			var a gemm.PackedA
+			gemm.PackA(&a, values(p.M, p.K))
+			c := make([]float32, p.M*p.N)
+			parts = append(parts, func(times int) {
+				for range times {
+					gemm.Correlate(c, p.N, &a, x, taps, false, nil, false)
+				}
+			})
+			continue
 		}
-		var pa gemm.PackedA
-		var pb gemm.PackedB
-		gemm.PackA(&pa, a)
+		delta, c := values(p.M, p.K).T(), values(p.N, p.M)
+		var b gemm.PackedB
 		parts = append(parts, func(times int) {
 			for range times {
-				if p.Kind == weights {
-					gemm.PackA(&pa, a)
-				}
-				gemm.PackB(&pb, b)
-				gemm.MulPacked(c, &pa, &pb, false)
+				gemm.PackB(&b, delta)
+				gemm.Contract(c, x, taps, &b, 1, false)
 			}
 		})
 	}
 	return parts, float64(threads) * p.flops()
+}
+
+// taps lays out the convolution's image, padded where it needs to be.
+func (p Product) taps() *gemm.Taps {
+	k, channels := p.kernel, p.K
+	if p.Kind == weights {
+		channels = p.N
+	}
+	channels /= k * k
+	h, w := p.rows+k-1, p.cols+k-1
+	var offsets []int
+	for c := range channels {
+		for y := range k {
+			for x := range k {
+				offsets = append(offsets, (c*h+y)*w+x)
+			}
+		}
+	}
+	return gemm.NewTaps(offsets, p.rows, p.cols, w, 1, 0)
 }
 
 func (p Product) measure(threads int, seconds float64) ProductResult {

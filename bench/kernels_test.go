@@ -21,8 +21,8 @@ func TestGEMM(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Product{ // README's LeNet: 28, 24, 12, 8 and 4 pixels a side
-		{6, 25, 576, conv}, {6, 576, 25, weights}, {16, 150, 64, conv}, {16, 64, 150, weights},
-		{20, 256, 256, dense}, {20, 256, 128, dense}, {20, 128, 10, dense},
+		convProduct(6, 1, 5, 24, 24), convProduct(6, 1, 5, 24, 24).gradient(), convProduct(16, 6, 5, 8, 8), convProduct(16, 6, 5, 8, 8).gradient(),
+		{M: 20, K: 256, N: 256, Kind: dense}, {M: 20, K: 256, N: 128, Kind: dense}, {M: 20, K: 128, N: 10, Kind: dense},
 	}
 	var got []Product
 	known := peak.Run(1)
@@ -38,10 +38,10 @@ func TestGEMM(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("products are %v, want %v", got, want)
 	}
-	if all, err := layerProducts("logistic", 7); err != nil || len(all) != 1 || all[0] != (Product{7, 784, 1, dense}) {
+	if all, err := layerProducts("logistic", 7); err != nil || len(all) != 1 || all[0] != (Product{M: 7, K: 784, N: 1, Kind: dense}) {
 		t.Errorf("logistic has %v, %v", all, err)
 	}
-	b, err := json.Marshal(ProductResult{Product: Product{1, 2, 3, conv}, Threads: 4, GFLOPS: 5, ISA: "x"})
+	b, err := json.Marshal(ProductResult{Product: Product{M: 1, K: 2, N: 3, Kind: conv}, Threads: 4, GFLOPS: 5, ISA: "x"})
 	if want := `{"m":1,"k":2,"n":3,"kind":"conv","threads":4,"gflops":5,"peak_gflops":null,"fraction":null,"isa":"x"}`; err != nil || string(b) != want {
 		t.Errorf("got %s, want %s", b, want)
 	}
@@ -49,7 +49,9 @@ func TestGEMM(t *testing.T) {
 
 // Threads share one dense product and have examples of their own of the rest.
 func TestWorkIsCountedOnce(t *testing.T) {
-	for _, p := range []Product{{7, 3, 5, dense}, {3, 4, 40, dense}, {6, 9, 11, conv}, {5, 8, 6, weights}} {
+	for _, p := range []Product{
+		{M: 7, K: 3, N: 5, Kind: dense}, {M: 3, K: 4, N: 40, Kind: dense}, convProduct(6, 1, 3, 2, 5), convProduct(5, 2, 3, 4, 3).gradient(),
+	} {
 		for _, threads := range []int{1, 2, 3} {
 			parts, flops := p.work(threads)
 			want := float64(2 * p.M * p.K * p.N)
@@ -84,16 +86,16 @@ func TestNoise(t *testing.T) {
 	}
 	var ciphers []string
 	for _, c := range r.Ciphers {
-		ciphers = append(ciphers, c.Cipher)
+		ciphers = append(ciphers, c.Noise+" "+c.Cipher)
 		if product := c.SecondsPerDraw * c.DrawsPerSecond; c.Threads != 1 || math.Abs(product-1) > 1e-12 {
 			t.Errorf("%+v", c)
 		}
 	}
-	if !slices.Equal(ciphers, []string{"AES-256-CTR", "ChaCha20"}) {
+	if !slices.Equal(ciphers, []string{"float32 AES-256-CTR", "float32 ChaCha20", "exact ChaCha20"}) {
 		t.Errorf("ciphers are %q", ciphers)
 	}
-	b, _ := json.Marshal(CipherResult{Cipher: "x", Threads: 1, SecondsPerDraw: 2, DrawsPerSecond: 3})
-	if want := `{"cipher":"x","threads":1,"seconds_per_draw_per_core":2,"draws_per_second":3}`; string(b) != want {
+	b, _ := json.Marshal(CipherResult{Noise: "z", Cipher: "x", Threads: 1, SecondsPerDraw: 2, DrawsPerSecond: 3})
+	if want := `{"noise":"z","cipher":"x","threads":1,"seconds_per_draw_per_core":2,"draws_per_second":3}`; string(b) != want {
 		t.Errorf("got %s, want %s", b, want)
 	}
 }
@@ -104,13 +106,13 @@ func TestDrawerAddsNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d drawer
-	d.add(s, 3, 5)
+	dst := make([]float32, noiseBlock)
+	release(dst, s, 5)(3)
 	want := make([]float64, noiseBlock)
 	s.Normals(want, 3, 5, 0)
 	for i, w := range want {
-		if math.Abs(float64(d.dst[i])-w) > 1e-6*math.Abs(w)+1e-9 {
-			t.Fatalf("value %d is %v, not %v", i, d.dst[i], w)
+		if math.Abs(float64(dst[i])-w) > 1e-6*math.Abs(w)+1e-9 {
+			t.Fatalf("value %d is %v, not %v", i, dst[i], w)
 		}
 	}
 }

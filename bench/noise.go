@@ -3,6 +3,7 @@ package bench
 import (
 	"time"
 
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -20,6 +21,7 @@ type NoiseResult struct {
 // CipherResult is the noise of one cipher's stream on a number of threads. A
 // draw is one normal, added to one float32.
 type CipherResult struct {
+	Noise          string  `json:"noise"` // float32, as with secure and seeded noise, or exact
 	Cipher         string  `json:"cipher"`
 	Threads        int     `json:"threads"`
 	SecondsPerDraw float64 `json:"seconds_per_draw_per_core"`
@@ -42,21 +44,27 @@ func Noise(o NoiseOptions) (*NoiseResult, error) {
 		return nil, err
 	}
 	var entries []CipherResult
-	var streams []*stream.Stream
+	var drawers [][]drawer // by entry, by thread
 	for _, n := range counts {
-		for _, c := range []stream.Cipher{stream.AES256CTR, stream.ChaCha20} {
-			s, err := stream.New(c, stream.KeyFromSeed(1, "bench noise"))
+		for _, kind := range kinds {
+			s, err := stream.New(kind.cipher, stream.KeyFromSeed(1, "bench noise"))
 			if err != nil {
 				return nil, err
 			}
-			streams = append(streams, s)
-			entries = append(entries, CipherResult{Cipher: c.String(), Threads: n})
+			all := make([]drawer, n)
+			for t := range all {
+				if all[t], err = kind.drawer(s, uint32(t)); err != nil {
+					return nil, err
+				}
+			}
+			drawers = append(drawers, all)
+			entries = append(entries, CipherResult{Noise: kind.noise, Cipher: kind.cipher.String(), Threads: n})
 		}
 	}
 	times := make([][]float64, len(entries)) // seconds a draw and core
 	for range noiseRounds {
 		for i := range entries {
-			times[i] = append(times[i], drawTime(streams[i], entries[i].Threads, o.Seconds/noiseRounds))
+			times[i] = append(times[i], drawTime(drawers[i], o.Seconds/noiseRounds))
 		}
 	}
 	for i := range entries {
@@ -67,13 +75,12 @@ func Noise(o NoiseOptions) (*NoiseResult, error) {
 	return &NoiseResult{Ciphers: entries}, nil
 }
 
-// drawTime is the seconds that a draw takes a core while so many draw.
-func drawTime(s *stream.Stream, threads int, seconds float64) float64 {
-	drawers := make([]drawer, threads)
+// drawTime is the seconds that a draw takes a core while all of the drawers draw.
+func drawTime(drawers []drawer, seconds float64) float64 {
 	draw := func(blocks int) time.Duration {
-		return together(threads, func(t int) {
+		return together(len(drawers), func(t int) {
 			for b := range blocks {
-				drawers[t].add(s, uint64(b), uint32(t))
+				drawers[t](uint64(b))
 			}
 		})
 	}
@@ -83,10 +90,38 @@ func drawTime(s *stream.Stream, threads int, seconds float64) float64 {
 	return draw(blocks).Seconds() / float64(blocks*noiseBlock)
 }
 
-// A drawer is what one thread adds noise with.
-type drawer struct{ dst [noiseBlock]float32 }
+// A drawer adds noise to a block of its own, at a step of the stream.
+type drawer func(step uint64)
 
-// add adds noise to a block, the way the CPU device's release does.
-func (d *drawer) add(s *stream.Stream, step uint64, tensor uint32) {
-	s.AddNormals(d.dst[:], d.dst[:], 1, step, tensor, 0)
+// kinds are the draws that are timed.
+var kinds = []struct {
+	noise  string
+	cipher stream.Cipher
+	drawer func(s *stream.Stream, tensor uint32) (drawer, error)
+}{
+	{"float32", stream.AES256CTR, floats},
+	{"float32", stream.ChaCha20, floats},
+	{"exact", stream.ChaCha20, integers},
+}
+
+func floats(s *stream.Stream, tensor uint32) (drawer, error) {
+	return release(make([]float32, noiseBlock), s, tensor), nil
+}
+
+// release adds noise the way the CPU device's does.
+func release(dst []float32, s *stream.Stream, tensor uint32) drawer {
+	return func(step uint64) { s.AddNormals(dst, dst, 1, step, tensor, 0) }
+}
+
+// integers adds exact noise, at noise multiplier 1 about so many grid steps.
+func integers(s *stream.Stream, tensor uint32) (drawer, error) {
+	g, err := exact.New(1<<20, s, tensor)
+	if err != nil {
+		return nil, err
+	}
+	dst := make([]int64, noiseBlock)
+	return func(step uint64) {
+		clear(dst)
+		g.Add(dst, step, 0)
+	}, nil
 }

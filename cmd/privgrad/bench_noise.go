@@ -15,10 +15,10 @@ func newBenchNoise() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "noise",
-		Short: "Time Gaussian noise from each cipher",
+		Short: "Time Gaussian noise, in float32 and exact",
 		Long: `noise times Gaussian draws from the cryptographic streams, each added to a
-float32 as the release of a gradient does, on one thread and on all of
---threads. The ciphers take turns.`,
+float32 as the release of a gradient does, and exact draws, each added to an
+integer, on one thread and on all of --threads. The kinds take turns.`,
 		Example: `  privgrad bench noise
   privgrad bench noise --seconds 5 --json`,
 		Args: noArgs,
@@ -26,7 +26,7 @@ float32 as the release of a gradient does, on one thread and on all of
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-	f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each cipher for, on one and on all threads")
+	f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each kind for, on one and on all threads")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r, err := bench.Noise(o)
@@ -40,9 +40,9 @@ float32 as the release of a gradient does, on one thread and on all of
 
 func describeNoise(w io.Writer, r *bench.NoiseResult) {
 	table(w, tabwriter.AlignRight, func(w io.Writer) {
-		fmt.Fprintln(w, "cipher\tthreads\tns a draw and core\tmillion draws a second\t")
+		fmt.Fprintln(w, "noise\tcipher\tthreads\tns a draw and core\tmillion draws a second\t")
 		for _, c := range r.Ciphers {
-			fmt.Fprintf(w, "%s\t%d\t%.2f\t%.1f\t\n", c.Cipher, c.Threads, 1e9*c.SecondsPerDraw, c.DrawsPerSecond/1e6)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%.2f\t%.1f\t\n", c.Noise, c.Cipher, c.Threads, 1e9*c.SecondsPerDraw, c.DrawsPerSecond/1e6)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestBenchKernels(t *testing.T) {
 	}
 
 	noise := []string{"bench", "noise", "--threads", "1", "--seconds", "0.005"}
-	wantKeys(t, only(t, object(t, ok(t, append(noise, "--json")...)), "ciphers"), "cipher", "threads", "seconds_per_draw_per_core", "draws_per_second")
+	wantKeys(t, only(t, object(t, ok(t, append(noise, "--json")...)), "ciphers"), "noise", "cipher", "threads", "seconds_per_draw_per_core", "draws_per_second")
 	if human := ok(t, noise...); !strings.Contains(human, "ChaCha20") {
 		t.Errorf("bench noise shows\n%s", human)
 	}
