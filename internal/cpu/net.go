@@ -448,8 +448,8 @@ func (n *net) sumChunks(end, most int) {
 }
 
 // chunkGroup is how many chunks are summed on their own before they join the
-// others, so that rounding does not grow with the number of chunks.
-const chunkGroup = 24
+// others, so that rounding grows little with the number of chunks.
+const chunkGroup = 2
 
 func (n *net) sumGroups(dst []float32, rows int) {
 	n.dst = n.group

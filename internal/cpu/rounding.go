@@ -15,31 +15,40 @@ func gamma(n, u float64) float64 { return n * u / (1 - n*u) }
 // leastRoundings is what Rounding counts for an example at least. It is enough
 // for every strategy and for batches of up to two dozen chunks: the noise that
 // follows then depends on the number of rows alone.
-const leastRoundings = 55
+const leastRoundings = 58
 
 // Rounding is 2·rows·γ(w), where w is the root mean square of the number of
 // roundings that an example's clipped gradient goes through on its way into
 // the sum, and the factor 2 is for the two batches that are compared.
 func (n *net) Rounding(rows int) float64 {
-	if rows <= 0 || !n.schedule.Private() {
+	if rows <= 0 || !n.schedule.Private() || n.exact != nil {
 		return 0
 	}
-	chunk := min(n.chunk, rows)
-	blocks := func(block int) int { return (chunk + block - 1) / block }
-	tree := func(block int) float64 {
-		return chain(min(block, chunk)) + float64(bits.Len(uint(blocks(block)-1))) + 1
-	}
-	w := max(
-		chain(min(rowBlock, chunk))+chain(blocks(rowBlock)), // denseGradSum: each block is added to the sum
-		tree(exampleBlock), // sumExamples
-		tree(n.unit),       // pass, sumParts
-	)
+	return 2 * float64(rows) * gamma(max(n.roundings(rows), leastRoundings), unit)
+}
+
+func (n *net) roundings(rows int) float64 {
+	parts := func(whole, part int) int { return (whole + part - 1) / part }
 	run := min(n.capacity, rows)
-	if chunks := (run + n.chunk - 1) / n.chunk; chunks > 1 {
-		w += chain(min(chunks, chunkGroup)) + chain((chunks+chunkGroup-1)/chunkGroup)
+	chunk := min(n.chunk, run)
+	runs, chunks := parts(rows, run), parts(run, chunk)
+	// sum is what follows when a chunk adds to the sum so many times: every
+	// addition rounds all that is there, the shares of earlier chunks included.
+	sum := func(times int) float64 {
+		if chunks == 1 {
+			return chain(times * runs)
+		}
+		return chain(times*min(chunks, chunkGroup)) + chain(parts(chunks, chunkGroup)) + chain(runs)
 	}
-	w += chain((rows+run-1)/run) + 1 // a product's own rounding, where it is not fused
-	return 2 * float64(rows) * gamma(max(w, leastRoundings), unit)
+	// blocked is what precedes: a chain in a block, and the blocks pairwise.
+	blocked := func(block int) float64 {
+		return chain(min(block, chunk)) + float64(bits.Len(uint(parts(chunk, block)-1)))
+	}
+	return 1 + max( // a product's own rounding, where it is not fused
+		chain(min(rowBlock, chunk))+sum(parts(chunk, rowBlock)), // denseGradSum: block after block
+		blocked(exampleBlock)+sum(1),                            // sumExamples
+		blocked(n.unit)+sum(1),                                  // pass, convGradSum
+	)
 }
 
 // chain is the root mean square of the roundings in a chain of n additions, of
