@@ -1,10 +1,10 @@
 // Package cpu is the fast float32 device for processors: generated AVX2 and
 // FMA kernels where the processor has them, portable Go elsewhere.
 //
-// Bits. A result depends on the schedule, the batch and the code path, never
-// on the number of threads: work is cut into tiles whose elements each have a
-// fixed order of operations, and sums over examples run in fixed blocks that
-// are added pairwise.
+// Bits. A result depends on the schedule, the batch, the capacity and the code
+// path, never on the number of threads: work is cut into tiles whose elements
+// each have a fixed order of operations, and sums over examples run in blocks
+// and an order that follow from the schedule and the capacity.
 package cpu
 
 import (

@@ -39,7 +39,8 @@ func (n *net) normGram(i int) func(int, *worker) {
 	op := c.op
 	out, k, positions := op.Columns()
 	rounding := gamma(float64(c.taps.Terms()), unit)
-	own := gamma(float64(2*positions+k/32+out/32+20), 0x1p-53)
+	// Sums of so many terms, row by row in tiles, of products of two dot products each.
+	own := gamma(float64(positions*positions/gramTile+3*positions+k/32+out/32+40), 0x1p-53)
 	return func(b int, w *worker) {
 		dy := n.delta(plan.Value(i+1), b)
 		w.gramA, w.gramD = grow(w.gramA, k*positions), grow(w.gramD, out*positions)

@@ -448,14 +448,18 @@ func (n *net) sumChunks(end, most int) {
 }
 
 // chunkGroup is how many chunks are summed on their own before they join the
-// others, so that rounding grows little with the number of chunks.
-const chunkGroup = 2
+// others, so that rounding grows little with the number of chunks: few where a
+// chunk adds to the sum many times (denseGradSum).
+func chunkGroup(chunk int) int {
+	const additions = 24
+	return max(additions/((chunk+rowBlock-1)/rowBlock), 2)
+}
 
 func (n *net) sumGroups(dst []float32, rows int) {
 	n.dst = n.group
 	for n.first < rows {
 		clear(n.group)
-		n.sumChunks(rows, chunkGroup)
+		n.sumChunks(rows, chunkGroup(n.chunk))
 		vec.AddVec(dst, n.group)
 	}
 }

@@ -13,9 +13,9 @@ const unit = 0x1p-24 * (1 + 0x1p-28)
 func gamma(n, u float64) float64 { return n * u / (1 - n*u) }
 
 // leastRoundings is what Rounding counts for an example at least. It is enough
-// for every strategy and for batches of up to two dozen chunks: the noise that
-// follows then depends on the number of rows alone.
-const leastRoundings = 58
+// for every strategy at rows up to 1,384, and for batches of up to two dozen
+// chunks at any: the noise that follows then depends on the number of rows alone.
+const leastRoundings = 60
 
 // Rounding is 2·rows·γ(w), where w is the root mean square of the number of
 // roundings that an example's clipped gradient goes through on its way into
@@ -38,7 +38,8 @@ func (n *net) roundings(rows int) float64 {
 		if chunks == 1 {
 			return chain(times * runs)
 		}
-		return chain(times*min(chunks, chunkGroup)) + chain(parts(chunks, chunkGroup)) + chain(runs)
+		group := chunkGroup(n.chunk)
+		return chain(times*min(chunks, group)) + chain(parts(chunks, group)) + chain(runs)
 	}
 	// blocked is what precedes: a chain in a block, and the blocks pairwise.
 	blocked := func(block int) float64 {

@@ -42,9 +42,9 @@ func correlatePortable(h int, a []float32, taps []int32, x []float32, pairs []in
 			for i := range h {
 				var sum [group]float32
 				for p, at := range taps {
-					w, y := a[p*TileM+i], (*[group]float32)(in[at/4:])
-					for q := range sum {
-						sum[q] += w * y[q]
+					w, y := a[p*TileM+i], in[at/4:][:n]
+					for q, v := range y {
+						sum[q] += w * v
 					}
 				}
 				row := out[i*ldc:][:n]

@@ -97,7 +97,7 @@ func testRounding(t *testing.T, d device.Device) {
 				for _, rows := range []int{0, 1, 10, 512, 513, 1024, 1400} {
 					all = append(all, x.Net.Rounding(rows))
 				}
-				if !slices.IsSorted(all) || all[0] != 0 || !(all[5] <= 0.007) {
+				if !slices.IsSorted(all) || all[0] != 0 || !(all[5] <= 0.0075) {
 					t.Errorf("%s %s: the bounds are %v", p.Name, s.name, all)
 				}
 				if first == nil {
