@@ -37,19 +37,62 @@ func (n *net) matrix(x []float32, v plan.Value) gemm.Matrix {
 	return gemm.RowMajor(x[:n.batch*n.program.ValueSize(v)], n.batch, n.program.ValueSize(v))
 }
 
+// packedDense are the weights of a dense op for a network that works in stretches of rows, packed once a run.
+type packedDense struct{ forward, back gemm.PackedB }
+
+// packTile is how many panels a worker packs at a time.
+const packTile = 8
+
+// packDense lists what has to be packed, as tiles.
+func (n *net) packDense() {
+	for i := range n.program.Ops {
+		op := &n.program.Ops[i]
+		if op.Kind != plan.Dense {
+			continue
+		}
+		out, in, _ := op.Columns()
+		w := &n.dense[i]
+		list := func(p *gemm.PackedB, view func(gemm.Matrix) gemm.Matrix) {
+			for first := 0; first < p.Panels(); first += packTile {
+				end := min(first+packTile, p.Panels())
+				n.packing = append(n.packing, func() {
+					p.Pack(view(gemm.RowMajor(n.param(n.params, op.Weight), out, in)), first, end)
+				})
+			}
+		}
+		w.forward.Resize(in, out)
+		list(&w.forward, gemm.Matrix.T)
+		if n.deltas[op.In[0]] != nil {
+			w.back.Resize(out, in)
+			list(&w.back, func(m gemm.Matrix) gemm.Matrix { return m })
+		}
+	}
+}
+
 func (n *net) denseForward(i int) phase {
 	op := &n.program.Ops[i]
 	out, in, _ := op.Columns()
-	return n.product(out, func(r0, r1, c0, c1 int, w *worker) {
-		x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], plan.Value(i+1))
-		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
-		gemm.Mul(y.Slice(r0, r1, c0, c1), x.Slice(r0, r1, 0, in), weight.Slice(c0, c1, 0, in).T(), false, &w.ws)
+	bias := func(r0, r1, c0, c1 int) {
 		if op.Bias != plan.None {
 			bias := n.param(n.params, op.Bias)[c0:c1]
 			for b := r0; b < r1; b++ {
 				vec.AddVec(n.value(plan.Value(i+1), b)[c0:c1], bias)
 			}
 		}
+	}
+	if n.byRows {
+		return phase{rows: func(r0, r1 int, w *worker) {
+			x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], plan.Value(i+1))
+			gemm.PackA(&w.a, x.Slice(r0, r1, 0, in))
+			gemm.MulPacked(y.Slice(r0, r1, 0, out), &w.a, &n.dense[i].forward, false)
+			bias(r0, r1, 0, out)
+		}}
+	}
+	return n.product(out, func(r0, r1, c0, c1 int, w *worker) {
+		x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], plan.Value(i+1))
+		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
+		gemm.Mul(y.Slice(r0, r1, c0, c1), x.Slice(r0, r1, 0, in), weight.Slice(c0, c1, 0, in).T(), false, &w.ws)
+		bias(r0, r1, c0, c1)
 	})
 }
 
@@ -57,6 +100,13 @@ func (n *net) denseInputGrad(i int) phase {
 	op := &n.program.Ops[i]
 	out, in, _ := op.Columns()
 	v := op.In[0]
+	if n.byRows {
+		return phase{rows: func(r0, r1 int, w *worker) {
+			dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], plan.Value(i+1))
+			gemm.PackA(&w.a, dy.Slice(r0, r1, 0, out))
+			gemm.MulPacked(dx.Slice(r0, r1, 0, in), &w.a, &n.dense[i].back, n.shared[v])
+		}}
+	}
 	return n.product(in, func(r0, r1, c0, c1 int, w *worker) {
 		dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], plan.Value(i+1))
 		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
@@ -101,7 +151,7 @@ const (
 func (n *net) denseGradSum(i int) []phase {
 	op := &n.program.Ops[i]
 	out, in, _ := op.Columns()
-	parts := 2 * n.workers.n // more than one each, so that a late one can be helped
+	parts := n.workers.n
 	return []phase{{
 		tiles: func() int { return parts },
 		body: func(tile int, w *worker) {

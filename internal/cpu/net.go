@@ -31,6 +31,10 @@ type net struct {
 	parts   []float32 // partial sums, one row a unit
 	argmax  [][]int32 // by op
 	convs   []*convolution
+	byRows  bool          // there are none: a stretch of rows goes through the network without a stop
+	dense   []packedDense // by op, of such a network
+	packing []func()      // tiles that pack them
+	packs   func(tile int, w *worker)
 	clipper *host.Clipper
 	norm2   []float64 // one row an example, by group of the clipping
 	factor  []float32 // likewise
@@ -58,10 +62,12 @@ type net struct {
 	apply func(tile int, w *worker)
 }
 
-// phase is a stretch of the schedule that needs no exchange between examples
-// (each) or one that works on the whole chunk (tiles).
+// phase is a stretch of the schedule that needs no exchange between examples,
+// example by example (each) or a stretch of them at a time (rows), or one that
+// works on the whole chunk (tiles).
 type phase struct {
 	each  []func(b int, w *worker)
+	rows  func(r0, r1 int, w *worker)
 	tiles func() int
 	body  func(tile int, w *worker)
 }
@@ -112,6 +118,11 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 			next := i + 1
 			n.convs[i].relu = next < ops && p.Ops[next].Kind == plan.ReLU && p.Ops[next].In[0] == plan.Value(next) && readers[next] == 1
 		}
+	}
+	n.byRows = !slices.ContainsFunc(p.Ops, func(op plan.Op) bool { return op.Kind == plan.Conv })
+	if n.dense = make([]packedDense, ops); n.byRows {
+		n.packDense()
+		n.packs = func(tile int, _ *worker) { n.packing[tile]() }
 	}
 	n.placeGradients()
 	n.workers = startWorkers(threads, n.prepare)
@@ -233,10 +244,34 @@ func (n *net) phases(wrap func(step int, p phase) phase) []phase {
 			}
 		}
 	}
-	return append(all, sums...)
+	return append(all, together(sums))
 }
 
-// fuse gives phases that treat each example by itself their tiles: units.
+// together makes one phase of several that touch nothing in common.
+func together(phases []phase) phase {
+	return phase{
+		tiles: func() int {
+			n := 0
+			for _, p := range phases {
+				n += p.tiles()
+			}
+			return n
+		},
+		body: func(tile int, w *worker) {
+			for _, p := range phases {
+				if n := p.tiles(); tile >= n {
+					tile -= n
+					continue
+				}
+				p.body(tile, w)
+				return
+			}
+		},
+	}
+}
+
+// fuse gives phases their tiles: units of examples, or where a network works by
+// rows one stretch of them for all phases up to the sums.
 func (n *net) fuse(phases []phase) []phase {
 	for i := range phases {
 		p := &phases[i]
@@ -244,15 +279,40 @@ func (n *net) fuse(phases []phase) []phase {
 			continue
 		}
 		p.tiles = func() int { return n.units(n.batch) }
-		p.body = func(tile int, w *worker) {
-			for b := tile * n.unit; b < min((tile+1)*n.unit, n.batch); b++ {
+		p.rows = func(r0, r1 int, w *worker) {
+			for b := r0; b < r1; b++ {
 				for _, f := range p.each {
 					f(b, w)
 				}
 			}
 		}
+		p.body = func(tile int, w *worker) { p.rows(tile*n.unit, min((tile+1)*n.unit, n.batch), w) }
 	}
-	return phases
+	if !n.byRows {
+		return phases
+	}
+	last := len(phases) - 1
+	through := phases[:last]
+	return []phase{{
+		tiles: func() int { return n.stretches() },
+		body: func(tile int, w *worker) {
+			if r0, r1 := cut(n.batch, n.unit, tile, n.stretches()); r0 < r1 {
+				for _, p := range through {
+					p.rows(r0, r1, w)
+				}
+			}
+		},
+	}, phases[last]}
+}
+
+// mostRows is how many rows go through the network at a time: what a layer makes
+// of them is still in cache for the next, and a layer's weights are read seldom.
+const mostRows = 192
+
+// stretches is in how many a chunk's rows are cut, as many for every worker.
+func (n *net) stretches() int {
+	each := n.workers.n * mostRows
+	return (n.batch + each - 1) / each * n.workers.n
 }
 
 func join(phases []phase, more ...phase) []phase {
@@ -467,8 +527,11 @@ func (n *net) sumGroups(dst []float32, rows int) {
 // release drops references into the caller's memory.
 func (n *net) release() { n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 }
 
-// pack prepares the convolutions' weights, once a run.
+// pack prepares the weights, once a run.
 func (n *net) pack() {
+	if n.byRows {
+		n.workers.do(len(n.packing), n.packs)
+	}
 	for _, c := range n.convs {
 		if c != nil {
 			c.pack(n.param(n.params, c.op.Weight), n.deltas[c.op.In[0]] != nil)

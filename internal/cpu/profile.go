@@ -36,6 +36,9 @@ func (p phase) around(wrap func(func(int, *worker)) func(int, *worker)) phase {
 	for i, f := range p.each {
 		p.each[i] = wrap(f)
 	}
+	if rows := p.rows; rows != nil {
+		p.rows = func(r0, r1 int, w *worker) { wrap(func(r0 int, w *worker) { rows(r0, r1, w) })(r0, w) }
+	}
 	if p.body != nil {
 		p.body = wrap(p.body)
 	}

@@ -9,6 +9,7 @@ import (
 
 // worker is one thread's scratch memory, grown once.
 type worker struct {
+	a      gemm.PackedA
 	b      gemm.PackedB
 	ws     gemm.Workspace
 	floats []float32

@@ -143,7 +143,7 @@ func Contract(c Matrix, x []float32, t *Taps, b *PackedB, count int, accumulate 
 	for r := range blocks {
 		r0, r1 := rows*r/blocks, rows*(r+1)/blocks
 		start := r0/t.rows*t.stride + r0%t.rows*t.pitch
-		for j := range b.panels() {
+		for j := range b.Panels() {
 			n := min(TileN, b.n-j*TileN)
 			panel := b.panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]
 			most := TileM

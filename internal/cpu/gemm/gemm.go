@@ -129,21 +129,23 @@ func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 		return
 	}
 	height, width := split(m), (n+TileN-1)/TileN
-	ws.a = grow(ws.a, min(height.panels, blockM)*step*TileM)
-	ws.b = grow(ws.b, min(width, blockN/TileN)*step*TileN)
+	// Short blocks are packed together and run one after the other on a tile of C while it is in cache.
+	long := max(blockK/step, 1) * step
+	ws.a = grow(ws.a, min(height.panels, blockM)*min(long, k)*TileM)
+	ws.b = grow(ws.b, min(width, blockN/TileN)*min(long, k)*TileN)
 	for j0 := 0; j0 < n; j0 += blockN {
 		j1 := min(j0+blockN, n)
 		packed := j0 // columns of this block before it are read where they are
 		if b.CS == 1 && m <= inPlaceM {
 			packed = j1 - (j1-j0)%TileN
 		}
-		for p0 := 0; p0 < k; p0 += step {
-			kc := min(step, k-p0)
+		for p0 := 0; p0 < k; p0 += long {
+			kc := min(long, k-p0)
 			packB(ws.b, kc*TileN, b.Slice(p0, p0+kc, packed, j1))
 			for i := 0; i < height.panels; i += blockM {
 				end := min(i+blockM, height.panels)
 				packA(ws.a, kc*TileM, a.Slice(0, m, p0, p0+kc), height, i, end)
-				t := tiles{height, i, end, kc, ws.a, kc * TileM, accumulate || p0 > 0}
+				t := tiles{height, i, end, kc, step, ws.a, kc * TileM, accumulate || p0 > 0}
 				if packed > j0 {
 					t.mul(c, j0, packed, b.Data[p0*b.RS+j0:], b.RS, TileN)
 				}
@@ -201,7 +203,7 @@ func (p partition) panel(i int) (row, h int) {
 type tiles struct {
 	height     partition
 	first, end int
-	kc         int
+	kc, step   int // rows of B, and how many of them make a block
 	a          []float32
 	strideA    int // from panel to panel
 	accumulate bool
@@ -214,7 +216,9 @@ func (t *tiles) mul(c Matrix, j0, j1 int, b []float32, ldb, strideB int) {
 		n := min(TileN, j1-j)
 		for i := t.first; i < t.end; i++ {
 			row, h := t.height.panel(i)
-			tile(h, t.kc, t.a[(i-t.first)*t.strideA:], bp, ldb, c.Data[row*c.RS+j:], c.RS, n, t.accumulate)
+			for p := 0; p < t.kc; p += t.step {
+				tile(h, min(t.step, t.kc-p), t.a[(i-t.first)*t.strideA+p*TileM:], bp[p*ldb:], ldb, c.Data[row*c.RS+j:], c.RS, n, t.accumulate || p > 0)
+			}
 		}
 	}
 }

@@ -26,7 +26,8 @@ type PackedB struct {
 	k, n int
 }
 
-func (p *PackedB) panels() int { return (p.n + TileN - 1) / TileN }
+// Panels is the number of panels.
+func (p *PackedB) Panels() int { return (p.n + TileN - 1) / TileN }
 
 // panel is the k·TileN values of panel j: row i stands at i·TileN.
 func (p *PackedB) panel(j int) []float32 {
@@ -36,10 +37,28 @@ func (p *PackedB) panel(j int) []float32 {
 
 // PackB packs b into dst, whose memory it uses again.
 func PackB(dst *PackedB, b Matrix) {
+	dst.Resize(b.Rows, b.Cols)
+	dst.Pack(b, 0, dst.Panels())
+}
+
+// Resize makes room for a k by n matrix, of unspecified values.
+func (p *PackedB) Resize(k, n int) {
+	within(0, k, k)
+	within(0, n, n)
+	p.k, p.n = k, n
+	p.data = grow(p.data, p.Panels()*k*TileN)
+}
+
+// Pack packs panels first to end, the end excluded, of b. Goroutines may share out the panels.
+func (p *PackedB) Pack(b Matrix, first, end int) {
 	b.check()
-	dst.k, dst.n = b.Rows, b.Cols
-	dst.data = grow(dst.data, dst.panels()*dst.k*TileN)
-	packB(dst.data, b.Rows*TileN, b)
+	agree(p.k, b.Rows)
+	agree(p.n, b.Cols)
+	within(first, end, p.Panels())
+	if first == end {
+		return
+	}
+	packB(p.data[first*p.k*TileN:], p.k*TileN, b.Slice(0, p.k, first*TileN, min(end*TileN, p.n)))
 }
 
 // MulPacked computes C = A·B, or C += A·B when accumulate is set, with the bits of Mul. C must have CS = 1.
@@ -57,7 +76,7 @@ func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {
 	for p0 := 0; p0 < a.k; p0 += step {
 		for i := 0; i < height.panels; i += blockM {
 			end := min(i+blockM, height.panels)
-			t := tiles{height, i, end, min(step, a.k-p0), a.data[(i*a.k+p0)*TileM:], a.k * TileM, accumulate || p0 > 0}
+			t := tiles{height, i, end, min(step, a.k-p0), step, a.data[(i*a.k+p0)*TileM:], a.k * TileM, accumulate || p0 > 0}
 			t.mul(c, 0, c.Cols, b.data[p0*TileN:], TileN, b.k*TileN)
 		}
 	}
