@@ -1,0 +1,175 @@
+package cpu
+
+import "github.com/privgrad/privgrad/internal/plan"
+
+// phase is a stretch of the schedule that needs no exchange between examples,
+// example by example (each) or a stretch of them at a time (rows), or one that
+// works on the whole chunk (tiles).
+type phase struct {
+	each  []func(b int, w *worker)
+	rows  func(r0, r1 int, w *worker)
+	tiles func() int
+	body  func(tile int, w *worker)
+}
+
+// build turns the steps into phases, fusing neighbours that treat each
+// example by itself: one example then stays in cache through all of them.
+func (n *net) build() {
+	n.all = n.fuse(n.phases(func(_ int, p phase) phase { return p }))
+}
+
+// phases are those of the whole schedule, each step's changed by wrap.
+func (n *net) phases(wrap func(step int, p phase) phase) []phase {
+	all := []phase{{each: []func(int, *worker){n.gather}}}
+	var sums []phase // of the whole chunk, after everything that an example goes through by itself
+	for i, st := range n.schedule.Steps {
+		for _, p := range n.compileStep(st) {
+			p = wrap(i, p)
+			if p.each == nil && (st.Kind == plan.GradSum || st.Kind == plan.Combine) {
+				sums = append(sums, p)
+			} else {
+				all = join(all, p)
+			}
+		}
+	}
+	return append(all, together(sums))
+}
+
+// together makes one phase of several that touch nothing in common.
+func together(phases []phase) phase {
+	return phase{
+		tiles: func() int {
+			n := 0
+			for _, p := range phases {
+				n += p.tiles()
+			}
+			return n
+		},
+		body: func(tile int, w *worker) {
+			for _, p := range phases {
+				if n := p.tiles(); tile >= n {
+					tile -= n
+					continue
+				}
+				p.body(tile, w)
+				return
+			}
+		},
+	}
+}
+
+// fuse gives phases their tiles: units of examples, or where a network works by
+// rows one stretch of them for all phases up to the sums.
+func (n *net) fuse(phases []phase) []phase {
+	for i := range phases {
+		p := &phases[i]
+		if p.each == nil {
+			continue
+		}
+		p.tiles = func() int { return n.units(n.batch) }
+		p.rows = func(r0, r1 int, w *worker) {
+			for b := r0; b < r1; b++ {
+				for _, f := range p.each {
+					f(b, w)
+				}
+			}
+		}
+		p.body = func(tile int, w *worker) { p.rows(tile*n.unit, min((tile+1)*n.unit, n.batch), w) }
+	}
+	if !n.byRows {
+		return phases
+	}
+	last := len(phases) - 1
+	through := phases[:last]
+	return []phase{{
+		tiles: func() int { return n.stretches() },
+		body: func(tile int, w *worker) {
+			if r0, r1 := cut(n.batch, n.unit, tile, n.stretches()); r0 < r1 {
+				for _, p := range through {
+					p.rows(r0, r1, w)
+				}
+			}
+		},
+	}, phases[last]}
+}
+
+// mostRows is how many rows go through the network at a time: what a layer makes
+// of them is still in cache for the next, and a layer's weights are read seldom.
+const mostRows = 192
+
+// stretches is in how many a chunk's rows are cut, as many for every worker.
+func (n *net) stretches() int {
+	each := n.workers.n * mostRows
+	return (n.batch + each - 1) / each * n.workers.n
+}
+
+func join(phases []phase, more ...phase) []phase {
+	for _, m := range more {
+		if last := &phases[len(phases)-1]; m.each != nil && last.each != nil {
+			last.each = append(last.each, m.each...)
+			continue
+		}
+		phases = append(phases, m)
+	}
+	return phases
+}
+
+func (n *net) compileStep(st plan.Step) []phase {
+	each := func(f func(int, *worker)) []phase { return []phase{{each: []func(int, *worker){f}}} }
+	switch st.Kind {
+	case plan.LossGrad:
+		return each(n.lossGrad)
+	case plan.Factor:
+		if n.exact != nil {
+			return each(n.setScale)
+		}
+		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
+	}
+	op := &n.program.Ops[st.Op]
+	dense := op.Kind == plan.Dense
+	switch st.Kind {
+	case plan.Forward:
+		if dense {
+			return []phase{n.denseForward(st.Op)}
+		}
+		if st.Op > 0 && n.convs[st.Op-1] != nil && n.convs[st.Op-1].relu {
+			return nil // done on the way out of the convolution
+		}
+		return each(n.forwardOp(st.Op))
+	case plan.InputGrad:
+		if dense {
+			return []phase{n.denseInputGrad(st.Op)}
+		}
+		return each(n.inputGradOp(st.Op))
+	case plan.NormGhost:
+		return each(n.normGhost(st.Op))
+	case plan.NormGram:
+		return each(n.normGram(st.Op))
+	case plan.NormInstantiate:
+		return each(n.normInstantiate(st.Op))
+	case plan.GradStore:
+		if dense {
+			return each(n.denseStore(st.Op))
+		}
+		return each(n.convStore(st.Op))
+	case plan.Combine:
+		if n.exact != nil {
+			return []phase{n.combineIntegers(st.Op)}
+		}
+		if n.passing[st.Op] {
+			return []phase{n.sumParts(st.Op)}
+		}
+		return []phase{n.combine(st.Op)}
+	default: // plan.GradSum
+		if dense {
+			return n.denseGradSum(st.Op)
+		}
+		return n.convGradSum(st.Op)
+	}
+}
+
+func (n *net) run(phases []phase) {
+	for i := range phases {
+		n.workers.do(phases[i].tiles(), phases[i].body)
+	}
+}
