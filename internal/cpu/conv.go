@@ -13,7 +13,6 @@ type convolution struct {
 	op   *plan.Op
 	taps *gemm.Taps   // of the spread image, in the order of the weights
 	x    spread       // input to image
-	bias bool         // has one
 	relu bool         // the next op, computed on the way out
 	w    gemm.PackedA // (out) × (taps)
 
@@ -45,7 +44,7 @@ type backward struct {
 
 // newConvolution plans an op; input says whether its input's gradient is wanted.
 func newConvolution(op *plan.Op, input bool) *convolution {
-	c := &convolution{op: op, bias: op.Bias != plan.None}
+	c := &convolution{op: op}
 	win := op.Window
 	channels, h, w, oh, ow := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
 	y, x := newAxis(win.StrideH, win.DilationH, win.PadTop, win.H, h, oh), newAxis(win.StrideW, win.DilationW, win.PadLeft, win.W, w, ow)
