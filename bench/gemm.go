@@ -201,7 +201,7 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 		parts = append(parts, func(times int) {
 			for range times {
 				gemm.PackB(&b, delta)
-				gemm.Contract(c, x, taps, &b, 1, false)
+				gemm.Contract(c, x, taps, &b, false)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func (p Product) taps() *gemm.Taps {
 			}
 		}
 	}
-	return gemm.NewTaps(offsets, p.rows, p.cols, w, 1, 0)
+	return gemm.NewTaps(offsets, p.rows, p.cols, w)
 }
 
 func (p Product) measure(threads int, seconds float64) ProductResult {

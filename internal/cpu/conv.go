@@ -81,7 +81,7 @@ func newConvolution(op *plan.Op, input bool) *convolution {
 			}
 		}
 	}
-	c.taps = gemm.NewTaps(offsets, oh, ow, pitch, 1, 0)
+	c.taps = gemm.NewTaps(offsets, oh, ow, pitch)
 	c.x.reach = c.taps.Reach()
 	if input {
 		c.planBackward(y, x)
@@ -177,7 +177,7 @@ func (c *convolution) planBackward(y, x axis) {
 					}
 				}
 			}
-			b.taps = gemm.NewTaps(offsets, rows, cols, pitch, 1, 0)
+			b.taps = gemm.NewTaps(offsets, rows, cols, pitch)
 			c.dy.reach = max(c.dy.reach, b.start+b.taps.Reach())
 			b.scratch = make([]float32, len(b.weights))
 			if b.runs = vec.Scatter(win.StrideW); y.stride*x.stride > 1 {
@@ -338,7 +338,7 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	dy := n.delta(plan.Value(i+1), b)
 	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
 	gemm.PackB(&w.b, gemm.RowMajor(dy, out, positions).T())
-	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, &w.b, 1, accumulate)
+	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, &w.b, accumulate)
 	biasGrad(g[k*out:], dy, positions, accumulate)
 }
 

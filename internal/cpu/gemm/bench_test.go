@@ -92,8 +92,8 @@ func BenchmarkDirect(b *testing.B) {
 		{1, 5, 5, 24, 24, 6}, {6, 5, 5, 8, 8, 16}, {16, 5, 5, 12, 12, 6}, {4, 4, 4, 14, 14, 16}, {64, 2, 2, 5, 5, 32}, {32, 2, 2, 7, 7, 16},
 		{3, 3, 3, 32, 32, 32}, {32, 3, 3, 32, 32, 32}, {64, 3, 3, 16, 16, 64}, {128, 3, 3, 8, 8, 128}, {256, 3, 3, 8, 8, 256},
 	} {
-		taps := g.taps(1)
-		x := g.values(r, taps, 1)
+		taps := g.taps()
+		x := g.values(r, taps)
 		var a PackedA
 		PackA(&a, dense(r, g.out, g.k()))
 		var d PackedB
@@ -111,7 +111,7 @@ func BenchmarkDirect(b *testing.B) {
 		run("correlate", func() { Correlate(c, positions, &a, x, taps, false, nil, true) })
 		run("contract", func() {
 			PackB(&d, delta.T())
-			Contract(dw, x, taps, &d, 1, false)
+			Contract(dw, x, taps, &d, false)
 		})
 	}
 }

@@ -10,10 +10,8 @@ type Taps struct {
 	pitch      int
 	exact      []int32 // pairs of groups of outputs, as the kernel wants them
 	spilling   []int32 // the same, where what stands behind a group is written again later
-	jumps      []int32 // bytes from the end of a row of outputs to the next, over all images
-	images     int
-	stride     int // floats from image to image
-	reach      int // floats of an image that are read, outputs that do not exist among them
+	jumps      []int32 // bytes from the end of each row of outputs to the next
+	reach      int     // floats of an image that are read, outputs that do not exist among them
 }
 
 const (
@@ -24,9 +22,8 @@ const (
 )
 
 // NewTaps describes a convolution with the taps at offsets, in floats, from the place of an output in its image.
-// Contract takes several images at once, stride floats apart.
-func NewTaps(offsets []int, rows, cols, pitch, images, stride int) *Taps {
-	t := &Taps{rows: rows, cols: cols, pitch: pitch, images: images, stride: stride}
+func NewTaps(offsets []int, rows, cols, pitch int) *Taps {
+	t := &Taps{rows: rows, cols: cols, pitch: pitch}
 	furthest := 0
 	for _, o := range offsets {
 		within(0, o, o)
@@ -56,11 +53,8 @@ func NewTaps(offsets []int, rows, cols, pitch, images, stride int) *Taps {
 		t.exact = append(append(t.exact, places...), int32(g[2]), int32(h[2]))
 		t.spilling = append(append(t.spilling, places...), spill(g), spill(h))
 	}
-	for range images {
-		for range rows - 1 {
-			t.jumps = append(t.jumps, int32(4*(pitch-cols)))
-		}
-		t.jumps = append(t.jumps, int32(4*(stride-(rows-1)*pitch-cols)))
+	for range rows {
+		t.jumps = append(t.jumps, int32(4*(pitch-cols)))
 	}
 	return t
 }
@@ -127,22 +121,21 @@ func Correlate(c []float32, ldc int, a *PackedA, x []float32, t *Taps, accumulat
 }
 
 // Contract computes the gradient of a convolution's weights, C = Aᵀ·B, or C += Aᵀ·B when accumulate is set: element
-// (p, j) of C sums x[position + offset(p)]·b[position, j] over the positions of count images, in order, blocks of whole
+// (p, j) of C sums x[position + offset(p)]·b[position, j] over the positions, in order, blocks of whole
 // rows at a time, of at most blockPos positions or one row. b has a row for every position of every image, c a row for every
 // tap and CS = 1.
-func Contract(c Matrix, x []float32, t *Taps, b *PackedB, count int, accumulate bool) {
-	within(1, count, t.images)
-	c.checkResult(len(t.offsets), t.rows*t.cols*count, b.k, b.n)
-	within((count-1)*t.stride+t.reach, len(x), len(x))
+func Contract(c Matrix, x []float32, t *Taps, b *PackedB, accumulate bool) {
+	c.checkResult(len(t.offsets), t.rows*t.cols, b.k, b.n)
+	within(t.reach, len(x), len(x))
 	if c.Rows == 0 || c.Cols == 0 {
 		return
 	}
-	rows := t.rows * count
+	rows := t.rows
 	step := max(blockPos/t.cols, 1)
 	blocks := (rows + step - 1) / step
 	for r := range blocks {
 		r0, r1 := rows*r/blocks, rows*(r+1)/blocks
-		start := r0/t.rows*t.stride + r0%t.rows*t.pitch
+		start := r0 * t.pitch
 		for j := range b.Panels() {
 			n := min(TileN, b.n-j*TileN)
 			panel := b.panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]

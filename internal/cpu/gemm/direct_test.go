@@ -20,7 +20,7 @@ func (g geometry) String() string {
 	return fmt.Sprintf("%dx%dx%d to %dx%dx%d", g.channels, g.kh, g.kw, g.out, g.rows, g.cols)
 }
 
-func (g geometry) taps(images int) *Taps {
+func (g geometry) taps() *Taps {
 	h, w := g.rows+g.kh-1, g.cols+g.kw-1
 	var offsets []int
 	for c := range g.channels {
@@ -30,7 +30,7 @@ func (g geometry) taps(images int) *Taps {
 			}
 		}
 	}
-	return NewTaps(offsets, g.rows, g.cols, w, images, g.image())
+	return NewTaps(offsets, g.rows, g.cols, w)
 }
 
 func (g geometry) image() int { return g.channels * (g.rows + g.kh - 1) * (g.cols + g.kw - 1) }
@@ -50,9 +50,9 @@ func (t *Taps) matrix(x []float32) Matrix {
 }
 
 // image makes an image that is exactly as long as it must be, NaN where no output reads it.
-func (g geometry) values(r *rand.Rand, t *Taps, images int) []float32 {
-	x := values(r, (images-1)*g.image()+max(t.Reach(), g.image()))
-	for i := images * g.image(); i < len(x); i++ {
+func (g geometry) values(r *rand.Rand, t *Taps) []float32 {
+	x := values(r, max(t.Reach(), g.image()))
+	for i := g.image(); i < len(x); i++ {
 		x[i] = float32(math.NaN())
 	}
 	return x
@@ -64,8 +64,8 @@ func TestCorrelate(t *testing.T) {
 		for _, g := range geometries {
 			for _, accumulate := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s accumulate %v", g, accumulate), func(t *testing.T) {
-					taps := g.taps(1)
-					x := g.values(r, taps, 1)
+					taps := g.taps()
+					x := g.values(r, taps)
 					w := dense(r, g.out, g.k())
 					var a PackedA
 					PackA(&a, w)
@@ -101,7 +101,7 @@ func TestCorrelate(t *testing.T) {
 
 func TestCorrelateKeepsNaN(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
-		taps := NewTaps([]int{0}, 1, 3, 3, 1, 3)
+		taps := NewTaps([]int{0}, 1, 3, 3)
 		x := make([]float32, taps.Reach())
 		x[0], x[1], x[2] = float32(math.NaN()), -1, 2
 		var a PackedA
@@ -118,34 +118,23 @@ func TestContract(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(12)
 		for _, g := range geometries {
-			for _, images := range []int{1, 3} {
-				for _, accumulate := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s, %d images, accumulate %v", g, images, accumulate), func(t *testing.T) {
-						taps := g.taps(3)
-						x := g.values(r, taps, images)
-						positions := g.rows * g.cols
-						delta := dense(r, positions*images, g.out)
-						var b PackedB
-						PackB(&b, delta)
-						before := dense(r, g.k(), g.out+2)
-						c := before
-						c.Data = append([]float32(nil), before.Data...)
-						c.Cols, before.Cols = g.out, g.out
-						Contract(c, x, taps, &b, images, accumulate)
-						all := RowMajor(nil, g.k(), positions*images)
-						all.Data = make([]float32, all.Rows*all.Cols)
-						for n := range images {
-							columns := taps.matrix(x[n*g.image():])
-							for p := range g.k() {
-								copy(all.Data[p*all.RS+n*positions:], columns.Data[p*positions:(p+1)*positions])
-							}
-						}
-						checkProduct(t, c, before, all, delta, accumulate)
-						for p := range g.k() {
-							equalBits(t, c.Data[p*c.RS+g.out:(p+1)*c.RS], before.Data[p*c.RS+g.out:(p+1)*c.RS])
-						}
-					})
-				}
+			for _, accumulate := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, accumulate %v", g, accumulate), func(t *testing.T) {
+					taps := g.taps()
+					x := g.values(r, taps)
+					delta := dense(r, g.rows*g.cols, g.out)
+					var b PackedB
+					PackB(&b, delta)
+					before := dense(r, g.k(), g.out+2)
+					c := before
+					c.Data = append([]float32(nil), before.Data...)
+					c.Cols, before.Cols = g.out, g.out
+					Contract(c, x, taps, &b, accumulate)
+					checkProduct(t, c, before, taps.matrix(x), delta, accumulate)
+					for p := range g.k() {
+						equalBits(t, c.Data[p*c.RS+g.out:(p+1)*c.RS], before.Data[p*c.RS+g.out:(p+1)*c.RS])
+					}
+				})
 			}
 		}
 	})
@@ -164,8 +153,8 @@ func equalBits(t *testing.T, got, want []float32) {
 func TestColumns(t *testing.T) {
 	r := newRand(13)
 	for _, g := range geometries {
-		taps := g.taps(1)
-		x := g.values(r, taps, 1)
+		taps := g.taps()
+		x := g.values(r, taps)
 		want := taps.matrix(x)
 		got := RowMajor(make([]float32, len(want.Data)), want.Cols, want.Rows)
 		taps.Columns(got.Data, x)
@@ -181,7 +170,7 @@ func TestColumns(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	for _, test := range []struct{ rows, cols, want int }{{1, 1, 4}, {5, 5, 28}, {16, 16, 256 + 3}, {32, 32, 256 + 6}, {24, 24, 240 + 5}, {3, 300, 305}} {
-		if got := NewTaps([]int{0}, test.rows, test.cols, test.cols, 1, 0).Terms(); got != test.want {
+		if got := NewTaps([]int{0}, test.rows, test.cols, test.cols).Terms(); got != test.want {
 			t.Errorf("%d by %d positions: %d roundings, want %d", test.rows, test.cols, got, test.want)
 		}
 	}

@@ -369,10 +369,8 @@ func (g *asm) move(from, to Op, width int) {
 	}
 }
 
-// runs visits stretches given as triples of destination, source and length.
-func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)) {
-	g.function(name+"AVX2", "dst, src []float32, list []int32",
-		fmt.Sprintf("%sAVX2 does dst[d+i] %s src[s+i], i < n, for each triple d, s, n of list.", name, op))
+// eachRun loops over triples of destination, source and length, and returns at their end.
+func (g *asm) eachRun(body func(from, to, n reg.GPVirtual, x vector)) {
 	p := g.pointers([]string{"dst", "src", "list"})
 	left := g.length("list")
 	from, to, n := g.GP64(), g.GP64(), g.GP64()
@@ -386,31 +384,40 @@ func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)
 	g.ADDQ(Imm(12), p["list"])
 	g.LEAQ(Mem{Base: p["dst"], Index: to, Scale: 4}, to)
 	g.LEAQ(Mem{Base: p["src"], Index: from, Scale: 4}, from)
-	g.SUBQ(Imm(16), n)
-	g.JL(LabelRef("tail"))
-	g.Label("sixteen")
-	each(Mem{Base: from}, Mem{Base: to}, 8, x)
-	each(Mem{Base: from, Disp: 32}, Mem{Base: to, Disp: 32}, 8, x)
-	g.ADDQ(Imm(64), from)
-	g.ADDQ(Imm(64), to)
-	g.SUBQ(Imm(16), n)
-	g.JGE(LabelRef("sixteen"))
-	g.Label("tail") // the low four bits of n are those of the rest
-	for _, width := range []int{8, 4, 2, 1} {
-		skip := fmt.Sprintf("below%d", width)
-		g.TESTQ(U32(uint32(width)), n)
-		g.JZ(LabelRef(skip))
-		each(Mem{Base: from}, Mem{Base: to}, width, x)
-		if width > 1 {
-			g.ADDQ(Imm(uint64(4*width)), from)
-			g.ADDQ(Imm(uint64(4*width)), to)
-		}
-		g.Label(skip)
-	}
+	body(from, to, n, x)
 	g.JMP(LabelRef("run"))
 	g.Label("done")
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// runs visits stretches given as triples of destination, source and length.
+func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)) {
+	g.function(name+"AVX2", "dst, src []float32, list []int32",
+		fmt.Sprintf("%sAVX2 does dst[d+i] %s src[s+i], i < n, for each triple d, s, n of list.", name, op))
+	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
+		g.SUBQ(Imm(16), n)
+		g.JL(LabelRef("tail"))
+		g.Label("sixteen")
+		each(Mem{Base: from}, Mem{Base: to}, 8, x)
+		each(Mem{Base: from, Disp: 32}, Mem{Base: to, Disp: 32}, 8, x)
+		g.ADDQ(Imm(64), from)
+		g.ADDQ(Imm(64), to)
+		g.SUBQ(Imm(16), n)
+		g.JGE(LabelRef("sixteen"))
+		g.Label("tail") // the low four bits of n are those of the rest
+		for _, width := range []int{8, 4, 2, 1} {
+			skip := fmt.Sprintf("below%d", width)
+			g.TESTQ(U32(uint32(width)), n)
+			g.JZ(LabelRef(skip))
+			each(Mem{Base: from}, Mem{Base: to}, width, x)
+			if width > 1 {
+				g.ADDQ(Imm(uint64(4*width)), from)
+				g.ADDQ(Imm(uint64(4*width)), to)
+			}
+			g.Label(skip)
+		}
+	})
 }
 
 // strided is runs whose elements stand apart on one side. A block also touches what stands behind its last element
@@ -418,39 +425,24 @@ func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)
 func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to Mem, width int, x vector)) {
 	g.function(name+"AVX2", "dst, src []float32, list []int32",
 		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
-	p := g.pointers([]string{"dst", "src", "list"})
-	left := g.length("list")
-	from, to, n := g.GP64(), g.GP64(), g.GP64()
-	x := g.YMM()
-	g.Label("run")
-	g.SUBQ(Imm(3), left)
-	g.JL(LabelRef("done"))
-	g.MOVLQSX(Mem{Base: p["list"]}, to)
-	g.MOVLQSX(Mem{Base: p["list"], Disp: 4}, from)
-	g.MOVLQSX(Mem{Base: p["list"], Disp: 8}, n)
-	g.ADDQ(Imm(12), p["list"])
-	g.LEAQ(Mem{Base: p["dst"], Index: to, Scale: 4}, to)
-	g.LEAQ(Mem{Base: p["src"], Index: from, Scale: 4}, from)
-	for _, width := range []int{8, 4, 1} {
-		loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
-		need := width + 1
-		if width == 1 {
-			need = 1
+	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
+		for _, width := range []int{8, 4, 1} {
+			loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
+			need := width + 1
+			if width == 1 {
+				need = 1
+			}
+			g.Label(loop)
+			g.CMPQ(n, Imm(uint64(need)))
+			g.JL(LabelRef(below))
+			each(Mem{Base: from}, Mem{Base: to}, width, x)
+			g.ADDQ(Imm(uint64(4*width*fromStep)), from)
+			g.ADDQ(Imm(uint64(4*width*toStep)), to)
+			g.SUBQ(Imm(uint64(width)), n)
+			g.JMP(LabelRef(loop))
+			g.Label(below)
 		}
-		g.Label(loop)
-		g.CMPQ(n, Imm(uint64(need)))
-		g.JL(LabelRef(below))
-		each(Mem{Base: from}, Mem{Base: to}, width, x)
-		g.ADDQ(Imm(uint64(4*width*fromStep)), from)
-		g.ADDQ(Imm(uint64(4*width*toStep)), to)
-		g.SUBQ(Imm(uint64(width)), n)
-		g.JMP(LabelRef(loop))
-		g.Label(below)
-	}
-	g.JMP(LabelRef("run"))
-	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	})
 }
 
 // maxPool2 takes lanes windows, step apart, at a time; the last ones of a row overlap those before, which writes the
