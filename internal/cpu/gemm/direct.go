@@ -122,7 +122,7 @@ func Correlate(c []float32, ldc int, a *PackedA, x []float32, t *Taps, accumulat
 
 // Contract computes the gradient of a convolution's weights, C = Aᵀ·B, or C += Aᵀ·B when accumulate is set: element
 // (p, j) of C sums x[position + offset(p)]·b[position, j] over the positions, in order, blocks of whole
-// rows at a time, of at most blockPos positions or one row. b has a row for every position of every image, c a row for every
+// rows at a time, of at most blockPos positions or one row. b has a row for every position, c a row for every
 // tap and CS = 1.
 func Contract(c Matrix, x []float32, t *Taps, b *PackedB, accumulate bool) {
 	c.checkResult(len(t.offsets), t.rows*t.cols, b.k, b.n)
