@@ -344,13 +344,12 @@ func TestRefusedInputs(t *testing.T) {
 		{Event{Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, "rate 0.1 of an event on the full data"},
 		{Event{Rate: nan, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, "rate NaN"},
 		{Event{Sampling: "shuffle", Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, `sampling "shuffle"`},
-		{Event{Sampling: FixedSize, Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, "fixed-size"},
-		{Event{Sampling: FixedSize, Rate: 1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, "fixed-size"},
 		{Event{Sampling: FixedSize, Rate: 2, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, "fixed_size sampling rate 2"},
 		{Event{Sampling: Poisson, Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1, Neighbouring: "other"}, `"other"`},
 		{Event{Sampling: Poisson, Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1, Neighbouring: ReplaceOne}, "is stated for replace-one, the account for add-remove"},
-		{PoissonBatch(0.1, 1, NoisyBTLS{Noise: BTLSGaussian, ThresholdScale: 1, QueryScale: 1, Queries: "generic"}), "noisy-btls-gaussian"},
-		{PoissonBatch(0.1, 1, Gaussian{1}, NoisyBTLS{Noise: BTLSLaplace, ThresholdScale: 1, QueryScale: 1, Queries: "generic"}), "noisy-btls-laplace"},
+		{PoissonBatch(0.1, 1, Laplace{0}), "scale 0"},
+		{PoissonBatch(0.1, 1, Laplace{inf}), "scale +Inf"},
+		{PoissonBatch(0.1, 1, Pure{nan}), "epsilon NaN"},
 		{PoissonBatch(0.1, 1, NoisyBTLS{Noise: "cauchy", ThresholdScale: 1, QueryScale: 1, Queries: "generic"}), `noise "cauchy"`},
 		{PoissonBatch(0.1, 1, NoisyBTLS{Noise: BTLSLaplace, ThresholdScale: nan, QueryScale: 1, Queries: "generic"}), "threshold_scale NaN"},
 		{PoissonBatch(0.1, 1, NoisyBTLS{Noise: BTLSLaplace, ThresholdScale: 1, QueryScale: inf, Queries: "generic"}), "query_scale +Inf"},
@@ -361,6 +360,37 @@ func TestRefusedInputs(t *testing.T) {
 			_, err := Account([]Event{good, c.event}, o)
 			refused(t, err, "event 2: ", c.words)
 		}
+	}
+	// What an accountant has no bound for.
+	one := func(s Sampling, m Mechanism) Event {
+		return Event{Sampling: s, Rate: map[Sampling]float64{FullData: 1, Poisson: 0.1, FixedSize: 0.1}[s], Mechanisms: []Mechanism{m}, Count: 1}
+	}
+	uncapped := NoisyBTLS{Noise: BTLSGaussian, ThresholdScale: 1, QueryScale: 1, Queries: Generic}
+	for _, c := range []struct {
+		accountant string
+		n          Neighbouring
+		event      Event
+		words      string
+	}{
+		{RDP, AddRemove, one(FixedSize, Gaussian{1}), "under replace-one only"},
+		{RDP, ReplaceOne, one(Poisson, Laplace{1}), "for Gaussian releases only"},
+		{RDP, AddRemove, one(FullData, uncapped), "mechanism noisy-btls-gaussian"},
+		{PLD, AddRemove, one(FullData, uncapped), "mechanism noisy-btls-gaussian"},
+		{PLD, ReplaceOne, one(FixedSize, Gaussian{1}), "fixed-size sampling"},
+		{PLD, ReplaceOne, one(Poisson, Laplace{1}), ""},
+		{PRV, ReplaceOne, one(FixedSize, Gaussian{1}), "fixed-size sampling"},
+		{PRV, AddRemove, one(FullData, Pure{1}), "mechanism pure"},
+		{PRV, AddRemove, PoissonBatch(0.1, 1, Gaussian{1}, Laplace{1}), "one batch"},
+		{ZCDP, AddRemove, one(Poisson, Gaussian{1}), "sampled batches"},
+		{GDP, AddRemove, one(Poisson, Gaussian{1}), "sampled batches"},
+		{GDP, AddRemove, one(FullData, Laplace{1}), "Gaussian releases only"},
+		{CTCDP, ReplaceOne, one(Poisson, Gaussian{1}), "fixed-size"},
+		{CTCDP, AddRemove, one(FixedSize, Gaussian{1}), "replace-one"},
+		{CTCDP, ReplaceOne, one(FixedSize, Laplace{1}), "Gaussian"},
+		{CTCDP, ReplaceOne, one(FixedSize, Gaussian{1}), "ρ"}, // beyond its constraints
+	} {
+		_, err := Account([]Event{c.event}, Options{Accountant: c.accountant, Neighbouring: c.n, Delta: 1e-5})
+		refused(t, err, c.words)
 	}
 	for _, c := range []struct {
 		change func(*Options)
@@ -376,7 +406,7 @@ func TestRefusedInputs(t *testing.T) {
 		{func(o *Options) { e := -1.0; o.Delta, o.Epsilon = 0, &e }, "epsilon -1"},
 		{func(o *Options) { e := 2.0; o.Epsilon = &e }, "epsilon 2 and delta 1e-05 are both given"},
 		{func(o *Options) { e := 2.0; o.Delta, o.Epsilon, o.Accountant = 0, &e, Paper }, "accountant paper does not solve for delta"},
-		{func(o *Options) { o.Accountant = "moments" }, `unknown accountant "moments": choose one of rdp, paper`},
+		{func(o *Options) { o.Accountant = "moments" }, `unknown accountant "moments": choose one of pld, rdp, prv, zcdp, gdp, ctcdp, paper`},
 		{func(o *Options) { o.Neighbouring = "" }, `neighbouring relation ""`},
 		{func(o *Options) { o.Neighbouring = "zero-out" }, `neighbouring relation "zero-out"`},
 		{func(o *Options) { o.Order = 1 }, "order 1:"},
@@ -407,13 +437,13 @@ func checkCalibrated(t testing.TB, s Schedule, target, shrink float64) float64 {
 		t.Errorf("%+v, target %v: %v", s, target, err)
 		return math.NaN()
 	}
-	if again, err := s.epsilon(sigma); err != nil || again != reached {
+	if again, err := s.Epsilon(sigma); err != nil || again != reached {
 		t.Errorf("target %v: reached is said to be %v, multiplier %v gives %v, %v", target, reached, sigma, again, err)
 	}
 	if reached > target || reached < target*(1-1e-4) {
 		t.Errorf("target %v: reached %v", target, reached)
 	}
-	if e, err := s.epsilon(sigma * (1 - shrink)); err != nil || e <= target {
+	if e, err := s.Epsilon(sigma * (1 - shrink)); err != nil || e <= target {
 		t.Errorf("target %v: multiplier %v is not the smallest, less noise gives %v, %v", target, sigma, e, err)
 	}
 	return sigma
@@ -533,7 +563,7 @@ func TestCalibrateSteps(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Steps = steps
-				e, err := s.epsilon(1.1)
+				e, err := s.Epsilon(1.1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -542,7 +572,7 @@ func TestCalibrateSteps(t *testing.T) {
 					t.Errorf("%d steps reach %v, target %v", steps, reached, target)
 				}
 				s.Steps++
-				if e, err = s.epsilon(1.1); err != nil || e <= target {
+				if e, err = s.Epsilon(1.1); err != nil || e <= target {
 					t.Errorf("target %v also pays for step %d: %v, %v", target, s.Steps, e, err)
 				}
 			}
@@ -577,7 +607,7 @@ func TestCalibrateSamplingRate(t *testing.T) {
 				t.Errorf("rate %v reaches %v, target %v", rate, reached, target)
 			}
 			s.SamplingRate = rate * (1 + 1e-3)
-			if e, err := s.epsilon(1.1); err != nil || e <= target {
+			if e, err := s.Epsilon(1.1); err != nil || e <= target {
 				t.Errorf("target %v also pays for rate %v: %v, %v", target, s.SamplingRate, e, err)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 )
@@ -27,72 +26,14 @@ func (n Neighbouring) validate() error {
 	return nil
 }
 
-// Mechanism is one noisy release. Values are immutable.
-type Mechanism interface {
-	// Name is the "mechanism" of the JSON form.
-	Name() string
-	validate() error
+// distance is how far apart neighbouring data sets are, in additions and
+// removals of one record.
+func (n Neighbouring) distance() float64 {
+	if n == ReplaceOne {
+		return 2
+	}
+	return 1
 }
-
-// Gaussian adds normal noise to a sum; a multiplier of 0 adds none.
-type Gaussian struct {
-	NoiseMultiplier float64 `json:"noise_multiplier"`
-}
-
-// Name is "gaussian".
-func (Gaussian) Name() string { return "gaussian" }
-
-func (g Gaussian) validate() error {
-	if !(g.NoiseMultiplier >= 0) || math.IsInf(g.NoiseMultiplier, 0) {
-		return fmt.Errorf("noise_multiplier %v: must be a finite number, 0 or more", g.NoiseMultiplier)
-	}
-	return nil
-}
-
-// BTLSNoise is the noise of a line search by sparse vector.
-type BTLSNoise string
-
-const (
-	BTLSGaussian BTLSNoise = "gaussian"
-	BTLSLaplace  BTLSNoise = "laplace"
-)
-
-// NoisyBTLS asks queries in turn and stops at the first above a noisy
-// threshold (Chen and Lee 2020, algorithm 1). Scales are in units of one
-// query's sensitivity: standard deviations for Gaussian noise, b for Laplace.
-type NoisyBTLS struct {
-	Noise          BTLSNoise `json:"-"`
-	ThresholdScale float64   `json:"threshold_scale"`
-	QueryScale     float64   `json:"query_scale"`
-	MaxTrials      int       `json:"max_trials,omitempty"` // 0: no cap
-	// Queries is "shared-baseline" if all queries share one private term, as a
-	// line search's do, or "generic".
-	Queries string `json:"queries"`
-}
-
-// Name is "noisy-btls-gaussian" or "noisy-btls-laplace".
-func (m NoisyBTLS) Name() string { return "noisy-btls-" + string(m.Noise) }
-
-func (m NoisyBTLS) validate() error {
-	if m.Noise != BTLSGaussian && m.Noise != BTLSLaplace {
-		return fmt.Errorf("noise %q: choose %s or %s", m.Noise, BTLSGaussian, BTLSLaplace)
-	}
-	if !positive(m.ThresholdScale) {
-		return fmt.Errorf("threshold_scale %v: must be a finite number above 0", m.ThresholdScale)
-	}
-	if !positive(m.QueryScale) {
-		return fmt.Errorf("query_scale %v: must be a finite number above 0", m.QueryScale)
-	}
-	if m.MaxTrials < 0 {
-		return fmt.Errorf("max_trials %d: must be 1 or more, or 0 for no cap", m.MaxTrials)
-	}
-	if m.Queries != "shared-baseline" && m.Queries != "generic" {
-		return fmt.Errorf("queries %q: choose shared-baseline or generic", m.Queries)
-	}
-	return nil
-}
-
-func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 // Sampling says how a batch was drawn.
 type Sampling string
@@ -117,6 +58,26 @@ type Event struct {
 // PoissonBatch is count batches at rate q, each asked the mechanisms.
 func PoissonBatch(q float64, count int, mechanisms ...Mechanism) Event {
 	return Event{Sampling: Poisson, Rate: q, Mechanisms: slices.Clone(mechanisms), Count: count}
+}
+
+// states says whether the event can be charged under a relation.
+func (e Event) states(n Neighbouring) error {
+	if e.Neighbouring != "" && e.Neighbouring != n {
+		return fmt.Errorf("is stated for %s, the account for %s: epsilons of different relations do not add", e.Neighbouring, n)
+	}
+	return nil
+}
+
+// bounds are those of what is asked of one batch, as if it held every record.
+func (e Event) bounds(distance float64) ([]bound, error) {
+	all := make([]bound, len(e.Mechanisms))
+	for i, m := range e.Mechanisms {
+		var err error
+		if all[i], err = m.bound(distance); err != nil {
+			return nil, fmt.Errorf("mechanism %s: %w", m.Name(), err)
+		}
+	}
+	return all, nil
 }
 
 // rate is the probability that a record is in a batch.
@@ -360,39 +321,4 @@ func (o object) only(keys ...string) error {
 		}
 	}
 	return nil
-}
-
-// mechanism reads one; the keys besides belong to the event.
-func (o object) mechanism(besides ...string) (Mechanism, error) {
-	if !o.has("mechanism") {
-		return nil, errors.New(`"mechanism" or "batch" is missing`)
-	}
-	var name string
-	if err := o.read("mechanism", &name); err != nil {
-		return nil, err
-	}
-	besides = append(besides, "mechanism")
-	switch name {
-	case "gaussian":
-		if err := o.only(append(besides, "noise_multiplier")...); err != nil {
-			return nil, err
-		}
-		// Its zero is allowed, and would be no noise at all.
-		if !o.has("noise_multiplier") {
-			return nil, errors.New(`mechanism gaussian: "noise_multiplier" is missing`)
-		}
-		var g Gaussian
-		err := o.read("noise_multiplier", &g.NoiseMultiplier)
-		return g, err
-	case "noisy-btls-gaussian", "noisy-btls-laplace":
-		if err := o.only(append(besides, "threshold_scale", "query_scale", "max_trials", "queries")...); err != nil {
-			return nil, err
-		}
-		m := NoisyBTLS{Noise: BTLSNoise(strings.TrimPrefix(name, "noisy-btls-")), Queries: "generic"}
-		err := errors.Join(
-			o.read("threshold_scale", &m.ThresholdScale), o.read("query_scale", &m.QueryScale),
-			o.read("max_trials", &m.MaxTrials), o.read("queries", &m.Queries))
-		return m, err
-	}
-	return nil, fmt.Errorf("unknown mechanism %q: choose gaussian, noisy-btls-gaussian or noisy-btls-laplace", name)
 }

@@ -38,11 +38,14 @@ func TestParseEventsSample(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("events differ (-want +got):\n%s", d)
 	}
-	o := Options{Accountant: RDP, Neighbouring: AddRemove, Delta: 1e-5}
-	_, err := Account(got, o)
-	refused(t, err, "event 2: accountant rdp has no bound for mechanism noisy-btls-gaussian")
-	_, err = Account(got[2:], o)
-	refused(t, err, "event 1: accountant rdp has no bound for mechanism noisy-btls-laplace")
+	for _, name := range []string{PLD, RDP} {
+		all := account(t, name, AddRemove, 1e-5, got...).Epsilon
+		for i := range got {
+			if part := account(t, name, AddRemove, 1e-5, got[i]).Epsilon; !(part > 0 && part < all) {
+				t.Errorf("%s: event %d costs %v, all together %v", name, i+1, part, all)
+			}
+		}
+	}
 	near(t, "the others", account(t, RDP, AddRemove, 1e-5, got[0], got[3]).Epsilon,
 		account(t, RDP, AddRemove, 1e-5, PoissonBatch(0.01, 1000, Gaussian{1}), PoissonBatch(1, 3, Gaussian{5})).Epsilon, 1e-15)
 }
@@ -76,7 +79,7 @@ func TestParseEventsErrors(t *testing.T) {
 		{`[{}]`, `event 1: "mechanism" or "batch" is missing`},
 		{`[{"noise_multiplier":1}]`, `"mechanism" or "batch" is missing`},
 		{`[{"mechanism":"gaussian"}]`, `"noise_multiplier" is missing`},
-		{`[{"mechanism":"gauss","noise_multiplier":1}]`, `unknown mechanism "gauss": choose gaussian,`},
+		{`[{"mechanism":"gauss","noise_multiplier":1}]`, `unknown mechanism "gauss": choose one of gaussian,`},
 		{`[{"mechanism":7,"noise_multiplier":1}]`, "mechanism 7: must be of type string"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"sigma":2}]`, `unknown key "sigma": known here are`},
 		{`[{"mechanism":"gaussian","Noise_Multiplier":1}]`, `unknown key "Noise_Multiplier"`},
@@ -110,8 +113,12 @@ func TestParseEventsErrors(t *testing.T) {
 		{`[{"batch":{"poisson":0,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, "poisson sampling rate 0: must be in (0, 1]"},
 		{`[{"batch":{"poisson":"0.1","mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, `batch: poisson "0.1": must be of type float64`},
 		{`[{"batch":{"fixed_size":1.1,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, "fixed_size sampling rate 1.1"},
-		{`[{"mechanism":"noisy-btls-laplace","query_scale":1}]`, "threshold_scale 0: must be a finite number above 0"},
-		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":1}]`, "query_scale 0: must be a finite number above 0"},
+		{`[{"mechanism":"noisy-btls-laplace","query_scale":1}]`, `"threshold_scale" is missing`},
+		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":1}]`, `"query_scale" is missing`},
+		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":0,"query_scale":1}]`, "threshold_scale 0: must be a finite number above 0"},
+		{`[{"mechanism":"laplace","scale":-2}]`, "scale -2: must be a finite number above 0"},
+		{`[{"mechanism":"laplace","noise_multiplier":2}]`, `unknown key "noise_multiplier"`},
+		{`[{"mechanism":"pure"}]`, `"epsilon" is missing`},
 		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":1,"query_scale":1,"max_trials":-1}]`, "max_trials -1: must be"},
 		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":1,"query_scale":1,"queries":"some"}]`, `queries "some": choose`},
 		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":1,"query_scale":1,"noise_multiplier":1}]`, `unknown key "noise_multiplier"`},
@@ -140,8 +147,13 @@ func TestNeighbouringConflict(t *testing.T) {
 func drawEvent(t *rapid.T) Event {
 	scale := rapid.Float64Range(1e-300, 1e300)
 	mechanism := rapid.Custom(func(t *rapid.T) Mechanism {
-		if rapid.Bool().Draw(t, "gaussian") {
+		switch rapid.IntRange(0, 3).Draw(t, "mechanism") {
+		case 0:
 			return Gaussian{rapid.Float64Range(0, math.MaxFloat64).Draw(t, "multiplier")}
+		case 1:
+			return Laplace{scale.Draw(t, "scale")}
+		case 2:
+			return Pure{scale.Draw(t, "epsilon")}
 		}
 		return NoisyBTLS{
 			Noise:          rapid.SampledFrom([]BTLSNoise{BTLSGaussian, BTLSLaplace}).Draw(t, "noise"),

@@ -18,6 +18,7 @@ type golden struct {
 		Steps           int
 		EpsTight        float64            `json:"rdp_eps_cks"`
 		EpsPaper        float64            `json:"rdp_eps_prop1"`
+		EpsPLD          float64            `json:"pld_eps_pess_connect_dots"`
 		RDP             map[string]float64 `json:"rdp_at_orders"` // of one step
 	}
 }

@@ -7,6 +7,45 @@ import (
 	"slices"
 )
 
+// rdpMethod minimises the converted curve over the default orders.
+var rdpMethod = method{
+	name:  RDP,
+	slack: 1e-9,
+	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+		return renyiEpsilon(events, n, delta, Tight)
+	},
+	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
+		c, err := NewCurve(events, n, nil)
+		if err != nil {
+			return Result{}, err
+		}
+		delta, at := c.Delta(epsilon)
+		return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: c.atEdge(at)}, nil
+	},
+}
+
+// paperMethod is the same curve under the papers' conversion.
+var paperMethod = method{
+	name:  Paper,
+	slack: 1e-9,
+	why:   WhyNotPaper,
+	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+		return renyiEpsilon(events, n, delta, Proposition1)
+	},
+}
+
+func renyiEpsilon(events []Event, n Neighbouring, delta float64, convert Conversion) (Result, error) {
+	c, err := NewCurve(events, n, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	epsilon, at := c.Epsilon(delta, convert)
+	// An ε of 0 cannot be bettered.
+	return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: epsilon > 0 && c.atEdge(at)}, nil
+}
+
+func (c Curve) atEdge(at int) bool { return at == 0 || at == len(c.Orders)-1 }
+
 // DefaultOrders are the Rényi orders that an accountant minimises over:
 // 1.1 to 10.9 by 0.1, 12 to 63, and 80, 128, 256, 512.
 func DefaultOrders() []float64 {
@@ -31,6 +70,13 @@ type Curve struct {
 // could win only for an ε of the size of ln(1/δ)/maxOrder.
 const maxOrder = 1 << 20
 
+func checkOrder(a float64) error {
+	if !(a > 1 && a <= maxOrder) {
+		return fmt.Errorf("order %v: Rényi orders lie above 1 and up to %v", a, maxOrder)
+	}
+	return nil
+}
+
 // NewCurve composes events under a relation; orders nil means DefaultOrders.
 func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
 	if err := n.validate(); err != nil {
@@ -40,8 +86,8 @@ func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
 		orders = DefaultOrders()
 	}
 	for _, a := range orders {
-		if !(a > 1 && a <= maxOrder) {
-			return Curve{}, fmt.Errorf("order %v: Rényi orders lie above 1 and up to %v", a, maxOrder)
+		if err := checkOrder(a); err != nil {
+			return Curve{}, err
 		}
 	}
 	total := Curve{orders, make([]float64, len(orders))}
@@ -57,28 +103,70 @@ func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
 
 // eventCurve is the cost of one repetition of an event.
 func eventCurve(e Event, n Neighbouring, orders []float64) (Curve, error) {
+	c := Curve{orders, make([]float64, len(orders))}
 	if err := e.Validate(); err != nil {
 		return Curve{}, err
 	}
-	if e.Neighbouring != "" && e.Neighbouring != n {
-		return Curve{}, fmt.Errorf("is stated for %s, the account for %s: epsilons of different relations do not add", e.Neighbouring, n)
+	if err := e.states(n); err != nil {
+		return Curve{}, err
 	}
-	if e.Sampling == FixedSize {
-		return Curve{}, errors.New("accountant rdp has no bound for fixed-size sampling: use Poisson sampling")
+	bounds, err := e.bounds(n.distance())
+	if err != nil {
+		return Curve{}, err
 	}
-	precision := 0.0 // of the one Gaussian that all together amount to
-	for _, m := range e.Mechanisms {
-		g, ok := m.(Gaussian)
-		if !ok {
-			return Curve{}, fmt.Errorf("accountant rdp has no bound for mechanism %s: it supports gaussian", m.Name())
-		}
-		precision += 1 / (g.NoiseMultiplier * g.NoiseMultiplier)
-	}
-	c := Curve{orders, make([]float64, len(orders))}
+	q := e.rate()
+	b := &batch{q: q, bounds: bounds}
 	for i, a := range orders {
-		c.RDP[i] = rdpSampledGaussian(e.rate(), 1/math.Sqrt(precision), a, n)
+		switch {
+		case q == 1:
+			c.RDP[i], err = composed(bounds, a)
+		case e.Sampling == FixedSize && n == ReplaceOne:
+			c.RDP[i], err = b.rdp(a, (*batch).fixedSize)
+		case e.Sampling == FixedSize:
+			err = errors.New("accountant rdp has a bound for fixed-size sampling under replace-one only: use replace-one, or Poisson sampling")
+		default:
+			c.RDP[i], err = b.rdpPoisson(a, n)
+		}
+		if err != nil {
+			return Curve{}, err
+		}
 	}
 	return c, nil
+}
+
+// composed is the divergence of all that is asked, without sampling.
+func composed(bounds []bound, order float64) (float64, error) {
+	total := 0.0
+	for _, b := range bounds {
+		r, err := b.renyi(order)
+		if err != nil {
+			return 0, err
+		}
+		total += r
+	}
+	return total, nil
+}
+
+// rdpPoisson is the smallest bound known on what a Poisson batch costs.
+func (b *batch) rdpPoisson(order float64, n Neighbouring) (float64, error) {
+	best, exact := math.Inf(1), false
+	if mu := joint(b.bounds); mu > 0 {
+		best = rdpSampledGaussian(b.q, n.distance()/mu, order, n)
+		exact = !slices.ContainsFunc(b.bounds, func(b bound) bool { return b.rdp != nil })
+	}
+	switch {
+	case exact:
+		return best, nil
+	case n == ReplaceOne && math.IsInf(best, 1):
+		return 0, fmt.Errorf("accountant rdp bounds a Poisson batch under %s for Gaussian releases only: use %s", n, AddRemove)
+	case n == ReplaceOne:
+		return best, nil
+	}
+	if epsilon := together(b.bounds); epsilon > 0 {
+		best = min(best, rdpPure(amplified(b.q, epsilon), order))
+	}
+	general, err := b.rdp(order, (*batch).poisson)
+	return min(best, general), err
 }
 
 // Plus adds times repetitions of d, which must have the same orders.
@@ -128,11 +216,19 @@ func (c Curve) Epsilon(delta float64, convert Conversion) (epsilon float64, orde
 func (c Curve) Delta(epsilon float64) (delta float64, order int) {
 	delta = 1
 	for i, a := range c.Orders {
-		// Tight solved for δ.
-		log := (a-1)*(c.RDP[i]-epsilon+math.Log1p(-1/a)) - math.Log(a)
-		if d := math.Max(math.Exp(log), math.SmallestNonzeroFloat64); d < delta {
+		if d := positiveDelta(logDelta(c.RDP[i], a, epsilon)); d < delta {
 			delta, order = d, i
 		}
 	}
 	return delta, order
+}
+
+// logDelta is Tight solved for ln δ.
+func logDelta(rdp, order, epsilon float64) float64 {
+	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
+}
+
+// positiveDelta keeps a bound above 0 and at most 1.
+func positiveDelta(log float64) float64 {
+	return min(math.Max(math.Exp(log), math.SmallestNonzeroFloat64), 1)
 }

@@ -44,14 +44,20 @@ const far = 40
 // The binomial weights sum to 1, so A−1 is the same sum over e^{…}−1, all of
 // whose terms are positive: nothing cancels however small A−1 is.
 func logBinomialExcess(q, sigma float64, alpha int) float64 {
-	lg := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
-	logQ, log1Q, all := math.Log(q), math.Log1p(-q), lg(alpha)
 	var s logSum
-	for l := 2; l <= alpha; l++ {
-		x := float64(l) * float64(l-1) / (2 * sigma * sigma)
-		s.add(all - lg(l) - lg(alpha-l) + float64(alpha-l)*log1Q + float64(l)*logQ + logExpm1(x))
-	}
+	binomial(math.Log(q), math.Log1p(-q), alpha, func(l int, weight float64) {
+		s.add(weight + logExpm1(float64(l)*float64(l-1)/(2*sigma*sigma)))
+	})
 	return s.log()
+}
+
+// binomial calls f with each l from 2 on and ln(C(n,l)·p^l·r^{n−l}).
+func binomial(logP, logR float64, n int, f func(l int, weight float64)) {
+	lg := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
+	all := lg(n)
+	for l := 2; l <= n; l++ {
+		f(l, all-lg(l)-lg(n-l)+float64(n-l)*logR+float64(l)*logP)
+	}
 }
 
 // logExpm1 is ln(eˣ−1) for x > 0.
@@ -180,18 +186,20 @@ const reach = 10
 // negative and does not cancel for small divergences; E_Q[r−1] is 0. The rule
 // is the trapezoid.
 func logMoment(p pair, alpha float64) float64 {
-	return trapezoid(p, alpha, p.step(alpha), reach)
+	return log1pExp(trapezoid(p, alpha, p.step(alpha), reach, func(u, d float64) float64 { return logExcess(alpha, u, d) }))
 }
 
-func trapezoid(p pair, alpha, h, reach float64) float64 {
+// trapezoid is ln E_Q[f] of a function given by its logarithm, which grows no
+// faster than (P/Q)^α.
+func trapezoid(p pair, alpha, h, reach float64, logF func(u, d float64) float64) float64 {
 	low, high := p.mass(alpha)
 	n := int(math.Ceil((high - low + 2*reach) / h))
 	var s logSum
 	for i := range n + 1 {
 		logQ, u, d := p.at(low - reach + float64(i)*h)
-		s.add(logQ + logExcess(alpha, u, d))
+		s.add(logQ + logF(u, d))
 	}
-	return log1pExp(s.log() + math.Log(h))
+	return s.log() + math.Log(h)
 }
 
 // logExcess is ln(r^α−1−α(r−1)) with u = ln r and d = r−1.

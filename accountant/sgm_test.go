@@ -184,8 +184,9 @@ func TestQuadratureHasConverged(t *testing.T) {
 		for _, p := range []pair{addPair{q, 1 / sigma}, replacePair{q, 1 / sigma}} {
 			h := p.step(alpha)
 			base := logMoment(p, alpha)
+			excess := func(u, d float64) float64 { return logExcess(alpha, u, d) }
 			at := fmt.Sprintf("%T%v, order %v", p, p, alpha)
-			a, b := trapezoid(p, alpha, h/2, reach), trapezoid(p, alpha, h, reach+6)
+			a, b := log1pExp(trapezoid(p, alpha, h/2, reach, excess)), log1pExp(trapezoid(p, alpha, h, reach+6, excess))
 			near(t, at+", half the spacing", a, base, 1e-12)
 			near(t, at+", wider reach", b, base, 1e-12)
 			finer, wider = math.Max(finer, math.Abs(a/base-1)), math.Max(wider, math.Abs(b/base-1))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -69,7 +70,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", Seed: 1,
-		Clip: 1, Clipping: string(perexample.Flat), Accountant: "rdp", Neighbouring: "add-remove", Noise: "secure",
+		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
 		Strategy: string(perexample.Auto), Device: "auto",
 	}
 }
@@ -207,7 +208,7 @@ func (c *Config) check(ownNetwork bool) error {
 	err := errors.Join(
 		oneOf("optimizer", c.Optimizer, names...),
 		oneOf("clipping", c.Clipping, clippings...),
-		oneOf("accountant", c.Accountant, "rdp", "paper"),
+		oneOf("accountant", c.Accountant, accountant.Names()...),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
 		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
 		perexample.Check(perexample.Strategy(c.Strategy)),

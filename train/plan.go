@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -37,10 +38,9 @@ type Plan struct {
 	Sigma         float64 // noise multiplier σ/C; 0 without noise
 	Epsilon       *float64
 
-	curve       accountant.Curve // of one step
-	lossCurve   accountant.Curve // of one noisy training loss
-	convert     accountant.Conversion
-	costs       plan.Costs // of the device
+	price       accountant.Schedule // of the run, without its noise multiplier
+	spent       map[int]float64     // ε of the first slots, as far as asked for
+	costs       plan.Costs          // of the device
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
 	ownNetwork  bool
@@ -229,13 +229,7 @@ func (p *Plan) resolvePrivacy() error {
 		s.WithSum = []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: p.countMultiplier()}}
 	}
 	if z := c.TrainLossNoise; z != nil {
-		loss := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: *z})
-		var err error
-		if p.lossCurve, err = accountant.NewCurve([]accountant.Event{loss}, s.Neighbouring, nil); err != nil {
-			return asUsage(err)
-		}
-		loss.Count = p.evaluations(p.Steps)
-		s.Besides = []accountant.Event{loss}
+		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
 	}
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
@@ -258,14 +252,12 @@ func (p *Plan) resolvePrivacy() error {
 	if p.Sigma == 0 {
 		return nil
 	}
-	var err error
-	if p.curve, err = accountant.NewCurve([]accountant.Event{s.Step(p.Sigma, 1)}, s.Neighbouring, nil); err != nil {
+	p.price, p.spent = s, map[int]float64{}
+	epsilon, err := s.Epsilon(p.Sigma)
+	if err != nil {
 		return asUsage(err)
 	}
-	if p.convert, err = accountant.ConversionOf(c.Accountant); err != nil {
-		return asUsage(err)
-	}
-	p.Epsilon = p.epsilonAt(p.Steps)
+	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
 	return nil
 }
 
@@ -274,16 +266,22 @@ func (p *Plan) epsilonAt(n int) *float64 {
 	if !p.Config.private() || p.Sigma == 0 {
 		return nil
 	}
-	if n == 0 {
-		zero := 0.0
-		return &zero
+	epsilon, known := p.spent[n]
+	if !known {
+		part := p.price
+		part.Steps, part.Besides = n, slices.Clone(part.Besides)
+		for i := range part.Besides {
+			part.Besides[i].Count = p.evaluations(n)
+		}
+		part.Besides = slices.DeleteFunc(part.Besides, func(e accountant.Event) bool { return e.Count == 0 })
+		// A part costs no more than the whole; bounds on both may cross.
+		epsilon = p.spent[p.Steps]
+		if e, err := part.Epsilon(p.Sigma); err == nil {
+			epsilon = min(e, epsilon)
+		}
+		p.spent[n] = epsilon
 	}
-	total := p.curve.Times(n)
-	if p.Config.TrainLossNoise != nil {
-		total = total.Plus(p.lossCurve, p.evaluations(n))
-	}
-	e, _ := total.Epsilon(*p.Config.Delta, p.convert)
-	return finite(e)
+	return finite(epsilon)
 }
 
 // evaluates says whether an evaluation follows slot number n, counted from 1.

@@ -40,7 +40,7 @@ func (a *accounting) define(cmd *cobra.Command) {
 	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
 	f.Float64Var(&a.rate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
 	f.IntVar(&a.steps, "steps", 1, "number of steps")
-	f.StringVar(&a.accountant, "accountant", accountant.RDP, strings.Join(accountant.Names(), " or ")+" (not a guarantee)")
+	f.StringVar(&a.accountant, "accountant", accountant.PLD, strings.Join(accountant.Names(), ", ")+" (not a guarantee)")
 	f.StringVar(&a.neighbouring, "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
 	jsonFlag(cmd, &a.asJSON)
 }
@@ -55,16 +55,17 @@ func guarantee(name string) []string {
 
 // account is the JSON form of an account.
 type account struct {
-	Epsilon      real               `json:"epsilon"`
-	Delta        real               `json:"delta"`
-	Accountant   string             `json:"accountant"`
-	Neighbouring string             `json:"neighbouring"`
-	Order        *real              `json:"order"`
-	Interval     *struct{}          `json:"interval"` // the Rényi accountants have an order instead
-	RDP          *real              `json:"rdp,omitempty"`
-	Events       []accountant.Event `json:"events"`
-	Guarantee    bool               `json:"guarantee"`
-	NoGuarantee  []string           `json:"not_a_guarantee_because"`
+	Epsilon      real                 `json:"epsilon"`
+	Delta        real                 `json:"delta"`
+	Accountant   string               `json:"accountant"`
+	Neighbouring string               `json:"neighbouring"`
+	Order        *real                `json:"order"`
+	Interval     *accountant.Interval `json:"interval"`           // the Rényi accountants have an order instead
+	Estimate     *real                `json:"estimate,omitempty"` // of prv
+	RDP          *real                `json:"rdp,omitempty"`
+	Events       []accountant.Event   `json:"events"`
+	Guarantee    bool                 `json:"guarantee"`
+	NoGuarantee  []string             `json:"not_a_guarantee_because"`
 }
 
 func newAccount() *cobra.Command {
@@ -82,7 +83,17 @@ on one example's contribution.
 An events file looks like
   [{"batch": {"poisson": 0.01, "mechanisms": [{"mechanism": "gaussian", "noise_multiplier": 1}]}, "count": 1000},
    {"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]
-What is asked of one batch stands in one batch event.`,
+What is asked of one batch stands in one batch event. Mechanisms are
+  ` + strings.Join(accountant.Mechanisms(), ", ") + `.
+
+--accountant chooses how the cost is computed:
+  pld    privacy loss distributions: tight, with a certified interval; the default
+  rdp    Rényi divergences: looser, and works for every mechanism and sampling
+  prv    another discretisation of the loss, as a cross-check of pld
+  gdp    exact for Gaussians on all records        zcdp   the same by concentrated privacy
+  ctcdp  fixed-size batches under replace-one, as one of the papers does
+  paper  the papers' own conversion of rdp's curve: NOT A GUARANTEE
+One that has no bound for an event says so.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
   echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
@@ -114,17 +125,18 @@ What is asked of one batch stands in one batch event.`,
 		out := account{
 			Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
 			Events: events, NoGuarantee: guarantee(r.Accountant), RDP: (*real)(r.RDP),
+			Interval: r.Interval, Estimate: (*real)(r.Estimate),
 		}
 		switch {
 		case math.IsInf(r.Epsilon, 0):
 			out.NoGuarantee = append(out.NoGuarantee, "epsilon is infinite")
 		case r.Delta >= 1:
 			out.NoGuarantee = append(out.NoGuarantee, "delta 1 excludes nothing")
-		default:
+		case r.Order > 0:
 			out.Order = (*real)(&r.Order)
 		}
 		out.Guarantee = len(out.NoGuarantee) == 0
-		return show(cmd, a.asJSON, out, func(w io.Writer) { describeAccount(w, out, order, r.OrderAtEdge) })
+		return show(cmd, a.asJSON, out, func(w io.Writer) { describeAccount(w, out, given("epsilon"), order, r.OrderAtEdge) })
 	}
 	return cmd
 }
@@ -158,7 +170,7 @@ func (a *accounting) events(cmd *cobra.Command, file string) ([]accountant.Event
 	return events, nil
 }
 
-func describeAccount(w io.Writer, a account, order float64, atEdge bool) {
+func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, atEdge bool) {
 	if math.IsInf(float64(a.Epsilon), 0) {
 		fmt.Fprintf(w, "ε is infinite at δ = %g\n", float64(a.Delta))
 	} else {
@@ -175,6 +187,13 @@ func describeAccount(w io.Writer, a account, order float64, atEdge bool) {
 		}
 	}
 	fmt.Fprintln(w)
+	if i := a.Interval; i != nil {
+		what := "ε"
+		if solvedDelta {
+			what = "δ"
+		}
+		fmt.Fprintf(w, "the true %s lies between %.6g and %.6g\n", what, i.Lower, i.Upper)
+	}
 	if a.RDP != nil {
 		fmt.Fprintf(w, "Rényi divergence at order %g: %g\n", order, float64(*a.RDP))
 	}

@@ -29,6 +29,7 @@ func newBench() *cobra.Command {
 		newBenchGEMM(),
 		newBenchNoise(),
 		newBenchSampler(),
+		newBenchAccount(),
 		newBenchCompare(),
 	)
 	return cmd

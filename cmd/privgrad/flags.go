@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
@@ -181,7 +182,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
 
-	setting(s, textKind, "accountant", "rdp, or paper to reproduce the papers' figures", func(c *train.Config) *string { return &c.Accountant })
+	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+" (to reproduce the papers' figures; not a guarantee)", func(c *train.Config) *string { return &c.Accountant })
 	setting(s, textKind, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
 	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, in integers, so that no rounding weakens it; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
 	optional(s, numberKind, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })

@@ -1,0 +1,254 @@
+package accountant
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Schedule is DP-SGD's: steps Poisson batches at one rate, each asked for one
+// Gaussian sum and for what stands in WithSum.
+type Schedule struct {
+	SamplingRate float64
+	Steps        int
+	Neighbouring Neighbouring
+	Accountant   string
+	Delta        float64
+	WithSum      []Mechanism // what each step asks of its batch beside the sum
+	Besides      []Event     // what the same run releases apart from the steps
+}
+
+// Step is count of the schedule's steps at a noise multiplier of the sum: one
+// event, since what is asked of one batch is amplified together.
+func (s Schedule) Step(sigma float64, count int) Event {
+	return PoissonBatch(s.SamplingRate, count, append([]Mechanism{Gaussian{sigma}}, s.WithSum...)...)
+}
+
+// Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it
+// releases nothing.
+func (s Schedule) Epsilon(sigma float64) (float64, error) {
+	events := s.Besides
+	if s.Steps > 0 {
+		events = append([]Event{s.Step(sigma, s.Steps)}, events...)
+	}
+	if len(events) == 0 {
+		return 0, nil
+	}
+	r, err := Account(events, Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+	return r.Epsilon, err
+}
+
+// ErrBudget says that no choice meets an otherwise proper target: the budget
+// does not allow what was asked.
+var ErrBudget = errors.New("the privacy budget does not allow it")
+
+func checkTarget(epsilon float64) error {
+	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
+		return fmt.Errorf("epsilon %v: the target must be a finite number above 0", epsilon)
+	}
+	return nil
+}
+
+// A point is an argument of a calibration with the ε that it gives.
+type point struct{ x, epsilon float64 }
+
+// narrow moves good, whose ε is within the target, towards bad, whose ε is
+// not, until ε is within slack of the target, relatively, or the arguments are
+// next to each other: within gap, relatively. ε must be monotone between them.
+func narrow(target, slack, gap float64, good, bad point, at func(x float64) (float64, error)) (point, error) {
+	// Secants in logarithms, where ε is nearly a power of each argument, aimed
+	// a little to the good side. An end that stays is given less weight
+	// (Dowell and Jarratt 1971, the Illinois rule).
+	aim := math.Log(target) + math.Log1p(-slack/2)
+	height := func(p point) float64 { return math.Log(p.epsilon) - aim }
+	g, b, stayed := height(good), height(bad), 0
+	for i := 0; i < 200 && good.epsilon < target*(1-slack); i++ {
+		if math.Abs(good.x-bad.x) <= gap*good.x {
+			break
+		}
+		lx, lb := math.Log(good.x), math.Log(bad.x)
+		share := g / (g - b) // of the way from good to bad
+		if !(share > 0.001 && share < 0.999) || i%8 == 7 {
+			share = 0.5
+		}
+		x := math.Exp(lx + share*(lb-lx))
+		if x == good.x || x == bad.x {
+			break
+		}
+		e, err := at(x)
+		if err != nil {
+			return point{}, err
+		}
+		if e <= target {
+			good = point{x, e}
+			g = height(good)
+			if stayed = max(stayed, 0) + 1; stayed > 1 {
+				b /= 2
+			}
+		} else {
+			bad = point{x, e}
+			b = height(bad)
+			if stayed = min(stayed, 0) - 1; stayed < -1 {
+				g /= 2
+			}
+		}
+	}
+	return good, nil
+}
+
+// Calibrate finds the smallest noise multiplier whose ε does not exceed the
+// target: never above it, and within 1e-4 relative below.
+func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error) {
+	if err := checkTarget(epsilon); err != nil {
+		return 0, 0, err
+	}
+	m, err := methodOf(s.Accountant)
+	if err != nil {
+		return 0, 0, err
+	}
+	const least, most = 1e-3, 1e9
+	good := point{x: s.guess(epsilon)}
+	for {
+		if good.epsilon, err = s.Epsilon(good.x); err != nil {
+			return 0, 0, err
+		}
+		if good.epsilon <= epsilon {
+			break
+		}
+		if good.x *= 2; good.x > most {
+			return 0, 0, fmt.Errorf("no noise multiplier up to %g reaches epsilon %v at delta %v over %d steps at sampling rate %v: accountant %s gives no less than %.4g there; raise epsilon or delta: %w", most, epsilon, s.Delta, s.Steps, s.SamplingRate, s.Accountant, good.epsilon, ErrBudget)
+		}
+	}
+	bad := good
+	for factor := 1.25; bad.epsilon <= epsilon; factor = 2 {
+		good, bad.x = bad, bad.x/factor
+		if bad.x < least {
+			return 0, 0, fmt.Errorf("epsilon %v is met with almost no noise (multiplier below %g): lower epsilon", epsilon, good.x)
+		}
+		if bad.epsilon, err = s.Epsilon(bad.x); err != nil {
+			return 0, 0, err
+		}
+	}
+	good, err = narrow(epsilon, m.slack, 1e-15, good, bad, s.Epsilon)
+	return good.x, good.epsilon, err
+}
+
+// guess is a noise multiplier to begin a search at: that of the accountant that
+// takes least time, where it has a bound.
+func (s Schedule) guess(epsilon float64) float64 {
+	if s.Accountant != RDP && s.Accountant != Paper {
+		s.Accountant = RDP
+		if sigma, _, err := s.Calibrate(epsilon); err == nil {
+			return sigma
+		}
+	}
+	return 1
+}
+
+// CalibrateSteps finds the largest number of steps whose ε does not exceed the
+// target, for a noise multiplier; s.Steps is ignored.
+func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached float64, err error) {
+	if err := checkTarget(epsilon); err != nil {
+		return 0, 0, err
+	}
+	if err := checkDelta(s.Delta); err != nil {
+		return 0, 0, err
+	}
+	at := func(n float64) (float64, error) {
+		t := s
+		t.Steps = int(n)
+		return t.Epsilon(sigma)
+	}
+	before, err := at(0)
+	if err != nil {
+		return 0, 0, err
+	}
+	if before > epsilon {
+		return 0, 0, fmt.Errorf("epsilon %v is below what accountant %s gives at delta %v before the first step, %.4g: raise epsilon or delta: %w", epsilon, s.Accountant, s.Delta, before, ErrBudget)
+	}
+	good := point{x: 1}
+	if good.epsilon, err = at(1); err != nil {
+		return 0, 0, err
+	}
+	if good.epsilon > epsilon {
+		return 0, 0, fmt.Errorf("epsilon %v does not pay for one step at noise multiplier %v and sampling rate %v: raise epsilon or the noise: %w", epsilon, sigma, s.SamplingRate, ErrBudget)
+	}
+	const most = 1 << 30
+	bad := good
+	for factor := 2.0; bad.epsilon <= epsilon; factor *= 2 {
+		good = bad
+		if bad.x *= factor; bad.x > most {
+			return 0, 0, fmt.Errorf("epsilon %v pays for more than %d steps at noise multiplier %v: lower the noise", epsilon, most, sigma)
+		}
+		if bad.epsilon, err = at(bad.x); err != nil {
+			return 0, 0, err
+		}
+	}
+	// Whole steps, so that the search ends at neighbours.
+	for bad.x-good.x > 1 {
+		x := math.Floor(math.Sqrt(good.x * bad.x))
+		if share := (math.Log(epsilon) - math.Log(good.epsilon)) / (math.Log(bad.epsilon) - math.Log(good.epsilon)); share > 0 && share < 1 {
+			x = math.Floor(good.x * math.Pow(bad.x/good.x, share))
+		}
+		x = min(max(x, good.x+1), bad.x-1)
+		next := point{x: x}
+		if next.epsilon, err = at(x); err != nil {
+			return 0, 0, err
+		}
+		if next.epsilon <= epsilon {
+			good = next
+			// The secant has come close: look at the next number first.
+			if step := math.Max(1, math.Floor((bad.x-good.x)/64)); bad.x-good.x > 1 {
+				probe := point{x: good.x + step}
+				if probe.epsilon, err = at(probe.x); err != nil {
+					return 0, 0, err
+				}
+				if probe.epsilon <= epsilon {
+					good = probe
+				} else {
+					bad = probe
+				}
+			}
+		} else {
+			bad = next
+		}
+	}
+	return int(good.x), good.epsilon, nil
+}
+
+// CalibrateSamplingRate finds the largest sampling rate whose ε does not
+// exceed the target, for a noise multiplier; s.SamplingRate is ignored.
+func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached float64, err error) {
+	if err := checkTarget(epsilon); err != nil {
+		return 0, 0, err
+	}
+	m, err := methodOf(s.Accountant)
+	if err != nil {
+		return 0, 0, err
+	}
+	at := func(q float64) (float64, error) {
+		t := s
+		t.SamplingRate = q
+		return t.Epsilon(sigma)
+	}
+	bad := point{x: 1}
+	if bad.epsilon, err = at(1); err != nil {
+		return 0, 0, err
+	}
+	if bad.epsilon <= epsilon {
+		return 1, bad.epsilon, nil
+	}
+	const least = 1e-12
+	good := bad
+	for good.epsilon > epsilon {
+		bad, good.x = good, good.x/8
+		if good.x < least {
+			return 0, 0, fmt.Errorf("no sampling rate reaches epsilon %v at delta %v over %d steps with noise multiplier %v: accountant %s gives no less than %.4g there; raise epsilon, delta or the noise: %w", epsilon, s.Delta, s.Steps, sigma, s.Accountant, bad.epsilon, ErrBudget)
+		}
+		if good.epsilon, err = at(good.x); err != nil {
+			return 0, 0, err
+		}
+	}
+	good, err = narrow(epsilon, m.slack, 1e-15, good, bad, at)
+	return good.x, good.epsilon, err
+}

@@ -1,0 +1,78 @@
+package accountant
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Filter admits releases that are chosen by looking at earlier ones, as long
+// as all together stay within a budget fixed in advance. It adds up Rényi
+// divergences at one order, which must not depend on anything released: the sum
+// of what was asked, conditioned on what was seen, bounds the divergence of the
+// whole at that order (Feldman and Zrnic 2021, theorem 4.3; Lécuyer 2021,
+// theorem 1). What a filtered run guarantees is (Epsilon, Delta), whatever was spent.
+//
+// Ask before a release. A Filter is for one goroutine.
+type Filter struct {
+	epsilon, delta, order float64
+	neighbouring          Neighbouring
+	budget, spent         float64 // Rényi divergences at the order
+}
+
+// NewFilter sets the budget (ε, δ) under a relation, and the order above 1 at
+// which it is spent. FilterOrder suggests one.
+func NewFilter(epsilon, delta float64, n Neighbouring, order float64) (*Filter, error) {
+	if err := checkTarget(epsilon); err != nil {
+		return nil, err
+	}
+	if err := checkDelta(delta); err != nil {
+		return nil, err
+	}
+	if err := n.validate(); err != nil {
+		return nil, err
+	}
+	if err := checkOrder(order); err != nil {
+		return nil, err
+	}
+	f := &Filter{epsilon: epsilon, delta: delta, order: order, neighbouring: n}
+	// Tight, solved for the divergence and rounded down.
+	f.budget = epsilon - math.Log1p(-1/order) + math.Log(delta*order)/(order-1)
+	if f.budget -= 1e-12 * math.Abs(epsilon-f.budget); f.budget <= 0 {
+		return nil, fmt.Errorf("epsilon %v at delta %v leaves nothing to spend at order %v: raise epsilon or the order: %w", epsilon, delta, order, ErrBudget)
+	}
+	return f, nil
+}
+
+// FilterOrder is the order at which releases that are expected, but may come
+// otherwise, cost least: it takes a list from the configuration, never from the data.
+func FilterOrder(expected []Event, n Neighbouring, delta float64) (float64, error) {
+	r, err := Account(expected, Options{Accountant: RDP, Neighbouring: n, Delta: delta})
+	return r.Order, err
+}
+
+// Ask charges an event, all its repetitions, if the budget allows it. An error
+// that is ErrBudget says that it does not: nothing is charged, nothing may be
+// released, and a smaller event may be asked for.
+func (f *Filter) Ask(e Event) error {
+	c, err := NewCurve([]Event{e}, f.neighbouring, []float64{f.order})
+	if err != nil {
+		return err
+	}
+	total := math.Nextafter(f.spent+c.RDP[0], math.Inf(1))
+	if !(total <= f.budget) {
+		return fmt.Errorf("a release would bring the Rényi divergence of order %v to %.6g, of %.6g that epsilon %v at delta %v allows: %w", f.order, total, f.budget, f.epsilon, f.delta, ErrBudget)
+	}
+	f.spent = total
+	return nil
+}
+
+// Guarantee is the budget, which holds whatever was spent.
+func (f *Filter) Guarantee() (epsilon, delta float64, n Neighbouring) {
+	return f.epsilon, f.delta, f.neighbouring
+}
+
+// Left is the share of the budget that is not spent, from 1 to 0.
+func (f *Filter) Left() float64 { return 1 - f.spent/f.budget }
+
+// Order is the filter's order.
+func (f *Filter) Order() float64 { return f.order }

@@ -1,0 +1,60 @@
+package accountant
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant/pld"
+)
+
+// Laplace adds Laplace noise to a number; it is (1/Scale, 0)-private under
+// add-remove.
+type Laplace struct {
+	Scale float64 `json:"scale"` // b over the most that one record moves the number
+}
+
+var _ = register(Laplace{})
+
+// Name is "laplace".
+func (Laplace) Name() string { return "laplace" }
+
+func (l Laplace) validate() error {
+	if !positive(l.Scale) {
+		return fmt.Errorf("scale %v: must be a finite number above 0", l.Scale)
+	}
+	return nil
+}
+
+func (l Laplace) bound(distance float64) (bound, error) {
+	epsilon := distance / l.Scale
+	return bound{
+		pair: pld.Laplace(epsilon),
+		rdp:  func(order float64) (float64, error) { return rdpLaplace(epsilon, order), nil },
+		pure: epsilon,
+	}, nil
+}
+
+// rdpLaplace is the Rényi divergence between Laplace distributions of scale
+// 1/ε at distance 1 (Mironov 2017, table II):
+// ln(α/(2α−1)·e^{(α−1)ε} + (α−1)/(2α−1)·e^{−αε})/(α−1).
+func rdpLaplace(epsilon, order float64) float64 {
+	up, down := (order-1)*epsilon, order*epsilon
+	if up > 30 {
+		return epsilon + (math.Log(order/(2*order-1))+math.Log1p((order-1)/order*math.Exp(-up-down)))/(order-1)
+	}
+	// The sum less 1: its terms of first order cancel, so they are left out.
+	return math.Log1p((order*expm2(up)+(order-1)*expm2(-down))/(2*order-1)) / (order - 1)
+}
+
+// expm2 is eˣ−1−x.
+func expm2(x float64) float64 {
+	if math.Abs(x) > 0.5 {
+		return math.Expm1(x) - x
+	}
+	term, sum := x*x/2, 0.0
+	for k := 3.0; k < 18; k++ {
+		sum += term
+		term *= x / k
+	}
+	return sum
+}

@@ -1,0 +1,49 @@
+package accountant
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/accountant/pld"
+)
+
+// pldMethod composes privacy loss distributions; package pld says how, and why
+// both ends of its intervals hold.
+var pldMethod = method{
+	name:  PLD,
+	slack: 1e-5,
+	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+		steps, err := lossSteps(PLD, events, n)
+		if err != nil {
+			return Result{}, err
+		}
+		i, err := pld.Epsilon(steps, n == ReplaceOne, delta)
+		return Result{Epsilon: i.Upper, Delta: delta, Interval: &Interval{i.Lower, i.Upper}}, err
+	},
+	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
+		steps, err := lossSteps(PLD, events, n)
+		if err != nil {
+			return Result{}, err
+		}
+		i, err := pld.Delta(steps, n == ReplaceOne, epsilon)
+		return Result{Epsilon: epsilon, Delta: i.Upper, Interval: &Interval{i.Lower, i.Upper}}, err
+	},
+}
+
+// lossSteps are the pairs that dominate a list of events.
+func lossSteps(accountant string, events []Event, n Neighbouring) ([]pld.Step, error) {
+	steps := make([]pld.Step, len(events))
+	for i, e := range events {
+		if e.Sampling == FixedSize && e.rate() < 1 {
+			return nil, fmt.Errorf("event %d: accountant %s has no dominating pair for fixed-size sampling: use rdp under replace-one, or Poisson sampling", i+1, accountant)
+		}
+		bounds, err := e.bounds(1)
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+		steps[i] = pld.Step{Rate: e.rate(), Count: e.Count}
+		for _, b := range bounds {
+			steps[i].Pairs = append(steps[i].Pairs, b.dominating())
+		}
+	}
+	return steps, nil
+}

@@ -1,0 +1,144 @@
+package accountant
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant/pld"
+)
+
+// Mechanism is one noisy release. Values are immutable. A new one is a file
+// with a type that has these methods, and a call of register.
+type Mechanism interface {
+	// Name is the "mechanism" of the JSON form; the other keys are those of
+	// the type's fields.
+	Name() string
+	validate() error
+	// bound is what is known of the release, asked of all records, where
+	// neighbouring data sets move its input by distance times what one
+	// record's presence does: 1 under add-remove, 2 under replace-one.
+	bound(distance float64) (bound, error)
+}
+
+// A bound says by what a release is dominated. What several mechanisms are
+// dominated by together is the product of their bounds.
+type bound struct {
+	// mu, where above 0, says that N(μ, 1) against N(0, 1) dominates the
+	// release (μ-GDP: Dong, Roth and Su 2022). +Inf is a release without noise.
+	mu float64
+	// pair dominates the release; that of mu where nil.
+	pair pld.Pair
+	// rdp bounds the Rényi divergence of an order above 1; that of mu, α·μ²/2,
+	// where nil.
+	rdp func(order float64) (float64, error)
+	// pure bounds the privacy loss; 0 where nothing does.
+	pure float64
+}
+
+// gaussian is the bound of a Gaussian release.
+func gaussian(mu float64) bound { return bound{mu: mu} }
+
+func (b bound) renyi(order float64) (float64, error) {
+	if b.rdp == nil {
+		return order * b.mu * b.mu / 2, nil
+	}
+	return b.rdp(order)
+}
+
+func (b bound) dominating() pld.Pair {
+	if b.pair == nil {
+		return pld.Gaussian(b.mu)
+	}
+	return b.pair
+}
+
+// joint is the μ of releases that are all Gaussian: √Σμ². 0 if one is not.
+func joint(bounds []bound) float64 {
+	sum := 0.0
+	for _, b := range bounds {
+		if b.mu == 0 {
+			return 0
+		}
+		sum += b.mu * b.mu
+	}
+	return math.Sqrt(sum)
+}
+
+// together is the ε of releases that are all (ε, 0)-private. 0 if one is not.
+func together(bounds []bound) float64 {
+	sum := 0.0
+	for _, b := range bounds {
+		if b.pure == 0 {
+			return 0
+		}
+		sum += b.pure
+	}
+	return sum
+}
+
+// kinds are the mechanisms by name, each by a value that holds its defaults.
+var kinds = map[string]Mechanism{}
+
+// register makes mechanisms known to the JSON form; a field that is zero in
+// its prototype and not "omitempty" must be given.
+func register(prototypes ...Mechanism) (registered struct{}) {
+	for _, p := range prototypes {
+		kinds[p.Name()] = p
+	}
+	return
+}
+
+// Mechanisms lists the names of the mechanisms that events can hold.
+func Mechanisms() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+// mechanism reads one; the keys besides belong to the event.
+func (o object) mechanism(besides ...string) (Mechanism, error) {
+	if !o.has("mechanism") {
+		return nil, errors.New(`"mechanism" or "batch" is missing`)
+	}
+	var name string
+	if err := o.read("mechanism", &name); err != nil {
+		return nil, err
+	}
+	prototype, ok := kinds[name]
+	if !ok {
+		return nil, fmt.Errorf("unknown mechanism %q: choose one of %s", name, strings.Join(Mechanisms(), ", "))
+	}
+	m := reflect.New(reflect.TypeOf(prototype)).Elem()
+	m.Set(reflect.ValueOf(prototype))
+	known := append(besides, "mechanism")
+	for i := range m.NumField() {
+		if key, _ := key(m.Type().Field(i)); key != "-" {
+			known = append(known, key)
+		}
+	}
+	if err := o.only(known...); err != nil {
+		return nil, err
+	}
+	for i := range m.NumField() {
+		key, optional := key(m.Type().Field(i))
+		if key == "-" {
+			continue
+		}
+		if !o.has(key) && !optional && m.Field(i).IsZero() {
+			return nil, fmt.Errorf("mechanism %s: %q is missing", name, key)
+		}
+		if err := o.read(key, m.Field(i).Addr().Interface()); err != nil {
+			return nil, fmt.Errorf("mechanism %s: %w", name, err)
+		}
+	}
+	return m.Interface().(Mechanism), nil
+}
+
+// key is a field's name in JSON, "-" for none.
+func key(f reflect.StructField) (name string, optional bool) {
+	name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name, option == "omitempty"
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }

@@ -1,0 +1,184 @@
+package accountant
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestGoldenPLD(t *testing.T) {
+	for _, v := range readGolden(t).Vectors {
+		r := account(t, PLD, AddRemove, v.Delta, PoissonBatch(v.Q, v.Steps, Gaussian{v.Sigma}))
+		near(t, "pld", r.Epsilon, v.EpsPLD, 1e-3)
+		if r.Interval == nil || r.Epsilon != r.Interval.Upper || r.Interval.Upper-r.Interval.Lower > math.Max(1e-3*r.Epsilon, 1e-4) {
+			t.Errorf("q %v, σ %v, T %v: ε %v in %v", v.Q, v.Sigma, v.Steps, r.Epsilon, r.Interval)
+		}
+	}
+}
+
+// Gradient and line search on one batch of the line search paper's setting, and
+// on two. Half of the budget goes to each.
+func TestGoldenSameBatch(t *testing.T) {
+	for _, v := range vectors[sameBatch](t, "a2_same_batch.json") {
+		half := Gaussian{math.Sqrt(1 / v.Rho)} // ρ/2 each
+		joint := account(t, PLD, AddRemove, 1e-8, PoissonBatch(1./200, 1000, half, half)).Epsilon
+		near(t, "one batch", joint, v.PLD, 1e-3)
+		near(t, "one batch, rdp", account(t, RDP, AddRemove, 1e-8, PoissonBatch(1./200, 1000, half, half)).Epsilon, v.Tight, 2e-2) // at the vector's coarser orders
+	}
+}
+
+// The analytic Gaussian by calibration (Balle and Wang 2018, algorithm 1).
+func TestGoldenAnalyticGaussian(t *testing.T) {
+	for _, v := range vectors[struct {
+		Epsilon float64 `json:"eps"`
+		Delta   float64
+		Sigma   float64 `json:"sigma_over_Delta"`
+	}](t, "analytic_gaussian.json") {
+		s := Schedule{SamplingRate: 1, Steps: 1, Neighbouring: AddRemove, Accountant: GDP, Delta: v.Delta}
+		sigma, reached, err := s.Calibrate(v.Epsilon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "σ", sigma, v.Sigma, 1e-10)
+		if reached > v.Epsilon {
+			t.Errorf("ε %v is above its target %v", reached, v.Epsilon)
+		}
+	}
+}
+
+// Without sampling every accountant bounds the same Gaussians: exact ≤ concentrated ≤ Rényi at a list of orders.
+func TestAccountantsAgreeWithoutSampling(t *testing.T) {
+	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
+		for _, sigma := range []float64{0.7, 3, 40} {
+			events := []Event{{Mechanisms: []Mechanism{Gaussian{sigma}, Gaussian{2 * sigma}}, Count: 7}}
+			exact := account(t, GDP, n, 1e-6, events...).Epsilon
+			near(t, "pld", account(t, PLD, n, 1e-6, events...).Epsilon, exact, 1e-3)
+			concentrated := account(t, ZCDP, n, 1e-6, events...).Epsilon
+			renyi := account(t, RDP, n, 1e-6, events...).Epsilon
+			if !(exact < concentrated && concentrated <= renyi*(1+1e-9) && renyi < 1.2*exact+0.1) {
+				t.Errorf("%s, σ %v: gdp %v, zcdp %v, rdp %v", n, sigma, exact, concentrated, renyi)
+			}
+			epsilon := concentrated
+			r, err := Account(events, Options{Accountant: ZCDP, Neighbouring: n, Epsilon: &epsilon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "δ of the concentrated ε", r.Delta, 1e-6, 1e-6)
+		}
+	}
+}
+
+// Two Laplace releases on all records: pure ε adds up, and at δ the tighter
+// accountants say less.
+func TestLaplaceAccounts(t *testing.T) {
+	events := []Event{{Mechanisms: []Mechanism{Laplace{4}}, Count: 2}}
+	if got := account(t, PLD, AddRemove, 1e-12, events...).Epsilon; got > 0.5*(1+1e-9) {
+		t.Errorf("pld gives %v for what is 0.5-private", got)
+	}
+	loss, randomised := account(t, PLD, AddRemove, 1e-3, events...).Epsilon,
+		account(t, PLD, AddRemove, 1e-3, Event{Mechanisms: []Mechanism{Pure{0.25}}, Count: 2}).Epsilon
+	if !(loss <= randomised) {
+		t.Errorf("Laplace noise costs %v, the worst release of its ε %v", loss, randomised)
+	}
+	near(t, "replace-one", account(t, PLD, ReplaceOne, 1e-3, events...).Epsilon,
+		account(t, PLD, AddRemove, 1e-3, Event{Mechanisms: []Mechanism{Laplace{2}}, Count: 2}).Epsilon, 1e-9)
+}
+
+// What the loss distribution certifies: a lower end that is not above the
+// upper, which is not above Rényi's bound, and no fall where more is asked.
+func TestIntervalsHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := math.Exp(rapid.Float64Range(math.Log(1e-4), 0).Draw(t, "ln q"))
+		sigma := math.Exp(rapid.Float64Range(math.Log(0.5), math.Log(20)).Draw(t, "ln σ"))
+		steps := int(math.Exp(rapid.Float64Range(0, math.Log(3000)).Draw(t, "ln T")))
+		n := rapid.SampledFrom([]Neighbouring{AddRemove, ReplaceOne}).Draw(t, "relation")
+		delta := math.Pow(10, -rapid.Float64Range(3, 10).Draw(t, "digits"))
+		at := func(name string, q, sigma float64, steps int) Result {
+			r, err := Account([]Event{PoissonBatch(q, steps, Gaussian{sigma})}, Options{Accountant: name, Neighbouring: n, Delta: delta})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		base := at(PLD, q, sigma, steps)
+		width := base.Interval.Upper - base.Interval.Lower
+		if width < 0 {
+			t.Fatalf("the lower end is above the upper: %v", *base.Interval)
+		}
+		if renyi := at(RDP, q, sigma, steps).Epsilon; base.Interval.Lower > renyi*(1+1e-9) || base.Epsilon > renyi+width+1e-9 {
+			t.Fatalf("pld gives %v, rdp %v", *base.Interval, renyi)
+		}
+		for _, more := range []Result{at(PLD, q, sigma, steps+1+steps/10), at(PLD, min(1.1*q, 1), sigma, steps), at(PLD, q, sigma/1.1, steps)} {
+			if more.Interval.Upper < base.Interval.Lower || more.Epsilon < base.Epsilon-width-1e-9 {
+				t.Fatalf("more is asked, and costs %v after %v", *more.Interval, *base.Interval)
+			}
+		}
+	})
+}
+
+// Calibration under every accountant: on the upper end, never above, within
+// 1e-4 of the target.
+func TestCalibrateUnderEveryAccountant(t *testing.T) {
+	for _, c := range []struct {
+		accountant string
+		q          float64
+		steps      int
+	}{
+		{PLD, 0.01, 1000}, {PLD, 1, 20}, {RDP, 0.01, 1000}, {PRV, 0.01, 1000}, {ZCDP, 1, 20}, {GDP, 1, 20}, {Paper, 0.01, 1000},
+	} {
+		for _, target := range []float64{0.3, 3} {
+			s := Schedule{SamplingRate: c.q, Steps: c.steps, Neighbouring: AddRemove, Accountant: c.accountant, Delta: 1e-6}
+			sigma, reached, err := s.Calibrate(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := s.Epsilon(sigma)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again != reached || reached > target || reached < target*(1-1e-4) {
+				t.Errorf("%s, ε %v: multiplier %v gives %v, said %v", c.accountant, target, sigma, again, reached)
+			}
+			less, err := s.Epsilon(sigma * (1 - 1e-3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if less <= target {
+				t.Errorf("%s, ε %v: multiplier %v was enough, calibration gave %v", c.accountant, target, sigma*(1-1e-3), sigma)
+			}
+		}
+	}
+}
+
+func TestCalibrateStepsAndRateByPLD(t *testing.T) {
+	s := Schedule{SamplingRate: 0.01, Steps: 1000, Neighbouring: AddRemove, Accountant: PLD, Delta: 1e-6}
+	steps, reached, err := s.CalibrateSteps(2, 1.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Steps = steps + max(1, steps/1000)
+	over, err := s.Epsilon(1.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reached > 2 || over <= 2 {
+		t.Errorf("%d steps give %v, %d give %v", steps, reached, s.Steps, over)
+	}
+	s.Steps = 1000
+	rate, reached, err := s.CalibrateSamplingRate(2, 1.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reached > 2 || reached < 2*(1-1e-4) {
+		t.Errorf("rate %v gives %v", rate, reached)
+	}
+}
+
+// Published systems that use the central limit say 6.59 here.
+func TestCentralLimitUnderReports(t *testing.T) {
+	r := account(t, PLD, AddRemove, 1e-5, PoissonBatch(0.04, 2250, Gaussian{1.5}))
+	if r.Interval.Lower < 6.75 || r.Epsilon > 6.78 {
+		t.Errorf("ε in %v, the true value is 6.769", *r.Interval)
+	}
+}

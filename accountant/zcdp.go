@@ -1,0 +1,81 @@
+package accountant
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// zcdpMethod adds up zero-concentrated privacy (Bun and Steinke 2016): every
+// Rényi divergence of order α is at most ρ·α. Sampling has no such bound.
+var zcdpMethod = method{
+	name:  ZCDP,
+	slack: 1e-12,
+	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+		rho, err := zcdp(events, n)
+		if err != nil {
+			return Result{}, err
+		}
+		epsilon := bestOrder(func(order float64) float64 { return Tight(rho*order, order, delta) })
+		return Result{Epsilon: math.Max(epsilon, 0), Delta: delta}, nil
+	},
+	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
+		rho, err := zcdp(events, n)
+		if err != nil {
+			return Result{}, err
+		}
+		log := bestOrder(func(order float64) float64 { return logDelta(rho*order, order, epsilon) })
+		return Result{Epsilon: epsilon, Delta: positiveDelta(log)}, nil
+	},
+}
+
+// zcdp is ρ of a list: μ²/2 of a Gaussian, ε²/2 of what is (ε, 0)-private
+// (Bun and Steinke 2016, propositions 1.6 and 1.4).
+func zcdp(events []Event, n Neighbouring) (float64, error) {
+	total := 0.0
+	for i, e := range events {
+		bounds, err := e.unsampled(n)
+		if err != nil {
+			return 0, fmt.Errorf("event %d: accountant %s: %w", i+1, ZCDP, err)
+		}
+		for j, b := range bounds {
+			x := math.Max(b.mu, b.pure)
+			if x == 0 {
+				return 0, fmt.Errorf("event %d: accountant %s has no bound for mechanism %s", i+1, ZCDP, e.Mechanisms[j].Name())
+			}
+			total += float64(e.Count) * x * x / 2
+		}
+	}
+	return total, nil
+}
+
+// unsampled are the bounds of an event on all records.
+func (e Event) unsampled(n Neighbouring) ([]bound, error) {
+	if e.rate() < 1 {
+		return nil, errors.New("has no bound for sampled batches: use pld or rdp")
+	}
+	return e.bounds(n.distance())
+}
+
+// bestOrder minimises over Rényi orders a bound that falls and then rises; any
+// order gives a valid one.
+func bestOrder(f func(order float64) float64) float64 {
+	// Golden section in ln(α−1).
+	const ratio = 0.6180339887498949
+	at := func(x float64) float64 { return f(1 + math.Exp(x)) }
+	low, high := -30.0, 30.0
+	a, b := high-ratio*(high-low), low+ratio*(high-low)
+	fa, fb := at(a), at(b)
+	for high-low > 1e-9 {
+		if fa <= fb {
+			high, b, fb = b, a, fa
+			a = high - ratio*(high-low)
+			fa = at(a)
+		} else {
+			low, a, fa = a, b, fb
+			b = low + ratio*(high-low)
+			fb = at(b)
+		}
+	}
+	return math.Min(fa, fb)
+}
