@@ -74,8 +74,9 @@ func checkRate(q float64) error {
 	return nil
 }
 
-// samplingConstraints are those of the amplification theorem (Bun et al. 2018,
-// theorem 13; equation 9 of Hong et al.) on a step's ρ before amplification.
+// samplingConstraints are those of the amplification theorem for
+// tCDP (Bun et al. 2018; theorem A.3 and equation 9 of Hong et al.) on a
+// step's ρ before amplification.
 func samplingConstraints(name string, rho, q float64) []Constraint {
 	return []Constraint{
 		compare(name+" <= 0.1", rho, "<=", 0.1),

@@ -37,7 +37,8 @@ func (g Descent) Validate() error {
 	case !(mu >= 0) || mu > g.Smoothness:
 		return fmt.Errorf("strong convexity %v: must be between 0 and the smoothness %v", mu, g.Smoothness)
 	case mu == 0 && g.LearningRate > 2/g.Smoothness:
-		return fmt.Errorf("learning rate %v: steps above 2/smoothness = %v expand distances, and the sensitivity has no bound; lower it", g.LearningRate, 2/g.Smoothness)
+		return fmt.Errorf("learning rate %v: steps above 2/smoothness = %v expand distances, and the sensitivity has no bound; lower it",
+			g.LearningRate, 2/g.Smoothness)
 	case mu > 0 && g.LearningRate > most:
 		return fmt.Errorf("learning rate %v: must be at most 1/(smoothness + strong convexity) = %v for a strongly convex loss", g.LearningRate, most)
 	}
@@ -109,7 +110,7 @@ func NewRRPSGD(records int, epsilon, delta float64) (RRPSGD, error) {
 // less than any of them, uniform is a source on [0, 1). It refuses rates out
 // of range, and gives up where nearly every rate is far below largest.
 func DrawRounds(steps int, rate func(k int) float64, smoothness, largest float64, uniform func() float64) (int, error) {
-	if steps < 1 || steps > 1<<53 {
+	if steps < 1 || int64(steps) > 1<<53 {
 		return 0, fmt.Errorf("steps %d: must be between 1 and 2^53", steps)
 	}
 	if err := positive("smoothness", smoothness); err != nil {

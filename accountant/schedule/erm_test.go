@@ -118,7 +118,7 @@ func TestGoldenRRPSGD(t *testing.T) {
 	}
 	for _, err := range []error{
 		func() error { _, err := NewRRPSGD(0, 1, 0.1); return err }(),
-		func() error { _, err := NewRRPSGD(1<<32, 1, 0.1); return err }(),
+		func() error { _, err := NewRRPSGD(math.MaxInt, 1, 0.1); return err }(),
 		func() error { _, err := NewRRPSGD(10, 0, 0.1); return err }(),
 		func() error { _, err := NewRRPSGD(10, 1, 1); return err }(),
 	} {

@@ -65,7 +65,7 @@ type PUR struct {
 }
 
 // maxSteps keeps an absurd budget from an endless search.
-const maxSteps = 1 << 30
+const maxSteps = 1 << 29
 
 // precision, in bits, of what is not computed in rationals. All of that is
 // rounded towards more noise or more cost.
@@ -123,9 +123,11 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	s.Steps = lo
 	s.Spent = up(product(first, s.weight(lo)))
 	s.paper(p, budget, up(first))
-	for _, sigma := range []float64{s.Sigma(0), s.Sigma(lo - 1)} {
-		if err := positive("noise deviation", sigma); err != nil {
-			return nil, fmt.Errorf("%w; the values given are too far apart", err)
+	for _, err := range []error{
+		positive("first noise deviation", s.Sigma(0)), positive("last noise deviation", s.Sigma(lo-1)), positive("learning rate", s.LearningRate),
+	} {
+		if err != nil { // beyond float64's range
+			return nil, fmt.Errorf("%w; give smoothness and the other bounds in units nearer to 1", err)
 		}
 	}
 	return s, nil

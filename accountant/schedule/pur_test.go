@@ -168,6 +168,8 @@ func TestPURRefuses(t *testing.T) {
 		{"c", func(p *Problem) { p.StrongConvexity = 0.26 }, 1, "condition number"},
 		{"a", func(*Problem) {}, 0, "rho 0"},
 		{"a", func(*Problem) {}, nan, "rho NaN"},
+		{"b", func(p *Problem) { p.Smoothness, p.Radius, p.Lipschitz = 1e200, 1e200, 1e300 }, 1e-206, "first noise deviation +Inf"},
+		{"b", func(p *Problem) { p.Smoothness, p.Radius, p.Lipschitz = 1e-310, 1e308, 1e-3 }, 1e3, "learning rate +Inf"},
 		{"a", func(p *Problem) { p.Records = math.MaxInt32 }, 1e60, "pays for more"},
 	} {
 		p := good
@@ -179,6 +181,39 @@ func TestPURRefuses(t *testing.T) {
 	for _, kind := range []PURKind{PURNonConvex, PURConvex, PURStronglyConvex} {
 		if _, err := NewPUR(kind, good, 1e-12); !errors.Is(err, ErrBudget) {
 			t.Errorf("(%s): %v for a budget below the first step", kind, err)
+		}
+	}
+}
+
+// Roundings go one way, by one unit: against exact rationals, a deviation is
+// the least float64 that is not below σ_t, a price the least that is not below
+// Σρ_t, and the geometric weight is never too small.
+func TestPURRoundsTowardsPrivacy(t *testing.T) {
+	p := Problem{Records: 1013, Dim: 7, Lipschitz: 1.3, Smoothness: 0.3, InitialGap: 0.69, Radius: 3.1, StrongConvexity: 0.07}
+	for _, kind := range []PURKind{PURNonConvex, PURConvex, PURStronglyConvex} {
+		s := must(NewPUR(kind, p, 0.013))(t)
+		delta := product(big.NewRat(2, 1013), exact(1.3))
+		spent, weight, power := new(big.Rat), new(big.Rat), big.NewRat(1, 1) // power = r^i
+		for i := range s.Steps {
+			variance := new(big.Rat).Mul(s.variance, power)
+			if kind != PURStronglyConvex {
+				variance.Quo(s.variance, big.NewRat(int64(i+1)*int64(i+1), 1))
+			} else {
+				weight.Add(weight, new(big.Rat).Inv(power))
+				if got := s.weight(i + 1); got.Cmp(weight) < 0 {
+					t.Fatalf("the weight of %d steps is too small", i+1)
+				}
+				power.Mul(power, s.decay)
+			}
+			sigma := s.Sigma(i)
+			if below := math.Nextafter(sigma, 0); product(exact(sigma), exact(sigma)).Cmp(variance) < 0 || product(exact(below), exact(below)).Cmp(variance) >= 0 {
+				t.Fatalf("(%s): deviation %v of step %d is not the least above the exact one", kind, sigma, i)
+			}
+			rho := product(delta, delta, big.NewRat(1, 2))
+			spent.Add(spent, rho.Quo(rho, variance))
+		}
+		if exact(s.Spent).Cmp(spent) < 0 || exact(math.Nextafter(s.Spent, 0)).Cmp(spent) >= 0 {
+			t.Errorf("(%s): %v is not the least above the exact sum", kind, s.Spent)
 		}
 	}
 }

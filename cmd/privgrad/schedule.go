@@ -21,6 +21,8 @@ type planned struct {
 	Conditions   []string `json:"conditions"`
 }
 
+const enforced = "the Lipschitz bound L holds for every record's gradient, by clipping, whatever the record holds"
+
 func newPlan(name string, conditions ...string) planned {
 	return planned{Schedule: name, Neighbouring: string(accountant.ReplaceOne), NoGuarantee: []string{}, Conditions: conditions}
 }
@@ -57,7 +59,14 @@ Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
   privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json`,
 	}
-	cmd.AddCommand(newPUR(schedule.PURNonConvex), newPUR(schedule.PURConvex), newPUR(schedule.PURStronglyConvex), newCtCDP(), newRRPSGD(), newOutputPerturbation())
+	cmd.AddCommand(
+		newPUR(schedule.PURNonConvex),
+		newPUR(schedule.PURConvex),
+		newPUR(schedule.PURStronglyConvex),
+		newCtCDP(),
+		newRRPSGD(),
+		newOutputPerturbation(),
+	)
 	return cmd
 }
 
@@ -65,7 +74,8 @@ Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
 func require(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if !cmd.Flags().Changed(name) {
-			return usagef("--%s is missing (%s): `%s --help` shows an example", name, cmd.Flags().Lookup(name).Usage, cmd.CommandPath())
+			usage := cmd.Flags().Lookup(name).Usage
+			return usagef("--%s is missing (%s): `%s --help` shows an example", name, usage, cmd.CommandPath())
 		}
 	}
 	return nil
@@ -76,8 +86,8 @@ type losses struct{ lipschitz, smoothness, strongConvexity float64 }
 
 func (l *losses) define(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Float64Var(&l.lipschitz, "lipschitz", 1, "bound L on the gradient's norm of a record, without the regulariser: the clip of the features for logistic loss")
-	f.Float64Var(&l.smoothness, "smoothness", 0, "smoothness M of the loss with its regulariser (default L²/4 plus the strong convexity, as for logistic loss)")
+	f.Float64Var(&l.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regulariser: the clip of the features for logistic loss")
+	f.Float64Var(&l.smoothness, "smoothness", 0, "smoothness of the loss with its regulariser (default L²/4 plus the strong convexity, as for logistic loss)")
 	f.Float64Var(&l.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the regulariser's weight")
 }
 
@@ -171,9 +181,11 @@ price, and is not offered.`, name, about.short, kind, about.noise),
 			return asUsage(err)
 		}
 		out := purPlan{
-			planned: newPlan(name, "lipschitz bounds every record's gradient, enforced by clipping, whatever the record holds", "each step adds fresh noise of its σ_t to the mean gradient of all records"),
-			Steps:   s.Steps, Rho: rho, RhoSpent: s.Spent, SigmaFirst: s.Sigma(0), SigmaLast: s.Sigma(s.Steps - 1), LearningRate: s.LearningRate,
-			N: p.Records, Dim: p.Dim, Lipschitz: p.Lipschitz, Smoothness: p.Smoothness, Ignored: []string{},
+			planned: newPlan(name, enforced, "each step adds fresh noise of its σ_t to the mean gradient of all records"),
+			Steps:   s.Steps, Rho: rho, RhoSpent: s.Spent,
+			SigmaFirst: s.Sigma(0), SigmaLast: s.Sigma(s.Steps - 1), LearningRate: s.LearningRate,
+			N: p.Records, Dim: p.Dim,
+			Lipschitz: p.Lipschitz, Smoothness: p.Smoothness, Ignored: []string{},
 		}
 		out.Guarantee = true
 		switch kind {
@@ -208,7 +220,8 @@ func describePUR(w io.Writer, p purPlan) {
 	table(w, 0, func(w io.Writer) {
 		row(w, "noise σ on the mean gradient", "%.6g in the first step, %.6g in the last", p.SigmaFirst, p.SigmaLast)
 		row(w, "learning rate 1/(2M)", "%.6g, M = %g", p.LearningRate, p.Smoothness)
-		row(w, "the paper's own T", "%.6g steps, which spend ρ = %.6g: %s (not a guarantee)", float64(p.Paper.Steps), float64(p.Paper.RhoSpent), p.Paper.Note)
+		row(w, "the paper's own T", "%.6g steps, which spend ρ = %.6g: %s (not a guarantee)",
+			float64(p.Paper.Steps), float64(p.Paper.RhoSpent), p.Paper.Note)
 	})
 	if len(p.Ignored) > 0 {
 		fmt.Fprintf(w, "not used by %s: --%s\n", p.Schedule, strings.Join(p.Ignored, ", --"))
@@ -276,7 +289,8 @@ a plan that is not valid wants more steps, or another rate.`,
 			return asUsage(err)
 		}
 		out := ctcdpPlan{
-			planned: newPlan("ctcdp", "every batch is a fresh subset of a fixed size; Poisson batches need another accountant", "everything a step asks of its batch is within its ρ", "gradients are clipped to C, which makes the sensitivity of their sum 2C"),
+			planned: newPlan("ctcdp", "every batch is a fresh subset of a fixed size; Poisson batches need another accountant",
+				"everything a step asks of its batch is within its ρ", "gradients are clipped to C, which makes the sensitivity of their sum 2C"),
 			Epsilon: epsilon, Delta: delta, SamplingRate: rate, Steps: steps,
 			A: real(c.A), OmegaA: real(c.Omega), RhoA: real(c.Total), Rho0: real(c.Step), RhoUB: real(c.Limit), Valid: c.Valid(),
 			Sigma: real(1 / math.Sqrt(2*c.Step)), SigmaMin: real(1 / math.Sqrt(2*c.Limit)),
@@ -363,7 +377,8 @@ The theorem is for ε of at most 1.`,
 			return asUsage(err)
 		}
 		out := rrpsgdPlan{
-			planned:         newPlan("rrpsgd", "L bounds every record's gradient, enforced by clipping, whatever the record holds", "learning rates come from public numbers, also the bound on the loss at the start", "only the last iterate is released"),
+			planned: newPlan("rrpsgd", enforced, "learning rates come from public numbers, also the bound on the loss at the start",
+				"only the last iterate is released"),
 			NoiseMultiplier: real(r.NoiseMultiplier), Steps: r.Steps, N: n, Epsilon: epsilon, Delta: delta,
 		}
 		if !r.Claimed {
@@ -452,7 +467,9 @@ the exact condition of Balle and Wang 2018, which holds at every ε.`,
 		}
 		d := float64(dim)
 		out := outputPlan{
-			planned:     newPlan("outpert-gd", "every record's loss is convex, and lipschitz and smoothness hold for it wherever the descent goes, whatever the record holds", "no iterate but the noised last one is released", "steps, n and the learning rate are public, not chosen on the records"),
+			planned: newPlan("outpert-gd",
+				"every record's loss is convex, and lipschitz and smoothness hold for it wherever the descent goes, whatever the record holds",
+				"no iterate but the noised last one is released", "steps, n and the learning rate are public, not chosen on the records"),
 			Sensitivity: real(g.Sensitivity()), Epsilon: epsilon, Delta: delta,
 			Steps: g.Steps, LearningRate: g.LearningRate, N: g.Records, Dim: dim,
 		}
