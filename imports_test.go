@@ -45,10 +45,12 @@ var allowed = map[string][]string{
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},
 
-	"accountant":        nil,
-	"accountant/ledger": nil,
-	"dpoptim/mechanism": {"accountant", "internal/device", "internal/exact", "internal/stream"},
-	"dpoptim":           {"dpoptim/mechanism", "internal/device"},
+	"accountant":          nil,
+	"accountant/ledger":   nil,
+	"accountant/schedule": nil,
+	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
+	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
+	"dpoptim/banco":       nil,
 
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},

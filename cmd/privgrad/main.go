@@ -16,6 +16,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/accountant/schedule"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -58,7 +59,7 @@ func execute(root *cobra.Command) (code int) {
 	complain(root, err)
 	var usage *train.UsageError
 	switch {
-	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget):
+	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget), errors.Is(err, schedule.ErrBudget):
 		return exitRefused
 	case errors.As(err, &usage):
 		return exitUsage
@@ -118,7 +119,7 @@ privacy budget does not allow it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; `%s --help` shows its flags", err, cmd.CommandPath())
 	})
-	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newBench(), newData(), newInfo())
+	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newSchedule(), newBench(), newData(), newInfo())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
