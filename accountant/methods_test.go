@@ -182,3 +182,25 @@ func TestCentralLimitUnderReports(t *testing.T) {
 		t.Errorf("ε in %v, the true value is 6.769", *r.Interval)
 	}
 }
+
+// The schedules of the learned-protection paper, through the accountant: the
+// noise in units of C is twice that in units of the distance 2C.
+func TestGoldenCtCDP(t *testing.T) {
+	compared := 0
+	for _, v := range vectors[struct {
+		Eps, Delta, Q float64
+		T             int
+		Noise         float64 `json:"noise_mult"`
+		Valid         bool
+	}](t, "ctcdp.json") {
+		if !v.Valid {
+			continue
+		}
+		e := Event{Sampling: FixedSize, Rate: v.Q, Mechanisms: []Mechanism{Gaussian{2 * v.Noise}}, Count: v.T}
+		near(t, "ctcdp", account(t, CTCDP, ReplaceOne, v.Delta, e).Epsilon, v.Eps, 1e-9)
+		compared++
+	}
+	if compared < 3 {
+		t.Errorf("compared %d schedules", compared)
+	}
+}

@@ -127,14 +127,19 @@ func SquaredNormSensitivity(clip float64, batch int) float64 {
 	return max(1, 4*float64(batch-1)) * clip * clip
 }
 
-// CtCDPEpsilon is the least ε for which the constraints hold and steps of the
-// given ρ (each before amplification, on a fixed-size batch at rate q) are
-// (ε, δ)-DP together under replace-one. The price Σ13q²ρ_t needs
+// Steps are Count batches of the same ρ, before amplification.
+type Steps struct {
+	Rho   float64
+	Count int
+}
+
+// CtCDPEpsilon is the least ε for which the constraints hold and the steps,
+// each on a fixed-size batch at rate q, are (ε, δ)-DP together under replace-one. The price Σ13q²ρ_t needs
 // ε ≥ ρ+2√(ρ·ln(1/δ)), and a step of ρ_t needs ω_a ≤ ln(1/q)/(4ρ_t), hence
 // a ≤ (ω−1)²/(2ω−1) there and ε ≥ ln(1/δ)/a: both grow with ε, so the larger
 // of the two is enough (lemmas A.1, A.4 and A.6). It refuses, naming the
 // constraint, steps that no ε makes valid. No step costs 0.
-func CtCDPEpsilon(rho []float64, q, delta float64) (float64, error) {
+func CtCDPEpsilon(steps []Steps, q, delta float64) (float64, error) {
 	if err := probability("delta", delta); err != nil {
 		return 0, err
 	}
@@ -142,11 +147,15 @@ func CtCDPEpsilon(rho []float64, q, delta float64) (float64, error) {
 		return 0, err
 	}
 	var total, most float64
-	for i, r := range rho {
+	for i, s := range steps {
+		r := s.Rho
+		if s.Count < 0 {
+			return 0, fmt.Errorf("step %d: count %d: must not be negative", i, s.Count)
+		}
 		if !(r >= 0) || math.IsInf(r, 0) {
 			return 0, fmt.Errorf("step %d: rho %v: must be a finite number, 0 or more", i, r)
 		}
-		if r == 0 {
+		if r == 0 || s.Count == 0 {
 			continue
 		}
 		for _, c := range samplingConstraints("rho", r, q) {
@@ -154,7 +163,7 @@ func CtCDPEpsilon(rho []float64, q, delta float64) (float64, error) {
 				return 0, fmt.Errorf("step %d breaks a constraint of ctCDP, %s: %s; raise its noise or lower the sampling rate", i, c.Name, c.Reason)
 			}
 		}
-		total += AmplifiedCost(q, r)
+		total += float64(s.Count) * AmplifiedCost(q, r)
 		most = max(most, r)
 	}
 	if total == 0 {

@@ -34,7 +34,7 @@ func TestGoldenCtCDP(t *testing.T) {
 		if c.Valid() != v.Valid || c.Constraints[2].Holds != v.Equation9 {
 			t.Errorf("ε %v, T %d: valid %t, equation 9 %t; want %t, %t: %v", v.Eps, v.T, c.Valid(), c.Constraints[2].Holds, v.Valid, v.Equation9, c.Constraints)
 		}
-		back, err := CtCDPEpsilon(slices.Repeat([]float64{c.Step}, v.T), v.Q, v.Delta)
+		back, err := CtCDPEpsilon([]Steps{{c.Step, v.T}}, v.Q, v.Delta)
 		if !v.Valid {
 			if err == nil {
 				t.Errorf("ε %v, T %d: an invalid schedule costs %v", v.Eps, v.T, back)
@@ -91,12 +91,25 @@ func TestCtCDPConstraints(t *testing.T) {
 
 // The price of steps is the least ε whose own constraints they keep: compared
 // with a search over ε by the definitions.
+// each is a step of every ρ, neighbours of the same one together.
+func each(rho ...float64) []Steps {
+	var s []Steps
+	for i, r := range rho {
+		if i > 0 && r == rho[i-1] {
+			s[len(s)-1].Count++
+			continue
+		}
+		s = append(s, Steps{r, 1})
+	}
+	return s
+}
+
 func TestCtCDPEpsilon(t *testing.T) {
 	const q, delta = 0.01, 1e-6
 	for _, steps := range [][]float64{
 		{0.05}, {0.05, 0.001, 0}, slices.Repeat([]float64{0.002}, 5000), slices.Repeat([]float64{0.05}, 50000), {0.1, 0.02},
 	} {
-		got := must(CtCDPEpsilon(steps, q, delta))(t)
+		got := must(CtCDPEpsilon(each(steps...), q, delta))(t)
 		total, most := 0.0, 0.0
 		for _, r := range steps {
 			total, most = total+13*q*q*r, max(most, r)
@@ -125,7 +138,7 @@ func TestCtCDPEpsilon(t *testing.T) {
 		{[]float64{0.01}, 0, delta, "sampling rate 0"},
 		{[]float64{0.01}, q, 1, "delta 1"},
 	} {
-		if e, err := CtCDPEpsilon(c.rho, c.q, c.delta); err == nil || !strings.Contains(err.Error(), c.want) {
+		if e, err := CtCDPEpsilon(each(c.rho...), c.q, c.delta); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, %v; want %q", c.rho, e, err, c.want)
 		}
 	}
