@@ -424,7 +424,7 @@ func TestRefusedInputs(t *testing.T) {
 	refused(t, err, "no event")
 }
 
-func schedule(n Neighbouring) Schedule {
+func dpsgd(n Neighbouring) Schedule {
 	return Schedule{SamplingRate: 0.005, Steps: 10_000, Neighbouring: n, Accountant: RDP, Delta: 1e-5}
 }
 
@@ -450,23 +450,23 @@ func checkCalibrated(t testing.TB, s Schedule, target, shrink float64) float64 {
 }
 
 func TestCalibrate(t *testing.T) {
-	near(t, "golden", checkCalibrated(t, schedule(AddRemove), 3, 1e-5), 1.0105, 5e-5)
+	near(t, "golden", checkCalibrated(t, dpsgd(AddRemove), 3, 1e-5), 1.0105, 5e-5)
 	// Near the accountant's floor, .0083670 here, ε hardly depends on the noise.
-	checkCalibrated(t, schedule(AddRemove), 0.0084, 1e-2)
+	checkCalibrated(t, dpsgd(AddRemove), 0.0084, 1e-2)
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		for _, target := range []float64{0.01, 0.1, 1, 8, 50, 1000} {
-			checkCalibrated(t, schedule(n), target, 1e-3)
+			checkCalibrated(t, dpsgd(n), target, 1e-3)
 		}
 	}
 	// Where δ is large, tiny targets can be met.
-	s := schedule(AddRemove)
+	s := dpsgd(AddRemove)
 	s.Delta = 0.01
 	checkCalibrated(t, s, 1e-4, 1e-3)
-	s = schedule(AddRemove)
+	s = dpsgd(AddRemove)
 	s.Accountant = Paper
 	checkCalibrated(t, s, 3, 1e-5)
 	// What is released besides takes its share.
-	s = schedule(AddRemove)
+	s = dpsgd(AddRemove)
 	s.Besides = []Event{PoissonBatch(0.005, 1000, Gaussian{1})}
 	if sigma := checkCalibrated(t, s, 3, 1e-5); sigma < 1.011 {
 		t.Errorf("multiplier %v leaves nothing for the rest of the run", sigma)
@@ -496,7 +496,7 @@ func TestCalibrationOvershoots(t *testing.T) {
 // endless search or a silent best effort.
 func TestCalibrationOutOfReach(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
-		s := schedule(n)
+		s := dpsgd(n)
 		_, _, err := s.Calibrate(1e-4)
 		refused(t, err, "epsilon 0.0001", "delta 1e-05", "10000 steps", "rate 0.005", "no less than 0.008367")
 		_, _, err = s.Calibrate(1e30)
@@ -526,7 +526,7 @@ func TestCalibrationOutOfReach(t *testing.T) {
 		{func(s *Schedule) { s.Accountant = "x" }, 3, `unknown accountant "x"`},
 		{func(s *Schedule) { s.Neighbouring = "x" }, 3, `relation "x"`},
 	} {
-		s := schedule(AddRemove)
+		s := dpsgd(AddRemove)
 		c.change(&s)
 		_, _, err := s.Calibrate(c.target)
 		refused(t, err, c.words)
@@ -535,7 +535,7 @@ func TestCalibrationOutOfReach(t *testing.T) {
 		_, _, err = s.CalibrateSamplingRate(c.target, 1)
 		refused(t, err, c.words)
 	}
-	s := schedule(AddRemove)
+	s := dpsgd(AddRemove)
 	s.Steps = 0
 	_, _, err := s.Calibrate(3)
 	refused(t, err, "count 0")
@@ -545,9 +545,9 @@ func TestCalibrationOutOfReach(t *testing.T) {
 	_, _, err = s.CalibrateSteps(3, 1)
 	refused(t, err, "rate 1.5")
 	for _, sigma := range []float64{math.NaN(), math.Inf(1), -1} {
-		_, _, err = schedule(AddRemove).CalibrateSteps(3, sigma)
+		_, _, err = dpsgd(AddRemove).CalibrateSteps(3, sigma)
 		refused(t, err, fmt.Sprint("noise_multiplier ", sigma))
-		_, _, err = schedule(AddRemove).CalibrateSamplingRate(3, sigma)
+		_, _, err = dpsgd(AddRemove).CalibrateSamplingRate(3, sigma)
 		refused(t, err, fmt.Sprint("noise_multiplier ", sigma))
 	}
 }
@@ -556,7 +556,7 @@ func TestCalibrateSteps(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		for _, besides := range [][]Event{nil, {PoissonBatch(0.01, 20, Gaussian{2})}} {
 			for _, target := range []float64{1, 3, 20} {
-				s := schedule(n)
+				s := dpsgd(n)
 				s.Besides = besides
 				steps, reached, err := s.CalibrateSteps(target, 1.1)
 				if err != nil {
@@ -579,7 +579,7 @@ func TestCalibrateSteps(t *testing.T) {
 		}
 	}
 	// One step and no more.
-	s := schedule(AddRemove)
+	s := dpsgd(AddRemove)
 	s.SamplingRate = 1
 	if steps, _, err := s.CalibrateSteps(5, 1); err != nil || steps != 1 {
 		t.Errorf("steps are %d, %v, want 1", steps, err)
@@ -598,7 +598,7 @@ func TestCalibrateSteps(t *testing.T) {
 func TestCalibrateSamplingRate(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		for _, target := range []float64{0.2, 1, 3, 20} {
-			s := schedule(n)
+			s := dpsgd(n)
 			rate, reached, err := s.CalibrateSamplingRate(target, 1.1)
 			if err != nil {
 				t.Fatal(err)
@@ -613,7 +613,7 @@ func TestCalibrateSamplingRate(t *testing.T) {
 		}
 	}
 	// A budget for the full data needs no sampling.
-	s := schedule(AddRemove)
+	s := dpsgd(AddRemove)
 	s.Steps = 1
 	if rate, reached, err := s.CalibrateSamplingRate(5, 1); err != nil || rate != 1 || reached > 5 {
 		t.Errorf("rate is %v, epsilon %v, %v", rate, reached, err)
@@ -627,7 +627,7 @@ func TestCalibrateSamplingRate(t *testing.T) {
 // Calibrations undo each other.
 func TestCalibrationsAgree(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
-		s := schedule(n)
+		s := dpsgd(n)
 		sigma, _, err := s.Calibrate(3)
 		if err != nil {
 			t.Fatal(err)
@@ -659,7 +659,7 @@ func BenchmarkCalibrate(b *testing.B) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		b.Run(string(n), func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := schedule(n).Calibrate(3); err != nil {
+				if _, _, err := dpsgd(n).Calibrate(3); err != nil {
 					b.Fatal(err)
 				}
 			}
