@@ -74,7 +74,7 @@ func (l batch) base(spacing, tails float64, tilts []float64) (upper, lower measu
 	for i, x := range l.laws {
 		p := plan{spacing, tails, [][]float64{tilts}, func() []part { return x.sketch(tails) }}
 		high, low, g := x.cut(p, remove)
-		u, d := connect(high, g, x.slack()), fuse(low, g, x.slack())
+		u, d := connect(high, g, x.slack()), fuse(low, g, x.slack(), slices.Max(tilts)/2)
 		if i == 0 {
 			upper, lower = u, d
 			continue

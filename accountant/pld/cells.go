@@ -104,7 +104,10 @@ func connect(c cells, g grid, slack float64) measure {
 // curve becomes a polygon of supporting lines that meet at grid points, which
 // is below it (Doroshenko et al. 2022, section 4, with cells for the points
 // of the curve).
-func fuse(c cells, g grid, slack float64) measure {
+//
+// Where only far and rare losses could balance a group, putting it down to
+// the next grid point costs less of E[e^{tilt·loss}], and is as valid.
+func fuse(c cells, g grid, slack, tilt float64) measure {
 	m := measure{grid: g, slack: slack}
 	var group part // what waits for losses above x to balance it
 	var at int
@@ -117,9 +120,29 @@ func fuse(c cells, g grid, slack float64) measure {
 	}
 	// at x, err must hold too where x is above the part's own ratios.
 	scaled := func(r part) float64 { return r.err * max(1, x*r.q/r.p) }
+	down := func() {
+		loss := math.Log((group.p-2*group.err)/group.q) - g.offset
+		if !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+			at = int(math.Floor((loss + slack/2) / g.spacing))
+			x = math.Exp(g.loss(at))
+			emit(group.q*(1-slack), group.err)
+		}
+		group = part{}
+	}
+	tilt = max(tilt, 1)
 	place := func(rest part) {
 		if rest.p <= 0 || rest.q <= 0 {
 			return
+		}
+		if group.q > 0 && rest.p > x*rest.q {
+			if far := math.Log(rest.p/rest.q) - g.loss(at); far > 2*g.spacing {
+				d := max(0, math.Log(x*group.q/group.p))
+				below := math.Expm1(-tilt * d)
+				join := below + math.Expm1(d)*math.Expm1(min(tilt*far, 600))/-math.Expm1(-far)
+				if join > below-math.Expm1(-tilt*g.spacing) {
+					down()
+				}
+			}
 		}
 		if group.q > 0 {
 			err := scaled(rest)
@@ -154,13 +177,8 @@ func fuse(c cells, g grid, slack float64) measure {
 		place(y.part)
 	}
 	place(c.above)
-	if group.q > 0 { // nothing is left above to balance it: down to the next point
-		loss := math.Log((group.p-2*group.err)/group.q) - g.offset
-		if !math.IsNaN(loss) && !math.IsInf(loss, 0) {
-			at = int(math.Floor((loss + slack/2) / g.spacing))
-			x = math.Exp(g.loss(at))
-			emit(group.q*(1-slack), group.err)
-		}
+	if group.q > 0 { // nothing is left above to balance it
+		down()
 	}
 	return m
 }

@@ -1,6 +1,9 @@
 package pld
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // A factor is one kind's measure and how often it is composed.
 type factor struct {
@@ -33,8 +36,8 @@ func (m *measure) cumulant(t float64) (k, largest float64) {
 		return math.Inf(-1), 0
 	}
 	top := math.Inf(-1)
-	for i, x := range m.index {
-		top = max(top, t*float64(x)+math.Log(m.mass[i]))
+	for _, x := range m.index {
+		top = max(top, t*float64(x))
 	}
 	sum := 0.0
 	for i, x := range m.index {
@@ -42,6 +45,18 @@ func (m *measure) cumulant(t float64) (k, largest float64) {
 	}
 	n := len(m.index)
 	return top + math.Log(sum), max(math.Abs(t*float64(m.index[0])), math.Abs(t*float64(m.index[n-1])))
+}
+
+// variance is that of the index under a tilt.
+func (m *measure) variance(t float64) float64 {
+	k, _ := m.cumulant(t)
+	var sum, mean, square float64
+	for i, x := range m.index {
+		w, d := m.mass[i]*math.Exp(t*float64(x)-k), float64(x-m.index[0])
+		sum, mean, square = sum+w, mean+w*d, square+w*d*d
+	}
+	mean /= sum
+	return max(0, square/sum-mean*mean)
 }
 
 // A tilting says how a composition is computed: the tilt per unit of loss,
@@ -194,7 +209,7 @@ func position(j int) int {
 	if j < 2 {
 		return j
 	}
-	top := 1 << (bitLen(j-1) - 1) // 2..: blocks of 2, 4, 8 … hold 1, 2, 4 … pairs
+	top := 1 << (bits.Len(uint(j-1)) - 1) // 2..: blocks of 2, 4, 8 … hold 1, 2, 4 … pairs
 	return 2*top + (j - 1 - top)
 }
 

@@ -1,6 +1,9 @@
 package pld
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // ulp is the unit roundoff of float64, 2⁻⁵³.
 const ulp = 1.0 / (1 << 53)
@@ -67,14 +70,6 @@ func opposite(j int) int {
 	if j < 2 {
 		return j
 	}
-	top := 1 << (bitLen(j) - 1)
+	top := 1 << (bits.Len(uint(j)) - 1)
 	return 3*top - 1 - j
-}
-
-func bitLen(j int) int {
-	n := 0
-	for ; j > 0; j >>= 1 {
-		n++
-	}
-	return n
 }

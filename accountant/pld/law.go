@@ -165,21 +165,24 @@ func (l gaussian) sketch(tails float64) []part {
 func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	h := p.spacing
 	g = grid{spacing: h}
+	// A grid point at the median keeps both ends close where nearly all
+	// losses are much smaller than the spacing.
+	middle := l.loss(0)
+	g.offset = middle - h*math.Floor(middle/h)
 	low, high := l.reach(p.tails)
-	first := int(math.Floor(l.loss(low) / h))
+	least := l.loss(low)
 	bounded := !l.twoSided && l.q < 1
 	if bounded {
-		first = int(math.Floor(math.Log1p(-l.q) / h))
+		least = math.Log1p(-l.q)
 	}
-	last := int(math.Ceil(l.loss(high) / h))
+	first, last := int(math.Floor((least-g.offset)/h)), int(math.Ceil((l.loss(high)-g.offset)/h))
 	edges := l.widths(p, low, high)
 
 	var c cells
 	infinite := func(z float64) point { return l.point(math.Copysign(100, z)) }
-	at := l.point(l.position(g.loss(first)))
-	if bounded {
-		at = infinite(-1)
-	} else {
+	at := infinite(-1)
+	if !bounded {
+		at = l.point(l.position(g.loss(first)))
 		c.below = l.interval(infinite(-1), at, g.loss(first))
 	}
 	for i, j := first, 0; i < last; {
@@ -191,11 +194,11 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 			m = max(1, fit)
 		}
 		next := i + m
-		middle := l.point(max(-100, l.position((g.loss(i)+g.loss(next))/2)))
+		half := l.point(max(-100, l.position((g.loss(i)+g.loss(next))/2)))
 		end := l.point(max(-100, l.position(g.loss(next))))
 		c.list = append(c.list,
-			cell{i, next, l.interval(at, middle, g.loss(next))},
-			cell{i, next, l.interval(middle, end, g.loss(next))})
+			cell{i, next, l.interval(at, half, g.loss(next))},
+			cell{i, next, l.interval(half, end, g.loss(next))})
 		at, i = end, next
 	}
 	c.above = l.interval(at, infinite(1), min(g.loss(last), 690))
@@ -236,6 +239,13 @@ func (l gaussian) widths(p plan, low, high float64) []edge {
 			}
 		}
 	}
+	widest := 1.0 // the square is the whole story only where tilt·width is small
+	for _, tilts := range p.tilts {
+		for _, t := range tilts {
+			widest = max(widest, t)
+		}
+	}
+	widest = 1 / (widest * p.spacing)
 	edges := make([]edge, len(parts))
 	from := l.loss(low)
 	for i := range edges {
@@ -244,9 +254,9 @@ func (l gaussian) widths(p plan, low, high float64) []edge {
 		if weight[i] > 0 {
 			steps = math.Cbrt(coarse * (to - from) / (weight[i] * p.spacing))
 		} else {
-			steps = 1 << 30
+			steps = widest
 		}
-		edges[i] = edge{to, int(max(1, min(steps, 1<<30)))}
+		edges[i] = edge{to, int(max(1, min(steps, widest)))}
 		from = to
 	}
 	return edges
@@ -371,20 +381,21 @@ func (a atoms) cumulant(t float64) float64 {
 
 // moments are the cumulant and its first two derivatives.
 func (a atoms) moments(t float64) (k, mean, variance float64) {
-	k = a.cumulant(t)
+	top, at := math.Inf(-1), 0.0
+	for _, x := range a {
+		if x.mass > 0 && t*x.loss+math.Log(x.mass) > top {
+			top, at = t*x.loss+math.Log(x.mass), x.loss
+		}
+	}
 	sum := 0.0
 	for _, x := range a {
 		if x.mass > 0 {
-			w := x.mass * math.Exp(t*x.loss-k)
+			w, d := x.mass*math.Exp(t*x.loss-top), x.loss-at
 			sum += w
-			mean += w * x.loss
+			mean += w * d
+			variance += w * d * d
 		}
 	}
 	mean /= sum
-	for _, x := range a {
-		if x.mass > 0 {
-			variance += x.mass * math.Exp(t*x.loss-k) * (x.loss - mean) * (x.loss - mean)
-		}
-	}
-	return k, mean, variance
+	return top + math.Log(sum), at + mean, max(0, variance/sum-mean*mean)
 }

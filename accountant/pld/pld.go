@@ -203,7 +203,10 @@ func (c *Composition) Epsilon(delta float64) (Interval, error) {
 	}
 	var r Interval
 	for d := range c.directions() {
-		t := c.tiltFor(d, delta)
+		t := c.tilts[d]
+		if delta != c.design {
+			t = c.tiltFor(d, delta)
+		}
 		for try := 0; ; try++ {
 			up, down, err := c.compose(d, t)
 			if err != nil {

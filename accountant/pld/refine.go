@@ -38,14 +38,7 @@ func (c *Composition) sketch() {
 	}
 }
 
-// cumulant is roughly that of the composition.
-func (c *Composition) cumulant(d int, t float64) (k float64) {
-	for i, a := range c.sketches[d] {
-		k += float64(c.kinds[i].count) * a.cumulant(t)
-	}
-	return k
-}
-
+// moments are roughly the composition's cumulant and its derivatives.
 func (c *Composition) moments(d int, t float64) (k, mean, variance float64) {
 	for i, a := range c.sketches[d] {
 		n := float64(c.kinds[i].count)
@@ -93,7 +86,7 @@ func (c *Composition) solve(d int, more func(t float64) bool) float64 {
 	for high < most && more(high) {
 		low, high = high, min(2*high, most)
 	}
-	for range 45 {
+	for range 36 {
 		mid := (low + high) / 2
 		if more(mid) {
 			low = mid
@@ -126,7 +119,7 @@ func (c *Composition) refine(delta float64) error {
 	}
 	h := math.Sqrt(4 * width(epsilon) / work)
 	best, bestWidth := 0.0, math.Inf(1)
-	for try := 0; try < 6; try++ {
+	for try := 0; try < 4; try++ {
 		c.setSpacing(h)
 		r, err := Interval{}, c.discretise()
 		if err == nil {
@@ -134,7 +127,10 @@ func (c *Composition) refine(delta float64) error {
 		}
 		switch {
 		case errors.Is(err, errFine) && best > 0:
-			try = 6
+			h, try = (h+best)/2, max(try, 2) // one more, in between
+			if h > 0.8*best {
+				try = 4
+			}
 			continue
 		case errors.Is(err, errFine) && h < 1e6:
 			h *= 2
@@ -144,10 +140,11 @@ func (c *Composition) refine(delta float64) error {
 			return err
 		}
 		w, want := r.Upper-r.Lower, width(r.Upper)
+		little := w > 0.8*bestWidth
 		if w < bestWidth {
 			best, bestWidth = c.spacing, w
 		}
-		if w <= 0.6*want || try > 0 && w <= want {
+		if w <= 0.6*want || try > 0 && (w <= want || little) {
 			break
 		}
 		h = c.spacing * max(0.125, min(1, math.Sqrt(0.55*want/w)))
@@ -208,7 +205,7 @@ func (c *Composition) discretise() error {
 					return err
 				}
 			}
-			made[d].lower = fuse(lower, g, k.low.slack())
+			made[d].lower = fuse(lower, g, k.low.slack(), c.tilts[d])
 		}
 		c.measures[high+"|"+low] = made
 	}
@@ -227,7 +224,7 @@ func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
 		upper, lower = append(upper, factor{m.upper, k.count}), append(lower, factor{m.lower, k.count})
 	}
 	tilting := tilting{tilt: t}
-	tilting.up, tilting.down = c.chernoff(d, t)
+	tilting.up, tilting.down = chernoff(upper, t)
 	low, high := window(upper, tilting)
 	low2, high2 := window(lower, tilting)
 	low, high = math.Floor(min(low, low2))-1, math.Ceil(max(high, high2))+1
@@ -239,29 +236,37 @@ func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
 	return up, down, nil
 }
 
-// chernoff is the further tilts that bound both tails best.
-func (c *Composition) chernoff(d int, t float64) (up, down float64) {
-	k, _, variance := c.moments(d, t)
-	rest := -math.Log(outside)
-	start := math.Log(math.Sqrt(2 * rest / max(variance, 1e-30)))
-	best := func(sign float64) float64 {
-		bound := func(x float64) float64 { s := math.Exp(x); return (c.cumulant(d, t+sign*s) - k + rest) / s }
-		low, high := start-4, start+4
-		const golden = 0.6180339887498949
-		a, b := high-golden*(high-low), low+golden*(high-low)
-		fa, fb := bound(a), bound(b)
-		for range 12 {
-			if fa < fb {
-				high, b, fb = b, a, fa
-				a = high - golden*(high-low)
-				fa = bound(a)
-			} else {
-				low, a, fa = a, b, fb
-				b = low + golden*(high-low)
-				fb = bound(b)
-			}
+// chernoff is the further tilts that bound both tails best: the ends are
+// alike enough for one choice.
+func chernoff(factors []factor, t float64) (up, down float64) {
+	h := factors[0].spacing
+	cumulant := func(t float64) (sum float64) {
+		for i := range factors {
+			k, _ := factors[i].cumulant(t * h)
+			sum += float64(factors[i].count) * k
 		}
-		return math.Exp((low + high) / 2)
+		return sum
+	}
+	variance := 0.0
+	for i := range factors {
+		variance += float64(factors[i].count) * factors[i].variance(t*h)
+	}
+	k, rest := cumulant(t), -math.Log(outside)
+	start := math.Log(math.Sqrt(2*rest/max(variance, 1e-12)) / h)
+	best := func(sign float64) float64 {
+		bound := func(x float64) float64 { s := math.Exp(x); return (cumulant(t+sign*s) - k + rest) / s }
+		at, step, value := start, 0.4, bound(start)
+		if other := bound(start - step); other < value {
+			at, value, step = start-step, other, -step
+		}
+		for range 16 {
+			next := bound(at + step)
+			if !(next < value) {
+				break
+			}
+			at, value = at+step, next
+		}
+		return math.Exp(at)
 	}
 	return best(1), best(-1)
 }
