@@ -45,12 +45,13 @@ var allowed = map[string][]string{
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},
 
-	"accountant":          nil,
+	"accountant":          {"accountant/btls", "accountant/pld", "accountant/prv", "accountant/schedule"},
 	"accountant/ledger":   nil,
 	"accountant/schedule": nil,
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
+	"accountant/btls":     nil,
 
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},
@@ -63,7 +64,7 @@ var allowed = map[string][]string{
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},
 	"bench": {
-		"datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"accountant", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},

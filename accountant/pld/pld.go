@@ -1,0 +1,359 @@
+package pld
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Pair is a pair of distributions that dominates one release under
+// add-remove: how far the outputs with and without one record are apart.
+type Pair interface {
+	// law is the pair unsampled, at twice the distance under replace-one.
+	law(replaceOne bool) (law, error)
+}
+
+type (
+	gaussianPair float64
+	laplacePair  float64
+	purePair     float64
+)
+
+// Gaussian is N(μ,1) against N(0,1): Gaussian noise of standard deviation σ
+// on a sum to which one record adds at most C in norm has μ = C/σ.
+func Gaussian(mu float64) Pair { return gaussianPair(mu) }
+
+// Laplace is Laplace noise of scale 1/ε on a number that one record changes
+// by at most 1.
+func Laplace(epsilon float64) Pair { return laplacePair(epsilon) }
+
+// Pure is randomised response, the pair that dominates every (ε, 0)-DP release.
+func Pure(epsilon float64) Pair { return purePair(epsilon) }
+
+func distance(what string, x float64, replaceOne bool) (float64, error) {
+	if !(x > 0 && x <= 1e6) {
+		return 0, fmt.Errorf("pld: %s is %v; it must be positive and at most 1e6", what, x)
+	}
+	if replaceOne {
+		x *= 2
+	}
+	return x, nil
+}
+
+func (p gaussianPair) law(replaceOne bool) (law, error) {
+	mu, err := distance("a Gaussian's mu", float64(p), replaceOne)
+	return gaussian{mu: mu, q: 1}, err
+}
+
+// mostPure keeps probabilities e^{−ε} within float64.
+const mostPure = 300
+
+func pureDistance(what string, x float64, replaceOne bool) (float64, error) {
+	e, err := distance(what, x, replaceOne)
+	if err == nil && e > mostPure {
+		return 0, fmt.Errorf("pld: %s is %v; above %d under add-remove or %d under replace-one it is not supported",
+			what, x, mostPure, mostPure/2)
+	}
+	return e, err
+}
+
+func (p laplacePair) law(replaceOne bool) (law, error) {
+	e, err := pureDistance("a Laplace epsilon", float64(p), replaceOne)
+	return laplace(e), err
+}
+
+func (p purePair) law(replaceOne bool) (law, error) {
+	e, err := pureDistance("a pure epsilon", float64(p), replaceOne)
+	return pure(e), err
+}
+
+// A Step is Count batches drawn at one rate. Each batch is asked all Pairs,
+// which are composed first and then amplified once.
+type Step struct {
+	Pairs []Pair
+	Rate  float64 // Poisson sampling rate in (0, 1]; 1 is every record
+	Count int
+}
+
+// An Interval is where a true value lies. Upper is a guarantee.
+type Interval struct{ Lower, Upper float64 }
+
+// Epsilon is the ends between which the least ε ≥ 0 lies for which the
+// composition of the steps is (ε, δ)-DP: under add-remove the larger of
+// adding and removing, under replace-one if replaceOne. Upper−Lower is at
+// most 1e-3·ε, or 1e-4 below ε = 0.1, wherever a few million points suffice;
+// elsewhere the interval is wider, and as valid.
+func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
+	c, err := New(steps, replaceOne, delta)
+	if err != nil {
+		return Interval{}, err
+	}
+	return c.Epsilon(delta)
+}
+
+// Delta is the ends between which δ lies at ε ≥ 0, which are as near as those
+// of Epsilon at that δ.
+func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
+	if err := checkEpsilon(epsilon); err != nil {
+		return Interval{}, err
+	}
+	c, err := prepare(steps, replaceOne)
+	if err != nil {
+		return Interval{}, err
+	}
+	if !c.closed() {
+		c.tails(startDelta)
+		delta := minDelta
+		for d := range c.directions() {
+			delta = max(delta, c.saddle(d, c.tiltAt(d, epsilon)))
+		}
+		if err := c.refine(min(delta, 0.5)); err != nil {
+			return Interval{}, err
+		}
+	}
+	return c.Delta(epsilon)
+}
+
+// A Composition is a list of steps, discretised, of which ε and δ can be
+// asked many times. It is not safe for concurrent use.
+type Composition struct {
+	steps      []Step
+	replaceOne bool
+	kinds      []kind
+	mu         float64 // of all unsampled Gaussians together
+	spacing    float64
+	design     float64 // the δ that the spacing is chosen for
+	cut        float64 // mass that may be cut off from each tail of a pair
+	tilts      [directions]float64
+	sketches   [directions][]atoms // of the kinds
+	measures   map[string]*[directions]ends
+	workspace  workspace
+}
+
+// A kind is a pair and its count. Where similar pairs were merged, high
+// dominates all of them and low is dominated by all.
+type kind struct {
+	high, low law
+	count     int
+}
+
+// ends are the pessimistic and the optimistic measure.
+type ends struct{ upper, lower measure }
+
+const (
+	minDelta   = 1e-100
+	startDelta = 1e-20
+	maxKinds   = 100
+	maxCount   = 1 << 40
+)
+
+// New discretises a composition, with the spacing that Epsilon(delta) needs.
+func New(steps []Step, replaceOne bool, delta float64) (*Composition, error) {
+	if err := checkDelta(delta); err != nil {
+		return nil, err
+	}
+	c, err := prepare(steps, replaceOne)
+	if err != nil || c.closed() {
+		return c, err
+	}
+	return c, c.refine(delta)
+}
+
+// Counts is the composition of the same steps with other counts, at the same
+// spacing: the ends are as near as promised where no count is larger. What is
+// discretised already is shared.
+func (c *Composition) Counts(counts ...int) (*Composition, error) {
+	if len(counts) != len(c.steps) {
+		return nil, fmt.Errorf("pld: %d counts for %d steps", len(counts), len(c.steps))
+	}
+	steps := slices.Clone(c.steps)
+	for i, n := range counts {
+		steps[i].Count = n
+	}
+	d, err := prepare(steps, c.replaceOne)
+	if err != nil || d.closed() {
+		return d, err
+	}
+	if c.closed() {
+		return nil, errors.New("pld: the steps counted at first had a closed form, and have none with the counts now given; start from all of them")
+	}
+	d.spacing, d.design, d.measures = c.spacing, c.design, c.measures
+	d.tails(c.design)
+	d.cut = c.cut
+	d.tilts = c.tilts
+	return d, d.discretise()
+}
+
+// closed says that a closed form answers: nothing was composed, or unsampled
+// Gaussians alone.
+func (c *Composition) closed() bool { return len(c.kinds) == 0 }
+
+// Epsilon is like the function Epsilon.
+func (c *Composition) Epsilon(delta float64) (Interval, error) {
+	if err := checkDelta(delta); err != nil {
+		return Interval{}, err
+	}
+	if c.closed() {
+		if c.mu == 0 {
+			return Interval{}, nil
+		}
+		return widen(gaussianEpsilon(c.mu, delta)), nil
+	}
+	var r Interval
+	for d := range c.directions() {
+		t := c.tilts[d]
+		if delta != c.design {
+			t = c.tiltFor(d, delta)
+		}
+		for try := 0; ; try++ {
+			up, down, err := c.compose(d, t)
+			if err != nil {
+				return Interval{}, err
+			}
+			if up.inf >= delta {
+				return Interval{}, fmt.Errorf("pld: delta is %v; these steps have an infinite loss with a probability of up to %.3g, "+
+					"so that no epsilon can be certified below that", delta, up.inf)
+			}
+			high, low := up.epsilon(delta, 1), down.epsilon(delta, -1)
+			_, mean, variance := c.moments(d, t)
+			if try < 2 && t > 0 && math.Abs(high-mean) > 2.5*math.Sqrt(variance) { // the masses there are less precise
+				t = c.tiltAt(d, high)
+				continue
+			}
+			r.Upper, r.Lower = max(r.Upper, high), max(r.Lower, low)
+			break
+		}
+	}
+	r.Lower = min(r.Lower, r.Upper)
+	return r, nil
+}
+
+// Delta is like the function Delta.
+func (c *Composition) Delta(epsilon float64) (Interval, error) {
+	if err := checkEpsilon(epsilon); err != nil {
+		return Interval{}, err
+	}
+	if c.closed() {
+		if c.mu == 0 {
+			return Interval{}, nil
+		}
+		return widen(math.Exp(gaussianDelta(c.mu, epsilon))), nil
+	}
+	var r Interval
+	for d := range c.directions() {
+		up, down, err := c.compose(d, c.tiltAt(d, epsilon))
+		if err != nil {
+			return Interval{}, err
+		}
+		r.Upper, r.Lower = max(r.Upper, up.delta(epsilon, 1)), max(r.Lower, down.delta(epsilon, -1))
+	}
+	r.Lower = min(r.Lower, r.Upper)
+	return r, nil
+}
+
+func checkEpsilon(epsilon float64) error {
+	if !(epsilon >= 0 && epsilon <= math.MaxFloat64) {
+		return fmt.Errorf("pld: epsilon is %v; it must be finite and not negative", epsilon)
+	}
+	return nil
+}
+
+// directions is how many directions differ.
+func (c *Composition) directions() int {
+	for _, k := range c.kinds {
+		if !k.high.symmetric() {
+			return directions
+		}
+	}
+	return 1
+}
+
+// prepare checks the steps, brings each to its kind, and merges what is alike.
+func prepare(steps []Step, replaceOne bool) (*Composition, error) {
+	c := &Composition{steps: slices.Clone(steps), replaceOne: replaceOne, measures: map[string]*[directions]ends{}}
+	var squares float64 // Σ μ² of unsampled Gaussians
+	total := 0
+	at := map[string]int{}
+	insert := func(l law, count int) {
+		key := l.key()
+		if i, ok := at[key]; ok {
+			c.kinds[i].count += count
+			return
+		}
+		at[key] = len(c.kinds)
+		c.kinds = append(c.kinds, kind{l, l, count})
+	}
+	for _, s := range steps {
+		if !(s.Rate > 0 && s.Rate <= 1) {
+			return nil, fmt.Errorf("pld: a sampling rate is %v; it must be above 0 and at most 1, which is every record", s.Rate)
+		}
+		if s.Count < 0 || s.Count > maxCount || total+s.Count > maxCount {
+			return nil, fmt.Errorf("pld: a count is %v; counts must not be negative, and at most %d together", s.Count, int64(maxCount))
+		}
+		total += s.Count
+		var mu2 float64
+		var others []law
+		for _, p := range s.Pairs {
+			if p == nil {
+				return nil, errors.New("pld: a step has a nil pair")
+			}
+			l, err := p.law(replaceOne)
+			if err != nil {
+				return nil, err
+			}
+			if g, ok := l.(gaussian); ok {
+				mu2 += g.mu * g.mu
+			} else {
+				others = append(others, l)
+			}
+		}
+		if s.Count == 0 {
+			continue
+		}
+		switch {
+		case s.Rate == 1:
+			squares += float64(s.Count) * mu2
+			for _, l := range others {
+				insert(l, s.Count)
+			}
+		case len(others) > 0 && replaceOne:
+			return nil, fmt.Errorf("pld: Laplace and pure releases on a Poisson batch (rate %v) are not supported under replace-one; "+
+				"use Gaussian ones, every record, or add-remove", s.Rate)
+		case len(others) > 0:
+			if mu2 > 0 {
+				if mu2 > maxMu*maxMu {
+					return nil, tooFar(math.Sqrt(mu2))
+				}
+				others = append(others, gaussian{mu: math.Sqrt(mu2), q: 1})
+			}
+			slices.SortFunc(others, func(a, b law) int { return strings.Compare(a.key(), b.key()) })
+			insert(batch{others, s.Rate}, s.Count)
+		case mu2 > 0:
+			mu := math.Sqrt(mu2)
+			if replaceOne { // the centres lie at ±μ of the distance stated
+				mu /= 2
+			}
+			if mu > maxMu {
+				return nil, tooFar(mu)
+			}
+			insert(gaussian{mu, s.Rate, replaceOne}, s.Count)
+		}
+	}
+	c.mu = math.Sqrt(squares)
+	if len(c.kinds) > 0 && c.mu > 0 {
+		if c.mu > maxMu {
+			return nil, tooFar(c.mu)
+		}
+		insert(gaussian{mu: c.mu, q: 1}, 1)
+	}
+	var err error
+	c.kinds, err = merge(c.kinds, maxKinds)
+	return c, err
+}
+
+func tooFar(mu float64) error {
+	return fmt.Errorf("pld: the Gaussian noise is so small that its distance mu is %.4g; above %d it cannot be certified "+
+		"together with sampling or other noise: raise the noise", mu, maxMu)
+}

@@ -1,0 +1,272 @@
+package pld
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+const (
+	relativeWidth = 1e-3 // of Upper−Lower
+	absoluteWidth = 1e-4 // below ε = 0.1
+	maxLog2       = 21   // of a window's points
+	maxWork       = 24   // the same, of all kinds together
+)
+
+// errFine says that a spacing needs more points than are allowed.
+var errFine = errors.New("pld: too many points")
+
+// tails fixes how much may be cut off and sketches every kind.
+func (c *Composition) tails(delta float64) {
+	total := 0.0
+	for _, k := range c.kinds {
+		total += float64(k.count)
+	}
+	c.cut = 1e-6 * min(delta, startDelta) / total
+	c.sketch()
+}
+
+func (c *Composition) sketch() {
+	for d := range c.sketches {
+		c.sketches[d] = nil
+	}
+	for _, k := range c.kinds {
+		parts := k.high.sketch(c.cut)
+		for d := range c.sketches {
+			c.sketches[d] = append(c.sketches[d], newAtoms(parts, d == add))
+		}
+	}
+}
+
+// moments are roughly the composition's cumulant and its derivatives.
+func (c *Composition) moments(d int, t float64) (k, mean, variance float64) {
+	for i, a := range c.sketches[d] {
+		n := float64(c.kinds[i].count)
+		k1, m1, v1 := a.moments(t)
+		k, mean, variance = k+n*k1, mean+n*m1, variance+n*v1
+	}
+	return k, mean, variance
+}
+
+// saddle is roughly the δ at the ε that is the mean loss under tilt t: the
+// loss taken for normal under the tilt.
+func (c *Composition) saddle(d int, t float64) float64 {
+	k, mean, variance := c.moments(d, t)
+	s := math.Sqrt(variance)
+	return math.Exp(k-t*mean) * (mills(t*s) - mills((t+1)*s)) / math.Sqrt(2*math.Pi)
+}
+
+// tiltAt is the tilt ≥ 0 under which the mean loss is ε.
+func (c *Composition) tiltAt(d int, epsilon float64) float64 {
+	return c.solve(d, func(t float64) bool {
+		_, mean, _ := c.moments(d, t)
+		return mean < epsilon
+	})
+}
+
+// tiltFor is the tilt ≥ 0 whose mean loss has δ, roughly.
+func (c *Composition) tiltFor(d int, delta float64) float64 {
+	return c.solve(d, func(t float64) bool { return c.saddle(d, t) > delta })
+}
+
+// solve is the tilt above which more stops being true, within what float64 can
+// hold of e^{tilt·loss}.
+func (c *Composition) solve(d int, more func(t float64) bool) float64 {
+	if !more(0) {
+		return 0
+	}
+	largest := 1e-9
+	for _, a := range c.sketches[d] {
+		for _, x := range a {
+			largest = max(largest, math.Abs(x.loss))
+		}
+	}
+	most := 600 / largest
+	low, high := 0.0, min(1, most)
+	for high < most && more(high) {
+		low, high = high, min(2*high, most)
+	}
+	for range 36 {
+		mid := (low + high) / 2
+		if more(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return (low + high) / 2
+}
+
+// refine finds the spacing h. Connecting adds to the cumulant K(λ) of a step
+// λ(λ+1)/2·h²/6, the variance of a uniform loss within a cell sent to its
+// ends, fusing takes half as much, and K moves ε by as much over λ: the ends
+// are about T(λ+1)h²/8 apart. That, with h² scaled once by what came out where
+// it was more, is a smooth function of the noise, so that a calibration sees
+// no jumps.
+func (c *Composition) refine(delta float64) error {
+	c.design = delta
+	c.tails(delta)
+	epsilon, work := 0.0, 0.0
+	for d := range c.directions() {
+		t := c.tiltFor(d, delta)
+		c.tilts[d] = t
+		_, mean, _ := c.moments(d, t)
+		n := 0.0
+		for _, k := range c.kinds {
+			n += float64(k.count)
+		}
+		epsilon, work = max(epsilon, mean), max(work, n*(t+1))
+	}
+	h := math.Sqrt(4 * width(epsilon) / work)
+	best, bestWidth := 0.0, math.Inf(1)
+	for try := 0; try < 4; try++ {
+		c.setSpacing(h)
+		r, err := Interval{}, c.discretise()
+		if err == nil {
+			r, err = c.Epsilon(delta)
+		}
+		switch {
+		case errors.Is(err, errFine) && best > 0:
+			h, try = (h+best)/2, max(try, 2) // one more, in between
+			if h > 0.8*best {
+				try = 4
+			}
+			continue
+		case errors.Is(err, errFine) && h < 1e6:
+			h *= 2
+			try--
+			continue
+		case err != nil:
+			return err
+		}
+		w, want := r.Upper-r.Lower, width(r.Upper)
+		little := w > 0.8*bestWidth
+		if w < bestWidth {
+			best, bestWidth = c.spacing, w
+		}
+		if w <= 0.6*want || try > 0 && (w <= want || little) {
+			break
+		}
+		h = c.spacing * max(0.125, min(1, math.Sqrt(0.55*want/w)))
+	}
+	if c.spacing == best {
+		return nil
+	}
+	c.setSpacing(best)
+	return c.discretise()
+}
+
+func width(epsilon float64) float64 { return max(relativeWidth*epsilon, absoluteWidth) }
+
+// setSpacing fixes the spacing, near h: one that puts both extreme losses of a
+// single kind on the grid, where they are atoms.
+func (c *Composition) setSpacing(h float64) {
+	if s := c.kinds[0].high.span(); len(c.kinds) == 1 && c.kinds[0].low.key() == c.kinds[0].high.key() && s > 0 {
+		h = s / math.Ceil(s/h*(1-1e-12))
+	}
+	if h != c.spacing {
+		c.spacing = h
+		clear(c.measures)
+	}
+}
+
+// discretise makes the measures that are missing.
+func (c *Composition) discretise() error {
+	var tilts [directions][]float64
+	for d := range tilts {
+		tilts[d] = []float64{0, c.tilts[d], 2*c.tilts[d] + 2}
+	}
+	for _, k := range c.kinds {
+		high, low := k.high.key(), k.low.key()
+		if c.measures[high+"|"+low] != nil {
+			continue
+		}
+		made := new([directions]ends)
+		for d := range c.directions() {
+			if d == add && k.high.symmetric() {
+				made[d] = made[remove]
+				continue
+			}
+			cutting := func(l law) (upper, lower cells, g grid, err error) {
+				p := plan{c.spacing, c.cut, tilts[:], func() []part { return l.sketch(c.cut) }}
+				upper, lower, g = l.cut(p, d)
+				if len(upper.list) > maxCells {
+					err = errFine
+				}
+				return upper, lower, g, err
+			}
+			upper, lower, g, err := cutting(k.high)
+			if err != nil {
+				return err
+			}
+			made[d].upper = connect(upper, g, k.high.slack())
+			if high != low {
+				if _, lower, g, err = cutting(k.low); err != nil {
+					return err
+				}
+			}
+			made[d].lower = fuse(lower, g, k.low.slack(), c.tilts[d])
+		}
+		c.measures[high+"|"+low] = made
+	}
+	return nil
+}
+
+// compose is the curves of one direction, with masses precise about the mean
+// loss under tilt t.
+func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
+	var upper, lower []factor
+	for _, k := range c.kinds {
+		m := c.measures[k.high.key()+"|"+k.low.key()][d]
+		if len(m.upper.index) == 0 || len(m.lower.index) == 0 {
+			return nil, nil, fmt.Errorf("pld: the spacing %.3g leaves nothing of a lower end: this composition cannot be certified", c.spacing)
+		}
+		upper, lower = append(upper, factor{m.upper, k.count}), append(lower, factor{m.lower, k.count})
+	}
+	tilting := tilting{tilt: t}
+	tilting.up, tilting.down = chernoff(upper, t)
+	low, high := window(upper, tilting)
+	low2, high2 := window(lower, tilting)
+	low, high = math.Floor(min(low, low2))-1, math.Ceil(max(high, high2))+1
+	log2 := max(6, math.Ceil(math.Log2(high-low+1)))
+	if !(log2 <= maxLog2) || log2+math.Log2(float64(len(upper))) > maxWork+1 || math.Abs(low) > 1<<52 {
+		return nil, nil, errFine
+	}
+	up, down = compose(upper, lower, tilting, int(low), int(log2), &c.workspace)
+	return up, down, nil
+}
+
+// chernoff is the further tilts that bound both tails best: the ends are
+// alike enough for one choice.
+func chernoff(factors []factor, t float64) (up, down float64) {
+	h := factors[0].spacing
+	cumulant := func(t float64) (sum float64) {
+		for i := range factors {
+			k, _ := factors[i].cumulant(t * h)
+			sum += float64(factors[i].count) * k
+		}
+		return sum
+	}
+	variance := 0.0
+	for i := range factors {
+		variance += float64(factors[i].count) * factors[i].variance(t*h)
+	}
+	k, rest := cumulant(t), -math.Log(outside)
+	start := math.Log(math.Sqrt(2*rest/max(variance, 1e-12)) / h)
+	best := func(sign float64) float64 {
+		bound := func(x float64) float64 { s := math.Exp(x); return (cumulant(t+sign*s) - k + rest) / s }
+		at, step, value := start, 0.4, bound(start)
+		if other := bound(start - step); other < value {
+			at, value, step = start-step, other, -step
+		}
+		for range 16 {
+			next := bound(at + step)
+			if !(next < value) {
+				break
+			}
+			at, value = at+step, next
+		}
+		return math.Exp(at)
+	}
+	return best(1), best(-1)
+}
