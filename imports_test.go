@@ -46,12 +46,14 @@ var allowed = map[string][]string{
 	"perexample": {"internal/plan"},
 
 	"accountant":          {"accountant/btls", "accountant/pld", "accountant/prv", "accountant/schedule"},
+	"accountant/btls":     nil,
 	"accountant/ledger":   nil,
+	"accountant/pld":      nil,
+	"accountant/prv":      nil,
 	"accountant/schedule": nil,
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
-	"accountant/btls":     nil,
 
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},

@@ -387,7 +387,7 @@ func TestRefusedInputs(t *testing.T) {
 		{CTCDP, ReplaceOne, one(Poisson, Gaussian{1}), "fixed-size"},
 		{CTCDP, AddRemove, one(FixedSize, Gaussian{1}), "replace-one"},
 		{CTCDP, ReplaceOne, one(FixedSize, Laplace{1}), "Gaussian"},
-		{CTCDP, ReplaceOne, one(FixedSize, Gaussian{1}), "ρ"}, // beyond its constraints
+		{CTCDP, ReplaceOne, one(FixedSize, Gaussian{1}), "rho <= 0.1"}, // beyond its constraints
 	} {
 		_, err := Account([]Event{c.event}, Options{Accountant: c.accountant, Neighbouring: c.n, Delta: 1e-5})
 		refused(t, err, c.words)
@@ -589,7 +589,11 @@ func TestCalibrateSteps(t *testing.T) {
 	_, _, err = s.CalibrateSteps(3, 0)
 	refused(t, err, "does not pay for one step", "multiplier 0 ")
 	_, _, err = s.CalibrateSteps(1e-4, 1)
-	refused(t, err, "epsilon 0.0001", "before the first step", "0.008367")
+	refused(t, err, "epsilon 0.0001 does not pay for one step")
+	s.Besides = []Event{PoissonBatch(1, 1, Gaussian{1})}
+	_, _, err = s.CalibrateSteps(0.1, 1)
+	refused(t, err, "epsilon 0.1", "before the first step")
+	s.Besides = nil
 	s.SamplingRate = 1e-9
 	_, _, err = s.CalibrateSteps(3, 10)
 	refused(t, err, "epsilon 3 pays for more than")

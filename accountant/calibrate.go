@@ -38,6 +38,14 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	return r.Epsilon, err
 }
 
+// method is the schedule's accountant, if there are steps to calibrate.
+func (s Schedule) method() (method, error) {
+	if s.Steps < 1 {
+		return method{}, fmt.Errorf("step count %d: must be 1 or more", s.Steps)
+	}
+	return methodOf(s.Accountant)
+}
+
 // ErrBudget says that no choice meets an otherwise proper target: the budget
 // does not allow what was asked.
 var ErrBudget = errors.New("the privacy budget does not allow it")
@@ -102,7 +110,7 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 	if err := checkTarget(epsilon); err != nil {
 		return 0, 0, err
 	}
-	m, err := methodOf(s.Accountant)
+	m, err := s.method()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -222,7 +230,7 @@ func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached f
 	if err := checkTarget(epsilon); err != nil {
 		return 0, 0, err
 	}
-	m, err := methodOf(s.Accountant)
+	m, err := s.method()
 	if err != nil {
 		return 0, 0, err
 	}

@@ -72,7 +72,6 @@ type sameBatch struct {
 	Separate float64 `json:"paper_separate_lemma4_prop1"`
 	PLD      float64 `json:"joint_pld"`
 	TwoPLD   float64 `json:"two_batches_pld"`
-	Tight    float64 `json:"joint_tight_cks"`
 }
 
 // The general bound under Poisson sampling, as the paper evaluates it.
