@@ -81,6 +81,9 @@ type composed struct {
 // aimError is ε_error as a share of ε, where enough cells are allowed.
 const aimError = 5e-4
 
+// fewCells make a lattice that is good for a first look.
+const fewCells = 1 << 15
+
 // cells is how many of them a lattice may have: fewer for many kinds, since
 // each of them is transformed by itself.
 func (l list) cells() int { return 1 << 21 >> int(math.Log2(float64(len(l)))/2) }
@@ -110,7 +113,7 @@ func (l list) compose(deltaError, scale float64, most int) (*composed, error) {
 	low, high = low-slack, high+slack
 
 	perMesh := math.Sqrt(c.count / 2 * math.Log(4/deltaError)) // ε_error in meshes
-	width := (high - low) / (aimError * math.Max(scale, (high-low)/50)) * perMesh
+	width := (high - low) / (aimError * math.Max(scale, (high-low)/1000)) * perMesh
 	cells := 1 << 10
 	for float64(cells) < width+2*perMesh+2 && cells < most {
 		cells *= 2

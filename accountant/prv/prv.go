@@ -70,12 +70,17 @@ func Epsilon(steps []Step, replaceOne bool, delta float64) (Result, error) {
 		slices.Reverse(lists)
 		slices.Reverse(bounds)
 	}
+	// Where ε is small against what one release can lose, the bound is far above it; a lattice of a few cells is not.
+	about := bounds[0]
+	if few, err := lists[0].compose(shareOfDelta*delta, about, fewCells); err == nil {
+		about = math.Min(about, few.epsilon(delta))
+	}
 	var worst Result
 	for i, l := range lists {
 		if bounds[i] <= worst.Lower {
 			continue
 		}
-		c, err := l.compose(shareOfDelta*delta, bounds[0], l.cells())
+		c, err := l.compose(shareOfDelta*delta, about, l.cells())
 		if err != nil {
 			return Result{}, err
 		}
@@ -107,12 +112,11 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Result, error) {
 			worst = worst.or(Result{Upper: bound})
 			continue
 		}
-		// The bound is too coarse to say what is small against δ; a lattice of a few cells is not.
-		few, err := l.compose(math.Max(shareOfDelta*bound, minDelta), epsilon, min(l.cells(), 1<<15))
-		if err != nil {
-			return Result{}, err
+		// The bound is up to tens of times δ.
+		about := bound
+		if few, err := l.compose(math.Max(shareOfDelta*bound, minDelta), epsilon, fewCells); err == nil {
+			about = math.Min(about, math.Max(few.delta(epsilon), minDelta))
 		}
-		about := math.Min(bound, math.Max(few.delta(epsilon), minDelta))
 		c, err := l.compose(shareOfDelta*about, epsilon, l.cells())
 		if err != nil {
 			return Result{}, err
