@@ -23,5 +23,5 @@ func (g Gaussian) validate() error {
 }
 
 func (g Gaussian) bound(distance float64) (bound, error) {
-	return gaussian(distance / g.NoiseMultiplier), nil
+	return bound{mu: distance / g.NoiseMultiplier}, nil
 }

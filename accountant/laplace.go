@@ -3,8 +3,6 @@ package accountant
 import (
 	"fmt"
 	"math"
-
-	"github.com/privgrad/privgrad/accountant/pld"
 )
 
 // Laplace adds Laplace noise to a number; it is (1/Scale, 0)-private under
@@ -27,11 +25,7 @@ func (l Laplace) validate() error {
 
 func (l Laplace) bound(distance float64) (bound, error) {
 	epsilon := distance / l.Scale
-	return bound{
-		pair: pld.Laplace(epsilon),
-		rdp:  func(order float64) (float64, error) { return rdpLaplace(epsilon, order), nil },
-		pure: epsilon,
-	}, nil
+	return bound{laplace: epsilon, pure: epsilon}, nil
 }
 
 // rdpLaplace is the Rényi divergence between Laplace distributions of scale

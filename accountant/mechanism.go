@@ -25,36 +25,42 @@ type Mechanism interface {
 	bound(distance float64) (bound, error)
 }
 
-// A bound says by what a release is dominated. What several mechanisms are
-// dominated by together is the product of their bounds.
+// A bound says by what a release is dominated: of mu, laplace and pure, the
+// first that is above 0. What several mechanisms are dominated by together is
+// the product of their bounds.
 type bound struct {
-	// mu, where above 0, says that N(μ, 1) against N(0, 1) dominates the
-	// release (μ-GDP: Dong, Roth and Su 2022). +Inf is a release without noise.
+	// mu: N(μ, 1) against N(0, 1) (μ-GDP: Dong, Roth and Su 2022).
 	mu float64
-	// pair dominates the release; that of mu where nil.
-	pair pld.Pair
-	// rdp bounds the Rényi divergence of an order above 1; that of mu, α·μ²/2,
-	// where nil.
-	rdp func(order float64) (float64, error)
-	// pure bounds the privacy loss; 0 where nothing does.
+	// laplace: Laplace noise of scale 1 at this distance.
+	laplace float64
+	// pure is the most that the privacy loss can be; randomised response loses
+	// that much (Kairouz, Oh and Viswanath 2015, theorem 2.1).
 	pure float64
+	// rdp, where not nil, bounds the Rényi divergence of an order above 1 more
+	// closely than the above does.
+	rdp func(order float64) (float64, error)
 }
 
-// gaussian is the bound of a Gaussian release.
-func gaussian(mu float64) bound { return bound{mu: mu} }
-
 func (b bound) renyi(order float64) (float64, error) {
-	if b.rdp == nil {
+	switch {
+	case b.rdp != nil:
+		return b.rdp(order)
+	case b.mu > 0:
 		return order * b.mu * b.mu / 2, nil
+	case b.laplace > 0:
+		return rdpLaplace(b.laplace, order), nil
 	}
-	return b.rdp(order)
+	return rdpPure(b.pure, order), nil
 }
 
 func (b bound) dominating() pld.Pair {
-	if b.pair == nil {
+	switch {
+	case b.mu > 0:
 		return pld.Gaussian(b.mu)
+	case b.laplace > 0:
+		return pld.Laplace(b.laplace)
 	}
-	return b.pair
+	return pld.Pure(b.pure)
 }
 
 // joint is the μ of releases that are all Gaussian: √Σμ². 0 if one is not.

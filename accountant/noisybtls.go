@@ -65,23 +65,15 @@ func (m NoisyBTLS) search() btls.Search {
 func (m NoisyBTLS) bound(distance float64) (bound, error) {
 	s := m.search().Scaled(distance)
 	if m.Noise == BTLSLaplace {
-		b := pure(s.LaplacePure())
-		whole := b.rdp
-		b.rdp = func(order float64) (float64, error) {
-			all, err := whole(order)
+		epsilon := s.LaplacePure()
+		return bound{pure: epsilon, rdp: func(order float64) (float64, error) {
 			parts, _ := s.LaplaceRDP(order)
-			return min(all, parts), err
-		}
-		return b, nil
+			return min(rdpPure(epsilon, order), parts), nil
+		}}, nil
 	}
 	mu, err := s.Mu()
-	if err != nil {
-		return bound{}, err
-	}
-	b := gaussian(mu)
-	b.rdp = func(order float64) (float64, error) {
+	return bound{mu: mu, rdp: func(order float64) (float64, error) {
 		r, _, err := s.GaussianRDP(order)
 		return r, err
-	}
-	return b, nil
+	}}, err
 }

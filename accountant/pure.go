@@ -3,8 +3,6 @@ package accountant
 import (
 	"fmt"
 	"math"
-
-	"github.com/privgrad/privgrad/accountant/pld"
 )
 
 // Pure is any release of which no more is known than that it is (ε, 0)-private
@@ -26,17 +24,7 @@ func (p Pure) validate() error {
 	return nil
 }
 
-func (p Pure) bound(distance float64) (bound, error) { return pure(distance * p.Epsilon), nil }
-
-// pure is the bound of what is (ε, 0)-private: randomised response dominates
-// it (Kairouz, Oh and Viswanath 2015, theorem 2.1).
-func pure(epsilon float64) bound {
-	return bound{
-		pair: pld.Pure(epsilon),
-		rdp:  func(order float64) (float64, error) { return rdpPure(epsilon, order), nil },
-		pure: epsilon,
-	}
-}
+func (p Pure) bound(distance float64) (bound, error) { return bound{pure: distance * p.Epsilon}, nil }
 
 // rdpPure is the Rényi divergence of randomised response, p = 1/(1+e^ε):
 // ln((1−p)^α·p^{1−α} + p^α·(1−p)^{1−α})/(α−1) (Mironov 2017, proposition 5).

@@ -77,7 +77,7 @@ type sameBatch struct {
 // The general bound under Poisson sampling, as the paper evaluates it.
 func TestGoldenGeneralBound(t *testing.T) {
 	for _, v := range vectors[sameBatch](t, "a2_same_batch.json") {
-		b := batch{q: 1. / 200, bounds: []bound{gaussian(math.Sqrt(2 * v.Rho))}}
+		b := batch{q: 1. / 200, bounds: []bound{{mu: math.Sqrt(2 * v.Rho)}}}
 		best := math.Inf(1)
 		for a := 2.0; a < 64; a++ {
 			r, err := b.rdp(a, (*batch).poisson)
@@ -95,7 +95,7 @@ func TestGoldenGeneralBound(t *testing.T) {
 func TestGeneralBoundsAreAboveTheExact(t *testing.T) {
 	for _, mu := range []float64{0.1, 0.5, 1, 3} {
 		for _, q := range []float64{1e-3, 0.02, 0.3, 0.9} {
-			b := batch{q: q, bounds: []bound{gaussian(mu)}}
+			b := batch{q: q, bounds: []bound{{mu: mu}}}
 			for _, order := range []float64{1.3, 2, 3.7, 16, 63} {
 				got, err := b.rdp(order, (*batch).poisson)
 				if err != nil {
@@ -120,7 +120,7 @@ func TestGoldenFixedSize(t *testing.T) {
 		if v.Want == 0 {
 			continue
 		}
-		b := batch{q: v.Q, bounds: []bound{gaussian(1 / v.Noise)}}
+		b := batch{q: v.Q, bounds: []bound{{mu: 1 / v.Noise}}}
 		best := math.Inf(1)
 		for a := 2.0; a <= 256; a++ {
 			if a > 64 && a != 128 && a != 256 { // the reference's orders

@@ -1,0 +1,58 @@
+package accountant
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant/prv"
+)
+
+// prvMethod composes privacy random variables (Gopi, Lee and Wutschitz 2021),
+// in code of its own, so that it can be held against pld.
+var prvMethod = method{
+	name:  PRV,
+	slack: 5e-5,
+	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+		steps, err := prvSteps(events)
+		if err != nil {
+			return Result{}, err
+		}
+		r, err := prv.Epsilon(steps, n == ReplaceOne, delta)
+		return Result{Epsilon: r.Upper, Delta: delta, Interval: &Interval{r.Lower, r.Upper}, Estimate: &r.Estimate}, err
+	},
+	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
+		steps, err := prvSteps(events)
+		if err != nil {
+			return Result{}, err
+		}
+		r, err := prv.Delta(steps, n == ReplaceOne, epsilon)
+		return Result{Epsilon: epsilon, Delta: r.Upper, Interval: &Interval{r.Lower, r.Upper}, Estimate: &r.Estimate}, err
+	},
+}
+
+func prvSteps(events []Event) ([]prv.Step, error) {
+	var steps []prv.Step
+	for i, e := range events {
+		if e.Sampling == FixedSize && e.rate() < 1 {
+			return nil, fmt.Errorf("event %d: accountant %s has no bound for fixed-size sampling: use rdp under replace-one, or Poisson sampling", i+1, PRV)
+		}
+		bounds, err := e.bounds(1)
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+		s := prv.Step{Release: prv.Release{Noise: prv.GaussianNoise, Size: joint(bounds)}, Rate: e.rate(), Count: e.Count}
+		if s.Release.Size == 0 {
+			if len(bounds) > 1 {
+				return nil, fmt.Errorf("event %d: accountant %s composes only Gaussian releases on one batch: use pld", i+1, PRV)
+			}
+			if s.Release = (prv.Release{Noise: prv.LaplaceNoise, Size: bounds[0].laplace}); s.Release.Size == 0 {
+				return nil, fmt.Errorf("event %d: accountant %s has no bound for mechanism %s: use pld", i+1, PRV, e.Mechanisms[0].Name())
+			}
+		}
+		if math.IsInf(s.Release.Size, 1) {
+			return nil, fmt.Errorf("event %d: mechanism %s has no noise", i+1, e.Mechanisms[0].Name())
+		}
+		steps = append(steps, s)
+	}
+	return steps, nil
+}
