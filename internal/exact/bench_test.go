@@ -31,6 +31,6 @@ func BenchmarkAdd(b *testing.B) {
 
 func BenchmarkTable(b *testing.B) {
 	for b.Loop() {
-		newCell(1<<62, 1<<62+1<<57)
+		normal.newCell(1<<62, 1<<62+1<<57)
 	}
 }
