@@ -79,7 +79,7 @@ var rootTwoPiMost = sync.OnceValue(func() *big.Float {
 	return x.Sqrt(x.SetMantExp(x, 1-prec))
 })
 
-// rootTwoPi gives sqrt(2π), for precisions up to mostDigits + guard.
+// rootTwoPi gives sqrt(2π), for precisions up to mostDigits + 2·guard.
 func rootTwoPi(prec uint) *big.Float {
 	return new(big.Float).SetPrec(prec).Set(rootTwoPiMost())
 }

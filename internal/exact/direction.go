@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"sync"
 
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -96,8 +97,7 @@ const (
 //
 // A uniform variable is known to lie in [v, v+1]·2⁻⁵¹², where -ln moves by at most
 // 1/v; v = 0 counts as 1, an event of probability 2⁻⁵¹². All roundings are far
-// below 2⁻⁶⁰⁰ relative to 1 + S²/2: a product of 2²³ factors at 639 bits, then
-// series of some hundred terms.
+// below 2⁻⁶⁰⁰·(1 + S²/2): a product of 2²³ factors at 639 bits, then the series.
 //
 // Half the relative error of S²/2 is that of S and of (k+½)/(scale·S); where it is
 // δ ≤ ½, P(|N| > x) moves by at most 2φ(x)·x·δ/(1-δ) ≤ 0.97·δ, so that the whole is also a
@@ -150,34 +150,55 @@ func (g *Direction) uniforms(step uint64) func() (v *big.Float, off float64) {
 	}
 }
 
-// minusLog gives -ln(v), 0 < v < 1, by ln(m·2ᵉ) = 2·artanh((m-1)/(m+1)) + e·ln 2
-// with m in [¾, 3/2). Close to 1, where v - 1 is exact, e is 0.
-func minusLog(v *big.Float) *big.Float {
-	m := new(big.Float)
-	e := v.MantExp(m)
-	if m.Cmp(big.NewFloat(0.75)) < 0 {
-		m.SetMantExp(m, 1)
-		e--
-	}
-	one := big.NewFloat(1)
-	minus, plus := new(big.Float).Sub(one.SetPrec(v.Prec()), m), new(big.Float).Add(one, m)
-	y := artanh(minus.Quo(minus, plus))
-	two := artanh(new(big.Float).SetPrec(v.Prec()).Quo(one, big.NewFloat(3))) // ln 2 = 2·artanh(1/3)
-	y.Sub(y, two.Mul(two, big.NewFloat(float64(e))))
-	return y.SetMantExp(y, 1)
+// The series below count in units of 2^-fixedDigits: below 2⁹ terms, and as many
+// roundings by less than two units each, leave an error below 2⁻⁶⁹⁰.
+const fixedDigits = 704
+
+func fixed(x *big.Float) *big.Int {
+	n, _ := new(big.Float).SetPrec(2*fixedDigits).SetMantExp(x, fixedDigits).Int(nil)
+	return n
 }
 
-// artanh gives Σ t²ᵏ⁺¹/(2k+1), |t| ≤ 1/3, within 2^-prec relative to it and some
-// hundred roundings.
-func artanh(t *big.Float) *big.Float {
-	square := new(big.Float).Mul(t, t)
-	power, sum := new(big.Float).Set(t), new(big.Float).Set(t)
-	if t.Sign() == 0 {
-		return sum
+func float(n *big.Int) *big.Float {
+	x := new(big.Float).SetPrec(mixturePrec).SetInt(n)
+	return x.SetMantExp(x, -fixedDigits)
+}
+
+// minusLog gives -ln(v), 0 < v < 1, by ln(m·2ᵉ) = 2·artanh((m-1)/(m+1)) + e·ln 2
+// with m in [¾, 3/2), which is a whole number of units.
+func minusLog(v *big.Float) *big.Float {
+	fraction := new(big.Float)
+	e := v.MantExp(fraction)
+	if fraction.Cmp(big.NewFloat(0.75)) < 0 {
+		fraction.SetMantExp(fraction, 1)
+		e--
 	}
-	for k := int64(1); power.MantExp(nil) > sum.MantExp(nil)-int(t.Prec())-2; k++ {
-		power.Mul(power, square)
-		sum.Add(sum, new(big.Float).Quo(power, new(big.Float).SetInt64(2*k+1)))
+	m, one := fixed(fraction), new(big.Int).Lsh(big.NewInt(1), fixedDigits)
+	ratio := new(big.Int).Sub(one, m)
+	ratio.Quo(ratio.Lsh(ratio, fixedDigits), one.Add(one, m))
+	y := artanh(ratio)
+	y.Sub(y, new(big.Int).Mul(halfLog2(), big.NewInt(int64(e))))
+	return float(y.Lsh(y, 1))
+}
+
+// halfLog2 is artanh(1/3).
+var halfLog2 = sync.OnceValue(func() *big.Int {
+	third := new(big.Int).Lsh(big.NewInt(1), fixedDigits)
+	return artanh(third.Quo(third, big.NewInt(3)))
+})
+
+// artanh gives Σ t²ᵏ⁺¹/(2k+1), |t| ≤ 1/3.
+func artanh(t *big.Int) *big.Int {
+	if t.Sign() < 0 { // shifts would round away from 0 for ever
+		y := artanh(new(big.Int).Neg(t))
+		return y.Neg(y)
+	}
+	square, power, sum := new(big.Int).Mul(t, t), new(big.Int).Set(t), new(big.Int).Set(t)
+	square.Rsh(square, fixedDigits)
+	product, term, odd := new(big.Int), new(big.Int), new(big.Int)
+	for k := int64(3); power.Sign() != 0; k += 2 {
+		power.Rsh(product.Mul(power, square), fixedDigits)
+		sum.Add(sum, term.Quo(power, odd.SetInt64(k)))
 	}
 	return sum
 }
@@ -185,17 +206,21 @@ func artanh(t *big.Float) *big.Float {
 // squaredCosine gives cos²(πu/2) = (1 + cos πu)/2, 0 < u < 1, by the series of
 // the cosine, no term of which is above 6.
 func squaredCosine(u *big.Float) *big.Float {
-	prec := u.Prec()
-	pi := rootTwoPi(prec)
-	pi.Mul(pi, pi)
-	square := new(big.Float).Mul(pi.SetMantExp(pi, -1), u)
-	square.Mul(square, square)
-	term, sum := big.NewFloat(1).SetPrec(prec), big.NewFloat(1).SetPrec(prec)
-	for k := int64(1); k < 4 || term.MantExp(nil) > -int(prec); k++ {
-		term.Mul(term, square)
-		term.Quo(term, new(big.Float).SetInt64(-(2*k-1)*2*k))
-		sum.Add(sum, term)
+	y := rootTwoPi(mostDigits + 2*guard)
+	y.Mul(y, y)
+	y.Mul(y.SetMantExp(y, -1), u)
+	square := fixed(y)
+	square.Rsh(square.Mul(square, square), fixedDigits)
+	term := new(big.Int).Lsh(big.NewInt(1), fixedDigits)
+	sum, product, divisor := new(big.Int).Lsh(term, 1), new(big.Int), new(big.Int)
+	for k := int64(1); term.Sign() != 0; k++ {
+		term.Rsh(product.Mul(term, square), fixedDigits)
+		term.Quo(term, divisor.SetInt64((2*k-1)*2*k))
+		if k%2 == 1 {
+			sum.Sub(sum, term)
+		} else {
+			sum.Add(sum, term)
+		}
 	}
-	sum.Add(sum, big.NewFloat(1))
-	return sum.SetMantExp(sum, -1)
+	return float(sum.Rsh(sum, 1))
 }
