@@ -279,6 +279,48 @@ func TestFarEnds(t *testing.T) {
 	}
 }
 
+// A Direction's normals go on where those of New end.
+func TestFarNormals(t *testing.T) {
+	d := direction(t, 0x1p20, 6, "far")
+	g := d.sampler(d.mixture(1))
+	for _, digits := range []uint{130, 200, 440} {
+		v := new(big.Int).Lsh(big.NewInt(1), mostDigits-digits)
+		var more [64]byte
+		v.FillBytes(more[:])
+		k := g.slow(0, &more)
+		x := func(shift int64) *big.Float {
+			y := new(big.Float).SetPrec(mixturePrec).SetInt64(2*k + shift)
+			y.Quo(y, g.wide)
+			return y.SetMantExp(y, -1)
+		}
+		want := new(big.Float).SetMantExp(big.NewFloat(1), -int(digits))
+		if tail(x(-1)).Cmp(want) < 0 || tail(x(1)).Cmp(want) > 0 {
+			t.Errorf("V = 2^-%d gives %d, or %v deviations", digits, k, float64(k)/g.std)
+		}
+	}
+}
+
+// What the scale's error may move a tail by is left open.
+func TestSlackIsLeftOpen(t *testing.T) {
+	d := direction(t, 0x1p20, 6, "slack")
+	length, _ := d.mixture(1)
+	g := d.sampler(length, 0x1p-100)
+	const k = 1 << 20
+	x := new(big.Float).SetPrec(mixturePrec).SetInt64(2*k + 1)
+	x.Quo(x, g.wide)
+	boundary := tail(x.SetMantExp(x, -1))
+	for _, test := range []struct {
+		change float64
+		want   answer
+	}{{0x1p-110, unknown}, {-0x1p-110, unknown}, {0x1p-99, no}, {-0x1p-99, yes}} {
+		v := new(big.Float).Add(boundary, new(big.Float).SetPrec(mixturePrec).SetFloat64(test.change))
+		known, _ := v.SetMantExp(v, 255).Int(nil)
+		if got := g.above(k, known, 255); got != test.want {
+			t.Errorf("V %v above a boundary of slack 2⁻¹⁰⁰: the answer is %v, want %v", test.change, got, test.want)
+		}
+	}
+}
+
 func cellOf(v uint64) int {
 	e := 62 - (new(big.Int).SetUint64(v).BitLen() - 1)
 	return e*perOctave + int(v<<e>>57&(perOctave-1))
