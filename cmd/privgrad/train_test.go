@@ -486,7 +486,7 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 		says := func(what, text string) {
 			t.Helper()
 			if strings.Contains(text, label) != want {
-				t.Errorf("%s noise: %s says %q: %v\n%.2000s", noise, what, label, !want, text)
+				t.Errorf("%s noise: %s says %q: %v\n%.500q", noise, what, label, !want, text)
 			}
 		}
 		out := filepath.Join(t.TempDir(), "run")

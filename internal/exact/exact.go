@@ -43,7 +43,9 @@ const (
 	MaxTensor = 1 << 31
 )
 
-// Sampler draws from one tensor of a stream. It may be used concurrently.
+// Sampler draws from one tensor of a stream. It may be used concurrently. It does
+// not know which steps were drawn before: whoever releases claims a step of the
+// stream first (stream.Stream.Claim), as devices do.
 type Sampler struct {
 	// The scale is std + low for the fast path, and wide for the slow one.
 	std, low float64
