@@ -104,13 +104,13 @@ const (
 // bound on what it moves a tail by.
 func (g *Direction) mixture(step uint64) (length *big.Float, slack float64) {
 	uniform := g.uniforms(step)
-	product, error := big.NewFloat(1).SetPrec(mixturePrec), 0.0
+	product, unread := big.NewFloat(1).SetPrec(mixturePrec), 0.0
 	next := new(big.Float).SetPrec(mixturePrec)
 	for range (g.dimension + 1) / 2 {
 		v, off := uniform()
 		next.Mul(product, v)
 		product, next = next, product
-		error += off
+		unread += off
 	}
 	half := minusLog(product)
 	if g.dimension%2 == 0 {
@@ -118,11 +118,11 @@ func (g *Direction) mixture(step uint64) (length *big.Float, slack float64) {
 		u, _ := uniform()
 		e := minusLog(v)
 		size, _ := e.Float64()
-		error += off + 2*size*math.Ldexp(1, -mixtureDigits) // the derivative of cos² is at most π/2
+		unread += off + 2*size*math.Ldexp(1, -mixtureDigits) // the derivative of cos² is at most π/2
 		half.Add(half, e.Mul(e, squaredCosine(u)))
 	}
 	size, _ := half.Float64()
-	slack = 2 * (error + 0x1p-600*(1+size)) / size // twice, for the roundings of this bound
+	slack = 2 * (unread + 0x1p-600*(1+size)) / size // twice, for the roundings of this bound
 	half.SetMantExp(half, 1)
 	return half.Sqrt(half), slack
 }
