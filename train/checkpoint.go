@@ -38,6 +38,7 @@ type checkpoint struct {
 	clip   float64 // of the next step where it moves, else 0
 	params []float32
 	state  [][]float32
+	label  string // what must stand beside it; nothing reads it back
 }
 
 func statePath(dir string) string { return filepath.Join(dir, dirCheckpoint, fileState) }
@@ -50,7 +51,7 @@ func (c *checkpoint) write(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, dirCheckpoint), 0o755); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	meta := map[string]string{"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot)}
+	meta := labelled(c.label, map[string]string{"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot)})
 	if c.clip != 0 {
 		meta["clip"] = strconv.FormatFloat(c.clip, 'g', -1, 64)
 	}
@@ -95,13 +96,21 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 	return c, nil
 }
 
+// labelled puts Config.label into the metadata of a tensor file.
+func labelled(label string, meta map[string]string) map[string]string {
+	if label != "" {
+		meta["noise"] = label
+	}
+	return meta
+}
+
 // writeModel writes parameters in PyTorch's layout.
-func writeModel(path string, p *plan.Program, params []float32) error {
+func writeModel(path string, p *plan.Program, params []float32, label string) error {
 	var tensors []safetensors.Tensor
 	for _, q := range p.Params {
 		tensors = append(tensors, safetensors.Tensor{Name: q.Name, Shape: q.Shape, Data: params[q.Offset:][:q.Size()]})
 	}
-	return durable.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, nil) })
+	return durable.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, labelled(label, map[string]string{})) })
 }
 
 // readModel reads parameters that must be exactly the program's.

@@ -67,6 +67,9 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
+	if l := c.label(); l != "" {
+		p.warnings = append(p.warnings, l)
+	}
 	if p.costs, err = costs(&c, o.Device); err != nil {
 		return nil, err
 	}
@@ -483,7 +486,7 @@ func (p *Plan) noGuarantee() []string {
 		why = append(why, "epsilon is infinite")
 	}
 	if c.Noise == noiseSeeded {
-		why = append(why, "seeded noise: whoever knows the seed can subtract it")
+		why = append(why, seededLabel)
 	}
 	if c.Accountant == accountant.Paper && c.private() {
 		why = append(why, accountant.WhyNotPaper)
@@ -492,6 +495,14 @@ func (p *Plan) noGuarantee() []string {
 		why = append(why, "un-noised training statistics shown")
 	}
 	return why
+}
+
+// label is what must stand beside everything that a run shows or stores.
+func (c *Config) label() string {
+	if c.Noise == noiseSeeded {
+		return seededLabel
+	}
+	return ""
 }
 
 // assumptions lists what the guarantee rests on beside its mathematics.

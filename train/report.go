@@ -92,6 +92,9 @@ func drawAccuracy(metrics, picture string, p *Plan) (err error) {
 	}
 	fig := plot.New()
 	fig.Title.Text = p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer
+	if l := p.Config.label(); l != "" {
+		fig.Title.Text += "\n" + l
+	}
 	fig.X.Label.Text, fig.Y.Label.Text = "steps", "test accuracy, %"
 	if p.Epsilon != nil {
 		fig.X.Label.Text = "ε spent so far"

@@ -177,6 +177,9 @@ func (r *run) open() (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		if l := r.plan.Config.label(); l != "" {
+			yaml = append([]byte("# "+l+"\n"), yaml...)
+		}
 		if err := durable.WriteFile(r.path(fileConfig), func(w io.Writer) error { _, err := w.Write(yaml); return err }); err != nil {
 			return nil, err
 		}
@@ -516,20 +519,21 @@ func (r *run) save() error {
 			return err
 		}
 	}
-	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state}
+	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, label: r.plan.Config.label()}
 	if a := r.engine.adapt; a != nil {
 		c.clip = a.Clip
 	}
 	if err := c.write(r.options.Out); err != nil {
 		return err
 	}
-	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params)
+	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params, c.label)
 }
 
 // evaluation is a line of metrics.jsonl.
 type evaluation struct {
 	Step          int      `json:"step"`
 	EpsilonSoFar  *float64 `json:"epsilon_so_far"`
+	NotPrivate    string   `json:"not_private,omitempty"` // why, under seeded noise
 	TestLoss      *float64 `json:"test_loss"`
 	TestAccuracy  *float64 `json:"test_accuracy"`
 	LR            float64  `json:"lr"`
@@ -540,7 +544,7 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), LR: *r.plan.Config.LR, TrainLoss: loss}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), NotPrivate: r.plan.Config.label(), LR: *r.plan.Config.LR, TrainLoss: loss}
 	if a := r.engine.adapt; a != nil {
 		clip := a.Clip
 		e.Clip = &clip

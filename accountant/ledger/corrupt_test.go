@@ -76,6 +76,7 @@ func TestFlippedBits(t *testing.T) {
 
 // What a damaged file does to a whole use: an error, or no charge is lost.
 func TestDamagedFile(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	images := history(t, 10, -7, 20)

@@ -36,9 +36,15 @@ func TestMain(m *testing.M) {
 // printed its first line.
 func start(t *testing.T, role, path string) *exec.Cmd {
 	t.Helper()
+	return startWith(t, os.Stderr, role, path)
+}
+
+// startWith is start with variables, and errors of the process going elsewhere.
+func startWith(t *testing.T, errors io.Writer, role, path string, environment ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], path)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role)
-	cmd.Stderr = os.Stderr
+	cmd.Env = append(append(os.Environ(), roleVariable+"="+role), environment...)
+	cmd.Stderr = errors
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
@@ -68,12 +74,13 @@ func releaseForever(path string) error {
 	if err != nil {
 		return err
 	}
+	rng := rand.New(rand.NewPCG(7, 8))
 	for {
-		n := 1 + rand.IntN(20)
+		n := 1 + rng.IntN(20)
 		if _, err := l.Reserve(n); err != nil {
 			return err
 		}
-		used := rand.IntN(n + 1)
+		used := rng.IntN(n + 1)
 		for range used {
 			if _, err := witness.Write([]byte{1}); err != nil {
 				return err
@@ -86,11 +93,12 @@ func releaseForever(path string) error {
 }
 
 func TestKilled(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	charged := 0
 	for kill := range 30 {
 		child := start(t, "release", path)
-		time.Sleep(time.Duration(rand.Int64N(int64(20 * time.Millisecond))))
+		time.Sleep(time.Duration(rng.Int64N(int64(20 * time.Millisecond))))
 		must(t, child.Process.Kill())
 		_ = child.Wait()
 

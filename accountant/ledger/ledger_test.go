@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -247,6 +251,7 @@ func TestReplacedFile(t *testing.T) {
 // The model is the definition: a charge falls only when the process that reserved
 // the last block settles it, and never below what was released.
 func TestAgainstModel(t *testing.T) {
+	t.Parallel()
 	const committed = 40
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -300,7 +305,53 @@ func TestAgainstModel(t *testing.T) {
 	})
 }
 
+// The ledger reads no clock: of package time it uses the length of its wait for a lock, which
+// bbolt measures monotonically, and it looks at no time of the file. A clock that jumps changes nothing.
+func TestNoClock(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	looked := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		must(t, err)
+		looked++
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && s.Sel.Name != "Millisecond" || s.Sel.Name == "ModTime" {
+					t.Errorf("%s uses %s: a ledger must not depend on a clock", name, s.Sel.Name)
+				}
+			}
+			return true
+		})
+		for _, i := range file.Imports {
+			if i.Name != nil && i.Path.Value == `"time"` {
+				t.Errorf("%s imports time under another name", name)
+			}
+		}
+	}
+	if looked < 4 {
+		t.Errorf("%d files were looked at", looked)
+	}
+
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	for i, when := range []time.Time{time.Unix(0, 0), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1, 0)} {
+		l := mustOpen(t, path, 10)
+		mustReserve(t, l, 2, 2*i)
+		must(t, os.Chtimes(path, when, when))
+		must(t, l.Settle(2))
+		must(t, l.Close())
+		must(t, os.Chtimes(path, when, when))
+		state, _, err := Read(path)
+		must(t, err)
+		wantState(t, state, State{Committed: 10, Reserved: 2 * (i + 1), Settled: 2 * (i + 1)})
+	}
+}
+
 func TestBytesFollowFromCalls(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		var images [2][]byte
 		for i := range images {

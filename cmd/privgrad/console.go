@@ -137,6 +137,7 @@ func interruptible(parent context.Context, c *console, notice string) (context.C
 // steps shows how a run goes, as a train.Progress. It sees public figures only.
 type steps struct {
 	*console
+	notPrivate   bool // the noise can be drawn again
 	total, first int
 	started      time.Time
 }
@@ -153,6 +154,9 @@ func (s *steps) Step(done int, epsilon, testAccuracy *float64) {
 	text := fmt.Sprintf("step %d/%d", done, s.total)
 	if epsilon != nil {
 		text += fmt.Sprintf(", ε %.3g", *epsilon)
+	}
+	if s.notPrivate {
+		text += " (NOT PRIVATE: seeded noise)"
 	}
 	if testAccuracy != nil {
 		text += fmt.Sprintf(", test %.1f%%", 100**testAccuracy)

@@ -90,7 +90,7 @@ func TestFullDisk(t *testing.T) {
 	// The ledger fits, the model of a megabyte does not.
 	cmd, stdout, log := process(t, limitVariable+"=262144", args(full)...)
 	err := cmd.Wait()
-	said := readFile(t, log)
+	said := strings.TrimPrefix(readFile(t, log), seededWarning)
 	if cmd.ProcessState.ExitCode() != exitFailed || stdout.Len() != 0 {
 		t.Fatalf("on a full disk: %v, %q, %q", err, stdout.String(), said)
 	}

@@ -63,7 +63,7 @@ may want another value with another clipping.`,
 		defer stop()
 		result, err := train.Run(ctx, c, train.Options{
 			Sources: sources(), Out: out, Resume: resume,
-			Progress: &steps{console: con}, Log: slog.New(con),
+			Progress: &steps{console: con, notPrivate: c.Noise == "seeded"}, Log: slog.New(con),
 		})
 		if err != nil {
 			return err

@@ -475,3 +475,69 @@ func TestPrivateDiagnosticsStayOutside(t *testing.T) {
 		t.Error("diagnostics in the run directory")
 	}
 }
+
+// Whatever a seeded run prints or stores for people or programs to read says
+// that it is not private; other runs never say so.
+func TestSeededIsLabelledEverywhere(t *testing.T) {
+	const label = "NOT PRIVATE"
+	data := mnistFiles(t)
+	for _, noise := range []string{"seeded", "secure", "exact"} {
+		want := noise == "seeded"
+		says := func(what, text string) {
+			t.Helper()
+			if strings.Contains(text, label) != want {
+				t.Errorf("%s noise: %s says %q: %v\n%.500q", noise, what, label, !want, text)
+			}
+		}
+		out := filepath.Join(t.TempDir(), "run")
+		args := small(data, "--epsilon", "3", "--eval-every", "1", "--noise", noise, "--progress", "on", "--out", out)
+		r := privgrad(args...)
+		if r.code != exitDone {
+			t.Fatal(r.stderr)
+		}
+		says("the summary", r.stdout)
+		warning, _, _ := strings.Cut(r.stderr, "\n")
+		says("the first line of standard error", warning)
+		for _, bar := range regexp.MustCompile(`[^\r\n]*ε[^\r\n]*`).FindAllString(strings.TrimPrefix(r.stderr, warning), -1) {
+			says("the progress bar", bar)
+		}
+		again := privgrad(append(args, "--resume", "--json")...)
+		says("--json", again.stdout)
+		says("standard error of a finished run", again.stderr)
+
+		result := readFile(t, out, "result.json")
+		says("result.json", result)
+		if object(t, result)["guarantee"] != !want {
+			t.Errorf("%s noise: %s", noise, result)
+		}
+		lines := strings.Split(strings.TrimSpace(readFile(t, out, "metrics.jsonl")), "\n")
+		if len(lines) < 4 {
+			t.Fatalf("metrics: %q", lines)
+		}
+		for _, line := range lines {
+			says("a line of metrics.jsonl", line)
+		}
+		says("config.yaml", readFile(t, out, "config.yaml"))
+		for _, file := range []string{"model.safetensors", "checkpoint/state.safetensors"} {
+			says(file, readFile(t, out, file))
+		}
+
+		// The same of a run that is resumed before it has finished.
+		if err := os.Remove(filepath.Join(out, "result.json")); err != nil {
+			t.Fatal(err)
+		}
+		again = privgrad(append(args, "--resume")...)
+		says("the summary of a resumed run", again.stdout)
+		says("standard error of a resumed run", again.stderr)
+		// No file of the directory is left that shows ε and was not looked at.
+		entries, err := os.ReadDir(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if !slices.Contains([]string{"result.json", "metrics.jsonl", "config.yaml", "model.safetensors", "checkpoint", "ledger.db", "accuracy.png"}, e.Name()) {
+				t.Errorf("%s is not looked at here", e.Name())
+			}
+		}
+	}
+}

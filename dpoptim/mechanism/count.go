@@ -27,8 +27,8 @@ type Count struct {
 	noise      device.Noise
 }
 
-// NewCount makes noise of a standard deviation in counts, above 0. The stream
-// must never serve another mechanism under the same tensor.
+// NewCount makes noise of a standard deviation in counts, above 0. The tensor
+// must be another than the gradient's, or recording the step of both is refused.
 func NewCount(deviation float64, s *stream.Stream, tensor uint32) (*Count, error) {
 	if !(deviation > 0) || math.IsInf(deviation, 0) {
 		return nil, fmt.Errorf("noise of deviation %v on a count: must be a finite number above 0", deviation)

@@ -23,8 +23,9 @@ type Gaussian struct {
 }
 
 // NewGaussian checks the multiplier (σ/C, above 0), the bound (C, above 0) and
-// the rounding (0 or more; device.Net.Rounding of the largest batch). The
-// stream must never serve another mechanism under the same tensor.
+// the rounding (0 or more; device.Net.Rounding of the largest batch). Where
+// a stream serves several mechanisms, each needs a tensor of its own: a position that was drawn
+// before is refused when a step is recorded or run.
 func NewGaussian(multiplier, bound, rounding float64, s *stream.Stream, tensor uint32) (*Gaussian, error) {
 	if !(multiplier > 0) || math.IsInf(multiplier, 0) {
 		return nil, fmt.Errorf("noise multiplier %v: must be a finite number above 0", multiplier)

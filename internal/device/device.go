@@ -116,7 +116,9 @@ type Inputs struct {
 	// they are public and finite.
 	Candidates [MaxCandidates]float32
 	// Draw is the noise position of this run's releases, from 1 on. A Net
-	// refuses a position that is not above every one it has used.
+	// refuses a position that is not above every one it has used, and every one that any
+	// Net has used of the same stream: it claims the position of each stream
+	// (Noise.Claim) before it draws.
 	Draw uint64
 }
 
@@ -267,6 +269,10 @@ func (n Noise) WithStd(std Slot) Noise {
 func (n Noise) Stream() *stream.Stream { return n.stream }
 func (n Noise) Tensor() uint32         { return n.tensor }
 func (n Noise) Std() Slot              { return n.std }
+
+// Claim takes a position of the noise's stream, for all tensors; it is false where
+// the position, or one above it, was taken before.
+func (n Noise) Claim(draw uint64) bool { return n.stream.Claim(draw) }
 
 // Exact says that the noise is for exact nets alone.
 func (n Noise) Exact() bool { return n.exact }

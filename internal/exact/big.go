@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// tail gives P(|Z| > x), 0 ≤ x ≤ Tail + 1, at the precision of x and within
-// tailError:
+// tail gives P(|Z| > x) of a normal, 0 ≤ x ≤ FarTail + 1, at the precision of x
+// and within tailError:
 //
 //	1 - 2φ(x)·Σ x²ᵏ⁺¹/(1·3·…·(2k+1)),
 //
@@ -26,7 +26,12 @@ func tail(x *big.Float) *big.Float {
 	return sum.Sub(big.NewFloat(1).SetPrec(prec), sum)
 }
 
-// tailError bounds the error of tail: below 2⁹ terms make below 2¹² roundings,
+// exponentialTail is tail for a Laplace variable, exp(-x), 0 ≤ x ≤ LaplaceTail + 1.
+func exponentialTail(x *big.Float) *big.Float {
+	return new(big.Float).SetPrec(x.Prec()).Quo(big.NewFloat(1), exponential(x))
+}
+
+// tailError bounds the error of a tail: below 2¹¹ terms make below 2¹⁴ roundings,
 // relative to a sum that is at most 1 when all factors are in, and what is left
 // of the series is below 2^(4-prec).
 func tailError(prec uint) *big.Float {
@@ -74,7 +79,7 @@ var rootTwoPiMost = sync.OnceValue(func() *big.Float {
 	return x.Sqrt(x.SetMantExp(x, 1-prec))
 })
 
-// rootTwoPi gives sqrt(2π), for precisions up to mostDigits + guard.
+// rootTwoPi gives sqrt(2π), for precisions up to mostDigits + 2·guard.
 func rootTwoPi(prec uint) *big.Float {
 	return new(big.Float).SetPrec(prec).Set(rootTwoPiMost())
 }

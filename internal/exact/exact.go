@@ -1,7 +1,9 @@
-// Package exact draws Gaussians rounded to integers, round(s·Z) with Z standard
-// normal, without any error of floating point: given uniform bits, every
-// probability is that of the rounded Gaussian, up to an event of probability
-// 2⁻¹²⁸ a draw. docs/exact.md has the proof.
+// Package exact draws noise rounded to integers, round(s·Z), without any error
+// of floating point: Z standard normal (New) or Laplace (NewLaplace), or all
+// coordinates of a vector with density ∝ exp(-‖z‖) (NewDirection). Given uniform bits, every
+// probability is that of the rounded variable, up to an event of a probability
+// that is 2⁻¹²⁸ for a normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has
+// the proof.
 //
 // The method is inversion. The bits of a draw are the first binary digits of a
 // uniform V, and |Z| is the point that a normal exceeds in absolute value with
@@ -17,6 +19,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
 	"sync"
 
@@ -27,24 +30,35 @@ const (
 	// MinStd and MaxStd bound the standard deviation, in integers.
 	MinStd = 0x1p-20
 	MaxStd = 0x1p40
-	// Tail bounds |Z|: V ≥ 2⁻¹²⁸ implies |Z| < Tail. A smaller V, which is the
-	// event of probability 2⁻¹²⁸, gives Tail.
+	// Tail bounds |Z| of a normal: V ≥ 2⁻¹²⁸ implies |Z| < Tail. A smaller V,
+	// which is the event of probability 2⁻¹²⁸, gives Tail.
 	Tail = 13.2
+	// FarTail and LaplaceTail are the same for V ≥ 2⁻⁴⁴⁸, of the normals of a
+	// Direction and of a Laplace variable of scale 1.
+	FarTail     = 24.9
+	LaplaceTail = 311
 	// MaxDraws is how many draws one (step, tensor) holds.
 	MaxDraws = 1 << 32
 	// MaxTensor bounds tensors; the numbers above belong to further digits.
 	MaxTensor = 1 << 31
 )
 
-// Sampler draws from one tensor of a stream. It may be used concurrently.
+// Sampler draws from one tensor of a stream. It may be used concurrently. It does
+// not know which steps were drawn before: whoever releases claims a step of the
+// stream first (stream.Stream.Claim), as devices do.
 type Sampler struct {
-	std    float64
-	stream *stream.Stream
-	tensor uint32
-	cells  *[octaves * perOctave]cell
+	// The scale is std + low for the fast path, and wide for the slow one.
+	std, low float64
+	wide     *big.Float
+	slack    float64 // how far the error of wide may move a tail; 0 where there is none
+	law      *law
+	end      end
+	cells    *[octaves * perOctave]cell
+	stream   *stream.Stream
+	tensor   uint32
 }
 
-// New makes the sampler of a standard deviation, which may be any float64 in
+// New makes the sampler of normals of a standard deviation, which may be any float64 in
 // [MinStd, MaxStd] and is taken as exactly that number. The tensor is below
 // MaxTensor, and no other user of the stream may draw under tensor or
 // tensor + MaxTensor.
@@ -52,10 +66,26 @@ func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 	if !(std >= MinStd && std <= MaxStd) {
 		return nil, fmt.Errorf("exact noise of standard deviation %v grid steps: must be in [%g, %g]", std, MinStd, MaxStd)
 	}
+	return newSampler(std, &normal, normalEnd, s, tensor)
+}
+
+// NewLaplace is New for Laplace noise: Z has density exp(-|z|)/2, and the scale
+// is what New's standard deviation is. Noise of scale Δ/ε on an integer of
+// sensitivity Δ gives pure ε (Dwork, McSherry, Nissim and Smith 2006), which the
+// rounding does not change; the event left out here has probability 2⁻⁴⁴⁸, far below
+// what a guess of the key has.
+func NewLaplace(scale float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
+	if !(scale >= MinStd && scale <= MaxStd) {
+		return nil, fmt.Errorf("exact Laplace noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, MaxStd)
+	}
+	return newSampler(scale, &laplace, laplaceEnd, s, tensor)
+}
+
+func newSampler(scale float64, l *law, e end, s *stream.Stream, tensor uint32) (*Sampler, error) {
 	if err := Check(s, tensor); err != nil {
 		return nil, err
 	}
-	return &Sampler{std, s, tensor, table()}, nil
+	return &Sampler{std: scale, wide: big.NewFloat(scale), law: l, end: e, cells: l.cells(), stream: s, tensor: tensor}, nil
 }
 
 // Check says whether a stream and a tensor can serve a sampler.
@@ -133,7 +163,7 @@ func (g *Sampler) fast(v uint64) (k int64, ok bool) {
 		return 0, false
 	}
 	c := &g.cells[octave*perOctave+int(v<<octave>>57&(perOctave-1))]
-	whole, rest, bound := c.scaled(v, g.std)
+	whole, rest, bound := c.scaled(v, g.std, g.low)
 	r := math.RoundToEven(rest)
 	return int64(whole + r), 0.5-math.Abs(rest-r) > bound
 }

@@ -83,9 +83,11 @@ func TestTailIsTheNormal(t *testing.T) {
 
 // hard lists first digits of V from every cell: its edges, V₀, values near
 // those, and random ones.
-func hard(rnd *rand.Rand) []uint64 {
+func hard(rnd *rand.Rand) []uint64 { return hardOf(&normal, rnd) }
+
+func hardOf(l *law, rnd *rand.Rand) []uint64 {
 	var vs []uint64
-	for i, c := range table() {
+	for i, c := range l.cells() {
 		first := uint64(perOctave+i%perOctave) << (57 - i/perOctave)
 		width := uint64(1) << (57 - i/perOctave)
 		vs = append(vs, first, first+width-1, first+rnd.Uint64N(width))
@@ -107,8 +109,8 @@ func TestBoundOfTheFastPath(t *testing.T) {
 	for i, v := range vs {
 		s := []float64{0.3, 1, 17.5, 0x1.3p20, 0x1.fffffffffffffp23, math.Pi * 0x1p30, MaxStd}[i%7]
 		e := 62 - (big.NewInt(0).SetUint64(v).BitLen() - 1)
-		c := &table()[e*perOctave+int(v<<e>>57&(perOctave-1))]
-		whole, rest, bound := c.scaled(v, s)
+		c := &normal.cells()[e*perOctave+int(v<<e>>57&(perOctave-1))]
+		whole, rest, bound := c.scaled(v, s, 0)
 		if whole != math.Trunc(whole) {
 			t.Fatalf("s %v, v %#x: whole is %v", s, v, whole)
 		}

@@ -6,14 +6,14 @@ import (
 )
 
 // slow gives |round(s·Z)| for a V of 63 digits v and 512 more, of which it
-// takes as many as it needs: 191 leave a rounding open with probability below
-// 2⁻¹⁴⁰, all with one below 2⁻⁵²⁰.
+// takes as many as it needs: where the scale is exact, 191 leave a rounding open with
+// probability below 2⁻¹³⁵, all with one below 2⁻⁵²⁰.
 func (g *Sampler) slow(v uint64, more *[64]byte) int64 {
 	all := new(big.Int).SetUint64(v)
 	all.Lsh(all, 512)
 	all.Or(all, new(big.Int).SetBytes(more[:]))
-	if all.BitLen() <= mostDigits-128 { // V < 2⁻¹²⁸
-		return int64(Tail * g.std)
+	if all.BitLen() <= mostDigits-g.end.digits {
+		return int64(g.end.most * g.std)
 	}
 	k := g.guess(all)
 	for digits := uint(63 + 128); digits <= mostDigits; digits += 64 {
@@ -51,11 +51,13 @@ const (
 func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
 	prec := digits + guard
 	x := new(big.Float).SetPrec(prec).SetInt64(2*k + 1)
-	x.Quo(x, big.NewFloat(2*g.std))
-	if x.Cmp(big.NewFloat(Tail)) > 0 {
+	x.Quo(x, g.wide)
+	x.SetMantExp(x, -1)
+	if x.Cmp(big.NewFloat(g.end.most)) > 0 {
 		return no // slow has seen that V is not as small
 	}
-	boundary, margin := tail(x), tailError(prec)
+	boundary, margin := g.law.tail(x), tailError(prec)
+	margin.Add(margin, big.NewFloat(g.slack).SetPrec(prec))
 	at := func(n *big.Int) *big.Float {
 		f := new(big.Float).SetPrec(prec).SetInt(n)
 		return f.SetMantExp(f, -int(digits))
@@ -69,16 +71,8 @@ func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
 	return unknown
 }
 
-// guess is close to the answer: |Z| by bisection in float64.
+// guess is close to the answer.
 func (g *Sampler) guess(all *big.Int) int64 {
 	v, _ := new(big.Float).SetMantExp(new(big.Float).SetInt(all), -mostDigits).Float64()
-	low, high := 0.0, Tail
-	for range 64 {
-		if z := (low + high) / 2; math.Erfc(z/math.Sqrt2) > v {
-			low = z
-		} else {
-			high = z
-		}
-	}
-	return int64(math.Round(g.std * low))
+	return int64(math.Round(g.std * g.law.inverse(v, g.end.most)))
 }

@@ -3,7 +3,6 @@ package exact
 import (
 	"math"
 	"math/big"
-	"sync"
 )
 
 // The unit interval of V is cut into octaves, [2⁻ᵉ⁻¹, 2⁻ᵉ), and those into
@@ -25,37 +24,41 @@ type cell struct {
 // unit is half the distance of 1 and the next float64.
 const unit = 0x1p-53
 
-// scaled gives s·|Z| as whole + rest, within bound, for a V whose first 63
-// digits are v. The product with the centre is split without error, so that
-// only the small rest is rounded.
-func (c *cell) scaled(v uint64, s float64) (whole, rest, bound float64) {
+// scaled gives (s+low)·|Z| as whole + rest, within bound, for a V whose first 63
+// digits are v, where |low| ≤ unit·s. The product with the centre is split without error, so
+// that only the small rest is rounded. The bound has room for a scale that is off by another
+// 4·unit²·s.
+func (c *cell) scaled(v uint64, s, low float64) (whole, rest, bound float64) {
 	t := float64(c.at - int64(v))
 	w := t * (c.c[0] + t*(c.c[1]+t*(c.c[2]+t*(c.c[3]+t*(c.c[4]+t*(c.c[5]+t*(c.c[6]+t*c.c[7])))))))
 	high := float64(s * c.centre) // the conversion keeps compilers from fusing it into the difference below
-	low := math.FMA(s, c.centre, -high)
+	lost := math.FMA(s, c.centre, -high)
 	whole = math.RoundToEven(high)
-	return whole, (high - whole) + (low + s*w), s*c.error + 8*unit
+	return whole, (high - whole) + (lost + (s*w + low*(c.centre+w))), s*c.error + 8*unit
 }
 
-var table = sync.OnceValue(func() *[octaves * perOctave]cell {
+func (l *law) newTable() *[octaves * perOctave]cell {
 	cells := new([octaves * perOctave]cell)
 	for e := range octaves {
 		for j := range perOctave {
 			first := uint64(perOctave+j) << (57 - e)
-			cells[e*perOctave+j] = newCell(first, first+1<<(57-e))
+			cells[e*perOctave+j] = l.newCell(first, first+1<<(57-e))
 		}
 	}
 	return cells
-})
+}
+
+// farthest is beyond |Z| in every cell of every law.
+const farthest = 16
 
 // newCell expands around the middle of [first, last)·2⁻⁶³. The functions of
 // package math that it calls choose points and need not be accurate; what the
 // bound rests on is computed with 128 bits.
-func newCell(first, last uint64) cell {
+func (l *law) newCell(first, last uint64) cell {
 	const prec = 128
-	z := math.Sqrt2 * math.Erfcinv(float64(first+(last-first)/2)*0x1p-63)
+	z := l.inverse(float64(first+(last-first)/2)*0x1p-63, farthest)
 	c := cell{centre: z}
-	middle := new(big.Float).SetMantExp(tail(new(big.Float).SetPrec(prec).SetFloat64(z)), 63)
+	middle := new(big.Float).SetMantExp(l.tail(new(big.Float).SetPrec(prec).SetFloat64(z)), 63)
 	at, _ := middle.Int(nil)
 	c.at = at.Int64()
 
@@ -63,10 +66,10 @@ func newCell(first, last uint64) cell {
 	// below 2⁻⁶³.
 	reach := math.Max(float64(c.at-int64(first)), float64(int64(last)-c.at)) + 2
 
-	// f⁽ⁿ⁾(t) = Pₙ(|Z|)·rⁿ with r = 2⁻⁶⁴·sqrt(2π)·exp(Z²/2), and P has no
+	// f⁽ⁿ⁾(t) = Pₙ(|Z|)·rⁿ with r = rate(|Z|), and P has no
 	// negative coefficient: f and all its derivatives are largest where |Z| is.
-	top := math.Max(z, topOf(first, prec))
-	slope, steepest := rate(z, prec), rate(top, prec)
+	top := math.Max(z, l.topOf(first, prec))
+	slope, steepest := l.rate(z, prec), l.rate(top, prec)
 	factorial, power, most := big.NewFloat(1), big.NewFloat(1).SetPrec(prec), 1.0
 	r, _ := steepest.Float64()
 	p := []int64{1}
@@ -83,26 +86,26 @@ func newCell(first, last uint64) cell {
 		c.error += float64(3*n+2) * unit * size
 		// The last products and sums of scaled.
 		c.error += 4 * unit * size
-		p = differentiate(p, int64(n))
+		p = l.derive(p, int64(n))
 	}
 	most *= r * reach / float64(degree+1)
 	remainder, _ := evaluate(p, top, prec).Float64()
-	c.error += remainder*most + r + 8*unit*unit*z
+	c.error += remainder*most + r + 16*unit*unit*z
 	c.error *= 1 + 0x1p-10 // for the roundings of this bound
 	return c
 }
 
 // topOf gives a point not below |Z| where V = first·2⁻⁶³.
-func topOf(first uint64, prec uint) float64 {
+func (l *law) topOf(first uint64, prec uint) float64 {
 	v := new(big.Float).SetMantExp(new(big.Float).SetUint64(first), -63)
-	for z := math.Sqrt2 * math.Erfcinv(float64(first)*0x1p-63) * (1 + 0x1p-20); ; z += 0x1p-20 {
-		if g := tail(new(big.Float).SetPrec(prec).SetFloat64(z)); g.Add(g, tailError(prec)).Cmp(v) <= 0 {
+	for z := l.inverse(float64(first)*0x1p-63, farthest) * (1 + 0x1p-20); ; z += 0x1p-20 {
+		if g := l.tail(new(big.Float).SetPrec(prec).SetFloat64(z)); g.Add(g, tailError(prec)).Cmp(v) <= 0 {
 			return z
 		}
 	}
 }
 
-// rate is d|Z|/dt at |Z| = z: 2⁻⁶⁴ over the density.
+// rate is d|Z|/dt of a normal at |Z| = z: 2⁻⁶⁴ over the density.
 func rate(z float64, prec uint) *big.Float {
 	r := exponential(halfSquare(new(big.Float).SetPrec(prec).SetFloat64(z)))
 	return r.SetMantExp(r.Mul(r, rootTwoPi(prec)), -64)
@@ -116,6 +119,12 @@ func evaluate(p []int64, x float64, prec uint) *big.Float {
 		y.Add(y, new(big.Float).SetInt64(p[i]))
 	}
 	return y
+}
+
+// exponentialRate is d|Z|/dt of a Laplace variable: 2⁻⁶³ over the tail.
+func exponentialRate(z float64, prec uint) *big.Float {
+	r := exponential(new(big.Float).SetPrec(prec).SetFloat64(z))
+	return r.SetMantExp(r, -63)
 }
 
 // differentiate gives Pₙ₊₁ = Pₙ′ + n·x·Pₙ, with which f⁽ⁿ⁺¹⁾ = Pₙ₊₁(f)·f′ⁿ⁺¹

@@ -8,6 +8,8 @@
 //
 // The callers' contract is that no (step, tensor) pair is used for two purposes
 // under one key: Normals and Reader at the same position read the same bytes.
+// Two things keep it where noise is drawn. A key of the operating system makes one
+// Stream, and whoever draws noise of a step claims that step of its Stream first.
 //
 // Sources: AES-256 in counter mode, NIST SP 800-38A section 6.5; ChaCha20, RFC
 // 8439 section 2.4; Box and Muller, "A Note on the Generation of Random Normal
@@ -21,9 +23,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+	"sync"
+	"sync/atomic"
 )
 
 // Key is a secret. No formatting verb prints it.
@@ -38,8 +43,12 @@ func NewKey() (Key, error) {
 	if _, err := rand.Read(k[:]); err != nil {
 		return Key{}, fmt.Errorf("stream: the operating system gave no random key: %w", err)
 	}
+	served.Store(sha256.Sum256(k[:]), false)
 	return k, nil
 }
+
+// served says of the digest of every key from NewKey whether it has made a Stream.
+var served sync.Map
 
 // KeyFromSeed derives a key from a seed and a purpose, for tests and for
 // reproducible runs. It is NOT PRIVATE: whoever knows or guesses the seed can
@@ -86,12 +95,13 @@ func (c Cipher) left(lo uint64) uint64 {
 	return ^lo
 }
 
-// Stream gives random access to the keystream of one key. It holds no position:
-// all methods may be called concurrently.
+// Stream gives random access to the keystream of one key. It holds no position
+// but the last one claimed: all methods may be called concurrently.
 type Stream struct {
 	cipher  Cipher
 	key     keystream
 	kernels *kernels
+	claimed atomic.Uint64 // the highest step
 }
 
 // keystream is a cipher under one key. fill overwrites dst with the blocks from
@@ -113,7 +123,8 @@ type kernels struct {
 
 var use = best() // replaced by tests alone
 
-// New returns the stream of a key.
+// New returns the stream of a key. A key of NewKey makes one stream and is
+// refused the second time, for two would repeat each other's noise.
 func New(c Cipher, k Key) (*Stream, error) {
 	s := &Stream{cipher: c, kernels: use}
 	switch c {
@@ -128,7 +139,26 @@ func New(c Cipher, k Key) (*Stream, error) {
 	default:
 		return nil, fmt.Errorf("stream: unknown cipher %v: use AES256CTR or ChaCha20", c)
 	}
+	digest := sha256.Sum256(k[:])
+	if _, random := served.Load(digest); random && !served.CompareAndSwap(digest, false, true) {
+		return nil, errors.New("stream: the key has made a stream before: draw a new one")
+	}
 	return s, nil
+}
+
+// Claim takes a step for whoever is about to draw noise of it, and says whether
+// it was free: it must be above every step claimed before, so from 1 on. It
+// allocates nothing.
+func (s *Stream) Claim(step uint64) bool {
+	for {
+		last := s.claimed.Load()
+		if step <= last {
+			return false
+		}
+		if s.claimed.CompareAndSwap(last, step) {
+			return true
+		}
+	}
 }
 
 // Format implements fmt.Formatter: a stream is as secret as its key.

@@ -8,6 +8,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -216,13 +219,70 @@ func TestKeys(t *testing.T) {
 	if a == b || a == (Key{}) {
 		t.Error("fresh keys repeat")
 	}
-	aes, chacha := newStream(t, AES256CTR, a), newStream(t, ChaCha20, a)
+	aes, chacha := newStream(t, AES256CTR, a), newStream(t, ChaCha20, b)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%s", "%d"} {
 		for _, arg := range []any{a, &a, struct{ K Key }{a}, aes, chacha, struct{ S *Stream }{aes}} {
-			if out := fmt.Sprintf(verb, arg); bytes.Contains([]byte(out), []byte(hex.EncodeToString(a[:4]))) ||
+			if out := fmt.Sprintf(verb, arg); strings.Contains(out, hex.EncodeToString(a[:4])) || strings.Contains(out, hex.EncodeToString(b[:4])) ||
 				!bytes.Contains([]byte(out), []byte("secret")) {
 				t.Errorf("%s of %T shows the key: %s", verb, arg, out)
 			}
 		}
+	}
+}
+
+// A step is claimed once, whoever asks, and steps only go up.
+func TestClaim(t *testing.T) {
+	s := newStream(t, ChaCha20, KeyFromSeed(1, "claim"))
+	for _, c := range []struct {
+		step uint64
+		want bool
+	}{{0, false}, {1, true}, {1, false}, {0, false}, {7, true}, {6, false}, {8, true}, {1<<64 - 1, true}, {1<<64 - 1, false}, {9, false}} {
+		if got := s.Claim(c.step); got != c.want {
+			t.Errorf("claiming step %d gives %v", c.step, got)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { s.Claim(5) }); n != 0 {
+		t.Errorf("a claim allocates %v times", n)
+	}
+
+	s = newStream(t, ChaCha20, KeyFromSeed(1, "claim"))
+	const steps, claimants = 2000, 8
+	var won [steps + 1]atomic.Int32
+	var wg sync.WaitGroup
+	for range claimants {
+		wg.Go(func() {
+			for step := range uint64(steps + 1) {
+				if s.Claim(step) {
+					won[step].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for step := range won {
+		if n := won[step].Load(); n > 1 || step == 0 && n > 0 || step == steps && n != 1 {
+			t.Fatalf("step %d was claimed %d times", step, n)
+		}
+	}
+}
+
+func TestAKeyMakesOneStream(t *testing.T) {
+	k, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newStream(t, AES256CTR, k)
+	for _, c := range ciphers {
+		if _, err := New(c, k); err == nil || !strings.Contains(err.Error(), "made a stream before") {
+			t.Errorf("%v under a key in use: %v", c, err)
+		}
+	}
+	other, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newStream(t, ChaCha20, other)
+	for range 2 { // keys from a seed protect nobody, and are for tests to repeat
+		newStream(t, ChaCha20, KeyFromSeed(1, "twice"))
 	}
 }

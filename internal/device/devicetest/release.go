@@ -18,6 +18,9 @@ func wide(t testing.TB) *Case {
 func testRelease(t *testing.T, d device.Device) {
 	c := wide(t)
 	schedule := strategies(t, c.Program)[0].Schedule
+	with := func(t *testing.T, noise device.Noise) *Fixture {
+		return open(t, d, schedule, c, device.Options{Capacity: 5}, noise)
+	}
 	open := func(t *testing.T) *Fixture { return Open(t, d, schedule, c, 5) }
 	run := func(s device.Step, draw uint64, std float32) error {
 		in := &device.Inputs{Draw: draw}
@@ -79,6 +82,26 @@ func testRelease(t *testing.T, d device.Device) {
 			}
 			if _, err := other.Wait(); !errors.Is(err, device.ErrDrawUsed) {
 				t.Errorf("waiting after the refusal gives %v", err)
+			}
+		}
+	})
+	t.Run("a draw of another net of the stream is refused", func(t *testing.T) {
+		noise := device.NewNoise(Stream(t), 7)
+		must(t, run(with(t, noise).Free, 5, 1))
+		for _, test := range []struct {
+			draw  uint64
+			noise device.Noise
+			used  bool
+		}{
+			{5, noise, true}, {4, noise, true}, {1, device.NewNoise(noise.Stream(), 8), true}, // also of another tensor
+			{5, device.NewNoise(Stream(t), 7), false}, {6, noise, false}, {6, noise, true}, {9, device.NewNoise(noise.Stream(), 8), false},
+		} {
+			x := with(t, test.noise)
+			if err := run(x.Free, test.draw, 1); errors.Is(err, device.ErrDrawUsed) != test.used || err != nil != test.used {
+				t.Errorf("draw %d: %v", test.draw, err)
+			}
+			if err := x.Net.Read(x.Out, make([]float32, x.size)); err != nil != test.used {
+				t.Errorf("draw %d: a read after it gives %v", test.draw, err)
 			}
 		}
 	})

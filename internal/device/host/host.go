@@ -259,6 +259,7 @@ type step[T Float] struct {
 	candidates int
 	checks     []func(*device.Inputs) error
 	noises     []device.Noise
+	streams    []device.Noise // one noise of each stream
 	outputs    device.Outputs
 }
 
@@ -300,6 +301,11 @@ func (s *step[T]) Run(in *device.Inputs) error {
 			return n.fail(fmt.Errorf("noise position %d after %d: %w", in.Draw, n.drawn, device.ErrDrawUsed))
 		}
 		n.drawn = in.Draw
+		for _, noise := range s.streams {
+			if !noise.Claim(in.Draw) {
+				return n.fail(fmt.Errorf("noise position %d of a stream that another network draws from: %w", in.Draw, device.ErrDrawUsed))
+			}
+		}
 	}
 	s.outputs = device.Outputs{} // a caller may keep the last ones
 	for _, w := range s.work {
@@ -479,10 +485,14 @@ func (q *queue[T]) claim(noise device.Noise) bool {
 	}) {
 		q.check(fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed))
 	}
-	if q.err == nil {
-		q.step.noises = append(q.step.noises, noise)
+	if q.err != nil {
+		return false
 	}
-	return q.err == nil
+	if !slices.ContainsFunc(q.step.streams, func(n device.Noise) bool { return n.Stream() == noise.Stream() }) {
+		q.step.streams = append(q.step.streams, noise)
+	}
+	q.step.noises = append(q.step.noises, noise)
+	return true
 }
 
 func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {

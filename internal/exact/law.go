@@ -1,0 +1,74 @@
+package exact
+
+import (
+	"math"
+	"math/big"
+	"sync"
+)
+
+// A law is a distribution on the line, symmetric about 0, that is sampled by
+// the inversion of its tail, P(|Z| > x).
+type law struct {
+	tail    func(x *big.Float) *big.Float           // at the precision of x, within tailError
+	roughly func(x float64) float64                 // the same, to choose points by
+	rate    func(z float64, prec uint) *big.Float   // d|Z|/dt at |Z| = z, where t counts V down in 2⁻⁶³
+	derive  func(p []int64, n int64) (next []int64) // Pₙ₊₁ of Pₙ, where the n-th derivative of |Z| is Pₙ(|Z|)·rateⁿ
+	table   func(l *law) *[octaves * perOctave]cell // made once
+}
+
+var (
+	normal = law{
+		tail:    tail,
+		roughly: func(x float64) float64 { return math.Erfc(x / math.Sqrt2) },
+		rate:    rate,
+		derive:  differentiate,
+		table:   once(),
+	}
+	laplace = law{
+		tail:    exponentialTail,
+		roughly: func(x float64) float64 { return math.Exp(-x) },
+		rate:    exponentialRate,
+		derive: func(p []int64, n int64) []int64 {
+			return []int64{n * p[0]} // the rate is its own derivative, squared
+		},
+		table: once(),
+	}
+)
+
+func once() func(*law) *[octaves * perOctave]cell {
+	var o sync.Once
+	var cells *[octaves * perOctave]cell
+	return func(l *law) *[octaves * perOctave]cell {
+		o.Do(func() { cells = l.newTable() })
+		return cells
+	}
+}
+
+func (l *law) cells() *[octaves * perOctave]cell { return l.table(l) }
+
+// inverse is about where the tail is v, in [0, most].
+func (l *law) inverse(v, most float64) float64 {
+	low, high := 0.0, most
+	for range 64 {
+		if z := (low + high) / 2; l.roughly(z) > v {
+			low = z
+		} else {
+			high = z
+		}
+	}
+	return low
+}
+
+// An end is where a law's draws stop: V below 2^-digits, the event that the
+// claim of exactness leaves out, counts as |Z| = most. V above it implies a
+// smaller |Z|.
+type end struct {
+	digits int
+	most   float64
+}
+
+var (
+	normalEnd  = end{128, Tail}
+	farEnd     = end{448, FarTail}
+	laplaceEnd = end{448, LaplaceTail}
+)
