@@ -10,7 +10,7 @@ import (
 // both ends of its intervals hold.
 var pldMethod = method{
 	name:  PLD,
-	slack: 1e-5,
+	slack: 1e-6,
 	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
 		steps, err := lossSteps(PLD, events, n)
 		if err != nil {

@@ -51,7 +51,7 @@ func TestAdaptiveIsPricedTogether(t *testing.T) {
 		r, _ := trained(t, c, made(1, 400), Options{})
 		const sigma, deviation = 1.0, 40.0 / 20 // of a count of 40 expected records
 		price := func(events ...accountant.Event) float64 {
-			a, err := accountant.Account(events, accountant.Options{Accountant: "rdp", Neighbouring: n, Delta: 1e-5})
+			a, err := accountant.Account(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: n, Delta: 1e-5})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -91,6 +91,7 @@ func TestEmptyBatchStillNoisesStepsAndIsCharged(t *testing.T) {
 	c := small()
 	c.Batch = ptr(1e-6) // with probability above 1 − 24e-6 every batch is empty; nothing below depends on it
 	c.LR = ptr(1e-6)
+	c.Accountant = accountant.RDP // which prices even what δ covers
 	r, params := trained(t, c, made(1, 400), Options{})
 	if r.Steps != *c.Steps || !(*r.Epsilon > 0) {
 		t.Errorf("%d steps at ε %v", r.Steps, *r.Epsilon)
@@ -136,7 +137,7 @@ func TestEpsilonIsTheAccountants(t *testing.T) {
 	want, err := accountant.Account([]accountant.Event{
 		accountant.PoissonBatch(q, 24, accountant.Gaussian{NoiseMultiplier: 1}),
 		accountant.PoissonBatch(q, 5, accountant.Gaussian{NoiseMultiplier: 2}), // after 5, 10, 15, 20 and 24
-	}, accountant.Options{Accountant: "rdp", Neighbouring: accountant.AddRemove, Delta: 1e-5})
+	}, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func TestBadSettings(t *testing.T) {
 		refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, want)
 	}
 	c := small()
-	c.NoiseMultiplier, c.Epsilon = nil, ptr(1e-5)
+	c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1e-5), accountant.RDP
 	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or delta")
 	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that no noise reaches: %v", err)

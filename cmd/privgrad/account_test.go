@@ -18,7 +18,7 @@ func near(t *testing.T, what string, got any, want, tolerance float64) {
 }
 
 func TestAccount(t *testing.T) {
-	one := []string{"account", "--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "8", "--json"}
+	one := []string{"account", "--accountant", "rdp", "--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "8", "--json"}
 	// Without sampling the curve is T·α/(2σ²), so that at σ = 2, T = 8 the order α costs α.
 	r := object(t, ok(t, append(one, "--delta", "1e-5", "--order", "3.5")...))
 	wantKeys(t, r, append([]string{"rdp"}, accountKeys...)...)
@@ -30,6 +30,15 @@ func TestAccount(t *testing.T) {
 	near(t, "epsilon", r["epsilon"], least, 1e-9)
 	if r["guarantee"] != true || r["accountant"] != "rdp" || r["neighbouring"] != "add-remove" || r["interval"] != nil || r["delta"] != 1e-5 {
 		t.Errorf("account %v", r)
+	}
+
+	// The default is the loss distribution's interval: here the exact analytic Gaussian's (μ = √2).
+	exact := object(t, ok(t, "account", "--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "8", "--delta", "1e-5", "--json"))
+	wantKeys(t, exact, accountKeys...)
+	near(t, "epsilon", exact["epsilon"], 6.5729700670, 1e-9)
+	ends, isObject := exact["interval"].(map[string]any)
+	if !isObject || ends["upper"] != exact["epsilon"] || exact["accountant"] != "pld" || exact["order"] != nil {
+		t.Errorf("account %v", exact)
 	}
 
 	// δ at that ε is the δ we came from.
@@ -156,7 +165,7 @@ func TestCalibrate(t *testing.T) {
 	// A proper question whose answer is that the budget does not reach.
 	for _, c := range []struct{ args, want string }{
 		{"--epsilon 0.01 --delta 1e-5 --noise-multiplier 0.5 --sampling-rate 1", "one step"},
-		{"--epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "no noise multiplier"},
+		{"--accountant rdp --epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "no noise multiplier"},
 	} {
 		fails(t, exitRefused, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
 	}
