@@ -111,7 +111,7 @@ class Google:
         self.dp, self.pld = dp_accounting, pld
 
     def __call__(self, kinds, delta, about):
-        grid = min(max(about / 1e4, 1e-5), 1e-3)
+        grid = min(max(about / 1e4, 1e-6), 1e-3)  # a coarse one adds to every step's variance
         account = self.pld.PLDAccountant(value_discretization_interval=grid)
         for q, s, t in kinds:
             one = self.dp.GaussianDpEvent(s)
@@ -155,6 +155,8 @@ def main():
     p.add_argument("--seed", type=int, default=1, help="of the schedules (default 1)")
     p.add_argument("--verbose", action="store_true", help="print every schedule with every answer")
     o = p.parse_args()
+
+    sys.stdout.reconfigure(line_buffering=True)
 
     ours, peers = [], []
     for name in o.accountants.split(","):
