@@ -111,7 +111,7 @@ class Google:
         self.dp, self.pld = dp_accounting, pld
 
     def __call__(self, kinds, delta, about):
-        grid = min(max(about / 1e4, 1e-5), 1e-3)
+        grid = min(max(about / 1e4, 1e-6), 1e-3)  # a coarse one adds to every step's variance
         account = self.pld.PLDAccountant(value_discretization_interval=grid)
         for q, s, t in kinds:
             one = self.dp.GaussianDpEvent(s)
@@ -144,7 +144,7 @@ class Microsoft:
 class Tally:
     def __init__(self):
         self.agreed = self.disagreed = self.declined = self.below = 0
-        self.gap = 0.0  # the largest, between upper ends, over the first
+        self.gap = 0.0  # the largest, between upper ends, over the first or 1
 
 
 def main():
@@ -155,6 +155,8 @@ def main():
     p.add_argument("--seed", type=int, default=1, help="of the schedules (default 1)")
     p.add_argument("--verbose", action="store_true", help="print every schedule with every answer")
     o = p.parse_args()
+
+    sys.stdout.reconfigure(line_buffering=True)
 
     ours, peers = [], []
     for name in o.accountants.split(","):
@@ -199,13 +201,12 @@ def main():
             else:
                 tally.disagreed += 1
                 print(f"DISAGREE {a} {x}, {b} {y}: {what}")
-            if x.upper > 0:
-                tally.gap = max(tally.gap, abs(x.upper - y.upper) / x.upper)
+            tally.gap = max(tally.gap, abs(x.upper - y.upper) / max(x.upper, 1))
 
     print(f"\n{'':<16}{'':<16}{'agree':>7}{'of them below':>15}{'disagree':>10}{'declined':>10}{'largest gap':>13}")
     for (a, b), t in table.items():
         print(f"{a:<16}{b:<16}{t.agreed:>7}{t.below:>15}{t.disagreed:>10}{t.declined:>10}{t.gap:>12.2%}")
-    print("The gap is between upper ends, over the first's. Below: only the direction that prv_accountant does not know reaches so far.")
+    print("The gap is between upper ends, over the first's or over 1. Below: only the direction that prv_accountant does not know reaches so far.")
     return 1 if any(t.disagreed for t in table.values()) else 0 if any(t.agreed for t in table.values()) else 2
 
 

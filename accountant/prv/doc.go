@@ -8,7 +8,7 @@
 //
 // The privacy random variable of a pair of densities (P, Q) is Y = ln P(x)/Q(x)
 // with x drawn from P, and δ(ε) = E[(1−e^{ε−Y})₊]. Variables of one direction
-// add up over releases, adaptive ones too (theorem 3.5 there). With N noise of
+// add up over releases, adaptive ones too. With N noise of
 // scale 1 and μ the distance that one record moves it, in units of that scale,
 // at Poisson rate q the pairs are
 //
@@ -17,7 +17,7 @@
 //	one replaced         (1−q)N(0)+qN(μ)  against  (1−q)N(0)+qN(−μ)  (Gaussian)
 //	one replaced, q = 1  N(2μ)            against  N(0)
 //
-// Zhu, Dong and Wang 2022 (arXiv 2106.08567), theorem 11, show that the first
+// Zhu, Dong and Wang 2022 (arXiv 2106.08567) show that the first
 // two dominate what Poisson sampling does. Under add-remove the answer is the
 // worse of the whole list in the one direction and in the other.
 //

@@ -154,6 +154,30 @@ func TestCoarseLattices(t *testing.T) {
 	}
 }
 
+// The rounding that Hoeffding's inequality is tight for: k values of ±ε₀ on a
+// mesh of nearly 2ε₀ are rounded to ±2ε₀, each by half a mesh, and the sum's
+// deviation doubles. Of the exact one, ε₀√k, ε is some 4.7 too large, of which
+// ε_error must make up for all; it is √(2·ln(4/δ_error)) = 6.6 of them.
+func TestWorstRounding(t *testing.T) {
+	const size, d = 0.02, 1e-6
+	for k := 4000; k < 7000; k += 20 {
+		l := one(t, []Step{laplace(1, size, k)}, false)[0]
+		coarse, err := l.compose(d/1000, 1, 1<<10)
+		if err != nil || coarse.mesh < 1.93*size || coarse.mesh > 1.99*size {
+			continue
+		}
+		exact := epsilon(t, []Step{laplace(1, size, k)}, false, d)
+		if coarse.epsilon(d) < 1.5*exact.Estimate {
+			t.Errorf("epsilon %v of %d cells is near %v: the case shows nothing", coarse.epsilon(d), len(coarse.p), exact.Estimate)
+		}
+		if lower := coarse.epsilon(d+coarse.deltaError) - coarse.epsilonError; lower > exact.Lower {
+			t.Errorf("%d releases: at least %v by %d cells, but %+v", k, lower, len(coarse.p), exact)
+		}
+		return
+	}
+	t.Error("no case found")
+}
+
 // Both curves of a lattice are one curve.
 func TestLatticeCurves(t *testing.T) {
 	for _, l := range one(t, []Step{gaussian(0.05, 1, 200)}, false) {
