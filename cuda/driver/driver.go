@@ -1,0 +1,130 @@
+// Package driver is the part of the CUDA driver that package cuda uses, as an
+// interface: a GPU implements it through gorgonia.org/cu, a fake in host memory
+// implements it for machines without one, with the real one's rules.
+//
+// All calls on a Context come from one goroutine. Work that is put on a Stream
+// happens later, in order; only Sync waits for it. Errors of that work show at a
+// later call, and stick.
+package driver
+
+import "fmt"
+
+// Ptr is an address in device memory; 0 is none.
+type Ptr uint64
+
+// Driver is the installed driver.
+type Driver interface {
+	Version() (int, error) // 12040 is CUDA 12.4
+	Devices() (int, error)
+	// Open makes a context on a device, current on the calling thread only.
+	Open(ordinal int) (Context, error)
+}
+
+// Info describes a GPU.
+type Info struct {
+	Name           string
+	Capability     int // 80, 90, 120: ten times major plus minor
+	Memory         int64
+	Processors     int
+	SharedPerBlock int // bytes that a kernel gets without asking
+	SharedOptIn    int // bytes that it can ask for
+	L2             int
+}
+
+// Context is one device in use.
+type Context interface {
+	Info() Info
+	Alloc(bytes int64) (Ptr, error)
+	Free(Ptr) error
+	// AllocHost gives pinned host memory that kernels can read at Address.
+	AllocHost(bytes int) (HostMemory, error)
+	// Load assembles PTX; an error carries the assembler's log.
+	Load(name string, ptx []byte) (Module, error)
+	NewStream() (Stream, error)
+	// CopyIn and CopyOut wait; they are for set-up and for results.
+	CopyIn(dst Ptr, src []byte) error
+	CopyOut(dst []byte, src Ptr) error
+	// Close frees all that the context holds; idempotent, allowed after a failure.
+	Close() error
+}
+
+// HostMemory is pinned.
+type HostMemory interface {
+	Bytes() []byte
+	Address() Ptr // as kernels see it
+	Free() error
+}
+
+// Module is assembled code.
+type Module interface {
+	Function(name string) (Function, error)
+	Unload() error
+}
+
+// Function is a kernel.
+type Function interface {
+	Name() string
+	// AllowShared asks for more dynamic shared memory than SharedPerBlock.
+	AllowShared(bytes int) error
+}
+
+// Launch is one kernel's work. Arguments take 8 bytes each: addresses, int32
+// and int64 values, and the bits of float32 and float64 values.
+type Launch struct {
+	Function    Function
+	Grid, Block [3]int
+	Shared      int // dynamic, bytes
+	Args        []uint64
+}
+
+// Stream is a queue of work.
+type Stream interface {
+	Launch(Launch) error
+	// Set fills n 32-bit words.
+	Set(dst Ptr, value uint32, n int) error
+	Sync() error
+	// Query says whether all work is done, without waiting.
+	Query() (bool, error)
+	// Record marks a point in the stream.
+	Record() (Event, error)
+	// Capture records what f puts on the stream instead of doing it. Calls that
+	// wait are errors inside f.
+	Capture(f func() error) (Graph, error)
+	// Run puts a captured graph on the stream.
+	Run(Graph) error
+	Close() error
+}
+
+// Event is a point in a stream.
+type Event interface {
+	Wait() error // until the stream has come there
+	Done() (bool, error)
+	Close() error
+}
+
+// Graph is a captured sequence, instantiated.
+type Graph interface{ Close() error }
+
+// Error is a driver's error code.
+type Error struct {
+	Call string // cuMemAlloc, …
+	Code int    // CUresult
+	Name string // CUDA_ERROR_OUT_OF_MEMORY, …
+	Log  string // of the assembler, where there is one
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
+	if e.Log != "" {
+		s += ": " + e.Log
+	}
+	return s
+}
+
+// Codes that callers tell apart.
+const (
+	OutOfMemory         = 2
+	NoDevice            = 100
+	InvalidContext      = 201
+	StreamCaptureForbid = 900
+)
