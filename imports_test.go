@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 
 	"accountant":        nil,
 	"accountant/ledger": nil,
+	"accountant/pld":    nil,
 	"dpoptim/mechanism": {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":           {"dpoptim/mechanism", "internal/device"},
 
