@@ -3,6 +3,7 @@ package pld
 import (
 	"errors"
 	"math"
+	"slices"
 )
 
 const (
@@ -118,6 +119,8 @@ func (c *Composition) refine(delta float64) error {
 	}
 	h := math.Sqrt(4 * width(epsilon) / work)
 	best, bestWidth := 0.0, math.Inf(1)
+	// What merging costs does not go away with the spacing: the formula must do.
+	merged := slices.ContainsFunc(c.kinds, func(k kind) bool { return k.high.key() != k.low.key() })
 	for try := 0; try < 5; try++ {
 		c.setSpacing(h)
 		r, err := Interval{}, c.discretise()
@@ -145,7 +148,7 @@ func (c *Composition) refine(delta float64) error {
 		}
 		// A window near the most that is allowed leaves nothing to refine.
 		full := c.workspace.transform.log2 >= maxLog2-1
-		if w <= 0.6*want || try > 0 && (w <= want || little || full) {
+		if w <= 0.6*want || merged || try > 0 && (w <= want || little || full) {
 			break
 		}
 		h = c.spacing * max(0.125, min(1, math.Sqrt(0.55*want/w)))
