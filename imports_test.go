@@ -54,6 +54,7 @@ var allowed = map[string][]string{
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
+	"accountant":        nil,
 
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},

@@ -68,7 +68,7 @@ func (l batch) base(spacing, tails float64, tilts []float64) (upper, lower measu
 	for _, x := range l.laws {
 		widest = max(widest, x.span())
 	}
-	if widest > 0 {
+	if widest > spacing {
 		spacing = widest / math.Ceil(widest/spacing)
 	}
 	for i, x := range l.laws {

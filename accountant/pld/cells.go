@@ -144,6 +144,11 @@ func fuse(c cells, g grid, slack, tilt float64) measure {
 				}
 			}
 		}
+		if d := rest.p - x*rest.q; group.q > 0 && d+slack*rest.p >= 2*rest.err && d <= 4*slack*rest.p {
+			// On the group's grid point itself, of no use to balance it.
+			m.add(at, x*rest.q*(1-slack-4*ulp)-rest.err)
+			return
+		}
 		if group.q > 0 {
 			err := scaled(rest)
 			deficit := x*group.q - group.p + 2*group.err + 4*ulp*group.p

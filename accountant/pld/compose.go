@@ -96,11 +96,11 @@ func (w *workspace) of(log2 int) *transform {
 // compose raises the transforms of the tilted measures to their counts and
 // multiplies them. The upper and the lower end travel as the real and the
 // imaginary part of one transform. The measures' error analysis is in doc.go.
-func compose(upper, lower []factor, t tilting, low, log2 int, w *workspace) (up, down *curve) {
+func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspace) (up, down *curve) {
 	n := 1 << log2
 	tr := w.of(log2)
-	up = &curve{grid: grid{spacing: upper[0].spacing}, low: low, tilt: t.tilt * upper[0].spacing, outer: outside}
-	down = &curve{grid: up.grid, low: low, tilt: up.tilt, outer: outside}
+	up = &curve{grid: grid{spacing: upper[0].spacing}, low: lows[0], tilt: t.tilt * upper[0].spacing, outer: outside}
+	down = &curve{grid: up.grid, low: lows[1], tilt: up.tilt, outer: outside}
 
 	x := make([]complex128, n)
 	type bin struct {
@@ -188,7 +188,7 @@ func compose(upper, lower []factor, t tilting, low, log2 int, w *workspace) (up,
 	for side, c := range [2]*curve{up, down} {
 		c.mass = make([]float64, n)
 		for i := range c.mass {
-			v := x[(low+i)&(n-1)]
+			v := x[(c.low+i)&(n-1)]
 			if side == 0 {
 				c.mass[i] = real(v) / float64(n)
 			} else {
@@ -196,9 +196,9 @@ func compose(upper, lower []factor, t tilting, low, log2 int, w *workspace) (up,
 			}
 		}
 		c.each = 1.1 * (sum[side]*(steps*(transformErr+6*ulp)+4*kinds*ulp) + fftError*float64(log2)*(sum[0]+sum[1]))
-		far := math.Abs(c.tilt) * (math.Abs(float64(low)) + float64(n))
+		far := math.Abs(c.tilt) * (math.Abs(float64(c.low)) + float64(n))
 		c.rel += ulp * (8 + 4*far + (2+kinds)*logs)
-		c.slack += ulp * (kinds + 8) * (math.Abs(c.offset) + c.spacing*(math.Abs(float64(low))+float64(n)))
+		c.slack += ulp * (kinds + 8) * (math.Abs(c.offset) + c.spacing*(math.Abs(float64(c.low))+float64(n)))
 	}
 	return up, down
 }

@@ -45,6 +45,9 @@ func (s *scan) lower(x float64) float64 {
 
 // delta is the curve's bound at ε; side is 1 for the upper end.
 func (c *curve) delta(epsilon, side float64) float64 {
+	if c == nil {
+		return 0
+	}
 	epsilon -= side * c.slack
 	s := newScan(c)
 	for s.i > c.low && c.loss(s.i-1) > epsilon {
@@ -65,8 +68,11 @@ func (c *curve) delta(epsilon, side float64) float64 {
 }
 
 // epsilon is the curve's bound on the least ε ≥ 0 whose δ is at most delta. It is
-// never below the window's end.
+// never below the window's end. No curve is a lower end of 0.
 func (c *curve) epsilon(delta, side float64) float64 {
+	if c == nil {
+		return 0
+	}
 	s := newScan(c)
 	for s.i > c.low && c.loss(s.i-1)+math.Abs(c.slack) > -c.spacing {
 		s.step(side)

@@ -284,6 +284,13 @@ func (l laplace) cut(p plan, _ int) (upper, lower cells, g grid) {
 	e := float64(l)
 	g = aligned(p.spacing, e)
 	var c cells
+	if e < p.spacing { // all of it about the grid point 0
+		c.list = []cell{
+			atom(-1, g, math.Exp(-e)/2, -e, l.slack()), {-1, 0, l.interval(-e, 0)},
+			{0, 1, l.interval(0, e)}, atom(0, g, 0.5, e, l.slack()),
+		}
+		return c, c, g
+	}
 	low, top := int(math.Floor((-e-g.offset)/g.spacing)), int(math.Round((e-g.offset)/g.spacing))
 	c.list = append(c.list, atom(low, g, math.Exp(-e)/2, -e, l.slack()))
 	for i := low; i < top; i++ {
@@ -321,6 +328,9 @@ func (l pure) cut(p plan, _ int) (upper, lower cells, g grid) {
 	e := float64(l)
 	g = aligned(p.spacing, e)
 	low, top := int(math.Floor((-e-g.offset)/g.spacing+1e-9)), int(math.Round((e-g.offset)/g.spacing))
+	if e < p.spacing { // about the grid point 0
+		low, top = -1, 0
+	}
 	c := cells{list: []cell{
 		atom(low, g, 1/(1+math.Exp(e)), -e, l.slack()),
 		atom(top, g, 1/(1+math.Exp(-e)), e, l.slack()),
@@ -334,8 +344,12 @@ func (l pure) sketch(float64) []part {
 	return []part{{p: 1 - p, q: p}, {p: p, q: 1 - p}}
 }
 
-// aligned is the grid of a spacing that has a point at the loss top.
+// aligned is the grid of a spacing that has a point at the loss top, or at 0
+// where top is smaller than the spacing.
 func aligned(spacing, top float64) grid {
+	if top < spacing {
+		return grid{spacing: spacing}
+	}
 	i := math.Floor(top / spacing)
 	return grid{spacing, top - i*spacing}
 }

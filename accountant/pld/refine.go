@@ -2,8 +2,8 @@ package pld
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"slices"
 )
 
 const (
@@ -119,7 +119,9 @@ func (c *Composition) refine(delta float64) error {
 	}
 	h := math.Sqrt(4 * width(epsilon) / work)
 	best, bestWidth := 0.0, math.Inf(1)
-	for try := 0; try < 4; try++ {
+	// What merging costs does not go away with the spacing: the formula must do.
+	merged := slices.ContainsFunc(c.kinds, func(k kind) bool { return k.high.key() != k.low.key() })
+	for try := 0; try < 5; try++ {
 		c.setSpacing(h)
 		r, err := Interval{}, c.discretise()
 		if err == nil {
@@ -127,9 +129,9 @@ func (c *Composition) refine(delta float64) error {
 		}
 		switch {
 		case errors.Is(err, errFine) && best > 0:
-			h, try = (h+best)/2, max(try, 2) // one more, in between
+			h, try = (h+best)/2, max(try, 3) // one more, in between
 			if h > 0.8*best {
-				try = 4
+				try = 5
 			}
 			continue
 		case errors.Is(err, errFine) && h < 1e6:
@@ -140,11 +142,13 @@ func (c *Composition) refine(delta float64) error {
 			return err
 		}
 		w, want := r.Upper-r.Lower, width(r.Upper)
-		little := w > 0.8*bestWidth
+		little := try > 1 && w > 0.8*bestWidth
 		if w < bestWidth {
 			best, bestWidth = c.spacing, w
 		}
-		if w <= 0.6*want || try > 0 && (w <= want || little) {
+		// A window near the most that is allowed leaves nothing to refine.
+		full := c.workspace.transform.log2 >= maxLog2-1
+		if w <= 0.6*want || merged || try > 0 && (w <= want || little || full) {
 			break
 		}
 		h = c.spacing * max(0.125, min(1, math.Sqrt(0.55*want/w)))
@@ -215,24 +219,32 @@ func (c *Composition) discretise() error {
 // compose is the curves of one direction, with masses precise about the mean
 // loss under tilt t.
 func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
+	empty := false
 	var upper, lower []factor
 	for _, k := range c.kinds {
 		m := c.measures[k.high.key()+"|"+k.low.key()][d]
-		if len(m.upper.index) == 0 || len(m.lower.index) == 0 {
-			return nil, nil, fmt.Errorf("pld: the spacing %.3g leaves nothing of a lower end: this composition cannot be certified", c.spacing)
-		}
 		upper, lower = append(upper, factor{m.upper, k.count}), append(lower, factor{m.lower, k.count})
+		empty = empty || len(m.lower.index) == 0
+	}
+	if empty { // a lower end with no mass left is 0
+		lower = upper
 	}
 	tilting := tilting{tilt: t}
 	tilting.up, tilting.down = chernoff(upper, t)
-	low, high := window(upper, tilting)
-	low2, high2 := window(lower, tilting)
-	low, high = math.Floor(min(low, low2))-1, math.Ceil(max(high, high2))+1
-	log2 := max(6, math.Ceil(math.Log2(high-low+1)))
-	if !(log2 <= maxLog2) || log2+math.Log2(float64(len(upper))) > maxWork+1 || math.Abs(low) > 1<<52 {
-		return nil, nil, errFine
+	var lows [2]int
+	log2 := 6.0
+	for i, f := range [2][]factor{upper, lower} {
+		low, high := window(f, tilting)
+		log2 = max(log2, math.Ceil(math.Log2(high-low+4)))
+		if !(log2 <= maxLog2) || log2+math.Log2(float64(len(upper))) > maxWork+1 || math.Abs(low) > 1<<52 {
+			return nil, nil, errFine
+		}
+		lows[i] = int(math.Floor(low)) - 1
 	}
-	up, down = compose(upper, lower, tilting, int(low), int(log2), &c.workspace)
+	up, down = compose(upper, lower, tilting, lows, int(log2), &c.workspace)
+	if empty {
+		down = nil
+	}
 	return up, down, nil
 }
 
@@ -252,19 +264,19 @@ func chernoff(factors []factor, t float64) (up, down float64) {
 		variance += float64(factors[i].count) * factors[i].variance(t*h)
 	}
 	k, rest := cumulant(t), -math.Log(outside)
-	start := math.Log(math.Sqrt(2*rest/max(variance, 1e-12)) / h)
+	start := math.Log(math.Sqrt(2*rest/max(variance, 1e-4)) / h)
 	best := func(sign float64) float64 {
 		bound := func(x float64) float64 { s := math.Exp(x); return (cumulant(t+sign*s) - k + rest) / s }
 		at, step, value := start, 0.4, bound(start)
 		if other := bound(start - step); other < value {
 			at, value, step = start-step, other, -step
 		}
-		for range 16 {
+		for range 40 {
 			next := bound(at + step)
 			if !(next < value) {
 				break
 			}
-			at, value = at+step, next
+			at, value, step = at+step, next, 1.3*step
 		}
 		return math.Exp(at)
 	}

@@ -1,0 +1,77 @@
+// Package pld gives certified lower and upper ends of the (ε, δ) of a
+// composition, by privacy loss distributions.
+//
+// A release is described by a pair (P, Q) that dominates it: its hockey-stick
+// curve H(ε) = E_P[(1−e^{ε−L})₊], L = ln dP/dQ, is at least that of the
+// release on any two neighbours. Composition and sampling keep the order of
+// curves, and H need not come from probabilities: mass may be left out of a
+// lower end and added to an upper end. Two directions, adding and removing a
+// record, are composed apart and the larger ends taken.
+//
+// Neighbours: pairs are stated for one record added or removed. Under
+// replace-one the distance is doubled, and a sampled Gaussian is
+// (1−q)N(0,1)+qN(μ,1) against (1−q)N(0,1)+qN(−μ,1). Sampling is Poisson.
+//
+// # Where each rounding goes
+//
+// One step. The line is cut at grid points of the loss (cells.go). Masses are
+// differences of normal tails with a bound err on their error, relative to the
+// tails. The upper end (connect) sends a cell's mass to its two ends so that P
+// and Q are kept, and adds to both the error of that division, 2(err+…)/(1−e^{−h}):
+// more mass never lowers a curve. The lower end (fuse) joins cells until their
+// ratio is that of a grid point, tested with err against it, and places there
+// e^L·Q less err: a point at or below the true ratio, with no more Q than
+// there is, lies below the curve everywhere. This is the pessimistic and the
+// optimistic estimate of Doroshenko, Ghazi, Kamath, Kumar and Manurangsi
+// (2022, arXiv 2207.04380), with cells for the points of the curve. Mass
+// above the grid is an infinite loss of the upper end, and is fused into the
+// lower one; mass below it moves up to the lowest point, or is fused.
+// Computed losses are off by at most slack a step (law.slack): the upper end
+// is asked at ε−Σslack, the lower at ε+Σslack.
+//
+// Several releases on one batch that are not all Gaussian are composed by
+// plain sums (convolve, rounded up or down by its own bound), and every atom
+// amplified: with the record ℓ → ln(1−q+q·e^ℓ) under (1−q)Q+qP, without it
+// the mirror image. H of the sampled pair increases with H of the other (for
+// the upper end Q is filled up to 1), so directions are kept (Zhu, Dong and
+// Wang 2022, theorem 11).
+//
+// Composition. With t the tilt, masses p·e^{tL−K(t)} are transformed, raised to
+// their counts, multiplied, transformed back, and weighted by e^{ΣK−tL}. All of
+// this is exact for any numbers K and t; only rounding is left:
+//
+//   - tilting and untilting: relative, bounded by Σcount·u(4|tL|+2|K|+8)+…, curve.rel;
+//   - a transform: each frequency is off by at most Δ = 2.1·8u·log₂N (fft.go),
+//     the total tilted mass being 1 for each of the two ends it carries;
+//   - powers: |aⁿ−bⁿ| ≤ n|a−b|·max(|a|,|b|)^{n−1}, and 2n roundings of a
+//     complex product. The bound uses |φ|+Δ for |φ|, summed over frequencies,
+//     and e^{−80} for a frequency below that, whose value is taken as 0;
+//   - the inverse: 8u·log₂N times the mean modulus. Together: curve.each, on
+//     every mass; added for the upper end, taken off for the lower.
+//
+// The tilt is chosen where the answer is, so these bounds are relative to the
+// masses that make up δ, however small δ is.
+//
+// The window. Chernoff's bound, evaluated on the composed measures themselves
+// at further tilts, gives a window that holds all tilted mass but 1e-13 on
+// either side. What wraps round adds to the upper end, and is taken off the
+// lower one at its largest weight. What lies above the window counts for the
+// upper end as an infinite loss; what lies below has no part in δ at an ε
+// within it. Sums of N masses are off by at most 4N·u, charged likewise.
+//
+// Not bounded: the rounding of the inputs themselves (μ, q and the norm of
+// several μ are exact to a few units in the last place), and math.Exp,
+// math.Log and math.Erfc beyond the few units that they document.
+//
+// Unsampled Gaussians alone have a closed form (Balle and Wang 2018, theorem
+// 8), trusted to 2e-11. More than 100 kinds of steps are merged into 100: the
+// upper end from the largest, the lower from the smallest of each group's
+// parameters, so that what merging costs shows in the interval.
+//
+// # The spacing
+//
+// It is chosen so that ε at the δ asked for has ends within 1e-3·ε, 1e-4 below
+// ε = 0.1, and is a smooth function of the noise (see refine). Where windows
+// of 2²¹ points do not suffice, as for 10⁷ steps with rare large losses, the
+// interval is wider, and as valid.
+package pld
