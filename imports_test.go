@@ -42,6 +42,9 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
+	"cuda/driver":  nil,
+	"cuda/kernels": nil,
+
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},
 
@@ -54,7 +57,6 @@ var allowed = map[string][]string{
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
-	"accountant":        nil,
 
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},
