@@ -24,6 +24,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
@@ -31,17 +32,19 @@ import (
 // Config says what is audited and how.
 type Config struct {
 	Model, Activation string
-	NoiseMultiplier   float64 // σ/C
-	SamplingRate      float64
-	Steps             int // of each run
-	Clip              float64
-	Clipping          string
-	Strategy          string
-	Noise             string // secure, exact or seeded
-	Neighbouring      string
-	Accountant        string
-	Delta             float64
-	Device            string
+	// Network is a user's own lowered graph, in the place of a named model.
+	Network         *nn.Network
+	NoiseMultiplier float64 // σ/C
+	SamplingRate    float64
+	Steps           int // of each run
+	Clip            float64
+	Clipping        string
+	Strategy        string
+	Noise           string // secure, exact or seeded
+	Neighbouring    string
+	Accountant      string
+	Delta           float64
+	Device          string
 
 	Canary  Canary // empty: Gradient under add-remove, Opposite under replace-one
 	Runs    int    // in all; 0: as many as the power against twice the claimed μ takes
@@ -185,7 +188,7 @@ func (c *Config) check() error {
 
 // resolve makes the plan that a training run of this configuration would have.
 func (c *Config) resolve() (*train.Plan, error) {
-	model, err := train.Model(c.Model)
+	shape, classes, err := c.data()
 	if err != nil {
 		return nil, err
 	}
@@ -196,9 +199,29 @@ func (c *Config) resolve() (*train.Plan, error) {
 	t.Neighbouring, t.Accountant, t.Device, t.Threads = c.Neighbouring, c.Accountant, c.Device, 1
 	n, rate := recordsBeside, float64(stepSize)
 	t.PublicN, t.LR = &n, &rate
-	set := &datasets.Set{Name: syntheticName, Classes: model.Classes, Train: datasets.Images{Shape: model.Input}}
+	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Images{Shape: shape}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
-	return train.Resolve(t, train.Options{Sources: map[string]train.Source{syntheticName: {Open: open, BuiltIn: true}}})
+	return train.Resolve(t, train.Options{Network: c.Network, Sources: map[string]train.Source{syntheticName: {Open: open, BuiltIn: true}}})
+}
+
+// data is the shape of the records and the number of their classes.
+func (c *Config) data() (shape [3]int, classes int, err error) {
+	if c.Network == nil {
+		model, err := train.Model(c.Model)
+		return model.Input, model.Classes, err
+	}
+	g := c.Network.Program
+	c.Model = g.Name
+	return [3]int{1, 1, plan.Size(g.Shape)}, classesOf(g), nil
+}
+
+// classesOf counts what a network tells apart; one logit tells two, whose
+// targets are −1 and +1.
+func classesOf(g *plan.Program) int {
+	if g.Loss == plan.SoftmaxCrossEntropy {
+		return g.Outputs()
+	}
+	return 2
 }
 
 // prepare makes ready what the runs share. The claim follows from the
@@ -253,7 +276,10 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		PowerAgainstTwiceMu: power, Notes: []string{},
 	}
 	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
-	if power < enoughPower {
+	switch {
+	case c.Canary == Difference:
+		note("this canary looks for noise that is used twice; its power against half the noise is %.3g", power)
+	case power < enoughPower:
 		note("power %.3g is below %g: this audit may well miss a mechanism with half the noise; give more --runs, more --steps or a canary that says more", power, enoughPower)
 	}
 	if r.CanaryNorm < 2 {
@@ -264,6 +290,3 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 	}
 	return r, nil
 }
-
-// oneLogit reports whether targets are −1 and +1.
-func oneLogit(l nn.Loss) bool { return l != nn.SoftmaxCrossEntropy }

@@ -73,13 +73,10 @@ func newRecords(c Config, p *train.Plan) (*records, error) {
 	width := plan.Size(g.Shape)
 	r := &records{rows: device.Rows{Width: width, Scale: 1.0 / zeroByte, Offset: -1}}
 	random := rand.New(rand.NewPCG(c.Seed, 0x61756469))
-	classes := 2
-	if !oneLogit(g.Loss) {
-		classes = g.Outputs()
-	}
+	classes := classesOf(g)
 	add := func(label int, pixel func() uint8) {
 		target := float32(label)
-		if oneLogit(g.Loss) {
+		if g.Loss != plan.SoftmaxCrossEntropy {
 			target = 2*target - 1
 		}
 		r.rows.Targets = append(r.rows.Targets, target)

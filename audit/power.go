@@ -79,20 +79,25 @@ func newIdeal(g *game) *ideal {
 
 // Designs from the smallest to the largest that are considered where the number
 // of runs is not given.
-const smallestDesign, largestDesign = 4000, 16_000
+const smallestDesign, largestDesign = 4000, 32_000
+
+// hopeless is a power that a few doublings do not mend.
+const hopeless = 0.01
 
 // design plans an audit of so many runs, or of as many as enough power takes, and
-// gives its power.
+// gives its power. Where the first attempt has hardly any, more runs would not help.
 func (d *ideal) design(runs int, k *claim) (*design, float64) {
-	if runs > 0 {
-		e := newDesign(runs, k)
-		return e, d.power(e)
+	given := runs > 0
+	if !given {
+		runs = smallestDesign
 	}
-	for runs = smallestDesign; ; runs *= 2 {
+	for {
 		e := newDesign(runs, k)
-		if power := d.power(e); power >= enoughPower || runs >= largestDesign {
+		power := d.power(e)
+		if given || power >= enoughPower || power < hopeless || 2*runs > largestDesign {
 			return e, power
 		}
+		runs *= 2
 	}
 }
 
