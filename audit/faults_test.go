@@ -82,7 +82,7 @@ var faults = []struct {
 		g.plan.Schedule = s
 	}},
 	{"ghost norm without the bias", true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{leaveOutBias: true})},
-	{"sampling rate ten times the claimed one", false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, func(_ *testing.T, g *game) { g.plan.SamplingRate *= 10 }},
+	{"sampling rate ten times the claimed one", false, func(c *Config) { c.SamplingRate, c.Steps, c.Runs = 0.05, 20, 16_000 }, func(_ *testing.T, g *game) { g.plan.SamplingRate *= 10 }},
 	{"noise reused", false, func(c *Config) { c.Canary = Difference }, onFaultyDevice(fault{drawTwice: true})},
 	{"replace-one claimed from add-remove accounting", false, func(c *Config) { c.Neighbouring, c.SamplingRate, c.NoiseMultiplier = "replace-one", 1, 3 }, func(t *testing.T, g *game) {
 		c := g.config
@@ -104,6 +104,7 @@ func TestPlantedFaults(t *testing.T) {
 		}
 		t.Run(f.name, func(t *testing.T) {
 			c := Default()
+			c.Runs = 4000
 			f.with(&c)
 			if r := outcome(t, c, f.spoil); !r.Convicted {
 				t.Errorf("not convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)
@@ -128,7 +129,7 @@ func TestCorrectConfigurations(t *testing.T) {
 		{"replace-one", true, func(c *Config) { c.Neighbouring = "replace-one" }, nil},
 		{"full batch", false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, nil},
 		{"low rate", false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
-		{"the faulty device without a fault", true, func(c *Config) { c.Canary = ZeroInput; c.Runs = 2000 }, onFaultyDevice(fault{})},
+		{"the faulty device without a fault", true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
 	}
 	for _, clipping := range []string{"flat", "per-layer", "automatic"} {
 		for _, strategy := range []string{"ghost", "materialise", "auto"} {
@@ -140,7 +141,7 @@ func TestCorrectConfigurations(t *testing.T) {
 						}
 						all = append(all, configuration{clipping + ", " + strategy + ", " + neighbouring + ", " + noise + ", " + kind, false, func(c *Config) {
 							c.Network = network(t, kind == "convolution")
-							c.Clipping, c.Strategy, c.Neighbouring, c.Noise, c.Runs = clipping, strategy, neighbouring, noise, 8000
+							c.Clipping, c.Strategy, c.Neighbouring, c.Noise = clipping, strategy, neighbouring, noise
 						}, nil})
 					}
 				}
@@ -153,7 +154,7 @@ func TestCorrectConfigurations(t *testing.T) {
 		}
 		t.Run(x.name, func(t *testing.T) {
 			c := Default()
-			c.Seed = uint64(i + 1)
+			c.Seed, c.Runs = uint64(i+1), 8000
 			x.with(&c)
 			if r := outcome(t, c, x.spoil); r.Convicted {
 				t.Errorf("convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)
