@@ -62,8 +62,8 @@ func Default() Config {
 		Model: "logistic", Activation: "tanh",
 		NoiseMultiplier: 1, SamplingRate: 0.25, Steps: 10,
 		Clip: 0.1, Clipping: "flat", Strategy: "auto", Noise: "secure",
-		Neighbouring: string(accountant.AddRemove), Accountant: accountant.RDP, Delta: 1e-5, Device: "auto",
-		Seed: 1,
+		Neighbouring: string(accountant.AddRemove), Accountant: train.Default().Accountant, Delta: 1e-5,
+		Device: "auto", Seed: 1,
 	}
 }
 

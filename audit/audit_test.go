@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -146,6 +147,24 @@ func TestLikelihood(t *testing.T) {
 	}
 }
 
+// released is a game without noise and without a claim.
+func released(t *testing.T, c Config) *game {
+	t.Helper()
+	p, err := c.resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Sigma = 0
+	r, err := newRecords(c, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &game{
+		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys,
+		open: func() (device.Device, error) { return train.OpenDevice(c.Device, 1) },
+	}
+}
+
 // What the oracle says a record adds is what the device adds, for every
 // clipping and strategy: a wrong share would make audits blind, not red.
 func TestOracleAgreesWithTheDevice(t *testing.T) {
@@ -157,11 +176,8 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 				if canary == Opposite {
 					c.Neighbouring = "replace-one"
 				}
-				g, err := prepare(c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if g.plan.Sigma = 0; g.records.norm < 2*c.Clip {
+				g := released(t, c)
+				if g.records.norm < 2*c.Clip {
 					t.Errorf("%s, %s: the gradient is %v clip norms long", clipping, canary, g.records.norm/c.Clip)
 				}
 				l, err := g.newLane(0)
@@ -209,7 +225,7 @@ func TestSimulationAgreesWithTheEngine(t *testing.T) {
 		}
 		g.keys = keysFromSeed(3)
 		g.plan.Sigma /= 2
-		const n = 3000
+		const n = 1500
 		stats, err := g.runs(context.Background(), n)
 		if err != nil {
 			t.Fatal(err)

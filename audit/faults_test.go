@@ -154,7 +154,9 @@ func TestCorrectConfigurations(t *testing.T) {
 		}
 		t.Run(x.name, func(t *testing.T) {
 			c := Default()
-			c.Seed, c.Runs = uint64(i+1), 8000
+			if c.Seed, c.Runs = uint64(i+1), 4000; *full {
+				c.Runs = 8000
+			}
 			x.with(&c)
 			if r := outcome(t, c, x.spoil); r.Convicted {
 				t.Errorf("convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)

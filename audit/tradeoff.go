@@ -23,7 +23,7 @@ type point struct{ delta, up, down float64 }
 
 // curvePoints is how many ε of a claim are looked at. Each by itself bounds the
 // error rates, so few of them only make the audit milder.
-const curvePoints = 64
+const curvePoints = 32
 
 // newClaim asks the accountant about the events that the configuration names.
 func newClaim(c Config) (*claim, error) {
