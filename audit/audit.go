@@ -286,7 +286,7 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		note("the canary's gradient is only %.3g clip norms long, so that a clipping that fails would hardly show; lower --clip", r.CanaryNorm)
 	}
 	if r.CanaryShare < 0.9*g.claim.sensitivity {
-		note("the canary moves a sum by %.3g clip norms, the claim allows for %g; lower --clip, or choose another model", r.CanaryShare, g.claim.sensitivity)
+		note("the canary moves a sum by %.3g clip norms, the claim allows for %g, which costs power; another model or activation may do better", r.CanaryShare, g.claim.sensitivity)
 	}
 	return r, nil
 }

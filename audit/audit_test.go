@@ -409,3 +409,30 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// The threshold comes from the first runs alone, and errors from the others
+// alone, or the limits would hold for nothing.
+func TestThresholdRunsAreNotCounted(t *testing.T) {
+	k := gaussian(1)
+	d := newDesign(800, k)
+	var stats [2][]float64
+	for world := range stats {
+		for i := range d.choose + d.count {
+			x := float64(world) // told apart at ½
+			if i >= d.choose {
+				x = float64(1 - world) // where the other world would be told
+				if i%4 == 0 {
+					x = float64(world)
+				}
+			}
+			stats[world] = append(stats[world], x)
+		}
+	}
+	v := d.judge(stats, k)
+	if math.Abs(v.fpr.rate-0.75) > 0.01 || math.Abs(v.fnr.rate-0.75) > 0.01 || v.convicted || v.epsilon != 0 {
+		t.Errorf("%+v, want both rates 0.75", v)
+	}
+	if v.fpr.lower > v.fpr.rate || v.fpr.upper < v.fpr.rate || d.choose+d.count != 400 || d.choose != 100 {
+		t.Errorf("%+v of %d and %d runs", v, d.choose, d.count)
+	}
+}
