@@ -172,6 +172,7 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 		for _, convolution := range []bool{false, true} {
 			for _, canary := range []Canary{Gradient, ZeroInput, Opposite} {
 				c := Default()
+				c.SamplingRate, c.Steps = 0.5, 40 // a canary stays out of all with probability 1e-12
 				c.Network, c.Clipping, c.Canary = network(t, convolution), clipping, canary
 				if canary == Opposite {
 					c.Neighbouring = "replace-one"
@@ -206,11 +207,41 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 						t.Errorf("%s, %s, row %d: the share is off by %v, its length %v", clipping, canary, row, math.Sqrt(max(off, 0)), math.Sqrt(length))
 					}
 				}
+				// Without noise a run shows the canary's share, or nothing.
+				var seen recorder
+				l.statistic, l.slot = &seen, 1000
+				for world, row := range g.records.canary {
+					if _, err := l.run(world); err != nil {
+						t.Fatal(err)
+					}
+					in := 0
+					for _, products := range seen {
+						for w, x := range products {
+							share := dot(g.records.canaries[world], g.records.canaries[w])
+							if math.Abs(x) > 1e-4*c.Clip*c.Clip && math.Abs(x-share) > 1e-4*c.Clip*c.Clip {
+								t.Errorf("%s, %s: a step of world %d shows %v, want %v or nothing", clipping, canary, world, x, share)
+							}
+							if w == world && math.Abs(x) > 1e-4*c.Clip*c.Clip {
+								in++
+							}
+						}
+					}
+					if len(seen) != c.Steps || (in > 0) != (row >= 0) {
+						t.Errorf("%s, %s: %d steps, of which %d hold the canary, in world %d", clipping, canary, len(seen), in, world)
+					}
+				}
 				l.close()
 			}
 		}
 	}
 }
+
+// recorder keeps what a statistic sees of a run.
+type recorder [][2]float64
+
+func (r *recorder) reset()                  { *r = nil }
+func (r *recorder) see(products [2]float64) { *r = append(*r, products) }
+func (r *recorder) value() float64          { return 0 }
 
 // The runs of the engine and the simulation that the power is taken from have
 // one distribution. Two samples of one distribution are farther apart than this
