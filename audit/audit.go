@@ -250,29 +250,29 @@ func prepare(c Config) (*game, error) {
 // play draws the runs and judges them.
 func (g *game) play(ctx context.Context) (*Result, error) {
 	c := &g.config
-	device, err := g.open()
+	d, err := g.open()
 	if err != nil {
 		return nil, err
 	}
-	name := device.Info().Name
-	if err := device.Close(); err != nil {
+	name := d.Info().Name
+	if err := d.Close(); err != nil {
 		return nil, err
 	}
-	d, power := newIdeal(g).design(c.Runs, g.claim)
-	stats, err := g.runs(ctx, d.runs()/2)
+	e, power := newIdeal(g).design(c.Runs, g.claim)
+	stats, err := g.runs(ctx, e.runs()/2)
 	if err != nil {
 		return nil, err
 	}
-	v := d.judge(stats, g.claim)
+	v := e.judge(stats, g.claim)
 	r := &Result{
 		Model: c.Model, Parameters: len(g.params), Data: "synthetic", Device: name, Threads: c.Threads,
 		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
 		Strategy: g.plan.Config.Strategy, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
 		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,
 		EpsilonClaimed: g.claim.epsilon, EpsilonLowerBound: v.epsilon, Confidence: 1 - 2*tail, Convicted: v.convicted,
-		Runs: d.runs(), ThresholdRuns: 2 * d.choose,
-		FPRRuns: d.count, FPR: v.fpr.rate, FPRLower: v.fpr.lower, FPRUpper: v.fpr.upper,
-		FNRRuns: d.count, FNR: v.fnr.rate, FNRLower: v.fnr.lower, FNRUpper: v.fnr.upper, FNRLeastAllowed: v.allowed,
+		Runs: e.runs(), ThresholdRuns: 2 * e.choose,
+		FPRRuns: e.count, FPR: v.fpr.rate, FPRLower: v.fpr.lower, FPRUpper: v.fpr.upper,
+		FNRRuns: e.count, FNR: v.fnr.rate, FNRLower: v.fnr.lower, FNRUpper: v.fnr.upper, FNRLeastAllowed: v.allowed,
 		PowerAgainstTwiceMu: power, Notes: []string{},
 	}
 	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }

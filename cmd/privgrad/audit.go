@@ -125,14 +125,17 @@ func describeAudit(w io.Writer, r *audit.Result) {
 		row := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 		row("claim", "ε = %.4g at δ = %g, %s neighbours, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
 		row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
-		row("false positives", "%.2f %% of %s, at most %.2f %%", 100*r.FPR, plural(r.FPRRuns, "run"), 100*r.FPRUpper)
-		row("false negatives", "%.2f %% of %s, at most %.2f %%", 100*r.FNR, plural(r.FNRRuns, "run"), 100*r.FNRUpper)
-		row("", "the claim allows no less than %.2f %% of these at that many of those", 100*r.FNRLeastAllowed)
+		row("false positives", "%.4g %% of %s, at most %.4g %%", 100*r.FPR, plural(r.FPRRuns, "run"), 100*r.FPRUpper)
+		row("false negatives", "%.4g %% of %s, at most %.4g %%", 100*r.FNR, plural(r.FNRRuns, "run"), 100*r.FNRUpper)
+		row("", "the claim allows no less than %.3g %% of these at that many of those", 100*r.FNRLeastAllowed)
 		row("shown", "ε is at least %.4g at δ = %g, with confidence %g %%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
 		row("power", "%.4g against half the noise (twice the claimed μ)", r.PowerAgainstTwiceMu)
 	})
 	if r.Convicted {
 		fmt.Fprintf(w, "\nCONVICTED: the adversary errs less often than (ε, δ) allows. A correct configuration ends here once in %.0f audits at most.\n", 1/(1-r.Confidence))
+		if r.EpsilonLowerBound <= r.EpsilonClaimed {
+			fmt.Fprintf(w, "What is refuted is a smaller ε with a larger δ, which the claim implies: runs show more there than at δ = %g.\n", r.Delta)
+		}
 	} else {
 		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the accountant's ε stays the guarantee.")
 	}
