@@ -8,7 +8,7 @@ BENCHSECS   ?= 5
 PYTHON      ?= python3
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench compare tables cover clean
+.PHONY: help build demo test audit lint bench compare tables cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -36,6 +36,9 @@ test: ## run every test of the repository
 	$(GO) test ./...
 	cd internal/cpu/gen && $(GO) test ./...
 	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+
+audit: ## plant every fault that audits must find, and audit what is correct (minutes)
+	$(GO) test -v -timeout 15m ./audit -full
 
 lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

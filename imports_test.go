@@ -68,6 +68,10 @@ var allowed = map[string][]string{
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},
+	"audit": {
+		"accountant", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
+		"nn", "perexample", "train",
+	},
 	"bench": {
 		"accountant", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/plan",

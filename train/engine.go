@@ -201,6 +201,10 @@ func scorer(net device.Net, public device.Data) (func() (device.Score, error), e
 	}, nil
 }
 
+// Released reads the last released sum of gradients, one value a parameter and
+// not yet divided by the expected batch. It is public, as all that was released is.
+func (e *Engine) Released(dst []float32) error { return e.net.Read(e.gradient, dst) }
+
 // Params reads the parameters, SetParams writes them.
 func (e *Engine) Params(dst []float32) error    { return e.net.Read(e.net.Params(), dst) }
 func (e *Engine) SetParams(src []float32) error { return e.net.Write(e.net.Params(), src) }

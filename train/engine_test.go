@@ -51,6 +51,13 @@ func TestLossQuery(t *testing.T) {
 	check(e.Params(before))
 	check(e.Step(rows, 1, 1))
 	check(e.Params(after))
+	released := make([]float32, len(before))
+	check(e.Released(released))
+	for i, g := range released {
+		if moved := float64(before[i] - after[i]); math.Abs(moved-rate/batch*float64(g)) > 1e-6 || g == 0 {
+			t.Fatalf("parameter %d moved by %v after a released sum of %v", i, moved, g)
+		}
+	}
 
 	losses := func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(2.5, noise), nil }
 	query, err := e.LossQuery(data, losses, 3)

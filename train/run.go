@@ -27,7 +27,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -260,19 +259,14 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	if r.sampler, err = datasets.NewPoisson(len(p.Set.Train.Labels), p.SamplingRate, keys.sampling, p.cipher()); err != nil {
+	if r.sampler, err = p.Sampler(len(p.Set.Train.Labels), keys.sampling); err != nil {
 		return err
 	}
-	noise, err := stream.New(p.cipher(), keys.noise)
+	noise, err := p.Stream(keys.noise)
 	if err != nil {
 		return err
 	}
-	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
-	adapt, err := p.adaptation(noise)
-	if err != nil {
-		return err
-	}
-	if r.engine, err = NewEngine(r.device, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact()}, r.data, m, adapt, p.optimizer); err != nil {
+	if r.engine, err = p.Engine(r.device, r.data, noise); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {

@@ -120,6 +120,7 @@ privacy budget does not allow it.`,
 		return usagef("%w; `%s --help` shows its flags", err, cmd.CommandPath())
 	})
 	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newSchedule(), newBench(), newData(), newInfo())
+	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newAudit(), newBench(), newData(), newInfo())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

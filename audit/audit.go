@@ -1,0 +1,292 @@
+// Package audit plays the game that a privacy guarantee is about, with the parts
+// that train with: many short private runs, with a canary record or without it,
+// and an adversary who sees every released gradient and guesses which. Guesses
+// better than the claimed (ε, δ) allow convict the program; guesses that are not
+// prove nothing beyond what was tried.
+//
+// The trade-off between false positives and false negatives is that of Kairouz,
+// Oh and Viswanath 2015 ("The Composition Theorem for Differential Privacy",
+// theorem 2.1); playing it against DP-SGD with chosen gradients follows Nasr et
+// al. 2021 ("Adversary Instantiation") and 2023 ("Tight Auditing").
+//
+// An audit trains on synthetic records alone, so all that it prints is public.
+package audit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/train"
+)
+
+// Config says what is audited and how.
+type Config struct {
+	Model, Activation string
+	// Network is a user's own lowered graph, in the place of a named model.
+	Network         *nn.Network
+	NoiseMultiplier float64 // σ/C
+	SamplingRate    float64
+	Steps           int // of each run
+	Clip            float64
+	Clipping        string
+	Strategy        string
+	Noise           string // secure, exact or seeded
+	Neighbouring    string
+	Accountant      string
+	Delta           float64
+	Device          string
+
+	Canary  Canary // empty: Gradient under add-remove, Opposite under replace-one
+	Runs    int    // in all; 0: as many as the power against twice the claimed μ takes
+	Threads int    // runs at a time, 0 for all cores
+	Seed    uint64 // of initial weights and records; under seeded noise of everything
+
+	// Progress is told how many runs are done, perhaps by several goroutines; nil: nobody.
+	Progress func(done, total int)
+}
+
+// Default is an audit of a common claim that takes seconds. The clip norm is
+// small, so that every canary's gradient is several times as long.
+func Default() Config {
+	return Config{
+		Model: "logistic", Activation: "tanh",
+		NoiseMultiplier: 1, SamplingRate: 0.25, Steps: 10,
+		Clip: 0.1, Clipping: "flat", Strategy: "auto", Noise: "secure",
+		Neighbouring: string(accountant.AddRemove), Accountant: train.Default().Accountant, Delta: 1e-5,
+		Device: "auto", Seed: 1,
+	}
+}
+
+// Result of an audit.
+type Result struct {
+	Model           string  `json:"model"`
+	Parameters      int     `json:"parameters"`
+	Data            string  `json:"data"`
+	Device          string  `json:"device"`
+	Threads         int     `json:"threads"`
+	NoiseMultiplier float64 `json:"noise_multiplier"`
+	SamplingRate    float64 `json:"sampling_rate"`
+	Steps           int     `json:"steps"`
+	Clip            float64 `json:"clip"`
+	Clipping        string  `json:"clipping"`
+	Strategy        string  `json:"strategy"`
+	Noise           string  `json:"noise"`
+	Neighbouring    string  `json:"neighbouring"`
+	Accountant      string  `json:"accountant"`
+	Delta           float64 `json:"delta"`
+	Seed            uint64  `json:"seed"`
+
+	Canary      Canary  `json:"canary"`
+	CanaryNorm  float64 `json:"canary_norm"`  // length of its gradient before clipping, in units of the clip norm
+	CanaryShare float64 `json:"canary_share"` // how far it moves a sum, in units of the clip norm
+
+	EpsilonClaimed    float64 `json:"epsilon_claimed"`
+	EpsilonLowerBound float64 `json:"epsilon_lower_bound"`
+	Confidence        float64 `json:"confidence"` // of the lower bound and of a conviction
+	Convicted         bool    `json:"convicted"`
+
+	Runs            int     `json:"runs"`
+	ThresholdRuns   int     `json:"threshold_runs"` // of them, used for nothing else
+	FPRRuns         int     `json:"fpr_runs"`
+	FPR             float64 `json:"fpr"`
+	FPRLower        float64 `json:"fpr_lower"`
+	FPRUpper        float64 `json:"fpr_upper"`
+	FNRRuns         int     `json:"fnr_runs"`
+	FNR             float64 `json:"fnr"`
+	FNRLower        float64 `json:"fnr_lower"`
+	FNRUpper        float64 `json:"fnr_upper"`
+	FNRLeastAllowed float64 `json:"fnr_least_allowed"` // by the claim, at a false positive rate of FPRUpper
+
+	PowerAgainstTwiceMu float64  `json:"power_against_twice_mu"`
+	Notes               []string `json:"notes"` // what limits this audit
+	Seconds             float64  `json:"seconds"`
+}
+
+// recordsBeside is how many records every data set has besides the canary.
+const recordsBeside = 8
+
+// stepSize all but freezes the parameters, so that the canary's gradient at
+// every step is known from the initial ones. It loses nothing: an update is
+// computed from released values, and the adversary has those.
+const stepSize = 1e-6
+
+// What keeps an audit within sense.
+const (
+	leastRuns, mostRuns = 80, 10_000_000
+	mostSteps           = 100_000
+)
+
+func usage(format string, a ...any) error { return &train.UsageError{Err: fmt.Errorf(format, a...)} }
+
+// Run audits a configuration.
+func Run(ctx context.Context, c Config) (*Result, error) {
+	started := time.Now()
+	g, err := prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	r, err := g.play(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.Seconds = max(math.Round(time.Since(started).Seconds()), 1)
+	return r, nil
+}
+
+func (c *Config) check() error {
+	if c.Canary == "" {
+		c.Canary = Gradient
+		if c.Neighbouring == string(accountant.ReplaceOne) {
+			c.Canary = Opposite
+		}
+	}
+	if !slices.Contains(Canaries(), c.Canary) {
+		var names []string
+		for _, k := range Canaries() {
+			names = append(names, string(k))
+		}
+		return usage("unknown canary %q: choose one of %s", c.Canary, strings.Join(names, ", "))
+	}
+	replaces := c.Neighbouring == string(accountant.ReplaceOne)
+	switch {
+	case c.Canary == Opposite && !replaces:
+		return usage("canary %s: it takes one record for another, which %s does not speak of; use --neighbouring replace-one", c.Canary, c.Neighbouring)
+	case c.Canary != Opposite && replaces:
+		return usage("canary %s: it is added or not, which replace-one does not speak of; use canary %s", c.Canary, Opposite)
+	case c.Canary == Difference && c.SamplingRate == 1:
+		return usage("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
+	case c.Canary == Difference && c.Steps < 2:
+		return usage("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
+	case c.NoiseMultiplier == 0:
+		return usage("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
+	case c.Accountant == accountant.Paper:
+		return usage("accountant %s claims no δ(ε) and no guarantee: use another", c.Accountant)
+	case c.Clipping == "adaptive":
+		return usage("clipping adaptive: its moving clip norm leaves no canary of known share; audit flat, per-layer or automatic")
+	case c.Steps > mostSteps:
+		return usage("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
+	case c.Runs != 0 && c.Runs < leastRuns || c.Runs > mostRuns:
+		return usage("runs %d: must be in [%d, %d], or 0 to go by their power", c.Runs, leastRuns, mostRuns)
+	case c.Threads < 0 || c.Threads > 1024:
+		return usage("threads %d: must be 1 to 1024, or 0 for all cores", c.Threads)
+	}
+	if c.Threads == 0 {
+		c.Threads = runtime.GOMAXPROCS(0)
+	}
+	return nil
+}
+
+// resolve makes the plan that a training run of this configuration would have.
+func (c *Config) resolve() (*train.Plan, error) {
+	shape, classes, err := c.data()
+	if err != nil {
+		return nil, err
+	}
+	t := train.Default()
+	t.Data, t.Model, t.Activation, t.Seed = syntheticName, c.Model, c.Activation, c.Seed
+	t.NoiseMultiplier, t.SamplingRate, t.Steps, t.Delta = &c.NoiseMultiplier, &c.SamplingRate, &c.Steps, &c.Delta
+	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise
+	t.Neighbouring, t.Accountant, t.Device, t.Threads = c.Neighbouring, c.Accountant, c.Device, 1
+	n, rate := recordsBeside, float64(stepSize)
+	t.PublicN, t.LR = &n, &rate
+	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Images{Shape: shape}}
+	open := func(string) (*datasets.Set, error) { return set, nil }
+	return train.Resolve(t, train.Options{Network: c.Network, Sources: map[string]train.Source{syntheticName: {Open: open, BuiltIn: true}}})
+}
+
+// data is the shape of the records and the number of their classes.
+func (c *Config) data() (shape [3]int, classes int, err error) {
+	if c.Network == nil {
+		model, err := train.Model(c.Model)
+		return model.Input, model.Classes, err
+	}
+	g := c.Network.Program
+	c.Model = g.Name
+	return [3]int{1, 1, plan.Size(g.Shape)}, classesOf(g), nil
+}
+
+// classesOf counts what a network tells apart; one logit tells two, whose
+// targets are −1 and +1.
+func classesOf(g *plan.Program) int {
+	if g.Loss == plan.SoftmaxCrossEntropy {
+		return g.Outputs()
+	}
+	return 2
+}
+
+// prepare makes ready what the runs share. The claim follows from the
+// configuration alone, and never from the plan that is tested against it.
+func prepare(c Config) (*game, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	p, err := c.resolve()
+	if err != nil {
+		return nil, err
+	}
+	g := &game{config: c, plan: p, params: p.Network.Params()}
+	g.open = func() (device.Device, error) { return train.OpenDevice(c.Device, 1) }
+	g.keys = newKeys
+	if c.Noise == "seeded" {
+		g.keys = keysFromSeed(c.Seed)
+	}
+	if g.claim, err = newClaim(c); err != nil {
+		return nil, err
+	}
+	g.records, err = newRecords(c, p)
+	return g, err
+}
+
+// play draws the runs and judges them.
+func (g *game) play(ctx context.Context) (*Result, error) {
+	c := &g.config
+	d, err := g.open()
+	if err != nil {
+		return nil, err
+	}
+	name := d.Info().Name
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	e, power := newIdeal(g).design(c.Runs, g.claim)
+	stats, err := g.runs(ctx, e.runs()/2)
+	if err != nil {
+		return nil, err
+	}
+	v := e.judge(stats, g.claim)
+	r := &Result{
+		Model: c.Model, Parameters: len(g.params), Data: "synthetic", Device: name, Threads: c.Threads,
+		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
+		Strategy: g.plan.Config.Strategy, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
+		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,
+		EpsilonClaimed: g.claim.epsilon, EpsilonLowerBound: v.epsilon, Confidence: 1 - 2*tail, Convicted: v.convicted,
+		Runs: e.runs(), ThresholdRuns: 2 * e.choose,
+		FPRRuns: e.count, FPR: v.fpr.rate, FPRLower: v.fpr.lower, FPRUpper: v.fpr.upper,
+		FNRRuns: e.count, FNR: v.fnr.rate, FNRLower: v.fnr.lower, FNRUpper: v.fnr.upper, FNRLeastAllowed: v.allowed,
+		PowerAgainstTwiceMu: power, Notes: []string{},
+	}
+	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
+	switch {
+	case c.Canary == Difference:
+		note("this canary looks for noise that is used twice; its power against half the noise is %.3g", power)
+	case power < enoughPower:
+		note("power %.3g is below %g: this audit may well miss a mechanism with half the noise; give more --runs, more --steps or a canary that says more", power, enoughPower)
+	}
+	if r.CanaryNorm < 2 {
+		note("the canary's gradient is only %.3g clip norms long, so that a clipping that fails would hardly show; lower --clip", r.CanaryNorm)
+	}
+	if r.CanaryShare < 0.9*g.claim.sensitivity {
+		note("the canary moves a sum by %.3g clip norms, the claim allows for %g, which costs power; another model or activation may do better", r.CanaryShare, g.claim.sensitivity)
+	}
+	return r, nil
+}

@@ -1,0 +1,469 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/train"
+)
+
+// tailOf is P(X ≤ k) of a binomial, summed in logs.
+func tailOf(k, n int, p float64) float64 {
+	s := 0.0
+	for i := range k + 1 {
+		s += probability(i, n, p)
+	}
+	return s
+}
+
+func probability(k, n int, p float64) float64 {
+	lgamma := func(x int) float64 { y, _ := math.Lgamma(float64(x)); return y }
+	return math.Exp(lgamma(n+1) - lgamma(k+1) - lgamma(n-k+1) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+}
+
+// At a limit, as few events as were seen, or as many, have probability tail.
+func TestClopperPearson(t *testing.T) {
+	for _, x := range []struct{ k, n int }{{0, 10}, {0, 1500}, {1, 1500}, {7, 50}, {30, 1500}, {750, 1500}, {1499, 1500}, {9, 10}, {5999, 24000}} {
+		if got := tailOf(x.k, x.n, upperLimit(x.k, x.n)); math.Abs(got/tail-1) > 1e-7 {
+			t.Errorf("%d of %d: at the upper limit %v they have probability %v", x.k, x.n, upperLimit(x.k, x.n), got)
+		}
+		if x.k > 0 {
+			if got := 1 - tailOf(x.k-1, x.n, lowerLimit(x.k, x.n)); math.Abs(got/tail-1) > 1e-7 {
+				t.Errorf("%d of %d: at the lower limit %v they have probability %v", x.k, x.n, lowerLimit(x.k, x.n), got)
+			}
+		}
+	}
+	if upperLimit(5, 5) != 1 || lowerLimit(0, 5) != 0 {
+		t.Errorf("limits of all and nothing: %v and %v", upperLimit(5, 5), lowerLimit(0, 5))
+	}
+	if want := 1 - math.Pow(tail, 1.0/200); math.Abs(upperLimit(0, 200)/want-1) > 1e-9 {
+		t.Errorf("0 of 200: %v, want %v", upperLimit(0, 200), want)
+	}
+}
+
+func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+
+// gaussian claims exactly what one Gaussian of this μ does (Dong, Roth and Su
+// 2022, corollary 1).
+func gaussian(mu float64) *claim {
+	k := &claim{epsilon: 4, delta: 1e-5, sensitivity: 1}
+	for i := range 400 {
+		e := float64(i) / 100
+		k.curve = append(k.curve, point{normal(mu/2-e/mu) - math.Exp(e)*normal(-mu/2-e/mu), math.Exp(e), math.Exp(-e)})
+	}
+	return k
+}
+
+// The curve that follows from δ(ε) is the trade-off function of the mechanism:
+// the error rates of the likelihood-ratio test for exact δ(ε), and no more than
+// those for an accountant's, which must not claim less noise than there is.
+func TestLeastFNR(t *testing.T) {
+	exact := gaussian(1)
+	c := Default()
+	c.SamplingRate, c.Steps, c.NoiseMultiplier = 1, 1, 1
+	rdp, err := newClaim(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 1.0
+	for z := -3.0; z <= 4; z += 0.125 {
+		fpr, fnr := normal(-z), normal(z-1)
+		if got := exact.leastFNR(fpr); math.Abs(got-fnr) > 2e-4 {
+			t.Errorf("at FPR %v the claim allows FNR %v, the best test has %v", fpr, got, fnr)
+		}
+		if got := rdp.leastFNR(fpr); got > fnr || got < fnr/4-0.02 {
+			t.Errorf("at FPR %v the accountant allows FNR %v, the best test has %v", fpr, got, fnr)
+		}
+	}
+	for fpr := 0.0; fpr <= 1; fpr += 0.01 {
+		if got := rdp.leastFNR(fpr); got > last || got < 0 {
+			t.Errorf("at FPR %v the claim allows FNR %v after %v", fpr, got, last)
+		} else {
+			last = got
+		}
+	}
+	if e := epsilonFrom(0, 0.1, 0.2); math.Abs(e-math.Log(0.8/0.1)) > 1e-12 {
+		t.Errorf("ε of error rates 0.1 and 0.2: %v", e)
+	}
+	if e := epsilonFrom(0, 0.5, 0.5); e != 0 {
+		t.Errorf("ε of a coin: %v", e)
+	}
+}
+
+// On the claim's own curve the probability of a conviction, summed over all
+// outcomes, is at most 2·tail, wherever the threshold lies. Well below it an
+// audit does convict.
+func TestConvictsSeldom(t *testing.T) {
+	k := gaussian(1)
+	d := newDesign(400, k)
+	for _, z := range []float64{-2, -1, 0, 0.5, 1, 1.5, 2, 3} {
+		p0, p1 := normal(-z), normal(z-1)
+		convicted, truly := 0.0, 0.0
+		for i := range d.count + 1 {
+			for j := range d.count + 1 {
+				if d.convicts(i, j) {
+					convicted += probability(i, d.count, p0) * probability(j, d.count, p1)
+					truly += probability(i, d.count, normal(-z)) * probability(j, d.count, normal(z-3))
+				}
+			}
+		}
+		if convicted > 2*tail {
+			t.Errorf("at FPR %v a correct mechanism is convicted with probability %v", p0, convicted)
+		}
+		if z == 1.5 && truly < 0.99 {
+			t.Errorf("three times the μ is convicted with probability %v only", truly)
+		}
+	}
+}
+
+// The likelihood ratio is that of the two mixtures' densities.
+func TestLikelihood(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	const q, sigma = 0.3, 0.7
+	a, b := [2]float64{0.5, -1}, [2]float64{1, 0.25}
+	density := func(y, m [2]float64) float64 {
+		d0, d1 := y[0]-m[0], y[1]-m[1]
+		return math.Exp(-(d0*d0 + d1*d1) / (2 * sigma * sigma))
+	}
+	l := &likelihood{q: q, variance: sigma * sigma, square: [2]float64{a[0]*a[0] + a[1]*a[1], b[0]*b[0] + b[1]*b[1]}}
+	want := 0.0
+	for range 20 {
+		y := [2]float64{3 * random.NormFloat64(), 3 * random.NormFloat64()}
+		l.see([2]float64{y[0]*a[0] + y[1]*a[1], y[0]*b[0] + y[1]*b[1]})
+		noise := (1 - q) * density(y, [2]float64{})
+		want += math.Log((noise + q*density(y, b)) / (noise + q*density(y, a)))
+	}
+	if math.Abs(l.value()-want) > 1e-9 {
+		t.Errorf("log-likelihood ratio %v, want %v", l.value(), want)
+	}
+	if l.reset(); l.value() != 0 {
+		t.Error("a new run begins where the last ended")
+	}
+}
+
+// released is a game without noise and without a claim.
+func released(t *testing.T, c Config) *game {
+	t.Helper()
+	p, err := c.resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Sigma = 0
+	r, err := newRecords(c, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &game{
+		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys,
+		open: func() (device.Device, error) { return train.OpenDevice(c.Device, 1) },
+	}
+}
+
+// What the oracle says a record adds is what the device adds, for every
+// clipping and strategy: a wrong share would make audits blind, not red.
+func TestOracleAgreesWithTheDevice(t *testing.T) {
+	for _, clipping := range []string{"flat", "per-layer", "automatic"} {
+		for _, convolution := range []bool{false, true} {
+			for _, canary := range []Canary{Gradient, ZeroInput, Opposite} {
+				c := Default()
+				c.SamplingRate, c.Steps = 0.5, 40 // a canary stays out of all with probability 1e-12
+				c.Network, c.Clipping, c.Canary = network(t, convolution), clipping, canary
+				if canary == Opposite {
+					c.Neighbouring = "replace-one"
+				}
+				g := released(t, c)
+				if g.records.norm < 2*c.Clip {
+					t.Errorf("%s, %s: the gradient is %v clip norms long", clipping, canary, g.records.norm/c.Clip)
+				}
+				l, err := g.newLane(0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := l.engine.SetParams(g.params); err != nil {
+					t.Fatal(err)
+				}
+				rows, shares := []int32{0, 1, 2, 3, 4, 5, 6, 7}, slices.Clone(g.records.shares)
+				for world, row := range g.records.canary {
+					if row >= 0 {
+						rows, shares = append(rows, row), append(shares, g.records.canaries[world])
+					}
+				}
+				for i, row := range rows {
+					if err := l.engine.Step([]int32{row}, uint64(i+1), 1); err != nil {
+						t.Fatal(err)
+					}
+					if err := l.engine.Released(l.released); err != nil {
+						t.Fatal(err)
+					}
+					off := dot(l.released, l.released) + dot(shares[i], shares[i]) - 2*dot(l.released, shares[i])
+					// The parameters move by the step size from row to row.
+					if length := dot(shares[i], shares[i]); off > 1e-6*c.Clip*c.Clip || length > c.Clip*c.Clip*(1+1e-6) {
+						t.Errorf("%s, %s, row %d: the share is off by %v, its length %v", clipping, canary, row, math.Sqrt(max(off, 0)), math.Sqrt(length))
+					}
+				}
+				// Without noise a run shows the canary's share, or nothing.
+				var seen recorder
+				l.statistic, l.slot = &seen, 1000
+				for world, row := range g.records.canary {
+					if _, err := l.run(world); err != nil {
+						t.Fatal(err)
+					}
+					in := 0
+					for _, products := range seen {
+						for w, x := range products {
+							share := dot(g.records.canaries[world], g.records.canaries[w])
+							if math.Abs(x) > 1e-4*c.Clip*c.Clip && math.Abs(x-share) > 1e-4*c.Clip*c.Clip {
+								t.Errorf("%s, %s: a step of world %d shows %v, want %v or nothing", clipping, canary, world, x, share)
+							}
+							if w == world && math.Abs(x) > 1e-4*c.Clip*c.Clip {
+								in++
+							}
+						}
+					}
+					if len(seen) != c.Steps || (in > 0) != (row >= 0) {
+						t.Errorf("%s, %s: %d steps, of which %d hold the canary, in world %d", clipping, canary, len(seen), in, world)
+					}
+				}
+				l.close()
+			}
+		}
+	}
+}
+
+// recorder keeps what a statistic sees of a run.
+type recorder [][2]float64
+
+func (r *recorder) reset()                  { *r = nil }
+func (r *recorder) see(products [2]float64) { *r = append(*r, products) }
+func (r *recorder) value() float64          { return 0 }
+
+// The runs of the engine and the simulation that the power is taken from have
+// one distribution. Two samples of one distribution are farther apart than this
+// with probability 1e-9 (Smirnov's asymptotic bound); seeds are fixed.
+func TestSimulationAgreesWithTheEngine(t *testing.T) {
+	for _, relation := range []string{"add-remove", "replace-one"} {
+		c := Default()
+		c.Neighbouring = relation
+		g, err := prepare(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.keys = keysFromSeed(3)
+		g.plan.Sigma /= 2
+		const n = 1500
+		stats, err := g.runs(context.Background(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newIdeal(g)
+		for world, pool := range d.pools {
+			slices.Sort(stats[world])
+			most := math.Sqrt(math.Log(2/1e-9)/2) * math.Sqrt(1.0/n+1/float64(len(pool)))
+			for i, x := range stats[world] {
+				if off := math.Abs(d.below(world, x) - (float64(i)+0.5)/n); off > most {
+					t.Fatalf("%s, world %d: the distributions are %v apart at %v, at most %v is chance", relation, world, off, x, most)
+				}
+			}
+		}
+	}
+}
+
+// Independent noise leaves a χ² of one degree in the difference of two releases;
+// noise that is the same leaves the canary or nothing.
+func TestDifference(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	const width = 500
+	r := &records{shares: [][]float32{make([]float32, width)}}
+	canary := make([]float32, width)
+	canary[3], r.shares[0][4] = 2, 7
+	d := &difference{unit: 2, width: width, floor: 1e-8}
+	see := func(released []float32, beside ...int32) {
+		d.keep(released, beside, r)
+		d.see([2]float64{0, dot(released, canary)})
+	}
+	noise := func() []float32 {
+		x := make([]float32, width)
+		for i := range x {
+			x[i] = float32(random.NormFloat64())
+		}
+		return x
+	}
+	mean := 0.0
+	for range 2000 {
+		d.reset()
+		see(noise())
+		see(noise())
+		mean += d.value() / 2000
+	}
+	// The mean of 2000 χ² has a standard error of √2/√2000 = 0.032.
+	if math.Abs(mean-1) > 6.2*0.032 {
+		t.Errorf("independent noise leaves %v on average", mean)
+	}
+	once := noise()
+	with := slices.Clone(once)
+	with[4] += 7 // a record that the adversary knows of
+	d.reset()
+	see(once)
+	see(with, 0)
+	if d.value() > 1e-3 {
+		t.Errorf("the same noise without the canary leaves %v", d.value())
+	}
+	with[3] += 2
+	see(with, 0)
+	if d.value() < 1e6 {
+		t.Errorf("the same noise around the canary leaves %v", d.value())
+	}
+}
+
+// A threshold lies between the worlds where it can, also where values repeat.
+func TestThreshold(t *testing.T) {
+	d := newDesign(800, gaussian(1))
+	a, b := make([]float64, d.choose), make([]float64, d.choose)
+	for i := range b {
+		b[i] = 10
+	}
+	if x := d.threshold(a, b, d.margin); x != 5 {
+		t.Errorf("between zeros and tens: %v", x)
+	}
+	if x := d.threshold(a, a, d.margin); x != 0 {
+		t.Errorf("of zeros alone: %v", x)
+	}
+}
+
+// Seeded audits repeat, whatever the number of threads.
+func TestSeededAuditsRepeat(t *testing.T) {
+	c := Default()
+	c.Noise, c.Runs, c.Steps = "seeded", 400, 3
+	var first *Result
+	for _, threads := range []int{1, 3} {
+		c.Threads = threads
+		r, err := Run(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Threads, r.Seconds = 0, 0
+		if first == nil {
+			first = r
+		} else if r.FPR != first.FPR || r.FNR != first.FNR || r.EpsilonLowerBound != first.EpsilonLowerBound {
+			t.Errorf("with %d threads %+v, with one %+v", threads, r, first)
+		}
+	}
+	c.Noise = "secure"
+	g, err := prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := g.runs(context.Background(), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := g.runs(context.Background(), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x[0][0] == y[0][0] || x[0][0] == x[0][1] || x[0][0] == x[0][lanes] {
+		t.Errorf("secure noise repeats: %v, %v, %v", x[0][0], y[0][0], x[0][lanes])
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"canary \"dog\"":         func(c *Config) { c.Canary = "dog" },
+		"canary opposite":        func(c *Config) { c.Canary = Opposite },
+		"canary zero-input":      func(c *Config) { c.Canary, c.Neighbouring = ZeroInput, "replace-one" },
+		"at sampling rate 1":     func(c *Config) { c.Canary, c.SamplingRate = Difference, 1 },
+		"no two releases":        func(c *Config) { c.Canary, c.Steps = Difference, 1 },
+		"noise multiplier 0":     func(c *Config) { c.NoiseMultiplier = 0 },
+		"noise multiplier -1":    func(c *Config) { c.NoiseMultiplier = -1 },
+		"accountant paper":       func(c *Config) { c.Accountant = "paper" },
+		"accountant \"guess\"":   func(c *Config) { c.Accountant = "guess" },
+		"clipping adaptive":      func(c *Config) { c.Clipping = "adaptive" },
+		"clipping \"none\"":      func(c *Config) { c.Clipping = "none" },
+		"clip norm 0":            func(c *Config) { c.Clip = 0 },
+		"steps 0":                func(c *Config) { c.Steps = 0 },
+		"steps 100001":           func(c *Config) { c.Steps = 100_001 },
+		"runs 79":                func(c *Config) { c.Runs = 79 },
+		"runs -1":                func(c *Config) { c.Runs = -1 },
+		"threads -1":             func(c *Config) { c.Threads = -1 },
+		"sampling rate 2":        func(c *Config) { c.SamplingRate = 2 },
+		"delta 0":                func(c *Config) { c.Delta = 0 },
+		"unknown model \"vgg\"":  func(c *Config) { c.Model = "vgg" },
+		"unknown strategy":       func(c *Config) { c.Strategy = "fast" },
+		"strategy ghost: exact":  func(c *Config) { c.Strategy, c.Noise = "ghost", "exact" },
+		"relation \"swap\"":      func(c *Config) { c.Neighbouring = "swap" },
+		"unknown device \"tpu\"": func(c *Config) { c.Device = "tpu" },
+	} {
+		c := Default()
+		c.Runs = 100
+		change(&c)
+		_, err := Run(context.Background(), c)
+		var usage *train.UsageError
+		if err == nil || !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := Default()
+	c.Progress = func(done, _ int) {
+		if done == 100 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, c); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("a cancelled audit: %v", err)
+	}
+}
+
+// What an audit cannot see, it says.
+func TestNotes(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"may well miss":          func(c *Config) { c.NoiseMultiplier, c.Runs = 20, 200 },
+		"would hardly show":      func(c *Config) { c.Clip, c.Canary = 1, ZeroInput },
+		"moves a sum by 0.5":     func(c *Config) { c.Clip, c.Canary = 1, ZeroInput },
+		"noise that is used twi": func(c *Config) { c.Canary = Difference },
+	} {
+		c := Default()
+		c.Runs = 200
+		change(&c)
+		r, err := Run(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(r.Notes, "\n"), want) {
+			t.Errorf("%q is not among %q", want, r.Notes)
+		}
+	}
+}
+
+// The threshold comes from the first runs alone, and errors from the others
+// alone, or the limits would hold for nothing.
+func TestThresholdRunsAreNotCounted(t *testing.T) {
+	k := gaussian(1)
+	d := newDesign(800, k)
+	var stats [2][]float64
+	for world := range stats {
+		for i := range d.choose + d.count {
+			x := float64(world) // told apart at ½
+			if i >= d.choose {
+				x = float64(1 - world) // where the other world would be told
+				if i%4 == 0 {
+					x = float64(world)
+				}
+			}
+			stats[world] = append(stats[world], x)
+		}
+	}
+	v := d.judge(stats, k)
+	if math.Abs(v.fpr.rate-0.75) > 0.01 || math.Abs(v.fnr.rate-0.75) > 0.01 || v.convicted || v.epsilon != 0 {
+		t.Errorf("%+v, want both rates 0.75", v)
+	}
+	if v.fpr.lower > v.fpr.rate || v.fpr.upper < v.fpr.rate || d.choose+d.count != 400 || d.choose != 100 {
+		t.Errorf("%+v of %d and %d runs", v, d.choose, d.count)
+	}
+}

@@ -1,0 +1,223 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/train"
+)
+
+// game is one canary in two worlds: without it and with it, or one of two. The
+// plan is what runs, the claim what it is held to.
+type game struct {
+	config  Config
+	plan    *train.Plan
+	claim   *claim
+	records *records
+	params  []float32 // initial
+	open    func() (device.Device, error)
+	keys    func(lane int) (laneKeys, error)
+}
+
+// laneKeys are what a lane draws from.
+type laneKeys struct {
+	noise    stream.Key
+	sampling [2]stream.Key // by world
+}
+
+func newKeys(int) (k laneKeys, err error) {
+	for _, p := range []*stream.Key{&k.noise, &k.sampling[0], &k.sampling[1]} {
+		if *p, err = stream.NewKey(); err != nil {
+			return k, err
+		}
+	}
+	return k, nil
+}
+
+func keysFromSeed(seed uint64) func(int) (laneKeys, error) {
+	return func(lane int) (laneKeys, error) {
+		key := func(purpose string) stream.Key {
+			return stream.KeyFromSeed(seed, fmt.Sprintf("audit lane %d %s", lane, purpose))
+		}
+		return laneKeys{key("noise"), [2]stream.Key{key("sampling without"), key("sampling with")}}, nil
+	}
+}
+
+// lanes is how many engines share the runs. It does not depend on the machine,
+// so that seeded audits repeat everywhere.
+const lanes = 16
+
+// runs plays both worlds so many times, and gives the statistics of every run.
+func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
+	stats := [2][]float64{make([]float64, times), make([]float64, times)}
+	var done atomic.Int64
+	tell := func() {
+		if n := done.Add(1); g.config.Progress != nil {
+			g.config.Progress(int(n), 2*times)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next := make(chan int)
+	errs := make([]error, lanes)
+	var workers sync.WaitGroup
+	for range min(g.config.Threads, lanes) {
+		workers.Go(func() {
+			for i := range next {
+				if errs[i] = g.lane(ctx, i, stats, tell); errs[i] != nil {
+					cancel() // the others stop as well
+				}
+			}
+		})
+	}
+	for i := range lanes {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return stats, err
+		}
+	}
+	if ctx.Err() != nil {
+		return stats, errors.New("interrupted: an audit that was stopped says nothing")
+	}
+	return stats, nil
+}
+
+// lane plays the runs whose number is i modulo lanes, on an engine of its own.
+func (g *game) lane(ctx context.Context, i int, stats [2][]float64, tell func()) error {
+	if ctx.Err() != nil || i >= len(stats[0]) {
+		return ctx.Err()
+	}
+	l, err := g.newLane(i)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	for n := i; n < len(stats[0]); n += lanes {
+		for world := range stats {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if stats[world][n], err = l.run(world); err != nil {
+				return err
+			}
+			tell()
+		}
+	}
+	return nil
+}
+
+// A lane is an engine with what it draws from. No position of its streams
+// serves twice, so its runs are independent.
+type lane struct {
+	game      *game
+	device    device.Device
+	data      device.Data
+	engine    *train.Engine
+	samplers  [2]*datasets.Poisson
+	statistic statistic
+	known     [][2]float64 // products of the other records' shares with the canaries'
+	slot      uint64
+	rows      []int32
+	released  []float32
+}
+
+func (g *game) newLane(i int) (l *lane, err error) {
+	keys, err := g.keys(i)
+	if err != nil {
+		return nil, err
+	}
+	l = &lane{game: g, released: make([]float32, len(g.params)), statistic: g.statistic()}
+	for _, share := range g.records.shares {
+		l.known = append(l.known, [2]float64{dot(share, g.records.canaries[0]), dot(share, g.records.canaries[1])})
+	}
+	for world := range l.samplers {
+		n := recordsBeside
+		if g.records.canary[world] >= 0 {
+			n++
+		}
+		if l.samplers[world], err = g.plan.Sampler(n, keys.sampling[world]); err != nil {
+			return nil, err
+		}
+	}
+	noise, err := g.plan.Stream(keys.noise)
+	if err != nil {
+		return nil, err
+	}
+	if l.device, err = g.open(); err != nil {
+		return nil, err
+	}
+	if l.data, err = l.device.Load(g.records.rows, g.records.features); err == nil {
+		l.engine, err = g.plan.Engine(l.device, l.data, noise)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lane) close() {
+	if l.engine != nil {
+		l.engine.Close()
+	}
+	if l.data != nil {
+		l.data.Close()
+	}
+	l.device.Close()
+}
+
+// run is one training run in a world, from the initial parameters.
+func (l *lane) run(world int) (float64, error) {
+	g := l.game
+	if err := l.engine.SetParams(g.params); err != nil {
+		return 0, err
+	}
+	l.statistic.reset()
+	for t := range g.config.Steps {
+		l.slot++
+		l.rows = l.samplers[world].Batch(l.slot, l.rows)
+		var known [2]float64
+		beside := l.rows
+		for i, row := range l.rows {
+			if row == recordsBeside { // the canary, always the last
+				l.rows[i] = g.records.canary[world]
+				beside = l.rows[:i]
+				break
+			}
+			known[0] += l.known[row][0]
+			known[1] += l.known[row][1]
+		}
+		if err := l.engine.Step(l.rows, l.slot, t+1); err != nil {
+			return 0, err
+		}
+		if err := l.engine.Wait(); err != nil {
+			return 0, err
+		}
+		if err := l.engine.Released(l.released); err != nil {
+			return 0, err
+		}
+		if d, ok := l.statistic.(*difference); ok {
+			d.keep(l.released, beside, g.records)
+		}
+		l.statistic.see([2]float64{
+			dot(l.released, g.records.canaries[0]) - known[0],
+			dot(l.released, g.records.canaries[1]) - known[1],
+		})
+	}
+	x := l.statistic.value()
+	if math.IsNaN(x) {
+		return 0, fmt.Errorf("a run released values that are not finite: lower --noise-multiplier or --clip, or choose another --seed")
+	}
+	return x, nil
+}

@@ -1,0 +1,202 @@
+package audit
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/train"
+)
+
+// claim is what the configuration promises: δ at every ε.
+type claim struct {
+	epsilon     float64 // at the configured δ
+	delta       float64
+	sensitivity float64 // how far a record may move a sum, in clip norms
+	curve       []point
+}
+
+// point is one (ε, δ) that the claim implies, with e^ε and e^−ε.
+type point struct{ delta, up, down float64 }
+
+// curvePoints is how many ε of a claim are looked at. Each by itself bounds the
+// error rates, so few of them only make the audit milder.
+const curvePoints = 32
+
+// newClaim asks the accountant about the events that the configuration names.
+func newClaim(c Config) (*claim, error) {
+	relation := accountant.Neighbouring(c.Neighbouring)
+	events := []accountant.Event{accountant.PoissonBatch(c.SamplingRate, c.Steps, accountant.Gaussian{NoiseMultiplier: c.NoiseMultiplier})}
+	o := accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: c.Delta}
+	at, err := accountant.Account(events, o)
+	if err != nil {
+		return nil, &train.UsageError{Err: err}
+	}
+	if math.IsInf(at.Epsilon, 0) {
+		return nil, usage("noise multiplier %v: the claimed ε is infinite, so there is nothing to refute; give a larger one", c.NoiseMultiplier)
+	}
+	k := &claim{epsilon: at.Epsilon, delta: c.Delta, sensitivity: 1}
+	if relation == accountant.ReplaceOne {
+		k.sensitivity = 2
+	}
+	o.Delta = 0
+	for i := range curvePoints {
+		epsilon := at.Epsilon * float64(i) / (curvePoints - 1)
+		o.Epsilon = &epsilon
+		r, err := accountant.Account(events, o)
+		if err != nil {
+			return nil, &train.UsageError{Err: err}
+		}
+		k.curve = append(k.curve, point{min(r.Delta, 1), math.Exp(epsilon), math.Exp(-epsilon)})
+	}
+	return k, nil
+}
+
+// leastFNR is the least false negative rate that the claim allows a test of a
+// false positive rate: the largest over its (ε, δ) of max(1 − δ − e^ε·FPR,
+// e^−ε·(1 − δ − FPR), 0). It does not rise with the false positive rate.
+func (k *claim) leastFNR(fpr float64) float64 {
+	least := 0.0
+	for _, p := range k.curve {
+		least = max(least, 1-p.delta-p.up*fpr, p.down*(1-p.delta-fpr))
+	}
+	return least
+}
+
+// epsilonFrom is the least ε that error rates leave at a δ.
+func epsilonFrom(delta, fpr, fnr float64) float64 {
+	return max(0, math.Log((1-delta-fpr)/fnr), math.Log((1-delta-fnr)/fpr))
+}
+
+// tail is the probability with which a Clopper–Pearson limit errs on its side.
+const tail = 0.001
+
+// upperLimit is the Clopper–Pearson upper limit of a probability of which k in
+// n trials came out, of confidence 1 − tail (Clopper and Pearson 1934).
+func upperLimit(k, n int) float64 {
+	if k >= n {
+		return 1
+	}
+	return mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-tail)
+}
+
+// lowerLimit is the same from below.
+func lowerLimit(k, n int) float64 { return 1 - upperLimit(n-k, n) }
+
+// design is how many runs of each world choose the threshold, and how many
+// others are counted. Tables hold what every count of errors leads to.
+type design struct {
+	choose, count int
+	upper         []float64 // limit by number of errors
+	spread        []float64 // standard error of the rate, by number of errors
+	allowed       []float64 // least FNR at the limit, by number of false positives
+	loss          []float64 // how much less that is a standard error further
+}
+
+// newDesign splits runs: a quarter chooses the threshold.
+func newDesign(runs int, k *claim) *design {
+	d := &design{choose: max(runs/8, 1)}
+	d.count = max(runs/2-d.choose, 1)
+	n := float64(d.count)
+	for i := range d.count + 1 {
+		rate := (float64(i) + 0.5) / (n + 1)
+		d.upper = append(d.upper, upperLimit(i, d.count))
+		d.spread = append(d.spread, math.Sqrt(rate*(1-rate)/n))
+		d.allowed = append(d.allowed, k.leastFNR(d.upper[i]))
+		d.loss = append(d.loss, d.allowed[i]-k.leastFNR(d.upper[i]+d.spread[i]))
+	}
+	return d
+}
+
+func (d *design) runs() int { return 2 * (d.choose + d.count) }
+
+// threshold looks for the one of the best score, on runs that are used for
+// nothing else. The score is of the numbers of errors to expect among the counted
+// runs. A run above the threshold is taken for one of the second world.
+func (d *design) threshold(without, with []float64, score func(falsePositives, falseNegatives int) float64) float64 {
+	a, b := slices.Sorted(slices.Values(without)), slices.Sorted(slices.Values(with))
+	all := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(a), b...))))
+	best, most := all[0], math.Inf(-1)
+	i, j := 0, 0 // how many of a and b are at or below the threshold
+	for n, x := range all[:max(len(all)-1, 1)] {
+		for i < len(a) && a[i] <= x {
+			i++
+		}
+		for j < len(b) && b[j] <= x {
+			j++
+		}
+		if s := score(d.expect(len(a)-i, len(a)), d.expect(j, len(b))); s > most {
+			if most = s; n+1 < len(all) {
+				best = x + (all[n+1]-x)/2
+			}
+		}
+	}
+	return best
+}
+
+// margin is by how many standard errors the limits fall below the claim: the
+// score from which the counted runs are most likely to convict.
+func (d *design) margin(falsePositives, falseNegatives int) float64 {
+	return (d.allowed[falsePositives] - d.upper[falseNegatives]) / (d.loss[falsePositives] + d.spread[falseNegatives])
+}
+
+// epsilon is the least ε that the limits leave at a δ.
+func (d *design) epsilon(delta float64) func(falsePositives, falseNegatives int) float64 {
+	return func(falsePositives, falseNegatives int) float64 {
+		return epsilonFrom(delta, d.upper[falsePositives], d.upper[falseNegatives])
+	}
+}
+
+// expect is how many errors to expect among the counted runs after k of n.
+func (d *design) expect(k, n int) int {
+	return min(int(math.Round((float64(k)+0.5)/(float64(n)+1)*float64(d.count))), d.count)
+}
+
+// convicts says whether errors among the counted runs refute the claim. If it
+// holds, they do so with probability 2·tail at most: either limit errs, or the
+// true rates lie below the claim's curve.
+func (d *design) convicts(falsePositives, falseNegatives int) bool {
+	return d.upper[falseNegatives] < d.allowed[falsePositives]
+}
+
+// rate is a share of runs with its limits.
+type rate struct{ rate, lower, upper float64 }
+
+func newRate(k, n int) rate { return rate{float64(k) / float64(n), lowerLimit(k, n), upperLimit(k, n)} }
+
+// verdict is what the counted runs show. The lower bound on ε has a threshold of
+// its own: where one is told best from the claim's curve, at whatever δ, is
+// seldom where most can be said at the configured δ.
+type verdict struct {
+	fpr, fnr  rate
+	allowed   float64 // least FNR under the claim
+	convicted bool
+	epsilon   float64 // lower bound at the claim's δ
+}
+
+// judge takes the statistics of all runs, the thresholds' first.
+func (d *design) judge(stats [2][]float64, k *claim) verdict {
+	choose := func(score func(int, int) float64) (fp, fn int) {
+		t := d.threshold(stats[0][:d.choose], stats[1][:d.choose], score)
+		return d.errors(stats, t)
+	}
+	bound := d.epsilon(k.delta)
+	epsilon := bound(choose(bound))
+	fp, fn := choose(d.margin)
+	return verdict{newRate(fp, d.count), newRate(fn, d.count), d.allowed[fp], d.convicts(fp, fn), epsilon}
+}
+
+// errors counts those of a threshold.
+func (d *design) errors(stats [2][]float64, threshold float64) (falsePositives, falseNegatives int) {
+	for i := d.choose; i < d.choose+d.count; i++ {
+		if stats[0][i] > threshold {
+			falsePositives++
+		}
+		if !(stats[1][i] > threshold) {
+			falseNegatives++
+		}
+	}
+	return falsePositives, falseNegatives
+}

@@ -1,0 +1,31 @@
+package train
+
+import (
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// The parts of a run, as its plan puts them together: for runs, and for audits of
+// them, which must test what runs use.
+
+// Sampler draws the batches of a table of n records. The key must be used for
+// nothing else.
+func (p *Plan) Sampler(n int, key stream.Key) (*datasets.Poisson, error) {
+	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
+}
+
+// Stream is what the run's mechanisms draw from.
+func (p *Plan) Stream(key stream.Key) (*stream.Stream, error) { return stream.New(p.cipher(), key) }
+
+// Engine puts the network, with the mechanism that was priced and the optimizer,
+// on a device. Its parameters are zero until they are set.
+func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream) (*Engine, error) {
+	adapt, err := p.adaptation(noise)
+	if err != nil {
+		return nil, err
+	}
+	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
+	return NewEngine(d, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact()}, data, m, adapt, p.optimizer)
+}
