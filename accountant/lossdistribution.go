@@ -2,6 +2,7 @@ package accountant
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/privgrad/privgrad/accountant/pld"
 )
@@ -17,7 +18,16 @@ var pldMethod = method{
 			return Result{}, err
 		}
 		i, err := pld.Epsilon(steps, n == ReplaceOne, delta)
-		return Result{Epsilon: i.Upper, Delta: delta, Interval: &Interval{i.Lower, i.Upper}}, err
+		if err != nil {
+			return Result{}, err
+		}
+		if i.Upper-i.Lower > math.Max(promised*i.Upper, 1e-4) {
+			// Extreme schedules: both ends hold, and so does Rényi's bound.
+			if r, err := rdpMethod.epsilon(events, n, delta); err == nil {
+				i.Upper = math.Max(math.Min(i.Upper, r.Epsilon), i.Lower)
+			}
+		}
+		return Result{Epsilon: i.Upper, Delta: delta, Interval: &Interval{i.Lower, i.Upper}}, nil
 	},
 	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
 		steps, err := lossSteps(PLD, events, n)
@@ -28,6 +38,9 @@ var pldMethod = method{
 		return Result{Epsilon: epsilon, Delta: i.Upper, Interval: &Interval{i.Lower, i.Upper}}, err
 	},
 }
+
+// promised is the relative width of an interval, where ε is not below 0.1.
+const promised = 2e-3
 
 // lossSteps are the pairs that dominate a list of events.
 func lossSteps(accountant string, events []Event, n Neighbouring) ([]pld.Step, error) {
