@@ -8,6 +8,9 @@
 // elsewhere, and under the build tag noasm, the compiler decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most
 // γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
 //
+// The kernels are chosen when the program starts. GODEBUG=cpu.avx512f=off leaves AVX-512 unused; with cpu.avx2=off the code
+// is portable.
+//
 // A NaN or an infinity reaches only the elements whose row of A or column of B holds it.
 //
 // Shapes that disagree and views that leave their data are mistakes of the calling code: they fail as an index out of
