@@ -70,6 +70,7 @@ type GEMMOptions struct {
 // GEMMResult is what matrix products reach on this machine.
 type GEMMResult struct {
 	ISA      string          `json:"isa"`
+	PeakISA  string          `json:"peak_isa"` // of the multiply-adds that the peaks are of; "" where they are unknown
 	Products []ProductResult `json:"products"`
 }
 
@@ -104,7 +105,7 @@ func GEMM(o GEMMOptions) (*GEMMResult, error) {
 			return nil, err
 		}
 	}
-	r := &GEMMResult{ISA: gemm.ISA()}
+	r := &GEMMResult{ISA: gemm.ISA(), PeakISA: peak.ISA()}
 	for _, p := range products {
 		for _, n := range threads {
 			r.Products = append(r.Products, p.measure(n, o.Seconds))
@@ -275,7 +276,7 @@ func peakSpeed(threads int, seconds float64) (float64, bool) {
 			peak.Run(rounds)
 		}
 	})
-	return float64(threads*calls*rounds) * peak.FLOPs / took.Seconds() / 1e9, true
+	return float64(threads*calls*rounds*peak.FLOPs()) / took.Seconds() / 1e9, true
 }
 
 // together runs f on every thread and gives the time until the last is done.

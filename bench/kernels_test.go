@@ -26,6 +26,9 @@ func TestGEMM(t *testing.T) {
 	}
 	var got []Product
 	known := peak.Run(1)
+	if r.ISA != gemm.ISA() || r.PeakISA != peak.ISA() || (r.PeakISA != "") != known {
+		t.Errorf("products by %q, peak by %q", r.ISA, r.PeakISA)
+	}
 	for _, p := range r.Products {
 		got = append(got, p.Product)
 		if p.Threads != 1 || p.ISA != gemm.ISA() || !(p.GFLOPS > 0) {

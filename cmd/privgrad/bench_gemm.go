@@ -18,8 +18,8 @@ func newBenchGEMM() *cobra.Command {
 		Short: "Time matrix products beside the processor's peak",
 		Long: `gemm times float32 matrix products m×k times k×n on one thread and on all of
 --threads. In between it measures how fast the processor multiplies and adds in
-registers alone, with the same instructions, and states each product as a share
-of that. A dense product is cut among the threads; of the others every thread
+registers alone, with the widest instructions that it has, and states each
+product as a share of that. A dense product is cut among the threads; of the others every thread
 has examples of its own. Packing of operands is included as in training.`,
 		Example: `  privgrad bench gemm
   privgrad bench gemm --model cifar-small --threads 2 --json`,
@@ -43,7 +43,11 @@ has examples of its own. Packing of operands is included as in training.`,
 }
 
 func describeGEMM(w io.Writer, r *bench.GEMMResult) {
-	fmt.Fprintf(w, "float32 products by %s kernels\n\n", r.ISA)
+	fmt.Fprintf(w, "float32 products by %s kernels", r.ISA)
+	if r.PeakISA != "" {
+		fmt.Fprintf(w, "; peak: %s multiply-adds in registers", r.PeakISA)
+	}
+	fmt.Fprint(w, "\n\n")
 	table(w, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, "m×k×n\tkind\tthreads\tGFLOP/s\tpeak\tof peak\t")
 		for _, p := range r.Products {

@@ -23,7 +23,7 @@ func only(t *testing.T, o map[string]any, key string) map[string]any {
 func TestBenchKernels(t *testing.T) {
 	gemm := []string{"bench", "gemm", "--model", "mlp-fmnist", "--batch", "8", "--threads", "1", "--seconds", "0.005"}
 	r := object(t, ok(t, append(gemm, "--json")...))
-	wantKeys(t, r, "isa", "products")
+	wantKeys(t, r, "isa", "peak_isa", "products")
 	wantKeys(t, only(t, r, "products"), "m", "k", "n", "kind", "threads", "gflops", "peak_gflops", "fraction", "isa")
 	if human := ok(t, gemm...); !strings.Contains(human, "8×784×256") || !strings.Contains(human, "of peak") {
 		t.Errorf("bench gemm shows\n%s", human)

@@ -17,7 +17,7 @@ type Taps struct {
 const (
 	group     = 8   // outputs of one register
 	blockPos  = 256 // positions that Contract sums up before it turns to the next taps
-	narrowM   = 8   // taps of a tile where a group holds all channels
+	narrowM   = 8   // taps of a tile where a group holds all channels, or registers are wide
 	pairWords = 6
 )
 
@@ -140,7 +140,7 @@ func Contract(c Matrix, x []float32, t *Taps, b *PackedB, accumulate bool) {
 			n := min(TileN, b.n-j*TileN)
 			panel := b.panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]
 			most := TileM
-			if n <= group {
+			if wide || n <= group {
 				most = narrowM
 			}
 			p := splitBy(len(t.offsets), most)

@@ -4,9 +4,12 @@
 // Bits. K is cut into blocks by K alone. Within a block every element is one chain of multiply-adds from zero in
 // ascending order; the blocks are added in order, the first to C when accumulating. So an element's bits depend only
 // on K and on its own row of A and column of B: Mul and MulPacked agree, and a caller may cut M and N anywhere. Where
-// the processor has AVX2 and FMA each multiply-add rounds once; elsewhere, and under the build tag noasm, the compiler
-// decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most
+// the processor has AVX2 and FMA each multiply-add rounds once, and the AVX-512 kernels, of wider tiles, give the same bits;
+// elsewhere, and under the build tag noasm, the compiler decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most
 // γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
+//
+// The kernels are chosen when the program starts. GODEBUG=cpu.avx512f=off leaves AVX-512 unused; with cpu.avx2=off the code
+// is portable.
 //
 // A NaN or an infinity reaches only the elements whose row of A or column of B holds it.
 //
@@ -16,22 +19,29 @@ package gemm
 
 //go:generate go run -C ../gen .
 
-// A register tile has TileM rows of A and TileN columns of B.
+// A register tile of the kernels in use has TileM rows of A and TileN columns of B. Packed operands have panels of as many:
+// they fit the kernels that they were packed for.
+var TileM, TileN = tileShape()
+
+// The tile of the AVX2 kernels and of the portable code.
 const (
-	TileM = 6
-	TileN = 16
+	baseM = 6
+	baseN = 16
 )
 
 const (
-	blockK   = 320       // longest block of K: its share of a panel of B stays in the first-level cache
-	blockM   = 16        // panels of A in a block: with blockK they stay in the second-level cache
-	blockN   = 2048      // columns of B that Mul packs at a time
-	inPlaceM = 4 * TileM // up to so many rows packing a row-major B costs more than it saves
+	blockK  = 320  // longest block of K: its share of a panel of B stays in the first-level cache
+	blockM  = 16   // panels of A in a block: with blockK they stay in the second-level cache
+	blockN  = 2048 // columns of B that Mul packs at a time
+	inPlace = 4    // up to so many panels of A packing a row-major B costs more than it saves
 )
 
 // ISA names the instruction set of the kernels in use.
 func ISA() string {
-	if assembly {
+	switch {
+	case wide:
+		return "AVX-512"
+	case assembly:
 		return "AVX2+FMA"
 	}
 	return "portable"
@@ -136,7 +146,7 @@ func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 	for j0 := 0; j0 < n; j0 += blockN {
 		j1 := min(j0+blockN, n)
 		packed := j0 // columns of this block before it are read where they are
-		if b.CS == 1 && m <= inPlaceM {
+		if b.CS == 1 && height.panels <= inPlace {
 			packed = j1 - (j1-j0)%TileN
 		}
 		for p0 := 0; p0 < k; p0 += long {

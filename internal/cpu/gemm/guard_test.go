@@ -11,7 +11,7 @@ import (
 
 // Every operand, the result and every packing buffer lie in turn directly before and after memory that faults.
 func TestNothingOutsideIsTouched(t *testing.T) {
-	const most = 50 * 700
+	const most = 64 * 700 // with the padding of panels
 	var regions [7]guard.Region
 	for i := range regions {
 		regions[i] = guard.New(t, 4*most)

@@ -90,7 +90,7 @@ func packA(dst []float32, stride int, a Matrix, height partition, first, end int
 		d, s := dst[(i-first)*stride:][:a.Cols*TileM], a.Data[row*a.RS:]
 		switch {
 		case a.CS == 1 && transposeRowsA(d, s, a.Cols, a.RS, h):
-		case a.RS == 1 && h == TileM && copyColumnsA(d, s, a.Cols, a.CS):
+		case a.RS == 1 && copyColumnsA(d, s, a.Cols, a.CS, h):
 		default:
 			for p := range a.Cols {
 				column := d[p*TileM:][:h]

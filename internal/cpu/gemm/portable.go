@@ -69,7 +69,7 @@ func correlatePortable(h int, a []float32, taps []int32, x []float32, pairs []in
 // contractPortable is contract without assembly.
 func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b, c []float32, ldc, n int, accumulate bool) {
 	for i := range h {
-		var sum [TileN]float32
+		var sum [baseN]float32
 		at, y := int(taps[i])/4, b
 		for _, jump := range jumps {
 			for range inner {

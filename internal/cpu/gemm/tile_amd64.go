@@ -5,12 +5,18 @@ package gemm
 import "golang.org/x/sys/cpu"
 
 // assembly is a variable so that tests can run the portable code as well.
-var assembly = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+var assembly = hasAVX2
+
+var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 // tile computes the h by n tile at the start of c. The indexing before a kernel proves that it stays within the slices.
 func tile(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
 	if !assembly {
 		tilePortable(h, kc, a, b, ldb, c, ldc, n, accumulate)
+		return
+	}
+	if wide {
+		tileWide(h, kc, a, b, ldb, c, ldc, n, accumulate)
 		return
 	}
 	width := TileN
@@ -40,17 +46,25 @@ func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 		return false
 	}
 	_, _ = dst[k*TileM-1], src[(h-1)*ld+k-1]
+	if wide {
+		transposeRowsAWide(dst, src, k, ld, h)
+		return true
+	}
 	transposeA(k, &src[0], ld, h, &dst[0])
 	return true
 }
 
-// copyColumnsA packs k columns of TileM contiguous values, ld apart, as a panel of A; it reports false where there is no
+// copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A; it reports false where there is no
 // kernel for it.
-func copyColumnsA(dst, src []float32, k, ld int) bool {
-	if !assembly {
+func copyColumnsA(dst, src []float32, k, ld, h int) bool {
+	if !assembly || !wide && h < TileM {
 		return false
 	}
-	_, _ = dst[k*TileM-1], src[(k-1)*ld+TileM-1]
+	_, _ = dst[k*TileM-1], src[(k-1)*ld+h-1]
+	if wide {
+		copyAAVX512(k, &src[0], ld, h, &dst[0])
+		return true
+	}
 	copyA(k, &src[0], ld, &dst[0])
 	return true
 }
@@ -62,16 +76,24 @@ func copyRowsB(dst, src []float32, rows, groups, ld, stride int) {
 		return
 	}
 	_, _ = dst[(groups-1)*stride+rows*TileN-1], src[(rows-1)*ld+groups*TileN-1]
+	if wide {
+		copyBAVX512(rows, groups, &src[0], ld, &dst[0], stride)
+		return
+	}
 	copyB(rows, groups, &src[0], ld, &dst[0], stride)
 }
 
 // transposeColumnsB packs n columns of k contiguous values, ld apart, as a panel of B; it reports false where there is
-// no kernel for it. Of up to eight columns the other eight stay unspecified.
+// no kernel for it. What kernels do not read beyond n stays unspecified.
 func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
 	if !assembly {
 		return false
 	}
 	_, _ = dst[k*TileN-1], src[(n-1)*ld+k-1]
+	if wide {
+		transposeColumnsBWide(dst, src, k, ld, n)
+		return true
+	}
 	transposeB(k, &src[0], ld, min(n, 8), &dst[0])
 	if n > 8 {
 		transposeB(k, &src[8*ld], ld, n-8, &dst[8])
@@ -91,6 +113,10 @@ func correlate(h, kc int, a []float32, taps []int32, x []float32, pairs []int32,
 	var first *float32
 	if bias != nil {
 		first = &bias[:h][0]
+	}
+	if wide {
+		correlateWide[h](kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
+		return
 	}
 	switch h {
 	case 1:
@@ -115,6 +141,14 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 		return
 	}
 	_, _, _, _ = jumps[rows-1], taps[h-1], b[rows*inner*TileN-1], c[(h-1)*ldc+n-1]
+	if wide {
+		kernel := contractWide[h]
+		if n <= wideN/2 {
+			kernel = contractWideNarrow[h]
+		}
+		kernel(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+		return
+	}
 	if n <= group {
 		switch h {
 		case 1:

@@ -4,13 +4,28 @@ package gemm
 
 import "testing"
 
-// eachImplementation runs a test with the assembly, where the processor has it, and with the portable code.
-func eachImplementation(t *testing.T, test func(t *testing.T)) {
-	was := assembly
-	defer func() { assembly = was }()
-	if was {
-		t.Run("assembly", test)
+// use chooses the kernels and gives back those chosen before.
+func use(withAssembly, withWide bool) (restore func()) {
+	wereAssembly, wereWide := assembly, wide
+	assembly, wide = withAssembly, withWide
+	TileM, TileN = tileShape()
+	return func() {
+		assembly, wide = wereAssembly, wereWide
+		TileM, TileN = tileShape()
 	}
-	assembly = false
-	t.Run("portable", test)
+}
+
+// eachImplementation runs a test with the kernels that the processor has, and with the portable code.
+func eachImplementation(t *testing.T, test func(t *testing.T)) {
+	for _, k := range []struct {
+		name                string
+		has, assembly, wide bool
+	}{{"AVX-512", hasAVX512, true, true}, {"AVX2", hasAVX2, true, false}, {"portable", true, false, false}} {
+		if k.has {
+			t.Run(k.name, func(t *testing.T) {
+				defer use(k.assembly, k.wide)()
+				test(t)
+			})
+		}
+	}
 }

@@ -2,7 +2,9 @@
 
 package gemm
 
-const assembly = false
+const assembly, wide = false, false
+
+func tileShape() (m, n int) { return baseM, baseN }
 
 func tile(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
 	tilePortable(h, kc, a, b, ldb, c, ldc, n, accumulate)
@@ -12,7 +14,7 @@ func transposeRowsA(_, _ []float32, _, _, _ int) bool { return false }
 
 func transposeColumnsB(_, _ []float32, _, _, _ int) bool { return false }
 
-func copyColumnsA(_, _ []float32, _, _ int) bool { return false }
+func copyColumnsA(_, _ []float32, _, _, _ int) bool { return false }
 
 func copyRowsB(dst, src []float32, rows, groups, ld, stride int) {
 	copyRowsPortable(dst, src, rows, groups, ld, stride)

@@ -12,14 +12,14 @@ const narrowM = 8
 
 // direct writes the convolutions that read an image where it lies.
 func direct(g *asm) {
-	for h := 1; h <= tileM; h++ {
+	for h := 1; h <= avx2.m; h++ {
 		correlate(g, h)
 	}
-	for h := 1; h <= tileM; h++ {
-		contract(g, fmt.Sprintf("contract%d", h), h, 2)
+	for h := 1; h <= avx2.m; h++ {
+		contract(g, avx2, fmt.Sprintf("contract%d", h), h, 2)
 	}
 	for h := 1; h <= narrowM; h++ {
-		contract(g, fmt.Sprintf("contractNarrow%d", h), h, 1)
+		contract(g, avx2, fmt.Sprintf("contractNarrow%d", h), h, 1)
 	}
 }
 
@@ -34,7 +34,7 @@ func correlate(g *asm, h int) {
 	pairs, n := g.gp("pairs"), g.gp("n")
 	ldc := g.gp("ldc")
 	g.SHLQ(Imm(2), ldc)
-	sum := g.accumulators(h, 2)
+	sum := g.tileOf(avx2, h, 2)
 	b0, b1, t0, t1 := g.YMM(), g.YMM(), g.YMM(), g.YMM()
 
 	g.Label("pair")
@@ -56,7 +56,7 @@ func correlate(g *asm, h int) {
 		g.VMOVUPS(Mem{Base: x1, Index: at, Scale: 1}, b1)
 		for i := range h {
 			t := [2]reg.VecVirtual{t0, t1}[i%2]
-			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*tileM + i)}, t)
+			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*avx2.m + i)}, t)
 			g.VFMADD231PS(b0, t, sum[i][0])
 			g.VFMADD231PS(b1, t, sum[i][1])
 		}
@@ -70,7 +70,7 @@ func correlate(g *asm, h int) {
 	for u := range unroll {
 		step(u)
 	}
-	g.ADDQ(Imm(4*unroll*tileM), a)
+	g.ADDQ(Imm(uint64(4*unroll*avx2.m)), a)
 	g.ADDQ(Imm(4*unroll), taps)
 	g.DECQ(blocks)
 	g.JNZ(LabelRef("blocks"))
@@ -79,7 +79,7 @@ func correlate(g *asm, h int) {
 	g.JZ(LabelRef("done"))
 	g.Label("single")
 	step(0)
-	g.ADDQ(Imm(4*tileM), a)
+	g.ADDQ(Imm(uint64(4*avx2.m)), a)
 	g.ADDQ(Imm(4), taps)
 	g.DECQ(kc)
 	g.JNZ(LabelRef("single"))
@@ -131,7 +131,7 @@ func correlate(g *asm, h int) {
 	g.MOVLQSX(Mem{Base: pairs, Disp: 20}, n1)
 	both := g.GP64()
 	g.LEAQ(Mem{Base: n0, Index: n1, Scale: 1}, both)
-	g.CMPQ(both, Imm(tileN))
+	g.CMPQ(both, Imm(uint64(avx2.n)))
 	g.JNE(LabelRef("masked"))
 	accumulating("put")
 	rows(func(i int, c0, c1 Mem) {
@@ -170,11 +170,11 @@ func correlate(g *asm, h int) {
 	g.JMP(LabelRef("next"))
 }
 
-// contract sums over the positions of an image: h taps against width groups of eight output channels.
-func contract(g *asm, name string, h, width int) {
+// contract sums over the positions of an image: h taps against width groups of f.lanes output channels.
+func contract(g *asm, f form, name string, h, width int) {
 	g.function(name, "rows, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc, n int, accumulate bool",
-		fmt.Sprintf("%s computes %d rows of C (+)= A*B, n columns of at most %d, where row i of A is read from x+taps[i] on: rows", name, h, 8*width),
-		fmt.Sprintf("times inner values, and after each of those rows a jump. B is packed, %d values a position. taps and jumps count", tileN),
+		fmt.Sprintf("%s computes %d rows of C (+)= A*B, n columns of at most %d, where row i of A is read from x+taps[i] on: rows", name, h, f.lanes*width),
+		fmt.Sprintf("times inner values, and after each of those rows a jump. B is packed, %d values a position. taps and jumps count", f.n),
 		"in bytes; rows and inner are at least 1.")
 	taps, x := g.gp("taps"), g.gp("x")
 	p := make([]reg.GPVirtual, h)
@@ -186,20 +186,15 @@ func contract(g *asm, name string, h, width int) {
 	b, jumps, rows := g.gp("b"), g.gp("jumps"), g.gp("rows")
 	at := g.GP64()
 	g.XORQ(at, at)
-	sum := g.accumulators(h, width)
-	for i := range sum {
-		for _, s := range sum[i] {
-			g.VXORPS(s, s, s)
-		}
-	}
-	b0, b1, t0, t1 := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	sum := g.accumulators(f, h, width)
+	b0, b1, t0, t1 := g.register(f), g.register(f), g.register(f), g.register(f)
 	step := func(u int) {
-		g.VMOVUPS(Mem{Base: b, Disp: 4 * tileN * u}, b0)
+		g.VMOVUPS(Mem{Base: b, Disp: 4 * f.n * u}, b0)
 		if width == 2 {
-			g.VMOVUPS(Mem{Base: b, Disp: 4*tileN*u + 32}, b1)
+			g.VMOVUPS(Mem{Base: b, Disp: 4*f.n*u + 4*f.lanes}, b1)
 		}
 		for i := range h {
-			t := [2]reg.VecVirtual{t0, t1}[i%2]
+			t := [2]vector{t0, t1}[i%2]
 			g.VBROADCASTSS(Mem{Base: p[i], Index: at, Scale: 1, Disp: 4 * u}, t)
 			g.VFMADD231PS(b0, t, sum[i][0])
 			if width == 2 {
@@ -207,26 +202,25 @@ func contract(g *asm, name string, h, width int) {
 			}
 		}
 	}
-	const unroll = 4
 	g.Label("row")
 	blocks := g.gp("inner")
-	g.SHRQ(Imm(2), blocks)
+	g.SHRQ(f.shift(), blocks)
 	g.JZ(LabelRef("rest"))
 	g.Label("blocks")
-	for u := range unroll {
+	for u := range f.unroll {
 		step(u)
 	}
-	g.ADDQ(U32(4*unroll*tileN), b)
-	g.ADDQ(Imm(4*unroll), at)
+	g.ADDQ(U32(uint32(4*f.unroll*f.n)), b)
+	g.ADDQ(Imm(uint64(4*f.unroll)), at)
 	g.DECQ(blocks)
 	g.JNZ(LabelRef("blocks"))
 	g.Label("rest")
 	left := g.gp("inner")
-	g.ANDQ(Imm(unroll-1), left)
+	g.ANDQ(Imm(uint64(f.unroll-1)), left)
 	g.JZ(LabelRef("jump"))
 	g.Label("single")
 	step(0)
-	g.ADDQ(Imm(4*tileN), b)
+	g.ADDQ(Imm(uint64(4*f.n)), b)
 	g.ADDQ(Imm(4), at)
 	g.DECQ(left)
 	g.JNZ(LabelRef("single"))
@@ -238,14 +232,27 @@ func contract(g *asm, name string, h, width int) {
 	g.DECQ(rows)
 	g.JNZ(LabelRef("row"))
 
-	g.storeTile("", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual), b0, t0)
+	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual), b0, t0)
 }
 
-// accumulators are h rows of width registers.
-func (g *asm) accumulators(h, width int) [][]reg.VecVirtual {
-	sum := make([][]reg.VecVirtual, h)
+// tileOf is h rows of width registers.
+func (g *asm) tileOf(f form, h, width int) [][]vector {
+	sum := make([][]vector, h)
 	for i := range sum {
-		sum[i] = g.ymms(width)
+		for range width {
+			sum[i] = append(sum[i], g.register(f))
+		}
+	}
+	return sum
+}
+
+// accumulators are h rows of width registers, all zero.
+func (g *asm) accumulators(f form, h, width int) [][]vector {
+	sum := g.tileOf(f, h, width)
+	for i := range sum {
+		for _, s := range sum[i] {
+			g.VXORPS(s, s, s)
+		}
 	}
 	return sum
 }
@@ -257,8 +264,8 @@ func (g *asm) floatStride(param string) reg.GPVirtual {
 	return v
 }
 
-// storeTile writes, or adds, the first n columns of a tile whose last group of eight may be cut, and returns.
-func (g *asm) storeTile(name string, sum [][]reg.VecVirtual, c, ldc, n, accumulate reg.GPVirtual, mask, t reg.VecVirtual) {
+// storeTile writes, or adds, the first n columns of a tile whose last group may be cut, and returns.
+func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumulate reg.GPVirtual, mask, t vector) {
 	width := len(sum[0])
 	edge := width - 1
 	rows := func(visit func(i int, row Mem)) {
@@ -274,6 +281,24 @@ func (g *asm) storeTile(name string, sum [][]reg.VecVirtual, c, ldc, n, accumula
 	finish := func() {
 		g.VZEROUPPER()
 		g.RET()
+	}
+	if f.lanes == 16 {
+		k := g.opmasks(n, width)
+		g.TESTB(accumulate, accumulate)
+		g.JZ(LabelRef(name + "put"))
+		rows(func(i int, row Mem) {
+			for j, s := range sum[i] {
+				g.VADDPS(row.Offset(64*j), s, k[j], s)
+			}
+		})
+		g.Label(name + "put")
+		rows(func(i int, row Mem) {
+			for j, s := range sum[i] {
+				g.VMOVUPS(s, k[j], row.Offset(64*j))
+			}
+		})
+		finish()
+		return
 	}
 	g.SUBQ(Imm(uint64(8*edge)), n)
 	g.CMPQ(n, Imm(8))

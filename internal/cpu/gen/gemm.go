@@ -2,51 +2,64 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Twelve accumulators, two columns of B and two broadcasts of A fill the sixteen vector registers.
-const (
-	tileM = 6
-	tileN = 16
-)
+// A form is the kernels for one width of register. Accumulators, two columns of B and two broadcasts of A fill the
+// registers. A kernel's chains of multiply-adds are the same in every form.
+type form struct {
+	suffix string // of the kernels' names
+	m, n   int    // rows and columns of a tile
+	lanes  int    // of a register, half a tile's columns
+	unroll int
+}
+
+var avx2 = form{"", 6, 16, 8, 4}
 
 func gemm(g *asm) {
-	for h := 1; h <= tileM; h++ {
-		tile(g, h)
+	for h := 1; h <= avx2.m; h++ {
+		tile(g, avx2, h)
 	}
-	transposeA(g)
-	transposeB(g)
+	transposeA(g, avx2)
+	transposeB(g, "transposeB", avx2.n)
 	copyA(g)
-	copyB(g)
+	copyB(g, avx2)
 	direct(g)
 }
 
-// tile multiplies a panel of h rows with a panel of up to sixteen columns. Every element is one chain of fused
+// register is a new register of the form's width.
+func (g *asm) register(f form) vector {
+	if f.lanes == 16 {
+		return g.ZMM()
+	}
+	return g.YMM()
+}
+
+// tile multiplies a panel of h rows with a panel of up to f.n columns. Every element is one chain of fused
 // multiply-adds from zero in the order of p, in every variant, so its bits know nothing of the tile around it.
-func tile(g *asm, h int) {
-	g.function(fmt.Sprintf("tile%d", h), "kc int, a, b *float32, ldb int, c *float32, ldc, n int, accumulate bool",
-		fmt.Sprintf("tile%d computes a %d by n tile C (+)= A*B, 1 <= n <= %d, from a[kc][%d] and b[kc][ldb], of which it", h, h, tileN, tileM),
-		"reads eight columns when n <= 8 and sixteen otherwise. kc is at least 1.")
+func tile(g *asm, f form, h int) {
+	name := fmt.Sprintf("tile%d%s", h, f.suffix)
+	columns := "reads eight columns when n <= 8 and sixteen otherwise. kc is at least 1."
+	if f.lanes == 16 {
+		columns = "reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1."
+	}
+	g.function(name, "kc int, a, b *float32, ldb int, c *float32, ldc, n int, accumulate bool",
+		fmt.Sprintf("%s computes a %d by n tile C (+)= A*B, 1 <= n <= %d, from a[kc][%d] and b[kc][ldb], of which it", name, h, f.n, f.m), columns)
 	kc, a, b, ldb := g.gp("kc"), g.gp("a"), g.gp("b"), g.gp("ldb")
 	c, ldc, n := g.gp("c"), g.gp("ldc"), g.gp("n")
 	accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
 	g.SHLQ(Imm(2), ldc)
 	g.SHLQ(Imm(2), ldb)
-	sum := g.accumulators(h, 2)
-	for i := range sum {
-		for _, s := range sum[i] {
-			g.VXORPS(s, s, s)
-		}
-	}
-	b0, b1, t0, t1 := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	sum := g.accumulators(f, h, 2)
+	b0, b1, t0, t1 := g.register(f), g.register(f), g.register(f), g.register(f)
 	row := g.GP64()
 	g.MOVQ(c, row)
 	for i := range h {
 		g.PREFETCHT0(Mem{Base: row})
-		g.PREFETCHT0(Mem{Base: row, Disp: 60})
+		g.PREFETCHT0(Mem{Base: row, Disp: 4*f.n - 4})
 		if i < h-1 {
 			g.ADDQ(ldc, row)
 		}
@@ -55,12 +68,12 @@ func tile(g *asm, h int) {
 	step := func(u, width int) {
 		g.VMOVUPS(Mem{Base: b}, b0)
 		if width == 2 {
-			g.VMOVUPS(Mem{Base: b, Disp: 32}, b1)
+			g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes}, b1)
 		}
 		g.ADDQ(ldb, b)
 		for i := range h {
-			t := [2]reg.VecVirtual{t0, t1}[i%2]
-			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*tileM + i)}, t)
+			t := [2]vector{t0, t1}[i%2]
+			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*f.m + i)}, t)
 			g.VFMADD231PS(b0, t, sum[i][0])
 			if width == 2 {
 				g.VFMADD231PS(b1, t, sum[i][1])
@@ -68,41 +81,43 @@ func tile(g *asm, h int) {
 		}
 	}
 	product := func(name string, width int) {
-		const unroll = 4
 		blocks := g.GP64()
 		g.MOVQ(kc, blocks)
-		g.SHRQ(Imm(2), blocks)
+		g.SHRQ(f.shift(), blocks)
 		g.JZ(LabelRef(name + "rest"))
 		g.Label(name + "blocks")
-		for u := range unroll {
+		for u := range f.unroll {
 			step(u, width)
 		}
-		g.ADDQ(Imm(4*unroll*tileM), a)
+		g.ADDQ(Imm(uint64(4*f.unroll*f.m)), a)
 		g.DECQ(blocks)
 		g.JNZ(LabelRef(name + "blocks"))
 		g.Label(name + "rest")
-		g.ANDQ(Imm(unroll-1), kc)
+		g.ANDQ(Imm(uint64(f.unroll-1)), kc)
 		g.JZ(LabelRef(name + "done"))
 		g.Label(name + "single")
 		step(0, width)
-		g.ADDQ(Imm(4*tileM), a)
+		g.ADDQ(Imm(uint64(4*f.m)), a)
 		g.DECQ(kc)
 		g.JNZ(LabelRef(name + "single"))
 		g.Label(name + "done")
 	}
 
-	g.CMPQ(n, Imm(8))
+	g.CMPQ(n, Imm(uint64(f.lanes)))
 	g.JLE(LabelRef("narrow"))
 	product("wide", 2)
-	g.storeTile("wide", sum, c, ldc, n, accumulate, b0, t0)
+	g.storeTile(f, "wide", sum, c, ldc, n, accumulate, b0, t0)
 	g.Label("narrow")
 	product("narrow", 1)
-	g.storeTile("narrow", firsts(sum), c, ldc, n, accumulate, b0, t0)
+	g.storeTile(f, "narrow", firsts(sum), c, ldc, n, accumulate, b0, t0)
 }
 
+// shift divides by the unrolling.
+func (f form) shift() Constant { return Imm(uint64(bits.TrailingZeros(uint(f.unroll)))) }
+
 // firsts is the first register of every row.
-func firsts(sum [][]reg.VecVirtual) [][]reg.VecVirtual {
-	f := make([][]reg.VecVirtual, len(sum))
+func firsts(sum [][]vector) [][]vector {
+	f := make([][]vector, len(sum))
 	for i := range f {
 		f[i] = sum[i][:1]
 	}
@@ -111,7 +126,7 @@ func firsts(sum [][]reg.VecVirtual) [][]reg.VecVirtual {
 
 func copyA(g *asm) {
 	g.function("copyA", "n int, src *float32, ld int, dst *float32",
-		fmt.Sprintf("copyA copies n groups of %d neighbouring floats, ld apart, into dst. n is at least 1.", tileM))
+		fmt.Sprintf("copyA copies n groups of %d neighbouring floats, ld apart, into dst. n is at least 1.", avx2.m))
 	n, src, ld, dst := g.gp("n"), g.gp("src"), g.floatStride("ld"), g.gp("dst")
 	x, y := g.XMM(), g.XMM()
 	g.Label("loop")
@@ -120,18 +135,19 @@ func copyA(g *asm) {
 	g.VMOVUPS(x, Mem{Base: dst})
 	g.VMOVSD(y, Mem{Base: dst, Disp: 16})
 	g.ADDQ(ld, src)
-	g.ADDQ(Imm(4*tileM), dst)
+	g.ADDQ(Imm(uint64(4*avx2.m)), dst)
 	g.DECQ(n)
 	g.JNZ(LabelRef("loop"))
 	g.RET()
 }
 
-func copyB(g *asm) {
-	g.function("copyB", "rows, groups int, src *float32, ld int, dst *float32, stride int",
-		fmt.Sprintf("copyB copies rows of groups times %d floats, ld apart: a group to its panel, stride apart, row below row.", tileN),
+func copyB(g *asm, f form) {
+	name := "copyB" + f.suffix
+	g.function(name, "rows, groups int, src *float32, ld int, dst *float32, stride int",
+		fmt.Sprintf("%s copies rows of groups times %d floats, ld apart: a group to its panel, stride apart, row below row.", name, f.n),
 		"rows and groups are at least 1.")
 	rows, src, ld, dst, stride := g.gp("rows"), g.gp("src"), g.floatStride("ld"), g.gp("dst"), g.floatStride("stride")
-	x, y := g.YMM(), g.YMM()
+	x, y := g.register(f), g.register(f)
 	from, to := g.GP64(), g.GP64()
 	g.Label("row")
 	g.MOVQ(src, from)
@@ -139,15 +155,15 @@ func copyB(g *asm) {
 	left := g.gp("groups")
 	g.Label("group")
 	g.VMOVUPS(Mem{Base: from}, x)
-	g.VMOVUPS(Mem{Base: from, Disp: 32}, y)
+	g.VMOVUPS(Mem{Base: from, Disp: 4 * f.lanes}, y)
 	g.VMOVUPS(x, Mem{Base: to})
-	g.VMOVUPS(y, Mem{Base: to, Disp: 32})
-	g.ADDQ(Imm(4*tileN), from)
+	g.VMOVUPS(y, Mem{Base: to, Disp: 4 * f.lanes})
+	g.ADDQ(Imm(uint64(4*f.n)), from)
 	g.ADDQ(stride, to)
 	g.DECQ(left)
 	g.JNZ(LabelRef("group"))
 	g.ADDQ(ld, src)
-	g.ADDQ(Imm(4*tileN), dst)
+	g.ADDQ(Imm(uint64(4*f.n)), dst)
 	g.DECQ(rows)
 	g.JNZ(LabelRef("row"))
 	g.VZEROUPPER()
@@ -170,16 +186,19 @@ func rowPointers(g *asm, w int) []reg.GPVirtual {
 	return p
 }
 
-func transposeA(g *asm) {
-	g.function("transposeA", "n int, src *float32, ld, rows int, dst *float32",
-		fmt.Sprintf("transposeA turns 1 to %d rows of n floats, ld apart, into dst[n][%d]; the columns of missing rows hold", tileM, tileM),
+// transposeA turns six rows at a time, into panels of any form.
+func transposeA(g *asm, f form) {
+	const six = 6
+	name := "transposeA" + f.suffix
+	g.function(name, "n int, src *float32, ld, rows int, dst *float32",
+		fmt.Sprintf("%s turns 1 to %d rows of n floats, ld apart, into dst[n][%d]; the columns of missing rows hold", name, six, f.m),
 		"copies of the last one.")
 	n, dst := g.gp("n"), g.gp("dst")
-	src := rowPointers(g, tileM)
-	r, t := g.xmms(tileM), g.xmms(tileM)
+	src := rowPointers(g, six)
+	r, t := g.xmms(six), g.xmms(six)
 	// transpose leaves columns 0..3 of rows 0..3 in r[0..3] and of rows 4, 5 in pairs in t[4], t[5].
 	transpose := func() {
-		for i := 0; i < tileM; i += 2 {
+		for i := 0; i < six; i += 2 {
 			g.VUNPCKLPS(r[i+1], r[i], t[i])
 			g.VUNPCKHPS(r[i+1], r[i], t[i+1])
 		}
@@ -189,7 +208,7 @@ func transposeA(g *asm) {
 		g.VMOVHLPS(t[1], t[3], r[3])
 	}
 	put := func(p int) {
-		at := Mem{Base: dst, Disp: 4 * tileM * p}
+		at := Mem{Base: dst, Disp: 4 * f.m * p}
 		g.VMOVUPS(r[p], at)
 		if p%2 == 0 {
 			g.VMOVLPS(t[4+p/2], at.Offset(16))
@@ -208,7 +227,7 @@ func transposeA(g *asm) {
 	for p := range 4 {
 		put(p)
 	}
-	g.ADDQ(Imm(4*4*tileM), dst)
+	g.ADDQ(Imm(uint64(4*4*f.m)), dst)
 	g.SUBQ(Imm(4), n)
 	g.JGE(LabelRef("loop"))
 	g.Label("rest")
@@ -231,9 +250,10 @@ func transposeA(g *asm) {
 	g.RET()
 }
 
-func transposeB(g *asm) {
-	g.function("transposeB", "n int, src *float32, ld, rows int, dst *float32",
-		fmt.Sprintf("transposeB turns 1 to 8 rows of n floats, ld apart, into eight columns of dst[n][%d]; the columns of missing rows", tileN),
+// transposeB turns eight rows at a time, into rows of dst that lie stride floats apart.
+func transposeB(g *asm, name string, stride int) {
+	g.function(name, "n int, src *float32, ld, rows int, dst *float32",
+		fmt.Sprintf("%s turns 1 to 8 rows of n floats, ld apart, into eight columns of dst[n][%d]; the columns of missing rows", name, stride),
 		"are zero.")
 	n, dst := g.gp("n"), g.gp("dst")
 	src := rowPointers(g, 8)
@@ -248,7 +268,7 @@ func transposeB(g *asm) {
 			g.VANDPS(keep, t[i], t[i])
 		}
 	}
-	put := func(p int) { g.VMOVUPS(t[p], Mem{Base: dst, Disp: 4 * tileN * p}) }
+	put := func(p int) { g.VMOVUPS(t[p], Mem{Base: dst, Disp: 4 * stride * p}) }
 	g.SUBQ(Imm(8), n)
 	g.JL(LabelRef("rest"))
 	g.Label("loop")
@@ -260,7 +280,7 @@ func transposeB(g *asm) {
 	for p := range t {
 		put(p)
 	}
-	g.ADDQ(U32(4*8*tileN), dst)
+	g.ADDQ(U32(uint32(4*8*stride)), dst)
 	g.SUBQ(Imm(8), n)
 	g.JGE(LabelRef("loop"))
 	g.Label("rest")

@@ -1,4 +1,4 @@
-// Command gen writes the AVX2 and FMA kernels of the CPU device and of the streams. It is a module of its own so that the assembler
+// Command gen writes the AVX2, FMA and AVX-512 kernels of the CPU device and of the streams. It is a module of its own so that the assembler
 // library stays out of the product's dependencies. Run it in this directory: go run .
 package main
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
@@ -21,11 +22,14 @@ import (
 
 // A unit is one generated assembly file, with its Go declarations, in the package that the directory holds.
 type unit struct {
-	dir   string
-	write func(*asm)
+	dir, file string
+	write     func(*asm)
 }
 
-var units = []unit{{"../gemm", gemm}, {"../peak", peak}, {"../vec", vec}, {"../../stream", stream}}
+var units = []unit{
+	{"../gemm", "kernels", gemm}, {"../gemm", "kernels512", gemm512},
+	{"../peak", "kernels", peak}, {"../vec", "kernels", vec}, {"../../stream", "kernels", stream},
+}
 
 func main() {
 	log.SetFlags(0)
@@ -44,6 +48,18 @@ func main() {
 
 // render returns the unit's files by name.
 func (u unit) render() (map[string][]byte, error) {
+	file, err := u.compile()
+	if err != nil {
+		return nil, err
+	}
+	cfg := printer.Config{Name: "internal/cpu/gen", Pkg: path.Base(u.dir)}
+	text, err1 := printer.NewGoAsm(cfg).Print(file)
+	stubs, err2 := printer.NewStubs(cfg).Print(file)
+	return map[string][]byte{u.file + "_amd64.s": text, u.file + "_amd64.go": stubs}, errors.Join(err1, err2)
+}
+
+// compile returns the unit's functions with every register and offset decided.
+func (u unit) compile() (*ir.File, error) {
 	g := &asm{Context: build.NewContext()}
 	g.ConstraintExpr("!noasm")
 	u.write(g)
@@ -51,13 +67,7 @@ func (u unit) render() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := pass.Compile.Execute(file); err != nil {
-		return nil, err
-	}
-	cfg := printer.Config{Name: "internal/cpu/gen", Pkg: path.Base(u.dir)}
-	text, err1 := printer.NewGoAsm(cfg).Print(file)
-	stubs, err2 := printer.NewStubs(cfg).Print(file)
-	return map[string][]byte{"kernels_amd64.s": text, "kernels_amd64.go": stubs}, errors.Join(err1, err2)
+	return file, pass.Compile.Execute(file)
 }
 
 // asm adds to an avo context what the units share.

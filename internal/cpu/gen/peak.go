@@ -1,8 +1,9 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 // peakChains is how many independent multiply-adds are in flight: two a cycle times a latency of four or five, with room.
@@ -10,16 +11,22 @@ const peakChains = 12
 
 // peak multiplies and adds in registers alone. x ← x/2 + 1 stays between 0 and 2, so that no value is slow.
 func peak(g *asm) {
-	g.function("chains", "rounds int, sum *float32",
-		"chains sets x = x/2 + 1 twice a round in twelve registers of eight lanes, from zero, and writes the eight sums of the",
+	chains(g, avx2)
+	chains(g, avx512)
+}
+
+func chains(g *asm, f form) {
+	name := "chains" + f.suffix
+	g.function(name, "rounds int, sum *float32",
+		fmt.Sprintf("%s sets x = x/2 + 1 twice a round in twelve registers of %d lanes, from zero, and writes the %d sums of the", name, f.lanes, f.lanes),
 		"twelve. rounds is at least 1.")
 	rounds, sum := g.gp("rounds"), g.gp("sum")
-	half, one := g.YMM(), g.YMM()
-	g.VMOVUPS(g.floats("half", 0.5), half)
-	g.VMOVUPS(g.floats("one", 1), one)
-	var x [peakChains]reg.VecVirtual
+	half, one := g.register(f), g.register(f)
+	g.VBROADCASTSS(g.floats("half", 0.5), half)
+	g.VBROADCASTSS(g.floats("one", 1), one)
+	var x [peakChains]vector
 	for i := range x {
-		x[i] = g.YMM()
+		x[i] = g.register(f)
 		g.VXORPS(x[i], x[i], x[i])
 	}
 	g.Label("loop")

@@ -4,8 +4,14 @@
 
 package peak
 
-// chains sets x = x/2 + 1 twice a round in twelve registers of eight lanes, from zero, and writes the eight sums of the
+// chains sets x = x/2 + 1 twice a round in twelve registers of 8 lanes, from zero, and writes the 8 sums of the
 // twelve. rounds is at least 1.
 //
 //go:noescape
 func chains(rounds int, sum *float32)
+
+// chainsAVX512 sets x = x/2 + 1 twice a round in twelve registers of 16 lanes, from zero, and writes the 16 sums of the
+// twelve. rounds is at least 1.
+//
+//go:noescape
+func chainsAVX512(rounds int, sum *float32)

@@ -4,13 +4,22 @@ package peak
 
 import "golang.org/x/sys/cpu"
 
-// Run does a number of rounds with AVX2 and FMA. It reports false, having done nothing, on a processor without them: what
-// portable code reaches says nothing about such a processor.
-func Run(rounds int) bool {
-	if rounds < 1 || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		return false
+// loops are those that the processor can run, the widest last.
+func loops() []loop {
+	var l []loop
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		l = append(l, loop{"AVX2+FMA", 8, chains})
+		if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ {
+			l = append(l, loop{"AVX-512", 16, chainsAVX512})
+		}
 	}
-	var sum [8]float32
-	chains(rounds, &sum[0])
-	return true
+	return l
 }
+
+var widest = func() loop {
+	l := loops()
+	if len(l) == 0 {
+		return loop{}
+	}
+	return l[len(l)-1]
+}()

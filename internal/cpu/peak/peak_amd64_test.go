@@ -12,26 +12,25 @@ import (
 // After k steps of x ← x/2 + 1 from zero x is 2·(1−2⁻ᵏ), which float32 holds exactly up to k = 24. The sums show that
 // every register took every step that FLOPs counts.
 func TestChainsDoTheArithmeticThatIsCounted(t *testing.T) {
-	if !Run(1) {
-		if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-			t.Fatal("Run refuses on a processor with AVX2 and FMA")
-		}
-		t.Skip("the processor has no AVX2 and FMA")
+	if Run(1) != (cpu.X86.HasAVX2 && cpu.X86.HasFMA) || Run(1) != (ISA() != "") {
+		t.Fatalf("Run(1) is %t with instruction set %q", Run(1), ISA())
 	}
-	for rounds := 1; rounds <= 9; rounds++ {
-		var got [10]float32
-		got[8] = -7
-		chains(rounds, &got[0])
-		const lanes, flopsAStep = 8, 2
-		steps := float64(rounds*FLOPs) / (12 * lanes * flopsAStep)
-		want := float32(12 * 2 * (1 - math.Exp2(-steps)))
-		for i := range lanes {
-			if got[i] != want {
-				t.Errorf("%d rounds: lane %d holds %v, want %v", rounds, i, got[i], want)
+	for _, l := range loops() {
+		for rounds := 1; rounds <= 9; rounds++ {
+			got := make([]float32, l.lanes+2)
+			got[l.lanes] = -7
+			l.chains(rounds, &got[0])
+			const flopsAStep = 2
+			steps := float64(rounds*steps) / (12 * flopsAStep)
+			want := float32(12 * 2 * (1 - math.Exp2(-steps)))
+			for i := range l.lanes {
+				if got[i] != want {
+					t.Errorf("%s, %d rounds: lane %d holds %v, want %v", l.isa, rounds, i, got[i], want)
+				}
 			}
-		}
-		if got[8] != -7 || got[9] != 0 {
-			t.Errorf("%d rounds: written past the end", rounds)
+			if got[l.lanes] != -7 || got[l.lanes+1] != 0 {
+				t.Errorf("%s, %d rounds: written past the end", l.isa, rounds)
+			}
 		}
 	}
 }
@@ -49,5 +48,5 @@ func BenchmarkRun(b *testing.B) {
 			b.Skip("no kernel for this processor")
 		}
 	}
-	b.ReportMetric(rounds*FLOPs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(rounds*FLOPs())*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A machine interprets the instructions of the AVX-512 kernels, where the processor cannot run them. It knows no other
+// instructions and no other memory than what it was lent: what a mask does not keep from being touched elsewhere fails.
+type machine struct {
+	general     [16]uint64
+	vectors     [32][16]uint32
+	masks       [8]uint64
+	left, right int64 // what the flags compare
+	frame       []byte
+	lent        [][]byte // region i begins at address (i+1)<<32
+	symbols     map[string][]byte
+}
+
+// lend gives kernels some memory and returns its address.
+func (m *machine) lend(b []byte) uint64 {
+	m.lent = append(m.lent, b)
+	return uint64(len(m.lent)) << 32
+}
+
+// at is n bytes of memory.
+func (m *machine) at(address uint64, n int) []byte {
+	region, offset := int(address>>32)-1, int(uint32(address))
+	if region < 0 || region >= len(m.lent) || offset+n > len(m.lent[region]) {
+		panic(fmt.Sprintf("%d bytes at %#x are out of bounds", n, address))
+	}
+	return m.lent[region][offset:][:n]
+}
+
+// call runs a function on arguments laid out as Go does: integers and addresses of eight bytes, and truth values.
+func (m *machine) call(f *ir.Function, args ...any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: %v", f.Name, p)
+		}
+	}()
+	m.frame = nil
+	for _, a := range args {
+		switch a := a.(type) {
+		case bool:
+			m.frame = append(m.frame, map[bool]byte{true: 1}[a])
+		case int:
+			m.frame = binary.LittleEndian.AppendUint64(slices.Concat(m.frame, make([]byte, -len(m.frame)&7)), uint64(a))
+		case uint64:
+			m.frame = binary.LittleEndian.AppendUint64(slices.Concat(m.frame, make([]byte, -len(m.frame)&7)), a)
+		}
+	}
+	// What a kernel does not set holds anything.
+	for i := range m.vectors {
+		for j := range m.vectors[i] {
+			m.vectors[i][j] = math.Float32bits(float32(math.NaN()))
+		}
+	}
+	for i := range m.general {
+		m.general[i] = 0xdead << 40
+	}
+	var instructions []*ir.Instruction
+	labels := map[ir.Label]int{}
+	for _, n := range f.Nodes {
+		switch n := n.(type) {
+		case ir.Label:
+			labels[n] = len(instructions)
+		case *ir.Instruction:
+			instructions = append(instructions, n)
+		}
+	}
+	const most = 1 << 16 // instructions of a call
+	for i, steps := 0, 0; ; steps++ {
+		if steps == most {
+			return fmt.Errorf("%s does not end", f.Name)
+		}
+		in := instructions[i]
+		i++
+		if in.IsTerminal {
+			return nil
+		}
+		if in.IsBranch {
+			if m.taken(in.Opcode) {
+				i = labels[ir.Label(in.Operands[0].(operand.LabelRef))]
+			}
+			continue
+		}
+		m.step(in)
+	}
+}
+
+func (m *machine) taken(jump string) bool {
+	switch jump {
+	case "JMP":
+		return true
+	case "JZ":
+		return m.left == m.right
+	case "JNZ":
+		return m.left != m.right
+	case "JL":
+		return m.left < m.right
+	case "JLE":
+		return m.left <= m.right
+	case "JGE":
+		return m.left >= m.right
+	}
+	panic("no such jump: " + jump)
+}
+
+func index(op operand.Op) int { return int(op.(reg.Physical).PhysicalIndex()) }
+
+func address(m *machine, op operand.Mem) uint64 {
+	a := m.general[index(op.Base)] + uint64(int64(op.Disp))
+	if op.Index != nil {
+		a += m.general[index(op.Index)] * uint64(op.Scale)
+	}
+	return a
+}
+
+// bytes is the memory of an operand.
+func (m *machine) bytes(op operand.Mem, n int) []byte {
+	switch {
+	case op.Base == reg.FramePointer:
+		return m.frame[op.Disp:][:n]
+	case op.Base == reg.StaticBase:
+		return m.symbols[op.Symbol.Name][op.Disp:][:n]
+	}
+	return m.at(address(m, op), n)
+}
+
+// integer is the value of a general operand of n bytes.
+func (m *machine) integer(op operand.Op, n int) uint64 {
+	switch op := op.(type) {
+	case operand.U8:
+		return uint64(op)
+	case operand.U32:
+		return uint64(op)
+	case operand.I32:
+		return uint64(int64(op))
+	case operand.Mem:
+		var b [8]byte
+		copy(b[:], m.bytes(op, n))
+		return binary.LittleEndian.Uint64(b[:])
+	}
+	return m.general[index(op)]
+}
+
+func (m *machine) set(op operand.Op, v uint64) {
+	m.general[index(op)] = v
+	m.left, m.right = int64(v), 0
+}
+
+// lanes is how many floats a vector register has.
+func lanes(op operand.Op) int { return int(op.(reg.Register).Size()) / 4 }
+
+// read is the value of a vector operand of n lanes, of which only those in mask touch memory.
+func (m *machine) read(op operand.Op, n int, mask uint64) (v [16]uint32) {
+	at, isMemory := op.(operand.Mem)
+	if !isMemory {
+		copy(v[:n], m.vectors[index(op)][:n])
+		return v
+	}
+	for i := range n {
+		if mask>>i&1 == 1 {
+			v[i] = binary.LittleEndian.Uint32(m.bytes(at.Offset(4*i), 4))
+		}
+	}
+	return v
+}
+
+// write writes the lanes in mask. In a register the others become zero, or stay with merge, and those beyond n become zero.
+func (m *machine) write(op operand.Op, v [16]uint32, n int, mask uint64, merge bool) {
+	at, isMemory := op.(operand.Mem)
+	for i := range 16 {
+		in := i < n && mask>>i&1 == 1
+		switch {
+		case isMemory && in:
+			binary.LittleEndian.PutUint32(m.bytes(at.Offset(4*i), 4), v[i])
+		case isMemory:
+		case in:
+			m.vectors[index(op)][i] = v[i]
+		case i >= n || !merge:
+			m.vectors[index(op)][i] = 0
+		}
+	}
+}
+
+// fma stands for a multiply-add that rounds once: what it is compared with uses it too, so only the order matters.
+func fma(x, y, z float32) float32 { return float32(math.FMA(float64(x), float64(y), float64(z))) }
+
+func (m *machine) step(in *ir.Instruction) {
+	if in.Opcode == "VZEROUPPER" {
+		return // no kernel reads a vector after it
+	}
+	ops := slices.Clone(in.Operands)
+	last := ops[len(ops)-1]
+	mask, zeroing := uint64(math.MaxUint64), slices.Contains(in.Suffixes, "Z")
+	for i, op := range ops {
+		if r, ok := op.(reg.Register); ok && r.Kind() == reg.KindOpmask && in.Opcode != "KMOVW" {
+			if mask = m.masks[index(op)]; index(op) == 0 {
+				panic("k0 masks nothing")
+			}
+			ops = slices.Delete(ops, i, i+1)
+			break
+		}
+	}
+	// each computes a vector from the first operands, of as many lanes as the last one has.
+	each := func(f func(x [3]float32) float32) {
+		n := lanes(last)
+		var from [3][16]uint32
+		for i, op := range ops {
+			from[i] = m.read(op, n, mask)
+		}
+		var v [16]uint32
+		var x [3]float32
+		for i := range n {
+			for q := range ops {
+				x[q] = math.Float32frombits(from[q][i])
+			}
+			v[i] = math.Float32bits(f(x))
+		}
+		m.write(last, v, n, mask, !zeroing)
+	}
+	arithmetic := func(f func(x, y uint64) uint64) { m.set(last, f(m.integer(last, 8), m.integer(ops[0], 8))) }
+	switch in.Opcode {
+	case "PREFETCHT0": // touches nothing that a program can see
+	case "MOVQ":
+		m.general[index(last)] = m.integer(ops[0], 8)
+	case "MOVB":
+		m.general[index(last)] = m.integer(ops[0], 1)
+	case "MOVLQSX":
+		m.general[index(last)] = uint64(int64(int32(m.integer(ops[0], 4))))
+	case "ADDQ":
+		arithmetic(func(x, y uint64) uint64 { return x + y })
+	case "ANDQ":
+		arithmetic(func(x, y uint64) uint64 { return x & y })
+	case "XORQ":
+		arithmetic(func(x, y uint64) uint64 { return x ^ y })
+	case "SHLQ":
+		arithmetic(func(x, y uint64) uint64 { return x << y })
+	case "SHRQ":
+		arithmetic(func(x, y uint64) uint64 { return x >> y })
+	case "SUBQ":
+		arithmetic(func(x, y uint64) uint64 { return x - y })
+	case "DECQ":
+		m.set(last, m.integer(last, 8)-1)
+	case "CMPQ":
+		m.left, m.right = int64(m.integer(ops[0], 8)), int64(m.integer(ops[1], 8))
+	case "TESTQ":
+		m.left, m.right = int64(m.integer(ops[0], 8)&m.integer(ops[1], 8)), 0
+	case "TESTB":
+		m.left, m.right = int64(int8(m.integer(ops[0], 1)&m.integer(ops[1], 1))), 0
+	case "BZHIQ":
+		m.set(last, m.integer(ops[1], 8)&(1<<(m.integer(ops[0], 8)&0xff)-1))
+	case "KMOVW":
+		m.masks[index(last)] = m.integer(ops[0], 4) & 0xffff
+	case "VMOVUPS":
+		n := 0
+		for _, op := range ops {
+			if _, isMemory := op.(operand.Mem); !isMemory {
+				n = lanes(op)
+			}
+		}
+		m.write(last, m.read(ops[0], n, mask), n, mask, !zeroing)
+	case "VBROADCASTSS":
+		x := m.read(ops[0], 1, 1)[0]
+		m.write(last, [16]uint32{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}, lanes(last), mask, !zeroing)
+	case "VINSERTF32X8":
+		v, half := m.read(ops[2], 16, mask), m.read(ops[1], 8, mask)
+		copy(v[8*m.integer(ops[0], 1):], half[:8])
+		m.write(last, v, 16, mask, !zeroing)
+	case "VEXTRACTF32X8":
+		var half [16]uint32
+		v := m.read(ops[1], 16, mask)
+		copy(half[:8], v[8*m.integer(ops[0], 1):])
+		m.write(last, half, 8, mask, !zeroing)
+	case "VXORPS":
+		each(func(x [3]float32) float32 {
+			return math.Float32frombits(math.Float32bits(x[0]) ^ math.Float32bits(x[1]))
+		})
+	case "VADDPS":
+		each(func(x [3]float32) float32 { return x[1] + x[0] })
+	case "VMAXPS":
+		each(func(x [3]float32) float32 {
+			if x[1] > x[0] {
+				return x[1]
+			}
+			return x[0]
+		})
+	case "VFMADD231PS":
+		each(func(x [3]float32) float32 { return fma(x[1], x[0], x[2]) })
+	case "VFMADD213PS":
+		each(func(x [3]float32) float32 { return fma(x[1], x[2], x[0]) })
+	default:
+		panic("no such instruction: " + in.Opcode)
+	}
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mmcloughlin/avo/ir"
+)
+
+// kernelsOf compiles a unit and gives its functions by name and a machine that knows its constants.
+func kernelsOf(t *testing.T, dir, file string) (map[string]*ir.Function, *machine) {
+	t.Helper()
+	for _, u := range units {
+		if u.dir != dir || u.file != file {
+			continue
+		}
+		f, err := u.compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &machine{symbols: map[string][]byte{}}
+		for _, s := range f.Sections {
+			if g, ok := s.(*ir.Global); ok {
+				for _, d := range g.Data {
+					v := uint32(0)
+					if _, err := fmt.Sscanf(strings.TrimPrefix(d.Value.Asm(), "$"), "0x%x", &v); err != nil {
+						t.Fatal(err)
+					}
+					m.symbols[g.Symbol.Name] = binary.LittleEndian.AppendUint32(m.symbols[g.Symbol.Name], v)
+				}
+			}
+		}
+		functions := map[string]*ir.Function{}
+		for _, fn := range f.Functions() {
+			functions[fn.Name] = fn
+		}
+		return functions, m
+	}
+	t.Fatalf("no unit %s/%s", dir, file)
+	return nil, nil
+}
+
+var nan = float32(math.NaN())
+
+func random(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+func floatBytes(x []float32) []byte {
+	var b []byte
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+func wordBytes(x ...int) []byte {
+	var b []byte
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, uint32(int32(v)))
+	}
+	return b
+}
+
+// check compares memory that a kernel has written with floats, bit by bit; NaN equals NaN.
+func check(t *testing.T, got []byte, want []float32) {
+	t.Helper()
+	for i, w := range want {
+		g := math.Float32frombits(binary.LittleEndian.Uint32(got[4*i:]))
+		if math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
+			t.Fatalf("float %d is %v, want %v", i, g, w)
+		}
+	}
+}
+
+// run lends the machine the byte slices among args, calls the function and takes the memory back.
+func (m *machine) run(t *testing.T, f *ir.Function, args ...any) {
+	t.Helper()
+	m.lent = nil
+	for i, a := range args {
+		if b, ok := a.([]byte); ok {
+			args[i] = m.lend(b)
+		}
+	}
+	if err := m.call(f, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// element is one chain of multiply-adds from zero in the order of p, added to what was there.
+func element(kc int, a, b func(p int) float32, before float32, accumulate bool) (sum float32) {
+	for p := range kc {
+		sum = fma(a(p), b(p), sum)
+	}
+	if accumulate {
+		sum += before
+	}
+	return sum
+}
+
+// Each kernel, interpreted, gives the bits of the chains of multiply-adds that define it, and touches nothing else. What it
+// must not use is NaN or not there.
+func TestAVX512Tiles(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(1, 2))
+	for h := 1; h <= avx512.m; h++ {
+		for _, n := range []int{1, 7, 15, 16, 17, 30, 31, 32} {
+			for _, kc := range []int{1, 2, 3, 6} {
+				for _, accumulate := range []bool{false, true} {
+					reads := avx512.n
+					if n <= avx512.lanes {
+						reads = avx512.lanes
+					}
+					ldb, ldc := reads+r.IntN(5), n+r.IntN(4)
+					a, b, c := random(r, (kc-1)*avx512.m+h), random(r, (kc-1)*ldb+reads), random(r, (h-1)*ldc+n)
+					for p := range kc {
+						for j := n; j < reads; j++ {
+							b[p*ldb+j] = nan
+						}
+					}
+					want := slices.Clone(c)
+					for i := range h {
+						for j := range n {
+							want[i*ldc+j] = element(kc, func(p int) float32 { return a[p*avx512.m+i] },
+								func(p int) float32 { return b[p*ldb+j] }, c[i*ldc+j], accumulate)
+						}
+					}
+					got := floatBytes(c)
+					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], kc, floatBytes(a), floatBytes(b), ldb, got, ldc, n, accumulate)
+					check(t, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAVX512Correlate(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(3, 4))
+	const image = 60
+	for h := 1; h <= avx512.m; h++ {
+		for pairs := 1; pairs <= 4; pairs++ {
+			for _, kc := range []int{1, 5} {
+				for option := range 8 {
+					accumulate, biased, relu := option&1 > 0, option&2 > 0, option&4 > 0
+					a, x, bias := random(r, (kc-1)*avx512.m+h), random(r, image+8), random(r, h)
+					x[0] = nan
+					var taps, list []int
+					for range kc {
+						taps = append(taps, 4*r.IntN(image/2))
+					}
+					type run struct{ x, c, n int }
+					var runs []run
+					end := 0
+					for range 2 * pairs {
+						n := r.IntN(9)
+						runs = append(runs, run{r.IntN(image / 2), end, n})
+						end += n + r.IntN(3)
+					}
+					// A pair lists places in x, places in c and lengths. The end of c is that of the last run.
+					end = 1
+					for i := 0; i < len(runs); i += 2 {
+						p, q := runs[i], runs[i+1]
+						list = append(list, 4*p.x, 4*q.x, 4*p.c, 4*q.c, p.n, q.n)
+						end = max(end, p.c+p.n, q.c+q.n)
+					}
+					ldc := end + r.IntN(3)
+					c := random(r, (h-1)*ldc+end)
+					want := slices.Clone(c)
+					for i := range h {
+						for _, g := range runs {
+							for j := range g.n {
+								at := &want[i*ldc+g.c+j]
+								*at = element(kc, func(p int) float32 { return a[p*avx512.m+i] },
+									func(p int) float32 { return x[g.x+j+taps[p]/4] }, *at, accumulate)
+								if biased {
+									*at += bias[i]
+								}
+								if relu && *at < 0 {
+									*at = 0
+								}
+							}
+						}
+					}
+					got := floatBytes(c)
+					var pointer any = uint64(0)
+					if biased {
+						pointer = floatBytes(bias)
+					}
+					m.run(t, functions[fmt.Sprintf("correlate%dAVX512", h)], kc, floatBytes(a), wordBytes(taps...), floatBytes(x),
+						wordBytes(list...), pairs, got, ldc, accumulate, pointer, relu)
+					check(t, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAVX512Contract(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(5, 6))
+	for h := 1; h <= narrowM; h++ {
+		for n := 1; n <= avx512.n; n++ {
+			for _, inner := range []int{1, 2, 5} {
+				for option := range 4 {
+					accumulate, rows := option&1 > 0, 1+option/2*2
+					name, reads := "contract%dAVX512", avx512.n
+					if n <= avx512.lanes {
+						name, reads = "contractNarrow%dAVX512", avx512.lanes
+					}
+					var jumps, taps []int
+					reach := 0
+					for range rows {
+						jumps = append(jumps, 4*r.IntN(4))
+						reach += inner + jumps[len(jumps)-1]/4
+					}
+					reach -= jumps[len(jumps)-1] / 4
+					for range h {
+						taps = append(taps, 4*r.IntN(9))
+					}
+					x := random(r, reach+slices.Max(taps)/4)
+					k := rows * inner
+					b, ldc := random(r, (k-1)*avx512.n+reads), n+r.IntN(4)
+					c := random(r, (h-1)*ldc+n)
+					for p := range k {
+						for j := n; j < reads; j++ {
+							b[p*avx512.n+j] = nan
+						}
+					}
+					var positions []int
+					at := 0
+					for _, jump := range jumps {
+						for range inner {
+							positions = append(positions, at)
+							at++
+						}
+						at += jump / 4
+					}
+					want := slices.Clone(c)
+					for i := range h {
+						for j := range n {
+							want[i*ldc+j] = element(k, func(p int) float32 { return x[taps[i]/4+positions[p]] },
+								func(p int) float32 { return b[p*avx512.n+j] }, c[i*ldc+j], accumulate)
+						}
+					}
+					got := floatBytes(c)
+					m.run(t, functions[fmt.Sprintf(name, h)], rows, inner, wordBytes(jumps...), floatBytes(x), wordBytes(taps...),
+						floatBytes(b), got, ldc, n, accumulate)
+					check(t, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAVX512Copies(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(7, 8))
+	for rows := 1; rows <= avx512.m; rows++ {
+		const n = 3
+		ld := rows + r.IntN(3)
+		src, dst := random(r, (n-1)*ld+rows), random(r, (n-1)*avx512.m+rows)
+		want := slices.Clone(dst)
+		for p := range n {
+			copy(want[p*avx512.m:][:rows], src[p*ld:])
+		}
+		got := floatBytes(dst)
+		m.run(t, functions["copyAAVX512"], n, floatBytes(src), ld, rows, got)
+		check(t, got, want)
+	}
+	const rows, groups, ld = 3, 2, 2*32 + 5
+	src := random(r, (rows-1)*ld+groups*avx512.n)
+	stride := rows*avx512.n + 7
+	want := make([]float32, (groups-1)*stride+rows*avx512.n)
+	for p := range rows {
+		for j := range groups {
+			copy(want[j*stride+p*avx512.n:][:avx512.n], src[p*ld+j*avx512.n:])
+		}
+	}
+	got := make([]byte, 4*len(want))
+	m.run(t, functions["copyBAVX512"], rows, groups, floatBytes(src), ld, got, stride)
+	check(t, got, want)
+}
+
+// After k steps of x ← x/2 + 1 from zero x is 2·(1−2⁻ᵏ).
+func TestAVX512Chains(t *testing.T) {
+	functions, m := kernelsOf(t, "../peak", "kernels")
+	for rounds := 1; rounds <= 5; rounds++ {
+		got := make([]byte, 4*avx512.lanes)
+		m.run(t, functions["chainsAVX512"], rounds, got)
+		x := float32(peakChains * 2 * (1 - math.Exp2(float64(-2*rounds))))
+		check(t, got, slices.Repeat([]float32{x}, avx512.lanes))
+		if bytes.Count(got, got[:4]) != avx512.lanes {
+			t.Fatal("lanes differ")
+		}
+	}
+}
+
+// The kernels need no more than the instruction sets that internal/cpu/gemm and peak ask for before they run one; and what
+// internal/cpu/gemm tests on processors without AVX-512 needs none of it.
+func TestAVX512KernelsNeedWhatIsAskedFor(t *testing.T) {
+	for file, known := range map[[2]string][]string{
+		{"../gemm", "kernels512"}: {"AVX512F", "AVX512DQ", "AVX512VL", "BMI2"},
+		{"../peak", "kernels"}:    {"AVX512F", "AVX512DQ"},
+	} {
+		functions, _ := kernelsOf(t, file[0], file[1])
+		for name, f := range functions {
+			for _, isa := range f.ISA {
+				wide := strings.HasPrefix(isa, "AVX512")
+				before := []string{"AVX", "AVX2", "FMA3", "CMOV", "MMX+"} // the last two on every processor
+				if !slices.Contains(before, isa) && !slices.Contains(known, isa) || wide && strings.HasPrefix(name, "transpose") {
+					t.Errorf("%s needs %s", name, isa)
+				}
+			}
+		}
+	}
+}
