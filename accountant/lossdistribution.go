@@ -40,7 +40,7 @@ var pldMethod = method{
 }
 
 // promised is the relative width of an interval, where ε is not below 0.1.
-const promised = 2e-3
+const promised = 1e-3
 
 // lossSteps are the pairs that dominate a list of events.
 func lossSteps(accountant string, events []Event, n Neighbouring) ([]pld.Step, error) {

@@ -192,7 +192,7 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 		if solvedDelta {
 			what = "δ"
 		}
-		fmt.Fprintf(w, "the true %s lies between %.6g and %.6g\n", what, i.Lower, i.Upper)
+		fmt.Fprintf(w, "certified: %s is in [%.6g, %.6g] for the pairs that dominate these releases\n", what, i.Lower, i.Upper)
 	}
 	if a.RDP != nil {
 		fmt.Fprintf(w, "Rényi divergence at order %g: %g\n", order, float64(*a.RDP))
@@ -202,14 +202,19 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 	}
 }
 
+// settings are a mechanism's numbers, as its JSON form names them.
+func settings(m accountant.Mechanism) string {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.NewReplacer("{", "", "}", "", `"`, "", "_", " ", ":", " ", ",", ", ").Replace(string(b))
+}
+
 func describeEvent(e accountant.Event) string {
 	var asked []string
 	for _, m := range e.Mechanisms {
-		words := m.Name()
-		if g, ok := m.(accountant.Gaussian); ok {
-			words += fmt.Sprintf(" with noise multiplier %g", g.NoiseMultiplier)
-		}
-		asked = append(asked, words)
+		asked = append(asked, m.Name()+" with "+settings(m))
 	}
 	what := strings.Join(asked, " and ")
 	if e.Sampling == accountant.FullData {
