@@ -202,8 +202,8 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 	}
 }
 
-// settings are a mechanism's numbers, as its JSON form names them.
-func settings(m accountant.Mechanism) string {
+// numbers are a mechanism's numbers, as its JSON form names them.
+func numbers(m accountant.Mechanism) string {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err.Error()
@@ -214,7 +214,7 @@ func settings(m accountant.Mechanism) string {
 func describeEvent(e accountant.Event) string {
 	var asked []string
 	for _, m := range e.Mechanisms {
-		asked = append(asked, m.Name()+" with "+settings(m))
+		asked = append(asked, m.Name()+" with "+numbers(m))
 	}
 	what := strings.Join(asked, " and ")
 	if e.Sampling == accountant.FullData {
