@@ -158,7 +158,7 @@ func drawEvent(t *rapid.T) Event {
 		return NoisyBTLS{
 			Noise:          rapid.SampledFrom([]BTLSNoise{BTLSGaussian, BTLSLaplace}).Draw(t, "noise"),
 			ThresholdScale: scale.Draw(t, "threshold"), QueryScale: scale.Draw(t, "query"),
-			MaxTrials: rapid.IntRange(0, math.MaxInt).Draw(t, "trials"),
+			MaxTrials: rapid.IntRange(0, mostTrials).Draw(t, "trials"),
 			Queries:   rapid.SampledFrom([]string{"generic", "shared-baseline"}).Draw(t, "queries"),
 		}
 	})

@@ -34,6 +34,9 @@ type NoisyBTLS struct {
 
 var _ = register(NoisyBTLS{Noise: BTLSGaussian, Queries: Generic}, NoisyBTLS{Noise: BTLSLaplace, Queries: Generic})
 
+// mostTrials is where the bounds still take no time.
+const mostTrials = 1_000_000_000
+
 // Name is "noisy-btls-gaussian" or "noisy-btls-laplace".
 func (m NoisyBTLS) Name() string { return "noisy-btls-" + string(m.Noise) }
 
@@ -47,8 +50,8 @@ func (m NoisyBTLS) validate() error {
 	if !positive(m.QueryScale) {
 		return fmt.Errorf("query_scale %v: must be a finite number above 0", m.QueryScale)
 	}
-	if m.MaxTrials < 0 {
-		return fmt.Errorf("max_trials %d: must be 1 or more, or 0 for no cap", m.MaxTrials)
+	if m.MaxTrials < 0 || m.MaxTrials > mostTrials {
+		return fmt.Errorf("max_trials %d: must be in [1, %d], or 0 for no cap", m.MaxTrials, mostTrials)
 	}
 	if m.Queries != SharedBaseline && m.Queries != Generic {
 		return fmt.Errorf("queries %q: choose %s or %s", m.Queries, SharedBaseline, Generic)
