@@ -90,6 +90,15 @@ type Result struct {
 	NotAGuarantee string
 }
 
+// NoGuarantee says why an accountant's figures are no guarantee; empty: they are.
+func NoGuarantee(accountant string) string {
+	m, err := methodOf(accountant)
+	if err != nil {
+		return err.Error()
+	}
+	return m.why
+}
+
 // WhyNotPaper is what every figure of the paper accountant carries.
 const WhyNotPaper = "paper accounting: it follows the papers' own arithmetic to reproduce their figures"
 
@@ -135,6 +144,9 @@ func Account(events []Event, o Options) (Result, error) {
 		if r, err = solve(); err != nil {
 			return Result{}, err
 		}
+	}
+	if math.IsNaN(r.Epsilon) || math.IsNaN(r.Delta) {
+		return Result{}, fmt.Errorf("accountant %s cannot bound these events in floating point: use %s", m.name, RDP)
 	}
 	r.Accountant, r.Neighbouring, r.NotAGuarantee = m.name, o.Neighbouring, m.why
 	if noNoise {

@@ -128,7 +128,7 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 		}
 	}
 	bad := good
-	for factor := 1.25; bad.epsilon <= epsilon; factor = 2 {
+	for factor := 1.1; bad.epsilon <= epsilon; factor = 2 {
 		good, bad.x = bad, bad.x/factor
 		if bad.x < least {
 			return 0, 0, fmt.Errorf("epsilon %v is met with almost no noise (multiplier below %g): lower epsilon", epsilon, good.x)
@@ -141,11 +141,14 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 	return good.x, good.epsilon, err
 }
 
-// guess is a noise multiplier to begin a search at: that of the accountant that
-// takes least time, where it has a bound.
+// guess is a noise multiplier to begin a search at: that of an accountant that
+// takes less time, where it has a bound.
 func (s Schedule) guess(epsilon float64) float64 {
 	if s.Accountant != RDP && s.Accountant != Paper {
-		s.Accountant = RDP
+		s.Accountant = map[string]string{PRV: PLD}[s.Accountant]
+		if s.Accountant == "" {
+			s.Accountant = RDP
+		}
 		if sigma, _, err := s.Calibrate(epsilon); err == nil {
 			return sigma
 		}

@@ -12,6 +12,7 @@ import (
 var prvMethod = method{
 	name:  PRV,
 	slack: 5e-5,
+	why:   "prv is a cross-check: its allowance for rounding errors is measured, not proved",
 	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
 		steps, err := prvSteps(events)
 		if err != nil {

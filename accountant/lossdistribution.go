@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -18,14 +19,8 @@ var pldMethod = method{
 			return Result{}, err
 		}
 		i, err := pld.Epsilon(steps, n == ReplaceOne, delta)
-		if err != nil {
+		if i, err = cut(i, err, math.Inf(1), func() (Result, error) { return rdpMethod.epsilon(events, n, delta) }, Result.epsilon); err != nil {
 			return Result{}, err
-		}
-		if i.Upper-i.Lower > math.Max(promised*i.Upper, 1e-4) {
-			// Extreme schedules: both ends hold, and so does Rényi's bound.
-			if r, err := rdpMethod.epsilon(events, n, delta); err == nil {
-				i.Upper = math.Max(math.Min(i.Upper, r.Epsilon), i.Lower)
-			}
 		}
 		return Result{Epsilon: i.Upper, Delta: delta, Interval: &Interval{i.Lower, i.Upper}}, nil
 	},
@@ -35,11 +30,38 @@ var pldMethod = method{
 			return Result{}, err
 		}
 		i, err := pld.Delta(steps, n == ReplaceOne, epsilon)
-		return Result{Epsilon: epsilon, Delta: i.Upper, Interval: &Interval{i.Lower, i.Upper}}, err
+		if i, err = cut(i, err, 1, func() (Result, error) { return rdpMethod.delta(events, n, epsilon) }, Result.delta); err != nil {
+			return Result{}, err
+		}
+		return Result{Epsilon: epsilon, Delta: i.Upper, Interval: &Interval{i.Lower, i.Upper}}, nil
 	},
 }
 
-// promised is the relative width of an interval, where ε is not below 0.1.
+func (r Result) epsilon() float64 { return r.Epsilon }
+func (r Result) delta() float64   { return r.Delta }
+
+// cut lowers the upper end of a wide interval to Rényi's bound, which holds as
+// well; most is the end where a grid gives none at all. Only extreme schedules
+// have such intervals: millions of steps at tiny rates, losses of very
+// different size on one batch.
+func cut(i pld.Interval, err error, most float64, renyi func() (Result, error), of func(Result) float64) (pld.Interval, error) {
+	switch {
+	case errors.Is(err, pld.ErrFine):
+		i = pld.Interval{Upper: most}
+	case err != nil:
+		return i, err
+	case !math.IsInf(i.Upper, 1) && i.Upper-i.Lower <= promised*i.Upper:
+		return i, nil
+	}
+	r, failed := renyi()
+	if failed != nil {
+		return i, err
+	}
+	i.Upper = math.Max(math.Min(i.Upper, of(r)), i.Lower)
+	return i, nil
+}
+
+// promised is the relative width that intervals have but in extreme cases.
 const promised = 1e-3
 
 // lossSteps are the pairs that dominate a list of events.

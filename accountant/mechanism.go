@@ -65,14 +65,14 @@ func (b bound) dominating() pld.Pair {
 
 // joint is the μ of releases that are all Gaussian: √Σμ². 0 if one is not.
 func joint(bounds []bound) float64 {
-	sum := 0.0
+	all := 0.0
 	for _, b := range bounds {
 		if b.mu == 0 {
 			return 0
 		}
-		sum += b.mu * b.mu
+		all = math.Hypot(all, b.mu) // squares of tiny ones would vanish
 	}
-	return math.Sqrt(sum)
+	return all
 }
 
 // together is the ε of releases that are all (ε, 0)-private. 0 if one is not.

@@ -205,3 +205,42 @@ func TestGoldenCtCDP(t *testing.T) {
 		t.Errorf("compared %d schedules", compared)
 	}
 }
+
+// Where a grid cannot tell, the figure is Rényi's or infinite, never too small:
+// so many steps at a rate so low that untilted masses overflow; steps that lose nothing for nearly all records; and losses
+// of very different size on one batch.
+func TestExtremeSchedules(t *testing.T) {
+	for _, c := range []struct {
+		event Event
+		least float64 // that the true ε is known to exceed
+	}{
+		{PoissonBatch(1.3213e-7, 300_000_000, Gaussian{1}), 0.005},
+		{PoissonBatch(1e-9, 1_000_000_000, Gaussian{1}), 1e-5},
+		{PoissonBatch(1e-300, 1, Gaussian{1}), 0},
+		{PoissonBatch(0.01, 10, Pure{1e-9}), 0},
+		{PoissonBatch(1, 1, Gaussian{1e200}), 0},
+	} {
+		r := account(t, PLD, AddRemove, 1e-5, c.event)
+		renyi := account(t, RDP, AddRemove, 1e-5, c.event).Epsilon
+		if !(r.Epsilon >= c.least && r.Epsilon <= renyi*(1+1e-12) && r.Interval.Lower <= r.Epsilon) {
+			t.Errorf("%v: ε %v in %v, at least %v; Rényi's bound is %v", c.event, r.Epsilon, *r.Interval, c.least, renyi)
+		}
+		epsilon := 0.5
+		d, err := Account([]Event{c.event}, Options{Accountant: PLD, Neighbouring: AddRemove, Epsilon: &epsilon})
+		if err != nil || !(d.Delta > 0 && d.Delta <= 1) {
+			t.Errorf("%v: δ %v at ε = .5, %v", c.event, d.Delta, err)
+		}
+	}
+	// Far out a Gaussian's δ underflows, and is not 0.
+	for _, name := range []string{PLD, GDP, ZCDP, RDP} {
+		epsilon := 60.0
+		r, err := Account([]Event{{Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}}, Options{Accountant: name, Neighbouring: AddRemove, Epsilon: &epsilon})
+		if err != nil || !(r.Delta > 0) {
+			t.Errorf("%s: δ %v at ε = 60, %v", name, r.Delta, err)
+		}
+	}
+	r := account(t, RDP, ReplaceOne, 1e-5, PoissonBatch(0.5, 1, Gaussian{1e200}))
+	if math.IsInf(r.Epsilon, 0) {
+		t.Errorf("almost infinite noise costs %v", r.Epsilon)
+	}
+}

@@ -488,8 +488,8 @@ func (p *Plan) noGuarantee() []string {
 	if c.Noise == noiseSeeded {
 		why = append(why, seededLabel)
 	}
-	if c.Accountant == accountant.Paper && c.private() {
-		why = append(why, accountant.WhyNotPaper)
+	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
+		why = append(why, reason)
 	}
 	if c.DataIsPublic {
 		why = append(why, "un-noised training statistics shown")

@@ -62,25 +62,36 @@ func (c *curve) delta(epsilon, side float64) float64 {
 	}
 	x := math.Exp(epsilon - c.loss(s.i))
 	if side > 0 {
-		return min(1, s.upper(min(1, x)))
+		if d := s.upper(min(1, x)); d <= 1 {
+			return d
+		}
+		return 1 // also where the untilted masses overflow
 	}
-	return max(0, s.lower(min(1, x)))
+	if d := s.lower(min(1, x)); d > 0 && !math.IsInf(s.total, 1) {
+		return min(1, d)
+	}
+	return 0
 }
 
 // epsilon is the curve's bound on the least ε ≥ 0 whose δ is at most delta. It is
-// never below the window's end. No curve is a lower end of 0.
+// never below the window's end. No curve is a lower end of 0. Where untilted
+// masses overflow, the upper end is the last loss that is certain, which may be
+// infinite, and the lower end 0.
 func (c *curve) epsilon(delta, side float64) float64 {
 	if c == nil {
 		return 0
 	}
 	s := newScan(c)
+	if side > 0 && !(s.upper(1) <= delta) {
+		return math.Inf(1) // not even above the window
+	}
 	for s.i > c.low && c.loss(s.i-1)+math.Abs(c.slack) > -c.spacing {
 		s.step(side)
 		var over bool
 		if side > 0 {
-			over = s.upper(s.decay) > delta
+			over = !(s.upper(s.decay) <= delta)
 		} else {
-			over = s.lower(s.decay) >= delta
+			over = s.lower(s.decay) >= delta && !math.IsInf(s.total, 1)
 		}
 		if !over {
 			continue
@@ -95,7 +106,12 @@ func (c *curve) epsilon(delta, side float64) float64 {
 			rest := (delta + 2*c.outer*c.scale(s.i-1)*math.Exp(c.rel)) * math.Exp(c.rel)
 			x = (s.total*(1-s.sums) - rest) / (s.near * (1 + s.sums))
 		}
-		x = min(1, max(s.decay, x))
+		if x = min(1, max(s.decay, x)); math.IsNaN(x) {
+			if side < 0 {
+				return 0
+			}
+			x = 1
+		}
 		return max(0, c.loss(s.i)+math.Log(x)+side*c.slack)
 	}
 	if side > 0 {

@@ -44,8 +44,12 @@ func distance(what string, x float64, replaceOne bool) (float64, error) {
 
 func (p gaussianPair) law(replaceOne bool) (law, error) {
 	mu, err := distance("a Gaussian's mu", float64(p), replaceOne)
+	mu = max(mu, leastMu)
 	return gaussian{mu: mu, q: 1}, err
 }
+
+// leastMu keeps squares above 0; what is nearer loses as good as nothing.
+const leastMu = 1e-150
 
 // mostPure keeps probabilities e^{−ε} within float64.
 const mostPure = 300
@@ -239,7 +243,9 @@ func (c *Composition) Delta(epsilon float64) (Interval, error) {
 		if c.mu == 0 {
 			return Interval{}, nil
 		}
-		return widen(math.Exp(gaussianDelta(c.mu, epsilon))), nil
+		r := widen(math.Exp(gaussianDelta(c.mu, epsilon)))
+		r.Upper = max(r.Upper, math.SmallestNonzeroFloat64) // it underflows, and is above 0
+		return r, nil
 	}
 	var r Interval
 	for d := range c.directions() {

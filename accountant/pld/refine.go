@@ -13,8 +13,8 @@ const (
 	maxWork       = 24   // the same, of all kinds together
 )
 
-// errFine says that a spacing needs more points than are allowed.
-var errFine = errors.New("pld: too many points")
+// ErrFine says that a composition needs more points than are allowed.
+var ErrFine = errors.New("pld: the losses of these steps differ too much in size for a grid: use a Rényi bound")
 
 // tails fixes how much may be cut off and sketches every kind.
 func (c *Composition) tails(delta float64) {
@@ -128,13 +128,13 @@ func (c *Composition) refine(delta float64) error {
 			r, err = c.Epsilon(delta)
 		}
 		switch {
-		case errors.Is(err, errFine) && best > 0:
+		case errors.Is(err, ErrFine) && best > 0:
 			h, try = (h+best)/2, max(try, 3) // one more, in between
 			if h > 0.8*best {
 				try = 5
 			}
 			continue
-		case errors.Is(err, errFine) && h < 1e6:
+		case errors.Is(err, ErrFine) && h < 1e6:
 			h *= 2
 			try--
 			continue
@@ -142,6 +142,9 @@ func (c *Composition) refine(delta float64) error {
 			return err
 		}
 		w, want := r.Upper-r.Lower, width(r.Upper)
+		if math.IsInf(w, 1) {
+			break // no spacing mends what overflows
+		}
 		little := try > 1 && w > 0.8*bestWidth
 		if w < bestWidth {
 			best, bestWidth = c.spacing, w
@@ -153,7 +156,7 @@ func (c *Composition) refine(delta float64) error {
 		}
 		h = c.spacing * max(0.125, min(1, math.Sqrt(0.55*want/w)))
 	}
-	if c.spacing == best {
+	if c.spacing == best || best == 0 {
 		return nil
 	}
 	c.setSpacing(best)
@@ -195,7 +198,7 @@ func (c *Composition) discretise() error {
 				p := plan{c.spacing, c.cut, tilts[:], func() []part { return l.sketch(c.cut) }}
 				upper, lower, g = l.cut(p, d)
 				if len(upper.list) > maxCells {
-					err = errFine
+					err = ErrFine
 				}
 				return upper, lower, g, err
 			}
@@ -237,7 +240,7 @@ func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
 		low, high := window(f, tilting)
 		log2 = max(log2, math.Ceil(math.Log2(high-low+4)))
 		if !(log2 <= maxLog2) || log2+math.Log2(float64(len(upper))) > maxWork+1 || math.Abs(low) > 1<<52 {
-			return nil, nil, errFine
+			return nil, nil, ErrFine
 		}
 		lows[i] = int(math.Floor(low)) - 1
 	}

@@ -47,7 +47,7 @@ func NewCtCDP(epsilon, delta, rate float64, steps int) (CtCDP, error) {
 	root := epsilon / (math.Sqrt(log+epsilon) + math.Sqrt(log)) // the difference of the roots, without cancellation
 	c.Total = root * root
 	c.Step = c.Total / AmplifiedCost(rate, float64(steps))
-	c.Limit = -math.Log(rate) / (4 * c.Omega)
+	c.Limit = math.Log(1/rate) / (4 * c.Omega)
 
 	all := c.Total / AmplifiedCost(rate, 1)
 	c.Constraints = append(samplingConstraints("rho_0", c.Step, rate),

@@ -47,8 +47,8 @@ func (a *accounting) define(cmd *cobra.Command) {
 
 // guarantee says whether an accountant's figures are one, and if not, why.
 func guarantee(name string) []string {
-	if name == accountant.Paper {
-		return []string{accountant.WhyNotPaper}
+	if why := accountant.NoGuarantee(name); why != "" {
+		return []string{why}
 	}
 	return []string{}
 }
