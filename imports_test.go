@@ -29,7 +29,8 @@ var allowed = map[string][]string{
 	"internal/exact":  {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/exact", "internal/plan"},
+	"internal/device/admit":      {"internal/device"},
+	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
 
@@ -194,6 +195,33 @@ func TestOnlyMechanismsMakeNoise(t *testing.T) {
 	}
 	if uses == 0 {
 		t.Error("dpoptim/mechanism makes no noise: the name looked for is out of date")
+	}
+}
+
+// Who has a stream's key can subtract its noise. Only a device with memory of its
+// own has to be told.
+func TestOnlyDevicesTakeKeys(t *testing.T) {
+	uses := 0
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) > 0 {
+				return true
+			}
+			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Key" {
+				if s.dir != "cuda" {
+					t.Errorf("%s: only package cuda may take a stream's key", s.fset.Position(call.Pos()))
+				}
+				uses++
+			}
+			return true
+		})
+	}
+	if uses == 0 {
+		t.Error("package cuda takes no key: the name looked for is out of date")
 	}
 }
 

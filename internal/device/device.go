@@ -36,6 +36,9 @@ type Info struct {
 	Detail  string // processor, instruction set
 	Threads int
 	Costs   plan.Costs // of one core
+	// Cipher is what secure noise is drawn from here. Every device takes ChaCha20;
+	// AES256CTR only one that names it.
+	Cipher stream.Cipher
 }
 
 // Rows describes a table of examples: Count rows of Width bytes, each byte b

@@ -387,7 +387,9 @@ func testExactRefusals(t *testing.T, d device.Device) {
 	if err := record(device.Noise{}); !errors.Is(err, device.ErrNoNoise) {
 		t.Errorf("no noise gives %v", err)
 	}
-	said("noise from AES", record(device.NewNoise(Stream(t), 1)), "ChaCha20")
+	aes, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "devicetest"))
+	must(t, err)
+	said("noise from AES", record(device.NewNoise(aes, 1)), "ChaCha20")
 	said("a tensor of further digits", record(device.NewNoise(chacha(t), 1<<31)), "must be below")
 	x := Open(t, d, schedule, c, 4)
 	_, err = x.Net.Record(func(q device.Queue) { q.Release(x.Out, x.Sum, device.NewExactNoise(chacha(t), 1)) })

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/admit"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/plan"
 )
@@ -171,7 +172,7 @@ func (s *integerSum) took(in *device.Inputs) {
 // noise is such as can be drawn.
 func (s *integerSum) released(in *device.Inputs) error {
 	clip, std := in.Scalars[device.Clip], float64(in.Scalars[device.NoiseStd])
-	if !positive(clip) {
+	if !admit.Positive(clip) {
 		return fmt.Errorf("clip norm %v: must be a finite number above 0, for it says what an exact sum counts", clip)
 	}
 	if steps := std / NewGrid(clip).Step; std != 0 && !(steps >= exact.MinStd && steps <= exact.MaxStd) {
@@ -204,9 +205,9 @@ func (q *queue[T]) exactClippedSum(dst device.Sum, from device.Data) {
 	if q.err != nil {
 		return
 	}
-	q.step.gathers = append(q.step.gathers, t)
-	q.step.clips = true
-	q.step.checks = append(q.step.checks, s.admit)
+	q.step.Tables = append(q.step.Tables, &t.Rows)
+	q.step.Clips = true
+	q.step.Checks = append(q.step.Checks, s.admit)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		n.backend.GridSum(s.values, n.vectors[0], t, in.Rows, NewGrid(in.Scalars[device.Clip]))
 		s.took(in)
@@ -223,10 +224,10 @@ func (q *queue[T]) exactLosses(dst device.Sum, from device.Data, ask device.Loss
 	if q.err != nil {
 		return
 	}
-	q.step.gathers = append(q.step.gathers, t)
-	q.step.clips = true
-	q.step.candidates = max(q.step.candidates, ask.K)
-	q.step.checks = append(q.step.checks, s.admit)
+	q.step.Tables = append(q.step.Tables, &t.Rows)
+	q.step.Clips = true
+	q.step.Candidates = max(q.step.Candidates, ask.K)
+	q.step.Checks = append(q.step.Checks, s.admit)
 	sums := make([]float64, ask.K)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		clear(sums)
@@ -248,7 +249,7 @@ func (q *queue[T]) exactRelease(dst device.Vector, src device.Sum, noise device.
 	if !q.claim(noise) || !q.check(exact.Check(noise.Stream(), noise.Tensor())) {
 		return
 	}
-	q.step.checks = append(q.step.checks, s.released)
+	q.step.Checks = append(q.step.Checks, s.released)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		step, std := NewGrid(in.Scalars[device.Clip]).Step, float64(in.Scalars[device.NoiseStd])
 		var g *exact.Sampler
