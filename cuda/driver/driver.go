@@ -16,6 +16,8 @@ type Ptr uint64
 type Driver interface {
 	Version() (int, error) // 12040 is CUDA 12.4
 	Devices() (int, error)
+	// Info describes a device without opening it.
+	Info(ordinal int) (Info, error)
 	// Open makes a context on a device, current on the calling thread only.
 	Open(ordinal int) (Context, error)
 }
@@ -126,5 +128,6 @@ const (
 	OutOfMemory         = 2
 	NoDevice            = 100
 	InvalidContext      = 201
+	Lost                = 719 // a kernel failed: every later call on the context fails likewise
 	StreamCaptureForbid = 900
 )
