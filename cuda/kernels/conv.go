@@ -54,7 +54,9 @@ func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Lau
 
 // ConvNorm adds the squared norm to norm2[b] without keeping the gradient. It is
 // of the very values that ConvStore keeps and that ConvSum computes again.
-func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch { return ConvStore(b, op, x, dy, 0, 0, norm2) }
+func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+	return ConvStore(b, op, x, dy, 0, 0, norm2)
+}
 
 // ConvSum computes each example's gradient as ConvStore does, completes it, and adds
 // it times its factor to a partial sum: fused float32 operations from zero over the examples of
