@@ -1,29 +1,23 @@
 package kernels
 
-// NormGhost adds the squared norm of each live example's gradient of a dense
-// layer to its squared norms, norm2[example·groups + group], float64:
-//
-//	‖δ‖²·(‖x‖² + 1)   with a bias,   ‖δ‖²·‖x‖²   without.
-//
-// x is float32 [example][in], δ float32 [example][out], rows xStride and
-// deltaStride elements apart. Squares are exact in float64 and added there, element i in
-// lane i mod 128, in order, then the lanes in a tree of halves: a relative
-// error below γ(n/128+12) with u = 2⁻⁵³, n the longer row, which the margin of the
-// factors covers (docs/numerics.md: nothing beyond the margin). Dead examples' norms
-// stay as they are.
-func NormGhost(run, x Ptr, in, xStride int, delta Ptr, out, deltaStride int, bias bool, norm2 Ptr, groups, group, capacity int) Launch {
-	return Launch{
-		Module: "norms", Name: "norm_ghost", Grid: line(capacity), Block: line(128),
-		Args: []uint64{run, x, I(in), I(xStride), delta, I(out), I(deltaStride), I(flag(bias)), norm2, I(groups), I(group)},
-	}
-}
+import "github.com/privgrad/privgrad/internal/plan"
 
-// NormStored adds the squared norm of n stored gradient values of each live
-// example, float32 [example] in rows stride elements apart, to norm2 in the same
-// way. Nothing beyond the margin, for what it measures is what Combine scales.
-func NormStored(run, grads Ptr, n, stride int, norm2 Ptr, groups, group, capacity int) Launch {
+const normThreads = 128
+
+// NormGhost adds the squared norm of each live example's gradient of a dense
+// op to norm2[b], float64:
+//
+//	‖dy‖²·(‖x‖² + 1)   with a bias,   ‖dy‖²·‖x‖²   without.
+//
+// Squares are exact in float64 and added there, element i in
+// lane i mod 128, in order, then the lanes in a tree of halves. The relative
+// error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
+// from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
+// factors covers it (docs/numerics.md, `ghost`). Dead examples' norms stay as they are.
+func NormGhost(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+	out, in, _ := op.Columns()
 	return Launch{
-		Module: "norms", Name: "norm_stored", Grid: line(capacity), Block: line(128),
-		Args: []uint64{run, grads, I(n), I(stride), norm2, I(groups), I(group)},
+		Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{normThreads, 1, 1},
+		Args: b.args(x, dy, norm2, I(in), I(out), flag(op.Bias != plan.None)),
 	}
 }

@@ -1,6 +1,12 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/device"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+const updateThreads = 256
 
 // Update applies a rule (device.Rule) to n parameters p with gradient g, all
 // float32, with the run's scalars, by the same operations as the CPU device:
@@ -11,11 +17,19 @@ import "github.com/privgrad/privgrad/internal/device"
 //	Adam:      m = fma(Beta1, m, (1−Beta1)·d);  v = fma(Beta2, v, (1−Beta2)·d²)
 //	           p −= (Rate/Bias1)·m / (√(v/Bias2) + Epsilon)
 //
-// v/Bias2 being v times the rounded 1/Bias2. m is the first state, v the
-// second; a rule without them takes 0. g is only read.
-func Update(run Ptr, rule device.Rule, n int, p, g, m, v Ptr) Launch {
-	return Launch{
-		Module: "update", Name: [...]string{"sgd", "heavy_ball", "adam"}[rule], Grid: line(blocks(n, 256)), Block: line(256),
-		Args: []uint64{run, I(n), p, g, m, v},
+// v/Bias2 being v times the rounded 1/Bias2. state holds as many vectors as the
+// rule has states, m and then v. g is only read.
+func Update(run Ptr, rule device.Rule, n int, p, g Ptr, state ...Ptr) (Launch, error) {
+	if err := rule.Check(len(state)); err != nil {
+		return Launch{}, err
 	}
+	names := map[device.Rule]string{device.SGD: "sgd", device.HeavyBall: "heavy_ball", device.Adam: "adam"}
+	name, ok := names[rule]
+	if !ok {
+		return Launch{}, fmt.Errorf("update rule %s has no kernel", rule)
+	}
+	return Launch{
+		Module: "update", Name: name, Grid: [3]int{ceil(n, updateThreads), 1, 1}, Block: [3]int{updateThreads, 1, 1},
+		Args: append([]uint64{run, I(n), p, g}, state...),
+	}, nil
 }
