@@ -6,15 +6,17 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHTIME   ?= 0.1s
 BENCHSECS   ?= 5
 PYTHON      ?= python3
+CLANG       ?= clang++-19
+PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test audit lint bench compare tables cover clean
+.PHONY: help build demo test audit lint bench compare tables ptx cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
 help: ## this list, and what was found on this machine
 	@echo 'Targets:'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
 	@echo
 	@echo 'Found on this machine:'
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
@@ -64,6 +66,16 @@ tables: build ## write the tables and the picture of docs/performance.json anew
 	awk '/^<!-- end/ { skip = 0 } !skip { print } /^<!-- printed by/ { skip = 1; while ((getline line <"bin/tables.md") > 0) print line }' \
 		docs/performance.md >bin/performance.md
 	mv bin/performance.md docs/performance.md
+
+# The compiler's version is exact, since the files are compared. It needs no part
+# of CUDA. PTX of compute capability 8.0 runs on every later GPU.
+clangversion = 19.1.7
+ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 \
+	-O3 -std=c++17 -ffp-contract=off -Wall -Wextra -Werror
+ptx: ## compile cuda/kernels/*.cu to the PTX that is committed
+	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
+		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
+	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
 
 # A block that several test binaries ran counts once.
 cover: ## statement coverage of every package by all tests; profile in cover.out

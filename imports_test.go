@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"internal/safetensors": nil,
 
 	"cuda/driver":  nil,
-	"cuda/kernels": nil,
+	"cuda/kernels": {"internal/device", "internal/plan"},
 
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},

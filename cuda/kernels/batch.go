@@ -1,0 +1,31 @@
+package kernels
+
+import "math"
+
+// Batch is what a launch works on: rows First … First+Capacity−1 of a run, of
+// which the first clamp(live−First, 0, Capacity) are live. Buffers of values hold
+// Capacity examples, [example][element] without gaps; example b is row First+b.
+//
+// A kernel computes live examples. It does not touch what dead ones have, unless
+// its comment says so; what lies there, NaN included, never reaches a live one.
+type Batch struct {
+	Run             Ptr
+	First, Capacity int
+}
+
+func (b Batch) args(more ...uint64) []uint64 {
+	return append([]uint64{b.Run, I(b.First), I(b.Capacity)}, more...)
+}
+
+// D is a float64 argument.
+func D(x float64) uint64 { return math.Float64bits(x) }
+
+// flag is an integer argument, 0 or 1.
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func ceil(n, d int) int { return (n + d - 1) / d }
