@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/exact":  {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
-	"internal/device/admit":      {"internal/device"},
+	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan"},
 	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},

@@ -20,7 +20,6 @@ type arena struct {
 	chunk int // examples that go through the network together
 
 	run       kernels.Ptr   // the inputs of the run in flight
-	view      kernels.Ptr   // those of the chunk in flight; run itself where all fits one chunk
 	values    []kernels.Ptr // by plan.Value, [example][element]
 	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
 	targets   kernels.Ptr
@@ -50,9 +49,6 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options) {
 		a.chunk = min(s.Chunk, o.Capacity)
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
-	if a.chunk < o.Capacity {
-		a.take(&a.view, kernels.RunBytes+4*a.chunk)
-	}
 	need := p.NeedsGrad()
 	a.values, a.deltas = make([]kernels.Ptr, len(need)), make([]kernels.Ptr, len(need))
 	for v := range need {
@@ -102,9 +98,6 @@ func (a *arena) take(at *kernels.Ptr, bytes int) {
 func (a *arena) place(base driver.Ptr) {
 	for _, at := range a.places {
 		*at += kernels.Ptr(base)
-	}
-	if a.view == 0 {
-		a.view = a.run
 	}
 	a.places = nil
 }

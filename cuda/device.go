@@ -283,3 +283,11 @@ func bytesOf[T float32 | float64 | int32 | int64 | uint32 | uint64](x []T) []byt
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0])))
 }
+
+// int64s is memory as 64-bit integers.
+func int64s(b []byte) []int64 {
+	if len(b) < 8 {
+		return nil
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(&b[0])), len(b)/8)
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // net is one compiled schedule. Its memory is one arena, laid out when it is
@@ -23,6 +24,7 @@ type net struct {
 	vectors  []vector
 	sums     []sum
 	steps    []*step
+	keys     map[*stream.Stream]driver.Ptr // of the noise
 	drawn    uint64
 	err      error // the first failure, for good
 }
@@ -55,7 +57,7 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 			return nil, err
 		}
 	}
-	n := &net{memory: memory{device: d}, schedule: s, options: o, params: s.Program.NumParams()}
+	n := &net{memory: memory{device: d}, schedule: s, options: o, params: s.Program.NumParams(), keys: map[*stream.Stream]driver.Ptr{}}
 	err := d.do(func() error {
 		err := n.open()
 		if err != nil {

@@ -99,7 +99,7 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*
 		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
 	}
 	if o.Exact {
-		if err := checkExact(s); err != nil {
+		if err := admit.CheckExact(s); err != nil {
 			return nil, err
 		}
 	}
