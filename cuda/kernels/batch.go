@@ -4,7 +4,7 @@ import "math"
 
 // Batch is what a launch works on: a run of at most Capacity rows, of which Run
 // holds the live count. Buffers of values hold Capacity examples,
-// [example][element] without gaps.
+// [example][element] without gaps, and are of less than MaxElements elements.
 //
 // A kernel computes live examples. It does not touch what dead ones have, unless
 // its comment says so; what lies there, NaN included, never reaches a live one.
@@ -16,6 +16,10 @@ type Batch struct {
 func (b Batch) args(more ...uint64) []uint64 {
 	return append([]uint64{b.Run, I(b.Capacity)}, more...)
 }
+
+// MaxElements bounds the elements of a buffer of values, and of an op's parameters: kernels
+// count them in int32. Stored gradients may be larger, as their stride is one of int64.
+const MaxElements = 1<<31 - 1<<16
 
 // Group is the part of the clipping that an op belongs to: of each example's Groups norms
 // and factors, [example][group], the one numbered Group.

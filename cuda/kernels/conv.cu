@@ -9,13 +9,13 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int capacity, const fl
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Values::Slab slab;
 	int positions = g.positions(), taps = g.taps();
-	int64 n0 = (int64)blockX() * 64, end = (int64)liveRows(run, capacity) * positions;
+	int n0 = blockX() * 64, end = liveRows(run, capacity) * positions;
 	int o0 = blockY() * 64;
 	if (n0 >= end)
 		return;
 	// A thread loads the column of one position.
-	int64 n = n0 + threadX();
-	Corner corner(g, (int)(n % positions));
+	int n = n0 + threadX();
+	Corner corner(g, n % positions);
 	const float *image = x + n / positions * g.image();
 	float acc[8][8];
 	Values::clear(acc);
@@ -23,7 +23,7 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int capacity, const fl
 		barrier();
 		Values::alongTerms(slab.a, [&](int d, int r) {
 			int o = o0 + r, k = k0 + d;
-			return o < g.out && k < taps ? w[(int64)o * taps + k] : 0;
+			return o < g.out && k < taps ? w[o * taps + k] : 0;
 		});
 		Values::alongLines(slab.b, [&](int d, int) { return n < end && k0 + d < taps ? column(g, image, corner, Tap(g, k0 + d)) : 0; });
 		barrier();
@@ -31,13 +31,13 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int capacity, const fl
 	}
 #pragma unroll
 	for (int j = 0; j < 8; j++) {
-		int64 n = n0 + Values::col(j);
+		int n = n0 + Values::col(j);
 		float *to = y + n / positions * g.out * positions + n % positions;
 #pragma unroll
 		for (int i = 0; i < 8; i++) {
 			int o = o0 + Values::row(i);
 			if (n < end && o < g.out)
-				to[(int64)o * positions] = bias ? acc[i][j] + bias[o] : acc[i][j];
+				to[o * positions] = bias ? acc[i][j] + bias[o] : acc[i][j];
 		}
 	}
 }
@@ -53,12 +53,12 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int capacity, const
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Values::Slab slab;
 	int pixels = g.rows * g.cols, area = g.windowRows * g.windowCols, terms = g.out * area, positions = g.positions();
-	int64 n0 = (int64)blockX() * 64, end = (int64)liveRows(run, capacity) * pixels;
+	int n0 = blockX() * 64, end = liveRows(run, capacity) * pixels;
 	int c0 = blockY() * 64;
 	if (n0 >= end)
 		return;
-	int64 n = n0 + threadX();
-	int py = (int)(n % pixels) / g.cols, px = (int)(n % pixels) % g.cols;
+	int n = n0 + threadX();
+	int py = n % pixels / g.cols, px = n % g.cols;
 	const float *gradient = dy + n / pixels * g.out * positions;
 	float acc[8][8];
 	Values::clear(acc);
@@ -66,7 +66,7 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int capacity, const
 		barrier();
 		Values::alongTerms(slab.a, [&](int d, int r) {
 			int c = c0 + r, k = k0 + d;
-			return c < g.channels && k < terms ? w[((int64)(k / area) * g.channels + c) * area + k % area] : 0;
+			return c < g.channels && k < terms ? w[(k / area * g.channels + c) * area + k % area] : 0;
 		});
 		Values::alongLines(slab.b, [&](int d, int) {
 			int k = k0 + d;
@@ -81,13 +81,13 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int capacity, const
 	}
 #pragma unroll
 	for (int j = 0; j < 8; j++) {
-		int64 n = n0 + Values::col(j);
+		int n = n0 + Values::col(j);
 		float *image = dx + n / pixels * g.image() + n % pixels;
 #pragma unroll
 		for (int i = 0; i < 8; i++) {
 			int c = c0 + Values::row(i);
 			if (n < end && c < g.channels) {
-				float *to = image + (int64)c * pixels;
+				float *to = image + c * pixels;
 				*to = add ? *to + acc[i][j] : acc[i][j];
 			}
 		}
@@ -136,7 +136,7 @@ KERNEL __launch_bounds__(128) conv_store(const Run *run, int capacity, const flo
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
 	if (b >= liveRows(run, capacity))
 		return;
-	x += (int64)b * g.image(), dy += (int64)b * g.out * g.positions();
+	x += b * g.image(), dy += b * g.out * g.positions();
 	double squares = 0;
 	for (int o0 = 0; o0 < g.out; o0 += 64)
 		for (int k0 = 0; k0 < width; k0 += 64) {
@@ -153,7 +153,7 @@ KERNEL __launch_bounds__(128) conv_store(const Run *run, int capacity, const flo
 		}
 	squares = blockSum<128>(squares, scratch);
 	if (threadX() == 0)
-		norm2[(int64)b * groups + group] += squares;
+		norm2[b * groups + group] += squares;
 }
 
 KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
@@ -165,11 +165,11 @@ KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float
 	float sum[8][4];
 	Gradient::clear(sum);
 	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, capacity)); b++) {
-		float f = factors[(int64)b * groups + group];
+		float f = factors[b * groups + group];
 		if (!(f > 0))
 			continue;
 		float result[8][4];
-		gradientTile(g, x + (int64)b * g.image(), dy + (int64)b * g.out * g.positions(), o0, k0, width, slab, result);
+		gradientTile(g, x + b * g.image(), dy + b * g.out * g.positions(), o0, k0, width, slab, result);
 		Gradient::each([&](int i, int j, int, int) { sum[i][j] = fmaf(f, result[i][j], sum[i][j]); });
 	}
 	Gradient::each([&](int i, int j, int row, int col) {
@@ -180,7 +180,7 @@ KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float
 }
 
 KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, float *sum) {
-	int64 j = index();
+	int j = index();
 	if (j >= size)
 		return;
 	double total = 0;

@@ -17,11 +17,11 @@ static __device__ __forceinline__ void denseForward(const Run *run, int capacity
 		barrier();
 		T::alongTerms(slab.a, [&](int d, int r) {
 			int b = b0 + r, i = i0 + d;
-			return b < live && i < in ? x[(int64)b * in + i] : 0;
+			return b < live && i < in ? x[b * in + i] : 0;
 		});
 		T::alongTerms(slab.b, [&](int d, int r) {
 			int o = o0 + r, i = i0 + d;
-			return o < out && i < in ? w[(int64)o * in + i] : 0;
+			return o < out && i < in ? w[o * in + i] : 0;
 		});
 		barrier();
 		T::multiply(slab, acc);
@@ -29,7 +29,7 @@ static __device__ __forceinline__ void denseForward(const Run *run, int capacity
 	T::each([&](int i, int j, int row, int col) {
 		int b = b0 + row, o = o0 + col;
 		if (b < live && o < out)
-			y[(int64)b * out + o] = bias ? acc[i][j] + bias[o] : acc[i][j];
+			y[b * out + o] = bias ? acc[i][j] + bias[o] : acc[i][j];
 	});
 }
 
@@ -47,11 +47,11 @@ static __device__ __forceinline__ void denseInputGrad(const Run *run, int capaci
 		barrier();
 		T::alongTerms(slab.a, [&](int d, int r) {
 			int b = b0 + r, o = o0 + d;
-			return b < live && o < out ? dy[(int64)b * out + o] : 0;
+			return b < live && o < out ? dy[b * out + o] : 0;
 		});
 		T::alongLines(slab.b, [&](int d, int c) {
 			int i = i0 + c, o = o0 + d;
-			return i < in && o < out ? w[(int64)o * in + i] : 0;
+			return i < in && o < out ? w[o * in + i] : 0;
 		});
 		barrier();
 		T::multiply(slab, acc);
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void denseInputGrad(const Run *run, int capaci
 	T::each([&](int i, int j, int row, int col) {
 		int b = b0 + row, at = i0 + col;
 		if (b < live && at < in) {
-			float *to = dx + (int64)b * in + at;
+			float *to = dx + b * in + at;
 			*to = add ? *to + acc[i][j] : acc[i][j];
 		}
 	});
@@ -98,7 +98,7 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int capacity, const floa
 		barrier();
 		if (threadX() < BLOCK) {
 			int b = b0 + threadX();
-			factor[threadX()] = b < live ? factors[(int64)b * groups + group] : 0;
+			factor[threadX()] = b < live ? factors[b * groups + group] : 0;
 		}
 		float acc[8][4];
 		T::clear(acc);
@@ -107,14 +107,14 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int capacity, const floa
 			T::alongLines(slab.a, [&](int d, int r) {
 				int o = o0 + r;
 				float f = factor[s + d];
-				return o < out && f > 0 ? f * dy[(int64)(b0 + s + d) * out + o] : 0;
+				return o < out && f > 0 ? f * dy[(b0 + s + d) * out + o] : 0;
 			});
 			// What an example holds that is left out may be no number, and that times zero is none either.
 			T::alongLines(slab.b, [&](int d, int c) {
 				int i = i0 + c;
 				if (!(factor[s + d] > 0) || i >= cols)
 					return 0.f;
-				return i < in ? x[(int64)(b0 + s + d) * in + i] : 1.f;
+				return i < in ? x[(b0 + s + d) * in + i] : 1.f;
 			});
 			barrier();
 			T::multiply(slab, acc);
@@ -124,7 +124,7 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int capacity, const floa
 	T::each([&](int i, int j, int row, int col) {
 		int o = o0 + row, at = i0 + col;
 		if (o < out && at < cols) {
-			float *to = at < in ? sumW + (int64)o * in + at : sumB + o;
+			float *to = at < in ? sumW + o * in + at : sumB + o;
 			*to = (float)(*to + total[i][j]);
 		}
 	});
@@ -136,7 +136,7 @@ KERNEL __launch_bounds__(256) dense_store(const Run *run, int capacity, const fl
 	int b = blockX();
 	if (b >= liveRows(run, capacity))
 		return;
-	x += (int64)b * in, dy += (int64)b * out, kept += (int64)b * stride;
+	x += b * in, dy += b * out, kept += (int64)b * stride;
 	double squares = 0;
 	int weights = in * out;
 	for (int e = threadX(); e < (bias ? weights + out : weights); e += 256) {
@@ -146,5 +146,5 @@ KERNEL __launch_bounds__(256) dense_store(const Run *run, int capacity, const fl
 	}
 	squares = blockSum<256>(squares, scratch);
 	if (threadX() == 0)
-		norm2[(int64)b * groups + group] += squares;
+		norm2[b * groups + group] += squares;
 }

@@ -40,7 +40,7 @@ KERNEL __launch_bounds__(256) norm_gram(const Run *run, int capacity, const floa
 	int b = blockX(), positions = g.positions();
 	if (b >= liveRows(run, capacity))
 		return;
-	x += (int64)b * g.image(), dy += (int64)b * g.out * positions;
+	x += b * g.image(), dy += b * g.out * positions;
 	double total = 0, bound = 0;
 	for (int s0 = 0; s0 < positions; s0 += SIDE)
 		for (int t0 = 0; t0 <= s0; t0 += SIDE) {
@@ -68,5 +68,5 @@ KERNEL __launch_bounds__(256) norm_gram(const Run *run, int capacity, const floa
 		return;
 	// A NaN is not below zero and stays one.
 	double norm = sqrt((total < 0 ? 0 : total) + omega * bound * bound) + gamma * bound;
-	norm2[(int64)b * groups + group] += bound <= 0x1.fffffep126 ? norm * norm : (double)quietNaN();
+	norm2[b * groups + group] += bound <= 0x1.fffffep126 ? norm * norm : (double)quietNaN();
 }

@@ -23,7 +23,7 @@ func Activation(b Batch, op *plan.Op, x, y Ptr) (Launch, error) {
 	if !op.Kind.Activation() {
 		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
 	}
-	return pointwise(op.Kind.String(), b, op, x, y), nil
+	return pointwise(op.Kind.String()+"_forward", b, op, x, y), nil
 }
 
 // ActivationGrad is dx = dy·f′, f′ from the output y: 1 above zero and 0 elsewhere, 1−y², or y·(1−y). Where add is set, it is

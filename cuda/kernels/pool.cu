@@ -19,7 +19,9 @@ static __device__ __forceinline__ Range readers(int pixel, int stride, int paddi
 // window visits the pixels that position (py, px) reads in row-major order.
 template <class F> static __device__ __forceinline__ void window(const Geometry &g, int py, int px, F f) {
 	Range y = read(py, g.strideY, g.top, g.windowRows, g.rows), x = read(px, g.strideX, g.left, g.windowCols, g.cols);
+#pragma unroll 1
 	for (int i = y.lo; i < y.hi; i++)
+#pragma unroll 1
 		for (int j = x.lo; j < x.hi; j++)
 			f(i * g.cols + j);
 }
@@ -36,15 +38,13 @@ static __device__ __forceinline__ int largest(const Geometry &g, const float *pl
 
 // Element is one of all examples' outputs, or inputs: its plane counts channels of all examples.
 struct Element {
-	int64 plane;
-	int y, x;
+	int n, plane, y, x;
 	bool live;
 	__device__ __forceinline__ Element(const Run *run, int capacity, int channels, int rows, int cols) {
-		int64 n = index();
-		live = n < (int64)liveRows(run, capacity) * channels * rows * cols;
+		n = index();
+		live = n < liveRows(run, capacity) * channels * rows * cols;
 		plane = n / (rows * cols);
-		int at = (int)(n % (rows * cols));
-		y = at / cols, x = at % cols;
+		y = n % (rows * cols) / cols, x = n % cols;
 	}
 };
 
@@ -54,7 +54,7 @@ KERNEL __launch_bounds__(256) max_pool(const Run *run, int capacity, const float
 	if (!e.live)
 		return;
 	const float *plane = x + e.plane * g.rows * g.cols;
-	y[index()] = plane[largest(g, plane, e.y, e.x)];
+	y[e.n] = plane[largest(g, plane, e.y, e.x)];
 }
 
 KERNEL __launch_bounds__(256) avg_pool(const Run *run, int capacity, const float *x, float *y, GEOMETRY) {
@@ -65,7 +65,7 @@ KERNEL __launch_bounds__(256) avg_pool(const Run *run, int capacity, const float
 	const float *plane = x + e.plane * g.rows * g.cols;
 	float sum = 0;
 	window(g, e.y, e.x, [&](int at) { sum += plane[at]; });
-	y[index()] = sum / (float)(g.windowRows * g.windowCols);
+	y[e.n] = sum / (float)(g.windowRows * g.windowCols);
 }
 
 // readersOf visits the positions that read a pixel, in order.
@@ -82,12 +82,12 @@ KERNEL __launch_bounds__(256) max_pool_grad(const Run *run, int capacity, const 
 	if (!e.live)
 		return;
 	const float *plane = x + e.plane * g.rows * g.cols, *gradient = dy + e.plane * g.positions();
-	float sum = add ? dx[index()] : 0;
+	float sum = add ? dx[e.n] : 0;
 	readersOf(g, e, [&](int i, int j) {
 		if (largest(g, plane, i, j) == e.y * g.cols + e.x)
 			sum += gradient[i * g.outCols + j];
 	});
-	dx[index()] = sum;
+	dx[e.n] = sum;
 }
 
 KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int capacity, const float *dy, float *dx, int add, GEOMETRY) {
@@ -99,5 +99,5 @@ KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int capacity, const 
 	float sum = 0;
 	readersOf(g, e, [&](int i, int j) { sum += gradient[i * g.outCols + j]; });
 	sum /= (float)(g.windowRows * g.windowCols);
-	dx[index()] = add ? dx[index()] + sum : sum;
+	dx[e.n] = add ? dx[e.n] + sum : sum;
 }
