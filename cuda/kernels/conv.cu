@@ -1,0 +1,190 @@
+#include "geometry.cuh"
+#include "run.cuh"
+#include "tile.cuh"
+
+using Values = Tile<64, 64, 8, 8>;
+
+// conv_forward: the results are filters × the positions of all examples.
+KERNEL __launch_bounds__(64) conv_forward(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Values::Slab slab;
+	int positions = g.positions(), taps = g.taps();
+	int n0 = blockX() * 64, end = liveRows(run, capacity) * positions;
+	int o0 = blockY() * 64;
+	if (n0 >= end)
+		return;
+	// A thread loads the column of one position.
+	int n = n0 + threadX();
+	Corner corner(g, n % positions);
+	const float *image = x + n / positions * g.image();
+	float acc[8][8];
+	Values::clear(acc);
+	for (int k0 = 0; k0 < taps; k0 += DEPTH) {
+		barrier();
+		Values::alongTerms(slab.a, [&](int d, int r) {
+			int o = o0 + r, k = k0 + d;
+			return o < g.out && k < taps ? w[o * taps + k] : 0;
+		});
+		Values::alongLines(slab.b, [&](int d, int) { return n < end && k0 + d < taps ? column(g, image, corner, Tap(g, k0 + d)) : 0; });
+		barrier();
+		Values::multiply(slab, acc);
+	}
+#pragma unroll
+	for (int j = 0; j < 8; j++) {
+		int n = n0 + Values::col(j);
+		float *to = y + n / positions * g.out * positions + n % positions;
+#pragma unroll
+		for (int i = 0; i < 8; i++) {
+			int o = o0 + Values::row(i);
+			if (n < end && o < g.out)
+				to[o * positions] = bias ? acc[i][j] + bias[o] : acc[i][j];
+		}
+	}
+}
+
+// position gives the index along one axis of the output that reads input i through a tap, or −1.
+static __device__ __forceinline__ int position(int i, int tap, int stride, int count) {
+	int at = i - tap;
+	return at >= 0 && at % stride == 0 && at / stride < count ? at / stride : -1;
+}
+
+// conv_input_grad: the results are channels × the pixels of all examples, the terms filters × taps of one channel.
+KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int capacity, const float *dy, const float *w, float *dx, int add, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Values::Slab slab;
+	int pixels = g.rows * g.cols, area = g.windowRows * g.windowCols, terms = g.out * area, positions = g.positions();
+	int n0 = blockX() * 64, end = liveRows(run, capacity) * pixels;
+	int c0 = blockY() * 64;
+	if (n0 >= end)
+		return;
+	int n = n0 + threadX();
+	int py = n % pixels / g.cols, px = n % g.cols;
+	const float *gradient = dy + n / pixels * g.out * positions;
+	float acc[8][8];
+	Values::clear(acc);
+	for (int k0 = 0; k0 < terms; k0 += DEPTH) {
+		barrier();
+		Values::alongTerms(slab.a, [&](int d, int r) {
+			int c = c0 + r, k = k0 + d;
+			return c < g.channels && k < terms ? w[(k / area * g.channels + c) * area + k % area] : 0;
+		});
+		Values::alongLines(slab.b, [&](int d, int) {
+			int k = k0 + d;
+			if (n >= end || k >= terms)
+				return 0.f;
+			Tap tap(g, k % area);
+			int oy = position(py, tap.y, g.strideY, g.outRows), ox = position(px, tap.x, g.strideX, g.outCols);
+			return oy >= 0 && ox >= 0 ? gradient[k / area * positions + oy * g.outCols + ox] : 0;
+		});
+		barrier();
+		Values::multiply(slab, acc);
+	}
+#pragma unroll
+	for (int j = 0; j < 8; j++) {
+		int n = n0 + Values::col(j);
+		float *image = dx + n / pixels * g.image() + n % pixels;
+#pragma unroll
+		for (int i = 0; i < 8; i++) {
+			int c = c0 + Values::row(i);
+			if (n < end && c < g.channels) {
+				float *to = image + c * pixels;
+				*to = add ? *to + acc[i][j] : acc[i][j];
+			}
+		}
+	}
+}
+
+using Gradient = Tile<64, 64, 8, 4>;
+static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
+
+// gradientTile computes filters o0… by columns k0… of one example's gradient. Column taps is of ones, which makes it the
+// bias's, where cols counts it. Whoever measures, keeps or sums a gradient has these bits.
+static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols, Gradient::Slab &slab,
+                                                    float (&result)[8][4]) {
+	int positions = g.positions(), taps = g.taps();
+	Gradient::clear(result);
+	for (int q0 = 0; q0 < positions; q0 += POSITION_BLOCK) {
+		float block[8][4];
+		Gradient::clear(block);
+		int end = min(q0 + POSITION_BLOCK, positions);
+		for (int p0 = q0; p0 < end; p0 += DEPTH) {
+			int p = p0 + threadX() % DEPTH;
+			Corner corner(g, p);
+			barrier();
+			Gradient::alongTerms(slab.a, [&](int, int r) { return o0 + r < g.out && p < end ? dy[(o0 + r) * positions + p] : 0; });
+			Gradient::alongTerms(slab.b, [&](int, int c) {
+				int k = k0 + c;
+				if (k >= cols || p >= end)
+					return 0.f;
+				return k < taps ? column(g, x, corner, Tap(g, k)) : 1.f;
+			});
+			barrier();
+			Gradient::multiply(slab, block);
+		}
+		Gradient::each([&](int i, int j, int, int) { result[i][j] += block[i][j]; });
+	}
+}
+
+// place is where filter o's value of column k stands: weights, then biases.
+static __device__ __forceinline__ int place(const Geometry &g, int o, int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
+
+KERNEL __launch_bounds__(128) conv_store(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int groups,
+                                         int group, int bias, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Gradient::Slab slab;
+	__shared__ double scratch[128];
+	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
+	if (b >= liveRows(run, capacity))
+		return;
+	x += b * g.image(), dy += b * g.out * g.positions();
+	double squares = 0;
+	for (int o0 = 0; o0 < g.out; o0 += 64)
+		for (int k0 = 0; k0 < width; k0 += 64) {
+			float result[8][4];
+			gradientTile(g, x, dy, o0, k0, width, slab, result);
+			Gradient::each([&](int i, int j, int row, int col) {
+				int o = o0 + row, k = k0 + col;
+				if (o >= g.out || k >= width)
+					return;
+				squares = fma(result[i][j], result[i][j], squares);
+				if (kept)
+					kept[(int64)b * stride + place(g, o, k)] = result[i][j];
+			});
+		}
+	squares = blockSum<128>(squares, scratch);
+	if (threadX() == 0)
+		norm2[b * groups + group] += squares;
+}
+
+KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
+                                       float *parts, int stride, int bias, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Gradient::Slab slab;
+	int width = bias ? g.taps() + 1 : g.taps(), across = (width + 63) / 64;
+	int o0 = blockX() / across * 64, k0 = blockX() % across * 64, b0 = blockY() * EXAMPLE_BLOCK;
+	float sum[8][4];
+	Gradient::clear(sum);
+	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, capacity)); b++) {
+		float f = factors[b * groups + group];
+		if (!(f > 0))
+			continue;
+		float result[8][4];
+		gradientTile(g, x + b * g.image(), dy + b * g.out * g.positions(), o0, k0, width, slab, result);
+		Gradient::each([&](int i, int j, int, int) { sum[i][j] = fmaf(f, result[i][j], sum[i][j]); });
+	}
+	Gradient::each([&](int i, int j, int row, int col) {
+		int o = o0 + row, k = k0 + col;
+		if (o < g.out && k < width)
+			parts[(int64)blockY() * stride + place(g, o, k)] = sum[i][j];
+	});
+}
+
+KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, float *sum) {
+	int j = index();
+	if (j >= size)
+		return;
+	double total = 0;
+	for (int i = 0; i < count; i++)
+		total += parts[(int64)i * stride + j];
+	sum[j] = (float)(sum[j] + total);
+}
