@@ -42,8 +42,9 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
-	"cuda/driver":  nil,
-	"cuda/kernels": nil,
+	"cuda/driver":       nil,
+	"cuda/driver/cudrv": {"cuda/driver"},
+	"cuda/kernels":      nil,
 
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},
