@@ -10,9 +10,14 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test audit lint bench compare tables ptx cover clean
+.PHONY: help build demo test cuda audit lint bench compare tables ptx cover clean
 
 found = command -v $(1) >/dev/null 2>&1
+
+# gorgonia.org/cu is compiled against the reduced cuda.h of cudrv, in place of a
+# toolkit's; only the environment reaches the compilation of another module.
+CUDRV = $(CURDIR)/cuda/driver/cudrv
+CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)/include' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
 
 help: ## this list, and what was found on this machine
 	@echo 'Targets:'
@@ -20,14 +25,20 @@ help: ## this list, and what was found on this machine
 	@echo
 	@echo 'Found on this machine:'
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
-	@printf '  C compiler     '; for c in gcc clang cc; do if $(call found,$$c); then $$c --version | head -n 1; exit; fi; done; echo 'no (none is needed)'
+	@printf '  C compiler     '; if $(call found,$$($(GO) env CC)); then $$($(GO) env CC) --version | head -n 1; else echo 'no (make build leaves CUDA out; CC chooses another)'; fi
 	@printf '  cores          '; getconf _NPROCESSORS_ONLN
-	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (nothing here uses it yet)'; else echo no; fi
+	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo yes; else echo no; fi
 	@printf '  staticcheck    '; if $(call found,staticcheck); then staticcheck -version; else echo 'no (make lint downloads and runs $(STATICCHECK))'; fi
 	@printf '  golangci-lint  '; if $(call found,golangci-lint); then golangci-lint version --short 2>/dev/null || echo yes; else echo 'no (make lint leaves it out)'; fi
 
-build: ## compile the command to bin/privgrad
-	$(GO) build -o bin/privgrad ./cmd/privgrad
+build: ## compile the command to bin/privgrad, with CUDA where there is a C compiler
+	@cc=$$($(GO) env CC); if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && $(call found,$$cc); then \
+		echo "with CUDA, by $$cc; no toolkit and no GPU is needed: $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad"; \
+		$(CUDA) $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad; \
+	else \
+		echo "without CUDA, as there is no C compiler $$cc or CGO_ENABLED is 0: $(GO) build -o bin/privgrad ./cmd/privgrad"; \
+		CGO_ENABLED=0 $(GO) build -o bin/privgrad ./cmd/privgrad; \
+	fi
 
 demo: build ## train a convolutional network on Fashion-MNIST at epsilon 3, delta 1e-5
 	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)
@@ -38,6 +49,11 @@ test: ## run every test of the repository
 	$(GO) test ./...
 	cd internal/cpu/gen && $(GO) test ./...
 	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+
+cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
+	$(CUDA) $(GO) build -tags gocuda ./...
+	$(CUDA) $(GO) vet -tags gocuda ./...
+	$(CUDA) $(GO) test -tags gocuda ./cuda/... ./cmd/privgrad
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
 	$(GO) test -v -timeout 15m ./audit -full

@@ -43,8 +43,10 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
-	"cuda/driver":  nil,
-	"cuda/kernels": {"internal/device", "internal/plan"},
+	"cuda":              {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/plan", "internal/stream"},
+	"cuda/driver":       nil,
+	"cuda/driver/cudrv": {"cuda/driver"},
+	"cuda/kernels":      {"internal/device", "internal/plan"},
 
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},

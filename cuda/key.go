@@ -15,7 +15,7 @@ func (n *net) key(s *stream.Stream) (kernels.Ptr, error) {
 	}
 	k, ok := s.Key()
 	if !ok {
-		return 0, errors.New("this device draws noise from ChaCha20, the stream is " + s.Cipher().String() + ": make it with the cipher that device.Info names")
+		return 0, errors.New("the noise's stream has no key for a device")
 	}
 	p, err := n.alloc(int64(len(k)), "a noise key", lessMemory)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device/admit"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // step is recorded work: one graph, whose launches read what differs between runs
@@ -30,15 +31,15 @@ type step struct {
 
 // scored is where a step leaves a score.
 type scored struct {
-	at    kernels.Ptr
-	table *table
-	host  []byte
+	at   kernels.Ptr
+	host []byte
 }
 
 // queue notes what a step consists of; its first error is Record's.
 type queue struct {
 	list
-	step *step
+	step  *step
+	later []func() // what enqueues the work: it may call the driver, so it runs on the device's thread
 }
 
 // Record runs body once, then captures the launches that it stands for as one graph.
@@ -46,10 +47,16 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 	if err := n.do(func() error { return nil }); err != nil {
 		return nil, err
 	}
-	q := &queue{list{net: n}, &step{net: n}}
+	q := &queue{list: list{net: n}, step: &step{net: n}}
+	body(q)
+	if q.err != nil {
+		return nil, q.err
+	}
 	err := n.do(func() error {
 		q.launch(n.ring.advance())
-		body(q)
+		for _, f := range q.later {
+			f()
+		}
 		err := q.err
 		if err == nil {
 			err = n.capture(q)
@@ -181,6 +188,8 @@ func (n *net) readScore(b []byte) device.Score {
 	return s
 }
 
+func (q *queue) then(f func()) { q.later = append(q.later, f) }
+
 func (q *queue) check(err error) bool {
 	if q.err == nil {
 		q.err = err
@@ -237,7 +246,7 @@ func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
 	}
 	q.adds(s, t)
 	q.step.Clips = q.step.Clips || q.net.schedule.Private()
-	q.clippedSum(kernels.Ptr(s.at), 0, t)
+	q.then(func() { q.clippedSum(kernels.Ptr(s.at), 0, t) })
 }
 
 func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
@@ -254,7 +263,7 @@ func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 	}
 	q.adds(s, t)
 	q.step.Clips = true
-	q.clippedSum(kernels.Ptr(s.at), kernels.Ptr(c.at), t)
+	q.then(func() { q.clippedSum(kernels.Ptr(s.at), kernels.Ptr(c.at), t) })
 }
 
 func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
@@ -272,7 +281,7 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	q.adds(s, t)
 	q.step.Clips = true
 	q.step.Candidates = max(q.step.Candidates, ask.K)
-	q.lossSums(kernels.Ptr(s.at), at, dir, t, ask)
+	q.then(func() { q.lossSums(kernels.Ptr(s.at), at, dir, t, ask) })
 }
 
 func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
@@ -289,11 +298,16 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 		q.exactRelease(d, s, noise)
 		return
 	}
-	key, err := q.net.key(noise.Stream())
-	if !q.check(err) {
+	if c := noise.Stream().Cipher(); c != stream.ChaCha20 {
+		q.check(fmt.Errorf("this device draws noise from %s, the stream is %s: make it with the cipher that device.Info names", stream.ChaCha20, c))
 		return
 	}
-	q.launch(kernels.Release(q.net.arena.run, d, kernels.Ptr(s.at), s.size, key, noise.Tensor(), noise.Std()))
+	q.then(func() {
+		key, err := q.net.key(noise.Stream())
+		if q.check(err) {
+			q.launch(kernels.Release(q.net.arena.run, d, kernels.Ptr(s.at), s.size, key, noise.Tensor(), noise.Std()))
+		}
+	})
 }
 
 // exactRelease adds integers that the host draws for every run.
@@ -301,26 +315,31 @@ func (q *queue) exactRelease(d kernels.Ptr, s *sum, noise device.Noise) {
 	if !q.check(exact.Check(noise.Stream(), noise.Tensor())) {
 		return
 	}
-	values, address, err := q.step.noise.room(q.net, s.size)
-	if !q.check(err) {
-		return
-	}
 	sum := s.integers
 	q.step.Checks = append(q.step.Checks, sum.Release)
 	q.step.added = append(q.step.added, func(*device.Inputs) { sum.Released() })
-	q.step.draws = append(q.step.draws, func(in *device.Inputs) error {
-		std := float64(in.Scalars[noise.Std()])
-		clear(values)
-		if std == 0 {
-			return nil
+	q.then(func() {
+		values, address, err := q.step.noise.room(q.net, s.size)
+		if !q.check(err) {
+			return
 		}
-		g, err := exact.New(std/admit.NewGrid(in.Scalars[device.Clip]).Step, noise.Stream(), noise.Tensor())
-		if err == nil {
-			g.Add(values, in.Draw, 0)
-		}
-		return err
+		q.step.draws = append(q.step.draws, func(in *device.Inputs) error { return draw(values, in, noise) })
+		q.launch(kernels.GridRelease(q.net.arena.run, d, kernels.Ptr(s.at), address, s.size, noise.Std()))
 	})
-	q.launch(kernels.GridRelease(q.net.arena.run, d, kernels.Ptr(s.at), address, s.size, noise.Std()))
+}
+
+// draw writes a run's exact noise, in grid steps.
+func draw(values []int64, in *device.Inputs, noise device.Noise) error {
+	clear(values)
+	std := float64(in.Scalars[noise.Std()])
+	if std == 0 {
+		return nil
+	}
+	g, err := exact.New(std/admit.NewGrid(in.Scalars[device.Clip]).Step, noise.Stream(), noise.Tensor())
+	if err == nil {
+		g.Add(values, in.Draw, 0)
+	}
+	return err
 }
 
 func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
@@ -335,32 +354,42 @@ func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector
 	if q.err != nil {
 		return
 	}
-	q.try(kernels.Update(q.net.arena.run, r, q.net.params, x, y, st...))
+	q.then(func() { q.try(kernels.Update(q.net.arena.run, r, q.net.params, x, y, st...)) })
 }
 
 func (q *queue) Score(at device.Vector, public device.Data) {
-	x, t, n := q.vec(at, q.net.params), q.table(public), q.net
+	x, t := q.vec(at, q.net.params), q.table(public)
 	if q.err != nil {
 		return
 	}
+	q.then(func() { q.check(q.scored(x, t)) })
+}
+
+// scored makes room for a score and for a run of all rows, which never changes: the
+// table is public.
+func (q *queue) scored(at kernels.Ptr, t *table) error {
+	n := q.net
 	p := n.schedule.Program
 	bytes := kernels.ScoreBytes(p.Loss, p.Outputs())
 	to, err := n.alloc(int64(bytes), "a score", lessMemory)
-	if !q.check(err) {
-		return
+	if err != nil {
+		return err
 	}
-	// A run of all rows, which never changes: the table is public.
 	rows := make([]byte, kernels.RunBytes+4*t.Count)
 	binary.LittleEndian.PutUint32(rows[kernels.RunLive:], uint32(t.Count))
 	for i := range t.Count {
 		binary.LittleEndian.PutUint32(rows[kernels.RunRows+4*i:], uint32(i))
 	}
 	run, err := n.alloc(int64(len(rows)), "the rows of a score", lessMemory)
-	if !q.check(err) || !q.check(n.device.failed("the rows of a score", n.device.context.CopyIn(run, rows))) {
-		return
+	if err != nil {
+		return err
 	}
-	q.step.scores = append(q.step.scores, scored{kernels.Ptr(to), t, make([]byte, bytes)})
-	q.score(x, t, kernels.Ptr(run), kernels.Ptr(to))
+	if err := n.device.failed("the rows of a score", n.device.context.CopyIn(run, rows)); err != nil {
+		return err
+	}
+	q.step.scores = append(q.step.scores, scored{kernels.Ptr(to), make([]byte, bytes)})
+	q.score(at, t, kernels.Ptr(run), kernels.Ptr(to))
+	return nil
 }
 
 // hostNoise is pinned memory for the integers that the host draws.

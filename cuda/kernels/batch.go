@@ -2,19 +2,19 @@ package kernels
 
 import "math"
 
-// Batch is what a launch works on: a run of at most Capacity rows, of which Run
-// holds the live count. Buffers of values hold Capacity examples,
-// [example][element] without gaps, and are of less than MaxElements elements.
+// Batch is what a launch works on: rows First … First+Capacity−1 of a run, of
+// which the first clamp(live−First, 0, Capacity) are live; example b is row First+b. Buffers of values hold
+// Capacity examples, [example][element] without gaps, and are of less than MaxElements elements.
 //
 // A kernel computes live examples. It does not touch what dead ones have, unless
 // its comment says so; what lies there, NaN included, never reaches a live one.
 type Batch struct {
-	Run      Ptr
-	Capacity int
+	Run             Ptr
+	First, Capacity int
 }
 
 func (b Batch) args(more ...uint64) []uint64 {
-	return append([]uint64{b.Run, I(b.Capacity)}, more...)
+	return append([]uint64{b.Run, I(b.First), I(b.Capacity)}, more...)
 }
 
 // MaxElements bounds the elements of a buffer of values, and of an op's parameters: kernels

@@ -5,11 +5,11 @@
 using Values = Tile<64, 64, 8, 8>;
 
 // conv_forward: the results are filters × the positions of all examples.
-KERNEL __launch_bounds__(64) conv_forward(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y, GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Values::Slab slab;
 	int positions = g.positions(), taps = g.taps();
-	int n0 = blockX() * 64, end = liveRows(run, capacity) * positions;
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * positions;
 	int o0 = blockY() * 64;
 	if (n0 >= end)
 		return;
@@ -49,11 +49,11 @@ static __device__ __forceinline__ int position(int i, int tap, int stride, int c
 }
 
 // conv_input_grad: the results are channels × the pixels of all examples, the terms filters × taps of one channel.
-KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int capacity, const float *dy, const float *w, float *dx, int add, GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Values::Slab slab;
 	int pixels = g.rows * g.cols, area = g.windowRows * g.windowCols, terms = g.out * area, positions = g.positions();
-	int n0 = blockX() * 64, end = liveRows(run, capacity) * pixels;
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * pixels;
 	int c0 = blockY() * 64;
 	if (n0 >= end)
 		return;
@@ -128,13 +128,13 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 // place is where filter o's value of column k stands: weights, then biases.
 static __device__ __forceinline__ int place(const Geometry &g, int o, int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
 
-KERNEL __launch_bounds__(128) conv_store(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int groups,
+KERNEL __launch_bounds__(128) conv_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int groups,
                                          int group, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Gradient::Slab slab;
 	__shared__ double scratch[128];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
-	if (b >= liveRows(run, capacity))
+	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * g.image(), dy += b * g.out * g.positions();
 	double squares = 0;
@@ -156,7 +156,7 @@ KERNEL __launch_bounds__(128) conv_store(const Run *run, int capacity, const flo
 		norm2[b * groups + group] += squares;
 }
 
-KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
+KERNEL __launch_bounds__(128) conv_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
                                        float *parts, int stride, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Gradient::Slab slab;
@@ -164,7 +164,7 @@ KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float
 	int o0 = blockX() / across * 64, k0 = blockX() % across * 64, b0 = blockY() * EXAMPLE_BLOCK;
 	float sum[8][4];
 	Gradient::clear(sum);
-	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, capacity)); b++) {
+	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
 		float f = factors[b * groups + group];
 		if (!(f > 0))
 			continue;
@@ -179,12 +179,12 @@ KERNEL __launch_bounds__(128) conv_sum(const Run *run, int capacity, const float
 	});
 }
 
-KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, float *sum) {
+KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, double *sum) {
 	int j = index();
 	if (j >= size)
 		return;
 	double total = 0;
 	for (int i = 0; i < count; i++)
 		total += parts[(int64)i * stride + j];
-	sum[j] = (float)(sum[j] + total);
+	sum[j] += total;
 }

@@ -76,7 +76,7 @@ func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, parts Ptr, strid
 // ConvParts is the number of partial sums that ConvSum writes.
 func ConvParts(capacity int) int { return ceil(capacity, ExampleBlock) }
 
-// SumParts adds n partial sums of size values each, in order and in float64, and their total to the float32 values sum[j], which rounds once.
+// SumParts adds n partial sums of size values each, in order and in float64, to the float64 values sum[j].
 // The caller calls it for the weights and for the bias, which lie after them in a part (parts + 4·out·k).
 func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 	return Launch{

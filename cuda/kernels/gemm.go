@@ -35,7 +35,7 @@ func denseTiles(name string, rows, cols int) Launch {
 // DenseSum adds Σ_b f_b·dy[b][o]·x[b][i] to sumW[o][i], and Σ_b f_b·dy[b][o] to sumB[o], where
 // the op has a bias. An example whose factor, float32, is not above zero is left out, whatever its
 // values are. f·dy is rounded to float32 first. Within blocks of ExampleBlock examples fused float32 operations add in
-// order from zero; the blocks' sums are added in order in float64, and their total to the float32 sum, which rounds once.
+// order from zero; the blocks' sums are added in order in float64, to the float64 sum.
 func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, sumW, sumB Ptr) Launch {
 	out, in, _ := op.Columns()
 	cols := in

@@ -32,13 +32,13 @@ static __device__ __forceinline__ void products(Pairs &pairs, int s0, int t0, in
 	}
 }
 
-KERNEL __launch_bounds__(256) norm_gram(const Run *run, int capacity, const float *x, const float *dy, double *norm2, int groups, int group,
+KERNEL __launch_bounds__(256) norm_gram(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2, int groups, int group,
                                         double omega, double gamma, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Pairs pairs;
 	__shared__ double scratch[256];
 	int b = blockX(), positions = g.positions();
-	if (b >= liveRows(run, capacity))
+	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * g.image(), dy += b * g.out * positions;
 	double total = 0, bound = 0;

@@ -99,7 +99,6 @@ func (c Cipher) left(lo uint64) uint64 {
 // but the last one claimed: all methods may be called concurrently.
 type Stream struct {
 	cipher  Cipher
-	secret  Key // of ChaCha20, see Key
 	key     keystream
 	kernels *kernels
 	claimed atomic.Uint64 // the highest step
@@ -136,7 +135,7 @@ func New(c Cipher, k Key) (*Stream, error) {
 		}
 		s.key = key
 	case ChaCha20:
-		s.key, s.secret = use.chacha(&k), k
+		s.key = use.chacha(&k)
 	default:
 		return nil, fmt.Errorf("stream: unknown cipher %v: use AES256CTR or ChaCha20", c)
 	}
@@ -167,11 +166,6 @@ func (*Stream) Format(f fmt.State, _ rune) { fmt.Fprint(f, "stream.Stream(secret
 
 // Cipher returns the cipher the stream was made with.
 func (s *Stream) Cipher() Cipher { return s.cipher }
-
-// Key gives a ChaCha20 stream's key to a device that draws the stream's numbers in
-// memory of its own; it is false for another cipher. A test over the sources
-// keeps it from everybody else.
-func (s *Stream) Key() (Key, bool) { return s.secret, s.cipher == ChaCha20 }
 
 // Fill writes the keystream that begins at the 128-bit block counter hi‖lo. A
 // block is 16 bytes of AES, whose counter is big-endian as in SP 800-38A, or 64
