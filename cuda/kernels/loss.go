@@ -67,7 +67,9 @@ func FirstShare(form device.LossForm) int {
 // LossSums adds the shares of the live examples: dst[i] += Σ shares[i][example]
 // for i < k, b.Capacity examples a row, all float64. Blocks of ExampleBlock
 // examples are added each in order, then the blocks in order, then dst.
-func LossSums(b Batch, shares Ptr, k int, dst Ptr) Launch { return lossSums("loss_sums", b, shares, k, dst) }
+func LossSums(b Batch, shares Ptr, k int, dst Ptr) Launch {
+	return lossSums("loss_sums", b, shares, k, dst)
+}
 
 // GridLossSums is LossSums for shares on the grid of the run's Clip. dst is
 // int64, in grid steps; no addition rounds.
