@@ -259,6 +259,21 @@ func TestOnlyMechanismsMakeNoisy(t *testing.T) {
 	}
 }
 
+// A key's words leave package stream for the memory of a GPU alone.
+func TestOnlyDevicesTakeKeys(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test() || under(s.dir, "cuda") || s.dir == "internal/stream" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && id.Name == "KeyWords" {
+				t.Errorf("%s: only devices outside the host's memory may take a key's words", s.fset.Position(id.Pos()))
+			}
+			return true
+		})
+	}
+}
+
 // Times of single steps depend on the examples of a batch. Only bench, whose
 // examples are nobody's, may ask a device for them.
 func TestOnlyBenchProfiles(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 // order. So an example's share passes at most ExampleBlock roundings of float32.
 func Combine(b Batch, factors, kept Ptr, stride, n int, sum Ptr) Launch {
 	return Launch{
-		Module: "combine", Name: "combine", Grid: [3]int{ceil(n, combineColumns), 1, 1}, Block: [3]int{combineColumns, combineRows, 1},
+		Module: "combine", Name: "combine", Grid: [3]int{ceil(n, combineColumns), 1, 1}, Block: [3]int{combineColumns * combineRows, 1, 1},
 		Args: b.args(factors, kept, I(stride), I(n), sum),
 	}
 }

@@ -2,9 +2,9 @@ package kernels
 
 import "github.com/privgrad/privgrad/internal/device"
 
-// KeyWords is the size of a key in device memory: the words of a ChaCha20 key,
+// KeyBytes is the size of a key in device memory: the 8 words of a ChaCha20 key,
 // uint32, as stream.Stream.KeyWords gives them.
-const KeyWords = 8
+const KeyBytes = 32
 
 // noiseThreads draw a block of ChaCha20 each, which makes 8 normals.
 const noiseThreads = 64

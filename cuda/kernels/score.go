@@ -27,8 +27,7 @@ func ScoreBytes(loss plan.Loss, outputs int) int {
 // Score adds the live rows of a chunk of a public table to a score, as host.Tally does:
 // losses (float64) and predicted (int32) are of Losses. Rows with a target that
 // the loss does not accept are left out. Losses are added in float64: blocks of
-// ExampleBlock rows each in order, the blocks in order, then the score's. Counts are integers,
-// added by atomics.
+// ExampleBlock rows each in order, the blocks in order, then the score's.
 func Score(b Batch, loss plan.Loss, outputs int, targets, losses, predicted, score Ptr) Launch {
 	return Launch{
 		Module: "score", Name: "score", Grid: [3]int{1, 1, 1}, Block: [3]int{sumThreads, 1, 1},

@@ -1,0 +1,25 @@
+#include "run.cuh"
+
+static const int columns = 32, rows = 8, exampleBlock = 32;
+
+KERNEL combine(const Run *run, int first, int capacity, const float *factors, const float *kept, int stride, int n, double *sum) {
+	__shared__ float parts[rows][columns];
+	int column = threadX() % columns, row = threadX() / columns, i = blockX() * columns + column;
+	int live = liveRows(run, first, capacity);
+	bool writes = row == 0 && i < n;
+	double total = writes ? sum[i] : 0;
+	for (int begin = 0; begin < live; begin += rows * exampleBlock) {
+		int lo = begin + row * exampleBlock;
+		float part = 0;
+		for (int b = lo; i < n && b < min(lo + exampleBlock, live); b++)
+			if (factors[b] > 0)
+				part = fmaf(factors[b], kept[(int64)b * stride + i], part);
+		parts[row][column] = part;
+		barrier();
+		for (int j = 0; j < rows && writes; j++)
+			total += (double)parts[j][column];
+		barrier();
+	}
+	if (writes)
+		sum[i] = total;
+}
