@@ -200,33 +200,6 @@ func TestOnlyMechanismsMakeNoise(t *testing.T) {
 	}
 }
 
-// Who has a stream's key can subtract its noise. Only a device with memory of its
-// own has to be told.
-func TestOnlyDevicesTakeKeys(t *testing.T) {
-	uses := 0
-	for _, s := range sources(t) {
-		if s.test() {
-			continue
-		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) > 0 {
-				return true
-			}
-			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Key" {
-				if s.dir != "cuda" {
-					t.Errorf("%s: only package cuda may take a stream's key", s.fset.Position(call.Pos()))
-				}
-				uses++
-			}
-			return true
-		})
-	}
-	if uses == 0 {
-		t.Error("package cuda takes no key: the name looked for is out of date")
-	}
-}
-
 // An optimizer learns from a mechanism.Noisy alone. Another package could only
 // make its zero value, which is refused when it is used.
 func TestOnlyMechanismsMakeNoisy(t *testing.T) {

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"errors"
-
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -13,22 +11,23 @@ func (n *net) key(s *stream.Stream) (kernels.Ptr, error) {
 	if p, ok := n.keys[s]; ok {
 		return kernels.Ptr(p), nil
 	}
-	k, ok := s.Key()
-	if !ok {
-		return 0, errors.New("the noise's stream has no key for a device")
+	words, err := s.KeyWords()
+	if err != nil {
+		return 0, err
 	}
-	p, err := n.alloc(int64(len(k)), "a noise key", lessMemory)
+	defer clear(words[:])
+	p, err := n.alloc(int64(len(words)*4), "a noise key", lessMemory)
 	if err != nil {
 		return 0, err
 	}
 	n.keys[s] = p
-	return kernels.Ptr(p), n.device.failed("copying a noise key", n.device.context.CopyIn(p, k[:]))
+	return kernels.Ptr(p), n.device.failed("copying a noise key", n.device.context.CopyIn(p, bytesOf(words[:])))
 }
 
 // forgetKeys wipes the keys.
 func (n *net) forgetKeys() {
 	for s, p := range n.keys {
-		if n.stream.Set(p, 0, len(stream.Key{})/4) == nil {
+		if n.stream.Set(p, 0, kernels.KeyBytes/4) == nil {
 			n.stream.Sync()
 		}
 		delete(n.keys, s)
