@@ -60,7 +60,7 @@ func Open(d driver.Driver, ordinal int) (*Device, error) {
 			return fmt.Errorf("cuda:%d: %w", ordinal, err)
 		}
 		if g.info.Capability < leastCapability {
-			return fmt.Errorf("cuda:%d: %s has compute capability %d.%d, the kernels need %d.%d: use --device cpu",
+			return fmt.Errorf("cuda:%d: %s has compute capability %d.%d, the kernels need %d.%d",
 				ordinal, g.info.Name, g.info.Capability/10, g.info.Capability%10, leastCapability/10, leastCapability%10)
 		}
 		if g.context, err = d.Open(ordinal); err != nil {
@@ -80,7 +80,7 @@ func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
 		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
-		Threads: 1, Costs: costs, Cipher: stream.ChaCha20,
+		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory,
 	}
 }
 

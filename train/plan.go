@@ -42,6 +42,7 @@ type Plan struct {
 	spent       map[int]float64     // ε of the first slots, as far as asked for
 	costs       plan.Costs          // of the device
 	secure      stream.Cipher       // of the device, for secure noise
+	memory      int64               // the default budget
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
 	ownNetwork  bool
@@ -75,7 +76,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.costs, p.secure = info.Costs, info.Cipher
+	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
@@ -321,7 +322,7 @@ func (p *Plan) resolveWork() error {
 		p.costs.Passes = false // integers are summed of gradients that are kept
 	}
 	if c.Memory == "" {
-		c.Memory = fmt.Sprint(DefaultMemory())
+		c.Memory = fmt.Sprint(p.memory)
 	}
 	memory, err := c.memory()
 	if err != nil {
