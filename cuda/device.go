@@ -130,7 +130,15 @@ func (t *table) Close() error {
 	return t.device.drop(t)
 }
 
-func (t *table) free() error { return t.release() }
+// free waits for what was enqueued, which may still read the table.
+func (t *table) free() error {
+	for _, o := range t.device.owners {
+		if n, ok := o.(*net); ok {
+			n.stream.Sync() // a failure shows at the net's next call
+		}
+	}
+	return t.release()
+}
 
 // Close frees everything that lives on the GPU, then the GPU. It is idempotent
 // and allowed after a failure.

@@ -105,7 +105,7 @@ func TestLossesOnTheGrid(t *testing.T) {
 	for _, clip := range []float32{1, 3, 0.7} {
 		g := NewGrid(clip)
 		for _, loss := range []float64{0, 1e-9, 0.1, 0.6999, float64(clip)} {
-			k := g.truncated(loss) / g.Step
+			k := truncated(&g, loss) / g.Step
 			if k != math.Trunc(k) || k > float64(clip)/g.Step || k*g.Step > loss || loss-k*g.Step >= g.Step {
 				t.Errorf("clip %v: loss %v becomes %v steps", clip, loss, k)
 			}
