@@ -133,7 +133,7 @@ func (t *table) Close() error {
 // free waits for what was enqueued, which may still read the table.
 func (t *table) free() error {
 	for _, o := range t.device.owners {
-		if n, ok := o.(*net); ok {
+		if n, ok := o.(*net); ok && n.stream != nil {
 			n.stream.Sync() // a failure shows at the net's next call
 		}
 	}
