@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 
 	"cuda/driver":       nil,
 	"cuda/driver/cudrv": {"cuda/driver"},
+	"cuda/driver/fake":  {"cuda/driver"},
 	"cuda/kernels":      nil,
 
 	"nn":         {"internal/plan"},
