@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"cuda":              {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/plan", "internal/stream"},
 	"cuda/driver":       nil,
 	"cuda/driver/cudrv": {"cuda/driver"},
+	"cuda/driver/fake":  {"cuda/driver"},
 	"cuda/kernels":      {"internal/device", "internal/plan"},
 
 	"nn":         {"internal/plan"},

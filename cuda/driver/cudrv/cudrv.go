@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -78,6 +79,13 @@ func failure(call string, code int) *driver.Error {
 	return e
 }
 
+// explain is check with what the driver does not say.
+func explain(call string, err error, log string, args ...any) error {
+	e := failure(call, int(reflect.ValueOf(err).Int()))
+	e.Log = fmt.Sprintf(log, args...)
+	return e
+}
+
 type library struct{}
 
 func (library) Version() (int, error) {
@@ -123,139 +131,107 @@ func (library) Info(ordinal int) (driver.Info, error) {
 	return i, nil
 }
 
+// Open ties the calling goroutine to its thread, where the context is current,
+// until Close. Thread-local captures need that too.
 func (l library) Open(ordinal int) (driver.Context, error) {
 	info, err := l.Info(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	c := &context{info: info, work: make(chan func()), closed: make(chan struct{})}
-	ready := make(chan error)
-	go c.serve(ordinal, ready)
-	if err := <-ready; err != nil {
-		return nil, err
+	runtime.LockOSThread()
+	ctx, err := cu.Device(ordinal).MakeContext(cu.SchedAuto | cu.MapHost)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, check("cuCtxCreate", err)
 	}
-	return c, nil
+	return &context{info: info, ctx: ctx}, nil
 }
 
-// A context is current on one thread, which runs all its calls. Thread-local
-// capture needs that too. The thread ends with the context.
 type context struct {
 	info   driver.Info
-	work   chan func()
-	closed chan struct{}
 	ctx    cu.CUContext
-	// What the context holds, in the order of its making; only its thread looks.
+	closed bool
+	// What the context holds, in the order of its making. Nothing is given back by
+	// finalizers, which run on other threads.
 	held []*holding
 }
 
-// A holding is what must be given back. drop is nil once it was.
+// A holding is what must be given back.
 type holding struct{ drop func() error }
 
-func (c *context) serve(ordinal int, ready chan<- error) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
-	ctx, err := cu.Device(ordinal).MakeContext(cu.SchedAuto | cu.MapHost)
-	if err != nil {
-		ready <- check("cuCtxCreate", err)
-		return
-	}
-	c.ctx = ctx
-	ready <- nil
-	for {
-		select {
-		case f := <-c.work:
-			f()
-		case <-c.closed:
-			return
-		}
-	}
-}
-
-// do runs f on the context's thread.
-func (c *context) do(call string, f func() error) error {
-	done := make(chan error, 1)
-	select {
-	case c.work <- func() { done <- f() }:
-		return <-done
-	case <-c.closed:
+// enter is the start of every call.
+func (c *context) enter(call string) error {
+	if c.closed {
 		return failure(call, driver.InvalidContext)
 	}
+	return nil
 }
 
-// hold notes what Close must give back; on the context's thread.
 func (c *context) hold(drop func() error) *holding {
 	h := &holding{drop}
 	c.held = append(c.held, h)
 	return h
 }
 
-// release gives a holding back, once. Twice is an error of the caller's, which
-// the driver would not reliably see.
+// release gives a holding back, once: a driver does not reliably see that it
+// is asked to twice.
 func (c *context) release(call string, h *holding) error {
-	return c.do(call, func() error {
-		for i, o := range c.held {
-			if o == h {
-				c.held = append(c.held[:i], c.held[i+1:]...)
-				return h.drop()
-			}
-		}
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	i := slices.Index(c.held, h)
+	if i < 0 {
 		return failure(call, int(C.CUDA_ERROR_INVALID_HANDLE))
-	})
+	}
+	c.held = slices.Delete(c.held, i, i+1)
+	return h.drop()
 }
 
 func (c *context) Close() error {
-	select {
-	case <-c.closed:
+	if c.closed {
 		return nil
-	default:
 	}
-	err := c.do("cuCtxDestroy", func() error {
-		// After a failure every call fails, and destroying the context frees all
-		// that belongs to it.
-		for i := len(c.held) - 1; i >= 0; i-- {
-			_ = c.held[i].drop()
-		}
-		c.held = nil
-		return check("cuCtxDestroy", c.ctx.Destroy())
-	})
-	close(c.closed)
-	return err
+	c.closed = true
+	defer runtime.UnlockOSThread()
+	// Memory, modules, streams and events go with the context, pinned memory and graphs need not. After
+	// a failure all these calls fail; destroying the context is what counts.
+	for _, h := range slices.Backward(c.held) {
+		_ = h.drop()
+	}
+	return check("cuCtxDestroy", c.ctx.Destroy())
 }
 
 func (c *context) Info() driver.Info { return c.info }
 
 func (c *context) Alloc(bytes int64) (driver.Ptr, error) {
-	var p cu.DevicePtr
-	err := c.do("cuMemAlloc", func() (err error) {
-		p, err = cu.MemAlloc(bytes)
-		return check("cuMemAlloc", err)
-	})
-	return driver.Ptr(p), err
+	if err := c.enter("cuMemAlloc"); err != nil {
+		return 0, err
+	}
+	p, err := cu.MemAlloc(bytes)
+	return driver.Ptr(p), check("cuMemAlloc", err)
 }
 
 func (c *context) Free(p driver.Ptr) error {
-	return c.do("cuMemFree", func() error { return check("cuMemFree", cu.MemFree(cu.DevicePtr(p))) })
+	if err := c.enter("cuMemFree"); err != nil {
+		return err
+	}
+	return check("cuMemFree", cu.MemFree(cu.DevicePtr(p)))
 }
 
 func (c *context) AllocHost(size int) (driver.HostMemory, error) {
-	h := &hostMemory{context: c}
-	err := c.do("cuMemHostAlloc", func() error {
-		var p unsafe.Pointer
-		if err := code("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(size), C.CU_MEMHOSTALLOC_DEVICEMAP)); err != nil {
-			return err
-		}
-		drop := func() error { return check("cuMemFreeHost", cu.MemFreeHost(p)) }
-		var a C.CUdeviceptr
-		if err := code("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&a, p, 0)); err != nil {
-			return errors.Join(err, drop())
-		}
-		h.bytes, h.address = unsafe.Slice((*byte)(p), size), driver.Ptr(a)
-		h.holding = c.hold(drop)
-		return nil
-	})
-	if err != nil {
+	if err := c.enter("cuMemHostAlloc"); err != nil {
 		return nil, err
 	}
-	return h, nil
+	var p unsafe.Pointer
+	if err := code("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(size), C.CU_MEMHOSTALLOC_DEVICEMAP)); err != nil {
+		return nil, err
+	}
+	drop := func() error { return check("cuMemFreeHost", cu.MemFreeHost(p)) }
+	var a C.CUdeviceptr
+	if err := code("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&a, p, 0)); err != nil {
+		return nil, errors.Join(err, drop())
+	}
+	return &hostMemory{c, c.hold(drop), unsafe.Slice((*byte)(p), size), driver.Ptr(a)}, nil
 }
 
 type hostMemory struct {
@@ -269,51 +245,46 @@ func (h *hostMemory) Bytes() []byte       { return h.bytes }
 func (h *hostMemory) Address() driver.Ptr { return h.address }
 
 func (h *hostMemory) Free() error {
-	h.bytes = nil
-	return h.context.release("cuMemFreeHost", h.holding)
+	err := h.context.release("cuMemFreeHost", h.holding)
+	if err == nil {
+		h.bytes, h.address = nil, 0
+	}
+	return err
 }
 
 func (c *context) CopyIn(dst driver.Ptr, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	return c.do("cuMemcpyHtoD", func() error {
-		return check("cuMemcpyHtoD", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))))
-	})
+	if err := c.enter("cuMemcpyHtoD"); err != nil {
+		return err
+	}
+	return check("cuMemcpyHtoD", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))))
 }
 
 func (c *context) CopyOut(dst []byte, src driver.Ptr) error {
 	if len(dst) == 0 {
 		return nil
 	}
-	return c.do("cuMemcpyDtoH", func() error {
-		return check("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))))
-	})
+	if err := c.enter("cuMemcpyDtoH"); err != nil {
+		return err
+	}
+	return check("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))))
 }
 
 func (c *context) Load(name string, ptx []byte) (driver.Module, error) {
-	m := &module{context: c}
-	err := c.do("cuModuleLoadDataEx", func() error {
-		log := make([]byte, 1<<14)
-		mod, err := cu.LoadDataEx(string(ptx), &cu.JITErrorLogBuffer{Buffer: log})
-		runtime.KeepAlive(log) // cu passes its address as an integer
-		if err != nil {
-			e := failure("cuModuleLoadDataEx", int(reflect.ValueOf(err).Int()))
-			text, _, _ := bytes.Cut(log, []byte{0})
-			e.Log = name
-			if len(text) > 0 {
-				e.Log += ": " + string(text)
-			}
-			return e
-		}
-		m.module = mod
-		m.holding = c.hold(func() error { return check("cuModuleUnload", mod.Unload()) })
-		return nil
-	})
-	if err != nil {
+	const call = "cuModuleLoadDataEx"
+	if err := c.enter(call); err != nil {
 		return nil, err
 	}
-	return m, nil
+	log := make([]byte, 1<<14)
+	m, err := cu.LoadDataEx(string(ptx), &cu.JITErrorLogBuffer{Buffer: log})
+	runtime.KeepAlive(log) // cu passes its address as an integer
+	if err != nil {
+		text, _, _ := bytes.Cut(log, []byte{0})
+		return nil, explain(call, err, "%s: %s", name, text)
+	}
+	return &module{c, c.hold(func() error { return check("cuModuleUnload", m.Unload()) }), m}, nil
 }
 
 type module struct {
@@ -325,19 +296,15 @@ type module struct {
 func (m *module) Unload() error { return m.context.release("cuModuleUnload", m.holding) }
 
 func (m *module) Function(name string) (driver.Function, error) {
-	f := &function{context: m.context, name: name}
-	err := m.context.do("cuModuleGetFunction", func() (err error) {
-		if f.function, err = m.module.Function(name); err != nil {
-			e := failure("cuModuleGetFunction", int(reflect.ValueOf(err).Int()))
-			e.Log = name
-			return e
-		}
-		return nil
-	})
-	if err != nil {
+	const call = "cuModuleGetFunction"
+	if err := m.context.enter(call); err != nil {
 		return nil, err
 	}
-	return f, nil
+	f, err := m.module.Function(name)
+	if err != nil {
+		return nil, explain(call, err, "%s", name)
+	}
+	return &function{m.context, name, f}, nil
 }
 
 type function struct {
@@ -349,28 +316,23 @@ type function struct {
 func (f *function) Name() string { return f.name }
 
 func (f *function) AllowShared(bytes int) error {
-	return f.context.do("cuFuncSetAttribute", func() error {
-		// cu keeps the handle, a struct's only field, to itself.
-		h := *(*C.CUfunction)(unsafe.Pointer(&f.function))
-		return code("cuFuncSetAttribute", C.cuFuncSetAttribute(h, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
-	})
+	const call = "cuFuncSetAttribute"
+	if err := f.context.enter(call); err != nil {
+		return err
+	}
+	h := *(*C.CUfunction)(unsafe.Pointer(&f.function)) // the only field of cu's struct
+	return code(call, C.cuFuncSetAttribute(h, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
 }
 
 func (c *context) NewStream() (driver.Stream, error) {
-	s := &stream{context: c}
-	err := c.do("cuStreamCreate", func() error {
-		made, err := cu.MakeStream(cu.NonBlocking)
-		if err != nil {
-			return check("cuStreamCreate", err)
-		}
-		s.stream, s.handle = made, C.CUstream(unsafe.Pointer(made.C()))
-		s.holding = c.hold(func() error { return check("cuStreamDestroy", made.Destroy()) })
-		return nil
-	})
-	if err != nil {
+	if err := c.enter("cuStreamCreate"); err != nil {
 		return nil, err
 	}
-	return s, nil
+	s, err := cu.MakeStream(cu.NonBlocking)
+	if err != nil {
+		return nil, check("cuStreamCreate", err)
+	}
+	return &stream{c, c.hold(func() error { return check("cuStreamDestroy", s.Destroy()) }), s, C.CUstream(unsafe.Pointer(s.C()))}, nil
 }
 
 type stream struct {
@@ -383,6 +345,10 @@ type stream struct {
 func (s *stream) Close() error { return s.context.release("cuStreamDestroy", s.holding) }
 
 func (s *stream) Launch(l driver.Launch) error {
+	const call = "cuLaunchKernel"
+	if err := s.context.enter(call); err != nil {
+		return err
+	}
 	f, ok := l.Function.(*function)
 	if !ok {
 		return fmt.Errorf("cannot launch %T on this driver", l.Function)
@@ -392,25 +358,26 @@ func (s *stream) Launch(l driver.Launch) error {
 		params[i] = unsafe.Pointer(&l.Args[i])
 	}
 	g, b := l.Grid, l.Block
-	return s.context.do("cuLaunchKernel", func() error {
-		err := f.function.Launch(g[0], g[1], g[2], b[0], b[1], b[2], l.Shared, s.stream, params)
-		if err != nil {
-			e := failure("cuLaunchKernel", int(reflect.ValueOf(err).Int()))
-			e.Log = fmt.Sprintf("%s, grid %v, block %v, %d bytes of shared memory", f.name, g, b, l.Shared)
-			return e
-		}
-		return nil
-	})
+	if err := f.function.Launch(g[0], g[1], g[2], b[0], b[1], b[2], l.Shared, s.stream, params); err != nil {
+		return explain(call, err, "%s, grid %v, block %v, %d bytes of shared memory", f.name, g, b, l.Shared)
+	}
+	return nil
 }
 
 func (s *stream) Set(dst driver.Ptr, value uint32, n int) error {
-	return s.context.do("cuMemsetD32Async", func() error {
-		return check("cuMemsetD32Async", cu.MemsetD32Async(cu.DevicePtr(dst), uint(value), int64(n), s.stream))
-	})
+	const call = "cuMemsetD32Async"
+	if err := s.context.enter(call); err != nil {
+		return err
+	}
+	return check(call, cu.MemsetD32Async(cu.DevicePtr(dst), uint(value), int64(n), s.stream))
 }
 
 func (s *stream) Sync() error {
-	return s.context.do("cuStreamSynchronize", func() error { return check("cuStreamSynchronize", s.stream.Synchronize()) })
+	const call = "cuStreamSynchronize"
+	if err := s.context.enter(call); err != nil {
+		return err
+	}
+	return check(call, s.stream.Synchronize())
 }
 
 // done tells work that is still to be done from a failure.
@@ -423,33 +390,27 @@ func done(call string, err error) (bool, error) {
 	return err == nil, err
 }
 
-func (s *stream) Query() (ok bool, err error) {
-	err = s.context.do("cuStreamQuery", func() (err error) {
-		ok, err = done("cuStreamQuery", s.stream.Query())
-		return err
-	})
-	return ok, err
+func (s *stream) Query() (bool, error) {
+	const call = "cuStreamQuery"
+	if err := s.context.enter(call); err != nil {
+		return false, err
+	}
+	return done(call, s.stream.Query())
 }
 
 func (s *stream) Record() (driver.Event, error) {
-	e := &event{context: s.context}
-	err := s.context.do("cuEventRecord", func() error {
-		made, err := cu.MakeEvent(cu.DisableTiming)
-		if err != nil {
-			return check("cuEventCreate", err)
-		}
-		drop := func() error { return check("cuEventDestroy", cu.DestroyEvent(&made)) }
-		if err := check("cuEventRecord", made.Record(s.stream)); err != nil {
-			return errors.Join(err, drop())
-		}
-		e.event = made
-		e.holding = s.context.hold(drop)
-		return nil
-	})
-	if err != nil {
+	if err := s.context.enter("cuEventRecord"); err != nil {
 		return nil, err
 	}
-	return e, nil
+	e, err := cu.MakeEvent(cu.DisableTiming)
+	if err != nil {
+		return nil, check("cuEventCreate", err)
+	}
+	drop := func() error { return check("cuEventDestroy", cu.DestroyEvent(&e)) }
+	if err := check("cuEventRecord", e.Record(s.stream)); err != nil {
+		return nil, errors.Join(err, drop())
+	}
+	return &event{s.context, s.context.hold(drop), e}, nil
 }
 
 type event struct {
@@ -459,51 +420,48 @@ type event struct {
 }
 
 func (e *event) Wait() error {
-	return e.context.do("cuEventSynchronize", func() error { return check("cuEventSynchronize", e.event.Synchronize()) })
+	const call = "cuEventSynchronize"
+	if err := e.context.enter(call); err != nil {
+		return err
+	}
+	return check(call, e.event.Synchronize())
 }
 
-func (e *event) Done() (ok bool, err error) {
-	err = e.context.do("cuEventQuery", func() (err error) {
-		ok, err = done("cuEventQuery", e.event.Query())
-		return err
-	})
-	return ok, err
+func (e *event) Done() (bool, error) {
+	const call = "cuEventQuery"
+	if err := e.context.enter(call); err != nil {
+		return false, err
+	}
+	return done(call, e.event.Query())
 }
 
 func (e *event) Close() error { return e.context.release("cuEventDestroy", e.holding) }
 
 func (s *stream) Capture(f func() error) (driver.Graph, error) {
-	err := s.context.do("cuStreamBeginCapture", func() error {
-		return code("cuStreamBeginCapture", C.cuStreamBeginCapture(s.handle, C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-	})
-	if err != nil {
+	const begin, end, instantiate, destroy = "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphExecDestroy"
+	if err := s.context.enter(begin); err != nil {
 		return nil, err
 	}
-	failed := f() // on the caller's goroutine: its calls come back to the thread
-	g := &graph{context: s.context}
-	err = s.context.do("cuStreamEndCapture", func() error {
-		var captured C.CUgraph
-		err := code("cuStreamEndCapture", C.cuStreamEndCapture(s.handle, &captured))
-		if captured != nil {
-			defer C.cuGraphDestroy(captured)
-		}
-		if failed != nil || err != nil {
-			return err
-		}
-		if err := code("cuGraphInstantiate", C.cuGraphInstantiate(&g.exec, captured, 0)); err != nil {
-			return err
-		}
-		exec := g.exec
-		g.holding = s.context.hold(func() error { return code("cuGraphExecDestroy", C.cuGraphExecDestroy(exec)) })
-		return nil
-	})
+	if err := code(begin, C.cuStreamBeginCapture(s.handle, C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)); err != nil {
+		return nil, err
+	}
+	failed := f()
+	var g C.CUgraph
+	err := code(end, C.cuStreamEndCapture(s.handle, &g))
+	if g != nil {
+		defer C.cuGraphDestroy(g)
+	}
 	if failed != nil {
-		return nil, failed // an invalidated capture is its consequence
+		return nil, failed // a spoiled capture is its consequence
 	}
 	if err != nil {
 		return nil, err
 	}
-	return g, nil
+	var exec C.CUgraphExec
+	if err := code(instantiate, C.cuGraphInstantiate(&exec, g, 0)); err != nil {
+		return nil, err
+	}
+	return &graph{s.context, s.context.hold(func() error { return code(destroy, C.cuGraphExecDestroy(exec)) }), exec}, nil
 }
 
 type graph struct {
@@ -512,14 +470,16 @@ type graph struct {
 	exec    C.CUgraphExec
 }
 
-func (s *stream) Run(g driver.Graph) error {
-	captured, ok := g.(*graph)
-	if !ok {
-		return fmt.Errorf("cannot run %T on this driver", g)
+func (s *stream) Run(captured driver.Graph) error {
+	const call = "cuGraphLaunch"
+	if err := s.context.enter(call); err != nil {
+		return err
 	}
-	return s.context.do("cuGraphLaunch", func() error {
-		return code("cuGraphLaunch", C.cuGraphLaunch(captured.exec, s.handle))
-	})
+	g, ok := captured.(*graph)
+	if !ok {
+		return fmt.Errorf("cannot run %T on this driver", captured)
+	}
+	return code(call, C.cuGraphLaunch(g.exec, s.handle))
 }
 
 func (g *graph) Close() error { return g.context.release("cuGraphExecDestroy", g.holding) }
