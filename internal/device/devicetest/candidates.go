@@ -95,7 +95,7 @@ func direction(t testing.TB, c *Case) []float32 {
 
 // testCandidates compares every form of a query with explicit evaluations.
 func testCandidates(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 9, 25)
 		s := newSearch(t, c, direction(t, c), 0, 0.5, 0.05, -0.3, 2, 0)
 		for _, form := range lossForms {
@@ -123,7 +123,7 @@ func testCandidates(t *testing.T, d device.Device) {
 		}
 	}
 
-	for _, p := range few() {
+	for _, p := range some(d, few()) {
 		c := NewCase(t, p, 5, 26)
 		t.Run(p.Name+" each candidate by itself", func(t *testing.T) { testAlone(t, d, c) })
 		t.Run(p.Name+" targets that the loss does not accept", func(t *testing.T) {
