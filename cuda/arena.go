@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
@@ -41,12 +43,21 @@ type arena struct {
 	places []*kernels.Ptr
 }
 
-// layOut computes the arena of a schedule.
-func (a *arena) layOut(s *plan.Schedule, o device.Options) {
+// layOut computes the arena of a schedule. It fails where a buffer has more elements
+// than kernels count.
+func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
 	p := s.Program
 	a.chunk = o.Capacity
 	if s.Chunk > 0 {
 		a.chunk = min(s.Chunk, o.Capacity)
+	}
+	for v := range len(p.Ops) + 1 {
+		if size := p.ValueSize(plan.Value(v)); size > kernels.MaxElements/a.chunk {
+			return fmt.Errorf("%d examples of network %s with %d values each are more than a kernel takes at once: %s", a.chunk, p.Name, size, lessMemory)
+		}
+	}
+	if n := p.NumParams(); n > kernels.MaxElements {
+		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
 	need := p.NeedsGrad()
@@ -82,6 +93,7 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options) {
 	a.take(&a.shifted, 4*p.NumParams())
 	a.take(&a.losses, 8*a.chunk*(device.MaxCandidates+1))
 	a.take(&a.predicted, 4*a.chunk)
+	return nil
 }
 
 // take appends a buffer; one of no bytes has no address.

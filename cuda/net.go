@@ -74,7 +74,9 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 
 func (n *net) open() error {
 	what := "network " + n.schedule.Program.Name
-	n.arena.layOut(n.schedule, n.options)
+	if err := n.arena.layOut(n.schedule, n.options); err != nil {
+		return err
+	}
 	base, err := n.alloc(n.arena.bytes, what, lessMemory)
 	if err != nil {
 		return err
