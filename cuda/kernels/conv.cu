@@ -17,6 +17,7 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacit
 	int n = n0 + threadX();
 	Corner corner(g, n % positions);
 	const float *image = x + n / positions * g.image();
+	Tap tap(g, 0);
 	float acc[8][8];
 	Values::clear(acc);
 	for (int k0 = 0; k0 < taps; k0 += DEPTH) {
@@ -25,7 +26,11 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacit
 			int o = o0 + r, k = k0 + d;
 			return o < g.out && k < taps ? w[o * taps + k] : 0;
 		});
-		Values::alongLines(slab.b, [&](int d, int) { return n < end && k0 + d < taps ? column(g, image, corner, Tap(g, k0 + d)) : 0; });
+		Values::alongLines(slab.b, [&](int d, int) {
+			float v = n < end && k0 + d < taps ? column(g, image, corner, tap) : 0;
+			tap.next(g, g.rows * g.cols);
+			return v;
+		});
 		barrier();
 		Values::multiply(slab, acc);
 	}
@@ -45,6 +50,8 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacit
 // position gives the index along one axis of the output that reads input i through a tap, or −1.
 static __device__ __forceinline__ int position(int i, int tap, int stride, int count) {
 	int at = i - tap;
+	if (stride == 1)
+		return at < count ? at : -1;
 	return at >= 0 && at % stride == 0 && at / stride < count ? at / stride : -1;
 }
 
@@ -60,6 +67,7 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capa
 	int n = n0 + threadX();
 	int py = n % pixels / g.cols, px = n % g.cols;
 	const float *gradient = dy + n / pixels * g.out * positions;
+	Tap tap(g, 0);
 	float acc[8][8];
 	Values::clear(acc);
 	for (int k0 = 0; k0 < terms; k0 += DEPTH) {
@@ -69,12 +77,11 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capa
 			return c < g.channels && k < terms ? w[(k / area * g.channels + c) * area + k % area] : 0;
 		});
 		Values::alongLines(slab.b, [&](int d, int) {
-			int k = k0 + d;
-			if (n >= end || k >= terms)
-				return 0.f;
-			Tap tap(g, k % area);
 			int oy = position(py, tap.y, g.strideY, g.outRows), ox = position(px, tap.x, g.strideX, g.outCols);
-			return oy >= 0 && ox >= 0 ? gradient[k / area * positions + oy * g.outCols + ox] : 0;
+			bool read = n < end && k0 + d < terms && oy >= 0 && ox >= 0;
+			float v = read ? gradient[tap.plane + oy * g.outCols + ox] : 0;
+			tap.next(g, positions);
+			return v;
 		});
 		barrier();
 		Values::multiply(slab, acc);
@@ -97,11 +104,21 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capa
 using Gradient = Tile<64, 64, 8, 4>;
 static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
 
+struct Operands {
+	Gradient::Slab slab;
+	Tap taps[64];
+};
+
 // gradientTile computes filters o0… by columns k0… of one example's gradient. Column taps is of ones, which makes it the
 // bias's, where cols counts it. Whoever measures, keeps or sums a gradient has these bits.
-static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols, Gradient::Slab &slab,
+static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols, Operands &shared,
                                                     float (&result)[8][4]) {
+	Gradient::Slab &slab = shared.slab;
 	int positions = g.positions(), taps = g.taps();
+	barrier();
+	if (threadX() < 64)
+		shared.taps[threadX()] = Tap(g, k0 + threadX());
+	barrier();
 	Gradient::clear(result);
 	for (int q0 = 0; q0 < positions; q0 += POSITION_BLOCK) {
 		float block[8][4];
@@ -116,7 +133,7 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 				int k = k0 + c;
 				if (k >= cols || p >= end)
 					return 0.f;
-				return k < taps ? column(g, x, corner, Tap(g, k)) : 1.f;
+				return k < taps ? column(g, x, corner, shared.taps[c]) : 1.f;
 			});
 			barrier();
 			Gradient::multiply(slab, block);
@@ -131,7 +148,7 @@ static __device__ __forceinline__ int place(const Geometry &g, int o, int k) { r
 KERNEL __launch_bounds__(128) conv_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int groups,
                                          int group, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
-	__shared__ Gradient::Slab slab;
+	__shared__ Operands shared;
 	__shared__ double scratch[128];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
 	if (b >= liveRows(run, first, capacity))
@@ -141,7 +158,7 @@ KERNEL __launch_bounds__(128) conv_store(const Run *run, int first, int capacity
 	for (int o0 = 0; o0 < g.out; o0 += 64)
 		for (int k0 = 0; k0 < width; k0 += 64) {
 			float result[8][4];
-			gradientTile(g, x, dy, o0, k0, width, slab, result);
+			gradientTile(g, x, dy, o0, k0, width, shared, result);
 			Gradient::each([&](int i, int j, int row, int col) {
 				int o = o0 + row, k = k0 + col;
 				if (o >= g.out || k >= width)
@@ -159,7 +176,7 @@ KERNEL __launch_bounds__(128) conv_store(const Run *run, int first, int capacity
 KERNEL __launch_bounds__(128) conv_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
                                        float *parts, int stride, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
-	__shared__ Gradient::Slab slab;
+	__shared__ Operands shared;
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + 63) / 64;
 	int o0 = blockX() / across * 64, k0 = blockX() % across * 64, b0 = blockY() * EXAMPLE_BLOCK;
 	float sum[8][4];
@@ -169,7 +186,7 @@ KERNEL __launch_bounds__(128) conv_sum(const Run *run, int first, int capacity, 
 		if (!(f > 0))
 			continue;
 		float result[8][4];
-		gradientTile(g, x + b * g.image(), dy + b * g.out * g.positions(), o0, k0, width, slab, result);
+		gradientTile(g, x + b * g.image(), dy + b * g.out * g.positions(), o0, k0, width, shared, result);
 		Gradient::each([&](int i, int j, int, int) { sum[i][j] = fmaf(f, result[i][j], sum[i][j]); });
 	}
 	Gradient::each([&](int i, int j, int row, int col) {

@@ -23,11 +23,25 @@ struct Geometry {
 // Tap is a filter's place relative to a position's corner.
 struct Tap {
 	int plane, y, x;
+	__device__ __forceinline__ Tap() {}
 	__device__ __forceinline__ Tap(const Geometry &g, int k) {
 		int area = g.windowRows * g.windowCols, at = k % area;
 		plane = k / area * g.rows * g.cols;
 		y = at / g.windowCols * g.dilationY - g.top;
 		x = at % g.windowCols * g.dilationX - g.left;
+	}
+
+	// next is tap k+1. Planes, of the input's channels or, going back, of the filters, are so many elements apart.
+	__device__ __forceinline__ void next(const Geometry &g, int apart) {
+		x += g.dilationX;
+		if (x == g.windowCols * g.dilationX - g.left) {
+			x = -g.left;
+			y += g.dilationY;
+		}
+		if (y == g.windowRows * g.dilationY - g.top) {
+			y = -g.top;
+			plane += apart;
+		}
 	}
 };
 

@@ -8,6 +8,12 @@ import (
 
 const pointwiseThreads = 256
 
+// Errors of the activations in units in the last place.
+const (
+	TanhError    = 2
+	SigmoidError = 2.5
+)
+
 func pointwise(name string, b Batch, op *plan.Op, args ...uint64) Launch {
 	size := plan.Size(op.Out)
 	return Launch{
