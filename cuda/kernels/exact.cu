@@ -8,9 +8,29 @@ static const int threads = 256, columns = 32, rows = 8;
 // norm was checked are those that are summed.
 static __device__ int64 integer(float x, double scale) { return (int64)((double)x * scale); }
 
+// squares is the squared norm of n values, added as host.Scale does: element i in chain i mod 4, in order. The block's first
+// warp adds one tile while the others square the next; all threads have the sum.
+static __device__ double squares(const float *x, int n) {
+	const int tile = 1024, chains = 4, warp = 32;
+	__shared__ double buffers[2][tile], sums[chains];
+	int t = threadX();
+	double sum = 0;
+	for (int begin = -tile, turn = 0; begin < n; begin += tile, turn ^= 1) {
+		int next = begin + tile;
+		for (int i = t - warp; t >= warp && i < min(tile, n - next); i += threads - warp)
+			buffers[turn][i] = (double)x[next + i] * (double)x[next + i];
+		for (int i = t; t < chains && begin >= 0 && i < min(tile, n - begin); i += chains)
+			sum += buffers[turn ^ 1][i];
+		barrier();
+	}
+	if (t < chains)
+		sums[t] = sum;
+	barrier();
+	return sums[0] + sums[1] + (sums[2] + sums[3]);
+}
+
 KERNEL grid_scale(const Run *run, int first, int capacity, const float *kept, int stride, int n, int loss, int outputs,
                   const float *targets, double *scales) {
-	__shared__ double squares[threads];
 	__shared__ uint64 sums[threads];
 	int b = blockX(), t = threadX();
 	kept += (int64)b * stride;
@@ -19,10 +39,7 @@ KERNEL grid_scale(const Run *run, int first, int capacity, const float *kept, in
 			scales[b] = 0;
 		return;
 	}
-	double sum = 0;
-	for (int i = t; i < n; i += threads)
-		sum += (double)kept[i] * (double)kept[i];
-	double norm2 = blockSum<threads>(sum, squares);
+	double norm2 = squares(kept, n);
 	if (!finite(norm2)) {
 		if (t == 0)
 			scales[b] = 0;
@@ -33,7 +50,7 @@ KERNEL grid_scale(const Run *run, int first, int capacity, const float *kept, in
 	double norm = sqrt(norm2), aim = (double)run->scalars[0] * (1 - 0x1p-20), scale = 1 / g.step;
 	if (norm > aim)
 		scale *= aim / norm;
-	// |k| < 2^22, for no value is above the norm. Beyond the bound it does not matter by how much.
+	// |k| < 2^22: no value is above the norm. Beyond the bound it does not matter by how much.
 	uint64 most = 0;
 	for (int i = t; i < n; i += threads) {
 		int64 k = integer(kept[i], scale);
@@ -45,7 +62,7 @@ KERNEL grid_scale(const Run *run, int first, int capacity, const float *kept, in
 	barrier();
 	for (int half = threads / 2; half > 0; half /= 2) {
 		if (t < half)
-			sums[t] += sums[t + half]; // below 2^8 times 2^43 at last
+			sums[t] += sums[t + half]; // below 2^8 times 2^43 at the end
 		barrier();
 	}
 	if (t == 0)

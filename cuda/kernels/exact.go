@@ -8,19 +8,18 @@ import (
 // gridThreads work on one example's gradient, or release a value each.
 const gridThreads = 256
 
-// GridScale is host.Scale on the device, for exact nets: what each
+// GridScale is host.Scale bit for bit, for exact nets: what each
 // example's whole gradient is multiplied by before it is truncated to integers,
 // its clipping factor over the grid step γ of the run's Clip. kept is float32,
-// n values from kept[b·stride] on, all parameters of the example in any
-// order. scale is float64 [example].
+// n values from kept[b·stride] on, all parameters of the example. scale is
+// float64 [example].
 //
 // It is 0 for an example that counts as zero: with a target that the loss does
 // not accept, a norm that is not finite, or integers whose Σk², computed
 // exactly, is above (C/γ)². Dead examples get 0.
 //
-// The norm is added in float64, element i in lane i mod 256 in order, the lanes in a tree
-// of halves. The bits of a scale may therefore differ from another device's where
-// the norm rounds otherwise; the bound on the integers holds whatever it is.
+// The norm is added as host.Scale does, in the order of kept, so that devices whose
+// gradients have equal bits and lie in one order release equal bits.
 func GridScale(b Batch, kept Ptr, stride, n int, loss plan.Loss, outputs int, targets, scale Ptr) Launch {
 	return Launch{
 		Module: "exact", Name: "grid_scale", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{gridThreads, 1, 1},
