@@ -10,7 +10,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test audit lint bench compare tables ptx cover clean
+.PHONY: help build demo test audit lint bench compare tables ptx ptx-check ptx-table cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -76,6 +76,12 @@ ptx: ## compile cuda/kernels/*.cu to the PTX that is committed
 	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
 		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
 	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
+
+ptx-check: ## assemble the committed PTX for every architecture: no error, no spill, registers as in the table
+	@$(PYTHON) scripts/ptxas.py
+
+ptx-table: ## write that table, cuda/kernels/ptxas.md, anew
+	@$(PYTHON) scripts/ptxas.py --write
 
 # A block that several test binaries ran counts once.
 cover: ## statement coverage of every package by all tests; profile in cover.out

@@ -25,7 +25,7 @@ static __device__ __forceinline__ int blockX() { return __nvvm_read_ptx_sreg_cta
 static __device__ __forceinline__ int blockY() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 static __device__ __forceinline__ int blocksX() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 // index numbers the threads of a one-dimensional grid.
-static __device__ __forceinline__ int64 index() { return (int64)blockX() * threadsX() + threadX(); }
+static __device__ __forceinline__ int index() { return blockX() * threadsX() + threadX(); }
 
 // barrier waits for all threads of the block, and orders what they wrote.
 static __device__ __forceinline__ void barrier() { __syncthreads(); }

@@ -1,105 +1,137 @@
-package kernels_test
+package kernels
 
 import (
-	"bytes"
-	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
-	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 )
-
-// put copies values to new device memory.
-func put[T any](m *machine, x []T) kernels.Ptr {
-	m.t.Helper()
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.LittleEndian, x); err != nil {
-		m.t.Fatal(err)
-	}
-	return m.alloc(b.Bytes())
-}
-
-// get copies n values out.
-func get[T any](m *machine, p kernels.Ptr, n int) []T {
-	m.t.Helper()
-	x := make([]T, n)
-	raw := make([]byte, binary.Size(x))
-	m.read(p, raw)
-	if err := binary.Read(bytes.NewReader(raw), binary.LittleEndian, x); err != nil {
-		m.t.Fatal(err)
-	}
-	return x
-}
-
-// inputs is what a run supplies.
-type inputs struct {
-	live    int32
-	draw    uint64
-	scalars [16]float32
-	rows    []int32
-}
-
-func (in *inputs) bytes() []byte {
-	b := make([]byte, kernels.RunBytes+4*len(in.rows))
-	binary.LittleEndian.PutUint32(b[kernels.RunLive:], uint32(in.live))
-	binary.LittleEndian.PutUint64(b[kernels.RunDraw:], in.draw)
-	for i, s := range in.scalars {
-		binary.LittleEndian.PutUint32(b[kernels.RunScalars+4*i:], math.Float32bits(s))
-	}
-	for i, r := range in.rows {
-		binary.LittleEndian.PutUint32(b[kernels.RunRows+4*i:], uint32(r))
-	}
-	return b
-}
-
-// batch is a batch of a run with a clip norm. Its rows begin at 3 where there are live ones.
-func (m *machine) batch(live, capacity int, clip float32) kernels.Batch {
-	in := inputs{live: int32(live)}
-	in.scalars[device.Clip] = clip
-	first := 0
-	if live > 0 {
-		first = 3
-		in.live += 3
-	}
-	return kernels.Batch{Run: m.alloc(in.bytes()), First: first, Capacity: capacity}
-}
-
-func filled[T any](n int, x T) []T {
-	s := make([]T, n)
-	for i := range s {
-		s[i] = x
-	}
-	return s
-}
 
 var nan32 = float32(math.NaN())
 
-func normals32(rnd *rand.Rand, n int, scale float64) []float32 {
+// Every buffer of a test has exactly the length that a kernel may touch, so
+// that the machine finds what goes beyond; and what it must not read is not written.
+
+// normals gives n numbers of either sign.
+func normals(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
-		x[i] = float32(scale * rnd.NormFloat64())
+		x[i] = float32(rng.NormFloat64())
 	}
 	return x
 }
 
-// same compares bits, but for those of NaN.
-func same[T float32 | float64](a, b T) bool {
-	if a != a || b != b {
-		return a != a && b != b
+// spoil makes all but the first live of capacity rows NaN.
+func spoil(x []float32, live, capacity int) []float32 {
+	for i := len(x) / capacity * live; i < len(x); i++ {
+		x[i] = nan32
 	}
-	return a == b && math.Signbit(float64(a)) == math.Signbit(float64(b))
+	return x
 }
 
-func allSame[T float32 | float64](t *testing.T, what string, got, want []T) {
+func fill(n int, v float32) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = v
+	}
+	return x
+}
+
+// untouched is what tests find where a kernel must not write.
+const untouched = 1234.5
+
+// exact is a sum in float64, with what bounds the rounding of another order: the sum of magnitudes.
+type exact struct{ sum, size float64 }
+
+func (e *exact) add(terms ...float64) {
+	p := 1.0
+	for _, t := range terms {
+		p *= t
+	}
+	e.sum += p
+	e.size += math.Abs(p)
+}
+
+// near compares float32 results with exact ones, of which each term went through so many roundings, and the
+// result through one more. NaN is as it should be where both are.
+func near(t *testing.T, what string, got []float32, want []exact, roundings int) {
 	t.Helper()
 	if len(got) != len(want) {
-		t.Fatalf("%s: has %d values, want %d", what, len(got), len(want))
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i, g := range got {
+		w := want[i]
+		limit := gamma(roundings+1, unit)*w.size + 0x1p-149
+		if d := math.Abs(float64(g) - w.sum); !(d <= limit) && !(g != g && w.sum != w.sum) {
+			t.Fatalf("%s: value %d is %v, want %v within %.3g: off by %.3g", what, i, g, w.sum, limit, d)
+		}
+	}
+}
+
+// same compares bits, all NaNs being one.
+func same(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
 	}
 	for i := range got {
-		if !same(got[i], want[i]) {
+		if got[i] != want[i] && (got[i] == got[i] || want[i] == want[i]) {
 			t.Fatalf("%s: value %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// close64 compares float64 results.
+func close64(t *testing.T, what string, got, want, relative float64) {
+	t.Helper()
+	if d := math.Abs(got - want); !(d <= relative*math.Abs(want)) {
+		t.Fatalf("%s is %v, want %v: off by %.3g of it", what, got, want, d/want)
+	}
+}
+
+// size is a run of a capacity with fewer live rows.
+type size struct{ live, capacity int }
+
+func (s size) String() string { return fmt.Sprintf("%d of %d", s.live, s.capacity) }
+
+func denseOp(in, out int, bias bool) *plan.Op {
+	op := &plan.Op{Kind: plan.Dense, Shape: []int{in}, Out: []int{out}, Weight: 0, Bias: plan.None}
+	if bias {
+		op.Bias = 1
+	}
+	return op
+}
+
+func imageOp(kind plan.Kind, channels, h, w, out int, win plan.Window, bias bool) *plan.Op {
+	oh, ow := win.Out(h, w)
+	op := &plan.Op{Kind: kind, Shape: []int{channels, h, w}, Out: []int{out, oh, ow}, Weight: plan.None, Bias: plan.None, Window: win}
+	if kind == plan.Conv {
+		op.Weight = 0
+		if bias {
+			op.Bias = 1
+		}
+	}
+	return op
+}
+
+// taps visits every product of a convolution or a pool over one channel: output o, input i, weight k.
+func taps(op *plan.Op, f func(o, i, k int)) {
+	win := op.Window
+	channels, h, w := op.Shape[0], op.Shape[1], op.Shape[2]
+	filters := op.Out[0]
+	for n := range filters * op.Out[1] * op.Out[2] {
+		oc, oy, ox := n/(op.Out[1]*op.Out[2]), n/op.Out[2]%op.Out[1], n%op.Out[2]
+		for k := range channels * win.H * win.W {
+			c, ky, kx := k/(win.H*win.W), k/win.W%win.H, k%win.W
+			if op.Kind != plan.Conv && c != oc {
+				continue
+			}
+			y, x := oy*win.StrideH-win.PadTop+ky*win.DilationH, ox*win.StrideW-win.PadLeft+kx*win.DilationW
+			if y >= 0 && y < h && x >= 0 && x < w {
+				f(n, (c*h+y)*w+x, oc*channels*win.H*win.W+k)
+			}
 		}
 	}
 }

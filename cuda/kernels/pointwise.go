@@ -8,6 +8,12 @@ import (
 
 const pointwiseThreads = 256
 
+// Errors of the activations in units in the last place.
+const (
+	TanhError    = 2
+	SigmoidError = 2.5
+)
+
 func pointwise(name string, b Batch, op *plan.Op, args ...uint64) Launch {
 	size := plan.Size(op.Out)
 	return Launch{
@@ -23,7 +29,7 @@ func Activation(b Batch, op *plan.Op, x, y Ptr) (Launch, error) {
 	if !op.Kind.Activation() {
 		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
 	}
-	return pointwise(op.Kind.String(), b, op, x, y), nil
+	return pointwise(op.Kind.String()+"_forward", b, op, x, y), nil
 }
 
 // ActivationGrad is dx = dy·f′, f′ from the output y: 1 above zero and 0 elsewhere, 1−y², or y·(1−y). Where add is set, it is
@@ -32,7 +38,7 @@ func ActivationGrad(b Batch, op *plan.Op, y, dy, dx Ptr, add bool) (Launch, erro
 	if !op.Kind.Activation() {
 		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
 	}
-	return pointwise(op.Kind.String()+"_grad", b, op, y, dy, dx, flag(add)), nil
+	return pointwise(op.Kind.String()+"_grad", b, op, y, dy, dx, boolean(add)), nil
 }
 
 // Add is y = x0 + x1.
@@ -41,5 +47,5 @@ func Add(b Batch, op *plan.Op, x0, x1, y Ptr) Launch { return pointwise("add", b
 // AddGrad passes dy on to one of Add's inputs: dx = dy, or dx += dy where add is set. An
 // input that is read twice gets it twice.
 func AddGrad(b Batch, op *plan.Op, dy, dx Ptr, add bool) Launch {
-	return pointwise("add_grad", b, op, dy, dx, flag(add))
+	return pointwise("add_grad", b, op, dy, dx, boolean(add))
 }
