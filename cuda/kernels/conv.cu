@@ -10,11 +10,11 @@ static_assert(Few::THREADS == 64 && Some::THREADS == 64 && Many::THREADS == 64);
 
 // conv_forward: the results are filters × the positions of all examples.
 template <class Values>
-static __device__ __forceinline__ void convForward(const Run *run, int capacity, const float *x, const float *w, const float *bias,
+static __device__ __forceinline__ void convForward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
                                                    float *y, Geometry g) {
 	__shared__ typename Values::Slab slab;
 	int positions = g.positions(), taps = g.taps();
-	int n0 = blockX() * 64, end = liveRows(run, capacity) * positions;
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * positions;
 	int o0 = blockY() * Values::ROWS;
 	if (n0 >= end)
 		return;
@@ -52,19 +52,19 @@ static __device__ __forceinline__ void convForward(const Run *run, int capacity,
 	}
 }
 
-KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y,
+KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
                          GEOMETRY) {
-	convForward<Few>(run, capacity, x, w, bias, y, GEOMETRY_VALUES);
+	convForward<Few>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y,
+KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
                          GEOMETRY) {
-	convForward<Some>(run, capacity, x, w, bias, y, GEOMETRY_VALUES);
+	convForward<Some>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y,
+KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
                          GEOMETRY) {
-	convForward<Many>(run, capacity, x, w, bias, y, GEOMETRY_VALUES);
+	convForward<Many>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
 // position gives the index along one axis of the output that reads input i through a tap, or −1.
@@ -77,11 +77,11 @@ static __device__ __forceinline__ int position(int i, int tap, int stride, int c
 
 // conv_input_grad: the results are channels × the pixels of all examples, the terms filters × taps of one channel.
 template <class Values>
-static __device__ __forceinline__ void convInputGrad(const Run *run, int capacity, const float *dy, const float *w, float *dx, int add,
+static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
                                                      Geometry g) {
 	__shared__ typename Values::Slab slab;
 	int pixels = g.rows * g.cols, area = g.windowRows * g.windowCols, terms = g.out * area, positions = g.positions();
-	int n0 = blockX() * 64, end = liveRows(run, capacity) * pixels;
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * pixels;
 	int c0 = blockY() * Values::ROWS;
 	if (n0 >= end)
 		return;
@@ -122,19 +122,19 @@ static __device__ __forceinline__ void convInputGrad(const Run *run, int capacit
 	}
 }
 
-KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int capacity, const float *dy, const float *w, float *dx, int add,
+KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
                          GEOMETRY) {
-	convInputGrad<Few>(run, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+	convInputGrad<Few>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int capacity, const float *dy, const float *w, float *dx, int add,
+KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
                          GEOMETRY) {
-	convInputGrad<Some>(run, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+	convInputGrad<Some>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int capacity, const float *dy, const float *w, float *dx, int add,
+KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
                          GEOMETRY) {
-	convInputGrad<Many>(run, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+	convInputGrad<Many>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
 }
 
 static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
@@ -187,12 +187,12 @@ static __device__ __forceinline__ int place(const Geometry &g, int o,
                                             int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
 
 template <class Gradient>
-static __device__ __forceinline__ void convStore(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride,
-                                                 double *norm2, int groups, int group, int bias, Geometry g) {
+static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                                                 double *norm2, int bias, Geometry g) {
 	__shared__ Operands<Gradient> shared;
 	__shared__ double scratch[Gradient::THREADS];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
-	if (b >= liveRows(run, capacity))
+	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * g.image(), dy += b * g.out * g.positions();
 	double squares = 0;
@@ -211,34 +211,33 @@ static __device__ __forceinline__ void convStore(const Run *run, int capacity, c
 		}
 	squares = blockSum<Gradient::THREADS>(squares, scratch);
 	if (threadX() == 0)
-		norm2[b * groups + group] += squares;
+		norm2[b] += squares;
 }
 
-KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride,
-                         double *norm2, int groups, int group, int bias, GEOMETRY) {
-	convStore<FewGradients>(run, capacity, x, dy, kept, stride, norm2, groups, group, bias, GEOMETRY_VALUES);
+KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                         double *norm2, int bias, GEOMETRY) {
+	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride,
-                         double *norm2, int groups, int group, int bias, GEOMETRY) {
-	convStore<SomeGradients>(run, capacity, x, dy, kept, stride, norm2, groups, group, bias, GEOMETRY_VALUES);
+KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                         double *norm2, int bias, GEOMETRY) {
+	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride,
-                         double *norm2, int groups, int group, int bias, GEOMETRY) {
-	convStore<ManyGradients>(run, capacity, x, dy, kept, stride, norm2, groups, group, bias, GEOMETRY_VALUES);
+KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                         double *norm2, int bias, GEOMETRY) {
+	convStore<ManyGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
 template <class Gradient>
-static __device__ __forceinline__ void convSum(const Run *run, int capacity, const float *x, const float *dy, const float *factors,
-                                               int groups, int group, float *parts, int stride, int bias, Geometry g) {
+static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, Geometry g) {
 	__shared__ Operands<Gradient> shared;
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
 	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * EXAMPLE_BLOCK;
 	float sum[Gradient::R][Gradient::C];
 	Gradient::clear(sum);
-	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, capacity)); b++) {
-		float f = factors[b * groups + group];
+	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
+		float f = factors[b];
 		if (!(f > 0))
 			continue;
 		float result[Gradient::R][Gradient::C];
@@ -252,27 +251,24 @@ static __device__ __forceinline__ void convSum(const Run *run, int capacity, con
 	});
 }
 
-KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int capacity, const float *x, const float *dy, const float *factors, int groups,
-                         int group, float *parts, int stride, int bias, GEOMETRY) {
-	convSum<FewGradients>(run, capacity, x, dy, factors, groups, group, parts, stride, bias, GEOMETRY_VALUES);
+KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int capacity, const float *x, const float *dy, const float *factors,
-                         int groups, int group, float *parts, int stride, int bias, GEOMETRY) {
-	convSum<SomeGradients>(run, capacity, x, dy, factors, groups, group, parts, stride, bias, GEOMETRY_VALUES);
+KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int capacity, const float *x, const float *dy, const float *factors,
-                         int groups, int group, float *parts, int stride, int bias, GEOMETRY) {
-	convSum<ManyGradients>(run, capacity, x, dy, factors, groups, group, parts, stride, bias, GEOMETRY_VALUES);
+KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, float *sum) {
+KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, double *sum) {
 	int j = index();
 	if (j >= size)
 		return;
-	double total = 0;
+	double total = sum[j];
 	for (int i = 0; i < count; i++)
 		total += parts[(int64)i * stride + j];
-	sum[j] = (float)(sum[j] + total);
+	sum[j] = total;
 }

@@ -61,23 +61,23 @@ func ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
 func ConvInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Launch {
 	rows := tileRows(op.Shape[0])
 	return conv(fmt.Sprint("conv_input_grad_", rows), [3]int{ceil(b.Capacity*op.Shape[1]*op.Shape[2], 64), ceil(op.Shape[0], rows), 1}, 64,
-		b.args(dy, w, dx, boolean(add)), geometry(op))
+		b.args(dy, w, dx, flag(add)), geometry(op))
 }
 
 // ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of
 // the weights, Σ_p dy[b][o][p]·column[b][k][p], then, where the op has a bias, Σ_p dy[b][o][p] for each filter.
 // Sums over positions go in blocks of PositionBlock, fused in order from zero, and the blocks are added in order, all in
-// float32. The squared norm of what is kept is added, in float64, to norm2, float64. stride counts float32 values.
-func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr, g Group) Launch {
+// float32. The squared norm of what is kept is added, in float64, to norm2[b]. stride counts float32 values.
+func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	rows := tileRows(op.Out[0])
 	return conv(fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, 1, 1}, gradientThreads(rows),
-		b.args(x, dy, kept, I(stride), norm2, I(g.Groups), I(g.Group), boolean(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != plan.None)), geometry(op))
 }
 
-// ConvNorm adds the squared norm to norm2 without keeping the gradient. It is
+// ConvNorm adds the squared norm to norm2[b] without keeping the gradient. It is
 // of the very values that ConvStore keeps and that ConvSum computes again.
-func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr, g Group) Launch {
-	return ConvStore(b, op, x, dy, 0, 0, norm2, g)
+func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+	return ConvStore(b, op, x, dy, 0, 0, norm2)
 }
 
 // ConvSum computes each example's gradient as ConvStore does, completes it, and adds
@@ -85,7 +85,7 @@ func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr, g Group) Launch {
 // a block of ExampleBlock, in order. A factor that is not above zero leaves the example out. Block g's sums are written to
 // parts[g·stride…], weights then bias, zeros where no example is live, for every block of the capacity. SumParts must follow.
 // stride counts float32 values.
-func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, parts Ptr, stride int) Launch {
+func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	out, k, _ := op.Columns()
 	cols := k
 	if op.Bias != plan.None {
@@ -93,13 +93,13 @@ func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, parts Ptr, strid
 	}
 	rows := tileRows(out)
 	return conv(fmt.Sprint("conv_sum_", rows), [3]int{ceil(cols, 64) * ceil(out, rows), ceil(b.Capacity, ExampleBlock), 1}, gradientThreads(rows),
-		b.args(x, dy, factors, I(g.Groups), I(g.Group), parts, I(stride), boolean(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != plan.None)), geometry(op))
 }
 
 // ConvParts is the number of partial sums that ConvSum writes.
 func ConvParts(capacity int) int { return ceil(capacity, ExampleBlock) }
 
-// SumParts adds n partial sums of size values each, in order and in float64, and their total to the float32 values sum[j], which rounds once.
+// SumParts adds n partial sums of size values each, in order and in float64, to the float64 values sum[j].
 // The caller calls it for the weights and for the bias, which lie after them in a part (parts + 4·out·k).
 func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 	return Launch{
@@ -109,14 +109,14 @@ func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 	}
 }
 
-// NormGram adds to norm2 an upper bound of the squared norm of the gradient that ConvSum computes, by
+// NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by
 // the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
 // where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Where B is not at most half of the
 // largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
-func NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr, g Group) Launch {
+func NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
 	sum, gradient := GramRounding(op)
 	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
-		b.args(x, dy, norm2, I(g.Groups), I(g.Group), D(sum), D(gradient), boolean(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, norm2, D(sum), D(gradient), flag(op.Bias != plan.None)), geometry(op))
 	l.Module = "gram"
 	return l
 }

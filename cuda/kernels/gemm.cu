@@ -4,11 +4,11 @@
 template <int SIZE> using Square = Tile<SIZE, SIZE, 8, 8>;
 
 template <int SIZE>
-static __device__ __forceinline__ void denseForward(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y,
+static __device__ __forceinline__ void denseForward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
                                                     int in, int out) {
 	using T = Square<SIZE>;
 	__shared__ typename T::Slab slab;
-	int live = liveRows(run, capacity), b0 = blockX() * SIZE, o0 = blockY() * SIZE;
+	int live = liveRows(run, first, capacity), b0 = blockX() * SIZE, o0 = blockY() * SIZE;
 	if (b0 >= live)
 		return;
 	float acc[8][8];
@@ -34,11 +34,11 @@ static __device__ __forceinline__ void denseForward(const Run *run, int capacity
 }
 
 template <int SIZE>
-static __device__ __forceinline__ void denseInputGrad(const Run *run, int capacity, const float *dy, const float *w, float *dx, int in, int out,
+static __device__ __forceinline__ void denseInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out,
                                                       int add) {
 	using T = Square<SIZE>;
 	__shared__ typename T::Slab slab;
-	int live = liveRows(run, capacity), b0 = blockX() * SIZE, i0 = blockY() * SIZE;
+	int live = liveRows(run, first, capacity), b0 = blockX() * SIZE, i0 = blockY() * SIZE;
 	if (b0 >= live)
 		return;
 	float acc[8][8];
@@ -65,40 +65,40 @@ static __device__ __forceinline__ void denseInputGrad(const Run *run, int capaci
 	});
 }
 
-KERNEL __launch_bounds__(64) dense_forward_64(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y, int in,
+KERNEL __launch_bounds__(64) dense_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, int in,
                                               int out) {
-	denseForward<64>(run, capacity, x, w, bias, y, in, out);
+	denseForward<64>(run, first, capacity, x, w, bias, y, in, out);
 }
 
-KERNEL __launch_bounds__(256) dense_forward_128(const Run *run, int capacity, const float *x, const float *w, const float *bias, float *y, int in,
+KERNEL __launch_bounds__(256) dense_forward_128(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, int in,
                                                 int out) {
-	denseForward<128>(run, capacity, x, w, bias, y, in, out);
+	denseForward<128>(run, first, capacity, x, w, bias, y, in, out);
 }
 
-KERNEL __launch_bounds__(64) dense_input_grad_64(const Run *run, int capacity, const float *dy, const float *w, float *dx, int in, int out,
+KERNEL __launch_bounds__(64) dense_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out,
                                                  int add) {
-	denseInputGrad<64>(run, capacity, dy, w, dx, in, out, add);
+	denseInputGrad<64>(run, first, capacity, dy, w, dx, in, out, add);
 }
 
-KERNEL __launch_bounds__(256) dense_input_grad_128(const Run *run, int capacity, const float *dy, const float *w, float *dx, int in, int out,
+KERNEL __launch_bounds__(256) dense_input_grad_128(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out,
                                                    int add) {
-	denseInputGrad<128>(run, capacity, dy, w, dx, in, out, add);
+	denseInputGrad<128>(run, first, capacity, dy, w, dx, in, out, add);
 }
 
 // dense_sum: column in, where cols counts it, is of ones, and its sums are the bias's.
-KERNEL __launch_bounds__(128) dense_sum(const Run *run, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
-                                        float *sumW, float *sumB, int in, int cols, int out) {
+KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                        double *sumW, double *sumB, int in, int cols, int out) {
 	using T = Tile<64, 64, 8, 4>;
 	constexpr int BLOCK = 32;
 	__shared__ T::Slab slab;
 	__shared__ float factor[BLOCK];
-	int live = liveRows(run, capacity), i0 = blockX() * 64, o0 = blockY() * 64;
+	int live = liveRows(run, first, capacity), i0 = blockX() * 64, o0 = blockY() * 64;
 	double total[8][4] = {};
 	for (int b0 = 0; b0 < live; b0 += BLOCK) {
 		barrier();
 		if (threadX() < BLOCK) {
 			int b = b0 + threadX();
-			factor[threadX()] = b < live ? factors[b * groups + group] : 0;
+			factor[threadX()] = b < live ? factors[b] : 0;
 		}
 		float acc[8][4];
 		T::clear(acc);
@@ -124,17 +124,16 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int capacity, const floa
 	T::each([&](int i, int j, int row, int col) {
 		int o = o0 + row, at = i0 + col;
 		if (o < out && at < cols) {
-			float *to = at < in ? sumW + o * in + at : sumB + o;
-			*to = (float)(*to + total[i][j]);
+			double *to = at < in ? sumW + o * in + at : sumB + o;
+			*to += total[i][j];
 		}
 	});
 }
 
-KERNEL __launch_bounds__(256) dense_store(const Run *run, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2,
-                                          int groups, int group, int in, int out, int bias) {
+KERNEL __launch_bounds__(256) dense_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int in, int out, int bias) {
 	__shared__ double scratch[256];
 	int b = blockX();
-	if (b >= liveRows(run, capacity))
+	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * in, dy += b * out, kept += (int64)b * stride;
 	double squares = 0;
@@ -146,5 +145,5 @@ KERNEL __launch_bounds__(256) dense_store(const Run *run, int capacity, const fl
 	}
 	squares = blockSum<256>(squares, scratch);
 	if (threadX() == 0)
-		norm2[b * groups + group] += squares;
+		norm2[b] += squares;
 }

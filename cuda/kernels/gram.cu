@@ -33,13 +33,13 @@ static __device__ __forceinline__ void products(Pairs &pairs, int s0, int t0, in
 }
 
 // With the second bound registers are given rather than spilled.
-KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int capacity, const float *x, const float *dy, double *norm2, int groups, int group,
+KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2,
                                         double omega, double gamma, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Pairs pairs;
 	__shared__ double scratch[256];
 	int b = blockX(), positions = g.positions();
-	if (b >= liveRows(run, capacity))
+	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * g.image(), dy += b * g.out * positions;
 	double total = 0, bound = 0;
@@ -69,5 +69,5 @@ KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int capacity, const f
 		return;
 	// A NaN is not below zero and stays one.
 	double norm = sqrt((total < 0 ? 0 : total) + omega * bound * bound) + gamma * bound;
-	norm2[b * groups + group] += bound <= 0x1.fffffep126 ? norm * norm : (double)quietNaN();
+	norm2[b] += bound <= 0x1.fffffep126 ? norm * norm : (double)quietNaN();
 }

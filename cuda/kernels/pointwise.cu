@@ -48,42 +48,42 @@ static __device__ __forceinline__ float sigmoid(float x) {
 static __device__ __forceinline__ float relu(float x) { return x < 0 ? 0 : x; }
 
 // each does f(i) for element i of the live examples.
-template <class F> static __device__ __forceinline__ void each(const Run *run, int capacity, int size, F f) {
+template <class F> static __device__ __forceinline__ void each(const Run *run, int first, int capacity, int size, F f) {
 	int i = index();
-	if (i < liveRows(run, capacity) * size)
+	if (i < liveRows(run, first, capacity) * size)
 		f(i);
 }
 
 static __device__ __forceinline__ void put(float *to, float x, int add) { *to = add ? *to + x : x; }
 
-KERNEL __launch_bounds__(256) relu_forward(const Run *run, int capacity, const float *x, float *y, int size) {
-	each(run, capacity, size, [&](int i) { y[i] = relu(x[i]); });
+KERNEL __launch_bounds__(256) relu_forward(const Run *run, int first, int capacity, const float *x, float *y, int size) {
+	each(run, first, capacity, size, [&](int i) { y[i] = relu(x[i]); });
 }
 
-KERNEL __launch_bounds__(256) tanh_forward(const Run *run, int capacity, const float *x, float *y, int size) {
-	each(run, capacity, size, [&](int i) { y[i] = tanh(x[i]); });
+KERNEL __launch_bounds__(256) tanh_forward(const Run *run, int first, int capacity, const float *x, float *y, int size) {
+	each(run, first, capacity, size, [&](int i) { y[i] = tanh(x[i]); });
 }
 
-KERNEL __launch_bounds__(256) sigmoid_forward(const Run *run, int capacity, const float *x, float *y, int size) {
-	each(run, capacity, size, [&](int i) { y[i] = sigmoid(x[i]); });
+KERNEL __launch_bounds__(256) sigmoid_forward(const Run *run, int first, int capacity, const float *x, float *y, int size) {
+	each(run, first, capacity, size, [&](int i) { y[i] = sigmoid(x[i]); });
 }
 
-KERNEL __launch_bounds__(256) relu_grad(const Run *run, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
-	each(run, capacity, size, [&](int i) { put(dx + i, y[i] > 0 ? dy[i] : 0, add); });
+KERNEL __launch_bounds__(256) relu_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
+	each(run, first, capacity, size, [&](int i) { put(dx + i, y[i] > 0 ? dy[i] : 0, add); });
 }
 
-KERNEL __launch_bounds__(256) tanh_grad(const Run *run, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
-	each(run, capacity, size, [&](int i) { put(dx + i, dy[i] * fmaf(-y[i], y[i], 1), add); });
+KERNEL __launch_bounds__(256) tanh_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
+	each(run, first, capacity, size, [&](int i) { put(dx + i, dy[i] * fmaf(-y[i], y[i], 1), add); });
 }
 
-KERNEL __launch_bounds__(256) sigmoid_grad(const Run *run, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
-	each(run, capacity, size, [&](int i) { put(dx + i, dy[i] * (y[i] * (1 - y[i])), add); });
+KERNEL __launch_bounds__(256) sigmoid_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
+	each(run, first, capacity, size, [&](int i) { put(dx + i, dy[i] * (y[i] * (1 - y[i])), add); });
 }
 
-KERNEL __launch_bounds__(256) add(const Run *run, int capacity, const float *x0, const float *x1, float *y, int size) {
-	each(run, capacity, size, [&](int i) { y[i] = x0[i] + x1[i]; });
+KERNEL __launch_bounds__(256) add(const Run *run, int first, int capacity, const float *x0, const float *x1, float *y, int size) {
+	each(run, first, capacity, size, [&](int i) { y[i] = x0[i] + x1[i]; });
 }
 
-KERNEL __launch_bounds__(256) add_grad(const Run *run, int capacity, const float *dy, float *dx, int add, int size) {
-	each(run, capacity, size, [&](int i) { put(dx + i, dy[i], add); });
+KERNEL __launch_bounds__(256) add_grad(const Run *run, int first, int capacity, const float *dy, float *dx, int add, int size) {
+	each(run, first, capacity, size, [&](int i) { put(dx + i, dy[i], add); });
 }

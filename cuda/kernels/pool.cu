@@ -40,26 +40,26 @@ static __device__ __forceinline__ int largest(const Geometry &g, const float *pl
 struct Element {
 	int n, plane, y, x;
 	bool live;
-	__device__ __forceinline__ Element(const Run *run, int capacity, int channels, int rows, int cols) {
+	__device__ __forceinline__ Element(const Run *run, int first, int capacity, int channels, int rows, int cols) {
 		n = index();
-		live = n < liveRows(run, capacity) * channels * rows * cols;
+		live = n < liveRows(run, first, capacity) * channels * rows * cols;
 		plane = n / (rows * cols);
 		y = n % (rows * cols) / cols, x = n % cols;
 	}
 };
 
-KERNEL __launch_bounds__(256) max_pool(const Run *run, int capacity, const float *x, float *y, GEOMETRY) {
+KERNEL __launch_bounds__(256) max_pool(const Run *run, int first, int capacity, const float *x, float *y, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
-	Element e(run, capacity, g.channels, g.outRows, g.outCols);
+	Element e(run, first, capacity, g.channels, g.outRows, g.outCols);
 	if (!e.live)
 		return;
 	const float *plane = x + e.plane * g.rows * g.cols;
 	y[e.n] = plane[largest(g, plane, e.y, e.x)];
 }
 
-KERNEL __launch_bounds__(256) avg_pool(const Run *run, int capacity, const float *x, float *y, GEOMETRY) {
+KERNEL __launch_bounds__(256) avg_pool(const Run *run, int first, int capacity, const float *x, float *y, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
-	Element e(run, capacity, g.channels, g.outRows, g.outCols);
+	Element e(run, first, capacity, g.channels, g.outRows, g.outCols);
 	if (!e.live)
 		return;
 	const float *plane = x + e.plane * g.rows * g.cols;
@@ -77,9 +77,9 @@ template <class F> static __device__ __forceinline__ void readersOf(const Geomet
 }
 
 // With the second bound registers are given rather than spilled.
-KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int capacity, const float *x, const float *dy, float *dx, int add, GEOMETRY) {
+KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int first, int capacity, const float *x, const float *dy, float *dx, int add, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
-	Element e(run, capacity, g.channels, g.rows, g.cols);
+	Element e(run, first, capacity, g.channels, g.rows, g.cols);
 	if (!e.live)
 		return;
 	const float *plane = x + e.plane * g.rows * g.cols, *gradient = dy + e.plane * g.positions();
@@ -91,9 +91,9 @@ KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int capacity, con
 	dx[e.n] = sum;
 }
 
-KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int capacity, const float *dy, float *dx, int add, GEOMETRY) {
+KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int first, int capacity, const float *dy, float *dx, int add, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
-	Element e(run, capacity, g.channels, g.rows, g.cols);
+	Element e(run, first, capacity, g.channels, g.rows, g.cols);
 	if (!e.live)
 		return;
 	const float *gradient = dy + e.plane * g.positions();
