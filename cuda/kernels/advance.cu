@@ -1,6 +1,6 @@
 #include "run.cuh"
 
-KERNEL advance(const uint32 *ring, int slots, int stride, uint64 *counter, uint32 *run, int capacity) {
+KERNEL __launch_bounds__(256) advance(const uint32 *ring, int slots, int stride, uint64 *counter, uint32 *run, int capacity) {
 	int t = threadX();
 	uint64 turn = *counter;
 	const uint32 *slot = ring + turn % (uint64)slots * (uint64)(stride / 4);

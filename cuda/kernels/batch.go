@@ -3,8 +3,9 @@ package kernels
 import "math"
 
 // Batch is what a launch works on: rows First … First+Capacity−1 of a run, of
-// which the first clamp(live−First, 0, Capacity) are live; example b is row First+b. Buffers of values hold
-// Capacity examples, [example][element] without gaps, and are of less than MaxElements elements.
+// which the first clamp(live−First, 0, Capacity) are live. Buffers of values hold
+// Capacity examples, [example][element] without gaps, and are of less than
+// MaxElements elements; example b is row First+b.
 //
 // A kernel computes live examples. It does not touch what dead ones have, unless
 // its comment says so; what lies there, NaN included, never reaches a live one.
@@ -21,15 +22,11 @@ func (b Batch) args(more ...uint64) []uint64 {
 // count them in int32. Stored gradients may be larger, as their stride is one of int64.
 const MaxElements = 1<<31 - 1<<16
 
-// Group is the part of the clipping that an op belongs to: of each example's Groups norms
-// and factors, [example][group], the one numbered Group.
-type Group struct{ Groups, Group int }
-
 // D is a float64 argument.
 func D(x float64) uint64 { return math.Float64bits(x) }
 
-// boolean is an integer argument, 0 or 1.
-func boolean(b bool) uint64 {
+// flag is an integer argument, 0 or 1.
+func flag(b bool) uint64 {
 	if b {
 		return 1
 	}

@@ -2,7 +2,8 @@
 
 static const int columns = 32, rows = 8, exampleBlock = 32;
 
-KERNEL combine(const Run *run, int first, int capacity, const float *factors, const float *kept, int stride, int n, double *sum) {
+KERNEL __launch_bounds__(columns * rows) combine(const Run *run, int first, int capacity, const float *factors, const float *kept,
+              int stride, int n, double *sum) {
 	__shared__ float parts[rows][columns];
 	int column = threadX() % columns, row = threadX() / columns, i = blockX() * columns + column;
 	int live = liveRows(run, first, capacity);

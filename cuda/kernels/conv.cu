@@ -2,15 +2,20 @@
 #include "run.cuh"
 #include "tile.cuh"
 
-using Values = Tile<64, 64, 8, 8>;
+// Tiles with fewer rows are for convolutions of few filters, or channels; every one has a thread for each of its 64 columns.
+using Few = Tile<16, 64, 4, 4>;
+using Some = Tile<32, 64, 8, 4>;
+using Many = Tile<64, 64, 8, 8>;
+static_assert(Few::THREADS == 64 && Some::THREADS == 64 && Many::THREADS == 64);
 
 // conv_forward: the results are filters × the positions of all examples.
-KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, GEOMETRY) {
-	Geometry g = GEOMETRY_VALUES;
-	__shared__ Values::Slab slab;
+template <class Values>
+static __device__ __forceinline__ void convForward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                                   float *y, Geometry g) {
+	__shared__ typename Values::Slab slab;
 	int positions = g.positions(), taps = g.taps();
 	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * positions;
-	int o0 = blockY() * 64;
+	int o0 = blockY() * Values::ROWS;
 	if (n0 >= end)
 		return;
 	// A thread loads the column of one position.
@@ -18,7 +23,7 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacit
 	Corner corner(g, n % positions);
 	const float *image = x + n / positions * g.image();
 	Tap tap(g, 0);
-	float acc[8][8];
+	float acc[Values::R][Values::C];
 	Values::clear(acc);
 	for (int k0 = 0; k0 < taps; k0 += DEPTH) {
 		barrier();
@@ -35,16 +40,31 @@ KERNEL __launch_bounds__(64) conv_forward(const Run *run, int first, int capacit
 		Values::multiply(slab, acc);
 	}
 #pragma unroll
-	for (int j = 0; j < 8; j++) {
+	for (int j = 0; j < Values::C; j++) {
 		int n = n0 + Values::col(j);
 		float *to = y + n / positions * g.out * positions + n % positions;
 #pragma unroll
-		for (int i = 0; i < 8; i++) {
+		for (int i = 0; i < Values::R; i++) {
 			int o = o0 + Values::row(i);
 			if (n < end && o < g.out)
 				to[o * positions] = bias ? acc[i][j] + bias[o] : acc[i][j];
 		}
 	}
+}
+
+KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
+                         GEOMETRY) {
+	convForward<Few>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
+                         GEOMETRY) {
+	convForward<Some>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
+                         GEOMETRY) {
+	convForward<Many>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
 // position gives the index along one axis of the output that reads input i through a tap, or −1.
@@ -56,19 +76,20 @@ static __device__ __forceinline__ int position(int i, int tap, int stride, int c
 }
 
 // conv_input_grad: the results are channels × the pixels of all examples, the terms filters × taps of one channel.
-KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add, GEOMETRY) {
-	Geometry g = GEOMETRY_VALUES;
-	__shared__ Values::Slab slab;
+template <class Values>
+static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
+                                                     Geometry g) {
+	__shared__ typename Values::Slab slab;
 	int pixels = g.rows * g.cols, area = g.windowRows * g.windowCols, terms = g.out * area, positions = g.positions();
 	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * pixels;
-	int c0 = blockY() * 64;
+	int c0 = blockY() * Values::ROWS;
 	if (n0 >= end)
 		return;
 	int n = n0 + threadX();
 	int py = n % pixels / g.cols, px = n % g.cols;
 	const float *gradient = dy + n / pixels * g.out * positions;
 	Tap tap(g, 0);
-	float acc[8][8];
+	float acc[Values::R][Values::C];
 	Values::clear(acc);
 	for (int k0 = 0; k0 < terms; k0 += DEPTH) {
 		barrier();
@@ -87,11 +108,11 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capa
 		Values::multiply(slab, acc);
 	}
 #pragma unroll
-	for (int j = 0; j < 8; j++) {
+	for (int j = 0; j < Values::C; j++) {
 		int n = n0 + Values::col(j);
 		float *image = dx + n / pixels * g.image() + n % pixels;
 #pragma unroll
-		for (int i = 0; i < 8; i++) {
+		for (int i = 0; i < Values::R; i++) {
 			int c = c0 + Values::row(i);
 			if (n < end && c < g.channels) {
 				float *to = image + c * pixels;
@@ -101,27 +122,46 @@ KERNEL __launch_bounds__(64) conv_input_grad(const Run *run, int first, int capa
 	}
 }
 
-using Gradient = Tile<64, 64, 8, 4>;
+KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
+                         GEOMETRY) {
+	convInputGrad<Few>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
+                         GEOMETRY) {
+	convInputGrad<Some>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
+                         GEOMETRY) {
+	convInputGrad<Many>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+}
+
 static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
 
-struct Operands {
-	Gradient::Slab slab;
-	Tap taps[64];
+template <class Gradient> struct Operands {
+	typename Gradient::Slab slab;
+	Tap taps[Gradient::COLS];
 };
+
+using FewGradients = Tile<16, 64, 4, 4>;
+using SomeGradients = Tile<32, 64, 4, 4>;
+using ManyGradients = Tile<64, 64, 8, 4>;
 
 // gradientTile computes filters o0… by columns k0… of one example's gradient. Column taps is of ones, which makes it the
 // bias's, where cols counts it. Whoever measures, keeps or sums a gradient has these bits.
-static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols, Operands &shared,
-                                                    float (&result)[8][4]) {
-	Gradient::Slab &slab = shared.slab;
+template <class Gradient>
+static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols,
+                                                    Operands<Gradient> &shared, float (&result)[Gradient::R][Gradient::C]) {
+	typename Gradient::Slab &slab = shared.slab;
 	int positions = g.positions(), taps = g.taps();
 	barrier();
-	if (threadX() < 64)
+	if (threadX() < Gradient::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
 	barrier();
 	Gradient::clear(result);
 	for (int q0 = 0; q0 < positions; q0 += POSITION_BLOCK) {
-		float block[8][4];
+		float block[Gradient::R][Gradient::C];
 		Gradient::clear(block);
 		int end = min(q0 + POSITION_BLOCK, positions);
 		for (int p0 = q0; p0 < end; p0 += DEPTH) {
@@ -143,21 +183,22 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 }
 
 // place is where filter o's value of column k stands: weights, then biases.
-static __device__ __forceinline__ int place(const Geometry &g, int o, int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
+static __device__ __forceinline__ int place(const Geometry &g, int o,
+                                            int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
 
-KERNEL __launch_bounds__(128) conv_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int groups,
-                                         int group, int bias, GEOMETRY) {
-	Geometry g = GEOMETRY_VALUES;
-	__shared__ Operands shared;
-	__shared__ double scratch[128];
+template <class Gradient>
+static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                                                 double *norm2, int bias, Geometry g) {
+	__shared__ Operands<Gradient> shared;
+	__shared__ double scratch[Gradient::THREADS];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
 	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * g.image(), dy += b * g.out * g.positions();
 	double squares = 0;
-	for (int o0 = 0; o0 < g.out; o0 += 64)
-		for (int k0 = 0; k0 < width; k0 += 64) {
-			float result[8][4];
+	for (int o0 = 0; o0 < g.out; o0 += Gradient::ROWS)
+		for (int k0 = 0; k0 < width; k0 += Gradient::COLS) {
+			float result[Gradient::R][Gradient::C];
 			gradientTile(g, x, dy, o0, k0, width, shared, result);
 			Gradient::each([&](int i, int j, int row, int col) {
 				int o = o0 + row, k = k0 + col;
@@ -168,24 +209,38 @@ KERNEL __launch_bounds__(128) conv_store(const Run *run, int first, int capacity
 					kept[(int64)b * stride + place(g, o, k)] = result[i][j];
 			});
 		}
-	squares = blockSum<128>(squares, scratch);
+	squares = blockSum<Gradient::THREADS>(squares, scratch);
 	if (threadX() == 0)
-		norm2[b * groups + group] += squares;
+		norm2[b] += squares;
 }
 
-KERNEL __launch_bounds__(128) conv_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
-                                       float *parts, int stride, int bias, GEOMETRY) {
-	Geometry g = GEOMETRY_VALUES;
-	__shared__ Operands shared;
-	int width = bias ? g.taps() + 1 : g.taps(), across = (width + 63) / 64;
-	int o0 = blockX() / across * 64, k0 = blockX() % across * 64, b0 = blockY() * EXAMPLE_BLOCK;
-	float sum[8][4];
+KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                         double *norm2, int bias, GEOMETRY) {
+	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                         double *norm2, int bias, GEOMETRY) {
+	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
+                         double *norm2, int bias, GEOMETRY) {
+	convStore<ManyGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
+}
+
+template <class Gradient>
+static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, Geometry g) {
+	__shared__ Operands<Gradient> shared;
+	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
+	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * EXAMPLE_BLOCK;
+	float sum[Gradient::R][Gradient::C];
 	Gradient::clear(sum);
 	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
-		float f = factors[b * groups + group];
+		float f = factors[b];
 		if (!(f > 0))
 			continue;
-		float result[8][4];
+		float result[Gradient::R][Gradient::C];
 		gradientTile(g, x + b * g.image(), dy + b * g.out * g.positions(), o0, k0, width, shared, result);
 		Gradient::each([&](int i, int j, int, int) { sum[i][j] = fmaf(f, result[i][j], sum[i][j]); });
 	}
@@ -196,12 +251,24 @@ KERNEL __launch_bounds__(128) conv_sum(const Run *run, int first, int capacity, 
 	});
 }
 
+KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+}
+
 KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, double *sum) {
 	int j = index();
 	if (j >= size)
 		return;
-	double total = 0;
+	double total = sum[j];
 	for (int i = 0; i < count; i++)
 		total += parts[(int64)i * stride + j];
-	sum[j] += total;
+	sum[j] = total;
 }

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
 
 // Images lie channels, rows, columns; weights (out, channels, window rows, window
 // columns), a row of which is a filter's k taps in order. P is the number of output
@@ -19,6 +23,21 @@ func geometry(op *plan.Op) []uint64 {
 	return args
 }
 
+// tileRows chooses the rows of the tile for so many filters or channels; the order of a sum does not depend on it.
+func tileRows(n int) int {
+	switch {
+	case n <= 16:
+		return 16
+	case n <= 32:
+		return 32
+	default:
+		return 64
+	}
+}
+
+// gradientThreads is the block of the kernels of a gradient.
+func gradientThreads(rows int) int { return min(4*rows, 128) }
+
 func conv(name string, grid [3]int, threads int, args ...[]uint64) Launch {
 	l := Launch{Module: "conv", Name: name, Grid: grid, Block: [3]int{threads, 1, 1}}
 	for _, a := range args {
@@ -31,7 +50,8 @@ func conv(name string, grid [3]int, threads int, args ...[]uint64) Launch {
 // in the order of the taps k from zero, then the bias; bias 0 is none.
 func ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
 	out, _, positions := op.Columns()
-	return conv("conv_forward", [3]int{ceil(b.Capacity*positions, 64), ceil(out, 64), 1}, 64,
+	rows := tileRows(out)
+	return conv(fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
 		b.args(x, w, bias, y), geometry(op))
 }
 
@@ -39,23 +59,25 @@ func ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
 // filters o in order and for each over its taps (u, v) in row-major order where a position p exists that reads
 // (i, j) through the tap: fused from zero. Where add is set, the sum is added to what dx has.
 func ConvInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Launch {
-	return conv("conv_input_grad", [3]int{ceil(b.Capacity*op.Shape[1]*op.Shape[2], 64), ceil(op.Shape[0], 64), 1}, 64,
-		b.args(dy, w, dx, boolean(add)), geometry(op))
+	rows := tileRows(op.Shape[0])
+	return conv(fmt.Sprint("conv_input_grad_", rows), [3]int{ceil(b.Capacity*op.Shape[1]*op.Shape[2], 64), ceil(op.Shape[0], rows), 1}, 64,
+		b.args(dy, w, dx, flag(add)), geometry(op))
 }
 
 // ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of
 // the weights, Σ_p dy[b][o][p]·column[b][k][p], then, where the op has a bias, Σ_p dy[b][o][p] for each filter.
 // Sums over positions go in blocks of PositionBlock, fused in order from zero, and the blocks are added in order, all in
-// float32. The squared norm of what is kept is added, in float64, to norm2, float64. stride counts float32 values.
-func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr, g Group) Launch {
-	return conv("conv_store", [3]int{b.Capacity, 1, 1}, 128,
-		b.args(x, dy, kept, I(stride), norm2, I(g.Groups), I(g.Group), boolean(op.Bias != plan.None)), geometry(op))
+// float32. The squared norm of what is kept is added, in float64, to norm2[b]. stride counts float32 values.
+func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	rows := tileRows(op.Out[0])
+	return conv(fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, 1, 1}, gradientThreads(rows),
+		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != plan.None)), geometry(op))
 }
 
-// ConvNorm adds the squared norm to norm2 without keeping the gradient. It is
+// ConvNorm adds the squared norm to norm2[b] without keeping the gradient. It is
 // of the very values that ConvStore keeps and that ConvSum computes again.
-func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr, g Group) Launch {
-	return ConvStore(b, op, x, dy, 0, 0, norm2, g)
+func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+	return ConvStore(b, op, x, dy, 0, 0, norm2)
 }
 
 // ConvSum computes each example's gradient as ConvStore does, completes it, and adds
@@ -63,14 +85,15 @@ func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr, g Group) Launch {
 // a block of ExampleBlock, in order. A factor that is not above zero leaves the example out. Block g's sums are written to
 // parts[g·stride…], weights then bias, zeros where no example is live, for every block of the capacity. SumParts must follow.
 // stride counts float32 values.
-func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, parts Ptr, stride int) Launch {
+func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	out, k, _ := op.Columns()
 	cols := k
 	if op.Bias != plan.None {
 		cols++
 	}
-	return conv("conv_sum", [3]int{ceil(cols, 64) * ceil(out, 64), ceil(b.Capacity, ExampleBlock), 1}, 128,
-		b.args(x, dy, factors, I(g.Groups), I(g.Group), parts, I(stride), boolean(op.Bias != plan.None)), geometry(op))
+	rows := tileRows(out)
+	return conv(fmt.Sprint("conv_sum_", rows), [3]int{ceil(cols, 64) * ceil(out, rows), ceil(b.Capacity, ExampleBlock), 1}, gradientThreads(rows),
+		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != plan.None)), geometry(op))
 }
 
 // ConvParts is the number of partial sums that ConvSum writes.
@@ -86,14 +109,14 @@ func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 	}
 }
 
-// NormGram adds to norm2 an upper bound of the squared norm of the gradient that ConvSum computes, by
+// NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by
 // the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
 // where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Where B is not at most half of the
 // largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
-func NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr, g Group) Launch {
+func NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
 	sum, gradient := GramRounding(op)
 	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
-		b.args(x, dy, norm2, I(g.Groups), I(g.Group), D(sum), D(gradient), boolean(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, norm2, D(sum), D(gradient), flag(op.Bias != plan.None)), geometry(op))
 	l.Module = "gram"
 	return l
 }

@@ -17,12 +17,15 @@ var convCases = []struct {
 	window              plan.Window
 	bias                bool
 }{
-	{size{2, 3}, 2, 7, 6, 3, plan.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true},
+	{size{2, 3}, 2, 7, 6, 3,
+		plan.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 	{size{3, 3}, 3, 6, 7, 4, plan.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}, false},
 	{size{34, 66}, 1, 4, 4, 2, plan.Square(3, 1, 0), true},
 	{size{0, 2}, 1, 4, 4, 2, plan.Square(3, 1, 1), true},
 	{size{2, 2}, 1, 11, 13, 5, plan.Square(3, 1, 1), true},
 	{size{2, 2}, 8, 4, 3, 66, plan.Square(3, 1, 1), true},
+	{size{2, 2}, 20, 3, 4, 33, plan.Square(2, 1, 0), true}, // tiles of 32 and 64 rows
+	{size{2, 2}, 33, 3, 4, 20, plan.Square(2, 1, 0), true},
 	{size{1, 2}, 66, 2, 3, 2, plan.Square(1, 1, 0), false},
 	{size{2, 2}, 1, 3, 9, 2, plan.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
@@ -108,10 +111,10 @@ func TestConvStoreAndNorm(t *testing.T) {
 		m := newMachine(t)
 		b, x, dy, stride := m.batch(c.s), m.floats(c.x), m.floats(c.dy), c.params+5
 		kept := m.floats(fill(c.s.capacity*stride, untouched))
-		before := fill64(2*c.s.capacity, 3)
+		before := fill64(c.s.capacity, 3)
 		stored, measured := m.doubles(before), m.doubles(before)
-		m.launch(ConvStore(b, c.op, x, dy, kept, stride, stored, Group{2, 1}))
-		m.launch(ConvNorm(b, c.op, x, dy, measured, Group{2, 1}))
+		m.launch(ConvStore(b, c.op, x, dy, kept, stride, stored))
+		m.launch(ConvNorm(b, c.op, x, dy, measured))
 		got := m.read(kept, c.s.capacity*stride)
 		norms, again := m.readDoubles(stored, len(before)), m.readDoubles(measured, len(before))
 		for e := range c.s.capacity {
@@ -124,12 +127,9 @@ func TestConvStoreAndNorm(t *testing.T) {
 				g = g[c.params:]
 			}
 			same(t, "what is not written", g, fill(len(g), untouched))
-			close64(t, "norm of what is kept", norms[2*e+1], want, gamma(c.params+2, 0x1p-53))
-			if again[2*e+1] != norms[2*e+1] {
-				t.Fatalf("example %d: ConvNorm measures %v, ConvStore %v", e, again[2*e+1], norms[2*e+1])
-			}
-			if norms[2*e] != 3 {
-				t.Fatalf("example %d: the other group's norm is %v", e, norms[2*e])
+			close64(t, "norm of what is kept", norms[e], want, gamma(c.params+2, 0x1p-53))
+			if again[e] != norms[e] {
+				t.Fatalf("example %d: ConvNorm measures %v, ConvStore %v", e, again[e], norms[e])
 			}
 		}
 	})
@@ -144,37 +144,37 @@ func fill64(n int, v float64) []float64 {
 }
 
 // convSum runs both kernels over sums that begin with start.
-func convSum(m *machine, c *convCase, x, dy, factors []float32, start []float32) []float32 {
+func convSum(m *machine, c *convCase, x, dy, factors []float32, start []float64) []float64 {
 	stride, parts := c.params+5, ConvParts(c.s.capacity)
 	p := m.empty(parts * stride)
-	m.launch(ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), Group{2, 1}, p, stride))
+	m.launch(ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
 	weights := c.op.Out[0] * c.k
-	sumW := m.floats(start[:weights])
+	sumW := m.doubles(start[:weights])
 	m.launch(SumParts(p, stride, parts, weights, sumW))
-	sum := m.read(sumW, weights)
+	sum := m.readDoubles(sumW, weights)
 	if c.op.Bias != plan.None {
-		sumB := m.floats(start[weights:])
+		sumB := m.doubles(start[weights:])
 		m.launch(SumParts(p+Ptr(4*weights), stride, parts, c.op.Out[0], sumB))
-		sum = append(sum, m.read(sumB, c.op.Out[0])...)
+		sum = append(sum, m.readDoubles(sumB, c.op.Out[0])...)
 	}
 	return sum
 }
 
 func TestConvSum(t *testing.T) {
 	eachConv(t, 6, func(t *testing.T, rng *rand.Rand, c *convCase) {
-		x, dy, start := append([]float32{}, c.x...), append([]float32{}, c.dy...), normals(rng, c.params)
+		x, dy, start := append([]float32{}, c.x...), append([]float32{}, c.dy...), fill64(c.params, 0.1)
 		f := factorsFor(rng, c.s, x, dy)
 		want := make([]exact, c.params)
 		for i := range want {
-			want[i].add(float64(start[i]))
+			want[i].add(start[i])
 			for e := range c.s.live {
-				if v := float64(f[2*e+1]); v > 0 {
+				if v := float64(f[e]); v > 0 {
 					want[i].sum += v * c.gradient[e][i].sum
 					want[i].size += v * c.gradient[e][i].size
 				}
 			}
 		}
-		near(t, "sum", convSum(newMachine(t), c, x, dy, f, start), want, ConvTerms(c.op)+ExampleBlock+1)
+		near64(t, "sum", convSum(newMachine(t), c, x, dy, f, start), want, ConvTerms(c.op)+ExampleBlock)
 	})
 }
 
@@ -183,11 +183,16 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 	eachConv(t, 7, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		m := newMachine(t)
 		kept := m.empty(c.s.capacity * c.params)
-		m.launch(ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.doubles(make([]float64, 2*c.s.capacity)), Group{2, 1}))
+		m.launch(ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.doubles(make([]float64, c.s.capacity))))
 		for e := range min(c.s.live, 2) {
-			f := make([]float32, 2*c.s.capacity)
-			f[2*e+1] = 1
-			same(t, fmt.Sprintf("example %d", e), convSum(newMachine(t), c, c.x, c.dy, f, make([]float32, c.params)), m.read(kept+Ptr(4*e*c.params), c.params))
+			f := make([]float32, c.s.capacity)
+			f[e] = 1
+			want := m.read(kept+Ptr(4*e*c.params), c.params)
+			for i, g := range convSum(newMachine(t), c, c.x, c.dy, f, make([]float64, c.params)) {
+				if g != float64(want[i]) {
+					t.Fatalf("example %d: value %d is %v in the sum, was stored as %v", e, i, g, want[i])
+				}
+			}
 		}
 	})
 }
@@ -225,22 +230,19 @@ func TestNormGram(t *testing.T) {
 	eachConv(t, 8, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		m := newMachine(t)
 		b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
-		before := fill64(2*c.s.capacity, 3)
+		before := fill64(c.s.capacity, 3)
 		bound, stored := m.doubles(before), m.doubles(before)
-		m.launch(NormGram(b, c.op, x, dy, bound, Group{2, 1}))
-		m.launch(ConvNorm(b, c.op, x, dy, stored, Group{2, 1}))
+		m.launch(NormGram(b, c.op, x, dy, bound))
+		m.launch(ConvNorm(b, c.op, x, dy, stored))
 		got, norms := m.readDoubles(bound, len(before)), m.readDoubles(stored, len(before))
 		for e := range c.s.capacity {
 			want := 3.0
 			if e < c.s.live {
 				want += gram(c, e)
 			}
-			close64(t, fmt.Sprintf("example %d", e), got[2*e+1], want, 1e-11)
-			if got[2*e+1] < norms[2*e+1] {
-				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[2*e+1], norms[2*e+1])
-			}
-			if got[2*e] != 3 {
-				t.Fatalf("example %d: the other group's norm is %v", e, got[2*e])
+			close64(t, fmt.Sprintf("example %d", e), got[e], want, 1e-11)
+			if got[e] < norms[e] {
+				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], norms[e])
 			}
 		}
 	})
@@ -267,8 +269,8 @@ func TestNormGramCoversWhatRoundingLeaves(t *testing.T) {
 	m := newMachine(t)
 	b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
 	bound, stored := m.doubles(make([]float64, 4)), m.doubles(make([]float64, 4))
-	m.launch(NormGram(b, c.op, x, dy, bound, Group{1, 0}))
-	m.launch(ConvNorm(b, c.op, x, dy, stored, Group{1, 0}))
+	m.launch(NormGram(b, c.op, x, dy, bound))
+	m.launch(ConvNorm(b, c.op, x, dy, stored))
 	norms := m.readDoubles(stored, 4)
 	for e, n := range m.readDoubles(bound, 4) {
 		if norms[e] == 0 {
@@ -290,7 +292,7 @@ func TestNormGramOfNoNumbers(t *testing.T) {
 	}
 	m := newMachine(t)
 	norm2 := m.doubles(make([]float64, 5))
-	m.launch(NormGram(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), norm2, Group{1, 0}))
+	m.launch(NormGram(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), norm2))
 	for e, n := range m.readDoubles(norm2, 5) {
 		if bad := e == 1 || e == 2 || e == 3; bad != (n != n) {
 			t.Errorf("example %d has the squared norm %v", e, n)

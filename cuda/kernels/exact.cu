@@ -29,8 +29,8 @@ static __device__ double squares(const float *x, int n) {
 	return sums[0] + sums[1] + (sums[2] + sums[3]);
 }
 
-KERNEL grid_scale(const Run *run, int first, int capacity, const float *kept, int stride, int n, int loss, int outputs,
-                  const float *targets, double *scales) {
+KERNEL __launch_bounds__(threads) grid_scale(const Run *run, int first, int capacity, const float *kept, int stride, int n, int loss,
+              int outputs, const float *targets, double *scales) {
 	__shared__ uint64 sums[threads];
 	int b = blockX(), t = threadX();
 	kept += (int64)b * stride;
@@ -69,7 +69,8 @@ KERNEL grid_scale(const Run *run, int first, int capacity, const float *kept, in
 		scales[b] = sums[0] <= g.most2 ? scale : 0;
 }
 
-KERNEL grid_combine(const Run *run, int first, int capacity, const double *scales, const float *kept, int stride, int n, int64 *sum) {
+KERNEL __launch_bounds__(columns * rows) grid_combine(const Run *run, int first, int capacity, const double *scales,
+              const float *kept, int stride, int n, int64 *sum) {
 	__shared__ int64 parts[rows][columns];
 	int column = threadX() % columns, row = threadX() / columns, i = blockX() * columns + column;
 	int live = liveRows(run, first, capacity);
@@ -86,7 +87,7 @@ KERNEL grid_combine(const Run *run, int first, int capacity, const double *scale
 	sum[i] += part;
 }
 
-KERNEL grid_release(const Run *run, float *dst, int64 *sum, const int64 *noise, int n, int std) {
+KERNEL __launch_bounds__(threads) grid_release(const Run *run, float *dst, int64 *sum, const int64 *noise, int n, int std) {
 	int i = (int)index();
 	if (i >= n)
 		return;

@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/big"
@@ -11,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ptx"
 )
 
 // gridCase is gradients of every size and some that do not count.
@@ -81,6 +83,34 @@ func TestGrid(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// The integers are checked whatever the scale is: where it aims beyond the clip
+// norm, here by a change of the code, examples that are clipped count as zero.
+func TestGridChecksIntegers(t *testing.T) {
+	text, err := kernels.PTX("exact")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := fmt.Appendf(nil, "0d%016X", math.Float64bits(1-0x1p-20))
+	if bytes.Count(text, inside) != 1 {
+		t.Fatalf("the aim %s is not in the code once", inside)
+	}
+	for _, aim := range []float64{1 - 0x1p-20, 1.001, 2, 1e6} {
+		code, err := ptx.Parse(bytes.ReplaceAll(text, inside, fmt.Appendf(nil, "0d%016X", math.Float64bits(aim))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 900
+		kept := append(filled(n, float32(0x1p-6)), filled(n, float32(1))...) // of norms 0.47 and 30
+		m := newMachine(t)
+		b, scale := m.batch(2, 2, 1), put(m, filled(2, math.NaN()))
+		m.execute(code, kernels.GridScale(b, put(m, kept), n, n, plan.Logistic, 1, put(m, filled(2, float32(1))), scale))
+		got := get[float64](m, scale, 2)
+		if got[0] != 0x1p20 || (got[1] > 0) != (aim < 1) {
+			t.Errorf("aiming at %v, the scales are %v", aim, got)
 		}
 	}
 }

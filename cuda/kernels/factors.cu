@@ -20,8 +20,8 @@ static __device__ float factorOf(int clipping, double bound, double norm2) {
 	return norm <= bound ? 1 : down(bound / norm);
 }
 
-KERNEL factors(const Run *run, int first, int capacity, int clipping, int groups, const double *norm2, int loss, int outputs,
-               const float *targets, float *factor, int *within) {
+KERNEL __launch_bounds__(64) factors(const Run *run, int first, int capacity, int clipping, int groups, const double *norm2, int loss,
+              int outputs, const float *targets, float *factor, int *within) {
 	int b = (int)index();
 	if (b >= capacity)
 		return;
@@ -38,7 +38,7 @@ KERNEL factors(const Run *run, int first, int capacity, int clipping, int groups
 	}
 }
 
-KERNEL count(const Run *run, int first, int capacity, const int *within, double *count) {
+KERNEL __launch_bounds__(threads) count(const Run *run, int first, int capacity, const int *within, double *count) {
 	__shared__ double scratch[threads];
 	int n = 0;
 	for (int b = threadX(); b < liveRows(run, first, capacity); b += threads)

@@ -159,7 +159,7 @@ func TestCombine(t *testing.T) {
 					}
 				}
 				if b >= live {
-					factors[b] = nan32
+					factors[b] = 1
 				}
 			}
 			want := make([]float64, n+1)

@@ -86,7 +86,7 @@ KERNEL __launch_bounds__(256) dense_input_grad_128(const Run *run, int first, in
 }
 
 // dense_sum: column in, where cols counts it, is of ones, and its sums are the bias's.
-KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, int groups, int group,
+KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
                                         double *sumW, double *sumB, int in, int cols, int out) {
 	using T = Tile<64, 64, 8, 4>;
 	constexpr int BLOCK = 32;
@@ -98,7 +98,7 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity,
 		barrier();
 		if (threadX() < BLOCK) {
 			int b = b0 + threadX();
-			factor[threadX()] = b < live ? factors[b * groups + group] : 0;
+			factor[threadX()] = b < live ? factors[b] : 0;
 		}
 		float acc[8][4];
 		T::clear(acc);
@@ -130,8 +130,7 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity,
 	});
 }
 
-KERNEL __launch_bounds__(256) dense_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2,
-                                          int groups, int group, int in, int out, int bias) {
+KERNEL __launch_bounds__(256) dense_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int in, int out, int bias) {
 	__shared__ double scratch[256];
 	int b = blockX();
 	if (b >= liveRows(run, first, capacity))
@@ -146,5 +145,5 @@ KERNEL __launch_bounds__(256) dense_store(const Run *run, int first, int capacit
 	}
 	squares = blockSum<256>(squares, scratch);
 	if (threadX() == 0)
-		norm2[b * groups + group] += squares;
+		norm2[b] += squares;
 }

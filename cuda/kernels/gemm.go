@@ -19,7 +19,7 @@ func DenseForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
 func DenseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Launch {
 	out, in, _ := op.Columns()
 	l := denseTiles("dense_input_grad", b.Capacity, in)
-	l.Args = b.args(dy, w, dx, I(in), I(out), boolean(add))
+	l.Args = b.args(dy, w, dx, I(in), I(out), flag(add))
 	return l
 }
 
@@ -32,11 +32,12 @@ func denseTiles(name string, rows, cols int) Launch {
 	return l
 }
 
-// DenseSum adds Σ_b f_b·dy[b][o]·x[b][i] to sumW[o][i], and Σ_b f_b·dy[b][o] to sumB[o], where
-// the op has a bias. An example whose factor, float32, is not above zero is left out, whatever its
-// values are. f·dy is rounded to float32 first. Within blocks of ExampleBlock examples fused float32 operations add in
-// order from zero; the blocks' sums are added in order in float64, to the float64 sum.
-func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, sumW, sumB Ptr) Launch {
+// DenseSum adds Σ_b f_b·dy[b][o]·x[b][i] to the float64 values sumW[o][i], and, where the op has a bias,
+// Σ_b f_b·dy[b][o] to sumB[o]. factors has one float32 an example; one that is not
+// above zero leaves the example out, whatever its values are. f·dy is rounded to
+// float32 first. Within blocks of ExampleBlock examples fused float32 operations add in
+// order from zero; the blocks' sums are added up in float64 in order, from zero, and their total to the sum.
+func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
 	out, in, _ := op.Columns()
 	cols := in
 	if op.Bias != plan.None {
@@ -45,7 +46,7 @@ func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, sumW, sumB Ptr)
 	return Launch{
 		Module: "gemm", Name: "dense_sum",
 		Grid: [3]int{ceil(cols, 64), ceil(out, 64), 1}, Block: [3]int{128, 1, 1},
-		Args: b.args(x, dy, factors, I(g.Groups), I(g.Group), sumW, sumB, I(in), I(cols), I(out)),
+		Args: b.args(x, dy, factors, sumW, sumB, I(in), I(cols), I(out)),
 	}
 }
 
@@ -53,13 +54,13 @@ func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, g Group, sumW, sumB Ptr)
 const ExampleBlock = 32
 
 // DenseStore keeps each example's gradient, kept[b·stride + o·in + i] = dy[b][o]·x[b][i] rounded
-// once, then dy itself where the op has a bias, and adds the squared norm of what it keeps, in float64, to norm2, float64.
+// once, then dy itself where the op has a bias, and adds the squared norm of what it keeps, in float64, to norm2[b].
 // A live example's stretch of kept is written in full; stride counts float32 values.
-func DenseStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr, g Group) Launch {
+func DenseStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	out, in, _ := op.Columns()
 	return Launch{
 		Module: "gemm", Name: "dense_store",
 		Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{256, 1, 1},
-		Args: b.args(x, dy, kept, I(stride), norm2, I(g.Groups), I(g.Group), I(in), I(out), boolean(op.Bias != plan.None)),
+		Args: b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != plan.None)),
 	}
 }

@@ -67,13 +67,13 @@ func TestDenseForwardAndInputGrad(t *testing.T) {
 	}
 }
 
-// factorsFor gives two groups' factors, of which the second is meant; every seventh example is left out, and holds NaN.
+// factorsFor gives factors, NaN for dead examples; every seventh example is left out, and holds NaN.
 func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
-	f := spoil(make([]float32, 2*s.capacity), 0, s.capacity)
+	f := spoil(make([]float32, s.capacity), s.live, s.capacity)
 	for e := range s.live {
-		f[2*e+1] = rng.Float32() + 0.1
+		f[e] = rng.Float32() + 0.1
 		if e%7 == 3 {
-			f[2*e+1] = 0
+			f[e] = 0
 			for _, v := range x {
 				each := len(v) / s.capacity
 				copy(v[e*each:(e+1)*each], fill(each, nan32))
@@ -90,49 +90,51 @@ func TestDenseSum(t *testing.T) {
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		f := factorsFor(rng, c.size, x, dy)
-		w, bias := normals(rng, c.in*c.out), normals(rng, c.out)
+		w, bias := fill64(c.in*c.out, 0.1), fill64(c.out, 0.1)
 		m := newMachine(t)
-		sumW, sumB := m.floats(w), Ptr(0)
+		sumW, sumB := m.doubles(w), Ptr(0)
 		if c.bias {
-			sumB = m.floats(bias)
+			sumB = m.doubles(bias)
 		}
-		m.launch(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), Group{2, 1}, sumW, sumB))
+		m.launch(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
 		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
 		for o := range c.out {
-			wantB[o].add(float64(bias[o]))
+			wantB[o].add(bias[o])
 			for i := range c.in {
-				wantW[o*c.in+i].add(float64(w[o*c.in+i]))
+				wantW[o*c.in+i].add(w[o*c.in+i])
 			}
 		}
 		for e := range c.live {
-			if f[2*e+1] == 0 {
+			if f[e] == 0 {
 				continue
 			}
 			for o := range c.out {
-				d := float64(f[2*e+1]) * float64(dy[e*c.out+o])
+				d := float64(f[e]) * float64(dy[e*c.out+o])
 				wantB[o].add(d)
 				for i := range c.in {
 					wantW[o*c.in+i].add(d, float64(x[e*c.in+i]))
 				}
 			}
 		}
-		near(t, name+": weights", m.read(sumW, len(wantW)), wantW, ExampleBlock+1)
+		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, ExampleBlock+1)
 		if c.bias {
-			near(t, name+": bias", m.read(sumB, len(wantB)), wantB, ExampleBlock+1)
+			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, ExampleBlock+1)
 		}
 	}
 }
 
-// A sum of many small values under a large one shows that blocks are added in float64 and rounded once.
+// Blocks are float32 inside and are added in float64.
 func TestDenseSumAddsBlocksInFloat64(t *testing.T) {
 	const live = 96
 	x, dy := fill(live, 0x1p-30), fill(live, 1)
 	x[0] = 1
 	m := newMachine(t)
-	sum := m.floats([]float32{0x1p-24})
-	m.launch(DenseSum(m.batch(size{live, live}), denseOp(1, 1, false), m.floats(x), m.floats(dy), m.floats(fill(live, 1)), Group{1, 0}, sum, 0))
-	// The first block loses its 31 small values, the next two keep 32 each: 1 + 2⁻²⁴ + 2⁻²⁴.
-	same(t, "sum", m.read(sum, 1), []float32{1 + 0x1p-23})
+	sum := m.doubles([]float64{0x1p-50})
+	m.launch(DenseSum(m.batch(size{live, live}), denseOp(1, 1, false), m.floats(x), m.floats(dy), m.floats(fill(live, 1)), sum, 0))
+	// The first block loses its 31 small values, the next two keep 32 each.
+	if got, want := m.readDoubles(sum, 1)[0], 1+2*0x1p-25+0x1p-50; got != want {
+		t.Errorf("the sum is %v, want %v", got, want)
+	}
 }
 
 func TestDenseStore(t *testing.T) {
@@ -147,9 +149,9 @@ func TestDenseStore(t *testing.T) {
 		}
 		stride := params + 3
 		m := newMachine(t)
-		kept, norm2 := m.floats(fill(c.capacity*stride, untouched)), m.doubles(make([]float64, 2*c.capacity))
-		m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2, Group{2, 1}))
-		want, squares := fill(c.capacity*stride, untouched), make([]float64, 2*c.capacity)
+		kept, norm2 := m.floats(fill(c.capacity*stride, untouched)), m.doubles(make([]float64, c.capacity))
+		m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2))
+		want, squares := fill(c.capacity*stride, untouched), make([]float64, c.capacity)
 		for e := range c.live {
 			for o := range c.out {
 				d := dy[e*c.out+o]
@@ -161,7 +163,7 @@ func TestDenseStore(t *testing.T) {
 				}
 			}
 			for _, v := range want[e*stride : e*stride+params] {
-				squares[2*e+1] += float64(v) * float64(v)
+				squares[e] += float64(v) * float64(v)
 			}
 		}
 		same(t, name+": kept", m.read(kept, len(want)), want)

@@ -33,7 +33,7 @@ static __device__ __forceinline__ void products(Pairs &pairs, int s0, int t0, in
 }
 
 // With the second bound registers are given rather than spilled.
-KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2, int groups, int group,
+KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2,
                                         double omega, double gamma, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Pairs pairs;
@@ -69,5 +69,5 @@ KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capaci
 		return;
 	// A NaN is not below zero and stays one.
 	double norm = sqrt((total < 0 ? 0 : total) + omega * bound * bound) + gamma * bound;
-	norm2[b * groups + group] += bound <= 0x1.fffffep126 ? norm * norm : (double)quietNaN();
+	norm2[b] += bound <= 0x1.fffffep126 ? norm * norm : (double)quietNaN();
 }

@@ -74,7 +74,8 @@ static __device__ double scalarLoss(int loss, double z, double t, double *slope)
 	}
 }
 
-KERNEL loss_grad(const Run *run, int first, int capacity, int loss, int outputs, const float *logits, const float *targets, float *delta) {
+KERNEL __launch_bounds__(lanes) loss_grad(const Run *run, int first, int capacity, int loss, int outputs, const float *logits,
+              const float *targets, float *delta) {
 	int b = blockX(), t = threadX();
 	if (b >= liveRows(run, first, capacity))
 		return;
@@ -121,8 +122,8 @@ static __device__ int predict(const float *z, int outputs) {
 	return best;
 }
 
-KERNEL losses(const Run *run, int first, int capacity, int loss, int outputs, const float *logits, const float *targets, double *out,
-              int *predicted) {
+KERNEL __launch_bounds__(lanes) losses(const Run *run, int first, int capacity, int loss, int outputs, const float *logits,
+              const float *targets, double *out, int *predicted) {
 	int b = blockX(), t = threadX();
 	if (b >= liveRows(run, first, capacity))
 		return;
@@ -153,8 +154,8 @@ static __device__ double decrease(double from, double to) {
 	return f && t ? from - to : f ? -__builtin_inf() : t ? __builtin_inf() : 0;
 }
 
-KERNEL loss_shares(const Run *run, int first, int capacity, int form, int k, double *rows, int loss, int outputs, const float *targets,
-                   int grid) {
+KERNEL __launch_bounds__(lanes) loss_shares(const Run *run, int first, int capacity, int form, int k, double *rows, int loss,
+              int outputs, const float *targets, int grid) {
 	int b = (int)index();
 	if (b >= liveRows(run, first, capacity))
 		return;
@@ -216,13 +217,13 @@ static __device__ double sumRow(const double *x, int live) {
 	return total;
 }
 
-KERNEL loss_sums(const Run *run, int first, int capacity, const double *shares, double *dst) {
+KERNEL __launch_bounds__(sumThreads) loss_sums(const Run *run, int first, int capacity, const double *shares, double *dst) {
 	double total = sumRow(shares + (int64)blockX() * capacity, liveRows(run, first, capacity));
 	if (threadX() == 0)
 		dst[blockX()] += total;
 }
 
-KERNEL grid_loss_sums(const Run *run, int first, int capacity, const double *shares, int64 *dst) {
+KERNEL __launch_bounds__(sumThreads) grid_loss_sums(const Run *run, int first, int capacity, const double *shares, int64 *dst) {
 	double total = sumRow(shares + (int64)blockX() * capacity, liveRows(run, first, capacity));
 	if (threadX() == 0)
 		dst[blockX()] += truncated(gridOf(run->scalars[0]), total);

@@ -110,7 +110,7 @@ static __device__ void pair(uint64 x, uint64 y, float *z) {
 	z[1] = r * sine;
 }
 
-KERNEL release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std) {
+KERNEL __launch_bounds__(64) release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std) {
 	int64 g = index(), from = 8 * g;
 	if (from >= n)
 		return;
@@ -131,7 +131,7 @@ KERNEL release(const Run *run, float *dst, double *sum, int n, const uint32 *key
 		}
 }
 
-KERNEL keystream(uint32 *dst, int n, const uint32 *key, uint64 draw, uint32 tensor, uint32 first) {
+KERNEL __launch_bounds__(64) keystream(uint32 *dst, int n, const uint32 *key, uint64 draw, uint32 tensor, uint32 first) {
 	int64 g = index();
 	if (g >= n)
 		return;
@@ -142,7 +142,7 @@ KERNEL keystream(uint32 *dst, int n, const uint32 *key, uint64 draw, uint32 tens
 		dst[16 * g + i] = x[i];
 }
 
-KERNEL normals(float *dst, const uint64 *words, int pairs) {
+KERNEL __launch_bounds__(64) normals(float *dst, const uint64 *words, int pairs) {
 	int64 p = index();
 	if (p >= pairs)
 		return;

@@ -10,7 +10,8 @@ static __device__ double squares(const float *x, int n, double *scratch) {
 	return blockSum<threads>(sum, scratch);
 }
 
-KERNEL norm_ghost(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2, int in, int out, int bias) {
+KERNEL __launch_bounds__(threads) norm_ghost(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2,
+              int in, int out, int bias) {
 	__shared__ double scratch[2][threads];
 	int b = blockX();
 	if (b >= liveRows(run, first, capacity))

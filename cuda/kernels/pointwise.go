@@ -38,7 +38,7 @@ func ActivationGrad(b Batch, op *plan.Op, y, dy, dx Ptr, add bool) (Launch, erro
 	if !op.Kind.Activation() {
 		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
 	}
-	return pointwise(op.Kind.String()+"_grad", b, op, y, dy, dx, boolean(add)), nil
+	return pointwise(op.Kind.String()+"_grad", b, op, y, dy, dx, flag(add)), nil
 }
 
 // Add is y = x0 + x1.
@@ -47,5 +47,5 @@ func Add(b Batch, op *plan.Op, x0, x1, y Ptr) Launch { return pointwise("add", b
 // AddGrad passes dy on to one of Add's inputs: dx = dy, or dx += dy where add is set. An
 // input that is read twice gets it twice.
 func AddGrad(b Batch, op *plan.Op, dy, dx Ptr, add bool) Launch {
-	return pointwise("add_grad", b, op, dy, dx, boolean(add))
+	return pointwise("add_grad", b, op, dy, dx, flag(add))
 }

@@ -14,14 +14,13 @@ const unit = 0x1p-24
 func gamma(n int, u float64) float64 { return float64(n) * u / (1 - float64(n)*u) }
 
 // SumRoundings is the root mean square of the roundings that an example's share goes through on its way into a sum, in
-// one launch of DenseSum, or of ConvSum and SumParts, over so many rows, in units of float32's: in a full block the i-th of n
-// examples passes n−i+1 of them, its product with the factor, or with f·dy, among them; the blocks' sums pass one of float64
-// a block, and the total one of float32 as it joins the sum. See docs/numerics.md for the use of the root mean square.
-//
-// Every later launch into the same sum rounds once what is there.
-func SumRoundings(rows int) float64 {
+// launches of DenseSum, or of ConvSum and SumParts, over so many rows in all, in units of float32's: in a full block
+// the i-th of n examples passes n−i+1, its product with the factor, or of f·dy with x, among them; and every block added later, in whatever
+// launch, rounds in float64 what is there. See docs/numerics.md for the use of the root mean square. blocks counts all blocks
+// of a release.
+func SumRoundings(rows, blocks int) float64 {
 	n := float64(min(rows, ExampleBlock))
-	return math.Sqrt((n+1)*(2*n+1)/6) + 1 + float64(ceil(rows, ExampleBlock)+1)*0x1p-29
+	return math.Sqrt((n+1)*(2*n+1)/6) + float64(blocks+1)*0x1p-29
 }
 
 // PositionBlock is how many output positions of a convolution's gradient are summed at a time.

@@ -17,6 +17,4 @@ static_assert(__builtin_offsetof(Run, candidates) == 80);
 static_assert(__builtin_offsetof(Run, rows) == 208);
 
 // liveRows counts the live rows of the batch first … first+capacity−1: they come first in it.
-static __device__ __forceinline__ int liveRows(const Run *run, int first, int capacity) {
-	return max(0, min(run->live - first, capacity));
-}
+static __device__ __forceinline__ int liveRows(const Run *run, int first, int capacity) { return max(0, min(run->live - first, capacity)); }

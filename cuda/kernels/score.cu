@@ -8,8 +8,8 @@ struct Score {
 	int count, correct, confusion[1];
 };
 
-KERNEL score(const Run *run, int first, int capacity, int loss, int outputs, int classes, const float *targets, const double *losses,
-             const int *predicted, Score *score) {
+KERNEL __launch_bounds__(threads) score(const Run *run, int first, int capacity, int loss, int outputs, int classes,
+              const float *targets, const double *losses, const int *predicted, Score *score) {
 	__shared__ double parts[threads];
 	__shared__ int counts[threads], corrects[threads];
 	int t = threadX(), live = liveRows(run, first, capacity), count = 0, correct = 0;

@@ -11,8 +11,8 @@ typedef float float4 __attribute__((ext_vector_type(4)));
 // four reads neighbours at 16 aligned bytes, at once.
 static __device__ __forceinline__ float4 four(const float *x) { return *(const float4 *)x; }
 
-template <int ROWS, int COLS, int R, int C> struct Tile {
-	static constexpr int THREADS = ROWS / R * (COLS / C);
+template <int ROWS_, int COLS_, int R_, int C_> struct Tile {
+	static constexpr int ROWS = ROWS_, COLS = COLS_, R = R_, C = C_, THREADS = ROWS / R * (COLS / C);
 
 	// Rows are padded by 16 bytes, for alignment and against bank conflicts.
 	struct Slab {

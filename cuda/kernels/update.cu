@@ -6,14 +6,14 @@ enum { Scale = 2, Rate, L2, Momentum, Beta1, Beta2, Bias1, Bias2, Epsilon };
 // gradient is what a rule sees.
 static __device__ float gradient(const float *s, float g, float p) { return fmaf(s[Scale], g, s[L2] * p); }
 
-KERNEL sgd(const Run *run, int n, float *p, const float *g) {
+KERNEL __launch_bounds__(256) sgd(const Run *run, int n, float *p, const float *g) {
 	int i = (int)index();
 	const float *s = run->scalars;
 	if (i < n)
 		p[i] = fmaf(-s[Rate], gradient(s, g[i], p[i]), p[i]);
 }
 
-KERNEL heavy_ball(const Run *run, int n, float *p, const float *g, float *m) {
+KERNEL __launch_bounds__(256) heavy_ball(const Run *run, int n, float *p, const float *g, float *m) {
 	int i = (int)index();
 	const float *s = run->scalars;
 	if (i >= n)
@@ -23,7 +23,7 @@ KERNEL heavy_ball(const Run *run, int n, float *p, const float *g, float *m) {
 	p[i] = fmaf(-s[Rate], moved, p[i]);
 }
 
-KERNEL adam(const Run *run, int n, float *p, const float *g, float *m, float *v) {
+KERNEL __launch_bounds__(256) adam(const Run *run, int n, float *p, const float *g, float *m, float *v) {
 	int i = (int)index();
 	const float *s = run->scalars;
 	if (i >= n)

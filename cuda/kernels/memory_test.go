@@ -5,11 +5,86 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ptx"
 )
+
+// A machine is a GPU's memory. It executes the PTX that is shipped, in another of
+// the orders that PTX allows every time.
+type machine struct {
+	t        testing.TB
+	memory   *ptx.Memory
+	launches uint64
+}
+
+func newMachine(t testing.TB) *machine { return &machine{t: t, memory: ptx.NewMemory()} }
+
+// modules are parsed once.
+var modules sync.Map
+
+func module(t testing.TB, name string) *ptx.Module {
+	t.Helper()
+	if m, ok := modules.Load(name); ok {
+		return m.(*ptx.Module)
+	}
+	text, err := kernels.PTX(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ptx.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules.Store(name, m)
+	return m
+}
+
+func (m *machine) run(l kernels.Launch) {
+	m.t.Helper()
+	m.launches++
+	m.execute(module(m.t, l.Module), l)
+}
+
+func (m *machine) execute(code *ptx.Module, l kernels.Launch) {
+	m.t.Helper()
+	k, err := code.Kernel(l.Name)
+	if err == nil {
+		err = k.Launch(m.memory, l.Grid, l.Block, l.Shared, l.Args, ptx.Options{Seed: m.launches})
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// alloc is memory that holds b, and nothing beyond it. No bytes have no address.
+func (m *machine) alloc(b []byte) kernels.Ptr {
+	m.t.Helper()
+	if len(b) == 0 {
+		return 0
+	}
+	p, err := m.memory.Alloc(len(b))
+	if err == nil {
+		err = m.memory.Write(p, b)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return p
+}
+
+func (m *machine) read(p kernels.Ptr, dst []byte) {
+	m.t.Helper()
+	if len(dst) == 0 {
+		return
+	}
+	if err := m.memory.Read(dst, p); err != nil {
+		m.t.Fatal(err)
+	}
+}
 
 // put copies values to new device memory.
 func put[T any](m *machine, x []T) kernels.Ptr {
