@@ -155,10 +155,9 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
                                                     Operands<Gradient> &shared, float (&result)[Gradient::R][Gradient::C]) {
 	typename Gradient::Slab &slab = shared.slab;
 	int positions = g.positions(), taps = g.taps();
-	barrier();
+	// The barriers about a slab order this: the last tile's were read before its last one, these are after the next.
 	if (threadX() < Gradient::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
-	barrier();
 	Gradient::clear(result);
 	for (int q0 = 0; q0 < positions; q0 += POSITION_BLOCK) {
 		float block[Gradient::R][Gradient::C];
