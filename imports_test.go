@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"internal/cpu/vec":       nil,
 	"internal/cpu/vec/guard": nil,
 
+	"internal/ptx":         nil,
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
