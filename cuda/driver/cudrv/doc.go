@@ -11,5 +11,5 @@
 //	CGO_CFLAGS="-O2 -g -I$PWD/cuda/driver/cudrv/include" \
 //	CGO_LDFLAGS="-O2 -g -L$PWD/cuda/driver/cudrv/stub" go build -tags gocuda ./cmd/privgrad
 //
-// which is what make build runs.
+// which is what make build runs. docs/cuda-driver.md says more.
 package cudrv
