@@ -1,11 +1,15 @@
-//go:build gocuda && cgo
+//go:build gocuda && cgo && linux
 
 package cudrv_test
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +105,74 @@ func TestForeignObjects(t *testing.T) {
 	if err := r.Stream.Run((*fake.Graph)(nil)); err == nil || !strings.Contains(err.Error(), "fake.Graph") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// libraries are made into libcuda.so.1, and what Open, Version and Devices then say.
+var libraries = []struct{ name, source, want string }{
+	{"damaged", "", "no CUDA driver: LIB: file too short"},
+	{"no device", "int cuInit(unsigned f) { return 100; }", "no CUDA driver: cuInit of libcuda.so.1: unknown error (100)"},
+	{"no device, named", `
+		int cuInit(unsigned f) { return 100; }
+		int cuGetErrorName(int e, const char **s) { *s = "CUDA_ERROR_NO_DEVICE"; return 0; }`,
+		"no CUDA driver: cuInit of libcuda.so.1: CUDA_ERROR_NO_DEVICE (100)"},
+	{"no cuInit", "int x;", "no CUDA driver: cuInit of libcuda.so.1: unknown error (302)"},
+	{"works", `
+		int cuInit(unsigned f) { return 0; }
+		int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+		int cuDeviceGetCount(int *n) { *n = 2; return 0; }`, "version 13000, 2 devices"},
+	{"lacks a function", `
+		int cuInit(unsigned f) { return 0; }
+		int cuDriverGetVersion(int *v) { *v = 11000; return 0; }`, "cuDeviceGetCount: unknown error (302)"},
+}
+
+// The shim finds libcuda.so.1 and its functions, or says what is wrong with it.
+func TestLibrary(t *testing.T) {
+	if os.Getenv("CUDRV_TEST_OPEN") != "" {
+		fmt.Println(try())
+		return
+	}
+	cc := cmp.Or(os.Getenv("CC"), "gcc")
+	if _, err := exec.LookPath(cc); err != nil {
+		t.Skip(err)
+	}
+	for _, l := range libraries {
+		dir := t.TempDir()
+		lib := filepath.Join(dir, "libcuda.so.1")
+		if l.source == "" {
+			if err := os.WriteFile(lib, nil, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			build := exec.Command(cc, "-shared", "-fPIC", "-o", lib, "-x", "c", "-")
+			build.Stdin = strings.NewReader(l.source)
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		c := exec.Command(os.Args[0], "-test.run=^TestLibrary$")
+		c.Env = append(os.Environ(), "CUDRV_TEST_OPEN=1", "LD_LIBRARY_PATH="+dir)
+		out, err := c.CombinedOutput()
+		got, _, _ := strings.Cut(string(out), "\n")
+		if want := strings.ReplaceAll(l.want, "LIB", lib); err != nil || got != want {
+			t.Errorf("%s: got %q, want %q (%v)", l.name, got, want, err)
+		}
+	}
+}
+
+func try() string {
+	d, err := cudrv.Open()
+	if err != nil {
+		return err.Error()
+	}
+	v, err := d.Version()
+	if err != nil {
+		return err.Error()
+	}
+	n, err := d.Devices()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("version %d, %d devices", v, n)
 }
 
 // The binary starts on machines that have nothing but libc.

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/driver/drivertest"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/ptx"
 )
 
 func TestDriver(t *testing.T) {
@@ -218,6 +220,40 @@ func TestFailuresStick(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Broken rules have the codes that a GPU gives, where it notices.
+func TestFaultsHaveCodes(t *testing.T) {
+	turn := func(r *drivertest.Rig, q, p driver.Ptr) error {
+		return r.Stream.Launch(driver.Launch{
+			Function: r.Turn, Grid: [3]int{1, 1, 1}, Block: [3]int{2, 1, 1}, Shared: 8, Args: []uint64{uint64(q), uint64(p)},
+		})
+	}
+	for _, c := range []struct {
+		name string
+		code int
+		do   func(r *drivertest.Rig) error
+	}{
+		{"misaligned", 716, func(r *drivertest.Rig) error { return turn(r, r.Floats(0, 0, 0), r.Floats(0, 0, 0)+2) }},
+		{"no address", 700, func(r *drivertest.Rig) error { return turn(r, r.Floats(0, 0), 0) }},
+		{"an address of the host", 700, func(r *drivertest.Rig) error {
+			h := drivertest.Got(r.Context.AllocHost(8))(r.T)
+			return turn(r, r.Floats(0, 0), driver.Ptr(uintptr(unsafe.Pointer(&h.Bytes()[0]))))
+		}},
+		{"never written", driver.Lost, func(r *drivertest.Rig) error {
+			return turn(r, r.Floats(0, 0), drivertest.Got(r.Context.Alloc(8))(r.T))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, _ := rig(t, fake.Options{})
+			r.OK(c.do(r))
+			r.Fails(r.Stream.Sync(), c.code)
+		})
+	}
+	// The interpreter's options pass through.
+	r, _ := rig(t, fake.Options{Kernels: ptx.Options{AllowUninitialised: true}})
+	r.OK(turn(r, r.Floats(0, 0), drivertest.Got(r.Context.Alloc(8))(t)))
+	r.OK(r.Stream.Sync())
 }
 
 func TestUnloadedModulesDoNotRun(t *testing.T) {
