@@ -1,4 +1,4 @@
-//go:build gocuda && cgo
+//go:build gocuda && cgo && linux
 
 package cudrv
 

@@ -1,5 +1,5 @@
 // Package cudrv is the installed CUDA driver as a driver.Driver, through
-// gorgonia.org/cu. With the build tag gocuda and a C compiler it is real;
+// gorgonia.org/cu. On Linux with the build tag gocuda and a C compiler it is real;
 // otherwise Open says how to build it.
 //
 // The binary names no CUDA library. cu compiles against the reduced cuda.h in
@@ -11,5 +11,5 @@
 //	CGO_CFLAGS="-O2 -g -I$PWD/cuda/driver/cudrv/include" \
 //	CGO_LDFLAGS="-O2 -g -L$PWD/cuda/driver/cudrv/stub" go build -tags gocuda ./cmd/privgrad
 //
-// which is what make build runs.
+// which is what make build runs. docs/cuda-driver.md says more.
 package cudrv

@@ -1,4 +1,4 @@
-//go:build gocuda && cgo
+//go:build gocuda && cgo && linux
 
 /*
  * Every driver call that gorgonia.org/cu names, defined here and passed on to
@@ -55,18 +55,19 @@ int cudrv_bind(char *why, size_t size)
 		snprintf(why, size, "%s", dlerror());
 		return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
 	}
-	CUresult (*init)(unsigned) = (CUresult (*)(unsigned))dlsym(lib, "cuInit");
-	CUresult r = init ? init(0) : CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
-	if (r != CUDA_SUCCESS) {
-		snprintf(why, size, "cuInit of libcuda.so.1 failed with code %d", r);
-		return r;
-	}
 	for (int i = 0; i < ncalls; i++) {
 		void *f = dlsym(lib, calls[i].symbol);
 		memcpy(calls[i].place, &f, sizeof f);
 	}
 	bound = 1;
-	return 0;
+	CUresult (*init)(unsigned) = (CUresult (*)(unsigned))dlsym(lib, "cuInit");
+	CUresult r = init ? init(0) : unbound();
+	if (r != CUDA_SUCCESS) {
+		const char *name = "unknown error";
+		cuGetErrorName(r, &name);
+		snprintf(why, size, "cuInit of libcuda.so.1: %s (%d)", name, r);
+	}
+	return r;
 }
 
 int cudrv_replace(const char *name, void *function)

@@ -1,4 +1,4 @@
-//go:build !gocuda || !cgo
+//go:build !gocuda || !cgo || !linux
 
 package cudrv
 
@@ -10,5 +10,5 @@ import (
 
 // Open fails: this binary was built without the driver.
 func Open() (driver.Driver, error) {
-	return nil, errors.New("this build has no CUDA: run make build on a machine with a C compiler, or build with CGO_ENABLED=1 and -tags gocuda")
+	return nil, errors.New("this build has no CUDA: run make build on Linux with a C compiler")
 }

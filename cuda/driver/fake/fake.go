@@ -27,6 +27,7 @@ import (
 	"sync"
 
 	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/ptx"
 )
 
 // Options of a Driver. The zero value is a GPU that never fails.
@@ -38,6 +39,8 @@ type Options struct {
 	// or 0. Functions have the names of the driver API (cuMemAlloc, cuLaunchKernel, …);
 	// "run" is the doing of a kernel, a fill or a copy on a stream. Codes from 700 to 799 stick to the context.
 	Fail func(call string, n int) int
+	// Kernels says how kernels run; SharedLimit is the driver's.
+	Kernels ptx.Options
 }
 
 // Limits of the device, those of the smallest GPU that kernels are written for.
@@ -57,6 +60,7 @@ const (
 	illegalState    = 401
 	notFound        = 500
 	illegalAddress  = 700
+	misaligned      = 716
 	captureSpoiled  = 901
 	capturedEvent   = 907
 	firstSticky     = 700
@@ -77,18 +81,23 @@ var names = map[int]string{
 	illegalState:               "CUDA_ERROR_ILLEGAL_STATE",
 	notFound:                   "CUDA_ERROR_NOT_FOUND",
 	illegalAddress:             "CUDA_ERROR_ILLEGAL_ADDRESS",
+	misaligned:                 "CUDA_ERROR_MISALIGNED_ADDRESS",
 	driver.Lost:                "CUDA_ERROR_LAUNCH_FAILED",
 	driver.StreamCaptureForbid: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 	captureSpoiled:             "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
 	capturedEvent:              "CUDA_ERROR_CAPTURED_EVENT",
 }
 
-func failure(call string, code int, log string, args ...any) *driver.Error {
-	name := names[code]
-	if name == "" {
-		name = "CUDA_ERROR_" + strconv.Itoa(code)
+// ErrorName is the driver API's name of an error code.
+func ErrorName(code int) string {
+	if name := names[code]; name != "" {
+		return name
 	}
-	return &driver.Error{Call: call, Code: code, Name: name, Log: fmt.Sprintf(log, args...)}
+	return "CUDA_ERROR_" + strconv.Itoa(code)
+}
+
+func failure(call string, code int, log string, args ...any) *driver.Error {
+	return &driver.Error{Call: call, Code: code, Name: ErrorName(code), Log: fmt.Sprintf(log, args...)}
 }
 
 // Driver has one device.
@@ -125,7 +134,7 @@ func (d *Driver) Live() int {
 	defer d.mu.Unlock()
 	n := 0
 	for _, c := range d.contexts {
-		n += 1 + len(c.held) + len(c.memory.regions)
+		n += 1 + len(c.held) + c.memory.live()
 	}
 	return n
 }
@@ -282,10 +291,8 @@ func (c *Context) Close() error {
 		return nil
 	}
 	c.closed = true
-	for _, r := range c.memory.regions {
-		r.poison()
-	}
-	c.memory.regions, c.held, c.streams = nil, nil, nil
+	c.memory.close()
+	c.held, c.streams = nil, nil
 	d := c.driver
 	d.mu.Lock()
 	for i, o := range d.contexts {
@@ -309,11 +316,14 @@ func (c *Context) Alloc(n int64) (driver.Ptr, error) {
 	if n <= 0 {
 		return 0, failure("cuMemAlloc", invalidValue, "%d bytes", n)
 	}
-	r := c.memory.alloc(n)
-	if r == nil {
+	if n > c.memory.limit-c.memory.used {
 		return 0, failure("cuMemAlloc", driver.OutOfMemory, "%d bytes of %d are in use, %d more are asked for", c.memory.used, c.memory.limit, n)
 	}
-	return driver.Ptr(r.base), nil
+	a, err := c.memory.alloc(n)
+	if err != nil {
+		return 0, failure("cuMemAlloc", invalidValue, "%v", err)
+	}
+	return driver.Ptr(a), nil
 }
 
 // Free implements driver.Context. Work that is still to be done does not see
@@ -322,7 +332,7 @@ func (c *Context) Free(p driver.Ptr) error {
 	if err := c.enterUncaptured("cuMemFree"); err != nil {
 		return err
 	}
-	if !c.memory.free(uint64(p), deviceMemory) {
+	if !c.memory.free(uint64(p)) {
 		return failure("cuMemFree", invalidValue, "%#x is no address that Alloc gave", uint64(p))
 	}
 	return nil
@@ -334,67 +344,52 @@ func (c *Context) AllocHost(n int) (driver.HostMemory, error) {
 	if err := c.enterUncaptured("cuMemHostAlloc"); err != nil {
 		return nil, err
 	}
-	if n <= 0 {
-		return nil, failure("cuMemHostAlloc", invalidValue, "%d bytes", n)
+	a, b, err := c.memory.allocHost(n)
+	if err != nil {
+		return nil, failure("cuMemHostAlloc", invalidValue, "%v", err)
 	}
-	return &hostMemory{c, c.memory.allocHost(int64(n))}, nil
+	return &hostMemory{c, driver.Ptr(a), b}, nil
 }
 
 type hostMemory struct {
 	context *Context
-	region  *region
+	address driver.Ptr
+	bytes   []byte
 }
 
-func (h *hostMemory) Bytes() []byte {
-	if h.region == nil {
-		return nil
-	}
-	return h.region.bytes
-}
-
-func (h *hostMemory) Address() driver.Ptr {
-	if h.region == nil {
-		return 0
-	}
-	return driver.Ptr(h.region.base)
-}
+func (h *hostMemory) Bytes() []byte       { return h.bytes }
+func (h *hostMemory) Address() driver.Ptr { return h.address }
 
 func (h *hostMemory) Free() error {
 	if err := h.context.enterUncaptured("cuMemFreeHost"); err != nil {
 		return err
 	}
-	if h.region == nil || !h.context.memory.free(h.region.base, pinnedMemory) {
+	if !h.context.memory.freeHost(uint64(h.address)) {
 		return failure("cuMemFreeHost", invalidValue, "freed before")
 	}
-	h.region = nil
+	h.address, h.bytes = 0, nil
 	return nil
 }
 
 // CopyIn implements driver.Context. It does not wait for streams.
 func (c *Context) CopyIn(dst driver.Ptr, src []byte) error {
-	return c.copy("cuMemcpyHtoD", dst, src, true)
+	return c.copy("cuMemcpyHtoD", len(src), func() error { return c.memory.Write(uint64(dst), src) })
 }
 
 // CopyOut implements driver.Context. It does not wait for streams.
 func (c *Context) CopyOut(dst []byte, src driver.Ptr) error {
-	return c.copy("cuMemcpyDtoH", src, dst, false)
+	return c.copy("cuMemcpyDtoH", len(dst), func() error { return c.memory.Read(dst, uint64(src)) })
 }
 
-func (c *Context) copy(call string, device driver.Ptr, host []byte, in bool) error {
-	if len(host) == 0 {
+func (c *Context) copy(call string, n int, do func() error) error {
+	if n == 0 {
 		return nil
 	}
 	if err := c.enterUncaptured(call); err != nil {
 		return err
 	}
-	b := c.memory.at(uint64(device), len(host))
-	if b == nil {
-		return failure(call, invalidValue, "%d bytes at %#x are not allocated", len(host), uint64(device))
-	}
-	if in {
-		copy(b, host)
-	} else {
-		copy(host, b)
+	if err := do(); err != nil {
+		return failure(call, invalidValue, "%v", err)
 	}
 	return nil
 }

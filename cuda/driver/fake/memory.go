@@ -1,92 +1,76 @@
 package fake
 
 import (
-	"sort"
-	"unsafe"
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ptx"
 )
 
-// Device and pinned memory lie far from each other and from every address of the host.
-const (
-	deviceMemory = uint64(0x7f00_0000_0000_0000)
-	pinnedMemory = uint64(0x7e00_0000_0000_0000)
-	alignment    = 256
-)
-
-// memory is what kernels can address.
+// memory is what kernels can address: that of the device, which is limited,
+// and pinned memory of the host, which is known to kernels by other addresses
+// than to the host.
 type memory struct {
-	limit, used          int64
-	nextDevice, nextHost uint64
-	regions              []*region // by address
-}
-
-type region struct {
-	base  uint64
-	bytes []byte
+	*ptx.Memory
+	limit, used int64
+	device      map[uint64]int64 // size by address
+	pinned      map[uint64][]byte
 }
 
 func newMemory(limit int64) *memory {
-	return &memory{limit: limit, nextDevice: deviceMemory, nextHost: pinnedMemory}
+	return &memory{ptx.NewMemory(), limit, 0, map[uint64]int64{}, map[uint64][]byte{}}
 }
 
-// poison fills memory with ones, which are NaN in float32 and float64.
-func (r *region) poison() {
-	for i := range r.bytes {
-		r.bytes[i] = 0xff
+// poison is NaN in float32 and float64.
+const poison = 0xff
+
+func (m *memory) alloc(n int64) (uint64, error) {
+	a, err := m.Alloc(int(n))
+	if err == nil {
+		m.device[a] = n
+		m.used += n
 	}
+	return a, err
 }
 
-// alloc gives nil where the limit is passed.
-func (m *memory) alloc(n int64) *region {
-	if n > m.limit-m.used {
-		return nil
+func (m *memory) allocHost(n int) (uint64, []byte, error) {
+	b := slices.Repeat([]byte{poison}, n)
+	a, err := m.Map(b)
+	if err == nil {
+		m.pinned[a] = b
 	}
-	m.used += n
-	return m.add(&m.nextDevice, n)
+	return a, b, err
 }
 
-// allocHost takes memory of the host, which has no limit here.
-func (m *memory) allocHost(n int64) *region { return m.add(&m.nextHost, n) }
-
-func (m *memory) add(next *uint64, n int64) *region {
-	// Words, for the alignment that kernels need of pinned memory too.
-	words := make([]uint64, (n+7)/8)
-	r := &region{*next, unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), n)}
-	r.poison()
-	// A gap after each region catches what runs past its end.
-	*next += (uint64(n)+alignment-1)/alignment*alignment + alignment
-	m.regions = append(m.regions, r)
-	sort.Slice(m.regions, func(i, j int) bool { return m.regions[i].base < m.regions[j].base })
-	return r
-}
-
-// free takes the start of a region of one kind, deviceMemory or pinnedMemory.
-func (m *memory) free(base, kind uint64) bool {
-	i := m.find(base)
-	if i < 0 || m.regions[i].base != base || base>>56 != kind>>56 {
+// The two kinds are freed by calls of their own.
+func (m *memory) free(a uint64) bool {
+	n, ok := m.device[a]
+	if !ok || m.Free(a) != nil {
 		return false
 	}
-	m.regions[i].poison()
-	if kind == deviceMemory {
-		m.used -= int64(len(m.regions[i].bytes))
-	}
-	m.regions = append(m.regions[:i], m.regions[i+1:]...)
+	m.used -= n
+	delete(m.device, a)
 	return true
 }
 
-// find is the last region that starts at or before an address.
-func (m *memory) find(a uint64) int {
-	return sort.Search(len(m.regions), func(i int) bool { return m.regions[i].base > a }) - 1
+func (m *memory) freeHost(a uint64) bool {
+	b, ok := m.pinned[a]
+	if !ok || m.Free(a) != nil {
+		return false
+	}
+	for i := range b {
+		b[i] = poison
+	}
+	delete(m.pinned, a)
+	return true
 }
 
-// at is n bytes at an address, nil unless all lie in one region.
-func (m *memory) at(a uint64, n int) []byte {
-	i := m.find(a)
-	if i < 0 || n < 0 {
-		return nil
+func (m *memory) close() {
+	for a := range m.device {
+		m.free(a)
 	}
-	r := m.regions[i]
-	if off := a - r.base; off <= uint64(len(r.bytes)) && uint64(n) <= uint64(len(r.bytes))-off {
-		return r.bytes[off : off+uint64(n) : off+uint64(n)]
+	for a := range m.pinned {
+		m.freeHost(a)
 	}
-	return nil
 }
+
+func (m *memory) live() int { return len(m.device) + len(m.pinned) }

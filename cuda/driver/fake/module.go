@@ -1,23 +1,17 @@
 package fake
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/ptx"
 )
-
-// kernel is what a module's function does.
-type kernel struct {
-	params     []int // sizes in bytes
-	shared     int   // static, bytes
-	maxThreads int   // 0 where the kernel does not say
-	run        func(m *memory, l driver.Launch, sharedLimit int) error
-}
 
 // Module implements driver.Module.
 type Module struct {
 	context *Context
-	kernel  func(name string) (kernel, error)
+	module  *ptx.Module
 }
 
 // Load implements driver.Context.
@@ -26,11 +20,11 @@ func (c *Context) Load(name string, text []byte) (driver.Module, error) {
 	if err := c.enterUncaptured(call); err != nil {
 		return nil, err
 	}
-	kernels, err := assemble(text)
+	assembled, err := ptx.Parse(text)
 	if err != nil {
 		return nil, failure(call, invalidPTX, "%s: %v", name, err)
 	}
-	m := &Module{c, kernels}
+	m := &Module{c, assembled}
 	c.held[m] = true
 	return m, nil
 }
@@ -44,7 +38,7 @@ func (m *Module) Function(name string) (driver.Function, error) {
 	if !m.context.held[m] {
 		return nil, failure(call, invalidHandle, "the module was unloaded")
 	}
-	k, err := m.kernel(name)
+	k, err := m.module.Kernel(name)
 	if err != nil {
 		return nil, failure(call, notFound, "%v", err)
 	}
@@ -63,7 +57,7 @@ func (m *Module) Unload() error {
 type Function struct {
 	module  *Module
 	name    string
-	kernel  kernel
+	kernel  *ptx.Kernel
 	allowed int // dynamic shared memory
 }
 
@@ -71,7 +65,13 @@ type Function struct {
 func (f *Function) Name() string { return f.name }
 
 // Params are the sizes of the kernel's parameters in bytes.
-func (f *Function) Params() []int { return f.kernel.params }
+func (f *Function) Params() []int {
+	sizes := make([]int, len(f.kernel.Params))
+	for i, p := range f.kernel.Params {
+		sizes[i] = p.Size
+	}
+	return sizes
+}
 
 // AllowShared implements driver.Function.
 func (f *Function) AllowShared(n int) error {
@@ -79,8 +79,8 @@ func (f *Function) AllowShared(n int) error {
 	if err := f.module.context.enter(call); err != nil {
 		return err
 	}
-	if n < 0 || n > sharedOptIn-f.kernel.shared {
-		return failure(call, invalidValue, "%s: %d bytes and %d of its own are more than %d", f.name, n, f.kernel.shared, sharedOptIn)
+	if n < 0 || n > sharedOptIn-f.kernel.Shared {
+		return failure(call, invalidValue, "%s: %d bytes and %d of its own are more than %d", f.name, n, f.kernel.Shared, sharedOptIn)
 	}
 	f.allowed = n
 	return nil
@@ -102,20 +102,20 @@ func (f *Function) check(l driver.Launch) error {
 		threads *= l.Block[i]
 	}
 	most := maxThreads
-	if f.kernel.maxThreads > 0 {
-		most = f.kernel.maxThreads
+	if f.kernel.MaxThreads > 0 {
+		most = f.kernel.MaxThreads
 	}
 	if threads > most {
 		return fmt.Errorf("block %v has %d threads, %d are allowed", l.Block, threads, most)
 	}
-	if l.Shared < 0 || l.Shared > max(f.allowed, sharedPerBlock-f.kernel.shared) {
-		return fmt.Errorf("%d bytes of dynamic shared memory and %d of its own; AllowShared was called for %d", l.Shared, f.kernel.shared, f.allowed)
+	if l.Shared < 0 || l.Shared > max(f.allowed, sharedPerBlock-f.kernel.Shared) {
+		return fmt.Errorf("%d bytes of dynamic shared memory and %d of its own; AllowShared was called for %d", l.Shared, f.kernel.Shared, f.allowed)
 	}
-	if len(l.Args) != len(f.kernel.params) {
-		return fmt.Errorf("%d arguments for %d parameters", len(l.Args), len(f.kernel.params))
+	if len(l.Args) != len(f.kernel.Params) {
+		return fmt.Errorf("%d arguments for %d parameters", len(l.Args), len(f.kernel.Params))
 	}
 	for i, a := range l.Args {
-		bits := 8 * f.kernel.params[i]
+		bits := 8 * f.kernel.Params[i].Size
 		if bits > 64 {
 			return fmt.Errorf("parameter %d has %d bytes, arguments have 8", i, bits/8)
 		}
@@ -127,6 +127,22 @@ func (f *Function) check(l driver.Launch) error {
 	return nil
 }
 
-func (f *Function) run(m *memory, l driver.Launch) error {
-	return f.kernel.run(m, l, max(sharedPerBlock, f.kernel.shared+f.allowed))
+func (f *Function) run(m *memory, l driver.Launch, o ptx.Options) error {
+	o.SharedLimit = max(sharedPerBlock, f.kernel.Shared+f.allowed)
+	return f.kernel.Launch(m.Memory, l.Grid, l.Block, l.Shared, l.Args, o)
+}
+
+// fault is the code that a GPU would report.
+func fault(err error) int {
+	var f *ptx.Fault
+	if !errors.As(err, &f) {
+		return illegalAddress
+	}
+	switch f.Kind {
+	case ptx.OutOfBounds, ptx.UseAfterFree, ptx.ReadOnly:
+		return illegalAddress
+	case ptx.Misaligned:
+		return misaligned
+	}
+	return driver.Lost
 }

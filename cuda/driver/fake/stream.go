@@ -1,8 +1,6 @@
 package fake
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -108,7 +106,7 @@ func (c *Context) one() bool {
 		return true
 	}
 	if err := t.do(); err != nil {
-		c.stick(failure(t.name, illegalAddress, "%v", err))
+		c.stick(failure(t.name, fault(err), "%v", err))
 	}
 	return true
 }
@@ -141,7 +139,7 @@ func (s *Stream) Launch(l driver.Launch) error {
 		if !s.context.held[f.module] {
 			return fmt.Errorf("%s: its module was unloaded before it ran", f.name)
 		}
-		return f.run(s.context.memory, l)
+		return f.run(s.context.memory, l, s.context.driver.options.Kernels)
 	}})
 	return nil
 }
@@ -152,23 +150,10 @@ func (s *Stream) Set(dst driver.Ptr, value uint32, n int) error {
 	if err := s.enter(call); err != nil {
 		return err
 	}
-	words := func() ([]byte, error) {
-		b := s.context.memory.at(uint64(dst), 4*n)
-		if n < 0 || b == nil || dst%4 != 0 {
-			return nil, fmt.Errorf("%d words at %#x are not allocated or not aligned", n, uint64(dst))
-		}
-		return b, nil
+	if _, err := s.context.memory.Written(uint64(dst), 4*n); err != nil || n < 0 || dst%4 != 0 {
+		return failure(call, invalidValue, "%d words at %#x are not allocated or not aligned", n, uint64(dst))
 	}
-	if _, err := words(); err != nil {
-		return failure(call, invalidValue, "%v", err)
-	}
-	s.put(task{name: "fill", do: func() error {
-		b, err := words()
-		for i := 0; i < len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], value)
-		}
-		return err
-	}})
+	s.put(task{name: "fill", do: func() error { return s.context.memory.Fill(uint64(dst), value, n) }})
 	return nil
 }
 
@@ -274,12 +259,13 @@ func (s *Stream) Capture(f func() error) (driver.Graph, error) {
 	}
 	failed := f()
 	g, err := s.EndCapture()
-	switch {
-	case failed != nil && err == nil:
-		return nil, errors.Join(failed, g.Close())
-	case failed != nil:
-		return nil, failed // the spoiled capture is its consequence
-	case err != nil:
+	if failed != nil {
+		if err == nil {
+			_ = g.Close() // a context that is lost frees it
+		}
+		return nil, failed // a spoiled capture is its consequence
+	}
+	if err != nil {
 		return nil, err
 	}
 	return g, nil
