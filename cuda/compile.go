@@ -108,9 +108,6 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 	}
 }
 
-// alone is the group of norms and factors that a kernel sees: an arena keeps those of every group by themselves.
-var alone = kernels.Group{Groups: 1}
-
 // clippedSum adds the schedule's sum over the rows of a run to dst. Where count is
 // not 0 it adds the centred count of Queue.CountedSum there.
 func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
@@ -140,14 +137,14 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			case plan.NormGhost:
 				l.launch(kernels.NormGhost(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormGram:
-				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op), alone))
+				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormInstantiate:
-				l.launch(kernels.ConvNorm(b, op, x, dy, a.norms(st.Op), alone))
+				l.launch(kernels.ConvNorm(b, op, x, dy, a.norms(st.Op)))
 			case plan.GradStore:
 				if op.Kind == plan.Conv {
-					l.launch(kernels.ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op), alone))
+					l.launch(kernels.ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				} else {
-					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op), alone))
+					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
 			case plan.Factor:
 				l.factors(b, count)
@@ -185,10 +182,10 @@ func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
 	w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
 	if op.Kind == plan.Dense {
-		l.launch(kernels.DenseSum(b, op, x, dy, a.factors(i), alone, w, bias))
+		l.launch(kernels.DenseSum(b, op, x, dy, a.factors(i), w, bias))
 		return
 	}
-	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), alone, a.parts, a.part))
+	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
 	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
 	if bias != 0 {

@@ -52,7 +52,7 @@ func Losses(b Batch, loss plan.Loss, outputs int, logits, targets, losses, predi
 func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss plan.Loss, outputs int, targets Ptr, grid bool) Launch {
 	return Launch{
 		Module: "loss", Name: "loss_shares", Grid: [3]int{ceil(b.Capacity, lossThreads), 1, 1}, Block: [3]int{lossThreads, 1, 1},
-		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets, boolean(grid)),
+		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets, flag(grid)),
 	}
 }
 

@@ -18,6 +18,6 @@ func NormGhost(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
 	out, in, _ := op.Columns()
 	return Launch{
 		Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{normThreads, 1, 1},
-		Args: b.args(x, dy, norm2, I(in), I(out), boolean(op.Bias != plan.None)),
+		Args: b.args(x, dy, norm2, I(in), I(out), flag(op.Bias != plan.None)),
 	}
 }
