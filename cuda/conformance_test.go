@@ -10,5 +10,5 @@ import (
 
 // TestConformance runs a part of the suite of all devices; which part says package devicetest.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func(t *testing.T) device.Device { return open(t, fake.Options{}) })
+	devicetest.Run(t, func(t *testing.T) device.Device { return devicetest.Sampled(open(t, fake.Options{}), 23) })
 }

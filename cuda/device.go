@@ -144,17 +144,18 @@ func (t *table) free() error {
 // and allowed after a failure.
 func (d *Device) Close() error {
 	return d.thread.stop(func() error {
+		lost := d.err != nil
 		var errs []error
 		for _, o := range slices.Backward(d.owners) {
 			errs = append(errs, o.free())
 		}
 		d.owners = nil
 		for _, m := range d.modules {
-			errs = append(errs, m.Unload())
+			errs = append(errs, d.failed("unloading kernels", m.Unload()))
 		}
 		err := d.context.Close()
-		if d.err != nil {
-			return err // what the lost GPU said to the rest, its context takes with it
+		if lost {
+			return err // its context takes the rest with it
 		}
 		return errors.Join(append(errs, err)...)
 	})
@@ -178,11 +179,11 @@ func (d *Device) drop(o closer) error {
 			return nil
 		}
 		d.owners = slices.Delete(d.owners, i, i+1)
-		err := o.free()
-		if d.err != nil {
-			return nil
+		lost := d.err != nil
+		if err := o.free(); !lost {
+			return err
 		}
-		return err
+		return nil // the lost GPU has it no more
 	})
 	if err == errClosed {
 		return nil // closing the device has freed it

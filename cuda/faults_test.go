@@ -85,8 +85,8 @@ func TestEveryCallFails(t *testing.T) {
 	})
 	for i, fail := range calls {
 		for _, code := range []int{driver.OutOfMemory, driver.Lost} {
-			if (i+code)%every != 0 {
-				continue
+			if (i+code)%every != 0 || fail.call == "run" && code != driver.Lost {
+				continue // work that fails on a GPU takes the context with it
 			}
 			t.Run(fmt.Sprintf("%s %d code %d", fail.call, fail.n, code), func(t *testing.T) {
 				f := fake.New(fake.Options{Fail: func(call string, n int) int {

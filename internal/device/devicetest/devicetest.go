@@ -68,3 +68,11 @@ func some[T any](d device.Device, list []T) []T {
 	s.next++
 	return part
 }
+
+// fewer is n, or less for a sampled device.
+func fewer(d device.Device, n, less int) int {
+	if _, ok := d.(*sampled); ok {
+		return min(n, less)
+	}
+	return n
+}
