@@ -65,6 +65,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"warp_order", one, line, Race, "with no barrier between"},
 		{"ordered_by_warp", one, line, "", ""},
 		{"narrow_neighbours", one, [3]int{8, 1, 1}, Race, "has written"},
+		{"read_only_cache", one, line, Race, "reads through the read-only cache what line"},
 		{"early_use", one, one, Pending, "has not been waited for"},
 		{"wrong_group", one, one, Pending, "has not been waited for"},
 		{"copy_then_no_barrier", one, line, Race, "with no barrier between"},
