@@ -4,19 +4,22 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// convCases have strides, padding of each side, dilation, and tails in filters, taps and positions; one has more than a block
-// of positions, one more than a tile of filters and of taps.
-var convCases = []struct {
+type convShape struct {
 	size
 	channels, h, w, out int
 	window              plan.Window
 	bias                bool
-}{
+}
+
+// convCases have strides, padding of each side, dilation, and tails in filters, taps and positions; one has more than a block
+// of positions, one more than a tile of filters and of taps.
+var convCases = []convShape{
 	{size{2, 3}, 2, 7, 6, 3,
 		plan.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 	{size{3, 3}, 3, 6, 7, 4, plan.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}, false},
@@ -32,24 +35,37 @@ var convCases = []struct {
 
 // convCase is one of them with its numbers.
 type convCase struct {
-	name                 string
-	s                    size
-	op                   *plan.Op
-	in, out, positions   int // elements of an example
-	k, params            int
-	x, dy, w, bias       []float32
-	gradient             [][]exact // by live example: weights, then bias
-	rows, filters, width int
+	s              size
+	op             *plan.Op
+	in, out        int // elements of an example
+	k, positions   int
+	params         int
+	x, dy, w, bias []float32
+	gradient       [][]exact // by live example: weights, then bias
+}
+
+// someConvs are convolutions of random geometry, whose tests show what a table forgets.
+func someConvs(rng *rand.Rand) []convShape {
+	var list []convShape
+	for len(list) < 20 {
+		d := convShape{size{1 + rng.IntN(2), 2}, 1 + rng.IntN(3), 1 + rng.IntN(9), 1 + rng.IntN(9), 1 + rng.IntN(4), plan.Window{
+			H: 1 + rng.IntN(4), W: 1 + rng.IntN(4), StrideH: 1 + rng.IntN(3), StrideW: 1 + rng.IntN(3), DilationH: 1 + rng.IntN(3), DilationW: 1 + rng.IntN(3),
+			PadTop: rng.IntN(4), PadBottom: rng.IntN(4), PadLeft: rng.IntN(4), PadRight: rng.IntN(4),
+		}, rng.IntN(2) == 0}
+		if h, w := d.window.Out(d.h, d.w); h > 0 && w > 0 {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
-	for _, d := range convCases {
-		rng := rand.New(rand.NewPCG(seed, seed))
+	rng := rand.New(rand.NewPCG(seed, seed))
+	for _, d := range slices.Concat(convCases, someConvs(rng)) {
 		op := imageOp(plan.Conv, d.channels, d.h, d.w, d.out, d.window, d.bias)
 		c := &convCase{s: d.size, op: op, in: plan.Size(op.Shape), out: plan.Size(op.Out)}
 		_, c.k, c.positions = op.Columns()
 		c.params = d.out * c.k
-		c.name = fmt.Sprintf("%v, %v to %v, %+v", d.size, op.Shape, op.Out, d.window)
 		c.x = spoil(normals(rng, d.capacity*c.in), d.live, d.capacity)
 		c.dy = spoil(normals(rng, d.capacity*c.out), d.live, d.capacity)
 		c.w, c.bias = normals(rng, c.params), make([]float32, d.out)
@@ -65,7 +81,7 @@ func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c 
 			}
 			c.gradient = append(c.gradient, g)
 		}
-		t.Run(c.name, func(t *testing.T) { f(t, rng, c) })
+		t.Run(fmt.Sprintf("%v, %v to %v, %+v", d.size, op.Shape, op.Out, d.window), func(t *testing.T) { f(t, rng, c) })
 	}
 }
 
