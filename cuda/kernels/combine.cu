@@ -1,6 +1,6 @@
 #include "run.cuh"
 
-static const int columns = 32, rows = 8, exampleBlock = 32;
+static const int columns = 32, rows = 16, exampleBlock = 32;
 
 KERNEL __launch_bounds__(columns * rows) combine(const Run *run, int first, int capacity, const float *factors, const float *kept,
               int stride, int n, double *sum) {
@@ -12,9 +12,12 @@ KERNEL __launch_bounds__(columns * rows) combine(const Run *run, int first, int 
 	for (int begin = 0; begin < live; begin += rows * exampleBlock) {
 		int lo = begin + row * exampleBlock;
 		float part = 0;
-		for (int b = lo; i < n && b < min(lo + exampleBlock, live); b++)
-			if (factors[b] > 0)
-				part = fmaf(factors[b], kept[(int64)b * stride + i], part);
+		if (i < n)
+#pragma unroll 8
+			for (int b = lo; b < min(lo + exampleBlock, live); b++) { // reads do not wait for factors
+				float f = factors[b], x = kept[(int64)b * stride + i];
+				part = f > 0 ? fmaf(f, x, part) : part;
+			}
 		parts[row][column] = part;
 		barrier();
 		for (int j = 0; j < rows && writes; j++)

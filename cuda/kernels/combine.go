@@ -3,15 +3,15 @@ package kernels
 // combineColumns values are added by combineRows threads each.
 const (
 	combineColumns = 32
-	combineRows    = 8
+	combineRows    = 16
 )
 
 // Combine adds the clipped gradients that were kept to a sum:
 //
 //	sum[i] += Σ_b factors[b] · kept[b·stride + i],   i < n,
 //
-// over the live examples whose factor is above zero; what the others hold is not
-// read. kept and factors are float32, sum is float64.
+// over the live examples whose factor is above zero; what the others hold, NaN
+// included, changes nothing. kept and factors are float32, sum is float64.
 //
 // Blocks of ExampleBlock examples are added in order in float32, one fused operation an
 // example, beginning with 0; the blocks are added to the sum in float64, in

@@ -33,7 +33,7 @@ static __device__ __forceinline__ void convForward(const Run *run, int first, in
 		});
 		Values::alongLines(slab.b, [&](int d, int) {
 			float v = n < end && k0 + d < taps ? column(g, image, corner, tap) : 0;
-			tap.next(g, g.rows * g.cols);
+			tap.next(g);
 			return v;
 		});
 		barrier();
@@ -67,42 +67,67 @@ KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capa
 	convForward<Many>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
-// position gives the index along one axis of the output that reads input i through a tap, or −1.
-static __device__ __forceinline__ int position(int i, int tap, int stride, int count) {
-	int at = i - tap;
-	if (stride == 1)
-		return at < count ? at : -1;
-	return at >= 0 && at % stride == 0 && at / stride < count ? at / stride : -1;
-}
+// Phase is one axis of the pixels i = at, at + stride, … of an image: all of them are read through the same taps, first,
+// first + step, …, and pixel n of the phase through the k-th by output position start(n) − k·back.
+struct Phase {
+	int at, pixels, first, step, taps, back;
+	int stride, offset;
+	__device__ __forceinline__ Phase(int at, int size, int stride, int padding, int window, int dilation) : at(at), stride(stride) {
+		pixels = at < size ? (size - at + stride - 1) / stride : 0;
+		step = 1;
+		while (step * dilation % stride != 0)
+			step++;
+		first = 0;
+		while (first < step && (at + padding - first * dilation) % stride != 0)
+			first++;
+		taps = first < step && first < window ? (window - first + step - 1) / step : 0;
+		back = step * dilation / stride;
+		offset = (at + padding - first * dilation) / stride;
+	}
+	__device__ __forceinline__ int start(int n) const { return offset + n; }
+};
 
-// conv_input_grad: the results are channels × the pixels of all examples, the terms filters × taps of one channel.
+// convInputGrad: the results are channels × the pixels of one phase of all examples, the terms filters × taps of one channel.
 template <class Values>
 static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
                                                      Geometry g) {
 	__shared__ typename Values::Slab slab;
-	int pixels = g.rows * g.cols, area = g.windowRows * g.windowCols, terms = g.out * area, positions = g.positions();
-	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * pixels;
-	int c0 = blockY() * Values::ROWS;
+	int phases = g.strideY * g.strideX, phase = blockY() % phases;
+	Phase y(phase / g.strideX, g.rows, g.strideY, g.top, g.windowRows, g.dilationY);
+	Phase x(phase % g.strideX, g.cols, g.strideX, g.left, g.windowCols, g.dilationX);
+	int pixels = y.pixels * x.pixels, area = y.taps * x.taps, terms = g.out * area, positions = g.positions();
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * pixels, c0 = blockY() / phases * Values::ROWS;
 	if (n0 >= end)
 		return;
+	// A thread loads what is read through one pixel: position oy, ox of filter after filter, tap by tap.
 	int n = n0 + threadX();
-	int py = n % pixels / g.cols, px = n % g.cols;
 	const float *gradient = dy + n / pixels * g.out * positions;
-	Tap tap(g, 0);
+	int oyFirst = y.start(n % pixels / x.pixels), oxFirst = x.start(n % x.pixels), oy = oyFirst, ox = oxFirst;
+	int oyLast = oyFirst - y.taps * y.back, oxLast = oxFirst - x.taps * x.back;
 	float acc[Values::R][Values::C];
 	Values::clear(acc);
 	for (int k0 = 0; k0 < terms; k0 += DEPTH) {
 		barrier();
 		Values::alongTerms(slab.a, [&](int d, int r) {
 			int c = c0 + r, k = k0 + d;
-			return c < g.channels && k < terms ? w[(k / area * g.channels + c) * area + k % area] : 0;
+			if (c >= g.channels || k >= terms)
+				return 0.f;
+			int o = k / area, v = y.first + k % area / x.taps * y.step, u = x.first + k % x.taps * x.step;
+			return w[((o * g.channels + c) * g.windowRows + v) * g.windowCols + u];
 		});
 		Values::alongLines(slab.b, [&](int d, int) {
-			int oy = position(py, tap.y, g.strideY, g.outRows), ox = position(px, tap.x, g.strideX, g.outCols);
-			bool read = n < end && k0 + d < terms && oy >= 0 && ox >= 0;
-			float v = read ? gradient[tap.plane + oy * g.outCols + ox] : 0;
-			tap.next(g, positions);
-			return v;
+			bool read = n < end && k0 + d < terms && (unsigned)oy < (unsigned)g.outRows && (unsigned)ox < (unsigned)g.outCols;
+			float value = read ? gradient[oy * g.outCols + ox] : 0;
+			ox -= x.back;
+			if (ox == oxLast) {
+				ox = oxFirst;
+				oy -= y.back;
+			}
+			if (oy == oyLast) {
+				oy = oyFirst;
+				gradient += positions;
+			}
+			return value;
 		});
 		barrier();
 		Values::multiply(slab, acc);
@@ -110,12 +135,13 @@ static __device__ __forceinline__ void convInputGrad(const Run *run, int first, 
 #pragma unroll
 	for (int j = 0; j < Values::C; j++) {
 		int n = n0 + Values::col(j);
-		float *image = dx + n / pixels * g.image() + n % pixels;
+		int row = y.at + n % pixels / x.pixels * g.strideY, col = x.at + n % x.pixels * g.strideX;
+		float *image = dx + n / pixels * g.image() + row * g.cols + col;
 #pragma unroll
 		for (int i = 0; i < Values::R; i++) {
 			int c = c0 + Values::row(i);
 			if (n < end && c < g.channels) {
-				float *to = image + c * pixels;
+				float *to = image + c * g.rows * g.cols;
 				*to = add ? *to + acc[i][j] : acc[i][j];
 			}
 		}

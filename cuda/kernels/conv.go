@@ -55,13 +55,16 @@ func ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
 		b.args(x, w, bias, y), geometry(op))
 }
 
-// ConvInputGrad is the gradient at the input, dx[b][c][i][j] = Σ w[o][c][u][v]·dy[b][o][p], over the
+// ConvInputGrad is the gradient at the input, dx[b][c][i][j] = Σ weights[o][c][u][v]·dy[b][o][p], over the
 // filters o in order and for each over its taps (u, v) in row-major order where a position p exists that reads
 // (i, j) through the tap: fused from zero. Where add is set, the sum is added to what dx has.
-func ConvInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Launch {
+func ConvInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool) Launch {
 	rows := tileRows(op.Shape[0])
-	return conv(fmt.Sprint("conv_input_grad_", rows), [3]int{ceil(b.Capacity*op.Shape[1]*op.Shape[2], 64), ceil(op.Shape[0], rows), 1}, 64,
-		b.args(dy, w, dx, flag(add)), geometry(op))
+	w := op.Window
+	// Pixels that lie a stride apart are read through the same taps: a block has pixels of one such phase. The first is the largest.
+	pixels := ceil(op.Shape[1], w.StrideH) * ceil(op.Shape[2], w.StrideW)
+	grid := [3]int{ceil(b.Capacity*pixels, 64), ceil(op.Shape[0], rows) * w.StrideH * w.StrideW, 1}
+	return conv(fmt.Sprint("conv_input_grad_", rows), grid, 64, b.args(dy, weights, dx, flag(add)), geometry(op))
 }
 
 // ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of

@@ -2,7 +2,7 @@
 #include "run.cuh"
 #include "target.cuh"
 
-static const int threads = 256, columns = 32, rows = 8;
+static const int threads = 256, columns = 32, rows = 16;
 
 // integer is a gradient's value as an integer. Its two operations are each rounded once, so that the integers whose
 // norm was checked are those that are summed.
@@ -75,9 +75,14 @@ KERNEL __launch_bounds__(columns * rows) grid_combine(const Run *run, int first,
 	int column = threadX() % columns, row = threadX() / columns, i = blockX() * columns + column;
 	int live = liveRows(run, first, capacity);
 	int64 part = 0;
-	for (int b = row; i < n && b < live; b += rows)
-		if (scales[b] > 0)
-			part += integer(kept[(int64)b * stride + i], scales[b]);
+	if (i < n)
+#pragma unroll 4
+		for (int b = row; b < live; b += rows) { // reads do not wait for scales
+			double s = scales[b];
+			float x = kept[(int64)b * stride + i];
+			if (s > 0)
+				part += integer(x, s);
+		}
 	parts[row][column] = part;
 	barrier();
 	if (row > 0 || i >= n)

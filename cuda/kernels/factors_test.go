@@ -20,6 +20,9 @@ func TestNormGhost(t *testing.T) {
 				in, out := shape[0], shape[1]
 				op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: bias, Shape: []int{in}, Out: []int{out}}
 				x, dy := normals32(rnd, in*capacity, 1e20), normals32(rnd, out*capacity, 1e-3)
+				for i := range in {
+					x[i] = float32(rnd.NormFloat64() / float64(in)) // beside which a bias counts
+				}
 				for i := live * in; i < len(x); i++ {
 					x[i] = nan32
 				}
@@ -27,7 +30,7 @@ func TestNormGhost(t *testing.T) {
 					dy[i] = nan32
 				}
 				if live == 4 {
-					x[0] = nan32
+					x[3*in] = nan32
 					dy[out] = float32(math.Inf(1))
 				}
 				before := []float64{1, 2, 3, 4, 5}

@@ -31,8 +31,8 @@ struct Tap {
 		x = at % g.windowCols * g.dilationX - g.left;
 	}
 
-	// next is tap k+1. Planes, of the input's channels or, going back, of the filters, are so many elements apart.
-	__device__ __forceinline__ void next(const Geometry &g, int apart) {
+	// next is tap k+1.
+	__device__ __forceinline__ void next(const Geometry &g) {
 		x += g.dilationX;
 		if (x == g.windowCols * g.dilationX - g.left) {
 			x = -g.left;
@@ -40,7 +40,7 @@ struct Tap {
 		}
 		if (y == g.windowRows * g.dilationY - g.top) {
 			y = -g.top;
-			plane += apart;
+			plane += g.rows * g.cols;
 		}
 	}
 };
