@@ -23,6 +23,7 @@ help: ## this list, and what was found on this machine
 	@printf '  C compiler     '; for c in gcc clang cc; do if $(call found,$$c); then $$c --version | head -n 1; exit; fi; done; echo 'no (none is needed)'
 	@printf '  cores          '; getconf _NPROCESSORS_ONLN
 	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (nothing here uses it yet)'; else echo no; fi
+	@printf '  CUDA compiler  '; if $(call found,$(CLANG)); then $(CLANG) --version | head -n 1; else echo 'no: only make ptx needs clang $(clangversion)'; fi
 	@printf '  staticcheck    '; if $(call found,staticcheck); then staticcheck -version; else echo 'no (make lint downloads and runs $(STATICCHECK))'; fi
 	@printf '  golangci-lint  '; if $(call found,golangci-lint); then golangci-lint version --short 2>/dev/null || echo yes; else echo 'no (make lint leaves it out)'; fi
 
