@@ -44,13 +44,6 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 	if o >= s.size || o+uint64(n) > s.size {
 		return nil, 0, l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", n, o, what, s.size)
 	}
-	if s == &l.static {
-		for _, b := range s.state[o : o+uint64(n)] {
-			if b == outside {
-				return nil, 0, l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at shared offset %d, outside of all variables%s", n, o, l.near(o))
-			}
-		}
-	}
 	return s, o, nil
 }
 
@@ -68,7 +61,7 @@ func (l *launch) near(o uint64) string {
 	return fmt.Sprintf(": byte %d of %s, which has %d", o-uint64(best.offset), best.name, best.size)
 }
 
-// states reads the states of 1 … 16 bytes and says whether all are written.
+// allWritten looks at the states of 1 … 16 bytes.
 func allWritten(s []byte) bool {
 	switch len(s) {
 	case 4:
@@ -96,6 +89,8 @@ func (w *warp) checkRead(l *launch, in *inst, lane int, s *segment, o, addr uint
 	}
 	for i, b := range st {
 		switch {
+		case b == outside:
+			return w.outside(l, in, lane, o, addr, n)
 		case b == inFlight:
 			return l.fault(w, in, lane, Pending, addr, "reads byte %d that cp.async has not been waited for", i)
 		case b == unwritten && !l.o.AllowUninitialised:
@@ -123,13 +118,23 @@ func (w *warp) checkWrite(l *launch, in *inst, lane int, s *segment, o, addr uin
 		return nil
 	}
 	st := s.state[o : o+uint64(n)]
+	if allWritten(st) {
+		return nil
+	}
 	for i, b := range st {
-		if b == inFlight {
+		switch b {
+		case outside:
+			return w.outside(l, in, lane, o, addr, n)
+		case inFlight:
 			return l.fault(w, in, lane, Pending, addr, "writes byte %d that cp.async has not been waited for", i)
 		}
 		st[i] = written
 	}
 	return nil
+}
+
+func (w *warp) outside(l *launch, in *inst, lane int, o, addr uint64, n int) *Fault {
+	return l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at shared offset %d, outside of all variables%s", n, o, l.near(o))
 }
 
 func (w *warp) race(l *launch, in *inst, lane int, s *segment, o, addr uint64, n int, kind accessKind) *Fault {
@@ -146,12 +151,12 @@ func (w *warp) race(l *launch, in *inst, lane int, s *segment, o, addr uint64, n
 	if other == nil {
 		return nil
 	}
-	verb := [...]string{"reads", "writes", "accesses atomically"}[kind]
+	verb := [...]string{"reads", "reads through the read-only cache", "writes", "accesses atomically"}[kind]
 	where := "thread " + tuple(l.thread(int(other.thread)))
 	if other.block != me.block {
 		b := int(other.block) - 1
 		where += " of block " + tuple([3]int{b % l.grid[0], b / l.grid[0] % l.grid[1], b / l.grid[0] / l.grid[1]})
-	} else {
+	} else if kind != cached || conflict(other, &me) {
 		where += " with no barrier between"
 	}
 	return l.fault(w, in, lane, Race, addr, "%s what line %d has %s in %s", verb, other.line, how, where)
@@ -184,12 +189,9 @@ func put(b []byte, n int, x uint64) {
 
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
-	var out [4]vec
+	out := &w.loaded
 	n := in.width * in.count
-	kind := reads
-	if in.strong {
-		kind = atomics
-	}
+	kind := in.reads
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		addr := base[lane] + in.off

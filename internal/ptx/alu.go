@@ -161,29 +161,13 @@ func mulHigh[T integer](a, b T) T {
 // extract is bfe: ISA 9.7.1.17. What lies above the value is its sign.
 func extract[T integer](a T, pos, n, width uint32, signed bool) T {
 	x := pack(a)
-	if signed {
-		x = uint64(int64(x<<(64-width)) >> (64 - width)) // sign into all bits above
-	}
-	if n == 0 {
-		return 0
-	}
-	end := min(pos+n-1, width-1)
-	sign := signed && x>>end&1 != 0
-	var out uint64
+	inside := uint32(0) // bits of the field that exist
 	if pos < width {
-		out = x >> pos
+		inside = min(n, width-pos)
 	}
-	if m := min(n, width); n < 64 && pos+n <= width || m < 64 {
-		if pos+n > width {
-			m = 0
-			if pos < width {
-				m = width - pos
-			}
-		}
-		out &= 1<<m - 1
-		if sign {
-			out |= ^uint64(0) << m
-		}
+	out := x >> pos & (1<<inside - 1)
+	if signed && n > 0 && x>>min(pos+n-1, width-1)&1 != 0 {
+		out |= ^uint64(0) << inside
 	}
 	return T(out)
 }

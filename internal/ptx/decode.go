@@ -66,6 +66,7 @@ type inst struct {
 	off     uint64
 	off2    uint64 // of the destination of cp.async
 	strong  bool   // volatile or relaxed: never a race with its like
+	reads   accessKind
 	mode    string
 
 	line   int
@@ -472,9 +473,11 @@ func (p *parser) decodeAccess(in *inst, part []string, ops []operand) (err error
 			continue
 		}
 		switch m {
-		case "weak", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1", "L2":
+		case "nc":
+			in.reads = cached
+		case "weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1", "L2":
 		case "volatile", "relaxed", "acquire", "release", "cta", "gpu", "sys":
-			in.strong = true
+			in.strong, in.reads = true, atomics
 		case "v2":
 			in.count = 2
 		case "v4":

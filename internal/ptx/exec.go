@@ -33,6 +33,8 @@ type warp struct {
 	ready   []group
 	waiting []group
 	epoch   uint32
+	tmp     vec    // result of an instruction that not all lanes execute
+	loaded  [4]vec // what a load brings
 }
 
 // copied is a cp.async in flight.
@@ -253,7 +255,7 @@ func (w *warp) members(l *launch, in *inst, lane int) uint32 {
 
 func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 	code := l.k.code
-	var tmp vec
+	tmp := &w.tmp
 	for {
 		if g.pc >= limit || steps == 0 {
 			w.ready = append(w.ready, g)
@@ -308,13 +310,13 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 				w.init[in.dst] = full
 				break
 			}
-			in.f(&tmp, a, b, c, e)
+			in.f(tmp, a, b, c, e)
 			if in.op == opApprox && l.o.Approx != 0 {
 				for i := range tmp {
 					tmp[i] = perturb(l.o.Approx, tmp[i], a[i], b[i], in.ty)
 				}
 			}
-			w.set(in.dst, m, &tmp)
+			w.set(in.dst, m, tmp)
 		case opMov:
 			s := in.src[0]
 			have := m
@@ -347,7 +349,7 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 					tmp[i] = a[i]
 				}
 			}
-			w.set(in.dst, m, &tmp)
+			w.set(in.dst, m, tmp)
 			w.init[in.dst] = w.init[in.dst]&^m | have
 		case opSetp:
 			v := in.compare(w.get(l, in.src[0]), w.get(l, in.src[1]))

@@ -177,19 +177,19 @@ func floats(t table) {
 			if f == nil || mode != "" && mode != "rn" {
 				f = func(a, b, c float32) float32 { return round32(exact(float64(a), float64(b), float64(c)), mode) }
 			}
+			base := op + "." + mode
 			if mode == "" {
 				if op != "add" && op != "sub" && op != "mul" {
 					continue // the others must name theirs
 				}
-			} else {
-				mode = "." + mode
+				base = op
 			}
 			for _, ftz := range []bool{false, true} {
 				for _, sat := range []bool{false, true} {
 					if sat && n == 1 || sat && op == "div" {
 						continue
 					}
-					s := op + mode
+					s := base
 					if ftz {
 						s += ".ftz"
 					}

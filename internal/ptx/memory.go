@@ -267,7 +267,8 @@ func (r *access) join(me *access) {
 type accessKind uint8
 
 const (
-	reads accessKind = iota
+	reads  accessKind = iota
+	cached            // a read through the read-only cache, ld.global.nc
 	writes
 	atomics
 )
@@ -289,15 +290,17 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, launch ui
 			*p = page{launch: launch}
 		}
 		i := c % pageCells
-		if w := &p.w[i]; conflict(w, me) {
+		if w := &p.w[i]; conflict(w, me) || kind == cached && w.block != 0 {
 			return w, "written"
 		}
 		if p.a != nil && kind != atomics && conflict(&p.a[i], me) {
 			return &p.a[i], "accessed atomically"
 		}
 		switch r := &p.r[i]; kind {
-		case reads:
-			r.join(me)
+		case reads, cached:
+			if r.block != me.block || r.epoch != me.epoch || r.thread != me.thread || r.warps != me.warps {
+				r.join(me)
+			}
 		case writes:
 			if conflict(r, me) {
 				return r, "read"

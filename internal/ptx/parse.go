@@ -249,6 +249,9 @@ func (p *parser) variable() (*variable, error) {
 			if err != nil {
 				return nil, err
 			}
+			if n < 1 || n > 1024 || n&(n-1) != 0 {
+				return nil, p.errorf("alignment %d", n)
+			}
 			v.align = n
 			continue
 		case strings.HasPrefix(w, "."):
@@ -276,7 +279,12 @@ func (p *parser) variable() (*variable, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.size *= n
+		if n < 0 || n > maxSize {
+			return nil, p.errorf("%s with %d elements; at most %d are supported", v.name, n, maxSize)
+		}
+		if v.size *= n; v.size > maxSize {
+			return nil, p.errorf("%s of %d bytes; at most %d are supported", v.name, v.size, maxSize)
+		}
 		if err := p.expect("]"); err != nil {
 			return nil, err
 		}
@@ -355,6 +363,11 @@ func fromFloat(x float64, t ty) uint64 {
 	}
 	return math.Float64bits(x)
 }
+
+const (
+	maxRegisters = 1 << 20
+	maxSize      = 1 << 26 // of a variable, bytes
+)
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
@@ -570,6 +583,9 @@ func (p *parser) registers() error {
 			n, err := p.number()
 			if err != nil {
 				return err
+			}
+			if n < 0 || n > maxRegisters {
+				return p.errorf("%d registers; at most %d are supported", n, maxRegisters)
 			}
 			if err := p.expect(">"); err != nil {
 				return err
