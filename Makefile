@@ -27,7 +27,8 @@ help: ## this list, and what was found on this machine
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
 	@printf '  C compiler     '; if $(call found,$$($(GO) env CC)); then $$($(GO) env CC) --version | head -n 1; else echo 'no (make build leaves CUDA out; CC chooses another)'; fi
 	@printf '  cores          '; getconf _NPROCESSORS_ONLN
-	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo yes; else echo no; fi
+	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (nothing here uses it yet)'; else echo no; fi
+	@printf '  CUDA compiler  '; if $(call found,$(CLANG)); then $(CLANG) --version | head -n 1; else echo 'no: only make ptx needs clang $(clangversion)'; fi
 	@printf '  staticcheck    '; if $(call found,staticcheck); then staticcheck -version; else echo 'no (make lint downloads and runs $(STATICCHECK))'; fi
 	@printf '  golangci-lint  '; if $(call found,golangci-lint); then golangci-lint version --short 2>/dev/null || echo yes; else echo 'no (make lint leaves it out)'; fi
 

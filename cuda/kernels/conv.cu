@@ -10,8 +10,8 @@ static_assert(Few::THREADS == 64 && Some::THREADS == 64 && Many::THREADS == 64);
 
 // conv_forward: the results are filters × the positions of all examples.
 template <class Values>
-static __device__ __forceinline__ void convForward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
-                                                   float *y, Geometry g) {
+static __device__ __forceinline__ void convForward(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                   const float *bias, float *y, Geometry g) {
 	__shared__ typename Values::Slab slab;
 	int positions = g.positions(), taps = g.taps();
 	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * positions;
@@ -52,18 +52,18 @@ static __device__ __forceinline__ void convForward(const Run *run, int first, in
 	}
 }
 
-KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
-                         GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                             float *y, GEOMETRY) {
 	convForward<Few>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
-                         GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                             float *y, GEOMETRY) {
 	convForward<Some>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
-                         GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                             float *y, GEOMETRY) {
 	convForward<Many>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
 }
 
@@ -89,8 +89,8 @@ struct Phase {
 
 // convInputGrad: the results are channels × the pixels of one phase of all examples, the terms filters × taps of one channel.
 template <class Values>
-static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
-                                                     Geometry g) {
+static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                     int add, Geometry g) {
 	__shared__ typename Values::Slab slab;
 	int phases = g.strideY * g.strideX, phase = blockY() % phases;
 	Phase y(phase / g.strideX, g.rows, g.strideY, g.top, g.windowRows, g.dilationY);
@@ -148,18 +148,18 @@ static __device__ __forceinline__ void convInputGrad(const Run *run, int first, 
 	}
 }
 
-KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
-                         GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                int add, GEOMETRY) {
 	convInputGrad<Few>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
-                         GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                int add, GEOMETRY) {
 	convInputGrad<Some>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,
-                         GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                int add, GEOMETRY) {
 	convInputGrad<Many>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
 }
 
@@ -212,8 +212,8 @@ static __device__ __forceinline__ int place(const Geometry &g, int o,
                                             int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
 
 template <class Gradient>
-static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
-                                                 double *norm2, int bias, Geometry g) {
+static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                                 int stride, double *norm2, int bias, Geometry g) {
 	__shared__ Operands<Gradient> shared;
 	__shared__ double scratch[Gradient::THREADS];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
@@ -239,23 +239,24 @@ static __device__ __forceinline__ void convStore(const Run *run, int first, int 
 		norm2[b] += squares;
 }
 
-KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
-                         double *norm2, int bias, GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                           int stride, double *norm2, int bias, GEOMETRY) {
 	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
-                         double *norm2, int bias, GEOMETRY) {
+KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                            int stride, double *norm2, int bias, GEOMETRY) {
 	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride,
-                         double *norm2, int bias, GEOMETRY) {
+KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                            int stride, double *norm2, int bias, GEOMETRY) {
 	convStore<ManyGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
 template <class Gradient>
-static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, Geometry g) {
+static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                               const float *factors, float *parts, int stride, int bias, Geometry g) {
 	__shared__ Operands<Gradient> shared;
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
 	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * EXAMPLE_BLOCK;
@@ -276,15 +277,18 @@ static __device__ __forceinline__ void convSum(const Run *run, int first, int ca
 	});
 }
 
-KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                         float *parts, int stride, int bias, GEOMETRY) {
 	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                          float *parts, int stride, int bias, GEOMETRY) {
 	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors, float *parts, int stride, int bias, GEOMETRY) {
+KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                          float *parts, int stride, int bias, GEOMETRY) {
 	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
 }
 

@@ -1,7 +1,7 @@
 #include "run.cuh"
 
-KERNEL __launch_bounds__(256) gather(const Run *run, int first, int capacity, const uint8 *table, const float *targets, int width, float scale, float offset,
-                                     float *x, float *t) {
+KERNEL __launch_bounds__(256) gather(const Run *run, int first, int capacity, const uint8 *table, const float *targets, int width,
+                                     float scale, float offset, float *x, float *t) {
 	int b = blockX(), j = blockY() * threadsX() + threadX();
 	bool live = b < liveRows(run, first, capacity);
 	int64 row = live ? run->rows[first + b] : 0;

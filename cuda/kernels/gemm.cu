@@ -1,17 +1,18 @@
 #include "run.cuh"
 #include "tile.cuh"
 
-template <int SIZE> using Square = Tile<SIZE, SIZE, 8, 8>;
+using Large = Tile<128, 128, 8, 8>;
+using Square = Tile<64, 64, 8, 8>;
+using Narrow = Tile<64, 16, 4, 4>; // few outputs
 
-template <int SIZE>
-static __device__ __forceinline__ void denseForward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y,
-                                                    int in, int out) {
-	using T = Square<SIZE>;
+template <class T>
+static __device__ __forceinline__ void denseForward(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                    const float *bias, float *y, int in, int out) {
 	__shared__ typename T::Slab slab;
-	int live = liveRows(run, first, capacity), b0 = blockX() * SIZE, o0 = blockY() * SIZE;
+	int live = liveRows(run, first, capacity), b0 = blockX() * T::ROWS, o0 = blockY() * T::COLS;
 	if (b0 >= live)
 		return;
-	float acc[8][8];
+	float acc[T::R][T::C];
 	T::clear(acc);
 	for (int i0 = 0; i0 < in; i0 += DEPTH) {
 		barrier();
@@ -33,15 +34,14 @@ static __device__ __forceinline__ void denseForward(const Run *run, int first, i
 	});
 }
 
-template <int SIZE>
-static __device__ __forceinline__ void denseInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out,
-                                                      int add) {
-	using T = Square<SIZE>;
+template <class T>
+static __device__ __forceinline__ void denseInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                      int in, int out, int add) {
 	__shared__ typename T::Slab slab;
-	int live = liveRows(run, first, capacity), b0 = blockX() * SIZE, i0 = blockY() * SIZE;
+	int live = liveRows(run, first, capacity), b0 = blockX() * T::ROWS, i0 = blockY() * T::COLS;
 	if (b0 >= live)
 		return;
-	float acc[8][8];
+	float acc[T::R][T::C];
 	T::clear(acc);
 	for (int o0 = 0; o0 < out; o0 += DEPTH) {
 		barrier();
@@ -65,42 +65,47 @@ static __device__ __forceinline__ void denseInputGrad(const Run *run, int first,
 	});
 }
 
-KERNEL __launch_bounds__(64) dense_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, int in,
-                                              int out) {
-	denseForward<64>(run, first, capacity, x, w, bias, y, in, out);
+KERNEL __launch_bounds__(64) dense_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                              float *y, int in, int out) {
+	denseForward<Narrow>(run, first, capacity, x, w, bias, y, in, out);
 }
 
-KERNEL __launch_bounds__(256) dense_forward_128(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, int in,
-                                                int out) {
-	denseForward<128>(run, first, capacity, x, w, bias, y, in, out);
+KERNEL __launch_bounds__(64) dense_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                              float *y, int in, int out) {
+	denseForward<Square>(run, first, capacity, x, w, bias, y, in, out);
 }
 
-KERNEL __launch_bounds__(64) dense_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out,
-                                                 int add) {
-	denseInputGrad<64>(run, first, capacity, dy, w, dx, in, out, add);
+KERNEL __launch_bounds__(256) dense_forward_128(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                const float *bias, float *y, int in, int out) {
+	denseForward<Large>(run, first, capacity, x, w, bias, y, in, out);
 }
 
-KERNEL __launch_bounds__(256) dense_input_grad_128(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out,
-                                                   int add) {
-	denseInputGrad<128>(run, first, capacity, dy, w, dx, in, out, add);
+KERNEL __launch_bounds__(64) dense_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                 int in, int out, int add) {
+	denseInputGrad<Square>(run, first, capacity, dy, w, dx, in, out, add);
 }
 
-// dense_sum: column in, where cols counts it, is of ones, and its sums are the bias's.
-KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                        double *sumW, double *sumB, int in, int cols, int out) {
-	using T = Tile<64, 64, 8, 4>;
+KERNEL __launch_bounds__(256) dense_input_grad_128(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                   int in, int out, int add) {
+	denseInputGrad<Large>(run, first, capacity, dy, w, dx, in, out, add);
+}
+
+// denseSum: column in, where cols counts it, is of ones, and its sums are the bias's.
+template <class T>
+static __device__ __forceinline__ void denseSum(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                                const float *factors, double *sumW, double *sumB, int in, int cols, int out) {
 	constexpr int BLOCK = 32;
-	__shared__ T::Slab slab;
+	__shared__ typename T::Slab slab;
 	__shared__ float factor[BLOCK];
-	int live = liveRows(run, first, capacity), i0 = blockX() * 64, o0 = blockY() * 64;
-	double total[8][4] = {};
+	int live = liveRows(run, first, capacity), i0 = blockX() * T::COLS, o0 = blockY() * T::ROWS;
+	double total[T::R][T::C] = {};
 	for (int b0 = 0; b0 < live; b0 += BLOCK) {
 		barrier();
 		if (threadX() < BLOCK) {
 			int b = b0 + threadX();
 			factor[threadX()] = b < live ? factors[b] : 0;
 		}
-		float acc[8][4];
+		float acc[T::R][T::C];
 		T::clear(acc);
 		for (int s = 0; s < BLOCK; s += DEPTH) {
 			barrier();
@@ -130,7 +135,19 @@ KERNEL __launch_bounds__(128) dense_sum(const Run *run, int first, int capacity,
 	});
 }
 
-KERNEL __launch_bounds__(256) dense_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept, int stride, double *norm2, int in, int out, int bias) {
+// With the second bound registers are given rather than spilled.
+KERNEL __launch_bounds__(64, 8) dense_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                             const float *factors, double *sumW, double *sumB, int in, int cols, int out) {
+	denseSum<Tile<16, 64, 4, 4>>(run, first, capacity, x, dy, factors, sumW, sumB, in, cols, out);
+}
+
+KERNEL __launch_bounds__(128) dense_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                           double *sumW, double *sumB, int in, int cols, int out) {
+	denseSum<Tile<64, 64, 8, 4>>(run, first, capacity, x, dy, factors, sumW, sumB, in, cols, out);
+}
+
+KERNEL __launch_bounds__(256) dense_store(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                          int stride, double *norm2, int in, int out, int bias) {
 	__shared__ double scratch[256];
 	int b = blockX();
 	if (b >= liveRows(run, first, capacity))

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
 
 // Weights lie (out, in) as the parameters do. x, y, dx and dy are values of the
 // op's input and output and their gradients. A Ptr of 0 for a bias is none.
@@ -10,6 +14,9 @@ import "github.com/privgrad/privgrad/internal/plan"
 func DenseForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
 	out, in, _ := op.Columns()
 	l := denseTiles("dense_forward", b.Capacity, out)
+	if out <= 16 {
+		l.Name, l.Grid[1] = "dense_forward_16", 1
+	}
 	l.Args = b.args(x, w, bias, y, I(in), I(out))
 	return l
 }
@@ -43,9 +50,13 @@ func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
 	if op.Bias != plan.None {
 		cols++ // the bias's column is one of ones
 	}
+	rows, threads := 64, 128
+	if out <= 16 {
+		rows, threads = 16, 64
+	}
 	return Launch{
-		Module: "gemm", Name: "dense_sum",
-		Grid: [3]int{ceil(cols, 64), ceil(out, 64), 1}, Block: [3]int{128, 1, 1},
+		Module: "gemm", Name: fmt.Sprint("dense_sum_", rows),
+		Grid: [3]int{ceil(cols, 64), ceil(out, rows), 1}, Block: [3]int{threads, 1, 1},
 		Args: b.args(x, dy, factors, sumW, sumB, I(in), I(cols), I(out)),
 	}
 }

@@ -16,6 +16,8 @@ var denseCases = []struct {
 	{size{1, 1}, 1, 1, false},
 	{size{0, 3}, 4, 4, true},
 	{size{70, 150}, 20, 67, true},
+	{size{70, 70}, 66, 16, true},
+	{size{33, 64}, 65, 17, false},
 	{size{5, 130}, 33, 129, false}, // the larger tile
 	{size{129, 140}, 17, 130, true},
 }

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void products(Pairs &pairs, int s0, int t0, in
 
 // With the second bound registers are given rather than spilled.
 KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2,
-                                        double omega, double gamma, int bias, GEOMETRY) {
+                                           double omega, double gamma, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Pairs pairs;
 	__shared__ double scratch[256];

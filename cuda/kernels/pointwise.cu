@@ -68,15 +68,18 @@ KERNEL __launch_bounds__(256) sigmoid_forward(const Run *run, int first, int cap
 	each(run, first, capacity, size, [&](int i) { y[i] = sigmoid(x[i]); });
 }
 
-KERNEL __launch_bounds__(256) relu_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
+KERNEL __launch_bounds__(256) relu_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add,
+                                        int size) {
 	each(run, first, capacity, size, [&](int i) { put(dx + i, y[i] > 0 ? dy[i] : 0, add); });
 }
 
-KERNEL __launch_bounds__(256) tanh_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
+KERNEL __launch_bounds__(256) tanh_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add,
+                                        int size) {
 	each(run, first, capacity, size, [&](int i) { put(dx + i, dy[i] * fmaf(-y[i], y[i], 1), add); });
 }
 
-KERNEL __launch_bounds__(256) sigmoid_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add, int size) {
+KERNEL __launch_bounds__(256) sigmoid_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add,
+                                           int size) {
 	each(run, first, capacity, size, [&](int i) { put(dx + i, dy[i] * (y[i] * (1 - y[i])), add); });
 }
 

@@ -77,7 +77,8 @@ template <class F> static __device__ __forceinline__ void readersOf(const Geomet
 }
 
 // With the second bound registers are given rather than spilled.
-KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int first, int capacity, const float *x, const float *dy, float *dx, int add, GEOMETRY) {
+KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int first, int capacity, const float *x, const float *dy, float *dx,
+                                               int add, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	Element e(run, first, capacity, g.channels, g.rows, g.cols);
 	if (!e.live)
