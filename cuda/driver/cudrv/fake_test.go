@@ -175,8 +175,8 @@ func try() string {
 	return fmt.Sprintf("version %d, %d devices", v, n)
 }
 
-// The binary starts on machines that have nothing but libc.
-func TestNeedsLibcAlone(t *testing.T) {
+// The binary starts on machines that have nothing but glibc.
+func TestNeedsGlibcAlone(t *testing.T) {
 	name, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,13 @@ func TestNeedsLibcAlone(t *testing.T) {
 	}
 	defer f.Close()
 	libs, err := f.ImportedLibraries()
-	if err != nil || !slices.Equal(libs, []string{"libc.so.6"}) {
+	for _, l := range libs {
+		// A linker may keep the parts of glibc that net names.
+		if !slices.Contains([]string{"libc.so.6", "libresolv.so.2", "libpthread.so.0", "libdl.so.2"}, l) {
+			t.Errorf("the test binary needs %s", l)
+		}
+	}
+	if err != nil || len(libs) == 0 {
 		t.Errorf("the test binary needs %v (%v)", libs, err)
 	}
 }
