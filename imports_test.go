@@ -44,12 +44,13 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
+	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/plan", "internal/stream"},
 	"cuda/driver":                 nil,
 	"cuda/driver/cudrv":           {"cuda/driver"},
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
 	"cuda/driver/drivertest":      {"cuda/driver"},
 	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
-	"cuda/kernels":                nil,
+	"cuda/kernels":                {"internal/device", "internal/plan"},
 
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},

@@ -1,7 +1,7 @@
 #include "run.cuh"
 
-KERNEL shift(const Run *run, int i, const float *at, const float *dir, int n, float *dst) {
-	int64 j = index();
+KERNEL __launch_bounds__(256) shift(const Run *run, int i, const float *at, const float *dir, int n, float *dst) {
+	int j = index();
 	if (j >= n)
 		return;
 	float eta = run->candidates[i];
