@@ -150,6 +150,8 @@ func TestGolden(t *testing.T) {
 		{"fma.rn.f32", []uint64{b32of(1 + 0x1p-12), b32of(1 + 0x1p-12), b32of(-0x1p-60)}, 0x3f801000},
 		{"fma.rz.f32", []uint64{b32of(1), b32of(1), b32of(-0x1p-60)}, 0x3f7fffff},
 		{"fma.rn.f32", []uint64{tiny, b32of(0.5), tiny}, 2},
+		// The same among subnormals: 2⁻¹⁵⁰ less 2⁻¹⁹⁶ is under half of the least.
+		{"fma.rn.f32", []uint64{b32of(0x1p-75 * (1 + 0x1p-23)), b32of(0x1p-75 * (1 - 0x1p-23)), 0x00080001}, 0x00080001},
 		{"ex2.approx.f32", []uint64{b32of(3)}, b32of(8)},
 		{"lg2.approx.f32", []uint64{0}, 0xff800000},
 		{"rcp.approx.ftz.f32", []uint64{tiny}, inf},

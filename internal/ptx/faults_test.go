@@ -66,6 +66,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"ordered_by_warp", one, line, "", ""},
 		{"narrow_neighbours", one, [3]int{8, 1, 1}, Race, "has written"},
 		{"read_only_cache", one, line, Race, "reads through the read-only cache what line"},
+		{"votes", one, line, "", ""},
 		{"early_use", one, one, Pending, "has not been waited for"},
 		{"wrong_group", one, one, Pending, "has not been waited for"},
 		{"copy_then_no_barrier", one, line, Race, "with no barrier between"},
@@ -75,7 +76,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"endless", one, line, Endless, "10000"},
 		{"local_overrun", one, one, OutOfBounds, "offset 16 of local memory, which has 16"},
 	} {
-		for seed := range uint64(4) {
+		for seed := range uint64(8) {
 			k, err := m.Kernel(c.kernel)
 			if err != nil {
 				t.Fatal(err)

@@ -56,7 +56,7 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 		}
 	}
 	if l.o.StepLimit == 0 {
-		l.o.StepLimit = 1 << 32
+		l.o.StepLimit = 1 << 28
 	}
 	for i := range l.lanes {
 		l.lanes[i] = uint8(i)

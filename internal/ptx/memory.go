@@ -219,7 +219,6 @@ type access struct {
 const (
 	manyThreads = iota + 1 // of one warp
 	manyWarps              // of one block
-	manyBlocks
 )
 
 const pageCells = 1024
@@ -235,7 +234,7 @@ func conflict(r, me *access) bool {
 	switch {
 	case r.block == 0:
 		return false
-	case r.many == manyBlocks || r.block != me.block:
+	case r.block != me.block:
 		return true
 	case r.epoch != me.epoch:
 		return false
@@ -245,13 +244,13 @@ func conflict(r, me *access) bool {
 	return r.warps == me.warps && (r.many == manyThreads || r.thread != me.thread)
 }
 
+// join adds me to r. Blocks run one after another, so that an access of an
+// earlier one conflicts with all that is still to come, and can stay.
 func (r *access) join(me *access) {
 	switch {
 	case r.block == 0:
 		*r = *me
-	case r.many == manyBlocks:
 	case r.block != me.block:
-		r.many = manyBlocks
 	case r.epoch != me.epoch:
 		*r = *me
 	case r.many == manyWarps:

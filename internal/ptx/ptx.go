@@ -94,7 +94,7 @@ type Options struct {
 	// SharedLimit is the greatest sum of static and dynamic shared memory in
 	// bytes; 0 is 49152, which a kernel gets without asking.
 	SharedLimit int
-	// StepLimit ends blocks that execute more warp instructions; 0 is 2³².
+	// StepLimit ends blocks that execute more warp instructions; 0 is 2²⁸.
 	StepLimit int64
 }
 
