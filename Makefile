@@ -17,7 +17,7 @@ found = command -v $(1) >/dev/null 2>&1
 # gorgonia.org/cu is compiled against the reduced cuda.h of cudrv, in place of a
 # toolkit's; only the environment reaches the compilation of another module.
 CUDRV = $(CURDIR)/cuda/driver/cudrv
-CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)/include' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
+CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
 
 help: ## this list, and what was found on this machine
 	@echo 'Targets:'

@@ -3,7 +3,6 @@
 package cudrv
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/include
 #cgo LDFLAGS: -L${SRCDIR}/stub -ldl
 #include "shim.h"
 */

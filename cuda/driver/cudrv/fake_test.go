@@ -40,8 +40,8 @@ func open(t *testing.T, o fake.Options) (driver.Driver, *fake.Driver) {
 func TestThroughTheShim(t *testing.T) {
 	d, f := open(t, fake.Options{Seed: 1})
 	drivertest.Run(t, d)
-	if f.Live() != 0 || cudrvtest.Handles() != 0 {
-		t.Errorf("%d objects and %d handles live after all contexts are closed", f.Live(), cudrvtest.Handles())
+	if f.Live() != 0 || cudrvtest.Handles() != 0 || cudrvtest.Strays() != 0 {
+		t.Errorf("%d objects and %d handles live after all contexts are closed, %d calls had wrong handles", f.Live(), cudrvtest.Handles(), cudrvtest.Strays())
 	}
 }
 
@@ -64,8 +64,8 @@ func TestErrorsArrive(t *testing.T) {
 		if !errors.As(err, &e) || e.Call != call || e.Code != driver.Lost || e.Name != "CUDA_ERROR_LAUNCH_FAILED" {
 			t.Errorf("%s fails with 719: got %v", call, err)
 		}
-		if f.Live() != 0 || cudrvtest.Handles() != 0 {
-			t.Errorf("%s fails with 719: %d objects and %d handles live", call, f.Live(), cudrvtest.Handles())
+		if f.Live() != 0 || cudrvtest.Handles() != 0 || cudrvtest.Strays() != 0 {
+			t.Errorf("%s fails with 719: %d objects and %d handles live, %d calls had wrong handles", call, f.Live(), cudrvtest.Handles(), cudrvtest.Strays())
 		}
 	}
 	d, _ := open(t, fake.Options{})

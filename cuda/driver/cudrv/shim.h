@@ -1,5 +1,5 @@
 /* What Go sees of the shim. */
-#include <cuda.h>
+#include "cuda.h"
 
 /* Opens libcuda.so.1, once; 0, or a code with the reason in why. */
 int cudrv_bind(char *why, size_t size);

@@ -3,7 +3,7 @@
 package cudrvtest
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../include
+#cgo CFLAGS: -I${SRCDIR}/..
 #include <cuda.h>
 #include <string.h>
 #include "table.h"
@@ -25,6 +25,7 @@ var (
 	installed *fake.Driver
 	current   driver.Context
 	handles   = map[unsafe.Pointer]any{}
+	strays    int
 )
 
 // Install makes the fake answer every call of cudrv from now on.
@@ -40,6 +41,10 @@ func Install(d *fake.Driver) error {
 
 // Handles is how many handles of the driver were not given back.
 func Handles() int { return len(handles) }
+
+// Strays is how many calls named a handle that does not exist, or no longer. A
+// GPU's driver may crash on them.
+func Strays() int { return strays }
 
 func result(err error) C.CUresult {
 	if err == nil {
@@ -63,6 +68,7 @@ func handle(object any, to *unsafe.Pointer) {
 func with[T any](h unsafe.Pointer, f func(T) error) C.CUresult {
 	o, ok := handles[h].(T)
 	if !ok {
+		strays++
 		return C.CUDA_ERROR_INVALID_HANDLE
 	}
 	return result(f(o))
