@@ -23,7 +23,6 @@ static __device__ __forceinline__ int threadX() { return __nvvm_read_ptx_sreg_ti
 static __device__ __forceinline__ int threadsX() { return __nvvm_read_ptx_sreg_ntid_x(); }
 static __device__ __forceinline__ int blockX() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 static __device__ __forceinline__ int blockY() { return __nvvm_read_ptx_sreg_ctaid_y(); }
-static __device__ __forceinline__ int blocksX() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 // index numbers the threads of a one-dimensional grid.
 static __device__ __forceinline__ int index() { return blockX() * threadsX() + threadX(); }
 

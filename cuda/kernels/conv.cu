@@ -80,7 +80,7 @@ struct Phase {
 		first = 0;
 		while (first < step && (at + padding - first * dilation) % stride != 0)
 			first++;
-		taps = first < step && first < window ? (window - first + step - 1) / step : 0;
+		taps = first < step ? (window - first + step - 1) / step : 0;
 		back = step * dilation / stride;
 		offset = (at + padding - first * dilation) / stride;
 	}
