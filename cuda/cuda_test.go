@@ -184,6 +184,30 @@ func runs(t testing.TB, d device.Device, check func(got, want []float32)) {
 	check(sums[1], sums[0])
 }
 
+// TestClosing closes a device before its network and table.
+func TestClosing(t *testing.T) {
+	f := fake.New(fake.Options{})
+	d, err := cuda.Open(f, 0)
+	must(t, err)
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, noise(t, stream.ChaCha20))
+	must(t, err)
+	must(t, x.step(c.All(), 0, 1, 1)) // under way
+	must(t, d.Close())
+	if n := f.Live(); n != 0 {
+		t.Errorf("%d things of the driver are left", n)
+	}
+	if err := x.sum.Run(&device.Inputs{}); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a run on a closed device gives %v", err)
+	}
+	if _, err := d.Load(c.Rows, c.Features); err == nil {
+		t.Error("a closed device loads a table")
+	}
+	must(t, x.net.Close())
+	must(t, x.data.Close())
+	must(t, d.Close())
+}
+
 // TestErrorsSay checks what people are told.
 func TestErrorsSay(t *testing.T) {
 	c := devicetest.NewCase(t, program(t, "mlp-fmnist"), 4, 1)

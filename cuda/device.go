@@ -132,12 +132,13 @@ func (t *table) Close() error {
 
 // free waits for what was enqueued, which may still read the table.
 func (t *table) free() error {
+	var errs []error
 	for _, o := range t.device.owners {
-		if n, ok := o.(*net); ok && n.stream != nil {
-			n.stream.Sync() // a failure shows at the net's next call
+		if n, ok := o.(*net); ok && n.err == nil {
+			errs = append(errs, n.wait())
 		}
 	}
-	return t.release()
+	return errors.Join(append(errs, t.release())...)
 }
 
 // Close frees everything that lives on the GPU, then the GPU. It is idempotent

@@ -71,9 +71,9 @@ func TestEveryCallFails(t *testing.T) {
 	if n := f.Live(); n != 0 {
 		t.Fatalf("%d things of the driver are left", n)
 	}
-	every := 1
+	every := 3
 	if testing.Short() {
-		every = 7
+		every = 17
 	}
 	// Of work on a stream, which fails where it is waited for, a few are enough.
 	ran := 0

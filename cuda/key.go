@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -25,11 +27,14 @@ func (n *net) key(s *stream.Stream) (kernels.Ptr, error) {
 }
 
 // forgetKeys wipes the keys.
-func (n *net) forgetKeys() {
-	for s, p := range n.keys {
-		if n.stream.Set(p, 0, kernels.KeyBytes/4) == nil {
-			n.stream.Sync()
-		}
-		delete(n.keys, s)
+func (n *net) forgetKeys() error {
+	if len(n.keys) == 0 {
+		return nil
 	}
+	var errs []error
+	for _, p := range n.keys {
+		errs = append(errs, n.stream.Set(p, 0, kernels.KeyBytes/4))
+	}
+	clear(n.keys)
+	return errors.Join(append(errs, n.stream.Sync())...)
 }

@@ -107,7 +107,7 @@ func (n *net) zeros(bytes int64, what string) (driver.Ptr, error) {
 
 // do runs f on the device's thread unless the net has failed.
 func (n *net) do(f func() error) error {
-	return n.device.thread.do(func() error {
+	err := n.device.thread.do(func() error {
 		if n.err == nil && n.device.err != nil {
 			n.err = n.device.err
 		}
@@ -116,6 +116,10 @@ func (n *net) do(f func() error) error {
 		}
 		return f()
 	})
+	if err == errClosed {
+		return device.ErrClosed // with its device
+	}
+	return err
 }
 
 // fail makes an error stick. The caller is on the device's thread.
@@ -257,23 +261,26 @@ func (n *net) wait() error {
 
 // Close frees the network. It is idempotent.
 func (n *net) Close() error {
+	err := n.device.drop(n)
 	n.device.thread.do(func() error {
 		n.err = device.ErrClosed
 		return nil
 	})
-	return n.device.drop(n)
+	return err
 }
 
 // free gives back all that the driver holds for the network, in an order that is
 // right whatever has failed before. It may be called for a half-opened one.
 func (n *net) free() error {
-	n.err = device.ErrClosed
 	var errs []error
 	did := func(err error) { errs = append(errs, n.device.failed("closing a network", err)) }
 	if n.stream != nil {
-		n.stream.Sync() // its failures were those of the runs
-		n.forgetKeys()
+		if err := n.stream.Sync(); n.err == nil {
+			did(err) // else it is a failure that was told
+		}
+		did(n.forgetKeys())
 	}
+	n.err = device.ErrClosed
 	for _, s := range n.steps {
 		if s.graph != nil {
 			did(s.graph.Close())
