@@ -6,26 +6,40 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHTIME   ?= 0.1s
 BENCHSECS   ?= 5
 PYTHON      ?= python3
+CLANG       ?= clang++-19
+PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test audit lint bench compare tables cover clean
+.PHONY: help build demo test audit lint bench compare tables ptx ptx-check ptx-table cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
+# gorgonia.org/cu is compiled against the reduced cuda.h of cudrv, in place of a
+# toolkit's; only the environment reaches the compilation of another module.
+CUDRV = $(CURDIR)/cuda/driver/cudrv
+CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
+
 help: ## this list, and what was found on this machine
 	@echo 'Targets:'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
 	@echo
 	@echo 'Found on this machine:'
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
-	@printf '  C compiler     '; for c in gcc clang cc; do if $(call found,$$c); then $$c --version | head -n 1; exit; fi; done; echo 'no (none is needed)'
+	@printf '  C compiler     '; if $(call found,$$($(GO) env CC)); then $$($(GO) env CC) --version | head -n 1; else echo 'no (make build leaves CUDA out; CC chooses another)'; fi
 	@printf '  cores          '; getconf _NPROCESSORS_ONLN
 	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (nothing here uses it yet)'; else echo no; fi
+	@printf '  CUDA compiler  '; if $(call found,$(CLANG)); then $(CLANG) --version | head -n 1; else echo 'no: only make ptx needs clang $(clangversion)'; fi
 	@printf '  staticcheck    '; if $(call found,staticcheck); then staticcheck -version; else echo 'no (make lint downloads and runs $(STATICCHECK))'; fi
 	@printf '  golangci-lint  '; if $(call found,golangci-lint); then golangci-lint version --short 2>/dev/null || echo yes; else echo 'no (make lint leaves it out)'; fi
 
-build: ## compile the command to bin/privgrad
-	$(GO) build -o bin/privgrad ./cmd/privgrad
+build: ## compile the command to bin/privgrad, with CUDA where there is a C compiler
+	@cc=$$($(GO) env CC); if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && $(call found,$$cc); then \
+		echo "with CUDA, by $$cc; no toolkit and no GPU is needed: $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad"; \
+		$(CUDA) $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad; \
+	else \
+		echo "without CUDA, as there is no C compiler $$cc or CGO_ENABLED is 0: $(GO) build -o bin/privgrad ./cmd/privgrad"; \
+		CGO_ENABLED=0 $(GO) build -o bin/privgrad ./cmd/privgrad; \
+	fi
 
 demo: build ## train a convolutional network on Fashion-MNIST at epsilon 3, delta 1e-5
 	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)
@@ -36,6 +50,12 @@ test: ## run every test of the repository
 	$(GO) test ./...
 	cd internal/cpu/gen && $(GO) test ./...
 	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+
+cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
+	$(CUDA) $(GO) build -tags gocuda ./...
+	$(CUDA) $(GO) vet -tags gocuda ./...
+	$(CUDA) $(GO) test -tags gocuda ./cuda/...
+	$(CUDA) $(GO) test -tags gocuda -run "Info|GPU" ./cmd/privgrad
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
 	$(GO) test -v -timeout 15m ./audit -full
@@ -64,6 +84,22 @@ tables: build ## write the tables and the picture of docs/performance.json anew
 	awk '/^<!-- end/ { skip = 0 } !skip { print } /^<!-- printed by/ { skip = 1; while ((getline line <"bin/tables.md") > 0) print line }' \
 		docs/performance.md >bin/performance.md
 	mv bin/performance.md docs/performance.md
+
+# The compiler's version is exact, since the files are compared. It needs no part
+# of CUDA. PTX of compute capability 8.0 runs on every later GPU.
+clangversion = 19.1.7
+ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 \
+	-O3 -std=c++17 -ffp-contract=off -Wall -Wextra -Werror
+ptx: ## compile cuda/kernels/*.cu to the PTX that is committed
+	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
+		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
+	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
+
+ptx-check: ## assemble the committed PTX for every architecture: no error, no spill, registers as in the table
+	@$(PYTHON) scripts/ptxas.py
+
+ptx-table: ## write that table, cuda/kernels/ptxas.md, anew
+	@$(PYTHON) scripts/ptxas.py --write
 
 # A block that several test binaries ran counts once.
 cover: ## statement coverage of every package by all tests; profile in cover.out

@@ -29,7 +29,8 @@ var allowed = map[string][]string{
 	"internal/exact":  {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/exact", "internal/plan"},
+	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan"},
+	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
 
@@ -39,11 +40,17 @@ var allowed = map[string][]string{
 	"internal/cpu/vec":       nil,
 	"internal/cpu/vec/guard": nil,
 
+	"internal/ptx":         nil,
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
-	"cuda/driver":  nil,
-	"cuda/kernels": nil,
+	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/plan", "internal/stream"},
+	"cuda/driver":                 nil,
+	"cuda/driver/cudrv":           {"cuda/driver"},
+	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
+	"cuda/driver/drivertest":      {"cuda/driver"},
+	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
+	"cuda/kernels":                {"internal/device", "internal/plan"},
 
 	"nn":         {"internal/plan"},
 	"perexample": {"internal/plan"},
@@ -64,7 +71,7 @@ var allowed = map[string][]string{
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/mechanism",
+		"accountant", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},
@@ -226,6 +233,21 @@ func TestOnlyMechanismsMakeNoisy(t *testing.T) {
 	}
 	if made == 0 {
 		t.Error("dpoptim/mechanism makes no Noisy: the name looked for is out of date")
+	}
+}
+
+// A key's words leave package stream for the memory of a GPU alone.
+func TestOnlyDevicesTakeKeys(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test() || under(s.dir, "cuda") || s.dir == "internal/stream" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && id.Name == "KeyWords" {
+				t.Errorf("%s: only devices outside the host's memory may take a key's words", s.fset.Position(id.Pos()))
+			}
+			return true
+		})
 	}
 }
 

@@ -151,7 +151,7 @@ func (w *workload) start(o *StepOptions, params []float32) error {
 	if err != nil {
 		return err
 	}
-	if w.noise, err = stream.New(stream.AES256CTR, key); err != nil {
+	if w.noise, err = stream.New(w.device.Info().Cipher, key); err != nil {
 		return err
 	}
 	m, err := o.schedule(w)
@@ -186,7 +186,7 @@ func (w *workload) close() {
 func (o *StepOptions) schedule(w *workload) (func(device.Net) (mechanism.Mechanism, error), error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: plan.Flat,
-		Costs: w.device.Info().Costs, Memory: train.DefaultMemory(), Batch: float64(o.Batch), MaxBatch: o.Batch,
+		Costs: w.device.Info().Costs, Memory: train.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
 	}
 	var err error
 	m := func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(1, w.noise), nil }

@@ -2,7 +2,11 @@ package train
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/cpu"
@@ -11,17 +15,42 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// OpenDevice opens a device by its name on the command line.
+// OpenDevice opens a device by its name on the command line. "auto" is the first
+// GPU where there is one that this build can use, else the processor.
 func OpenDevice(name string, threads int) (device.Device, error) {
 	switch {
-	case name == "auto" || name == "cpu":
+	case name == "auto":
+		if d, err := openGPU(0); err == nil {
+			return d, nil
+		}
+		return cpu.Open(threads)
+	case name == "cpu":
 		return cpu.Open(threads)
 	case name == "reference":
 		return reference.Open(), nil
-	case name == "cuda" || len(name) > 5 && name[:5] == "cuda:":
-		return nil, fmt.Errorf("device %s: this build has no CUDA device; use --device cpu", name)
 	}
-	return nil, usage("unknown device %q: choose one of auto, cpu, cuda, cuda:N, reference", name)
+	kind, number, numbered := strings.Cut(name, ":")
+	ordinal := 0
+	var err error
+	if numbered {
+		ordinal, err = strconv.Atoi(number)
+	}
+	if kind != "cuda" || err != nil || ordinal < 0 {
+		return nil, usage("unknown device %q: choose one of auto, cpu, cuda, cuda:N, reference", name)
+	}
+	d, err := openGPU(ordinal)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w; or use --device cpu", name, err)
+	}
+	return d, nil
+}
+
+func openGPU(ordinal int) (device.Device, error) {
+	driver, err := cudrv.Open()
+	if err != nil {
+		return nil, err
+	}
+	return cuda.Open(driver, ordinal)
 }
 
 // Engine is a network on a device with its mechanism and optimizer, recorded

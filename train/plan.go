@@ -41,6 +41,8 @@ type Plan struct {
 	price       accountant.Schedule // of the run, without its noise multiplier
 	spent       map[int]float64     // ε of the first slots, as far as asked for
 	costs       plan.Costs          // of the device
+	secure      stream.Cipher       // of the device, for secure noise
+	memory      int64               // the default budget
 	evalEvery   int
 	block       int // steps that the ledger reserves at a time
 	ownNetwork  bool
@@ -70,9 +72,11 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if l := c.label(); l != "" {
 		p.warnings = append(p.warnings, l)
 	}
-	if p.costs, err = costs(&c, o.Device); err != nil {
+	info, err := deviceInfo(&c, o.Device)
+	if err != nil {
 		return nil, err
 	}
+	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
@@ -81,16 +85,16 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// costs are those of the device that will be used, nil for the configured one.
-func costs(c *Config, d device.Device) (plan.Costs, error) {
+// deviceInfo is that of the device that will be used, nil for the configured one.
+func deviceInfo(c *Config, d device.Device) (device.Info, error) {
 	if d == nil {
 		var err error
 		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
-			return plan.Costs{}, err
+			return device.Info{}, err
 		}
 		defer d.Close()
 	}
-	return d.Info().Costs, nil
+	return d.Info(), nil
 }
 
 // defaultModel by the data's shape.
@@ -318,7 +322,7 @@ func (p *Plan) resolveWork() error {
 		p.costs.Passes = false // integers are summed of gradients that are kept
 	}
 	if c.Memory == "" {
-		c.Memory = fmt.Sprint(DefaultMemory())
+		c.Memory = fmt.Sprint(p.memory)
 	}
 	memory, err := c.memory()
 	if err != nil {
@@ -384,9 +388,11 @@ func (p *Plan) keys() (k keys, err error) {
 	return k, err
 }
 
+// cipher is that of the noise: the device's own choice where no other device has to
+// draw the same numbers.
 func (p *Plan) cipher() stream.Cipher {
 	if p.Config.Noise == noiseSecure {
-		return stream.AES256CTR
+		return p.secure
 	}
 	return stream.ChaCha20
 }

@@ -56,7 +56,7 @@ func TestMemory(t *testing.T) {
 		return p
 	}
 	p := resolve(func(*Config) {})
-	if n, err := p.Config.memory(); err != nil || n != DefaultMemory() || n < 64<<20 {
+	if n, err := p.Config.memory(); err != nil || n != DefaultMemory(device.Info{}) || n < 64<<20 {
 		t.Errorf("memory is %q by default: %d, %v", p.Config.Memory, n, err)
 	}
 	if p.Schedule.Chunk < 1 || p.Schedule.Chunk > p.Capacity {

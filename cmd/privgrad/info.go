@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/nn"
@@ -84,12 +85,13 @@ type info struct {
 	Threads  int          `json:"threads"`
 	Memory   *int64       `json:"memory_bytes"` // null where the system does not say
 	Devices  []deviceInfo `json:"devices"`
+	GPUs     gpuInfo      `json:"gpus"`
 	Models   []modelInfo  `json:"models"`
 	DataSets []setInfo    `json:"data_sets"`
 }
 
 func machine() info {
-	i := info{build: version(), Kernels: gemm.ISA(), Threads: runtime.GOMAXPROCS(0), DataSets: setInfos()}
+	i := info{build: version(), Kernels: gemm.ISA(), Threads: runtime.GOMAXPROCS(0), GPUs: gpus(cudrv.Open), DataSets: setInfos()}
 	i.CPU = cmp.Or(field("/proc/cpuinfo", "model name"), runtime.GOARCH)
 	if kb, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
 		n := kb << 10
@@ -186,6 +188,7 @@ func describeMachine(w io.Writer, i info) {
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", d.Name, can, d.Detail)
 		}
 	})
+	describeGPUs(w, i.GPUs)
 	fmt.Fprintln(w, "\nModels (--model)")
 	table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "  name\tinput\tclasses\tparameters\tloss\tdefault data")

@@ -16,7 +16,12 @@ const fashionFiles = "../../datasets/mnist/fashion"
 func TestInfo(t *testing.T) {
 	r := object(t, ok(t, "info", "--json"))
 	wantKeys(t, r, "version", "revision", "revision_time", "modified", "go", "os", "arch",
-		"cpu", "kernels", "threads", "memory_bytes", "devices", "models", "data_sets")
+		"cpu", "kernels", "threads", "memory_bytes", "devices", "gpus", "models", "data_sets")
+	gpus := r["gpus"].(map[string]any)
+	wantKeys(t, gpus, "cuda_version", "devices", "reason")
+	if (len(gpus["devices"].([]any)) == 0) != (gpus["reason"] != "") {
+		t.Errorf("neither GPUs nor a reason why there are none, or both: %v", gpus)
+	}
 	available := map[any]any{}
 	for _, d := range r["devices"].([]any) {
 		available[d.(map[string]any)["name"]] = d.(map[string]any)["available"]
@@ -28,7 +33,7 @@ func TestInfo(t *testing.T) {
 		t.Errorf("models %v", r["models"])
 	}
 	human := ok(t, "info")
-	for _, want := range append([]string{"kernels", "fmnist", "built in", "privgrad data fetch cifar10"}, "cpu", "cuda") {
+	for _, want := range append([]string{"kernels", "GPUs", "fmnist", "built in", "privgrad data fetch cifar10"}, "cpu", "cuda") {
 		if !strings.Contains(human, want) {
 			t.Errorf("info does not show %q:\n%s", want, human)
 		}

@@ -2,7 +2,7 @@
 // interface: a GPU implements it through gorgonia.org/cu, a fake in host memory
 // implements it for machines without one, with the real one's rules.
 //
-// All calls on a Context come from one goroutine. Work that is put on a Stream
+// All calls on a Context come from the goroutine that opened it. Work that is put on a Stream
 // happens later, in order; only Sync waits for it. Errors of that work show at a
 // later call, and stick.
 package driver
@@ -16,7 +16,10 @@ type Ptr uint64
 type Driver interface {
 	Version() (int, error) // 12040 is CUDA 12.4
 	Devices() (int, error)
-	// Open makes a context on a device, current on the calling thread only.
+	// Info describes a device without opening it.
+	Info(ordinal int) (Info, error)
+	// Open makes a context on a device, current on the calling thread only, to which
+	// the goroutine is tied until Close. A goroutine has one context at a time.
 	Open(ordinal int) (Context, error)
 }
 
@@ -41,7 +44,8 @@ type Context interface {
 	// Load assembles PTX; an error carries the assembler's log.
 	Load(name string, ptx []byte) (Module, error)
 	NewStream() (Stream, error)
-	// CopyIn and CopyOut wait; they are for set-up and for results.
+	// CopyIn and CopyOut are done when they return. They do not wait for streams:
+	// Sync comes first.
 	CopyIn(dst Ptr, src []byte) error
 	CopyOut(dst []byte, src Ptr) error
 	// Close frees all that the context holds; idempotent, allowed after a failure.
@@ -126,5 +130,6 @@ const (
 	OutOfMemory         = 2
 	NoDevice            = 100
 	InvalidContext      = 201
+	Lost                = 719 // a kernel failed: every later call on the context fails likewise
 	StreamCaptureForbid = 900
 )

@@ -36,6 +36,10 @@ type Info struct {
 	Detail  string // processor, instruction set
 	Threads int
 	Costs   plan.Costs // of one core
+	Memory  int64      // bytes of a memory of its own; 0 where it uses the machine's
+	// Cipher is what secure noise is drawn from here. Every device takes ChaCha20;
+	// AES256CTR only one that names it.
+	Cipher stream.Cipher
 }
 
 // Rows describes a table of examples: Count rows of Width bytes, each byte b

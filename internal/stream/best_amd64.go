@@ -89,6 +89,8 @@ func (k *fastChaCha) fill(dst []byte, hi, lo uint64) {
 	}
 }
 
+func (k *fastChaCha) words() [8]uint32 { return [8]uint32(k.state[4:12]) }
+
 // addNormalsFast runs what lies beside whole groups through the same
 // instructions, so that the bits of a number do not know its place.
 func addNormalsFast(dst, src []float32, raw []byte, skip int, std float32) {

@@ -40,6 +40,13 @@ func (k *portableChaCha) fill(dst []byte, hi, lo uint64) {
 	c.XORKeyStream(dst, dst)
 }
 
+func (k *portableChaCha) words() (w [8]uint32) {
+	for i := range w {
+		w[i] = binary.LittleEndian.Uint32(k.key[4*i:])
+	}
+	return w
+}
+
 // addNormals computes in float64 and rounds the sum.
 func addNormals(dst, src []float32, raw []byte, skip int, std float32) {
 	add := func(x float32, z float64) float32 { return float32(float64(x) + float64(std)*z) }

@@ -111,6 +111,9 @@ type keystream interface {
 	fill(dst []byte, hi, lo uint64)
 }
 
+// wordKey is a keystream whose key other processors can draw from.
+type wordKey interface{ words() [8]uint32 }
+
 // kernels is one implementation of what takes time.
 type kernels struct {
 	aes    func(*Key) (keystream, error)
@@ -166,6 +169,19 @@ func (*Stream) Format(f fmt.State, _ rune) { fmt.Fprint(f, "stream.Stream(secret
 
 // Cipher returns the cipher the stream was made with.
 func (s *Stream) Cipher() Cipher { return s.cipher }
+
+// KeyWords gives the key of a ChaCha20 stream as the words 4 to 11 of the cipher's
+// state (RFC 8439, section 2.3), for a device that draws the stream's numbers in its own
+// memory. It is as secret as Key, without Key's protection from being printed: a
+// caller copies it to the device, clears it, and keeps it nowhere else. Other
+// ciphers have none.
+func (s *Stream) KeyWords() ([8]uint32, error) {
+	k, ok := s.key.(wordKey)
+	if !ok {
+		return [8]uint32{}, fmt.Errorf("stream: a device cannot draw from %v: use ChaCha20", s.cipher)
+	}
+	return k.words(), nil
+}
 
 // Fill writes the keystream that begins at the 128-bit block counter hi‖lo. A
 // block is 16 bytes of AES, whose counter is big-endian as in SP 800-38A, or 64

@@ -286,3 +286,26 @@ func TestAKeyMakesOneStream(t *testing.T) {
 		newStream(t, ChaCha20, KeyFromSeed(1, "twice"))
 	}
 }
+
+// Devices read the words in the order of RFC 8439, section 2.3: little-endian.
+func TestKeyWords(t *testing.T) {
+	var key Key
+	for i := range key {
+		key[i] = byte(7*i + 200)
+	}
+	eachImplementation(t, func(t *testing.T) {
+		s := newStream(t, ChaCha20, key)
+		words, err := s.KeyWords()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range words {
+			if want := binary.LittleEndian.Uint32(key[4*i:]); w != want {
+				t.Errorf("word %d is %#x, want %#x", i, w, want)
+			}
+		}
+		if _, err := newStream(t, AES256CTR, key).KeyWords(); err == nil || !strings.Contains(err.Error(), "use ChaCha20") {
+			t.Errorf("the words of an AES key: %v", err)
+		}
+	})
+}

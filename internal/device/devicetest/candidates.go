@@ -95,10 +95,10 @@ func direction(t testing.TB, c *Case) []float32 {
 
 // testCandidates compares every form of a query with explicit evaluations.
 func testCandidates(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 9, 25)
 		s := newSearch(t, c, direction(t, c), 0, 0.5, 0.05, -0.3, 2, 0)
-		for _, form := range lossForms {
+		for _, form := range some(d, lossForms[:]) {
 			t.Run(fmt.Sprintf("%s %s", p.Name, form), func(t *testing.T) {
 				x := s.open(t, d, plain(t, p).Schedule, 9, form)
 				for _, clip := range s.bounds(form) {
@@ -123,7 +123,7 @@ func testCandidates(t *testing.T, d device.Device) {
 		}
 	}
 
-	for _, p := range few() {
+	for _, p := range some(d, few()) {
 		c := NewCase(t, p, 5, 26)
 		t.Run(p.Name+" each candidate by itself", func(t *testing.T) { testAlone(t, d, c) })
 		t.Run(p.Name+" targets that the loss does not accept", func(t *testing.T) {
@@ -242,14 +242,14 @@ func testAlone(t *testing.T, d device.Device, c *Case) {
 	steps[3], steps[17] = 0, -0.4
 	s := newSearch(t, c, direction(t, c))
 	schedule := plain(t, c.Program).Schedule
-	for _, form := range []device.LossForm{device.LossSum, device.LossDecrease} {
+	for _, form := range some(d, []device.LossForm{device.LossSum, device.LossDecrease}) {
 		s.steps = steps[:1]
 		alone := s.open(t, d, schedule, 5, form)
 		var want []float32
 		for i := range steps {
 			want = append(want, alone.all(t, c.All(), 0.7, steps[i:i+1])...)
 		}
-		for _, k := range []int{1, 2, 3, 7, 8, 9, 31, 32} {
+		for _, k := range some(d, []int{1, 2, 3, 7, 8, 9, 31, 32}) {
 			s.steps = steps[:k]
 			Same(t, s.open(t, d, schedule, 5, form).all(t, c.All(), 0.7, s.steps), want[:k])
 		}

@@ -15,10 +15,10 @@ const clipTolerance = 1e-5
 // testClipping checks what one example can do to a sum, with a regression test
 // for each mistake that other libraries shipped.
 func testClipping(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 5, 8)
 		grads := gradients(t, c)
-		for _, s := range private(t, p) {
+		for _, s := range some(d, private(t, p)) {
 			t.Run("share of one example/"+p.Name+" "+s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, 1)
 				for row, g := range grads {
@@ -39,7 +39,7 @@ func testClipping(t *testing.T, d device.Device) {
 	t.Run("ghost mode ignoring C≠1 (opacus 664)", func(t *testing.T) {
 		c := steep(t)
 		grads := gradients(t, c)
-		for _, s := range private(t, c.Program) {
+		for _, s := range some(d, private(t, c.Program)) {
 			t.Run(s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, c.Rows.Count)
 				for _, norm := range []float64{0.01, 0.5, 1, 2, 4} {
@@ -67,7 +67,7 @@ func testClipping(t *testing.T, d device.Device) {
 		for _, b := range []*Builder{dense, conv, sequence} {
 			c := NewCase(t, b.Program(), 3, 9)
 			c.Rows.Scale, c.Rows.Offset = 0, 0
-			for _, s := range private(t, c.Program) {
+			for _, s := range some(d, private(t, c.Program)) {
 				t.Run(c.Program.Name+" "+s.name, func(t *testing.T) {
 					x := Open(t, d, s.Schedule, c, 1)
 					for _, row := range c.All() {
@@ -79,11 +79,11 @@ func testClipping(t *testing.T, d device.Device) {
 	})
 
 	t.Run("virtual batches sharing ghost state (opacus 707)", func(t *testing.T) {
-		for _, p := range few() {
+		for _, p := range some(d, few()) {
 			c := NewCase(t, p, 12, 10)
 			norm := clipNorms(t, c)[1].norm
 			want := oracle(t, c, c.All(), norm)
-			for _, s := range private(t, p) {
+			for _, s := range some(d, private(t, p)) {
 				t.Run(p.Name+" "+s.name, func(t *testing.T) {
 					x := Open(t, d, s.Schedule, c, 5)
 					// Two sums of one net fill in turns.
@@ -108,7 +108,7 @@ func testClipping(t *testing.T, d device.Device) {
 	t.Run("elements clipped in place of the L2 norm (opacus-cpp)", func(t *testing.T) {
 		c := steep(t)
 		grads := gradients(t, c)
-		for _, s := range private(t, c.Program) {
+		for _, s := range some(d, private(t, c.Program)) {
 			x := Open(t, d, s.Schedule, c, 1)
 			for row, g := range grads {
 				Near(t, x.Of(t, []int32{int32(row)}, 0.1), scaled(g, 0.1/Norm(g)), Tolerance)
@@ -121,7 +121,7 @@ func testClipping(t *testing.T, d device.Device) {
 	t.Run("sensitivity 2C of microbatches", func(t *testing.T) {
 		c := steep(t)
 		const norm = 0.7
-		for _, s := range private(t, c.Program) {
+		for _, s := range some(d, private(t, c.Program)) {
 			t.Run(s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, c.Rows.Count)
 				whole := x.Of(t, c.All(), norm)
@@ -142,12 +142,12 @@ func testClipping(t *testing.T, d device.Device) {
 	})
 
 	t.Run("huge and finite", func(t *testing.T) {
-		for _, p := range few() {
+		for _, p := range some(d, few()) {
 			c := NewCase(t, p, 1, 11)
 			c.Rows.Scale, c.Rows.Offset = 1e30, 0
 			target := float32(1)
 			c = c.with(1, target).with(255, target)
-			for _, s := range private(t, p) {
+			for _, s := range some(d, private(t, p)) {
 				t.Run(p.Name+" "+s.name, func(t *testing.T) {
 					x := Open(t, d, s.Schedule, c, 1)
 					for _, row := range c.All() {

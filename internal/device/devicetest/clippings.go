@@ -59,10 +59,10 @@ func byHand(p *plan.Program, c plan.Clipping, g []float32, clip float64) []float
 // shares'.
 func testClippings(t *testing.T, d device.Device) {
 	for _, kind := range []plan.Clipping{plan.PerLayer, plan.Automatic} {
-		for _, p := range Programs() {
+		for _, p := range some(d, Programs()) {
 			c := NewCase(t, p, 9, 31)
 			grads := gradients(t, c)
-			for _, s := range clipped(t, p, kind) {
+			for _, s := range some(d, clipped(t, p, kind)) {
 				t.Run(kind.String()+" "+p.Name+" "+s.name, func(t *testing.T) {
 					tolerance := Tolerance
 					if s.name == string(perexample.Gram) {
@@ -93,7 +93,7 @@ func testClippings(t *testing.T, d device.Device) {
 		}
 		t.Run(kind.String()+" after broken numbers", func(t *testing.T) {
 			c := NewCase(t, program("thrice"), 8, 32)
-			for _, s := range clipped(t, c.Program, kind) {
+			for _, s := range some(d, clipped(t, c.Program, kind)) {
 				x := Open(t, d, s.Schedule, c, 8)
 				want := x.Of(t, c.All()[:5], 0.5)
 				must(t, x.Net.Write(x.Net.Params(), constant(x.size, float32(math.NaN()))))
@@ -113,7 +113,7 @@ func testClippings(t *testing.T, d device.Device) {
 			Program: b.Program(), Params: []float32{1, 2, 0, 0, 0.5, -0.25, 1, 0.75, 0, 0},
 			Rows: device.Rows{Count: 2, Width: 1, Scale: 3e38, Offset: 0.4, Targets: []float32{0, 1}}, Features: []uint8{0, 9},
 		}
-		for _, s := range clipped(t, c.Program, plan.PerLayer) {
+		for _, s := range some(d, clipped(t, c.Program, plan.PerLayer)) {
 			x := Open(t, d, s.Schedule, c, 2)
 			good := x.Of(t, []int32{0}, 1)
 			if Norm(good) == 0 {
@@ -132,7 +132,7 @@ func testClippings(t *testing.T, d device.Device) {
 			Program: b.Program(), Params: []float32{0, 0, 5},
 			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 		}
-		for _, s := range clipped(t, c.Program, plan.Automatic) {
+		for _, s := range some(d, clipped(t, c.Program, plan.Automatic)) {
 			Same(t, Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1), make([]float32, 3))
 		}
 	})
@@ -144,7 +144,7 @@ func testClippings(t *testing.T, d device.Device) {
 			Program: b.Program(), Params: []float32{1, 1e37, -1e37},
 			Rows: device.Rows{Count: 1, Width: 1, Scale: 1, Targets: []float32{0}}, Features: []uint8{0},
 		}
-		for _, s := range clipped(t, c.Program, plan.Automatic) {
+		for _, s := range some(d, clipped(t, c.Program, plan.Automatic)) {
 			for _, v := range Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1) {
 				if v != 0 {
 					t.Errorf("%s: a gradient of zero adds %v", s.name, v)
@@ -206,11 +206,11 @@ func (x *counted) of(t testing.TB, rows []int32, clip float64) ([]float32, float
 
 // testCounts checks the centred count of the gradients within the clip norm.
 func testCounts(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 9, 33)
 		grads := gradients(t, c)
 		nan := c.with(77, float32(math.NaN()), float32(math.Inf(1)))
-		for _, s := range private(t, p) {
+		for _, s := range some(d, private(t, p)) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				x, plain := openCounted(t, d, s.Schedule, nan, 4), Open(t, d, s.Schedule, c, 4)
 				for _, clip := range clipNorms(t, c) {
@@ -255,7 +255,7 @@ func testCounts(t *testing.T, d device.Device) {
 			Program: b.Program(), Params: []float32{0, 0},
 			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 		}
-		for _, s := range private(t, c.Program) {
+		for _, s := range some(d, private(t, c.Program)) {
 			x := openCounted(t, d, s.Schedule, c, 1)
 			if _, got := x.of(t, c.All(), 5*(1+1e-6)); got != 0.5 {
 				t.Errorf("%s: just above its norm a row counts %v", s.name, got)

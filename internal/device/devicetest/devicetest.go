@@ -44,3 +44,35 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		})
 	}
 }
+
+// Sampled is a device for which the suite takes one of every so many programs and
+// schedules wherever it would take all: for those that are slow, as interpreters
+// are. Which ones moves on from one list to the next, and is the same every time.
+func Sampled(d device.Device, every int) device.Device { return &sampled{Device: d, every: every} }
+
+type sampled struct {
+	device.Device
+	every, next int
+}
+
+// some is a list, or a part of it for a sampled device.
+func some[T any](d device.Device, list []T) []T {
+	s, ok := d.(*sampled)
+	if !ok {
+		return list
+	}
+	var part []T
+	for i := s.next % min(s.every, len(list)); i < len(list); i += s.every {
+		part = append(part, list[i])
+	}
+	s.next++
+	return part
+}
+
+// fewer is n, or less for a sampled device.
+func fewer(d device.Device, n, less int) int {
+	if _, ok := d.(*sampled); ok {
+		return min(n, less)
+	}
+	return n
+}

@@ -26,10 +26,10 @@ type Fixture struct {
 	draw          uint64
 }
 
-// Stream gives noise that a test can draw again.
-func Stream(t testing.TB) *stream.Stream {
+// Stream gives noise of a device's choice that a test can draw again.
+func Stream(t testing.TB, d device.Device) *stream.Stream {
 	t.Helper()
-	s, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "devicetest"))
+	s, err := stream.New(d.Info().Cipher, stream.KeyFromSeed(1, "devicetest"))
 	must(t, err)
 	return s
 }
@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 // Open compiles a schedule for a case's program and records both steps.
 func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Fixture {
 	t.Helper()
-	return open(t, d, s, c, device.Options{Capacity: capacity}, device.NewNoise(Stream(t), 7))
+	return open(t, d, s, c, device.Options{Capacity: capacity}, device.NewNoise(Stream(t, d), 7))
 }
 
 func open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, o device.Options, noise device.Noise) *Fixture {

@@ -88,7 +88,7 @@ func testLosses(t *testing.T, d device.Device) {
 			t.Errorf("%s is %v, want %v", what, got, want)
 		}
 	}
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 9, 23)
 		losses := rowLosses(t, c)
 		sorted := slices.Sorted(slices.Values(losses))

@@ -35,14 +35,14 @@ func cancelling() (c *Case, magnitudes float64) {
 func testRounding(t *testing.T, d device.Device) {
 	t.Run("a norm under cancellation", func(t *testing.T) {
 		c, magnitudes := cancelling()
-		for _, s := range private(t, c.Program) {
+		for _, s := range some(d, private(t, c.Program)) {
 			t.Run(s.name, func(t *testing.T) {
-				x := Open(t, d, s.Schedule, c, 1024)
+				x := Open(t, d, s.Schedule, c, fewer(d, 1024, 64))
 				for _, norm := range []float64{1e-9, 1e-8, 1e-7, 1e-6, 1e-5} {
 					norm *= magnitudes
 					bounded(t, x.Of(t, []int32{0}, norm), norm)
 				}
-				moves(t, x, make([]int32, 1024), 0, 1e-7*magnitudes)
+				moves(t, x, make([]int32, fewer(d, 1024, 64)), 0, 1e-7*magnitudes)
 			})
 		}
 	})
@@ -55,7 +55,7 @@ func testRounding(t *testing.T, d device.Device) {
 		for i := range c.Params {
 			c.Params[i] *= 1e20
 		}
-		for _, s := range private(t, c.Program) {
+		for _, s := range some(d, private(t, c.Program)) {
 			t.Run(s.name, func(t *testing.T) { bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1), 1) })
 		}
 	})
@@ -70,12 +70,12 @@ func testRounding(t *testing.T, d device.Device) {
 		for _, b := range []*Builder{dense, conv} {
 			c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 1}}
 			c = c.with(1, 1, 5*0x1p-26) // the loss has minus the target as its slope
-			rows := make([]int32, 1024)
+			rows := make([]int32, fewer(d, 1024, 256))
 			for i := range rows {
 				rows[i] = int32(min(i%32, 1))
 			}
-			for _, s := range private(t, c.Program) {
-				for _, capacity := range []int{1024, 512, 100} {
+			for _, s := range some(d, private(t, c.Program)) {
+				for _, capacity := range some(d, []int{1024, 512, 100}) {
 					t.Run(fmt.Sprintf("%s %s, %d rows together", c.Program.Name, s.name, capacity), func(t *testing.T) {
 						x := Open(t, d, s.Schedule, c, capacity)
 						moves(t, x, rows, 0, 1.000001)
@@ -88,10 +88,10 @@ func testRounding(t *testing.T, d device.Device) {
 
 	// The noise follows the bound: a strategy must not change it.
 	t.Run("bound", func(t *testing.T) {
-		for _, p := range few() {
+		for _, p := range some(d, few()) {
 			c := NewCase(t, p, 1, 23)
 			var first []float64
-			for _, s := range private(t, p) {
+			for _, s := range some(d, private(t, p)) {
 				x := Open(t, d, s.Schedule, c, 512)
 				var all []float64
 				for _, rows := range []int{0, 1, 10, 512, 513, 1024, 1400} {

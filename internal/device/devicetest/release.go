@@ -37,7 +37,7 @@ func testRelease(t *testing.T, d device.Device) {
 		}{{1, 0, 1}, {2, 1, 0.125}, {1 << 40, 9, 1e4}, {math.MaxUint64, math.MaxUint32, 1e-3}} {
 			x := open(t)
 			x.Add(t, c.All(), 1)
-			noise := device.NewNoise(Stream(t), test.tensor)
+			noise := device.NewNoise(Stream(t, d), test.tensor)
 			free := x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, noise) })
 			must(t, run(free, test.draw, test.std))
 			z := make([]float64, x.size)
@@ -62,7 +62,7 @@ func testRelease(t *testing.T, d device.Device) {
 	t.Run("a used draw is refused for good", func(t *testing.T) {
 		for _, draws := range [][]uint64{{1, 1}, {5, 4}, {5, 5}, {math.MaxUint64, 1}, {0}} {
 			x := open(t)
-			other := x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, device.NewNoise(Stream(t), 8)) })
+			other := x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, device.NewNoise(Stream(t, d), 8)) })
 			last := len(draws) - 1
 			for _, draw := range draws[:last] {
 				must(t, run(x.Free, draw, 1))
@@ -86,7 +86,7 @@ func testRelease(t *testing.T, d device.Device) {
 		}
 	})
 	t.Run("a draw of another net of the stream is refused", func(t *testing.T) {
-		noise := device.NewNoise(Stream(t), 7)
+		noise := device.NewNoise(Stream(t, d), 7)
 		must(t, run(with(t, noise).Free, 5, 1))
 		for _, test := range []struct {
 			draw  uint64
@@ -94,7 +94,7 @@ func testRelease(t *testing.T, d device.Device) {
 			used  bool
 		}{
 			{5, noise, true}, {4, noise, true}, {1, device.NewNoise(noise.Stream(), 8), true}, // also of another tensor
-			{5, device.NewNoise(Stream(t), 7), false}, {6, noise, false}, {6, noise, true}, {9, device.NewNoise(noise.Stream(), 8), false},
+			{5, device.NewNoise(Stream(t, d), 7), false}, {6, noise, false}, {6, noise, true}, {9, device.NewNoise(noise.Stream(), 8), false},
 		} {
 			x := with(t, test.noise)
 			if err := run(x.Free, test.draw, 1); errors.Is(err, device.ErrDrawUsed) != test.used || err != nil != test.used {

@@ -11,14 +11,14 @@ import (
 
 // testScore compares scores of public tables with the reference's.
 func testScore(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 17, 15)
 		bad := c.with(90, float32(math.NaN())).with(200, float32(math.Inf(-1)))
 		want := score(t, Open(t, reference.Open(), plain(t, p).Schedule, c, 1), c.Params)
 		if want.Count != c.Rows.Count {
 			t.Fatalf("%s: the reference counts %d rows of %d", p.Name, want.Count, c.Rows.Count)
 		}
-		for _, s := range append(private(t, p), plain(t, p)) {
+		for _, s := range some(d, append(private(t, p), plain(t, p))) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				for _, capacity := range []int{1, 5, 17, 40} {
 					sameScore(t, score(t, Open(t, d, s.Schedule, c, capacity), c.Params), want)

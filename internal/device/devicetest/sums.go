@@ -14,7 +14,7 @@ import (
 // testSums compares every program under every schedule with the reference, at
 // clip norms that bind every example, about half of them, and none.
 func testSums(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range Programs() { // of a sampled device too: each has something of its own
 		t.Run(p.Name, func(t *testing.T) {
 			c := NewCase(t, p, 7, 1)
 			rows := c.All()
@@ -24,7 +24,7 @@ func testSums(t *testing.T, d device.Device) {
 			for _, clip := range clips {
 				want = append(want, oracle(t, c, rows, clip.norm))
 			}
-			for _, s := range private(t, p) {
+			for _, s := range some(d, private(t, p)) {
 				x := Open(t, d, s.Schedule, c, len(rows))
 				for i, clip := range clips {
 					t.Run(s.name+" "+clip.name, func(t *testing.T) { Near(t, x.Of(t, rows, clip.norm), want[i], Tolerance) })
@@ -138,11 +138,11 @@ func few() []*plan.Program {
 
 // testMetamorphic checks relations between sums that hold for any numbers.
 func testMetamorphic(t *testing.T, d device.Device) {
-	for _, p := range few() {
+	for _, p := range some(d, few()) {
 		c := NewCase(t, p, 9, 2)
 		rows := c.All()
 		clip := clipNorms(t, c)[1].norm
-		for _, s := range append(private(t, p), plain(t, p)) {
+		for _, s := range some(d, append(private(t, p), plain(t, p))) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, 12)
 				of := func(rows ...int32) []float32 { return x.Of(t, rows, clip) }
@@ -188,11 +188,11 @@ func oracleOf(t testing.TB, c *Case, s named, rows []int32, clip float64) []floa
 // testStaleMemory runs a full batch in which every value is NaN, and then a
 // smaller good one: the bits are those of a fresh net.
 func testStaleMemory(t *testing.T, d device.Device) {
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		c := NewCase(t, p, 8, 3)
 		rows := c.All()[:5]
 		clip := clipNorms(t, c)[1].norm
-		for _, s := range append(private(t, p), plain(t, p)) {
+		for _, s := range some(d, append(private(t, p), plain(t, p))) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				want := Open(t, d, s.Schedule, c, 8).Of(t, rows, clip)
 				x := Open(t, d, s.Schedule, c, 8)
@@ -211,10 +211,10 @@ func testStaleMemory(t *testing.T, d device.Device) {
 // testCapacity checks that room changes nothing, and that a batch beyond it
 // takes several runs and one release.
 func testCapacity(t *testing.T, d device.Device) {
-	for _, p := range few() {
+	for _, p := range some(d, few()) {
 		c := NewCase(t, p, 20, 4)
 		clip := clipNorms(t, c)[1].norm
-		for _, s := range append(private(t, p), plain(t, p)) {
+		for _, s := range some(d, append(private(t, p), plain(t, p))) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				small, large := Open(t, d, s.Schedule, c, 32), Open(t, d, s.Schedule, c, 512)
 				whole := small.Of(t, c.All(), clip)
@@ -231,13 +231,13 @@ func testCapacity(t *testing.T, d device.Device) {
 	for _, p := range []*plan.Program{program("thrice"), program("mlp-fmnist")} {
 		c := NewCase(t, p, 20, 5)
 		clip := clipNorms(t, c)[1].norm
-		for _, n := range []int{31, 33, 255, 257, 600} {
+		for _, n := range some(d, []int{31, 33, 255, 257, 600}) {
 			rows := make([]int32, n)
 			for i := range rows {
 				rows[i] = int32(i * 7 % 20)
 			}
 			want := map[bool][]float32{true: oracle(t, c, rows, clip), false: oracle(t, c, rows, 0)}
-			for _, s := range append(private(t, p), plain(t, p)) {
+			for _, s := range some(d, append(private(t, p), plain(t, p))) {
 				t.Run(fmt.Sprintf("%s %d rows %s", p.Name, n, s.name), func(t *testing.T) {
 					Near(t, Open(t, d, s.Schedule, c, n).Of(t, rows, clip), want[s.Private()], Tolerance)
 				})
@@ -249,7 +249,7 @@ func testCapacity(t *testing.T, d device.Device) {
 // testInvalidTargets mixes in rows that the loss does not accept.
 func testInvalidTargets(t *testing.T, d device.Device) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		bad := []float32{nan, inf, -inf, 0, 0.5, 2, -3, 1e30}
 		switch p.Loss {
 		case plan.SoftmaxCrossEntropy:
@@ -262,7 +262,7 @@ func testInvalidTargets(t *testing.T, d device.Device) {
 		// The good rows last: the bad ones must leave nothing behind.
 		rows := append(c.All()[4:], 0, 1, 2, 3)
 		clip := clipNorms(t, good)[1].norm
-		for _, s := range append(private(t, p), plain(t, p)) {
+		for _, s := range some(d, append(private(t, p), plain(t, p))) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, len(rows))
 				Near(t, x.Of(t, rows, clip), oracleOf(t, good, s, good.All(), clip), Tolerance)
@@ -297,11 +297,11 @@ func overflowing(t testing.TB, p *plan.Program) *Case {
 // they count as zero.
 func testNonFinite(t *testing.T, d device.Device) {
 	const clip = 0.3
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		good := overflowing(t, p)
 		c := good.with(255, 1, 1).with(2, 1).with(200, 1)
 		rows := []int32{3, 0, 4, 1, 5, 2, 6}
-		for _, s := range private(t, p) {
+		for _, s := range some(d, private(t, p)) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, len(rows))
 				want := x.Of(t, good.All(), clip)
@@ -315,7 +315,7 @@ func testNonFinite(t *testing.T, d device.Device) {
 	}
 	// A single overflowing feature among good ones; with one of the targets a
 	// linear model's norm is infinite, with the other it is no number.
-	for _, p := range Programs() {
+	for _, p := range some(d, Programs()) {
 		if p.Ops[0].Kind != plan.Dense {
 			continue
 		}
@@ -329,7 +329,7 @@ func testNonFinite(t *testing.T, d device.Device) {
 			c.Features[row*c.Rows.Width+c.Rows.Width/2] = 9
 		}
 		want := oracle(t, good, good.All(), clip)
-		for _, s := range private(t, p) {
+		for _, s := range some(d, private(t, p)) {
 			t.Run(p.Name+" "+s.name+" one feature", func(t *testing.T) {
 				Near(t, Open(t, d, s.Schedule, c, 5).Of(t, c.All(), clip), want, Tolerance)
 			})

@@ -25,8 +25,8 @@ func TestGrid(t *testing.T) {
 			t.Errorf("clip norm %v: C/γ = %v", clip, f)
 		}
 		floor := func(r *big.Rat) *big.Int { return new(big.Int).Quo(r.Num(), r.Denom()) }
-		if most2 := floor(ratio.Mul(ratio, ratio)); most2.Cmp(new(big.Int).SetUint64(g.most2)) != 0 {
-			t.Errorf("clip norm %v: ⌊(C/γ)²⌋ is %v, want %v", clip, g.most2, most2)
+		if most2 := floor(ratio.Mul(ratio, ratio)); most2.Cmp(new(big.Int).SetUint64(g.Most2)) != 0 {
+			t.Errorf("clip norm %v: ⌊(C/γ)²⌋ is %v, want %v", clip, g.Most2, most2)
 		}
 	}
 }
@@ -87,8 +87,8 @@ func TestScale(t *testing.T) {
 		for _, x := range k {
 			sum.Add(sum, new(big.Int).Mul(big.NewInt(x/2), big.NewInt(x/2)))
 		}
-		if sum.Cmp(new(big.Int).SetUint64(g.most2)) > 0 {
-			t.Fatalf("Σk² = %v is above %v", sum, g.most2)
+		if sum.Cmp(new(big.Int).SetUint64(g.Most2)) > 0 {
+			t.Fatalf("Σk² = %v is above %v", sum, g.Most2)
 		}
 	}
 	if kept != 2000 {
@@ -105,7 +105,7 @@ func TestLossesOnTheGrid(t *testing.T) {
 	for _, clip := range []float32{1, 3, 0.7} {
 		g := NewGrid(clip)
 		for _, loss := range []float64{0, 1e-9, 0.1, 0.6999, float64(clip)} {
-			k := g.truncated(loss) / g.Step
+			k := truncated(&g, loss) / g.Step
 			if k != math.Trunc(k) || k > float64(clip)/g.Step || k*g.Step > loss || loss-k*g.Step >= g.Step {
 				t.Errorf("clip %v: loss %v becomes %v steps", clip, loss, k)
 			}

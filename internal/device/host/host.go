@@ -4,11 +4,10 @@ package host
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/admit"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
@@ -100,7 +99,7 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*
 		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
 	}
 	if o.Exact {
-		if err := checkExact(s); err != nil {
+		if err := admit.CheckExact(s); err != nil {
 			return nil, err
 		}
 	}
@@ -251,16 +250,10 @@ func (n *Net[T]) Record(body func(device.Queue)) (device.Step, error) {
 }
 
 type step[T Float] struct {
+	admit.Step
 	net     *Net[T]
 	work    []func(*device.Inputs, *device.Outputs)
-	gathers []*Table
-	clips   bool
-	// candidates is how many of a run's step sizes the step reads.
-	candidates int
-	checks     []func(*device.Inputs) error
-	noises     []device.Noise
-	streams    []device.Noise // one noise of each stream
-	outputs    device.Outputs
+	outputs device.Outputs
 }
 
 func (s *step[T]) Run(in *device.Inputs) error {
@@ -268,44 +261,8 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	if n.err != nil {
 		return n.err
 	}
-	if len(in.Rows) > n.options.Capacity {
-		return n.fail(fmt.Errorf("a run was given more rows than the capacity of %d", n.options.Capacity))
-	}
-	for _, t := range s.gathers {
-		for _, r := range in.Rows {
-			if r < 0 || int(r) >= t.Count {
-				return n.fail(fmt.Errorf("a run names a row that the table does not have"))
-			}
-		}
-	}
-	if clip := in.Scalars[device.Clip]; s.clips && !positive(clip) {
-		return n.fail(fmt.Errorf("clip norm %v: must be a finite number above 0", clip))
-	}
-	for i, eta := range in.Candidates[:s.candidates] {
-		if math.IsNaN(float64(eta)) || math.IsInf(float64(eta), 0) {
-			return n.fail(fmt.Errorf("candidate step size %d is %v: must be finite", i, eta))
-		}
-	}
-	for _, check := range s.checks {
-		if err := check(in); err != nil {
-			return n.fail(err)
-		}
-	}
-	for _, noise := range s.noises {
-		if std := in.Scalars[noise.Std()]; std != 0 && !positive(std) {
-			return n.fail(fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std))
-		}
-	}
-	if len(s.noises) > 0 {
-		if in.Draw <= n.drawn {
-			return n.fail(fmt.Errorf("noise position %d after %d: %w", in.Draw, n.drawn, device.ErrDrawUsed))
-		}
-		n.drawn = in.Draw
-		for _, noise := range s.streams {
-			if !noise.Claim(in.Draw) {
-				return n.fail(fmt.Errorf("noise position %d of a stream that another network draws from: %w", in.Draw, device.ErrDrawUsed))
-			}
-		}
+	if err := s.Step.Run(in, n.options.Capacity, &n.drawn); err != nil {
+		return n.fail(err)
 	}
 	s.outputs = device.Outputs{} // a caller may keep the last ones
 	for _, w := range s.work {
@@ -313,9 +270,6 @@ func (s *step[T]) Run(in *device.Inputs) error {
 	}
 	return n.err
 }
-
-// positive is false for NaN too.
-func positive(x float32) bool { return x > 0 && x <= math.MaxFloat32 }
 
 func (s *step[T]) Wait() (device.Outputs, error) { return s.outputs, s.net.err }
 
@@ -406,8 +360,8 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 	if q.err != nil {
 		return
 	}
-	q.step.gathers = append(q.step.gathers, t)
-	q.step.clips = q.step.clips || n.schedule.Private()
+	q.step.Tables = append(q.step.Tables, &t.Rows)
+	q.step.Clips = q.step.Clips || n.schedule.Private()
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip])
 	})
@@ -426,8 +380,8 @@ func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 	if q.err != nil {
 		return
 	}
-	q.step.gathers = append(q.step.gathers, t)
-	q.step.clips = true
+	q.step.Tables = append(q.step.Tables, &t.Rows)
+	q.step.Clips = true
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		c[0] += T(n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip]))
 	})
@@ -446,9 +400,9 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	if q.err != nil {
 		return
 	}
-	q.step.gathers = append(q.step.gathers, t)
-	q.step.clips = true
-	q.step.candidates = max(q.step.candidates, ask.K)
+	q.step.Tables = append(q.step.Tables, &t.Rows)
+	q.step.Clips = true
+	q.step.Candidates = max(q.step.Candidates, ask.K)
 	sums := make([]float64, ask.K)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		clear(sums)
@@ -477,22 +431,10 @@ func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise
 
 // claim notes the noise of one more release of the step.
 func (q *queue[T]) claim(noise device.Noise) bool {
-	if noise.Stream() == nil {
-		q.check(device.ErrNoNoise)
+	if q.err == nil {
+		q.err = q.step.Draw(noise)
 	}
-	if slices.ContainsFunc(q.step.noises, func(n device.Noise) bool {
-		return n.Stream() == noise.Stream() && n.Tensor() == noise.Tensor()
-	}) {
-		q.check(fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed))
-	}
-	if q.err != nil {
-		return false
-	}
-	if !slices.ContainsFunc(q.step.streams, func(n device.Noise) bool { return n.Stream() == noise.Stream() }) {
-		q.step.streams = append(q.step.streams, noise)
-	}
-	q.step.noises = append(q.step.noises, noise)
-	return true
+	return q.err == nil
 }
 
 func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {

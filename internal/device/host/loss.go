@@ -140,7 +140,7 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 	switch q.Form {
 	case device.LossDecrease:
 		for i, loss := range losses {
-			sums[i] += q.Grid.truncated(max(-bound, min(decrease(base, loss), bound)))
+			sums[i] += truncated(q.Grid, max(-bound, min(decrease(base, loss), bound)))
 		}
 	case device.LossCurve:
 		squares := 0.0
@@ -159,7 +159,7 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 			if !(loss < bound) { // a NaN too
 				loss = bound
 			}
-			sums[i] += q.Grid.truncated(loss)
+			sums[i] += truncated(q.Grid, loss)
 		}
 	}
 }

@@ -1,0 +1,125 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// alignment of every buffer: that of the widest vector load, and of memory
+// transactions.
+const alignment = 256
+
+func align(bytes int) int { return (bytes + alignment - 1) / alignment * alignment }
+
+// arena is where everything lies that the steps of a schedule need, for one chunk
+// of examples at a time. Addresses are relative to the arena until it is placed.
+type arena struct {
+	bytes int64
+	chunk int // examples that go through the network together
+
+	run       kernels.Ptr   // the inputs of the run in flight
+	values    []kernels.Ptr // by plan.Value, [example][element]
+	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
+	targets   kernels.Ptr
+	kept      kernels.Ptr // stored gradients, rows of stored values
+	keptAt    []int       // by op, its place in a row
+	stored    int
+	parts     kernels.Ptr // partial sums of a convolution's gradients
+	part      int         // values of one
+	group     []int       // by op, of the clipping
+	groups    int
+	norm2     kernels.Ptr // float64, [group][example]
+	factor    kernels.Ptr // float32, [group][example]
+	within    kernels.Ptr // int32, [example]
+	scale     kernels.Ptr // float64, [example], of an exact net
+	shifted   kernels.Ptr // the parameters at a candidate
+	losses    kernels.Ptr // float64, [candidate][example]
+	predicted kernels.Ptr // int32, [example]
+
+	places []*kernels.Ptr
+}
+
+// layOut computes the arena of a schedule. It fails where a buffer has more elements
+// than kernels count.
+func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
+	p := s.Program
+	a.chunk = o.Capacity
+	if s.Chunk > 0 {
+		a.chunk = min(s.Chunk, o.Capacity)
+	}
+	for v := range len(p.Ops) + 1 {
+		if size := p.ValueSize(plan.Value(v)); size > kernels.MaxElements/a.chunk {
+			return fmt.Errorf("%d examples of network %s with %d values each are more than a kernel takes at once: %s", a.chunk, p.Name, size, lessMemory)
+		}
+	}
+	if n := p.NumParams(); n > kernels.MaxElements {
+		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
+	}
+	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
+	need := p.NeedsGrad()
+	a.values, a.deltas = make([]kernels.Ptr, len(need)), make([]kernels.Ptr, len(need))
+	for v := range need {
+		bytes := 4 * a.chunk * p.ValueSize(plan.Value(v))
+		a.take(&a.values[v], bytes)
+		if need[v] {
+			a.take(&a.deltas[v], bytes)
+		}
+	}
+	a.take(&a.targets, 4*a.chunk)
+
+	a.keptAt = make([]int, len(p.Ops))
+	for _, st := range s.Steps {
+		switch {
+		case st.Kind == plan.GradStore:
+			a.keptAt[st.Op] = a.stored
+			a.stored += p.OpParams(st.Op)
+		case st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv:
+			a.part = max(a.part, p.OpParams(st.Op))
+		}
+	}
+	a.take(&a.kept, 4*a.chunk*a.stored)
+	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
+	a.group, a.groups = s.Groups()
+	a.take(&a.norm2, 8*a.chunk*a.groups)
+	a.take(&a.factor, 4*a.chunk*a.groups)
+	a.take(&a.within, 4*a.chunk)
+	if o.Exact {
+		a.take(&a.scale, 8*a.chunk)
+	}
+	a.take(&a.shifted, 4*p.NumParams())
+	a.take(&a.losses, 8*a.chunk*(device.MaxCandidates+1))
+	a.take(&a.predicted, 4*a.chunk)
+	return nil
+}
+
+// take appends a buffer; one of no bytes has no address.
+func (a *arena) take(at *kernels.Ptr, bytes int) {
+	if bytes == 0 {
+		return
+	}
+	*at = kernels.Ptr(a.bytes)
+	a.places = append(a.places, at)
+	a.bytes += int64(align(bytes))
+}
+
+// place turns offsets into addresses.
+func (a *arena) place(base driver.Ptr) {
+	for _, at := range a.places {
+		*at += kernels.Ptr(base)
+	}
+	a.places = nil
+}
+
+// chunks is how many it takes for so many rows.
+func (a *arena) chunks(rows int) int { return (rows + a.chunk - 1) / a.chunk }
+
+// Addresses of one group's norms and factors.
+func (a *arena) norms(op int) kernels.Ptr   { return a.norm2 + uint64(8*a.chunk*a.group[op]) }
+func (a *arena) factors(op int) kernels.Ptr { return a.factor + uint64(4*a.chunk*a.group[op]) }
+
+// keep is where the first example's gradient of an op is stored.
+func (a *arena) keep(op int) kernels.Ptr { return a.kept + uint64(4*a.keptAt[op]) }

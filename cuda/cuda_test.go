@@ -1,0 +1,266 @@
+package cuda_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open gives a GPU in host memory. Whatever the test does, nothing is left behind.
+func open(t testing.TB, o fake.Options) *cuda.Device {
+	t.Helper()
+	f := fake.New(o)
+	d, err := cuda.Open(f, 0)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("closing the device: %v", err)
+		}
+		if n := f.Live(); n != 0 {
+			t.Errorf("%d things of the driver are left after Close", n)
+		}
+	})
+	return d
+}
+
+func program(t testing.TB, name string) *plan.Program {
+	t.Helper()
+	for _, p := range devicetest.Programs() {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("there is no program %s", name)
+	return nil
+}
+
+func private(t testing.TB, p *plan.Program, s perexample.Strategy) *plan.Schedule {
+	t.Helper()
+	schedule, err := perexample.Private(p, perexample.Options{Strategy: s, Clipping: plan.Flat})
+	must(t, err)
+	return schedule
+}
+
+func noise(t testing.TB, c stream.Cipher) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(c, stream.KeyFromSeed(5, "cuda test"))
+	must(t, err)
+	return s
+}
+
+// training is a network with the two steps of training.
+type training struct {
+	net         device.Net
+	data        device.Data
+	sum, update device.Step
+}
+
+func train(d device.Device, s *plan.Schedule, c *devicetest.Case, capacity int, n *stream.Stream) (*training, error) {
+	net, err := d.Compile(s, device.Options{Capacity: capacity})
+	if err != nil {
+		return nil, err
+	}
+	x := &training{net: net}
+	if x.data, err = d.Load(c.Rows, c.Features); err != nil {
+		return x, err
+	}
+	if err := net.Write(net.Params(), c.Params); err != nil {
+		return x, err
+	}
+	sum, err := net.NewSum()
+	if err != nil {
+		return x, err
+	}
+	var v [3]device.Vector
+	for i := range v {
+		if v[i], err = net.NewVector(1); err != nil {
+			return x, err
+		}
+	}
+	if x.sum, err = net.Record(func(q device.Queue) { q.ClippedSum(sum, x.data) }); err != nil {
+		return x, err
+	}
+	x.update, err = net.Record(func(q device.Queue) {
+		q.Release(v[0], sum, device.NewNoise(n, 3))
+		q.Update(device.Adam, net.Params(), v[0], v[1], v[2])
+	})
+	return x, err
+}
+
+// step trains once.
+func (x *training) step(rows []int32, k int, clip, std float32) error {
+	in := &device.Inputs{Rows: rows, Draw: uint64(k + 1)}
+	in.Scalars = [device.Slots]float32{
+		device.Clip: clip, device.NoiseStd: std, device.Scale: 1 / float32(len(rows)), device.Rate: 1e-2,
+		device.Beta1: 0.9, device.Beta2: 0.999, device.Epsilon: 1e-3,
+		device.Bias1: float32(1 - math.Pow(0.9, float64(k+1))), device.Bias2: float32(1 - math.Pow(0.999, float64(k+1))),
+	}
+	if err := x.sum.Run(in); err != nil {
+		return err
+	}
+	return x.update.Run(in)
+}
+
+func (x *training) params(size int) ([]float32, error) {
+	p := make([]float32, size)
+	return p, x.net.Read(x.net.Params(), p)
+}
+
+// TestTrainsLikeTheCPU trains cnn-mnist on both devices with the same noise.
+func TestTrainsLikeTheCPU(t *testing.T) {
+	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
+	rows, steps := 12, 3
+	if testing.Short() {
+		p, rows = devicetest.LeNet("cnn-mnist", 16, 3, 4, 12, 8), 6
+	}
+	c := devicetest.NewCase(t, p, rows, 1)
+	s := private(t, p, perexample.Auto)
+	host, err := cpu.Open(1)
+	must(t, err)
+	var results [][]float32
+	for _, d := range []device.Device{host, open(t, fake.Options{})} {
+		x, err := train(d, s, c, rows, noise(t, stream.ChaCha20))
+		must(t, err)
+		for k := range steps {
+			// Batches of different sizes, none of them empty.
+			must(t, x.step(c.All()[k:rows-k], k, 0.5, 0.05))
+		}
+		got, err := x.params(len(c.Params))
+		must(t, err)
+		results = append(results, got)
+		must(t, x.net.Close())
+	}
+	devicetest.Near(t, results[1], results[0], 1e-5)
+	moved := 0.0
+	for i, x := range results[0] {
+		moved += math.Abs(float64(x - c.Params[i]))
+	}
+	if moved/float64(len(c.Params)) < 1e-3 {
+		t.Errorf("parameters moved by %v on average: the comparison is empty", moved/float64(len(c.Params)))
+	}
+}
+
+// TestRunsDoNotWait enqueues runs beyond the ring without looking at results; then
+// each must have seen its own inputs.
+func TestRunsDoNotWait(t *testing.T) {
+	runs(t, open(t, fake.Options{}), func(got, want []float32) { devicetest.Near(t, got, want, devicetest.Tolerance) })
+}
+
+// runs sums over batches that all differ, 20 of them without a wait.
+func runs(t testing.TB, d device.Device, check func(got, want []float32)) {
+	p := program(t, "mlp-fmnist")
+	c := devicetest.NewCase(t, p, 20, 7)
+	s := private(t, p, perexample.Ghost)
+	host, err := cpu.Open(1)
+	must(t, err)
+	var sums [][]float32
+	for _, d := range []device.Device{host, d} {
+		x := devicetest.Open(t, d, s, c, 4)
+		for i := range int32(20) {
+			in := &device.Inputs{Rows: []int32{i, (i * 7) % 20, (i * 3) % 20}[:1+i%3]}
+			in.Scalars[device.Clip] = 1 + float32(i)
+			must(t, x.Clipped.Run(in))
+		}
+		sums = append(sums, x.Release(t, 0))
+	}
+	check(sums[1], sums[0])
+}
+
+// TestClosing closes a device before its network and table.
+func TestClosing(t *testing.T) {
+	f := fake.New(fake.Options{})
+	d, err := cuda.Open(f, 0)
+	must(t, err)
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, noise(t, stream.ChaCha20))
+	must(t, err)
+	must(t, x.step(c.All(), 0, 1, 1)) // under way
+	must(t, d.Close())
+	if n := f.Live(); n != 0 {
+		t.Errorf("%d things of the driver are left", n)
+	}
+	if err := x.sum.Run(&device.Inputs{}); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a run on a closed device gives %v", err)
+	}
+	if _, err := d.Load(c.Rows, c.Features); err == nil {
+		t.Error("a closed device loads a table")
+	}
+	must(t, x.net.Close())
+	must(t, x.data.Close())
+	must(t, d.Close())
+}
+
+// TestErrorsSay checks what people are told.
+func TestErrorsSay(t *testing.T) {
+	c := devicetest.NewCase(t, program(t, "mlp-fmnist"), 4, 1)
+	s := private(t, c.Program, perexample.Ghost)
+	said := func(what string, err error, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: the error is %v, without %q", what, err, w)
+			}
+		}
+	}
+	small := open(t, fake.Options{Memory: 4096})
+	_, err := small.Compile(s, device.Options{Capacity: 4})
+	said("an arena beyond the memory", err, "bytes of GPU memory", "4096", "max_physical_batch", "mlp-fmnist")
+	_, err = small.Load(device.Rows{Count: 1, Width: 8000, Targets: []float32{0}}, make([]byte, 8000))
+	said("a table beyond the memory", err, "8000 bytes", "--device cpu")
+	_, err = cuda.Open(fake.New(fake.Options{}), 3)
+	said("another GPU than there is", err, "cuda:3", "1")
+	_, err = cuda.Open(fake.New(fake.Options{Capability: 75}), 0)
+	said("an old GPU", err, "7.5", "8.0")
+
+	x, err := train(open(t, fake.Options{}), s, c, 4, noise(t, stream.AES256CTR))
+	said("noise from AES", err, "ChaCha20", "AES")
+	must(t, x.net.Close())
+
+	// The third kernel fails as a kernel does, with a lost context.
+	lost := open(t, fake.Options{Fail: func(call string, n int) int {
+		if call == "run" && n == 40 {
+			return driver.Lost
+		}
+		return 0
+	}})
+	x, err = train(lost, s, c, 4, noise(t, stream.ChaCha20))
+	must(t, err)
+	var first error
+	for k := 0; k < 20 && first == nil; k++ {
+		if first = x.step(c.All(), k, 1, 1); first == nil {
+			_, first = x.update.Wait()
+		}
+	}
+	said("a failing kernel", first, "lost", "mlp-fmnist")
+	var e *driver.Error
+	if !errors.As(first, &e) || e.Code != driver.Lost {
+		t.Errorf("a failing kernel gives %v, which is no driver's error", first)
+	}
+	for what, err := range map[string]error{
+		"a run": x.sum.Run(&device.Inputs{}), "a read": x.net.Read(x.net.Params(), make([]float32, len(c.Params))),
+		"a new network": func() error { _, err := lost.Compile(s, device.Options{Capacity: 4}); return err }(),
+	} {
+		if !errors.As(err, &e) || e.Code != driver.Lost {
+			t.Errorf("%s on a lost GPU gives %v", what, err)
+		}
+	}
+	must(t, x.net.Close())
+}

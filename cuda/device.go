@@ -1,0 +1,303 @@
+// Package cuda is the device of NVIDIA GPUs. It plans memory and order of work;
+// package kernels computes, and a driver.Driver is the GPU, or the fake that
+// stands in for one. docs/cuda.md describes how a step runs.
+//
+// Bits. A result depends on the schedule, the batch and the capacity. Kernels
+// cut every sum by shape alone and add in a fixed order.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+var _ device.Device = (*Device)(nil)
+
+var errClosed = errors.New("the GPU is closed")
+
+// leastCapability is the first generation that the PTX of package kernels runs on.
+const leastCapability = 80
+
+// costs are nominal, of a large GPU of about 2023 in float32 without tensor
+// cores; the strategies compare their ratios.
+var costs = plan.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
+
+// Device is one GPU. Its methods may be called from any goroutine; the driver is
+// called from one thread.
+type Device struct {
+	thread    *thread
+	context   driver.Context
+	info      driver.Info
+	functions map[string]driver.Function // by module/name
+	modules   map[string]driver.Module
+	owners    []closer
+	err       error // the GPU is lost: the first failure, for good
+}
+
+// closer is what lives on a device.
+type closer interface{ free() error }
+
+// Open opens a GPU by its number.
+func Open(d driver.Driver, ordinal int) (*Device, error) {
+	g := &Device{thread: startThread(), functions: map[string]driver.Function{}, modules: map[string]driver.Module{}}
+	err := g.thread.do(func() error {
+		n, err := d.Devices()
+		if err != nil {
+			return fmt.Errorf("cuda: %w", err)
+		}
+		if ordinal < 0 || ordinal >= n {
+			return fmt.Errorf("cuda:%d: there are %d GPUs, counted from 0", ordinal, n)
+		}
+		if g.info, err = d.Info(ordinal); err != nil {
+			return fmt.Errorf("cuda:%d: %w", ordinal, err)
+		}
+		if g.info.Capability < leastCapability {
+			return fmt.Errorf("cuda:%d: %s has compute capability %d.%d, the kernels need %d.%d",
+				ordinal, g.info.Name, g.info.Capability/10, g.info.Capability%10, leastCapability/10, leastCapability%10)
+		}
+		if g.context, err = d.Open(ordinal); err != nil {
+			return fmt.Errorf("cuda:%d: %w", ordinal, err)
+		}
+		return nil
+	})
+	if err != nil {
+		g.thread.stop(func() error { return nil })
+		return nil, err
+	}
+	return g, nil
+}
+
+// Info names the GPU.
+func (d *Device) Info() device.Info {
+	c := d.info.Capability
+	return device.Info{
+		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
+		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory,
+	}
+}
+
+// Load copies a table to the GPU's memory.
+func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
+	if err := r.Validate(features); err != nil {
+		return nil, err
+	}
+	t := &table{Rows: r, memory: memory{device: d}}
+	t.Targets = nil // the caller's
+	err := d.do(func() error {
+		var err error
+		if t.features, err = t.alloc(int64(len(features)), "a table's features", "load fewer records, or use --device cpu"); err != nil {
+			return err
+		}
+		if t.targets, err = t.alloc(4*int64(len(r.Targets)), "a table's targets", "load fewer records, or use --device cpu"); err != nil {
+			return errors.Join(err, t.release())
+		}
+		if len(features) > 0 {
+			err = d.failed("copying a table", d.context.CopyIn(t.features, features))
+		}
+		if err == nil && len(r.Targets) > 0 {
+			err = d.failed("copying a table", d.context.CopyIn(t.targets, bytesOf(r.Targets)))
+		}
+		if err != nil {
+			return errors.Join(err, t.release())
+		}
+		d.owners = append(d.owners, t)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// table is data in the GPU's memory.
+type table struct {
+	device.Rows
+	memory
+	features, targets driver.Ptr
+}
+
+// Close frees the table's memory. It is idempotent.
+func (t *table) Close() error {
+	t.Count = 0
+	return t.device.drop(t)
+}
+
+// free waits for what was enqueued, which may still read the table.
+func (t *table) free() error {
+	var errs []error
+	for _, o := range t.device.owners {
+		if n, ok := o.(*net); ok && n.err == nil {
+			errs = append(errs, n.wait())
+		}
+	}
+	return errors.Join(append(errs, t.release())...)
+}
+
+// Close frees everything that lives on the GPU, then the GPU. It is idempotent
+// and allowed after a failure.
+func (d *Device) Close() error {
+	return d.thread.stop(func() error {
+		lost := d.err != nil
+		var errs []error
+		for _, o := range slices.Backward(d.owners) {
+			errs = append(errs, o.free())
+		}
+		d.owners = nil
+		for _, m := range d.modules {
+			errs = append(errs, d.failed("unloading kernels", m.Unload()))
+		}
+		err := d.context.Close()
+		if lost {
+			return err // its context takes the rest with it
+		}
+		return errors.Join(append(errs, err)...)
+	})
+}
+
+// do runs f on the GPU's thread unless the GPU is lost.
+func (d *Device) do(f func() error) error {
+	return d.thread.do(func() error {
+		if d.err != nil {
+			return d.err
+		}
+		return f()
+	})
+}
+
+// drop frees an owner before the device does.
+func (d *Device) drop(o closer) error {
+	err := d.thread.do(func() error {
+		i := slices.Index(d.owners, o)
+		if i < 0 {
+			return nil
+		}
+		d.owners = slices.Delete(d.owners, i, i+1)
+		lost := d.err != nil
+		if err := o.free(); !lost {
+			return err
+		}
+		return nil // the lost GPU has it no more
+	})
+	if err == errClosed {
+		return nil // closing the device has freed it
+	}
+	return err
+}
+
+// failed says what was going on when the driver failed, and remembers the loss of
+// the GPU.
+func (d *Device) failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	var e *driver.Error
+	if errors.As(err, &e) && lost(e.Code) && d.err == nil {
+		d.err = fmt.Errorf("the GPU is lost to this process: %w", err)
+		return d.err
+	}
+	return err
+}
+
+// lost says of a driver's code that every later call on the context fails too:
+// illegal address and instruction, misaligned address, trap, timeout, and what
+// hardware reports.
+func lost(code int) bool {
+	switch code {
+	case 214, 700, 702, 710, 714, 715, 716, 717, 718, driver.Lost:
+		return true
+	}
+	return false
+}
+
+// function loads the module of a kernel when the kernel is first asked for, and
+// asks for the shared memory of this launch.
+func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
+	if l.Shared > max(d.info.SharedOptIn, d.info.SharedPerBlock) {
+		return nil, fmt.Errorf("kernel %s needs %d bytes of shared memory a block, %s has %d: use --device cpu", l.Name, l.Shared, d.info.Name, d.info.SharedOptIn)
+	}
+	key := l.Module + "/" + l.Name
+	f := d.functions[key]
+	if f == nil {
+		m := d.modules[l.Module]
+		if m == nil {
+			ptx, err := kernels.PTX(l.Module)
+			if err != nil {
+				return nil, fmt.Errorf("kernel %s: %w", l.Name, err)
+			}
+			if m, err = d.context.Load(l.Module, ptx); err != nil {
+				return nil, d.failed("loading kernels "+l.Module, err)
+			}
+			d.modules[l.Module] = m
+		}
+		var err error
+		if f, err = m.Function(l.Name); err != nil {
+			return nil, d.failed("kernel "+l.Name, err)
+		}
+		d.functions[key] = f
+	}
+	if l.Shared > d.info.SharedPerBlock {
+		if err := f.AllowShared(l.Shared); err != nil {
+			return nil, d.failed("kernel "+l.Name, err)
+		}
+	}
+	return f, nil
+}
+
+// memory is what one owner holds on a GPU.
+type memory struct {
+	device *Device
+	blocks []driver.Ptr
+	bytes  int64
+}
+
+// alloc gives memory whose content is undefined. A failure says what it was for
+// and what to do about it.
+func (m *memory) alloc(bytes int64, what, remedy string) (driver.Ptr, error) {
+	p, err := m.device.context.Alloc(max(bytes, 1))
+	if err != nil {
+		var e *driver.Error
+		if errors.As(err, &e) && e.Code == driver.OutOfMemory {
+			return 0, fmt.Errorf("%s: %d bytes of GPU memory were asked for beside %d already held, of %d in all: %s: %w",
+				what, bytes, m.bytes, m.device.info.Memory, remedy, err)
+		}
+		return 0, m.device.failed(what, err)
+	}
+	m.blocks = append(m.blocks, p)
+	m.bytes += bytes
+	return p, nil
+}
+
+// release frees all of it.
+func (m *memory) release() error {
+	var errs []error
+	for _, p := range slices.Backward(m.blocks) {
+		errs = append(errs, m.device.failed("freeing GPU memory", m.device.context.Free(p)))
+	}
+	m.blocks, m.bytes = nil, 0
+	return errors.Join(errs...)
+}
+
+// bytesOf is a slice's memory, little-endian as on every GPU's host.
+func bytesOf[T float32 | float64 | int32 | int64 | uint32 | uint64](x []T) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0])))
+}
+
+// int64s is memory as 64-bit integers.
+func int64s(b []byte) []int64 {
+	if len(b) < 8 {
+		return nil
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(&b[0])), len(b)/8)
+}

@@ -1,0 +1,28 @@
+//go:build gocuda && cgo && linux
+
+#include "_cgo_export.h"
+
+#define CALL(name) {"cu" #name, (void *)fake##name}
+
+static const struct {
+	const char *name;
+	void *function;
+} calls[] = {
+	CALL(DriverGetVersion), CALL(GetErrorName), CALL(DeviceGet), CALL(DeviceGetCount), CALL(DeviceGetName), CALL(DeviceTotalMem),
+	CALL(DeviceGetAttribute), CALL(CtxCreate), CALL(CtxDestroy), CALL(MemAlloc), CALL(MemFree), CALL(MemHostAlloc),
+	CALL(MemHostGetDevicePointer), CALL(MemFreeHost), CALL(MemcpyHtoD), CALL(MemcpyDtoH), CALL(ModuleLoadDataEx), CALL(ModuleUnload),
+	CALL(ModuleGetFunction), CALL(FuncSetAttribute), CALL(LaunchKernel), CALL(StreamCreate), CALL(StreamDestroy),
+	CALL(StreamSynchronize), CALL(StreamQuery), CALL(MemsetD32Async), CALL(EventCreate), CALL(EventDestroy), CALL(EventRecord),
+	CALL(EventQuery), CALL(EventSynchronize), CALL(StreamBeginCapture), CALL(StreamEndCapture), CALL(GraphInstantiate),
+	CALL(GraphDestroy), CALL(GraphLaunch), CALL(GraphExecDestroy),
+};
+
+const char *cudrvtest_name(int i)
+{
+	return i < (int)(sizeof calls / sizeof *calls) ? calls[i].name : NULL;
+}
+
+void *cudrvtest_function(int i)
+{
+	return calls[i].function;
+}

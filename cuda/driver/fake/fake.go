@@ -1,0 +1,395 @@
+// Package fake is a CUDA driver in host memory, for machines without a GPU. It
+// runs PTX by package ptx and keeps the rules that a GPU's driver has, as
+// strictly as they may be read, so that code which passes here does not lean on
+// luck:
+//
+//   - Work on a stream is done at a later Sync, Query, Wait or Done and not
+//     before, in order within a stream and in random order between streams.
+//     Kernels see what pinned memory holds then, not when they were launched.
+//   - A context is current on the goroutine that opened it; calls from another
+//     one, or after Close, fail with code 201.
+//   - Inside Capture, arguments are recorded by value, and every call that waits,
+//     allocates or frees fails with code 900 and spoils the capture.
+//   - Launches need arguments that agree in number and size with the kernel's parameters, at
+//     most 1024 threads a block, and AllowShared for more than 48 KiB of shared
+//     memory.
+//   - Memory is full of NaN when it is new, is limited, and its addresses are never
+//     used again once it is freed.
+//   - What fails while it runs fails every later call of the context, with the same code.
+package fake
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/ptx"
+)
+
+// Options of a Driver. The zero value is a GPU that never fails.
+type Options struct {
+	Memory     int64  // of the one device, in bytes; 0 is 1 GiB
+	Capability int    // 0 is 80
+	Seed       uint64 // of the order between streams
+	// Fail gives the error code of the nth call, from 1 on, of a driver function,
+	// or 0. Functions have the names of the driver API (cuMemAlloc, cuLaunchKernel, …);
+	// "run" is the doing of a kernel, a fill or a copy on a stream. Codes from 700 to 799 stick to the context.
+	Fail func(call string, n int) int
+	// Kernels says how kernels run; SharedLimit is the driver's.
+	Kernels ptx.Options
+}
+
+// Limits of the device, those of the smallest GPU that kernels are written for.
+const (
+	maxThreads     = 1024
+	sharedPerBlock = 48 << 10
+	sharedOptIn    = 99 << 10
+)
+
+// Codes that package driver has no name for.
+const (
+	invalidValue    = 1
+	invalidDevice   = 101
+	contextInUse    = 216
+	invalidPTX      = 218
+	invalidHandle   = 400
+	illegalState    = 401
+	notFound        = 500
+	illegalAddress  = 700
+	misaligned      = 716
+	captureSpoiled  = 901
+	capturedEvent   = 907
+	firstSticky     = 700
+	lastSticky      = 799
+	defaultMemory   = 1 << 30
+	defaultComputes = 80
+)
+
+var names = map[int]string{
+	invalidValue:               "CUDA_ERROR_INVALID_VALUE",
+	driver.OutOfMemory:         "CUDA_ERROR_OUT_OF_MEMORY",
+	driver.NoDevice:            "CUDA_ERROR_NO_DEVICE",
+	invalidDevice:              "CUDA_ERROR_INVALID_DEVICE",
+	driver.InvalidContext:      "CUDA_ERROR_INVALID_CONTEXT",
+	contextInUse:               "CUDA_ERROR_CONTEXT_ALREADY_IN_USE",
+	invalidPTX:                 "CUDA_ERROR_INVALID_PTX",
+	invalidHandle:              "CUDA_ERROR_INVALID_HANDLE",
+	illegalState:               "CUDA_ERROR_ILLEGAL_STATE",
+	notFound:                   "CUDA_ERROR_NOT_FOUND",
+	illegalAddress:             "CUDA_ERROR_ILLEGAL_ADDRESS",
+	misaligned:                 "CUDA_ERROR_MISALIGNED_ADDRESS",
+	driver.Lost:                "CUDA_ERROR_LAUNCH_FAILED",
+	driver.StreamCaptureForbid: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+	captureSpoiled:             "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	capturedEvent:              "CUDA_ERROR_CAPTURED_EVENT",
+}
+
+// ErrorName is the driver API's name of an error code.
+func ErrorName(code int) string {
+	if name := names[code]; name != "" {
+		return name
+	}
+	return "CUDA_ERROR_" + strconv.Itoa(code)
+}
+
+func failure(call string, code int, log string, args ...any) *driver.Error {
+	return &driver.Error{Call: call, Code: code, Name: ErrorName(code), Log: fmt.Sprintf(log, args...)}
+}
+
+// Driver has one device.
+type Driver struct {
+	options Options
+
+	mu       sync.Mutex
+	calls    map[string]int
+	contexts []*Context
+}
+
+// New makes a driver.
+func New(o Options) *Driver {
+	if o.Memory == 0 {
+		o.Memory = defaultMemory
+	}
+	if o.Capability == 0 {
+		o.Capability = defaultComputes
+	}
+	return &Driver{options: o, calls: map[string]int{}}
+}
+
+// Calls is how often a driver function was called.
+func (d *Driver) Calls(call string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls[call]
+}
+
+// Live counts open contexts and what they hold: memory, modules, streams,
+// events and graphs. It is 0 once all contexts are closed.
+func (d *Driver) Live() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, c := range d.contexts {
+		n += 1 + len(c.held) + c.memory.live()
+	}
+	return n
+}
+
+// count notes a call and says with what code it shall fail.
+func (d *Driver) count(call string) int {
+	d.mu.Lock()
+	d.calls[call]++
+	n := d.calls[call]
+	d.mu.Unlock()
+	if d.options.Fail == nil {
+		return 0
+	}
+	return d.options.Fail(call, n)
+}
+
+func (d *Driver) enter(call string) error {
+	if code := d.count(call); code != 0 {
+		return failure(call, code, "")
+	}
+	return nil
+}
+
+// Version is that of CUDA 12.4.
+func (d *Driver) Version() (int, error) { return 12040, d.enter("cuDriverGetVersion") }
+
+// Devices is 1.
+func (d *Driver) Devices() (int, error) {
+	if err := d.enter("cuDeviceGetCount"); err != nil {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// Info of the device.
+func (d *Driver) Info(ordinal int) (driver.Info, error) {
+	if err := d.enter("cuDeviceGet"); err != nil {
+		return driver.Info{}, err
+	}
+	if ordinal != 0 {
+		return driver.Info{}, failure("cuDeviceGet", invalidDevice, "device %d of 1", ordinal)
+	}
+	return driver.Info{
+		Name: "fake", Capability: d.options.Capability, Memory: d.options.Memory, Processors: 4,
+		SharedPerBlock: sharedPerBlock, SharedOptIn: sharedOptIn, L2: 1 << 20,
+	}, nil
+}
+
+// Open makes a context, current on the calling goroutine.
+func (d *Driver) Open(ordinal int) (driver.Context, error) {
+	info, err := d.Info(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.enter("cuCtxCreate"); err != nil {
+		return nil, err
+	}
+	here := goroutine()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.contexts {
+		if c.goroutine == here {
+			return nil, failure("cuCtxCreate", contextInUse, "goroutine %s has a context open, which would not be current any more", here)
+		}
+	}
+	c := &Context{
+		driver: d, info: info, goroutine: here,
+		memory: newMemory(info.Memory), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
+	}
+	d.contexts = append(d.contexts, c)
+	return c, nil
+}
+
+// goroutine is the number of the calling goroutine, which stands for its thread.
+func goroutine() string {
+	var buf [64]byte
+	return string(bytes.Fields(buf[:runtime.Stack(buf[:], false)])[1])
+}
+
+// Context implements driver.Context.
+type Context struct {
+	driver    *Driver
+	info      driver.Info
+	goroutine string
+	closed    bool
+	lost      *driver.Error
+	memory    *memory
+	held      map[any]bool // modules, streams, events, graphs
+	streams   []*Stream
+	random    *rand.Rand
+}
+
+// enter is the start of every call.
+func (c *Context) enter(call string) error {
+	if g := goroutine(); g != c.goroutine {
+		return failure(call, driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", c.goroutine, g)
+	}
+	if c.closed {
+		return failure(call, driver.InvalidContext, "the context is closed")
+	}
+	if c.lost != nil {
+		e := *c.lost
+		e.Call = call
+		return &e
+	}
+	if code := c.driver.count(call); code != 0 {
+		e := failure(call, code, "")
+		c.stick(e)
+		return e
+	}
+	return nil
+}
+
+// stick keeps an error that no call after it survives.
+func (c *Context) stick(e *driver.Error) {
+	if c.lost == nil && e.Code >= firstSticky && e.Code <= lastSticky {
+		c.lost = e
+	}
+}
+
+// enterUncaptured is enter for calls that no stream's capture stands.
+func (c *Context) enterUncaptured(call string) error {
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	for _, s := range c.streams {
+		if s.capture != nil {
+			s.capture.spoiled = true
+			return failure(call, driver.StreamCaptureForbid, "a stream is capturing")
+		}
+	}
+	return nil
+}
+
+// drop gives an object back, once.
+func (c *Context) drop(call string, object any) error {
+	if !c.held[object] {
+		return failure(call, invalidHandle, "given back before")
+	}
+	delete(c.held, object)
+	return nil
+}
+
+// Info implements driver.Context.
+func (c *Context) Info() driver.Info { return c.info }
+
+// Close implements driver.Context. It works after a failure, on the context's
+// goroutine alone.
+func (c *Context) Close() error {
+	if g := goroutine(); g != c.goroutine {
+		return failure("cuCtxDestroy", driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", c.goroutine, g)
+	}
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.memory.close()
+	c.held, c.streams = nil, nil
+	d := c.driver
+	d.mu.Lock()
+	for i, o := range d.contexts {
+		if o == c {
+			d.contexts = append(d.contexts[:i], d.contexts[i+1:]...)
+			break
+		}
+	}
+	d.mu.Unlock()
+	if code := d.count("cuCtxDestroy"); code != 0 {
+		return failure("cuCtxDestroy", code, "")
+	}
+	return nil
+}
+
+// Alloc implements driver.Context.
+func (c *Context) Alloc(n int64) (driver.Ptr, error) {
+	if err := c.enterUncaptured("cuMemAlloc"); err != nil {
+		return 0, err
+	}
+	if n <= 0 {
+		return 0, failure("cuMemAlloc", invalidValue, "%d bytes", n)
+	}
+	if n > c.memory.limit-c.memory.used {
+		return 0, failure("cuMemAlloc", driver.OutOfMemory, "%d bytes of %d are in use, %d more are asked for", c.memory.used, c.memory.limit, n)
+	}
+	a, err := c.memory.alloc(n)
+	if err != nil {
+		return 0, failure("cuMemAlloc", invalidValue, "%v", err)
+	}
+	return driver.Ptr(a), nil
+}
+
+// Free implements driver.Context. Work that is still to be done does not see
+// the memory any more.
+func (c *Context) Free(p driver.Ptr) error {
+	if err := c.enterUncaptured("cuMemFree"); err != nil {
+		return err
+	}
+	if !c.memory.free(uint64(p)) {
+		return failure("cuMemFree", invalidValue, "%#x is no address that Alloc gave", uint64(p))
+	}
+	return nil
+}
+
+// AllocHost implements driver.Context. Kernels know the memory by another
+// address than the host.
+func (c *Context) AllocHost(n int) (driver.HostMemory, error) {
+	if err := c.enterUncaptured("cuMemHostAlloc"); err != nil {
+		return nil, err
+	}
+	a, b, err := c.memory.allocHost(n)
+	if err != nil {
+		return nil, failure("cuMemHostAlloc", invalidValue, "%v", err)
+	}
+	return &hostMemory{c, driver.Ptr(a), b}, nil
+}
+
+type hostMemory struct {
+	context *Context
+	address driver.Ptr
+	bytes   []byte
+}
+
+func (h *hostMemory) Bytes() []byte       { return h.bytes }
+func (h *hostMemory) Address() driver.Ptr { return h.address }
+
+func (h *hostMemory) Free() error {
+	if err := h.context.enterUncaptured("cuMemFreeHost"); err != nil {
+		return err
+	}
+	if !h.context.memory.freeHost(uint64(h.address)) {
+		return failure("cuMemFreeHost", invalidValue, "freed before")
+	}
+	h.address, h.bytes = 0, nil
+	return nil
+}
+
+// CopyIn implements driver.Context. It does not wait for streams.
+func (c *Context) CopyIn(dst driver.Ptr, src []byte) error {
+	return c.copy("cuMemcpyHtoD", len(src), func() error { return c.memory.Write(uint64(dst), src) })
+}
+
+// CopyOut implements driver.Context. It does not wait for streams.
+func (c *Context) CopyOut(dst []byte, src driver.Ptr) error {
+	return c.copy("cuMemcpyDtoH", len(dst), func() error { return c.memory.Read(dst, uint64(src)) })
+}
+
+func (c *Context) copy(call string, n int, do func() error) error {
+	if n == 0 {
+		return nil
+	}
+	if err := c.enterUncaptured(call); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return failure(call, invalidValue, "%v", err)
+	}
+	return nil
+}

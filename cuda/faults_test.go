@@ -1,0 +1,236 @@
+package cuda_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// everything is a short life of a device: it uses every call of the driver.
+func everything(t testing.TB, f *fake.Driver) (err error) {
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	d, err := cuda.Open(f, 0)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := d.Close(); err == nil {
+			err = closing
+		}
+	}()
+	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, noise(t, stream.ChaCha20))
+	if err != nil {
+		return err
+	}
+	score, err := x.net.Record(func(q device.Queue) { q.Score(x.net.Params(), x.data) })
+	if err != nil {
+		return err
+	}
+	for k := range 10 {
+		if err := x.step(c.All(), k, 1, 1); err != nil {
+			return err
+		}
+	}
+	if err := score.Run(&device.Inputs{}); err != nil {
+		return err
+	}
+	if _, err := score.Wait(); err != nil {
+		return err
+	}
+	if _, err := x.params(len(c.Params)); err != nil {
+		return err
+	}
+	if err := x.data.Close(); err != nil {
+		return err
+	}
+	return x.net.Close()
+}
+
+// TestEveryCallFails fails each of the driver's calls once, with an error that passes
+// and with one that takes the context with it. Every failure is told, and nothing is left behind.
+func TestEveryCallFails(t *testing.T) {
+	type at struct {
+		call string
+		n    int
+	}
+	var calls []at
+	f := fake.New(fake.Options{Fail: func(call string, n int) int {
+		calls = append(calls, at{call, n})
+		return 0
+	}})
+	must(t, everything(t, f))
+	if n := f.Live(); n != 0 {
+		t.Fatalf("%d things of the driver are left", n)
+	}
+	every := 3
+	if testing.Short() {
+		every = 17
+	}
+	// Of work on a stream, which fails where it is waited for, a few are enough.
+	ran := 0
+	calls = slices.DeleteFunc(calls, func(a at) bool {
+		if a.call == "run" {
+			ran++
+		}
+		return a.call == "run" && ran%25 != 1
+	})
+	for i, fail := range calls {
+		for _, code := range []int{driver.OutOfMemory, driver.Lost} {
+			if (i+code)%every != 0 || fail.call == "run" && code != driver.Lost {
+				continue // work that fails on a GPU takes the context with it
+			}
+			t.Run(fmt.Sprintf("%s %d code %d", fail.call, fail.n, code), func(t *testing.T) {
+				f := fake.New(fake.Options{Fail: func(call string, n int) int {
+					if call == fail.call && n == fail.n {
+						return code
+					}
+					return 0
+				}})
+				if err := everything(t, f); err == nil {
+					t.Error("nobody was told")
+				}
+				if n := f.Live(); n != 0 {
+					t.Errorf("%d things of the driver are left", n)
+				}
+			})
+		}
+	}
+}
+
+// faulty is a driver with a fault in the code that uses it.
+type faulty struct {
+	driver.Driver
+	early  bool // events are not waited for
+	frozen bool // a graph does not read the ring again
+}
+
+func (f faulty) Open(ordinal int) (driver.Context, error) {
+	c, err := f.Driver.Open(ordinal)
+	return faultyContext{c, f}, err
+}
+
+type faultyContext struct {
+	driver.Context
+	fault faulty
+}
+
+func (c faultyContext) NewStream() (driver.Stream, error) {
+	s, err := c.Context.NewStream()
+	return &faultyStream{Stream: s, fault: c.fault}, err
+}
+
+type faultyStream struct {
+	driver.Stream
+	fault    faulty
+	capturer bool
+	advance  *driver.Launch
+	advanced bool
+}
+
+// Capture leaves the advance of the ring out of a frozen graph.
+func (s *faultyStream) Capture(f func() error) (driver.Graph, error) {
+	s.capturer = true
+	defer func() { s.capturer = false }()
+	return s.Stream.Capture(f)
+}
+
+func (s *faultyStream) Launch(l driver.Launch) error {
+	if s.fault.frozen && s.capturer && l.Function.Name() == "advance" {
+		s.advance = &l
+		return nil
+	}
+	return s.Stream.Launch(l)
+}
+
+// Run of a frozen graph has the inputs of the first run for good.
+func (s *faultyStream) Run(g driver.Graph) error {
+	if s.advance != nil && !s.advanced {
+		s.advanced = true
+		if err := s.Stream.Launch(*s.advance); err != nil {
+			return err
+		}
+	}
+	return s.Stream.Run(g)
+}
+
+func (s *faultyStream) Record() (driver.Event, error) {
+	e, err := s.Stream.Record()
+	if s.fault.early && err == nil {
+		return careless{e}, nil
+	}
+	return e, err
+}
+
+type careless struct{ driver.Event }
+
+func (careless) Wait() error { return nil }
+
+// TestPlantedFaults checks that the tests above would see what they are for.
+func TestPlantedFaults(t *testing.T) {
+	for name, fault := range map[string]faulty{
+		"a ring slot is written again too early":  {early: true},
+		"the live count is captured, not read":    {frozen: true},
+		"nothing is wrong but the driver's cover": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fault.Driver = fake.New(fake.Options{})
+			d, err := cuda.Open(fault, 0)
+			must(t, err)
+			t.Cleanup(func() { must(t, d.Close()) })
+			runs(t, d, func(got, want []float32) {
+				if !fault.early && !fault.frozen {
+					devicetest.Near(t, got, want, devicetest.Tolerance)
+					return
+				}
+				diff := make([]float32, len(got))
+				for i := range got {
+					diff[i] = got[i] - want[i]
+				}
+				if devicetest.Norm(diff) <= 0.01*devicetest.Norm(want) {
+					t.Error("the sums are right all the same: the test sees nothing")
+				}
+			})
+		})
+	}
+}
+
+// TestReplaysDrawAnew replays one graph of a release: each run's noise is that of its own
+// position, and in a frozen graph it would be the first one's.
+func TestReplaysDrawAnew(t *testing.T) {
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	replay := func(t *testing.T, fault faulty) (right int) {
+		fault.Driver = fake.New(fake.Options{})
+		d, err := cuda.Open(fault, 0)
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		x := devicetest.Open(t, d, private(t, c.Program, perexample.Ghost), c, 4)
+		for k := range 3 {
+			got := x.Release(t, 2) // of an empty sum
+			want := make([]float64, len(got))
+			x.Noise.Stream().Normals(want, uint64(k+1), x.Noise.Tensor(), 0)
+			same := true
+			for i := range got {
+				same = same && math.Abs(float64(got[i])-2*want[i]) < 1e-5
+			}
+			if same {
+				right++
+			}
+		}
+		return right
+	}
+	if n := replay(t, faulty{}); n != 3 {
+		t.Errorf("%d of 3 replays drew the noise of their positions", n)
+	}
+	if n := replay(t, faulty{frozen: true}); n != 1 {
+		t.Errorf("%d of 3 replays of a frozen graph are right; the test sees nothing", n)
+	}
+}

@@ -1,0 +1,303 @@
+#include "geometry.cuh"
+#include "run.cuh"
+#include "tile.cuh"
+
+// Tiles with fewer rows are for convolutions of few filters, or channels; every one has a thread for each of its 64 columns.
+using Few = Tile<16, 64, 4, 4>;
+using Some = Tile<32, 64, 8, 4>;
+using Many = Tile<64, 64, 8, 8>;
+static_assert(Few::THREADS == 64 && Some::THREADS == 64 && Many::THREADS == 64);
+
+// conv_forward: the results are filters × the positions of all examples.
+template <class Values>
+static __device__ __forceinline__ void convForward(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                   const float *bias, float *y, Geometry g) {
+	__shared__ typename Values::Slab slab;
+	int positions = g.positions(), taps = g.taps();
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * positions;
+	int o0 = blockY() * Values::ROWS;
+	if (n0 >= end)
+		return;
+	// A thread loads the column of one position.
+	int n = n0 + threadX();
+	Corner corner(g, n % positions);
+	const float *image = x + n / positions * g.image();
+	Tap tap(g, 0);
+	float acc[Values::R][Values::C];
+	Values::clear(acc);
+	for (int k0 = 0; k0 < taps; k0 += DEPTH) {
+		barrier();
+		Values::alongTerms(slab.a, [&](int d, int r) {
+			int o = o0 + r, k = k0 + d;
+			return o < g.out && k < taps ? w[o * taps + k] : 0;
+		});
+		Values::alongLines(slab.b, [&](int d, int) {
+			float v = n < end && k0 + d < taps ? column(g, image, corner, tap) : 0;
+			tap.next(g);
+			return v;
+		});
+		barrier();
+		Values::multiply(slab, acc);
+	}
+#pragma unroll
+	for (int j = 0; j < Values::C; j++) {
+		int n = n0 + Values::col(j);
+		float *to = y + n / positions * g.out * positions + n % positions;
+#pragma unroll
+		for (int i = 0; i < Values::R; i++) {
+			int o = o0 + Values::row(i);
+			if (n < end && o < g.out)
+				to[o * positions] = bias ? acc[i][j] + bias[o] : acc[i][j];
+		}
+	}
+}
+
+KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                             float *y, GEOMETRY) {
+	convForward<Few>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                             float *y, GEOMETRY) {
+	convForward<Some>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                             float *y, GEOMETRY) {
+	convForward<Many>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+}
+
+// Phase is one axis of the pixels i = at, at + stride, … of an image: all of them are read through the same taps, first,
+// first + step, …, and pixel n of the phase through the k-th by output position start(n) − k·back.
+struct Phase {
+	int at, pixels, first, step, taps, back;
+	int stride, offset;
+	__device__ __forceinline__ Phase(int at, int size, int stride, int padding, int window, int dilation) : at(at), stride(stride) {
+		pixels = at < size ? (size - at + stride - 1) / stride : 0;
+		step = 1;
+		while (step * dilation % stride != 0)
+			step++;
+		first = 0;
+		while (first < step && (at + padding - first * dilation) % stride != 0)
+			first++;
+		taps = first < step ? (window - first + step - 1) / step : 0;
+		back = step * dilation / stride;
+		offset = (at + padding - first * dilation) / stride;
+	}
+	__device__ __forceinline__ int start(int n) const { return offset + n; }
+};
+
+// convInputGrad: the results are channels × the pixels of one phase of all examples, the terms filters × taps of one channel.
+template <class Values>
+static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                     int add, Geometry g) {
+	__shared__ typename Values::Slab slab;
+	int phases = g.strideY * g.strideX, phase = blockY() % phases;
+	Phase y(phase / g.strideX, g.rows, g.strideY, g.top, g.windowRows, g.dilationY);
+	Phase x(phase % g.strideX, g.cols, g.strideX, g.left, g.windowCols, g.dilationX);
+	int pixels = y.pixels * x.pixels, area = y.taps * x.taps, terms = g.out * area, positions = g.positions();
+	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * pixels, c0 = blockY() / phases * Values::ROWS;
+	if (n0 >= end)
+		return;
+	// A thread loads what is read through one pixel: position oy, ox of filter after filter, tap by tap.
+	int n = n0 + threadX();
+	const float *gradient = dy + n / pixels * g.out * positions;
+	int oyFirst = y.start(n % pixels / x.pixels), oxFirst = x.start(n % x.pixels), oy = oyFirst, ox = oxFirst;
+	int oyLast = oyFirst - y.taps * y.back, oxLast = oxFirst - x.taps * x.back;
+	float acc[Values::R][Values::C];
+	Values::clear(acc);
+	for (int k0 = 0; k0 < terms; k0 += DEPTH) {
+		barrier();
+		Values::alongTerms(slab.a, [&](int d, int r) {
+			int c = c0 + r, k = k0 + d;
+			if (c >= g.channels || k >= terms)
+				return 0.f;
+			int o = k / area, v = y.first + k % area / x.taps * y.step, u = x.first + k % x.taps * x.step;
+			return w[((o * g.channels + c) * g.windowRows + v) * g.windowCols + u];
+		});
+		Values::alongLines(slab.b, [&](int d, int) {
+			bool read = n < end && k0 + d < terms && (unsigned)oy < (unsigned)g.outRows && (unsigned)ox < (unsigned)g.outCols;
+			float value = read ? gradient[oy * g.outCols + ox] : 0;
+			ox -= x.back;
+			if (ox == oxLast) {
+				ox = oxFirst;
+				oy -= y.back;
+			}
+			if (oy == oyLast) {
+				oy = oyFirst;
+				gradient += positions;
+			}
+			return value;
+		});
+		barrier();
+		Values::multiply(slab, acc);
+	}
+#pragma unroll
+	for (int j = 0; j < Values::C; j++) {
+		int n = n0 + Values::col(j);
+		int row = y.at + n % pixels / x.pixels * g.strideY, col = x.at + n % x.pixels * g.strideX;
+		float *image = dx + n / pixels * g.image() + row * g.cols + col;
+#pragma unroll
+		for (int i = 0; i < Values::R; i++) {
+			int c = c0 + Values::row(i);
+			if (n < end && c < g.channels) {
+				float *to = image + c * g.rows * g.cols;
+				*to = add ? *to + acc[i][j] : acc[i][j];
+			}
+		}
+	}
+}
+
+KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                int add, GEOMETRY) {
+	convInputGrad<Few>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                int add, GEOMETRY) {
+	convInputGrad<Some>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                int add, GEOMETRY) {
+	convInputGrad<Many>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+}
+
+static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
+
+template <class Gradient> struct Operands {
+	typename Gradient::Slab slab;
+	Tap taps[Gradient::COLS];
+};
+
+using FewGradients = Tile<16, 64, 4, 4>;
+using SomeGradients = Tile<32, 64, 4, 4>;
+using ManyGradients = Tile<64, 64, 8, 4>;
+
+// gradientTile computes filters o0… by columns k0… of one example's gradient. Column taps is of ones, which makes it the
+// bias's, where cols counts it. Whoever measures, keeps or sums a gradient has these bits.
+template <class Gradient>
+static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols,
+                                                    Operands<Gradient> &shared, float (&result)[Gradient::R][Gradient::C]) {
+	typename Gradient::Slab &slab = shared.slab;
+	int positions = g.positions(), taps = g.taps();
+	// The barriers about a slab order this: the last tile's were read before its last one, these are after the next.
+	if (threadX() < Gradient::COLS)
+		shared.taps[threadX()] = Tap(g, k0 + threadX());
+	Gradient::clear(result);
+	for (int q0 = 0; q0 < positions; q0 += POSITION_BLOCK) {
+		float block[Gradient::R][Gradient::C];
+		Gradient::clear(block);
+		int end = min(q0 + POSITION_BLOCK, positions);
+		for (int p0 = q0; p0 < end; p0 += DEPTH) {
+			int p = p0 + threadX() % DEPTH;
+			Corner corner(g, p);
+			barrier();
+			Gradient::alongTerms(slab.a, [&](int, int r) { return o0 + r < g.out && p < end ? dy[(o0 + r) * positions + p] : 0; });
+			Gradient::alongTerms(slab.b, [&](int, int c) {
+				int k = k0 + c;
+				if (k >= cols || p >= end)
+					return 0.f;
+				return k < taps ? column(g, x, corner, shared.taps[c]) : 1.f;
+			});
+			barrier();
+			Gradient::multiply(slab, block);
+		}
+		Gradient::each([&](int i, int j, int, int) { result[i][j] += block[i][j]; });
+	}
+}
+
+// place is where filter o's value of column k stands: weights, then biases.
+static __device__ __forceinline__ int place(const Geometry &g, int o,
+                                            int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
+
+template <class Gradient>
+static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                                 int stride, double *norm2, int bias, Geometry g) {
+	__shared__ Operands<Gradient> shared;
+	__shared__ double scratch[Gradient::THREADS];
+	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
+	if (b >= liveRows(run, first, capacity))
+		return;
+	x += b * g.image(), dy += b * g.out * g.positions();
+	double squares = 0;
+	for (int o0 = 0; o0 < g.out; o0 += Gradient::ROWS)
+		for (int k0 = 0; k0 < width; k0 += Gradient::COLS) {
+			float result[Gradient::R][Gradient::C];
+			gradientTile(g, x, dy, o0, k0, width, shared, result);
+			Gradient::each([&](int i, int j, int row, int col) {
+				int o = o0 + row, k = k0 + col;
+				if (o >= g.out || k >= width)
+					return;
+				squares = fma(result[i][j], result[i][j], squares);
+				if (kept)
+					kept[(int64)b * stride + place(g, o, k)] = result[i][j];
+			});
+		}
+	squares = blockSum<Gradient::THREADS>(squares, scratch);
+	if (threadX() == 0)
+		norm2[b] += squares;
+}
+
+KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                           int stride, double *norm2, int bias, GEOMETRY) {
+	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                            int stride, double *norm2, int bias, GEOMETRY) {
+	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                            int stride, double *norm2, int bias, GEOMETRY) {
+	convStore<ManyGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
+}
+
+template <class Gradient>
+static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                               const float *factors, float *parts, int stride, int bias, Geometry g) {
+	__shared__ Operands<Gradient> shared;
+	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
+	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * EXAMPLE_BLOCK;
+	float sum[Gradient::R][Gradient::C];
+	Gradient::clear(sum);
+	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
+		float f = factors[b];
+		if (!(f > 0))
+			continue;
+		float result[Gradient::R][Gradient::C];
+		gradientTile(g, x + b * g.image(), dy + b * g.out * g.positions(), o0, k0, width, shared, result);
+		Gradient::each([&](int i, int j, int, int) { sum[i][j] = fmaf(f, result[i][j], sum[i][j]); });
+	}
+	Gradient::each([&](int i, int j, int row, int col) {
+		int o = o0 + row, k = k0 + col;
+		if (o < g.out && k < width)
+			parts[(int64)blockY() * stride + place(g, o, k)] = sum[i][j];
+	});
+}
+
+KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                         float *parts, int stride, int bias, GEOMETRY) {
+	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                          float *parts, int stride, int bias, GEOMETRY) {
+	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
+                                          float *parts, int stride, int bias, GEOMETRY) {
+	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+}
+
+KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, double *sum) {
+	int j = index();
+	if (j >= size)
+		return;
+	double total = sum[j];
+	for (int i = 0; i < count; i++)
+		total += parts[(int64)i * stride + j];
+	sum[j] = total;
+}

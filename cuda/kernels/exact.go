@@ -1,0 +1,51 @@
+package kernels
+
+import (
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// gridThreads work on one example's gradient, or release a value each.
+const gridThreads = 256
+
+// GridScale is host.Scale bit for bit, for exact nets: what each
+// example's whole gradient is multiplied by before it is truncated to integers,
+// its clipping factor over the grid step γ of the run's Clip. kept is float32,
+// n values from kept[b·stride] on, all parameters of the example. scale is
+// float64 [example].
+//
+// It is 0 for an example that counts as zero: with a target that the loss does
+// not accept, a norm that is not finite, or integers whose Σk², computed
+// exactly, is above (C/γ)². Dead examples get 0.
+//
+// The norm is added as host.Scale does, in the order of kept, so that devices whose
+// gradients have equal bits and lie in one order release equal bits.
+func GridScale(b Batch, kept Ptr, stride, n int, loss plan.Loss, outputs int, targets, scale Ptr) Launch {
+	return Launch{
+		Module: "exact", Name: "grid_scale", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{gridThreads, 1, 1},
+		Args: b.args(kept, I(stride), I(n), I(int(loss)), I(outputs), targets, scale),
+	}
+}
+
+// GridCombine adds truncated gradients to integers:
+//
+//	sum[i] += Σ_b trunc(kept[b·stride + i] · scale[b]),   i < n,
+//
+// over the live examples whose scale is above zero. The product is rounded once to
+// float64, as in GridScale. sum is int64; no addition rounds.
+func GridCombine(b Batch, scale, kept Ptr, stride, n int, sum Ptr) Launch {
+	return Launch{
+		Module: "exact", Name: "grid_combine", Grid: [3]int{ceil(n, combineColumns), 1, 1}, Block: [3]int{combineColumns * combineRows, 1, 1},
+		Args: b.args(scale, kept, I(stride), I(n), sum),
+	}
+}
+
+// GridRelease sets dst[i] = γ·(sum[i] + noise[i]), rounded once to float32, and then
+// sum[i] = 0, i < n. noise is int64, drawn on the host by package exact; where
+// the run's scalar std is 0 it is not read. γ is the step of the run's Clip.
+func GridRelease(run, dst, sum, noise Ptr, n int, std device.Slot) Launch {
+	return Launch{
+		Module: "exact", Name: "grid_release", Grid: [3]int{ceil(n, gridThreads), 1, 1}, Block: [3]int{gridThreads, 1, 1},
+		Args: []uint64{run, dst, sum, noise, I(n), I(int(std))},
+	}
+}

@@ -1,0 +1,33 @@
+package kernels
+
+import "github.com/privgrad/privgrad/internal/plan"
+
+const factorThreads = 64
+
+// Factors computes each example's clipping factors from its squared norms, bit
+// for bit those of host.Factors[float32], with the run's Clip. norm2 is float64
+// [group][example], factors float32 [group][example], b.Capacity examples a group.
+//
+// An example that counts as zero, because one of its norms is not finite or its
+// target is not accepted by the loss, gets factors of 0, as do dead examples.
+// Whoever scales by a factor must leave a factor of 0 out rather than multiply:
+// what it would multiply may be no number. Norms are not read under Unclipped.
+//
+// within, unless 0, is int32 [example]: under flat clipping twice the example's
+// share of the count of Queue.CountedSum, 1 for a factor of 1, −1 for a smaller
+// one, 0 for an example that counts as zero or is dead.
+func Factors(b Batch, clipping plan.Clipping, groups int, norm2 Ptr, loss plan.Loss, outputs int, targets, factors, within Ptr) Launch {
+	return Launch{
+		Module: "factors", Name: "factors", Grid: [3]int{ceil(b.Capacity, factorThreads), 1, 1}, Block: [3]int{factorThreads, 1, 1},
+		Args: b.args(I(int(clipping)), I(groups), norm2, I(int(loss)), I(outputs), targets, factors, within),
+	}
+}
+
+// Count adds half the sum of within over the live examples to the float64 at
+// count. The sum is one of integers: nothing rounds.
+func Count(b Batch, within, count Ptr) Launch {
+	return Launch{
+		Module: "factors", Name: "count", Grid: [3]int{1, 1, 1}, Block: [3]int{sumThreads, 1, 1},
+		Args: b.args(within, count),
+	}
+}

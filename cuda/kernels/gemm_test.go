@@ -1,0 +1,176 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// denseCases have tails in every direction, both tiles, and runs that leave whole tiles dead.
+var denseCases = []struct {
+	size
+	in, out int
+	bias    bool
+}{
+	{size{3, 5}, 7, 5, true},
+	{size{1, 1}, 1, 1, false},
+	{size{0, 3}, 4, 4, true},
+	{size{70, 150}, 20, 67, true},
+	{size{70, 70}, 66, 16, true},
+	{size{33, 64}, 65, 17, false},
+	{size{5, 130}, 33, 129, false}, // the larger tile
+	{size{129, 140}, 17, 130, true},
+}
+
+func TestDenseForwardAndInputGrad(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, c := range denseCases {
+		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+		op := denseOp(c.in, c.out, c.bias)
+		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
+		w, bias := normals(rng, c.in*c.out), make([]float32, c.out)
+		m := newMachine(t)
+		at := Ptr(0)
+		if c.bias {
+			bias = normals(rng, c.out)
+			at = m.floats(bias)
+		}
+		b := m.batch(c.size)
+		y := m.floats(fill(c.capacity*c.out, untouched))
+		dx, sum := m.floats(fill(c.capacity*c.in, untouched)), m.floats(fill(c.capacity*c.in, untouched))
+		weights, gradient := m.floats(w), m.floats(dy)
+		m.launch(DenseForward(b, op, m.floats(x), weights, at, y))
+		m.launch(DenseInputGrad(b, op, gradient, weights, dx, false))
+		m.launch(DenseInputGrad(b, op, gradient, weights, sum, true))
+
+		wantY, wantX, wantSum := make([]exact, c.live*c.out), make([]exact, c.live*c.in), make([]exact, c.live*c.in)
+		for e := range c.live {
+			for o := range c.out {
+				wantY[e*c.out+o].add(float64(bias[o]))
+				for i := range c.in {
+					wantY[e*c.out+o].add(float64(x[e*c.in+i]), float64(w[o*c.in+i]))
+					wantX[e*c.in+i].add(float64(dy[e*c.out+o]), float64(w[o*c.in+i]))
+				}
+			}
+			for i := e * c.in; i < (e+1)*c.in; i++ {
+				wantSum[i] = wantX[i]
+				wantSum[i].add(untouched)
+			}
+		}
+		near(t, name+": y", m.read(y, c.live*c.out), wantY, c.in+1)
+		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, c.out)
+		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, c.out+1)
+		for _, p := range []struct {
+			at   Ptr
+			each int
+		}{{y, c.out}, {dx, c.in}, {sum, c.in}} {
+			same(t, name+": dead rows", m.read(p.at, c.capacity*p.each)[c.live*p.each:], fill((c.capacity-c.live)*p.each, untouched))
+		}
+	}
+}
+
+// factorsFor gives factors, NaN for dead examples; every seventh example is left out, and holds NaN.
+func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
+	f := spoil(make([]float32, s.capacity), s.live, s.capacity)
+	for e := range s.live {
+		f[e] = rng.Float32() + 0.1
+		if e%7 == 3 {
+			f[e] = 0
+			for _, v := range x {
+				each := len(v) / s.capacity
+				copy(v[e*each:(e+1)*each], fill(each, nan32))
+			}
+		}
+	}
+	return f
+}
+
+func TestDenseSum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, c := range denseCases {
+		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+		op := denseOp(c.in, c.out, c.bias)
+		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
+		f := factorsFor(rng, c.size, x, dy)
+		w, bias := fill64(c.in*c.out, 0.1), fill64(c.out, 0.1)
+		m := newMachine(t)
+		sumW, sumB := m.doubles(w), Ptr(0)
+		if c.bias {
+			sumB = m.doubles(bias)
+		}
+		m.launch(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
+		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
+		for o := range c.out {
+			wantB[o].add(bias[o])
+			for i := range c.in {
+				wantW[o*c.in+i].add(w[o*c.in+i])
+			}
+		}
+		for e := range c.live {
+			if f[e] == 0 {
+				continue
+			}
+			for o := range c.out {
+				d := float64(f[e]) * float64(dy[e*c.out+o])
+				wantB[o].add(d)
+				for i := range c.in {
+					wantW[o*c.in+i].add(d, float64(x[e*c.in+i]))
+				}
+			}
+		}
+		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, ExampleBlock+1)
+		if c.bias {
+			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, ExampleBlock+1)
+		}
+	}
+}
+
+// Blocks are float32 inside and are added in float64.
+func TestDenseSumAddsBlocksInFloat64(t *testing.T) {
+	const live = 96
+	x, dy := fill(live, 0x1p-30), fill(live, 1)
+	x[0] = 1
+	m := newMachine(t)
+	sum := m.doubles([]float64{0x1p-50})
+	m.launch(DenseSum(m.batch(size{live, live}), denseOp(1, 1, false), m.floats(x), m.floats(dy), m.floats(fill(live, 1)), sum, 0))
+	// The first block loses its 31 small values, the next two keep 32 each.
+	if got, want := m.readDoubles(sum, 1)[0], 1+2*0x1p-25+0x1p-50; got != want {
+		t.Errorf("the sum is %v, want %v", got, want)
+	}
+}
+
+func TestDenseStore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for _, c := range denseCases {
+		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+		op := denseOp(c.in, c.out, c.bias)
+		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
+		params := c.in * c.out
+		if c.bias {
+			params += c.out
+		}
+		stride := params + 3
+		m := newMachine(t)
+		kept, norm2 := m.floats(fill(c.capacity*stride, untouched)), m.doubles(make([]float64, c.capacity))
+		m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2))
+		want, squares := fill(c.capacity*stride, untouched), make([]float64, c.capacity)
+		for e := range c.live {
+			for o := range c.out {
+				d := dy[e*c.out+o]
+				for i := range c.in {
+					want[e*stride+o*c.in+i] = d * x[e*c.in+i]
+				}
+				if c.bias {
+					want[e*stride+c.in*c.out+o] = d
+				}
+			}
+			for _, v := range want[e*stride : e*stride+params] {
+				squares[e] += float64(v) * float64(v)
+			}
+		}
+		same(t, name+": kept", m.read(kept, len(want)), want)
+		for i, n := range m.readDoubles(norm2, len(squares)) {
+			close64(t, fmt.Sprintf("%s: norm %d", name, i), n, squares[i], gamma(params, 0x1p-53))
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package kernels
+
+import (
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Logits and δ are float32 [example][outputs], targets float32 [example], as Gather
+// writes them: a dead row has a target that no loss accepts.
+
+// lossThreads work on one example's logits; sumThreads on one sum.
+const (
+	lossThreads = 32
+	sumThreads  = 128
+)
+
+// LossGrad sets δ, the gradient of each live example's loss at its logits, as
+// host.Loss does: computed in float64, rounded to float32 at the end. δ may lie where the
+// logits do. A row with a target that the loss does not accept gets zeros; dead
+// rows stay as they are.
+//
+// The sum under a softmax runs over lanes of 32 (class c in lane c mod 32, in
+// order), and the lanes in a tree of halves.
+func LossGrad(b Batch, loss plan.Loss, outputs int, logits, targets, delta Ptr) Launch {
+	return Launch{
+		Module: "loss", Name: "loss_grad", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{lossThreads, 1, 1},
+		Args: b.args(I(int(loss)), I(outputs), logits, targets, delta),
+	}
+}
+
+// Losses writes each live example's loss, float64, to losses[example], and the
+// class that its logits name (host.Predict), int32, to predicted[example] unless
+// predicted is 0. The bits of a loss depend on the example's logits and target alone. A row with a
+// target that the loss does not accept gets a loss of 0 and class 0, which LossShares and
+// Score leave out; dead rows stay as they are.
+func Losses(b Batch, loss plan.Loss, outputs int, logits, targets, losses, predicted Ptr) Launch {
+	return Launch{
+		Module: "loss", Name: "losses", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{lossThreads, 1, 1},
+		Args: b.args(I(int(loss)), I(outputs), logits, targets, losses, predicted),
+	}
+}
+
+// LossShares turns losses into what each live example adds to the k values of a
+// query (device.LossQuery), as host.Query.Add does, with the run's Clip.
+//
+// losses is float64 [row][example], b.Capacity examples a row, and is
+// overwritten. For LossSum row i is candidate i; for the other forms row 0 is the loss at
+// At and row 1+i candidate i. FirstShare is the row where the k rows of shares
+// begin. An example with a target that the loss does not accept has shares of 0.
+// On a grid (exact nets, never LossCurve) a share is truncated to a multiple of
+// host.Grid.Step; it stays a float64.
+func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss plan.Loss, outputs int, targets Ptr, grid bool) Launch {
+	return Launch{
+		Module: "loss", Name: "loss_shares", Grid: [3]int{ceil(b.Capacity, lossThreads), 1, 1}, Block: [3]int{lossThreads, 1, 1},
+		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets, flag(grid)),
+	}
+}
+
+// FirstShare is the row of the losses of a query at which its candidates begin.
+func FirstShare(form device.LossForm) int {
+	if form == device.LossSum {
+		return 0
+	}
+	return 1
+}
+
+// LossSums adds the shares of the live examples: dst[i] += Σ shares[i][example]
+// for i < k, b.Capacity examples a row, all float64. Blocks of ExampleBlock
+// examples are added each in order, then the blocks in order, then dst.
+func LossSums(b Batch, shares Ptr, k int, dst Ptr) Launch {
+	return lossSums("loss_sums", b, shares, k, dst)
+}
+
+// GridLossSums is LossSums for shares on the grid of the run's Clip. dst is
+// int64, in grid steps; no addition rounds.
+func GridLossSums(b Batch, shares Ptr, k int, dst Ptr) Launch {
+	return lossSums("grid_loss_sums", b, shares, k, dst)
+}
+
+func lossSums(name string, b Batch, shares Ptr, k int, dst Ptr) Launch {
+	return Launch{
+		Module: "loss", Name: name, Grid: [3]int{k, 1, 1}, Block: [3]int{sumThreads, 1, 1},
+		Args: b.args(shares, dst),
+	}
+}

@@ -1,0 +1,180 @@
+package kernels_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ptx"
+)
+
+// A machine is a GPU's memory. It executes the PTX that is shipped, in another of
+// the orders that PTX allows every time.
+type machine struct {
+	t        testing.TB
+	memory   *ptx.Memory
+	launches uint64
+}
+
+func newMachine(t testing.TB) *machine { return &machine{t: t, memory: ptx.NewMemory()} }
+
+// modules are parsed once.
+var modules sync.Map
+
+func module(t testing.TB, name string) *ptx.Module {
+	t.Helper()
+	if m, ok := modules.Load(name); ok {
+		return m.(*ptx.Module)
+	}
+	text, err := kernels.PTX(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ptx.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules.Store(name, m)
+	return m
+}
+
+func (m *machine) run(l kernels.Launch) {
+	m.t.Helper()
+	m.launches++
+	m.execute(module(m.t, l.Module), l)
+}
+
+func (m *machine) execute(code *ptx.Module, l kernels.Launch) {
+	m.t.Helper()
+	k, err := code.Kernel(l.Name)
+	if err == nil {
+		err = k.Launch(m.memory, l.Grid, l.Block, l.Shared, l.Args, ptx.Options{Seed: m.launches})
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// alloc is memory that holds b, and nothing beyond it. No bytes have no address.
+func (m *machine) alloc(b []byte) kernels.Ptr {
+	m.t.Helper()
+	if len(b) == 0 {
+		return 0
+	}
+	p, err := m.memory.Alloc(len(b))
+	if err == nil {
+		err = m.memory.Write(p, b)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return p
+}
+
+func (m *machine) read(p kernels.Ptr, dst []byte) {
+	m.t.Helper()
+	if len(dst) == 0 {
+		return
+	}
+	if err := m.memory.Read(dst, p); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// put copies values to new device memory.
+func put[T any](m *machine, x []T) kernels.Ptr {
+	m.t.Helper()
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, x); err != nil {
+		m.t.Fatal(err)
+	}
+	return m.alloc(b.Bytes())
+}
+
+// get copies n values out.
+func get[T any](m *machine, p kernels.Ptr, n int) []T {
+	m.t.Helper()
+	x := make([]T, n)
+	raw := make([]byte, binary.Size(x))
+	m.read(p, raw)
+	if err := binary.Read(bytes.NewReader(raw), binary.LittleEndian, x); err != nil {
+		m.t.Fatal(err)
+	}
+	return x
+}
+
+// inputs is what a run supplies.
+type inputs struct {
+	live    int32
+	draw    uint64
+	scalars [16]float32
+	rows    []int32
+}
+
+func (in *inputs) bytes() []byte {
+	b := make([]byte, kernels.RunBytes+4*len(in.rows))
+	binary.LittleEndian.PutUint32(b[kernels.RunLive:], uint32(in.live))
+	binary.LittleEndian.PutUint64(b[kernels.RunDraw:], in.draw)
+	for i, s := range in.scalars {
+		binary.LittleEndian.PutUint32(b[kernels.RunScalars+4*i:], math.Float32bits(s))
+	}
+	for i, r := range in.rows {
+		binary.LittleEndian.PutUint32(b[kernels.RunRows+4*i:], uint32(r))
+	}
+	return b
+}
+
+// batch is a batch of a run with a clip norm. Its rows begin at 3 where there are live ones.
+func (m *machine) batch(live, capacity int, clip float32) kernels.Batch {
+	in := inputs{live: int32(live)}
+	in.scalars[device.Clip] = clip
+	first := 0
+	if live > 0 {
+		first = 3
+		in.live += 3
+	}
+	return kernels.Batch{Run: m.alloc(in.bytes()), First: first, Capacity: capacity}
+}
+
+func filled[T any](n int, x T) []T {
+	s := make([]T, n)
+	for i := range s {
+		s[i] = x
+	}
+	return s
+}
+
+var nan32 = float32(math.NaN())
+
+func normals32(rnd *rand.Rand, n int, scale float64) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(scale * rnd.NormFloat64())
+	}
+	return x
+}
+
+// same compares bits, but for those of NaN.
+func same[T float32 | float64](a, b T) bool {
+	if a != a || b != b {
+		return a != a && b != b
+	}
+	return a == b && math.Signbit(float64(a)) == math.Signbit(float64(b))
+}
+
+func allSame[T float32 | float64](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: has %d values, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if !same(got[i], want[i]) {
+			t.Fatalf("%s: value %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+const pointwiseThreads = 256
+
+// Errors of the activations in units in the last place.
+const (
+	TanhError    = 2
+	SigmoidError = 2.5
+)
+
+func pointwise(name string, b Batch, op *plan.Op, args ...uint64) Launch {
+	size := plan.Size(op.Out)
+	return Launch{
+		Module: "pointwise", Name: name,
+		Grid: [3]int{ceil(b.Capacity*size, pointwiseThreads), 1, 1}, Block: [3]int{pointwiseThreads, 1, 1},
+		Args: append(b.args(args...), I(size)),
+	}
+}
+
+// Activation is y = max(x, 0), with NaN for NaN, tanh x or 1/(1+exp(−x)). The latter two
+// err by at most TanhError and SigmoidError units in the last place.
+func Activation(b Batch, op *plan.Op, x, y Ptr) (Launch, error) {
+	if !op.Kind.Activation() {
+		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
+	}
+	return pointwise(op.Kind.String()+"_forward", b, op, x, y), nil
+}
+
+// ActivationGrad is dx = dy·f′, f′ from the output y: 1 above zero and 0 elsewhere, 1−y², or y·(1−y). Where add is set, it is
+// added to what dx has.
+func ActivationGrad(b Batch, op *plan.Op, y, dy, dx Ptr, add bool) (Launch, error) {
+	if !op.Kind.Activation() {
+		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
+	}
+	return pointwise(op.Kind.String()+"_grad", b, op, y, dy, dx, flag(add)), nil
+}
+
+// Add is y = x0 + x1.
+func Add(b Batch, op *plan.Op, x0, x1, y Ptr) Launch { return pointwise("add", b, op, x0, x1, y) }
+
+// AddGrad passes dy on to one of Add's inputs: dx = dy, or dx += dy where add is set. An
+// input that is read twice gets it twice.
+func AddGrad(b Batch, op *plan.Op, dy, dx Ptr, add bool) Launch {
+	return pointwise("add_grad", b, op, dy, dx, flag(add))
+}

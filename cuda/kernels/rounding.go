@@ -1,0 +1,52 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// unit bounds the relative error of one float32 operation, fused ones included.
+const unit = 0x1p-24
+
+// gamma is γ(n) = nu/(1−nu), the bound of n roundings one after the other
+// (Higham, Accuracy and Stability of Numerical Algorithms, lemma 3.1).
+func gamma(n int, u float64) float64 { return float64(n) * u / (1 - float64(n)*u) }
+
+// SumRoundings is the root mean square of the roundings that an example's share goes through on its way into a sum, in
+// launches of DenseSum, or of ConvSum and SumParts, over so many rows in all, in units of float32's: in a full block
+// the i-th of n examples passes n−i+1, its product with the factor, or of f·dy with x, among them; and every block added later, in whatever
+// launch, rounds in float64 what is there. See docs/numerics.md for the use of the root mean square. blocks counts all blocks
+// of a release.
+func SumRoundings(rows, blocks int) float64 {
+	n := float64(min(rows, ExampleBlock))
+	return math.Sqrt((n+1)*(2*n+1)/6) + float64(blocks+1)*0x1p-29
+}
+
+// PositionBlock is how many output positions of a convolution's gradient are summed at a time.
+const PositionBlock = 64
+
+// ConvTerms bounds the roundings that a term of a convolution's gradient goes through in ConvStore, ConvNorm and ConvSum:
+// those of its block, and one for every block. An element differs from its exact value by at most
+// γ(ConvTerms)·Σ_t|dy_t||a_t|, γ(n) = n·2⁻²⁴/(1−n·2⁻²⁴).
+func ConvTerms(op *plan.Op) int {
+	_, _, positions := op.Columns()
+	return min(positions, PositionBlock) + ceil(positions, PositionBlock)
+}
+
+// GramRounding gives ω and γ of NormGram.
+//
+// γ is for the float32 gradient that will be summed: in the Frobenius norm it differs from ΔAᵀ by at most γ(ConvTerms)·‖|Δ||A|ᵀ‖ ≤
+// γ(ConvTerms)·B, whatever it is itself.
+//
+// ω is for n². A dot product of columns, a chain of k fused operations and one for the bias, errs by at most
+// γ(k+1)‖a_s‖‖a_t‖ in float64, one of dy by γ(out)‖δ_s‖‖δ_t‖; products of floats are exact. Their product rounds once and passes a chain
+// of additions, four for each of a thread's pairs of tiles of gramSide positions, and a tree of eight levels. By
+// Cauchy–Schwarz Σ_st‖a_s‖‖a_t‖‖δ_s‖‖δ_t‖ = B².
+func GramRounding(op *plan.Op) (sum, gradient float64) {
+	out, k, positions := op.Columns()
+	tiles := ceil(positions, gramSide)
+	return gamma(k+1+out+1+4*tiles*(tiles+1)/2+8, 0x1p-53), gamma(ConvTerms(op), unit)
+}
+
+const gramSide = 32

@@ -1,0 +1,84 @@
+// A block's share of a matrix product: ROWS×COLS results, R×C of them in each thread's registers, from operands that come
+// through shared memory in slabs of DEPTH terms. Every result is its own chain of fused operations in the order of the terms,
+// so that its bits depend on nothing but its terms: not on the tile, and not on zeros that fill a slab up.
+#pragma once
+#include "common.cuh"
+
+static constexpr int DEPTH = 16;
+
+typedef float float4 __attribute__((ext_vector_type(4)));
+
+// four reads neighbours at 16 aligned bytes, at once.
+static __device__ __forceinline__ float4 four(const float *x) { return *(const float4 *)x; }
+
+template <int ROWS_, int COLS_, int R_, int C_> struct Tile {
+	static constexpr int ROWS = ROWS_, COLS = COLS_, R = R_, C = C_, THREADS = ROWS / R * (COLS / C);
+
+	// Rows are padded by 16 bytes, for alignment and against bank conflicts.
+	struct Slab {
+		alignas(16) float a[DEPTH][ROWS + 4];
+		alignas(16) float b[DEPTH][COLS + 4];
+	};
+
+	// row and col say which result is in registers i, j: fours of neighbours, spread over the tile so that a warp reads
+	// shared memory without conflicts.
+	static __device__ __forceinline__ int row(int i) { return i / 4 * (ROWS * 4 / R) + threadX() / (COLS / C) * 4 + i % 4; }
+	static __device__ __forceinline__ int col(int j) { return j / 4 * (COLS * 4 / C) + threadX() % (COLS / C) * 4 + j % 4; }
+
+	static __device__ __forceinline__ void clear(float (&acc)[R][C]) {
+#pragma unroll
+		for (int i = 0; i < R; i++)
+#pragma unroll
+			for (int j = 0; j < C; j++)
+				acc[i][j] = 0;
+	}
+
+	static __device__ __forceinline__ void put(float *to, float4 x) { to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w; }
+
+	static __device__ __forceinline__ void multiply(const Slab &s, float (&acc)[R][C]) {
+#pragma unroll
+		for (int d = 0; d < DEPTH; d++) {
+			float a[R], b[C];
+#pragma unroll
+			for (int i = 0; i < R; i += 4)
+				put(a + i, four(s.a[d] + row(i)));
+#pragma unroll
+			for (int j = 0; j < C; j += 4)
+				put(b + j, four(s.b[d] + col(j)));
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int j = 0; j < C; j++)
+					acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+		}
+	}
+
+	// alongTerms and alongLines fill one operand of a slab with f(term, line); neighbouring threads take neighbouring
+	// terms, or lines, as the operand lies in memory.
+	template <int LINES, class F> static __device__ __forceinline__ void alongTerms(float (&to)[DEPTH][LINES], F f) {
+		int d = threadX() % DEPTH;
+#pragma unroll
+		for (int r = 0; r < (LINES - 4); r += THREADS / DEPTH) {
+			int line = r + threadX() / DEPTH;
+			to[d][line] = f(d, line);
+		}
+	}
+	template <int LINES, class F> static __device__ __forceinline__ void alongLines(float (&to)[DEPTH][LINES], F f) {
+		constexpr int LINE = LINES - 4;
+		int line = threadX() % LINE;
+#pragma unroll
+		for (int r = 0; r < DEPTH; r += THREADS / LINE) {
+			int d = r + threadX() / LINE;
+			to[d][line] = f(d, line);
+		}
+	}
+
+	// each visits the results.
+	template <class F> static __device__ __forceinline__ void each(F f) {
+#pragma unroll
+		for (int i = 0; i < R; i++)
+#pragma unroll
+			for (int j = 0; j < C; j++)
+				f(i, j, row(i), col(j));
+	}
+};

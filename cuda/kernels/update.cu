@@ -1,0 +1,37 @@
+#include "run.cuh"
+
+// device.Slot
+enum { Scale = 2, Rate, L2, Momentum, Beta1, Beta2, Bias1, Bias2, Epsilon };
+
+// gradient is what a rule sees.
+static __device__ float gradient(const float *s, float g, float p) { return fmaf(s[Scale], g, s[L2] * p); }
+
+KERNEL __launch_bounds__(256) sgd(const Run *run, int n, float *p, const float *g) {
+	int i = (int)index();
+	const float *s = run->scalars;
+	if (i < n)
+		p[i] = fmaf(-s[Rate], gradient(s, g[i], p[i]), p[i]);
+}
+
+KERNEL __launch_bounds__(256) heavy_ball(const Run *run, int n, float *p, const float *g, float *m) {
+	int i = (int)index();
+	const float *s = run->scalars;
+	if (i >= n)
+		return;
+	float moved = fmaf(s[Momentum], m[i], gradient(s, g[i], p[i]));
+	m[i] = moved;
+	p[i] = fmaf(-s[Rate], moved, p[i]);
+}
+
+KERNEL __launch_bounds__(256) adam(const Run *run, int n, float *p, const float *g, float *m, float *v) {
+	int i = (int)index();
+	const float *s = run->scalars;
+	if (i >= n)
+		return;
+	float d = gradient(s, g[i], p[i]);
+	float mean = fmaf(s[Beta1], m[i], (1 - s[Beta1]) * d);
+	float square = fmaf(s[Beta2], v[i], (1 - s[Beta2]) * (d * d));
+	m[i] = mean;
+	v[i] = square;
+	p[i] -= s[Rate] / s[Bias1] * mean / (sqrtf(1 / s[Bias2] * square) + s[Epsilon]);
+}

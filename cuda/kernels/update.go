@@ -1,0 +1,35 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+const updateThreads = 256
+
+// Update applies a rule (device.Rule) to n parameters p with gradient g, all
+// float32, with the run's scalars, by the same operations as the CPU device:
+//
+//	d = fma(Scale, g, L2·p)
+//	SGD:       p = fma(−Rate, d, p)
+//	HeavyBall: m = fma(Momentum, m, d);  p = fma(−Rate, m, p)
+//	Adam:      m = fma(Beta1, m, (1−Beta1)·d);  v = fma(Beta2, v, (1−Beta2)·d²)
+//	           p −= (Rate/Bias1)·m / (√(v/Bias2) + Epsilon)
+//
+// v/Bias2 being v times the rounded 1/Bias2. state holds as many vectors as the
+// rule has states, m and then v. g is only read.
+func Update(run Ptr, rule device.Rule, n int, p, g Ptr, state ...Ptr) (Launch, error) {
+	if err := rule.Check(len(state)); err != nil {
+		return Launch{}, err
+	}
+	names := map[device.Rule]string{device.SGD: "sgd", device.HeavyBall: "heavy_ball", device.Adam: "adam"}
+	name, ok := names[rule]
+	if !ok {
+		return Launch{}, fmt.Errorf("update rule %s has no kernel", rule)
+	}
+	return Launch{
+		Module: "update", Name: name, Grid: [3]int{ceil(n, updateThreads), 1, 1}, Block: [3]int{updateThreads, 1, 1},
+		Args: append([]uint64{run, I(n), p, g}, state...),
+	}, nil
+}

@@ -1,0 +1,414 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/admit"
+	"github.com/privgrad/privgrad/internal/exact"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// step is recorded work: one graph, whose launches read what differs between runs
+// from the arena's run.
+type step struct {
+	admit.Step
+	net    *net
+	graph  driver.Graph
+	added  []func(*device.Inputs)       // what a run changes that the host must remember
+	draws  []func(*device.Inputs) error // noise that the host draws
+	noise  hostNoise
+	scores []scored
+	ran    bool
+}
+
+// scored is where a step leaves a score.
+type scored struct {
+	at   kernels.Ptr
+	host []byte
+}
+
+// queue notes what a step consists of; its first error is Record's.
+type queue struct {
+	list
+	step  *step
+	later []func() // what enqueues the work: it may call the driver, so it runs on the device's thread
+}
+
+// Record runs body once, then captures the launches that it stands for as one graph.
+func (n *net) Record(body func(device.Queue)) (device.Step, error) {
+	if err := n.do(func() error { return nil }); err != nil {
+		return nil, err
+	}
+	q := &queue{list: list{net: n}, step: &step{net: n}}
+	body(q)
+	if q.err != nil {
+		return nil, q.err
+	}
+	err := n.do(func() error {
+		q.launch(n.ring.advance())
+		for _, f := range q.later {
+			f()
+		}
+		err := q.err
+		if err == nil {
+			err = n.capture(q)
+		}
+		if err != nil {
+			return errors.Join(err, q.step.noise.free())
+		}
+		n.steps = append(n.steps, q.step)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return q.step, nil
+}
+
+// capture makes the graph. Modules are loaded before: inside a capture they may not be.
+func (n *net) capture(q *queue) error {
+	d := n.device
+	launches := make([]driver.Launch, len(q.work))
+	for i := range q.work {
+		w := &q.work[i]
+		if w.zero != 0 {
+			continue
+		}
+		f, err := d.function(&w.launch)
+		if err != nil {
+			return err
+		}
+		launches[i] = driver.Launch{Function: f, Grid: w.launch.Grid, Block: w.launch.Block, Shared: w.launch.Shared, Args: w.launch.Args}
+	}
+	if err := n.wait(); err != nil {
+		return err
+	}
+	var err error
+	q.step.graph, err = n.stream.Capture(func() error {
+		for i := range q.work {
+			w := &q.work[i]
+			if w.zero != 0 {
+				if err := n.stream.Set(driver.Ptr(w.zero), 0, w.words); err != nil {
+					return fmt.Errorf("zeroing memory: %w", err)
+				}
+			} else if err := n.stream.Launch(launches[i]); err != nil {
+				return fmt.Errorf("kernel %s: %w", w.launch.Name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return n.fail(d.failed("recording a step of "+n.schedule.Program.Name, err))
+	}
+	return nil
+}
+
+// Run checks the inputs and enqueues the graph. It waits only where as many runs as
+// the ring has slots are under way, or where the host draws the noise.
+func (s *step) Run(in *device.Inputs) error {
+	n := s.net
+	return n.do(func() error {
+		if err := s.Step.Run(in, n.options.Capacity, &n.drawn); err != nil {
+			return n.fail(err)
+		}
+		if len(s.draws) > 0 {
+			if err := n.wait(); err != nil { // the last run reads the same memory
+				return err
+			}
+		}
+		for _, draw := range s.draws {
+			if err := draw(in); err != nil {
+				return n.fail(err)
+			}
+		}
+		for _, f := range s.added {
+			f(in)
+		}
+		err := n.ring.put(in)
+		if err == nil {
+			err = n.stream.Run(s.graph)
+		}
+		if err == nil {
+			err = n.ring.enqueued()
+		}
+		if err != nil {
+			return n.fail(n.device.failed("running a step of "+n.schedule.Program.Name, err))
+		}
+		s.ran = true
+		return nil
+	})
+}
+
+// Wait is until all is done that was enqueued, and reads the scores of the last run.
+func (s *step) Wait() (out device.Outputs, err error) {
+	n := s.net
+	return out, n.do(func() error {
+		if err := n.wait(); err != nil {
+			return err
+		}
+		if !s.ran {
+			return nil
+		}
+		for _, sc := range s.scores {
+			if err := n.device.context.CopyOut(sc.host, driver.Ptr(sc.at)); err != nil {
+				return n.fail(n.device.failed("reading a score", err))
+			}
+			out.Scores = append(out.Scores, n.readScore(sc.host))
+		}
+		return nil
+	})
+}
+
+func (n *net) readScore(b []byte) device.Score {
+	p := n.schedule.Program
+	word := func(at int) int { return int(int32(binary.LittleEndian.Uint32(b[at:]))) }
+	s := device.Score{
+		Count: word(kernels.ScoreCount), Correct: word(kernels.ScoreCorrect),
+		Loss: math.Float64frombits(binary.LittleEndian.Uint64(b[kernels.ScoreLoss:])),
+	}
+	classes := kernels.Classes(p.Loss, p.Outputs())
+	if s.Count == 0 || classes == 0 {
+		return s
+	}
+	s.Confusion = make([][]int, classes)
+	for t := range s.Confusion {
+		s.Confusion[t] = make([]int, classes)
+		for c := range s.Confusion[t] {
+			s.Confusion[t][c] = word(kernels.ScoreConfusion + 4*(t*classes+c))
+		}
+	}
+	return s
+}
+
+func (q *queue) then(f func()) { q.later = append(q.later, f) }
+
+func (q *queue) check(err error) bool {
+	if q.err == nil {
+		q.err = err
+	}
+	return q.err == nil
+}
+
+func (q *queue) vec(v device.Vector, size int) kernels.Ptr {
+	x, err := q.net.vector(v)
+	if q.check(err) && x.size != size {
+		q.check(fmt.Errorf("vector %d holds %d values, want %d", v, x.size, size))
+	}
+	return kernels.Ptr(x.at)
+}
+
+// sum is a sum of a given number of values, or of any for 0.
+func (q *queue) sum(s device.Sum, size int) *sum {
+	if s < 0 || int(s) >= len(q.net.sums) {
+		q.check(fmt.Errorf("no sum %d on this network", s))
+		return &sum{}
+	}
+	x := &q.net.sums[s]
+	if size > 0 && x.size != size {
+		q.check(fmt.Errorf("sum %d holds %d values, want %d", s, x.size, size))
+	}
+	return x
+}
+
+func (q *queue) table(d device.Data) *table {
+	t, ok := d.(*table)
+	if !ok || t == nil || t.device != q.net.device {
+		q.check(errors.New("the table was not loaded on this device"))
+		return &table{}
+	}
+	if want := plan.Size(q.net.schedule.Program.Shape); t.Width != want {
+		q.check(fmt.Errorf("the table's rows have %d values, network %s reads %d", t.Width, q.net.schedule.Program.Name, want))
+	}
+	return t
+}
+
+// adds notes that the step adds a run's rows of a table to a sum.
+func (q *queue) adds(s *sum, t *table) {
+	q.step.Tables = append(q.step.Tables, &t.Rows)
+	if s.integers != nil {
+		q.step.Checks = append(q.step.Checks, s.integers.Add)
+		q.step.added = append(q.step.added, s.integers.Added)
+	}
+}
+
+func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
+	s, t := q.sum(dst, q.net.params), q.table(from)
+	if q.err != nil {
+		return
+	}
+	q.adds(s, t)
+	q.step.Clips = q.step.Clips || q.net.schedule.Private()
+	q.then(func() { q.clippedSum(kernels.Ptr(s.at), 0, t) })
+}
+
+func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
+	if q.net.options.Exact {
+		q.check(errors.New("norms within the clip norm are not counted on exact nets: the count's noise is not exact"))
+		return
+	}
+	s, c, t := q.sum(dst, q.net.params), q.sum(count, 1), q.table(from)
+	if q.net.schedule.Clipping != plan.Flat {
+		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", q.net.schedule.Clipping))
+	}
+	if q.err != nil {
+		return
+	}
+	q.adds(s, t)
+	q.step.Clips = true
+	q.then(func() { q.clippedSum(kernels.Ptr(s.at), kernels.Ptr(c.at), t) })
+}
+
+func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
+	if !q.check(ask.Check()) {
+		return
+	}
+	s, t, n := q.sum(dst, ask.K), q.table(from), q.net
+	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
+	if n.options.Exact && ask.Form == device.LossCurve {
+		q.check(errors.New("exact nets clip no curves of losses: ask for sums or decreases"))
+	}
+	if q.err != nil {
+		return
+	}
+	q.adds(s, t)
+	q.step.Clips = true
+	q.step.Candidates = max(q.step.Candidates, ask.K)
+	q.then(func() { q.lossSums(kernels.Ptr(s.at), at, dir, t, ask) })
+}
+
+func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
+	s := q.sum(src, 0)
+	d := q.vec(dst, s.size)
+	exactly := q.net.options.Exact
+	if noise.Exact() && !exactly {
+		q.check(errors.New("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
+	}
+	if q.err != nil || !q.check(q.step.Draw(noise)) {
+		return
+	}
+	if exactly {
+		q.exactRelease(d, s, noise)
+		return
+	}
+	if c := noise.Stream().Cipher(); c != stream.ChaCha20 {
+		q.check(fmt.Errorf("this device draws noise from %s, the stream is %s: make it with the cipher that device.Info names", stream.ChaCha20, c))
+		return
+	}
+	q.then(func() {
+		key, err := q.net.key(noise.Stream())
+		if q.check(err) {
+			q.launch(kernels.Release(q.net.arena.run, d, kernels.Ptr(s.at), s.size, key, noise.Tensor(), noise.Std()))
+		}
+	})
+}
+
+// exactRelease adds integers that the host draws for every run.
+func (q *queue) exactRelease(d kernels.Ptr, s *sum, noise device.Noise) {
+	if !q.check(exact.Check(noise.Stream(), noise.Tensor())) {
+		return
+	}
+	sum := s.integers
+	q.step.Checks = append(q.step.Checks, sum.Release)
+	q.step.added = append(q.step.added, func(*device.Inputs) { sum.Released() })
+	q.then(func() {
+		values, address, err := q.step.noise.room(q.net, s.size)
+		if !q.check(err) {
+			return
+		}
+		q.step.draws = append(q.step.draws, func(in *device.Inputs) error { return draw(values, in, noise) })
+		q.launch(kernels.GridRelease(q.net.arena.run, d, kernels.Ptr(s.at), address, s.size, noise.Std()))
+	})
+}
+
+// draw writes a run's exact noise, in grid steps.
+func draw(values []int64, in *device.Inputs, noise device.Noise) error {
+	clear(values)
+	std := float64(in.Scalars[noise.Std()])
+	if std == 0 {
+		return nil
+	}
+	g, err := exact.New(std/admit.NewGrid(in.Scalars[device.Clip]).Step, noise.Stream(), noise.Tensor())
+	if err == nil {
+		g.Add(values, in.Draw, 0)
+	}
+	return err
+}
+
+func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
+	if !q.check(r.Check(len(state))) {
+		return
+	}
+	x, y := q.vec(p, q.net.params), q.vec(g, q.net.params)
+	var st []kernels.Ptr
+	for _, v := range state {
+		st = append(st, q.vec(v, q.net.params))
+	}
+	if q.err != nil {
+		return
+	}
+	q.then(func() { q.try(kernels.Update(q.net.arena.run, r, q.net.params, x, y, st...)) })
+}
+
+func (q *queue) Score(at device.Vector, public device.Data) {
+	x, t := q.vec(at, q.net.params), q.table(public)
+	if q.err != nil {
+		return
+	}
+	q.then(func() { q.check(q.scored(x, t)) })
+}
+
+// scored makes room for a score and for a run of all rows, which never changes: the
+// table is public.
+func (q *queue) scored(at kernels.Ptr, t *table) error {
+	n := q.net
+	p := n.schedule.Program
+	bytes := kernels.ScoreBytes(p.Loss, p.Outputs())
+	to, err := n.alloc(int64(bytes), "a score", lessMemory)
+	if err != nil {
+		return err
+	}
+	rows := make([]byte, kernels.RunBytes+4*t.Count)
+	binary.LittleEndian.PutUint32(rows[kernels.RunLive:], uint32(t.Count))
+	for i := range t.Count {
+		binary.LittleEndian.PutUint32(rows[kernels.RunRows+4*i:], uint32(i))
+	}
+	run, err := n.alloc(int64(len(rows)), "the rows of a score", lessMemory)
+	if err != nil {
+		return err
+	}
+	if err := n.device.failed("the rows of a score", n.device.context.CopyIn(run, rows)); err != nil {
+		return err
+	}
+	q.step.scores = append(q.step.scores, scored{kernels.Ptr(to), make([]byte, bytes)})
+	q.score(at, t, kernels.Ptr(run), kernels.Ptr(to))
+	return nil
+}
+
+// hostNoise is pinned memory for the integers that the host draws.
+type hostNoise struct{ blocks []driver.HostMemory }
+
+func (h *hostNoise) room(n *net, size int) ([]int64, kernels.Ptr, error) {
+	m, err := n.device.context.AllocHost(8 * size)
+	if err != nil {
+		return nil, 0, n.device.failed("pinned memory for exact noise", err)
+	}
+	h.blocks = append(h.blocks, m)
+	return int64s(m.Bytes()), kernels.Ptr(m.Address()), nil
+}
+
+func (h *hostNoise) free() error {
+	var errs []error
+	for _, m := range slices.Backward(h.blocks) {
+		errs = append(errs, m.Free())
+	}
+	h.blocks = nil
+	return errors.Join(errs...)
+}

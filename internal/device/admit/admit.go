@@ -1,0 +1,89 @@
+// Package admit holds what every device asks of a run before it does any of it:
+// rows that exist, a clip norm and deviations that are numbers, and noise
+// positions that nobody used. A device records what its steps ask for, and
+// admits each run.
+package admit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// Step is what one recorded step asks of its runs.
+type Step struct {
+	Tables     []*device.Rows // that rows are gathered from
+	Clips      bool
+	Candidates int // how many of a run's step sizes are read
+	Checks     []func(*device.Inputs) error
+	noises     []device.Noise
+	streams    []device.Noise // one noise of each stream
+}
+
+// Draw notes the noise of one more release of the step.
+func (s *Step) Draw(noise device.Noise) error {
+	if noise.Stream() == nil {
+		return device.ErrNoNoise
+	}
+	if slices.ContainsFunc(s.noises, func(n device.Noise) bool {
+		return n.Stream() == noise.Stream() && n.Tensor() == noise.Tensor()
+	}) {
+		return fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed)
+	}
+	if !slices.ContainsFunc(s.streams, func(n device.Noise) bool { return n.Stream() == noise.Stream() }) {
+		s.streams = append(s.streams, noise)
+	}
+	s.noises = append(s.noises, noise)
+	return nil
+}
+
+// Run checks a run's inputs against a net's capacity and takes its noise
+// position; drawn is the last that the net took. No message tells about rows.
+func (s *Step) Run(in *device.Inputs, capacity int, drawn *uint64) error {
+	if len(in.Rows) > capacity {
+		return fmt.Errorf("a run was given more rows than the capacity of %d", capacity)
+	}
+	for _, t := range s.Tables {
+		for _, r := range in.Rows {
+			if r < 0 || int(r) >= t.Count {
+				return fmt.Errorf("a run names a row that the table does not have")
+			}
+		}
+	}
+	if clip := in.Scalars[device.Clip]; s.Clips && !Positive(clip) {
+		return fmt.Errorf("clip norm %v: must be a finite number above 0", clip)
+	}
+	for i, eta := range in.Candidates[:s.Candidates] {
+		if math.IsNaN(float64(eta)) || math.IsInf(float64(eta), 0) {
+			return fmt.Errorf("candidate step size %d is %v: must be finite", i, eta)
+		}
+	}
+	for _, check := range s.Checks {
+		if err := check(in); err != nil {
+			return err
+		}
+	}
+	for _, noise := range s.noises {
+		if std := in.Scalars[noise.Std()]; std != 0 && !Positive(std) {
+			return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
+		}
+	}
+	if len(s.noises) == 0 {
+		return nil
+	}
+	if in.Draw <= *drawn {
+		return fmt.Errorf("noise position %d after %d: %w", in.Draw, *drawn, device.ErrDrawUsed)
+	}
+	*drawn = in.Draw
+	for _, noise := range s.streams {
+		if !noise.Claim(in.Draw) {
+			return fmt.Errorf("noise position %d of a stream that another network draws from: %w", in.Draw, device.ErrDrawUsed)
+		}
+	}
+	return nil
+}
+
+// Positive says that x is a finite number above 0.
+func Positive(x float32) bool { return x > 0 && x <= math.MaxFloat32 }

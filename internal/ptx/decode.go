@@ -1,0 +1,762 @@
+package ptx
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+type opcode uint8
+
+const (
+	opALU opcode = iota
+	opApprox
+	opMov // as ALU, but an uninitialised source makes the result uninitialised
+	opSel
+	opSetp
+	opLogic // on predicates
+	opPack
+	opUnpack
+	opLoad
+	opStore
+	opAtom
+	opCopy // cp.async
+	opCommit
+	opWait
+	opBra
+	opExit
+	opTrap
+	opNop
+	opBarrier
+	// From here on, all lanes of a member mask come together.
+	opWarpSync
+	opShuffle
+	opVote
+	opRedux
+	opMMA
+	opActive
+)
+
+// inst is a decoded instruction. Registers are slots of a warp, negative ones constants: ^i.
+type inst struct {
+	op       opcode
+	guard    int32 // predicate, -1 for none
+	guardNeg bool
+	f        alu
+	compare  func(a, b *vec) uint32
+	logic    func(a, b uint32) uint32
+	atomic   func(old, b, c uint64) uint64
+	reduce   func(a, b uint64) uint64
+	dst      int32
+	src      [4]int32 // used ones first
+	nsrc     int
+	pdst     int32 // predicates, -1 for none
+	qdst     int32
+	psrc     [2]int32
+	pneg     [2]bool
+
+	target  int32
+	space   space
+	width   int // bytes of an element
+	ty      ty
+	regSize int
+	count   int
+	list    [12]int32 // elements of vectors
+	off     uint64
+	off2    uint64 // of the destination of cp.async
+	strong  bool   // volatile or relaxed: never a race with its like
+	reads   accessKind
+	mode    string
+
+	line   int
+	text   string
+	source string
+}
+
+type special struct {
+	slot int
+	name string
+}
+
+var specialNames = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
+	"%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%nwarpid", "%lanemask_eq", "%lanemask_lt", "%lanemask_le",
+	"%lanemask_gt", "%lanemask_ge", "%smid", "%nsmid", "%gridid", "%clock", "%clock64", "%dynamic_smem_size", "%total_smem_size", "WARP_SZ"}
+
+func isSpecial(name string) bool { return slices.Contains(specialNames, name) }
+
+var errForm = errors.New("this form is unknown")
+
+func (p *parser) constant(x uint64) int32 {
+	i, ok := p.seen[x]
+	if !ok {
+		i = len(p.k.consts)
+		var v vec
+		for l := range v {
+			v[l] = x
+		}
+		p.k.consts = append(p.k.consts, v)
+		p.seen[x] = i
+	}
+	return int32(^i)
+}
+
+// source gives the slot of an operand read as type t; wide allows registers that are wider.
+func (p *parser) source(o operand, t ty, wide bool) (int32, error) {
+	switch o.kind {
+	case oReg:
+		if n := o.ty.size(); n == 0 || n != t.size() && (!wide || n < t.size()) {
+			return 0, fmt.Errorf("a register of %d bytes where %d belong", n, t.size())
+		}
+		return int32(o.reg), nil
+	case oImm, oFloat:
+		x, err := p.immediate(o, t)
+		if err != nil {
+			return 0, errors.New("a literal that does not fit the type")
+		}
+		if n := t.size(); n < 8 {
+			x &= 1<<(8*n) - 1
+		}
+		return p.constant(x), nil
+	case oSpec:
+		for _, s := range p.k.specials {
+			if s.name == o.name {
+				return int32(s.slot), nil
+			}
+		}
+		p.k.specials = append(p.k.specials, special{p.k.regs, o.name})
+		p.k.regs++
+		return int32(p.k.regs - 1), nil
+	case oSym:
+		if o.sym.space == ".global" || o.sym.space == ".const" {
+			p.k.consts = append(p.k.consts, vec{})
+			i := len(p.k.consts) - 1
+			p.k.addresses = append(p.k.addresses, address{i, o.sym})
+			return int32(^i), nil
+		}
+		return p.constant(uint64(o.sym.offset)), nil
+	}
+	return 0, errors.New("an operand of the wrong kind")
+}
+
+// address is a constant that is known at launch.
+type address struct {
+	constant int
+	variable *variable
+}
+
+func (p *parser) dest(o operand, t ty, wide bool) (int32, error) {
+	if o.kind == oSink {
+		p.k.regs++
+		return int32(p.k.regs - 1), nil
+	}
+	if o.kind != oReg || o.ty == pred {
+		return 0, errors.New("the result is no register")
+	}
+	return p.source(o, t, wide)
+}
+
+func (p *parser) predicate(o operand) (int32, error) {
+	if o.kind == oSink {
+		p.k.preds++
+		return int32(p.k.preds - 1), nil
+	}
+	if o.kind != oReg || o.ty != pred {
+		return 0, errors.New("an operand is no predicate")
+	}
+	return int32(o.reg), nil
+}
+
+// predicateSource also takes the literals 0 and 1.
+func (p *parser) predicateSource(in *inst, i int, o operand) (err error) {
+	if o.kind == oImm {
+		in.psrc[i], in.pneg[i] = -1, (o.bits&1 != 0) != o.neg // -1 reads as false
+		return nil
+	}
+	in.psrc[i], err = p.predicate(o)
+	in.pneg[i] = o.neg
+	return err
+}
+
+func arity(ops []operand, n ...int) error {
+	if !slices.Contains(n, len(ops)) {
+		return fmt.Errorf("%d operands where %d belong", len(ops), n[0])
+	}
+	return nil
+}
+
+// sources decodes operands of given types.
+func (p *parser) sources(in *inst, ops []operand, types ...ty) error {
+	if err := arity(ops, len(types)); err != nil {
+		return err
+	}
+	for i, o := range ops {
+		s, err := p.source(o, types[i], false)
+		if err != nil {
+			return fmt.Errorf("operand %d: %w", i+1, err)
+		}
+		in.src[i] = s
+	}
+	in.nsrc = len(ops)
+	return nil
+}
+
+func (p *parser) decode(in *inst, name string, ops []operand) (err error) {
+	in.pdst, in.qdst, in.psrc, in.dst = -1, -1, [2]int32{-1, -1}, -1
+	if f, ok := forms()[name]; ok {
+		if err := arity(ops, 1+len(f.src)); err != nil {
+			return err
+		}
+		in.op, in.f = opALU, f.f
+		if f.approx {
+			in.op, in.ty = opApprox, f.dst
+		}
+		if in.dst, err = p.dest(ops[0], f.dst, false); err != nil {
+			return err
+		}
+		return p.sources(in, ops[1:], f.src...)
+	}
+	part := strings.Split(name, ".")
+	last := typeNames[part[len(part)-1]]
+	switch part[0] {
+	case "mov":
+		return p.decodeMov(in, last, len(part), ops)
+	case "cvt":
+		return p.decodeCvt(in, part[1:], ops)
+	case "cvta":
+		return p.decodeCvta(in, part[1:], ops)
+	case "selp":
+		if err := arity(ops, 4); err != nil || len(part) != 2 || last.size() < 2 {
+			return errors.Join(errForm, err)
+		}
+		in.op = opSel
+		if in.dst, err = p.dest(ops[0], last, false); err != nil {
+			return err
+		}
+		if err := p.predicateSource(in, 0, ops[3]); err != nil {
+			return err
+		}
+		return p.sources(in, ops[1:3], last, last)
+	case "setp":
+		return p.decodeSetp(in, part[1:], last, ops)
+	case "and", "or", "xor", "not":
+		if len(part) != 2 || last != pred {
+			return errForm
+		}
+		in.op = opLogic
+		in.logic = logics[part[0]]
+		n := 3
+		if part[0] == "not" {
+			n = 2
+		}
+		if err := arity(ops, n); err != nil {
+			return err
+		}
+		if in.pdst, err = p.predicate(ops[0]); err != nil {
+			return err
+		}
+		for i, o := range ops[1:] {
+			if err := p.predicateSource(in, i, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "ld", "ldu", "st":
+		return p.decodeAccess(in, part, ops)
+	case "atom", "red":
+		return p.decodeAtom(in, part, ops)
+	case "cp":
+		return p.decodeCopy(in, part, ops)
+	case "bra":
+		if err := arity(ops, 1); err != nil || len(part) > 2 || len(part) == 2 && part[1] != "uni" || ops[0].kind != oName {
+			return errors.Join(errForm, err)
+		}
+		in.op = opBra
+		p.jumps = append(p.jumps, jump{len(p.k.code), ops[0].name, in.line})
+		return nil
+	case "ret", "exit":
+		in.op = opExit
+		return arity(ops, 0)
+	case "trap":
+		in.op = opTrap
+		return arity(ops, 0)
+	case "membar", "fence":
+		in.op = opNop
+		return arity(ops, 0)
+	case "nanosleep":
+		in.op = opNop
+		return arity(ops, 1)
+	case "bar", "barrier":
+		return p.decodeBar(in, name, ops)
+	case "shfl", "vote", "redux", "activemask", "mma":
+		return p.decodeWarp(in, part, ops)
+	case "call":
+		return errors.New("calls of functions are not supported: have them inlined")
+	}
+	return errForm
+}
+
+var logics = map[string]func(a, b uint32) uint32{
+	"and": func(a, b uint32) uint32 { return a & b },
+	"or":  func(a, b uint32) uint32 { return a | b },
+	"xor": func(a, b uint32) uint32 { return a ^ b },
+	"not": func(a, _ uint32) uint32 { return ^a },
+}
+
+func (p *parser) decodeMov(in *inst, t ty, parts int, ops []operand) (err error) {
+	if err := arity(ops, 2); err != nil || parts != 2 || t == tNone {
+		return errors.Join(errForm, err)
+	}
+	switch d, s := ops[0], ops[1]; {
+	case t == pred:
+		in.op, in.logic = opLogic, func(a, _ uint32) uint32 { return a }
+		if in.pdst, err = p.predicate(d); err != nil {
+			return err
+		}
+		return p.predicateSource(in, 0, s)
+	case d.kind == oVec || s.kind == oVec:
+		v, whole := d, s
+		in.op = opUnpack
+		if s.kind == oVec {
+			v, whole = s, d
+			in.op = opPack
+		}
+		in.count = len(v.list)
+		if in.count < 2 || in.count > 4 || t.size()%in.count != 0 {
+			return errForm
+		}
+		in.width = t.size() / in.count
+		part := map[int]ty{1: b8, 2: b16, 4: b32}[in.width]
+		for i, o := range v.list {
+			if o.kind == oSink && in.op == opUnpack {
+				o = operand{kind: oReg, reg: p.k.regs, ty: part}
+				p.k.regs++
+			}
+			if in.list[i], err = p.source(o, part, false); err != nil {
+				return err
+			}
+		}
+		slot, err := p.source(whole, t, false)
+		in.src[0], in.dst = slot, slot
+		return err
+	default:
+		in.op = opMov
+		in.f = func(d, a, _, _, _ *vec) { *d = *a }
+		if in.dst, err = p.dest(d, t, false); err != nil {
+			return err
+		}
+		return p.sources(in, ops[1:], t)
+	}
+}
+
+func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) {
+	to := len(part) > 0 && part[0] == "to"
+	if to {
+		part = part[1:]
+	}
+	if err := arity(ops, 2); err != nil || len(part) != 2 || part[1] != "u64" {
+		return errors.Join(errForm, err)
+	}
+	var delta uint64
+	switch part[0] {
+	case "global", "const", "param":
+	case "shared":
+		delta = sharedWindow
+	case "local":
+		delta = localWindow
+	default:
+		return errForm
+	}
+	if to {
+		delta = -delta
+	}
+	in.op = opALU
+	in.f = func(d, a, _, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] + delta
+		}
+	}
+	if in.dst, err = p.dest(ops[0], u64, false); err != nil {
+		return err
+	}
+	return p.sources(in, ops[1:], u64)
+}
+
+func (p *parser) decodeSetp(in *inst, part []string, t ty, ops []operand) (err error) {
+	if len(part) < 2 {
+		return errForm
+	}
+	in.op = opSetp
+	ftz := false
+	for _, m := range part[1 : len(part)-1] {
+		if l := logics[m]; l != nil && m != "not" {
+			in.logic = l
+		} else if m == "ftz" && t == f32 {
+			ftz = true
+		} else {
+			return errForm
+		}
+	}
+	n := 3
+	if in.logic != nil {
+		n = 4
+	}
+	if err := arity(ops, n); err != nil {
+		return err
+	}
+	if in.compare = comparison(part[0], t, ftz); in.compare == nil {
+		return errForm
+	}
+	d := []operand{ops[0]}
+	if ops[0].kind == oPair {
+		d = ops[0].list
+		if in.qdst, err = p.predicate(d[1]); err != nil {
+			return err
+		}
+	}
+	if in.pdst, err = p.predicate(d[0]); err != nil {
+		return err
+	}
+	if n == 4 {
+		if err := p.predicateSource(in, 0, ops[3]); err != nil {
+			return err
+		}
+	}
+	return p.sources(in, ops[1:3], t, t)
+}
+
+type space uint8
+
+const (
+	generic space = iota
+	inGlobal
+	inShared
+	inLocal
+	inConst
+	inParam
+)
+
+var spaces = map[string]space{"global": inGlobal, "shared": inShared, "local": inLocal, "const": inConst, "param": inParam}
+
+// address decodes [base+off].
+func (p *parser) address(in *inst, o operand) (err error) {
+	if o.kind != oAddr {
+		return errors.New("an operand is no address")
+	}
+	b, t := o.list[0], b64
+	if b.kind == oReg && b.ty.size() == 4 && (in.space == inShared || in.space == inLocal || in.space == inParam) {
+		t = b32
+	}
+	in.off = uint64(o.off)
+	in.src[0], err = p.source(b, t, false)
+	in.nsrc = 1
+	return err
+}
+
+func (p *parser) decodeAccess(in *inst, part []string, ops []operand) (err error) {
+	if err := arity(ops, 2); err != nil || len(part) < 2 {
+		return errors.Join(errForm, err)
+	}
+	load := part[0] != "st"
+	in.op, in.count = opStore, 1
+	if load {
+		in.op = opLoad
+	}
+	in.ty = typeNames[part[len(part)-1]]
+	if in.width = in.ty.size(); in.width == 0 {
+		return errForm
+	}
+	for _, m := range part[1 : len(part)-1] {
+		m, _, _ = strings.Cut(m, "::")
+		if s, ok := spaces[m]; ok {
+			in.space = s
+			continue
+		}
+		switch m {
+		case "nc":
+			in.reads = cached
+		case "weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1", "L2":
+		case "volatile", "relaxed", "acquire", "release", "cta", "gpu", "sys":
+			in.strong, in.reads = true, atomics
+		case "v2":
+			in.count = 2
+		case "v4":
+			in.count = 4
+		default:
+			return errForm
+		}
+	}
+	if !load && (in.space == inConst || in.space == inParam) {
+		return errForm
+	}
+	if in.count*in.width > 16 {
+		return errors.New("an access of more than 16 bytes")
+	}
+	a, v := ops[1], ops[0]
+	if !load {
+		a, v = v, a
+	}
+	if err := p.address(in, a); err != nil {
+		return err
+	}
+	list := []operand{v}
+	if v.kind == oVec {
+		list = v.list
+	}
+	if len(list) != in.count {
+		return fmt.Errorf("%d registers where %d belong", len(list), in.count)
+	}
+	for i, o := range list {
+		if load {
+			in.list[i], err = p.dest(o, in.ty, true)
+			in.regSize = 8
+			if o.kind == oReg {
+				in.regSize = o.ty.size()
+			}
+		} else {
+			in.list[i], err = p.source(o, in.ty, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) decodeAtom(in *inst, part []string, ops []operand) (err error) {
+	in.op, in.strong = opAtom, true
+	in.ty = typeNames[part[len(part)-1]]
+	in.width, in.count, in.regSize = in.ty.size(), 1, 8
+	op := ""
+	for _, m := range part[1 : len(part)-1] {
+		m, _, _ = strings.Cut(m, "::")
+		if s, ok := spaces[m]; ok && (s == inGlobal || s == inShared) {
+			in.space = s
+			continue
+		}
+		switch m {
+		case "relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "cluster":
+		default:
+			if op != "" {
+				return errForm
+			}
+			op = m
+		}
+	}
+	if in.atomic = atomicOp(op, in.ty); in.atomic == nil {
+		return errForm
+	}
+	if part[0] == "atom" {
+		if len(ops) == 0 {
+			return errForm
+		}
+		if in.dst, err = p.dest(ops[0], in.ty, false); err != nil {
+			return err
+		}
+		ops = ops[1:]
+	}
+	n := 2
+	if op == "cas" {
+		n = 3
+	}
+	if err := arity(ops, n); err != nil {
+		return err
+	}
+	if err := p.address(in, ops[0]); err != nil {
+		return err
+	}
+	for i, o := range ops[1:] {
+		if in.src[i+1], err = p.source(o, in.ty, false); err != nil {
+			return err
+		}
+	}
+	in.nsrc = n
+	return nil
+}
+
+func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) {
+	if len(part) < 3 || part[1] != "async" {
+		return errForm
+	}
+	switch part[2] {
+	case "commit_group":
+		in.op = opCommit
+		return arity(ops, 0)
+	case "wait_all":
+		in.op, in.count = opWait, -1
+		return arity(ops, 0)
+	case "wait_group":
+		if err := arity(ops, 1); err != nil || ops[0].kind != oImm {
+			return errors.Join(errForm, err)
+		}
+		in.op, in.count = opWait, int(ops[0].bits)
+		return nil
+	case "ca", "cg":
+	default:
+		return errForm
+	}
+	if len(part) < 5 || part[3] != "shared" || part[4] != "global" {
+		return errForm
+	}
+	for _, m := range part[5:] {
+		if !strings.HasPrefix(m, "L2::") {
+			return errForm
+		}
+	}
+	if err := arity(ops, 3, 4); err != nil || ops[2].kind != oImm {
+		return errors.Join(errForm, err)
+	}
+	in.op, in.count = opCopy, 1
+	in.width = int(ops[2].bits)
+	if w := in.width; w != 16 && (part[2] == "cg" || w != 4 && w != 8) {
+		return fmt.Errorf("a copy of %d bytes", w)
+	}
+	var d inst
+	d.space = inShared
+	if err := p.address(&d, ops[0]); err != nil {
+		return err
+	}
+	in.space = inGlobal
+	if err := p.address(in, ops[1]); err != nil {
+		return err
+	}
+	in.off2 = d.off
+	in.src[1], in.nsrc = d.src[0], 2
+	if len(ops) == 4 {
+		in.nsrc = 3
+		in.src[2], err = p.source(ops[3], u32, false)
+	} else {
+		in.src[2] = p.constant(uint64(in.width))
+	}
+	return err
+}
+
+func (p *parser) decodeBar(in *inst, name string, ops []operand) (err error) {
+	name = strings.Replace(strings.Replace(name, "barrier", "bar", 1), ".aligned", "", 1)
+	name = strings.Replace(name, ".cta", "", 1)
+	in.op = opBarrier
+	switch {
+	case name == "bar.warp.sync":
+		in.op = opWarpSync
+		return p.sources(in, ops, u32)
+	case name == "bar.sync":
+		if err := arity(ops, 1); err != nil {
+			return fmt.Errorf("%w: barriers for some of the threads are not supported", err)
+		}
+		return p.sources(in, ops, u32)
+	case strings.HasPrefix(name, "bar.red."):
+		in.mode = name[len("bar.red."):]
+		if err := arity(ops, 3); err != nil {
+			return err
+		}
+		switch in.mode {
+		case "popc.u32":
+			in.dst, err = p.dest(ops[0], u32, false)
+		case "and.pred", "or.pred":
+			in.pdst, err = p.predicate(ops[0])
+		default:
+			return errForm
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.predicateSource(in, 0, ops[2]); err != nil {
+			return err
+		}
+		return p.sources(in, ops[1:2], u32)
+	}
+	return errForm
+}
+
+func (p *parser) decodeWarp(in *inst, part []string, ops []operand) (err error) {
+	name := strings.Join(part, ".")
+	switch {
+	case name == "activemask.b32":
+		in.op = opActive
+		if err := arity(ops, 1); err != nil {
+			return err
+		}
+		in.dst, err = p.dest(ops[0], b32, false)
+		return err
+	case part[0] == "shfl" && len(part) == 4 && part[1] == "sync" && part[3] == "b32" && slices.Contains([]string{"up", "down", "bfly", "idx"}, part[2]):
+		in.op, in.mode = opShuffle, part[2]
+		if err := arity(ops, 5); err != nil {
+			return err
+		}
+		d := ops[0]
+		if d.kind == oPair {
+			if in.pdst, err = p.predicate(d.list[1]); err != nil {
+				return err
+			}
+			d = d.list[0]
+		}
+		if in.dst, err = p.dest(d, b32, false); err != nil {
+			return err
+		}
+		// The member mask comes first in src: see warp.members.
+		return p.sources(in, []operand{ops[4], ops[1], ops[2], ops[3]}, b32, b32, b32, b32)
+	case part[0] == "vote" && len(part) == 4 && part[1] == "sync":
+		in.op, in.mode = opVote, part[2]
+		if err := arity(ops, 3); err != nil {
+			return err
+		}
+		switch name {
+		case "vote.sync.ballot.b32":
+			in.dst, err = p.dest(ops[0], b32, false)
+		case "vote.sync.any.pred", "vote.sync.all.pred", "vote.sync.uni.pred":
+			in.pdst, err = p.predicate(ops[0])
+		default:
+			return errForm
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.predicateSource(in, 0, ops[1]); err != nil {
+			return err
+		}
+		return p.sources(in, ops[2:], b32)
+	case part[0] == "redux" && len(part) == 4 && part[1] == "sync":
+		t := typeNames[part[3]]
+		in.op, in.reduce = opRedux, reduction(part[2], t)
+		if in.reduce == nil {
+			return errForm
+		}
+		if err := arity(ops, 3); err != nil {
+			return err
+		}
+		if in.dst, err = p.dest(ops[0], t, false); err != nil {
+			return err
+		}
+		return p.sources(in, []operand{ops[2], ops[1]}, b32, t)
+	case name == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32":
+		in.op = opMMA
+		if err := arity(ops, 4); err != nil {
+			return err
+		}
+		// list: A, B, C; the results lie in mode-less order in regs.
+		i := 0
+		for j, n := range []int{4, 2, 4} {
+			o := ops[j+1]
+			if o.kind != oVec || len(o.list) != n {
+				return errForm
+			}
+			for _, e := range o.list {
+				if in.list[i], err = p.source(e, b32, false); err != nil {
+					return err
+				}
+				i++
+			}
+		}
+		if ops[0].kind != oVec || len(ops[0].list) != 4 {
+			return errForm
+		}
+		for j, e := range ops[0].list {
+			if in.src[j], err = p.dest(e, f32, false); err != nil {
+				return err
+			}
+		}
+		in.dst = in.src[0]
+		return nil
+	}
+	return errForm
+}

@@ -1,0 +1,624 @@
+package ptx
+
+import (
+	"math"
+	"math/bits"
+)
+
+const full = ^uint32(0)
+
+// group is lanes of a warp that are at the same instruction.
+type group struct {
+	pc   int32
+	mask uint32
+	// of those that wait at a barrier:
+	id   uint64
+	vote uint32
+}
+
+// warp runs 32 lanes. Lanes part at branches and join wherever they come to the
+// same instruction: of the groups that can go on, the one furthest behind in
+// the text does, which lets the others catch up where paths meet.
+type warp struct {
+	id      int
+	regs    []vec
+	init    []uint32 // lanes that were written
+	preds   []uint32
+	pinit   []uint32
+	local   [32]segment
+	copies  [32][]copied
+	commits [32]int
+	exists  uint32
+	exited  uint32
+	ready   []group
+	waiting []group
+	epoch   uint32
+	tmp     vec    // result of an instruction that not all lanes execute
+	loaded  [4]vec // what a load brings
+}
+
+// copied is a cp.async in flight.
+type copied struct {
+	addr   uint64
+	data   [16]byte
+	n      int
+	commit int // which commit_group takes it
+}
+
+func (l *launch) makeWarps() {
+	l.warps = make([]*warp, (l.threads+31)/32)
+	for i := range l.warps {
+		w := &warp{id: i, exists: full}
+		if rest := l.threads - 32*i; rest < 32 {
+			w.exists = 1<<rest - 1
+		}
+		w.regs, w.init = make([]vec, l.k.regs), make([]uint32, l.k.regs)
+		w.preds, w.pinit = make([]uint32, l.k.preds), make([]uint32, l.k.preds)
+		l.warps[i] = w
+	}
+}
+
+func (w *warp) reset(l *launch) {
+	clear(w.init)
+	clear(w.pinit)
+	w.exited, w.epoch, w.waiting = 0, 0, w.waiting[:0]
+	w.ready = append(w.ready[:0], group{pc: 0, mask: w.exists})
+	for i := range w.local {
+		w.copies[i], w.commits[i] = w.copies[i][:0], 0
+		if n := l.k.localSize; n > 0 {
+			s := &w.local[i]
+			if s.data == nil {
+				*s = segment{size: uint64(n), data: make([]byte, n), state: make([]byte, n), name: "local memory"}
+			}
+			clear(s.state)
+			for j := range s.data {
+				s.data[j] = poison
+			}
+		}
+	}
+	for _, s := range l.k.specials {
+		w.init[s.slot] = full
+		for lane := range 32 {
+			w.regs[s.slot][lane] = l.special(s.name, w.id*32+lane)
+		}
+	}
+}
+
+func (l *launch) special(name string, thread int) uint64 {
+	lane := uint(thread % 32)
+	axis := int(name[len(name)-1] - 'x')
+	switch name {
+	case "%tid.x", "%tid.y", "%tid.z":
+		return uint64(l.thread(thread)[axis])
+	case "%ntid.x", "%ntid.y", "%ntid.z":
+		return uint64(l.block[axis])
+	case "%ctaid.x", "%ctaid.y", "%ctaid.z":
+		return uint64(l.id[axis])
+	case "%nctaid.x", "%nctaid.y", "%nctaid.z":
+		return uint64(l.grid[axis])
+	case "%laneid":
+		return uint64(lane)
+	case "%warpid":
+		return uint64(thread / 32)
+	case "%nwarpid":
+		return uint64(len(l.warps))
+	case "%lanemask_eq":
+		return 1 << lane
+	case "%lanemask_lt":
+		return 1<<lane - 1
+	case "%lanemask_le":
+		return 2<<lane - 1
+	case "%lanemask_gt":
+		return uint64(full) &^ (2<<lane - 1)
+	case "%lanemask_ge":
+		return uint64(full) &^ (1<<lane - 1)
+	case "%nsmid":
+		return 1
+	case "WARP_SZ":
+		return 32
+	case "%dynamic_smem_size":
+		return uint64(l.sharedBytes - l.k.Shared)
+	case "%total_smem_size":
+		return uint64(l.sharedBytes)
+	}
+	return 0 // one processor, and no time passes
+}
+
+// get gives a source; lanes of m must have been written.
+func (w *warp) get(l *launch, slot int32) *vec {
+	if slot < 0 {
+		return &l.consts[^slot]
+	}
+	return &w.regs[slot]
+}
+
+func (w *warp) set(slot int32, m uint32, v *vec) {
+	w.init[slot] |= m
+	d := &w.regs[slot]
+	if m == full {
+		*d = *v
+		return
+	}
+	for ; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		d[i] = v[i]
+	}
+}
+
+func (w *warp) setAll(slot int32, m uint32, x uint64) {
+	w.init[slot] |= m
+	for ; m != 0; m &= m - 1 {
+		w.regs[slot][bits.TrailingZeros32(m)&31] = x
+	}
+}
+
+func (w *warp) setPred(slot int32, m, v uint32) {
+	if slot < 0 {
+		return
+	}
+	w.pinit[slot] |= m
+	w.preds[slot] = w.preds[slot]&^m | v&m
+}
+
+// pred reads a predicate source.
+func (w *warp) pred(in *inst, i int) uint32 {
+	v := uint32(0)
+	if in.psrc[i] >= 0 {
+		v = w.preds[in.psrc[i]]
+	}
+	if in.pneg[i] {
+		v = ^v
+	}
+	return v
+}
+
+// checkSources finds lanes that read what was never written.
+func (w *warp) checkSources(l *launch, in *inst, m uint32) *Fault {
+	for _, s := range in.src[:in.nsrc] {
+		if s >= 0 && m&^w.init[s] != 0 {
+			return l.fault(w, in, bits.TrailingZeros32(m&^w.init[s]), Uninitialised, 0, "reads a register that was never written")
+		}
+	}
+	for _, p := range in.psrc {
+		if p >= 0 && m&^w.pinit[p] != 0 {
+			return l.fault(w, in, bits.TrailingZeros32(m&^w.pinit[p]), Uninitialised, 0, "reads a predicate that was never written")
+		}
+	}
+	return nil
+}
+
+// pick takes a group that can go on and joins to it all that are at the same
+// place. It may run until it comes to limit, where another one is.
+func (w *warp) pick(l *launch) (g group, limit int32, steps int64) {
+	at := 0
+	if l.order != nil {
+		at = l.order.IntN(len(w.ready))
+	} else {
+		for i := range w.ready {
+			if w.ready[i].pc < w.ready[at].pc {
+				at = i
+			}
+		}
+	}
+	g = group{pc: w.ready[at].pc}
+	limit, steps = math.MaxInt32, math.MaxInt64
+	rest := w.ready[:0]
+	for _, o := range w.ready {
+		if o.pc == g.pc {
+			g.mask |= o.mask
+			continue
+		}
+		if o.pc > g.pc {
+			limit = min(limit, o.pc)
+		}
+		rest = append(rest, o)
+	}
+	w.ready = rest
+	if l.order != nil {
+		steps = 1 + l.order.Int64N(200)
+	}
+	return g, limit, steps
+}
+
+// run goes on until all lanes wait at barriers or have exited, or the shuffled order interrupts.
+func (w *warp) run(l *launch) *Fault {
+	for n := 0; len(w.ready) > 0; n++ {
+		if l.order != nil && n > 3 {
+			return nil
+		}
+		g, limit, steps := w.pick(l)
+		if f := w.runGroup(l, g, limit, steps); f != nil {
+			return f
+		}
+	}
+	for _, g := range w.waiting {
+		if in := &l.k.code[g.pc]; in.op != opBarrier {
+			missing := w.members(l, in, bits.TrailingZeros32(g.mask)) &^ g.mask
+			where := ""
+			if missing&w.exited != 0 {
+				where = ", of which some have exited"
+			}
+			return l.fault(w, in, bits.TrailingZeros32(g.mask), Divergence, 0, "lanes %s wait for lanes %s, which never come here%s",
+				lanesOf(g.mask), lanesOf(missing), where)
+		}
+	}
+	return nil
+}
+
+// members is the member mask of an instruction for a whole warp.
+func (w *warp) members(l *launch, in *inst, lane int) uint32 {
+	if in.op == opMMA {
+		return full
+	}
+	return uint32(w.get(l, in.src[0])[lane]) & w.exists
+}
+
+func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
+	code := l.k.code
+	tmp := &w.tmp
+	for {
+		if g.pc >= limit || steps == 0 {
+			w.ready = append(w.ready, g)
+			return nil
+		}
+		steps--
+		if l.left--; l.left < 0 {
+			return l.fault(w, &code[g.pc], bits.TrailingZeros32(g.mask), Endless, 0, "the block has executed %d instructions", l.o.StepLimit)
+		}
+		in := &code[g.pc]
+		m := g.mask
+		if in.guard >= 0 {
+			if un := m &^ w.pinit[in.guard]; un != 0 {
+				return l.fault(w, in, bits.TrailingZeros32(un), Uninitialised, 0, "is guarded by a predicate that was never written")
+			}
+			if in.guardNeg {
+				m &^= w.preds[in.guard]
+			} else {
+				m &= w.preds[in.guard]
+			}
+			if m == 0 {
+				g.pc++
+				continue
+			}
+		}
+		l.laneInstructions += int64(bits.OnesCount32(m))
+		if in.op != opMov && in.op != opSel && (in.nsrc > 0 || in.psrc[0] >= 0) {
+			if f := w.checkSources(l, in, m); f != nil {
+				return f
+			}
+		}
+		if in.op >= opWarpSync && in.op != opActive {
+			lanes, f := w.gather(l, in, &g, m)
+			if f != nil {
+				return f
+			}
+			if lanes == 0 {
+				return nil
+			}
+			m = lanes
+			if f := w.together(l, in, m); f != nil {
+				return f
+			}
+			g.pc++
+			continue
+		}
+		switch in.op {
+		case opALU, opApprox:
+			a, b, c, e := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
+			if m == full && in.op == opALU {
+				in.f(&w.regs[in.dst], a, b, c, e)
+				w.init[in.dst] = full
+				break
+			}
+			in.f(tmp, a, b, c, e)
+			if in.op == opApprox && l.o.Approx != 0 {
+				for i := range tmp {
+					tmp[i] = perturb(l.o.Approx, tmp[i], a[i], b[i], in.ty)
+				}
+			}
+			w.set(in.dst, m, tmp)
+		case opMov:
+			s := in.src[0]
+			have := m
+			if s >= 0 {
+				have &= w.init[s]
+			}
+			w.set(in.dst, m, w.get(l, s))
+			w.init[in.dst] = w.init[in.dst]&^m | have
+		case opSel:
+			if p := in.psrc[0]; p >= 0 && m&^w.pinit[p] != 0 {
+				return l.fault(w, in, bits.TrailingZeros32(m&^w.pinit[p]), Uninitialised, 0, "reads a predicate that was never written")
+			}
+			p := w.pred(in, 0)
+			yes, no := in.src[0], in.src[1]
+			have := uint32(0)
+			if yes < 0 {
+				have |= m & p
+			} else {
+				have |= m & p & w.init[yes]
+			}
+			if no < 0 {
+				have |= m &^ p
+			} else {
+				have |= m &^ p & w.init[no]
+			}
+			a, b := w.get(l, yes), w.get(l, no)
+			for i := range tmp {
+				tmp[i] = b[i]
+				if p>>i&1 != 0 {
+					tmp[i] = a[i]
+				}
+			}
+			w.set(in.dst, m, tmp)
+			w.init[in.dst] = w.init[in.dst]&^m | have
+		case opSetp:
+			v := in.compare(w.get(l, in.src[0]), w.get(l, in.src[1]))
+			q := ^v
+			if in.logic != nil {
+				p := w.pred(in, 0)
+				v, q = in.logic(v, p), in.logic(q, p)
+			}
+			w.setPred(in.pdst, m, v)
+			w.setPred(in.qdst, m, q)
+		case opLogic:
+			w.setPred(in.pdst, m, in.logic(w.pred(in, 0), w.pred(in, 1)))
+		case opPack, opUnpack:
+			if f := w.pack(l, in, m); f != nil {
+				return f
+			}
+		case opLoad:
+			if f := w.load(l, in, m); f != nil {
+				return f
+			}
+		case opStore:
+			if f := w.store(l, in, m); f != nil {
+				return f
+			}
+		case opAtom:
+			if f := w.atom(l, in, m); f != nil {
+				return f
+			}
+		case opCopy:
+			if f := w.copyAsync(l, in, m); f != nil {
+				return f
+			}
+		case opCommit:
+			for r := m; r != 0; r &= r - 1 {
+				w.commits[bits.TrailingZeros32(r)]++
+			}
+		case opWait:
+			if f := w.wait(l, in, m); f != nil {
+				return f
+			}
+		case opActive:
+			w.setAll(in.dst, m, uint64(m))
+		case opBra:
+			if m == g.mask {
+				g.pc = in.target
+				if len(w.ready) > 0 {
+					w.ready = append(w.ready, g)
+					return nil
+				}
+				continue
+			}
+			w.ready = append(w.ready, group{pc: in.target, mask: m}, group{pc: g.pc + 1, mask: g.mask &^ m})
+			return nil
+		case opExit:
+			w.exited |= m
+			if g.mask &^= m; g.mask == 0 {
+				return nil
+			}
+		case opTrap:
+			return l.fault(w, in, bits.TrailingZeros32(m), Trap, 0, "the kernel stops itself")
+		case opBarrier:
+			lane := bits.TrailingZeros32(m)
+			at := group{pc: g.pc, mask: m, id: w.get(l, in.src[0])[lane], vote: w.pred(in, 0)}
+			if rest := g.mask &^ m; rest != 0 {
+				w.ready = append(w.ready, group{pc: g.pc + 1, mask: rest})
+			}
+			for i := range w.waiting {
+				if o := &w.waiting[i]; o.pc == at.pc && o.id == at.id {
+					o.vote = o.vote&o.mask | at.vote&m
+					o.mask |= m
+					return nil
+				}
+			}
+			w.waiting = append(w.waiting, at)
+			return nil
+		}
+		g.pc++
+	}
+}
+
+// gather collects the lanes of a member mask at an instruction that all of them
+// execute together. It gives these lanes once all are there, or 0.
+func (w *warp) gather(l *launch, in *inst, g *group, m uint32) (uint32, *Fault) {
+	lane := bits.TrailingZeros32(m)
+	members := w.members(l, in, lane)
+	if in.op != opMMA {
+		v := w.get(l, in.src[0])
+		for r := m; r != 0; r &= r - 1 {
+			i := bits.TrailingZeros32(r)
+			if x := uint32(v[i]) & w.exists; x != members {
+				return 0, l.fault(w, in, i, Divergence, 0, "has the member mask %#x, and lane %d of its warp %#x", x, lane, members)
+			}
+		}
+	}
+	if out := m &^ members; out != 0 {
+		return 0, l.fault(w, in, bits.TrailingZeros32(out), Divergence, 0, "lane %d is not in its own member mask %#x",
+			bits.TrailingZeros32(out), members)
+	}
+	if gone := members & w.exited; gone != 0 {
+		return 0, l.fault(w, in, lane, Divergence, 0, "the member mask %#x names lanes %s, which have exited", members, lanesOf(gone))
+	}
+	if rest := g.mask &^ m; rest != 0 {
+		w.ready = append(w.ready, group{pc: g.pc + 1, mask: rest})
+		g.mask = m
+		if m == members {
+			// Give the others the chance to be joined again.
+			return m, nil
+		}
+	}
+	if m == members {
+		return m, nil
+	}
+	for i := range w.waiting {
+		if o := &w.waiting[i]; o.pc == g.pc && o.mask&members == o.mask {
+			o.mask |= m
+			if o.mask == members {
+				w.waiting = append(w.waiting[:i], w.waiting[i+1:]...)
+				g.mask = members
+				return members, nil
+			}
+			return 0, nil
+		}
+	}
+	w.waiting = append(w.waiting, group{pc: g.pc, mask: m})
+	return 0, nil
+}
+
+// together executes an instruction of the warp as a whole.
+func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
+	var out vec
+	switch in.op {
+	case opWarpSync:
+		w.epoch++
+	case opVote:
+		p := w.pred(in, 0) & m
+		switch in.mode {
+		case "ballot":
+			w.setAll(in.dst, m, uint64(p))
+		case "any":
+			w.setPred(in.pdst, m, truth(p != 0))
+		case "all":
+			w.setPred(in.pdst, m, truth(p == m))
+		case "uni":
+			w.setPred(in.pdst, m, truth(p == m || p == 0))
+		}
+	case opRedux:
+		v := w.get(l, in.src[1])
+		first := true
+		var x uint64
+		for r := m; r != 0; r &= r - 1 {
+			if i := bits.TrailingZeros32(r); first {
+				x, first = v[i], false
+			} else {
+				x = in.reduce(x, v[i])
+			}
+		}
+		w.setAll(in.dst, m, x)
+	case opShuffle: // ISA 9.7.8.6
+		a, b, c := w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
+		var valid uint32
+		for r := m; r != 0; r &= r - 1 {
+			i := bits.TrailingZeros32(r)
+			bval, cval, seg := int(b[i]&31), int(c[i]&31), int(c[i]>>8&31)
+			most := i&seg | cval&^seg
+			least := i & seg
+			var j int
+			ok := false
+			switch in.mode {
+			case "up":
+				j = i - bval
+				ok = j >= most
+			case "down":
+				j = i + bval
+				ok = j <= most
+			case "bfly":
+				j = i ^ bval
+				ok = j <= most
+			case "idx":
+				j = least | bval&^seg
+				ok = j <= most
+			}
+			if ok {
+				valid |= 1 << i
+			} else {
+				j = i
+			}
+			if m>>j&1 == 0 {
+				return l.fault(w, in, i, Divergence, 0, "lane %d reads lane %d, which does not take part", i, j)
+			}
+			out[i] = a[j]
+		}
+		w.set(in.dst, m, &out)
+		w.setPred(in.pdst, m, valid)
+	case opMMA:
+		return w.mma(l, in, m)
+	}
+	return nil
+}
+
+// mma is m16n8k8 of tf32: ISA 9.7.13.4.5. Sums are rounded once here, which a GPU does not promise.
+func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
+	if m != full {
+		return l.fault(w, in, bits.TrailingZeros32(m), Divergence, 0, "needs a whole warp")
+	}
+	for _, s := range in.list[:10] {
+		if s >= 0 && w.init[s] != full {
+			return l.fault(w, in, bits.TrailingZeros32(^w.init[s]), Uninitialised, 0, "reads a register that was never written")
+		}
+	}
+	value := func(i, lane int) float64 { return float64(float32frombits(w.get(l, in.list[i])[lane] &^ 0x1fff)) }
+	var a [16][8]float64
+	var b [8][8]float64
+	for lane := range 32 {
+		g, t := lane>>2, lane&3
+		for i := range 4 {
+			a[g+8*(i&1)][t+4*(i>>1)] = value(i, lane)
+		}
+		b[t][g], b[t+4][g] = value(4, lane), value(5, lane)
+	}
+	var out [4]vec
+	for lane := range 32 {
+		g, t := lane>>2, lane&3
+		for i := range out {
+			row, col := g+8*(i>>1), 2*t+i&1
+			sum := float64(float32frombits(w.get(l, in.list[6+i])[lane]))
+			for k := range 8 {
+				sum += float64(a[row][k] * b[k][col])
+			}
+			out[i][lane] = nan32(float32(sum))
+		}
+	}
+	for i := range out {
+		w.set(in.src[i], full, &out[i])
+	}
+	return nil
+}
+
+// pack joins registers to a wider one, or takes one apart.
+func (w *warp) pack(l *launch, in *inst, m uint32) *Fault {
+	var out [4]vec
+	shift := 8 * in.width
+	if in.op == opUnpack {
+		s := in.src[0]
+		have := m
+		if s >= 0 {
+			have &= w.init[s]
+		}
+		v := w.get(l, s)
+		for j := range in.count {
+			for i := range v {
+				out[j][i] = v[i] >> (j * shift) & (1<<shift - 1)
+			}
+		}
+		for j := range in.count {
+			d := in.list[j]
+			w.set(d, m, &out[j])
+			w.init[d] = w.init[d]&^m | have
+		}
+		return nil
+	}
+	for j, s := range in.list[:in.count] {
+		if s >= 0 && m&^w.init[s] != 0 {
+			return l.fault(w, in, bits.TrailingZeros32(m&^w.init[s]), Uninitialised, 0, "reads a register that was never written")
+		}
+		v := w.get(l, s)
+		for i := range v {
+			out[0][i] |= v[i] & (1<<shift - 1) << (j * shift)
+		}
+	}
+	w.set(in.dst, m, &out[0])
+	return nil
+}

@@ -1,0 +1,336 @@
+package ptx
+
+import "math"
+
+const (
+	canonicalNaN   = 0x7fffffff
+	canonicalNaN64 = 0x7fffffffffffffff
+)
+
+func float32frombits(x uint64) float32 { return math.Float32frombits(uint32(x)) }
+
+// nan32 gives the bits, of the canonical NaN for all NaNs.
+func nan32(x float32) uint64 {
+	if x != x {
+		return canonicalNaN
+	}
+	return uint64(math.Float32bits(x))
+}
+
+// flush32 makes subnormal float32 bits zeros of their sign.
+func flush32(x uint64) uint64 {
+	if x&0x7f800000 == 0 {
+		return x & 0x80000000
+	}
+	return x
+}
+
+// oddSum is a+b in float64, rounded to odd: the nearest smaller in magnitude
+// with the last bit set if anything was lost. A second rounding to float32, in
+// any direction, is then that of the exact sum (Boldo and Melquiond, Emulation
+// of a FMA and correctly rounded sums, IEEE Trans. Comput. 57, 2008).
+func oddSum(a, b float64) float64 {
+	s := a + b
+	if math.IsInf(s, 0) || s != s {
+		return s
+	}
+	t := s - a
+	err := (a - (s - t)) + (b - t) // Knuth's two-sum: exact
+	return odd(s, err)
+}
+
+// odd takes a rounded value and the sign of what was lost.
+func odd(s, err float64) float64 {
+	x := math.Float64bits(s)
+	if err == 0 || x&1 != 0 {
+		return s
+	}
+	if (err > 0) == (s > 0) {
+		return math.Float64frombits(x + 1)
+	}
+	return math.Float64frombits(x - 1)
+}
+
+// round32 rounds a float64, which must be exact or rounded to odd.
+func round32(x float64, mode string) float32 {
+	f := float32(x)
+	if float64(f) == x || x != x {
+		return f
+	}
+	up, down := float32(math.Inf(1)), float32(math.Inf(-1))
+	toward := f
+	switch {
+	case mode == "rz" && math.Abs(float64(f)) > math.Abs(x):
+		toward = 0
+	case mode == "rm" && float64(f) > x:
+		toward = down
+	case mode == "rp" && float64(f) < x:
+		toward = up
+	}
+	if toward != f {
+		return math.Nextafter32(f, toward)
+	}
+	return f
+}
+
+// fma32 is a·b+c with one rounding. The product is exact in float64; the sum is
+// rounded to odd only where the double rounding could go wrong.
+func fma32(a, b, c float32) float32 {
+	p := float64(a) * float64(b)
+	s := p + float64(c)
+	if x := math.Float64bits(s); x&0x1fffffff == 0x10000000 || math.Abs(s) < 0x1p-125 {
+		s = oddSum(p, float64(c))
+	}
+	return float32(s)
+}
+
+func saturate(x float32) float32 {
+	if !(x > 0) { // NaN too
+		return 0
+	}
+	return min(x, 1)
+}
+
+// float32 forms: f works on values, flushing and NaNs are added here.
+func wrap32(ftz, sat bool, f func(a, b, c float32) float32) alu {
+	return func(d, a, b, c, _ *vec) {
+		for i := range d {
+			x, y, z := a[i], b[i], c[i]
+			if ftz {
+				x, y, z = flush32(x), flush32(y), flush32(z)
+			}
+			r := f(float32frombits(x), float32frombits(y), float32frombits(z))
+			if sat {
+				r = saturate(r)
+			}
+			v := nan32(r)
+			if ftz {
+				v = flush32(v)
+			}
+			d[i] = v
+		}
+	}
+}
+
+func wrap64(f func(a, b, c float64) float64) alu {
+	return func(d, a, b, c, _ *vec) {
+		for i := range d {
+			r := f(math.Float64frombits(a[i]), math.Float64frombits(b[i]), math.Float64frombits(c[i]))
+			if r != r {
+				d[i] = canonicalNaN64
+				continue
+			}
+			d[i] = math.Float64bits(r)
+		}
+	}
+}
+
+// exact32 computes in float64, rounded to odd.
+func exact32(op string) func(a, b, c float64) float64 {
+	switch op {
+	case "add":
+		return func(a, b, _ float64) float64 { return oddSum(a, b) }
+	case "sub":
+		return func(a, b, _ float64) float64 { return oddSum(a, -b) }
+	case "mul":
+		return func(a, b, _ float64) float64 { return a * b }
+	case "div":
+		return oddQuotient
+	case "rcp":
+		return func(a, _, _ float64) float64 { return oddQuotient(1, a, 0) }
+	case "sqrt":
+		return func(a, _, _ float64) float64 {
+			r := math.Sqrt(a)
+			if r == 0 || r != r || math.IsInf(r, 0) {
+				return r
+			}
+			return odd(r, math.FMA(-r, r, a))
+		}
+	}
+	return func(a, b, c float64) float64 { return oddSum(a*b, c) }
+}
+
+func oddQuotient(a, b, _ float64) float64 {
+	q := a / b
+	if q == 0 || q != q || math.IsInf(q, 0) || math.IsInf(b, 0) {
+		return q
+	}
+	rest := math.FMA(-q, b, a)
+	if b < 0 {
+		rest = -rest
+	}
+	return odd(q, rest)
+}
+
+func floats(t table) {
+	src := map[string]int{"add": 2, "sub": 2, "mul": 2, "fma": 3, "mad": 3, "div": 2, "rcp": 1, "sqrt": 1}
+	nearest := map[string]func(a, b, c float32) float32{
+		"add": func(a, b, _ float32) float32 { return a + b }, "sub": func(a, b, _ float32) float32 { return a - b },
+		"mul": func(a, b, _ float32) float32 { return a * b }, "fma": fma32, "mad": fma32,
+		"div": func(a, b, _ float32) float32 { return a / b }, "rcp": func(a, _, _ float32) float32 { return 1 / a },
+	}
+	repeat := func(k ty, n int) []ty { return []ty{k, k, k}[:n] }
+	for op, n := range src {
+		exact := exact32(op)
+		for _, mode := range []string{"", "rn", "rz", "rm", "rp"} {
+			f := nearest[op]
+			if f == nil || mode != "" && mode != "rn" {
+				f = func(a, b, c float32) float32 { return round32(exact(float64(a), float64(b), float64(c)), mode) }
+			}
+			base := op + "." + mode
+			if mode == "" {
+				if op != "add" && op != "sub" && op != "mul" {
+					continue // the others must name theirs
+				}
+				base = op
+			}
+			for _, ftz := range []bool{false, true} {
+				for _, sat := range []bool{false, true} {
+					if sat && n == 1 || sat && op == "div" {
+						continue
+					}
+					s := base
+					if ftz {
+						s += ".ftz"
+					}
+					if sat {
+						s += ".sat"
+					}
+					t.add(s+".f32", wrap32(ftz, sat, f), f32, repeat(f32, n)...)
+				}
+			}
+		}
+	}
+	t.add("fma.rn.f32", func(d, a, b, c, _ *vec) { // as above, but the most frequent of all
+		for i := range d {
+			d[i] = nan32(fma32(float32frombits(a[i]), float32frombits(b[i]), float32frombits(c[i])))
+		}
+	}, f32, f32, f32, f32)
+
+	for op, f := range map[string]func(a, b, c float64) float64{
+		"add.rn": func(a, b, _ float64) float64 { return a + b }, "sub.rn": func(a, b, _ float64) float64 { return a - b },
+		"mul.rn": func(a, b, _ float64) float64 { return a * b }, "fma.rn": math.FMA, "mad.rn": math.FMA,
+		"div.rn": func(a, b, _ float64) float64 { return a / b }, "rcp.rn": func(a, _, _ float64) float64 { return 1 / a },
+		"sqrt.rn": func(a, _, _ float64) float64 { return math.Sqrt(a) },
+	} {
+		n := src[op[:len(op)-3]]
+		t.add(op+".f64", wrap64(f), f64, repeat(f64, n)...)
+		if op[0] != 'f' && op[0] != 'd' && op[0] != 'r' && n == 2 {
+			t.add(op[:3]+".f64", wrap64(f), f64, f64, f64)
+		}
+	}
+
+	for _, ftz := range []bool{false, true} {
+		z := ""
+		if ftz {
+			z = ".ftz"
+		}
+		t.add("min"+z+".f32", minMax32(ftz, false, true), f32, f32, f32)
+		t.add("max"+z+".f32", minMax32(ftz, false, false), f32, f32, f32)
+		t.add("min"+z+".NaN.f32", minMax32(ftz, true, true), f32, f32, f32)
+		t.add("max"+z+".NaN.f32", minMax32(ftz, true, false), f32, f32, f32)
+		for op, f := range map[string]func(uint64) uint64{
+			"neg": func(x uint64) uint64 { return x ^ 1<<31 }, "abs": func(x uint64) uint64 { return x &^ (1 << 31) },
+		} {
+			t.add(op+z+".f32", func(d, a, _, _, _ *vec) {
+				for i := range d {
+					x := a[i]
+					if ftz {
+						x = flush32(x)
+					}
+					d[i] = f(x)
+				}
+			}, f32, f32)
+		}
+		for op, f := range map[string]func(a float64) float64{
+			"rcp": func(a float64) float64 { return 1 / a }, "sqrt": math.Sqrt, "rsqrt": func(a float64) float64 { return 1 / math.Sqrt(a) },
+			"ex2": math.Exp2, "lg2": math.Log2, "sin": math.Sin, "cos": math.Cos, "tanh": math.Tanh,
+		} {
+			t[op+".approx"+z+".f32"] = form{f: wrap32(ftz, false, func(a, _, _ float32) float32 { return float32(f(float64(a))) }),
+				dst: f32, src: []ty{f32}, approx: true}
+		}
+		divide := wrap32(ftz, false, func(a, b, _ float32) float32 { return a / b })
+		t["div.approx"+z+".f32"] = form{f: divide, dst: f32, src: []ty{f32, f32}, approx: true}
+		t["div.full"+z+".f32"] = form{f: divide, dst: f32, src: []ty{f32, f32}, approx: true}
+	}
+	t.add("copysign.f32", func(d, a, b, _, _ *vec) { // the sign of the first
+		for i := range d {
+			d[i] = b[i]&^(1<<31) | a[i]&(1<<31)
+		}
+	}, f32, f32, f32)
+	t.add("copysign.f64", func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = b[i]&^(1<<63) | a[i]&(1<<63)
+		}
+	}, f64, f64, f64)
+	t.add("neg.f64", func(d, a, _, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] ^ 1<<63
+		}
+	}, f64, f64)
+	t.add("abs.f64", func(d, a, _, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] &^ (1 << 63)
+		}
+	}, f64, f64)
+	t.add("min.f64", wrap64(func(a, b, _ float64) float64 { return minMax(a, b, true) }), f64, f64, f64)
+	t.add("max.f64", wrap64(func(a, b, _ float64) float64 { return minMax(a, b, false) }), f64, f64, f64)
+	// The low word of the operand is ignored and that of the result is zero: ISA 9.7.3.15, 9.7.3.18.
+	for op, f := range map[string]func(a float64) float64{
+		"rcp.approx.ftz.f64": func(a float64) float64 { return 1 / a }, "rsqrt.approx.ftz.f64": func(a float64) float64 { return 1 / math.Sqrt(a) },
+	} {
+		t[op] = form{f: wrap64(func(a, _, _ float64) float64 {
+			a = math.Float64frombits(math.Float64bits(a) >> 32 << 32)
+			if math.Abs(a) < 0x1p-1022 {
+				a = math.Copysign(0, a)
+			}
+			return math.Float64frombits(math.Float64bits(f(a)) >> 32 << 32)
+		}), dst: f64, src: []ty{f64}}
+	}
+	t["rsqrt.approx.f64"] = form{f: wrap64(func(a, _, _ float64) float64 { return 1 / math.Sqrt(a) }), dst: f64, src: []ty{f64}, approx: true}
+}
+
+// minMax ignores NaNs where it can, and -0 is less than 0.
+func minMax(a, b float64, smallest bool) float64 {
+	switch {
+	case a != a:
+		return b
+	case b != b:
+		return a
+	case smallest:
+		return math.Min(a, b)
+	}
+	return math.Max(a, b)
+}
+
+func minMax32(ftz, nan, smallest bool) alu {
+	return wrap32(ftz, false, func(a, b, _ float32) float32 {
+		if nan && (a != a || b != b) {
+			return float32(math.NaN())
+		}
+		return float32(minMax(float64(a), float64(b), smallest))
+	})
+}
+
+// perturb moves a result by -2 … 2 units in the last place, unless it or the first operand is special.
+func perturb(seed, x, a, b uint64, t ty) uint64 {
+	mantissa, exponent := uint64(0x7fffff), uint64(0x7f800000)
+	if t == f64 {
+		mantissa, exponent = 1<<52-1, 0x7ff<<52
+	}
+	special := func(v uint64) bool { return v&(mantissa|exponent) == 0 || v&exponent == exponent }
+	if special(x) || special(a) {
+		return x
+	}
+	h := seed ^ x*0x9e3779b97f4a7c15 ^ a*0xbf58476d1ce4e5b9 ^ b*0x94d049bb133111eb
+	h ^= h >> 31
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 29
+	h *= 0x94d049bb133111eb
+	h ^= h >> 32
+	y := x + h%5 - 2
+	if special(y) || (x^y)&^(mantissa|exponent) != 0 {
+		return x
+	}
+	return y
+}

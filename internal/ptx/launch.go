@@ -1,0 +1,273 @@
+package ptx
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+)
+
+// launch is a running kernel.
+type launch struct {
+	k       *Kernel
+	mem     *Memory
+	o       Options
+	grid    [3]int
+	block   [3]int
+	threads int
+	params  []byte
+	consts  []vec
+	order   *rand.Rand // nil for the natural order
+	lanes   [32]uint8  // order of lanes in atomics
+
+	static, dynamic segment
+	template        []byte // states of static at the beginning
+	sharedBytes     int
+
+	// of the block at hand
+	id    [3]int
+	me    access
+	left  int64
+	warps []*warp
+	last  *segment
+
+	laneInstructions int64
+}
+
+// Launch runs a kernel to its end. Arguments take 8 bytes each, low bytes
+// first; a structure takes as many as it needs. shared is dynamic shared memory
+// in bytes. A returned *Fault is the kernel's, other errors are the launch's.
+func (k *Kernel) Launch(mem *Memory, grid, block [3]int, shared int, args []uint64, o Options) error {
+	_, err := k.run(mem, grid, block, shared, args, o)
+	return err
+}
+
+func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64, o Options) (int64, error) {
+	l := &launch{k: k, mem: mem, o: o, grid: grid, block: block}
+	if err := l.check(shared, args); err != nil {
+		return 0, fmt.Errorf("ptx: launch of %s: %w", k.Name, err)
+	}
+	mem.launch++
+	l.consts = append([]vec(nil), k.consts...)
+	at := mem.place(k.module)
+	for _, a := range k.addresses {
+		for i := range l.consts[a.constant] {
+			l.consts[a.constant][i] = at[a.variable]
+		}
+	}
+	if l.o.StepLimit == 0 {
+		l.o.StepLimit = 1 << 28
+	}
+	for i := range l.lanes {
+		l.lanes[i] = uint8(i)
+	}
+	blocks := grid[0] * grid[1] * grid[2]
+	var order []int
+	if o.Seed != 0 {
+		l.order = rand.New(rand.NewPCG(o.Seed, 1))
+		l.order.Shuffle(32, func(i, j int) { l.lanes[i], l.lanes[j] = l.lanes[j], l.lanes[i] })
+		order = l.order.Perm(blocks)
+	}
+	l.makeShared(shared)
+	l.makeWarps()
+	for i := range blocks {
+		b := i
+		if order != nil {
+			b = order[i]
+		}
+		l.id = [3]int{b % grid[0], b / grid[0] % grid[1], b / grid[0] / grid[1]}
+		l.me = access{block: uint32(b) + 1}
+		if f := l.runBlock(); f != nil {
+			return l.laneInstructions, f
+		}
+	}
+	return l.laneInstructions, nil
+}
+
+func (l *launch) check(shared int, args []uint64) error {
+	for i, most := range []int{1<<31 - 1, 65535, 65535} {
+		if l.grid[i] < 1 || l.grid[i] > most {
+			return fmt.Errorf("grid %s: dimension %d is not in 1…%d", tuple(l.grid), i, most)
+		}
+	}
+	l.threads = l.block[0] * l.block[1] * l.block[2]
+	if l.block[0] < 1 || l.block[1] < 1 || l.block[2] < 1 || l.block[2] > 64 || l.threads > 1024 {
+		return fmt.Errorf("block %s: more than 1024 threads, or fewer than 1, or more than 64 deep", tuple(l.block))
+	}
+	if l.grid[0]*l.grid[1] > 1<<31 || l.grid[0]*l.grid[1]*l.grid[2] > 1<<31 {
+		return fmt.Errorf("grid %s: more than 2³¹ blocks are not supported here", tuple(l.grid))
+	}
+	if n := l.k.MaxThreads; n > 0 && l.threads > n {
+		return fmt.Errorf("block %s: %d threads where the kernel's .maxntid allows %d", tuple(l.block), l.threads, n)
+	}
+	if r := l.k.required; r[0] > 0 && r != l.block {
+		return fmt.Errorf("block %s: the kernel requires %s", tuple(l.block), tuple(r))
+	}
+	limit := l.o.SharedLimit
+	if limit == 0 {
+		limit = 49152
+	}
+	if shared < 0 || l.k.Shared+shared > limit {
+		return fmt.Errorf("%d bytes of static and %d of dynamic shared memory exceed the limit of %d", l.k.Shared, shared, limit)
+	}
+	want := 0
+	for _, p := range l.k.Params {
+		want += (p.Size + 7) / 8
+	}
+	if len(args) != want {
+		return fmt.Errorf("%d arguments of 8 bytes where the kernel takes %d", len(args), want)
+	}
+	l.params = make([]byte, l.k.paramSize+8)
+	for _, p := range l.k.Params {
+		for i := range p.Size {
+			l.params[p.Offset+i] = byte(args[i/8] >> (8 * (i % 8)))
+		}
+		args = args[(p.Size+7)/8:]
+	}
+	l.params = l.params[:l.k.paramSize]
+	return nil
+}
+
+// makeShared lays shared memory out; what lies between variables is outside.
+func (l *launch) makeShared(dynamic int) {
+	l.sharedBytes = l.k.Shared + dynamic
+	end := 0
+	for _, v := range l.k.shared {
+		if !v.extern {
+			end = max(end, v.offset+v.size)
+		}
+	}
+	l.template = make([]byte, end)
+	for i := range l.template {
+		l.template[i] = outside
+	}
+	for _, v := range l.k.shared {
+		if !v.extern {
+			clear(l.template[v.offset : v.offset+v.size])
+		}
+	}
+	l.static = segment{size: uint64(end), data: make([]byte, end), state: make([]byte, end), shift: 2}
+	l.dynamic = segment{base: dynamicBase, size: uint64(dynamic), data: make([]byte, dynamic), state: make([]byte, dynamic), shift: 2}
+}
+
+// fault describes a violation by a lane.
+func (l *launch) fault(w *warp, in *inst, lane int, kind Kind, addr uint64, format string, a ...any) *Fault {
+	return &Fault{Kind: kind, Kernel: l.k.Name, Line: in.line, Source: in.source, Instruction: in.text, Block: l.id,
+		Thread: l.thread(w.id*32 + lane), Address: addr, What: fmt.Sprintf(format, a...)}
+}
+
+func (l *launch) thread(t int) [3]int {
+	return [3]int{t % l.block[0], t / l.block[0] % l.block[1], t / l.block[0] / l.block[1]}
+}
+
+func (l *launch) runBlock() *Fault {
+	copy(l.static.state, l.template)
+	clear(l.dynamic.state)
+	for _, s := range []*segment{&l.static, &l.dynamic} {
+		for i := range s.data {
+			s.data[i] = poison
+		}
+	}
+	l.left = l.o.StepLimit
+	for _, w := range l.warps {
+		w.reset(l)
+	}
+	for {
+		order := l.warps
+		if l.order != nil {
+			order = append([]*warp(nil), l.warps...)
+			l.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		for _, w := range order {
+			if f := w.run(l); f != nil {
+				return f
+			}
+		}
+		ready, exited := false, true
+		for _, w := range l.warps {
+			ready = ready || len(w.ready) > 0
+			exited = exited && w.exited == w.exists
+		}
+		switch {
+		case ready: // a warp was interrupted
+		case exited:
+			return nil
+		default:
+			if f := l.barrier(); f != nil {
+				return f
+			}
+		}
+	}
+}
+
+// barrier lets all threads go on, if they all wait at the same one.
+func (l *launch) barrier() *Fault {
+	var at *inst
+	var first *warp
+	var pc int32
+	for _, w := range l.warps {
+		if len(w.waiting) > 0 {
+			first, pc = w, w.waiting[0].pc
+			at = &l.k.code[pc]
+			break
+		}
+	}
+	id := first.waiting[0].id
+	count := 0
+	var all, any = true, false
+	for _, w := range l.warps {
+		if w.exited != 0 {
+			return l.fault(first, at, bits.TrailingZeros32(first.waiting[0].mask), Divergence, 0,
+				"waits at a barrier, and thread %s has exited", tuple(l.thread(w.id*32+bits.TrailingZeros32(w.exited))))
+		}
+		for _, g := range w.waiting {
+			if g.pc != pc || g.id != id {
+				return l.fault(first, at, bits.TrailingZeros32(first.waiting[0].mask), Divergence, 0,
+					"waits at a barrier, and thread %s waits at line %d for another", tuple(l.thread(w.id*32+bits.TrailingZeros32(g.mask))),
+					l.k.code[g.pc].line)
+			}
+			for m := g.mask; m != 0; m &= m - 1 {
+				if g.vote>>bits.TrailingZeros32(m)&1 != 0 {
+					count++
+					any = true
+				} else {
+					all = false
+				}
+			}
+		}
+	}
+	l.me.epoch++
+	for _, w := range l.warps {
+		mask := w.exists
+		switch at.mode {
+		case "popc.u32":
+			w.setAll(at.dst, mask, uint64(count))
+		case "and.pred":
+			w.setPred(at.pdst, mask, truth(all))
+		case "or.pred":
+			w.setPred(at.pdst, mask, truth(any))
+		}
+		w.waiting = w.waiting[:0]
+		w.ready = append(w.ready[:0], group{pc: pc + 1, mask: mask})
+	}
+	return nil
+}
+
+func truth(b bool) uint32 {
+	if b {
+		return ^uint32(0)
+	}
+	return 0
+}
+
+// lanesOf lists lanes for messages.
+func lanesOf(m uint32) string {
+	var s []string
+	for ; m != 0; m &= m - 1 {
+		s = append(s, fmt.Sprint(bits.TrailingZeros32(m)))
+		if len(s) == 6 && m&(m-1) != 0 {
+			return strings.Join(s, " ") + " …"
+		}
+	}
+	return strings.Join(s, " ")
+}

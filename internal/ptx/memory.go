@@ -1,0 +1,351 @@
+package ptx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"sort"
+)
+
+const (
+	globalBase   = 0x7_0000_0000 // first address
+	globalAlign  = 256
+	globalGap    = 1 << 16 // between allocations, at least
+	sharedWindow = 0x1_0000_0000_0000
+	localWindow  = 0x2_0000_0000_0000
+	windowSize   = 1 << 24
+	dynamicBase  = 1 << 20 // offset of dynamic shared memory
+
+	poison = 0xff // content of memory that was never written: a NaN, or -1
+)
+
+// States of a byte.
+const (
+	unwritten = 0x00
+	inFlight  = 0x33 // written by cp.async that was not waited for
+	outside   = 0x55 // between variables
+	written   = 0xff
+)
+
+// Memory is the memory of a device. Addresses are never used twice. The zero
+// value is not ready: see [NewMemory].
+type Memory struct {
+	allocs  []*segment // by base
+	next    uint64
+	count   int
+	modules map[*Module]map[*variable]uint64
+	launch  uint32
+}
+
+// segment is memory with bounds.
+type segment struct {
+	base     uint64
+	size     uint64
+	data     []byte
+	state    []byte // of every byte; nil if all are written
+	name     string
+	freed    bool
+	constant bool
+
+	shift uint // log2 of bytes per race cell: 2, or 0 once a narrow access was seen
+	pages []*page
+}
+
+// NewMemory makes an empty memory.
+func NewMemory() *Memory {
+	return &Memory{next: globalBase, modules: map[*Module]map[*variable]uint64{}}
+}
+
+func (m *Memory) add(s *segment) uint64 {
+	s.base = m.next
+	s.shift = 2
+	m.next += (s.size+globalAlign-1)/globalAlign*globalAlign + globalGap
+	m.allocs = append(m.allocs, s)
+	return s.base
+}
+
+// Alloc gives the address of new memory, aligned to 256 bytes, that counts as uninitialised.
+func (m *Memory) Alloc(size int) (uint64, error) {
+	if size <= 0 {
+		return 0, fmt.Errorf("ptx: an allocation of %d bytes", size)
+	}
+	m.count++
+	return m.add(&segment{size: uint64(size), data: bytes.Repeat([]byte{poison}, size), state: make([]byte, size),
+		name: fmt.Sprintf("allocation %d", m.count)}), nil
+}
+
+// Map makes host memory visible to kernels, until Free.
+func (m *Memory) Map(b []byte) (uint64, error) {
+	if len(b) == 0 {
+		return 0, fmt.Errorf("ptx: a mapping of no bytes")
+	}
+	m.count++
+	return m.add(&segment{size: uint64(len(b)), data: b, name: fmt.Sprintf("mapping %d", m.count)}), nil
+}
+
+// Free ends an allocation or a mapping.
+func (m *Memory) Free(addr uint64) error {
+	s := m.find(addr)
+	if s == nil || s.base != addr || s.constant {
+		return fmt.Errorf("ptx: free of 0x%x, which is no allocation", addr)
+	}
+	if s.freed {
+		return fmt.Errorf("ptx: second free of %s at 0x%x", s.name, addr)
+	}
+	s.freed, s.data, s.state, s.pages = true, nil, nil, nil
+	return nil
+}
+
+// Live is the number of allocations and mappings that were not freed.
+func (m *Memory) Live() int {
+	n := 0
+	for _, s := range m.allocs {
+		if !s.freed && s.name[0] != '.' {
+			n++
+		}
+	}
+	return n
+}
+
+// find gives the last segment that begins at or before an address.
+func (m *Memory) find(addr uint64) *segment {
+	i := sort.Search(len(m.allocs), func(i int) bool { return m.allocs[i].base > addr })
+	if i == 0 {
+		return nil
+	}
+	return m.allocs[i-1]
+}
+
+func (m *Memory) host(addr uint64, n int, what string) (*segment, uint64, error) {
+	s := m.find(addr)
+	switch {
+	case s == nil:
+		return nil, 0, fmt.Errorf("ptx: %s at 0x%x: no allocation is there", what, addr)
+	case s.freed:
+		return nil, 0, fmt.Errorf("ptx: %s at 0x%x: %s of %d bytes was freed", what, addr, s.name, s.size)
+	case addr-s.base+uint64(n) > s.size:
+		return nil, 0, fmt.Errorf("ptx: %s of %d bytes at offset %d of %s, which has %d", what, n, addr-s.base, s.name, s.size)
+	}
+	return s, addr - s.base, nil
+}
+
+// Write copies from the host.
+func (m *Memory) Write(addr uint64, src []byte) error {
+	s, o, err := m.host(addr, len(src), "host write")
+	if err != nil {
+		return err
+	}
+	copy(s.data[o:], src)
+	s.mark(o, len(src), written)
+	return nil
+}
+
+// Fill writes n 32-bit words.
+func (m *Memory) Fill(addr uint64, value uint32, n int) error {
+	s, o, err := m.host(addr, 4*n, "fill")
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		binary.LittleEndian.PutUint32(s.data[o+4*uint64(i):], value)
+	}
+	s.mark(o, 4*n, written)
+	return nil
+}
+
+// Read copies to the host. Bytes that were never written are poison; Written tells.
+func (m *Memory) Read(dst []byte, addr uint64) error {
+	s, o, err := m.host(addr, len(dst), "host read")
+	if err != nil {
+		return err
+	}
+	copy(dst, s.data[o:])
+	return nil
+}
+
+// Written says whether all of n bytes were ever written.
+func (m *Memory) Written(addr uint64, n int) (bool, error) {
+	s, o, err := m.host(addr, n, "query")
+	if err != nil || s.state == nil {
+		return true, err
+	}
+	for _, b := range s.state[o : o+uint64(n)] {
+		if b != written {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (s *segment) mark(o uint64, n int, state byte) {
+	if s.state == nil {
+		return
+	}
+	for i := range s.state[o : o+uint64(n)] {
+		s.state[o+uint64(i)] = state
+	}
+}
+
+// place gives the module's variables addresses, once in a memory.
+func (m *Memory) place(mod *Module) map[*variable]uint64 {
+	if at, ok := m.modules[mod]; ok {
+		return at
+	}
+	at := map[*variable]uint64{}
+	for _, v := range mod.variables {
+		s := &segment{size: uint64(v.size), data: make([]byte, v.size), name: v.space + " variable " + v.name, constant: v.space == ".const"}
+		copy(s.data, v.init) // what has no value is zero
+		at[v] = m.add(s)
+	}
+	m.modules[mod] = at
+	return at
+}
+
+// Races. Two accesses to a byte conflict if one writes, not both are atomic,
+// and nothing orders them: threads of one block are ordered by bar.sync, which
+// begins a new epoch, threads of one warp by bar.warp.sync too, and threads of
+// different blocks by the end of the launch alone.
+
+// access is one thread's, or several threads' where many says so.
+type access struct {
+	block  uint32 // + 1; 0 is none
+	epoch  uint32
+	warps  uint32 // epoch of the warp
+	thread uint16
+	many   uint8
+	line   int32
+}
+
+const (
+	manyThreads = iota + 1 // of one warp
+	manyWarps              // of one block
+)
+
+const pageCells = 1024
+
+// page holds the accesses of one launch to 1024 cells.
+type page struct {
+	launch uint32
+	w, r   [pageCells]access
+	a      []access // atomics, if there are any
+}
+
+func conflict(r, me *access) bool {
+	switch {
+	case r.block == 0:
+		return false
+	case r.block != me.block:
+		return true
+	case r.epoch != me.epoch:
+		return false
+	case r.many == manyWarps || r.thread>>5 != me.thread>>5:
+		return true
+	}
+	return r.warps == me.warps && (r.many == manyThreads || r.thread != me.thread)
+}
+
+// join adds me to r. Blocks run one after another, so that an access of an
+// earlier one conflicts with all that is still to come, and can stay.
+func (r *access) join(me *access) {
+	switch {
+	case r.block == 0:
+		*r = *me
+	case r.block != me.block:
+	case r.epoch != me.epoch:
+		*r = *me
+	case r.many == manyWarps:
+	case r.thread>>5 != me.thread>>5:
+		r.many = manyWarps
+	case r.warps != me.warps:
+		*r = *me
+	case r.thread != me.thread:
+		r.many = manyThreads
+	}
+}
+
+type accessKind uint8
+
+const (
+	reads  accessKind = iota
+	cached            // a read through the read-only cache, ld.global.nc
+	writes
+	atomics
+)
+
+// record notes an access to n bytes and returns an earlier one that it conflicts with.
+func (s *segment) record(o uint64, n int, kind accessKind, me *access, launch uint32) (*access, string) {
+	if s.shift == 2 && (o|uint64(n))&3 != 0 {
+		s.split()
+	}
+	if s.pages == nil {
+		s.pages = make([]*page, (s.size>>s.shift)/pageCells+1)
+	}
+	for c, end := o>>s.shift, (o+uint64(n)-1)>>s.shift; c <= end; c++ {
+		p := s.pages[c/pageCells]
+		if p == nil {
+			p = &page{launch: launch}
+			s.pages[c/pageCells] = p
+		} else if p.launch != launch {
+			*p = page{launch: launch}
+		}
+		i := c % pageCells
+		if w := &p.w[i]; conflict(w, me) || kind == cached && w.block != 0 {
+			return w, "written"
+		}
+		if p.a != nil && kind != atomics && conflict(&p.a[i], me) {
+			return &p.a[i], "accessed atomically"
+		}
+		switch r := &p.r[i]; kind {
+		case reads, cached:
+			if r.block != me.block || r.epoch != me.epoch || r.thread != me.thread || r.warps != me.warps {
+				r.join(me)
+			}
+		case writes:
+			if conflict(r, me) {
+				return r, "read"
+			}
+			p.w[i] = *me
+		case atomics:
+			if conflict(r, me) {
+				return r, "read"
+			}
+			if p.a == nil {
+				p.a = make([]access, pageCells)
+			}
+			p.a[i].join(me)
+		}
+	}
+	return nil, ""
+}
+
+// split goes over to a cell for every byte.
+func (s *segment) split() {
+	old := s.pages
+	s.shift, s.pages = 0, nil
+	if old == nil {
+		return
+	}
+	s.pages = make([]*page, s.size/pageCells+1)
+	for i, p := range old {
+		if p == nil {
+			continue
+		}
+		for j := range 4 {
+			if 4*i+j >= len(s.pages) {
+				break
+			}
+			q := &page{launch: p.launch}
+			if p.a != nil {
+				q.a = make([]access, pageCells)
+			}
+			for c := range pageCells {
+				from := j*pageCells/4 + c/4
+				q.w[c], q.r[c] = p.w[from], p.r[from]
+				if p.a != nil {
+					q.a[c] = p.a[from]
+				}
+			}
+			s.pages[4*i+j] = q
+		}
+	}
+}

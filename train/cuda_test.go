@@ -1,0 +1,60 @@
+package train
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// Whole runs on a GPU, which a fake driver stands for: with secure noise, whose
+// cipher is the device's, with exact noise, and with seeded noise, which is the
+// same on every device.
+func TestRunOnGPU(t *testing.T) {
+	run := func(t *testing.T, c Config, d device.Device) *Result {
+		t.Helper()
+		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(4), ptr(1.0), 2
+		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	open := func(t *testing.T) device.Device {
+		f := fake.New(fake.Options{})
+		d, err := cuda.Open(f, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil || f.Live() != 0 {
+				t.Errorf("closing gives %v, and leaves %d things of the driver", err, f.Live())
+			}
+		})
+		return d
+	}
+	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
+		t.Run(noise, func(t *testing.T) {
+			c := small()
+			c.Noise = noise
+			if noise == noiseSecure {
+				c.Clipping = "adaptive"
+			}
+			got := run(t, c, open(t))
+			if got.TrainLoss == nil || got.TestLoss == nil {
+				t.Fatalf("losses are %v and %v", got.TrainLoss, got.TestLoss)
+			}
+			if noise == noiseSeeded {
+				// The noise's multiplier contains each device's bound on rounding, which differs by up to a percent.
+				want := run(t, c, nil)
+				if math.Abs(*got.TestLoss-*want.TestLoss) > 0.05 {
+					t.Errorf("the test loss is %v, on the processor %v", *got.TestLoss, *want.TestLoss)
+				}
+			}
+		})
+	}
+}
