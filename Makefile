@@ -10,7 +10,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test audit lint bench compare tables ptx ptx-check ptx-table cover clean
+.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -27,7 +27,7 @@ help: ## this list, and what was found on this machine
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
 	@printf '  C compiler     '; if $(call found,$$($(GO) env CC)); then $$($(GO) env CC) --version | head -n 1; else echo 'no (make build leaves CUDA out; CC chooses another)'; fi
 	@printf '  cores          '; getconf _NPROCESSORS_ONLN
-	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (nothing here uses it yet)'; else echo no; fi
+	@printf '  GPU driver     '; if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then echo 'yes (privgrad info says what can be used)'; else echo no; fi
 	@printf '  CUDA compiler  '; if $(call found,$(CLANG)); then $(CLANG) --version | head -n 1; else echo 'no: only make ptx needs clang $(clangversion)'; fi
 	@printf '  staticcheck    '; if $(call found,staticcheck); then staticcheck -version; else echo 'no (make lint downloads and runs $(STATICCHECK))'; fi
 	@printf '  golangci-lint  '; if $(call found,golangci-lint); then golangci-lint version --short 2>/dev/null || echo yes; else echo 'no (make lint leaves it out)'; fi
