@@ -242,6 +242,8 @@ func TestErrorsSay(t *testing.T) {
 	said("an arena beyond the memory", err, "bytes of GPU memory", "4096", "max_physical_batch", "mlp-fmnist")
 	_, err = small.Load(device.Rows{Count: 1, Width: 8000, Targets: []float32{0}}, make([]byte, 8000))
 	said("a table beyond the memory", err, "8000 bytes", "--device cpu")
+	_, err = small.Compile(s, device.Options{Capacity: 1 << 30})
+	said("a chunk beyond what kernels count", err, "max_physical_batch", "mlp-fmnist")
 	_, err = cuda.Open(fake.New(fake.Options{}), 3)
 	said("another GPU than there is", err, "cuda:3", "1")
 	_, err = cuda.Open(fake.New(fake.Options{Capability: 75}), 0)
