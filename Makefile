@@ -10,7 +10,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test audit lint bench compare tables ptx ptx-check ptx-table cover clean
+.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
