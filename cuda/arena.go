@@ -114,9 +114,6 @@ func (a *arena) place(base driver.Ptr) {
 	a.places = nil
 }
 
-// chunks is how many it takes for so many rows.
-func (a *arena) chunks(rows int) int { return (rows + a.chunk - 1) / a.chunk }
-
 // Addresses of one group's norms and factors.
 func (a *arena) norms(op int) kernels.Ptr   { return a.norm2 + uint64(8*a.chunk*a.group[op]) }
 func (a *arena) factors(op int) kernels.Ptr { return a.factor + uint64(4*a.chunk*a.group[op]) }

@@ -208,6 +208,23 @@ func TestClosing(t *testing.T) {
 	must(t, d.Close())
 }
 
+// TestTableFreedUnderRuns closes a table while runs that read it are under way, also of a
+// network that has refused one since.
+func TestTableFreedUnderRuns(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		d := open(t, fake.Options{})
+		c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+		x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, noise(t, stream.ChaCha20))
+		must(t, err)
+		must(t, x.step(c.All(), 0, 1, 1))
+		if refused && x.step(c.All(), 1, -1, 1) == nil {
+			t.Error("a negative clip norm is accepted")
+		}
+		must(t, x.data.Close())
+		must(t, x.net.Close())
+	}
+}
+
 // TestErrorsSay checks what people are told.
 func TestErrorsSay(t *testing.T) {
 	c := devicetest.NewCase(t, program(t, "mlp-fmnist"), 4, 1)
@@ -225,6 +242,8 @@ func TestErrorsSay(t *testing.T) {
 	said("an arena beyond the memory", err, "bytes of GPU memory", "4096", "max_physical_batch", "mlp-fmnist")
 	_, err = small.Load(device.Rows{Count: 1, Width: 8000, Targets: []float32{0}}, make([]byte, 8000))
 	said("a table beyond the memory", err, "8000 bytes", "--device cpu")
+	_, err = small.Compile(s, device.Options{Capacity: 1 << 30})
+	said("a chunk beyond what kernels count", err, "max_physical_batch", "mlp-fmnist")
 	_, err = cuda.Open(fake.New(fake.Options{}), 3)
 	said("another GPU than there is", err, "cuda:3", "1")
 	_, err = cuda.Open(fake.New(fake.Options{Capability: 75}), 0)

@@ -134,11 +134,14 @@ func (t *table) Close() error {
 func (t *table) free() error {
 	var errs []error
 	for _, o := range t.device.owners {
-		if n, ok := o.(*net); ok && n.err == nil {
+		switch n, ok := o.(*net); {
+		case ok && n.err == nil:
 			errs = append(errs, n.wait())
+		case ok && n.stream != nil:
+			n.stream.Sync() // a network that was refused something has runs under way all the same
 		}
 	}
-	return errors.Join(append(errs, t.release())...)
+	return t.device.joined(append(errs, t.release()))
 }
 
 // Close frees everything that lives on the GPU, then the GPU. It is idempotent
@@ -158,7 +161,7 @@ func (d *Device) Close() error {
 		if lost {
 			return err // its context takes the rest with it
 		}
-		return errors.Join(append(errs, err)...)
+		return d.joined(append(errs, err))
 	})
 }
 
@@ -205,6 +208,14 @@ func (d *Device) failed(doing string, err error) error {
 		return d.err
 	}
 	return err
+}
+
+// joined is errors.Join, or the loss of the GPU alone where all that follows failed with it.
+func (d *Device) joined(errs []error) error {
+	if d.err != nil {
+		return d.err
+	}
+	return errors.Join(errs...)
 }
 
 // lost says of a driver's code that every later call on the context fails too:
@@ -283,7 +294,7 @@ func (m *memory) release() error {
 		errs = append(errs, m.device.failed("freeing GPU memory", m.device.context.Free(p)))
 	}
 	m.blocks, m.bytes = nil, 0
-	return errors.Join(errs...)
+	return m.device.joined(errs)
 }
 
 // bytesOf is a slice's memory, little-endian as on every GPU's host.

@@ -71,7 +71,7 @@ func TestEveryCallFails(t *testing.T) {
 	if n := f.Live(); n != 0 {
 		t.Fatalf("%d things of the driver are left", n)
 	}
-	every := 3
+	every := 6
 	if testing.Short() {
 		every = 17
 	}

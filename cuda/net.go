@@ -297,5 +297,5 @@ func (n *net) free() error {
 		n.stream = nil
 	}
 	n.vectors, n.sums = nil, nil
-	return errors.Join(append(errs, n.release())...)
+	return n.device.joined(append(errs, n.release()))
 }

@@ -70,7 +70,7 @@ func TestBadSettings(t *testing.T) {
 		`unknown accountant "clt"`:                          func(c *Config) { c.Accountant = "clt" },
 		`unknown neighbouring relation "all"`:               func(c *Config) { c.Neighbouring = "all" },
 		`unknown device "tpu"`:                              func(c *Config) { c.Device = "tpu" },
-		"has no CUDA device":                                func(c *Config) { c.Device = "cuda:1" },
+		"device cuda:99: ":                                  func(c *Config) { c.Device = "cuda:99" },
 		"is not private and takes neither":                  func(c *Config) { c.Optimizer = "sgd" },
 		"public-n 0":                                        func(c *Config) { c.PublicN = ptr(0) },
 		"adam has moments":                                  func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Momentum = "adam", nil, 0.9 },

@@ -112,7 +112,10 @@ static __device__ __forceinline__ void denseSum(const Run *run, int first, int c
 			T::alongLines(slab.a, [&](int d, int r) {
 				int o = o0 + r;
 				float f = factor[s + d];
-				return o < out && f > 0 ? f * dy[(b0 + s + d) * out + o] : 0;
+				float scaled = o < out && f > 0 ? f * dy[(b0 + s + d) * out + o] : 0;
+				// Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out,
+				// for ∞·0 would be no number.
+				return fabsf(scaled) <= 3.402823466e38f ? scaled : 0;
 			});
 			// What an example holds that is left out may be no number, and that times zero is none either.
 			T::alongLines(slab.b, [&](int d, int c) {

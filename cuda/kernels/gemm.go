@@ -42,7 +42,7 @@ func denseTiles(name string, rows, cols int) Launch {
 // DenseSum adds Σ_b f_b·dy[b][o]·x[b][i] to the float64 values sumW[o][i], and, where the op has a bias,
 // Σ_b f_b·dy[b][o] to sumB[o]. factors has one float32 an example; one that is not
 // above zero leaves the example out, whatever its values are. f·dy is rounded to
-// float32 first. Within blocks of ExampleBlock examples fused float32 operations add in
+// float32 first, and left out where it overflows, as it may under automatic clipping. Within blocks of ExampleBlock examples fused float32 operations add in
 // order from zero; the blocks' sums are added up in float64 in order, from zero, and their total to the sum.
 func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
 	out, in, _ := op.Columns()
