@@ -98,6 +98,7 @@ func TestBenchCompareRefuses(t *testing.T) {
 		"--markdown --json":               "exclude each other",
 		"--rounds 0":                      "rounds 0",
 		"--models svm":                    `"svm"`,
+		"--device cuda:1":                 "cuda:1",
 		"--from " + dir + "/none":         "none",
 		"--from " + empty:                 "no measurements",
 		"--from " + empty + " --rounds 2": "--rounds",

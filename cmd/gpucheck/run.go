@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// check runs steps and keeps their report.
+type check struct {
+	bundle, out string
+	only        []string // groups, nil for all
+	seconds     float64
+	rounds      int
+	python      string
+	limit       time.Duration
+
+	report  report
+	scratch string // emptied at the end
+}
+
+// A job is a command with its limit.
+type job struct {
+	name    string
+	limit   time.Duration
+	env     []string
+	command []string
+}
+
+// run runs a job, reports it, and gives the step and what it printed on stdout.
+// judge, where it is not nil, looks at what exited with 0.
+func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byte) error) (*step, []byte) {
+	limit := min(j.limit, c.limit)
+	s := &step{Name: j.name, Command: strings.Join(append(j.env, j.command...), " "), Limit: limit.Seconds()}
+	var stdout, log bytes.Buffer
+	began := time.Now()
+	err := c.execute(ctx, j, limit, &stdout, &log)
+	if err == nil && judge != nil {
+		err = judge(s, stdout.Bytes())
+	}
+	s.Seconds = time.Since(began).Seconds()
+	switch {
+	case err == nil:
+		s.Status = passed
+	case errors.As(err, new(notRun)):
+		s.Status, s.Reason = skipped, err.Error()
+	default:
+		s.Status, s.Reason, s.Log = failed, err.Error(), tail(log.Bytes())
+	}
+	c.add(s, log.Bytes())
+	return s, stdout.Bytes()
+}
+
+func (c *check) execute(ctx context.Context, j job, limit time.Duration, stdout, log *bytes.Buffer) error {
+	if ctx.Err() != nil {
+		return notRun("interrupted before it")
+	}
+	inner, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	cmd := exec.CommandContext(inner, j.command[0], j.command[1:]...)
+	cmd.Dir = c.scratch
+	cmd.Env = append(os.Environ(), j.env...)
+	both := &tee{stdout, log}
+	cmd.Stdout, cmd.Stderr = both, log
+	// An interrupt lets a command stop its own children.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 15 * time.Second
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case inner.Err() != nil:
+		return fmt.Errorf("not done after %v", limit)
+	}
+	return err
+}
+
+// tee is stdout in order with stderr: os/exec writes both from one goroutine
+// only where they are the same, so that each keeps its lines whole enough.
+type tee struct{ stdout, log *bytes.Buffer }
+
+func (t *tee) Write(b []byte) (int, error) {
+	t.stdout.Write(b)
+	return t.log.Write(b)
+}
+
+// notRun is why a step could not run, which is no failure.
+type notRun string
+
+func (n notRun) Error() string { return string(n) }
+
+// skip reports a step that cannot run here.
+func (c *check) skip(name, why string) {
+	c.add(&step{Name: name, Status: skipped, Reason: why}, nil)
+}
+
+// add reports a step. A report is complete after every one, so that a machine
+// that is taken away leaves what was found.
+func (c *check) add(s *step, log []byte) {
+	c.report.Steps = append(c.report.Steps, s)
+	fmt.Printf("%-8s %8.1f s  %s", s.Status, s.Seconds, s.Name)
+	if s.Reason != "" {
+		fmt.Printf(": %s", s.Reason)
+	}
+	fmt.Println()
+	if len(log) > 0 {
+		s.LogFile = filepath.ToSlash(filepath.Join("logs", strings.NewReplacer("/", "-", " ", "-").Replace(s.Name)+".txt"))
+		if err := os.WriteFile(filepath.Join(c.out, filepath.FromSlash(s.LogFile)), log, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "gpucheck: ", err)
+		}
+	}
+	if err := c.write(); err != nil {
+		fmt.Fprintln(os.Stderr, "gpucheck: ", err)
+	}
+}
+
+// tail is the end of a log, and of Go's tests the lines that say what failed
+// wherever they are.
+func tail(log []byte) string {
+	const most = 100
+	lines := strings.Split(strings.TrimRight(string(log), "\n"), "\n")
+	if len(lines) <= most {
+		return strings.Join(lines, "\n")
+	}
+	var kept []string
+	for _, l := range lines[:len(lines)-most] {
+		if said.MatchString(l) && len(kept) < most {
+			kept = append(kept, l)
+		}
+	}
+	return strings.Join(append(append(kept, "…"), lines[len(lines)-most:]...), "\n")
+}
+
+var said = regexp.MustCompile(`--- FAIL|_test\.go:\d+:|[a-z]+\.go:\d+: |^panic|ERROR|========= `)
