@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,11 +40,12 @@ type job struct {
 func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byte) error) (*step, []byte) {
 	limit := min(j.limit, c.limit)
 	s := &step{Name: j.name, Command: strings.Join(append(j.env, j.command...), " "), Limit: limit.Seconds()}
-	var stdout, log bytes.Buffer
+	var o output
 	began := time.Now()
-	err := c.execute(ctx, j, limit, &stdout, &log)
+	err := c.execute(ctx, j, limit, &o)
+	stdout, log := o.stdout.Bytes(), o.both.Bytes()
 	if err == nil && judge != nil {
-		err = judge(s, stdout.Bytes())
+		err = judge(s, stdout)
 	}
 	s.Seconds = time.Since(began).Seconds()
 	switch {
@@ -52,13 +54,13 @@ func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byt
 	case errors.As(err, new(notRun)):
 		s.Status, s.Reason = skipped, err.Error()
 	default:
-		s.Status, s.Reason, s.Log = failed, err.Error(), tail(log.Bytes())
+		s.Status, s.Reason, s.Log = failed, err.Error(), tail(log)
 	}
-	c.add(s, log.Bytes())
-	return s, stdout.Bytes()
+	c.add(s, log)
+	return s, stdout
 }
 
-func (c *check) execute(ctx context.Context, j job, limit time.Duration, stdout, log *bytes.Buffer) error {
+func (c *check) execute(ctx context.Context, j job, limit time.Duration, o *output) error {
 	if ctx.Err() != nil {
 		return notRun("interrupted before it")
 	}
@@ -67,8 +69,7 @@ func (c *check) execute(ctx context.Context, j job, limit time.Duration, stdout,
 	cmd := exec.CommandContext(inner, j.command[0], j.command[1:]...)
 	cmd.Dir = c.scratch
 	cmd.Env = append(os.Environ(), j.env...)
-	both := &tee{stdout, log}
-	cmd.Stdout, cmd.Stderr = both, log
+	cmd.Stdout, cmd.Stderr = writer(o.out), writer(o.err)
 	// An interrupt lets a command stop its own children.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 15 * time.Second
@@ -82,13 +83,31 @@ func (c *check) execute(ctx context.Context, j job, limit time.Duration, stdout,
 	return err
 }
 
-// tee is stdout in order with stderr: os/exec writes both from one goroutine
-// only where they are the same, so that each keeps its lines whole enough.
-type tee struct{ stdout, log *bytes.Buffer }
+// output is what a command prints, on stdout and on both. Each of its two streams
+// comes from a goroutine of its own.
+type output struct {
+	mu           sync.Mutex
+	stdout, both bytes.Buffer
+}
 
-func (t *tee) Write(b []byte) (int, error) {
-	t.stdout.Write(b)
-	return t.log.Write(b)
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}
+
+func (o *output) out(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stdout.Write(b)
+	o.both.Write(b)
+}
+
+func (o *output) err(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.both.Write(b)
 }
 
 // notRun is why a step could not run, which is no failure.
