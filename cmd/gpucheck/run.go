@@ -55,6 +55,9 @@ func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byt
 		s.Status, s.Reason = skipped, err.Error()
 	default:
 		s.Status, s.Reason, s.Log = failed, err.Error(), tail(log)
+		if e := (*exec.ExitError)(nil); errors.As(err, &e) {
+			s.Reason = complaint(log, s.Reason)
+		}
 	}
 	c.add(s, log)
 	return s, stdout
@@ -138,6 +141,26 @@ func (c *check) add(s *step, log []byte) {
 	if err := c.write(); err != nil {
 		fmt.Fprintln(os.Stderr, "gpucheck: ", err)
 	}
+}
+
+var tested = regexp.MustCompile(`(?m)^ *\w+_test\.go:\d+: .*`)
+
+// complaint is the first line in which a test says what is wrong, or the last that a command
+// printed, or what is given where there is none.
+func complaint(log []byte, exit string) string {
+	text := strings.TrimSpace(string(log))
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	if first := tested.FindString(text); first != "" {
+		line = first
+	}
+	if line = strings.TrimSpace(line); line == "" {
+		return exit
+	}
+	const most = 300
+	if r := []rune(line); len(r) > most {
+		line = string(r[:most]) + "…"
+	}
+	return line
 }
 
 // tail is the end of a log, and of Go's tests the lines that say what failed

@@ -27,11 +27,11 @@ func Driver(t testing.TB) driver.Driver {
 		if !built {
 			t.Skipf("%s is set, but %v", Variable, err)
 		}
-		t.Fatalf("%s is set: no GPU to test on: %v", Variable, err)
+		t.Fatalf("no GPU to test on, though %s is set: %v", Variable, err)
 	}
 	n, err := d.Devices()
 	if err != nil || n == 0 {
-		t.Fatalf("%s is set: no GPU to test on: the driver sees %d devices (%v)", Variable, n, err)
+		t.Fatalf("no GPU to test on, though %s is set: the driver sees %d devices (%v)", Variable, n, err)
 	}
 	return d
 }
