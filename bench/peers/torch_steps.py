@@ -15,7 +15,8 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 torch.set_num_threads(o.threads)
 torch.manual_seed(3)
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+torch.set_float32_matmul_precision("highest")  # float32, not TF32
+torch.backends.cudnn.allow_tf32 = False
 
 
 def network():
