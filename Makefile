@@ -10,7 +10,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table cover clean
+.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -21,7 +21,7 @@ CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
 
 help: ## this list, and what was found on this machine
 	@echo 'Targets:'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
 	@echo
 	@echo 'Found on this machine:'
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
@@ -56,6 +56,23 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) vet -tags gocuda ./...
 	$(CUDA) $(GO) test -tags gocuda ./cuda/...
 	$(CUDA) $(GO) test -tags gocuda -run "Info|GPU" ./cmd/privgrad
+
+# A bundle holds all that a machine with a GPU needs: neither Go nor the sources
+# are there. It is packed, since the command alone has 60 MB, with Fashion-MNIST.
+BUNDLE = bin/gpu-check
+small  = -tags gocuda -trimpath -ldflags='-s -w'
+gpu-check-bundle: ## build the test binaries and the command for a machine with a GPU, in bin/gpu-check
+	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)
+	$(CUDA) $(GO) build $(small) -o $(BUNDLE)/ ./cmd/privgrad ./cmd/gpucheck
+	$(CUDA) $(GO) test -c $(small) -o $(BUNDLE)/ ./cuda ./cuda/kernels ./cuda/driver/cudrv
+	gzip -n $(BUNDLE)/*
+	cp scripts/gpu-check.sh $(BUNDLE)/
+	@du -sh $(BUNDLE)
+
+gpu-check: ## test and measure on this machine's NVIDIA GPU; where there is none, build the bundle for one
+	@if $(call found,$(GO)); then $(MAKE) gpu-check-bundle; fi
+	@if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then $(BUNDLE)/gpu-check.sh $(OUTDIR); else \
+		echo 'no GPU here: copy $(BUNDLE) to a machine that has one, and run gpu-check.sh there'; fi
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
 	$(GO) test -v -timeout 15m ./audit -full

@@ -50,6 +50,7 @@ var allowed = map[string][]string{
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
 	"cuda/driver/drivertest":      {"cuda/driver"},
 	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
+	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
 	"cuda/kernels":                {"internal/device", "internal/plan"},
 
 	"nn":         {"internal/plan"},

@@ -69,6 +69,7 @@ func compareBatch(m nn.Info) int {
 // CompareOptions says what to set beside what.
 type CompareOptions struct {
 	Models  []string // nil for all
+	Device  string   // "cpu" or "cuda", of every process
 	Threads int      // of every process, 0 for all
 	Seconds float64  // for each measurement
 	Rounds  int
@@ -102,6 +103,7 @@ type Machine struct {
 type Comparison struct {
 	Date     string            `json:"date"` // UTC, of the start
 	Machine  Machine           `json:"machine"`
+	Device   string            `json:"device"` // "cpu" or "cuda"
 	Threads  int               `json:"threads"`
 	Seconds  float64           `json:"seconds"` // each measurement went on for
 	Rounds   int               `json:"rounds"`
@@ -165,6 +167,9 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	if o.Rounds < 1 || o.Rounds > 1000 {
 		return nil, usagef("rounds %d: must be in [1, 1000]", o.Rounds)
 	}
+	if o.Device != "cpu" && o.Device != "cuda" {
+		return nil, usagef("device %q: the peers know cpu and cuda", o.Device)
+	}
 	if len(o.Models) == 0 {
 		o.Models = CompareModels()
 	}
@@ -190,7 +195,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		return nil, fmt.Errorf("unpacking the peers' scripts: %w", err)
 	}
 	c := &comparison{CompareOptions: o, dir: dir, result: &Comparison{
-		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
+		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
 		Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
 	}}
 	here, err := c.installed(ctx)
@@ -349,8 +354,8 @@ type step struct {
 // measure times one kind of step in a process of its own.
 func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*step, error) {
 	args := []string{
-		"--model", m.Model, "--mode", p.mode, "--batch", strconv.Itoa(m.Batch), "--threads", strconv.Itoa(c.result.Threads),
-		"--seconds", strconv.FormatFloat(c.Seconds, 'g', -1, 64),
+		"--model", m.Model, "--mode", p.mode, "--batch", strconv.Itoa(m.Batch), "--device", c.Device,
+		"--threads", strconv.Itoa(c.result.Threads), "--seconds", strconv.FormatFloat(c.Seconds, 'g', -1, 64),
 	}
 	command := []string{c.Python, filepath.Join(c.dir, p.script)}
 	if p.name == ours {

@@ -33,7 +33,7 @@ func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notic
 	dir := t.TempDir()
 	t.Setenv(fakeVariable, dir)
 	o := CompareOptions{
-		Models: []string{"mnist-tf"}, Threads: 1, Seconds: 0.25, Rounds: 3, Python: self, Program: []string{self},
+		Models: []string{"mnist-tf"}, Device: "cpu", Threads: 1, Seconds: 0.25, Rounds: 3, Python: self, Program: []string{self},
 		Machine: Machine{CPU: "a processor", Cores: 2, OS: "linux", Arch: "amd64", Kernels: "portable"}, Version: "v0",
 		Notice: func(line string) { notices = append(notices, line) },
 	}
@@ -202,7 +202,7 @@ func TestCompareFailsWithItsOwnProgram(t *testing.T) {
 	t.Setenv(brokenFake, "private")
 	self, _ := os.Executable()
 	t.Setenv(fakeVariable, t.TempDir())
-	o := CompareOptions{Models: []string{"mnist-tf"}, Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
+	o := CompareOptions{Models: []string{"mnist-tf"}, Device: "cpu", Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
 		Notice: func(string) {}, Progress: func(int, int, string) {}}
 	if _, err := Compare(context.Background(), o); err == nil || !strings.Contains(err.Error(), "privgrad private on mnist-tf") || !strings.Contains(err.Error(), "too big") {
 		t.Errorf("got %v", err)
@@ -219,10 +219,11 @@ func TestCompareRefuses(t *testing.T) {
 		"rounds 0":         func(o *CompareOptions) { o.Rounds = 0 },
 		"seconds -1":       func(o *CompareOptions) { o.Seconds = -1 },
 		`model "logistic"`: func(o *CompareOptions) { o.Models = []string{"logistic"} },
+		"device":           func(o *CompareOptions) { o.Device = "auto" },
 		"threads -1":       func(o *CompareOptions) { o.Threads = -1 },
 		"threads 100000":   func(o *CompareOptions) { o.Threads = 100000 },
 	} {
-		o := CompareOptions{Rounds: 1, Seconds: 1}
+		o := CompareOptions{Device: "cpu", Rounds: 1, Seconds: 1}
 		change(&o)
 		_, err := Compare(context.Background(), o)
 		var u *train.UsageError

@@ -3,12 +3,14 @@ package cuda_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
@@ -24,9 +26,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// open gives a GPU in host memory. Whatever the test does, nothing is left behind.
+// open gives a GPU in host memory. Whatever the test does, nothing is left behind. Where the tests are to
+// use a real one, and nothing is asked that only the fake can do, it gives that.
 func open(t testing.TB, o fake.Options) *cuda.Device {
 	t.Helper()
+	if gputest.On() && reflect.ValueOf(o).IsZero() {
+		d, err := cuda.Open(gputest.Driver(t), 0)
+		must(t, err)
+		t.Cleanup(func() { must(t, d.Close()) })
+		return d
+	}
 	f := fake.New(o)
 	d, err := cuda.Open(f, 0)
 	must(t, err)

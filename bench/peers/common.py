@@ -89,6 +89,7 @@ def options(description, modes):
     p.add_argument("--model", choices=NETWORKS, required=True)
     p.add_argument("--mode", choices=modes, required=True)
     p.add_argument("--batch", type=int, required=True, help="rows of every step")
+    p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--seconds", type=float, required=True, help="to measure for, after warming up")
     return p.parse_args()
@@ -110,7 +111,7 @@ def report(o, peer, version, step):
         times.append(time.perf_counter() - start)
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({
-        "peer": peer, "version": version, "mode": o.mode, "model": o.model, "batch": o.batch, "threads": o.threads,
+        "peer": peer, "version": version, "mode": o.mode, "model": o.model, "batch": o.batch, "device": o.device, "threads": o.threads,
         "parameters": sum(w.size + b.size for w, b in initial(o.model)),
         "steps_timed": len(times), "step_seconds_median": statistics.median(times), "warm_up_seconds": warm - began,
         "peak_rss_bytes": kilobytes if sys.platform == "darwin" else kilobytes * 1024,

@@ -5,11 +5,17 @@ o = common.options(__doc__, ["plain", "vmap"])
 
 import os
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+if o.device == "cpu":
+    os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+if o.device == "cuda":
+    if jax.default_backend() != "gpu":
+        raise SystemExit("this JAX sees no GPU")
+    jax.config.update("jax_default_matmul_precision", "highest")  # float32, not TF32
 
 
 def logits(params, images):

@@ -36,7 +36,8 @@ The peers are Python packages, and none has to be there. To install them:
   python3 -m venv peers
   peers/bin/pip install ` + strings.Join(bench.Requirements(), " ") + `
 
-torch.compile also needs a C++ compiler. What is missing or fails is left out,
+On a GPU (--device cuda) every process keeps to float32: TF32 is off in the peers,
+and this program does not use it. torch.compile also needs a C++ compiler. What is missing or fails is left out,
 with a line that says so.`,
 		Example: `  privgrad bench compare --python peers/bin/python --out compare.json --plot compare.svg
   privgrad bench compare --models cnn-mnist --rounds 1 --seconds 1
@@ -46,6 +47,7 @@ with a line that says so.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringSliceVar(&o.Models, "models", bench.CompareModels(), "models, with commas between")
+	f.StringVar(&o.Device, "device", "cpu", "cpu or cuda, of every process")
 	f.IntVar(&o.Threads, "threads", 0, "processor threads of every process, 0 for all")
 	f.Float64Var(&o.Seconds, "seconds", 3, "time to measure for, in every round of every entry")
 	f.IntVar(&o.Rounds, "rounds", 3, "measurements of every entry, in turns")
@@ -67,7 +69,7 @@ with a line that says so.`,
 		var c *bench.Comparison
 		var err error
 		if from != "" {
-			for _, name := range []string{"models", "threads", "seconds", "rounds", "python"} {
+			for _, name := range []string{"models", "device", "threads", "seconds", "rounds", "python"} {
 				if cmd.Flags().Changed(name) {
 					return usagef("--from measures nothing, so that --%s has no meaning with it: leave one of them out", name)
 				}

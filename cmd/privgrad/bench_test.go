@@ -60,7 +60,7 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 		t.Fatalf("exit %d, said %q", r.code, r.stderr)
 	}
 	printed := object(t, r.stdout)
-	wantKeys(t, printed, "date", "machine", "threads", "seconds", "rounds", "versions", "models", "skipped")
+	wantKeys(t, printed, "date", "device", "machine", "threads", "seconds", "rounds", "versions", "models", "skipped")
 	wantKeys(t, printed["machine"].(map[string]any), "cpu", "cores", "os", "arch", "memory_bytes", "kernels", "load_average")
 	model := only(t, printed, "models")
 	wantKeys(t, model, "model", "parameters", "batch", "activation", "entries", "ratios")
@@ -98,6 +98,7 @@ func TestBenchCompareRefuses(t *testing.T) {
 		"--markdown --json":               "exclude each other",
 		"--rounds 0":                      "rounds 0",
 		"--models svm":                    `"svm"`,
+		"--device cuda:1":                 "cuda:1",
 		"--from " + dir + "/none":         "none",
 		"--from " + empty:                 "no measurements",
 		"--from " + empty + " --rounds 2": "--rounds",

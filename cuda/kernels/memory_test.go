@@ -5,57 +5,36 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/ptx"
 )
 
-// A machine is a GPU's memory. It executes the PTX that is shipped, in another of
-// the orders that PTX allows every time.
+// A machine is a GPU's memory, on which the PTX that is shipped runs.
 type machine struct {
-	t        testing.TB
-	memory   *ptx.Memory
-	launches uint64
+	t      testing.TB
+	memory gputest.Machine
 }
 
-func newMachine(t testing.TB) *machine { return &machine{t: t, memory: ptx.NewMemory()} }
-
-// modules are parsed once.
-var modules sync.Map
-
-func module(t testing.TB, name string) *ptx.Module {
+func newMachine(t testing.TB) *machine {
 	t.Helper()
-	if m, ok := modules.Load(name); ok {
-		return m.(*ptx.Module)
-	}
-	text, err := kernels.PTX(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := ptx.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules.Store(name, m)
-	return m
+	return &machine{t: t, memory: gputest.New(t)}
 }
 
 func (m *machine) run(l kernels.Launch) {
 	m.t.Helper()
-	m.launches++
-	m.execute(module(m.t, l.Module), l)
+	text, err := kernels.PTX(l.Module)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.execute(text, l)
 }
 
-func (m *machine) execute(code *ptx.Module, l kernels.Launch) {
+func (m *machine) execute(text []byte, l kernels.Launch) {
 	m.t.Helper()
-	k, err := code.Kernel(l.Name)
-	if err == nil {
-		err = k.Launch(m.memory, l.Grid, l.Block, l.Shared, l.Args, ptx.Options{Seed: m.launches})
-	}
-	if err != nil {
+	if err := m.memory.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args); err != nil {
 		m.t.Fatal(err)
 	}
 }

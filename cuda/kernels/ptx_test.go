@@ -7,24 +7,23 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/plan"
-	"github.com/privgrad/privgrad/internal/ptx"
 )
 
 var nan32 = float32(math.NaN())
 
-// modules holds what was parsed, by name.
-var modules = map[string]*ptx.Module{}
-
-// machine is a device that runs the shipped PTX and checks every access. Every buffer of a test has exactly the
-// length that a kernel may touch, so that the machine finds what goes beyond; what no kernel may read is not written, or NaN.
+// machine is a device that runs the shipped PTX. The interpreter checks every access: every buffer of a test has exactly the
+// length that a kernel may touch, so that it finds what goes beyond; what no kernel may read is not written, or NaN.
 type machine struct {
-	t    *testing.T
-	mem  *ptx.Memory
-	seed uint64
+	t   *testing.T
+	mem gputest.Machine
 }
 
-func newMachine(t *testing.T) *machine { return &machine{t, ptx.NewMemory(), 1} }
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	return &machine{t, gputest.New(t)}
+}
 
 func (m *machine) alloc(n int) Ptr {
 	p, err := m.mem.Alloc(max(n, 1))
@@ -112,27 +111,11 @@ func (m *machine) batch(s size, rows ...int32) Batch {
 
 func (m *machine) launch(l Launch) {
 	m.t.Helper()
-	module := modules[l.Module]
-	if module == nil {
-		text, err := PTX(l.Module)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		if module, err = ptx.Parse(text); err != nil {
-			m.t.Fatal(err)
-		}
-		modules[l.Module] = module
-	}
-	kernel, err := module.Kernel(l.Name)
+	text, err := PTX(l.Module)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if len(l.Args) != len(kernel.Params) || kernel.MaxThreads != l.Block[0]*l.Block[1]*l.Block[2] {
-		m.t.Fatalf("%s takes %d arguments and blocks of %d threads, is launched with %d and %v",
-			l.Name, len(kernel.Params), kernel.MaxThreads, len(l.Args), l.Block)
-	}
-	m.seed++ // another order of blocks, warps and branches each time
-	if err := kernel.Launch(m.mem, l.Grid, l.Block, l.Shared, l.Args, ptx.Options{Seed: m.seed}); err != nil {
+	if err := m.mem.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args); err != nil {
 		m.t.Fatal(err)
 	}
 }

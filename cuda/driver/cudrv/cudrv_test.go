@@ -1,16 +1,22 @@
-package cudrv
+package cudrv_test
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/cuda/driver/drivertest"
+	"github.com/privgrad/privgrad/cuda/gputest"
 )
 
 // Where there is a GPU, it does what the fake is held to.
 func TestGPU(t *testing.T) {
-	d, err := Open()
+	if gputest.On() {
+		drivertest.Run(t, gputest.Driver(t))
+		return
+	}
+	d, err := cudrv.Open()
 	if err != nil {
 		t.Skip(err)
 	}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// check runs steps and keeps their report.
+type check struct {
+	bundle, out string
+	only        []string // groups, nil for all
+	seconds     float64
+	rounds      int
+	python      string
+	limit       time.Duration
+
+	report  report
+	scratch string // emptied at the end
+}
+
+// A job is a command with its limit.
+type job struct {
+	name    string
+	limit   time.Duration
+	env     []string
+	command []string
+}
+
+// run runs a job, reports it, and gives the step and what it printed on stdout.
+// judge, where it is not nil, looks at what exited with 0.
+func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byte) error) (*step, []byte) {
+	limit := min(j.limit, c.limit)
+	s := &step{Name: j.name, Command: strings.Join(append(j.env, j.command...), " "), Limit: limit.Seconds()}
+	var o output
+	began := time.Now()
+	err := c.execute(ctx, j, limit, &o)
+	stdout, log := o.stdout.Bytes(), o.both.Bytes()
+	if err == nil && judge != nil {
+		err = judge(s, stdout)
+	}
+	s.Seconds = time.Since(began).Seconds()
+	switch {
+	case err == nil:
+		s.Status = passed
+	case errors.As(err, new(notRun)):
+		s.Status, s.Reason = skipped, err.Error()
+	default:
+		s.Status, s.Reason, s.Log = failed, err.Error(), tail(log)
+		if e := (*exec.ExitError)(nil); errors.As(err, &e) {
+			s.Reason = complaint(log, s.Reason)
+		}
+	}
+	c.add(s, log)
+	return s, stdout
+}
+
+func (c *check) execute(ctx context.Context, j job, limit time.Duration, o *output) error {
+	if ctx.Err() != nil {
+		return notRun("interrupted before it")
+	}
+	inner, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	cmd := exec.CommandContext(inner, j.command[0], j.command[1:]...)
+	cmd.Dir = c.scratch
+	cmd.Env = append(os.Environ(), j.env...)
+	cmd.Stdout, cmd.Stderr = writer(o.out), writer(o.err)
+	// An interrupt lets a command stop its own children.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 15 * time.Second
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case inner.Err() != nil:
+		return fmt.Errorf("not done after %v", limit)
+	}
+	return err
+}
+
+// output is what a command prints, on stdout and on both. Each of its two streams
+// comes from a goroutine of its own.
+type output struct {
+	mu           sync.Mutex
+	stdout, both bytes.Buffer
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}
+
+func (o *output) out(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stdout.Write(b)
+	o.both.Write(b)
+}
+
+func (o *output) err(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.both.Write(b)
+}
+
+// notRun is why a step could not run, which is no failure.
+type notRun string
+
+func (n notRun) Error() string { return string(n) }
+
+// skip reports a step that cannot run here.
+func (c *check) skip(name, why string) {
+	c.add(&step{Name: name, Status: skipped, Reason: why}, nil)
+}
+
+// add reports a step. A report is complete after every one, so that a machine
+// that is taken away leaves what was found.
+func (c *check) add(s *step, log []byte) {
+	c.report.Steps = append(c.report.Steps, s)
+	fmt.Printf("%-8s %8.1f s  %s", s.Status, s.Seconds, s.Name)
+	if s.Reason != "" {
+		fmt.Printf(": %s", s.Reason)
+	}
+	fmt.Println()
+	if len(log) > 0 {
+		s.LogFile = filepath.ToSlash(filepath.Join("logs", strings.NewReplacer("/", "-", " ", "-").Replace(s.Name)+".txt"))
+		if err := os.WriteFile(filepath.Join(c.out, filepath.FromSlash(s.LogFile)), log, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "gpucheck: ", err)
+		}
+	}
+	if err := c.write(); err != nil {
+		fmt.Fprintln(os.Stderr, "gpucheck: ", err)
+	}
+}
+
+var tested = regexp.MustCompile(`(?m)^ *\w+_test\.go:\d+: .*`)
+
+// complaint is the first line in which a test says what is wrong, or the last that a command
+// printed, or what is given where there is none.
+func complaint(log []byte, exit string) string {
+	text := strings.TrimSpace(string(log))
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	if first := tested.FindString(text); first != "" {
+		line = first
+	}
+	if line = strings.TrimSpace(line); line == "" {
+		return exit
+	}
+	const most = 300
+	if r := []rune(line); len(r) > most {
+		line = string(r[:most]) + "…"
+	}
+	return line
+}
+
+// tail is the end of a log, and of Go's tests the lines that say what failed
+// wherever they are.
+func tail(log []byte) string {
+	const most = 100
+	lines := strings.Split(strings.TrimRight(string(log), "\n"), "\n")
+	if len(lines) <= most {
+		return strings.Join(lines, "\n")
+	}
+	var kept []string
+	for _, l := range lines[:len(lines)-most] {
+		if said.MatchString(l) && len(kept) < most {
+			kept = append(kept, l)
+		}
+	}
+	return strings.Join(append(append(kept, "…"), lines[len(lines)-most:]...), "\n")
+}
+
+var said = regexp.MustCompile(`--- FAIL|_test\.go:\d+:|[a-z]+\.go:\d+: |^panic|ERROR|========= `)

@@ -1,0 +1,58 @@
+package gputest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/ptx"
+)
+
+// A Machine is memory and kernels that run on it, one after the other.
+type Machine interface {
+	Alloc(bytes int) (uint64, error)
+	Write(address uint64, src []byte) error
+	Read(dst []byte, address uint64) error
+	// Written says whether all bytes were written since Alloc, as far as that is known.
+	Written(address uint64, bytes int) (bool, error)
+	// Launch runs a kernel of a module to its end.
+	Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error
+}
+
+// New gives an empty machine: the interpreter, which runs blocks, warps and branches in
+// another of the orders that PTX allows every time, or the GPU.
+func New(t testing.TB) Machine {
+	t.Helper()
+	if On() {
+		return newGPU(t)
+	}
+	return &interpreter{Memory: ptx.NewMemory()}
+}
+
+type interpreter struct {
+	*ptx.Memory
+	launches uint64
+}
+
+// parsed holds modules by their text.
+var parsed sync.Map
+
+func (m *interpreter) Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error {
+	code, ok := parsed.Load(string(text))
+	if !ok {
+		fresh, err := ptx.Parse(text)
+		if err != nil {
+			return fmt.Errorf("module %s: %w", module, err)
+		}
+		code, _ = parsed.LoadOrStore(string(text), fresh)
+	}
+	k, err := code.(*ptx.Module).Kernel(kernel)
+	if err != nil {
+		return err
+	}
+	if n := block[0] * block[1] * block[2]; k.MaxThreads != n {
+		return fmt.Errorf("%s is for blocks of %d threads, and launched with %v", kernel, k.MaxThreads, block)
+	}
+	m.launches++
+	return k.Launch(m.Memory, grid, block, shared, args, ptx.Options{Seed: m.launches})
+}
