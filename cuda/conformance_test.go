@@ -4,11 +4,19 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 )
 
-// TestConformance runs a part of the suite of all devices; which part says package devicetest.
+// TestConformance runs the suite of all devices on a GPU, and a part of it by
+// interpretation; which part says package devicetest.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func(t *testing.T) device.Device { return devicetest.Sampled(open(t, fake.Options{}), 23) })
+	devicetest.Run(t, func(t *testing.T) device.Device {
+		d := open(t, fake.Options{})
+		if gputest.On() {
+			return d
+		}
+		return devicetest.Sampled(d, 23)
+	})
 }
