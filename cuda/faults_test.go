@@ -234,3 +234,50 @@ func TestReplaysDrawAnew(t *testing.T) {
 		t.Errorf("%d of 3 replays of a frozen graph are right; the test sees nothing", n)
 	}
 }
+
+// A noise key that did not reach the GPU spoils the network: a second attempt
+// must not release with whatever lay in the key's place.
+func TestKeyThatDidNotArrive(t *testing.T) {
+	armed := false
+	f := fake.New(fake.Options{Fail: func(call string, n int) int {
+		if !armed || call != "cuMemcpyHtoD" {
+			return 0
+		}
+		armed = false
+		return driver.OutOfMemory
+	}})
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	d, err := cuda.Open(f, 0)
+	must(t, err)
+	net, err := d.Compile(private(t, c.Program, perexample.Ghost), device.Options{Capacity: 4})
+	must(t, err)
+	sum, err := net.NewSum()
+	must(t, err)
+	v, err := net.NewVector(1)
+	must(t, err)
+	s := noise(t, stream.ChaCha20)
+	release := func(q device.Queue) { q.Release(v, sum, device.NewNoise(s, 3)) }
+	armed = true
+	for range 2 {
+		if _, err := net.Record(release); err == nil {
+			t.Error("a release was recorded whose key did not arrive")
+		}
+	}
+	must(t, d.Close())
+}
+
+// A score reads its table whenever it runs, so not after the table was closed.
+func TestScoreOfAClosedTable(t *testing.T) {
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	d, err := cuda.Open(fake.New(fake.Options{}), 0)
+	must(t, err)
+	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, noise(t, stream.ChaCha20))
+	must(t, err)
+	score, err := x.net.Record(func(q device.Queue) { q.Score(x.net.Params(), x.data) })
+	must(t, err)
+	must(t, x.data.Close())
+	if err := score.Run(&device.Inputs{}); err == nil {
+		t.Error("a closed table was scored")
+	}
+	must(t, d.Close())
+}

@@ -22,8 +22,13 @@ func (n *net) key(s *stream.Stream) (kernels.Ptr, error) {
 	if err != nil {
 		return 0, err
 	}
+	// A key that did not arrive would leave noise to what the memory held: the
+	// network is of no use then, and nothing remembers the place.
+	if err := n.device.failed("copying a noise key", n.device.context.CopyIn(p, bytesOf(words[:]))); err != nil {
+		return 0, n.fail(err)
+	}
 	n.keys[s] = p
-	return kernels.Ptr(p), n.device.failed("copying a noise key", n.device.context.CopyIn(p, bytesOf(words[:])))
+	return kernels.Ptr(p), nil
 }
 
 // forgetKeys wipes the keys.

@@ -362,6 +362,13 @@ func (q *queue) Score(at device.Vector, public device.Data) {
 	if q.err != nil {
 		return
 	}
+	rows := t.Count
+	q.step.Checks = append(q.step.Checks, func(*device.Inputs) error {
+		if t.Count != rows {
+			return errors.New("the table that a step scores was closed")
+		}
+		return nil
+	})
 	q.then(func() { q.check(q.scored(x, t)) })
 }
 
@@ -407,6 +414,7 @@ func (h *hostNoise) room(n *net, size int) ([]int64, kernels.Ptr, error) {
 func (h *hostNoise) free() error {
 	var errs []error
 	for _, m := range slices.Backward(h.blocks) {
+		clear(m.Bytes()) // with what was released it would give back the sum
 		errs = append(errs, m.Free())
 	}
 	h.blocks = nil

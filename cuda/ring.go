@@ -80,5 +80,6 @@ func (r *ring) free() error {
 			r.done[i] = nil
 		}
 	}
+	clear(r.host.Bytes()) // row numbers
 	return errors.Join(append(errs, r.host.Free())...)
 }

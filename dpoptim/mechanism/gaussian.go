@@ -30,8 +30,8 @@ func NewGaussian(multiplier, bound, rounding float64, s *stream.Stream, tensor u
 	if !(multiplier > 0) || math.IsInf(multiplier, 0) {
 		return nil, fmt.Errorf("noise multiplier %v: must be a finite number above 0", multiplier)
 	}
-	if !(bound > 0) || math.IsInf(bound, 0) {
-		return nil, fmt.Errorf("clip norm %v: must be a finite number above 0", bound)
+	if !(bound > 0) || bound > device.MostClip {
+		return nil, fmt.Errorf("clip norm %v: must be above 0 and at most %g", bound, float64(device.MostClip))
 	}
 	if !(rounding >= 0) || rounding > mostRounding {
 		return nil, fmt.Errorf("rounding moves a clipped sum by %v of the clip norm: at most %v is allowed; let more examples go through the network together, or make batches smaller", rounding, mostRounding)

@@ -94,7 +94,7 @@ type Sum int32
 type Slot uint8
 
 const (
-	Clip     Slot = iota // clip norm C; a private schedule's runs need it finite and above 0
+	Clip     Slot = iota // clip norm C; a private schedule's runs need it above 0 and at most MostClip
 	NoiseStd             // standard deviation of the noise added to a sum; finite, 0 or more
 	Scale                // what a released sum is multiplied by: one over the public normaliser
 	Rate                 // step size
@@ -108,6 +108,10 @@ const (
 	CountStd // standard deviation of the noise added to the count of a CountedSum; finite, 0 or more
 	Slots
 )
+
+// MostClip is the largest clip norm: sums of so many shares as memory holds
+// rows stay within float32.
+const MostClip = 0x1p100
 
 // MaxCandidates is the most points that one LossQuery may name.
 const MaxCandidates = 32

@@ -258,7 +258,12 @@ func (c *context) CopyIn(dst driver.Ptr, src []byte) error {
 	if err := c.enter("cuMemcpyHtoD"); err != nil {
 		return err
 	}
-	return check("cuMemcpyHtoD", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))))
+	if err := check("cuMemcpyHtoD", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)))); err != nil {
+		return err
+	}
+	// The copy of pageable memory may return when it is staged, and streams that
+	// do not block are not ordered after it: wait for the default stream.
+	return code("cuStreamSynchronize", C.cuStreamSynchronize(nil))
 }
 
 func (c *context) CopyOut(dst []byte, src driver.Ptr) error {

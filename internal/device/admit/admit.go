@@ -52,8 +52,8 @@ func (s *Step) Run(in *device.Inputs, capacity int, drawn *uint64) error {
 			}
 		}
 	}
-	if clip := in.Scalars[device.Clip]; s.Clips && !Positive(clip) {
-		return fmt.Errorf("clip norm %v: must be a finite number above 0", clip)
+	if clip := in.Scalars[device.Clip]; s.Clips && (!Positive(clip) || clip > device.MostClip) {
+		return fmt.Errorf("clip norm %v: must be above 0 and at most %g", clip, float64(device.MostClip))
 	}
 	for i, eta := range in.Candidates[:s.Candidates] {
 		if math.IsNaN(float64(eta)) || math.IsInf(float64(eta), 0) {

@@ -313,7 +313,12 @@ func fakeStreamCreate(stream *unsafe.Pointer, _ C.uint) C.CUresult {
 func fakeStreamDestroy(stream unsafe.Pointer) C.CUresult { return drop(stream, driver.Stream.Close) }
 
 //export fakeStreamSynchronize
-func fakeStreamSynchronize(stream unsafe.Pointer) C.CUresult { return with(stream, driver.Stream.Sync) }
+func fakeStreamSynchronize(stream unsafe.Pointer) C.CUresult {
+	if stream == nil { // the default stream, on which copies are done when they return
+		return 0
+	}
+	return with(stream, driver.Stream.Sync)
+}
 
 //export fakeStreamQuery
 func fakeStreamQuery(stream unsafe.Pointer) C.CUresult {
