@@ -55,6 +55,7 @@ type Options struct {
 // Progress is told how a run goes. It sees public figures only.
 type Progress interface {
 	Start(total int)
+	// Step follows every slot; the figures are the last evaluation's, nil before.
 	Step(done int, epsilon, testAccuracy *float64)
 	Finish()
 }
@@ -480,11 +481,13 @@ func (r *run) one() error {
 		}
 	}
 	if r.options.Progress != nil {
-		var accuracy *float64
+		// Both as of the last evaluation: accounting for every step would take
+		// longer than the steps.
+		var epsilon, accuracy *float64
 		if r.last != nil {
-			accuracy = r.last.TestAccuracy
+			epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
 		}
-		r.options.Progress.Step(r.slot, p.epsilonAt(r.slot), accuracy)
+		r.options.Progress.Step(r.slot, epsilon, accuracy)
 	}
 	return nil
 }
