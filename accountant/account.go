@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -71,9 +72,20 @@ type Options struct {
 }
 
 // An Interval holds the true value of what was solved for.
-type Interval struct {
-	Lower float64 `json:"lower"`
-	Upper float64 `json:"upper"`
+type Interval struct{ Lower, Upper float64 }
+
+// MarshalJSON writes lower and upper; an infinite end is null.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	end := func(x float64) *float64 {
+		if math.IsInf(x, 0) {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(struct {
+		Lower *float64 `json:"lower"`
+		Upper *float64 `json:"upper"`
+	}{end(i.Lower), end(i.Upper)})
 }
 
 // Result of an account.

@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -242,5 +243,13 @@ func TestExtremeSchedules(t *testing.T) {
 	r := account(t, RDP, ReplaceOne, 1e-5, PoissonBatch(0.5, 1, Gaussian{1e200}))
 	if math.IsInf(r.Epsilon, 0) {
 		t.Errorf("almost infinite noise costs %v", r.Epsilon)
+	}
+}
+
+func TestInfiniteEndsAreNull(t *testing.T) {
+	for i, want := range map[Interval]string{{1, 2.5}: `{"lower":1,"upper":2.5}`, {0, math.Inf(1)}: `{"lower":0,"upper":null}`} {
+		if b, err := json.Marshal(&i); err != nil || string(b) != want {
+			t.Errorf("%v: %s, %v, want %s", i, b, err, want)
+		}
 	}
 }
