@@ -18,6 +18,8 @@ type Evaluation struct {
 	Accuracy  *float64 `json:"test_accuracy"`
 	Classes   []string `json:"classes"`
 	Confusion [][]int  `json:"confusion"` // rows: true class, columns: predicted
+	// NotPrivate says that the model's noise can be repeated.
+	NotPrivate string `json:"not_private,omitempty"`
 }
 
 // Eval loads the model of a run directory and evaluates it on the test data of
@@ -82,7 +84,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion}
+	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.label()}
 	e.Loss, e.Accuracy = means(got)
 	return e, nil
 }

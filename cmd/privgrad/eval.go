@@ -41,7 +41,11 @@ test data of the run's data set: accuracy, loss and confusion matrix.`,
 }
 
 func describeEvaluation(w io.Writer, e *train.Evaluation) {
-	fmt.Fprintf(w, "%s on %d test examples of %s\n\n", e.Model, e.Examples, e.Dataset)
+	fmt.Fprintf(w, "%s on %d test examples of %s\n", e.Model, e.Examples, e.Dataset)
+	if e.NotPrivate != "" {
+		fmt.Fprintln(w, e.NotPrivate)
+	}
+	fmt.Fprintln(w)
 	table(w, 0, func(w io.Writer) {
 		if e.Accuracy != nil {
 			fmt.Fprintf(w, "  test accuracy\t%.2f %%\n", 100**e.Accuracy)

@@ -505,6 +505,9 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 		says("--json", again.stdout)
 		says("standard error of a finished run", again.stderr)
 
+		says("eval", ok(t, "eval", out))
+		says("eval --json", ok(t, "eval", out, "--json"))
+
 		result := readFile(t, out, "result.json")
 		says("result.json", result)
 		if object(t, result)["guarantee"] != !want {
