@@ -81,6 +81,7 @@ type Result struct {
 	Clipping        string  `json:"clipping"`
 	Strategy        string  `json:"strategy"`
 	Noise           string  `json:"noise"`
+	NotPrivate      string  `json:"not_private,omitempty"` // why, under seeded noise
 	Neighbouring    string  `json:"neighbouring"`
 	Accountant      string  `json:"accountant"`
 	Delta           float64 `json:"delta"`
@@ -274,6 +275,9 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		FPRRuns: e.count, FPR: v.fpr.rate, FPRLower: v.fpr.lower, FPRUpper: v.fpr.upper,
 		FNRRuns: e.count, FNR: v.fnr.rate, FNRLower: v.fnr.lower, FNRUpper: v.fnr.upper, FNRLeastAllowed: v.allowed,
 		PowerAgainstTwiceMu: power, Notes: []string{},
+	}
+	if c.Noise == "seeded" {
+		r.NotPrivate = train.SeededLabel
 	}
 	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
 	switch {

@@ -118,8 +118,8 @@ const (
 	noiseExact  = "exact"
 	noiseSeeded = "seeded"
 
-	// seededLabel goes with everything that a seeded run shows or stores.
-	seededLabel = "NOT PRIVATE: seeded noise, whoever knows the seed can subtract it"
+	// SeededLabel goes with everything that a seeded run shows or stores.
+	SeededLabel = "NOT PRIVATE: seeded noise, whoever knows the seed can subtract it"
 )
 
 // Bounds that keep a run within single precision and a machine within reason.

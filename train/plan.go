@@ -492,7 +492,7 @@ func (p *Plan) noGuarantee() []string {
 		why = append(why, "epsilon is infinite")
 	}
 	if c.Noise == noiseSeeded {
-		why = append(why, seededLabel)
+		why = append(why, SeededLabel)
 	}
 	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
 		why = append(why, reason)
@@ -506,7 +506,7 @@ func (p *Plan) noGuarantee() []string {
 // label is what must stand beside everything that a run shows or stores.
 func (c *Config) label() string {
 	if c.Noise == noiseSeeded {
-		return seededLabel
+		return SeededLabel
 	}
 	return ""
 }

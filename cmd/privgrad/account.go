@@ -188,11 +188,14 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 	}
 	fmt.Fprintln(w)
 	if i := a.Interval; i != nil {
-		what := "ε"
+		what, word := "ε", "certified"
+		if len(a.NoGuarantee) > 0 {
+			word = "interval"
+		}
 		if solvedDelta {
 			what = "δ"
 		}
-		fmt.Fprintf(w, "certified: %s is in [%.6g, %.6g] for the pairs that dominate these releases\n", what, i.Lower, i.Upper)
+		fmt.Fprintf(w, "%s: %s is in [%.6g, %.6g] for the pairs that dominate these releases\n", word, what, i.Lower, i.Upper)
 	}
 	if a.RDP != nil {
 		fmt.Fprintf(w, "Rényi divergence at order %g: %g\n", order, float64(*a.RDP))

@@ -119,8 +119,12 @@ func claiming() []string {
 
 // describeAudit tells a person what was tried and what it shows.
 func describeAudit(w io.Writer, r *audit.Result) {
-	fmt.Fprintf(w, "audit of %s (%d parameters) on %s: %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n\n",
+	fmt.Fprintf(w, "audit of %s (%d parameters) on %s: %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
 		r.Model, r.Parameters, r.Device, plural(r.Runs, "run"), plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
+	if r.NotPrivate != "" {
+		fmt.Fprintln(w, r.NotPrivate)
+	}
+	fmt.Fprintln(w)
 	table(w, 0, func(w io.Writer) {
 		row := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 		row("claim", "ε = %.4g at δ = %g, %s neighbours, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
@@ -137,7 +141,7 @@ func describeAudit(w io.Writer, r *audit.Result) {
 			fmt.Fprintf(w, "What is refuted is a smaller ε with a larger δ, which the claim implies: runs show more there than at δ = %g.\n", r.Delta)
 		}
 	} else {
-		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the accountant's ε stays the guarantee.")
+		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the guarantee, where there is one, is the accountant's.")
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintln(w, "Note: "+n)

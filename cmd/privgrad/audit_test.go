@@ -11,7 +11,7 @@ import (
 func TestAudit(t *testing.T) {
 	args := []string{"audit", "--noise", "seeded", "--runs", "400", "--steps", "3", "--progress", "off"}
 	r := object(t, ok(t, append(args, "--json")...))
-	wantKeys(t, r, "model", "parameters", "data", "device", "threads", "noise_multiplier", "sampling_rate", "steps", "clip", "clipping", "strategy", "noise",
+	wantKeys(t, r, "model", "parameters", "data", "device", "threads", "noise_multiplier", "sampling_rate", "steps", "clip", "clipping", "strategy", "noise", "not_private",
 		"neighbouring", "accountant", "delta", "seed", "canary", "canary_norm", "canary_share", "epsilon_claimed", "epsilon_lower_bound", "confidence",
 		"convicted", "runs", "threshold_runs", "fpr_runs", "fpr", "fpr_lower", "fpr_upper", "fnr_runs", "fnr", "fnr_lower", "fnr_upper", "fnr_least_allowed",
 		"power_against_twice_mu", "notes", "seconds")
@@ -59,6 +59,17 @@ func TestAuditConvicts(t *testing.T) {
 	for _, want := range []string{"CONVICTED", "ε is at least 3", "once in 500 audits", "Note: short"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("a conviction does not say %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestSeededAuditIsLabelled(t *testing.T) {
+	for _, noise := range []string{"seeded", "secure"} {
+		args := []string{"audit", "--runs", "400", "--steps", "2", "--noise", noise}
+		for _, form := range [][]string{nil, {"--json"}} {
+			if out := ok(t, append(args, form...)...); strings.Contains(out, "NOT PRIVATE") != (noise == "seeded") {
+				t.Errorf("%s noise, %v: %s", noise, form, out)
+			}
 		}
 	}
 }
