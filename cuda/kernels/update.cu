@@ -1,7 +1,7 @@
 #include "run.cuh"
 
 // device.Slot
-enum { Scale = 2, Rate, L2, Momentum, Beta1, Beta2, Bias1, Bias2, Epsilon };
+enum { Scale = 2, Rate, L2, Momentum, Beta1, Beta2, Bias1, Bias2, Epsilon, Variance, Floor, Blend };
 
 // gradient is what a rule sees.
 static __device__ float gradient(const float *s, float g, float p) { return fmaf(s[Scale], g, s[L2] * p); }
@@ -33,5 +33,15 @@ KERNEL __launch_bounds__(256) adam(const Run *run, int n, float *p, const float 
 	float square = fmaf(s[Beta2], v[i], (1 - s[Beta2]) * (d * d));
 	m[i] = mean;
 	v[i] = square;
-	p[i] -= s[Rate] / s[Bias1] * mean / (sqrtf(1 / s[Bias2] * square) + s[Epsilon]);
+	float signal = 1 / s[Bias2] * square - s[Variance];
+	if (signal < s[Floor]) // a NaN stays
+		signal = s[Floor];
+	p[i] -= s[Rate] / s[Bias1] * mean / (sqrtf(signal) + s[Epsilon]);
+}
+
+KERNEL __launch_bounds__(256) average(const Run *run, int n, float *p, const float *g) {
+	int i = (int)index();
+	float blend = run->scalars[Blend];
+	if (i < n)
+		p[i] = blend == 1 ? g[i] : fmaf(blend, g[i] - p[i], p[i]);
 }

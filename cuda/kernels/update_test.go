@@ -24,7 +24,7 @@ func fma32(a, b, c float32) float32 {
 func TestUpdate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 1))
 	const n = 300
-	for rule := device.SGD; rule <= device.Adam; rule++ {
+	for rule := device.SGD; rule <= device.Average; rule++ {
 		p, want := normals32(rnd, n, 1), make([]float64, n)
 		exact := slices.Clone(p)
 		var m, v []float32
@@ -41,11 +41,15 @@ func TestUpdate(t *testing.T) {
 		m, v = make([]float32, n), make([]float32, n)
 		for k := range 4 {
 			in := inputs{}
-			in.scalars = [16]float32{
+			in.scalars = [24]float32{
 				device.Scale: 1.0 / 300, device.Rate: 0.1 / float32(k+1), device.L2: 0.01, device.Momentum: 0.9,
 				device.Beta1: 0.9, device.Beta2: 0.999, device.Epsilon: 1e-6,
 				device.Bias1: float32(1 - math.Pow(0.9, float64(k+1))), device.Bias2: float32(1 - math.Pow(0.999, float64(k+1))),
 			}
+			if k > 1 { // subtracts from squares that are larger and smaller
+				in.scalars[device.Variance], in.scalars[device.Floor] = 0.5, 0.05
+			}
+			in.scalars[device.Blend] = []float32{0.25, 0, 0.75, 1}[k]
 			s := [device.Slots]float32(in.scalars[:device.Slots])
 			g := normals32(rnd, n, 300)
 			l, err := kernels.Update(dev.alloc(in.bytes()), rule, n, params, put(dev, g), state...)
@@ -67,8 +71,12 @@ func TestUpdate(t *testing.T) {
 				case device.Adam:
 					m[i] = fma32(s[device.Beta1], m[i], (1-s[device.Beta1])*d)
 					v[i] = fma32(s[device.Beta2], v[i], (1-s[device.Beta2])*float32(d*d))
-					root := float32(math.Sqrt(float64(1 / s[device.Bias2] * v[i])))
+					root := float32(math.Sqrt(float64(max(float32(1/s[device.Bias2]*v[i])-s[device.Variance], s[device.Floor]))))
 					exact[i] -= float32(float32(s[device.Rate]/s[device.Bias1]) * m[i] / (root + s[device.Epsilon]))
+				case device.Average:
+					if exact[i] = fma32(s[device.Blend], g[i]-exact[i], exact[i]); s[device.Blend] == 1 {
+						exact[i] = g[i]
+					}
 				}
 				if got[i] != exact[i] {
 					t.Fatalf("%s, update %d: parameter %d is %v, want %v", rule, k, i, got[i], exact[i])
@@ -88,7 +96,7 @@ func TestUpdate(t *testing.T) {
 	if _, err := kernels.Update(0, device.Adam, 1, 0, 0, 0); err == nil {
 		t.Error("Adam with one state is accepted")
 	}
-	if _, err := kernels.Update(0, device.Adam+1, 1, 0, 0); err == nil {
+	if _, err := kernels.Update(0, device.Average+1, 1, 0, 0); err == nil {
 		t.Error("an unknown rule is accepted")
 	}
 }

@@ -43,6 +43,17 @@ func (n *net) applyBlock(tile int, w *worker) {
 func update(u *host.Update[float32], lo, hi int, w *worker) {
 	p, s := u.P[lo:hi], &u.Scalars
 	d := w.scratch(len(p))
+	if u.Rule == device.Average {
+		// The difference, and not (1 − Blend)·p: 1 − Blend in float32 would pull
+		// long averages towards 0.
+		if s[device.Blend] == 1 {
+			copy(p, u.G[lo:hi])
+			return
+		}
+		vec.Mix(d, 1, u.G[lo:hi], -1, p)
+		vec.Axpy(p, s[device.Blend], d)
+		return
+	}
 	vec.Mix(d, s[device.Scale], u.G[lo:hi], s[device.L2], p)
 	rate := s[device.Rate]
 	switch u.Rule {
@@ -54,7 +65,7 @@ func update(u *host.Update[float32], lo, hi int, w *worker) {
 		m, v := u.State[0][lo:hi], u.State[1][lo:hi]
 		vec.Mix(m, s[device.Beta1], m, 1-s[device.Beta1], d)
 		vec.MixSquares(v, s[device.Beta2], 1-s[device.Beta2], d)
-		vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Epsilon])
+		vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Variance], s[device.Floor], s[device.Epsilon])
 	default:
 		vec.Axpy(p, -rate, d)
 	}

@@ -105,6 +105,9 @@ const (
 	Bias1 // 1 − β₁ᵗ
 	Bias2 // 1 − β₂ᵗ
 	Epsilon
+	Variance // of the noise in a coordinate of the scaled gradient, which Adam subtracts; 0 subtracts nothing
+	Floor    // least value under Adam's root, 0 or more
+	Blend    // weight of the gradient in Average, in [0, 1]
 	CountStd // standard deviation of the noise added to the count of a CountedSum; finite, 0 or more
 	Slots
 )

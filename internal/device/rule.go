@@ -7,7 +7,7 @@ import (
 
 // Rule is how an optimizer changes one parameter. Each rule is defined by the
 // scalar function Apply in float64; devices compute the same in their own
-// precision. The released gradient g enters as g·Scale + L2·p.
+// precision. The released gradient g enters as g·Scale + L2·p but for Average.
 type Rule uint8
 
 const (
@@ -16,18 +16,30 @@ const (
 	// HeavyBall: m = Momentum·m + g, p −= Rate·m, as PyTorch does. State: m.
 	HeavyBall
 	// Adam with bias correction (Kingma and Ba 2015, algorithm 1), the L2
-	// term inside the gradient. State: first and second moment.
+	// term inside the gradient: p −= Rate·m̂/(√max(v̂ − Variance, Floor) + Epsilon).
+	// A Variance above 0 is that of the noise in g·Scale, whose square v̂
+	// would else mostly be (Tang, Shpilevskiy and Lécuyer 2024, algorithm 1).
+	// State: first and second moment.
 	Adam
+	// Average: p = (1 − Blend)·p + Blend·g, of any two vectors and without
+	// Scale and L2. A Blend of 1 copies g, whatever p holds. State: none.
+	Average
 )
 
-func (r Rule) String() string { return [...]string{"sgd", "heavy-ball", "adam"}[r] }
+func (r Rule) String() string { return [...]string{"sgd", "heavy-ball", "adam", "average"}[r] }
 
 // States is the number of state vectors of width 1 that a rule keeps.
-func (r Rule) States() int { return [...]int{0, 1, 2}[r] }
+func (r Rule) States() int { return [...]int{0, 1, 2, 0}[r] }
 
 // Apply gives the new parameter and updates state.
 func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
 	at := func(k Slot) float64 { return float64(s[k]) }
+	if r == Average {
+		if at(Blend) == 1 {
+			return g
+		}
+		return p + at(Blend)*(g-p)
+	}
 	g = g*at(Scale) + at(L2)*p
 	switch r {
 	case HeavyBall:
@@ -36,7 +48,8 @@ func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
 	case Adam:
 		state[0] = at(Beta1)*state[0] + (1-at(Beta1))*g
 		state[1] = at(Beta2)*state[1] + (1-at(Beta2))*g*g
-		return p - at(Rate)*(state[0]/at(Bias1))/(math.Sqrt(state[1]/at(Bias2))+at(Epsilon))
+		signal := math.Max(state[1]/at(Bias2)-at(Variance), at(Floor))
+		return p - at(Rate)*(state[0]/at(Bias1))/(math.Sqrt(signal)+at(Epsilon))
 	default:
 		return p - at(Rate)*g
 	}
@@ -44,7 +57,7 @@ func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
 
 // Check validates an Update's state vectors for a rule.
 func (r Rule) Check(states int) error {
-	if r > Adam {
+	if r > Average {
 		return fmt.Errorf("unknown update rule %d", r)
 	}
 	if states != r.States() {

@@ -113,11 +113,13 @@ func vec(g *asm) {
 			return in[1]
 		}
 	})
-	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(b*y[i]) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "c"}, func() func(in, s []vector) vector {
+	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func() func(in, s []vector) vector {
 		return func(in, s []vector) vector {
 			g.VMULPS(in[2], s[1], in[2])
+			g.VSUBPS(s[2], in[2], in[2])
+			g.VMAXPS(in[2], s[3], in[2]) // a NaN stays: of unordered values it takes the first operand here
 			g.VSQRTPS(in[2], in[2])
-			g.VADDPS(s[2], in[2], in[2])
+			g.VADDPS(s[4], in[2], in[2])
 			g.VMULPS(in[1], s[0], in[1])
 			g.VDIVPS(in[2], in[1], in[1])
 			g.VSUBPS(in[1], in[0], in[0])

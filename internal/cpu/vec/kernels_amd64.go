@@ -54,10 +54,10 @@ func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
 //go:noescape
 func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
 
-// adamAVX2 sets, for the length of dst, dst[i] -= a*x[i] / (sqrt(b*y[i]) + c).
+// adamAVX2 sets, for the length of dst, dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c).
 //
 //go:noescape
-func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, c float32)
+func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
 
 // scaledAVX2 sets, for the length of dst, dst[i] = a*x[i].
 //

@@ -930,9 +930,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, c float32)
+// func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
 // Requires: AVX, AVX2, SSE
-TEXT ·adamAVX2(SB), NOSPLIT, $0-84
+TEXT ·adamAVX2(SB), NOSPLIT, $0-92
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_base+48(FP), DX
@@ -941,33 +941,41 @@ TEXT ·adamAVX2(SB), NOSPLIT, $0-84
 	VBROADCASTSS X0, Y0
 	MOVSS        b+76(FP), X1
 	VBROADCASTSS X1, Y1
-	MOVSS        c+80(FP), X2
+	MOVSS        less+80(FP), X2
 	VBROADCASTSS X2, Y2
+	MOVSS        least+84(FP), X3
+	VBROADCASTSS X3, Y3
+	MOVSS        c+88(FP), X4
+	VBROADCASTSS X4, Y4
 	XORQ         SI, SI
 	SUBQ         $0x10, BX
 	JL           after2
 
 by2:
-	VMOVUPS (AX)(SI*4), Y3
-	VMOVUPS (CX)(SI*4), Y4
-	VMOVUPS (DX)(SI*4), Y5
-	VMULPS  Y5, Y1, Y5
-	VSQRTPS Y5, Y5
-	VADDPS  Y2, Y5, Y5
-	VMULPS  Y4, Y0, Y4
-	VDIVPS  Y5, Y4, Y4
-	VSUBPS  Y4, Y3, Y3
-	VMOVUPS Y3, (AX)(SI*4)
-	VMOVUPS 32(AX)(SI*4), Y3
-	VMOVUPS 32(CX)(SI*4), Y4
-	VMOVUPS 32(DX)(SI*4), Y5
-	VMULPS  Y5, Y1, Y5
-	VSQRTPS Y5, Y5
-	VADDPS  Y2, Y5, Y5
-	VMULPS  Y4, Y0, Y4
-	VDIVPS  Y5, Y4, Y4
-	VSUBPS  Y4, Y3, Y3
-	VMOVUPS Y3, 32(AX)(SI*4)
+	VMOVUPS (AX)(SI*4), Y5
+	VMOVUPS (CX)(SI*4), Y6
+	VMOVUPS (DX)(SI*4), Y7
+	VMULPS  Y7, Y1, Y7
+	VSUBPS  Y2, Y7, Y7
+	VMAXPS  Y7, Y3, Y7
+	VSQRTPS Y7, Y7
+	VADDPS  Y4, Y7, Y7
+	VMULPS  Y6, Y0, Y6
+	VDIVPS  Y7, Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	VMOVUPS Y5, (AX)(SI*4)
+	VMOVUPS 32(AX)(SI*4), Y5
+	VMOVUPS 32(CX)(SI*4), Y6
+	VMOVUPS 32(DX)(SI*4), Y7
+	VMULPS  Y7, Y1, Y7
+	VSUBPS  Y2, Y7, Y7
+	VMAXPS  Y7, Y3, Y7
+	VSQRTPS Y7, Y7
+	VADDPS  Y4, Y7, Y7
+	VMULPS  Y6, Y0, Y6
+	VDIVPS  Y7, Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	VMOVUPS Y5, 32(AX)(SI*4)
 	ADDQ    $0x10, SI
 	SUBQ    $0x10, BX
 	JGE     by2
@@ -978,16 +986,18 @@ after2:
 	JL   after1
 
 by1:
-	VMOVUPS (AX)(SI*4), Y3
-	VMOVUPS (CX)(SI*4), Y4
-	VMOVUPS (DX)(SI*4), Y5
-	VMULPS  Y5, Y1, Y5
-	VSQRTPS Y5, Y5
-	VADDPS  Y2, Y5, Y5
-	VMULPS  Y4, Y0, Y4
-	VDIVPS  Y5, Y4, Y4
-	VSUBPS  Y4, Y3, Y3
-	VMOVUPS Y3, (AX)(SI*4)
+	VMOVUPS (AX)(SI*4), Y5
+	VMOVUPS (CX)(SI*4), Y6
+	VMOVUPS (DX)(SI*4), Y7
+	VMULPS  Y7, Y1, Y7
+	VSUBPS  Y2, Y7, Y7
+	VMAXPS  Y7, Y3, Y7
+	VSQRTPS Y7, Y7
+	VADDPS  Y4, Y7, Y7
+	VMULPS  Y6, Y0, Y6
+	VDIVPS  Y7, Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	VMOVUPS Y5, (AX)(SI*4)
 	ADDQ    $0x08, SI
 	SUBQ    $0x08, BX
 	JGE     by1
@@ -997,17 +1007,19 @@ after1:
 	JZ         done
 	LEAQ       lanes8<>+32(SB), DI
 	NEGQ       BX
-	VMOVUPS    (DI)(BX*4), Y3
-	VMASKMOVPS (AX)(SI*4), Y3, Y4
-	VMASKMOVPS (CX)(SI*4), Y3, Y5
-	VMASKMOVPS (DX)(SI*4), Y3, Y6
-	VMULPS     Y6, Y1, Y6
-	VSQRTPS    Y6, Y6
-	VADDPS     Y2, Y6, Y6
-	VMULPS     Y5, Y0, Y5
-	VDIVPS     Y6, Y5, Y5
-	VSUBPS     Y5, Y4, Y4
-	VMASKMOVPS Y4, Y3, (AX)(SI*4)
+	VMOVUPS    (DI)(BX*4), Y5
+	VMASKMOVPS (AX)(SI*4), Y5, Y6
+	VMASKMOVPS (CX)(SI*4), Y5, Y7
+	VMASKMOVPS (DX)(SI*4), Y5, Y8
+	VMULPS     Y8, Y1, Y8
+	VSUBPS     Y2, Y8, Y8
+	VMAXPS     Y8, Y3, Y8
+	VSQRTPS    Y8, Y8
+	VADDPS     Y4, Y8, Y8
+	VMULPS     Y7, Y0, Y7
+	VDIVPS     Y8, Y7, Y7
+	VSUBPS     Y7, Y6, Y6
+	VMASKMOVPS Y6, Y5, (AX)(SI*4)
 
 done:
 	VZEROUPPER

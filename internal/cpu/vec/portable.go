@@ -62,9 +62,13 @@ var portable = kernels{
 			dst[i] = fma(a, dst[i], b*(x[i]*x[i]))
 		}
 	},
-	adam: func(dst, x, y []float32, a, b, c float32) {
+	adam: func(dst, x, y []float32, a, b, less, least, c float32) {
 		for i := range dst {
-			dst[i] -= a * x[i] / (float32(math.Sqrt(float64(b*y[i]))) + c)
+			v := float32(b*y[i]) - less
+			if v < least { // a NaN stays
+				v = least
+			}
+			dst[i] -= a * x[i] / (float32(math.Sqrt(float64(v))) + c)
 		}
 	},
 	scaled: func(dst, x []float32, a float32) {

@@ -70,10 +70,10 @@ func MixSquares(dst []float32, a, b float32, x []float32) {
 	use.mixSquares(dst, x, a, b)
 }
 
-// Adam sets dst[i] −= a·m[i]/(√(b·v[i]) + c).
-func Adam(dst []float32, a float32, m []float32, b float32, v []float32, c float32) {
+// Adam sets dst[i] −= a·m[i]/(√max(b·v[i] − less, least) + c).
+func Adam(dst []float32, a float32, m []float32, b float32, v []float32, less, least, c float32) {
 	fits(len(dst), min(len(m), len(v)))
-	use.adam(dst, m, v, a, b, c)
+	use.adam(dst, m, v, a, b, less, least, c)
 }
 
 // Scale multiplies every element by a.
@@ -147,7 +147,7 @@ type kernels struct {
 	axpy, scaled                    func(dst, x []float32, a float32)
 	mix                             func(dst, x, y []float32, a, b float32)
 	mixSquares                      func(dst, x []float32, a, b float32)
-	adam                            func(dst, x, y []float32, a, b, c float32)
+	adam                            func(dst, x, y []float32, a, b, less, least, c float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)

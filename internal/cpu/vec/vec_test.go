@@ -59,9 +59,14 @@ var elementwise = []struct {
 	{"MixSquares", func(dst, x, _ []float32) { MixSquares(dst, a, b, x) }, func(d, x, _ float64) float64 {
 		return float64(float32(a))*d + float64(float32(b))*x*x
 	}, func(d, x, _ float64) float64 { return math.Abs(a*d) + math.Abs(b*x*x) }, 3.01},
-	{"Adam", func(dst, x, y []float32) { Adam(dst, a, x, 3, squares(y), 1e-3) }, func(d, x, y float64) float64 {
+	{"Adam", func(dst, x, y []float32) { Adam(dst, a, x, 3, squares(y), 0, 0, 1e-3) }, func(d, x, y float64) float64 {
 		return d - float64(float32(a))*x/(math.Sqrt(3*y*y)+1e-3)
 	}, func(d, x, y float64) float64 { return math.Abs(d) + math.Abs(a*x)/(math.Sqrt(3*y*y)+1e-3) }, 6},
+	{"Adam less", func(dst, x, y []float32) { Adam(dst, a, x, 3, squares(y), 0.25, 0.125, 1e-3) }, func(d, x, y float64) float64 {
+		return d - float64(float32(a))*x/(math.Sqrt(math.Max(3*y*y-0.25, 0.125))+1e-3)
+	}, func(d, x, y float64) float64 {
+		return math.Abs(d) + math.Abs(a*x)/(math.Sqrt(math.Max(3*y*y-0.25, 0.125))+1e-3)
+	}, 9},
 	{"Bytes", func(dst, x, _ []float32) { Bytes(dst, asBytes(x), a, b) }, func(_, x, _ float64) float64 {
 		return float64(asBytes([]float32{float32(x)})[0])*float64(float32(a)) + float64(float32(b))
 	}, nil, 1.01},
@@ -226,6 +231,22 @@ func TestSpecialValues(t *testing.T) {
 						t.Errorf("%s(%g) at %d of %d is %g, want %g", c.name, c.x, i, n, y[i], c.want)
 					}
 				}
+			}
+		}
+	})
+}
+
+// A second moment that is no number is not taken for one below the least.
+func TestAdamKeepsNaN(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		p, v := make([]float32, 9), make([]float32, 9)
+		for i := range v {
+			v[i] = float32(math.NaN())
+		}
+		Adam(p, 1, make([]float32, 9), 1, v, 0.5, 1, 1e-8)
+		for i, x := range p {
+			if !math.IsNaN(float64(x)) {
+				t.Errorf("element %d is %v", i, x)
 			}
 		}
 	})

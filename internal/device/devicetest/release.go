@@ -158,7 +158,7 @@ func testRelease(t *testing.T, d device.Device) {
 // testUpdate compares every rule with its scalar definition.
 func testUpdate(t *testing.T, d device.Device) {
 	c := wide(t)
-	for rule := device.SGD; rule <= device.Adam; rule++ {
+	for rule := device.SGD; rule <= device.Average; rule++ {
 		t.Run(rule.String(), func(t *testing.T) {
 			x := Open(t, d, strategies(t, c.Program)[0].Schedule, c, 1)
 			rnd := rand.New(rand.NewPCG(uint64(rule), 2))
@@ -181,9 +181,16 @@ func testUpdate(t *testing.T, d device.Device) {
 					device.Beta1: 0.9, device.Beta2: 0.999, device.Epsilon: 1e-6,
 					device.Bias1: float32(1 - math.Pow(0.9, float64(k+1))), device.Bias2: float32(1 - math.Pow(0.999, float64(k+1))),
 				}
-				g := make([]float32, x.size)
+				if k > 1 { // subtracts from squares that are larger and smaller
+					in.Scalars[device.Variance], in.Scalars[device.Floor] = 0.5, 0.05
+				}
+				in.Scalars[device.Blend] = 1 / float32(k+1)
+				g, scale := make([]float32, x.size), 300.
+				if rule == device.Average {
+					scale = 1
+				}
 				for i := range g {
-					g[i] = float32(300 * rnd.NormFloat64())
+					g[i] = float32(scale * rnd.NormFloat64())
 				}
 				must(t, x.Net.Write(x.Out, g))
 				must(t, step.Run(in))
@@ -223,9 +230,22 @@ func testUpdate(t *testing.T, d device.Device) {
 			}
 		})
 	}
+	t.Run("copy", func(t *testing.T) {
+		x := Open(t, d, strategies(t, c.Program)[0].Schedule, c, 1)
+		from, to := make([]float32, x.size), make([]float32, x.size)
+		for i := range from {
+			from[i], to[i] = float32(i)/3, [...]float32{float32(math.NaN()), float32(math.Inf(1)), 1e30}[i%3]
+		}
+		must(t, x.Net.Write(x.Out, from))
+		must(t, x.Net.Write(x.Net.Params(), to))
+		in := &device.Inputs{}
+		in.Scalars[device.Blend] = 1
+		must(t, x.record(t, func(q device.Queue) { q.Update(device.Average, x.Net.Params(), x.Out) }).Run(in))
+		Same(t, x.read(t, x.Net.Params()), from)
+	})
 	t.Run("unknown rule", func(t *testing.T) {
 		x := Open(t, d, strategies(t, c.Program)[0].Schedule, c, 1)
-		if _, err := x.Net.Record(func(q device.Queue) { q.Update(device.Adam+1, x.Net.Params(), x.Out) }); err == nil {
+		if _, err := x.Net.Record(func(q device.Queue) { q.Update(device.Average+1, x.Net.Params(), x.Out) }); err == nil {
 			t.Error("an unknown rule is accepted")
 		}
 	})
