@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/exact":  {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
-	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan"},
+	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
@@ -178,19 +178,20 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// The right to release a sum comes from device.NewNoise and NewExactNoise. Whoever has it can
-// write a sum out, with noise of any size.
+// The right to release a sum comes from device.NewNoise and NewExactNoise, that to search one from
+// NewSearch. Whoever has it can write a sum out, with noise of any size.
 func TestOnlyMechanismsMakeNoise(t *testing.T) {
-	uses := 0
+	makers := []string{"NewNoise", "NewExactNoise", "NewSearch"}
+	used := map[string]bool{}
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)
-			if !ok || id.Name != "NewNoise" && id.Name != "NewExactNoise" {
+			if !ok || !slices.Contains(makers, id.Name) {
 				return true
 			}
 			switch s.dir {
 			case "dpoptim/mechanism":
-				uses++
+				used[id.Name] = true
 			case "internal/device", "internal/device/devicetest":
 			default:
 				if !s.test() {
@@ -200,8 +201,42 @@ func TestOnlyMechanismsMakeNoise(t *testing.T) {
 			return true
 		})
 	}
+	for _, name := range makers {
+		if !used[name] {
+			t.Errorf("dpoptim/mechanism has no use for %s: the name looked for is out of date", name)
+		}
+	}
+}
+
+// With a search's thresholds its index would tell more of the private sums than was
+// charged: they are for the devices that compare.
+func TestOnlyDevicesDrawThresholds(t *testing.T) {
+	uses := 0
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok || id.Name != "Thresholds" && id.Name != "FirstAbove" && id.Name != "Laplaces" {
+				return true
+			}
+			switch s.dir {
+			case "internal/device", "internal/device/host", "cuda":
+				uses++
+			case "internal/stream":
+			case "dpoptim/mechanism": // records a search, which shows in the next line's list
+				if id.Name == "FirstAbove" {
+					return true
+				}
+				fallthrough
+			default:
+				if !s.test() && s.dir != "internal/device/devicetest" {
+					t.Errorf("%s: only devices may draw a search's noise", s.fset.Position(id.Pos()))
+				}
+			}
+			return true
+		})
+	}
 	if uses == 0 {
-		t.Error("dpoptim/mechanism makes no noise: the name looked for is out of date")
+		t.Error("no device draws a search's noise: the name looked for is out of date")
 	}
 }
 

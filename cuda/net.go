@@ -26,6 +26,7 @@ type net struct {
 	steps    []*step
 	keys     map[*stream.Stream]driver.Ptr // of the noise
 	drawn    uint64
+	search   admit.UnderWay
 	err      error // the first failure, for good
 }
 

@@ -105,10 +105,13 @@ const (
 	Bias1 // 1 − β₁ᵗ
 	Bias2 // 1 − β₂ᵗ
 	Epsilon
-	Variance // of the noise in a coordinate of the scaled gradient, which Adam subtracts; 0 subtracts nothing
-	Floor    // least value under Adam's root, 0 or more
-	Blend    // weight of the gradient in Average, in [0, 1]
-	CountStd // standard deviation of the noise added to the count of a CountedSum; finite, 0 or more
+	Variance     // of the noise in a coordinate of the scaled gradient, which Adam subtracts; 0 subtracts nothing
+	Floor        // least value under Adam's root, 0 or more
+	Blend        // weight of the gradient in Average, in [0, 1]
+	CountStd     // standard deviation of the noise added to the count of a CountedSum; finite, 0 or more
+	Along        // what Axpy multiplies a vector by; finite
+	ThresholdStd // scale of the noise on a search's threshold; finite, 0 or more
+	QueryStd     // scale of the noise on each of a search's queries; finite, 0 or more
 	Slots
 )
 
@@ -126,6 +129,12 @@ type Inputs struct {
 	// Candidates are the step sizes η_i of a LossQuery, which reads its first K;
 	// they are public and finite.
 	Candidates [MaxCandidates]float32
+	// Biases are what each query of a search is asked to reach; public, and finite or
+	// +Inf, which is never reached.
+	Biases [MaxCandidates]float64
+	// First is how many queries of its search earlier runs have asked; 0 begins a
+	// search.
+	First int
 	// Draw is the noise position of this run's releases, from 1 on. A Net
 	// refuses a position that is not above every one it has used, and every one that any
 	// Net has used of the same stream: it claims the position of each stream
@@ -134,7 +143,12 @@ type Inputs struct {
 }
 
 // Outputs of a run, in the order in which the step asked for them.
-type Outputs struct{ Scores []Score }
+type Outputs struct {
+	Scores []Score
+	// First is what FirstAbove found: the index among this run's queries, or −1.
+	First []int
+	Dots  []float64
+}
 
 // Score sums up a network over a public table. Rows with a target that the
 // loss does not accept are left out.
@@ -201,6 +215,23 @@ type Queue interface {
 	Losses(dst Sum, from Data, q LossQuery)
 	// Release draws: dst = src + noise, then src = 0.
 	Release(dst Vector, src Sum, noise Noise)
+	// FirstAbove asks which query of a scalar sum that Losses filled is the first
+	// above a noisy threshold, query_i + ν_i ≥ bias_i + λ, and then sets src = 0. Only
+	// that index leaves. If the search has a baseline (LossSum, with a step of 0 as
+	// the first candidate), query i of src is src[0] − src[1+i], else src[i].
+	//
+	// A search may go over several runs, of any sizes: λ is the same for all of them
+	// and ν depends on the query's number in the search alone. A run with First = 0
+	// begins one and claims the noise position as a Release does. A later run has the
+	// same Draw and scales, and First as many queries as have been asked; where it does
+	// not, or where the search has found its index, it is refused (ErrDrawUsed). A
+	// step has at most one search. The queries of a search must all be of one batch.
+	FirstAbove(src Sum, s Search)
+	// Axpy adds a multiple of one vector to another, y += scalar[a]·x.
+	Axpy(y Vector, a Slot, x Vector)
+	// Dot appends the inner product of two vectors to Outputs.Dots, added up in float64
+	// in an order that follows from their width.
+	Dot(x, y Vector)
 	// Update applies a rule to the parameters p with gradient g.
 	Update(r Rule, p, g Vector, state ...Vector)
 	// Score evaluates the parameters on a whole public table.
@@ -290,7 +321,7 @@ func (n Noise) Exact() bool { return n.exact }
 
 // Errors that every device gives for the same misuse.
 var (
-	ErrNoNoise  = errors.New("a sum was to be released without a mechanism's noise")
+	ErrNoNoise  = errors.New("a sum was to be released or searched without a mechanism's noise")
 	ErrDrawUsed = errors.New("a noise position was used before; no noise is ever drawn twice")
 	ErrClosed   = errors.New("the network is closed")
 )

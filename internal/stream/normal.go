@@ -30,9 +30,7 @@ var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 // the second.
 func (s *Stream) Normals(dst []float64, step uint64, tensor uint32, first int) {
 	if !inRange(first, len(dst)) {
-		for i := range dst {
-			dst[i] = math.NaN()
-		}
+		outOfRange(dst)
 		return
 	}
 	s.eachChunk(step, tensor, first, len(dst), func(lo, hi int, raw []byte, skip int) {
@@ -72,6 +70,12 @@ func (s *Stream) AddNormals(dst, src []float32, std float32, step uint64, tensor
 	})
 }
 
+func outOfRange(dst []float64) {
+	for i := range dst {
+		dst[i] = math.NaN()
+	}
+}
+
 func inRange(first, n int) bool { return first >= 0 && uint64(first)+uint64(n) <= MaxNormals }
 
 // eachChunk visits n normals in order: those from lo to hi have the pairs of raw,
@@ -100,17 +104,19 @@ func boxMuller(b []byte) (float64, float64) {
 	return r * cos, r * sin
 }
 
-// radius returns sqrt(-2·ln u), u = (x+½)/2⁶⁴. Close to u = 1 the logarithm is
-// taken of the complement 1-u = (¬x+½)/2⁶⁴, which is exact where u has rounded:
-// small radii keep all their bits too.
+// radius returns sqrt(-2·ln u), u = (x+½)/2⁶⁴.
 func radius(x uint64) float64 {
-	var l float64
+	return math.Sqrt(-2 * logUnit(x))
+}
+
+// logUnit returns ln u, u = (x+½)/2⁶⁴. Close to u = 1 the logarithm is taken of
+// the complement 1-u = (¬x+½)/2⁶⁴, which is exact where u has rounded: small
+// radii keep all their bits too.
+func logUnit(x uint64) float64 {
 	if x < 15<<60 {
-		l = math.Log(unit(x))
-	} else {
-		l = math.Log1p(-unit(^x))
+		return math.Log(unit(x))
 	}
-	return math.Sqrt(-2 * l)
+	return math.Log1p(-unit(^x))
 }
 
 // unit returns (x+½)/2⁶⁴. The halves convert without the branch that a uint64

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // Step is what one recorded step asks of its runs.
@@ -19,23 +20,38 @@ type Step struct {
 	Candidates int // how many of a run's step sizes are read
 	Checks     []func(*device.Inputs) error
 	noises     []device.Noise
-	streams    []device.Noise // one noise of each stream
+	search     search
+	draws      []draw // of the noises and the search
+	streams    []draw // one of each stream
+}
+
+// draw is a place in a stream that a step draws from.
+type draw interface {
+	Stream() *stream.Stream
+	Tensor() uint32
+	Claim(draw uint64) bool
 }
 
 // Draw notes the noise of one more release of the step.
 func (s *Step) Draw(noise device.Noise) error {
-	if noise.Stream() == nil {
-		return device.ErrNoNoise
-	}
-	if slices.ContainsFunc(s.noises, func(n device.Noise) bool {
-		return n.Stream() == noise.Stream() && n.Tensor() == noise.Tensor()
-	}) {
-		return fmt.Errorf("two releases of one step name noise tensor %d: %w", noise.Tensor(), device.ErrDrawUsed)
-	}
-	if !slices.ContainsFunc(s.streams, func(n device.Noise) bool { return n.Stream() == noise.Stream() }) {
-		s.streams = append(s.streams, noise)
+	if err := s.draw(noise); err != nil {
+		return err
 	}
 	s.noises = append(s.noises, noise)
+	return nil
+}
+
+func (s *Step) draw(d draw) error {
+	if d.Stream() == nil {
+		return device.ErrNoNoise
+	}
+	if slices.ContainsFunc(s.draws, func(e draw) bool { return e.Stream() == d.Stream() && e.Tensor() == d.Tensor() }) {
+		return fmt.Errorf("two releases of one step name noise tensor %d: %w", d.Tensor(), device.ErrDrawUsed)
+	}
+	if !slices.ContainsFunc(s.streams, func(e draw) bool { return e.Stream() == d.Stream() }) {
+		s.streams = append(s.streams, d)
+	}
+	s.draws = append(s.draws, d)
 	return nil
 }
 
@@ -70,18 +86,23 @@ func (s *Step) Run(in *device.Inputs, capacity int, drawn *uint64) error {
 			return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
 		}
 	}
-	if len(s.noises) == 0 {
+	resumed, err := s.search.resume(in)
+	if err != nil {
+		return err
+	}
+	if resumed && len(s.noises) == 0 || len(s.draws) == 0 {
 		return nil
 	}
 	if in.Draw <= *drawn {
 		return fmt.Errorf("noise position %d after %d: %w", in.Draw, *drawn, device.ErrDrawUsed)
 	}
 	*drawn = in.Draw
-	for _, noise := range s.streams {
-		if !noise.Claim(in.Draw) {
+	for _, d := range s.streams {
+		if !d.Claim(in.Draw) {
 			return fmt.Errorf("noise position %d of a stream that another network draws from: %w", in.Draw, device.ErrDrawUsed)
 		}
 	}
+	s.search.begin(in)
 	return nil
 }
 

@@ -34,6 +34,8 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"exact", testExact},
 		{"release", testRelease},
 		{"update", testUpdate},
+		{"vectors", testVectors},
+		{"search", testSearch},
 		{"score", testScore},
 		{"misuse", testMisuse},
 	} {

@@ -27,9 +27,10 @@ type Backend[T Float] interface {
 	// may take a stretch of values through both before it turns to the next.
 	Apply(*Release[T], *Update[T])
 	Score(params []T, t *Table) device.Score
-	// GridSum adds to integers on a grid what ClippedSum adds to floats, and
-	// Blocks covers [0, n) by calls of f, perhaps at once: for exact nets alone.
+	// GridSum adds to integers on a grid what ClippedSum adds to floats: for exact
+	// nets alone.
 	GridSum(dst []int64, params []T, t *Table, rows []int32, g Grid)
+	// Blocks covers [0, n) by calls of f, perhaps at once.
 	Blocks(n int, f func(lo, hi int))
 	Rounding(rows int) float64 // of device.Net
 	Close()
@@ -87,6 +88,7 @@ type Net[T Float] struct {
 	sums     [][]T
 	integers []*integerSum // the sums of an exact net
 	drawn    uint64
+	search   admit.UnderWay
 	err      error // the first failure, for good
 }
 

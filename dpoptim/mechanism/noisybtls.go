@@ -1,0 +1,107 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// NoisyBTLS is the sparse-vector line search of Chen and Lee 2020 (algorithm 1):
+// queries of one batch are asked in turn, and the first with q_i + ν_i ≥ bias_i + λ
+// is told by its number, or that there is none. Nothing else leaves the device.
+//
+// A query is a decrease of loss, and its bias what Armijo's rule asks of it, both
+// summed over a batch, in units of the loss. The queries share a baseline if they are
+// differences of losses clipped to [0, Δ] (device.LossSum, of which the first
+// candidate is a step of 0), and are generic if every difference is clipped to
+// [−Δ, Δ] (device.LossDecrease), Δ being the bound. Biases must be functions of
+// public and released values alone.
+//
+// Privacy, under add-remove: a record moves generic queries by a vector in
+// [−Δ, Δ]^K, and those of a shared baseline by one in [(a−1)Δ, aΔ]^K for one
+// a ∈ [0, 1]. docs/linesearch-privacy.md derives from that what a search costs, whatever
+// the biases and whichever index is told. The paper's theorem 1 (Laplace noise)
+// holds and its theorem 2 has no proof; theorem 3 (Gaussian noise) is false in
+// general and never used. Replacing a record moves the queries by twice as much,
+// which the accountant knows.
+//
+// The event is one search, of at most MaxTrials queries, of one batch, and is paid
+// whether an index is found or not. It belongs into the batch's event, with all else
+// that is asked of the batch.
+type NoisyBTLS struct {
+	c               accountant.NoisyBTLS
+	bound, rounding float64
+	search          device.Search
+}
+
+// NewNoisyBTLS checks the search c, whose scales are in units of the bound, and
+// the bound (above 0). Rounding, in units of the bound too, is how far it lets one
+// record move one value of the sum beyond its share; the noise is larger by as
+// much. A cap on the trials is needed but for Laplace noise. As with NewGaussian
+// each mechanism of a stream needs a tensor of its own.
+func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Stream, tensor uint32) (*NoisyBTLS, error) {
+	if err := (accountant.Event{Mechanisms: []accountant.Mechanism{c}, Count: 1}).Validate(); err != nil {
+		return nil, err
+	}
+	if c.Noise == accountant.BTLSGaussian && c.MaxTrials == 0 {
+		return nil, fmt.Errorf("a line search with Gaussian noise and no cap on its trials: nothing bounds its cost; set max_trials, or choose %s noise", accountant.BTLSLaplace)
+	}
+	if !(bound > 0) || bound > device.MostClip {
+		return nil, fmt.Errorf("bound %v on a record's share of a line search: must be above 0 and at most %g", bound, float64(device.MostClip))
+	}
+	if !(rounding >= 0) || rounding > mostRounding {
+		return nil, fmt.Errorf("rounding moves a query by %v of its bound: at most %v is allowed; make batches smaller", rounding, mostRounding)
+	}
+	if s == nil {
+		return nil, fmt.Errorf("the line search needs a noise stream")
+	}
+	law := device.GaussianLaw
+	if c.Noise == accountant.BTLSLaplace {
+		law = device.LaplaceLaw
+	}
+	return &NoisyBTLS{c, bound, rounding, device.NewSearch(s, tensor, law, c.Queries == accountant.SharedBaseline, c.MaxTrials)}, nil
+}
+
+// Test records the search of a sum (device.Queue.FirstAbove).
+func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, b.search) }
+
+// Set gives a run the bound on a record's share and both noise scales, rounded up to
+// float32. More noise of either kind never costs more, as it could be added to what
+// is there. The scales follow the bound as float32 has it.
+func (b *NoisyBTLS) Set(in *device.Inputs) {
+	clip := float32(b.bound)
+	unit := float64(clip) * b.beyond()
+	in.Scalars[device.Clip] = clip
+	in.Scalars[device.ThresholdStd] = roundUp(b.c.ThresholdScale * unit)
+	in.Scalars[device.QueryStd] = roundUp(b.c.QueryScale * unit)
+}
+
+// beyond is how much larger than the bound rounding makes the set that a record
+// moves the queries in. A query on a shared baseline is x₀ − x_i, each beyond its share
+// of [0, 1] by up to r: with s = x₀ ∈ [−r, 1+r] all lie in [s−1−r, s+r], which is
+// 1+2r times [a−1, a] for a = (s+r)/(1+2r).
+func (b *NoisyBTLS) beyond() float64 {
+	if b.search.Baseline() {
+		return 1 + 2*b.rounding
+	}
+	return 1 + b.rounding
+}
+
+// SetBound moves the bound for the searches to come, and the noise with it.
+func (b *NoisyBTLS) SetBound(c float64) { b.bound = c }
+
+// Deviation is the standard deviation of the noise of one comparison, ν_i − λ, in
+// the unit of the loss: public, for margins.
+func (b *NoisyBTLS) Deviation() float64 {
+	unit := b.bound * b.beyond()
+	if b.c.Noise == accountant.BTLSLaplace {
+		unit *= math.Sqrt2
+	}
+	return unit * math.Hypot(b.c.ThresholdScale, b.c.QueryScale)
+}
+
+// Event is the search.
+func (b *NoisyBTLS) Event() accountant.Mechanism { return b.c }

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+func (q *queue[T]) FirstAbove(src device.Sum, s device.Search) {
+	if q.net.options.Exact {
+		q.check(errors.New("exact nets have no line search yet: its noise is not exact"))
+		return
+	}
+	n, x := q.net, q.sum(src)
+	if q.err != nil || !q.check(q.step.Search(s, len(x), &n.search)) {
+		return
+	}
+	q.add(func(in *device.Inputs, out *device.Outputs) {
+		first := device.FirstAbove(s, in, x)
+		clear(x)
+		n.search.Found = func() (bool, error) { return first >= 0, nil }
+		out.First = append(out.First, first)
+	})
+}
+
+// pair is two vectors of one width.
+func (q *queue[T]) pair(v, w device.Vector) (x, y []T) {
+	x, err := q.net.vector(v)
+	q.check(err)
+	return x, q.vec(w, len(x))
+}
+
+func (q *queue[T]) Axpy(y device.Vector, a device.Slot, x device.Vector) {
+	if a >= device.Slots {
+		q.check(fmt.Errorf("there is no scalar %d", a))
+	}
+	to, from := q.pair(y, x)
+	if q.err != nil {
+		return
+	}
+	q.add(func(in *device.Inputs, _ *device.Outputs) {
+		a := T(in.Scalars[a])
+		q.net.backend.Blocks(len(to), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				to[i] += a * from[i]
+			}
+		})
+	})
+}
+
+func (q *queue[T]) Dot(x, y device.Vector) {
+	a, b := q.pair(x, y)
+	if q.err != nil {
+		return
+	}
+	q.add(func(_ *device.Inputs, out *device.Outputs) { out.Dots = append(out.Dots, dot(a, b)) })
+}
+
+// dot adds halves, so that rounding grows with the logarithm of the width.
+func dot[T Float](x, y []T) float64 {
+	if half := len(x) / 2; half >= 64 {
+		return dot(x[:half], y[:half]) + dot(x[half:], y[half:])
+	}
+	sum := 0.0
+	for i, a := range x {
+		sum += float64(a) * float64(y[i])
+	}
+	return sum
+}
