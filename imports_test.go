@@ -65,6 +65,7 @@ var allowed = map[string][]string{
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
+	"dpoptim/linesearch":  nil,
 
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},
@@ -72,7 +73,7 @@ var allowed = map[string][]string{
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
 	"train": {
-		"accountant", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/mechanism",
+		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/linesearch", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},

@@ -16,6 +16,10 @@ type Schedule struct {
 	Delta        float64
 	WithSum      []Mechanism // what each step asks of its batch beside the sum
 	Besides      []Event     // what the same run releases apart from the steps
+	// Price, where it is not nil, is ε of a schedule whose steps are not all
+	// alike, instead of the sum of the above; it must fall as sigma grows, and
+	// reads the rest of the schedule from s.
+	Price func(s Schedule, sigma float64) (float64, error)
 }
 
 // Step is count of the schedule's steps at a noise multiplier of the sum: one
@@ -27,6 +31,9 @@ func (s Schedule) Step(sigma float64, count int) Event {
 // Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it
 // releases nothing.
 func (s Schedule) Epsilon(sigma float64) (float64, error) {
+	if s.Price != nil {
+		return s.Price(s, sigma)
+	}
 	events := s.Besides
 	if s.Steps > 0 {
 		events = append([]Event{s.Step(sigma, s.Steps)}, events...)

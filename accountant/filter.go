@@ -71,6 +71,16 @@ func (f *Filter) Guarantee() (epsilon, delta float64, n Neighbouring) {
 	return f.epsilon, f.delta, f.neighbouring
 }
 
+// SpentBefore charges what an earlier process spent of the same budget, as a
+// share of it.
+func (f *Filter) SpentBefore(share float64) {
+	f.spent = math.Max(f.spent, math.Nextafter(share*f.budget, math.Inf(1)))
+}
+
+// SoFar is the ε of what was admitted so far: no guarantee where the moment of
+// looking depends on what was released.
+func (f *Filter) SoFar() float64 { return math.Max(Tight(f.spent, f.order, f.delta), 0) }
+
 // Left is the share of the budget that is not spent, from 1 to 0.
 func (f *Filter) Left() float64 { return 1 - f.spent/f.budget }
 

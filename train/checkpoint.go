@@ -36,6 +36,7 @@ type checkpoint struct {
 	step   int     // updates applied
 	slot   int     // slots of the committed schedule used or lost
 	clip   float64 // of the next step where it moves, else 0
+	search string  // state of a line search, else empty
 	params []float32
 	state  [][]float32
 	label  string // what must stand beside it; nothing reads it back
@@ -55,6 +56,9 @@ func (c *checkpoint) write(dir string) error {
 	if c.clip != 0 {
 		meta["clip"] = strconv.FormatFloat(c.clip, 'g', -1, 64)
 	}
+	if c.search != "" {
+		meta["search"] = c.search
+	}
 	return durable.WriteFile(statePath(dir), func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
 
@@ -73,7 +77,7 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 	if err != nil {
 		return nil, usage("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
-	c := &checkpoint{runID: meta["run"]}
+	c := &checkpoint{runID: meta["run"], search: meta["search"]}
 	var e1, e2, e3 error
 	c.step, e1 = strconv.Atoi(meta["step"])
 	c.slot, e2 = strconv.Atoi(meta["slot"])

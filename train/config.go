@@ -36,6 +36,7 @@ type Config struct {
 	LR        *float64 `yaml:"lr,omitempty"`
 	Momentum  float64  `yaml:"momentum"`
 	L2        float64  `yaml:"l2"`
+	Search    *Search  `yaml:"search,omitempty"`
 
 	Batch        *float64 `yaml:"batch,omitempty"`
 	SamplingRate *float64 `yaml:"sampling_rate,omitempty"`
@@ -131,7 +132,7 @@ const (
 )
 
 // optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
+var optimizers = map[string]bool{"dp-sgd": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "sgd": false, "adam": false}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
@@ -224,6 +225,9 @@ func (c *Config) check(ownNetwork bool) error {
 		return asUsage(err)
 	}
 	if err := c.checkClipping(); err != nil {
+		return err
+	}
+	if err := c.checkSearch(); err != nil {
 		return err
 	}
 	switch {

@@ -64,6 +64,7 @@ type Engine struct {
 	sum       device.Step
 	update    device.Step
 	gradient  device.Vector // the last released sum
+	descent   *descent      // of optimizers that choose their step size; they have no update
 	capacity  int
 	inputs    device.Inputs
 }
@@ -72,13 +73,17 @@ type Engine struct {
 // come from data, which stays the caller's to close. The clip norm is the
 // mechanism's, or moves by a where that is not nil.
 func NewEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+	return newEngine(d, s, o, data, m, a, func(e *Engine, sum device.Sum) error { return e.recordUpdate(sum, optimizer) })
+}
+
+func newEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, follow func(*Engine, device.Sum) error) (*Engine, error) {
 	net, err := d.Compile(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
 	}
 	e := &Engine{net: net, adapt: a, capacity: o.Capacity}
 	if e.mechanism, err = m(net); err == nil {
-		err = e.record(data, optimizer)
+		err = e.record(data, follow)
 	}
 	if err != nil {
 		net.Close()
@@ -87,11 +92,29 @@ func NewEngine(d device.Device, s *plan.Schedule, o device.Options, data device.
 	return e, nil
 }
 
-func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Optimizer, error)) error {
-	var err error
-	if e.optimizer, err = optimizer(e.net); err != nil {
-		return err
+// NewDescent compiles a schedule for an optimizer that chooses its step size:
+// directions are released by Direction, and stepped along by Move. The
+// normaliser and the penalty are those of dpoptim.Config. An engine that
+// remembers can mix in a second gradient and tell angles.
+func NewDescent(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), normaliser, l2 float64, remembers bool) (*Engine, error) {
+	return newEngine(d, s, o, data, m, nil, func(e *Engine, sum device.Sum) error {
+		return e.recordDescent(sum, normaliser, l2, remembers)
+	})
+}
+
+// State is what a checkpoint must hold beside the parameters.
+func (e *Engine) State() []device.Vector {
+	if d := e.descent; d != nil {
+		if d.again == nil {
+			return nil
+		}
+		return []device.Vector{d.last}
 	}
+	return e.optimizer.State()
+}
+
+// record records the sum over a batch, and what follows it.
+func (e *Engine) record(data device.Data, follow func(*Engine, device.Sum) error) error {
 	sum, err := e.net.NewSum()
 	if err != nil {
 		return err
@@ -114,7 +137,15 @@ func (e *Engine) record(data device.Data, optimizer func(device.Net) (dpoptim.Op
 	if err != nil {
 		return err
 	}
-	var updateErr error
+	return follow(e, sum)
+}
+
+// recordUpdate records a release and the update by it.
+func (e *Engine) recordUpdate(sum device.Sum, optimizer func(device.Net) (dpoptim.Optimizer, error)) error {
+	var err, updateErr error
+	if e.optimizer, err = optimizer(e.net); err != nil {
+		return err
+	}
 	e.update, err = e.net.Record(func(q device.Queue) {
 		noisy := e.mechanism.Release(q, e.gradient, sum)
 		if e.adapt != nil {
@@ -204,7 +235,11 @@ func (e *Engine) LossQuery(data device.Data, query func(device.Net) (mechanism.M
 
 // Wait returns when all steps are done, with the first failure.
 func (e *Engine) Wait() error {
-	_, err := e.update.Wait()
+	last := e.update
+	if e.descent != nil {
+		last = e.descent.move
+	}
+	_, err := last.Wait()
 	return err
 }
 

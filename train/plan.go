@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -39,6 +40,7 @@ type Plan struct {
 	Epsilon       *float64
 
 	price       accountant.Schedule // of the run, without its noise multiplier
+	first       linesearch.Budgets  // of a run whose budgets adapt
 	spent       map[int]float64     // ε of the first slots, as far as asked for
 	costs       plan.Costs          // of the device
 	secure      stream.Cipher       // of the device, for secure noise
@@ -129,7 +131,7 @@ func (p *Plan) resolveNetwork() error {
 		lr := defaultRate(c.Optimizer, c.Model, c.Activation)
 		c.LR = &lr
 	}
-	return nil
+	return p.resolveSearch()
 }
 
 // fits checks the network against the data.
@@ -226,6 +228,9 @@ func (p *Plan) resolvePrivacy() error {
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
 		p.warnings = append(p.warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
 	}
+	if c.filtered() {
+		return p.resolveFilter()
+	}
 	s := accountant.Schedule{
 		SamplingRate: p.SamplingRate, Steps: p.Steps,
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
@@ -237,6 +242,12 @@ func (p *Plan) resolvePrivacy() error {
 	}
 	if z := c.TrainLossNoise; z != nil {
 		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
+	}
+	if c.searches() {
+		if c.Search.Batches == string(accountant.PaperBatches) {
+			c.Accountant = accountant.Paper
+		}
+		s.Price = p.searchPrice
 	}
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
@@ -266,6 +277,26 @@ func (p *Plan) resolvePrivacy() error {
 	}
 	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
 	return nil
+}
+
+// resolveFilter prices a run whose budgets adapt: its ε is that of the filter,
+// whatever will be spent.
+func (p *Plan) resolveFilter() error {
+	c := &p.Config
+	c.Accountant = accountant.RDP
+	if c.Search.Batches == string(accountant.PaperBatches) {
+		c.Accountant = accountant.Paper
+		if c.Neighbouring != string(accountant.AddRemove) {
+			return usage("neighbouring %s: the paper's arithmetic is for add-remove", c.Neighbouring)
+		}
+	}
+	p.first = p.firstBudgets()
+	if c.Epsilon == nil {
+		return nil // no noise
+	}
+	p.Sigma, p.Epsilon = multiplier(p.first.Gradient), c.Epsilon
+	_, err := p.newBudget()
+	return err
 }
 
 // epsilonAt is the ε of the first n slots of the schedule; nil without noise.
@@ -449,6 +480,7 @@ const (
 	gradientNoise = 0
 	lossNoise     = 1
 	countNoise    = 2
+	searchNoise   = 3
 )
 
 // priced refuses a mechanism whose event is not the one that was accounted for.

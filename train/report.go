@@ -25,7 +25,7 @@ func (r *run) result() *Result {
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
-		Steps: r.step, Committed: p.Steps,
+		Steps: r.step, Committed: &p.Steps,
 		Sampling: "poisson", SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: p.assumptions(),
 		DefaultsFrom: DefaultsFrom,
@@ -45,7 +45,13 @@ func (r *run) result() *Result {
 		if a := r.engine.adapt; a != nil {
 			res.Clip = &a.Clip
 		}
-		res.Epsilon, res.EpsilonSoFar = p.Epsilon, p.epsilonAt(r.ledger.Charged())
+		if c.filtered() { // neither its length nor its noise was committed to
+			res.Committed = nil
+			if p.Sigma > 0 {
+				res.NoiseMultiplier = nil
+			}
+		}
+		res.Epsilon, res.EpsilonSoFar = p.Epsilon, r.epsilonSoFar(r.ledger.Charged())
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
 	}
 	if res.TrainLoss != nil {

@@ -12,7 +12,7 @@ type Result struct {
 	Device          string   `json:"device"`
 	Threads         int      `json:"threads"`
 	Steps           int      `json:"steps"`              // updates applied
-	Committed       int      `json:"committed_schedule"` // updates paid for
+	Committed       *int     `json:"committed_schedule"` // updates paid for; null where a filter ends the run
 	Sampling        string   `json:"sampling"`
 	SamplingRate    float64  `json:"sampling_rate"`
 	ExpectedBatch   float64  `json:"expected_batch"` // q·N, the normaliser

@@ -112,7 +112,7 @@ func testCrashStaysCharged(t *testing.T, noise string) {
 		t.Fatal(err)
 	}
 	// Slots 5 to 9 were reserved when the run died at 7: all five are lost.
-	if want := *c.Steps - 5; r.Steps != want || r.Committed != *c.Steps {
+	if want := *c.Steps - 5; r.Steps != want || *r.Committed != *c.Steps {
 		t.Errorf("%d updates of %d committed, want %d", r.Steps, r.Committed, want)
 	}
 	if *r.EpsilonSoFar != *r.Epsilon {
@@ -391,8 +391,8 @@ func TestKill(t *testing.T) {
 			t.Fatalf("run %d after %d releases: %v", i, released(), err)
 		}
 		n := released()
-		if lost := r.Committed - r.Steps; lost < 0 || lost > 3*times || *r.EpsilonSoFar > *r.Epsilon {
-			t.Fatalf("run %d: %d updates of %d after %d kills, ε so far %v of %v", i, r.Steps, r.Committed, times, *r.EpsilonSoFar, *r.Epsilon)
+		if lost := *r.Committed - r.Steps; lost < 0 || lost > 3*times || *r.EpsilonSoFar > *r.Epsilon {
+			t.Fatalf("run %d: %d updates of %d after %d kills, ε so far %v of %v", i, r.Steps, *r.Committed, times, *r.EpsilonSoFar, *r.Epsilon)
 		}
 		if n > p.Steps || *r.EpsilonSoFar < *p.epsilonAt(n) || *r.EpsilonSoFar != *p.epsilonAt(p.Steps) {
 			t.Fatalf("run %d: ε %v is reported after %d releases of ε %v", i, *r.EpsilonSoFar, n, *p.epsilonAt(n))

@@ -83,7 +83,11 @@ func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 	if done, err := r.open(); err != nil || done != nil {
 		return done, err
 	}
-	if err := r.train(ctx); err != nil {
+	train := r.train
+	if p.Config.filtered() {
+		train = r.trainFiltered
+	}
+	if err := train(ctx); err != nil {
 		return nil, errors.Join(err, p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
@@ -109,6 +113,7 @@ type run struct {
 	scoreTrain  func() (device.Score, error)
 	trainLoss   func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
 	sampler     *datasets.Poisson
+	searcher    *searcher // of optimizers that choose their step size
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
@@ -117,6 +122,7 @@ type run struct {
 	rows       []int32
 	params     []float32
 	state      [][]float32
+	reserved   int // budget units not yet settled, where budgets adapt
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.options.Out, name) }
@@ -221,7 +227,7 @@ func (r *run) matchConfig() error {
 }
 
 func (r *run) openLedger() error {
-	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.Steps}
+	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.slots()}
 	path := r.path(fileLedger)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		for _, released := range []string{statePath(r.options.Out), r.path(fileModel), r.path(fileMetrics)} {
@@ -270,6 +276,11 @@ func (r *run) openEngine() error {
 	if r.engine, err = p.Engine(r.device, r.data, noise); err != nil {
 		return err
 	}
+	if p.Config.searches() {
+		if err := r.openSearch(noise); err != nil {
+			return err
+		}
+	}
 	if p.Set.TestIsPublic {
 		if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
 			return err
@@ -294,7 +305,7 @@ func (r *run) openEngine() error {
 // else from the initialisation.
 func (r *run) restore() error {
 	r.params = r.plan.Network.Params()
-	for range r.engine.optimizer.State() {
+	for range r.engine.State() {
 		r.state = append(r.state, make([]float32, len(r.params)))
 	}
 	c, err := readCheckpoint(r.options.Out, len(r.params), len(r.state))
@@ -306,7 +317,7 @@ func (r *run) restore() error {
 		if c.runID != r.runID {
 			return usage("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
 		}
-		if c.slot > charged {
+		if c.slot > charged && !r.plan.Config.filtered() {
 			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
 		}
 		if a := r.engine.adapt; a != nil {
@@ -315,14 +326,17 @@ func (r *run) restore() error {
 			}
 			a.Clip = c.clip
 		}
+		if err := r.restoreSearch(c); err != nil {
+			return err
+		}
 		r.params, r.state, r.step, r.slot = c.params, c.state, c.step, c.slot
-		for i, v := range r.engine.optimizer.State() {
+		for i, v := range r.engine.State() {
 			if err := r.engine.net.Write(v, r.state[i]); err != nil {
 				return err
 			}
 		}
 	}
-	if r.slot < charged && r.plan.Config.Noise != noiseSeeded {
+	if r.slot < charged && r.plan.Config.Noise != noiseSeeded && !r.plan.Config.filtered() {
 		// What was lost stays spent: fresh noise goes on in fresh slots.
 		r.options.Log.Warn(fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", charged-r.slot))
 		r.slot = charged
@@ -438,11 +452,26 @@ func (r *run) train(ctx context.Context) error {
 	return nil
 }
 
-// A slot's batches and noise positions: even for the update, odd for the
-// training loss. Noise positions count from 1.
-func (r *run) position(loss int) (batch, draw uint64) {
-	n := 2*uint64(r.slot) + uint64(loss)
+// A slot's batches and noise positions, in the order in which they are drawn.
+const (
+	positionUpdate = iota
+	positionSearch
+	positionLoss
+	positions
+)
+
+// position numbers them; noise positions count from 1.
+func (r *run) position(what uint64) (batch, draw uint64) {
+	n := positions*uint64(r.slot) + what
 	return n, n + 1
+}
+
+// releases says that noise is about to be drawn, for tests.
+func (r *run) releases() error {
+	if r.options.onRelease == nil {
+		return nil
+	}
+	return r.options.onRelease(r.slot)
 }
 
 func (r *run) block() int {
@@ -455,14 +484,11 @@ func (r *run) block() int {
 // one is one slot of the schedule: a fresh batch, one release, one update.
 func (r *run) one() error {
 	p := r.plan
-	batch, draw := r.position(0)
-	r.rows = r.sampler.Batch(batch, r.rows[:0])
-	if r.options.onRelease != nil {
-		if err := r.options.onRelease(r.slot); err != nil {
-			return err
-		}
+	update := r.update
+	if r.searcher != nil {
+		update = r.searchSlot
 	}
-	if err := r.engine.Step(r.rows, draw, r.step+1); err != nil {
+	if err := update(); err != nil {
 		return fmt.Errorf("step %d: %w", r.step+1, err)
 	}
 	var loss *float64
@@ -492,10 +518,20 @@ func (r *run) one() error {
 	return nil
 }
 
+// update is a slot of an optimizer whose step sizes are fixed before the run.
+func (r *run) update() error {
+	batch, draw := r.position(positionUpdate)
+	r.rows = r.sampler.Batch(batch, r.rows[:0])
+	if err := r.releases(); err != nil {
+		return err
+	}
+	return r.engine.Step(r.rows, draw, r.step+1)
+}
+
 // noisyLoss releases the mean of a fresh batch's clipped losses, over the
 // public expected batch; the slot's reservation has paid for it.
 func (r *run) noisyLoss() (*float64, error) {
-	batch, draw := r.position(1)
+	batch, draw := r.position(positionLoss)
 	sum, err := r.trainLoss(r.sampler.Batch(batch, r.rows[:0]), draw)
 	if err != nil {
 		return nil, err
@@ -511,12 +547,18 @@ func (r *run) save() error {
 	if err := r.engine.Params(r.params); err != nil {
 		return err
 	}
-	for i, v := range r.engine.optimizer.State() {
+	for i, v := range r.engine.State() {
 		if err := r.engine.net.Read(v, r.state[i]); err != nil {
 			return err
 		}
 	}
+	if err := r.settle(); err != nil {
+		return err
+	}
 	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, label: r.plan.Config.label()}
+	if err := r.saveSearch(&c); err != nil {
+		return err
+	}
 	if a := r.engine.adapt; a != nil {
 		c.clip = a.Clip
 	}
@@ -541,7 +583,10 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), NotPrivate: r.plan.Config.label(), LR: *r.plan.Config.LR, TrainLoss: loss}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), LR: *r.plan.Config.LR, TrainLoss: loss}
+	if r.searcher != nil {
+		e.LR = r.searcher.state.Eta
+	}
 	if a := r.engine.adapt; a != nil {
 		clip := a.Clip
 		e.Clip = &clip

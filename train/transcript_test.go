@@ -21,8 +21,10 @@ import (
 type transcript struct {
 	device.Device
 	released [][]float32
+	found    []int // by searches, whose indices are released too
 	replay   bool
 	next     int
+	nextFind int
 }
 
 func (d *transcript) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
@@ -101,6 +103,15 @@ func (q *transcriptQueue) Release(dst device.Vector, src device.Sum, noise devic
 func (q *transcriptQueue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
 	q.add(func(q device.Queue) { q.Update(r, p, g, state...) })
 }
+func (q *transcriptQueue) Axpy(y device.Vector, a device.Slot, x device.Vector) {
+	q.add(func(q device.Queue) { q.Axpy(y, a, x) })
+}
+func (q *transcriptQueue) Dot(x, y device.Vector) {
+	q.add(func(q device.Queue) { q.Dot(x, y) })
+}
+func (q *transcriptQueue) FirstAbove(src device.Sum, s device.Search) {
+	q.add(func(q device.Queue) { q.FirstAbove(src, s) })
+}
 func (q *transcriptQueue) Score(at device.Vector, public device.Data) {
 	q.add(func(q device.Queue) { q.Score(at, public) })
 }
@@ -112,6 +123,14 @@ type transcriptStep struct {
 }
 
 func (s *transcriptStep) Run(in *device.Inputs) error {
+	if s.net.d.replay {
+		// No search of these records may end one of the others'.
+		other := *in
+		for i := range other.Biases {
+			other.Biases[i] = math.Inf(1)
+		}
+		in = &other
+	}
 	for i, p := range s.parts {
 		if err := p.Run(in); err != nil {
 			return err
@@ -144,6 +163,16 @@ func (s *transcriptStep) Wait() (device.Outputs, error) {
 			return all, err
 		}
 		all.Scores = append(all.Scores, out.Scores...)
+		all.Dots = append(all.Dots, out.Dots...)
+		for _, i := range out.First {
+			if d := s.net.d; d.replay {
+				i = d.found[d.nextFind]
+				d.nextFind++
+			} else {
+				d.found = append(d.found, i)
+			}
+			all.First = append(all.First, i)
+		}
 	}
 	return all, nil
 }
@@ -189,6 +218,19 @@ func TestTranscript(t *testing.T) {
 			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
 		},
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
+		"line search": func(c *Config) { c.Optimizer, c.L2, c.Search = "dp-blsgd", 1e-3, &Search{Budget: budgetFixed, Every: ptr(2)} },
+		"shared published search": func(c *Config) {
+			c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchLosses, Batches: "shared"}
+		},
+		"curve": func(c *Config) { c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(2)} },
+		"adaptive budgets": func(c *Config) {
+			c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.L2 = "dp-blsgd-ac", nil, ptr(1.0), 1e-3
+			c.Epochs, c.Batch = nil, nil
+		},
+		"full batch": func(c *Config) {
+			c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-blgd", nil, ptr(1.0)
+			c.Epochs, c.Batch = nil, nil
+		},
 		"exact":       func(c *Config) { c.Noise = noiseExact; c.TrainLossNoise = ptr(4.0) },
 	}
 	for name, change := range configs {
@@ -226,7 +268,7 @@ func TestTranscript(t *testing.T) {
 				}
 				shown[i], wrote[i] = s.String(), files(t, "run")
 			}
-			if record.next != len(record.released) || record.next == 0 {
+			if record.next != len(record.released) || record.nextFind != len(record.found) || record.next == 0 {
 				t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
 			}
 			if shown[0] != shown[1] {

@@ -180,6 +180,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "lr", "learning rate (default by optimizer and model)", func(c *train.Config) **float64 { return &c.LR })
 	setting(s, numberKind, "momentum", "heavy-ball momentum", func(c *train.Config) *float64 { return &c.Momentum })
 	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
+	searchSettings(s)
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
 
 	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+" (to reproduce the papers' figures; not a guarantee)", func(c *train.Config) *string { return &c.Accountant })

@@ -133,8 +133,8 @@ func summarise(w io.Writer, r *train.Result) {
 			}
 			row("noise multiplier", "%.6g, of the %s", *r.NoiseMultiplier, clip)
 		}
-		if r.Steps < r.Committed {
-			row("steps", "%d of %d: the others were lost to interruptions, and stay charged", r.Steps, r.Committed)
+		if r.Committed != nil && r.Steps < *r.Committed {
+			row("steps", "%d of %d: the others were lost to interruptions, and stay charged", r.Steps, *r.Committed)
 		}
 		row("run directory", "%s", r.Run)
 	})

@@ -103,5 +103,10 @@ func (b *NoisyBTLS) Deviation() float64 {
 	return unit * math.Hypot(b.c.ThresholdScale, b.c.QueryScale)
 }
 
-// Event is the search.
-func (b *NoisyBTLS) Event() accountant.Mechanism { return b.c }
+// Event is the search; nil of one without noise, whose cost no accountant can bound.
+func (b *NoisyBTLS) Event() accountant.Mechanism {
+	if b.c.ThresholdScale == 0 {
+		return nil
+	}
+	return b.c
+}

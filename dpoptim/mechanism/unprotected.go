@@ -35,3 +35,10 @@ func (u *Unprotected) SetBound(c float64) { u.clip = c }
 
 // Event is nil: no accountant can bound what this costs.
 func (u *Unprotected) Event() accountant.Mechanism { return nil }
+
+// NewUnprotectedSearch is a search without noise, Armijo's own: nothing that it
+// tells is private.
+func NewUnprotectedSearch(bound float64, queries string, s *stream.Stream, tensor uint32) *NoisyBTLS {
+	c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, Queries: queries}
+	return &NoisyBTLS{c, bound, 0, device.NewSearch(s, tensor, device.GaussianLaw, queries == accountant.SharedBaseline, 0)}
+}

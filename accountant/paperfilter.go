@@ -1,0 +1,139 @@
+package accountant
+
+import (
+	"fmt"
+	"math"
+)
+
+// A PaperFilter admits releases by the arithmetic of Chen and Lee 2020: every
+// release amplified by itself by lemma 4 even where it shares its batch, a line
+// search priced by theorem 2 or 3, a budget at every integer order by
+// proposition 1, and a release admitted where any order still has room (section
+// 4.3). It is NOT A GUARANTEE and serves to reproduce the paper's figures.
+type PaperFilter struct {
+	epsilon, delta float64
+	budget, spent  []float64 // at order i+2
+	costs          map[paperRelease][]float64
+}
+
+type paperRelease struct {
+	q float64
+	m Mechanism
+}
+
+// paperOrders are 2 to 128: the winning orders of the paper's budgets lie well
+// inside.
+const paperOrders = 127
+
+// NewPaperFilter sets the budget (ε, δ) under add-remove.
+func NewPaperFilter(epsilon, delta float64) (*PaperFilter, error) {
+	if err := checkTarget(epsilon); err != nil {
+		return nil, err
+	}
+	if err := checkDelta(delta); err != nil {
+		return nil, err
+	}
+	f := &PaperFilter{epsilon: epsilon, delta: delta, costs: map[paperRelease][]float64{}}
+	f.spent = make([]float64, paperOrders)
+	room := false
+	for i := range paperOrders {
+		b := epsilon - math.Log(1/delta)/float64(i+1)
+		f.budget = append(f.budget, b)
+		room = room || b > 0
+	}
+	if !room {
+		return nil, fmt.Errorf("epsilon %v at delta %v leaves nothing to spend by proposition 1: raise epsilon: %w", epsilon, delta, ErrBudget)
+	}
+	return f, nil
+}
+
+// cost is the divergence of one release of a mechanism at every order.
+func (f *PaperFilter) cost(r paperRelease) ([]float64, error) {
+	if c, ok := f.costs[r]; ok {
+		return c, nil
+	}
+	claimed, err := paperClaim(r.m)
+	if err != nil {
+		return nil, err
+	}
+	b := batch{q: r.q, bounds: []bound{{rdp: func(a float64) (float64, error) { return claimed(a), nil }}}}
+	c := make([]float64, paperOrders)
+	for i := range c {
+		a := float64(i + 2)
+		if r.q == 1 {
+			c[i] = claimed(a)
+		} else if c[i], err = b.rdp(a, (*batch).poisson); err != nil {
+			return nil, err
+		}
+	}
+	f.costs[r] = c
+	return c, nil
+}
+
+// paperClaim is the Rényi curve that the paper gives a release.
+func paperClaim(m Mechanism) (func(order float64) float64, error) {
+	switch m := m.(type) {
+	case Gaussian:
+		rho := 1 / (2 * m.NoiseMultiplier * m.NoiseMultiplier)
+		return func(a float64) float64 { return a * rho }, nil
+	case NoisyBTLS:
+		if m.Noise == BTLSLaplace {
+			return m.search().Theorem2RDP, nil
+		}
+		return m.search().Theorem3RDP, nil
+	}
+	return nil, fmt.Errorf("mechanism %s: Chen and Lee 2020 price gradients and line searches only", m.Name())
+}
+
+// Ask charges an event as Filter.Ask does.
+func (f *PaperFilter) Ask(e Event) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	next := append([]float64(nil), f.spent...)
+	for _, m := range e.Mechanisms {
+		c, err := f.cost(paperRelease{e.rate(), m})
+		if err != nil {
+			return err
+		}
+		for i := range next {
+			next[i] += float64(e.Count) * c[i]
+		}
+	}
+	if share(next, f.budget) > 1 {
+		return fmt.Errorf("a release would leave no order with budget for epsilon %v at delta %v: %w", f.epsilon, f.delta, ErrBudget)
+	}
+	f.spent = next
+	return nil
+}
+
+// share is the least share of its budget that any order has spent.
+func share(spent, budget []float64) float64 {
+	least := math.Inf(1)
+	for i, b := range budget {
+		if b > 0 {
+			least = math.Min(least, spent[i]/b)
+		}
+	}
+	return least
+}
+
+// SpentBefore charges what an earlier process spent, as a share of the budget of
+// every order.
+func (f *PaperFilter) SpentBefore(share float64) {
+	for i, b := range f.budget {
+		f.spent[i] = math.Max(f.spent[i], share*math.Max(b, 0))
+	}
+}
+
+// SoFar is the ε of what was admitted, by proposition 1.
+func (f *PaperFilter) SoFar() float64 {
+	least := math.Inf(1)
+	for i, s := range f.spent {
+		least = math.Min(least, Proposition1(s, float64(i+2), f.delta))
+	}
+	return least
+}
+
+// Left is the share of the budget that the order with most room has not spent.
+func (f *PaperFilter) Left() float64 { return 1 - share(f.spent, f.budget) }

@@ -1,0 +1,272 @@
+package train
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// largestGroup is the most candidates that a search evaluates together.
+const largestGroup = 16
+
+// descent is an engine's part for optimizers that choose their step size after
+// they have seen the gradient: it is released as a direction, losses are asked for along it,
+// and a step is taken last. Directions are kept in units of the sum, D = qN·d.
+type descent struct {
+	normaliser, l2 float64
+	release, move  device.Step
+	// Of optimizers that may ask for a second gradient.
+	second, last device.Vector
+	again        device.Step
+
+	form     device.LossForm
+	searches map[int]*searchStep // by candidates
+	curve    *searchStep
+	decrease device.Vector // the released curve
+	group    linesearch.Group
+	tried    int // candidates evaluated by the last search, a baseline counted
+}
+
+// A searchStep sums the losses of a batch at some candidates, in as many runs as
+// it takes, and then asks for what may leave.
+type searchStep struct{ sum, ask device.Step }
+
+// recordDescent records the release of a direction and the step along it.
+func (e *Engine) recordDescent(sum device.Sum, normaliser, l2 float64, remembers bool) error {
+	d := &descent{normaliser: normaliser, l2: l2, searches: map[int]*searchStep{}}
+	var err error
+	params, direction := e.net.Params(), e.gradient
+	if remembers {
+		for _, v := range []*device.Vector{&d.second, &d.last} {
+			if *v, err = e.net.NewVector(1); err != nil {
+				return err
+			}
+		}
+	}
+	d.release, err = e.net.Record(func(q device.Queue) {
+		e.mechanism.Release(q, direction, sum)
+		q.Axpy(direction, device.Along, params)
+		q.Dot(direction, direction)
+		q.Dot(params, direction)
+	})
+	if err != nil {
+		return err
+	}
+	d.move, err = e.net.Record(func(q device.Queue) {
+		if remembers {
+			q.Dot(direction, d.last)
+			q.Dot(direction, direction)
+			q.Dot(d.last, d.last)
+			q.Update(device.Average, d.last, direction)
+		}
+		q.Update(device.SGD, params, direction)
+	})
+	if err != nil || !remembers {
+		e.descent = d
+		return err
+	}
+	d.again, err = e.net.Record(func(q device.Queue) {
+		e.mechanism.Release(q, d.second, sum)
+		q.Axpy(d.second, device.Along, params)
+		q.Dot(direction, d.second)
+		q.Dot(direction, direction)
+		q.Dot(d.second, d.second)
+		q.Update(device.Average, direction, d.second)
+		q.Dot(direction, direction)
+		q.Dot(params, direction)
+	})
+	e.descent = d
+	return err
+}
+
+// RecordSearch records searches over losses of rows of a table, which the
+// mechanism's index leaves alone.
+func (e *Engine) RecordSearch(data device.Data, form device.LossForm, m *mechanism.NoisyBTLS) error {
+	e.descent.form = form
+	for k := 1; k <= largestGroup; k *= 2 {
+		values := k
+		if form == device.LossSum {
+			values++ // the baseline that all queries share
+		}
+		if values > device.MaxCandidates {
+			break
+		}
+		s, err := e.losses(data, values, form, m.Test)
+		if err != nil {
+			return err
+		}
+		e.descent.searches[k] = s
+	}
+	return nil
+}
+
+// RecordCurve records the release of a curve of decreases.
+func (e *Engine) RecordCurve(data device.Data, points int, m mechanism.Mechanism) error {
+	var err error
+	if e.descent.decrease, err = e.net.NewScalars(points); err != nil {
+		return err
+	}
+	e.descent.curve, err = e.losses(data, points, device.LossCurve, func(q device.Queue, private device.Sum) {
+		m.Release(q, e.descent.decrease, private)
+	})
+	return err
+}
+
+func (e *Engine) losses(data device.Data, values int, form device.LossForm, ask func(device.Queue, device.Sum)) (*searchStep, error) {
+	private, err := e.net.NewScalarSum(values)
+	if err != nil {
+		return nil, err
+	}
+	query := device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: values, Form: form}
+	s := &searchStep{}
+	if s.sum, err = e.net.Record(func(q device.Queue) { q.Losses(private, data, query) }); err != nil {
+		return nil, err
+	}
+	s.ask, err = e.net.Record(func(q device.Queue) { ask(q, private) })
+	return s, err
+}
+
+// Direction releases a batch's gradient as the direction to descend along.
+func (e *Engine) Direction(rows []int32, draw uint64, m mechanism.Mechanism) (linesearch.Direction, error) {
+	d := e.descent
+	m.Set(&e.inputs)
+	e.inputs.Scalars[device.Along] = float32(d.l2 * d.normaliser)
+	if err := e.run(e.sum, d.release, rows, draw); err != nil {
+		return linesearch.Direction{}, err
+	}
+	out, err := d.release.Wait()
+	if err != nil {
+		return linesearch.Direction{}, err
+	}
+	return d.direction(out.Dots), nil
+}
+
+// direction reads D·D and w·D.
+func (d *descent) direction(dots []float64) linesearch.Direction {
+	return linesearch.Direction{Norm2: dots[0] / d.normaliser / d.normaliser, Along: dots[1] / d.normaliser, L2: d.l2}
+}
+
+// Again releases another gradient at the same parameters and mixes it into the
+// direction. The angle between both is in radians.
+func (e *Engine) Again(rows []int32, draw uint64, m mechanism.Mechanism, weight float64) (linesearch.Direction, float64, error) {
+	d := e.descent
+	m.Set(&e.inputs)
+	e.inputs.Scalars[device.Along] = float32(d.l2 * d.normaliser)
+	e.inputs.Scalars[device.Blend] = float32(weight)
+	if err := e.run(e.sum, d.again, rows, draw); err != nil {
+		return linesearch.Direction{}, 0, err
+	}
+	out, err := d.again.Wait()
+	if err != nil {
+		return linesearch.Direction{}, 0, err
+	}
+	return d.direction(out.Dots[3:]), angle(out.Dots[:3]), nil
+}
+
+// angle reads x·y, x·x and y·y; NaN where one of them is zero.
+func angle(dots []float64) float64 {
+	cos := dots[0] / math.Sqrt(dots[1]) / math.Sqrt(dots[2])
+	return math.Acos(min(max(cos, -1), 1))
+}
+
+// Search asks for the first of the candidates whose decrease over the batch
+// reaches its bias, with the noise of m: its index, or −1. The candidates are
+// evaluated in groups, which does not change the answer.
+func (e *Engine) Search(rows []int32, draw uint64, m *mechanism.NoisyBTLS, candidates, biases []float64) (int, error) {
+	d := e.descent
+	m.Set(&e.inputs)
+	d.tried = 0
+	for first := 0; first < len(candidates); {
+		most := 1
+		for most < len(candidates)-first {
+			most *= 2
+		}
+		size := d.group.Size(min(most, largestGroup))
+		s, ok := d.searches[size]
+		if !ok {
+			size /= 2
+			s = d.searches[size]
+		}
+		in := &e.inputs
+		clear(in.Candidates[:])
+		skip := 0
+		if d.form == device.LossSum {
+			skip = 1
+		}
+		for i := range size {
+			in.Biases[i] = math.Inf(1)
+			if first+i < len(candidates) {
+				in.Biases[i] = biases[first+i]
+				in.Candidates[skip+i] = float32(candidates[first+i] / d.normaliser)
+			}
+		}
+		in.First = first
+		if err := e.run(s.sum, s.ask, rows, draw); err != nil {
+			return 0, err
+		}
+		out, err := s.ask.Wait()
+		if err != nil {
+			return 0, err
+		}
+		d.tried += size + skip
+		if i := out.First[0]; i >= 0 {
+			d.group.Needed(first + i + 1)
+			return first + i, nil
+		}
+		first += size
+	}
+	d.group.Needed(len(candidates))
+	return -1, nil
+}
+
+// Tried is how many points the last search evaluated, a baseline counted. It
+// follows from what was released.
+func (e *Engine) Tried() int { return e.descent.tried }
+
+// Decreases releases the sums of the batch's decreases at the candidates.
+func (e *Engine) Decreases(rows []int32, draw uint64, m mechanism.Mechanism, candidates []float64) ([]float64, error) {
+	d := e.descent
+	m.Set(&e.inputs)
+	clear(e.inputs.Candidates[:])
+	for i, c := range candidates {
+		e.inputs.Candidates[i] = float32(c / d.normaliser)
+	}
+	if err := e.run(d.curve.sum, d.curve.ask, rows, draw); err != nil {
+		return nil, err
+	}
+	values := make([]float32, len(candidates))
+	if err := e.net.Read(d.decrease, values); err != nil {
+		return nil, err
+	}
+	d.tried = len(candidates) + 1
+	sums := make([]float64, len(values))
+	for i, v := range values {
+		sums[i] = float64(v)
+	}
+	return sums, nil
+}
+
+// Move takes a step along the direction and gives the angle between it and the
+// one of the move before, NaN where there is none or none is remembered.
+func (e *Engine) Move(eta float64) (float64, error) {
+	d, in := e.descent, &e.inputs
+	in.Scalars[device.Rate] = float32(eta)
+	in.Scalars[device.Scale] = float32(1 / d.normaliser)
+	in.Scalars[device.L2] = 0 // it is in the direction
+	in.Scalars[device.Blend] = 1
+	in.Rows, in.Draw = nil, 0
+	if err := d.move.Run(in); err != nil {
+		return 0, fmt.Errorf("step of size %v: %w", eta, err)
+	}
+	if d.again == nil {
+		return math.NaN(), nil
+	}
+	out, err := d.move.Wait()
+	if err != nil {
+		return 0, err
+	}
+	return angle(out.Dots), nil
+}
