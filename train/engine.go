@@ -57,6 +57,9 @@ func openGPU(ordinal int) (device.Device, error) {
 // as the two steps of one update: the sum over a batch, in as many runs as it
 // takes, and one release with the update.
 type Engine struct {
+	// Rate, where it is not 0, takes the place of the optimizer's step size.
+	Rate float64
+
 	net       device.Net
 	mechanism mechanism.Mechanism
 	optimizer dpoptim.Optimizer
@@ -137,6 +140,9 @@ func (e *Engine) Step(rows []int32, draw uint64, t int) error {
 	}
 	e.mechanism.Set(&e.inputs)
 	e.optimizer.Set(&e.inputs, t)
+	if e.Rate != 0 {
+		e.inputs.Scalars[device.Rate] = float32(e.Rate)
+	}
 	if err := e.run(e.sum, e.update, rows, draw); err != nil || e.adapt == nil {
 		return err
 	}
@@ -210,11 +216,29 @@ func (e *Engine) Wait() error {
 
 // Scorer records the evaluation of the parameters on public data.
 func (e *Engine) Scorer(public device.Data) (func() (device.Score, error), error) {
-	return scorer(e.net, public)
+	return scorer(e.net, e.net.Params(), public)
 }
 
-func scorer(net device.Net, public device.Data) (func() (device.Score, error), error) {
-	step, err := net.Record(func(q device.Queue) { q.Score(net.Params(), public) })
+// averageScorer is Scorer for the average of the parameters; nil where none is kept.
+func (e *Engine) averageScorer(public device.Data) (func() (device.Score, error), error) {
+	v, ok := e.average()
+	if !ok {
+		return nil, nil
+	}
+	return scorer(e.net, v, public)
+}
+
+// average is the average of the parameters, where the optimizer keeps one.
+func (e *Engine) average() (device.Vector, bool) {
+	a, ok := e.optimizer.(*dpoptim.Average)
+	if !ok {
+		return 0, false
+	}
+	return a.Vector(), true
+}
+
+func scorer(net device.Net, at device.Vector, public device.Data) (func() (device.Score, error), error) {
+	step, err := net.Record(func(q device.Queue) { q.Score(at, public) })
 	if err != nil {
 		return nil, err
 	}
