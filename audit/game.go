@@ -198,6 +198,7 @@ func (l *lane) run(world int) (float64, error) {
 			known[0] += l.known[row][0]
 			known[1] += l.known[row][1]
 		}
+		l.engine.Rate = g.plan.RateAt(t + 1)
 		if err := l.engine.Step(l.rows, l.slot, t+1); err != nil {
 			return 0, err
 		}

@@ -10,14 +10,46 @@ import (
 
 var _ Optimizer = (*Adam)(nil)
 
-// The constants of Adam that its authors recommend (Kingma and Ba 2015, algorithm 1).
-const (
-	adamBeta1   = 0.9
-	adamBeta2   = 0.999
-	adamEpsilon = 1e-8
-)
+// Moments are the settings of Adam alone.
+type Moments struct {
+	Beta1, Beta2 float64 // decay of the moments, in [0, 1)
+	Epsilon      float64 // added to the root of the second, above 0
+	// SubtractNoise takes the variance of the noise out of the second moment
+	// (Adam). The mechanism's bound must not move.
+	SubtractNoise bool
+}
 
-// Adam scales each coordinate by running moments of its gradient.
+// DefaultMoments are those that Adam's authors recommend (Kingma and Ba 2015,
+// algorithm 1), without subtraction.
+func DefaultMoments() Moments { return Moments{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8} }
+
+// Validate finds faults of what a user may set.
+func (m Moments) Validate() error {
+	switch {
+	case !(m.Beta1 >= 0) || m.Beta1 >= 1:
+		return fmt.Errorf("beta1 %v: must be in [0, 1)", m.Beta1)
+	case !(m.Beta2 >= 0) || m.Beta2 >= 1:
+		return fmt.Errorf("beta2 %v: must be in [0, 1)", m.Beta2)
+	case !(m.Epsilon > 0) || math.IsInf(m.Epsilon, 0):
+		return fmt.Errorf("adam-epsilon %v: must be a finite number above 0", m.Epsilon)
+	}
+	return nil
+}
+
+// noiseFloor is the least that subtraction leaves of a second moment, as a
+// share of the noise's variance Φ. Of a coordinate that holds nothing but noise
+// the second moment is Φ with a standard deviation of Φ√(2(1−β₂)/(1+β₂)), 0.03·Φ
+// at the default β₂ and more in the first steps: what lies below is not known.
+const noiseFloor = 0.1
+
+// Adam scales each coordinate by running moments of its gradient (Kingma and Ba
+// 2015, algorithm 1); the gradient of the L2 penalty is part of the gradient.
+//
+// A private gradient's second moment is mostly the noise's variance
+// Φ = (σC/(qN))², the same in all coordinates, so that Adam's steps become
+// those of SGD. With SubtractNoise the step is m̂/(√max(v̂ − Φ, γ′) + ε), which
+// is DP-AdamBC (Tang, Shpilevskiy and Lécuyer 2024, algorithm 1), with
+// γ′ = Φ/10.
 type Adam struct {
 	config Config
 	state  []device.Vector
@@ -31,6 +63,9 @@ func NewAdam(n device.Net, c Config) (*Adam, error) {
 	if c.Momentum != 0 {
 		return nil, fmt.Errorf("momentum %v: Adam has its own moments; leave it at 0", c.Momentum)
 	}
+	if err := c.Moments.Validate(); err != nil {
+		return nil, err
+	}
 	state, err := newStates(n, device.Adam)
 	return &Adam{config: c, state: state}, err
 }
@@ -40,13 +75,21 @@ func (o *Adam) Record(q device.Queue, params device.Vector, g mechanism.Noisy) e
 	return record(q, device.Adam, params, g, o.state)
 }
 
-// Set gives a run the bias corrections of update t.
+// Set gives a run the bias corrections of update t, and the variance of the
+// noise that the mechanism has set.
 func (o *Adam) Set(in *device.Inputs, t int) {
 	o.config.set(in)
-	in.Scalars[device.Beta1], in.Scalars[device.Beta2] = adamBeta1, adamBeta2
-	in.Scalars[device.Bias1] = float32(1 - math.Pow(adamBeta1, float64(t)))
-	in.Scalars[device.Bias2] = float32(1 - math.Pow(adamBeta2, float64(t)))
-	in.Scalars[device.Epsilon] = adamEpsilon
+	m := o.config.Moments
+	in.Scalars[device.Beta1], in.Scalars[device.Beta2] = float32(m.Beta1), float32(m.Beta2)
+	in.Scalars[device.Bias1] = float32(1 - math.Pow(m.Beta1, float64(t)))
+	in.Scalars[device.Bias2] = float32(1 - math.Pow(m.Beta2, float64(t)))
+	in.Scalars[device.Epsilon] = float32(m.Epsilon)
+	in.Scalars[device.Variance], in.Scalars[device.Floor] = 0, 0
+	if m.SubtractNoise {
+		deviation := float64(in.Scalars[device.NoiseStd]) / o.config.Normaliser
+		in.Scalars[device.Variance] = float32(deviation * deviation)
+		in.Scalars[device.Floor] = float32(noiseFloor * deviation * deviation)
+	}
 }
 
 // State is the first and the second moment.

@@ -16,7 +16,8 @@ import (
 type Optimizer interface {
 	// Record adds the update of the parameters by g to a step.
 	Record(q device.Queue, params device.Vector, g mechanism.Noisy) error
-	// Set fills in what update number t (from 1) reads from a run's inputs.
+	// Set fills in what update number t (from 1) reads from a run's inputs, in
+	// which the mechanism has set its own.
 	Set(in *device.Inputs, t int)
 	// State is what a checkpoint must hold beside the parameters.
 	State() []device.Vector
@@ -28,6 +29,7 @@ type Config struct {
 	Normaliser float64 // what a sum is divided by: the public expected batch q·N, never the realised one
 	L2         float64 // λ of the penalty λ/2·‖w‖², added outside the clipping
 	Momentum   float64 // SGD only, in [0, 1)
+	Moments    Moments // Adam only
 }
 
 func (c Config) validate() error {

@@ -22,6 +22,7 @@ const (
 	fileMetrics     = "metrics.jsonl"
 	fileResult      = "result.json"
 	fileModel       = "model.safetensors"
+	fileAverage     = "model-average.safetensors"
 	filePicture     = "accuracy.png"
 	dirCheckpoint   = "checkpoint"
 	fileState       = "state.safetensors"
@@ -39,8 +40,13 @@ type checkpoint struct {
 	search string  // state of a line search, else empty
 	params []float32
 	state  [][]float32
-	label  string // what must stand beside it; nothing reads it back
+	// average is that of the parameters, nil where none is kept.
+	average []float32
+	label   string // what must stand beside it; nothing reads it back
 }
+
+// tensorAverage is the name of a checkpoint's average of the parameters.
+const tensorAverage = "average"
 
 func statePath(dir string) string { return filepath.Join(dir, dirCheckpoint, fileState) }
 
@@ -48,6 +54,9 @@ func (c *checkpoint) write(dir string) error {
 	tensors := []safetensors.Tensor{{Name: "parameters", Shape: []int{len(c.params)}, Data: c.params}}
 	for i, s := range c.state {
 		tensors = append(tensors, safetensors.Tensor{Name: "optimizer." + strconv.Itoa(i), Shape: []int{len(s)}, Data: s})
+	}
+	if c.average != nil {
+		tensors = append(tensors, safetensors.Tensor{Name: tensorAverage, Shape: []int{len(c.average)}, Data: c.average})
 	}
 	if err := os.MkdirAll(filepath.Join(dir, dirCheckpoint), 0o755); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -73,7 +82,7 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 		return nil, err
 	}
 	defer f.Close()
-	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(states+1)+1<<20)
+	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(states+2)+1<<20)
 	if err != nil {
 		return nil, usage("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
@@ -84,7 +93,12 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 	if text, ok := meta["clip"]; ok {
 		c.clip, e3 = strconv.ParseFloat(text, 64)
 	}
-	if e1 != nil || e2 != nil || e3 != nil || c.step < 0 || c.slot < c.step || len(tensors) != states+1 {
+	average := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == tensorAverage })
+	if average >= 0 {
+		c.average = tensors[average].Data
+		tensors = slices.Delete(tensors, average, average+1)
+	}
+	if e1 != nil || e2 != nil || e3 != nil || c.step < 0 || c.slot < c.step || len(tensors) != states+1 || c.average != nil && len(c.average) != params {
 		return nil, usage("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {

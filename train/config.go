@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -37,6 +38,14 @@ type Config struct {
 	Momentum  float64  `yaml:"momentum"`
 	L2        float64  `yaml:"l2"`
 	Search    *Search  `yaml:"search,omitempty"`
+
+	LRSchedule            string   `yaml:"lr_schedule"`
+	Warmup                int      `yaml:"warmup,omitempty"`
+	Beta1                 *float64 `yaml:"beta1,omitempty"`
+	Beta2                 *float64 `yaml:"beta2,omitempty"`
+	AdamEpsilon           *float64 `yaml:"adam_epsilon,omitempty"`
+	SubtractNoiseVariance bool     `yaml:"subtract_noise_variance,omitempty"`
+	Average               float64  `yaml:"average,omitempty"`
 
 	Batch        *float64 `yaml:"batch,omitempty"`
 	SamplingRate *float64 `yaml:"sampling_rate,omitempty"`
@@ -70,7 +79,7 @@ type Config struct {
 // Default is the run that a user gets who says nothing but ε or σ.
 func Default() Config {
 	return Config{
-		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", Seed: 1,
+		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
 		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
 		Strategy: string(perexample.Auto), Device: "auto",
 	}
@@ -132,7 +141,7 @@ const (
 )
 
 // optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "sgd": false, "adam": false}
+var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "sgd": false, "adam": false}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
@@ -140,6 +149,45 @@ func (c *Config) exact() bool { return c.Noise == noiseExact && c.private() }
 
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return optimizers[c.Optimizer] }
+
+// adam reports whether the optimizer keeps Adam's moments.
+func (c *Config) adam() bool { return c.Optimizer == "adam" || c.Optimizer == "dp-adam" }
+
+// moments are Adam's settings, with defaults for what was not given.
+func (c *Config) moments() dpoptim.Moments {
+	m := dpoptim.DefaultMoments()
+	for _, given := range []struct{ from, to *float64 }{{c.Beta1, &m.Beta1}, {c.Beta2, &m.Beta2}, {c.AdamEpsilon, &m.Epsilon}} {
+		if given.from != nil {
+			*given.to = *given.from
+		}
+	}
+	m.SubtractNoise = c.SubtractNoiseVariance
+	return m
+}
+
+// checkMoments finds faults of Adam's settings.
+func (c *Config) checkMoments() error {
+	if c.adam() && c.Momentum != 0 {
+		return usage("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, c.Optimizer)
+	}
+	if !c.adam() {
+		for _, given := range []struct {
+			name  string
+			value *float64
+		}{{"beta1", c.Beta1}, {"beta2", c.Beta2}, {"adam-epsilon", c.AdamEpsilon}} {
+			if given.value != nil {
+				return usage("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, c.Optimizer)
+			}
+		}
+	}
+	switch {
+	case c.SubtractNoiseVariance && c.Optimizer != "dp-adam":
+		return usage("subtract-noise-variance true: optimizer %s has no second moment of noisy gradients; leave it out or use dp-adam", c.Optimizer)
+	case c.SubtractNoiseVariance && c.adapts():
+		return usage("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
+	}
+	return asUsage(c.moments().Validate())
+}
 
 // adapts reports whether the clip norm moves.
 func (c *Config) adapts() bool { return c.Clipping == string(perexample.AdaptiveFlat) }
@@ -224,8 +272,8 @@ func (c *Config) check(ownNetwork bool) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	if err := c.checkClipping(); err != nil {
-		return err
+	if err := errors.Join(c.checkClipping(), c.checkMoments()); err != nil {
+		return asUsage(err)
 	}
 	if err := c.checkSearch(); err != nil {
 		return err
@@ -261,8 +309,8 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
 	case c.PublicN != nil && *c.PublicN < 1:
 		return usage("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
-	case c.Optimizer == "adam" && c.Momentum != 0:
-		return usage("momentum %v: adam has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum)
+	case c.Average != 0 && (!(c.Average > 0) || c.Average >= 1):
+		return usage("average %v: must be a decay in (0, 1), or 0 for no average", c.Average)
 	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
 		return usage("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
 	case c.TrainLossNoise != nil && !c.private():

@@ -1,9 +1,11 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
@@ -20,7 +22,7 @@ type descent struct {
 	release, move  device.Step
 	// Of optimizers that may ask for a second gradient.
 	second, last device.Vector
-	again        device.Step
+	again, keep  device.Step
 
 	form     device.LossForm
 	searches map[int]*searchStep // by candidates
@@ -35,9 +37,13 @@ type descent struct {
 type searchStep struct{ sum, ask device.Step }
 
 // recordDescent records the release of a direction and the step along it.
-func (e *Engine) recordDescent(sum device.Sum, normaliser, l2 float64, remembers bool) error {
+func (e *Engine) recordDescent(sum device.Sum, optimizer func(device.Net) (dpoptim.Optimizer, error), normaliser, l2 float64, remembers bool) error {
 	d := &descent{normaliser: normaliser, l2: l2, searches: map[int]*searchStep{}}
-	var err error
+	e.descent = d
+	var err, moveErr error
+	if e.optimizer, err = optimizer(e.net); err != nil {
+		return err
+	}
 	params, direction := e.net.Params(), e.gradient
 	if remembers {
 		for _, v := range []*device.Vector{&d.second, &d.last} {
@@ -46,8 +52,9 @@ func (e *Engine) recordDescent(sum device.Sum, normaliser, l2 float64, remembers
 			}
 		}
 	}
+	var noisy mechanism.Noisy
 	d.release, err = e.net.Record(func(q device.Queue) {
-		e.mechanism.Release(q, direction, sum)
+		noisy = e.mechanism.Release(q, direction, sum)
 		q.Axpy(direction, device.Along, params)
 		q.Dot(direction, direction)
 		q.Dot(params, direction)
@@ -60,12 +67,14 @@ func (e *Engine) recordDescent(sum device.Sum, normaliser, l2 float64, remembers
 			q.Dot(direction, d.last)
 			q.Dot(direction, direction)
 			q.Dot(d.last, d.last)
-			q.Update(device.Average, d.last, direction)
 		}
-		q.Update(device.SGD, params, direction)
+		moveErr = e.optimizer.Record(q, params, noisy)
 	})
-	if err != nil || !remembers {
-		e.descent = d
+	if err = errors.Join(err, moveErr); err != nil || !remembers {
+		return err
+	}
+	d.keep, err = e.net.Record(func(q device.Queue) { q.Update(device.Average, d.last, direction) })
+	if err != nil {
 		return err
 	}
 	d.again, err = e.net.Record(func(q device.Queue) {
@@ -78,7 +87,6 @@ func (e *Engine) recordDescent(sum device.Sum, normaliser, l2 float64, remembers
 		q.Dot(direction, direction)
 		q.Dot(params, direction)
 	})
-	e.descent = d
 	return err
 }
 
@@ -249,24 +257,25 @@ func (e *Engine) Decreases(rows []int32, draw uint64, m mechanism.Mechanism, can
 	return sums, nil
 }
 
-// Move takes a step along the direction and gives the angle between it and the
-// one of the move before, NaN where there is none or none is remembered.
-func (e *Engine) Move(eta float64) (float64, error) {
+// Move takes a step along the direction, the update's number t from 1, and gives
+// the angle between it and the one of the move before, NaN where there is none
+// or none is remembered.
+func (e *Engine) Move(eta float64, t int) (float64, error) {
 	d, in := e.descent, &e.inputs
+	e.optimizer.Set(in, t)
 	in.Scalars[device.Rate] = float32(eta)
-	in.Scalars[device.Scale] = float32(1 / d.normaliser)
 	in.Scalars[device.L2] = 0 // it is in the direction
-	in.Scalars[device.Blend] = 1
 	in.Rows, in.Draw = nil, 0
 	if err := d.move.Run(in); err != nil {
 		return 0, fmt.Errorf("step of size %v: %w", eta, err)
 	}
-	if d.again == nil {
+	if d.keep == nil {
 		return math.NaN(), nil
 	}
 	out, err := d.move.Wait()
 	if err != nil {
 		return 0, err
 	}
-	return angle(out.Dots), nil
+	in.Scalars[device.Blend] = 1
+	return angle(out.Dots), d.keep.Run(in)
 }

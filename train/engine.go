@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +58,9 @@ func openGPU(ordinal int) (device.Device, error) {
 // as the two steps of one update: the sum over a batch, in as many runs as it
 // takes, and one release with the update.
 type Engine struct {
+	// Rate, where it is not 0, takes the place of the optimizer's step size.
+	Rate float64
+
 	net       device.Net
 	mechanism mechanism.Mechanism
 	optimizer dpoptim.Optimizer
@@ -96,19 +100,16 @@ func newEngine(d device.Device, s *plan.Schedule, o device.Options, data device.
 // directions are released by Direction, and stepped along by Move. The
 // normaliser and the penalty are those of dpoptim.Config. An engine that
 // remembers can mix in a second gradient and tell angles.
-func NewDescent(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), normaliser, l2 float64, remembers bool) (*Engine, error) {
+func NewDescent(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), optimizer func(device.Net) (dpoptim.Optimizer, error), normaliser, l2 float64, remembers bool) (*Engine, error) {
 	return newEngine(d, s, o, data, m, nil, func(e *Engine, sum device.Sum) error {
-		return e.recordDescent(sum, normaliser, l2, remembers)
+		return e.recordDescent(sum, optimizer, normaliser, l2, remembers)
 	})
 }
 
 // State is what a checkpoint must hold beside the parameters.
 func (e *Engine) State() []device.Vector {
-	if d := e.descent; d != nil {
-		if d.again == nil {
-			return nil
-		}
-		return []device.Vector{d.last}
+	if d := e.descent; d != nil && d.keep != nil {
+		return append(slices.Clip(e.optimizer.State()), d.last)
 	}
 	return e.optimizer.State()
 }
@@ -168,6 +169,9 @@ func (e *Engine) Step(rows []int32, draw uint64, t int) error {
 	}
 	e.mechanism.Set(&e.inputs)
 	e.optimizer.Set(&e.inputs, t)
+	if e.Rate != 0 {
+		e.inputs.Scalars[device.Rate] = float32(e.Rate)
+	}
 	if err := e.run(e.sum, e.update, rows, draw); err != nil || e.adapt == nil {
 		return err
 	}
@@ -236,8 +240,10 @@ func (e *Engine) LossQuery(data device.Data, query func(device.Net) (mechanism.M
 // Wait returns when all steps are done, with the first failure.
 func (e *Engine) Wait() error {
 	last := e.update
-	if e.descent != nil {
-		last = e.descent.move
+	if d := e.descent; d != nil {
+		if last = d.move; d.keep != nil {
+			last = d.keep
+		}
 	}
 	_, err := last.Wait()
 	return err
@@ -245,11 +251,29 @@ func (e *Engine) Wait() error {
 
 // Scorer records the evaluation of the parameters on public data.
 func (e *Engine) Scorer(public device.Data) (func() (device.Score, error), error) {
-	return scorer(e.net, public)
+	return scorer(e.net, e.net.Params(), public)
 }
 
-func scorer(net device.Net, public device.Data) (func() (device.Score, error), error) {
-	step, err := net.Record(func(q device.Queue) { q.Score(net.Params(), public) })
+// averageScorer is Scorer for the average of the parameters; nil where none is kept.
+func (e *Engine) averageScorer(public device.Data) (func() (device.Score, error), error) {
+	v, ok := e.average()
+	if !ok {
+		return nil, nil
+	}
+	return scorer(e.net, v, public)
+}
+
+// average is the average of the parameters, where the optimizer keeps one.
+func (e *Engine) average() (device.Vector, bool) {
+	a, ok := e.optimizer.(*dpoptim.Average)
+	if !ok {
+		return 0, false
+	}
+	return a.Vector(), true
+}
+
+func scorer(net device.Net, at device.Vector, public device.Data) (func() (device.Score, error), error) {
+	step, err := net.Record(func(q device.Queue) { q.Score(at, public) })
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ type Evaluation struct {
 	Run       string   `json:"run"`
 	Dataset   string   `json:"dataset"`
 	Model     string   `json:"model"`
+	Average   bool     `json:"average"` // of the parameters
 	Examples  int      `json:"examples"`
 	Loss      *float64 `json:"test_loss"`
 	Accuracy  *float64 `json:"test_accuracy"`
@@ -24,8 +25,9 @@ type Evaluation struct {
 
 // Eval loads the model of a run directory and evaluates it on the test data of
 // the run's data set, which must be public. The overrides dataDir, deviceName
-// and threads replace the run's own where they are not zero.
-func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int) (*Evaluation, error) {
+// and threads replace the run's own where they are not zero. With average it is
+// the average of the parameters that is evaluated, of a run that kept one.
+func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int, average bool) (*Evaluation, error) {
 	var c Config
 	if _, err := os.Stat(filepath.Join(dir, fileConfig)); err != nil {
 		return nil, usage("%s is no run directory: %w: give a directory that train wrote", dir, err)
@@ -50,7 +52,13 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	params, err := readModel(filepath.Join(dir, fileModel), network.Program)
+	model := fileModel
+	if average {
+		if model = fileAverage; c.Average == 0 {
+			return nil, usage("%s kept no average of its parameters: leave out --average, or train with one", dir)
+		}
+	}
+	params, err := readModel(filepath.Join(dir, model), network.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +84,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 		return nil, err
 	}
 	defer data.Close()
-	score, err := scorer(net, data)
+	score, err := scorer(net, net.Params(), data)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +92,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.label()}
+	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Average: average, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.label()}
 	e.Loss, e.Accuracy = means(got)
 	return e, nil
 }

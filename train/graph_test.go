@@ -121,7 +121,7 @@ func ours(t *testing.T, network *nn.Network, im datasets.Images, i int, label ui
 	if err != nil {
 		t.Fatal(err)
 	}
-	score, err := scorer(net, data)
+	score, err := scorer(net, net.Params(), data)
 	if err != nil {
 		t.Fatal(err)
 	}

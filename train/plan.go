@@ -213,8 +213,15 @@ func (p *Plan) resolveSampling() error {
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
 	}
-	return nil
+	return asUsage(p.rate().Validate())
 }
+
+func (p *Plan) rate() dpoptim.Rate {
+	return dpoptim.Rate{Peak: *p.Config.LR, Shape: p.Config.LRSchedule, Warmup: p.Config.Warmup, Steps: p.Steps}
+}
+
+// RateAt is the step size of a step of the committed schedule, counted from 1.
+func (p *Plan) RateAt(step int) float64 { return p.rate().At(step) }
 
 func (p *Plan) resolvePrivacy() error {
 	c := &p.Config
@@ -500,15 +507,21 @@ func (p *Plan) lossMechanism(s *stream.Stream, n device.Net) (mechanism.Mechanis
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
 	c := &p.Config
-	return NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: *c.LR, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum})
+	o, err := NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: *c.LR, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: c.moments()})
+	if err != nil || c.Average == 0 {
+		return o, err
+	}
+	return dpoptim.NewAverage(n, o, c.Average)
 }
 
 // NewOptimizer makes an optimizer by its name on the command line.
 func NewOptimizer(n device.Net, name string, c dpoptim.Config) (dpoptim.Optimizer, error) {
-	if name == "adam" {
+	switch name {
+	case "adam", "dp-adam":
 		return dpoptim.NewAdam(n, c)
+	default:
+		return dpoptim.NewSGD(n, c)
 	}
-	return dpoptim.NewSGD(n, c)
 }
 
 // noGuarantee lists why ε is no guarantee.

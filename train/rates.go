@@ -7,7 +7,7 @@ const DefaultsFrom = "Fashion-MNIST test set (public benchmark data)"
 // not squashed by its loss and wants smaller steps than a classifier's.
 func defaultRate(optimizer, model, activation string) float64 {
 	switch {
-	case optimizer == "adam":
+	case optimizer == "adam" || optimizer == "dp-adam":
 		return 1e-3
 	case optimizer == "sgd":
 		return 0.1

@@ -32,9 +32,13 @@ func (r *run) result() *Result {
 		Released:     []string{fileModel, dirCheckpoint, fileMetrics, fileResult},
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
+		AverageAccuracy:   r.last.AverageAccuracy,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           PeakRSS(),
+	}
+	if r.average != nil {
+		res.Released = append(res.Released, fileAverage)
 	}
 	if _, err := os.Stat(r.path(filePicture)); err == nil {
 		res.Released = append(res.Released, filePicture)

@@ -38,7 +38,8 @@ type Result struct {
 	TrainLossIs       *string  `json:"train_loss_is,omitempty"`
 	TestLoss          *float64 `json:"test_loss"`
 	TestAccuracy      *float64 `json:"test_accuracy"`
-	Seconds           float64  `json:"seconds"` // of this process, whole, at least 1
+	AverageAccuracy   *float64 `json:"average_test_accuracy"` // of the average of the parameters, where one is kept
+	Seconds           float64  `json:"seconds"`               // of this process, whole, at least 1
 	ExamplesPerSecond float64  `json:"examples_per_second"`
 	PeakRSS           int64    `json:"peak_rss_bytes"`
 }

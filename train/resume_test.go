@@ -39,89 +39,26 @@ func stopAt(t *testing.T, o Options, n int, cancel bool) (context.Context, Optio
 	return ctx, o
 }
 
-// A seeded run that was stopped and resumed, in any way and any number of
-// times, leaves the bytes of one that never stopped.
+// What goes with any optimizer resumes as exactly as the optimizers do.
 func TestSeededResumeIsExact(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"plain sgd step": func(*Config) {},
-		"momentum":       func(c *Config) { c.Momentum = 0.9 },
-		"noisy loss":     func(c *Config) { c.TrainLossNoise = ptr(3.0) },
-		"adaptive":       func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
-		"adam":           func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.LR = "adam", nil, ptr(0.01) },
+		"noisy loss": func(c *Config) { c.TrainLossNoise = ptr(3.0) },
+		"adaptive":   func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
+		"schedule":   func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 7 },
+		"average":    func(c *Config) { c.Optimizer, c.LR, c.Average = "dp-adam", ptr(0.01), 0.9 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
 			c := small()
 			change(&c)
-			c.Noise = noiseSeeded
-			o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), block: 5}
-			o.Out = "whole"
-			if _, err := Run(context.Background(), c, o); err != nil {
-				t.Fatal(err)
-			}
-			want := files(t, "whole")
-			o.Out, o.Resume = "pieces", true
-			for _, stop := range []struct {
-				slot   int
-				cancel bool
-			}{{0, false}, {3, true}, {9, false}, {13, false}, {13, true}, {23, false}} {
-				ctx, o := stopAt(t, o, stop.slot, stop.cancel)
-				_, err := Run(ctx, c, o)
-				if stop.cancel && !errors.Is(err, ErrInterrupted) || !stop.cancel && !errors.Is(err, errCrash) {
-					t.Fatalf("stopped at %d: %v", stop.slot, err)
-				}
-			}
-			r, err := Run(context.Background(), c, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Steps != *c.Steps || r.Guarantee {
-				t.Errorf("%d of %d steps, guarantee %v", r.Steps, *c.Steps, r.Guarantee)
-			}
-			got := files(t, "pieces")
-			got[fileResult] = strings.Replace(got[fileResult], `"pieces"`, `"whole"`, 1)
-			// The ledger's bytes tell how often it was written; its meaning is compared.
-			delete(want, fileLedger)
-			delete(got, fileLedger)
-			sameFiles(t, want, got)
-			if s, _, err := ledger.Read(filepath.Join("pieces", fileLedger)); err != nil || s.Reserved != *c.Steps {
-				t.Errorf("the ledger charges %d steps of %d: %v", s.Reserved, *c.Steps, err)
-			}
+			testSeededResume(t, c)
 		})
 	}
 }
 
-// Under secure and exact noise a step that a crash lost stays spent: its slot is
-// gone and fewer updates run.
-func TestCrashStaysCharged(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseExact} {
-		t.Run(noise, func(t *testing.T) { testCrashStaysCharged(t, noise) })
-	}
-}
-
-func testCrashStaysCharged(t *testing.T, noise string) {
+func TestExactCrashStaysCharged(t *testing.T) {
 	c := small()
-	c.Noise = noise
-	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
-	_, crash := stopAt(t, o, 7, false)
-	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	r, err := Run(context.Background(), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Slots 5 to 9 were reserved when the run died at 7: all five are lost.
-	if want := *c.Steps - 5; r.Steps != want || *r.Committed != *c.Steps {
-		t.Errorf("%d updates of %d committed, want %d", r.Steps, r.Committed, want)
-	}
-	if *r.EpsilonSoFar != *r.Epsilon {
-		t.Errorf("ε so far %v after a used-up schedule of ε %v", *r.EpsilonSoFar, *r.Epsilon)
-	}
-	again, err := Run(context.Background(), c, o)
-	if err != nil || *again.TestAccuracy != *r.TestAccuracy || again.Seconds != r.Seconds {
-		t.Errorf("a finished run does not give its stored result: %v", err)
-	}
+	c.Noise = noiseExact
+	testCrashStaysCharged(t, c)
 }
 
 // A clean stop gives unused reservations back.

@@ -19,6 +19,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,17 +104,18 @@ type run struct {
 	options Options
 	started time.Time
 
-	ledger      *ledger.Ledger
-	metrics     *durable.Log
-	diagnostics *durable.Log
-	device      device.Device
-	engine      *Engine
-	data, test  device.Data
-	score       func() (device.Score, error)
-	scoreTrain  func() (device.Score, error)
-	trainLoss   func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
-	sampler     *datasets.Poisson
-	searcher    *searcher // of optimizers that choose their step size
+	ledger       *ledger.Ledger
+	metrics      *durable.Log
+	diagnostics  *durable.Log
+	device       device.Device
+	engine       *Engine
+	data, test   device.Data
+	score        func() (device.Score, error)
+	scoreAverage func() (device.Score, error) // of the average of the parameters
+	scoreTrain   func() (device.Score, error)
+	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
+	sampler      *datasets.Poisson
+	searcher     *searcher // of optimizers that choose their step size
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
@@ -122,7 +124,8 @@ type run struct {
 	rows       []int32
 	params     []float32
 	state      [][]float32
-	reserved   int // budget units not yet settled, where budgets adapt
+	reserved   int       // budget units not yet settled, where budgets adapt
+	average    []float32 // nil where none is kept
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.options.Out, name) }
@@ -288,6 +291,9 @@ func (r *run) openEngine() error {
 		if r.score, err = r.engine.Scorer(r.test); err != nil {
 			return err
 		}
+		if r.scoreAverage, err = r.engine.averageScorer(r.test); err != nil {
+			return err
+		}
 	}
 	if p.Config.TrainLossNoise != nil {
 		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(noise, n) }
@@ -308,6 +314,10 @@ func (r *run) restore() error {
 	for range r.engine.State() {
 		r.state = append(r.state, make([]float32, len(r.params)))
 	}
+	average, averages := r.engine.average()
+	if averages {
+		r.average = slices.Clone(r.params)
+	}
 	c, err := readCheckpoint(r.options.Out, len(r.params), len(r.state))
 	if err != nil {
 		return err
@@ -326,10 +336,13 @@ func (r *run) restore() error {
 			}
 			a.Clip = c.clip
 		}
+		if averages != (c.average != nil) {
+			return usage("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", r.options.Out)
+		}
 		if err := r.restoreSearch(c); err != nil {
 			return err
 		}
-		r.params, r.state, r.step, r.slot = c.params, c.state, c.step, c.slot
+		r.params, r.state, r.average, r.step, r.slot = c.params, c.state, c.average, c.step, c.slot
 		for i, v := range r.engine.State() {
 			if err := r.engine.net.Write(v, r.state[i]); err != nil {
 				return err
@@ -340,6 +353,11 @@ func (r *run) restore() error {
 		// What was lost stays spent: fresh noise goes on in fresh slots.
 		r.options.Log.Warn(fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", charged-r.slot))
 		r.slot = charged
+	}
+	if averages {
+		if err := r.engine.net.Write(average, r.average); err != nil {
+			return err
+		}
 	}
 	return r.engine.SetParams(r.params)
 }
@@ -525,6 +543,7 @@ func (r *run) update() error {
 	if err := r.releases(); err != nil {
 		return err
 	}
+	r.engine.Rate = r.rateAt(r.slot + 1)
 	return r.engine.Step(r.rows, draw, r.step+1)
 }
 
@@ -552,10 +571,15 @@ func (r *run) save() error {
 			return err
 		}
 	}
+	if v, ok := r.engine.average(); ok {
+		if err := r.engine.net.Read(v, r.average); err != nil {
+			return err
+		}
+	}
 	if err := r.settle(); err != nil {
 		return err
 	}
-	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, label: r.plan.Config.label()}
+	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, average: r.average, label: r.plan.Config.label()}
 	if err := r.saveSearch(&c); err != nil {
 		return err
 	}
@@ -565,28 +589,32 @@ func (r *run) save() error {
 	if err := c.write(r.options.Out); err != nil {
 		return err
 	}
+	if r.average != nil {
+		if err := writeModel(r.path(fileAverage), r.plan.Network.Program, r.average, c.label); err != nil {
+			return err
+		}
+	}
 	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params, c.label)
 }
 
 // evaluation is a line of metrics.jsonl.
 type evaluation struct {
-	Step          int      `json:"step"`
-	EpsilonSoFar  *float64 `json:"epsilon_so_far"`
-	NotPrivate    string   `json:"not_private,omitempty"` // why, under seeded noise
-	TestLoss      *float64 `json:"test_loss"`
-	TestAccuracy  *float64 `json:"test_accuracy"`
-	LR            float64  `json:"lr"`
-	Clip          *float64 `json:"clip,omitempty"` // of the next step, where it moves
-	TrainLoss     *float64 `json:"train_loss"`
-	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
+	Step            int      `json:"step"`
+	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
+	NotPrivate      string   `json:"not_private,omitempty"` // why, under seeded noise
+	TestLoss        *float64 `json:"test_loss"`
+	TestAccuracy    *float64 `json:"test_accuracy"`
+	AverageLoss     *float64 `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept
+	AverageAccuracy *float64 `json:"average_test_accuracy,omitempty"`
+	LR              float64  `json:"lr"`             // of the last step
+	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
+	TrainLoss       *float64 `json:"train_loss"`
+	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
 }
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), LR: *r.plan.Config.LR, TrainLoss: loss}
-	if r.searcher != nil {
-		e.LR = r.searcher.state.Eta
-	}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), LR: r.rateAt(r.slot), TrainLoss: loss}
 	if a := r.engine.adapt; a != nil {
 		clip := a.Clip
 		e.Clip = &clip
@@ -597,6 +625,13 @@ func (r *run) evaluate(loss *float64) error {
 			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
 		}
 		e.TestLoss, e.TestAccuracy = means(s)
+	}
+	if r.scoreAverage != nil {
+		s, err := r.scoreAverage()
+		if err != nil {
+			return fmt.Errorf("evaluation of the average after step %d: %w", r.step, err)
+		}
+		e.AverageLoss, e.AverageAccuracy = means(s)
 	}
 	if r.scoreTrain != nil {
 		s, err := r.scoreTrain()

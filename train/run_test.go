@@ -73,6 +73,19 @@ func TestBadSettings(t *testing.T) {
 		"device cuda:99: ":                                  func(c *Config) { c.Device = "cuda:99" },
 		"is not private and takes neither":                  func(c *Config) { c.Optimizer = "sgd" },
 		"public-n 0":                                        func(c *Config) { c.PublicN = ptr(0) },
+		"optimizer sgd has no second moment":                func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.SubtractNoiseVariance = "sgd", nil, true },
+		"optimizer dp-sgd has no second moment":             func(c *Config) { c.SubtractNoiseVariance = true },
+		"optimizer adam has no second moment":               func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.SubtractNoiseVariance = "adam", nil, true },
+		"the noise of clipping adaptive moves":              func(c *Config) { c.Optimizer, c.SubtractNoiseVariance, c.Clipping = "dp-adam", true, "adaptive" },
+		"beta1 0.5: optimizer dp-sgd":                       func(c *Config) { c.Beta1 = ptr(0.5) },
+		"beta2 1: must":                                     func(c *Config) { c.Optimizer, c.Beta2 = "dp-adam", ptr(1.0) },
+		"adam-epsilon 0: must":                              func(c *Config) { c.Optimizer, c.AdamEpsilon = "dp-adam", ptr(0.0) },
+		`unknown lr-schedule "step"`:                        func(c *Config) { c.LRSchedule = "step" },
+		"warmup 25: must be 0 to 24":                        func(c *Config) { c.Warmup = 25 },
+		"warmup -1":                                         func(c *Config) { c.Warmup = -1 },
+		"average 1: must":                                   func(c *Config) { c.Average = 1 },
+		"average NaN":                                       func(c *Config) { c.Average = math.NaN() },
+		"dp-adam has moments":                               func(c *Config) { c.Optimizer, c.Momentum = "dp-adam", 0.9 },
 		"adam has moments":                                  func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Momentum = "adam", nil, 0.9 },
 		"memory 2B: logistic":                               func(c *Config) { c.Memory = "2B" },
 		"threads 3000000":                                   func(c *Config) { c.Threads = 3000000 },
@@ -92,11 +105,7 @@ func TestBadSettings(t *testing.T) {
 		refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, want)
 	}
 	c := small()
-	c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1e-5), accountant.RDP
-	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or delta")
-	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
-		t.Errorf("an ε that no noise reaches: %v", err)
-	}
+	c.NoiseMultiplier, c.Accountant = nil, accountant.RDP
 	c.Clipping, c.Epsilon, c.Batch = "adaptive", ptr(1.0), ptr(1.0)
 	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "adaptive clipping's count takes a part of it")
 	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/btls"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -182,6 +183,9 @@ func (p *Plan) resolveSearch() error {
 	}
 	if c.TrainLossNoise != nil {
 		return usage("train-loss-noise %v: budgets that adapt leave no budget aside for it; leave it out", *c.TrainLossNoise)
+	}
+	if c.LRSchedule != dpoptim.Constant || c.Warmup != 0 {
+		return usage("lr-schedule %s and warmup %d: optimizer %s with search budget %s does not know how many steps it will make; leave them out", c.LRSchedule, c.Warmup, c.Optimizer, s.Budget)
 	}
 	if c.Epochs != nil {
 		return usage("epochs %v: optimizer %s with search budget %s steps until the budget is spent; bound it by --steps, or leave it out", *c.Epochs, c.Optimizer, s.Budget)

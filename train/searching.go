@@ -141,8 +141,18 @@ func (r *run) searchSlot() error {
 	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) {
 		return fmt.Errorf("the line search gave a step size of %v; please report this", s.Eta)
 	}
-	_, err = r.engine.Move(s.Eta)
+	_, err = r.engine.Move(r.rateAt(r.slot+1), r.step+1)
 	return err
+}
+
+// rateAt is the step size of a step, counted from 1: the schedule's, or what the
+// last search found in the schedule's shape.
+func (r *run) rateAt(step int) float64 {
+	rate := r.plan.RateAt(max(step, 1))
+	if r.searcher != nil {
+		rate *= r.searcher.state.Eta / *r.plan.Config.LR
+	}
+	return rate
 }
 
 func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
@@ -416,7 +426,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 }
 
 func (o *oracle) Move(eta float64) (err error) {
-	o.turned, err = o.run.engine.Move(eta)
+	o.turned, err = o.run.engine.Move(eta, o.run.step+1)
 	return err
 }
 

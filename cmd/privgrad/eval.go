@@ -13,25 +13,29 @@ import (
 func newEval() *cobra.Command {
 	var dataDir, device string
 	var threads int
-	var asJSON bool
+	var average, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
 		Long: `eval loads model.safetensors of a run directory and evaluates it on the public
-test data of the run's data set: accuracy, loss and confusion matrix.`,
+test data of the run's data set: accuracy, loss and confusion matrix. That is the
+last iterate; with --average it is the average of the iterates,
+model-average.safetensors, of a run that was trained with --average.`,
 		Example: `  privgrad eval runs/first
+  privgrad eval runs/averaged --average
   privgrad eval runs/first --json --device reference`,
 		Args: oneArg("a run directory"),
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of the data set's files, if not the run's own")
 	cmd.Flags().StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
 	cmd.Flags().IntVar(&threads, "threads", 0, "processor threads, 0 for all")
+	cmd.Flags().BoolVar(&average, "average", false, "evaluate the average of the iterates")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if threads < 0 {
 			return usagef("threads %d: must be 1 or more, or 0 for all", threads)
 		}
-		e, err := train.Eval(args[0], sources(), dataDir, device, threads)
+		e, err := train.Eval(args[0], sources(), dataDir, device, threads, average)
 		if err != nil {
 			return err
 		}
@@ -41,7 +45,11 @@ test data of the run's data set: accuracy, loss and confusion matrix.`,
 }
 
 func describeEvaluation(w io.Writer, e *train.Evaluation) {
-	fmt.Fprintf(w, "%s on %d test examples of %s\n", e.Model, e.Examples, e.Dataset)
+	model := e.Model
+	if e.Average {
+		model += ", average of the iterates,"
+	}
+	fmt.Fprintf(w, "%s on %d test examples of %s\n", model, e.Examples, e.Dataset)
 	if e.NotPrivate != "" {
 		fmt.Fprintln(w, e.NotPrivate)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
@@ -178,7 +179,14 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "clip-floor", "adaptive clipping: public lower bound of the clip norm (default a thousandth of --clip)", func(c *train.Config) **float64 { return &c.ClipFloor })
 	optional(s, numberKind, "clip-ceiling", "adaptive clipping: public upper bound of the clip norm (default a thousand times --clip)", func(c *train.Config) **float64 { return &c.ClipCeiling })
 	optional(s, numberKind, "lr", "learning rate (default by optimizer and model)", func(c *train.Config) **float64 { return &c.LR })
+	setting(s, textKind, "lr-schedule", choice("learning rate over the run", dpoptim.Shapes())+", which falls to 0", func(c *train.Config) *string { return &c.LRSchedule })
+	setting(s, integerKind, "warmup", "steps in which the learning rate rises evenly to --lr", func(c *train.Config) *int { return &c.Warmup })
+	setting(s, numberKind, "average", "decay of a moving average of the parameters, such as 0.99, kept and evaluated beside the last ones; 0 for none; costs no privacy", func(c *train.Config) *float64 { return &c.Average })
 	setting(s, numberKind, "momentum", "heavy-ball momentum", func(c *train.Config) *float64 { return &c.Momentum })
+	optional(s, numberKind, "beta1", "decay of Adam's first moment (default 0.9)", func(c *train.Config) **float64 { return &c.Beta1 })
+	optional(s, numberKind, "beta2", "decay of Adam's second moment (default 0.999)", func(c *train.Config) **float64 { return &c.Beta2 })
+	optional(s, numberKind, "adam-epsilon", "added to the root of Adam's second moment (default 1e-08)", func(c *train.Config) **float64 { return &c.AdamEpsilon })
+	setting(s, booleanKind, "subtract-noise-variance", "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC); wants a smaller --lr", func(c *train.Config) *bool { return &c.SubtractNoiseVariance })
 	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
 	searchSettings(s)
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })

@@ -95,6 +95,9 @@ func summarise(w io.Writer, r *train.Result) {
 		if r.TestAccuracy != nil {
 			row("test accuracy", "%.2f %%", 100**r.TestAccuracy)
 		}
+		if r.AverageAccuracy != nil {
+			row("of the average", "%.2f %%", 100**r.AverageAccuracy)
+		}
 		if r.TestLoss != nil {
 			row("test loss", "%.4f", *r.TestLoss)
 		}

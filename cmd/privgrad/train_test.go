@@ -373,7 +373,7 @@ func TestEval(t *testing.T) {
 		"--batch", "12000", "--steps", "6", "--lr", "0.5", "--out", out, "--json"))
 	text := ok(t, "eval", out, "--json")
 	r := object(t, text)
-	wantKeys(t, r, "run", "dataset", "model", "examples", "test_loss", "test_accuracy", "classes", "confusion")
+	wantKeys(t, r, "run", "dataset", "model", "examples", "average", "test_loss", "test_accuracy", "classes", "confusion")
 	if r["test_accuracy"] != trained["test_accuracy"] || r["test_loss"] != trained["test_loss"] || r["examples"] != 97.0 {
 		t.Errorf("trained to %v, evaluated to %s", trained, text)
 	}
