@@ -119,7 +119,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 			t.Fatalf("step %d released %d counts", step, len(count))
 		}
 		z := make([]float64, len(gradient))
-		draw := uint64(2*step + 1)
+		draw := uint64(positions*step + 1)
 		noise.Normals(z, draw, gradientNoise, 0)
 		for i, x := range gradient {
 			// More than the multiplier by what covers the rounding of sums, always the same.
