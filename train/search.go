@@ -259,17 +259,17 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 	or(&s.Every, every)
 	or(&s.Share, 0.1)
 	or(&s.Clip, pick(map[string]float64{searchDifferences: 0.1, searchCurve: 0.3}[s.Form], 3, 1))
+	or(&s.Weight, pick(0.3, 1, 1))
 	if s.Form == searchCurve {
 		or(&s.Points, 9)
 		or(&s.Factor, 2)
 		or(&s.Keep, 0.5)
-		or(&s.Weight, 1)
 	} else {
 		or(&s.Alpha, pick(0.3, 0.001, 0.5))
 		or(&s.Beta, 0.8)
 		or(&s.Trials, 20)
 		or(&s.Correct, !published)
-		or(&s.Margin, pick(0.5, 0, 0))
+		or(&s.Margin, pick(-1.5, 0, 0))
 		or(&s.StartEvery, int(pick(1, 10, 10)))
 		or(&s.StartFactor, pick(2, 1.2, 1.2))
 		or(&s.Rise, !published)
@@ -286,7 +286,7 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 }
 
 // searchEvery is how many steps save up for a search of our own.
-const searchEvery = 10
+const searchEvery = 5
 
 // MostTrials bounds the candidates of a search.
 const mostTrials = 1000
@@ -299,6 +299,8 @@ func (s *Search) validate() error {
 		return usage("search-share %v: must be in (0, 1)", *s.Share)
 	case !(*s.Clip >= leastScale) || *s.Clip > mostScale:
 		return usage("search-clip %v: must be in [%g, %g]", *s.Clip, leastScale, mostScale)
+	case !(*s.Weight > 0 && *s.Weight <= 1):
+		return usage("search-weight %v: must be in (0, 1]", *s.Weight)
 	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > mostTrials):
 		return usage("search-trials %d: must be in [1, %d]", *s.Trials, mostTrials)
 	case s.Points != nil && *s.Points > device.MaxCandidates:
@@ -322,7 +324,7 @@ func (s *Search) validate() error {
 
 // curve and backtrack are the searches, for a batch of an expected size.
 func (s *Search) curve(batch float64) linesearch.Curve {
-	return linesearch.Curve{Points: *s.Points, Factor: *s.Factor, Batch: batch, Keep: *s.Keep, Weight: *s.Weight}
+	return linesearch.Curve{Points: *s.Points, Factor: *s.Factor, Batch: batch, Keep: *s.Keep}
 }
 
 func (s *Search) backtrack(batch float64) linesearch.Backtrack {

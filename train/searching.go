@@ -157,12 +157,18 @@ func (r *run) rateAt(step int) float64 {
 
 func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
 	s := &r.searcher.state
-	curve := r.plan.Config.Search.curve(r.plan.ExpectedBatch)
-	sums, err := r.engine.Decreases(r.rows, draw, r.searcher.curve, curve.Candidates(s.Eta))
+	p, c := r.plan, r.plan.Config.Search
+	curve := c.curve(p.ExpectedBatch)
+	shape := p.RateAt(r.slot+1) / *p.Config.LR
+	sums, err := r.engine.Decreases(r.rows, draw, r.searcher.curve, curve.Candidates(s.Eta*shape))
 	if err != nil {
 		return err
 	}
-	s.Eta = min(max(curve.Choose(s.Eta, sums, d), leastRate), mostRate)
+	found := curve.Choose(s.Eta*shape, sums, d) / shape
+	if r.slot == 0 {
+		s.Eta = found // the start is a guess
+	}
+	s.Eta = min(max(linesearch.Smooth(s.Eta, found, *c.Weight), leastRate), mostRate)
 	return nil
 }
 
@@ -171,13 +177,20 @@ func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
 func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
 	p, c, s := r.plan, r.plan.Config.Search, &r.searcher.state
 	rule := p.backtrack(p.Sigma*p.Config.Clip, r.searcher.search)
-	i, err := r.engine.Search(r.rows, draw, r.searcher.search, rule.candidates(s.Start.Eta), rule.biases(s.Start.Eta, d))
+	// What is tried is what would be taken: a candidate in the schedule's shape.
+	start := s.Start.Eta * p.RateAt(r.slot+1) / *p.Config.LR
+	i, err := r.engine.Search(r.rows, draw, r.searcher.search, rule.candidates(start), rule.biases(start, d))
 	if err != nil {
 		return err
 	}
-	if s.Eta = rule.Smallest(s.Start.Eta); i >= 0 {
-		s.Eta = rule.Candidate(s.Start.Eta, i)
+	found := rule.Smallest(s.Start.Eta)
+	if i >= 0 {
+		found = rule.Candidate(s.Start.Eta, i)
 	}
+	if r.slot == 0 {
+		s.Eta = found // the start is a guess
+	}
+	s.Eta = linesearch.Smooth(s.Eta, found, *c.Weight)
 	c.startRule().Chose(&s.Start, s.Eta)
 	return nil
 }

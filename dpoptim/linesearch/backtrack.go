@@ -112,6 +112,13 @@ func (r StartRule) Chose(s *Start, eta float64) {
 	*s = Start{Eta: math.Min(math.Max(next, r.Least), r.Most)}
 }
 
+// Smooth is the moving average of step sizes, of their logarithms, with a weight
+// in (0, 1] of the one found last: a search by noisy comparisons is right on the
+// average (our own; 1 is the published form).
+func Smooth(present, found, weight float64) float64 {
+	return math.Exp((1-weight)*math.Log(present) + weight*math.Log(found))
+}
+
 // Group is how many candidates are evaluated together, which costs time and
 // decides nothing. Its field is what a checkpoint holds.
 type Group struct {

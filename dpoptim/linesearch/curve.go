@@ -16,8 +16,6 @@ type Curve struct {
 	// be preferred: the decrease of one step flatters small ones, which pay
 	// later. 1 takes the largest decrease.
 	Keep float64
-	// Weight of a new search in the running average of log η, in (0, 1].
-	Weight float64
 }
 
 // Validate checks the settings.
@@ -31,8 +29,6 @@ func (c Curve) Validate() error {
 		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", c.Batch)
 	case !(c.Keep > 0 && c.Keep <= 1):
 		return fmt.Errorf("a larger step must keep %v of the largest decrease: must be in (0, 1]", c.Keep)
-	case !(c.Weight > 0 && c.Weight <= 1):
-		return fmt.Errorf("weight %v of a new search: must be in (0, 1]", c.Weight)
 	}
 	return nil
 }
@@ -72,5 +68,5 @@ func (c Curve) Choose(present float64, decreases []float64, d Direction) float64
 	} else {
 		chosen = 0
 	}
-	return math.Exp((1-c.Weight)*math.Log(present) + c.Weight*math.Log(etas[chosen]))
+	return etas[chosen]
 }
