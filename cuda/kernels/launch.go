@@ -28,10 +28,11 @@ func I(x int) uint64 { return uint64(int64(x)) }
 // RunBytes followed by Capacity row numbers. Kernels read it by address, since a
 // recorded graph freezes its arguments. The C side is run.cuh.
 const (
-	RunLive       = 0  // int32: live rows, 0…capacity
-	RunDraw       = 8  // uint64
-	RunScalars    = 16 // float32 × 16, by device.Slot
-	RunCandidates = 80 // float32 × 32
-	RunRows       = 208
+	RunLive       = 0   // int32: live rows, 0…capacity
+	RunDraw       = 8   // uint64
+	RunScalars    = 16  // float32 × 24, by device.Slot
+	RunCandidates = 112 // float32 × 32
+	RunThresholds = 240 // float64 × 32, of a search's queries
+	RunRows       = 496
 	RunBytes      = RunRows
 )
