@@ -295,7 +295,7 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	if n.options.Exact && ask.Form == device.LossCurve {
 		q.check(errors.New("exact nets clip no curves of losses: ask for sums or decreases"))
 	}
-	if q.err != nil {
+	if q.err != nil || !q.check(n.searches.Fills(dst, ask.Form)) {
 		return
 	}
 	q.adds(s, t)

@@ -29,7 +29,7 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 		return
 	}
 	x := q.sum(src, 0)
-	if q.err != nil || !q.check(q.step.Search(of, x.size, &n.search)) {
+	if q.err != nil || !q.check(q.step.Search(of, src, x.size, &n.searches)) {
 		return
 	}
 	queries, err := of.Queries(x.size)
@@ -39,7 +39,7 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 	s := &search{right: of, queries: queries}
 	q.step.search = s
 	q.step.added = append(q.step.added, func(*device.Inputs) {
-		n.search.Found = func() (bool, error) { // when the next run of the search asks
+		n.searches.Found = func() (bool, error) { // when the next run of the search asks
 			if err := n.wait(); err != nil {
 				return false, err
 			}

@@ -65,6 +65,30 @@ func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Str
 	return &NoisyBTLS{c, bound, rounding, device.NewSearch(s, tensor, law, c.Queries == accountant.SharedBaseline, c.MaxTrials)}, nil
 }
 
+// Query asks for the losses that k queries of a search are made of, in a sum of as
+// many values as it says.
+func (b *NoisyBTLS) Query(at, dir device.Vector, k int) device.LossQuery {
+	if b.search.Baseline() {
+		return device.LossQuery{At: at, Dir: dir, K: k + 1, Form: device.LossSum}
+	}
+	return device.LossQuery{At: at, Dir: dir, K: k, Form: device.LossDecrease}
+}
+
+// Ask gives a run the search's queries from number first on, by their step sizes and
+// biases. Where the step asks more, the rest are never above.
+func (b *NoisyBTLS) Ask(in *device.Inputs, first int, etas []float32, biases []float64) {
+	in.First = first
+	for i := range in.Biases {
+		in.Candidates[i], in.Biases[i] = 0, math.Inf(1)
+	}
+	candidates := in.Candidates[:]
+	if b.search.Baseline() {
+		candidates = candidates[1:] // behind the step of 0
+	}
+	copy(candidates, etas)
+	copy(in.Biases[:], biases)
+}
+
 // Test records the search of a sum (device.Queue.FirstAbove).
 func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, b.search) }
 

@@ -199,6 +199,10 @@ func TestNoisyBTLSDistribution(t *testing.T) {
 		runs = 100_000
 	}
 	for _, c := range searches() {
+		runs := runs
+		if c.Queries == accountant.SharedBaseline {
+			runs /= 10 // the same draws
+		}
 		s := simulate(t, c, testStream(t), []float64{-0.3, 0.1, 0.6, -0.2, 0.3}, []float64{0.5, 0.2, 0.9, 0.1, 0.6})
 		t.Run(s.name(), func(t *testing.T) {
 			t.Parallel()
@@ -286,14 +290,14 @@ func (x *lineSearch) run(t *testing.T, s device.Step, in *device.Inputs) device.
 }
 
 // record makes a step that fills a sum with a search's queries, then what body says.
-func (x *lineSearch) record(t *testing.T, values int, form device.LossForm, body func(q device.Queue, src device.Sum)) device.Step {
+func (x *lineSearch) record(t *testing.T, ask device.LossQuery, body func(q device.Queue, src device.Sum)) device.Step {
 	t.Helper()
-	src, err := x.net.NewScalarSum(values)
+	src, err := x.net.NewScalarSum(ask.K)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := x.net.Record(func(q device.Queue) {
-		q.Losses(src, x.data, device.LossQuery{At: x.net.Params(), Dir: x.dir, K: values, Form: form})
+		q.Losses(src, x.data, ask)
 		body(q, src)
 	})
 	if err != nil {
@@ -313,46 +317,39 @@ func TestNoisyBTLSOnANet(t *testing.T) {
 		x := openLineSearch(t)
 		s := simulate(t, c, testStream(t), make([]float64, 4), make([]float64, 4))
 		t.Run(s.name(), func(t *testing.T) {
-			form, first := device.LossDecrease, 0
-			if s.search.Baseline() {
-				form, first = device.LossSum, 1
-			}
 			in := &device.Inputs{Rows: x.All(), Draw: 100}
 			s.Set(in)
-			candidates := func(etas []float32) {
-				clear(in.Candidates[:])
-				copy(in.Candidates[first:], etas)
-			}
 			// The exact queries, by a release without noise.
-			out, err := x.net.NewScalars(4 + first)
+			ask := s.Query(x.net.Params(), x.dir, 4)
+			out, err := x.net.NewScalars(ask.K)
 			if err != nil {
 				t.Fatal(err)
 			}
-			bare := x.record(t, 4+first, form, func(q device.Queue, src device.Sum) {
+			bare := x.record(t, ask, func(q device.Queue, src device.Sum) {
 				q.Release(out, src, device.NewNoise(testStream(t), 1))
 			})
-			candidates(etas)
+			s.Ask(in, 0, etas, nil)
 			x.run(t, bare, in)
-			values := make([]float32, 4+first)
+			values := make([]float32, ask.K)
 			if err := x.net.Read(out, values); err != nil {
 				t.Fatal(err)
 			}
 			for i := range s.queries {
-				s.queries[i] = float64(values[first+i])
-				if first == 1 {
+				s.queries[i] = float64(values[ask.K-4+i])
+				if ask.K > 4 {
 					s.queries[i] = float64(values[0]) - s.queries[i]
 				}
 				s.biases[i] = s.queries[i] + []float64{0.5, 0.2, 0.4, 0.1}[i]
 			}
-			pair := x.record(t, 2+first, form, s.Test)
+			three := x.record(t, s.Query(x.net.Params(), x.dir, 3), s.Test)
 			for draw := range runs {
 				in.Draw = uint64(101 + draw)
 				index := -1
-				for in.First = 0; index < 0 && in.First < 4; in.First += 2 {
-					candidates(etas[in.First : in.First+2])
-					copy(in.Biases[:], s.biases[in.First:in.First+2])
-					if i := x.run(t, pair, in).First[0]; i >= 0 {
-						index = in.First + i
+				for first := 0; index < 0 && first < 4; first += 3 {
+					end := min(first+3, 4)
+					s.Ask(in, first, etas[first:end], s.biases[first:end])
+					if i := x.run(t, three, in).First[0]; i >= 0 {
+						index = first + i
 					}
 				}
 				s.tally(index)
@@ -403,32 +400,29 @@ func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
 		decreases[i] = begin - loss(etas[i])
 	}
 
-	found := map[int]bool{}
+	found, draw := map[int]bool{}, uint64(1000)
 	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
 		c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: k, Queries: queries}
 		b, err := NewNoisyBTLS(c, 1e6, 0, testStream(t), 9)
 		if err != nil {
 			t.Fatal(err)
 		}
-		form, first := device.LossDecrease, 0
-		if queries == accountant.SharedBaseline {
-			form, first = device.LossSum, 1
-		}
-		step := x.record(t, k+first, form, b.Test)
-		for n, alpha := range []float64{0.05, 0.2, 0.4, 0.6, 0.75, 0.85, 0.93, 3} {
-			in := &device.Inputs{Rows: x.All(), Draw: uint64(1000 + n + 100*first)}
+		step := x.record(t, b.Query(x.net.Params(), x.dir, k), b.Test)
+		for _, alpha := range []float64{0.05, 0.2, 0.4, 0.6, 0.75, 0.85, 0.93, 3} {
+			draw++
+			in := &device.Inputs{Rows: x.All(), Draw: draw}
 			b.Set(in)
 			in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = 0, 0
-			copy(in.Candidates[first:], etas)
-			want := -1
+			biases, want := make([]float64, k), -1
 			for i, eta := range etas {
-				in.Biases[i] = alpha * float64(eta) * 9 * square
-				if d := decreases[i] - in.Biases[i]; math.Abs(d) < 1e-4*begin {
+				biases[i] = alpha * float64(eta) * 9 * square
+				if d := decreases[i] - biases[i]; math.Abs(d) < 1e-4*begin {
 					t.Fatalf("α=%v: rate %d is a draw", alpha, i)
 				} else if want < 0 && d > 0 {
 					want = i
 				}
 			}
+			b.Ask(in, 0, etas, biases)
 			if got := x.run(t, step, in).First[0]; got != want {
 				t.Errorf("%s, α=%v: rate %d, Armijo's rule gives %d", queries, alpha, got, want)
 			}

@@ -394,6 +394,8 @@ func testSearch(t *testing.T, d device.Device) {
 		x := openSearch(t, d, c, 11, right())
 		two, err := x.Net.NewScalarSum(2)
 		must(t, err)
+		other, err := x.Net.NewScalarSum(2)
+		must(t, err)
 		many, err := x.Net.NewScalarSum(device.MaxCandidates + 1)
 		must(t, err)
 		one, err := x.Net.NewScalarSum(1)
@@ -405,6 +407,14 @@ func testSearch(t *testing.T, d device.Device) {
 			"no such sum":      func(q device.Queue) { q.FirstAbove(two+9, x.right) },
 			"too many queries": func(q device.Queue) { q.FirstAbove(many, x.right) },
 			"a baseline alone": func(q device.Queue) { q.FirstAbove(one, based) },
+			"a baseline of differences": func(q device.Queue) {
+				q.Losses(two, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: 2, Form: device.LossDecrease})
+				q.FirstAbove(two, based)
+			},
+			"differences of a baseline": func(q device.Queue) {
+				q.FirstAbove(other, based)
+				q.Losses(other, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: 2, Form: device.LossCurve})
+			},
 			"two searches": func(q device.Queue) {
 				q.FirstAbove(two, x.right)
 				q.FirstAbove(one, device.NewSearch(x.right.Stream(), 10, 0, false, 0))
