@@ -87,9 +87,6 @@ func (s *search) check(in *device.Inputs) error {
 			return fmt.Errorf("a search's noise of scale %v: must be a finite number, 0 or more", std)
 		}
 	}
-	if in.First < 0 {
-		return fmt.Errorf("a search that has asked %d queries: must be 0 or more", in.First)
-	}
 	for i, bias := range in.Biases[:s.queries] {
 		if math.IsNaN(bias) || math.IsInf(bias, -1) {
 			return fmt.Errorf("bias %d of a search is %v: must be finite, or +Inf for a query that is never above", i, bias)

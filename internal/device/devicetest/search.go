@@ -364,6 +364,15 @@ func testSearch(t *testing.T, d device.Device) {
 		if err := x.Free.Run(&device.Inputs{Draw: 1}); !errors.Is(err, device.ErrDrawUsed) {
 			t.Errorf("a release at a search's position: %v", err)
 		}
+		// A search of another tensor, whose place at the position nobody has claimed.
+		x, a = open(right())
+		_, err = x.group(t, a, 0, 2, 1)
+		must(t, err)
+		y := &searcher{Fixture: x.Fixture, form: x.form, dir: x.dir, sizes: map[int]*searchSteps{}}
+		y.right = device.NewSearch(x.right.Stream(), 10, device.GaussianLaw, false, 0)
+		if _, err := y.group(t, a, 2, 2, 1); !errors.Is(err, device.ErrDrawUsed) {
+			t.Errorf("another search goes on where one was begun: %v", err)
+		}
 		// Another net of the stream.
 		shared := right()
 		x, a = open(shared)
@@ -384,6 +393,7 @@ func testSearch(t *testing.T, d device.Device) {
 			q.Release(x.Out, x.Sum, x.Noise)
 		})
 		in := &device.Inputs{Draw: 1}
+		in.Biases = [device.MaxCandidates]float64{1, 1}
 		must(t, both.Run(in))
 		in.First = 2
 		if err := both.Run(in); !errors.Is(err, device.ErrDrawUsed) {
