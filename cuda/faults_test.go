@@ -41,7 +41,7 @@ func everything(t testing.TB, f *fake.Driver) (err error) {
 			return err
 		}
 	}
-	if err := searched(x, s, c.All()); err != nil {
+	if err := searched(x, s); err != nil {
 		return err
 	}
 	if err := score.Run(&device.Inputs{}); err != nil {
@@ -60,21 +60,19 @@ func everything(t testing.TB, f *fake.Driver) (err error) {
 }
 
 // searched runs a search of two groups and an inner product.
-func searched(x *training, s *stream.Stream, rows []int32) error {
+func searched(x *training, s *stream.Stream) error {
 	sum, err := x.net.NewScalarSum(2)
 	if err != nil {
 		return err
 	}
 	step, err := x.net.Record(func(q device.Queue) {
-		q.Losses(sum, x.data, device.LossQuery{At: x.net.Params(), Dir: x.net.Params(), K: 2, Form: device.LossDecrease})
 		q.FirstAbove(sum, device.NewSearch(s, 11, device.GaussianLaw, false, 0))
 		q.Dot(x.net.Params(), x.net.Params())
 	})
 	if err != nil {
 		return err
 	}
-	in := &device.Inputs{Rows: rows, Draw: 1000}
-	in.Scalars[device.Clip] = 1
+	in := &device.Inputs{Draw: 1000}
 	in.Biases = [device.MaxCandidates]float64{1e9, 1e9}
 	for in.First = 0; in.First < 4; in.First += 2 {
 		if err := step.Run(in); err != nil {

@@ -39,8 +39,8 @@ type NoisyBTLS struct {
 
 // NewNoisyBTLS checks the search c, whose scales are in units of the bound, and
 // the bound (above 0). Rounding, in units of the bound too, is how far it lets one
-// record move one value of the sum beyond its share; the noise is larger by as
-// much. A cap on the trials is needed but for Laplace noise. As with NewGaussian
+// record move one value of the sum beyond its share (device.Net.Rounding of the largest
+// batch); the noise is larger by as much. A cap on the trials is needed but for Laplace noise. As with NewGaussian
 // each mechanism of a stream needs a tensor of its own.
 func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Stream, tensor uint32) (*NoisyBTLS, error) {
 	if err := (accountant.Event{Mechanisms: []accountant.Mechanism{c}, Count: 1}).Validate(); err != nil {

@@ -385,7 +385,7 @@ func testSearch(t *testing.T, d device.Device) {
 			}
 		}
 		// A step that searches and releases has one position for both, once.
-		x, a = open(right())
+		x, _ = open(right())
 		sum, err := x.Net.NewScalarSum(2)
 		must(t, err)
 		both := x.record(t, func(q device.Queue) {
