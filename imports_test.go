@@ -209,29 +209,32 @@ func TestOnlyMechanismsMakeNoise(t *testing.T) {
 	}
 }
 
-// With a search's thresholds its index would tell more of the private sums than was
-// charged: they are for the devices that compare.
+// With a search's noise its index would tell more of the private sums than was
+// charged: it is for the devices that compare.
 func TestOnlyDevicesDrawThresholds(t *testing.T) {
 	uses := 0
 	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			id, ok := n.(*ast.Ident)
-			if !ok || id.Name != "Thresholds" && id.Name != "FirstAbove" && id.Name != "Laplaces" {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			of, _ := selector.X.(*ast.Ident)
+			switch name := selector.Sel.Name; {
+			case name == "Thresholds" || name == "Laplaces":
+			case name == "FirstAbove" && of != nil && s.imports[of.Name] == module+"/internal/device":
+			default:
 				return true
 			}
 			switch s.dir {
-			case "internal/device", "internal/device/host", "cuda":
+			case "internal/device/host", "cuda":
 				uses++
-			case "internal/stream":
-			case "dpoptim/mechanism": // records a search, which shows in the next line's list
-				if id.Name == "FirstAbove" {
-					return true
-				}
-				fallthrough
+			case "internal/device", "internal/device/devicetest":
 			default:
-				if !s.test() && s.dir != "internal/device/devicetest" {
-					t.Errorf("%s: only devices may draw a search's noise", s.fset.Position(id.Pos()))
-				}
+				t.Errorf("%s: only devices may draw a search's noise", s.fset.Position(selector.Pos()))
 			}
 			return true
 		})

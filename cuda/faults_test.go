@@ -27,7 +27,8 @@ func everything(t testing.TB, f *fake.Driver) (err error) {
 			err = closing
 		}
 	}()
-	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, noise(t, stream.ChaCha20))
+	s := noise(t, stream.ChaCha20)
+	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, s)
 	if err != nil {
 		return err
 	}
@@ -39,6 +40,9 @@ func everything(t testing.TB, f *fake.Driver) (err error) {
 		if err := x.step(c.All(), k, 1, 1); err != nil {
 			return err
 		}
+	}
+	if err := searched(x, s); err != nil {
+		return err
 	}
 	if err := score.Run(&device.Inputs{}); err != nil {
 		return err
@@ -53,6 +57,30 @@ func everything(t testing.TB, f *fake.Driver) (err error) {
 		return err
 	}
 	return x.net.Close()
+}
+
+// searched runs a search of two groups and an inner product.
+func searched(x *training, s *stream.Stream) error {
+	sum, err := x.net.NewScalarSum(2)
+	if err != nil {
+		return err
+	}
+	step, err := x.net.Record(func(q device.Queue) {
+		q.FirstAbove(sum, device.NewSearch(s, 11, device.GaussianLaw, false, 0))
+		q.Dot(x.net.Params(), x.net.Params())
+	})
+	if err != nil {
+		return err
+	}
+	in := &device.Inputs{Draw: 1000}
+	in.Biases = [device.MaxCandidates]float64{1e9, 1e9}
+	for in.First = 0; in.First < 4; in.First += 2 {
+		if err := step.Run(in); err != nil {
+			return err
+		}
+	}
+	_, err = step.Wait()
+	return err
 }
 
 // TestEveryCallFails fails each of the driver's calls once, with an error that passes

@@ -26,7 +26,7 @@ type net struct {
 	steps    []*step
 	keys     map[*stream.Stream]driver.Ptr // of the noise
 	drawn    uint64
-	search   admit.UnderWay
+	searches admit.Searches
 	err      error // the first failure, for good
 }
 

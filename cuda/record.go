@@ -26,6 +26,8 @@ type step struct {
 	draws  []func(*device.Inputs) error // noise that the host draws
 	noise  hostNoise
 	scores []scored
+	search *search // nil: the step has none
+	dots   []kernels.Ptr
 	ran    bool
 }
 
@@ -132,7 +134,11 @@ func (s *step) Run(in *device.Inputs) error {
 		for _, f := range s.added {
 			f(in)
 		}
-		err := n.ring.put(in)
+		var thresholds [device.MaxCandidates]float64
+		if s.search != nil {
+			s.search.draw(in, thresholds[:])
+		}
+		err := n.ring.put(in, &thresholds)
 		if err == nil {
 			err = n.stream.Run(s.graph)
 		}
@@ -147,7 +153,7 @@ func (s *step) Run(in *device.Inputs) error {
 	})
 }
 
-// Wait is until all is done that was enqueued, and reads the scores of the last run.
+// Wait is until all is done that was enqueued, and reads the outputs of the last run.
 func (s *step) Wait() (out device.Outputs, err error) {
 	n := s.net
 	return out, n.do(func() error {
@@ -162,6 +168,20 @@ func (s *step) Wait() (out device.Outputs, err error) {
 				return n.fail(n.device.failed("reading a score", err))
 			}
 			out.Scores = append(out.Scores, n.readScore(sc.host))
+		}
+		if s.search != nil {
+			first, err := n.first(s.search.at)
+			if err != nil {
+				return err
+			}
+			out.First = append(out.First, first)
+		}
+		for _, at := range s.dots {
+			var word [8]byte
+			if err := n.device.context.CopyOut(word[:], driver.Ptr(at)); err != nil {
+				return n.fail(n.device.failed("reading an inner product", err))
+			}
+			out.Dots = append(out.Dots, math.Float64frombits(binary.LittleEndian.Uint64(word[:])))
 		}
 		return nil
 	})
@@ -275,7 +295,7 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	if n.options.Exact && ask.Form == device.LossCurve {
 		q.check(errors.New("exact nets clip no curves of losses: ask for sums or decreases"))
 	}
-	if q.err != nil {
+	if q.err != nil || !q.check(n.searches.Fills(dst, ask.Form)) {
 		return
 	}
 	q.adds(s, t)

@@ -32,6 +32,7 @@ const (
 	RunDraw       = 8   // uint64
 	RunScalars    = 16  // float32 × 24, by device.Slot
 	RunCandidates = 112 // float32 × 32
-	RunRows       = 240
+	RunThresholds = 240 // float64 × 32, of a search's queries
+	RunRows       = 496
 	RunBytes      = RunRows
 )

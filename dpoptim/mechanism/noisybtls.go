@@ -39,8 +39,8 @@ type NoisyBTLS struct {
 
 // NewNoisyBTLS checks the search c, whose scales are in units of the bound, and
 // the bound (above 0). Rounding, in units of the bound too, is how far it lets one
-// record move one value of the sum beyond its share; the noise is larger by as
-// much. A cap on the trials is needed but for Laplace noise. As with NewGaussian
+// record move one value of the sum beyond its share (device.Net.Rounding of the largest
+// batch); the noise is larger by as much. A cap on the trials is needed but for Laplace noise. As with NewGaussian
 // each mechanism of a stream needs a tensor of its own.
 func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Stream, tensor uint32) (*NoisyBTLS, error) {
 	if err := (accountant.Event{Mechanisms: []accountant.Mechanism{c}, Count: 1}).Validate(); err != nil {
@@ -63,6 +63,30 @@ func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Str
 		law = device.LaplaceLaw
 	}
 	return &NoisyBTLS{c, bound, rounding, device.NewSearch(s, tensor, law, c.Queries == accountant.SharedBaseline, c.MaxTrials)}, nil
+}
+
+// Query asks for the losses that k queries of a search are made of, in a sum of as
+// many values as it says.
+func (b *NoisyBTLS) Query(at, dir device.Vector, k int) device.LossQuery {
+	if b.search.Baseline() {
+		return device.LossQuery{At: at, Dir: dir, K: k + 1, Form: device.LossSum}
+	}
+	return device.LossQuery{At: at, Dir: dir, K: k, Form: device.LossDecrease}
+}
+
+// Ask gives a run the search's queries from number first on, by their step sizes and
+// biases. Where the step asks more, the rest are never above.
+func (b *NoisyBTLS) Ask(in *device.Inputs, first int, etas []float32, biases []float64) {
+	in.First = first
+	for i := range in.Biases {
+		in.Candidates[i], in.Biases[i] = 0, math.Inf(1)
+	}
+	candidates := in.Candidates[:]
+	if b.search.Baseline() {
+		candidates = candidates[1:] // behind the step of 0
+	}
+	copy(candidates, etas)
+	copy(in.Biases[:], biases)
 }
 
 // Test records the search of a sum (device.Queue.FirstAbove).

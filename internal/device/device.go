@@ -217,8 +217,8 @@ type Queue interface {
 	Release(dst Vector, src Sum, noise Noise)
 	// FirstAbove asks which query of a scalar sum that Losses filled is the first
 	// above a noisy threshold, query_i + ν_i ≥ bias_i + λ, and then sets src = 0. Only
-	// that index leaves. If the search has a baseline (LossSum, with a step of 0 as
-	// the first candidate), query i of src is src[0] − src[1+i], else src[i].
+	// that index leaves. If the search has a baseline (filled by LossSum alone, with a step of 0
+	// as the first candidate), query i of src is src[0] − src[1+i], else src[i].
 	//
 	// A search may go over several runs, of any sizes: λ is the same for all of them
 	// and ν depends on the query's number in the search alone. A run with First = 0

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // MaxLaplace, -ln(2⁻⁶⁵), bounds every Laplace number in absolute value. A true one
 // lies outside with probability 2⁻⁶⁵.
-const MaxLaplace = 45.0545667
+const MaxLaplace = 45.0545668
 
 // Laplaces writes Laplace number first+i, of density e^(−|x|)/2, of the stream
 // (step, tensor) to dst[i]: as Normals does, which it must not share a position

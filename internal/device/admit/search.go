@@ -8,26 +8,60 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// UnderWay is the search that a net has begun last. All of a net's steps share
-// it, since a search may go over several.
-type UnderWay struct {
+// Searches is what a net knows of its searches: of the one that it has begun last,
+// which may go over several steps, and of the sums that they search.
+type Searches struct {
 	search device.Search
 	draw   uint64
 	scales [3]float32
 	asked  int
 	// Found says whether a run has found the search's index. It may wait for one.
 	Found func() (bool, error)
+
+	based, differences map[device.Sum]bool
+}
+
+var errBaseline = errors.New("a search with a baseline over a sum of differences of losses, which a record moves by twice the clip norm: fill it by LossSum")
+
+// Fills notes that a step fills a sum by a query of losses.
+func (u *Searches) Fills(dst device.Sum, form device.LossForm) error {
+	if form == device.LossSum {
+		return nil
+	}
+	if u.based[dst] {
+		return errBaseline
+	}
+	if u.differences == nil {
+		u.differences = map[device.Sum]bool{}
+	}
+	u.differences[dst] = true
+	return nil
+}
+
+// searched notes that a step searches a sum.
+func (u *Searches) searched(src device.Sum, baseline bool) error {
+	if !baseline {
+		return nil
+	}
+	if u.differences[src] {
+		return errBaseline
+	}
+	if u.based == nil {
+		u.based = map[device.Sum]bool{}
+	}
+	u.based[src] = true
+	return nil
 }
 
 // search is what a step asks of its runs for its FirstAbove.
 type search struct {
 	device.Search
 	queries int // 0: the step has none
-	net     *UnderWay
+	net     *Searches
 }
 
 // Search notes that the step searches a sum of so many values.
-func (s *Step) Search(of device.Search, values int, net *UnderWay) error {
+func (s *Step) Search(of device.Search, src device.Sum, values int, net *Searches) error {
 	if s.search.queries > 0 {
 		return errors.New("a step has at most one search: its biases and its count of queries are a run's")
 	}
@@ -36,6 +70,9 @@ func (s *Step) Search(of device.Search, values int, net *UnderWay) error {
 		return err
 	}
 	if err := s.draw(of); err != nil {
+		return err
+	}
+	if err := net.searched(src, of.Baseline()); err != nil {
 		return err
 	}
 	s.search = search{of, k, net}
@@ -49,9 +86,6 @@ func (s *search) check(in *device.Inputs) error {
 		if std := in.Scalars[slot]; std != 0 && !Positive(std) {
 			return fmt.Errorf("a search's noise of scale %v: must be a finite number, 0 or more", std)
 		}
-	}
-	if in.First < 0 {
-		return fmt.Errorf("a search that has asked %d queries: must be 0 or more", in.First)
 	}
 	for i, bias := range in.Biases[:s.queries] {
 		if math.IsNaN(bias) || math.IsInf(bias, -1) {
@@ -94,6 +128,7 @@ func (s *search) resume(in *device.Inputs) (bool, error) {
 // begin notes a search that takes the place of the one before.
 func (s *search) begin(in *device.Inputs) {
 	if s.queries > 0 {
-		*s.net = UnderWay{search: s.Search, draw: in.Draw, scales: scales(in), asked: s.queries, Found: s.net.Found}
+		n := s.net
+		n.search, n.draw, n.scales, n.asked = s.Search, in.Draw, scales(in), s.queries
 	}
 }

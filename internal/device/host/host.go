@@ -88,7 +88,7 @@ type Net[T Float] struct {
 	sums     [][]T
 	integers []*integerSum // the sums of an exact net
 	drawn    uint64
-	search   admit.UnderWay
+	searches admit.Searches
 	err      error // the first failure, for good
 }
 
@@ -399,7 +399,7 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	}
 	s, t, n := q.shaped(dst, ask.K), q.table(from), q.net
 	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
-	if q.err != nil {
+	if q.err != nil || !q.check(n.searches.Fills(dst, ask.Form)) {
 		return
 	}
 	q.step.Tables = append(q.step.Tables, &t.Rows)

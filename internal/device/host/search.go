@@ -13,13 +13,13 @@ func (q *queue[T]) FirstAbove(src device.Sum, s device.Search) {
 		return
 	}
 	n, x := q.net, q.sum(src)
-	if q.err != nil || !q.check(q.step.Search(s, len(x), &n.search)) {
+	if q.err != nil || !q.check(q.step.Search(s, src, len(x), &n.searches)) {
 		return
 	}
 	q.add(func(in *device.Inputs, out *device.Outputs) {
 		first := device.FirstAbove(s, in, x)
 		clear(x)
-		n.search.Found = func() (bool, error) { return first >= 0, nil }
+		n.searches.Found = func() (bool, error) { return first >= 0, nil }
 		out.First = append(out.First, first)
 	})
 }

@@ -1,0 +1,36 @@
+package kernels
+
+import "github.com/privgrad/privgrad/internal/device"
+
+const (
+	vectorThreads = 256
+	dotBlock      = 4096 // elements
+)
+
+// Axpy sets y[i] = fma(a, x[i], y[i]), i < n, float32, a being the run's scalar of a slot.
+func Axpy(run Ptr, a device.Slot, n int, x, y Ptr) Launch {
+	return Launch{
+		Module: "vectors", Name: "axpy", Grid: [3]int{ceil(n, vectorThreads), 1, 1}, Block: [3]int{vectorThreads, 1, 1},
+		Args: []uint64{run, I(int(a)), I(n), x, y},
+	}
+}
+
+// DotParts writes to parts[j], float64, the sum of x[i]·y[i], float32, over block j of n elements: thread t of 256 adds
+// the elements that are t modulo 256 in order, and a tree the threads.
+func DotParts(n int, x, y, parts Ptr) Launch {
+	return Launch{
+		Module: "vectors", Name: "dot_parts", Grid: [3]int{Dots(n), 1, 1}, Block: [3]int{vectorThreads, 1, 1},
+		Args: []uint64{I(n), x, y, parts},
+	}
+}
+
+// Dots is how many parts DotParts writes.
+func Dots(n int) int { return ceil(n, dotBlock) }
+
+// DotSum writes the sum of n parts to dst, float64, in the order that DotParts adds elements in.
+func DotSum(n int, parts, dst Ptr) Launch {
+	return Launch{
+		Module: "vectors", Name: "dot_sum", Grid: [3]int{1, 1, 1}, Block: [3]int{vectorThreads, 1, 1},
+		Args: []uint64{I(n), parts, dst},
+	}
+}

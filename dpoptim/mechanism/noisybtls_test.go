@@ -1,0 +1,435 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/btls"
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+func TestNoisyBTLSRefuses(t *testing.T) {
+	s := testStream(t)
+	good := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 2, MaxTrials: 5, Queries: accountant.Generic}
+	with := func(change func(*accountant.NoisyBTLS)) accountant.NoisyBTLS {
+		c := good
+		change(&c)
+		return c
+	}
+	for _, test := range []struct {
+		c               accountant.NoisyBTLS
+		bound, rounding float64
+		stream          *stream.Stream
+		want            string
+	}{
+		{with(func(c *accountant.NoisyBTLS) { c.ThresholdScale = 0 }), 1, 0, s, "threshold_scale 0"},
+		{with(func(c *accountant.NoisyBTLS) { c.QueryScale = math.NaN() }), 1, 0, s, "query_scale NaN"},
+		{with(func(c *accountant.NoisyBTLS) { c.MaxTrials = 0 }), 1, 0, s, "set max_trials"},
+		{with(func(c *accountant.NoisyBTLS) { c.MaxTrials = -1 }), 1, 0, s, "max_trials -1"},
+		{with(func(c *accountant.NoisyBTLS) { c.Noise = "" }), 1, 0, s, "choose gaussian or laplace"},
+		{with(func(c *accountant.NoisyBTLS) { c.Queries = "any" }), 1, 0, s, `queries "any"`},
+		{good, 0, 0, s, "bound 0"},
+		{good, math.Inf(1), 0, s, "bound +Inf"},
+		{good, math.NaN(), 0, s, "bound NaN"},
+		{good, 1, -1, s, "moves a query by -1"},
+		{good, 1, 2, s, "at most 1 is allowed"},
+		{good, 1, math.NaN(), s, "by NaN"},
+		{good, 1, 0, nil, "needs a noise stream"},
+	} {
+		if _, err := NewNoisyBTLS(test.c, test.bound, test.rounding, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v, bound %v: %v, want %q", test.c, test.bound, err, test.want)
+		}
+	}
+	unlimited := with(func(c *accountant.NoisyBTLS) { c.Noise, c.MaxTrials = accountant.BTLSLaplace, 0 })
+	if _, err := NewNoisyBTLS(unlimited, 1, 0, s, 0); err != nil {
+		t.Errorf("Laplace noise without a cap: %v", err)
+	}
+}
+
+// Both scales follow the bound as float32 has it and what rounding adds to the set
+// that a record moves the queries in, and never fall below.
+func TestNoisyBTLSNoise(t *testing.T) {
+	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
+		for _, bound := range []float64{0.1, 1.0 / 3, 3, 1e-5} {
+			for _, rounding := range []float64{0, 0.01} {
+				c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1.152180194854736, QueryScale: 7.3, MaxTrials: 20, Queries: queries}
+				b, err := NewNoisyBTLS(c, bound, rounding, testStream(t), 3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, divisor := range []float64{1, 3} {
+					b.SetBound(bound / divisor)
+					var in, want device.Inputs
+					b.Set(&in)
+					clip := float64(in.Scalars[device.Clip])
+					unit := clip * (1 + rounding)
+					if queries == accountant.SharedBaseline {
+						unit = clip * (1 + 2*rounding)
+					}
+					if math.Abs(clip*divisor/bound-1) > 1e-7 {
+						t.Errorf("bound %v became %v", bound/divisor, clip)
+					}
+					for slot, scale := range map[device.Slot]float64{device.ThresholdStd: c.ThresholdScale, device.QueryStd: c.QueryScale} {
+						if got := float64(in.Scalars[slot]); got < scale*unit || got > scale*unit*(1+2e-7) {
+							t.Errorf("%s, bound %v, rounding %v: scale %v is %v", queries, bound, rounding, scale, got)
+						}
+						want.Scalars[slot] = in.Scalars[slot]
+					}
+					want.Scalars[device.Clip] = in.Scalars[device.Clip]
+					if fmt.Sprint(in) != fmt.Sprint(want) {
+						t.Errorf("Set also sets something else: %v", in)
+					}
+					if d := b.Deviation(); math.Abs(d/(unit*math.Hypot(c.ThresholdScale, c.QueryScale))-1) > 1e-6 {
+						t.Errorf("the deviation of a comparison is %v", d)
+					}
+				}
+				if b.Event() != accountant.Mechanism(c) {
+					t.Errorf("the event is %v, want %v", b.Event(), c)
+				}
+				if b.search.Baseline() != (queries == accountant.SharedBaseline) || b.search.Trials() != 20 || b.search.Tensor() != 3 {
+					t.Errorf("%s searches with a baseline: %v, of %d trials", queries, b.search.Baseline(), b.search.Trials())
+				}
+			}
+		}
+	}
+}
+
+// simulated is a search with its distribution, which package btls has by quadrature.
+type simulated struct {
+	*NoisyBTLS
+	queries, biases []float64 // of the unit of the loss
+	counts          []int
+}
+
+const testBound = 0.4
+
+func simulate(t *testing.T, c accountant.NoisyBTLS, s *stream.Stream, queries, biases []float64) *simulated {
+	t.Helper()
+	b, err := NewNoisyBTLS(c, testBound, 0.05, s, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &simulated{b, queries, biases, make([]int, len(queries)+1)}
+}
+
+// tally notes the index of a search, −1 for none.
+func (s *simulated) tally(index int) {
+	if index < 0 {
+		index = len(s.queries)
+	}
+	s.counts[index]++
+}
+
+// judge compares the counts with the distribution by a chi-square test that rejects
+// what is right with probability 1e-9 (of a fixed seed: so never). Cells of less than
+// 10 expected searches are one.
+func (s *simulated) judge(t *testing.T) {
+	t.Helper()
+	unit := testBound * s.beyond()
+	noise := btls.Gaussian
+	if s.c.Noise == accountant.BTLSLaplace {
+		noise = btls.Laplace
+	}
+	levels := make([]float64, len(s.queries))
+	for i, q := range s.queries {
+		levels[i] = (q - s.biases[i]) / unit
+	}
+	p, err := btls.Search{Threshold: s.c.ThresholdScale, Query: s.c.QueryScale, Trials: len(levels)}.Distribution(levels, noise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0.0
+	for _, c := range s.counts {
+		n += float64(c)
+	}
+	var chi, restWant, restGot float64
+	cells := 0
+	add := func(got, want float64) {
+		chi += (got - want) * (got - want) / want
+		cells++
+	}
+	for i, c := range s.counts {
+		if want := n * p[i]; want < 10 {
+			restWant, restGot = restWant+want, restGot+float64(c)
+		} else {
+			add(float64(c), want)
+		}
+	}
+	if restWant > 1 {
+		add(restGot, restWant)
+	}
+	if cells < 3 {
+		t.Fatalf("%d cells show nothing: %v", cells, p)
+	}
+	pvalue := mathext.GammaIncRegComp(float64(cells-1)/2, chi/2)
+	t.Logf("%v searches: chi-square %.1f in %d cells, p-value %.3g", n, chi, cells, pvalue)
+	if pvalue < 1e-9 {
+		t.Errorf("counts %v of %v searches do not have the distribution %v", s.counts, n, p)
+	}
+}
+
+func searches() []accountant.NoisyBTLS {
+	var list []accountant.NoisyBTLS
+	for _, noise := range []accountant.BTLSNoise{accountant.BTLSGaussian, accountant.BTLSLaplace} {
+		for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
+			list = append(list, accountant.NoisyBTLS{Noise: noise, ThresholdScale: 1.3, QueryScale: 0.9, MaxTrials: 5, Queries: queries})
+		}
+	}
+	return list
+}
+
+func (s *simulated) name() string {
+	return string(s.c.Noise) + " " + s.c.Queries
+}
+
+// The draws and the comparison that devices share, a million times.
+func TestNoisyBTLSDistribution(t *testing.T) {
+	runs := 1_000_000
+	if testing.Short() {
+		runs = 100_000
+	}
+	for _, c := range searches() {
+		runs := runs
+		if c.Queries == accountant.SharedBaseline {
+			runs /= 10 // the same draws
+		}
+		s := simulate(t, c, testStream(t), []float64{-0.3, 0.1, 0.6, -0.2, 0.3}, []float64{0.5, 0.2, 0.9, 0.1, 0.6})
+		t.Run(s.name(), func(t *testing.T) {
+			t.Parallel()
+			base := 2.0
+			for draw := range runs {
+				in := &device.Inputs{Draw: uint64(draw + 1)}
+				s.Set(in)
+				index := -1
+				for index < 0 && in.First < len(s.queries) { // in groups of 2
+					group := s.queries[in.First:min(in.First+2, len(s.queries))]
+					copy(in.Biases[:], s.biases[in.First:][:len(group)])
+					src := append([]float64(nil), group...)
+					if s.search.Baseline() {
+						src = []float64{base}
+						for _, q := range group {
+							src = append(src, base-q)
+						}
+					}
+					if i := device.FirstAbove(s.search, in, src); i >= 0 {
+						index = in.First + i
+					}
+					in.First += len(group)
+				}
+				s.tally(index)
+			}
+			s.judge(t)
+		})
+	}
+}
+
+// lineSearch is a net on the CPU with a direction in parameter space.
+type lineSearch struct {
+	*devicetest.Case
+	net  device.Net
+	data device.Data
+	dir  device.Vector
+}
+
+func openLineSearch(t *testing.T) *lineSearch {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := devicetest.NewBuilder("mlp", plan.SoftmaxCrossEntropy, 6)
+	b.Dense(b.Act(plan.Tanh, b.Dense(plan.Input, 5, true)), 3, true)
+	x := &lineSearch{Case: devicetest.NewCase(t, b.Program(), 9, 3)}
+	schedule, err := perexample.Private(x.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+	must(err)
+	d, err := cpu.Open(1)
+	must(err)
+	x.net, err = d.Compile(schedule, device.Options{Capacity: 9})
+	must(err)
+	t.Cleanup(func() { must(x.net.Close()) })
+	x.data, err = d.Load(x.Rows, x.Features)
+	must(err)
+	must(x.net.Write(x.net.Params(), x.Params))
+	// The direction is the batch's gradient, clipped and released without noise.
+	sum, err := x.net.NewSum()
+	must(err)
+	x.dir, err = x.net.NewVector(1)
+	must(err)
+	g, err := NewGaussian(1, 1e6, 0, testStream(t), 1)
+	must(err)
+	step, err := x.net.Record(func(q device.Queue) { q.ClippedSum(sum, x.data); g.Release(q, x.dir, sum) })
+	must(err)
+	in := &device.Inputs{Rows: x.All(), Draw: 1}
+	in.Scalars[device.Clip] = 1e6
+	must(step.Run(in))
+	return x
+}
+
+func (x *lineSearch) run(t *testing.T, s device.Step, in *device.Inputs) device.Outputs {
+	t.Helper()
+	if err := s.Run(in); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// record makes a step that fills a sum with a search's queries, then what body says.
+func (x *lineSearch) record(t *testing.T, ask device.LossQuery, body func(q device.Queue, src device.Sum)) device.Step {
+	t.Helper()
+	src, err := x.net.NewScalarSum(ask.K)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := x.net.Record(func(q device.Queue) {
+		q.Losses(src, x.data, ask)
+		body(q, src)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Thousands of searches through a net, over a batch of 9 rows.
+func TestNoisyBTLSOnANet(t *testing.T) {
+	runs := 20_000
+	if testing.Short() {
+		runs = 4_000
+	}
+	etas := []float32{0.2, 0.1, 0.05, 0.025}
+	for _, c := range searches() {
+		x := openLineSearch(t)
+		s := simulate(t, c, testStream(t), make([]float64, 4), make([]float64, 4))
+		t.Run(s.name(), func(t *testing.T) {
+			in := &device.Inputs{Rows: x.All(), Draw: 100}
+			s.Set(in)
+			// The exact queries, by a release without noise.
+			ask := s.Query(x.net.Params(), x.dir, 4)
+			out, err := x.net.NewScalars(ask.K)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare := x.record(t, ask, func(q device.Queue, src device.Sum) {
+				q.Release(out, src, device.NewNoise(testStream(t), 1))
+			})
+			s.Ask(in, 0, etas, nil)
+			x.run(t, bare, in)
+			values := make([]float32, ask.K)
+			if err := x.net.Read(out, values); err != nil {
+				t.Fatal(err)
+			}
+			for i := range s.queries {
+				s.queries[i] = float64(values[ask.K-4+i])
+				if ask.K > 4 {
+					s.queries[i] = float64(values[0]) - s.queries[i]
+				}
+				s.biases[i] = s.queries[i] + []float64{0.5, 0.2, 0.4, 0.1}[i]
+			}
+			three := x.record(t, s.Query(x.net.Params(), x.dir, 3), s.Test)
+			for draw := range runs {
+				in.Draw = uint64(101 + draw)
+				index := -1
+				for first := 0; index < 0 && first < 4; first += 3 {
+					end := min(first+3, 4)
+					s.Ask(in, first, etas[first:end], s.biases[first:end])
+					if i := x.run(t, three, in).First[0]; i >= 0 {
+						index = first + i
+					}
+				}
+				s.tally(index)
+			}
+			s.judge(t)
+		})
+	}
+}
+
+// Without noise the search is backtracking by Armijo's rule: the first rate with f(w) − f(w−ηg) ≥ α·η·‖g‖².
+func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
+	x := openLineSearch(t)
+	const k = 12
+	etas := make([]float32, k)
+	for i := range etas {
+		etas[i] = float32(6 * math.Pow(0.6, float64(i)))
+	}
+	dot, err := x.net.Record(func(q device.Queue) { q.Dot(x.dir, x.dir) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	square := x.run(t, dot, &device.Inputs{}).Dots[0] / 9 // ‖Σg‖²/n, for a loss that is a sum too
+
+	// Losses at w − ηg, of parameters that are moved there: no part of the search's code.
+	moved, err := x.net.NewVector(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := x.net.Record(func(q device.Queue) {
+		q.Axpy(moved, device.Along, x.dir)
+		q.Score(moved, x.data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := func(eta float32) float64 {
+		if err := x.net.Write(moved, x.Params); err != nil {
+			t.Fatal(err)
+		}
+		in := &device.Inputs{}
+		in.Scalars[device.Along] = -eta
+		return x.run(t, at, in).Scores[0].Loss
+	}
+	begin := loss(0)
+	decreases := make([]float64, k)
+	for i, eta := range etas {
+		etas[i] = eta / 9
+		decreases[i] = begin - loss(etas[i])
+	}
+
+	found, draw := map[int]bool{}, uint64(1000)
+	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
+		c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: k, Queries: queries}
+		b, err := NewNoisyBTLS(c, 1e6, 0, testStream(t), 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := x.record(t, b.Query(x.net.Params(), x.dir, k), b.Test)
+		for _, alpha := range []float64{0.05, 0.2, 0.4, 0.6, 0.75, 0.85, 0.93, 3} {
+			draw++
+			in := &device.Inputs{Rows: x.All(), Draw: draw}
+			b.Set(in)
+			in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = 0, 0
+			biases, want := make([]float64, k), -1
+			for i, eta := range etas {
+				biases[i] = alpha * float64(eta) * 9 * square
+				if d := decreases[i] - biases[i]; math.Abs(d) < 1e-4*begin {
+					t.Fatalf("α=%v: rate %d is a draw", alpha, i)
+				} else if want < 0 && d > 0 {
+					want = i
+				}
+			}
+			b.Ask(in, 0, etas, biases)
+			if got := x.run(t, step, in).First[0]; got != want {
+				t.Errorf("%s, α=%v: rate %d, Armijo's rule gives %d", queries, alpha, got, want)
+			}
+			found[want] = true
+		}
+	}
+	if len(found) < 4 {
+		t.Errorf("all cases give %v", found)
+	}
+}
