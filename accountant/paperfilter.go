@@ -76,13 +76,15 @@ func paperClaim(m Mechanism) (func(order float64) float64, error) {
 	case Gaussian:
 		rho := 1 / (2 * m.NoiseMultiplier * m.NoiseMultiplier)
 		return func(a float64) float64 { return a * rho }, nil
+	case Pure: // lemma 2
+		return func(a float64) float64 { return a * m.Epsilon * m.Epsilon / 2 }, nil
 	case NoisyBTLS:
 		if m.Noise == BTLSLaplace {
 			return m.search().Theorem2RDP, nil
 		}
 		return m.search().Theorem3RDP, nil
 	}
-	return nil, fmt.Errorf("mechanism %s: Chen and Lee 2020 price gradients and line searches only", m.Name())
+	return nil, fmt.Errorf("mechanism %s: Chen and Lee 2020 price gradients, line searches and pure releases only", m.Name())
 }
 
 // Ask charges an event as Filter.Ask does.

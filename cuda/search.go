@@ -51,7 +51,7 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 		at, err := n.alloc(4, "a search's index", lessMemory)
 		if q.check(err) {
 			s.at = kernels.Ptr(at)
-			q.launch(kernels.FirstAbove(n.arena.run, kernels.Ptr(x.at), queries, of.Baseline(), s.at))
+			q.launch(kernels.FirstAbove(n.arena.run, kernels.Ptr(x.at), queries, of.Baseline(), of.Least(), s.at))
 		}
 	})
 }

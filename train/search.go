@@ -60,10 +60,15 @@ const (
 	searchDifferences = "differences"
 	// searchCurve is our own too: the decreases at all candidates, released.
 	searchCurve = "curve"
+	// searchMinimum is Lee and Kifer's: the candidate whose loss is least, of
+	// equally spaced ones with 0 among them.
+	searchMinimum = "minimum"
 )
 
 // SearchForms, SearchBudgets, SearchBatches and SearchNoises are what the fields take.
-func SearchForms() []string { return []string{searchDifferences, searchCurve, searchLosses} }
+func SearchForms() []string {
+	return []string{searchDifferences, searchCurve, searchLosses, searchMinimum}
+}
 
 // budgetFixed plans every release before the run; the others are policies.
 const budgetFixed = "fixed"
@@ -97,6 +102,7 @@ var searching = map[string]struct {
 	"dp-blsgd":    {},
 	"dp-blsgd-ac": {budget: linesearch.ByAngle, shrink: 0.05},
 	"dp-blgd":     {budget: linesearch.Refine, full: true},
+	"dp-agd":      {budget: linesearch.Refine, full: true},
 }
 
 // searches reports whether the optimizer chooses its step sizes.
@@ -224,6 +230,12 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 	if own.budget != "" && fixed {
 		return usage("search budget %s: optimizer %s adapts its budgets; use dp-blsgd", s.Budget, c.Optimizer)
 	}
+	if c.Optimizer == agd && s.Form == "" {
+		s.Form = searchMinimum
+	}
+	if (c.Optimizer == agd) != (s.Form == searchMinimum) {
+		return usage("search form %s: optimizer dp-agd, and no other, takes the noisy minimum; leave --search-form out", s.Form)
+	}
 	if s.Form == "" {
 		s.Form = searchDifferences
 		if !fixed {
@@ -239,7 +251,7 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 			s.Noise = string(accountant.BTLSLaplace)
 		}
 	}
-	published := s.Form == searchLosses
+	published := s.Form == searchLosses || s.Form == searchMinimum
 	if s.Form == searchCurve && (!fixed || s.Noise != string(accountant.BTLSGaussian)) {
 		return usage("search form %s is a Gaussian release under a fixed budget: leave --search-noise and --search-budget out, or choose another form", s.Form)
 	}
@@ -260,11 +272,18 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 	or(&s.Share, 0.1)
 	or(&s.Clip, pick(map[string]float64{searchDifferences: 0.1, searchCurve: 0.3}[s.Form], 3, 1))
 	or(&s.Weight, pick(0.3, 1, 1))
-	if s.Form == searchCurve {
+	switch s.Form {
+	case searchCurve:
 		or(&s.Points, 9)
 		or(&s.Factor, 2)
 		or(&s.Keep, 0.5)
-	} else {
+	case searchMinimum: // Lee and Kifer 2018, section 5
+		or(&s.Trials, 20)
+		or(&s.StartEvery, 10)
+		or(&s.StartFactor, 1.1)
+		or(&s.Rise, true)
+		or(&s.Growth, 0.1)
+	default:
 		or(&s.Alpha, pick(0.3, 0.001, 0.5))
 		or(&s.Beta, 0.8)
 		or(&s.Trials, 20)
@@ -313,7 +332,11 @@ func (s *Search) validate() error {
 	if s.Form == searchCurve {
 		return asUsage(s.curve(1).Validate())
 	}
-	if err := asUsage(s.backtrack(1).Validate()); err != nil {
+	if s.Form == searchMinimum {
+		if *s.Trials < 2 || *s.Trials > device.MaxCandidates {
+			return usage("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
+		}
+	} else if err := asUsage(s.backtrack(1).Validate()); err != nil {
 		return err
 	}
 	if s.Budget != budgetFixed {
@@ -345,9 +368,12 @@ func (s *Search) rule() linesearch.Rule {
 	}
 }
 
+// agd is Lee and Kifer's adaptive gradient descent.
+const agd = "dp-agd"
+
 // lossForm is what a row adds to a search's sums.
 func (s *Search) lossForm() device.LossForm {
-	if s.Form == searchLosses {
+	if s.Form == searchLosses || s.Form == searchMinimum {
 		return device.LossSum
 	}
 	return device.LossDecrease

@@ -44,6 +44,7 @@ type searcher struct {
 	noise  *stream.Stream
 	search *mechanism.NoisyBTLS // of a fixed budget
 	curve  mechanism.Mechanism
+	least  *mechanism.NoisyMin
 	budget budget // nil under a fixed budget, and without noise
 }
 
@@ -79,6 +80,12 @@ func (r *run) openSearch(noise *stream.Stream) error {
 		}
 		return r.engine.RecordCurve(r.data, *c.Points, s.curve)
 	}
+	if c.Form == searchMinimum {
+		if s.least, err = p.leastMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
+			return err
+		}
+		return r.engine.RecordLeast(r.data, *c.Trials, s.least)
+	}
 	if s.search, err = p.searchMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
 		return err
 	}
@@ -95,6 +102,19 @@ func (p *Plan) searchMechanism(asked accountant.Mechanism, bound float64, s *str
 		return nil, fmt.Errorf("a search was priced as %v; please report this", asked)
 	}
 	m, err := mechanism.NewNoisyBTLS(priced, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, searchNoise)
+	return m, asUsage(err)
+}
+
+// leastMechanism tells the least of some losses.
+func (p *Plan) leastMechanism(asked accountant.Mechanism, bound float64, s *stream.Stream, n device.Net) (*mechanism.NoisyMin, error) {
+	if asked == nil {
+		return mechanism.NewUnprotectedMin(bound, s, searchNoise), nil
+	}
+	pure, ok := asked.(accountant.Pure)
+	if !ok {
+		return nil, fmt.Errorf("a minimum was priced as %v; please report this", asked)
+	}
+	m, err := mechanism.NewNoisyMin(pure.Epsilon, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, searchNoise)
 	return m, asUsage(err)
 }
 
@@ -249,8 +269,11 @@ func multiplier(rho float64) float64 { return 1 / math.Sqrt(2*rho) }
 
 // searchAt is the search that costs its batch a budget: ε with Laplace noise, ρ
 // with Gaussian.
-func (p *Plan) searchAt(b float64) (accountant.NoisyBTLS, error) {
+func (p *Plan) searchAt(b float64) (accountant.Mechanism, error) {
 	c := p.Config.Search
+	if c.Form == searchMinimum {
+		return accountant.Pure{Epsilon: b}, nil
+	}
 	if c.Noise == string(accountant.BTLSLaplace) {
 		return c.laplace(b), nil
 	}
@@ -259,7 +282,7 @@ func (p *Plan) searchAt(b float64) (accountant.NoisyBTLS, error) {
 
 // asks is the event of a gradient's batch, and of a search's where that is one
 // of its own.
-func (p *Plan) asks(rho float64, search accountant.NoisyBTLS) (gradient, line accountant.Event) {
+func (p *Plan) asks(rho float64, search accountant.Mechanism) (gradient, line accountant.Event) {
 	g := accountant.Gaussian{NoiseMultiplier: multiplier(rho)}
 	if p.Config.Search.Batches == string(accountant.Shared) {
 		return accountant.PoissonBatch(p.SamplingRate, 1, g, search), accountant.Event{}
@@ -352,7 +375,7 @@ func (r *run) settle() error {
 type oracle struct {
 	run    *run
 	rows   []int32
-	search accountant.NoisyBTLS // of the batch, where it is shared
+	search accountant.Mechanism // of the batch, where it is shared
 	turned float64
 }
 
@@ -420,6 +443,9 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	}
 	draw := o.draw(c.Batches == string(accountant.Fresh))
 	bound := *c.Clip * b.Clip
+	if c.Form == searchMinimum {
+		return o.least(asked, bound, draw, start)
+	}
 	m, deviation := s.search, 0.0
 	if s.budget == nil {
 		m.SetBound(bound)
@@ -436,6 +462,29 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		return 0, err
 	}
 	return rule.Candidate(start, i), nil
+}
+
+// least takes the candidate of least loss among equally spaced ones from 0 to most.
+func (o *oracle) least(asked accountant.Mechanism, bound float64, draw uint64, most float64) (float64, error) {
+	p, s := o.run.plan, o.run.searcher
+	m := s.least
+	if s.budget == nil {
+		m.SetBound(bound)
+	} else {
+		var err error
+		if m, err = p.leastMechanism(asked, bound, s.noise, o.run.engine.net); err != nil {
+			return 0, err
+		}
+	}
+	etas := make([]float64, *p.Config.Search.Trials)
+	for i := range etas {
+		etas[i] = most * float64(i) / float64(len(etas)-1)
+	}
+	i, err := o.run.engine.Least(o.rows, draw, m, etas)
+	if err != nil {
+		return 0, err
+	}
+	return etas[i], nil
 }
 
 func (o *oracle) Move(eta float64) (err error) {
