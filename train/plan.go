@@ -128,7 +128,7 @@ func (p *Plan) resolveNetwork() error {
 		}
 	}
 	if c.LR == nil {
-		lr := defaultRate(c.Optimizer, c.Model, c.Activation)
+		lr := c.defaultRate()
 		c.LR = &lr
 	}
 	return p.resolveSearch()

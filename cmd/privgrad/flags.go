@@ -186,7 +186,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "beta1", "decay of Adam's first moment (default 0.9)", func(c *train.Config) **float64 { return &c.Beta1 })
 	optional(s, numberKind, "beta2", "decay of Adam's second moment (default 0.999)", func(c *train.Config) **float64 { return &c.Beta2 })
 	optional(s, numberKind, "adam-epsilon", "added to the root of Adam's second moment (default 1e-08)", func(c *train.Config) **float64 { return &c.AdamEpsilon })
-	setting(s, booleanKind, "subtract-noise-variance", "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC); wants a smaller --lr", func(c *train.Config) *bool { return &c.SubtractNoiseVariance })
+	setting(s, booleanKind, "subtract-noise-variance", "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)", func(c *train.Config) *bool { return &c.SubtractNoiseVariance })
 	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
 	searchSettings(s)
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })

@@ -32,11 +32,17 @@ flat scales a longer gradient down to C; per-layer does so for every layer at
 C/√(number of layers); automatic multiplies every gradient by C/(norm + 0.01);
 adaptive is flat at a C that follows a quantile of the norms, by a noisy count
 that is part of the price. The step size acts on what clipping leaves, so --lr
-may want another value with another clipping.`,
+may want another value with another clipping.
+
+Optimizers, schedules of the learning rate and averages work on noisy values
+alone, and change no price. --lr is the largest step size: --warmup and
+--lr-schedule cosine make it rise and fall over the run. --average keeps a moving
+average of the parameters, model-average.safetensors, beside the last ones.`,
 		Example: `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
   privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
   privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
   privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
+  privgrad train --epsilon 3 --optimizer dp-adam --lr-schedule cosine --average 0.99
   privgrad train -c runs/first/config.yaml --out runs/first --resume
   privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
 		Args: noArgs,
