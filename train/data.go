@@ -62,7 +62,7 @@ func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
 // table says how a device reads images: bytes become x/127.5 − 1, a public
 // map. A label outside the classes becomes a target that no loss accepts, so
 // that the record counts as zero.
-func table(im datasets.Images, loss plan.Loss, classes int) device.Rows {
+func table(im datasets.Split, loss plan.Loss, classes int) device.Rows {
 	r := device.Rows{
 		Count: len(im.Labels), Width: plan.Size(im.Shape[:]),
 		Scale: 1 / 127.5, Offset: -1,
@@ -82,8 +82,8 @@ func table(im datasets.Images, loss plan.Loss, classes int) device.Rows {
 }
 
 // Load puts images onto a device as a table for a loss over classes.
-func Load(d device.Device, im datasets.Images, loss plan.Loss, classes int) (device.Data, error) {
-	data, err := d.Load(table(im, loss, classes), im.Pixels)
+func Load(d device.Device, im datasets.Split, loss plan.Loss, classes int) (device.Data, error) {
+	data, err := d.Load(table(im, loss, classes), im.Features)
 	if err != nil {
 		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
 	}

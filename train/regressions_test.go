@@ -62,7 +62,7 @@ func noiseOnly(t *testing.T, change func(*Config), want float64) {
 	change(&c)
 	set := gradientless()
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
-	set.Test.Labels, set.Test.Pixels = nil, nil
+	set.Test.Labels, set.Test.Features = nil, nil
 	_, params := trained(t, c, set, Options{})
 	if len(params) != 65 {
 		t.Fatalf("%d weights", len(params))
@@ -189,14 +189,14 @@ func TestBadRecordsCountAsZero(t *testing.T) {
 		set := *base
 		set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 		set.Train.Labels = append([]uint8(nil), base.Train.Labels...)
-		set.Train.Pixels = append([]uint8(nil), base.Train.Pixels...)
+		set.Train.Features = append([]uint8(nil), base.Train.Features...)
 		for i, l := range set.Train.Labels {
 			if l < 2 {
 				continue
 			}
 			if bad { // other pixels in a record that counts for nothing
 				for j := range 64 {
-					set.Train.Pixels[i*64+j] ^= 0xff
+					set.Train.Features[i*64+j] ^= 0xff
 				}
 				set.Train.Labels[i] = 255
 			}
