@@ -26,6 +26,9 @@ type Config struct {
 	DataDir string `yaml:"data_dir,omitempty"`
 	Classes []int  `yaml:"classes,omitempty,flow"`
 	PublicN *int   `yaml:"public_n,omitempty"`
+	Schema  string `yaml:"schema,omitempty"`
+	Folds   int    `yaml:"folds,omitempty"`
+	Fold    int    `yaml:"fold,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
@@ -128,6 +131,7 @@ const (
 	leastNoise, mostNoise = 1e-6, 1e9
 	leastBatch            = 1e-6
 	mostThreads           = 1024
+	mostFolds             = 1000
 )
 
 // optimizers maps each name to whether it is private.
@@ -257,6 +261,10 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
 	case c.PublicN != nil && *c.PublicN < 1:
 		return usage("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
+	case c.Folds < 0 || c.Folds == 1 || c.Folds > mostFolds:
+		return usage("folds %d: must be 2 to %d, or 0 for none", c.Folds, mostFolds)
+	case c.Folds == 0 && c.Fold != 0 || c.Folds != 0 && (c.Fold < 1 || c.Fold > c.Folds):
+		return usage("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
 	case c.Optimizer == "adam" && c.Momentum != 0:
 		return usage("momentum %v: adam has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum)
 	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):

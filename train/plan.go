@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
@@ -62,10 +63,10 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(set.PerClass) == 0 && c.PublicN == nil {
+	if set.PublicN == 0 && c.PublicN == nil {
 		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
 	}
-	if len(set.PerClass) == 0 && c.private() && c.Delta == nil {
+	if set.PublicN == 0 && c.private() && c.Delta == nil {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
@@ -97,13 +98,21 @@ func deviceInfo(c *Config, d device.Device) (device.Info, error) {
 	return d.Info(), nil
 }
 
-// defaultModel by the data's shape.
-var defaultModel = map[[3]int]string{{1, 28, 28}: "cnn-mnist", {3, 32, 32}: "cifar-small"}
+// defaultModel is that for tables or for images of a shape.
+func defaultModel(s *datasets.Set) string {
+	switch {
+	case s.Classes == 0:
+		return "huber-regression"
+	case s.Train.Unit:
+		return "logistic"
+	}
+	return map[[3]int]string{{1, 28, 28}: "cnn-mnist", {3, 32, 32}: "cifar-small"}[s.Train.Shape]
+}
 
 func (p *Plan) resolveNetwork() error {
 	c := &p.Config
 	if c.Model == "" {
-		if c.Model = defaultModel[p.Set.Train.Shape]; c.Model == "" {
+		if c.Model = defaultModel(p.Set); c.Model == "" {
 			return usage("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
 		}
 	}
@@ -136,7 +145,13 @@ func (p *Plan) resolveNetwork() error {
 func (p *Plan) fits() error {
 	g := p.Network.Program
 	if got, want := plan.Size(p.Set.Train.Shape[:]), plan.Size(g.Shape); got != want {
-		return usage("network %s reads %d values an example, the images of %s have %d", g.Name, want, p.Set.Name, got)
+		return usage("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
+	}
+	if p.Set.Classes == 0 {
+		if g.Loss != plan.Huber {
+			return usage("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
+		}
+		return nil
 	}
 	classes := g.Outputs()
 	if g.Loss != plan.SoftmaxCrossEntropy {
@@ -172,7 +187,12 @@ func (p *Plan) resolveSampling() error {
 	c := &p.Config
 	p.PublicN = p.Set.PublicN
 	if c.PublicN != nil {
-		p.PublicN = *c.PublicN
+		if p.PublicN = *c.PublicN; p.Set.Share > 0 {
+			p.PublicN = tabular.Scaled(p.PublicN, p.Set.Share)
+		}
+		if p.PublicN < 1 {
+			return usage("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
+		}
 	}
 	n := float64(p.PublicN)
 	if c.Batch == nil && c.SamplingRate == nil {
@@ -360,7 +380,7 @@ func (p *Plan) resolveWork() error {
 	}
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
-	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s", f, p.Sigma, p.Steps, p.Network.Program))
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
 	p.fingerprint = hex.EncodeToString(h[:])
 	return nil
 }
@@ -523,6 +543,9 @@ func (p *Plan) assumptions() []string {
 	if p.ownNetwork {
 		a = append(a, "initial_parameters_are_public")
 	}
+	if p.Config.Folds > 0 {
+		a = append(a, "other_folds_are_not_counted")
+	}
 	return a
 }
 
@@ -581,7 +604,7 @@ func (c Config) survivesYAML(fingerprint string) error {
 			return nil
 		}
 	}
-	return usage("the settings cannot be written to %s and read back: use plain file names in --data-dir and --init", fileConfig)
+	return usage("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", fileConfig)
 }
 
 func settings(a, b Config) (x, y map[string]any, err error) {

@@ -76,7 +76,7 @@ func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 		o.Log.Warn(w)
 	}
 	if o.Out == "" {
-		o.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Config.Data, p.Config.Model, p.Config.Optimizer}, "-"))
+		o.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-"))
 	}
 	r := &run{plan: p, options: o, started: time.Now()}
 	defer r.close()
@@ -260,7 +260,7 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	if r.sampler, err = p.Sampler(len(p.Set.Train.Labels), keys.sampling); err != nil {
+	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.sampling); err != nil {
 		return err
 	}
 	noise, err := p.Stream(keys.noise)
