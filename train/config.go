@@ -135,7 +135,7 @@ const (
 )
 
 // optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
+var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false, lbfgs: false, majority: true}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.

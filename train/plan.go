@@ -40,7 +40,7 @@ type Plan struct {
 	Epsilon       *float64
 
 	price       accountant.Schedule // of the run, without its noise multiplier
-	spent       map[int]float64     // ε of the first slots, as far as asked for
+	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
 	costs       plan.Costs          // of the device
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
@@ -66,7 +66,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if set.PublicN == 0 && c.PublicN == nil {
 		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
 	}
-	if set.PublicN == 0 && c.private() && c.Delta == nil {
+	if set.PublicN == 0 && c.private() && c.Optimizer != majority && c.Delta == nil {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
@@ -78,7 +78,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, err
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
-	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
+	for _, step := range []func() error{p.resolveOnce, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
-	if c.LR == nil {
+	if c.LR == nil && !c.once() {
 		lr := defaultRate(c.Optimizer, c.Model, c.Activation)
 		c.LR = &lr
 	}
@@ -239,6 +239,9 @@ func (p *Plan) resolvePrivacy() error {
 	if !c.private() {
 		return nil
 	}
+	if c.Optimizer == majority {
+		return p.resolveMajority()
+	}
 	if c.Delta == nil {
 		delta := defaultDelta
 		c.Delta = &delta
@@ -290,7 +293,7 @@ func (p *Plan) resolvePrivacy() error {
 
 // epsilonAt is the ε of the first n slots of the schedule; nil without noise.
 func (p *Plan) epsilonAt(n int) *float64 {
-	if !p.Config.private() || p.Sigma == 0 {
+	if p.spent == nil {
 		return nil
 	}
 	epsilon, known := p.spent[n]
@@ -488,7 +491,11 @@ func (p *Plan) lossMechanism(s *stream.Stream, n device.Net) (mechanism.Mechanis
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
 	c := &p.Config
-	return NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: *c.LR, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum})
+	rate := 1.0 // where there is none, no update is made
+	if c.LR != nil {
+		rate = *c.LR
+	}
+	return NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: rate, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum})
 }
 
 // NewOptimizer makes an optimizer by its name on the command line.
@@ -506,7 +513,7 @@ func (p *Plan) noGuarantee() []string {
 	switch {
 	case !c.private():
 		why = append(why, "optimizer "+c.Optimizer+" neither bounds nor hides a record's influence")
-	case p.Sigma == 0:
+	case p.spent == nil:
 		why = append(why, "no noise was added")
 	case p.Epsilon == nil:
 		why = append(why, "epsilon is infinite")

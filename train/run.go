@@ -27,6 +27,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -83,7 +84,11 @@ func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 	if done, err := r.open(); err != nil || done != nil {
 		return done, err
 	}
-	if err := r.train(ctx); err != nil {
+	work := r.train
+	if p.Config.once() {
+		work = r.once
+	}
+	if err := work(ctx); err != nil {
 		return nil, errors.Join(err, p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
@@ -109,6 +114,7 @@ type run struct {
 	scoreTrain  func() (device.Score, error)
 	trainLoss   func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
 	sampler     *datasets.Poisson
+	noise       *stream.Stream
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
@@ -263,11 +269,10 @@ func (r *run) openEngine() error {
 	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.sampling); err != nil {
 		return err
 	}
-	noise, err := p.Stream(keys.noise)
-	if err != nil {
+	if r.noise, err = p.Stream(keys.noise); err != nil {
 		return err
 	}
-	if r.engine, err = p.Engine(r.device, r.data, noise); err != nil {
+	if r.engine, err = p.Engine(r.device, r.data, r.noise); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {
@@ -279,7 +284,7 @@ func (r *run) openEngine() error {
 		}
 	}
 	if p.Config.TrainLossNoise != nil {
-		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(noise, n) }
+		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(r.noise, n) }
 		if r.trainLoss, err = r.engine.LossQuery(r.data, m, 1); err != nil {
 			return err
 		}
@@ -533,7 +538,7 @@ type evaluation struct {
 	NotPrivate    string   `json:"not_private,omitempty"` // why, under seeded noise
 	TestLoss      *float64 `json:"test_loss"`
 	TestAccuracy  *float64 `json:"test_accuracy"`
-	LR            float64  `json:"lr"`
+	LR            *float64 `json:"lr"`
 	Clip          *float64 `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss     *float64 `json:"train_loss"`
 	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
@@ -541,7 +546,7 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), NotPrivate: r.plan.Config.label(), LR: *r.plan.Config.LR, TrainLoss: loss}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.plan.epsilonAt(r.slot), NotPrivate: r.plan.Config.label(), LR: r.plan.Config.LR, TrainLoss: loss}
 	if a := r.engine.adapt; a != nil {
 		clip := a.Clip
 		e.Clip = &clip
