@@ -35,8 +35,8 @@ func Sources() map[string]Source {
 // where a data set is read from files.
 const DataDirVariable = "PRIVGRAD_DATA"
 
-// tablePrefix begins the name of a data set that is a table, before its path.
-const tablePrefix = "csv:"
+// TablePrefix begins the name of a data set that is a table, before its path.
+const TablePrefix = "csv:"
 
 // openData reads a configuration's data set and keeps the classes it asks for.
 func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
@@ -48,7 +48,7 @@ func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
 }
 
 func openSource(c *Config, sources map[string]Source) (*datasets.Set, error) {
-	if path, ok := strings.CutPrefix(c.Data, tablePrefix); ok {
+	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
 		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
 		if err == nil && c.DataIsPublic {
 			set.TestIsPublic = set.Test.Len() > 0
@@ -56,11 +56,11 @@ func openSource(c *Config, sources map[string]Source) (*datasets.Set, error) {
 		return set, err
 	}
 	if c.Schema != "" || c.Folds != 0 {
-		return nil, usage("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, tablePrefix)
+		return nil, usage("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	}
 	source, ok := sources[c.Data]
 	if !ok {
-		return nil, usage("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), tablePrefix)
+		return nil, usage("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
 	}
 	dir := c.DataDir
 	if dir == "" && !source.BuiltIn {

@@ -56,7 +56,7 @@ func (s *Schema) cut(text []byte) (*table, error) {
 	}
 	missing := ""
 	for _, name := range append(s.columnNames(), s.Label.Column) {
-		if _, ok := position[name]; !ok {
+		if _, ok := position[name]; !ok && missing == "" {
 			missing = name
 		}
 	}

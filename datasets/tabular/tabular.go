@@ -104,14 +104,22 @@ func (s *Schema) empty() datasets.Split {
 func (s *Schema) read(path string, into func(line []byte) *datasets.Split) (*Records, error) {
 	text, err := datasets.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
+		return nil, missing(path)
+	}
+	var seen *Records
+	if err == nil {
+		seen, err = s.decode(text, into)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", path, err)
 	}
+	return seen, nil
+}
+
+func (s *Schema) decode(text []byte, into func(line []byte) *datasets.Split) (*Records, error) {
 	t, err := s.cut(text)
 	if err != nil {
-		return nil, fmt.Errorf("table %s: %w", path, err)
+		return nil, err
 	}
 	e := s.encoder()
 	for _, line := range t.lines {
@@ -120,6 +128,10 @@ func (s *Schema) read(path string, into func(line []byte) *datasets.Split) (*Rec
 		}
 	}
 	return &e.seen, nil
+}
+
+func missing(path string) error {
+	return fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
 }
 
 // suffix is what a schema's name adds to its table's.
@@ -154,6 +166,11 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 		if trim(filepath.Base(path)) == k.File {
 			s, err = k.Schema()
 			return &k, s, err
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(path + ".gz"); err != nil {
+			return nil, nil, missing(path)
 		}
 	}
 	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s, or name a schema, one of %s or a file", path, trim(path)+suffix, strings.Join(schemaNames(), ", "))
