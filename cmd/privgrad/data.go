@@ -95,8 +95,8 @@ func setInfos() []setInfo {
 func newDataList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the data sets: where they come from, their files and licences",
+		Use:   "list",
+		Short: "List the data sets: where they come from, their files and licences",
 		Long: `list shows the data sets that train knows, where they come from, which files they
 consist of, and a note on origin and licence; then the published tables whose
 schemas are built in. A table of your own needs a schema of public bounds and
