@@ -143,8 +143,8 @@ func TestRateSchedule(t *testing.T) {
 				if slot > 3 {
 					rate = *c.LR * 0.5 * (1 + math.Cos(math.Pi*float64(slot-4)/21))
 				}
-				if lines[i].Step != i+1 || math.Abs(lines[i].LR-rate) > 1e-12 {
-					t.Errorf("step %d shows the rate %v, want %v", lines[i].Step, lines[i].LR, rate)
+				if lines[i].Step != i+1 || math.Abs(*lines[i].LR-rate) > 1e-12 {
+					t.Errorf("step %d shows the rate %v, want %v", lines[i].Step, *lines[i].LR, rate)
 				}
 				for j := range w {
 					w[j] -= rate * float64(record.released[i][j]) / *c.Batch

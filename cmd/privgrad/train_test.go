@@ -177,13 +177,20 @@ func TestSettings(t *testing.T) {
 
 	// Every field of a configuration has a flag named like its key.
 	cmd := newTrain()
-	fields := reflect.TypeFor[train.Config]()
-	for i := range fields.NumField() {
-		key, _, _ := strings.Cut(fields.Field(i).Tag.Get("yaml"), ",")
-		if name := strings.ReplaceAll(key, "_", "-"); cmd.Flags().Lookup(name) == nil {
-			t.Errorf("configuration key %s has no flag --%s", key, name)
+	var flagged func(prefix string, fields reflect.Type)
+	flagged = func(prefix string, fields reflect.Type) {
+		for i := range fields.NumField() {
+			f := fields.Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			name := prefix + strings.ReplaceAll(key, "_", "-")
+			if f.Type == reflect.TypeFor[*train.Search]() {
+				flagged(name+"-", f.Type.Elem())
+			} else if cmd.Flags().Lookup(name) == nil {
+				t.Errorf("configuration key %s has no flag --%s", key, name)
+			}
 		}
 	}
+	flagged("", reflect.TypeFor[train.Config]())
 	for _, name := range []string{"config", "out", "resume", "progress", "json"} {
 		if cmd.Flags().Lookup(name) == nil {
 			t.Errorf("train has no --%s", name)
@@ -230,7 +237,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--optimizer", "lion"}, []string{`"lion"`, "dp-sgd"}},
 		{[]string{"--epsilon", "1", "--noise", "weak"}, []string{`"weak"`, "secure"}},
 		{[]string{"--epsilon", "1", "--model", "cifar-small"}, []string{"cifar-small", "3×32×32", "1×28×28"}},
-		{[]string{"--epsilon", "1", "--classes", "1,2,3"}, []string{"logistic", "3 classes"}},
+		{[]string{"--epsilon", "1", "--classes", "1,2,3", "--model", "svm"}, []string{"svm", "3 classes"}},
 		{[]string{"--epsilon", "1", "--classes", "1,12"}, []string{"no class 12"}},
 		{[]string{"--epsilon", "1", "--memory", "much"}, []string{`"much"`}},
 		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{`"loud"`, "auto, on or off"}},
