@@ -265,7 +265,7 @@ func TestOnlyBenchProfiles(t *testing.T) {
 			switch s.dir {
 			case "bench":
 				uses++
-			case "internal/device", "internal/device/host", "internal/cpu":
+			case "internal/device", "internal/device/host", "internal/cpu", "cuda":
 			default:
 				if !s.test() {
 					t.Errorf("%s: only bench may time single steps", s.fset.Position(selector.Pos()))
