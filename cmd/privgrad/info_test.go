@@ -66,7 +66,7 @@ func TestBenchStep(t *testing.T) {
 	r := object(t, ok(t, append(short, "--json")...))
 	wantKeys(t, r, "device", "model", "mode", "strategy", "batch", "threads", "step_seconds_median", "examples_per_second",
 		"peak_rss_bytes", "physical_batch", "parameters", "flops_per_example",
-		"activation", "data", "steps_timed")
+		"activation", "data", "steps_timed", "gemm")
 	if r["mode"] != "private" || r["strategy"] != "auto" || r["batch"] != 8.0 || r["activation"] != "relu" || r["data"] != "fmnist" || r["parameters"] != 269322.0 {
 		t.Errorf("bench step %v", r)
 	}
