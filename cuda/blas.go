@@ -15,12 +15,14 @@ import (
 // CuBLAS is the version of the library that is installed.
 func (d *Device) CuBLAS() (version string, err error) {
 	return version, d.do(func() error {
-		version, err = cuBLAS(d.driver)
+		version, err = CuBLAS(d.driver)
 		return err
 	})
 }
 
-func cuBLAS(d driver.Driver) (string, error) {
+// CuBLAS is the version of the library that a driver finds. The error says what was
+// looked for and what to do.
+func CuBLAS(d driver.Driver) (string, error) {
 	b, ok := d.(driver.BLAS)
 	if !ok {
 		return "", errors.New("this driver has no cuBLAS")

@@ -18,7 +18,7 @@ func TestInfo(t *testing.T) {
 	wantKeys(t, r, "version", "revision", "revision_time", "modified", "go", "os", "arch",
 		"cpu", "kernels", "threads", "memory_bytes", "devices", "gpus", "models", "data_sets")
 	gpus := r["gpus"].(map[string]any)
-	wantKeys(t, gpus, "cuda_version", "devices", "reason")
+	wantKeys(t, gpus, "cuda_version", "devices", "reason", "cublas_version", "cublas_reason")
 	if (len(gpus["devices"].([]any)) == 0) != (gpus["reason"] != "") {
 		t.Errorf("neither GPUs nor a reason why there are none, or both: %v", gpus)
 	}
