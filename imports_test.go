@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 		"nn", "perexample", "train",
 	},
 	"bench": {
-		"accountant", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},

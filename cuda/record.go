@@ -75,15 +75,22 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 	return q.recorded, nil
 }
 
-// capture makes the graph. Modules are loaded before: inside a capture they may not be.
-func (n *net) capture(q *queue) error {
-	for i := range q.work {
-		if w := &q.work[i]; w.launch.Name != "" {
-			var err error
-			if w.function, err = n.device.function(&w.launch); err != nil {
+// load loads the kernels of the list.
+func (l *list) load() (err error) {
+	for i := range l.work {
+		if w := &l.work[i]; w.launch.Name != "" {
+			if w.function, err = l.net.device.function(&w.launch); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// capture makes the graph. Modules are loaded before: inside a capture they may not be.
+func (n *net) capture(q *queue) error {
+	if err := q.load(); err != nil {
+		return err
 	}
 	s := q.recorded
 	s.work = q.work
