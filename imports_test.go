@@ -83,7 +83,7 @@ var allowed = map[string][]string{
 		"nn", "perexample", "train",
 	},
 	"bench": {
-		"accountant", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},
@@ -305,7 +305,7 @@ func TestOnlyBenchProfiles(t *testing.T) {
 			switch s.dir {
 			case "bench":
 				uses++
-			case "internal/device", "internal/device/host", "internal/cpu":
+			case "internal/device", "internal/device/host", "internal/cpu", "cuda":
 			default:
 				if !s.test() {
 					t.Errorf("%s: only bench may time single steps", s.fset.Position(selector.Pos()))

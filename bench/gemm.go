@@ -65,6 +65,7 @@ type GEMMOptions struct {
 	Batch   int     // of the model's dense layers
 	Threads int     // 0 for all; one thread is measured in any case
 	Seconds float64 // for each shape and number of threads
+	Device  string  // of GPUGEMM
 }
 
 // GEMMResult is what matrix products reach on this machine.

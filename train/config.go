@@ -74,6 +74,7 @@ type Config struct {
 
 	Strategy         string `yaml:"strategy"`
 	Device           string `yaml:"device"`
+	GEMM             string `yaml:"gemm"`
 	Threads          int    `yaml:"threads"`
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
@@ -84,7 +85,7 @@ func Default() Config {
 	return Config{
 		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
 		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
-		Strategy: string(perexample.Auto), Device: "auto",
+		Strategy: string(perexample.Auto), Device: "auto", GEMM: GEMMOwn,
 	}
 }
 
@@ -115,7 +116,7 @@ func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 func (c Config) fingerprint() (string, error) {
 	c.DataDir, c.Device, c.Threads = "", "", 0
 	if c.Noise != noiseSeeded {
-		c.Memory, c.MaxPhysicalBatch = "", 0 // they move rounding only, which nothing but a seeded run promises
+		c.Memory, c.MaxPhysicalBatch, c.GEMM = "", 0, "" // they move rounding only, which nothing but a seeded run promises
 	}
 	b, err := c.YAML()
 	if err != nil {
@@ -266,6 +267,7 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("clipping", c.Clipping, clippings...),
 		oneOf("accountant", c.Accountant, accountant.Names()...),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
+		oneOf("gemm", c.GEMM, GEMMOwn, GEMMCuBLAS),
 		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
 		perexample.Check(perexample.Strategy(c.Strategy)),
 		positive("learning rate", c.LR),

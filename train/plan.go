@@ -97,7 +97,7 @@ func deviceInfo(c *Config, d device.Device) (device.Info, error) {
 		}
 		defer d.Close()
 	}
-	return d.Info(), nil
+	return d.Info(), CheckGEMM(d, c.GEMM)
 }
 
 // defaultModel is that for tables or for images of a shape.
@@ -370,6 +370,9 @@ func (p *Plan) evaluations(n int) int {
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
+	if c.exact() && c.cuBLAS() {
+		return usage("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, GEMMOwn)
+	}
 	if c.exact() && c.Clipping != string(perexample.Flat) {
 		return usage("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
 	}
@@ -591,6 +594,9 @@ func (p *Plan) assumptions() []string {
 	a := []string{}
 	if !p.Config.exact() {
 		a = append(a, "real_arithmetic")
+	}
+	if p.Config.cuBLAS() {
+		a = append(a, "cublas_adds_every_row_alike")
 	}
 	if p.Config.Init != "" {
 		a = append(a, "init_file_is_public")

@@ -204,12 +204,15 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, booleanKind, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
 
 	setting(s, textKind, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
+	setting(s, textKind, "gemm", gemmHelp, func(c *train.Config) *string { return &c.GEMM })
 	setting(s, integerKind, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
 	setting(s, textKind, "strategy", strategyHelp, func(c *train.Config) *string { return &c.Strategy })
 	setting(s, textKind, "memory", "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)", func(c *train.Config) *string { return &c.Memory })
 	setting(s, integerKind, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
 	return s
 }
+
+const gemmHelp = "who multiplies the matrices of dense layers: own, or cublas on a GPU where NVIDIA's library is installed, whose bits are not promised"
 
 // strategyHelp lists what --strategy takes.
 var strategyHelp = func() string {

@@ -94,6 +94,9 @@ type Net[T Float] struct {
 
 // New checks the schedule and wraps a backend for it.
 func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*Net[T], error) {
+	if o.CuBLAS {
+		return nil, device.ErrNoLibrary
+	}
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
