@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
@@ -17,7 +18,8 @@ import (
 // searchState is where an optimizer that chooses its step sizes stands: released
 // values only, which the checkpoint holds as JSON.
 type searchState struct {
-	Eta      float64           `json:"eta"` // of the last move
+	Eta      float64           `json:"eta"`                // of the last move
+	Searched bool              `json:"searched,omitempty"` // under a fixed budget: Eta is no guess any more
 	Start    linesearch.Start  `json:"start"`
 	Group    linesearch.Group  `json:"group"`
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
@@ -44,7 +46,8 @@ type searcher struct {
 	noise  *stream.Stream
 	search *mechanism.NoisyBTLS // of a fixed budget
 	curve  mechanism.Mechanism
-	budget budget // nil under a fixed budget, and without noise
+	budget budget  // nil under a fixed budget, and without noise
+	rows   []int32 // a batch of the search's own
 }
 
 // openSearch records what the optimizer asks of the losses.
@@ -124,15 +127,21 @@ func (r *run) searchSlot() error {
 	if err != nil {
 		return err
 	}
+	d.Noise = r.plan.noiseEnergy(r.plan.Sigma * r.plan.Config.Clip)
 	if r.slot%*c.Every == 0 {
+		if err := r.releases(); err != nil {
+			return err
+		}
 		batch, draw := r.position(positionSearch)
+		rows := r.rows
 		if c.Batches == string(accountant.Fresh) {
-			r.rows = r.sampler.Batch(batch, r.rows[:0])
+			r.searcher.rows = r.sampler.Batch(batch, r.searcher.rows[:0])
+			rows = r.searcher.rows
 		}
 		if c.Form == searchCurve {
-			err = r.readCurve(d, draw)
+			err = r.readCurve(d, rows, draw)
 		} else {
-			err = r.backtrack(d, draw)
+			err = r.backtrack(d, rows, draw)
 		}
 		if err != nil {
 			return fmt.Errorf("line search: %w", err)
@@ -155,31 +164,36 @@ func (r *run) rateAt(step int) float64 {
 	return rate
 }
 
-func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
+func (r *run) readCurve(d linesearch.Direction, rows []int32, draw uint64) error {
 	s := &r.searcher.state
 	p, c := r.plan, r.plan.Config.Search
 	curve := c.curve(p.ExpectedBatch)
 	shape := p.RateAt(r.slot+1) / *p.Config.LR
-	sums, err := r.engine.Decreases(r.rows, draw, r.searcher.curve, curve.Candidates(s.Eta*shape))
+	sums, err := r.engine.Decreases(rows, draw, r.searcher.curve, curve.Candidates(s.Eta*shape))
 	if err != nil {
 		return err
 	}
-	found := curve.Choose(s.Eta*shape, sums, d) / shape
-	if r.slot == 0 {
-		s.Eta = found // the start is a guess
-	}
-	s.Eta = min(max(linesearch.Smooth(s.Eta, found, *c.Weight), leastRate), mostRate)
+	s.follow(curve.Choose(s.Eta*shape, sums, d)/shape, *c.Weight)
 	return nil
+}
+
+// follow moves the step size to what a search found; all the way by the first,
+// as the start is a guess.
+func (s *searchState) follow(found, weight float64) {
+	if !s.Searched {
+		weight = 1
+	}
+	s.Eta, s.Searched = min(max(linesearch.Smooth(s.Eta, found, weight), leastRate), mostRate), true
 }
 
 // backtrack searches under a fixed budget. Where no candidate is found the
 // smallest is taken, so that every step moves.
-func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
+func (r *run) backtrack(d linesearch.Direction, rows []int32, draw uint64) error {
 	p, c, s := r.plan, r.plan.Config.Search, &r.searcher.state
-	rule := p.backtrack(p.Sigma*p.Config.Clip, r.searcher.search)
+	rule := p.backtrack(r.searcher.search)
 	// What is tried is what would be taken: a candidate in the schedule's shape.
 	start := s.Start.Eta * p.RateAt(r.slot+1) / *p.Config.LR
-	i, err := r.engine.Search(r.rows, draw, r.searcher.search, rule.candidates(start), rule.biases(start, d))
+	i, err := r.engine.Search(rows, draw, r.searcher.search, rule.candidates(start), rule.biases(start, d))
 	if err != nil {
 		return err
 	}
@@ -187,10 +201,7 @@ func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
 	if i >= 0 {
 		found = rule.Candidate(s.Start.Eta, i)
 	}
-	if r.slot == 0 {
-		s.Eta = found // the start is a guess
-	}
-	s.Eta = linesearch.Smooth(s.Eta, found, *c.Weight)
+	s.follow(found, *c.Weight)
 	c.startRule().Chose(&s.Start, s.Eta)
 	return nil
 }
@@ -198,14 +209,16 @@ func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
 // armijo is a backtracking search with all that follows from the noise.
 type armijo struct{ linesearch.Backtrack }
 
-// backtrack is the search after a gradient whose sum had noise of a standard
-// deviation, with the noise of m.
-func (p *Plan) backtrack(deviation float64, m *mechanism.NoisyBTLS) armijo {
+// noiseEnergy is E‖·‖² of the noise in a direction whose sum had noise of a
+// standard deviation.
+func (p *Plan) noiseEnergy(deviation float64) float64 {
+	return float64(p.Network.Program.NumParams()) * math.Pow(deviation/p.ExpectedBatch, 2)
+}
+
+// backtrack is the search with the noise of m.
+func (p *Plan) backtrack(m *mechanism.NoisyBTLS) armijo {
 	c := p.Config.Search
 	b := c.backtrack(p.ExpectedBatch)
-	if *c.Correct {
-		b.NoiseEnergy = float64(p.Network.Program.NumParams()) * math.Pow(deviation/p.ExpectedBatch, 2)
-	}
 	b.Margin = *c.Margin * m.Deviation()
 	return armijo{b}
 }
@@ -257,21 +270,21 @@ func (p *Plan) searchAt(b float64) (accountant.NoisyBTLS, error) {
 	return c.gaussian(math.Sqrt(2 * b))
 }
 
-// asks is the event of a gradient's batch, and of a search's where that is one
-// of its own.
-func (p *Plan) asks(rho float64, search accountant.NoisyBTLS) (gradient, line accountant.Event) {
+// asks are the events of a gradient and a search: of both on a shared batch, else
+// of one and then of the other.
+func (p *Plan) asks(rho float64, search accountant.NoisyBTLS) []accountant.Event {
 	g := accountant.Gaussian{NoiseMultiplier: multiplier(rho)}
 	if p.Config.Search.Batches == string(accountant.Shared) {
-		return accountant.PoissonBatch(p.SamplingRate, 1, g, search), accountant.Event{}
+		return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g, search)}
 	}
-	return accountant.PoissonBatch(p.SamplingRate, 1, g), accountant.PoissonBatch(p.SamplingRate, 1, search)
+	return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g), accountant.PoissonBatch(p.SamplingRate, 1, search)}
 }
 
 // newBudget is the filter that admits the releases, at an order that suits so
 // many iterations at the first budgets as the whole budget pays for.
 func (p *Plan) newBudget() (budget, error) {
 	c := &p.Config
-	if c.Search.Batches == string(accountant.PaperBatches) {
+	if c.Search.paper() {
 		f, err := accountant.NewPaperFilter(*c.Epsilon, *c.Delta)
 		return f, asBudget(err)
 	}
@@ -279,15 +292,12 @@ func (p *Plan) newBudget() (budget, error) {
 	if err != nil {
 		return nil, asUsage(err)
 	}
-	gradient, line := p.asks(p.first.Gradient, search)
+	expected := p.asks(p.first.Gradient, search)
 	n := accountant.Neighbouring(c.Neighbouring)
 	order := 0.0
 	for count := 1; count < 1<<30; count *= 2 {
-		gradient.Count = count
-		expected := []accountant.Event{gradient}
-		if line.Count > 0 {
-			line.Count = count
-			expected = append(expected, line)
+		for i := range expected {
+			expected[i].Count = count
 		}
 		r, err := accountant.Account(expected, accountant.Options{Accountant: accountant.RDP, Neighbouring: n, Delta: *c.Delta})
 		if err != nil {
@@ -317,6 +327,9 @@ func asBudget(err error) error {
 // shares of the budget.
 const budgetUnits = 1 << 40
 
+// units are a share of the budget as the ledger counts it, rounded up.
+func units(share float64) int { return min(int(math.Ceil(share*budgetUnits)), budgetUnits) }
+
 // ask has a release admitted, and its price on the disk, before it is made.
 func (r *run) ask(e accountant.Event) error {
 	s := r.searcher
@@ -324,8 +337,7 @@ func (r *run) ask(e accountant.Event) error {
 		if err := s.budget.Ask(e); err != nil {
 			return err
 		}
-		units := min(int(math.Ceil((1-s.budget.Left())*budgetUnits)), budgetUnits)
-		if more := units - r.ledger.Charged(); more > 0 {
+		if more := units(1-s.budget.Left()) - r.ledger.Charged(); more > 0 {
 			if err := r.settle(); err != nil {
 				return err
 			}
@@ -351,21 +363,19 @@ func (r *run) settle() error {
 // oracle answers an optimizer's questions of the private data.
 type oracle struct {
 	run    *run
-	rows   []int32
 	search accountant.NoisyBTLS // of the batch, where it is shared
+	noise  float64              // in the direction: linesearch.Direction.Noise
 	turned float64
 }
 
 var _ linesearch.Oracle = (*oracle)(nil)
 
-// draw gives the next batch and noise position.
-func (o *oracle) draw(fresh bool) (draw uint64) {
+// draw gives the next noise position, and the number of the batch that may go
+// with it.
+func (o *oracle) draw() (batch, draw uint64) {
 	s := &o.run.searcher.state
-	if fresh {
-		o.rows = o.run.sampler.Batch(s.Draws, o.rows[:0])
-	}
 	s.Draws++
-	return s.Draws
+	return s.Draws - 1, s.Draws
 }
 
 // gradient charges a gradient on a batch of its own, and draws the batch.
@@ -375,11 +385,11 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 	if o.search, err = p.searchAt(b.Search); err != nil {
 		return nil, 0, err
 	}
-	event, _ := p.asks(rho, o.search)
-	if err := o.run.ask(event); err != nil {
+	if err := o.run.ask(p.asks(rho, o.search)[0]); err != nil {
 		return nil, 0, err
 	}
-	draw := o.draw(true)
+	batch, draw := o.draw()
+	o.run.rows = o.run.sampler.Batch(batch, o.run.rows[:0])
 	if s.budget == nil {
 		o.run.engine.mechanism.SetBound(p.Config.Clip * b.Clip)
 		return o.run.engine.mechanism, draw, nil
@@ -393,7 +403,19 @@ func (o *oracle) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 	if err != nil {
 		return linesearch.Direction{}, err
 	}
-	return o.run.engine.Direction(o.rows, draw, m)
+	d, err := o.run.engine.Direction(o.run.rows, draw, m)
+	o.noise = o.energy(b.Gradient, b)
+	d.Noise = o.noise
+	return d, err
+}
+
+// energy is that of the noise in one gradient.
+func (o *oracle) energy(rho float64, b linesearch.Budgets) float64 {
+	p := o.run.plan
+	if o.run.searcher.budget == nil {
+		return 0
+	}
+	return p.noiseEnergy(multiplier(rho) * p.Config.Clip * b.Clip)
 }
 
 func (o *oracle) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Direction, float64, error) {
@@ -401,7 +423,10 @@ func (o *oracle) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Di
 	if err != nil {
 		return linesearch.Direction{}, 0, err
 	}
-	return o.run.engine.Again(o.rows, draw, m, weight)
+	d, angle, err := o.run.engine.Again(o.run.rows, draw, m, weight)
+	o.noise = (1-weight)*(1-weight)*o.noise + weight*weight*o.energy(rho, b)
+	d.Noise = o.noise
+	return d, angle, err
 }
 
 func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direction) (float64, error) {
@@ -413,14 +438,18 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		if asked, err = p.searchAt(b.Search); err != nil {
 			return 0, err
 		}
-		_, event := p.asks(b.Gradient, asked)
-		if err := o.run.ask(event); err != nil {
+		if err := o.run.ask(p.asks(b.Gradient, asked)[1]); err != nil {
 			return 0, err
 		}
 	}
-	draw := o.draw(c.Batches == string(accountant.Fresh))
+	batch, draw := o.draw()
+	rows := o.run.rows
+	if c.Batches == string(accountant.Fresh) {
+		s.rows = o.run.sampler.Batch(batch, s.rows[:0])
+		rows = s.rows
+	}
 	bound := *c.Clip * b.Clip
-	m, deviation := s.search, 0.0
+	m := s.search
 	if s.budget == nil {
 		m.SetBound(bound)
 	} else {
@@ -428,14 +457,18 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		if m, err = p.searchMechanism(asked, bound, s.noise, o.run.engine.net); err != nil {
 			return 0, err
 		}
-		deviation = multiplier(b.Gradient) * p.Config.Clip * b.Clip
 	}
-	rule := p.backtrack(deviation, m)
-	i, err := o.run.engine.Search(o.rows, draw, m, rule.candidates(start), rule.biases(start, d))
-	if err != nil || i < 0 {
+	rule := p.backtrack(m)
+	i, err := o.run.engine.Search(rows, draw, m, rule.candidates(start), rule.biases(start, d))
+	switch {
+	case err != nil:
 		return 0, err
+	case i >= 0:
+		return rule.Candidate(start, i), nil
+	case s.budget == nil: // nothing would end the tries
+		return rule.Smallest(start), nil
 	}
-	return rule.Candidate(start, i), nil
+	return 0, nil
 }
 
 func (o *oracle) Move(eta float64) (err error) {
@@ -443,7 +476,7 @@ func (o *oracle) Move(eta float64) (err error) {
 	return err
 }
 
-func (o *oracle) Turned() (float64, error) { return o.turned, nil }
+func (o *oracle) Turned() float64 { return o.turned }
 
 // encode and decode are the state as a checkpoint holds it.
 func (s *searchState) encode() (string, error) {
@@ -451,7 +484,22 @@ func (s *searchState) encode() (string, error) {
 	return string(b), err
 }
 
-func (s *searchState) decode(text string) error { return json.Unmarshal([]byte(text), s) }
+func (s *searchState) decode(text string) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(s)
+}
+
+// validate checks a state that was read back.
+func (s *searchState) validate(filtered bool) error {
+	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || !(s.Spent >= 0 && s.Spent < 1+1e-9) || (s.Adaptive != nil) != filtered {
+		return fmt.Errorf("a step size of %v, %v of the budget spent", s.Eta, s.Spent)
+	}
+	if filtered {
+		return s.Adaptive.Validate()
+	}
+	return s.Start.Validate()
+}
 
 // saveSearch and restoreSearch keep the state with a checkpoint.
 func (r *run) saveSearch(c *checkpoint) (err error) {
@@ -472,12 +520,15 @@ func (r *run) restoreSearch(c *checkpoint) error {
 	if s == nil {
 		return nil
 	}
-	if err := s.state.decode(c.search); err != nil {
+	var state searchState
+	if err := errors.Join(state.decode(c.search), state.validate(r.plan.Config.filtered())); err != nil {
 		return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
-	if r.plan.Config.filtered() && s.state.Adaptive == nil || !(s.state.Start.Eta > 0) {
-		return usage("%s: the checkpoint is not one of this run's line search; restore the file, or start a new run in another directory", r.options.Out)
+	// What is read back as spent is rounded up, by less than a unit.
+	if units(state.Spent) > r.ledger.Charged()+1 {
+		return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
 	}
+	s.state = state
 	r.engine.descent.group = s.state.Group
 	return nil
 }
@@ -498,13 +549,16 @@ func (r *run) trainFiltered(ctx context.Context) error {
 		spent = max(spent, float64(r.ledger.Charged())/budgetUnits)
 	}
 	if s.budget != nil {
+		if units(spent) > units(s.state.Spent)+1 {
+			r.options.Log.Warn("an earlier process ended without saving; what it spent of the budget stays spent")
+		}
 		s.budget.SpentBefore(spent)
 	}
 	for r.step < p.Steps && ctx.Err() == nil {
 		eta, err := rule.Iterate(s.state.Adaptive, o)
 		if errors.Is(err, accountant.ErrBudget) {
 			if r.step == 0 {
-				return err
+				r.options.Log.Warn("the budget was spent on searches that failed before a first step was made; a larger --search-iterations divides it into more tries")
 			}
 			return r.save()
 		}
@@ -513,6 +567,7 @@ func (r *run) trainFiltered(ctx context.Context) error {
 		}
 		s.state.Eta = eta
 		r.step++
+		r.slot++
 		r.ran++
 		if p.evaluates(r.step) {
 			if err := r.evaluate(nil); err != nil {
