@@ -21,9 +21,8 @@ type paperRelease struct {
 	m Mechanism
 }
 
-// paperOrders are 2 to 128: the winning orders of the paper's budgets lie well
-// inside.
-const paperOrders = 127
+// paperOrders are the integers from 2 to 500 (section 4.3).
+const paperOrders = 499
 
 // NewPaperFilter sets the budget (ε, δ) under add-remove.
 func NewPaperFilter(epsilon, delta float64) (*PaperFilter, error) {

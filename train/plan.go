@@ -277,9 +277,6 @@ func (p *Plan) resolvePrivacy() error {
 		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
 	}
 	if c.searches() {
-		if c.Search.Batches == string(accountant.PaperBatches) {
-			c.Accountant = accountant.Paper
-		}
 		s.Price = p.searchPrice
 	}
 	if c.Epsilon != nil {
@@ -316,20 +313,25 @@ func (p *Plan) resolvePrivacy() error {
 // whatever will be spent.
 func (p *Plan) resolveFilter() error {
 	c := &p.Config
-	c.Accountant = accountant.RDP
-	if c.Search.Batches == string(accountant.PaperBatches) {
-		c.Accountant = accountant.Paper
-		if c.Neighbouring != string(accountant.AddRemove) {
-			return usage("neighbouring %s: the paper's arithmetic is for add-remove", c.Neighbouring)
-		}
-	}
 	p.first = p.firstBudgets()
 	if c.Epsilon == nil {
 		return nil // no noise
 	}
 	p.Sigma, p.Epsilon, p.spent = multiplier(p.first.Gradient), c.Epsilon, map[int]float64{}
-	_, err := p.newBudget()
-	return err
+	b, err := p.newBudget()
+	if err != nil {
+		return err
+	}
+	search, err := p.searchAt(p.first.Search)
+	if err != nil {
+		return asUsage(err)
+	}
+	for _, e := range p.asks(p.first.Gradient, search) {
+		if err := b.Ask(e); err != nil {
+			return asBudget(fmt.Errorf("the first step: %w; raise --search-iterations, whose number first budgets are made for, or --epsilon", err))
+		}
+	}
+	return nil
 }
 
 // epsilonAt is the ε of the first n slots of the schedule; nil without noise.

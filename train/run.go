@@ -129,7 +129,8 @@ type run struct {
 	rows       []int32
 	params     []float32
 	state      [][]float32
-	reserved   int       // budget units not yet settled, where budgets adapt
+	reserved   int // budget units not yet settled, where budgets adapt, the first of them being
+	first      int
 	average    []float32 // nil where none is kept
 }
 

@@ -174,6 +174,12 @@ func (p *Plan) resolveSearch() error {
 		return err
 	}
 	c.Search = &s
+	if *c.LR < leastRate || *c.LR > mostRate {
+		return usage("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, c.Optimizer, leastRate, mostRate)
+	}
+	if err := c.resolveSearchAccountant(); err != nil {
+		return err
+	}
 	if c.filtered() && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0 {
 		return usage("noise multiplier %v: optimizer %s with search budget %s chooses its noise as it goes; give --epsilon, or --search-budget fixed", *c.NoiseMultiplier, c.Optimizer, s.Budget)
 	}
@@ -207,6 +213,29 @@ func (p *Plan) resolveSearch() error {
 	return nil
 }
 
+// resolveSearchAccountant settles who prices a run with a search: the paper's
+// arithmetic goes with the paper's batches, and a filter adds up Rényi divergences.
+func (c *Config) resolveSearchAccountant() error {
+	settled := c.Accountant
+	switch {
+	case c.Search.paper():
+		settled = accountant.Paper
+		if c.Neighbouring != string(accountant.AddRemove) {
+			return usage("neighbouring %s: the paper's arithmetic is for add-remove; use it, or --search-batches fresh", c.Neighbouring)
+		}
+		if c.TrainLossNoise != nil {
+			return usage("train-loss-noise %v: the paper's arithmetic prices gradients and line searches only; leave it out, or use --search-batches fresh", *c.TrainLossNoise)
+		}
+	case c.filtered():
+		settled = accountant.RDP
+	}
+	if c.Accountant != settled && c.Accountant != Default().Accountant {
+		return usage("accountant %s: search batches %s under search budget %s are priced by %s; leave it out", c.Accountant, c.Search.Batches, c.Search.Budget, settled)
+	}
+	c.Accountant = settled
+	return nil
+}
+
 // mostFilteredSteps bounds a run that a budget ends.
 const mostFilteredSteps = 10_000
 
@@ -236,14 +265,14 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 	if (c.Optimizer == agd) != (s.Form == searchMinimum) {
 		return usage("search form %s: optimizer dp-agd, and no other, takes the noisy minimum; leave --search-form out", s.Form)
 	}
-	if s.Form == "" {
-		s.Form = searchDifferences
-		if !fixed {
-			s.Form = searchLosses
-		}
-	}
 	if s.Batches == "" {
 		s.Batches = string(accountant.Fresh)
+	}
+	if s.Form == "" {
+		s.Form = searchDifferences
+		if !fixed || s.paper() {
+			s.Form = searchLosses
+		}
 	}
 	if s.Noise == "" {
 		s.Noise = string(accountant.BTLSGaussian)
@@ -252,8 +281,11 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 		}
 	}
 	published := s.Form == searchLosses || s.Form == searchMinimum
-	if s.Form == searchCurve && (!fixed || s.Noise != string(accountant.BTLSGaussian)) {
-		return usage("search form %s is a Gaussian release under a fixed budget: leave --search-noise and --search-budget out, or choose another form", s.Form)
+	if s.Form == searchCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
+		return usage("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use --search-noise gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
+	}
+	if err := s.checkUsed(fixed); err != nil {
+		return err
 	}
 	pick := func(own, networks, convex float64) float64 {
 		switch {
@@ -264,14 +296,16 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 		}
 		return convex
 	}
-	every := 1
-	if !published && fixed {
-		every = searchEvery
+	if fixed {
+		every := searchEvery
+		if published || s.paper() {
+			every = 1
+		}
+		or(&s.Every, every)
+		or(&s.Share, 0.1)
+		or(&s.Weight, pick(0.3, 1, 1))
 	}
-	or(&s.Every, every)
-	or(&s.Share, 0.1)
 	or(&s.Clip, pick(map[string]float64{searchDifferences: 0.1, searchCurve: 0.3}[s.Form], 3, 1))
-	or(&s.Weight, pick(0.3, 1, 1))
 	switch s.Form {
 	case searchCurve:
 		or(&s.Points, 9)
@@ -288,10 +322,13 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 		or(&s.Beta, 0.8)
 		or(&s.Trials, 20)
 		or(&s.Correct, !published)
-		or(&s.Margin, pick(-1.5, 0, 0))
-		or(&s.StartEvery, int(pick(1, 10, 10)))
-		or(&s.StartFactor, pick(2, 1.2, 1.2))
-		or(&s.Rise, !published)
+		// A search that failed is what raises budgets, where they adapt: there is
+		// nothing to smooth, and a margin below 0 would let no search fail.
+		smoothed := !published && fixed
+		or(&s.Margin, map[bool]float64{true: -1.5}[smoothed])
+		or(&s.StartEvery, map[bool]int{true: 1, false: 10}[smoothed])
+		or(&s.StartFactor, map[bool]float64{true: 2, false: 1.2}[smoothed])
+		or(&s.Rise, smoothed)
 	}
 	if !fixed {
 		or(&s.Iterations, 50)
@@ -307,18 +344,46 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 // searchEvery is how many steps save up for a search of our own.
 const searchEvery = 5
 
-// MostTrials bounds the candidates of a search.
+// mostTrials bounds the candidates of a search.
 const mostTrials = 1000
+
+// paper reports whether the price is by the paper's arithmetic.
+func (s *Search) paper() bool { return s.Batches == string(accountant.PaperBatches) }
+
+// checkUsed refuses settings that would have no effect.
+func (s *Search) checkUsed(fixed bool) error {
+	curve := s.Form == searchCurve
+	armijo := !curve && s.Form != searchMinimum
+	for _, x := range []struct {
+		name        string
+		given, used bool
+	}{
+		{"every", s.Every != nil, fixed}, {"share", s.Share != nil, fixed}, {"weight", s.Weight != nil, fixed},
+		{"alpha", s.Alpha != nil, armijo}, {"beta", s.Beta != nil, armijo}, {"trials", s.Trials != nil, !curve},
+		{"correct", s.Correct != nil, armijo}, {"margin", s.Margin != nil, armijo},
+		{"start-every", s.StartEvery != nil, !curve}, {"start-factor", s.StartFactor != nil, !curve}, {"rise", s.Rise != nil, !curve},
+		{"points", s.Points != nil, curve}, {"factor", s.Factor != nil, curve}, {"keep", s.Keep != nil, curve},
+		{"iterations", s.Iterations != nil, !fixed}, {"growth", s.Growth != nil, !fixed}, {"shrink", s.Shrink != nil, !fixed},
+		{"wide", s.Wide != nil, !fixed}, {"narrow", s.Narrow != nil, !fixed}, {"decay", s.Decay != nil, !fixed},
+	} {
+		if x.given && !x.used {
+			return usage("search-%s: search form %s under search budget %s does not read it; leave it out", x.name, s.Form, s.Budget)
+		}
+	}
+	return nil
+}
 
 func (s *Search) validate() error {
 	switch {
-	case *s.Every < 1:
+	case s.Every != nil && *s.Every < 1:
 		return usage("search-every %d: must be 1 or more steps", *s.Every)
-	case !(*s.Share > 0 && *s.Share < 1):
+	case s.Every != nil && *s.Every != 1 && s.paper():
+		return usage("search-every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
+	case s.Share != nil && !(*s.Share > 0 && *s.Share < 1):
 		return usage("search-share %v: must be in (0, 1)", *s.Share)
 	case !(*s.Clip >= leastScale) || *s.Clip > mostScale:
 		return usage("search-clip %v: must be in [%g, %g]", *s.Clip, leastScale, mostScale)
-	case !(*s.Weight > 0 && *s.Weight <= 1):
+	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):
 		return usage("search-weight %v: must be in (0, 1]", *s.Weight)
 	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > mostTrials):
 		return usage("search-trials %d: must be in [1, %d]", *s.Trials, mostTrials)
@@ -326,8 +391,6 @@ func (s *Search) validate() error {
 		return usage("search-points %d: at most %d", *s.Points, device.MaxCandidates)
 	case s.Iterations != nil && *s.Iterations < 1:
 		return usage("search-iterations %d: must be 1 or more", *s.Iterations)
-	case s.Budget != budgetFixed && *s.Every != 1:
-		return usage("search-every %d: a search follows every gradient where budgets adapt; leave it at 1, or use --search-budget fixed", *s.Every)
 	}
 	if s.Form == searchCurve {
 		return asUsage(s.curve(1).Validate())
@@ -351,7 +414,7 @@ func (s *Search) curve(batch float64) linesearch.Curve {
 }
 
 func (s *Search) backtrack(batch float64) linesearch.Backtrack {
-	return linesearch.Backtrack{Alpha: *s.Alpha, Beta: *s.Beta, Trials: *s.Trials, Batch: batch}
+	return linesearch.Backtrack{Alpha: *s.Alpha, Beta: *s.Beta, Trials: *s.Trials, Batch: batch, Correct: *s.Correct}
 }
 
 // Step sizes stay where single precision knows them.
@@ -386,11 +449,11 @@ func (s *Search) queries() string {
 	return accountant.Generic
 }
 
-// scales is the search that is μ-GDP under add-remove, or by the paper's
+// gaussian is the search that is μ-GDP under add-remove, or by the paper's
 // arithmetic ρ-zCDP for ρ = μ²/2.
 func (s *Search) gaussian(mu float64) (accountant.NoisyBTLS, error) {
 	m := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, MaxTrials: *s.Trials, Queries: s.queries()}
-	if s.Batches == string(accountant.PaperBatches) {
+	if s.paper() {
 		m.ThresholdScale, m.QueryScale = math.Sqrt(3)/mu, math.Sqrt(6)/mu
 		return m, nil
 	}
@@ -403,7 +466,7 @@ func (s *Search) gaussian(mu float64) (accountant.NoisyBTLS, error) {
 // f(w), for which half the noise is enough, or are generic).
 func (s *Search) laplace(epsilon float64) accountant.NoisyBTLS {
 	m := accountant.NoisyBTLS{Noise: accountant.BTLSLaplace, MaxTrials: *s.Trials, Queries: s.queries(), ThresholdScale: 2 / epsilon, QueryScale: 2 / epsilon}
-	if s.queries() == accountant.Generic || s.Batches == string(accountant.PaperBatches) {
+	if s.queries() == accountant.Generic || s.paper() {
 		m.QueryScale = 4 / epsilon
 	}
 	return m
@@ -452,10 +515,10 @@ func (p *Plan) searchPrice(s accountant.Schedule, sigma float64) (float64, error
 	case accountant.PaperBatches:
 		search, ok := m.(accountant.NoisyBTLS)
 		if !ok {
-			return 0, fmt.Errorf("search batches %s: the paper knows no search of form %s", f.Batches, f.Form)
+			return 0, fmt.Errorf("a search was priced as %v; please report this", m)
 		}
-		if *f.Every != 1 {
-			return 0, fmt.Errorf("search batches %s: the paper searches every step; leave --search-every at 1", f.Batches)
+		if s.Steps < 1 {
+			return 0, nil
 		}
 		r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: gradient, Search: search, Searches: 1}.PaperEpsilon(s.Delta)
 		return r.Epsilon, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
@@ -17,7 +18,8 @@ import (
 // searchState is where an optimizer that chooses its step sizes stands: released
 // values only, which the checkpoint holds as JSON.
 type searchState struct {
-	Eta      float64           `json:"eta"` // of the last move
+	Eta      float64           `json:"eta"`                // of the last move
+	Searched bool              `json:"searched,omitempty"` // under a fixed budget: Eta is no guess any more
 	Start    linesearch.Start  `json:"start"`
 	Group    linesearch.Group  `json:"group"`
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
@@ -45,7 +47,8 @@ type searcher struct {
 	search *mechanism.NoisyBTLS // of a fixed budget
 	curve  mechanism.Mechanism
 	least  *mechanism.NoisyMin
-	budget budget // nil under a fixed budget, and without noise
+	budget budget  // nil under a fixed budget, and without noise
+	rows   []int32 // a batch of the search's own
 }
 
 // openSearch records what the optimizer asks of the losses.
@@ -144,15 +147,21 @@ func (r *run) searchSlot() error {
 	if err != nil {
 		return err
 	}
+	d.Noise = r.plan.noiseEnergy(r.plan.Sigma * r.plan.Config.Clip)
 	if r.slot%*c.Every == 0 {
+		if err := r.releases(); err != nil {
+			return err
+		}
 		batch, draw := r.position(positionSearch)
+		rows := r.rows
 		if c.Batches == string(accountant.Fresh) {
-			r.rows = r.sampler.Batch(batch, r.rows[:0])
+			r.searcher.rows = r.sampler.Batch(batch, r.searcher.rows[:0])
+			rows = r.searcher.rows
 		}
 		if c.Form == searchCurve {
-			err = r.readCurve(d, draw)
+			err = r.readCurve(d, rows, draw)
 		} else {
-			err = r.backtrack(d, draw)
+			err = r.backtrack(d, rows, draw)
 		}
 		if err != nil {
 			return fmt.Errorf("line search: %w", err)
@@ -175,31 +184,36 @@ func (r *run) rateAt(step int) float64 {
 	return rate
 }
 
-func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
+func (r *run) readCurve(d linesearch.Direction, rows []int32, draw uint64) error {
 	s := &r.searcher.state
 	p, c := r.plan, r.plan.Config.Search
 	curve := c.curve(p.ExpectedBatch)
 	shape := p.RateAt(r.slot+1) / *p.Config.LR
-	sums, err := r.engine.Decreases(r.rows, draw, r.searcher.curve, curve.Candidates(s.Eta*shape))
+	sums, err := r.engine.Decreases(rows, draw, r.searcher.curve, curve.Candidates(s.Eta*shape))
 	if err != nil {
 		return err
 	}
-	found := curve.Choose(s.Eta*shape, sums, d) / shape
-	if r.slot == 0 {
-		s.Eta = found // the start is a guess
-	}
-	s.Eta = min(max(linesearch.Smooth(s.Eta, found, *c.Weight), leastRate), mostRate)
+	s.follow(curve.Choose(s.Eta*shape, sums, d)/shape, *c.Weight)
 	return nil
+}
+
+// follow moves the step size to what a search found; all the way by the first,
+// as the start is a guess.
+func (s *searchState) follow(found, weight float64) {
+	if !s.Searched {
+		weight = 1
+	}
+	s.Eta, s.Searched = min(max(linesearch.Smooth(s.Eta, found, weight), leastRate), mostRate), true
 }
 
 // backtrack searches under a fixed budget. Where no candidate is found the
 // smallest is taken, so that every step moves.
-func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
+func (r *run) backtrack(d linesearch.Direction, rows []int32, draw uint64) error {
 	p, c, s := r.plan, r.plan.Config.Search, &r.searcher.state
-	rule := p.backtrack(p.Sigma*p.Config.Clip, r.searcher.search)
+	rule := p.backtrack(r.searcher.search)
 	// What is tried is what would be taken: a candidate in the schedule's shape.
 	start := s.Start.Eta * p.RateAt(r.slot+1) / *p.Config.LR
-	i, err := r.engine.Search(r.rows, draw, r.searcher.search, rule.candidates(start), rule.biases(start, d))
+	i, err := r.engine.Search(rows, draw, r.searcher.search, rule.candidates(start), rule.biases(start, d))
 	if err != nil {
 		return err
 	}
@@ -207,10 +221,7 @@ func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
 	if i >= 0 {
 		found = rule.Candidate(s.Start.Eta, i)
 	}
-	if r.slot == 0 {
-		s.Eta = found // the start is a guess
-	}
-	s.Eta = linesearch.Smooth(s.Eta, found, *c.Weight)
+	s.follow(found, *c.Weight)
 	c.startRule().Chose(&s.Start, s.Eta)
 	return nil
 }
@@ -218,14 +229,16 @@ func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
 // armijo is a backtracking search with all that follows from the noise.
 type armijo struct{ linesearch.Backtrack }
 
-// backtrack is the search after a gradient whose sum had noise of a standard
-// deviation, with the noise of m.
-func (p *Plan) backtrack(deviation float64, m *mechanism.NoisyBTLS) armijo {
+// noiseEnergy is E‖·‖² of the noise in a direction whose sum had noise of a
+// standard deviation.
+func (p *Plan) noiseEnergy(deviation float64) float64 {
+	return float64(p.Network.Program.NumParams()) * math.Pow(deviation/p.ExpectedBatch, 2)
+}
+
+// backtrack is the search with the noise of m.
+func (p *Plan) backtrack(m *mechanism.NoisyBTLS) armijo {
 	c := p.Config.Search
 	b := c.backtrack(p.ExpectedBatch)
-	if *c.Correct {
-		b.NoiseEnergy = float64(p.Network.Program.NumParams()) * math.Pow(deviation/p.ExpectedBatch, 2)
-	}
 	b.Margin = *c.Margin * m.Deviation()
 	return armijo{b}
 }
@@ -280,21 +293,21 @@ func (p *Plan) searchAt(b float64) (accountant.Mechanism, error) {
 	return c.gaussian(math.Sqrt(2 * b))
 }
 
-// asks is the event of a gradient's batch, and of a search's where that is one
-// of its own.
-func (p *Plan) asks(rho float64, search accountant.Mechanism) (gradient, line accountant.Event) {
+// asks are the events of a gradient and a search: of both on a shared batch, else
+// of one and then of the other.
+func (p *Plan) asks(rho float64, search accountant.Mechanism) []accountant.Event {
 	g := accountant.Gaussian{NoiseMultiplier: multiplier(rho)}
 	if p.Config.Search.Batches == string(accountant.Shared) {
-		return accountant.PoissonBatch(p.SamplingRate, 1, g, search), accountant.Event{}
+		return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g, search)}
 	}
-	return accountant.PoissonBatch(p.SamplingRate, 1, g), accountant.PoissonBatch(p.SamplingRate, 1, search)
+	return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g), accountant.PoissonBatch(p.SamplingRate, 1, search)}
 }
 
 // newBudget is the filter that admits the releases, at an order that suits so
 // many iterations at the first budgets as the whole budget pays for.
 func (p *Plan) newBudget() (budget, error) {
 	c := &p.Config
-	if c.Search.Batches == string(accountant.PaperBatches) {
+	if c.Search.paper() {
 		f, err := accountant.NewPaperFilter(*c.Epsilon, *c.Delta)
 		return f, asBudget(err)
 	}
@@ -302,15 +315,12 @@ func (p *Plan) newBudget() (budget, error) {
 	if err != nil {
 		return nil, asUsage(err)
 	}
-	gradient, line := p.asks(p.first.Gradient, search)
+	expected := p.asks(p.first.Gradient, search)
 	n := accountant.Neighbouring(c.Neighbouring)
 	order := 0.0
 	for count := 1; count < 1<<30; count *= 2 {
-		gradient.Count = count
-		expected := []accountant.Event{gradient}
-		if line.Count > 0 {
-			line.Count = count
-			expected = append(expected, line)
+		for i := range expected {
+			expected[i].Count = count
 		}
 		r, err := accountant.Account(expected, accountant.Options{Accountant: accountant.RDP, Neighbouring: n, Delta: *c.Delta})
 		if err != nil {
@@ -340,6 +350,9 @@ func asBudget(err error) error {
 // shares of the budget.
 const budgetUnits = 1 << 40
 
+// units are a share of the budget as the ledger counts it, rounded up.
+func units(share float64) int { return min(int(math.Ceil(share*budgetUnits)), budgetUnits) }
+
 // ask has a release admitted, and its price on the disk, before it is made.
 func (r *run) ask(e accountant.Event) error {
 	s := r.searcher
@@ -347,48 +360,51 @@ func (r *run) ask(e accountant.Event) error {
 		if err := s.budget.Ask(e); err != nil {
 			return err
 		}
-		units := min(int(math.Ceil((1-s.budget.Left())*budgetUnits)), budgetUnits)
-		if more := units - r.ledger.Charged(); more > 0 {
+		if units(1-s.budget.Left()) > r.ledger.Charged() {
 			if err := r.settle(); err != nil {
 				return err
 			}
-			if _, err := r.ledger.Reserve(more); err != nil {
+			// Ahead, since a sync to the disk takes longer than a step.
+			first := r.ledger.Charged()
+			ahead := min(units(1-s.budget.Left())-first+budgetUnits/reservedShare, budgetUnits-first)
+			if _, err := r.ledger.Reserve(ahead); err != nil {
 				return err
 			}
-			r.reserved = more
+			r.reserved, r.first = ahead, first
 		}
 	}
 	return r.releases()
 }
 
-// settle keeps what the last release was charged.
+// reservedShare of the budget is what a crash may lose.
+const reservedShare = 100
+
+// settle keeps of what is reserved what was spent.
 func (r *run) settle() error {
 	if r.reserved == 0 {
 		return nil
 	}
-	n := r.reserved
+	used := min(max(units(1-r.searcher.budget.Left())-r.first, 0), r.reserved)
 	r.reserved = 0
-	return r.ledger.Settle(n)
+	return r.ledger.Settle(used)
 }
 
 // oracle answers an optimizer's questions of the private data.
 type oracle struct {
 	run    *run
-	rows   []int32
 	search accountant.Mechanism // of the batch, where it is shared
+	noise  float64              // in the direction: linesearch.Direction.Noise
 	turned float64
 }
 
 var _ linesearch.Oracle = (*oracle)(nil)
 
-// draw gives the next batch and noise position.
-func (o *oracle) draw(fresh bool) (draw uint64) {
+// draw gives the next noise position, and the number of the batch that may go
+// with it.
+func (o *oracle) draw() (batch, draw uint64) {
 	s := &o.run.searcher.state
-	if fresh {
-		o.rows = o.run.sampler.Batch(s.Draws, o.rows[:0])
-	}
 	s.Draws++
-	return s.Draws
+	return s.Draws - 1, s.Draws
 }
 
 // gradient charges a gradient on a batch of its own, and draws the batch.
@@ -398,11 +414,11 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 	if o.search, err = p.searchAt(b.Search); err != nil {
 		return nil, 0, err
 	}
-	event, _ := p.asks(rho, o.search)
-	if err := o.run.ask(event); err != nil {
+	if err := o.run.ask(p.asks(rho, o.search)[0]); err != nil {
 		return nil, 0, err
 	}
-	draw := o.draw(true)
+	batch, draw := o.draw()
+	o.run.rows = o.run.sampler.Batch(batch, o.run.rows[:0])
 	if s.budget == nil {
 		o.run.engine.mechanism.SetBound(p.Config.Clip * b.Clip)
 		return o.run.engine.mechanism, draw, nil
@@ -416,7 +432,19 @@ func (o *oracle) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 	if err != nil {
 		return linesearch.Direction{}, err
 	}
-	return o.run.engine.Direction(o.rows, draw, m)
+	d, err := o.run.engine.Direction(o.run.rows, draw, m)
+	o.noise = o.energy(b.Gradient, b)
+	d.Noise = o.noise
+	return d, err
+}
+
+// energy is that of the noise in one gradient.
+func (o *oracle) energy(rho float64, b linesearch.Budgets) float64 {
+	p := o.run.plan
+	if o.run.searcher.budget == nil {
+		return 0
+	}
+	return p.noiseEnergy(multiplier(rho) * p.Config.Clip * b.Clip)
 }
 
 func (o *oracle) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Direction, float64, error) {
@@ -424,7 +452,10 @@ func (o *oracle) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Di
 	if err != nil {
 		return linesearch.Direction{}, 0, err
 	}
-	return o.run.engine.Again(o.rows, draw, m, weight)
+	d, angle, err := o.run.engine.Again(o.run.rows, draw, m, weight)
+	o.noise = (1-weight)*(1-weight)*o.noise + weight*weight*o.energy(rho, b)
+	d.Noise = o.noise
+	return d, angle, err
 }
 
 func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direction) (float64, error) {
@@ -436,17 +467,21 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		if asked, err = p.searchAt(b.Search); err != nil {
 			return 0, err
 		}
-		_, event := p.asks(b.Gradient, asked)
-		if err := o.run.ask(event); err != nil {
+		if err := o.run.ask(p.asks(b.Gradient, asked)[1]); err != nil {
 			return 0, err
 		}
 	}
-	draw := o.draw(c.Batches == string(accountant.Fresh))
+	batch, draw := o.draw()
+	rows := o.run.rows
+	if c.Batches == string(accountant.Fresh) {
+		s.rows = o.run.sampler.Batch(batch, s.rows[:0])
+		rows = s.rows
+	}
 	bound := *c.Clip * b.Clip
 	if c.Form == searchMinimum {
-		return o.least(asked, bound, draw, start)
+		return o.least(rows, draw, asked, bound, start)
 	}
-	m, deviation := s.search, 0.0
+	m := s.search
 	if s.budget == nil {
 		m.SetBound(bound)
 	} else {
@@ -454,18 +489,22 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		if m, err = p.searchMechanism(asked, bound, s.noise, o.run.engine.net); err != nil {
 			return 0, err
 		}
-		deviation = multiplier(b.Gradient) * p.Config.Clip * b.Clip
 	}
-	rule := p.backtrack(deviation, m)
-	i, err := o.run.engine.Search(o.rows, draw, m, rule.candidates(start), rule.biases(start, d))
-	if err != nil || i < 0 {
+	rule := p.backtrack(m)
+	i, err := o.run.engine.Search(rows, draw, m, rule.candidates(start), rule.biases(start, d))
+	switch {
+	case err != nil:
 		return 0, err
+	case i >= 0:
+		return rule.Candidate(start, i), nil
+	case s.budget == nil: // nothing would end the tries
+		return rule.Smallest(start), nil
 	}
-	return rule.Candidate(start, i), nil
+	return 0, nil
 }
 
 // least takes the candidate of least loss among equally spaced ones from 0 to most.
-func (o *oracle) least(asked accountant.Mechanism, bound float64, draw uint64, most float64) (float64, error) {
+func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bound, most float64) (float64, error) {
 	p, s := o.run.plan, o.run.searcher
 	m := s.least
 	if s.budget == nil {
@@ -480,9 +519,12 @@ func (o *oracle) least(asked accountant.Mechanism, bound float64, draw uint64, m
 	for i := range etas {
 		etas[i] = most * float64(i) / float64(len(etas)-1)
 	}
-	i, err := o.run.engine.Least(o.rows, draw, m, etas)
+	i, err := o.run.engine.Least(rows, draw, m, etas)
 	if err != nil {
 		return 0, err
+	}
+	if i == 0 && s.budget == nil {
+		i = 1 // nothing would end the tries
 	}
 	return etas[i], nil
 }
@@ -492,7 +534,7 @@ func (o *oracle) Move(eta float64) (err error) {
 	return err
 }
 
-func (o *oracle) Turned() (float64, error) { return o.turned, nil }
+func (o *oracle) Turned() float64 { return o.turned }
 
 // encode and decode are the state as a checkpoint holds it.
 func (s *searchState) encode() (string, error) {
@@ -500,7 +542,22 @@ func (s *searchState) encode() (string, error) {
 	return string(b), err
 }
 
-func (s *searchState) decode(text string) error { return json.Unmarshal([]byte(text), s) }
+func (s *searchState) decode(text string) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(s)
+}
+
+// validate checks a state that was read back.
+func (s *searchState) validate(filtered bool) error {
+	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || !(s.Spent >= 0 && s.Spent < 1+1e-9) || (s.Adaptive != nil) != filtered {
+		return fmt.Errorf("a step size of %v, %v of the budget spent", s.Eta, s.Spent)
+	}
+	if filtered {
+		return s.Adaptive.Validate()
+	}
+	return s.Start.Validate()
+}
 
 // saveSearch and restoreSearch keep the state with a checkpoint.
 func (r *run) saveSearch(c *checkpoint) (err error) {
@@ -521,12 +578,15 @@ func (r *run) restoreSearch(c *checkpoint) error {
 	if s == nil {
 		return nil
 	}
-	if err := s.state.decode(c.search); err != nil {
+	var state searchState
+	if err := errors.Join(state.decode(c.search), state.validate(r.plan.Config.filtered())); err != nil {
 		return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
-	if r.plan.Config.filtered() && s.state.Adaptive == nil || !(s.state.Start.Eta > 0) {
-		return usage("%s: the checkpoint is not one of this run's line search; restore the file, or start a new run in another directory", r.options.Out)
+	// What is read back as spent is rounded up, by less than a unit.
+	if units(state.Spent) > r.ledger.Charged()+1 {
+		return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
 	}
+	s.state = state
 	r.engine.descent.group = s.state.Group
 	return nil
 }
@@ -547,13 +607,16 @@ func (r *run) trainFiltered(ctx context.Context) error {
 		spent = max(spent, float64(r.ledger.Charged())/budgetUnits)
 	}
 	if s.budget != nil {
+		if units(spent) > units(s.state.Spent)+1 {
+			r.options.Log.Warn("an earlier process ended without saving; what it spent of the budget stays spent")
+		}
 		s.budget.SpentBefore(spent)
 	}
 	for r.step < p.Steps && ctx.Err() == nil {
 		eta, err := rule.Iterate(s.state.Adaptive, o)
 		if errors.Is(err, accountant.ErrBudget) {
 			if r.step == 0 {
-				return err
+				r.options.Log.Warn("the budget was spent on searches that failed before a first step was made; a larger --search-iterations divides it into more tries")
 			}
 			return r.save()
 		}
@@ -562,6 +625,7 @@ func (r *run) trainFiltered(ctx context.Context) error {
 		}
 		s.state.Eta = eta
 		r.step++
+		r.slot++
 		r.ran++
 		if p.evaluates(r.step) {
 			if err := r.evaluate(nil); err != nil {

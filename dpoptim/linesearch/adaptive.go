@@ -12,7 +12,7 @@ type Budgets struct {
 	Clip     float64 `json:"clip"`     // what C_grad and C_obj are multiplied by, 1 at first
 }
 
-// Oracle answers what Adaptive asks of the private data. It charges every
+// Oracle answers what a Rule asks of the private data. It charges every
 // release before it draws noise; an error that is accountant.ErrBudget says
 // that the budget does not allow it, and that nothing was released.
 type Oracle interface {
@@ -30,7 +30,7 @@ type Oracle interface {
 	Move(eta float64) error
 	// Turned is the angle between the direction of this move and of the one before,
 	// in radians; NaN where there was none.
-	Turned() (float64, error)
+	Turned() float64
 }
 
 // Policy says what a search that found nothing leads to.
@@ -72,8 +72,8 @@ func (r Rule) Validate() error {
 	switch {
 	case r.Policy != ByAngle && r.Policy != Always && r.Policy != Never && r.Policy != Refine:
 		return fmt.Errorf("budget policy %q: choose one of %v", r.Policy, Policies())
-	case !(r.Growth > 0) || math.IsInf(r.Growth, 0):
-		return fmt.Errorf("budgets grow by %v: must be a finite number above 0", r.Growth)
+	case !(r.Growth > 0 && r.Growth <= mostGrowth):
+		return fmt.Errorf("budgets grow by %v: must be above 0 and at most %d", r.Growth, mostGrowth)
 	case !(r.Shrink >= 0 && r.Shrink < 1):
 		return fmt.Errorf("clip bounds shrink by %v: must be in [0, 1)", r.Shrink)
 	case !(r.Wide > 1), !(r.Narrow > 0 && r.Narrow < 1), !(r.Decay > 0 && r.Decay < 1):
@@ -82,13 +82,24 @@ func (r Rule) Validate() error {
 	return r.Start.Validate()
 }
 
-// State is where an Adaptive stands: released values only, which a checkpoint
-// holds.
+// mostGrowth keeps a budget that was admitted, grown once, a number. leastClip is
+// where clip bounds stop shrinking, lest single precision takes them for 0.
+const mostGrowth, leastClip = 100, 1e-3
+
+// State is where a Rule stands: released values only, which a checkpoint holds.
 type State struct {
 	Budgets Budgets `json:"budgets"`
 	Start   Start   `json:"start"`
 	Angle   float64 `json:"angle"` // θ, the moving average, in radians
-	Moves   int     `json:"moves"`
+}
+
+// Validate checks a state that was read back.
+func (s State) Validate() error {
+	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+	if b := s.Budgets; !positive(b.Gradient) || !positive(b.Search) || !(b.Clip > 0 && b.Clip <= 1) || !(s.Angle >= 0 && s.Angle <= math.Pi) {
+		return fmt.Errorf("budgets %+v, angle %v: not what a line search leaves", b, s.Angle)
+	}
+	return s.Start.Validate()
 }
 
 // NewState begins at the budgets, searching from eta.
@@ -122,12 +133,10 @@ func (r Rule) Iterate(s *State, o Oracle) (eta float64, err error) {
 		return 0, err
 	}
 	r.Start.Chose(&s.Start, eta)
-	s.Moves++
-	turned, err := o.Turned()
-	if err == nil && !math.IsNaN(turned) {
+	if turned := o.Turned(); !math.IsNaN(turned) {
 		s.Angle = r.Decay*s.Angle + (1-r.Decay)*turned
 	}
-	return eta, err
+	return eta, nil
 }
 
 // fail follows a search that found nothing: a second gradient, and larger
@@ -153,7 +162,7 @@ func (r Rule) fail(s *State, o Oracle, shrunk *bool) (Direction, error) {
 	if grow {
 		s.Budgets.Gradient *= 1 + r.Growth
 		if !*shrunk {
-			s.Budgets.Clip *= 1 - r.Shrink
+			s.Budgets.Clip = math.Max(s.Budgets.Clip*(1-r.Shrink), leastClip)
 			*shrunk = true
 		}
 	}

@@ -10,6 +10,9 @@ import (
 type Direction struct {
 	Norm2, Along float64
 	L2           float64 // λ
+	// Noise is E‖·‖² of the noise in d, which is public: dim·(σ/(qN))² for one
+	// gradient.
+	Noise float64
 }
 
 // penalty is how much the penalty falls by a step η.
@@ -26,11 +29,10 @@ type Backtrack struct {
 	Beta   float64 // β in (0, 1)
 	Trials int     // candidates at most, 1 or more
 	Batch  float64 // qN of the batch that is searched on
-	// NoiseEnergy is E‖d‖² of the noise in the direction, dim·(σ/(qN))², which
-	// is taken out of ‖d‖²: of a noisy gradient ‖d‖² is mostly noise, and no
-	// step lowers the objective in proportion to that. 0 leaves it in, as
-	// published.
-	NoiseEnergy float64
+	// Correct takes Direction.Noise out of ‖d‖²: of a noisy gradient ‖d‖² is
+	// mostly noise, and no step lowers the objective in proportion to that. As
+	// published it stays in.
+	Correct bool
 	// Margin is a decrease, in the sum, that is asked for beside; 0 as published.
 	Margin float64
 }
@@ -46,8 +48,8 @@ func (b Backtrack) Validate() error {
 		return fmt.Errorf("%d candidates of the line search: must be 1 or more", b.Trials)
 	case !(b.Batch > 0) || math.IsInf(b.Batch, 0):
 		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", b.Batch)
-	case !(b.NoiseEnergy >= 0), math.IsNaN(b.Margin):
-		return fmt.Errorf("noise energy %v and margin %v of the line search: must be numbers, the energy 0 or more", b.NoiseEnergy, b.Margin)
+	case math.IsNaN(b.Margin) || math.IsInf(b.Margin, 0):
+		return fmt.Errorf("margin %v of the line search: must be a finite number", b.Margin)
 	}
 	return nil
 }
@@ -63,7 +65,10 @@ func (b Backtrack) Smallest(start float64) float64 { return b.Candidate(start, b
 // Bias is what the sum of the loss's decreases over the batch has to reach for
 // a candidate: Armijo's share and the margin, less what the penalty gives.
 func (b Backtrack) Bias(eta float64, d Direction) float64 {
-	slope := math.Max(d.Norm2-b.NoiseEnergy, 0)
+	slope := d.Norm2
+	if b.Correct {
+		slope = math.Max(slope-d.Noise, 0)
+	}
 	return b.Batch*(b.Alpha*eta*slope-d.penalty(eta)) + b.Margin
 }
 
@@ -75,6 +80,14 @@ type Start struct {
 	Eta     float64 `json:"eta"`     // where the next search begins
 	Largest float64 `json:"largest"` // step since the start last moved
 	Found   int     `json:"found"`   // searches since, that found a step
+}
+
+// Validate checks a Start that was read back.
+func (s Start) Validate() error {
+	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || !(s.Largest >= 0) || math.IsInf(s.Largest, 0) || s.Found < 0 {
+		return fmt.Errorf("a search that starts at %v after %d steps of at most %v: not what a line search leaves", s.Eta, s.Found, s.Largest)
+	}
+	return nil
 }
 
 // StartRule moves a Start.

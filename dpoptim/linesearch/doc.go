@@ -9,7 +9,7 @@
 // and a margin in units of the search's own noise is asked for. [Curve] is
 // another form, also this project's: it reads a noisy decrease at every
 // candidate. [Start] says where a search begins, [Group] how many candidates
-// are evaluated at a time. [Adaptive] is the paper's algorithms 2 and 3.
+// are evaluated at a time. [Rule] is the paper's algorithms 2 and 3.
 //
 // Step sizes multiply the direction d = g̃/(qN) + λw: the released gradient sum
 // over the public expected batch, and the gradient of the penalty λ/2·‖w‖²,
