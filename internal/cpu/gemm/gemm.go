@@ -17,6 +17,8 @@
 // range does, before anything is read or written.
 package gemm
 
+import "github.com/privgrad/privgrad/internal/pages"
+
 //go:generate go run -C ../gen .
 
 // A register tile of the kernels in use has TileM rows of A and TileN columns of B. Packed operands have panels of as many:
@@ -109,7 +111,7 @@ type Workspace struct {
 // grow returns n floats that keep the memory of buf where it is large enough.
 func grow(buf []float32, n int) []float32 {
 	if cap(buf) < n {
-		return make([]float32, n)
+		return pages.Make[float32](n)
 	}
 	return buf[:n]
 }
