@@ -24,18 +24,19 @@ const module = "github.com/privgrad/privgrad"
 var allowed = map[string][]string{
 	".": nil,
 
+	"internal/pages":  nil,
 	"internal/plan":   nil,
 	"internal/stream": nil,
 	"internal/exact":  {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
 	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/plan"},
+	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
 
-	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/plan"},
-	"internal/cpu/gemm":      nil,
+	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/pages", "internal/plan"},
+	"internal/cpu/gemm":      {"internal/pages"},
 	"internal/cpu/peak":      nil,
 	"internal/cpu/vec":       nil,
 	"internal/cpu/vec/guard": nil,
@@ -84,7 +85,7 @@ var allowed = map[string][]string{
 	},
 	"bench": {
 		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
-		"internal/plan",
+		"internal/pages", "internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},
 }
