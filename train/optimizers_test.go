@@ -27,20 +27,30 @@ type method struct {
 	// gradient g of update t, from 1 on; phi is the variance of the noise in a
 	// coordinate of g. It holds the optimizer's state.
 	follow func(c Config, phi float64) func(w, g []float64, t int)
-	// events is what a slot releases, if not one gradient of a Poisson batch.
-	events func(p *Plan) []accountant.Mechanism
+	// variant rows differ from another in the recursion alone, and run no more.
+	variant bool
 }
 
 var methods = []method{
 	{name: "sgd", set: public("sgd", 0.5), follow: sgd},
 	{name: "adam", set: public("adam", 0.02), follow: adam},
 	{name: "dp-sgd", set: func(c *Config) { c.L2 = 1e-3 }, follow: sgd},
-	{name: "dp-sgd with momentum", set: func(c *Config) { c.Momentum, c.L2 = 0.9, 1e-3 }, follow: sgd},
+	{name: "dp-sgd with momentum", set: func(c *Config) { c.Momentum, c.L2 = 0.9, 1e-3 }, follow: sgd, variant: true},
 	{name: "dp-adam", set: func(c *Config) { c.Optimizer, c.LR, c.L2 = "dp-adam", ptr(0.02), 1e-3 }, follow: adam},
 	{name: "dp-adam with other moments, without the noise's variance", set: func(c *Config) {
 		c.Optimizer, c.LR, c.SubtractNoiseVariance = "dp-adam", ptr(0.02), true
 		c.Beta1, c.Beta2, c.AdamEpsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
-	}, follow: adam},
+	}, follow: adam, variant: true},
+	// Of what searches ask and are charged, search_test.go tells.
+	{name: "dp-blsgd", set: func(c *Config) {
+		c.Optimizer, c.L2, c.Search = "dp-blsgd", 1e-3, &Search{Budget: budgetFixed, Every: ptr(2)}
+	}},
+	{name: "dp-blsgd by published searches on shared batches", set: func(c *Config) {
+		c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchLosses, Batches: "shared", Trials: ptr(5)}
+	}},
+	{name: "dp-blsgd by curves", set: func(c *Config) {
+		c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchCurve}
+	}},
 }
 
 // TestOptimizers holds every optimizer to what a private run promises.
@@ -58,16 +68,24 @@ func conform(t *testing.T, m method) {
 		t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c) })
 	}
 	t.Run("resume", func(t *testing.T) { testSeededResume(t, c) })
+	if m.variant {
+		return
+	}
 	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
 	if !c.private() {
 		return
 	}
-	t.Run("accounting", func(t *testing.T) { testAccounting(t, m, c) })
+	if !c.searches() {
+		t.Run("accounting", func(t *testing.T) { testAccounting(t, c) })
+	}
 	t.Run("crash", func(t *testing.T) { testCrashStaysCharged(t, c) })
 	t.Run("empty batches", func(t *testing.T) { testEmptyBatches(t, c) })
 	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
 	t.Run("transcript", func(t *testing.T) {
 		for name, d := range devices(t) {
+			if c.searches() && name != "cuda" {
+				continue // TestTranscript has it, and it is slow on the reference
+			}
 			t.Run(name, func(t *testing.T) {
 				c := c
 				c.Steps = ptr(6)
@@ -222,7 +240,7 @@ func testRecursion(t *testing.T, m method, c Config) {
 
 // The reported ε is what the events of the run's own mechanisms compose to, and
 // the ledger charges what was released, no more and no less.
-func testAccounting(t *testing.T, m method, c Config) {
+func testAccounting(t *testing.T, c Config) {
 	host, err := cpu.Open(1)
 	check(t, err)
 	record := &transcript{Device: host}
@@ -235,21 +253,16 @@ func testAccounting(t *testing.T, m method, c Config) {
 	check(t, err)
 	p, err := Resolve(c, Options{Sources: o.Sources, Device: host})
 	check(t, err)
-	var events []accountant.Mechanism
-	if m.events != nil {
-		events = m.events(p)
-	} else {
-		data, err := Load(host, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
-		check(t, err)
-		keys, err := p.keys()
-		check(t, err)
-		noise, err := p.Stream(keys.noise)
-		check(t, err)
-		e, err := p.Engine(host, data, noise)
-		check(t, err)
-		defer e.Close()
-		events = []accountant.Mechanism{e.mechanism.Event()}
-	}
+	data, err := Load(host, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	check(t, err)
+	keys, err := p.keys()
+	check(t, err)
+	noise, err := p.Stream(keys.noise)
+	check(t, err)
+	e, err := p.Engine(host, data, noise)
+	check(t, err)
+	defer e.Close()
+	events := []accountant.Mechanism{e.mechanism.Event()}
 	a, err := accountant.Account([]accountant.Event{accountant.PoissonBatch(p.SamplingRate, slots, events...)},
 		accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *r.Delta})
 	check(t, err)
