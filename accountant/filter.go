@@ -71,6 +71,33 @@ func (f *Filter) Guarantee() (epsilon, delta float64, n Neighbouring) {
 	return f.epsilon, f.delta, f.neighbouring
 }
 
+// Spent is what was admitted so far, for Restore.
+func (f *Filter) Spent() []float64 { return []float64{f.spent} }
+
+// Restore charges what an earlier process had admitted of the same budget.
+func (f *Filter) Restore(spent []float64) error {
+	charged := f.Spent()
+	err := restore(charged, spent)
+	f.spent = charged[0]
+	return err
+}
+
+// restore raises what is charged at every order to what was spent.
+func restore(charged, spent []float64) error {
+	if len(spent) != len(charged) {
+		return fmt.Errorf("%d divergences were spent, this budget has %d", len(spent), len(charged))
+	}
+	for _, s := range spent {
+		if !(s >= 0) || math.IsInf(s, 0) {
+			return fmt.Errorf("a divergence of %v was spent: must be a finite number, 0 or more", s)
+		}
+	}
+	for i, s := range spent {
+		charged[i] = math.Max(charged[i], s)
+	}
+	return nil
+}
+
 // SpentBefore charges what an earlier process spent of the same budget, as a
 // share of it.
 func (f *Filter) SpentBefore(share float64) {

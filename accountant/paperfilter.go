@@ -3,6 +3,7 @@ package accountant
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A PaperFilter admits releases by the arithmetic of Chen and Lee 2020: every
@@ -13,6 +14,7 @@ import (
 type PaperFilter struct {
 	epsilon, delta float64
 	budget, spent  []float64 // at order i+2
+	before         bool      // some of it by an earlier process
 	costs          map[paperRelease][]float64
 }
 
@@ -119,16 +121,34 @@ func share(spent, budget []float64) float64 {
 	return least
 }
 
+// Spent is what was admitted so far at every order, for Restore.
+func (f *PaperFilter) Spent() []float64 { return slices.Clone(f.spent) }
+
+// Restore charges what an earlier process had admitted of the same budget.
+func (f *PaperFilter) Restore(spent []float64) error { return restore(f.spent, spent) }
+
 // SpentBefore charges what an earlier process spent, as a share of the budget of
-// every order.
+// every order. It is that of the order with most room: the others had spent more,
+// and which it was is not known any more.
 func (f *PaperFilter) SpentBefore(share float64) {
+	f.before = f.before || share > 0
 	for i, b := range f.budget {
 		f.spent[i] = math.Max(f.spent[i], share*math.Max(b, 0))
 	}
 }
 
-// SoFar is the ε of what was admitted, by proposition 1.
+// SoFar is the ε of what was admitted, by proposition 1; after an earlier process
+// what it is at most, whichever order had most room.
 func (f *PaperFilter) SoFar() float64 {
+	if f.before {
+		most, left := 0.0, f.Left()
+		for i, b := range f.budget {
+			if b > 0 {
+				most = math.Max(most, Proposition1((1-left)*b, float64(i+2), f.delta))
+			}
+		}
+		return most
+	}
 	least := math.Inf(1)
 	for i, s := range f.spent {
 		least = math.Min(least, Proposition1(s, float64(i+2), f.delta))

@@ -5,21 +5,25 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/train"
 )
 
-// LineSearchOptions says what line search to time. The step's mode is private,
-// and the search has a batch of its own, of as many rows.
+// LineSearchOptions says what line search to time. The step's mode is private.
 type LineSearchOptions struct {
 	StepOptions
-	Tried int // points that a search evaluates, the present parameters among them
+	Form    string // of train.SearchForms
+	Batches string // fresh: the search has a batch of its own, of as many rows; shared: the gradient's
+	Tried   int    // candidates that a search goes through
 }
 
-// LineSearchResult is a DP-SGD step beside one with a line search.
+// LineSearchResult is a DP-SGD step beside a DP-BLSGD step.
 type LineSearchResult struct {
 	Device           string  `json:"device"`
 	Model            string  `json:"model"`
@@ -27,102 +31,225 @@ type LineSearchResult struct {
 	Data             string  `json:"data"`
 	Batch            int     `json:"batch"`
 	Threads          int     `json:"threads"`
+	Form             string  `json:"form"`
+	Batches          string  `json:"batches"`
 	Tried            int     `json:"tried"`
+	Evaluated        int     `json:"evaluated"`   // groups of candidates may go beyond what is needed
 	Steps            int     `json:"steps_timed"` // of each kind
 	StepSeconds      float64 `json:"step_seconds_median"`
 	DPSGDStepSeconds float64 `json:"dpsgd_step_seconds_median"`
 	Ratio            float64 `json:"ratio"`
+	// Limit is the ratio that this project holds itself to: a search costs its
+	// forward passes. One takes about a third of a DP-SGD step, the one at the
+	// present parameters counts where the batch is fresh, and 15 % are for the rest.
+	Limit float64 `json:"limit"`
+}
+
+// mostTried is that of settings of a run.
+const mostTried = 1000
+
+func (o *LineSearchOptions) check() error {
+	o.Mode = "private"
+	if err := o.StepOptions.check(); err != nil {
+		return err
+	}
+	most := mostTried
+	if o.Form == formCurve {
+		most = device.MaxCandidates
+	}
+	switch {
+	case !slices.Contains(train.SearchForms(), o.Form):
+		return &train.UsageError{Err: fmt.Errorf("form %q: choose one of %s", o.Form, strings.Join(train.SearchForms(), ", "))}
+	case o.Batches != string(accountant.Fresh) && o.Batches != string(accountant.Shared):
+		return &train.UsageError{Err: fmt.Errorf("batches %q: choose %s or %s", o.Batches, accountant.Fresh, accountant.Shared)}
+	case o.Tried < 1 || o.Tried > most:
+		return &train.UsageError{Err: fmt.Errorf("tried %d: must be in [1, %d] for form %s", o.Tried, most, o.Form)}
+	}
+	return nil
 }
 
 const (
+	formCurve    = "curve"
+	formLosses   = "losses"
 	backtracking = 0.8 // from one step size to the next
-	lossClip     = 3
+	lossClip     = 0.1
 )
 
-// LineSearch times DP-SGD steps, and in turns with them DP-SGD steps followed by
-// a line search: the clipped losses of a fresh batch at the parameters and at
-// Tried − 1 backtracked step sizes along the released gradient, summed,
-// noised and read.
+func (o *LineSearchOptions) limit() float64 {
+	passes := float64(o.Tried)
+	if o.Batches == string(accountant.Fresh) {
+		passes++
+	}
+	return 1.15 * (1 + 0.37*passes)
+}
+
+// LineSearch times DP-SGD steps and, in turns with them, DP-BLSGD steps: a released
+// direction, a search along it that finds its candidate number Tried, or a released
+// curve of so many, and the step. Drawing batches is not timed, and no accountant.
 func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
-	o.Mode = "private"
 	if err := o.check(); err != nil {
 		return nil, err
-	}
-	if o.Tried < 2 || o.Tried > device.MaxCandidates {
-		return nil, &train.UsageError{Err: fmt.Errorf("tried %d: must be in [2, %d], the present parameters counted", o.Tried, device.MaxCandidates)}
 	}
 	w, err := o.open()
 	if err != nil {
 		return nil, err
 	}
 	defer w.close()
-	// Every loss has the sensitivity lossClip and all of them together √Tried
-	// times that: this is a Gaussian of multiplier 1 on the whole vector.
-	m := func(n device.Net) (mechanism.Mechanism, error) {
-		return mechanism.NewGaussian(math.Sqrt(float64(o.Tried)), lossClip, n.Rounding(o.Batch), w.noise, 1)
-	}
-	search, err := w.engine.LossQuery(w.data, m, o.Tried)
+	e, search, err := o.descent(w)
 	if err != nil {
 		return nil, err
 	}
-	steps := make([]float32, o.Tried) // steps[0] is 0, the parameters
-	for i := range steps[1:] {
-		steps[i+1] = float32(stepRate * math.Pow(backtracking, float64(i)) / float64(o.Batch))
-	}
+	defer e.Close()
 
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := make([]int32, o.Batch)
-	draw := func() []int32 {
+	draw := func() {
 		for i := range rows {
 			rows[i] = random.Int32N(int32(len(w.set.Train.Labels)))
 		}
-		return rows
 	}
-	position := uint64(0)
-	step := func(searches bool) (float64, error) {
-		position += 2
-		gradient := draw()
+	position := uint64(0) // both engines draw from one stream
+	plain := func() (time.Duration, error) {
+		position++
+		draw()
 		began := time.Now()
-		if err := w.engine.Step(gradient, position, int(position/2)); err != nil {
+		if err := w.engine.Step(rows, position, int(position)); err != nil {
 			return 0, err
 		}
-		if err := w.engine.Wait(); err != nil {
+		err := w.engine.Wait()
+		return time.Since(began), err
+	}
+	searching := func() (time.Duration, error) {
+		position += 2
+		draw()
+		began := time.Now()
+		if err := search.direct(rows, position-1); err != nil {
 			return 0, err
 		}
 		took := time.Since(began)
-		if searches {
-			fresh := draw()
-			began = time.Now()
-			if _, err := search(fresh, position+1, steps...); err != nil {
-				return 0, err
-			}
-			took += time.Since(began)
+		if o.Batches == string(accountant.Fresh) {
+			draw()
 		}
-		return took.Seconds(), nil
+		began = time.Now()
+		if err := search.find(rows, position); err != nil {
+			return 0, err
+		}
+		if _, err := e.Move(stepRate, int(position)); err != nil {
+			return 0, err
+		}
+		err := e.Wait()
+		return took + time.Since(began), err
 	}
-	var alone, searching []float64
+	var alone, with []float64
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for turn := 0; len(alone) == 0 || time.Since(start) < budget; turn++ {
-		a, err := step(false)
+		a, err := plain()
 		if err != nil {
 			return nil, err
 		}
-		s, err := step(true)
+		s, err := searching()
 		if err != nil {
 			return nil, err
 		}
-		if turn > 0 && time.Since(start) > budget/10 {
-			alone, searching = append(alone, a), append(searching, s)
+		// By then the groups have found their size.
+		if turn > 20 && time.Since(start) > budget/10 {
+			alone, with = append(alone, a.Seconds()), append(with, s.Seconds())
 		}
 	}
 	slices.Sort(alone)
-	slices.Sort(searching)
+	slices.Sort(with)
 	info := w.device.Info()
 	r := &LineSearchResult{
 		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
-		Tried: o.Tried, Steps: len(alone), StepSeconds: searching[len(searching)/2], DPSGDStepSeconds: alone[len(alone)/2],
+		Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: e.Tried(), Limit: o.limit(),
+		Steps: len(alone), StepSeconds: with[len(with)/2], DPSGDStepSeconds: alone[len(alone)/2],
 	}
 	r.Ratio = r.StepSeconds / r.DPSGDStepSeconds
 	return r, nil
+}
+
+// lineSearch is the two releases of a DP-BLSGD step.
+type lineSearch struct {
+	direct func(rows []int32, draw uint64) error
+	find   func(rows []int32, draw uint64) error
+}
+
+// descent is an engine as a run with a line search has it, on the workload's
+// device, data and noise.
+func (o *LineSearchOptions) descent(w *workload) (*train.Engine, *lineSearch, error) {
+	var net device.Net
+	var gradient mechanism.Mechanism
+	e, err := train.NewDescent(w.device, w.schedule, device.Options{Capacity: o.Batch}, w.data,
+		func(n device.Net) (m mechanism.Mechanism, err error) {
+			net = n
+			gradient, err = mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.noise, 0)
+			return gradient, err
+		},
+		func(n device.Net) (dpoptim.Optimizer, error) {
+			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
+		}, float64(o.Batch), 0, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	params := make([]float32, w.program.NumParams())
+	err = w.engine.Params(params)
+	if err == nil {
+		err = e.SetParams(params)
+	}
+	s := &lineSearch{direct: func(rows []int32, draw uint64) error {
+		_, err := e.Direction(rows, draw, gradient)
+		return err
+	}}
+	if err == nil {
+		s.find, err = o.finder(w, e, net)
+	}
+	if err != nil {
+		e.Close()
+		return nil, nil, err
+	}
+	return e, s, nil
+}
+
+// finder is the search: of up to 20 candidates, or as many as are to be tried, whose
+// biases make the last to be tried the first that is found, whatever the noise.
+func (o *LineSearchOptions) finder(w *workload, e *train.Engine, n device.Net) (func(rows []int32, draw uint64) error, error) {
+	rounding := n.Rounding(o.Batch)
+	trials := max(o.Tried, 20)
+	if o.Form == formCurve {
+		trials = o.Tried
+	}
+	candidates, biases := make([]float64, trials), make([]float64, trials)
+	for i := range candidates {
+		candidates[i] = stepRate * math.Pow(backtracking, float64(i))
+		if biases[i] = math.Inf(1); i == o.Tried-1 {
+			biases[i] = -math.MaxFloat64
+		}
+	}
+	if o.Form == formCurve {
+		m, err := mechanism.NewGaussian(1, lossClip, rounding, w.noise, 1)
+		if err != nil {
+			return nil, err
+		}
+		return func(rows []int32, draw uint64) error {
+			_, err := e.Decreases(rows, draw, m, candidates)
+			return err
+		}, e.RecordCurve(w.data, trials, m)
+	}
+	priced := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: trials, Queries: accountant.Generic}
+	form := device.LossDecrease
+	if o.Form == formLosses {
+		form, priced.Queries = device.LossSum, accountant.SharedBaseline
+	}
+	m, err := mechanism.NewNoisyBTLS(priced, lossClip, rounding, w.noise, 1)
+	if err != nil {
+		return nil, err
+	}
+	return func(rows []int32, draw uint64) error {
+		i, err := e.Search(rows, draw, m, candidates, biases)
+		if err == nil && i != o.Tried-1 {
+			err = fmt.Errorf("the search found candidate %d, not %d; please report this", i+1, o.Tried)
+		}
+		return err
+	}, e.RecordSearch(w.data, form, m)
 }

@@ -30,7 +30,7 @@ type descent struct {
 	least    *searchStep
 	decrease device.Vector // the released curve
 	group    linesearch.Group
-	tried    int // candidates evaluated by the last search, a baseline counted
+	tried    int // candidates evaluated by the last search
 }
 
 // A searchStep sums the losses of a batch at some candidates, in as many runs as
@@ -246,7 +246,7 @@ func (e *Engine) Search(rows []int32, draw uint64, m *mechanism.NoisyBTLS, candi
 		if err != nil {
 			return 0, err
 		}
-		d.tried += size + skip
+		d.tried += size
 		if i := out.First[0]; i >= 0 {
 			d.group.Needed(first + i + 1)
 			return first + i, nil
@@ -257,8 +257,8 @@ func (e *Engine) Search(rows []int32, draw uint64, m *mechanism.NoisyBTLS, candi
 	return -1, nil
 }
 
-// Tried is how many points the last search evaluated, a baseline counted. It
-// follows from what was released.
+// Tried is how many candidates the last search evaluated, the present parameters not
+// counted. It follows from what was released.
 func (e *Engine) Tried() int { return e.descent.tried }
 
 // Decreases releases the sums of the batch's decreases at the candidates.
@@ -276,7 +276,7 @@ func (e *Engine) Decreases(rows []int32, draw uint64, m mechanism.Mechanism, can
 	if err := e.net.Read(d.decrease, values); err != nil {
 		return nil, err
 	}
-	d.tried = len(candidates) + 1
+	d.tried = len(candidates)
 	sums := make([]float64, len(values))
 	for i, v := range values {
 		sums[i] = float64(v)

@@ -31,18 +31,30 @@ type method struct {
 	// releases, where it is not one gradient of a Poisson batch.
 	events   func(p *Plan, slots int) []accountant.Event
 	releases int
+	// variant rows differ from another in the recursion alone, and run no more.
+	variant bool
 }
 
 var methods = []method{
 	{name: "sgd", set: public("sgd", 0.5), follow: sgd},
 	{name: "adam", set: public("adam", 0.02), follow: adam},
 	{name: "dp-sgd", set: func(c *Config) { c.L2 = 1e-3 }, follow: sgd},
-	{name: "dp-sgd with momentum", set: func(c *Config) { c.Momentum, c.L2 = 0.9, 1e-3 }, follow: sgd},
+	{name: "dp-sgd with momentum", set: func(c *Config) { c.Momentum, c.L2 = 0.9, 1e-3 }, follow: sgd, variant: true},
 	{name: "dp-adam", set: func(c *Config) { c.Optimizer, c.LR, c.L2 = "dp-adam", ptr(0.02), 1e-3 }, follow: adam},
 	{name: "dp-adam with other moments, without the noise's variance", set: func(c *Config) {
 		c.Optimizer, c.LR, c.SubtractNoiseVariance = "dp-adam", ptr(0.02), true
 		c.Beta1, c.Beta2, c.AdamEpsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
-	}, follow: adam},
+	}, follow: adam, variant: true},
+	// Of what searches ask and are charged, search_test.go tells.
+	{name: "dp-blsgd", set: func(c *Config) {
+		c.Optimizer, c.L2, c.Search = "dp-blsgd", 1e-3, &Search{Budget: budgetFixed, Every: ptr(2)}
+	}},
+	{name: "dp-blsgd by published searches on shared batches", set: func(c *Config) {
+		c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchLosses, Batches: "shared", Trials: ptr(5)}
+	}},
+	{name: "dp-blsgd by curves", set: func(c *Config) {
+		c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchCurve}
+	}},
 }
 
 // TestOptimizers holds every optimizer to what a private run promises.
@@ -60,16 +72,24 @@ func conform(t *testing.T, m method) {
 		t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c) })
 	}
 	t.Run("resume", func(t *testing.T) { testSeededResume(t, c) })
+	if m.variant {
+		return
+	}
 	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
 	if !c.private() {
 		return
 	}
-	t.Run("accounting", func(t *testing.T) { testAccounting(t, m, c) })
+	if !c.searches() {
+		t.Run("accounting", func(t *testing.T) { testAccounting(t, m, c) })
+	}
 	t.Run("crash", func(t *testing.T) { testCrashStaysCharged(t, c) })
 	t.Run("empty batches", func(t *testing.T) { testEmptyBatches(t, c) })
 	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
 	t.Run("transcript", func(t *testing.T) {
 		for name, d := range devices(t) {
+			if c.searches() && name != "cuda" {
+				continue // TestTranscript has it, and it is slow on the reference
+			}
 			t.Run(name, func(t *testing.T) {
 				c := c
 				c.Steps = ptr(6)

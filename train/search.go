@@ -344,8 +344,9 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 // searchEvery is how many steps save up for a search of our own.
 const searchEvery = 5
 
-// mostTrials bounds the candidates of a search.
-const mostTrials = 1000
+// mostTrials bounds the candidates of a search, and mostMargin its margin: noise is
+// no larger.
+const mostTrials, mostMargin = 1000, 100
 
 // paper reports whether the price is by the paper's arithmetic.
 func (s *Search) paper() bool { return s.Batches == string(accountant.PaperBatches) }
@@ -385,6 +386,8 @@ func (s *Search) validate() error {
 		return usage("search-clip %v: must be in [%g, %g]", *s.Clip, leastScale, mostScale)
 	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):
 		return usage("search-weight %v: must be in (0, 1]", *s.Weight)
+	case s.Margin != nil && (math.IsNaN(*s.Margin) || math.Abs(*s.Margin) > mostMargin):
+		return usage("search-margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
 	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > mostTrials):
 		return usage("search-trials %d: must be in [1, %d]", *s.Trials, mostTrials)
 	case s.Points != nil && *s.Points > device.MaxCandidates:

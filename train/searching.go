@@ -24,13 +24,15 @@ type searchState struct {
 	Group    linesearch.Group  `json:"group"`
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
 	Draws    uint64            `json:"draws,omitempty"` // batches and noise positions taken, where budgets adapt
-	Spent    float64           `json:"spent,omitempty"` // share of the budget, where budgets adapt
+	Spent    []float64         `json:"spent,omitempty"` // of the budget, where budgets adapt
 }
 
 // A budget admits releases that were chosen by looking at earlier ones.
 type budget interface {
 	Ask(accountant.Event) error
 	Left() float64
+	Spent() []float64
+	Restore(spent []float64) error
 	SpentBefore(share float64)
 	SoFar() float64
 }
@@ -550,8 +552,8 @@ func (s *searchState) decode(text string) error {
 
 // validate checks a state that was read back.
 func (s *searchState) validate(filtered bool) error {
-	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || !(s.Spent >= 0 && s.Spent < 1+1e-9) || (s.Adaptive != nil) != filtered {
-		return fmt.Errorf("a step size of %v, %v of the budget spent", s.Eta, s.Spent)
+	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || (s.Adaptive != nil) != filtered {
+		return fmt.Errorf("a step size of %v: not what a line search leaves", s.Eta)
 	}
 	if filtered {
 		return s.Adaptive.Validate()
@@ -567,7 +569,7 @@ func (r *run) saveSearch(c *checkpoint) (err error) {
 	}
 	s.state.Group = r.engine.descent.group
 	if s.budget != nil {
-		s.state.Spent = 1 - s.budget.Left()
+		s.state.Spent = s.budget.Spent()
 	}
 	c.search, err = s.state.encode()
 	return err
@@ -582,9 +584,14 @@ func (r *run) restoreSearch(c *checkpoint) error {
 	if err := errors.Join(state.decode(c.search), state.validate(r.plan.Config.filtered())); err != nil {
 		return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
-	// What is read back as spent is rounded up, by less than a unit.
-	if units(state.Spent) > r.ledger.Charged()+1 {
-		return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
+	if s.budget != nil {
+		if err := s.budget.Restore(state.Spent); err != nil {
+			return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
+		}
+		// A share that was read from a ledger is rounded up by less than a unit.
+		if units(1-s.budget.Left()) > r.ledger.Charged()+1 {
+			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
+		}
 	}
 	s.state = state
 	r.engine.descent.group = s.state.Group
@@ -602,15 +609,9 @@ func (r *run) trainFiltered(ctx context.Context) error {
 	}
 	o, rule := &oracle{run: r}, p.Config.Search.rule()
 	// A seeded run replays what its ledger already charges; any other finds it spent.
-	spent := s.state.Spent
-	if p.Config.Noise != noiseSeeded {
-		spent = max(spent, float64(r.ledger.Charged())/budgetUnits)
-	}
-	if s.budget != nil {
-		if units(spent) > units(s.state.Spent)+1 {
-			r.options.Log.Warn("an earlier process ended without saving; what it spent of the budget stays spent")
-		}
-		s.budget.SpentBefore(spent)
+	if charged := r.ledger.Charged(); s.budget != nil && p.Config.Noise != noiseSeeded && charged > units(1-s.budget.Left()) {
+		r.options.Log.Warn("an earlier process ended without saving; what it spent of the budget stays spent")
+		s.budget.SpentBefore(float64(charged) / budgetUnits)
 	}
 	for r.step < p.Steps && ctx.Err() == nil {
 		eta, err := rule.Iterate(s.state.Adaptive, o)

@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/perexample"
+	"github.com/privgrad/privgrad/train"
 )
 
 func newBenchLineSearch() *cobra.Command {
@@ -16,20 +19,23 @@ func newBenchLineSearch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "linesearch",
 		Short: "Time a private line search beside a DP-SGD step",
-		Long: `linesearch times DP-SGD steps and, in turns with them, DP-SGD steps followed by
-a line search: on a fresh batch of --batch rows, the clipped losses at the
-parameters and at --tried less one step sizes along the released gradient, each
-0.8 of the one before, are summed, noised and read. It needs no data directory:
-models of 28×28 images get Fashion-MNIST, the others synthetic bytes.`,
+		Long: `linesearch times DP-SGD steps and, in turns with them, DP-BLSGD steps: a released
+direction, a search that finds its candidate number --tried (or a curve of so
+many), and the step along it, on batches of --batch rows. The limit is what the
+forward passes at the candidates, and on a fresh batch at the present
+parameters, may cost. It needs no data directory: models of 28×28 images get
+Fashion-MNIST, the others synthetic bytes.`,
 		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
-  privgrad bench linesearch --model mlp-mnist --batch 300 --tried 20 --json`,
+  privgrad bench linesearch --model mlp-mnist --batch 300 --batches shared --form losses --tried 20 --json`,
 		Args: noArgs,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
 	f.IntVar(&o.Batch, "batch", 256, "rows of every batch")
-	f.IntVar(&o.Tried, "tried", 8, "points that a search evaluates, the present parameters among them")
+	f.StringVar(&o.Form, "form", train.SearchForms()[0], "what is asked of the losses: "+strings.Join(train.SearchForms(), ", "))
+	f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search has a batch of its own; shared: it has the gradient's")
+	f.IntVar(&o.Tried, "tried", 8, "candidates that a search goes through")
 	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
 	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
@@ -52,7 +58,7 @@ func describeLineSearch(w io.Writer, r *bench.LineSearchResult) {
 	fmt.Fprintf(w, "%s (%s): batch %d of %s, on %s with %s\n\n", r.Model, r.Activation, r.Batch, r.Data, r.Device, plural(r.Threads, "thread"))
 	table(w, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "  a DP-SGD step\t%.4g s, median of %d\n", r.DPSGDStepSeconds, r.Steps)
-		fmt.Fprintf(w, "  with a line search\t%.4g s, %d points\n", r.StepSeconds, r.Tried)
-		fmt.Fprintf(w, "  ratio\t%.3g\n", r.Ratio)
+		fmt.Fprintf(w, "  with a line search\t%.4g s, %s on a %s batch, form %s\n", r.StepSeconds, plural(r.Tried, "candidate"), r.Batches, r.Form)
+		fmt.Fprintf(w, "  ratio\t%.3g (limit %.3g)\n", r.Ratio, r.Limit)
 	})
 }

@@ -99,15 +99,15 @@ func TestBenchLineSearch(t *testing.T) {
 	short := []string{"bench", "linesearch", "--model", "mlp-fmnist", "--batch", "8", "--seconds", "0.01", "--threads", "1"}
 	r := object(t, ok(t, append(short, "--json")...))
 	wantKeys(t, r, "device", "model", "activation", "data", "batch", "threads", "tried", "steps_timed",
-		"step_seconds_median", "dpsgd_step_seconds_median", "ratio")
+		"step_seconds_median", "dpsgd_step_seconds_median", "ratio", "limit", "form", "batches", "evaluated")
 	if r["model"] != "mlp-fmnist" || r["batch"] != 8.0 || r["tried"] != 8.0 || r["threads"] != 1.0 {
 		t.Errorf("bench linesearch %v", r)
 	}
-	if human := ok(t, append(short, "--tried", "3")...); !strings.Contains(human, "3 points") || !strings.Contains(human, "ratio") {
+	if human := ok(t, append(short, "--tried", "3", "--batches", "shared", "--form", "curve")...); !strings.Contains(human, "3 candidates on a shared batch, form curve") || !strings.Contains(human, "ratio") {
 		t.Errorf("bench linesearch shows\n%s", human)
 	}
 	for args, want := range map[string]string{
-		"--batch 0": "batch 0", "--tried 1": "tried 1", "--tried 33": "tried 33", "--seconds 0": "seconds 0",
+		"--batch 0": "batch 0", "--tried 0": "tried 0", "--tried 1001": "tried 1001", "--form loss": `"loss"`, "--batches paper": `"paper"`, "--seconds 0": "seconds 0",
 		"--model resnet": `"resnet"`, "--activation elu": `"elu"`, "--device tpu": `"tpu"`, "--threads -1": "-1",
 	} {
 		fails(t, exitUsage, append([]string{"bench", "linesearch", "--json"}, strings.Fields(args)...), want)

@@ -63,13 +63,18 @@ func (b Backtrack) Candidate(start float64, i int) float64 {
 func (b Backtrack) Smallest(start float64) float64 { return b.Candidate(start, b.Trials-1) }
 
 // Bias is what the sum of the loss's decreases over the batch has to reach for
-// a candidate: Armijo's share and the margin, less what the penalty gives.
+// a candidate: Armijo's share and the margin, less what the penalty gives. No sum
+// reaches it where parameters have overflowed.
 func (b Backtrack) Bias(eta float64, d Direction) float64 {
 	slope := d.Norm2
 	if b.Correct {
 		slope = math.Max(slope-d.Noise, 0)
 	}
-	return b.Batch*(b.Alpha*eta*slope-d.penalty(eta)) + b.Margin
+	bias := b.Batch*(b.Alpha*eta*slope-d.penalty(eta)) + b.Margin
+	if math.IsNaN(bias) || math.IsInf(bias, -1) {
+		return math.Inf(1)
+	}
+	return bias
 }
 
 // Start says where a search begins. After every so many searches that found a

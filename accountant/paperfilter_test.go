@@ -1,0 +1,174 @@
+package accountant
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// What a paper filter has admitted costs what the paper's arithmetic says of the
+// schedule, Gaussian and Laplace.
+func TestPaperFilterIsThePapersArithmetic(t *testing.T) {
+	laplace := NoisyBTLS{Noise: BTLSLaplace, ThresholdScale: 20, QueryScale: 40, MaxTrials: 10, Queries: SharedBaseline}
+	for _, search := range []NoisyBTLS{paperSearch(0.05), laplace} {
+		l := LineSearch{Batches: PaperBatches, SamplingRate: 0.01, Steps: 200, Searches: 1, Gradient: Gaussian{1.2}, Search: search}
+		want, err := l.PaperEpsilon(1e-6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := NewPaperFilter(want.Epsilon*(1+1e-9), 1e-6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		admitted := 0
+		for {
+			if f.Ask(PoissonBatch(0.01, 1, l.Gradient)) != nil || f.Ask(PoissonBatch(0.01, 1, search)) != nil {
+				break
+			}
+			admitted++
+		}
+		if admitted != l.Steps {
+			t.Errorf("%s: admitted %d of %d steps", search.Name(), admitted, l.Steps)
+		}
+		near(t, search.Name(), f.SoFar(), want.Epsilon, 1e-6)
+		if left := f.Left(); left < 0 || left > 1e-6 {
+			t.Errorf("%s: %v of the budget is left", search.Name(), left)
+		}
+	}
+}
+
+// Without sampling nothing is amplified.
+func TestPaperFilterOnTheFullBatch(t *testing.T) {
+	f, err := NewPaperFilter(3, 1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Ask(PoissonBatch(1, 7, Gaussian{10})); err != nil {
+		t.Fatal(err)
+	}
+	want := math.Inf(1)
+	for a := 2.0; a < 129; a++ {
+		want = math.Min(want, 7*a/200+math.Log(1e5)/(a-1))
+	}
+	near(t, "ε", f.SoFar(), want, 1e-12)
+}
+
+func TestPaperFilterRefuses(t *testing.T) {
+	if _, err := NewPaperFilter(0.01, 1e-5); !errors.Is(err, ErrBudget) {
+		t.Errorf("an ε below every order's ln(1/δ)/(α−1): %v", err)
+	}
+	_, err := NewPaperFilter(0, 1e-5)
+	refused(t, err, "epsilon 0")
+	_, err = NewPaperFilter(1, 1)
+	refused(t, err, "delta 1")
+	f, err := NewPaperFilter(1, 1e-5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, f.Ask(PoissonBatch(0.1, 1, Laplace{5})), "gradients and line searches only")
+	refused(t, f.Ask(PoissonBatch(2, 1, Gaussian{5})), "2")
+	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{3})); err != nil {
+		t.Fatal(err)
+	}
+	left := f.Left()
+	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{0.01})); !errors.Is(err, ErrBudget) {
+		t.Errorf("a release beyond the budget: %v", err)
+	}
+	if f.Left() != left {
+		t.Error("a refusal is charged")
+	}
+	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{30})); err != nil || !(f.Left() < left) {
+		t.Errorf("a smaller release: %v, %v left of %v", err, f.Left(), left)
+	}
+}
+
+// What earlier processes spent counts, is never less after it was told, and the
+// filter then admits no more than one that had asked itself.
+func TestSpentBefore(t *testing.T) {
+	type filter interface {
+		Ask(Event) error
+		Left() float64
+		SpentBefore(float64)
+		SoFar() float64
+	}
+	e := PoissonBatch(0.02, 1, Gaussian{1.5})
+	for name, open := range map[string]func() (filter, error){
+		"filter": func() (filter, error) { return NewFilter(1, 1e-5, AddRemove, 20) },
+		"paper":  func() (filter, error) { return NewPaperFilter(1, 1e-5) },
+	} {
+		fresh := func() filter {
+			f, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		whole := fresh()
+		all, before := 0, math.Inf(-1)
+		for whole.Ask(e) == nil {
+			all++
+			if s := whole.SoFar(); !(s > before) || s > 1 {
+				t.Fatalf("%s: ε so far is %v after %v", name, s, before)
+			} else {
+				before = s
+			}
+		}
+		first := fresh()
+		for range all / 3 {
+			if err := first.Ask(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := fresh()
+		second.SpentBefore(1 - first.Left())
+		if second.Left() > first.Left() || second.Left() < first.Left()-1e-12 {
+			t.Errorf("%s: %v is left of %v", name, second.Left(), first.Left())
+		}
+		if math.Abs(second.SoFar()-first.SoFar()) > 1e-9 && name == "filter" || second.SoFar() < first.SoFar()-1e-9 {
+			t.Errorf("%s: ε so far %v, before %v", name, second.SoFar(), first.SoFar())
+		}
+		second.SpentBefore(0)
+		if second.Left() > first.Left() {
+			t.Errorf("%s: what was spent is forgotten", name)
+		}
+		rest := 0
+		for second.Ask(e) == nil {
+			rest++
+		}
+		if n := all/3 + rest; name == "filter" && (n > all || n < all-1) {
+			t.Errorf("%s: %d releases by two processes, %d by one", name, n, all)
+		}
+		third := fresh()
+		third.SpentBefore(1)
+		if err := third.Ask(e); !errors.Is(err, ErrBudget) {
+			t.Errorf("%s: after all was spent: %v", name, err)
+		}
+	}
+}
+
+// A schedule with a price of its own is calibrated by it.
+func TestSchedulePrice(t *testing.T) {
+	const every = 3
+	s := Schedule{SamplingRate: 0.01, Steps: 100, Neighbouring: AddRemove, Accountant: RDP, Delta: 1e-5, Besides: []Event{PoissonBatch(0.01, 5, Gaussian{2})}}
+	calls := 0
+	s.Price = func(s Schedule, sigma float64) (float64, error) {
+		calls++
+		r, err := Account(append([]Event{
+			PoissonBatch(s.SamplingRate, s.Steps, Gaussian{sigma}), PoissonBatch(s.SamplingRate, s.Steps/every, Gaussian{2 * sigma}),
+		}, s.Besides...), Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+		return r.Epsilon, err
+	}
+	sigma, reached, err := s.Calibrate(1.5)
+	if err != nil || calls == 0 {
+		t.Fatal(err, calls)
+	}
+	got := account(t, RDP, AddRemove, 1e-5, PoissonBatch(0.01, 100, Gaussian{sigma}), PoissonBatch(0.01, 33, Gaussian{2 * sigma}), PoissonBatch(0.01, 5, Gaussian{2})).Epsilon
+	if reached != got || got > 1.5 || got < 1.5*(1-1e-4) {
+		t.Errorf("σ %v is said to reach ε %v, and costs %v", sigma, reached, got)
+	}
+	broken := errors.New("broken")
+	s.Price = func(Schedule, float64) (float64, error) { return 0, broken }
+	if _, _, err := s.Calibrate(1.5); !errors.Is(err, broken) {
+		t.Errorf("a price that fails: %v", err)
+	}
+}
