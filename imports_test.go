@@ -70,10 +70,11 @@ var allowed = map[string][]string{
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},
 	"datasets/mnist":         {"datasets"},
+	"datasets/tabular":       {"datasets"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
 	"train": {
-		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/linesearch", "dpoptim/mechanism",
+		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/linesearch", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},

@@ -258,9 +258,9 @@ func (o *StepOptions) images(model nn.Info) (*datasets.Set, error) {
 	shape := model.Input
 	random := rand.New(rand.NewPCG(3, 4))
 	set := &datasets.Set{Name: "synthetic", Classes: model.Classes}
-	set.Train = datasets.Images{Shape: shape, Pixels: make([]uint8, rows*plan.Size(shape[:])), Labels: make([]uint8, rows)}
-	for i := range set.Train.Pixels {
-		set.Train.Pixels[i] = uint8(random.Uint32())
+	set.Train = datasets.Split{Shape: shape, Features: make([]uint8, rows*plan.Size(shape[:])), Labels: make([]uint8, rows)}
+	for i := range set.Train.Features {
+		set.Train.Features[i] = uint8(random.Uint32())
 	}
 	for i := range set.Train.Labels {
 		set.Train.Labels[i] = uint8(random.IntN(model.Classes))

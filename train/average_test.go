@@ -125,7 +125,7 @@ func TestRateSchedule(t *testing.T) {
 		if step > 5 {
 			rate = *c.LR * 0.5 * (1 + math.Cos(math.Pi*(step-6)/19))
 		}
-		if math.Abs(line.LR-rate) > 1e-12 {
+		if math.Abs(*line.LR-rate) > 1e-12 {
 			t.Errorf("step %v shows the rate %v, want %v", step, line.LR, rate)
 		}
 		for j := range w {
@@ -155,7 +155,7 @@ func TestRateGoesBySlots(t *testing.T) {
 	check(t, err)
 	lines := metricsOf(t, o.Out)
 	want := *c.LR * 0.5 * (1 + math.Cos(math.Pi*23/24))
-	if end := lines[len(lines)-1]; r.Steps != 19 || end.Step != 19 || math.Abs(end.LR-want) > 1e-12 {
+	if end := lines[len(lines)-1]; r.Steps != 19 || end.Step != 19 || math.Abs(*end.LR-want) > 1e-12 {
 		t.Errorf("after %d steps the rate is %v, want %v", end.Step, end.LR, want)
 	}
 }

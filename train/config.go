@@ -27,6 +27,9 @@ type Config struct {
 	DataDir string `yaml:"data_dir,omitempty"`
 	Classes []int  `yaml:"classes,omitempty,flow"`
 	PublicN *int   `yaml:"public_n,omitempty"`
+	Schema  string `yaml:"schema,omitempty"`
+	Folds   int    `yaml:"folds,omitempty"`
+	Fold    int    `yaml:"fold,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
@@ -138,10 +141,14 @@ const (
 	leastNoise, mostNoise = 1e-6, 1e9
 	leastBatch            = 1e-6
 	mostThreads           = 1024
+	mostFolds             = 1000
 )
 
 // optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "sgd": false, "adam": false}
+var optimizers = map[string]bool{
+	"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, majority: true,
+	"sgd": false, "adam": false, lbfgs: false,
+}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
@@ -311,6 +318,10 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
 	case c.Average != 0 && (!(c.Average > 0) || c.Average >= 1):
 		return usage("average %v: must be a decay in (0, 1), or 0 for no average", c.Average)
+	case c.Folds < 0 || c.Folds == 1 || c.Folds > mostFolds:
+		return usage("folds %d: must be 2 to %d, or 0 for none", c.Folds, mostFolds)
+	case c.Folds == 0 && c.Fold != 0 || c.Folds != 0 && (c.Fold < 1 || c.Fold > c.Folds):
+		return usage("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
 	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
 		return usage("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
 	case c.TrainLossNoise != nil && !c.private():

@@ -139,11 +139,11 @@ func adam(c Config, phi float64) func(w, g []float64, t int) {
 }
 
 // meanGradient is that of the logistic loss over some rows, over an expected batch.
-func meanGradient(im datasets.Images, rows []int32, w []float64, batch float64) []float64 {
+func meanGradient(im datasets.Split, rows []int32, w []float64, batch float64) []float64 {
 	g := make([]float64, 65)
 	for _, row := range rows {
 		x := make([]float64, 65)
-		for j, b := range im.Pixels[64*row:][:64] {
+		for j, b := range im.Features[64*row:][:64] {
 			x[j] = float64(b)/127.5 - 1
 		}
 		x[64] = 1
@@ -374,7 +374,7 @@ func testBadRecords(t *testing.T, c Config) {
 	for i, l := range other.Train.Labels {
 		if l >= 2 {
 			for j := range 64 {
-				other.Train.Pixels[i*64+j] ^= 0xff
+				other.Train.Features[i*64+j] ^= 0xff
 			}
 			other.Train.Labels[i] = 255
 		}

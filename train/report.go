@@ -58,6 +58,7 @@ func (r *run) result() *Result {
 		res.Epsilon, res.EpsilonSoFar = p.Epsilon, r.epsilonSoFar(r.ledger.Charged())
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
 	}
+	p.describe(res)
 	if res.TrainLoss != nil {
 		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", lossBound)
 		if c.DataIsPublic {

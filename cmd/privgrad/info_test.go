@@ -116,7 +116,10 @@ func TestBenchLineSearch(t *testing.T) {
 
 func TestDataList(t *testing.T) {
 	r := object(t, ok(t, "data", "list", "--json"))
-	wantKeys(t, r, "data_sets")
+	wantKeys(t, r, "data_sets", "tables")
+	for _, s := range r["tables"].([]any) {
+		wantKeys(t, s.(map[string]any), "name", "file", "public_n", "test", "test_share", "features", "classes", "note")
+	}
 	for _, s := range r["data_sets"].([]any) {
 		s := s.(map[string]any)
 		wantKeys(t, s, "name", "built_in", "public_n", "shape", "classes", "files", "sources", "note")
@@ -128,6 +131,11 @@ func TestDataList(t *testing.T) {
 	for _, name := range dataNames() {
 		if !strings.Contains(human, name+": ") {
 			t.Errorf("data list does not show %s, which train knows:\n%s", name, human)
+		}
+	}
+	for _, name := range tabularNames() {
+		if !strings.Contains(human, "  "+name+" ") {
+			t.Errorf("data list does not show table %s:\n%s", name, human)
 		}
 	}
 }

@@ -27,6 +27,14 @@ Give --epsilon, and the noise is calibrated to that budget, or
 --noise-multiplier, and ε follows. Settings come from flags or, with -c, from a
 YAML file whose keys are the flags' names with underscores; flags win.
 
+--data csv:PATH is a table of numbers and categories. A schema beside it,
+PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
+Records that do not fit it count as fixed valid ones or as zero, in silence: ask
+"privgrad data verify csv:PATH".
+
+The optimizers lbfgs, which finds the minimum without privacy, and majority,
+which releases only the class of most records, make no updates and take no batch.
+
 No record moves a sum by more than the clip norm C, whatever the --clipping:
 flat scales a longer gradient down to C; per-layer does so for every layer at
 C/√(number of layers); automatic multiplies every gradient by C/(norm + 0.01);
@@ -38,6 +46,9 @@ may want another value with another clipping.`,
   privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
   privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
   privgrad train -c runs/first/config.yaml --out runs/first --resume
+  privgrad train --data csv:adult.data --epsilon 1      # a published table, by a built-in schema
+  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
+  privgrad train --data csv:mine.csv --public-n 5000 --optimizer lbfgs
   privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
 		Args: noArgs,
 	}
@@ -77,6 +88,7 @@ may want another value with another clipping.`,
 var assumption = map[string]string{
 	"real_arithmetic":               "the analysis is of real numbers, the program computes with floating-point ones",
 	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
+	"other_folds_are_not_counted":   "ε is this run's alone: a record takes part in all runs of a k-fold but one, and their costs add up",
 	"init_file_is_public":           "the initial model does not depend on the private data",
 }
 

@@ -230,7 +230,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--optimizer", "lion"}, []string{`"lion"`, "dp-sgd"}},
 		{[]string{"--epsilon", "1", "--noise", "weak"}, []string{`"weak"`, "secure"}},
 		{[]string{"--epsilon", "1", "--model", "cifar-small"}, []string{"cifar-small", "3×32×32", "1×28×28"}},
-		{[]string{"--epsilon", "1", "--classes", "1,2,3"}, []string{"logistic", "3 classes"}},
+		{[]string{"--epsilon", "1", "--classes", "1,2,3", "--model", "svm"}, []string{"svm", "3 classes"}},
 		{[]string{"--epsilon", "1", "--classes", "1,12"}, []string{"no class 12"}},
 		{[]string{"--epsilon", "1", "--memory", "much"}, []string{`"much"`}},
 		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{`"loud"`, "auto, on or off"}},
