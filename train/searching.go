@@ -23,6 +23,11 @@ type searchState struct {
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
 	Draws    uint64            `json:"draws,omitempty"` // batches and noise positions taken, where budgets adapt
 	Spent    float64           `json:"spent,omitempty"` // share of the budget, where budgets adapt
+	// Gradients, and losses at a point, that were asked of a batch.
+	// A search asks for its candidates one after the other, and for the loss at its
+	// base; what a device evaluates beyond, at once, does not count.
+	Gradients int `json:"gradients,omitempty"`
+	Losses    int `json:"losses,omitempty"`
 }
 
 // A budget admits releases that were chosen by looking at earlier ones.
@@ -124,6 +129,7 @@ func (r *run) searchSlot() error {
 	if err != nil {
 		return err
 	}
+	s.Gradients++
 	if r.slot%*c.Every == 0 {
 		batch, draw := r.position(positionSearch)
 		if c.Batches == string(accountant.Fresh) {
@@ -155,6 +161,15 @@ func (r *run) rateAt(step int) float64 {
 	return rate
 }
 
+// asked counts the losses of a search that ended at candidate i of some, or at
+// none (−1).
+func (s *searchState) asked(i, trials int) {
+	if i < 0 {
+		i = trials - 1
+	}
+	s.Losses += i + 2
+}
+
 func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
 	s := &r.searcher.state
 	p, c := r.plan, r.plan.Config.Search
@@ -165,6 +180,7 @@ func (r *run) readCurve(d linesearch.Direction, draw uint64) error {
 		return err
 	}
 	found := curve.Choose(s.Eta*shape, sums, d) / shape
+	s.Losses += len(sums) + 1
 	if r.slot == 0 {
 		s.Eta = found // the start is a guess
 	}
@@ -183,6 +199,7 @@ func (r *run) backtrack(d linesearch.Direction, draw uint64) error {
 	if err != nil {
 		return err
 	}
+	s.asked(i, *c.Trials)
 	found := rule.Smallest(s.Start.Eta)
 	if i >= 0 {
 		found = rule.Candidate(s.Start.Eta, i)
@@ -380,6 +397,7 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 		return nil, 0, err
 	}
 	draw := o.draw(true)
+	s.state.Gradients++
 	if s.budget == nil {
 		o.run.engine.mechanism.SetBound(p.Config.Clip * b.Clip)
 		return o.run.engine.mechanism, draw, nil
@@ -432,8 +450,12 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	}
 	rule := p.backtrack(deviation, m)
 	i, err := o.run.engine.Search(o.rows, draw, m, rule.candidates(start), rule.biases(start, d))
-	if err != nil || i < 0 {
+	if err != nil {
 		return 0, err
+	}
+	s.state.asked(i, *c.Trials)
+	if i < 0 {
+		return 0, nil
 	}
 	return rule.Candidate(start, i), nil
 }
