@@ -83,6 +83,7 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
 		"nn", "perexample", "train",
 	},
+	"reproduce": {"accountant", "datasets", "internal/durable", "train"},
 	"bench": {
 		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/plan",

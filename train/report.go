@@ -37,6 +37,9 @@ func (r *run) result() *Result {
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           PeakRSS(),
 	}
+	if s := r.searcher; s != nil {
+		res.GradientEvaluations, res.ObjectiveEvaluations = &s.state.Gradients, &s.state.Losses
+	}
 	if r.average != nil {
 		res.Released = append(res.Released, fileAverage)
 	}

@@ -119,8 +119,8 @@ type run struct {
 	scoreTrain   func() (device.Score, error)
 	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
 	sampler      *datasets.Poisson
-	searcher     *searcher // of optimizers that choose their step size
 	noise        *stream.Stream
+	searcher     *searcher // of optimizers that choose their step size
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied

@@ -25,6 +25,11 @@ type searchState struct {
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
 	Draws    uint64            `json:"draws,omitempty"` // batches and noise positions taken, where budgets adapt
 	Spent    []float64         `json:"spent,omitempty"` // of the budget, where budgets adapt
+	// Gradients, and losses at a point, that were asked of a batch: a search asks for
+	// its candidates one after the other, and for the loss at its base; what a device
+	// evaluates beyond, at once, does not count.
+	Gradients int `json:"gradients,omitempty"`
+	Losses    int `json:"losses,omitempty"`
 }
 
 // A budget admits releases that were chosen by looking at earlier ones.
@@ -150,6 +155,7 @@ func (r *run) searchSlot() error {
 		return err
 	}
 	d.Noise = r.plan.noiseEnergy(r.plan.Sigma * r.plan.Config.Clip)
+	s.Gradients++
 	if r.slot%*c.Every == 0 {
 		if err := r.releases(); err != nil {
 			return err
@@ -186,6 +192,15 @@ func (r *run) rateAt(step int) float64 {
 	return rate
 }
 
+// asked counts the losses of a search that ended at candidate i of some, or at
+// none (−1).
+func (s *searchState) asked(i, trials int) {
+	if i < 0 {
+		i = trials - 1
+	}
+	s.Losses += i + 2
+}
+
 func (r *run) readCurve(d linesearch.Direction, rows []int32, draw uint64) error {
 	s := &r.searcher.state
 	p, c := r.plan, r.plan.Config.Search
@@ -195,6 +210,7 @@ func (r *run) readCurve(d linesearch.Direction, rows []int32, draw uint64) error
 	if err != nil {
 		return err
 	}
+	s.Losses += len(sums) + 1
 	s.follow(curve.Choose(s.Eta*shape, sums, d)/shape, *c.Weight)
 	return nil
 }
@@ -219,6 +235,7 @@ func (r *run) backtrack(d linesearch.Direction, rows []int32, draw uint64) error
 	if err != nil {
 		return err
 	}
+	s.asked(i, *c.Trials)
 	found := rule.Smallest(s.Start.Eta)
 	if i >= 0 {
 		found = rule.Candidate(s.Start.Eta, i)
@@ -419,6 +436,7 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 	if err := o.run.ask(p.asks(rho, o.search)[0]); err != nil {
 		return nil, 0, err
 	}
+	s.state.Gradients++
 	batch, draw := o.draw()
 	o.run.rows = o.run.sampler.Batch(batch, o.run.rows[:0])
 	if s.budget == nil {
@@ -494,9 +512,11 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	}
 	rule := p.backtrack(m)
 	i, err := o.run.engine.Search(rows, draw, m, rule.candidates(start), rule.biases(start, d))
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
+	}
+	s.state.asked(i, *c.Trials)
+	switch {
 	case i >= 0:
 		return rule.Candidate(start, i), nil
 	case s.budget == nil: // nothing would end the tries
@@ -525,6 +545,7 @@ func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bo
 	if err != nil {
 		return 0, err
 	}
+	s.state.Losses += len(etas)
 	if i == 0 && s.budget == nil {
 		i = 1 // nothing would end the tries
 	}
