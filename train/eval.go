@@ -19,7 +19,7 @@ type Evaluation struct {
 	Accuracy  *float64 `json:"test_accuracy"`
 	Classes   []string `json:"classes"`
 	Confusion [][]int  `json:"confusion"` // rows: true class, columns: predicted
-	// NotPrivate says that the model's noise can be repeated.
+	// NotPrivate says why the model's ε is none, if it is not.
 	NotPrivate string `json:"not_private,omitempty"`
 }
 

@@ -72,9 +72,6 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
-	if l := c.label(); l != "" {
-		p.warnings = append(p.warnings, l)
-	}
 	info, err := deviceInfo(&c, o.Device)
 	if err != nil {
 		return nil, err
@@ -84,6 +81,9 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		if err := step(); err != nil {
 			return nil, err
 		}
+	}
+	if l := p.Config.label(); l != "" {
+		p.warnings = append([]string{l}, p.warnings...)
 	}
 	return p, nil
 }
@@ -585,10 +585,14 @@ func (p *Plan) noGuarantee() []string {
 
 // label is what must stand beside everything that a run shows or stores.
 func (c *Config) label() string {
+	var all []string
 	if c.Noise == noiseSeeded {
-		return SeededLabel
+		all = append(all, SeededLabel)
 	}
-	return ""
+	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.private() {
+		all = append(all, "NOT A GUARANTEE: "+why)
+	}
+	return strings.Join(all, "; ")
 }
 
 // assumptions lists what the guarantee rests on beside its mathematics.

@@ -606,7 +606,7 @@ func (r *run) save() error {
 type evaluation struct {
 	Step            int      `json:"step"`
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
-	NotPrivate      string   `json:"not_private,omitempty"` // why, under seeded noise
+	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
 	TestLoss        *float64 `json:"test_loss"`
 	TestAccuracy    *float64 `json:"test_accuracy"`
 	AverageLoss     *float64 `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept

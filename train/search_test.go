@@ -398,6 +398,11 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 		if stored.Guarantee || !slices.Contains(stored.NoGuarantee, accountant.WhyNotPaper) {
 			t.Errorf("%s: result.json says %+v", name, stored)
 		}
+		for _, file := range []string{fileConfig, fileMetrics, fileModel, filepath.Join(dirCheckpoint, fileState)} {
+			if !strings.Contains(string(read(t, out, file)), "NOT A GUARANTEE") {
+				t.Errorf("%s: %s does not say that its ε is no guarantee", name, file)
+			}
+		}
 		var config Config
 		check(t, ReadConfig(filepath.Join(out, fileConfig), &config))
 		if config.Accountant != accountant.Paper || config.Search.Batches != "paper" {

@@ -137,7 +137,7 @@ func interruptible(parent context.Context, c *console, notice string) (context.C
 // steps shows how a run goes, as a train.Progress. It sees public figures only.
 type steps struct {
 	*console
-	notPrivate   bool // the noise can be drawn again
+	notPrivate   string // why ε is none, where it is not
 	total, first int
 	started      time.Time
 }
@@ -155,8 +155,8 @@ func (s *steps) Step(done int, epsilon, testAccuracy *float64) {
 	if epsilon != nil {
 		text += fmt.Sprintf(", ε %.3g", *epsilon)
 	}
-	if s.notPrivate {
-		text += " (NOT PRIVATE: seeded noise)"
+	if s.notPrivate != "" {
+		text += " (" + s.notPrivate + ")"
 	}
 	if testAccuracy != nil {
 		text += fmt.Sprintf(", test %.1f%%", 100**testAccuracy)

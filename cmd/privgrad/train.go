@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
 )
@@ -80,7 +81,7 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
 		defer stop()
 		result, err := train.Run(ctx, c, train.Options{
 			Sources: sources(), Out: out, Resume: resume,
-			Progress: &steps{console: con, notPrivate: c.Noise == "seeded"}, Log: slog.New(con),
+			Progress: &steps{console: con, notPrivate: notPrivate(c)}, Log: slog.New(con),
 		})
 		if err != nil {
 			return err
@@ -88,6 +89,17 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
 		return show(cmd, asJSON, result, func(w io.Writer) { summarise(w, result) })
 	}
 	return cmd
+}
+
+// notPrivate is what the progress bar says beside an ε that is none.
+func notPrivate(c train.Config) string {
+	switch {
+	case c.Noise == "seeded":
+		return "NOT PRIVATE: seeded noise"
+	case accountant.NoGuarantee(c.Accountant) != "", c.Search != nil && c.Search.Batches == string(accountant.PaperBatches):
+		return "NOT A GUARANTEE"
+	}
+	return ""
 }
 
 // assumption says in words what a guarantee rests on.

@@ -11,11 +11,16 @@ package tabular
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -33,8 +38,9 @@ type Options struct {
 }
 
 // Open reads a table, which may be compressed by gzip. The set's PublicN is the
-// published size of a known schema, or 0: a size that nobody published is for the
-// caller to give.
+// published size of a known table, or 0: a size that nobody published is for the
+// caller to give. A table is a known one by its records, not by its name: of
+// another, a known schema says the columns, and nothing else is taken as public.
 func Open(path string, o Options) (*datasets.Set, error) {
 	known, s, err := find(path, o.Schema)
 	if err != nil {
@@ -49,20 +55,12 @@ func Open(path string, o Options) (*datasets.Set, error) {
 		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("schema %s fold %d of %d", digest, o.Fold, o.Folds),
 		Train: s.empty(), Test: s.empty(), Share: 1,
 	}
-	records := 0
-	if known != nil {
-		set.Name, set.Note, records = known.Name, known.Note, known.Records
-	}
 	switch {
-	case o.Folds > 1 && known != nil:
-		records += known.TestRecords
-		fallthrough
 	case o.Folds > 1:
 		set.Share = 1 - 1/float64(o.Folds)
 	case s.TestShare > 0:
 		set.Share = 1 - s.TestShare
 	}
-	set.PublicN = Scaled(records, set.Share)
 	tested := func(line []byte) bool {
 		if o.Folds > 1 {
 			return int(place(s.SplitKey, "fold", line)*float64(o.Folds)) == o.Fold-1
@@ -87,7 +85,48 @@ func Open(path string, o Options) (*datasets.Set, error) {
 			return nil, err
 		}
 	}
+	if known != nil {
+		known.publish(set, o)
+	}
 	return set, nil
+}
+
+// publish makes public what is published of a known table, if the set is of that
+// one. Another table of the same columns is somebody's own: neither its size nor
+// its test records are public.
+func (k *Known) publish(set *datasets.Set, o Options) {
+	if k.Digest != fingerprint(set.Train, set.Test) {
+		set.TestIsPublic = false
+		return
+	}
+	set.Name, set.Note = k.Name, k.Note
+	records := k.Records
+	if o.Folds > 1 {
+		records += k.TestRecords
+	}
+	set.PublicN = Scaled(records, set.Share)
+}
+
+// fingerprint identifies the records of some splits, as they were encoded, in any
+// order and however they were dealt.
+func fingerprint(splits ...datasets.Split) string {
+	var records []string
+	for _, split := range splits {
+		width := split.Shape[0] * split.Shape[1] * split.Shape[2]
+		for i := range split.Len() {
+			record := slices.Clone(split.Features[i*width:][:width])
+			if split.Targets != nil {
+				record = binary.LittleEndian.AppendUint32(record, math.Float32bits(split.Targets[i]))
+			} else {
+				record = append(record, split.Labels[i])
+			}
+			h := sha256.Sum256(record)
+			records = append(records, string(h[:]))
+		}
+	}
+	slices.Sort(records)
+	h := sha256.Sum256([]byte(strings.Join(records, "")))
+	return hex.EncodeToString(h[:])
 }
 
 func (s *Schema) testPath(path string) string { return filepath.Join(filepath.Dir(path), s.Test) }
