@@ -577,6 +577,9 @@ func (p *Plan) noGuarantee() []string {
 	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
 		why = append(why, reason)
 	}
+	if c.Folds > 0 {
+		why = append(why, "one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one")
+	}
 	if c.DataIsPublic {
 		why = append(why, "un-noised training statistics shown")
 	}
@@ -609,9 +612,6 @@ func (p *Plan) assumptions() []string {
 	}
 	if p.ownNetwork {
 		a = append(a, "initial_parameters_are_public")
-	}
-	if p.Config.Folds > 0 {
-		a = append(a, "other_folds_are_not_counted")
 	}
 	return a
 }

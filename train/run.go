@@ -131,7 +131,8 @@ type run struct {
 	state      [][]float32
 	reserved   int // budget units not yet settled, where budgets adapt, the first of them being
 	first      int
-	average    []float32 // nil where none is kept
+	stopped    func() error // whether a run whose budgets adapt is to end before its next release
+	average    []float32    // nil where none is kept
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.options.Out, name) }

@@ -25,6 +25,7 @@ type searchState struct {
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
 	Draws    uint64            `json:"draws,omitempty"` // batches and noise positions taken, where budgets adapt
 	Spent    []float64         `json:"spent,omitempty"` // of the budget, where budgets adapt
+	Order    float64           `json:"order,omitempty"` // at which a filter spends
 	// Gradients, and losses at a point, that were asked of a batch: a search asks for
 	// its candidates one after the other, and for the loss at its base; what a device
 	// evaluates beyond, at once, does not count.
@@ -375,6 +376,9 @@ func units(share float64) int { return min(int(math.Ceil(share*budgetUnits)), bu
 // ask has a release admitted, and its price on the disk, before it is made.
 func (r *run) ask(e accountant.Event) error {
 	s := r.searcher
+	if r.stopped != nil && r.stopped() != nil {
+		return r.stopped()
+	}
 	if s.budget != nil {
 		if err := s.budget.Ask(e); err != nil {
 			return err
@@ -591,6 +595,9 @@ func (r *run) saveSearch(c *checkpoint) (err error) {
 	s.state.Group = r.engine.descent.group
 	if s.budget != nil {
 		s.state.Spent = s.budget.Spent()
+		if f, ok := s.budget.(*accountant.Filter); ok {
+			s.state.Order = f.Order()
+		}
 	}
 	c.search, err = s.state.encode()
 	return err
@@ -606,6 +613,9 @@ func (r *run) restoreSearch(c *checkpoint) error {
 		return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
 	if s.budget != nil {
+		if f, ok := s.budget.(*accountant.Filter); ok && f.Order() != state.Order {
+			return usage("%s: the checkpoint's budget was spent at order %v, this program spends at %v; go on with the program that began, or start a new run in another directory", r.options.Out, state.Order, f.Order())
+		}
 		if err := s.budget.Restore(state.Spent); err != nil {
 			return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 		}
@@ -634,8 +644,15 @@ func (r *run) trainFiltered(ctx context.Context) error {
 		r.options.Log.Warn("an earlier process ended without saving; what it spent of the budget stays spent")
 		s.budget.SpentBefore(float64(charged) / budgetUnits)
 	}
+	r.stopped = ctx.Err
+	if p.Config.Noise == noiseSeeded {
+		r.stopped = func() error { return nil } // it resumes exactly, which only whole steps do
+	}
 	for r.step < p.Steps && ctx.Err() == nil {
 		eta, err := rule.Iterate(s.state.Adaptive, o)
+		if err != nil && r.stopped() != nil {
+			break // between two releases
+		}
 		if errors.Is(err, accountant.ErrBudget) {
 			if r.step == 0 {
 				r.options.Log.Warn("the budget was spent on searches that failed before a first step was made; a larger --search-iterations divides it into more tries")

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -245,7 +244,7 @@ func TestFolds(t *testing.T) {
 	c := tableConfig()
 	c.Folds, c.Fold = 4, 4
 	r, _ := runShown(t, c, nil)
-	if r.PublicN != 1500 || r.SamplingRate != 200.0/1500 || r.TestAccuracy != nil || r.TestLoss != nil || !r.Guarantee || !slices.Contains(r.Assumptions, "other_folds_are_not_counted") {
+	if r.PublicN != 1500 || r.SamplingRate != 200.0/1500 || r.TestAccuracy != nil || r.TestLoss != nil || r.Guarantee || len(r.NoGuarantee) != 1 || !strings.Contains(r.NoGuarantee[0], "one fold of a k-fold") {
 		t.Errorf("a private fold: %+v", r)
 	}
 	c.DataIsPublic = true

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/privgrad/privgrad/accountant"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -46,14 +47,17 @@ func privgradOn(stdin string, args ...string) ran {
 	return ran{code, out.String(), err.String()}
 }
 
-// A seeded run begins with this on standard error.
-const seededWarning = "privgrad: warning: NOT PRIVATE: seeded noise, whoever knows the seed can subtract it\n"
+// A run whose ε is none begins with one of these on standard error.
+const (
+	seededWarning = "privgrad: warning: NOT PRIVATE: seeded noise, whoever knows the seed can subtract it\n"
+	paperWarning  = "privgrad: warning: NOT A GUARANTEE: " + accountant.WhyNotPaper + "\n"
+)
 
 // ok runs a command that must succeed, in silence but for its result.
 func ok(t *testing.T, args ...string) string {
 	t.Helper()
 	r := privgrad(args...)
-	if warned := strings.TrimPrefix(r.stderr, seededWarning); r.code != exitDone || warned != "" {
+	if warned := strings.TrimPrefix(strings.TrimPrefix(r.stderr, seededWarning), paperWarning); r.code != exitDone || warned != "" {
 		t.Fatalf("privgrad %s: exit %d, %s", strings.Join(args, " "), r.code, r.stderr)
 	}
 	return r.stdout

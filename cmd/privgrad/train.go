@@ -106,7 +106,6 @@ func notPrivate(c train.Config) string {
 var assumption = map[string]string{
 	"real_arithmetic":               "the analysis is of real numbers, the program computes with floating-point ones",
 	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
-	"other_folds_are_not_counted":   "ε is this run's alone: a record takes part in all runs of a k-fold but one, and their costs add up",
 	"cublas_adds_every_row_alike":   "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried",
 	"init_file_is_public":           "the initial model does not depend on the private data",
 }

@@ -37,6 +37,9 @@ type Backtrack struct {
 	Margin float64
 }
 
+// leastCandidate, over the first, is still told from 0 by single precision.
+const leastCandidate = 1e-20
+
 // Validate checks the settings.
 func (b Backtrack) Validate() error {
 	switch {
@@ -44,6 +47,8 @@ func (b Backtrack) Validate() error {
 		return fmt.Errorf("alpha %v of the line search: must be in (0, 1)", b.Alpha)
 	case !(b.Beta > 0 && b.Beta < 1):
 		return fmt.Errorf("beta %v of the line search: must be in (0, 1)", b.Beta)
+	case !(math.Pow(b.Beta, float64(b.Trials)) >= leastCandidate):
+		return fmt.Errorf("%d candidates of the line search with beta %v: the last would be less than %g of the first; ask for fewer or raise beta", b.Trials, b.Beta, leastCandidate)
 	case b.Trials < 1:
 		return fmt.Errorf("%d candidates of the line search: must be 1 or more", b.Trials)
 	case !(b.Batch > 0) || math.IsInf(b.Batch, 0):

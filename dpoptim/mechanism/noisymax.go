@@ -42,12 +42,11 @@ func (m *NoisyMax) Select(counts []int, draw uint64) (int, error) {
 	if !m.stream.Claim(draw) {
 		return 0, fmt.Errorf("a noisy maximum: noise position %d was used before; no noise is ever drawn twice", draw)
 	}
-	r := m.stream.Reader(draw, m.tensor)
+	noise := make([]float64, len(counts))
+	m.stream.Laplaces(noise, draw, m.tensor, 0)
 	best, most := 0, math.Inf(-1)
 	for i, n := range counts {
-		// The odd multiples of 2⁻⁵³: neither 0 nor 1.
-		u := (float64(r.Uint64()>>12) + 0.5) / (1 << 52)
-		if noisy := float64(n) - math.Log(u)/m.epsilon; noisy > most {
+		if noisy := float64(n) + math.Abs(noise[i])/m.epsilon; noisy > most { // exponential
 			best, most = i, noisy
 		}
 	}
