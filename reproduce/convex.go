@@ -310,7 +310,7 @@ func room(budgets []float64) Claim {
 			c.Verdict = contradicts
 		}
 	}
-	c.Found = "proposition 1 and lemma 4, with orders up to 500, pay for at most so many releases, however noisy: " + strings.Join(found, ", ")
+	c.Found = "proposition 1 and lemma 4, with the orders 2 to 500 that section 4.3 gives as an example, pay for at most so many releases, however noisy: " + strings.Join(found, ", ")
 	return c
 }
 

@@ -194,9 +194,6 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if o.Quick {
 		e.label(quickLabel)
 	}
-	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return nil, usage("%w: choose an --out that can be written", err)
-	}
 	s := &Summary{
 		Figure: f.Name, Source: f.Source, Quick: o.Quick, Seeds: o.Seeds, NoGuarantee: []string{DeclaredPublic},
 		CSV: filepath.Join(o.Out, f.Name+".csv"), Picture: filepath.Join(o.Out, f.Name+".png"), Markdown: filepath.Join(o.Out, f.Name+".md"),
@@ -214,6 +211,12 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(jobs) == 0 {
+		return nil, usage("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, usage("%w: choose an --out that can be written", err)
+	}
 	w := &work{env: e, path: s.CSV, all: kept}
 	if err := w.do(ctx, jobs); err != nil {
 		return nil, err
@@ -229,9 +232,6 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 		}
 	}
 	t := w.of(jobs)
-	if len(t) == 0 {
-		return nil, usage("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
-	}
 	p := f.show(e, t)
 	s.Runs, s.RunsNow, s.RunsOther = len(jobs), w.made, w.others(jobs)
 	s.Labels, s.Skipped, s.Claims, s.Tables = append([]string{}, e.labels...), append([]string{}, e.skipped...), p.claims, p.tables
