@@ -68,7 +68,11 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 			}
 		}
 	}
-	const panelWidth, panelHeight, legendWidth = 3.6 * vg.Inch, 2.7 * vg.Inch, 2.2 * vg.Inch
+	const legendWidth = 2.2 * vg.Inch
+	panelWidth, panelHeight := 3.6*vg.Inch, 2.7*vg.Inch
+	if columns == 1 {
+		panelWidth, panelHeight = 6*vg.Inch, 4*vg.Inch
+	}
 	top := vg.Points(8 + 13*float64(len(caption)))
 	height := max(vg.Length(len(rows))*panelHeight, vg.Points(16*float64(len(names)+1))) + top
 	width := vg.Length(columns)*panelWidth + legendWidth

@@ -480,7 +480,7 @@ func metrics(path string, of Record) ([]Record, error) {
 
 // caption stands above the picture.
 func (s *Summary) caption(f *Figure) []string {
-	return append([]string{f.Short + " (" + f.Source + "), rerun", "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
+	return append([]string{f.Short + ", rerun", f.Source, "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
 }
 
 // page is the Markdown file.
@@ -492,12 +492,12 @@ func (s *Summary) page(f *Figure, p page) string {
 	}
 	fmt.Fprintf(&b, "![%s](%s)\n\n", f.Name, filepath.Base(s.Picture))
 	if len(p.claims) > 0 {
-		b.WriteString("## What the paper says, and what came out\n\n")
+		b.WriteString("## What is claimed, and what came out\n\n")
 		var rows [][]string
 		for _, c := range p.claims {
 			rows = append(rows, []string{c.Claim, c.Found, "**" + c.Verdict + "**"})
 		}
-		markdownTable(&b, []string{"the paper, in our words", "here", "verdict"}, rows)
+		markdownTable(&b, []string{"claim, in our words", "here", "verdict"}, rows)
 		b.WriteString("Comparisons are paired by seed, with 95 % intervals by Student's t over seeds, each by itself: of many, some are wrong.\n\n")
 	}
 	for _, t := range p.tables {
