@@ -22,9 +22,12 @@ const (
 
 func ptr[T any](v T) *T { return &v }
 
+// byAccounting says in words which one it was.
+var byAccounting = map[string]string{paperAccounting: "by the paper's accounting", ownAccounting: "by ours"}
+
 // linear is a run of section 5.4 on a linear model. The paper does not say where
 // its searches start, nor how many candidates they try at most: 2 and 20 here.
-func linear(optimizer, model, accounting string, epsilon float64) train.Config {
+func (e *env) linear(optimizer, model, accounting string, epsilon float64) train.Config {
 	c := train.Default()
 	c.Optimizer, c.Model, c.L2 = optimizer, model, 1e-3
 	c.EvalEvery = 1 << 30 // at the end
@@ -47,18 +50,19 @@ func linear(optimizer, model, accounting string, epsilon float64) train.Config {
 		}
 		c.Accountant = train.Default().Accountant // it follows from the batches
 		c.Search = &train.Search{Batches: batches, Noise: string(accountant.BTLSLaplace)}
-		c.LR = ptr(linearStart)
+		c.LR, c.Steps = ptr(linearStart), ptr(e.steps(mostSteps))
 		if optimizer != "dp-blgd" {
 			c.SamplingRate = ptr(0.1)
 		}
 	case "dp-sgd":
-		c.SamplingRate, c.Steps, c.LR = ptr(0.1), ptr(sgdSteps), ptr(sgdRate)
+		c.SamplingRate, c.Steps, c.LR = ptr(0.1), ptr(min(sgdSteps, e.steps(mostSteps))), ptr(sgdRate)
 	}
 	return c
 }
 
 const (
 	linearStart = 2.0
+	mostSteps   = 10_000 // of a run that its budget ends
 	sgdSteps    = 100
 	sgdRate     = 0.5
 )
@@ -118,7 +122,7 @@ func planFig1(e *env) (jobs []job, err error) {
 						continue
 					}
 					for seed := 1; seed <= e.Seeds; seed++ {
-						j := job{config: linear("dp-blsgd", "logistic", accounting, epsilon)}
+						j := job{config: e.linear("dp-blsgd", "logistic", accounting, epsilon)}
 						j.Seed, j.config.Seed = seed, uint64(seed)
 						if !adult.open(e, &j.config, &j.Record) {
 							return nil, nil
@@ -154,7 +158,7 @@ func showFig1(e *env, t table) page {
 			for _, x := range xs {
 				m := mean(t.last(panel, series, x, accuracy))
 				l.add(x, m, 100)
-				cells = append(cells, m.percent())
+				cells = append(cells, t.shown(panel, series, x, accuracy, estimate.percent))
 			}
 			c.lines, h.Rows = append(c.lines, l), append(h.Rows, cells)
 		}
@@ -167,6 +171,7 @@ func showFig1(e *env, t table) page {
 		p.charts = append(p.charts, row)
 	}
 	p.how = linearHow
+	p.claims = append(p.claims, room(fig1Epsilons))
 	for _, accounting := range []string{paperAccounting, ownAccounting} {
 		high, low := fig1Series(0.2, accounting), fig1Series(0.05, accounting)
 		for _, panel := range []string{"α", "β"} {
@@ -207,7 +212,7 @@ func (t table) flat(panel, series, accounting string) Claim {
 			low, high = min(low, m.mean), max(high, m.mean)
 		}
 	}
-	c := Claim{Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s accounting)", panel, accounting), Verdict: unmeasured, Found: "no figures"}
+	c := Claim{Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]), Verdict: unmeasured, Found: "no figures"}
 	if low <= high {
 		c.Found, c.Verdict = fmt.Sprintf("means from %.2f to %.2f %%", 100*low, 100*high), agrees
 		if high-low > flatWithin {
@@ -220,7 +225,7 @@ func (t table) flat(panel, series, accounting string) Claim {
 // best judges "this setting is the best": contradicted where another is clearly
 // better, agreed to where it has the largest mean.
 func (t table) best(panel, series, setting, accounting string) Claim {
-	c := Claim{Claim: fmt.Sprintf("at ε = 0.05 the best %s is %s (%s accounting)", panel, setting, accounting), Verdict: unmeasured, Found: "no figures"}
+	c := Claim{Claim: fmt.Sprintf("at ε = 0.05 the best %s is %s (%s)", panel, setting, byAccounting[accounting]), Verdict: unmeasured, Found: "no figures"}
 	mine := t.byName(panel, series, setting)
 	top, name, beaten := math.Inf(-1), "", false
 	for _, x := range t.xs(panel) {
@@ -248,7 +253,7 @@ func (t table) best(panel, series, setting, accounting string) Claim {
 // better compares two settings in one or two series.
 func (t table) better(claim, panel, a, b, series, also, accounting string) Claim {
 	var count tally
-	var found []string
+	found := []string{}
 	all := []string{series}
 	if also != series {
 		all = append(all, also)
@@ -267,7 +272,7 @@ func (t table) better(claim, panel, a, b, series, also, accounting string) Claim
 	if count.below > 0 && count.above == 0 {
 		verdict = contradicts
 	}
-	return Claim{claim + " (" + accounting + " accounting)", strings.Join(found, "; "), verdict}
+	return Claim{claim + " (" + byAccounting[accounting] + ")", strings.Join(found, "; "), verdict}
 }
 
 // points writes a difference of accuracies.
@@ -276,6 +281,37 @@ func points(d estimate) string {
 		return fmt.Sprintf("%+.2f", 100*d.mean)
 	}
 	return fmt.Sprintf("%+.2f ± %.2f", 100*d.mean, 100*d.half())
+}
+
+// mostReleases is how many releases of batches at rate q the paper's arithmetic
+// pays for at most, were each of noise alone: proposition 1 over the orders 2 to 500
+// of section 4.3, and lemma 4, whose factor 3 charges 1/(α−1)·ln(1 + 2·P(X ≥ 3)), X
+// binomial of α and q, where nothing is released.
+func mostReleases(epsilon, q float64) float64 {
+	most := 0.0
+	for a := 2.0; a <= 500; a++ {
+		left := epsilon - math.Log(1/delta)/(a-1)
+		few := math.Pow(1-q, a-1)*(a*q-q+1) + a*(a-1)/2*q*q*math.Pow(1-q, a-2)
+		if least := math.Log(1+2*(1-few)) / (a - 1); left > 0 {
+			most = max(most, left/least)
+		}
+	}
+	return most
+}
+
+// room judges section 5.4's expectation against the paper's own arithmetic.
+func room(budgets []float64) Claim {
+	c := Claim{Claim: "about 50 iterations, of a gradient and a search at least, are to be expected (section 5.4, q = 0.1)", Verdict: agrees}
+	var found []string
+	for _, epsilon := range budgets {
+		n := math.Floor(mostReleases(epsilon, 0.1))
+		found = append(found, fmt.Sprintf("%.0f at ε = %g", n, epsilon))
+		if n < 100 {
+			c.Verdict = contradicts
+		}
+	}
+	c.Found = "proposition 1 and lemma 4, with the orders 2 to 500 that section 4.3 gives as an example, pay for at most so many releases, however noisy: " + strings.Join(found, ", ")
+	return c
 }
 
 var fig2 = Figure{
@@ -290,13 +326,13 @@ func planFig2(e *env) (jobs []job, err error) {
 				if e.Quick && i%2 == 1 {
 					continue
 				}
-				j := job{config: linear("dp-blsgd", "logistic", accounting, 0.4)}
+				j := job{config: e.linear("dp-blsgd", "logistic", accounting, 0.4)}
 				j.Seed, j.config.Seed = seed, uint64(seed)
 				if !adult.open(e, &j.config, &j.Record) {
 					return nil, nil
 				}
 				j.config.SamplingRate = ptr(q)
-				j.Series, j.Setting, j.X = accounting+" accounting", fmt.Sprint(q), q
+				j.Series, j.Setting, j.X = byAccounting[accounting], fmt.Sprint(q), q
 				jobs = append(jobs, j)
 			}
 		}
@@ -444,7 +480,7 @@ func planConvex(e *env, model string) (jobs []job, _ error) {
 							if own == "svm" && (m.optimizer == "lbfgs" || m.optimizer == "dp-agd") {
 								own = "huber-svm" // section 5.3: what needs a smooth loss
 							}
-							j := job{config: linear(m.optimizer, own, accounting, epsilon)}
+							j := job{config: e.linear(m.optimizer, own, accounting, epsilon)}
 							j.Seed, j.config.Seed = seed, uint64(seed)
 							if !set.open(e, &j.config, &j.Record) {
 								continue
@@ -496,7 +532,7 @@ func showConvex(e *env, t table, model string) page {
 					at = 0
 				}
 				a, o := mean(t.last(panel, series, at, accuracy)), mean(t.last(panel, series, at, objective))
-				ra, ro = append(ra, a.percent()), append(ro, o.number())
+				ra, ro = append(ra, t.shown(panel, series, at, accuracy, estimate.percent)), append(ro, t.shown(panel, series, at, objective, estimate.number))
 				if !flat || len(la.x) == 0 {
 					la.add(x, a, 100)
 					lo.add(x, o, 1)
@@ -524,7 +560,7 @@ func showConvex(e *env, t table, model string) page {
 					count.add(d)
 				}
 			}
-			p.claims = append(p.claims, Claim{claim + " (" + accounting + " accounting)", count.String(), count.mostly()})
+			p.claims = append(p.claims, Claim{claim + " (" + byAccounting[accounting] + ")", count.String(), count.mostly()})
 		}
 	}
 	compare("DP-BLSGD classifies better than DP-SGD in most cases", "dp-blsgd", "dp-sgd", accuracy, 1)
@@ -533,6 +569,7 @@ func showConvex(e *env, t table, model string) page {
 	compare("DP-BLSGD classifies better than DP-AGD", "dp-blsgd", "dp-agd", accuracy, 1)
 	compare("adaptive clip bounds (DP-BLSGD-AC) help slightly on some data", "dp-blsgd-ac", "dp-blsgd", accuracy, 1)
 	compare("DP-BLSGD is better than always saying the larger class", "dp-blsgd", "majority", accuracy, 1)
+	p.claims = append(p.claims, room(budgets(t.panels()[0])))
 	p.how = append([]string{"Output and objective perturbation and PrivGene are not rerun."}, linearHow...)
 	if model == "svm" {
 		p.how = append(p.how, "The hinge loss, or Huber's smoothed one (h = 0.5) for L-BFGS and DP-AGD; their objectives are of that loss and are not comparable with the others'.")

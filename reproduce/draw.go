@@ -10,10 +10,15 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
+
+// palette has a colour for every line of a picture.
+var palette = []color.RGBA{
+	{0, 90, 160, 255}, {225, 120, 30, 255}, {40, 150, 70, 255}, {200, 40, 50, 255}, {130, 80, 180, 255}, {140, 90, 70, 255},
+	{225, 110, 190, 255}, {20, 170, 190, 255}, {170, 160, 20, 255}, {110, 110, 110, 255}, {90, 190, 240, 255}, {0, 0, 0, 255},
+}
 
 // A chart is one panel of a picture.
 type chart struct {
@@ -63,7 +68,11 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 			}
 		}
 	}
-	const panelWidth, panelHeight, legendWidth = 3.6 * vg.Inch, 2.7 * vg.Inch, 2.2 * vg.Inch
+	const legendWidth = 2.2 * vg.Inch
+	panelWidth, panelHeight := 3.6*vg.Inch, 2.7*vg.Inch
+	if columns == 1 {
+		panelWidth, panelHeight = 6*vg.Inch, 4*vg.Inch
+	}
 	top := vg.Points(8 + 13*float64(len(caption)))
 	height := max(vg.Length(len(rows))*panelHeight, vg.Points(16*float64(len(names)+1))) + top
 	width := vg.Length(columns)*panelWidth + legendWidth
@@ -75,7 +84,7 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 	area.SetColor(color.White)
 	area.Fill(area.Rectangle.Path())
 	style := plot.New().Title.TextStyle
-	style.Font.Size, style.YAlign = vg.Points(11), draw.YTop
+	style.Font.Size, style.XAlign, style.YAlign = vg.Points(11), draw.XLeft, draw.YTop
 	for i, text := range caption {
 		area.FillText(style, vg.Point{X: area.Min.X + vg.Points(8), Y: area.Max.Y - vg.Points(4+13*float64(i))}, text)
 	}
@@ -111,7 +120,16 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
 	p.Add(plotter.NewGrid())
 	if c.log {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 3}
+		p.X.Scale = plot.LogScale{}
+		var at []plot.Tick
+		for _, l := range c.lines {
+			for _, x := range l.x {
+				if !slices.ContainsFunc(at, func(t plot.Tick) bool { return t.Value == x }) {
+					at = append(at, plot.Tick{Value: x, Label: fmt.Sprintf("%.4g", x)})
+				}
+			}
+		}
+		p.X.Tick.Marker = plot.ConstantTicks(at)
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, l := range c.lines {
@@ -129,8 +147,8 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 			continue
 		}
 		at := slices.Index(names, l.name)
-		colour := plotutil.Color(at)
-		if r, g, b, _ := colour.RGBA(); l.low != nil && len(l.x) > 1 {
+		colour := palette[at%len(palette)]
+		if l.low != nil && len(l.x) > 1 {
 			band := make(plotter.XYs, 0, 2*len(l.x))
 			for i := range l.x {
 				band = append(band, plotter.XY{X: l.x[i], Y: l.high[i]})
@@ -142,7 +160,7 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 			if err != nil {
 				return nil, nil, err
 			}
-			polygon.Color, polygon.LineStyle.Width = color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 40}, 0
+			polygon.Color, polygon.LineStyle.Width = color.NRGBA{colour.R, colour.G, colour.B, 40}, 0
 			p.Add(polygon)
 		}
 		points := make(plotter.XYs, len(l.x))

@@ -60,7 +60,7 @@ func networkRun(n network, series string, steps int) train.Config {
 	default:
 		c.Optimizer, c.LR = "dp-blsgd", ptr(networkStart)
 		c.NoiseMultiplier = ptr(1 / (stepMu * math.Sqrt(1-searchShare)))
-		c.Search = &train.Search{Share: ptr(searchShare)}
+		c.Search = &train.Search{Budget: "fixed", Share: ptr(searchShare)}
 		if series == publishedSearch {
 			c.Search.Form, c.Search.Batches = "losses", string(accountant.PaperBatches)
 		}
@@ -189,10 +189,12 @@ const (
 	within     = 0.015 // what a search may lose against the best rate
 )
 
+type searchForm struct{ series, form string }
+
 var (
 	sgdRates = []float64{0.1, 0.2, 0.5, 1, 1.5, 2, 4, 8}
 	starts   = []float64{1, 5, 20}
-	forms    = []struct{ series, form string }{
+	forms    = []searchForm{
 		{"dp-blsgd, default form", ""},
 		{"dp-blsgd, curve", "curve"},
 		{"dp-blsgd, losses (published)", "losses"},

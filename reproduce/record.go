@@ -207,6 +207,18 @@ func (t table) at(panel, series string, step int, m metric) map[int]float64 {
 	return values
 }
 
+// shown is the mean of a series at x, as text: that no step was paid for is a
+// result, too.
+func (t table) shown(panel, series string, x float64, m metric, write func(estimate) string) string {
+	values := t.last(panel, series, x, m)
+	for i := range t {
+		if r := &t[i]; len(values) == 0 && r.Panel == panel && r.Series == series && r.X == x && r.Note != "" {
+			return "no step"
+		}
+	}
+	return write(mean(values))
+}
+
 // distinct lists what records have, in the order in which it comes.
 func distinct[T comparable](t table, of func(*Record) (T, bool)) (all []T) {
 	for i := range t {

@@ -194,9 +194,6 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if o.Quick {
 		e.label(quickLabel)
 	}
-	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return nil, usage("%w: choose an --out that can be written", err)
-	}
 	s := &Summary{
 		Figure: f.Name, Source: f.Source, Quick: o.Quick, Seeds: o.Seeds, NoGuarantee: []string{DeclaredPublic},
 		CSV: filepath.Join(o.Out, f.Name+".csv"), Picture: filepath.Join(o.Out, f.Name+".png"), Markdown: filepath.Join(o.Out, f.Name+".md"),
@@ -214,6 +211,12 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(jobs) == 0 {
+		return nil, usage("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, usage("%w: choose an --out that can be written", err)
+	}
 	w := &work{env: e, path: s.CSV, all: kept}
 	if err := w.do(ctx, jobs); err != nil {
 		return nil, err
@@ -229,9 +232,6 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 		}
 	}
 	t := w.of(jobs)
-	if len(t) == 0 {
-		return nil, usage("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
-	}
 	p := f.show(e, t)
 	s.Runs, s.RunsNow, s.RunsOther = len(jobs), w.made, w.others(jobs)
 	s.Labels, s.Skipped, s.Claims, s.Tables = append([]string{}, e.labels...), append([]string{}, e.skipped...), p.claims, p.tables
@@ -480,7 +480,7 @@ func metrics(path string, of Record) ([]Record, error) {
 
 // caption stands above the picture.
 func (s *Summary) caption(f *Figure) []string {
-	return append([]string{f.Short + " (" + f.Source + "), rerun", "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
+	return append([]string{f.Short + ", rerun", f.Source, "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
 }
 
 // page is the Markdown file.
@@ -492,12 +492,12 @@ func (s *Summary) page(f *Figure, p page) string {
 	}
 	fmt.Fprintf(&b, "![%s](%s)\n\n", f.Name, filepath.Base(s.Picture))
 	if len(p.claims) > 0 {
-		b.WriteString("## What the paper says, and what came out\n\n")
+		b.WriteString("## What is claimed, and what came out\n\n")
 		var rows [][]string
 		for _, c := range p.claims {
 			rows = append(rows, []string{c.Claim, c.Found, "**" + c.Verdict + "**"})
 		}
-		markdownTable(&b, []string{"the paper, in our words", "here", "verdict"}, rows)
+		markdownTable(&b, []string{"claim, in our words", "here", "verdict"}, rows)
 		b.WriteString("Comparisons are paired by seed, with 95 % intervals by Student's t over seeds, each by itself: of many, some are wrong.\n\n")
 	}
 	for _, t := range p.tables {

@@ -128,7 +128,7 @@ func describeFigure(w io.Writer, s *reproduce.Summary) {
 			}
 		})
 	}
-	fmt.Fprintln(w, "\nThe paper's claims, in our words")
+	fmt.Fprintln(w, "\nWhat is claimed, in our words")
 	for _, c := range s.Claims {
 		fmt.Fprintf(w, "  %s: %s (%s)\n", c.Verdict, c.Claim, c.Found)
 	}
