@@ -45,6 +45,9 @@ type LineSearchResult struct {
 	Limit float64 `json:"limit"`
 }
 
+// turnSteps are the steps of a kind that are timed before the other's turn.
+const turnSteps = 3
+
 // mostTried is that of settings of a run.
 const mostTried = 1000
 
@@ -144,17 +147,21 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for turn := 0; len(alone) == 0 || time.Since(start) < budget; turn++ {
-		a, err := plain()
-		if err != nil {
-			return nil, err
-		}
-		s, err := searching()
-		if err != nil {
-			return nil, err
-		}
-		// By then the groups have found their size.
-		if turn > 20 && time.Since(start) > budget/10 {
-			alone, with = append(alone, a.Seconds()), append(with, s.Seconds())
+		for _, kind := range []struct {
+			step  func() (time.Duration, error)
+			times *[]float64
+		}{{plain, &alone}, {searching, &with}} {
+			for i := range turnSteps + 1 {
+				took, err := kind.step()
+				if err != nil {
+					return nil, err
+				}
+				// The first step of a turn finds the other kind's values in the caches, which no run
+				// does. The first turns find groups of candidates their size.
+				if i > 0 && turn > 5 && time.Since(start) > budget/10 {
+					*kind.times = append(*kind.times, took.Seconds())
+				}
+			}
 		}
 	}
 	slices.Sort(alone)
