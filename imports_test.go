@@ -24,18 +24,19 @@ const module = "github.com/privgrad/privgrad"
 var allowed = map[string][]string{
 	".": nil,
 
+	"internal/pages":  nil,
 	"internal/plan":   nil,
 	"internal/stream": nil,
 	"internal/exact":  {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
 	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/plan"},
+	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
 
-	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/plan"},
-	"internal/cpu/gemm":      nil,
+	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/pages", "internal/plan"},
+	"internal/cpu/gemm":      {"internal/pages"},
 	"internal/cpu/peak":      nil,
 	"internal/cpu/vec":       nil,
 	"internal/cpu/vec/guard": nil,
@@ -70,10 +71,11 @@ var allowed = map[string][]string{
 	"datasets":               {"internal/stream"},
 	"datasets/cifar":         {"datasets"},
 	"datasets/mnist":         {"datasets"},
+	"datasets/tabular":       {"datasets"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
 	"train": {
-		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "dpoptim", "dpoptim/linesearch", "dpoptim/mechanism",
+		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/linesearch", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},
@@ -81,9 +83,10 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
 		"nn", "perexample", "train",
 	},
+	"reproduce": {"accountant", "datasets", "internal/durable", "train"},
 	"bench": {
-		"accountant", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
-		"internal/plan",
+		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"internal/pages", "internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},
 }
@@ -182,7 +185,7 @@ func TestImportsRunOneWay(t *testing.T) {
 // The right to release a sum comes from device.NewNoise and NewExactNoise, that to search one from
 // NewSearch. Whoever has it can write a sum out, with noise of any size.
 func TestOnlyMechanismsMakeNoise(t *testing.T) {
-	makers := []string{"NewNoise", "NewExactNoise", "NewSearch"}
+	makers := []string{"NewNoise", "NewExactNoise", "NewSearch", "NewLeast"}
 	used := map[string]bool{}
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -304,7 +307,7 @@ func TestOnlyBenchProfiles(t *testing.T) {
 			switch s.dir {
 			case "bench":
 				uses++
-			case "internal/device", "internal/device/host", "internal/cpu":
+			case "internal/device", "internal/device/host", "internal/cpu", "cuda":
 			default:
 				if !s.test() {
 					t.Errorf("%s: only bench may time single steps", s.fset.Position(selector.Pos()))

@@ -23,9 +23,8 @@ type paperRelease struct {
 	m Mechanism
 }
 
-// paperOrders are 2 to 128: the winning orders of the paper's budgets lie well
-// inside.
-const paperOrders = 127
+// paperOrders are the integers from 2 to 500 (section 4.3).
+const paperOrders = 499
 
 // NewPaperFilter sets the budget (ε, δ) under add-remove.
 func NewPaperFilter(epsilon, delta float64) (*PaperFilter, error) {
@@ -78,13 +77,15 @@ func paperClaim(m Mechanism) (func(order float64) float64, error) {
 	case Gaussian:
 		rho := 1 / (2 * m.NoiseMultiplier * m.NoiseMultiplier)
 		return func(a float64) float64 { return a * rho }, nil
+	case Pure: // lemma 2
+		return func(a float64) float64 { return a * m.Epsilon * m.Epsilon / 2 }, nil
 	case NoisyBTLS:
 		if m.Noise == BTLSLaplace {
 			return m.search().Theorem2RDP, nil
 		}
 		return m.search().Theorem3RDP, nil
 	}
-	return nil, fmt.Errorf("mechanism %s: Chen and Lee 2020 price gradients and line searches only", m.Name())
+	return nil, fmt.Errorf("mechanism %s: Chen and Lee 2020 price gradients, line searches and pure releases only", m.Name())
 }
 
 // Ask charges an event as Filter.Ask does.

@@ -200,7 +200,7 @@ func (c *Config) resolve() (*train.Plan, error) {
 	t.Neighbouring, t.Accountant, t.Device, t.Threads = c.Neighbouring, c.Accountant, c.Device, 1
 	n, rate := recordsBeside, float64(stepSize)
 	t.PublicN, t.LR = &n, &rate
-	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Images{Shape: shape}}
+	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
 	return train.Resolve(t, train.Options{Network: c.Network, Sources: map[string]train.Source{syntheticName: {Open: open, BuiltIn: true}}})
 }

@@ -91,6 +91,9 @@ func TestLeastFNR(t *testing.T) {
 	if e := epsilonFrom(0, 0.1, 0.2); math.Abs(e-math.Log(0.8/0.1)) > 1e-12 {
 		t.Errorf("ε of error rates 0.1 and 0.2: %v", e)
 	}
+	if e := epsilonFrom(0, 1, 0.6); e != 0 { // NaN, once
+		t.Errorf("rates worse than guessing leave ε of %v, want 0", e)
+	}
 	if e := epsilonFrom(0, 0.5, 0.5); e != 0 {
 		t.Errorf("ε of a coin: %v", e)
 	}

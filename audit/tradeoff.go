@@ -67,7 +67,11 @@ func (k *claim) leastFNR(fpr float64) float64 {
 
 // epsilonFrom is the least ε that error rates leave at a δ.
 func epsilonFrom(delta, fpr, fnr float64) float64 {
-	return max(0, math.Log((1-delta-fpr)/fnr), math.Log((1-delta-fnr)/fpr))
+	ratio := max((1-delta-fpr)/fnr, (1-delta-fnr)/fpr)
+	if !(ratio > 1) { // rates that guessing has, or worse
+		return 0
+	}
+	return math.Log(ratio)
 }
 
 // tail is the probability with which a Clopper–Pearson limit errs on its side.

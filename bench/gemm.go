@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/peak"
+	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
@@ -65,6 +66,7 @@ type GEMMOptions struct {
 	Batch   int     // of the model's dense layers
 	Threads int     // 0 for all; one thread is measured in any case
 	Seconds float64 // for each shape and number of threads
+	Device  string  // of GPUGEMM
 }
 
 // GEMMResult is what matrix products reach on this machine.
@@ -155,7 +157,7 @@ func layerProducts(model string, batch int) ([]Product, error) {
 func (p Product) work(threads int) (parts []func(times int), flops float64) {
 	random := rand.New(rand.NewPCG(5, 6))
 	values := func(rows, cols int) gemm.Matrix {
-		m := gemm.RowMajor(make([]float32, rows*cols), rows, cols)
+		m := gemm.RowMajor(pages.Make[float32](rows*cols), rows, cols)
 		for i := range m.Data {
 			m.Data[i] = float32(random.NormFloat64())
 		}
@@ -163,7 +165,7 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 	}
 	if p.Kind == dense {
 		// The longer side is cut, as the device does.
-		a, b, c := values(p.M, p.K), values(p.N, p.K).T(), gemm.RowMajor(make([]float32, p.M*p.N), p.M, p.N)
+		a, b, c := values(p.M, p.K), values(p.N, p.K).T(), gemm.RowMajor(pages.Make[float32](p.M*p.N), p.M, p.N)
 		for t := range threads {
 			mul := func(c, a, b gemm.Matrix) {
 				var ws gemm.Workspace

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -27,6 +28,7 @@ type StepOptions struct {
 	Strategy   string // of a private step
 	Activation string
 	Device     string
+	GEMM       string // train.GEMMOwn or train.GEMMCuBLAS; "" is the first
 	Threads    int
 	Seconds    float64 // to measure for, after warming up
 	Explain    bool    // list what each layer does and what that takes
@@ -41,6 +43,7 @@ type StepResult struct {
 	Mode              string  `json:"mode"`
 	Strategy          *string `json:"strategy"`
 	Activation        string  `json:"activation"`
+	GEMM              string  `json:"gemm"`
 	Data              string  `json:"data"`
 	Batch             int     `json:"batch"`
 	Threads           int     `json:"threads"`
@@ -78,7 +81,7 @@ func Step(o StepOptions) (*StepResult, error) {
 	info := w.device.Info()
 	r := &StepResult{
 		Together: w.schedule.Chunk,
-		Device:   info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, Data: w.set.Name,
+		Device:   info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
@@ -136,7 +139,12 @@ func (o *StepOptions) open() (*workload, error) {
 	if w.device, err = train.OpenDevice(o.Device, o.Threads); err != nil {
 		return nil, err
 	}
-	if err := w.start(o, network.Params()); err != nil {
+	o.GEMM = cmp.Or(o.GEMM, train.GEMMOwn)
+	err = train.CheckGEMM(w.device, o.GEMM)
+	if err == nil {
+		err = w.start(o, network.Params())
+	}
+	if err != nil {
 		w.close()
 		return nil, err
 	}
@@ -161,7 +169,7 @@ func (w *workload) start(o *StepOptions, params []float32) error {
 	if w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes); err != nil {
 		return err
 	}
-	w.engine, err = train.NewEngine(w.device, w.schedule, device.Options{Capacity: o.Batch}, w.data, m, nil,
+	w.engine, err = train.NewEngine(w.device, w.schedule, device.Options{Capacity: o.Batch, CuBLAS: o.GEMM == train.GEMMCuBLAS}, w.data, m, nil,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			w.net = n
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
@@ -258,9 +266,9 @@ func (o *StepOptions) images(model nn.Info) (*datasets.Set, error) {
 	shape := model.Input
 	random := rand.New(rand.NewPCG(3, 4))
 	set := &datasets.Set{Name: "synthetic", Classes: model.Classes}
-	set.Train = datasets.Images{Shape: shape, Pixels: make([]uint8, rows*plan.Size(shape[:])), Labels: make([]uint8, rows)}
-	for i := range set.Train.Pixels {
-		set.Train.Pixels[i] = uint8(random.Uint32())
+	set.Train = datasets.Split{Shape: shape, Features: make([]uint8, rows*plan.Size(shape[:])), Labels: make([]uint8, rows)}
+	for i := range set.Train.Features {
+		set.Train.Features[i] = uint8(random.Uint32())
 	}
 	for i := range set.Train.Labels {
 		set.Train.Labels[i] = uint8(random.IntN(model.Classes))

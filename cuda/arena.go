@@ -39,6 +39,7 @@ type arena struct {
 	shifted   kernels.Ptr // the parameters at a candidate
 	losses    kernels.Ptr // float64, [candidate][example]
 	predicted kernels.Ptr // int32, [example]
+	blas      operands
 
 	places []*kernels.Ptr
 }
@@ -93,6 +94,9 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
 	a.take(&a.shifted, 4*p.NumParams())
 	a.take(&a.losses, 8*a.chunk*(device.MaxCandidates+1))
 	a.take(&a.predicted, 4*a.chunk)
+	if o.CuBLAS {
+		return a.blas.layOut(a, s)
+	}
 	return nil
 }
 

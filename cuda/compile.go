@@ -2,28 +2,42 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// work is one thing that a step puts on the stream: a launch, or memory to be zeroed.
+// work is one thing that a step puts on the stream: a launch, memory to be zeroed, or
+// a product of cuBLAS.
 type work struct {
-	launch kernels.Launch
-	zero   kernels.Ptr // 0: a launch
-	words  int
+	launch   kernels.Launch
+	function driver.Function // of the launch, once it is loaded
+	zero     kernels.Ptr     // 0: no memory
+	words    int
+	product  *driver.Product
+	step     int // of the schedule, noStep for none
 }
+
+const noStep = -1
 
 // list is the work of a step, in order. It is the one place where steps of a
 // schedule become launches.
 type list struct {
 	net  *net
 	work []work
+	step int   // of the schedule, that is being put down
 	err  error // the first
 }
 
-func (l *list) launch(k kernels.Launch) { l.work = append(l.work, work{launch: k}) }
+func (l *list) put(w work) {
+	w.step = l.step
+	l.work = append(l.work, w)
+}
+
+func (l *list) launch(k kernels.Launch) { l.put(work{launch: k}) }
 
 func (l *list) try(k kernels.Launch, err error) {
 	if err != nil && l.err == nil {
@@ -33,7 +47,7 @@ func (l *list) try(k kernels.Launch, err error) {
 }
 
 func (l *list) zero(at kernels.Ptr, bytes int) {
-	l.work = append(l.work, work{zero: at, words: bytes / 4})
+	l.put(work{zero: at, words: bytes / 4})
 }
 
 // chunks calls f with every chunk of a run of so many rows.
@@ -59,13 +73,15 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 // forward takes a gathered chunk to the logits.
 func (l *list) forward(b kernels.Batch, params kernels.Ptr) {
 	a, p := &l.net.arena, l.net.schedule.Program
+	defer func() { l.step = noStep }()
 	for i := range p.Ops {
 		op := &p.Ops[i]
+		l.step = slices.IndexFunc(l.net.schedule.Steps, func(st plan.Step) bool { return st.Kind == plan.Forward && st.Op == i })
 		x, y := a.values[op.In[0]], a.values[i+1]
 		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
 		switch op.Kind {
 		case plan.Dense:
-			l.launch(kernels.DenseForward(b, op, x, w, bias, y))
+			l.denseForward(b, i, x, w, bias, y)
 		case plan.Conv:
 			l.launch(kernels.ConvForward(b, op, x, w, bias, y))
 		case plan.MaxPool:
@@ -93,7 +109,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		written[v] = true
 		switch op.Kind {
 		case plan.Dense:
-			l.launch(kernels.DenseInputGrad(b, op, dy, w, dx, add))
+			l.denseInputGrad(b, i, dy, w, dx, add)
 		case plan.Conv:
 			l.launch(kernels.ConvInputGrad(b, op, dy, w, dx, add))
 		case plan.MaxPool:
@@ -121,7 +137,8 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		l.zero(a.norm2, 8*a.chunk*a.groups)
 		l.forward(b, params)
 		written := make([]bool, len(a.deltas))
-		for _, st := range s.Steps {
+		for i, st := range s.Steps {
+			l.step = i
 			var op *plan.Op
 			var x, dy kernels.Ptr
 			if st.Op != plan.NoOp {
@@ -156,6 +173,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 				l.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
 			}
 		}
+		l.step = noStep
 	})
 }
 
@@ -182,7 +200,7 @@ func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
 	w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
 	if op.Kind == plan.Dense {
-		l.launch(kernels.DenseSum(b, op, x, dy, a.factors(i), w, bias))
+		l.denseSum(b, i, x, dy, a.factors(i), w, bias)
 		return
 	}
 	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))

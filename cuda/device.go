@@ -19,7 +19,10 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-var _ device.Device = (*Device)(nil)
+var (
+	_ device.Device  = (*Device)(nil)
+	_ device.Library = (*Device)(nil)
+)
 
 var errClosed = errors.New("the GPU is closed")
 
@@ -34,6 +37,7 @@ var costs = plan.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
 // called from one thread.
 type Device struct {
 	thread    *thread
+	driver    driver.Driver
 	context   driver.Context
 	info      driver.Info
 	functions map[string]driver.Function // by module/name
@@ -47,7 +51,7 @@ type closer interface{ free() error }
 
 // Open opens a GPU by its number.
 func Open(d driver.Driver, ordinal int) (*Device, error) {
-	g := &Device{thread: startThread(), functions: map[string]driver.Function{}, modules: map[string]driver.Module{}}
+	g := &Device{thread: startThread(), driver: d, functions: map[string]driver.Function{}, modules: map[string]driver.Module{}}
 	err := g.thread.do(func() error {
 		n, err := d.Devices()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
@@ -15,22 +16,30 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// everything is a short life of a device: it uses every call of the driver.
-func everything(t testing.TB, f *fake.Driver) (err error) {
+// everything is a short life of a device: it uses every call of the driver, and with
+// more those of cuBLAS and of clocks, too.
+func everything(t testing.TB, f *fake.Driver, more bool) (err error) {
 	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
-	d, err := cuda.Open(f, 0)
+	g, err := cuda.Open(f, 0)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if closing := d.Close(); err == nil {
+		if closing := g.Close(); err == nil {
 			err = closing
 		}
 	}()
 	s := noise(t, stream.ChaCha20)
+	var d device.Device = g
+	if more {
+		d = library{g}
+	}
 	x, err := train(d, private(t, c.Program, perexample.Ghost), c, 4, s)
 	if err != nil {
 		return err
+	}
+	if more {
+		x.net.(device.Profiler).Profile()
 	}
 	score, err := x.net.Record(func(q device.Queue) { q.Score(x.net.Params(), x.data) })
 	if err != nil {
@@ -86,6 +95,24 @@ func searched(x *training, s *stream.Stream) error {
 // TestEveryCallFails fails each of the driver's calls once, with an error that passes
 // and with one that takes the context with it. Every failure is told, and nothing is left behind.
 func TestEveryCallFails(t *testing.T) {
+	every := 6
+	if testing.Short() {
+		every = 17
+	}
+	everyCallFails(t, false, every, func(string, int) bool { return true })
+}
+
+// TestEveryLibraryCallFails is TestEveryCallFails for the calls of cuBLAS and of clocks.
+func TestEveryLibraryCallFails(t *testing.T) {
+	everyCallFails(t, true, 1, func(call string, n int) bool {
+		if n != 1 && (n != 7 || testing.Short()) {
+			return false // of many alike a few are enough
+		}
+		return strings.HasPrefix(call, "cublas") || call == "cuEventCreate" || call == "cuEventRecordWithFlags" || call == "cuEventElapsedTime"
+	})
+}
+
+func everyCallFails(t *testing.T, more bool, every int, which func(call string, n int) bool) {
 	type at struct {
 		call string
 		n    int
@@ -95,13 +122,9 @@ func TestEveryCallFails(t *testing.T) {
 		calls = append(calls, at{call, n})
 		return 0
 	}})
-	must(t, everything(t, f))
+	must(t, everything(t, f, more))
 	if n := f.Live(); n != 0 {
 		t.Fatalf("%d things of the driver are left", n)
-	}
-	every := 6
-	if testing.Short() {
-		every = 17
 	}
 	// Of work on a stream, which fails where it is waited for, a few are enough.
 	ran := 0
@@ -109,7 +132,7 @@ func TestEveryCallFails(t *testing.T) {
 		if a.call == "run" {
 			ran++
 		}
-		return a.call == "run" && ran%25 != 1
+		return a.call == "run" && ran%25 != 1 || !which(a.call, a.n)
 	})
 	for i, fail := range calls {
 		for _, code := range []int{driver.OutOfMemory, driver.Lost} {
@@ -123,7 +146,7 @@ func TestEveryCallFails(t *testing.T) {
 					}
 					return 0
 				}})
-				if err := everything(t, f); err == nil {
+				if err := everything(t, f, more); err == nil {
 					t.Error("nobody was told")
 				}
 				if n := f.Live(); n != 0 {

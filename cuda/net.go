@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/internal/device"
@@ -20,6 +21,8 @@ type net struct {
 	params   int
 	stream   driver.Stream
 	arena    arena
+	blas     *blas           // nil: all products are the project's own
+	spent    []time.Duration // by step of the schedule, since Profile was called; nil before
 	ring     *ring
 	vectors  []vector
 	sums     []sum
@@ -55,6 +58,11 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 	}
 	if o.Exact {
 		if err := admit.CheckExact(s); err != nil {
+			return nil, err
+		}
+	}
+	if o.CuBLAS {
+		if err := d.checkCuBLAS(o); err != nil {
 			return nil, err
 		}
 	}
@@ -94,6 +102,9 @@ func (n *net) open() error {
 		return err
 	}
 	n.vectors = append(n.vectors, vector{params, n.params})
+	if n.options.CuBLAS {
+		return n.openBLAS()
+	}
 	return nil
 }
 
@@ -286,9 +297,14 @@ func (n *net) free() error {
 		if s.graph != nil {
 			did(s.graph.Close())
 		}
+		did(s.timing.free())
 		did(s.noise.free())
 	}
 	n.steps = nil
+	if n.blas != nil {
+		did(n.blas.products.Close())
+		n.blas = nil
+	}
 	if n.ring != nil {
 		did(n.ring.free())
 		n.ring = nil

@@ -22,6 +22,8 @@ type step struct {
 	admit.Step
 	net    *net
 	graph  driver.Graph
+	work   []work
+	timing timing
 	added  []func(*device.Inputs)       // what a run changes that the host must remember
 	draws  []func(*device.Inputs) error // noise that the host draws
 	noise  hostNoise
@@ -40,8 +42,8 @@ type scored struct {
 // queue notes what a step consists of; its first error is Record's.
 type queue struct {
 	list
-	step  *step
-	later []func() // what enqueues the work: it may call the driver, so it runs on the device's thread
+	recorded *step
+	later    []func() // what enqueues the work: it may call the driver, so it runs on the device's thread
 }
 
 // Record runs body once, then captures the launches that it stands for as one graph.
@@ -49,7 +51,7 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 	if err := n.do(func() error { return nil }); err != nil {
 		return nil, err
 	}
-	q := &queue{list: list{net: n}, step: &step{net: n}}
+	q := &queue{list: list{net: n, step: noStep}, recorded: &step{net: n}}
 	body(q)
 	if q.err != nil {
 		return nil, q.err
@@ -64,51 +66,83 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 			err = n.capture(q)
 		}
 		if err != nil {
-			return errors.Join(err, q.step.noise.free())
+			return errors.Join(err, q.recorded.noise.free())
 		}
-		n.steps = append(n.steps, q.step)
+		n.steps = append(n.steps, q.recorded)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return q.step, nil
+	return q.recorded, nil
+}
+
+// load loads the kernels of the list.
+func (l *list) load() (err error) {
+	for i := range l.work {
+		if w := &l.work[i]; w.launch.Name != "" {
+			if w.function, err = l.net.device.function(&w.launch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // capture makes the graph. Modules are loaded before: inside a capture they may not be.
 func (n *net) capture(q *queue) error {
-	d := n.device
-	launches := make([]driver.Launch, len(q.work))
-	for i := range q.work {
-		w := &q.work[i]
-		if w.zero != 0 {
-			continue
-		}
-		f, err := d.function(&w.launch)
-		if err != nil {
-			return err
-		}
-		launches[i] = driver.Launch{Function: f, Grid: w.launch.Grid, Block: w.launch.Block, Shared: w.launch.Shared, Args: w.launch.Args}
+	if err := q.load(); err != nil {
+		return err
 	}
+	s := q.recorded
+	s.work = q.work
 	if err := n.wait(); err != nil {
 		return err
 	}
 	var err error
-	q.step.graph, err = n.stream.Capture(func() error {
-		for i := range q.work {
-			w := &q.work[i]
-			if w.zero != 0 {
-				if err := n.stream.Set(driver.Ptr(w.zero), 0, w.words); err != nil {
-					return fmt.Errorf("zeroing memory: %w", err)
-				}
-			} else if err := n.stream.Launch(launches[i]); err != nil {
-				return fmt.Errorf("kernel %s: %w", w.launch.Name, err)
+	if s.graph, err = n.captureWork(s.work, func(int) error { return nil }); err != nil {
+		return err
+	}
+	if n.spent != nil {
+		return s.time()
+	}
+	return nil
+}
+
+// captureWork captures work, with a call before each piece of it and one at the end.
+func (n *net) captureWork(all []work, before func(i int) error) (driver.Graph, error) {
+	g, err := n.stream.Capture(func() error {
+		for i := range all {
+			if err := before(i); err != nil {
+				return err
+			}
+			if err := n.enqueue(&all[i]); err != nil {
+				return err
 			}
 		}
-		return nil
+		return before(len(all))
 	})
 	if err != nil {
-		return n.fail(d.failed("recording a step of "+n.schedule.Program.Name, err))
+		return nil, n.fail(n.device.failed("recording a step of "+n.schedule.Program.Name, err))
+	}
+	return g, nil
+}
+
+func (n *net) enqueue(w *work) error {
+	switch {
+	case w.product != nil:
+		if err := n.blas.products.Multiply(*w.product); err != nil {
+			return fmt.Errorf("a product by cuBLAS: %w", err)
+		}
+	case w.zero != 0:
+		if err := n.stream.Set(driver.Ptr(w.zero), 0, w.words); err != nil {
+			return fmt.Errorf("zeroing memory: %w", err)
+		}
+	default:
+		k := &w.launch
+		if err := n.stream.Launch(driver.Launch{Function: w.function, Grid: k.Grid, Block: k.Block, Shared: k.Shared, Args: k.Args}); err != nil {
+			return fmt.Errorf("kernel %s: %w", k.Name, err)
+		}
 	}
 	return nil
 }
@@ -140,10 +174,13 @@ func (s *step) Run(in *device.Inputs) error {
 		}
 		err := n.ring.put(in, &thresholds)
 		if err == nil {
-			err = n.stream.Run(s.graph)
+			err = n.stream.Run(s.toRun())
 		}
 		if err == nil {
 			err = n.ring.enqueued()
+		}
+		if err == nil {
+			err = s.timing.add(n.spent)
 		}
 		if err != nil {
 			return n.fail(n.device.failed("running a step of "+n.schedule.Program.Name, err))
@@ -252,10 +289,10 @@ func (q *queue) table(d device.Data) *table {
 
 // adds notes that the step adds a run's rows of a table to a sum.
 func (q *queue) adds(s *sum, t *table) {
-	q.step.Tables = append(q.step.Tables, &t.Rows)
+	q.recorded.Tables = append(q.recorded.Tables, &t.Rows)
 	if s.integers != nil {
-		q.step.Checks = append(q.step.Checks, s.integers.Add)
-		q.step.added = append(q.step.added, s.integers.Added)
+		q.recorded.Checks = append(q.recorded.Checks, s.integers.Add)
+		q.recorded.added = append(q.recorded.added, s.integers.Added)
 	}
 }
 
@@ -265,7 +302,7 @@ func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
 		return
 	}
 	q.adds(s, t)
-	q.step.Clips = q.step.Clips || q.net.schedule.Private()
+	q.recorded.Clips = q.recorded.Clips || q.net.schedule.Private()
 	q.then(func() { q.clippedSum(kernels.Ptr(s.at), 0, t) })
 }
 
@@ -282,7 +319,7 @@ func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 		return
 	}
 	q.adds(s, t)
-	q.step.Clips = true
+	q.recorded.Clips = true
 	q.then(func() { q.clippedSum(kernels.Ptr(s.at), kernels.Ptr(c.at), t) })
 }
 
@@ -299,8 +336,8 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 		return
 	}
 	q.adds(s, t)
-	q.step.Clips = true
-	q.step.Candidates = max(q.step.Candidates, ask.K)
+	q.recorded.Clips = true
+	q.recorded.Candidates = max(q.recorded.Candidates, ask.K)
 	q.then(func() { q.lossSums(kernels.Ptr(s.at), at, dir, t, ask) })
 }
 
@@ -311,7 +348,7 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	if noise.Exact() && !exactly {
 		q.check(errors.New("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
 	}
-	if q.err != nil || !q.check(q.step.Draw(noise)) {
+	if q.err != nil || !q.check(q.recorded.Draw(noise)) {
 		return
 	}
 	if exactly {
@@ -336,14 +373,14 @@ func (q *queue) exactRelease(d kernels.Ptr, s *sum, noise device.Noise) {
 		return
 	}
 	sum := s.integers
-	q.step.Checks = append(q.step.Checks, sum.Release)
-	q.step.added = append(q.step.added, func(*device.Inputs) { sum.Released() })
+	q.recorded.Checks = append(q.recorded.Checks, sum.Release)
+	q.recorded.added = append(q.recorded.added, func(*device.Inputs) { sum.Released() })
 	q.then(func() {
-		values, address, err := q.step.noise.room(q.net, s.size)
+		values, address, err := q.recorded.noise.room(q.net, s.size)
 		if !q.check(err) {
 			return
 		}
-		q.step.draws = append(q.step.draws, func(in *device.Inputs) error { return draw(values, in, noise) })
+		q.recorded.draws = append(q.recorded.draws, func(in *device.Inputs) error { return draw(values, in, noise) })
 		q.launch(kernels.GridRelease(q.net.arena.run, d, kernels.Ptr(s.at), address, s.size, noise.Std()))
 	})
 }
@@ -383,7 +420,7 @@ func (q *queue) Score(at device.Vector, public device.Data) {
 		return
 	}
 	rows := t.Count
-	q.step.Checks = append(q.step.Checks, func(*device.Inputs) error {
+	q.recorded.Checks = append(q.recorded.Checks, func(*device.Inputs) error {
 		if t.Count != rows {
 			return errors.New("the table that a step scores was closed")
 		}
@@ -414,7 +451,7 @@ func (q *queue) scored(at kernels.Ptr, t *table) error {
 	if err := n.device.failed("the rows of a score", n.device.context.CopyIn(run, rows)); err != nil {
 		return err
 	}
-	q.step.scores = append(q.step.scores, scored{kernels.Ptr(to), make([]byte, bytes)})
+	q.recorded.scores = append(q.recorded.scores, scored{kernels.Ptr(to), make([]byte, bytes)})
 	q.score(at, t, kernels.Ptr(run), kernels.Ptr(to))
 	return nil
 }

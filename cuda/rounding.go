@@ -17,5 +17,9 @@ func (n *net) Rounding(rows int) float64 {
 	if rows <= 0 || !n.schedule.Private() || n.options.Exact {
 		return 0
 	}
-	return 2 * float64(rows) * gamma(kernels.SumRoundings(rows, rows))
+	w := kernels.SumRoundings(rows, rows)
+	if n.options.CuBLAS { // an unknown order is worse than the order of whatever else adds
+		w = kernels.ProductRoundings(rows, rows)
+	}
+	return 2 * float64(rows) * gamma(w)
 }

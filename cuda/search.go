@@ -29,7 +29,7 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 		return
 	}
 	x := q.sum(src, 0)
-	if q.err != nil || !q.check(q.step.Search(of, src, x.size, &n.searches)) {
+	if q.err != nil || !q.check(q.recorded.Search(of, src, x.size, &n.searches)) {
 		return
 	}
 	queries, err := of.Queries(x.size)
@@ -37,8 +37,8 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 		return
 	}
 	s := &search{right: of, queries: queries}
-	q.step.search = s
-	q.step.added = append(q.step.added, func(*device.Inputs) {
+	q.recorded.search = s
+	q.recorded.added = append(q.recorded.added, func(*device.Inputs) {
 		n.searches.Found = func() (bool, error) { // when the next run of the search asks
 			if err := n.wait(); err != nil {
 				return false, err
@@ -51,7 +51,7 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 		at, err := n.alloc(4, "a search's index", lessMemory)
 		if q.check(err) {
 			s.at = kernels.Ptr(at)
-			q.launch(kernels.FirstAbove(n.arena.run, kernels.Ptr(x.at), queries, of.Baseline(), s.at))
+			q.launch(kernels.FirstAbove(n.arena.run, kernels.Ptr(x.at), queries, of.Baseline(), of.Least(), s.at))
 		}
 	})
 }
@@ -95,7 +95,7 @@ func (q *queue) Dot(x, y device.Vector) {
 			return
 		}
 		dst := kernels.Ptr(at)
-		q.step.dots = append(q.step.dots, dst)
+		q.recorded.dots = append(q.recorded.dots, dst)
 		q.launch(kernels.DotParts(size, a, b, dst+8))
 		q.launch(kernels.DotSum(parts, dst+8, dst))
 	})

@@ -8,11 +8,24 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 )
 
 // maxFile bounds a decompressed file, five times the largest of the known sets,
 // so that a damaged or hostile file is refused before it fills the memory.
 const maxFile = 1 << 30
+
+// ReadFile returns the whole content of a file, decompressed where its name ends
+// in .gz, or of name.gz where only that exists. The error is fs.ErrNotExist if neither does.
+func ReadFile(name string) ([]byte, error) {
+	fsys, base := os.DirFS(filepath.Dir(name)), filepath.Base(name)
+	data, found, err := readFile(fsys, base, maxFile)
+	if err == nil && found == base && filepath.Ext(base) == ".gz" {
+		return gunzip(data, maxFile)
+	}
+	return data, err
+}
 
 // readFile returns the whole content of name, or of name.gz decompressed, and
 // the name found. The error is fs.ErrNotExist if neither exists.

@@ -145,19 +145,19 @@ func (l *Layout) read(fsys fs.FS, dir string, look ...func(*file, []byte)) ([]fi
 }
 
 // join puts the files of one split together.
-func (l *Layout) join(files []file) (Images, error) {
-	m := Images{Shape: l.Shape}
+func (l *Layout) join(files []file) (Split, error) {
+	m := Split{Shape: l.Shape}
 	var pixels, labels [][]byte
 	for _, f := range files {
 		pixels, labels = append(pixels, f.pixels), append(labels, f.labels)
 	}
-	m.Pixels, m.Labels = concat(pixels), concat(labels)
-	if len(m.Pixels) != len(m.Labels)*size(l.Shape) {
+	m.Features, m.Labels = concat(pixels), concat(labels)
+	if len(m.Features) != len(m.Labels)*size(l.Shape) {
 		var names []string
 		for _, f := range files {
 			names = append(names, f.path)
 		}
-		return Images{}, fmt.Errorf("%s: %s hold different numbers of records: fetch or export them together", l.Name, strings.Join(names, " and "))
+		return Split{}, fmt.Errorf("%s: %s hold different numbers of records: fetch or export them together", l.Name, strings.Join(names, " and "))
 	}
 	return m, nil
 }

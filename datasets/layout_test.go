@@ -139,10 +139,10 @@ func TestOpen(t *testing.T) {
 			if name == "no training rows" {
 				want = empty
 			}
-			if s.Train.Shape != toy.Shape || !bytes.Equal(s.Train.Pixels, want["train-x"][16:]) || !bytes.Equal(s.Train.Labels, want["train-y"][8:]) {
+			if s.Train.Shape != toy.Shape || !bytes.Equal(s.Train.Features, want["train-x"][16:]) || !bytes.Equal(s.Train.Labels, want["train-y"][8:]) {
 				t.Error("the training split differs from its files")
 			}
-			if s.Test.Shape != toy.Shape || !bytes.Equal(s.Test.Pixels, want["test-x"][16:]) || !bytes.Equal(s.Test.Labels, []byte{2, 9}) {
+			if s.Test.Shape != toy.Shape || !bytes.Equal(s.Test.Features, want["test-x"][16:]) || !bytes.Equal(s.Test.Labels, []byte{2, 9}) {
 				t.Error("the test split differs from its files")
 			}
 			s.PerClass[0], s.ClassNames[0] = 0, ""

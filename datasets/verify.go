@@ -122,7 +122,7 @@ func (l *Layout) verify(fsys fs.FS, dir string) (*Report, error) {
 	return r, nil
 }
 
-func (m Images) report(classes int) RecordReport {
+func (m Split) report(classes int) RecordReport {
 	r := RecordReport{Records: len(m.Labels), PerClass: make([]int, classes)}
 	for _, l := range m.Labels {
 		if int(l) < classes {

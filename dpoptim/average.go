@@ -17,9 +17,9 @@ var _ Optimizer = (*Average)(nil)
 //
 //	d = min(decay, (1+t)/(10+t)),
 //
-// so that the first updates do not leave it near its start (the num_updates of
-// TensorFlow's ExponentialMovingAverage; for private training De et al. 2022,
-// section 3).
+// so that the first updates do not leave it near its start. The ramp is that of
+// TensorFlow's ExponentialMovingAverage with num_updates; De et al. 2022 average
+// private training so.
 type Average struct {
 	Optimizer
 	decay   float64

@@ -1,6 +1,6 @@
 // Package dpoptim holds the optimizers. Each takes gradients as
 // mechanism.Noisy alone, so a gradient that no mechanism released does not
-// type-check; each is one file.
+// type-check; each is one file. LBFGS, a baseline without privacy, is none of them.
 package dpoptim
 
 import (

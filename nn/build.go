@@ -21,7 +21,7 @@ type Options struct {
 type Info struct {
 	Name       string
 	Input      [3]int // C, H, W; zero for any
-	Classes    int    // 2 for a model of one logit
+	Classes    int    // 2 for a model of one logit; logistic takes more
 	Loss       Loss
 	Parameters int    // for 10 classes, or on the default data
 	Data       string // default data set
@@ -51,6 +51,7 @@ type kit struct {
 	act     Layer
 	init    Init
 	classes int
+	outputs int // of a linear model: one logit for two classes, else one a class
 }
 
 func (k kit) conv(name string, out, kernel, stride, pad int) Layer {
@@ -62,7 +63,7 @@ func (k kit) dense(name string, out int) Layer { return Dense(name, out, k.init)
 func specs() []spec {
 	image, colour := [3]int{1, 28, 28}, [3]int{3, 32, 32}
 	linear := func(name string, loss Loss) spec {
-		return spec{Info{name, [3]int{}, 2, loss, 785, "fmnist"}, oneLogit}
+		return spec{Info{name, [3]int{}, 2, loss, 785, "fmnist"}, affine}
 	}
 	return []spec{
 		{Info{"mlp-mnist", image, 10, SoftmaxCrossEntropy, 795010, "fmnist"}, mlpMNIST},
@@ -143,10 +144,14 @@ func Build(name string, o Options) (*Model, error) {
 	})
 }
 
+// kit takes the options, which may change the loss of s.
 func (s *spec) kit(o Options) (kit, error) {
-	k := kit{classes: o.Classes}
+	k := kit{classes: o.Classes, outputs: 1}
 	if k.classes == 0 {
 		k.classes = s.Classes
+	}
+	if s.Loss == Logistic && k.classes > 2 { // of which the softmax is the form for many classes
+		s.Loss, k.outputs = SoftmaxCrossEntropy, k.classes
 	}
 	if s.Loss == SoftmaxCrossEntropy && k.classes < 2 {
 		return kit{}, fmt.Errorf("model %s needs at least 2 classes, has %d", s.Name, k.classes)

@@ -209,3 +209,22 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%d parameters for 14 columns", net.Program.NumParams())
 	}
 }
+
+// Logistic regression has one logit for two classes and a softmax over one each
+// for more; the support vector machines are binary.
+func TestLinearModelsOfManyClasses(t *testing.T) {
+	for _, c := range []struct {
+		classes, outputs int
+		loss             Loss
+	}{{2, 1, Logistic}, {3, 3, SoftmaxCrossEntropy}, {10, 10, SoftmaxCrossEntropy}} {
+		_, net := build(t, "logistic", Options{Input: [3]int{1, 1, 6}, Classes: c.classes})
+		if net.Program.Loss != c.loss || net.Program.Outputs() != c.outputs || net.Program.NumParams() != 7*c.outputs {
+			t.Errorf("%d classes: loss %v over %d logits with %d parameters", c.classes, net.Program.Loss, net.Program.Outputs(), net.Program.NumParams())
+		}
+	}
+	for _, name := range []string{"svm", "huber-svm"} {
+		if _, err := Build(name, Options{Input: [3]int{1, 1, 6}, Classes: 3}); err == nil || !strings.Contains(err.Error(), "the data has 3 classes") {
+			t.Errorf("%s of 3 classes: %v", name, err)
+		}
+	}
+}

@@ -98,7 +98,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 	// No record counts, so that everything released is noise.
 	set := gradientless()
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
-	set.Test.Labels, set.Test.Pixels = nil, nil
+	set.Test.Labels, set.Test.Features = nil, nil
 	o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Device: record}
 	r, err := Run(context.Background(), c, o)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestAdaptiveComesToTheQuantile(t *testing.T) {
 			continue
 		}
 		s := 1.0
-		for _, b := range set.Train.Pixels[i*64 : (i+1)*64] {
+		for _, b := range set.Train.Features[i*64 : (i+1)*64] {
 			x := float64(b)/127.5 - 1
 			s += x * x
 		}

@@ -27,9 +27,9 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream) (
 		return nil, err
 	}
 	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
+	o := device.Options{Capacity: p.Capacity, Exact: p.Config.exact(), CuBLAS: p.Config.cuBLAS()}
 	if p.Config.searches() {
-		o := device.Options{Capacity: p.Capacity}
 		return NewDescent(d, p.Schedule, o, data, m, p.optimizer, p.ExpectedBatch, p.Config.L2, p.Config.filtered())
 	}
-	return NewEngine(d, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact()}, data, m, adapt, p.optimizer)
+	return NewEngine(d, p.Schedule, o, data, m, adapt, p.optimizer)
 }

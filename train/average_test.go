@@ -108,54 +108,55 @@ func TestNoAverage(t *testing.T) {
 }
 
 // The step sizes taken, and shown, are those of the steps' places in the
-// committed schedule: the updates are minus their sum times what was released.
+// committed schedule: the parameters are minus their sum times what was
+// released. Steps that a crash lost take their rates with them.
 func TestRateSchedule(t *testing.T) {
-	host, err := cpu.Open(1)
-	check(t, err)
-	record := &transcript{Device: host}
-	c := small()
-	c.LRSchedule, c.Warmup, c.EvalEvery = "cosine", 5, 1
-	out := filepath.Join(t.TempDir(), "run")
-	_, err = Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out, Device: record})
-	check(t, err)
-	w := make([]float64, 65)
-	for i, line := range metricsOf(t, out) {
-		step := float64(i + 1)
-		rate := *c.LR * step / 5
-		if step > 5 {
-			rate = *c.LR * 0.5 * (1 + math.Cos(math.Pi*(step-6)/19))
-		}
-		if math.Abs(line.LR-rate) > 1e-12 {
-			t.Errorf("step %v shows the rate %v, want %v", step, line.LR, rate)
-		}
-		for j := range w {
-			w[j] -= rate * float64(record.released[i][j]) / *c.Batch
-		}
-	}
-	last, err := readCheckpoint(out, 65, 0)
-	check(t, err)
-	for j, x := range last.params {
-		if math.Abs(float64(x)-w[j]) > 1e-5 {
-			t.Fatalf("parameter %d ends at %v, want %v", j, x, w[j])
-		}
-	}
-}
-
-// Steps that a crash lost take their rates with them: the last step has the
-// schedule's last.
-func TestRateGoesBySlots(t *testing.T) {
-	c := small()
-	c.LRSchedule, c.EvalEvery = "cosine", 1
-	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
-	_, crash := stopAt(t, o, 7, false)
-	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
-	lines := metricsOf(t, o.Out)
-	want := *c.LR * 0.5 * (1 + math.Cos(math.Pi*23/24))
-	if end := lines[len(lines)-1]; r.Steps != 19 || end.Step != 19 || math.Abs(end.LR-want) > 1e-12 {
-		t.Errorf("after %d steps the rate is %v, want %v", end.Step, end.LR, want)
+	for name, crash := range map[string]bool{"whole": false, "crashed": true} {
+		t.Run(name, func(t *testing.T) {
+			host, err := cpu.Open(1)
+			check(t, err)
+			record := &transcript{Device: host}
+			c := small()
+			c.LRSchedule, c.Warmup, c.EvalEvery = "cosine", 3, 1
+			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record, Resume: true, block: 5}
+			var kept []int // slots whose updates count, from 1
+			for slot := 1; slot <= *c.Steps; slot++ {
+				if !crash || slot <= 5 || slot > 10 { // the block from 6 to 10 dies with its process
+					kept = append(kept, slot)
+				}
+			}
+			if crash {
+				_, o := stopAt(t, o, 7, false)
+				if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
+					t.Fatal(err)
+				}
+				record.released = record.released[:5]
+			}
+			_, err = Run(context.Background(), c, o)
+			check(t, err)
+			lines, w := metricsOf(t, o.Out), make([]float64, 65)
+			if len(lines) != len(kept) || len(record.released) != len(kept) {
+				t.Fatalf("%d lines and %d releases of %d updates", len(lines), len(record.released), len(kept))
+			}
+			for i, slot := range kept {
+				rate := *c.LR * float64(slot) / 3
+				if slot > 3 {
+					rate = *c.LR * 0.5 * (1 + math.Cos(math.Pi*float64(slot-4)/21))
+				}
+				if lines[i].Step != i+1 || math.Abs(*lines[i].LR-rate) > 1e-12 {
+					t.Errorf("step %d shows the rate %v, want %v", lines[i].Step, *lines[i].LR, rate)
+				}
+				for j := range w {
+					w[j] -= rate * float64(record.released[i][j]) / *c.Batch
+				}
+			}
+			last, err := readCheckpoint(o.Out, 65, 0)
+			check(t, err)
+			for j, x := range last.params {
+				if math.Abs(float64(x)-w[j]) > 1e-5 {
+					t.Fatalf("parameter %d ends at %v, want %v", j, x, w[j])
+				}
+			}
+		})
 	}
 }

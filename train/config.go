@@ -27,6 +27,9 @@ type Config struct {
 	DataDir string `yaml:"data_dir,omitempty"`
 	Classes []int  `yaml:"classes,omitempty,flow"`
 	PublicN *int   `yaml:"public_n,omitempty"`
+	Schema  string `yaml:"schema,omitempty"`
+	Folds   int    `yaml:"folds,omitempty"`
+	Fold    int    `yaml:"fold,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
@@ -71,6 +74,7 @@ type Config struct {
 
 	Strategy         string `yaml:"strategy"`
 	Device           string `yaml:"device"`
+	GEMM             string `yaml:"gemm"`
 	Threads          int    `yaml:"threads"`
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
@@ -81,7 +85,7 @@ func Default() Config {
 	return Config{
 		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
 		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
-		Strategy: string(perexample.Auto), Device: "auto",
+		Strategy: string(perexample.Auto), Device: "auto", GEMM: GEMMOwn,
 	}
 }
 
@@ -112,7 +116,7 @@ func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 func (c Config) fingerprint() (string, error) {
 	c.DataDir, c.Device, c.Threads = "", "", 0
 	if c.Noise != noiseSeeded {
-		c.Memory, c.MaxPhysicalBatch = "", 0 // they move rounding only, which nothing but a seeded run promises
+		c.Memory, c.MaxPhysicalBatch, c.GEMM = "", 0, "" // they move rounding only, which nothing but a seeded run promises
 	}
 	b, err := c.YAML()
 	if err != nil {
@@ -138,10 +142,11 @@ const (
 	leastNoise, mostNoise = 1e-6, 1e9
 	leastBatch            = 1e-6
 	mostThreads           = 1024
+	mostFolds             = 1000
 )
 
 // optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "sgd": false, "adam": false}
+var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "dp-agd": true, "sgd": false, "adam": false, lbfgs: false, majority: true}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
@@ -262,6 +267,7 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("clipping", c.Clipping, clippings...),
 		oneOf("accountant", c.Accountant, accountant.Names()...),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
+		oneOf("gemm", c.GEMM, GEMMOwn, GEMMCuBLAS),
 		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
 		perexample.Check(perexample.Strategy(c.Strategy)),
 		positive("learning rate", c.LR),
@@ -311,6 +317,10 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
 	case c.Average != 0 && (!(c.Average > 0) || c.Average >= 1):
 		return usage("average %v: must be a decay in (0, 1), or 0 for no average", c.Average)
+	case c.Folds < 0 || c.Folds == 1 || c.Folds > mostFolds:
+		return usage("folds %d: must be 2 to %d, or 0 for none", c.Folds, mostFolds)
+	case c.Folds == 0 && c.Fold != 0 || c.Folds != 0 && (c.Fold < 1 || c.Fold > c.Folds):
+		return usage("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
 	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
 		return usage("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
 	case c.TrainLossNoise != nil && !c.private():

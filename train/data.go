@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/cifar"
 	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/nn"
@@ -34,11 +35,32 @@ func Sources() map[string]Source {
 // where a data set is read from files.
 const DataDirVariable = "PRIVGRAD_DATA"
 
+// TablePrefix begins the name of a data set that is a table, before its path.
+const TablePrefix = "csv:"
+
 // openData reads a configuration's data set and keeps the classes it asks for.
 func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
+	set, err := openSource(c, sources)
+	if err == nil && len(c.Classes) > 0 {
+		set, err = set.Keep(c.Classes)
+	}
+	return set, asUsage(err)
+}
+
+func openSource(c *Config, sources map[string]Source) (*datasets.Set, error) {
+	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
+		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+		if err == nil && c.DataIsPublic {
+			set.TestIsPublic = set.Test.Len() > 0
+		}
+		return set, err
+	}
+	if c.Schema != "" || c.Folds != 0 {
+		return nil, usage("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+	}
 	source, ok := sources[c.Data]
 	if !ok {
-		return nil, usage("unknown data set %q: choose one of %s", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
+		return nil, usage("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
 	}
 	dir := c.DataDir
 	if dir == "" && !source.BuiltIn {
@@ -47,28 +69,26 @@ func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
 	if dir == "" && !source.BuiltIn {
 		return nil, usage("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
 	}
-	set, err := source.Open(dir)
-	if err != nil {
-		return nil, asUsage(err)
-	}
-	if len(c.Classes) > 0 {
-		if set, err = set.Keep(c.Classes); err != nil {
-			return nil, asUsage(err)
-		}
-	}
-	return set, nil
+	return source.Open(dir)
 }
 
-// table says how a device reads images: bytes become x/127.5 − 1, a public
-// map. A label outside the classes becomes a target that no loss accepts, so
-// that the record counts as zero.
-func table(im datasets.Images, loss plan.Loss, classes int) device.Rows {
+// table says how a device reads a split: bytes are mapped by public constants. A
+// label outside the classes becomes a target that no loss accepts, so that the
+// record counts as zero.
+func table(m datasets.Split, loss plan.Loss, classes int) device.Rows {
 	r := device.Rows{
-		Count: len(im.Labels), Width: plan.Size(im.Shape[:]),
+		Count: m.Len(), Width: plan.Size(m.Shape[:]),
 		Scale: 1 / 127.5, Offset: -1,
-		Targets: make([]float32, len(im.Labels)),
+		Targets: m.Targets,
 	}
-	for i, l := range im.Labels {
+	if m.Unit {
+		r.Scale, r.Offset = 1.0/255, 0
+	}
+	if r.Targets != nil {
+		return r
+	}
+	r.Targets = make([]float32, len(m.Labels))
+	for i, l := range m.Labels {
 		switch {
 		case int(l) >= classes:
 			r.Targets[i] = float32(math.NaN())
@@ -81,9 +101,9 @@ func table(im datasets.Images, loss plan.Loss, classes int) device.Rows {
 	return r
 }
 
-// Load puts images onto a device as a table for a loss over classes.
-func Load(d device.Device, im datasets.Images, loss plan.Loss, classes int) (device.Data, error) {
-	data, err := d.Load(table(im, loss, classes), im.Pixels)
+// Load puts a split onto a device as a table for a loss over classes.
+func Load(d device.Device, m datasets.Split, loss plan.Loss, classes int) (device.Data, error) {
+	data, err := d.Load(table(m, loss, classes), m.Features)
 	if err != nil {
 		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
 	}

@@ -27,6 +27,7 @@ type descent struct {
 	form     device.LossForm
 	searches map[int]*searchStep // by candidates
 	curve    *searchStep
+	least    *searchStep
 	decrease device.Vector // the released curve
 	group    linesearch.Group
 	tried    int // candidates evaluated by the last search
@@ -123,6 +124,32 @@ func (e *Engine) RecordSearch(data device.Data, form device.LossForm, m *mechani
 		e.descent.searches[k] = s
 	}
 	return nil
+}
+
+// RecordLeast records the question which of so many candidates has the least loss.
+func (e *Engine) RecordLeast(data device.Data, candidates int, m *mechanism.NoisyMin) (err error) {
+	e.descent.least, err = e.losses(data, candidates, device.LossSum, m.Test)
+	return err
+}
+
+// Least gives the index of the candidate at which the batch's loss is least, with
+// the noise of m.
+func (e *Engine) Least(rows []int32, draw uint64, m *mechanism.NoisyMin, candidates []float64) (int, error) {
+	d := e.descent
+	m.Set(&e.inputs)
+	clear(e.inputs.Candidates[:])
+	for i, c := range candidates {
+		e.inputs.Candidates[i] = float32(c / d.normaliser)
+	}
+	if err := e.run(d.least.sum, d.least.ask, rows, draw); err != nil {
+		return 0, err
+	}
+	out, err := d.least.ask.Wait()
+	if err != nil {
+		return 0, err
+	}
+	d.tried = len(candidates)
+	return out.First[0], nil
 }
 
 // RecordCurve records the release of a curve of decreases.

@@ -65,6 +65,7 @@ type Engine struct {
 	mechanism mechanism.Mechanism
 	optimizer dpoptim.Optimizer
 	adapt     *Adaptation
+	private   device.Sum // of gradients
 	sum       device.Step
 	update    device.Step
 	gradient  device.Vector // the last released sum
@@ -120,6 +121,7 @@ func (e *Engine) record(data device.Data, follow func(*Engine, device.Sum) error
 	if err != nil {
 		return err
 	}
+	e.private = sum
 	if e.gradient, err = e.net.NewVector(1); err != nil {
 		return err
 	}

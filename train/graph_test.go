@@ -52,8 +52,8 @@ func TestGorgoniaRunsTheTrainedGraph(t *testing.T) {
 		t.Fatal("training did not reach the graph's nodes")
 	}
 
-	pixels := make([]float32, len(set.Test.Pixels))
-	for i, b := range set.Test.Pixels {
+	pixels := make([]float32, len(set.Test.Features))
+	for i, b := range set.Test.Features {
 		pixels[i] = float32(b)/127.5 - 1
 	}
 	if err := G.Let(x, tensor.New(tensor.WithShape(n, 1, 8, 8), tensor.WithBacking(pixels))); err != nil {
@@ -97,7 +97,7 @@ func TestGorgoniaRunsTheTrainedGraph(t *testing.T) {
 
 // ours is the CPU device's loss of one row if its label were the given one;
 // over all labels that is the row's logits up to a shift.
-func ours(t *testing.T, network *nn.Network, im datasets.Images, i int, label uint8) float64 {
+func ours(t *testing.T, network *nn.Network, im datasets.Split, i int, label uint8) float64 {
 	t.Helper()
 	s, err := perexample.Plain(network.Program)
 	if err != nil {
@@ -115,8 +115,8 @@ func ours(t *testing.T, network *nn.Network, im datasets.Images, i int, label ui
 	if err := net.Write(net.Params(), network.Params()); err != nil {
 		t.Fatal(err)
 	}
-	size := len(im.Pixels) / len(im.Labels)
-	one := datasets.Images{Shape: im.Shape, Pixels: im.Pixels[i*size : (i+1)*size], Labels: []uint8{label}}
+	size := len(im.Features) / len(im.Labels)
+	one := datasets.Split{Shape: im.Shape, Features: im.Features[i*size : (i+1)*size], Labels: []uint8{label}}
 	data, err := Load(d, one, network.Program.Loss, network.Program.Outputs())
 	if err != nil {
 		t.Fatal(err)

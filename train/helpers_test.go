@@ -14,9 +14,9 @@ import (
 // training pixels, and rows their number; the test split is always the same.
 func made(seed uint64, rows int) *datasets.Set {
 	const side, classes = 8, 4
-	draw := func(seed uint64, n int) datasets.Images {
+	draw := func(seed uint64, n int) datasets.Split {
 		random := rand.New(rand.NewPCG(seed, 1))
-		im := datasets.Images{Shape: [3]int{1, side, side}}
+		im := datasets.Split{Shape: [3]int{1, side, side}}
 		for range n {
 			label := random.IntN(classes)
 			im.Labels = append(im.Labels, uint8(label))
@@ -25,7 +25,7 @@ func made(seed uint64, rows int) *datasets.Set {
 				if i/(side*side/classes) == label {
 					v += 130
 				}
-				im.Pixels = append(im.Pixels, uint8(v))
+				im.Features = append(im.Features, uint8(v))
 			}
 		}
 		return im

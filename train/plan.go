@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
@@ -41,7 +42,7 @@ type Plan struct {
 
 	price       accountant.Schedule // of the run, without its noise multiplier
 	first       linesearch.Budgets  // of a run whose budgets adapt
-	spent       map[int]float64     // ε of the first slots, as far as asked for
+	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
 	costs       plan.Costs          // of the device
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
@@ -64,10 +65,10 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(set.PerClass) == 0 && c.PublicN == nil {
+	if set.PublicN == 0 && c.PublicN == nil {
 		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
 	}
-	if len(set.PerClass) == 0 && c.private() && c.Delta == nil {
+	if set.PublicN == 0 && c.private() && c.Optimizer != majority && c.Delta == nil {
 		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
@@ -79,7 +80,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, err
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
-	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
+	for _, step := range []func() error{p.resolveOnce, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -96,16 +97,24 @@ func deviceInfo(c *Config, d device.Device) (device.Info, error) {
 		}
 		defer d.Close()
 	}
-	return d.Info(), nil
+	return d.Info(), CheckGEMM(d, c.GEMM)
 }
 
-// defaultModel by the data's shape.
-var defaultModel = map[[3]int]string{{1, 28, 28}: "cnn-mnist", {3, 32, 32}: "cifar-small"}
+// defaultModel is that for tables or for images of a shape.
+func defaultModel(s *datasets.Set) string {
+	switch {
+	case s.Classes == 0:
+		return "huber-regression"
+	case s.Train.Unit:
+		return "logistic"
+	}
+	return map[[3]int]string{{1, 28, 28}: "cnn-mnist", {3, 32, 32}: "cifar-small"}[s.Train.Shape]
+}
 
 func (p *Plan) resolveNetwork() error {
 	c := &p.Config
 	if c.Model == "" {
-		if c.Model = defaultModel[p.Set.Train.Shape]; c.Model == "" {
+		if c.Model = defaultModel(p.Set); c.Model == "" {
 			return usage("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
 		}
 	}
@@ -127,8 +136,8 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
-	if c.LR == nil {
-		lr := defaultRate(c.Optimizer, c.Model, c.Activation)
+	if c.LR == nil && !c.once() {
+		lr := c.defaultRate()
 		c.LR = &lr
 	}
 	return p.resolveSearch()
@@ -138,7 +147,13 @@ func (p *Plan) resolveNetwork() error {
 func (p *Plan) fits() error {
 	g := p.Network.Program
 	if got, want := plan.Size(p.Set.Train.Shape[:]), plan.Size(g.Shape); got != want {
-		return usage("network %s reads %d values an example, the images of %s have %d", g.Name, want, p.Set.Name, got)
+		return usage("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
+	}
+	if p.Set.Classes == 0 {
+		if g.Loss != plan.Huber {
+			return usage("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
+		}
+		return nil
 	}
 	classes := g.Outputs()
 	if g.Loss != plan.SoftmaxCrossEntropy {
@@ -174,7 +189,12 @@ func (p *Plan) resolveSampling() error {
 	c := &p.Config
 	p.PublicN = p.Set.PublicN
 	if c.PublicN != nil {
-		p.PublicN = *c.PublicN
+		if p.PublicN = *c.PublicN; p.Set.Share > 0 {
+			p.PublicN = tabular.Scaled(p.PublicN, p.Set.Share)
+		}
+		if p.PublicN < 1 {
+			return usage("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
+		}
 	}
 	n := float64(p.PublicN)
 	if c.Batch == nil && c.SamplingRate == nil {
@@ -213,6 +233,9 @@ func (p *Plan) resolveSampling() error {
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
 	}
+	if c.LR == nil {
+		return nil
+	}
 	return asUsage(p.rate().Validate())
 }
 
@@ -227,6 +250,9 @@ func (p *Plan) resolvePrivacy() error {
 	c := &p.Config
 	if !c.private() {
 		return nil
+	}
+	if c.Optimizer == majority {
+		return p.resolveMajority()
 	}
 	if c.Delta == nil {
 		delta := defaultDelta
@@ -291,7 +317,7 @@ func (p *Plan) resolveFilter() error {
 	if c.Epsilon == nil {
 		return nil // no noise
 	}
-	p.Sigma, p.Epsilon = multiplier(p.first.Gradient), c.Epsilon
+	p.Sigma, p.Epsilon, p.spent = multiplier(p.first.Gradient), c.Epsilon, map[int]float64{}
 	b, err := p.newBudget()
 	if err != nil {
 		return err
@@ -310,7 +336,7 @@ func (p *Plan) resolveFilter() error {
 
 // epsilonAt is the ε of the first n slots of the schedule; nil without noise.
 func (p *Plan) epsilonAt(n int) *float64 {
-	if !p.Config.private() || p.Sigma == 0 {
+	if p.spent == nil {
 		return nil
 	}
 	epsilon, known := p.spent[n]
@@ -346,6 +372,9 @@ func (p *Plan) evaluations(n int) int {
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
+	if c.exact() && c.cuBLAS() {
+		return usage("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, GEMMOwn)
+	}
 	if c.exact() && c.Clipping != string(perexample.Flat) {
 		return usage("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
 	}
@@ -400,7 +429,7 @@ func (p *Plan) resolveWork() error {
 	}
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
-	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s", f, p.Sigma, p.Steps, p.Network.Program))
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
 	p.fingerprint = hex.EncodeToString(h[:])
 	return nil
 }
@@ -509,7 +538,11 @@ func (p *Plan) lossMechanism(s *stream.Stream, n device.Net) (mechanism.Mechanis
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
 	c := &p.Config
-	o, err := NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: *c.LR, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: c.moments()})
+	rate := 1.0 // where there is none, no update is made
+	if c.LR != nil {
+		rate = *c.LR
+	}
+	o, err := NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: rate, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: c.moments()})
 	if err != nil || c.Average == 0 {
 		return o, err
 	}
@@ -533,7 +566,7 @@ func (p *Plan) noGuarantee() []string {
 	switch {
 	case !c.private():
 		why = append(why, "optimizer "+c.Optimizer+" neither bounds nor hides a record's influence")
-	case p.Sigma == 0:
+	case p.spent == nil:
 		why = append(why, "no noise was added")
 	case p.Epsilon == nil:
 		why = append(why, "epsilon is infinite")
@@ -564,11 +597,17 @@ func (p *Plan) assumptions() []string {
 	if !p.Config.exact() {
 		a = append(a, "real_arithmetic")
 	}
+	if p.Config.cuBLAS() {
+		a = append(a, "cublas_adds_every_row_alike")
+	}
 	if p.Config.Init != "" {
 		a = append(a, "init_file_is_public")
 	}
 	if p.ownNetwork {
 		a = append(a, "initial_parameters_are_public")
+	}
+	if p.Config.Folds > 0 {
+		a = append(a, "other_folds_are_not_counted")
 	}
 	return a
 }
@@ -628,7 +667,7 @@ func (c Config) survivesYAML(fingerprint string) error {
 			return nil
 		}
 	}
-	return usage("the settings cannot be written to %s and read back: use plain file names in --data-dir and --init", fileConfig)
+	return usage("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", fileConfig)
 }
 
 func settings(a, b Config) (x, y map[string]any, err error) {

@@ -4,18 +4,22 @@ package train
 const DefaultsFrom = "Fashion-MNIST test set (public benchmark data)"
 
 // defaultRate is the step size where none is given. A regression's output is
-// not squashed by its loss and wants smaller steps than a classifier's.
-func defaultRate(optimizer, model, activation string) float64 {
+// not squashed by its loss and wants smaller steps than a classifier's. What is
+// left of a second moment without the noise's variance is smaller, and wants a smaller
+// step size.
+func (c *Config) defaultRate() float64 {
 	switch {
-	case optimizer == "adam" || optimizer == "dp-adam":
+	case c.Optimizer == "adam" || c.SubtractNoiseVariance:
 		return 1e-3
-	case optimizer == "sgd":
+	case c.Optimizer == "dp-adam":
+		return 2e-3
+	case c.Optimizer == "sgd":
 		return 0.1
-	case model == "huber-regression":
+	case c.Model == "huber-regression":
 		return 0.02
-	case model == "logistic" || model == "svm" || model == "huber-svm":
+	case c.Model == "logistic" || c.Model == "svm" || c.Model == "huber-svm":
 		return 0.5
-	case activation == "relu":
+	case c.Activation == "relu":
 		return 1
 	default:
 		return 2

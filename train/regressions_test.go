@@ -62,7 +62,7 @@ func noiseOnly(t *testing.T, change func(*Config), want float64) {
 	change(&c)
 	set := gradientless()
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
-	set.Test.Labels, set.Test.Pixels = nil, nil
+	set.Test.Labels, set.Test.Features = nil, nil
 	_, params := trained(t, c, set, Options{})
 	if len(params) != 65 {
 		t.Fatalf("%d weights", len(params))

@@ -37,6 +37,9 @@ func (r *run) result() *Result {
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           PeakRSS(),
 	}
+	if s := r.searcher; s != nil {
+		res.GradientEvaluations, res.ObjectiveEvaluations = &s.state.Gradients, &s.state.Losses
+	}
 	if r.average != nil {
 		res.Released = append(res.Released, fileAverage)
 	}
@@ -60,6 +63,7 @@ func (r *run) result() *Result {
 		res.Epsilon, res.EpsilonSoFar = p.Epsilon, r.epsilonSoFar(r.ledger.Charged())
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
 	}
+	p.describe(res)
 	if res.TrainLoss != nil {
 		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", lossBound)
 		if c.DataIsPublic {

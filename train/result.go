@@ -34,6 +34,10 @@ type Result struct {
 	Released        []string `json:"released"`
 	Diagnostics     bool     `json:"private_diagnostics"`
 
+	// Gradients, and losses at a point, that a line search asked of a batch.
+	GradientEvaluations  *int `json:"gradient_evaluations,omitempty"`
+	ObjectiveEvaluations *int `json:"objective_evaluations,omitempty"`
+
 	TrainLoss         *float64 `json:"train_loss"`
 	TrainLossIs       *string  `json:"train_loss_is,omitempty"`
 	TestLoss          *float64 `json:"test_loss"`

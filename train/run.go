@@ -28,6 +28,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -77,18 +78,21 @@ func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 		o.Log.Warn(w)
 	}
 	if o.Out == "" {
-		o.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Config.Data, p.Config.Model, p.Config.Optimizer}, "-"))
+		o.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-"))
 	}
 	r := &run{plan: p, options: o, started: time.Now()}
 	defer r.close()
 	if done, err := r.open(); err != nil || done != nil {
 		return done, err
 	}
-	train := r.train
-	if p.Config.filtered() {
-		train = r.trainFiltered
+	work := r.train
+	switch {
+	case p.Config.once():
+		work = r.once
+	case p.Config.filtered():
+		work = r.trainFiltered
 	}
-	if err := train(ctx); err != nil {
+	if err := work(ctx); err != nil {
 		return nil, errors.Join(err, p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
@@ -115,6 +119,7 @@ type run struct {
 	scoreTrain   func() (device.Score, error)
 	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
 	sampler      *datasets.Poisson
+	noise        *stream.Stream
 	searcher     *searcher // of optimizers that choose their step size
 
 	runID      string
@@ -124,7 +129,8 @@ type run struct {
 	rows       []int32
 	params     []float32
 	state      [][]float32
-	reserved   int       // budget units not yet settled, where budgets adapt
+	reserved   int // budget units not yet settled, where budgets adapt, the first of them being
+	first      int
 	average    []float32 // nil where none is kept
 }
 
@@ -269,18 +275,17 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	if r.sampler, err = p.Sampler(len(p.Set.Train.Labels), keys.sampling); err != nil {
+	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.sampling); err != nil {
 		return err
 	}
-	noise, err := p.Stream(keys.noise)
-	if err != nil {
+	if r.noise, err = p.Stream(keys.noise); err != nil {
 		return err
 	}
-	if r.engine, err = p.Engine(r.device, r.data, noise); err != nil {
+	if r.engine, err = p.Engine(r.device, r.data, r.noise); err != nil {
 		return err
 	}
 	if p.Config.searches() {
-		if err := r.openSearch(noise); err != nil {
+		if err := r.openSearch(r.noise); err != nil {
 			return err
 		}
 	}
@@ -296,7 +301,7 @@ func (r *run) openEngine() error {
 		}
 	}
 	if p.Config.TrainLossNoise != nil {
-		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(noise, n) }
+		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(r.noise, n) }
 		if r.trainLoss, err = r.engine.LossQuery(r.data, m, 1); err != nil {
 			return err
 		}
@@ -606,7 +611,7 @@ type evaluation struct {
 	TestAccuracy    *float64 `json:"test_accuracy"`
 	AverageLoss     *float64 `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept
 	AverageAccuracy *float64 `json:"average_test_accuracy,omitempty"`
-	LR              float64  `json:"lr"`             // of the last step
+	LR              *float64 `json:"lr"`             // of the last step; nil where there is none
 	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss       *float64 `json:"train_loss"`
 	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
@@ -614,7 +619,10 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), LR: r.rateAt(r.slot), TrainLoss: loss}
+	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), TrainLoss: loss}
+	if r.plan.Config.LR != nil {
+		e.LR = finite(r.rateAt(r.slot))
+	}
 	if a := r.engine.adapt; a != nil {
 		clip := a.Clip
 		e.Clip = &clip

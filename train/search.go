@@ -60,10 +60,15 @@ const (
 	searchDifferences = "differences"
 	// searchCurve is our own too: the decreases at all candidates, released.
 	searchCurve = "curve"
+	// searchMinimum is Lee and Kifer's: the candidate whose loss is least, of
+	// equally spaced ones with 0 among them.
+	searchMinimum = "minimum"
 )
 
 // SearchForms, SearchBudgets, SearchBatches and SearchNoises are what the fields take.
-func SearchForms() []string { return []string{searchDifferences, searchCurve, searchLosses} }
+func SearchForms() []string {
+	return []string{searchDifferences, searchCurve, searchLosses, searchMinimum}
+}
 
 // budgetFixed plans every release before the run; the others are policies.
 const budgetFixed = "fixed"
@@ -97,6 +102,7 @@ var searching = map[string]struct {
 	"dp-blsgd":    {},
 	"dp-blsgd-ac": {budget: linesearch.ByAngle, shrink: 0.05},
 	"dp-blgd":     {budget: linesearch.Refine, full: true},
+	"dp-agd":      {budget: linesearch.Refine, full: true},
 }
 
 // searches reports whether the optimizer chooses its step sizes.
@@ -253,6 +259,12 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 	if own.budget != "" && fixed {
 		return usage("search budget %s: optimizer %s adapts its budgets; use dp-blsgd", s.Budget, c.Optimizer)
 	}
+	if c.Optimizer == agd && s.Form == "" {
+		s.Form = searchMinimum
+	}
+	if (c.Optimizer == agd) != (s.Form == searchMinimum) {
+		return usage("search form %s: optimizer dp-agd, and no other, takes the noisy minimum; leave --search-form out", s.Form)
+	}
 	if s.Batches == "" {
 		s.Batches = string(accountant.Fresh)
 	}
@@ -268,7 +280,7 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 			s.Noise = string(accountant.BTLSLaplace)
 		}
 	}
-	published := s.Form == searchLosses
+	published := s.Form == searchLosses || s.Form == searchMinimum
 	if s.Form == searchCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
 		return usage("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use --search-noise gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
 	}
@@ -294,19 +306,29 @@ func (s *Search) complete(c *Config, g *plan.Program) error {
 		or(&s.Weight, pick(0.3, 1, 1))
 	}
 	or(&s.Clip, pick(map[string]float64{searchDifferences: 0.1, searchCurve: 0.3}[s.Form], 3, 1))
-	if s.Form == searchCurve {
+	switch s.Form {
+	case searchCurve:
 		or(&s.Points, 9)
 		or(&s.Factor, 2)
 		or(&s.Keep, 0.5)
-	} else {
+	case searchMinimum: // Lee and Kifer 2018, section 5
+		or(&s.Trials, 20)
+		or(&s.StartEvery, 10)
+		or(&s.StartFactor, 1.1)
+		or(&s.Rise, true)
+		or(&s.Growth, 0.1)
+	default:
 		or(&s.Alpha, pick(0.3, 0.001, 0.5))
 		or(&s.Beta, 0.8)
 		or(&s.Trials, 20)
 		or(&s.Correct, !published)
-		or(&s.Margin, pick(-1.5, 0, 0))
-		or(&s.StartEvery, int(pick(1, 10, 10)))
-		or(&s.StartFactor, pick(2, 1.2, 1.2))
-		or(&s.Rise, !published)
+		// A search that failed is what raises budgets, where they adapt: there is
+		// nothing to smooth, and a margin below 0 would let no search fail.
+		smoothed := !published && fixed
+		or(&s.Margin, map[bool]float64{true: -1.5}[smoothed])
+		or(&s.StartEvery, map[bool]int{true: 1, false: 10}[smoothed])
+		or(&s.StartFactor, map[bool]float64{true: 2, false: 1.2}[smoothed])
+		or(&s.Rise, smoothed)
 	}
 	if !fixed {
 		or(&s.Iterations, 50)
@@ -332,13 +354,14 @@ func (s *Search) paper() bool { return s.Batches == string(accountant.PaperBatch
 // checkUsed refuses settings that would have no effect.
 func (s *Search) checkUsed(fixed bool) error {
 	curve := s.Form == searchCurve
+	armijo := !curve && s.Form != searchMinimum
 	for _, x := range []struct {
 		name        string
 		given, used bool
 	}{
 		{"every", s.Every != nil, fixed}, {"share", s.Share != nil, fixed}, {"weight", s.Weight != nil, fixed},
-		{"alpha", s.Alpha != nil, !curve}, {"beta", s.Beta != nil, !curve}, {"trials", s.Trials != nil, !curve},
-		{"correct", s.Correct != nil, !curve}, {"margin", s.Margin != nil, !curve},
+		{"alpha", s.Alpha != nil, armijo}, {"beta", s.Beta != nil, armijo}, {"trials", s.Trials != nil, !curve},
+		{"correct", s.Correct != nil, armijo}, {"margin", s.Margin != nil, armijo},
 		{"start-every", s.StartEvery != nil, !curve}, {"start-factor", s.StartFactor != nil, !curve}, {"rise", s.Rise != nil, !curve},
 		{"points", s.Points != nil, curve}, {"factor", s.Factor != nil, curve}, {"keep", s.Keep != nil, curve},
 		{"iterations", s.Iterations != nil, !fixed}, {"growth", s.Growth != nil, !fixed}, {"shrink", s.Shrink != nil, !fixed},
@@ -375,7 +398,11 @@ func (s *Search) validate() error {
 	if s.Form == searchCurve {
 		return asUsage(s.curve(1).Validate())
 	}
-	if err := asUsage(s.backtrack(1).Validate()); err != nil {
+	if s.Form == searchMinimum {
+		if *s.Trials < 2 || *s.Trials > device.MaxCandidates {
+			return usage("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
+		}
+	} else if err := asUsage(s.backtrack(1).Validate()); err != nil {
 		return err
 	}
 	if s.Budget != budgetFixed {
@@ -407,9 +434,12 @@ func (s *Search) rule() linesearch.Rule {
 	}
 }
 
+// agd is Lee and Kifer's adaptive gradient descent.
+const agd = "dp-agd"
+
 // lossForm is what a row adds to a search's sums.
 func (s *Search) lossForm() device.LossForm {
-	if s.Form == searchLosses {
+	if s.Form == searchLosses || s.Form == searchMinimum {
 		return device.LossSum
 	}
 	return device.LossDecrease

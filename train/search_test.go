@@ -663,7 +663,7 @@ func descended(t *testing.T, p *Plan, steps int) []float64 {
 	for i := range rows {
 		rows[i] = int32(i)
 		v := make([]float64, 65)
-		for j, b := range im.Pixels[64*i:][:64] {
+		for j, b := range im.Features[64*i:][:64] {
 			v[j] = float64(b)/127.5 - 1
 		}
 		v[64] = 1

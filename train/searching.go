@@ -25,6 +25,11 @@ type searchState struct {
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
 	Draws    uint64            `json:"draws,omitempty"` // batches and noise positions taken, where budgets adapt
 	Spent    []float64         `json:"spent,omitempty"` // of the budget, where budgets adapt
+	// Gradients, and losses at a point, that were asked of a batch: a search asks for
+	// its candidates one after the other, and for the loss at its base; what a device
+	// evaluates beyond, at once, does not count.
+	Gradients int `json:"gradients,omitempty"`
+	Losses    int `json:"losses,omitempty"`
 }
 
 // A budget admits releases that were chosen by looking at earlier ones.
@@ -48,6 +53,7 @@ type searcher struct {
 	noise  *stream.Stream
 	search *mechanism.NoisyBTLS // of a fixed budget
 	curve  mechanism.Mechanism
+	least  *mechanism.NoisyMin
 	budget budget  // nil under a fixed budget, and without noise
 	rows   []int32 // a batch of the search's own
 }
@@ -84,6 +90,12 @@ func (r *run) openSearch(noise *stream.Stream) error {
 		}
 		return r.engine.RecordCurve(r.data, *c.Points, s.curve)
 	}
+	if c.Form == searchMinimum {
+		if s.least, err = p.leastMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
+			return err
+		}
+		return r.engine.RecordLeast(r.data, *c.Trials, s.least)
+	}
 	if s.search, err = p.searchMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
 		return err
 	}
@@ -100,6 +112,19 @@ func (p *Plan) searchMechanism(asked accountant.Mechanism, bound float64, s *str
 		return nil, fmt.Errorf("a search was priced as %v; please report this", asked)
 	}
 	m, err := mechanism.NewNoisyBTLS(priced, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, searchNoise)
+	return m, asUsage(err)
+}
+
+// leastMechanism tells the least of some losses.
+func (p *Plan) leastMechanism(asked accountant.Mechanism, bound float64, s *stream.Stream, n device.Net) (*mechanism.NoisyMin, error) {
+	if asked == nil {
+		return mechanism.NewUnprotectedMin(bound, s, searchNoise), nil
+	}
+	pure, ok := asked.(accountant.Pure)
+	if !ok {
+		return nil, fmt.Errorf("a minimum was priced as %v; please report this", asked)
+	}
+	m, err := mechanism.NewNoisyMin(pure.Epsilon, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, searchNoise)
 	return m, asUsage(err)
 }
 
@@ -130,6 +155,7 @@ func (r *run) searchSlot() error {
 		return err
 	}
 	d.Noise = r.plan.noiseEnergy(r.plan.Sigma * r.plan.Config.Clip)
+	s.Gradients++
 	if r.slot%*c.Every == 0 {
 		if err := r.releases(); err != nil {
 			return err
@@ -166,6 +192,15 @@ func (r *run) rateAt(step int) float64 {
 	return rate
 }
 
+// asked counts the losses of a search that ended at candidate i of some, or at
+// none (−1).
+func (s *searchState) asked(i, trials int) {
+	if i < 0 {
+		i = trials - 1
+	}
+	s.Losses += i + 2
+}
+
 func (r *run) readCurve(d linesearch.Direction, rows []int32, draw uint64) error {
 	s := &r.searcher.state
 	p, c := r.plan, r.plan.Config.Search
@@ -175,6 +210,7 @@ func (r *run) readCurve(d linesearch.Direction, rows []int32, draw uint64) error
 	if err != nil {
 		return err
 	}
+	s.Losses += len(sums) + 1
 	s.follow(curve.Choose(s.Eta*shape, sums, d)/shape, *c.Weight)
 	return nil
 }
@@ -199,6 +235,7 @@ func (r *run) backtrack(d linesearch.Direction, rows []int32, draw uint64) error
 	if err != nil {
 		return err
 	}
+	s.asked(i, *c.Trials)
 	found := rule.Smallest(s.Start.Eta)
 	if i >= 0 {
 		found = rule.Candidate(s.Start.Eta, i)
@@ -264,8 +301,11 @@ func multiplier(rho float64) float64 { return 1 / math.Sqrt(2*rho) }
 
 // searchAt is the search that costs its batch a budget: ε with Laplace noise, ρ
 // with Gaussian.
-func (p *Plan) searchAt(b float64) (accountant.NoisyBTLS, error) {
+func (p *Plan) searchAt(b float64) (accountant.Mechanism, error) {
 	c := p.Config.Search
+	if c.Form == searchMinimum {
+		return accountant.Pure{Epsilon: b}, nil
+	}
 	if c.Noise == string(accountant.BTLSLaplace) {
 		return c.laplace(b), nil
 	}
@@ -274,7 +314,7 @@ func (p *Plan) searchAt(b float64) (accountant.NoisyBTLS, error) {
 
 // asks are the events of a gradient and a search: of both on a shared batch, else
 // of one and then of the other.
-func (p *Plan) asks(rho float64, search accountant.NoisyBTLS) []accountant.Event {
+func (p *Plan) asks(rho float64, search accountant.Mechanism) []accountant.Event {
 	g := accountant.Gaussian{NoiseMultiplier: multiplier(rho)}
 	if p.Config.Search.Batches == string(accountant.Shared) {
 		return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g, search)}
@@ -339,33 +379,39 @@ func (r *run) ask(e accountant.Event) error {
 		if err := s.budget.Ask(e); err != nil {
 			return err
 		}
-		if more := units(1-s.budget.Left()) - r.ledger.Charged(); more > 0 {
+		if units(1-s.budget.Left()) > r.ledger.Charged() {
 			if err := r.settle(); err != nil {
 				return err
 			}
-			if _, err := r.ledger.Reserve(more); err != nil {
+			// Ahead, since a sync to the disk takes longer than a step.
+			first := r.ledger.Charged()
+			ahead := min(units(1-s.budget.Left())-first+budgetUnits/reservedShare, budgetUnits-first)
+			if _, err := r.ledger.Reserve(ahead); err != nil {
 				return err
 			}
-			r.reserved = more
+			r.reserved, r.first = ahead, first
 		}
 	}
 	return r.releases()
 }
 
-// settle keeps what the last release was charged.
+// reservedShare of the budget is what a crash may lose.
+const reservedShare = 100
+
+// settle keeps of what is reserved what was spent.
 func (r *run) settle() error {
 	if r.reserved == 0 {
 		return nil
 	}
-	n := r.reserved
+	used := min(max(units(1-r.searcher.budget.Left())-r.first, 0), r.reserved)
 	r.reserved = 0
-	return r.ledger.Settle(n)
+	return r.ledger.Settle(used)
 }
 
 // oracle answers an optimizer's questions of the private data.
 type oracle struct {
 	run    *run
-	search accountant.NoisyBTLS // of the batch, where it is shared
+	search accountant.Mechanism // of the batch, where it is shared
 	noise  float64              // in the direction: linesearch.Direction.Noise
 	turned float64
 }
@@ -390,6 +436,7 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 	if err := o.run.ask(p.asks(rho, o.search)[0]); err != nil {
 		return nil, 0, err
 	}
+	s.state.Gradients++
 	batch, draw := o.draw()
 	o.run.rows = o.run.sampler.Batch(batch, o.run.rows[:0])
 	if s.budget == nil {
@@ -451,6 +498,9 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		rows = s.rows
 	}
 	bound := *c.Clip * b.Clip
+	if c.Form == searchMinimum {
+		return o.least(rows, draw, asked, bound, start)
+	}
 	m := s.search
 	if s.budget == nil {
 		m.SetBound(bound)
@@ -462,15 +512,44 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	}
 	rule := p.backtrack(m)
 	i, err := o.run.engine.Search(rows, draw, m, rule.candidates(start), rule.biases(start, d))
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
+	}
+	s.state.asked(i, *c.Trials)
+	switch {
 	case i >= 0:
 		return rule.Candidate(start, i), nil
 	case s.budget == nil: // nothing would end the tries
 		return rule.Smallest(start), nil
 	}
 	return 0, nil
+}
+
+// least takes the candidate of least loss among equally spaced ones from 0 to most.
+func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bound, most float64) (float64, error) {
+	p, s := o.run.plan, o.run.searcher
+	m := s.least
+	if s.budget == nil {
+		m.SetBound(bound)
+	} else {
+		var err error
+		if m, err = p.leastMechanism(asked, bound, s.noise, o.run.engine.net); err != nil {
+			return 0, err
+		}
+	}
+	etas := make([]float64, *p.Config.Search.Trials)
+	for i := range etas {
+		etas[i] = most * float64(i) / float64(len(etas)-1)
+	}
+	i, err := o.run.engine.Least(rows, draw, m, etas)
+	if err != nil {
+		return 0, err
+	}
+	s.state.Losses += len(etas)
+	if i == 0 && s.budget == nil {
+		i = 1 // nothing would end the tries
+	}
+	return etas[i], nil
 }
 
 func (o *oracle) Move(eta float64) (err error) {

@@ -230,6 +230,10 @@ func TestTranscript(t *testing.T) {
 			c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.L2 = "dp-blsgd-ac", nil, ptr(1.0), 1e-3
 			c.Epochs, c.Batch = nil, nil
 		},
+		"noisy minimum": func(c *Config) {
+			c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-agd", nil, ptr(1.0)
+			c.Epochs, c.Batch = nil, nil
+		},
 		"full batch": func(c *Config) {
 			c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-blgd", nil, ptr(1.0)
 			c.Epochs, c.Batch = nil, nil

@@ -30,7 +30,12 @@ train)
 	echo '{"steps": 60}' ;;
 bench)
 	if [ "$MODE" = none ]; then echo 'no GPU to measure' >&2; exit 1; fi
-	echo '{"step_seconds_median": 1}' ;;
+	case $MODE:$2 in
+	skip:gemm) echo '{"cublas_version": null, "cublas_reason": "cuBLAS was not found", "products": [{}]}' ;;
+	wrong:gemm) echo '{"cublas_version": "12.4.1", "products": [{"layer": "fc1", "product": "forward", "largest_difference": 0.001}]}' ;;
+	*:gemm) echo '{"cublas_version": "12.4.1", "products": [{"layer": "fc1", "product": "forward", "largest_difference": 1e-7}]}' ;;
+	*) echo '{"step_seconds_median": 1}' ;;
+	esac ;;
 esac`,
 	"cudrv.test":   test,
 	"kernels.test": `if [ "$1" = -test.list=. ]; then echo TestOne; echo TestTwo; exit; fi` + test,
@@ -117,6 +122,8 @@ func TestSteps(t *testing.T) {
 		"none": {
 			"info": "no libcuda", "driver": "no GPU to test on", "kernels/TestOne": "no GPU to test on", "kernels/TestTwo": "no GPU to test on",
 			"conformance": "no GPU to test on", "train/TestTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
+			"gemm/conformance": "no GPU to test on", "gemm/mlp-mnist": "no GPU", "gemm/cnn-mnist": "no GPU", "gemm/mnist-tf": "no GPU",
+			"gemm/cifar-small": "no GPU", "gemm/cifar-paper": "no GPU",
 			"train/cuda": "no GPU to train on", "train/cuda again": "no GPU to train on",
 			"bench/cnn-mnist private": "no GPU to measure", "bench/cnn-mnist plain": "no GPU to measure",
 			"bench/mlp-mnist private": "no GPU", "bench/mlp-mnist plain": "no GPU", "bench/mnist-tf private": "no GPU", "bench/mnist-tf plain": "no GPU",
@@ -126,6 +133,10 @@ func TestSteps(t *testing.T) {
 		"gone":   {"kernels/TestTwo": "no such test"},
 		"slow":   {"kernels/TestTwo": "not done after 3s"},
 		"broken": {"kernels/TestTwo": "value 7 is 1, want 2", "conformance": "TestConformance/b_c"},
+		"wrong": {
+			"gemm/mlp-mnist": "the forward of fc1", "gemm/cnn-mnist": "the forward", "gemm/mnist-tf": "the forward", "gemm/cifar-small": "the forward",
+			"gemm/cifar-paper": "the forward",
+		},
 		"unlike": {"train/same bits": "value 1 of w: 2 and 2.5"},
 		"far":    {"train/like the CPU": "value 1 of w: 2 on the GPU, 2.5 on the CPU"},
 	} {
@@ -157,6 +168,9 @@ func TestSteps(t *testing.T) {
 		}
 		if s := steps["driver"]; mode == "skip" && (s.Status != skipped || !strings.Contains(s.Reason, "no CUDA")) {
 			t.Errorf("a skipped test is %q: %s", s.Status, s.Reason)
+		}
+		if s := steps["gemm/mlp-mnist"]; mode == "skip" && (s.Status != skipped || !strings.Contains(s.Reason, "cuBLAS was not found")) {
+			t.Errorf("a comparison without cuBLAS is %q: %s", s.Status, s.Reason)
 		}
 		if s := steps["bench/cnn-mnist private"]; mode == "good" && s.Result == nil {
 			t.Error("a measurement has no result")

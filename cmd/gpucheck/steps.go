@@ -32,6 +32,7 @@ var groups = []struct {
 	{"conformance", (*check).conformance},
 	{"train", (*check).train},
 	{"sanitizer", (*check).sanitizer},
+	{"gemm", (*check).gemm},
 	{"bench", (*check).bench},
 	{"peers", (*check).peers},
 }
@@ -314,6 +315,49 @@ var measured = []struct {
 	model string
 	batch int
 }{{"mlp-mnist", 300}, {"cnn-mnist", 300}, {"mnist-tf", 300}, {"cifar-small", 250}, {"cifar-paper", 250}}
+
+// gemm compares the project's products with cuBLAS, where that is installed.
+func (c *check) gemm(ctx context.Context) {
+	c.test(ctx, "gemm/conformance", "cuda.test", "^TestCuBLASConformance$", 15*time.Minute)
+	for _, m := range measured {
+		c.run(ctx, job{
+			name: "gemm/" + m.model, limit: 5*time.Minute + 30*c.duration(),
+			command: c.privgrad("bench", "gemm", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch),
+				"--seconds", strconv.FormatFloat(min(c.seconds, 1), 'g', -1, 64), "--json"),
+		}, compared)
+	}
+}
+
+// compared keeps a comparison, and says so where there is none to be made.
+func compared(s *step, stdout []byte) error {
+	if err := object(s, stdout); err != nil {
+		return err
+	}
+	var r struct {
+		Version  *string `json:"cublas_version"`
+		Reason   string  `json:"cublas_reason"`
+		Products []struct {
+			Layer, Product string
+			Difference     *float64 `json:"largest_difference"`
+		}
+	}
+	if err := json.Unmarshal(stdout, &r); err != nil {
+		return err
+	}
+	if r.Version == nil {
+		return notRun(r.Reason)
+	}
+	for _, p := range r.Products {
+		if p.Difference == nil || !(*p.Difference <= likeOwn) {
+			return fmt.Errorf("the %s of %s by cuBLAS is not that of the project's kernels: see largest_difference", p.Product, p.Layer)
+		}
+	}
+	return nil
+}
+
+// likeOwn bounds the difference of two float32 sums of normal numbers in units of the largest:
+// of K terms it is about 2⁻²⁴ times the root of K, and K is at most 4096 here. TF32 would give 10⁻³.
+const likeOwn = 1e-4
 
 func (c *check) bench(ctx context.Context) {
 	for _, m := range measured {

@@ -20,19 +20,32 @@ func newBenchGEMM() *cobra.Command {
 --threads. In between it measures how fast the processor multiplies and adds in
 registers alone, with the widest instructions that it has, and states each
 product as a share of that. A dense product is cut among the threads; of the others every thread
-has examples of its own. Packing of operands is included as in training.`,
+has examples of its own. Packing of operands is included as in training.
+
+With --device cuda and --model it times the products of the model's dense layers on a
+GPU: those of the forward pass, of the gradients at the inputs and of the weights' clipped sums, by
+the project's kernels and, where NVIDIA's library is installed, by cuBLAS.`,
 		Example: `  privgrad bench gemm
-  privgrad bench gemm --model cifar-small --threads 2 --json`,
+  privgrad bench gemm --model cifar-small --threads 2 --json
+  privgrad bench gemm --device cuda --model mlp-mnist`,
 		Args: noArgs,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "", "products of this model's layers, instead of large shapes")
 	f.IntVar(&o.Batch, "batch", 256, "with --model: rows of the dense layers' products")
+	f.StringVar(&o.Device, "device", "cpu", "cpu, or cuda or cuda:N to compare with cuBLAS")
 	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
 	f.Float64Var(&o.Seconds, "seconds", 0.5, "time to measure each product for, on one and on all threads")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.Device != "cpu" {
+			r, err := bench.GPUGEMM(o)
+			if err != nil {
+				return err
+			}
+			return show(cmd, asJSON, r, func(w io.Writer) { describeGPUGEMM(w, r) })
+		}
 		r, err := bench.GEMM(o)
 		if err != nil {
 			return err
@@ -58,4 +71,29 @@ func describeGEMM(w io.Writer, r *bench.GEMMResult) {
 			fmt.Fprintf(w, "%d×%d×%d\t%s\t%d\t%.1f\t%s\t%s\t\n", p.M, p.K, p.N, p.Kind, p.Threads, p.GFLOPS, peak, fraction)
 		}
 	})
+}
+
+func describeGPUGEMM(w io.Writer, r *bench.GPUGEMMResult) {
+	fmt.Fprintf(w, "float32 products of %s's dense layers, batch %d, on %s", r.Model, r.Batch, r.Device)
+	if r.CuBLAS != nil {
+		fmt.Fprintf(w, ", cuBLAS %s\n\n", *r.CuBLAS)
+	} else {
+		fmt.Fprintf(w, "\n%s\n\n", r.NoBLAS)
+	}
+	table(w, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "layer\tproduct\tm×k×n\town\tcuBLAS\tfaster\tdifference\t")
+		for _, p := range r.Products {
+			theirs, faster, difference := "", "", ""
+			if p.CuBLAS != nil {
+				theirs, faster, difference = fmt.Sprintf("%.4g µs", *p.CuBLAS*1e6), *p.Faster, fmt.Sprintf("%.2g", *p.Difference)
+				if !*p.RowsAlike {
+					faster = "own, as cuBLAS adds up rows in different orders"
+				}
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d×%d×%d\t%.4g µs\t%s\t%s\t%s\t\n", p.Layer, p.Product, p.M, p.K, p.N, p.Own*1e6, theirs, faster, difference)
+		}
+	})
+	if r.Faster != nil {
+		fmt.Fprintf(w, "\nIn all %.4g µs by the project's kernels, %.4g µs by cuBLAS.\n", r.Own*1e6, *r.Theirs*1e6)
+	}
 }

@@ -95,22 +95,28 @@ func setInfos() []setInfo {
 func newDataList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the data sets: where they come from, their files and licences",
-		Long:    "list shows the data sets that train knows, where they come from, which files they consist of, and a note on origin and licence.",
+		Use:   "list",
+		Short: "List the data sets: where they come from, their files and licences",
+		Long: `list shows the data sets that train knows, where they come from, which files they
+consist of, and a note on origin and licence; then the published tables whose
+schemas are built in. A table of your own needs a schema of public bounds and
+categories beside it: see docs/tabular.md.`,
 		Example: "  privgrad data list",
 		Args:    noArgs,
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		all := setInfos()
-		return show(cmd, asJSON, map[string]any{"data_sets": all}, func(w io.Writer) {
-			for i, s := range all {
-				if i > 0 {
-					fmt.Fprintln(w)
-				}
+		tables, err := tableInfos()
+		if err != nil {
+			return err
+		}
+		return show(cmd, asJSON, map[string]any{"data_sets": all, "tables": tables}, func(w io.Writer) {
+			for _, s := range all {
 				describeSet(w, s)
+				fmt.Fprintln(w)
 			}
+			describeTables(w, tables)
 		})
 	}
 	return cmd
@@ -232,11 +238,11 @@ type fileInfo struct {
 }
 
 func newDataVerify() *cobra.Command {
-	var dir string
+	var dir, schema string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "verify NAME",
-		Short: "Check the files of a data set",
+		Use:   "verify NAME|csv:PATH",
+		Short: "Check the files of a data set or a table",
 		Long: `verify reads a data set's files whole and checks that they are well formed and
 whether their content is the published one. A private set in the published
 format is fine: its digest is unknown, and nothing else follows from that.
@@ -244,13 +250,24 @@ format is fine: its digest is unknown, and nothing else follows from that.
 What is computed from the records, such as their number and the labels that are
 no class, is shown under the banner PRIVATE: it is no business of anybody whom
 the records are to be protected from. It is not in the JSON form. The command
-fails if the structure is broken.`,
-		Example: "  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist",
+fails if the structure is broken.
+
+Of a table it checks header and schema, and counts, under the same banner, what
+training passes over in silence: malformed records, numbers out of bounds,
+unknown categories, bad labels.`,
+		Example: "  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
 		Args:    oneArg("the name of a data set"),
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "directory of the files (or "+train.DataDirVariable+"; fmnist is built in)")
+	cmd.Flags().StringVar(&schema, "schema", "", "schema of a table: a file (default PATH.schema.yaml) or one of "+strings.Join(tabularNames(), ", "))
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if path, ok := strings.CutPrefix(args[0], train.TablePrefix); ok {
+			return verifyTable(cmd, asJSON, path, schema)
+		}
+		if schema != "" {
+			return usagef("schema %s: data set %s has a layout of its own; leave out --schema", schema, args[0])
+		}
 		l, err := layout(args[0])
 		if err != nil {
 			return err
@@ -315,8 +332,7 @@ func describeReport(w io.Writer, l *datasets.Layout, r *datasets.Report) {
 	if r.Private == nil {
 		return
 	}
-	fmt.Fprint(w, "\n*** PRIVATE: computed from the records, for their owner only ***\n\n")
-	table(w, 0, func(w io.Writer) {
+	private(w, func(w io.Writer) {
 		fmt.Fprintln(w, "\ttraining\ttest")
 		row := func(name string, of func(datasets.RecordReport) int) {
 			fmt.Fprintf(w, "%s\t%d\t%d\n", name, of(r.Private.Train), of(r.Private.Test))
@@ -327,5 +343,11 @@ func describeReport(w io.Writer, l *datasets.Layout, r *datasets.Report) {
 			row("class "+name, func(r datasets.RecordReport) int { return r.PerClass[class] })
 		}
 	})
+}
+
+// private shows a table of what is computed from records, between banners.
+func private(w io.Writer, rows func(io.Writer)) {
+	fmt.Fprint(w, "\n*** PRIVATE: computed from the records, for their owner only ***\n\n")
+	table(w, 0, rows)
 	fmt.Fprint(w, "\n*** end of PRIVATE ***\n")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -158,12 +159,16 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "noise-multiplier", "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy", func(c *train.Config) **float64 { return &c.NoiseMultiplier })
 	optional(s, numberKind, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in sets)", func(c *train.Config) **float64 { return &c.Delta })
 
-	setting(s, textKind, "data", choice("data set", dataNames()), func(c *train.Config) *string { return &c.Data })
+	setting(s, textKind, "data", choice("data set", dataNames())+", or csv:PATH for a table", func(c *train.Config) *string { return &c.Data })
 	setting(s, textKind, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
 	setting(s, listKind, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
-	optional(s, integerKind, "public-n", "public number of training records, where it is not the published one", func(c *train.Config) **int { return &c.PublicN })
+	optional(s, integerKind, "public-n", "public number of records, where it is not the published one; required for a table of your own", func(c *train.Config) **int { return &c.PublicN })
 
-	setting(s, textKind, "model", choice("model, by default cnn-mnist or cifar-small by the data's shape", models), func(c *train.Config) *string { return &c.Model })
+	setting(s, textKind, "schema", choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", tabularNames()), func(c *train.Config) *string { return &c.Schema })
+	setting(s, integerKind, "folds", "table: deal the records into so many folds and hold one out", func(c *train.Config) *int { return &c.Folds })
+	setting(s, integerKind, "fold", "table: the fold to hold out, from 1 on", func(c *train.Config) *int { return &c.Fold })
+
+	setting(s, textKind, "model", choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models), func(c *train.Config) *string { return &c.Model })
 	setting(s, textKind, "activation", "tanh or relu", func(c *train.Config) *string { return &c.Activation })
 	setting(s, textKind, "init", "start from a model.safetensors; it must not depend on the private data", func(c *train.Config) *string { return &c.Init })
 	setting(s, naturalKind, "seed", "of the initial weights; with --noise seeded of everything", func(c *train.Config) *uint64 { return &c.Seed })
@@ -186,7 +191,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "beta1", "decay of Adam's first moment (default 0.9)", func(c *train.Config) **float64 { return &c.Beta1 })
 	optional(s, numberKind, "beta2", "decay of Adam's second moment (default 0.999)", func(c *train.Config) **float64 { return &c.Beta2 })
 	optional(s, numberKind, "adam-epsilon", "added to the root of Adam's second moment (default 1e-08)", func(c *train.Config) **float64 { return &c.AdamEpsilon })
-	setting(s, booleanKind, "subtract-noise-variance", "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC); wants a smaller --lr", func(c *train.Config) *bool { return &c.SubtractNoiseVariance })
+	setting(s, booleanKind, "subtract-noise-variance", "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)", func(c *train.Config) *bool { return &c.SubtractNoiseVariance })
 	setting(s, numberKind, "l2", "weight decay", func(c *train.Config) *float64 { return &c.L2 })
 	searchSettings(s)
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
@@ -199,12 +204,15 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, booleanKind, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
 
 	setting(s, textKind, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
+	setting(s, textKind, "gemm", gemmHelp, func(c *train.Config) *string { return &c.GEMM })
 	setting(s, integerKind, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
 	setting(s, textKind, "strategy", strategyHelp, func(c *train.Config) *string { return &c.Strategy })
 	setting(s, textKind, "memory", "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)", func(c *train.Config) *string { return &c.Memory })
 	setting(s, integerKind, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
 	return s
 }
+
+const gemmHelp = "who multiplies the matrices of dense layers: own, or cublas on a GPU where NVIDIA's library is installed, whose bits are not promised"
 
 // strategyHelp lists what --strategy takes.
 var strategyHelp = func() string {
@@ -214,6 +222,15 @@ var strategyHelp = func() string {
 	}
 	return "per-example clipping by: " + strings.Join(names, ", ") + "; conv1=gram after a comma sets one layer's (store, ghost, gram, recompute)"
 }()
+
+// tabularNames lists the tables whose schemas are known.
+func tabularNames() []string {
+	var names []string
+	for _, k := range tabular.Schemas() {
+		names = append(names, k.Name)
+	}
+	return names
+}
 
 // dataNames lists the data sets that train knows.
 func dataNames() []string {

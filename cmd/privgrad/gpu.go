@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver"
 )
 
@@ -11,13 +12,18 @@ import (
 type gpuInfo struct {
 	Driver  *string     `json:"cuda_version"` // of the driver; null where there is none
 	Devices []gpuDevice `json:"devices"`
-	Reason  string      `json:"reason"` // why there is no device, empty if there is one
+	Reason  string      `json:"reason"`         // why there is no device, empty if there is one
+	CuBLAS  *string     `json:"cublas_version"` // null where it is not installed
+	NoBLAS  string      `json:"cublas_reason"`  // why it is not, empty if it is
 }
 
 type gpuDevice struct {
 	Name       string `json:"name"`
 	Capability string `json:"capability"`
 	Memory     int64  `json:"memory_bytes"`
+	// Seconds to load all kernels, assembled anew and from the driver's cache; null where that fails.
+	Cold   *float64 `json:"kernels_cold_seconds"`
+	Cached *float64 `json:"kernels_cached_seconds"`
 }
 
 func gpus(open func() (driver.Driver, error)) gpuInfo {
@@ -48,9 +54,35 @@ func gpus(open func() (driver.Driver, error)) gpuInfo {
 		if err != nil {
 			return fail(err)
 		}
-		i.Devices = append(i.Devices, gpuDevice{g.Name, fmt.Sprintf("%d.%d", g.Capability/10, g.Capability%10), g.Memory})
+		x := gpuDevice{Name: g.Name, Capability: fmt.Sprintf("%d.%d", g.Capability/10, g.Capability%10), Memory: g.Memory}
+		x.start(d, k)
+		i.Devices = append(i.Devices, x)
+	}
+	if n > 0 {
+		i.blas(d)
 	}
 	return i
+}
+
+// start measures, where a GPU can be used.
+func (x *gpuDevice) start(d driver.Driver, ordinal int) {
+	g, err := cuda.Open(d, ordinal)
+	if err != nil {
+		return
+	}
+	defer g.Close()
+	if cold, cached, err := g.StartTimes(); err == nil {
+		a, b := cold.Seconds(), cached.Seconds()
+		x.Cold, x.Cached = &a, &b
+	}
+}
+
+func (i *gpuInfo) blas(d driver.Driver) {
+	if v, err := cuda.CuBLAS(d); err != nil {
+		i.NoBLAS = err.Error()
+	} else {
+		i.CuBLAS = &v
+	}
 }
 
 func describeGPUs(w io.Writer, i gpuInfo) {
@@ -61,6 +93,15 @@ func describeGPUs(w io.Writer, i gpuInfo) {
 		}
 		for k, d := range i.Devices {
 			fmt.Fprintf(w, "  %d\t%s, compute capability %s, %s\n", k, d.Name, d.Capability, byteSize(d.Memory))
+			if d.Cold != nil {
+				fmt.Fprintf(w, "  \tkernels load in %.2g s, in %.2g s when the driver has them in its cache\n", *d.Cold, *d.Cached)
+			}
+		}
+		switch {
+		case i.CuBLAS != nil:
+			fmt.Fprintf(w, "  matrix products\tby the project's own kernels; cuBLAS %s found, --gemm cublas takes it\n", *i.CuBLAS)
+		case i.NoBLAS != "":
+			fmt.Fprintf(w, "  matrix products\tby the project's own kernels; %s\n", i.NoBLAS)
 		}
 		if i.Reason != "" {
 			fmt.Fprintf(w, "  none\t%s\n", i.Reason)

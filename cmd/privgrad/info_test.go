@@ -18,7 +18,7 @@ func TestInfo(t *testing.T) {
 	wantKeys(t, r, "version", "revision", "revision_time", "modified", "go", "os", "arch",
 		"cpu", "kernels", "threads", "memory_bytes", "devices", "gpus", "models", "data_sets")
 	gpus := r["gpus"].(map[string]any)
-	wantKeys(t, gpus, "cuda_version", "devices", "reason")
+	wantKeys(t, gpus, "cuda_version", "devices", "reason", "cublas_version", "cublas_reason")
 	if (len(gpus["devices"].([]any)) == 0) != (gpus["reason"] != "") {
 		t.Errorf("neither GPUs nor a reason why there are none, or both: %v", gpus)
 	}
@@ -66,7 +66,7 @@ func TestBenchStep(t *testing.T) {
 	r := object(t, ok(t, append(short, "--json")...))
 	wantKeys(t, r, "device", "model", "mode", "strategy", "batch", "threads", "step_seconds_median", "examples_per_second",
 		"peak_rss_bytes", "physical_batch", "parameters", "flops_per_example",
-		"activation", "data", "steps_timed")
+		"activation", "data", "steps_timed", "gemm")
 	if r["mode"] != "private" || r["strategy"] != "auto" || r["batch"] != 8.0 || r["activation"] != "relu" || r["data"] != "fmnist" || r["parameters"] != 269322.0 {
 		t.Errorf("bench step %v", r)
 	}
@@ -116,7 +116,10 @@ func TestBenchLineSearch(t *testing.T) {
 
 func TestDataList(t *testing.T) {
 	r := object(t, ok(t, "data", "list", "--json"))
-	wantKeys(t, r, "data_sets")
+	wantKeys(t, r, "data_sets", "tables")
+	for _, s := range r["tables"].([]any) {
+		wantKeys(t, s.(map[string]any), "name", "file", "public_n", "test", "test_share", "features", "classes", "note")
+	}
 	for _, s := range r["data_sets"].([]any) {
 		s := s.(map[string]any)
 		wantKeys(t, s, "name", "built_in", "public_n", "shape", "classes", "files", "sources", "note")
@@ -128,6 +131,11 @@ func TestDataList(t *testing.T) {
 	for _, name := range dataNames() {
 		if !strings.Contains(human, name+": ") {
 			t.Errorf("data list does not show %s, which train knows:\n%s", name, human)
+		}
+	}
+	for _, name := range tabularNames() {
+		if !strings.Contains(human, "  "+name+" ") {
+			t.Errorf("data list does not show table %s:\n%s", name, human)
 		}
 	}
 }

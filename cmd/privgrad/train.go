@@ -27,17 +27,34 @@ Give --epsilon, and the noise is calibrated to that budget, or
 --noise-multiplier, and ε follows. Settings come from flags or, with -c, from a
 YAML file whose keys are the flags' names with underscores; flags win.
 
+--data csv:PATH is a table of numbers and categories. A schema beside it,
+PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
+Records that do not fit it count as fixed valid ones or as zero, in silence: ask
+"privgrad data verify csv:PATH".
+
+The optimizers lbfgs, which finds the minimum without privacy, and majority,
+which releases only the class of most records, make no updates and take no batch.
+
 No record moves a sum by more than the clip norm C, whatever the --clipping:
 flat scales a longer gradient down to C; per-layer does so for every layer at
 C/√(number of layers); automatic multiplies every gradient by C/(norm + 0.01);
 adaptive is flat at a C that follows a quantile of the norms, by a noisy count
 that is part of the price. The step size acts on what clipping leaves, so --lr
-may want another value with another clipping.`,
+may want another value with another clipping.
+
+Optimizers, schedules of the learning rate and averages work on noisy values
+alone, and change no price. --lr is the largest step size: --warmup and
+--lr-schedule cosine make it rise and fall over the run. --average keeps a moving
+average of the parameters, model-average.safetensors, beside the last ones.`,
 		Example: `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
   privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
   privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
   privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
+  privgrad train --epsilon 3 --optimizer dp-adam --lr-schedule cosine --average 0.99
   privgrad train -c runs/first/config.yaml --out runs/first --resume
+  privgrad train --data csv:adult.data --epsilon 1      # a published table, by a built-in schema
+  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
+  privgrad train --data csv:mine.csv --public-n 5000 --optimizer lbfgs
   privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
 		Args: noArgs,
 	}
@@ -77,6 +94,8 @@ may want another value with another clipping.`,
 var assumption = map[string]string{
 	"real_arithmetic":               "the analysis is of real numbers, the program computes with floating-point ones",
 	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
+	"other_folds_are_not_counted":   "ε is this run's alone: a record takes part in all runs of a k-fold but one, and their costs add up",
+	"cublas_adds_every_row_alike":   "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried",
 	"init_file_is_public":           "the initial model does not depend on the private data",
 }
 

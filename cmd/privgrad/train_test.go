@@ -21,7 +21,7 @@ var resultKeys = []string{
 	"run", "dataset", "model", "parameters", "optimizer", "device", "threads", "steps", "committed_schedule",
 	"sampling", "sampling_rate", "expected_batch", "public_n", "clip", "noise_multiplier", "epsilon", "epsilon_so_far", "delta",
 	"accountant", "neighbouring", "privacy_unit", "guarantee", "not_a_guarantee_because", "assumptions",
-	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "seconds",
+	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
 	"defaults_chosen_on", "private_diagnostics", "clipping",
@@ -177,13 +177,20 @@ func TestSettings(t *testing.T) {
 
 	// Every field of a configuration has a flag named like its key.
 	cmd := newTrain()
-	fields := reflect.TypeFor[train.Config]()
-	for i := range fields.NumField() {
-		key, _, _ := strings.Cut(fields.Field(i).Tag.Get("yaml"), ",")
-		if name := strings.ReplaceAll(key, "_", "-"); cmd.Flags().Lookup(name) == nil {
-			t.Errorf("configuration key %s has no flag --%s", key, name)
+	var flagged func(prefix string, fields reflect.Type)
+	flagged = func(prefix string, fields reflect.Type) {
+		for i := range fields.NumField() {
+			f := fields.Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			name := prefix + strings.ReplaceAll(key, "_", "-")
+			if f.Type == reflect.TypeFor[*train.Search]() {
+				flagged(name+"-", f.Type.Elem())
+			} else if cmd.Flags().Lookup(name) == nil {
+				t.Errorf("configuration key %s has no flag --%s", key, name)
+			}
 		}
 	}
+	flagged("", reflect.TypeFor[train.Config]())
 	for _, name := range []string{"config", "out", "resume", "progress", "json"} {
 		if cmd.Flags().Lookup(name) == nil {
 			t.Errorf("train has no --%s", name)
@@ -230,7 +237,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--optimizer", "lion"}, []string{`"lion"`, "dp-sgd"}},
 		{[]string{"--epsilon", "1", "--noise", "weak"}, []string{`"weak"`, "secure"}},
 		{[]string{"--epsilon", "1", "--model", "cifar-small"}, []string{"cifar-small", "3×32×32", "1×28×28"}},
-		{[]string{"--epsilon", "1", "--classes", "1,2,3"}, []string{"logistic", "3 classes"}},
+		{[]string{"--epsilon", "1", "--classes", "1,2,3", "--model", "svm"}, []string{"svm", "3 classes"}},
 		{[]string{"--epsilon", "1", "--classes", "1,12"}, []string{"no class 12"}},
 		{[]string{"--epsilon", "1", "--memory", "much"}, []string{`"much"`}},
 		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{`"loud"`, "auto, on or off"}},
@@ -370,12 +377,16 @@ func TestLinesClearTheBar(t *testing.T) {
 func TestEval(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
 	trained := object(t, ok(t, "train", "--data", "mnist", "--data-dir", data, "--model", "mlp-fmnist", "--noise-multiplier", "0.1",
-		"--batch", "12000", "--steps", "6", "--lr", "0.5", "--out", out, "--json"))
+		"--batch", "12000", "--steps", "6", "--lr", "0.5", "--average", "0.9", "--out", out, "--json"))
 	text := ok(t, "eval", out, "--json")
 	r := object(t, text)
 	wantKeys(t, r, "run", "dataset", "model", "examples", "average", "test_loss", "test_accuracy", "classes", "confusion")
 	if r["test_accuracy"] != trained["test_accuracy"] || r["test_loss"] != trained["test_loss"] || r["examples"] != 97.0 {
 		t.Errorf("trained to %v, evaluated to %s", trained, text)
+	}
+	if mean := object(t, ok(t, "eval", out, "--json", "--average")); mean["average"] != true || mean["test_loss"] == r["test_loss"] ||
+		mean["test_accuracy"] != trained["average_test_accuracy"] {
+		t.Errorf("trained to %v, the average is evaluated to %v", trained, mean)
 	}
 	total := 0.0
 	for _, row := range r["confusion"].([]any) {

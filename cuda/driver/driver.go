@@ -7,7 +7,10 @@
 // later call, and stick.
 package driver
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Ptr is an address in device memory; 0 is none.
 type Ptr uint64
@@ -44,6 +47,7 @@ type Context interface {
 	// Load assembles PTX; an error carries the assembler's log.
 	Load(name string, ptx []byte) (Module, error)
 	NewStream() (Stream, error)
+	NewClock() (Clock, error)
 	// CopyIn and CopyOut are done when they return. They do not wait for streams:
 	// Sync comes first.
 	CopyIn(dst Ptr, src []byte) error
@@ -91,6 +95,9 @@ type Stream interface {
 	Query() (bool, error)
 	// Record marks a point in the stream.
 	Record() (Event, error)
+	// Mark sets a clock when the stream comes here. In a capture it becomes a part of
+	// the graph, and every run sets the clock anew.
+	Mark(Clock) error
 	// Capture records what f puts on the stream instead of doing it. Calls that
 	// wait are errors inside f.
 	Capture(f func() error) (Graph, error)
@@ -103,6 +110,14 @@ type Stream interface {
 type Event interface {
 	Wait() error // until the stream has come there
 	Done() (bool, error)
+	Close() error
+}
+
+// Clock is a point in a stream that knows when it was passed.
+type Clock interface {
+	// Since is the time from another clock of the context to this one, for which it
+	// waits. Both have been marked.
+	Since(Clock) (time.Duration, error)
 	Close() error
 }
 

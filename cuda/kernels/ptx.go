@@ -3,10 +3,21 @@ package kernels
 import (
 	"embed"
 	"fmt"
+	"strings"
 )
 
 //go:embed *.ptx
 var files embed.FS
+
+// Modules lists the modules.
+func Modules() ([]string, error) {
+	entries, err := files.ReadDir(".")
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".ptx"))
+	}
+	return names, err
+}
 
 // PTX is the assembly of a module.
 func PTX(module string) ([]byte, error) {

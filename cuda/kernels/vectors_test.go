@@ -107,7 +107,7 @@ func TestFirstAbove(t *testing.T) {
 		}
 		m := newMachine(t)
 		sum, first := put(m, append(test.sum, 7)), put(m, []int32{99, 98})
-		m.run(kernels.FirstAbove(m.alloc(run), sum, queries, test.baseline, first))
+		m.run(kernels.FirstAbove(m.alloc(run), sum, queries, test.baseline, false, first))
 		if got := get[int32](m, first, 2); got[0] != test.want || got[1] != 98 {
 			t.Errorf("sum %v against %v: %v, want %d", test.sum, test.thresholds, got, test.want)
 		}

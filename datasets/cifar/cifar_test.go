@@ -74,10 +74,10 @@ func TestOpen(t *testing.T) {
 			if s.Name != "cifar10" || s.PublicN != 50000 || s.Classes != 10 || s.Train.Shape != [3]int{3, 32, 32} || !s.TestIsPublic {
 				t.Errorf("described as %q, N=%d, %v", s.Name, s.PublicN, s.Train.Shape)
 			}
-			if !bytes.Equal(s.Train.Labels, labels) || !bytes.Equal(s.Train.Pixels, pixels) {
+			if !bytes.Equal(s.Train.Labels, labels) || !bytes.Equal(s.Train.Features, pixels) {
 				t.Error("the training records differ from the files, or their order")
 			}
-			if !slices.Equal(s.Test.Labels, []uint8{9, 10}) || len(s.Test.Pixels) != 2*3072 {
+			if !slices.Equal(s.Test.Labels, []uint8{9, 10}) || len(s.Test.Features) != 2*3072 {
 				t.Error("the test records differ from the file")
 			}
 		}

@@ -45,7 +45,7 @@ func check(t *testing.T, s *datasets.Set, err error, name string) {
 	if s.Name != name || s.Classes != 10 || len(s.ClassNames) != 10 || s.PublicN != 60000 || !s.TestIsPublic || s.Note == "" {
 		t.Errorf("described as %q, %d classes, N=%d", s.Name, s.Classes, s.PublicN)
 	}
-	if s.Train.Shape != [3]int{1, 28, 28} || !bytes.Equal(s.Train.Pixels, f["train-images-idx3-ubyte"][16:]) ||
+	if s.Train.Shape != [3]int{1, 28, 28} || !bytes.Equal(s.Train.Features, f["train-images-idx3-ubyte"][16:]) ||
 		!bytes.Equal(s.Train.Labels, f["train-labels-idx1-ubyte"][8:]) || !slices.Equal(s.Test.Labels, []uint8{3, 5}) {
 		t.Error("the records differ from the files")
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
@@ -96,9 +97,9 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 				n.argmax[v-1] = make([]int32, size)
 			}
 		}
-		n.values[v] = make([]float32, size)
+		n.values[v] = pages.Make[float32](size)
 		if need[v] {
-			n.deltas[v] = make([]float32, size)
+			n.deltas[v] = pages.Make[float32](size)
 		}
 	}
 	n.convs = make([]*convolution, ops)

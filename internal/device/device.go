@@ -80,7 +80,20 @@ type Options struct {
 	// zero; noise is a Gaussian rounded to the grid. Losses likewise. The
 	// schedule must clip flat and keep every gradient.
 	Exact bool
+	// CuBLAS leaves dense products to NVIDIA's library, on a Device that has it (see
+	// Library); another refuses, as does an exact net. Bits are not promised then.
+	CuBLAS bool
 }
+
+// Library is a Device that can leave dense products to cuBLAS.
+type Library interface {
+	// CuBLAS is the library's version. The error says what was looked for, where it is not
+	// installed, and what to do.
+	CuBLAS() (string, error)
+}
+
+// ErrNoLibrary is what other devices say to Options.CuBLAS.
+var ErrNoLibrary = errors.New("only GPUs multiply by cuBLAS")
 
 // Vector holds public or already released values: Params has one value per
 // parameter, others a whole number of values per parameter.

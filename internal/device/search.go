@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -22,6 +23,7 @@ type Search struct {
 	tensor   uint32
 	law      Law
 	baseline bool
+	least    bool
 	trials   int
 }
 
@@ -30,7 +32,14 @@ type Search struct {
 // With a baseline the sum's first value is what all queries begin from, filled
 // by LossSum. A search answers at most trials queries, any number for 0.
 func NewSearch(s *stream.Stream, tensor uint32, law Law, baseline bool, trials int) Search {
-	return Search{s, tensor, law, baseline, trials}
+	return Search{stream: s, tensor: tensor, law: law, baseline: baseline, trials: trials}
+}
+
+// NewLeast makes the right to ask instead which value of a sum that LossSum
+// filled is the least, less noise from the exponential distribution of mean
+// QueryStd: its number, and no threshold and no bias. It goes over one run.
+func NewLeast(s *stream.Stream, tensor uint32) Search {
+	return Search{stream: s, tensor: tensor, law: LaplaceLaw, least: true}
 }
 
 // Stream and Tensor say where an implementation draws.
@@ -40,7 +49,10 @@ func (s Search) Tensor() uint32         { return s.tensor }
 // Baseline says that the first value of a sum is the queries' baseline, and
 // Trials is the most queries that a search answers, 0 for any number.
 func (s Search) Baseline() bool { return s.baseline }
-func (s Search) Trials() int    { return s.trials }
+
+// Least says that the least value is asked for.
+func (s Search) Least() bool { return s.least }
+func (s Search) Trials() int { return s.trials }
 
 // Claim takes a position of the search's stream, as Noise.Claim does.
 func (s Search) Claim(draw uint64) bool { return s.stream.Claim(draw) }
@@ -65,6 +77,13 @@ func (s Search) Queries(values int) (int, error) {
 func (s Search) Thresholds(in *Inputs, t []float64) {
 	var noise [MaxCandidates]float64
 	threshold, query := float64(in.Scalars[ThresholdStd]), float64(in.Scalars[QueryStd])
+	if s.least { // of the values added to them
+		s.stream.Laplaces(noise[:len(t)], in.Draw, s.tensor, 0)
+		for i := range t {
+			t[i] = -query * math.Abs(noise[i])
+		}
+		return
+	}
 	draw := s.stream.Normals
 	if s.law == LaplaceLaw {
 		draw = s.stream.Laplaces
@@ -78,7 +97,7 @@ func (s Search) Thresholds(in *Inputs, t []float64) {
 }
 
 // FirstAbove compares the queries of a run with their thresholds: the index of
-// the first that is above, −1 for none. It is for devices that compare in the
+// the first that is above, −1 for none; or that of the least value. It is for devices that compare in the
 // host's memory, and defines what others do. A query that is a NaN would not be
 // above; none is, for every share of a row is at most MostClip in magnitude, and
 // the noise is finite.
@@ -90,6 +109,15 @@ func FirstAbove[T float32 | float64](s Search, in *Inputs, src []T) int {
 		base, queries = float64(src[0]), src[1:]
 	}
 	s.Thresholds(in, t[:len(queries)])
+	if s.least {
+		best := 0
+		for i, x := range queries {
+			if float64(x)+t[i] < float64(queries[best])+t[best] {
+				best = i
+			}
+		}
+		return best
+	}
 	for i, x := range queries {
 		q := float64(x)
 		if s.baseline {

@@ -135,6 +135,7 @@ CALL(cuStreamEndCapture, cuStreamEndCapture, (CUstream stream, CUgraph *graph), 
 CALL(cuEventCreate, cuEventCreate, (CUevent *event, unsigned flags), (event, flags))
 CALL(cuEventDestroy, cuEventDestroy_v2, (CUevent event), (event))
 CALL(cuEventRecord, cuEventRecord, (CUevent event, CUstream stream), (event, stream))
+CALL(cuEventRecordWithFlags, cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags), (event, stream, flags))
 CALL(cuEventQuery, cuEventQuery, (CUevent event), (event))
 CALL(cuEventSynchronize, cuEventSynchronize, (CUevent event), (event))
 CALL(cuEventElapsedTime, cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))

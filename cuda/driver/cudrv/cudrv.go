@@ -336,7 +336,7 @@ func (c *context) NewStream() (driver.Stream, error) {
 	if err != nil {
 		return nil, check("cuStreamCreate", err)
 	}
-	return &stream{c, c.hold(func() error { return check("cuStreamDestroy", s.Destroy()) }), s, C.CUstream(unsafe.Pointer(s.C()))}, nil
+	return &stream{context: c, holding: c.hold(func() error { return check("cuStreamDestroy", s.Destroy()) }), stream: s, handle: C.CUstream(unsafe.Pointer(s.C()))}, nil
 }
 
 type stream struct {
@@ -344,6 +344,8 @@ type stream struct {
 	holding *holding
 	stream  cu.Stream
 	handle  C.CUstream
+
+	capturing bool
 }
 
 func (s *stream) Close() error { return s.context.release("cuStreamDestroy", s.holding) }
@@ -449,7 +451,9 @@ func (s *stream) Capture(f func() error) (driver.Graph, error) {
 	if err := code(begin, C.cuStreamBeginCapture(s.handle, C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)); err != nil {
 		return nil, err
 	}
+	s.capturing = true
 	failed := f()
+	s.capturing = false
 	var g C.CUgraph
 	err := code(end, C.cuStreamEndCapture(s.handle, &g))
 	if g != nil {

@@ -52,6 +52,8 @@ func TestErrorsArrive(t *testing.T) {
 		"cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuStreamCreate", "cuLaunchKernel", "cuMemsetD32Async", "cuStreamSynchronize",
 		"cuStreamQuery", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunch",
 		"cuGraphExecDestroy", "cuEventDestroy", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy", "cuCtxDestroy",
+		"cuEventCreate", "cuEventRecordWithFlags", "cuEventElapsedTime", "cublasGetProperty", "cublasCreate", "cublasSetStream", "cublasSetWorkspace",
+		"cublasSetMathMode", "cublasSetAtomicsMode", "cublasGemmEx", "cublasGemmStridedBatchedEx", "cublasDestroy",
 	} {
 		d, f := open(t, fake.Options{Fail: func(c string, n int) int {
 			if c == call && n == 1 {

@@ -126,9 +126,14 @@ func Run(t *testing.T, d driver.Driver) {
 		test func(*Rig)
 	}{
 		{"memory", memory}, {"pinned memory", pinned}, {"launches", launches}, {"arguments are copied", copied}, {"shared memory", shared}, {"modules", modules},
-		{"events", events}, {"graphs", graphs}, {"captures refuse", refuses}, {"a failed capture", failedCapture}, {"closing", closing},
+		{"events", events}, {"graphs", graphs}, {"captures refuse", refuses}, {"a failed capture", failedCapture}, {"closing", closing}, {"clocks", clocks},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(NewRig(t, d)) })
+	}
+	if b, ok := d.(driver.BLAS); ok {
+		if _, err := b.BLAS(); err == nil {
+			t.Run("products", func(t *testing.T) { products(NewRig(t, d)) })
+		}
 	}
 	t.Run("devices", func(t *testing.T) {
 		n, err := d.Devices()
@@ -380,6 +385,8 @@ func Everything(d driver.Driver) (err error) {
 	}
 	var e driver.Event
 	var g driver.Graph
+	var k [2]driver.Clock
+	marks := func() error { return errors.Join(s.Mark(k[0]), s.Mark(k[1])) }
 	for _, call := range []func() error{
 		func() error { return c.CopyIn(p, make([]byte, 4)) },
 		func() error { return c.CopyOut(make([]byte, 4), p) },
@@ -389,14 +396,20 @@ func Everything(d driver.Driver) (err error) {
 			return s.Launch(driver.Launch{Function: f, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []uint64{uint64(p), 1, 0}})
 		},
 		func() (err error) { e, err = s.Record(); return err },
-		func() (err error) { g, err = s.Capture(func() error { return nil }); return err },
+		func() (err error) { k[0], err = c.NewClock(); return err },
+		func() (err error) { k[1], err = c.NewClock(); return err },
+		marks,
+		func() (err error) { g, err = s.Capture(marks); return err },
 		func() error { _, err := e.Done(); return err },
 		func() error { return e.Wait() },
 		func() error { return e.Close() },
 		func() error { return s.Run(g) },
 		func() error { _, err := s.Query(); return err },
 		s.Sync,
+		func() error { _, err := k[1].Since(k[0]); return err },
+		func() error { return errors.Join(k[0].Close(), k[1].Close()) },
 		func() error { return g.Close() },
+		func() error { return everyProduct(d, c, s) },
 		s.Close, h.Free, m.Unload,
 		func() error { return c.Free(p) },
 	} {

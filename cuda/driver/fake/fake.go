@@ -25,6 +25,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/internal/ptx"
@@ -41,6 +42,7 @@ type Options struct {
 	Fail func(call string, n int) int
 	// Kernels says how kernels run; SharedLimit is the driver's.
 	Kernels ptx.Options
+	BLAS    BLAS
 }
 
 // Limits of the device, those of the smallest GPU that kernels are written for.
@@ -62,6 +64,7 @@ const (
 	illegalAddress  = 700
 	misaligned      = 716
 	captureSpoiled  = 901
+	notReady        = 600
 	capturedEvent   = 907
 	firstSticky     = 700
 	lastSticky      = 799
@@ -85,6 +88,7 @@ var names = map[int]string{
 	driver.Lost:                "CUDA_ERROR_LAUNCH_FAILED",
 	driver.StreamCaptureForbid: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 	captureSpoiled:             "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	notReady:                   "CUDA_ERROR_NOT_READY",
 	capturedEvent:              "CUDA_ERROR_CAPTURED_EVENT",
 }
 
@@ -225,6 +229,7 @@ type Context struct {
 	held      map[any]bool // modules, streams, events, graphs
 	streams   []*Stream
 	random    *rand.Rand
+	now       time.Duration // what work has taken so far
 }
 
 // enter is the start of every call.

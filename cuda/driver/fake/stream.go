@@ -10,8 +10,9 @@ import (
 // A task is work on a stream.
 type task struct {
 	name string
-	do   func() error // nil for an event's mark
+	do   func() error // nil for an event's mark and a clock's
 	mark *Event
+	time *Clock
 }
 
 // Stream implements driver.Stream.
@@ -74,6 +75,12 @@ func (s *Stream) put(t ...task) {
 		s.capture.tasks = append(s.capture.tasks, t...)
 		return
 	}
+	for _, x := range t {
+		if x.time != nil {
+			x.time.marked = true
+			x.time.pending++
+		}
+	}
 	s.queue = append(s.queue, t...)
 }
 
@@ -101,6 +108,12 @@ func (c *Context) one() bool {
 		t.mark.passed = true
 		return true
 	}
+	if t.time != nil {
+		t.time.pending--
+		t.time.at = c.now
+		return true
+	}
+	c.now += taskTime
 	if code := c.driver.count("run"); code != 0 {
 		c.stick(failure(t.name, code, ""))
 		return true
@@ -251,6 +264,9 @@ type Graph struct {
 	context *Context
 	tasks   []task
 }
+
+// Capturing says whether a capture has begun.
+func (s *Stream) Capturing() bool { return s.capture != nil }
 
 // Capture implements driver.Stream.
 func (s *Stream) Capture(f func() error) (driver.Graph, error) {

@@ -42,8 +42,8 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Name != "fmnist" || s.PublicN != 60000 || s.Train.Shape != [3]int{1, 28, 28} ||
-		len(s.Train.Pixels) != 60000*784 || len(s.Test.Pixels) != 10000*784 {
-		t.Errorf("%q, N=%d, %d and %d pixels", s.Name, s.PublicN, len(s.Train.Pixels), len(s.Test.Pixels))
+		len(s.Train.Features) != 60000*784 || len(s.Test.Features) != 10000*784 {
+		t.Errorf("%q, N=%d, %d and %d pixels", s.Name, s.PublicN, len(s.Train.Features), len(s.Test.Features))
 	}
 	// The first records as shown in the data set's own documentation.
 	if name := s.ClassNames[s.Train.Labels[0]]; name != "Ankle boot" {

@@ -17,6 +17,8 @@
 // range does, before anything is read or written.
 package gemm
 
+import "github.com/privgrad/privgrad/internal/pages"
+
 //go:generate go run -C ../gen .
 
 // A register tile of the kernels in use has TileM rows of A and TileN columns of B. Packed operands have panels of as many:
@@ -31,7 +33,7 @@ const (
 
 const (
 	blockK  = 320  // longest block of K: its share of a panel of B stays in the first-level cache
-	blockM  = 16   // panels of A in a block: with blockK they stay in the second-level cache
+	blockM  = 324  // rows of A in a block: with blockK they stay in a second-level cache of 512 KiB
 	blockN  = 2048 // columns of B that Mul packs at a time
 	inPlace = 4    // up to so many panels of A packing a row-major B costs more than it saves
 )
@@ -109,7 +111,7 @@ type Workspace struct {
 // grow returns n floats that keep the memory of buf where it is large enough.
 func grow(buf []float32, n int) []float32 {
 	if cap(buf) < n {
-		return make([]float32, n)
+		return pages.Make[float32](n)
 	}
 	return buf[:n]
 }
@@ -138,11 +140,20 @@ func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 		c.sumOfNothing(accumulate)
 		return
 	}
-	height, width := split(m), (n+TileN-1)/TileN
+	height, width := split(m), min((n+TileN-1)/TileN, blockN/TileN)
 	// Short blocks are packed together and run one after the other on a tile of C while it is in cache.
 	long := max(blockK/step, 1) * step
-	ws.a = grow(ws.a, min(height.panels, blockM)*min(long, k)*TileM)
-	ws.b = grow(ws.b, min(width, blockN/TileN)*min(long, k)*TileN)
+	// A row-major B is packed in long contiguous reads. Any other is packed panel by panel, each when it is needed first:
+	// so it is in cache, and nothing of it goes to memory where no other block of A needs it.
+	stretch, deep := blockN, blockM/TileM
+	if b.CS != 1 {
+		stretch = TileN
+		if height.panels <= deep {
+			width = 1
+		}
+	}
+	ws.a = grow(ws.a, min(height.panels, deep)*min(long, k)*TileM)
+	ws.b = grow(ws.b, width*min(long, k)*TileN)
 	for j0 := 0; j0 < n; j0 += blockN {
 		j1 := min(j0+blockN, n)
 		packed := j0 // columns of this block before it are read where they are
@@ -151,15 +162,23 @@ func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 		}
 		for p0 := 0; p0 < k; p0 += long {
 			kc := min(long, k-p0)
-			packB(ws.b, kc*TileN, b.Slice(p0, p0+kc, packed, j1))
-			for i := 0; i < height.panels; i += blockM {
-				end := min(i+blockM, height.panels)
+			b := b.Slice(p0, p0+kc, 0, n)
+			for i := 0; i < height.panels; i += deep {
+				end := min(i+deep, height.panels)
 				packA(ws.a, kc*TileM, a.Slice(0, m, p0, p0+kc), height, i, end)
-				t := tiles{height, i, end, kc, step, ws.a, kc * TileM, accumulate || p0 > 0}
+				t := tiles{height: height, first: i, end: end, kc: kc, step: step, a: ws.a, strideA: kc * TileM, accumulate: accumulate || p0 > 0}
 				if packed > j0 {
-					t.mul(c, j0, packed, b.Data[p0*b.RS+j0:], b.RS, TileN)
+					t.mul(c, j0, packed, b.Data[j0:], b.RS, TileN)
 				}
-				t.mul(c, packed, j1, ws.b, TileN, kc*TileN)
+				for j := packed; j < j1; j += stretch {
+					end := min(j+stretch, j1)
+					panels := ws.b[(j-packed)/TileN%width*kc*TileN:]
+					if i == 0 {
+						packB(panels, kc*TileN, b.Slice(0, kc, j, end))
+						t.ahead = b.Slice(0, kc, end, min(end+TileN, j1)).T()
+					}
+					t.mul(c, j, end, panels, TileN, kc*TileN)
+				}
 			}
 		}
 	}
@@ -217,18 +236,36 @@ type tiles struct {
 	a          []float32
 	strideA    int // from panel to panel
 	accumulate bool
+	ahead      Matrix // rows that are packed next, as wide as B is deep: in cache by then, if they lie row by row
 }
 
 // mul computes columns j0 to j1 of C from panels of B whose rows lie ldb and whose beginnings strideB apart.
 func (t *tiles) mul(c Matrix, j0, j1 int, b []float32, ldb, strideB int) {
+	taller := max(t.first, min(t.height.taller, t.end))
 	for j := j0; j < j1; j += TileN {
-		bp := b[(j-j0)/TileN*strideB:]
-		n := min(TileN, j1-j)
-		for i := t.first; i < t.end; i++ {
-			row, h := t.height.panel(i)
-			for p := 0; p < t.kc; p += t.step {
-				tile(h, min(t.step, t.kc-p), t.a[(i-t.first)*t.strideA+p*TileM:], bp[p*ldb:], ldb, c.Data[row*c.RS+j:], c.RS, n, t.accumulate || p > 0)
-			}
+		panel, n := b[(j-j0)/TileN*strideB:], min(TileN, j1-j)
+		t.level(c, t.first, taller, j, n, panel, ldb)
+		t.level(c, taller, t.end, j, n, panel, ldb)
+	}
+}
+
+// level computes n columns from j on, of panels first to end, which are of equal height.
+func (t *tiles) level(c Matrix, first, end, j, n int, b []float32, ldb int) {
+	for i := first; i < end; {
+		count := end - i
+		if t.step < t.kc {
+			count = 1 // all blocks of a tile, then those of the next
 		}
+		ahead, ldahead := b, 0 // in cache already
+		if q := i - t.first; t.ahead.CS == 1 && q < t.ahead.Rows {
+			count = min(count, t.ahead.Rows-q)
+			ahead, ldahead = t.ahead.Data[q*t.ahead.RS:], t.ahead.RS
+		}
+		row, h := t.height.panel(i)
+		for p := 0; p < t.kc; p += t.step {
+			tile(count, h, min(t.step, t.kc-p), t.a[(i-t.first)*t.strideA+p*TileM:], t.strideA, b[p*ldb:], ldb,
+				c.Data[row*c.RS+j:], c.RS, n, t.accumulate || p > 0, ahead[p:], ldahead)
+		}
+		i += count
 	}
 }

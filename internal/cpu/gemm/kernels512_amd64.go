@@ -4,89 +4,103 @@
 
 package gemm
 
-// tile1AVX512 computes a 1 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile1AVX512 computes tiles times 1 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile1AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile1AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile2AVX512 computes a 2 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile2AVX512 computes tiles times 2 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile2AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile2AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile3AVX512 computes a 3 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile3AVX512 computes tiles times 3 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile3AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile3AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile4AVX512 computes a 4 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile4AVX512 computes tiles times 4 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile4AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile4AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile5AVX512 computes a 5 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile5AVX512 computes tiles times 5 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile5AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile5AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile6AVX512 computes a 6 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile6AVX512 computes tiles times 6 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile6AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile6AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile7AVX512 computes a 7 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile7AVX512 computes tiles times 7 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile7AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile7AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile8AVX512 computes a 8 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile8AVX512 computes tiles times 8 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile8AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile8AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile9AVX512 computes a 9 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile9AVX512 computes tiles times 9 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile9AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile9AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile10AVX512 computes a 10 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile10AVX512 computes tiles times 10 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile10AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile10AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile11AVX512 computes a 11 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile11AVX512 computes tiles times 11 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile11AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile11AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile12AVX512 computes a 12 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile12AVX512 computes tiles times 12 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile12AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile12AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile13AVX512 computes a 13 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile13AVX512 computes tiles times 13 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile13AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile13AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
-// tile14AVX512 computes a 14 by n tile C (+)= A*B, 1 <= n <= 32, from a[kc][14] and b[kc][ldb], of which it
-// reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1.
+// tile14AVX512 computes tiles times 14 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
+// prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.
 //
 //go:noescape
-func tile14AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+func tile14AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 
 // transposeLowAAVX512 turns 1 to 8 rows of n floats, ld apart, into eight columns of dst[n][14]; the columns of missing rows
 // are zero.

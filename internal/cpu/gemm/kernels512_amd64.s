@@ -4,4427 +4,5386 @@
 
 #include "textflag.h"
 
-// func tile1AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile1AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile1AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile1AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
-	MOVQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, DI
-	SHRQ       $0x01, DI
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z2
-	VMOVUPS      64(DX), Z3
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z4
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (DX), Z2
-	VMOVUPS      64(DX), Z3
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z4
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x70, CX
-	DECQ         DI
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z2
-	VMOVUPS      64(DX), Z3
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, DI
-	SHRQ $0x01, DI
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z2
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z4
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z2
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
-	VMOVUPS      (DX), Z2
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z4
+	VMOVUPS      (R10), Z2
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
-	ADDQ         $0x70, CX
-	DECQ         DI
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z2
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (R10), Z2
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile2AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile2AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile2AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile2AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z4
-	VMOVUPS      64(DX), Z5
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z6
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      (DX), Z4
-	VMOVUPS      64(DX), Z5
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z6
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 60(CX), Z6
+	VBROADCASTSS 60(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z4
-	VMOVUPS      64(DX), Z5
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z4
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z6
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z4
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
-	VMOVUPS      (DX), Z4
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z6
+	VMOVUPS      (R10), Z4
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
-	VBROADCASTSS 60(CX), Z6
+	VBROADCASTSS 60(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z4
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z6
+	VMOVUPS      (R10), Z4
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile3AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile3AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile3AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile3AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z6
-	VMOVUPS      64(DX), Z7
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z8
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	VMOVUPS      (DX), Z6
-	VMOVUPS      64(DX), Z7
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z8
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS 60(CX), Z8
+	VBROADCASTSS 60(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 64(CX), Z8
+	VBROADCASTSS 64(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z6
-	VMOVUPS      64(DX), Z7
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z6
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z8
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z6
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
-	VMOVUPS      (DX), Z6
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z8
+	VMOVUPS      (R10), Z6
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
-	VBROADCASTSS 60(CX), Z8
+	VBROADCASTSS 60(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
-	VBROADCASTSS 64(CX), Z8
+	VBROADCASTSS 64(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z6
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z8
+	VMOVUPS      (R10), Z6
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile4AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile4AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile4AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile4AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z10
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z10
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS 60(CX), Z10
+	VBROADCASTSS 60(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS 64(CX), Z10
+	VBROADCASTSS 64(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 68(CX), Z10
+	VBROADCASTSS 68(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z8
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z10
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z8
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
-	VMOVUPS      (DX), Z8
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z10
+	VMOVUPS      (R10), Z8
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
-	VBROADCASTSS 60(CX), Z10
+	VBROADCASTSS 60(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
-	VBROADCASTSS 64(CX), Z10
+	VBROADCASTSS 64(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
-	VBROADCASTSS 68(CX), Z10
+	VBROADCASTSS 68(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z8
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z10
+	VMOVUPS      (R10), Z8
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
-	VBROADCASTSS 4(CX), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
-	VBROADCASTSS 8(CX), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
-	VBROADCASTSS 12(CX), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile5AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile5AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile5AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile5AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z10
-	VMOVUPS      64(DX), Z11
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z12
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	VMOVUPS      (DX), Z10
-	VMOVUPS      64(DX), Z11
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z12
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS 60(CX), Z12
+	VBROADCASTSS 60(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 64(CX), Z12
+	VBROADCASTSS 64(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS 68(CX), Z12
+	VBROADCASTSS 68(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 72(CX), Z12
+	VBROADCASTSS 72(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z10
-	VMOVUPS      64(DX), Z11
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z10
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z12
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z10
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
-	VMOVUPS      (DX), Z10
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z12
+	VMOVUPS      (R10), Z10
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
-	VBROADCASTSS 60(CX), Z12
+	VBROADCASTSS 60(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
-	VBROADCASTSS 64(CX), Z12
+	VBROADCASTSS 64(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
-	VBROADCASTSS 68(CX), Z12
+	VBROADCASTSS 68(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
-	VBROADCASTSS 72(CX), Z12
+	VBROADCASTSS 72(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z10
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z12
+	VMOVUPS      (R10), Z10
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
-	VBROADCASTSS 4(CX), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
-	VBROADCASTSS 8(CX), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
-	VBROADCASTSS 12(CX), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
-	VBROADCASTSS 16(CX), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile6AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile6AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile6AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile6AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z12
-	VMOVUPS      64(DX), Z13
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z14
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z12
+	VMOVUPS      64(R10), Z13
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	VMOVUPS      (DX), Z12
-	VMOVUPS      64(DX), Z13
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z14
+	VMOVUPS      (R10), Z12
+	VMOVUPS      64(R10), Z13
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS 60(CX), Z14
+	VBROADCASTSS 60(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS 64(CX), Z14
+	VBROADCASTSS 64(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS 68(CX), Z14
+	VBROADCASTSS 68(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS 72(CX), Z14
+	VBROADCASTSS 72(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 76(CX), Z14
+	VBROADCASTSS 76(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z12
-	VMOVUPS      64(DX), Z13
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (R10), Z12
+	VMOVUPS      64(R10), Z13
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z12
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z14
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z12
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
-	VMOVUPS      (DX), Z12
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z14
+	VMOVUPS      (R10), Z12
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
-	VBROADCASTSS 60(CX), Z14
+	VBROADCASTSS 60(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
-	VBROADCASTSS 64(CX), Z14
+	VBROADCASTSS 64(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
-	VBROADCASTSS 68(CX), Z14
+	VBROADCASTSS 68(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
-	VBROADCASTSS 72(CX), Z14
+	VBROADCASTSS 72(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
-	VBROADCASTSS 76(CX), Z14
+	VBROADCASTSS 76(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z12
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z14
+	VMOVUPS      (R10), Z12
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
-	VBROADCASTSS 4(CX), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
-	VBROADCASTSS 8(CX), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
-	VBROADCASTSS 12(CX), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
-	VBROADCASTSS 16(CX), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
-	VBROADCASTSS 20(CX), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile7AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile7AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile7AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile7AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z14
-	VMOVUPS      64(DX), Z15
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z16
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z14
+	VMOVUPS      64(R10), Z15
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	VMOVUPS      (DX), Z14
-	VMOVUPS      64(DX), Z15
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z16
+	VMOVUPS      (R10), Z14
+	VMOVUPS      64(R10), Z15
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 60(CX), Z16
+	VBROADCASTSS 60(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 64(CX), Z16
+	VBROADCASTSS 64(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 68(CX), Z16
+	VBROADCASTSS 68(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 72(CX), Z16
+	VBROADCASTSS 72(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 76(CX), Z16
+	VBROADCASTSS 76(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 80(CX), Z16
+	VBROADCASTSS 80(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z14
-	VMOVUPS      64(DX), Z15
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z16
+	VMOVUPS      (R10), Z14
+	VMOVUPS      64(R10), Z15
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z14
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z16
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z14
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
-	VMOVUPS      (DX), Z14
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z16
+	VMOVUPS      (R10), Z14
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
-	VBROADCASTSS 60(CX), Z16
+	VBROADCASTSS 60(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
-	VBROADCASTSS 64(CX), Z16
+	VBROADCASTSS 64(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
-	VBROADCASTSS 68(CX), Z16
+	VBROADCASTSS 68(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
-	VBROADCASTSS 72(CX), Z16
+	VBROADCASTSS 72(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
-	VBROADCASTSS 76(CX), Z16
+	VBROADCASTSS 76(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
-	VBROADCASTSS 80(CX), Z16
+	VBROADCASTSS 80(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z14
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z16
+	VMOVUPS      (R10), Z14
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
-	VBROADCASTSS 4(CX), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
-	VBROADCASTSS 8(CX), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
-	VBROADCASTSS 12(CX), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
-	VBROADCASTSS 16(CX), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
-	VBROADCASTSS 20(CX), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
-	VBROADCASTSS 24(CX), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile8AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile8AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile8AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile8AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z16
-	VMOVUPS      64(DX), Z17
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z18
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	VMOVUPS      (DX), Z16
-	VMOVUPS      64(DX), Z17
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z18
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 60(CX), Z18
+	VBROADCASTSS 60(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 64(CX), Z18
+	VBROADCASTSS 64(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 68(CX), Z18
+	VBROADCASTSS 68(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 72(CX), Z18
+	VBROADCASTSS 72(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 76(CX), Z18
+	VBROADCASTSS 76(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 80(CX), Z18
+	VBROADCASTSS 80(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 84(CX), Z18
+	VBROADCASTSS 84(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z16
-	VMOVUPS      64(DX), Z17
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z18
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z16
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z18
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z16
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
-	VMOVUPS      (DX), Z16
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z18
+	VMOVUPS      (R10), Z16
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
-	VBROADCASTSS 60(CX), Z18
+	VBROADCASTSS 60(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
-	VBROADCASTSS 64(CX), Z18
+	VBROADCASTSS 64(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
-	VBROADCASTSS 68(CX), Z18
+	VBROADCASTSS 68(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
-	VBROADCASTSS 72(CX), Z18
+	VBROADCASTSS 72(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
-	VBROADCASTSS 76(CX), Z18
+	VBROADCASTSS 76(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
-	VBROADCASTSS 80(CX), Z18
+	VBROADCASTSS 80(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
-	VBROADCASTSS 84(CX), Z18
+	VBROADCASTSS 84(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z16
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z18
+	VMOVUPS      (R10), Z16
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
-	VBROADCASTSS 4(CX), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
-	VBROADCASTSS 8(CX), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
-	VBROADCASTSS 12(CX), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
-	VBROADCASTSS 16(CX), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
-	VBROADCASTSS 20(CX), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
-	VBROADCASTSS 24(CX), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
-	VBROADCASTSS 28(CX), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile9AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile9AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile9AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile9AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z18
-	VMOVUPS      64(DX), Z19
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z20
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 4(CX), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 8(CX), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 12(CX), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 16(CX), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 20(CX), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 24(CX), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 28(CX), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 32(CX), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	VMOVUPS      (DX), Z18
-	VMOVUPS      64(DX), Z19
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z20
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 60(CX), Z20
+	VBROADCASTSS 60(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 64(CX), Z20
+	VBROADCASTSS 64(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 68(CX), Z20
+	VBROADCASTSS 68(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 72(CX), Z20
+	VBROADCASTSS 72(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 76(CX), Z20
+	VBROADCASTSS 76(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 80(CX), Z20
+	VBROADCASTSS 80(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 84(CX), Z20
+	VBROADCASTSS 84(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 88(CX), Z20
+	VBROADCASTSS 88(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z18
-	VMOVUPS      64(DX), Z19
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z20
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 4(CX), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 8(CX), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 12(CX), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 16(CX), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 20(CX), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 24(CX), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 28(CX), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 32(CX), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	VADDPS 64(AX), Z17, K2, Z17
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	VADDPS 64(R9), Z17, K2, Z17
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	VMOVUPS Z17, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z16, Z16, Z16
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z18
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z20
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z18
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
-	VBROADCASTSS 4(CX), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
-	VBROADCASTSS 8(CX), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
-	VBROADCASTSS 12(CX), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
-	VBROADCASTSS 16(CX), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
-	VBROADCASTSS 20(CX), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
-	VBROADCASTSS 24(CX), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
-	VBROADCASTSS 28(CX), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
-	VBROADCASTSS 32(CX), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
-	VMOVUPS      (DX), Z18
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z20
+	VMOVUPS      (R10), Z18
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
-	VBROADCASTSS 60(CX), Z20
+	VBROADCASTSS 60(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
-	VBROADCASTSS 64(CX), Z20
+	VBROADCASTSS 64(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
-	VBROADCASTSS 68(CX), Z20
+	VBROADCASTSS 68(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
-	VBROADCASTSS 72(CX), Z20
+	VBROADCASTSS 72(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
-	VBROADCASTSS 76(CX), Z20
+	VBROADCASTSS 76(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
-	VBROADCASTSS 80(CX), Z20
+	VBROADCASTSS 80(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
-	VBROADCASTSS 84(CX), Z20
+	VBROADCASTSS 84(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
-	VBROADCASTSS 88(CX), Z20
+	VBROADCASTSS 88(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z18
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z20
+	VMOVUPS      (R10), Z18
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
-	VBROADCASTSS 4(CX), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
-	VBROADCASTSS 8(CX), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
-	VBROADCASTSS 12(CX), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
-	VBROADCASTSS 16(CX), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
-	VBROADCASTSS 20(CX), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
-	VBROADCASTSS 24(CX), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
-	VBROADCASTSS 28(CX), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
-	VBROADCASTSS 32(CX), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile10AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile10AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile10AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile10AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z20
-	VMOVUPS      64(DX), Z21
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z22
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z20
+	VMOVUPS      64(R10), Z21
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	VMOVUPS      (DX), Z20
-	VMOVUPS      64(DX), Z21
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z22
+	VMOVUPS      (R10), Z20
+	VMOVUPS      64(R10), Z21
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 60(CX), Z22
+	VBROADCASTSS 60(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 64(CX), Z22
+	VBROADCASTSS 64(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 68(CX), Z22
+	VBROADCASTSS 68(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 72(CX), Z22
+	VBROADCASTSS 72(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 76(CX), Z22
+	VBROADCASTSS 76(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 80(CX), Z22
+	VBROADCASTSS 80(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 84(CX), Z22
+	VBROADCASTSS 84(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 88(CX), Z22
+	VBROADCASTSS 88(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 92(CX), Z22
+	VBROADCASTSS 92(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z20
-	VMOVUPS      64(DX), Z21
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z22
+	VMOVUPS      (R10), Z20
+	VMOVUPS      64(R10), Z21
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	VADDPS 64(AX), Z17, K2, Z17
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	VADDPS 64(AX), Z19, K2, Z19
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	VADDPS 64(R9), Z17, K2, Z17
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	VADDPS 64(R9), Z19, K2, Z19
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	VMOVUPS Z17, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	VMOVUPS Z19, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z16, Z16, Z16
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z18, Z18, Z18
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z20
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z22
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z20
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
-	VMOVUPS      (DX), Z20
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z22
+	VMOVUPS      (R10), Z20
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
-	VBROADCASTSS 60(CX), Z22
+	VBROADCASTSS 60(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
-	VBROADCASTSS 64(CX), Z22
+	VBROADCASTSS 64(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
-	VBROADCASTSS 68(CX), Z22
+	VBROADCASTSS 68(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
-	VBROADCASTSS 72(CX), Z22
+	VBROADCASTSS 72(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
-	VBROADCASTSS 76(CX), Z22
+	VBROADCASTSS 76(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
-	VBROADCASTSS 80(CX), Z22
+	VBROADCASTSS 80(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
-	VBROADCASTSS 84(CX), Z22
+	VBROADCASTSS 84(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
-	VBROADCASTSS 88(CX), Z22
+	VBROADCASTSS 88(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
-	VBROADCASTSS 92(CX), Z22
+	VBROADCASTSS 92(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z20
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z22
+	VMOVUPS      (R10), Z20
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
-	VBROADCASTSS 4(CX), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
-	VBROADCASTSS 8(CX), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
-	VBROADCASTSS 12(CX), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
-	VBROADCASTSS 16(CX), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
-	VBROADCASTSS 20(CX), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
-	VBROADCASTSS 24(CX), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
-	VBROADCASTSS 28(CX), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
-	VBROADCASTSS 32(CX), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
-	VBROADCASTSS 36(CX), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile11AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile11AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile11AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile11AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z22
-	VMOVUPS      64(DX), Z23
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z24
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z22
+	VMOVUPS      64(R10), Z23
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	VMOVUPS      (DX), Z22
-	VMOVUPS      64(DX), Z23
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z24
+	VMOVUPS      (R10), Z22
+	VMOVUPS      64(R10), Z23
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 60(CX), Z24
+	VBROADCASTSS 60(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 64(CX), Z24
+	VBROADCASTSS 64(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 68(CX), Z24
+	VBROADCASTSS 68(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 72(CX), Z24
+	VBROADCASTSS 72(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 76(CX), Z24
+	VBROADCASTSS 76(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 80(CX), Z24
+	VBROADCASTSS 80(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 84(CX), Z24
+	VBROADCASTSS 84(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 88(CX), Z24
+	VBROADCASTSS 88(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 92(CX), Z24
+	VBROADCASTSS 92(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 96(CX), Z24
+	VBROADCASTSS 96(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z22
-	VMOVUPS      64(DX), Z23
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z24
+	VMOVUPS      (R10), Z22
+	VMOVUPS      64(R10), Z23
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	VADDPS 64(AX), Z17, K2, Z17
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	VADDPS 64(AX), Z19, K2, Z19
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	VADDPS 64(AX), Z21, K2, Z21
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	VADDPS 64(R9), Z17, K2, Z17
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	VADDPS 64(R9), Z19, K2, Z19
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	VADDPS 64(R9), Z21, K2, Z21
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	VMOVUPS Z17, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	VMOVUPS Z19, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	VMOVUPS Z21, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z16, Z16, Z16
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z18, Z18, Z18
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z20, Z20, Z20
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z22
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z24
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z22
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
-	VMOVUPS      (DX), Z22
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z24
+	VMOVUPS      (R10), Z22
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
-	VBROADCASTSS 60(CX), Z24
+	VBROADCASTSS 60(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
-	VBROADCASTSS 64(CX), Z24
+	VBROADCASTSS 64(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
-	VBROADCASTSS 68(CX), Z24
+	VBROADCASTSS 68(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
-	VBROADCASTSS 72(CX), Z24
+	VBROADCASTSS 72(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
-	VBROADCASTSS 76(CX), Z24
+	VBROADCASTSS 76(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
-	VBROADCASTSS 80(CX), Z24
+	VBROADCASTSS 80(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
-	VBROADCASTSS 84(CX), Z24
+	VBROADCASTSS 84(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
-	VBROADCASTSS 88(CX), Z24
+	VBROADCASTSS 88(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
-	VBROADCASTSS 92(CX), Z24
+	VBROADCASTSS 92(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
-	VBROADCASTSS 96(CX), Z24
+	VBROADCASTSS 96(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z22
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z24
+	VMOVUPS      (R10), Z22
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
-	VBROADCASTSS 4(CX), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
-	VBROADCASTSS 8(CX), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
-	VBROADCASTSS 12(CX), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
-	VBROADCASTSS 16(CX), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
-	VBROADCASTSS 20(CX), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
-	VBROADCASTSS 24(CX), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
-	VBROADCASTSS 28(CX), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
-	VBROADCASTSS 32(CX), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
-	VBROADCASTSS 36(CX), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
-	VBROADCASTSS 40(CX), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile12AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile12AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile12AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile12AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z22, Z22, Z22
 	VXORPS     Z23, Z23, Z23
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z24
-	VMOVUPS      64(DX), Z25
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z26
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 4(CX), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 8(CX), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 12(CX), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 16(CX), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 20(CX), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 24(CX), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 28(CX), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 32(CX), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 36(CX), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 40(CX), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 44(CX), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	VMOVUPS      (DX), Z24
-	VMOVUPS      64(DX), Z25
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z26
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 60(CX), Z26
+	VBROADCASTSS 60(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 64(CX), Z26
+	VBROADCASTSS 64(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 68(CX), Z26
+	VBROADCASTSS 68(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 72(CX), Z26
+	VBROADCASTSS 72(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 76(CX), Z26
+	VBROADCASTSS 76(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 80(CX), Z26
+	VBROADCASTSS 80(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 84(CX), Z26
+	VBROADCASTSS 84(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 88(CX), Z26
+	VBROADCASTSS 88(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 92(CX), Z26
+	VBROADCASTSS 92(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 96(CX), Z26
+	VBROADCASTSS 96(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 100(CX), Z26
+	VBROADCASTSS 100(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z24
-	VMOVUPS      64(DX), Z25
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z26
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 4(CX), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 8(CX), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 12(CX), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 16(CX), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 20(CX), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 24(CX), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 28(CX), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 32(CX), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 36(CX), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 40(CX), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 44(CX), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	VADDPS 64(AX), Z17, K2, Z17
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	VADDPS 64(AX), Z19, K2, Z19
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	VADDPS 64(AX), Z21, K2, Z21
-	ADDQ   DI, AX
-	VADDPS (AX), Z22, K1, Z22
-	VADDPS 64(AX), Z23, K2, Z23
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	VADDPS 64(R9), Z17, K2, Z17
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	VADDPS 64(R9), Z19, K2, Z19
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	VADDPS 64(R9), Z21, K2, Z21
+	ADDQ   DI, R9
+	VADDPS (R9), Z22, K1, Z22
+	VADDPS 64(R9), Z23, K2, Z23
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z22, K1, (AX)
-	VMOVUPS Z23, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	VMOVUPS Z17, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	VMOVUPS Z19, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	VMOVUPS Z21, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z22, K1, (R9)
+	VMOVUPS Z23, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z16, Z16, Z16
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z18, Z18, Z18
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z20, Z20, Z20
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z22, Z22, Z22
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z24
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z26
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z24
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
-	VBROADCASTSS 4(CX), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
-	VBROADCASTSS 8(CX), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
-	VBROADCASTSS 12(CX), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
-	VBROADCASTSS 16(CX), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
-	VBROADCASTSS 20(CX), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
-	VBROADCASTSS 24(CX), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
-	VBROADCASTSS 28(CX), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
-	VBROADCASTSS 32(CX), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
-	VBROADCASTSS 36(CX), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
-	VBROADCASTSS 40(CX), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
-	VBROADCASTSS 44(CX), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
-	VMOVUPS      (DX), Z24
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z26
+	VMOVUPS      (R10), Z24
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
-	VBROADCASTSS 60(CX), Z26
+	VBROADCASTSS 60(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
-	VBROADCASTSS 64(CX), Z26
+	VBROADCASTSS 64(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
-	VBROADCASTSS 68(CX), Z26
+	VBROADCASTSS 68(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
-	VBROADCASTSS 72(CX), Z26
+	VBROADCASTSS 72(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
-	VBROADCASTSS 76(CX), Z26
+	VBROADCASTSS 76(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
-	VBROADCASTSS 80(CX), Z26
+	VBROADCASTSS 80(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
-	VBROADCASTSS 84(CX), Z26
+	VBROADCASTSS 84(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
-	VBROADCASTSS 88(CX), Z26
+	VBROADCASTSS 88(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
-	VBROADCASTSS 92(CX), Z26
+	VBROADCASTSS 92(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
-	VBROADCASTSS 96(CX), Z26
+	VBROADCASTSS 96(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
-	VBROADCASTSS 100(CX), Z26
+	VBROADCASTSS 100(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z24
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z26
+	VMOVUPS      (R10), Z24
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
-	VBROADCASTSS 4(CX), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
-	VBROADCASTSS 8(CX), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
-	VBROADCASTSS 12(CX), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
-	VBROADCASTSS 16(CX), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
-	VBROADCASTSS 20(CX), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
-	VBROADCASTSS 24(CX), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
-	VBROADCASTSS 28(CX), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
-	VBROADCASTSS 32(CX), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
-	VBROADCASTSS 36(CX), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
-	VBROADCASTSS 40(CX), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
-	VBROADCASTSS 44(CX), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	ADDQ   DI, AX
-	VADDPS (AX), Z22, K1, Z22
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	ADDQ   DI, R9
+	VADDPS (R9), Z22, K1, Z22
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z22, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z22, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile13AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile13AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile13AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile13AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z22, Z22, Z22
 	VXORPS     Z23, Z23, Z23
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z24, Z24, Z24
 	VXORPS     Z25, Z25, Z25
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z26
-	VMOVUPS      64(DX), Z27
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z28
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z26
+	VMOVUPS      64(R10), Z27
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	VMOVUPS      (DX), Z26
-	VMOVUPS      64(DX), Z27
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z28
+	VMOVUPS      (R10), Z26
+	VMOVUPS      64(R10), Z27
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS 60(CX), Z28
+	VBROADCASTSS 60(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 64(CX), Z28
+	VBROADCASTSS 64(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 68(CX), Z28
+	VBROADCASTSS 68(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 72(CX), Z28
+	VBROADCASTSS 72(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 76(CX), Z28
+	VBROADCASTSS 76(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 80(CX), Z28
+	VBROADCASTSS 80(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 84(CX), Z28
+	VBROADCASTSS 84(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 88(CX), Z28
+	VBROADCASTSS 88(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 92(CX), Z28
+	VBROADCASTSS 92(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 96(CX), Z28
+	VBROADCASTSS 96(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 100(CX), Z28
+	VBROADCASTSS 100(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 104(CX), Z28
+	VBROADCASTSS 104(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z26
-	VMOVUPS      64(DX), Z27
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z28
+	VMOVUPS      (R10), Z26
+	VMOVUPS      64(R10), Z27
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	VADDPS 64(AX), Z17, K2, Z17
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	VADDPS 64(AX), Z19, K2, Z19
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	VADDPS 64(AX), Z21, K2, Z21
-	ADDQ   DI, AX
-	VADDPS (AX), Z22, K1, Z22
-	VADDPS 64(AX), Z23, K2, Z23
-	ADDQ   DI, AX
-	VADDPS (AX), Z24, K1, Z24
-	VADDPS 64(AX), Z25, K2, Z25
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	VADDPS 64(R9), Z17, K2, Z17
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	VADDPS 64(R9), Z19, K2, Z19
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	VADDPS 64(R9), Z21, K2, Z21
+	ADDQ   DI, R9
+	VADDPS (R9), Z22, K1, Z22
+	VADDPS 64(R9), Z23, K2, Z23
+	ADDQ   DI, R9
+	VADDPS (R9), Z24, K1, Z24
+	VADDPS 64(R9), Z25, K2, Z25
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z22, K1, (AX)
-	VMOVUPS Z23, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z24, K1, (AX)
-	VMOVUPS Z25, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	VMOVUPS Z17, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	VMOVUPS Z19, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	VMOVUPS Z21, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z22, K1, (R9)
+	VMOVUPS Z23, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z24, K1, (R9)
+	VMOVUPS Z25, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z16, Z16, Z16
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z18, Z18, Z18
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z20, Z20, Z20
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z22, Z22, Z22
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z24, Z24, Z24
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z26
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z28
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z26
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
-	VMOVUPS      (DX), Z26
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z28
+	VMOVUPS      (R10), Z26
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
-	VBROADCASTSS 60(CX), Z28
+	VBROADCASTSS 60(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
-	VBROADCASTSS 64(CX), Z28
+	VBROADCASTSS 64(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
-	VBROADCASTSS 68(CX), Z28
+	VBROADCASTSS 68(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
-	VBROADCASTSS 72(CX), Z28
+	VBROADCASTSS 72(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
-	VBROADCASTSS 76(CX), Z28
+	VBROADCASTSS 76(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 80(CX), Z28
+	VBROADCASTSS 80(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 84(CX), Z28
+	VBROADCASTSS 84(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 88(CX), Z28
+	VBROADCASTSS 88(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
-	VBROADCASTSS 92(CX), Z28
+	VBROADCASTSS 92(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
-	VBROADCASTSS 96(CX), Z28
+	VBROADCASTSS 96(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 100(CX), Z28
+	VBROADCASTSS 100(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
-	VBROADCASTSS 104(CX), Z28
+	VBROADCASTSS 104(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z26
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z28
+	VMOVUPS      (R10), Z26
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
-	VBROADCASTSS 4(CX), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
-	VBROADCASTSS 8(CX), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
-	VBROADCASTSS 12(CX), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
-	VBROADCASTSS 16(CX), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
-	VBROADCASTSS 20(CX), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 24(CX), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 28(CX), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 32(CX), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
-	VBROADCASTSS 36(CX), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
-	VBROADCASTSS 40(CX), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 44(CX), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
-	VBROADCASTSS 48(CX), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	ADDQ   DI, AX
-	VADDPS (AX), Z22, K1, Z22
-	ADDQ   DI, AX
-	VADDPS (AX), Z24, K1, Z24
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	ADDQ   DI, R9
+	VADDPS (R9), Z22, K1, Z22
+	ADDQ   DI, R9
+	VADDPS (R9), Z24, K1, Z24
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z22, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z24, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z22, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z24, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile14AVX512(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile14AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile14AVX512(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile14AVX512(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x10
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z2, Z2, Z2
 	VXORPS     Z3, Z3, Z3
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z4, Z4, Z4
 	VXORPS     Z5, Z5, Z5
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z6, Z6, Z6
 	VXORPS     Z7, Z7, Z7
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z8, Z8, Z8
 	VXORPS     Z9, Z9, Z9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z10, Z10, Z10
 	VXORPS     Z11, Z11, Z11
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z12, Z12, Z12
 	VXORPS     Z13, Z13, Z13
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z14, Z14, Z14
 	VXORPS     Z15, Z15, Z15
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z16, Z16, Z16
 	VXORPS     Z17, Z17, Z17
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z18, Z18, Z18
 	VXORPS     Z19, Z19, Z19
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z20, Z20, Z20
 	VXORPS     Z21, Z21, Z21
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z22, Z22, Z22
 	VXORPS     Z23, Z23, Z23
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z24, Z24, Z24
 	VXORPS     Z25, Z25, Z25
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       DI, R9
 	VXORPS     Z26, Z26, Z26
 	VXORPS     Z27, Z27, Z27
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	CMPQ       R8, $0x10
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x01, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Z28
-	VMOVUPS      64(DX), Z29
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z30
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	VMOVUPS      (DX), Z28
-	VMOVUPS      64(DX), Z29
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z30
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 60(CX), Z30
+	VBROADCASTSS 60(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 64(CX), Z30
+	VBROADCASTSS 64(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 68(CX), Z30
+	VBROADCASTSS 68(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 72(CX), Z30
+	VBROADCASTSS 72(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 76(CX), Z30
+	VBROADCASTSS 76(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 80(CX), Z30
+	VBROADCASTSS 80(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 84(CX), Z30
+	VBROADCASTSS 84(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 88(CX), Z30
+	VBROADCASTSS 88(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 92(CX), Z30
+	VBROADCASTSS 92(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 96(CX), Z30
+	VBROADCASTSS 96(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 100(CX), Z30
+	VBROADCASTSS 100(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 104(CX), Z30
+	VBROADCASTSS 104(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 108(CX), Z30
+	VBROADCASTSS 108(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Z28
-	VMOVUPS      64(DX), Z29
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z30
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
-	SHRQ   $0x10, AX
-	KMOVW  AX, K2
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
+	SHRQ   $0x10, R11
+	KMOVW  R11, K2
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	VADDPS 64(AX), Z1, K2, Z1
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	VADDPS 64(AX), Z3, K2, Z3
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	VADDPS 64(AX), Z5, K2, Z5
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	VADDPS 64(AX), Z7, K2, Z7
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	VADDPS 64(AX), Z9, K2, Z9
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	VADDPS 64(AX), Z11, K2, Z11
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	VADDPS 64(AX), Z13, K2, Z13
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	VADDPS 64(AX), Z15, K2, Z15
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	VADDPS 64(AX), Z17, K2, Z17
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	VADDPS 64(AX), Z19, K2, Z19
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	VADDPS 64(AX), Z21, K2, Z21
-	ADDQ   DI, AX
-	VADDPS (AX), Z22, K1, Z22
-	VADDPS 64(AX), Z23, K2, Z23
-	ADDQ   DI, AX
-	VADDPS (AX), Z24, K1, Z24
-	VADDPS 64(AX), Z25, K2, Z25
-	ADDQ   DI, AX
-	VADDPS (AX), Z26, K1, Z26
-	VADDPS 64(AX), Z27, K2, Z27
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	VADDPS 64(R9), Z1, K2, Z1
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	VADDPS 64(R9), Z3, K2, Z3
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	VADDPS 64(R9), Z5, K2, Z5
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	VADDPS 64(R9), Z7, K2, Z7
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	VADDPS 64(R9), Z9, K2, Z9
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	VADDPS 64(R9), Z11, K2, Z11
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	VADDPS 64(R9), Z13, K2, Z13
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	VADDPS 64(R9), Z15, K2, Z15
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	VADDPS 64(R9), Z17, K2, Z17
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	VADDPS 64(R9), Z19, K2, Z19
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	VADDPS 64(R9), Z21, K2, Z21
+	ADDQ   DI, R9
+	VADDPS (R9), Z22, K1, Z22
+	VADDPS 64(R9), Z23, K2, Z23
+	ADDQ   DI, R9
+	VADDPS (R9), Z24, K1, Z24
+	VADDPS 64(R9), Z25, K2, Z25
+	ADDQ   DI, R9
+	VADDPS (R9), Z26, K1, Z26
+	VADDPS 64(R9), Z27, K2, Z27
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	VMOVUPS Z3, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	VMOVUPS Z5, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	VMOVUPS Z7, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	VMOVUPS Z9, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	VMOVUPS Z11, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	VMOVUPS Z13, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	VMOVUPS Z15, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	VMOVUPS Z17, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	VMOVUPS Z19, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	VMOVUPS Z21, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z22, K1, (AX)
-	VMOVUPS Z23, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z24, K1, (AX)
-	VMOVUPS Z25, K2, 64(AX)
-	ADDQ    DI, AX
-	VMOVUPS Z26, K1, (AX)
-	VMOVUPS Z27, K2, 64(AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	VMOVUPS Z1, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	VMOVUPS Z3, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	VMOVUPS Z5, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	VMOVUPS Z7, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	VMOVUPS Z9, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	VMOVUPS Z11, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	VMOVUPS Z13, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	VMOVUPS Z15, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	VMOVUPS Z17, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	VMOVUPS Z19, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	VMOVUPS Z21, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z22, K1, (R9)
+	VMOVUPS Z23, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z24, K1, (R9)
+	VMOVUPS Z25, K2, 64(R9)
+	ADDQ    DI, R9
+	VMOVUPS Z26, K1, (R9)
+	VMOVUPS Z27, K2, 64(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x01, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Z0, Z0, Z0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z2, Z2, Z2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z4, Z4, Z4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z6, Z6, Z6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z8, Z8, Z8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z10, Z10, Z10
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z12, Z12, Z12
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z14, Z14, Z14
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z16, Z16, Z16
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z18, Z18, Z18
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z20, Z20, Z20
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z22, Z22, Z22
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z24, Z24, Z24
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Z26, Z26, Z26
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x01, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Z28
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z30
+	PREFETCHT1   (R13)
+	ADDQ         $0x08, R13
+	VMOVUPS      (R10), Z28
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
-	VMOVUPS      (DX), Z28
-	ADDQ         BX, DX
-	VBROADCASTSS 56(CX), Z30
+	VMOVUPS      (R10), Z28
+	ADDQ         BX, R10
+	VBROADCASTSS 56(R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
-	VBROADCASTSS 60(CX), Z30
+	VBROADCASTSS 60(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
-	VBROADCASTSS 64(CX), Z30
+	VBROADCASTSS 64(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
-	VBROADCASTSS 68(CX), Z30
+	VBROADCASTSS 68(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
-	VBROADCASTSS 72(CX), Z30
+	VBROADCASTSS 72(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
-	VBROADCASTSS 76(CX), Z30
+	VBROADCASTSS 76(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
-	VBROADCASTSS 80(CX), Z30
+	VBROADCASTSS 80(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
-	VBROADCASTSS 84(CX), Z30
+	VBROADCASTSS 84(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
-	VBROADCASTSS 88(CX), Z30
+	VBROADCASTSS 88(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
-	VBROADCASTSS 92(CX), Z30
+	VBROADCASTSS 92(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
-	VBROADCASTSS 96(CX), Z30
+	VBROADCASTSS 96(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
-	VBROADCASTSS 100(CX), Z30
+	VBROADCASTSS 100(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
-	VBROADCASTSS 104(CX), Z30
+	VBROADCASTSS 104(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
-	VBROADCASTSS 108(CX), Z30
+	VBROADCASTSS 108(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
-	ADDQ         $0x70, CX
-	DECQ         R10
+	ADDQ         $0x70, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x01, AX
+	ANDQ $0x01, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Z28
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Z30
+	VMOVUPS      (R10), Z28
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
-	VBROADCASTSS 4(CX), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
-	VBROADCASTSS 8(CX), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
-	VBROADCASTSS 12(CX), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
-	VBROADCASTSS 16(CX), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
-	VBROADCASTSS 20(CX), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
-	VBROADCASTSS 24(CX), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
-	VBROADCASTSS 28(CX), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
-	VBROADCASTSS 32(CX), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
-	VBROADCASTSS 36(CX), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
-	VBROADCASTSS 40(CX), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
-	VBROADCASTSS 44(CX), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
-	VBROADCASTSS 48(CX), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
-	VBROADCASTSS 52(CX), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
-	ADDQ         $0x38, CX
-	DECQ         AX
+	ADDQ         $0x38, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVQ   $-1, AX
-	BZHIQ  R8, AX, AX
-	KMOVW  AX, K1
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	MOVQ   $-1, R11
+	BZHIQ  R10, R11, R11
+	KMOVW  R11, K1
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Z0, K1, Z0
-	ADDQ   DI, AX
-	VADDPS (AX), Z2, K1, Z2
-	ADDQ   DI, AX
-	VADDPS (AX), Z4, K1, Z4
-	ADDQ   DI, AX
-	VADDPS (AX), Z6, K1, Z6
-	ADDQ   DI, AX
-	VADDPS (AX), Z8, K1, Z8
-	ADDQ   DI, AX
-	VADDPS (AX), Z10, K1, Z10
-	ADDQ   DI, AX
-	VADDPS (AX), Z12, K1, Z12
-	ADDQ   DI, AX
-	VADDPS (AX), Z14, K1, Z14
-	ADDQ   DI, AX
-	VADDPS (AX), Z16, K1, Z16
-	ADDQ   DI, AX
-	VADDPS (AX), Z18, K1, Z18
-	ADDQ   DI, AX
-	VADDPS (AX), Z20, K1, Z20
-	ADDQ   DI, AX
-	VADDPS (AX), Z22, K1, Z22
-	ADDQ   DI, AX
-	VADDPS (AX), Z24, K1, Z24
-	ADDQ   DI, AX
-	VADDPS (AX), Z26, K1, Z26
+	MOVQ   SI, R9
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ   DI, R9
+	VADDPS (R9), Z2, K1, Z2
+	ADDQ   DI, R9
+	VADDPS (R9), Z4, K1, Z4
+	ADDQ   DI, R9
+	VADDPS (R9), Z6, K1, Z6
+	ADDQ   DI, R9
+	VADDPS (R9), Z8, K1, Z8
+	ADDQ   DI, R9
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ   DI, R9
+	VADDPS (R9), Z12, K1, Z12
+	ADDQ   DI, R9
+	VADDPS (R9), Z14, K1, Z14
+	ADDQ   DI, R9
+	VADDPS (R9), Z16, K1, Z16
+	ADDQ   DI, R9
+	VADDPS (R9), Z18, K1, Z18
+	ADDQ   DI, R9
+	VADDPS (R9), Z20, K1, Z20
+	ADDQ   DI, R9
+	VADDPS (R9), Z22, K1, Z22
+	ADDQ   DI, R9
+	VADDPS (R9), Z24, K1, Z24
+	ADDQ   DI, R9
+	VADDPS (R9), Z26, K1, Z26
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Z0, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z2, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z4, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z6, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z8, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z10, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z12, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z14, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z16, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z18, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z20, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z22, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z24, K1, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Z26, K1, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Z0, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z2, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z4, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z6, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z8, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z10, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z12, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z14, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z16, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z18, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z20, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z22, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z24, K1, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Z26, K1, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 

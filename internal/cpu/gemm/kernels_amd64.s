@@ -4,176 +4,226 @@
 
 #include "textflag.h"
 
-// func tile1(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile1(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile1(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x08
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
-	MOVQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	CMPQ       R8, $0x08
-	JLE        narrow
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y4
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x60, CX
-	DECQ         DI
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	SUBQ   $0x08, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x08, R10
+	CMPQ   R10, $0x08
 	JNE    widecut
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y2
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y2
 	TESTB      R9, R9
 	JZ         widecutput
-	MOVQ       SI, AX
-	VADDPS     (AX), Y0, Y0
-	VMASKMOVPS 32(AX), Y2, Y4
+	MOVQ       SI, R9
+	VADDPS     (R9), Y0, Y0
+	VMASKMOVPS 32(R9), Y2, Y4
 	VADDPS     Y4, Y1, Y1
 
 widecutput:
-	MOVQ       SI, AX
-	VMOVUPS    Y0, (AX)
-	VMASKMOVPS Y1, Y2, 32(AX)
+	MOVQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	VMASKMOVPS Y1, Y2, 32(R9)
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, DI
-	SHRQ $0x02, DI
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Y0, Y0, Y0
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Y2
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y4
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y2
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      (DX), Y2
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      (DX), Y2
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      (DX), Y2
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	ADDQ         $0x60, CX
-	DECQ         DI
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Y2
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	SUBQ   $0x00, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x00, R10
+	CMPQ   R10, $0x08
 	JNE    narrowcut
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y2
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y2
 	TESTB      R9, R9
 	JZ         narrowcutput
-	MOVQ       SI, AX
-	VMASKMOVPS (AX), Y2, Y4
+	MOVQ       SI, R9
+	VMASKMOVPS (R9), Y2, Y4
 	VADDPS     Y4, Y0, Y0
 
 narrowcutput:
-	MOVQ       SI, AX
-	VMASKMOVPS Y0, Y2, (AX)
+	MOVQ       SI, R9
+	VMASKMOVPS Y0, Y2, (R9)
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        narrow
 	VZEROUPPER
 	RET
 
@@ -195,1648 +245,2003 @@ DATA lanes8<>+56(SB)/4, $0x00000000
 DATA lanes8<>+60(SB)/4, $0x00000000
 GLOBL lanes8<>(SB), RODATA|NOPTR, $64
 
-// func tile2(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile2(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile2(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x08
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	CMPQ       R8, $0x08
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y6
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 28(CX), Y6
+	VBROADCASTSS 28(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 52(CX), Y6
+	VBROADCASTSS 52(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 76(CX), Y6
+	VBROADCASTSS 76(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	SUBQ   $0x08, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x08, R10
+	CMPQ   R10, $0x08
 	JNE    widecut
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	VADDPS 32(R9), Y3, Y3
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y3, 32(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y4
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y4
 	TESTB      R9, R9
 	JZ         widecutput
-	MOVQ       SI, AX
-	VADDPS     (AX), Y0, Y0
-	VMASKMOVPS 32(AX), Y4, Y6
+	MOVQ       SI, R9
+	VADDPS     (R9), Y0, Y0
+	VMASKMOVPS 32(R9), Y4, Y6
 	VADDPS     Y6, Y1, Y1
-	ADDQ       DI, AX
-	VADDPS     (AX), Y2, Y2
-	VMASKMOVPS 32(AX), Y4, Y6
+	ADDQ       DI, R9
+	VADDPS     (R9), Y2, Y2
+	VMASKMOVPS 32(R9), Y4, Y6
 	VADDPS     Y6, Y3, Y3
 
 widecutput:
-	MOVQ       SI, AX
-	VMOVUPS    Y0, (AX)
-	VMASKMOVPS Y1, Y4, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y2, (AX)
-	VMASKMOVPS Y3, Y4, 32(AX)
+	MOVQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	VMASKMOVPS Y1, Y4, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y2, (R9)
+	VMASKMOVPS Y3, Y4, 32(R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x02, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Y0, Y0, Y0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y2, Y2, Y2
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Y4
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y6
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y4
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	VMOVUPS      (DX), Y4
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 28(CX), Y6
+	VBROADCASTSS 28(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	VMOVUPS      (DX), Y4
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 52(CX), Y6
+	VBROADCASTSS 52(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	VMOVUPS      (DX), Y4
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 76(CX), Y6
+	VBROADCASTSS 76(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Y4
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 4(CX), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	SUBQ   $0x00, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x00, R10
+	CMPQ   R10, $0x08
 	JNE    narrowcut
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y4
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y4
 	TESTB      R9, R9
 	JZ         narrowcutput
-	MOVQ       SI, AX
-	VMASKMOVPS (AX), Y4, Y6
+	MOVQ       SI, R9
+	VMASKMOVPS (R9), Y4, Y6
 	VADDPS     Y6, Y0, Y0
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y4, Y6
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y4, Y6
 	VADDPS     Y6, Y2, Y2
 
 narrowcutput:
-	MOVQ       SI, AX
-	VMASKMOVPS Y0, Y4, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y2, Y4, (AX)
+	MOVQ       SI, R9
+	VMASKMOVPS Y0, Y4, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y2, Y4, (R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile3(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile3(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile3(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x08
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	CMPQ       R8, $0x08
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Y6
-	VMOVUPS      32(DX), Y7
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y8
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	VMOVUPS      (DX), Y6
-	VMOVUPS      32(DX), Y7
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 28(CX), Y8
+	VBROADCASTSS 28(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 32(CX), Y8
+	VBROADCASTSS 32(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	VMOVUPS      (DX), Y6
-	VMOVUPS      32(DX), Y7
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 52(CX), Y8
+	VBROADCASTSS 52(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 56(CX), Y8
+	VBROADCASTSS 56(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	VMOVUPS      (DX), Y6
-	VMOVUPS      32(DX), Y7
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 76(CX), Y8
+	VBROADCASTSS 76(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 80(CX), Y8
+	VBROADCASTSS 80(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Y6
-	VMOVUPS      32(DX), Y7
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	SUBQ   $0x08, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x08, R10
+	CMPQ   R10, $0x08
 	JNE    widecut
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	VADDPS 32(R9), Y3, Y3
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	VADDPS 32(R9), Y5, Y5
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y3, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y5, 32(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y6
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y6
 	TESTB      R9, R9
 	JZ         widecutput
-	MOVQ       SI, AX
-	VADDPS     (AX), Y0, Y0
-	VMASKMOVPS 32(AX), Y6, Y8
+	MOVQ       SI, R9
+	VADDPS     (R9), Y0, Y0
+	VMASKMOVPS 32(R9), Y6, Y8
 	VADDPS     Y8, Y1, Y1
-	ADDQ       DI, AX
-	VADDPS     (AX), Y2, Y2
-	VMASKMOVPS 32(AX), Y6, Y8
+	ADDQ       DI, R9
+	VADDPS     (R9), Y2, Y2
+	VMASKMOVPS 32(R9), Y6, Y8
 	VADDPS     Y8, Y3, Y3
-	ADDQ       DI, AX
-	VADDPS     (AX), Y4, Y4
-	VMASKMOVPS 32(AX), Y6, Y8
+	ADDQ       DI, R9
+	VADDPS     (R9), Y4, Y4
+	VMASKMOVPS 32(R9), Y6, Y8
 	VADDPS     Y8, Y5, Y5
 
 widecutput:
-	MOVQ       SI, AX
-	VMOVUPS    Y0, (AX)
-	VMASKMOVPS Y1, Y6, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y2, (AX)
-	VMASKMOVPS Y3, Y6, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y4, (AX)
-	VMASKMOVPS Y5, Y6, 32(AX)
+	MOVQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	VMASKMOVPS Y1, Y6, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y2, (R9)
+	VMASKMOVPS Y3, Y6, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y4, (R9)
+	VMASKMOVPS Y5, Y6, 32(R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x02, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Y0, Y0, Y0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y2, Y2, Y2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y4, Y4, Y4
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Y6
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y8
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y6
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	VMOVUPS      (DX), Y6
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 28(CX), Y8
+	VBROADCASTSS 28(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 32(CX), Y8
+	VBROADCASTSS 32(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	VMOVUPS      (DX), Y6
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 52(CX), Y8
+	VBROADCASTSS 52(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 56(CX), Y8
+	VBROADCASTSS 56(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	VMOVUPS      (DX), Y6
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 76(CX), Y8
+	VBROADCASTSS 76(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 80(CX), Y8
+	VBROADCASTSS 80(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Y6
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 4(CX), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 8(CX), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	SUBQ   $0x00, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x00, R10
+	CMPQ   R10, $0x08
 	JNE    narrowcut
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y6
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y6
 	TESTB      R9, R9
 	JZ         narrowcutput
-	MOVQ       SI, AX
-	VMASKMOVPS (AX), Y6, Y8
+	MOVQ       SI, R9
+	VMASKMOVPS (R9), Y6, Y8
 	VADDPS     Y8, Y0, Y0
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y6, Y8
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y6, Y8
 	VADDPS     Y8, Y2, Y2
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y6, Y8
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y6, Y8
 	VADDPS     Y8, Y4, Y4
 
 narrowcutput:
-	MOVQ       SI, AX
-	VMASKMOVPS Y0, Y6, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y2, Y6, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y4, Y6, (AX)
+	MOVQ       SI, R9
+	VMASKMOVPS Y0, Y6, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y2, Y6, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y4, Y6, (R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile4(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile4(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile4(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x08
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	CMPQ       R8, $0x08
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y10
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 28(CX), Y10
+	VBROADCASTSS 28(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 32(CX), Y10
+	VBROADCASTSS 32(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 36(CX), Y10
+	VBROADCASTSS 36(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 52(CX), Y10
+	VBROADCASTSS 52(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 56(CX), Y10
+	VBROADCASTSS 56(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 60(CX), Y10
+	VBROADCASTSS 60(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 76(CX), Y10
+	VBROADCASTSS 76(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 80(CX), Y10
+	VBROADCASTSS 80(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 84(CX), Y10
+	VBROADCASTSS 84(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	SUBQ   $0x08, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x08, R10
+	CMPQ   R10, $0x08
 	JNE    widecut
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
-	ADDQ   DI, AX
-	VADDPS (AX), Y6, Y6
-	VADDPS 32(AX), Y7, Y7
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	VADDPS 32(R9), Y3, Y3
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	VADDPS 32(R9), Y5, Y5
+	ADDQ   DI, R9
+	VADDPS (R9), Y6, Y6
+	VADDPS 32(R9), Y7, Y7
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y3, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y5, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y6, (R9)
+	VMOVUPS Y7, 32(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y8
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y8
 	TESTB      R9, R9
 	JZ         widecutput
-	MOVQ       SI, AX
-	VADDPS     (AX), Y0, Y0
-	VMASKMOVPS 32(AX), Y8, Y10
+	MOVQ       SI, R9
+	VADDPS     (R9), Y0, Y0
+	VMASKMOVPS 32(R9), Y8, Y10
 	VADDPS     Y10, Y1, Y1
-	ADDQ       DI, AX
-	VADDPS     (AX), Y2, Y2
-	VMASKMOVPS 32(AX), Y8, Y10
+	ADDQ       DI, R9
+	VADDPS     (R9), Y2, Y2
+	VMASKMOVPS 32(R9), Y8, Y10
 	VADDPS     Y10, Y3, Y3
-	ADDQ       DI, AX
-	VADDPS     (AX), Y4, Y4
-	VMASKMOVPS 32(AX), Y8, Y10
+	ADDQ       DI, R9
+	VADDPS     (R9), Y4, Y4
+	VMASKMOVPS 32(R9), Y8, Y10
 	VADDPS     Y10, Y5, Y5
-	ADDQ       DI, AX
-	VADDPS     (AX), Y6, Y6
-	VMASKMOVPS 32(AX), Y8, Y10
+	ADDQ       DI, R9
+	VADDPS     (R9), Y6, Y6
+	VMASKMOVPS 32(R9), Y8, Y10
 	VADDPS     Y10, Y7, Y7
 
 widecutput:
-	MOVQ       SI, AX
-	VMOVUPS    Y0, (AX)
-	VMASKMOVPS Y1, Y8, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y2, (AX)
-	VMASKMOVPS Y3, Y8, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y4, (AX)
-	VMASKMOVPS Y5, Y8, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y6, (AX)
-	VMASKMOVPS Y7, Y8, 32(AX)
+	MOVQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	VMASKMOVPS Y1, Y8, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y2, (R9)
+	VMASKMOVPS Y3, Y8, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y4, (R9)
+	VMASKMOVPS Y5, Y8, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y6, (R9)
+	VMASKMOVPS Y7, Y8, 32(R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x02, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Y0, Y0, Y0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y2, Y2, Y2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y4, Y4, Y4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y6, Y6, Y6
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Y8
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y10
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y8
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      (DX), Y8
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 28(CX), Y10
+	VBROADCASTSS 28(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 32(CX), Y10
+	VBROADCASTSS 32(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 36(CX), Y10
+	VBROADCASTSS 36(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      (DX), Y8
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 52(CX), Y10
+	VBROADCASTSS 52(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 56(CX), Y10
+	VBROADCASTSS 56(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 60(CX), Y10
+	VBROADCASTSS 60(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      (DX), Y8
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 76(CX), Y10
+	VBROADCASTSS 76(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 80(CX), Y10
+	VBROADCASTSS 80(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 84(CX), Y10
+	VBROADCASTSS 84(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Y8
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 4(CX), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 8(CX), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 12(CX), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	SUBQ   $0x00, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x00, R10
+	CMPQ   R10, $0x08
 	JNE    narrowcut
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	ADDQ   DI, AX
-	VADDPS (AX), Y6, Y6
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	ADDQ   DI, R9
+	VADDPS (R9), Y6, Y6
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y6, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y6, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y8
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y8
 	TESTB      R9, R9
 	JZ         narrowcutput
-	MOVQ       SI, AX
-	VMASKMOVPS (AX), Y8, Y10
+	MOVQ       SI, R9
+	VMASKMOVPS (R9), Y8, Y10
 	VADDPS     Y10, Y0, Y0
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y8, Y10
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y8, Y10
 	VADDPS     Y10, Y2, Y2
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y8, Y10
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y8, Y10
 	VADDPS     Y10, Y4, Y4
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y8, Y10
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y8, Y10
 	VADDPS     Y10, Y6, Y6
 
 narrowcutput:
-	MOVQ       SI, AX
-	VMASKMOVPS Y0, Y8, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y2, Y8, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y4, Y8, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y6, Y8, (AX)
+	MOVQ       SI, R9
+	VMASKMOVPS Y0, Y8, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y2, Y8, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y4, Y8, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y6, Y8, (R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile5(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile5(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile5(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x08
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	CMPQ       R8, $0x08
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Y10
-	VMOVUPS      32(DX), Y11
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y12
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	VMOVUPS      (DX), Y10
-	VMOVUPS      32(DX), Y11
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 28(CX), Y12
+	VBROADCASTSS 28(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 32(CX), Y12
+	VBROADCASTSS 32(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 36(CX), Y12
+	VBROADCASTSS 36(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 40(CX), Y12
+	VBROADCASTSS 40(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	VMOVUPS      (DX), Y10
-	VMOVUPS      32(DX), Y11
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 52(CX), Y12
+	VBROADCASTSS 52(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 56(CX), Y12
+	VBROADCASTSS 56(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 60(CX), Y12
+	VBROADCASTSS 60(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 64(CX), Y12
+	VBROADCASTSS 64(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	VMOVUPS      (DX), Y10
-	VMOVUPS      32(DX), Y11
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 76(CX), Y12
+	VBROADCASTSS 76(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 80(CX), Y12
+	VBROADCASTSS 80(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 84(CX), Y12
+	VBROADCASTSS 84(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 88(CX), Y12
+	VBROADCASTSS 88(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Y10
-	VMOVUPS      32(DX), Y11
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	SUBQ   $0x08, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x08, R10
+	CMPQ   R10, $0x08
 	JNE    widecut
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
-	ADDQ   DI, AX
-	VADDPS (AX), Y6, Y6
-	VADDPS 32(AX), Y7, Y7
-	ADDQ   DI, AX
-	VADDPS (AX), Y8, Y8
-	VADDPS 32(AX), Y9, Y9
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	VADDPS 32(R9), Y3, Y3
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	VADDPS 32(R9), Y5, Y5
+	ADDQ   DI, R9
+	VADDPS (R9), Y6, Y6
+	VADDPS 32(R9), Y7, Y7
+	ADDQ   DI, R9
+	VADDPS (R9), Y8, Y8
+	VADDPS 32(R9), Y9, Y9
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y3, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y5, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y6, (R9)
+	VMOVUPS Y7, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y8, (R9)
+	VMOVUPS Y9, 32(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y10
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y10
 	TESTB      R9, R9
 	JZ         widecutput
-	MOVQ       SI, AX
-	VADDPS     (AX), Y0, Y0
-	VMASKMOVPS 32(AX), Y10, Y12
+	MOVQ       SI, R9
+	VADDPS     (R9), Y0, Y0
+	VMASKMOVPS 32(R9), Y10, Y12
 	VADDPS     Y12, Y1, Y1
-	ADDQ       DI, AX
-	VADDPS     (AX), Y2, Y2
-	VMASKMOVPS 32(AX), Y10, Y12
+	ADDQ       DI, R9
+	VADDPS     (R9), Y2, Y2
+	VMASKMOVPS 32(R9), Y10, Y12
 	VADDPS     Y12, Y3, Y3
-	ADDQ       DI, AX
-	VADDPS     (AX), Y4, Y4
-	VMASKMOVPS 32(AX), Y10, Y12
+	ADDQ       DI, R9
+	VADDPS     (R9), Y4, Y4
+	VMASKMOVPS 32(R9), Y10, Y12
 	VADDPS     Y12, Y5, Y5
-	ADDQ       DI, AX
-	VADDPS     (AX), Y6, Y6
-	VMASKMOVPS 32(AX), Y10, Y12
+	ADDQ       DI, R9
+	VADDPS     (R9), Y6, Y6
+	VMASKMOVPS 32(R9), Y10, Y12
 	VADDPS     Y12, Y7, Y7
-	ADDQ       DI, AX
-	VADDPS     (AX), Y8, Y8
-	VMASKMOVPS 32(AX), Y10, Y12
+	ADDQ       DI, R9
+	VADDPS     (R9), Y8, Y8
+	VMASKMOVPS 32(R9), Y10, Y12
 	VADDPS     Y12, Y9, Y9
 
 widecutput:
-	MOVQ       SI, AX
-	VMOVUPS    Y0, (AX)
-	VMASKMOVPS Y1, Y10, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y2, (AX)
-	VMASKMOVPS Y3, Y10, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y4, (AX)
-	VMASKMOVPS Y5, Y10, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y6, (AX)
-	VMASKMOVPS Y7, Y10, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y8, (AX)
-	VMASKMOVPS Y9, Y10, 32(AX)
+	MOVQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	VMASKMOVPS Y1, Y10, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y2, (R9)
+	VMASKMOVPS Y3, Y10, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y4, (R9)
+	VMASKMOVPS Y5, Y10, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y6, (R9)
+	VMASKMOVPS Y7, Y10, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y8, (R9)
+	VMASKMOVPS Y9, Y10, 32(R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x02, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Y0, Y0, Y0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y2, Y2, Y2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y4, Y4, Y4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y6, Y6, Y6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y8, Y8, Y8
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Y10
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y12
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y10
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	VMOVUPS      (DX), Y10
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 28(CX), Y12
+	VBROADCASTSS 28(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 32(CX), Y12
+	VBROADCASTSS 32(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 36(CX), Y12
+	VBROADCASTSS 36(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 40(CX), Y12
+	VBROADCASTSS 40(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	VMOVUPS      (DX), Y10
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 52(CX), Y12
+	VBROADCASTSS 52(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 56(CX), Y12
+	VBROADCASTSS 56(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 60(CX), Y12
+	VBROADCASTSS 60(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 64(CX), Y12
+	VBROADCASTSS 64(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	VMOVUPS      (DX), Y10
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 76(CX), Y12
+	VBROADCASTSS 76(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 80(CX), Y12
+	VBROADCASTSS 80(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 84(CX), Y12
+	VBROADCASTSS 84(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 88(CX), Y12
+	VBROADCASTSS 88(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Y10
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 4(CX), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 8(CX), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 12(CX), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 16(CX), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	SUBQ   $0x00, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x00, R10
+	CMPQ   R10, $0x08
 	JNE    narrowcut
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	ADDQ   DI, AX
-	VADDPS (AX), Y6, Y6
-	ADDQ   DI, AX
-	VADDPS (AX), Y8, Y8
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	ADDQ   DI, R9
+	VADDPS (R9), Y6, Y6
+	ADDQ   DI, R9
+	VADDPS (R9), Y8, Y8
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y6, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y8, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y6, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y8, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y10
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y10
 	TESTB      R9, R9
 	JZ         narrowcutput
-	MOVQ       SI, AX
-	VMASKMOVPS (AX), Y10, Y12
+	MOVQ       SI, R9
+	VMASKMOVPS (R9), Y10, Y12
 	VADDPS     Y12, Y0, Y0
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y10, Y12
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y10, Y12
 	VADDPS     Y12, Y2, Y2
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y10, Y12
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y10, Y12
 	VADDPS     Y12, Y4, Y4
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y10, Y12
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y10, Y12
 	VADDPS     Y12, Y6, Y6
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y10, Y12
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y10, Y12
 	VADDPS     Y12, Y8, Y8
 
 narrowcutput:
-	MOVQ       SI, AX
-	VMASKMOVPS Y0, Y10, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y2, Y10, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y4, Y10, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y6, Y10, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y8, Y10, (AX)
+	MOVQ       SI, R9
+	VMASKMOVPS Y0, Y10, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y2, Y10, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y4, Y10, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y6, Y10, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y8, Y10, (R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile6(kc int, a *float32, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool)
+// func tile6(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, ldahead int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6(SB), NOSPLIT, $0-57
-	MOVQ       kc+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       ldb+24(FP), BX
-	MOVQ       c+32(FP), SI
-	MOVQ       ldc+40(FP), DI
-	MOVQ       n+48(FP), R8
-	MOVB       accumulate+56(FP), R9
-	SHLQ       $0x02, DI
-	SHLQ       $0x02, BX
+TEXT ·tile6(SB), NOSPLIT, $0-96
+	MOVQ tiles+0(FP), AX
+	MOVQ a+16(FP), CX
+	MOVQ lda+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ ldb+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ c+48(FP), SI
+	MOVQ ldc+56(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ahead+80(FP), R8
+	MOVQ n+64(FP), R9
+	CMPQ R9, $0x08
+	JLE  narrow
+
+wide:
+	MOVQ       SI, R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       DI, R9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       SI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	CMPQ       R8, $0x08
-	JLE        narrow
-	MOVQ       AX, R10
-	SHRQ       $0x02, R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
 	JZ         widerest
 
 wideblocks:
-	VMOVUPS      (DX), Y12
-	VMOVUPS      32(DX), Y13
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y14
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (DX), Y12
-	VMOVUPS      32(DX), Y13
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 28(CX), Y14
+	VBROADCASTSS 28(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 32(CX), Y14
+	VBROADCASTSS 32(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 36(CX), Y14
+	VBROADCASTSS 36(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 40(CX), Y14
+	VBROADCASTSS 40(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 44(CX), Y14
+	VBROADCASTSS 44(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (DX), Y12
-	VMOVUPS      32(DX), Y13
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 52(CX), Y14
+	VBROADCASTSS 52(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 56(CX), Y14
+	VBROADCASTSS 56(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 60(CX), Y14
+	VBROADCASTSS 60(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 64(CX), Y14
+	VBROADCASTSS 64(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 68(CX), Y14
+	VBROADCASTSS 68(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (DX), Y12
-	VMOVUPS      32(DX), Y13
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 76(CX), Y14
+	VBROADCASTSS 76(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 80(CX), Y14
+	VBROADCASTSS 80(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 84(CX), Y14
+	VBROADCASTSS 84(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 88(CX), Y14
+	VBROADCASTSS 88(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 92(CX), Y14
+	VBROADCASTSS 92(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          wideblocks
 
 widerest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (DX), Y12
-	VMOVUPS      32(DX), Y13
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          widesingle
 
 widedone:
-	SUBQ   $0x08, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x08, R10
+	CMPQ   R10, $0x08
 	JNE    widecut
 	TESTB  R9, R9
 	JZ     wideput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
-	ADDQ   DI, AX
-	VADDPS (AX), Y6, Y6
-	VADDPS 32(AX), Y7, Y7
-	ADDQ   DI, AX
-	VADDPS (AX), Y8, Y8
-	VADDPS 32(AX), Y9, Y9
-	ADDQ   DI, AX
-	VADDPS (AX), Y10, Y10
-	VADDPS 32(AX), Y11, Y11
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	VADDPS 32(R9), Y1, Y1
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	VADDPS 32(R9), Y3, Y3
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	VADDPS 32(R9), Y5, Y5
+	ADDQ   DI, R9
+	VADDPS (R9), Y6, Y6
+	VADDPS 32(R9), Y7, Y7
+	ADDQ   DI, R9
+	VADDPS (R9), Y8, Y8
+	VADDPS 32(R9), Y9, Y9
+	ADDQ   DI, R9
+	VADDPS (R9), Y10, Y10
+	VADDPS 32(R9), Y11, Y11
 
 wideput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
-	ADDQ    DI, AX
-	VMOVUPS Y10, (AX)
-	VMOVUPS Y11, 32(AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y3, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y5, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y6, (R9)
+	VMOVUPS Y7, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y8, (R9)
+	VMOVUPS Y9, 32(R9)
+	ADDQ    DI, R9
+	VMOVUPS Y10, (R9)
+	VMOVUPS Y11, 32(R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y12
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y12
 	TESTB      R9, R9
 	JZ         widecutput
-	MOVQ       SI, AX
-	VADDPS     (AX), Y0, Y0
-	VMASKMOVPS 32(AX), Y12, Y14
+	MOVQ       SI, R9
+	VADDPS     (R9), Y0, Y0
+	VMASKMOVPS 32(R9), Y12, Y14
 	VADDPS     Y14, Y1, Y1
-	ADDQ       DI, AX
-	VADDPS     (AX), Y2, Y2
-	VMASKMOVPS 32(AX), Y12, Y14
+	ADDQ       DI, R9
+	VADDPS     (R9), Y2, Y2
+	VMASKMOVPS 32(R9), Y12, Y14
 	VADDPS     Y14, Y3, Y3
-	ADDQ       DI, AX
-	VADDPS     (AX), Y4, Y4
-	VMASKMOVPS 32(AX), Y12, Y14
+	ADDQ       DI, R9
+	VADDPS     (R9), Y4, Y4
+	VMASKMOVPS 32(R9), Y12, Y14
 	VADDPS     Y14, Y5, Y5
-	ADDQ       DI, AX
-	VADDPS     (AX), Y6, Y6
-	VMASKMOVPS 32(AX), Y12, Y14
+	ADDQ       DI, R9
+	VADDPS     (R9), Y6, Y6
+	VMASKMOVPS 32(R9), Y12, Y14
 	VADDPS     Y14, Y7, Y7
-	ADDQ       DI, AX
-	VADDPS     (AX), Y8, Y8
-	VMASKMOVPS 32(AX), Y12, Y14
+	ADDQ       DI, R9
+	VADDPS     (R9), Y8, Y8
+	VMASKMOVPS 32(R9), Y12, Y14
 	VADDPS     Y14, Y9, Y9
-	ADDQ       DI, AX
-	VADDPS     (AX), Y10, Y10
-	VMASKMOVPS 32(AX), Y12, Y14
+	ADDQ       DI, R9
+	VADDPS     (R9), Y10, Y10
+	VMASKMOVPS 32(R9), Y12, Y14
 	VADDPS     Y14, Y11, Y11
 
 widecutput:
-	MOVQ       SI, AX
-	VMOVUPS    Y0, (AX)
-	VMASKMOVPS Y1, Y12, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y2, (AX)
-	VMASKMOVPS Y3, Y12, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y4, (AX)
-	VMASKMOVPS Y5, Y12, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y6, (AX)
-	VMASKMOVPS Y7, Y12, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y8, (AX)
-	VMASKMOVPS Y9, Y12, 32(AX)
-	ADDQ       DI, AX
-	VMOVUPS    Y10, (AX)
-	VMASKMOVPS Y11, Y12, 32(AX)
+	MOVQ       SI, R9
+	VMOVUPS    Y0, (R9)
+	VMASKMOVPS Y1, Y12, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y2, (R9)
+	VMASKMOVPS Y3, Y12, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y4, (R9)
+	VMASKMOVPS Y5, Y12, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y6, (R9)
+	VMASKMOVPS Y7, Y12, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y8, (R9)
+	VMASKMOVPS Y9, Y12, 32(R9)
+	ADDQ       DI, R9
+	VMOVUPS    Y10, (R9)
+	VMASKMOVPS Y11, Y12, 32(R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ AX, R10
-	SHRQ $0x02, R10
-	JZ   narrowrest
+	MOVQ       SI, R9
+	VXORPS     Y0, Y0, Y0
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y2, Y2, Y2
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y4, Y4, Y4
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y6, Y6, Y6
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y8, Y8, Y8
+	PREFETCHT0 (R9)
+	ADDQ       DI, R9
+	VXORPS     Y10, Y10, Y10
+	PREFETCHT0 (R9)
+	MOVQ       b+32(FP), R10
+	MOVQ       kc+8(FP), R11
+	MOVQ       CX, R9
+	MOVQ       R8, R13
+	MOVQ       R11, R12
+	SHRQ       $0x02, R12
+	JZ         narrowrest
 
 narrowblocks:
-	VMOVUPS      (DX), Y12
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y14
+	PREFETCHT1   (R13)
+	ADDQ         $0x10, R13
+	VMOVUPS      (R10), Y12
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	VMOVUPS      (DX), Y12
-	ADDQ         BX, DX
-	VBROADCASTSS 24(CX), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         BX, R10
+	VBROADCASTSS 24(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 28(CX), Y14
+	VBROADCASTSS 28(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 32(CX), Y14
+	VBROADCASTSS 32(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 36(CX), Y14
+	VBROADCASTSS 36(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 40(CX), Y14
+	VBROADCASTSS 40(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 44(CX), Y14
+	VBROADCASTSS 44(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	VMOVUPS      (DX), Y12
-	ADDQ         BX, DX
-	VBROADCASTSS 48(CX), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         BX, R10
+	VBROADCASTSS 48(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 52(CX), Y14
+	VBROADCASTSS 52(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 56(CX), Y14
+	VBROADCASTSS 56(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 60(CX), Y14
+	VBROADCASTSS 60(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 64(CX), Y14
+	VBROADCASTSS 64(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 68(CX), Y14
+	VBROADCASTSS 68(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	VMOVUPS      (DX), Y12
-	ADDQ         BX, DX
-	VBROADCASTSS 72(CX), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         BX, R10
+	VBROADCASTSS 72(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 76(CX), Y14
+	VBROADCASTSS 76(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 80(CX), Y14
+	VBROADCASTSS 80(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 84(CX), Y14
+	VBROADCASTSS 84(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 88(CX), Y14
+	VBROADCASTSS 88(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 92(CX), Y14
+	VBROADCASTSS 92(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	ADDQ         $0x60, CX
-	DECQ         R10
+	ADDQ         $0x60, R9
+	DECQ         R12
 	JNZ          narrowblocks
 
 narrowrest:
-	ANDQ $0x03, AX
+	ANDQ $0x03, R11
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (DX), Y12
-	ADDQ         BX, DX
-	VBROADCASTSS (CX), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         BX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(CX), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(CX), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(CX), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 16(CX), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 20(CX), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	ADDQ         $0x18, CX
-	DECQ         AX
+	ADDQ         $0x18, R9
+	DECQ         R11
 	JNZ          narrowsingle
 
 narrowdone:
-	SUBQ   $0x00, R8
-	CMPQ   R8, $0x08
+	MOVB   accumulate+72(FP), R9
+	MOVQ   n+64(FP), R10
+	SUBQ   $0x00, R10
+	CMPQ   R10, $0x08
 	JNE    narrowcut
 	TESTB  R9, R9
 	JZ     narrowput
-	MOVQ   SI, AX
-	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	ADDQ   DI, AX
-	VADDPS (AX), Y4, Y4
-	ADDQ   DI, AX
-	VADDPS (AX), Y6, Y6
-	ADDQ   DI, AX
-	VADDPS (AX), Y8, Y8
-	ADDQ   DI, AX
-	VADDPS (AX), Y10, Y10
+	MOVQ   SI, R9
+	VADDPS (R9), Y0, Y0
+	ADDQ   DI, R9
+	VADDPS (R9), Y2, Y2
+	ADDQ   DI, R9
+	VADDPS (R9), Y4, Y4
+	ADDQ   DI, R9
+	VADDPS (R9), Y6, Y6
+	ADDQ   DI, R9
+	VADDPS (R9), Y8, Y8
+	ADDQ   DI, R9
+	VADDPS (R9), Y10, Y10
 
 narrowput:
-	MOVQ    SI, AX
-	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y4, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y6, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y8, (AX)
-	ADDQ    DI, AX
-	VMOVUPS Y10, (AX)
+	MOVQ    SI, R9
+	VMOVUPS Y0, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y2, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y4, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y6, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y8, (R9)
+	ADDQ    DI, R9
+	VMOVUPS Y10, (R9)
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DI, SI
+	ADDQ    DX, CX
+	MOVQ    ldahead+88(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, R8
+	DECQ    AX
+	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), AX
-	NEGQ       R8
-	VMOVUPS    (AX)(R8*4), Y12
+	LEAQ       lanes8<>+32(SB), R11
+	NEGQ       R10
+	VMOVUPS    (R11)(R10*4), Y12
 	TESTB      R9, R9
 	JZ         narrowcutput
-	MOVQ       SI, AX
-	VMASKMOVPS (AX), Y12, Y14
+	MOVQ       SI, R9
+	VMASKMOVPS (R9), Y12, Y14
 	VADDPS     Y14, Y0, Y0
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y12, Y14
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y12, Y14
 	VADDPS     Y14, Y2, Y2
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y12, Y14
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y12, Y14
 	VADDPS     Y14, Y4, Y4
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y12, Y14
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y12, Y14
 	VADDPS     Y14, Y6, Y6
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y12, Y14
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y12, Y14
 	VADDPS     Y14, Y8, Y8
-	ADDQ       DI, AX
-	VMASKMOVPS (AX), Y12, Y14
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y12, Y14
 	VADDPS     Y14, Y10, Y10
 
 narrowcutput:
-	MOVQ       SI, AX
-	VMASKMOVPS Y0, Y12, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y2, Y12, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y4, Y12, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y6, Y12, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y8, Y12, (AX)
-	ADDQ       DI, AX
-	VMASKMOVPS Y10, Y12, (AX)
+	MOVQ       SI, R9
+	VMASKMOVPS Y0, Y12, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y2, Y12, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y4, Y12, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y6, Y12, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y8, Y12, (R9)
+	ADDQ       DI, R9
+	VMASKMOVPS Y10, Y12, (R9)
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DX, CX
+	MOVQ       ldahead+88(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, R8
+	DECQ       AX
+	JNZ        narrow
 	VZEROUPPER
 	RET
 

@@ -74,9 +74,9 @@ func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {
 	}
 	height, step := split(a.m), blockLen(a.k, blockK)
 	for p0 := 0; p0 < a.k; p0 += step {
-		for i := 0; i < height.panels; i += blockM {
-			end := min(i+blockM, height.panels)
-			t := tiles{height, i, end, min(step, a.k-p0), step, a.data[(i*a.k+p0)*TileM:], a.k * TileM, accumulate || p0 > 0}
+		for i := 0; i < height.panels; i += blockM / TileM {
+			end := min(i+blockM/TileM, height.panels)
+			t := tiles{height: height, first: i, end: end, kc: min(step, a.k-p0), step: step, a: a.data[(i*a.k+p0)*TileM:], strideA: a.k * TileM, accumulate: accumulate || p0 > 0}
 			t.mul(c, 0, c.Cols, b.data[p0*TileN:], TileN, b.k*TileN)
 		}
 	}

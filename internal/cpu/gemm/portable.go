@@ -1,13 +1,14 @@
 package gemm
 
-// tilePortable is the tile without assembly: an h by n tile C (+)= A·B from a[kc][TileM] and b[kc][ldb], of which it
-// reads eight columns when n <= 8 and sixteen otherwise.
-func tilePortable(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
-	for j := 0; j < n; j += 8 {
-		for i := range h {
+// tilePortable is the tile without assembly: tiles times h rows of n columns of C (+)= A·B from panels a[kc][TileM], lda
+// apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise.
+func tilePortable(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
+	for i := range tiles * h {
+		panel := a[i/h*lda+i%h:]
+		for j := 0; j < n; j += 8 {
 			var s0, s1, s2, s3, s4, s5, s6, s7 float32
 			for p := range kc {
-				x := a[p*TileM+i]
+				x := panel[p*TileM]
 				y := (*[8]float32)(b[p*ldb+j:])
 				s0 += x * y[0]
 				s1 += x * y[1]

@@ -9,34 +9,36 @@ var assembly = hasAVX2
 
 var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
-// tile computes the h by n tile at the start of c. The indexing before a kernel proves that it stays within the slices.
-func tile(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
+// tile computes tiles times h rows of n columns, one below the other, from the start of c; the panels of A are lda apart.
+// Meanwhile kc floats ahead, for each tile ldahead further on, come nearer. The indexing before a kernel proves that it
+// stays within the slices; a prefetch cannot fault.
+func tile(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, ahead []float32, ldahead int) {
 	if !assembly {
-		tilePortable(h, kc, a, b, ldb, c, ldc, n, accumulate)
+		tilePortable(tiles, h, kc, a, lda, b, ldb, c, ldc, n, accumulate)
 		return
 	}
 	if wide {
-		tileWide(h, kc, a, b, ldb, c, ldc, n, accumulate)
+		tileWide(tiles, h, kc, a, lda, b, ldb, c, ldc, n, accumulate, ahead, ldahead)
 		return
 	}
 	width := TileN
 	if n <= 8 {
 		width = 8
 	}
-	_, _, _ = a[(kc-1)*TileM+h-1], b[(kc-1)*ldb+width-1], c[(h-1)*ldc+n-1]
+	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+width-1], c[(tiles*h-1)*ldc+n-1]
 	switch h {
 	case 1:
-		tile1(kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+		tile1(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 	case 2:
-		tile2(kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+		tile2(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 	case 3:
-		tile3(kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+		tile3(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 	case 4:
-		tile4(kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+		tile4(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 	case 5:
-		tile5(kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+		tile5(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 	case 6:
-		tile6(kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+		tile6(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 	}
 }
 

@@ -24,7 +24,7 @@ func tileShape() (m, n int) {
 
 // Kernels by their number of rows.
 var (
-	tilesWide = [...]func(kc int, a, b *float32, ldb int, c *float32, ldc, n int, accumulate bool){
+	tilesWide = [...]func(tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, ldahead int){
 		1:  tile1AVX512,
 		2:  tile2AVX512,
 		3:  tile3AVX512,
@@ -79,13 +79,13 @@ var (
 )
 
 // tileWide is tile in wider registers.
-func tileWide(h, kc int, a, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
+func tileWide(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, ahead []float32, ldahead int) {
 	width := wideN
 	if n <= wideN/2 {
 		width = wideN / 2
 	}
-	_, _, _ = a[(kc-1)*wideM+h-1], b[(kc-1)*ldb+width-1], c[(h-1)*ldc+n-1]
-	tilesWide[h](kc, &a[0], &b[0], ldb, &c[0], ldc, n, accumulate)
+	_, _, _ = a[(tiles-1)*lda+(kc-1)*wideM+h-1], b[(kc-1)*ldb+width-1], c[(tiles*h-1)*ldc+n-1]
+	tilesWide[h](tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 }
 
 // transposeRowsAWide packs h rows of k values, ld apart, as a panel of A. It needs AVX2 alone.

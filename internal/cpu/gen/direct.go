@@ -232,7 +232,10 @@ func contract(g *asm, f form, name string, h, width int) {
 	g.DECQ(rows)
 	g.JNZ(LabelRef("row"))
 
-	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual), b0, t0)
+	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual), b0, t0, func() {
+		g.VZEROUPPER()
+		g.RET()
+	})
 }
 
 // tileOf is h rows of width registers.
@@ -264,8 +267,8 @@ func (g *asm) floatStride(param string) reg.GPVirtual {
 	return v
 }
 
-// storeTile writes, or adds, the first n columns of a tile whose last group may be cut, and returns.
-func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumulate reg.GPVirtual, mask, t vector) {
+// storeTile writes, or adds, the first n columns of a tile whose last group may be cut, and finishes. It overwrites n.
+func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumulate reg.GPVirtual, mask, t vector, finish func()) {
 	width := len(sum[0])
 	edge := width - 1
 	rows := func(visit func(i int, row Mem)) {
@@ -277,10 +280,6 @@ func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumula
 				g.ADDQ(ldc, row)
 			}
 		}
-	}
-	finish := func() {
-		g.VZEROUPPER()
-		g.RET()
 	}
 	if f.lanes == 16 {
 		k := g.opmasks(n, width)

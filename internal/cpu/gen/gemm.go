@@ -38,56 +38,65 @@ func (g *asm) register(f form) vector {
 	return g.YMM()
 }
 
-// tile multiplies a panel of h rows with a panel of up to f.n columns. Every element is one chain of fused
-// multiply-adds from zero in the order of p, in every variant, so its bits know nothing of the tile around it.
+// tile multiplies panels of h rows, one after the other, with a panel of up to f.n columns. Every element is one chain of
+// fused multiply-adds from zero in the order of p, in every variant, so its bits know nothing of the tile around it.
 func tile(g *asm, f form, h int) {
 	name := fmt.Sprintf("tile%d%s", h, f.suffix)
-	columns := "reads eight columns when n <= 8 and sixteen otherwise. kc is at least 1."
+	columns := "eight columns when n <= 8 and sixteen otherwise."
 	if f.lanes == 16 {
-		columns = "reads sixteen columns when n <= 16 and thirty-two otherwise. kc is at least 1."
+		columns = "sixteen columns when n <= 16 and thirty-two otherwise."
 	}
-	g.function(name, "kc int, a, b *float32, ldb int, c *float32, ldc, n int, accumulate bool",
-		fmt.Sprintf("%s computes a %d by n tile C (+)= A*B, 1 <= n <= %d, from a[kc][%d] and b[kc][ldb], of which it", name, h, f.n, f.m), columns)
-	kc, a, b, ldb := g.gp("kc"), g.gp("a"), g.gp("b"), g.gp("ldb")
-	c, ldc, n := g.gp("c"), g.gp("ldc"), g.gp("n")
-	accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
-	g.SHLQ(Imm(2), ldc)
-	g.SHLQ(Imm(2), ldb)
-	sum := g.accumulators(f, h, 2)
+	g.function(name, "tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, ldahead int",
+		fmt.Sprintf("%s computes tiles times %d rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= %d, from panels", name, h, f.n),
+		fmt.Sprintf("a[kc][%d], lda apart, and b[kc][ldb], of which it reads %s With every tile it", f.m, columns),
+		"prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.")
+	tiles, panel, lda, ldb := g.gp("tiles"), g.gp("a"), g.floatStride("lda"), g.floatStride("ldb")
+	c, ldc, ahead := g.gp("c"), g.floatStride("ldc"), g.gp("ahead")
+	sum := g.tileOf(f, h, 2)
 	b0, b1, t0, t1 := g.register(f), g.register(f), g.register(f), g.register(f)
-	row := g.GP64()
-	g.MOVQ(c, row)
-	for i := range h {
-		g.PREFETCHT0(Mem{Base: row})
-		g.PREFETCHT0(Mem{Base: row, Disp: 4*f.n - 4})
-		if i < h-1 {
-			g.ADDQ(ldc, row)
-		}
-	}
 
-	step := func(u, width int) {
-		g.VMOVUPS(Mem{Base: b}, b0)
-		if width == 2 {
-			g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes}, b1)
-		}
-		g.ADDQ(ldb, b)
+	run := func(name string, width int) {
+		g.Label(name)
+		row := g.GP64()
+		g.MOVQ(c, row)
 		for i := range h {
-			t := [2]vector{t0, t1}[i%2]
-			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*f.m + i)}, t)
-			g.VFMADD231PS(b0, t, sum[i][0])
+			for j := range width {
+				g.VXORPS(sum[i][j], sum[i][j], sum[i][j])
+			}
+			g.PREFETCHT0(Mem{Base: row})
 			if width == 2 {
-				g.VFMADD231PS(b1, t, sum[i][1])
+				g.PREFETCHT0(Mem{Base: row, Disp: 4*f.n - 4})
+			}
+			if i < h-1 {
+				g.ADDQ(ldc, row)
 			}
 		}
-	}
-	product := func(name string, width int) {
-		blocks := g.GP64()
+		a, b, kc, blocks, next := g.GP64(), g.gp("b"), g.gp("kc"), g.GP64(), g.GP64()
+		g.MOVQ(panel, a)
+		g.MOVQ(ahead, next)
+		step := func(u int) {
+			g.VMOVUPS(Mem{Base: b}, b0)
+			if width == 2 {
+				g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes}, b1)
+			}
+			g.ADDQ(ldb, b)
+			for i := range h {
+				t := [2]vector{t0, t1}[i%2]
+				g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*f.m + i)}, t)
+				g.VFMADD231PS(b0, t, sum[i][0])
+				if width == 2 {
+					g.VFMADD231PS(b1, t, sum[i][1])
+				}
+			}
+		}
 		g.MOVQ(kc, blocks)
 		g.SHRQ(f.shift(), blocks)
 		g.JZ(LabelRef(name + "rest"))
 		g.Label(name + "blocks")
+		g.PREFETCHT1(Mem{Base: next})
+		g.ADDQ(Imm(uint64(4*f.unroll)), next)
 		for u := range f.unroll {
-			step(u, width)
+			step(u)
 		}
 		g.ADDQ(Imm(uint64(4*f.unroll*f.m)), a)
 		g.DECQ(blocks)
@@ -96,20 +105,33 @@ func tile(g *asm, f form, h int) {
 		g.ANDQ(Imm(uint64(f.unroll-1)), kc)
 		g.JZ(LabelRef(name + "done"))
 		g.Label(name + "single")
-		step(0, width)
+		step(0)
 		g.ADDQ(Imm(uint64(4*f.m)), a)
 		g.DECQ(kc)
 		g.JNZ(LabelRef(name + "single"))
 		g.Label(name + "done")
+		part := sum
+		if width == 1 {
+			part = firsts(sum)
+		}
+		accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
+		g.storeTile(f, name, part, c, ldc, g.gp("n"), accumulate, b0, t0, func() {
+			for range h {
+				g.ADDQ(ldc, c)
+			}
+			g.ADDQ(lda, panel)
+			g.ADDQ(g.floatStride("ldahead"), ahead)
+			g.DECQ(tiles)
+			g.JNZ(LabelRef(name))
+			g.VZEROUPPER()
+			g.RET()
+		})
 	}
-
+	n := g.gp("n")
 	g.CMPQ(n, Imm(uint64(f.lanes)))
 	g.JLE(LabelRef("narrow"))
-	product("wide", 2)
-	g.storeTile(f, "wide", sum, c, ldc, n, accumulate, b0, t0)
-	g.Label("narrow")
-	product("narrow", 1)
-	g.storeTile(f, "narrow", firsts(sum), c, ldc, n, accumulate, b0, t0)
+	run("wide", 2)
+	run("narrow", 1)
 }
 
 // shift divides by the unrolling.

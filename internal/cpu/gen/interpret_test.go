@@ -229,7 +229,7 @@ func (m *machine) step(in *ir.Instruction) {
 	}
 	arithmetic := func(f func(x, y uint64) uint64) { m.set(last, f(m.integer(last, 8), m.integer(ops[0], 8))) }
 	switch in.Opcode {
-	case "PREFETCHT0": // touches nothing that a program can see
+	case "PREFETCHT0", "PREFETCHT1": // touches nothing that a program can see
 	case "MOVQ":
 		m.general[index(last)] = m.integer(ops[0], 8)
 	case "MOVB":

@@ -121,22 +121,23 @@ func TestAVX512Tiles(t *testing.T) {
 					if n <= avx512.lanes {
 						reads = avx512.lanes
 					}
-					ldb, ldc := reads+r.IntN(5), n+r.IntN(4)
-					a, b, c := random(r, (kc-1)*avx512.m+h), random(r, (kc-1)*ldb+reads), random(r, (h-1)*ldc+n)
+					const tiles = 2
+					lda, ldb, ldc := kc*avx512.m+r.IntN(5), reads+r.IntN(5), n+r.IntN(4)
+					a, b, c := random(r, (tiles-1)*lda+(kc-1)*avx512.m+h), random(r, (kc-1)*ldb+reads), random(r, (tiles*h-1)*ldc+n)
 					for p := range kc {
 						for j := n; j < reads; j++ {
 							b[p*ldb+j] = nan
 						}
 					}
 					want := slices.Clone(c)
-					for i := range h {
+					for i := range tiles * h {
 						for j := range n {
-							want[i*ldc+j] = element(kc, func(p int) float32 { return a[p*avx512.m+i] },
+							want[i*ldc+j] = element(kc, func(p int) float32 { return a[i/h*lda+p*avx512.m+i%h] },
 								func(p int) float32 { return b[p*ldb+j] }, c[i*ldc+j], accumulate)
 						}
 					}
 					got := floatBytes(c)
-					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], kc, floatBytes(a), floatBytes(b), ldb, got, ldc, n, accumulate)
+					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], tiles, kc, floatBytes(a), lda, floatBytes(b), ldb, got, ldc, n, accumulate, []byte{}, 0)
 					check(t, got, want)
 				}
 			}

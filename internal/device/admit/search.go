@@ -21,7 +21,7 @@ type Searches struct {
 	based, differences map[device.Sum]bool
 }
 
-var errBaseline = errors.New("a search with a baseline over a sum of differences of losses, which a record moves by twice the clip norm: fill it by LossSum")
+var errBaseline = errors.New("a search with a baseline, or for the least value, over a sum of differences of losses, which a record moves by twice the clip norm: fill it by LossSum")
 
 // Fills notes that a step fills a sum by a query of losses.
 func (u *Searches) Fills(dst device.Sum, form device.LossForm) error {
@@ -72,7 +72,7 @@ func (s *Step) Search(of device.Search, src device.Sum, values int, net *Searche
 	if err := s.draw(of); err != nil {
 		return err
 	}
-	if err := net.searched(src, of.Baseline()); err != nil {
+	if err := net.searched(src, of.Baseline() || of.Least()); err != nil {
 		return err
 	}
 	s.search = search{of, k, net}
@@ -86,6 +86,9 @@ func (s *search) check(in *device.Inputs) error {
 		if std := in.Scalars[slot]; std != 0 && !Positive(std) {
 			return fmt.Errorf("a search's noise of scale %v: must be a finite number, 0 or more", std)
 		}
+	}
+	if s.Least() && in.First != 0 {
+		return fmt.Errorf("the least of all values was asked for after %d of them: it goes over one run", in.First)
 	}
 	for i, bias := range in.Biases[:s.queries] {
 		if math.IsNaN(bias) || math.IsInf(bias, -1) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
+	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
@@ -94,6 +95,9 @@ type Net[T Float] struct {
 
 // New checks the schedule and wraps a backend for it.
 func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*Net[T], error) {
+	if o.CuBLAS {
+		return nil, device.ErrNoLibrary
+	}
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -111,7 +115,7 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*
 	return n, nil
 }
 
-func newSlice[T Float](n int) []T { return make([]T, n) }
+func newSlice[T Float](n int) []T { return pages.Make[T](n) }
 
 // Params is the handle of the parameters.
 func (n *Net[T]) Params() device.Vector { return 0 }

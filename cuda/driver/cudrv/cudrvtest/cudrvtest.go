@@ -36,6 +36,11 @@ func Install(d *fake.Driver) error {
 		}
 	}
 	installed, current = d, nil
+	for i := C.int(0); C.cudrvtest_blas_name(i) != nil; i++ {
+		if err := cudrv.ReplaceBLAS(C.GoString(C.cudrvtest_blas_name(i)), C.cudrvtest_blas_function(i)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -346,8 +351,15 @@ func fakeMemsetD32Async(dst C.CUdeviceptr, value C.uint, n C.size_t, stream unsa
 type event struct{ recorded driver.Event }
 
 //export fakeEventCreate
-func fakeEventCreate(e *unsafe.Pointer, _ C.uint) C.CUresult {
-	return here(func(driver.Context) error {
+func fakeEventCreate(e *unsafe.Pointer, flags C.uint) C.CUresult {
+	return here(func(c driver.Context) error {
+		if flags&C.CU_EVENT_DISABLE_TIMING == 0 {
+			k, err := c.NewClock()
+			if err == nil {
+				handle(k, e)
+			}
+			return err
+		}
 		handle(&event{}, e)
 		return nil
 	})
@@ -355,6 +367,9 @@ func fakeEventCreate(e *unsafe.Pointer, _ C.uint) C.CUresult {
 
 //export fakeEventDestroy
 func fakeEventDestroy(e unsafe.Pointer) C.CUresult {
+	if _, ok := handles[e].(*fake.Clock); ok {
+		return drop(e, (*fake.Clock).Close)
+	}
 	return drop(e, func(e *event) error {
 		if e.recorded == nil {
 			return nil
@@ -366,12 +381,41 @@ func fakeEventDestroy(e unsafe.Pointer) C.CUresult {
 //export fakeEventRecord
 func fakeEventRecord(e, stream unsafe.Pointer) C.CUresult {
 	return with(stream, func(s driver.Stream) error {
+		if k, ok := handles[e].(*fake.Clock); ok {
+			return s.Mark(k)
+		}
 		o, ok := handles[e].(*event)
 		if !ok || o.recorded != nil {
 			return errors.New("cudrv records an event once")
 		}
 		var err error
 		o.recorded, err = s.Record()
+		return err
+	})
+}
+
+// An external record belongs into a capture, and is refused elsewhere.
+//
+//export fakeEventRecordWithFlags
+func fakeEventRecordWithFlags(e, stream unsafe.Pointer, flags C.uint) C.CUresult {
+	return with(stream, func(s *fake.Stream) error {
+		k, ok := handles[e].(*fake.Clock)
+		if !ok || flags != C.CU_EVENT_RECORD_EXTERNAL || !s.Capturing() {
+			return errors.New("cudrv records clocks in captures so")
+		}
+		return s.Mark(k)
+	})
+}
+
+//export fakeEventElapsedTime
+func fakeEventElapsedTime(ms *C.float, start, end unsafe.Pointer) C.CUresult {
+	return with(end, func(k *fake.Clock) error {
+		e, ok := handles[start].(*fake.Clock)
+		if !ok {
+			return errors.New("no clock")
+		}
+		d, err := k.Elapsed(e)
+		*ms = C.float(d.Seconds() * 1e3)
 		return err
 	})
 }
@@ -388,6 +432,9 @@ func fakeEventQuery(e unsafe.Pointer) C.CUresult {
 
 //export fakeEventSynchronize
 func fakeEventSynchronize(e unsafe.Pointer) C.CUresult {
+	if _, ok := handles[e].(*fake.Clock); ok {
+		return with(e, (*fake.Clock).Wait)
+	}
 	return with(e, func(e *event) error { return e.recorded.Wait() })
 }
 

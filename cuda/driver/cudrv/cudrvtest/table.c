@@ -12,7 +12,7 @@ static const struct {
 	CALL(DeviceGetAttribute), CALL(CtxCreate), CALL(CtxDestroy), CALL(MemAlloc), CALL(MemFree), CALL(MemHostAlloc),
 	CALL(MemHostGetDevicePointer), CALL(MemFreeHost), CALL(MemcpyHtoD), CALL(MemcpyDtoH), CALL(ModuleLoadDataEx), CALL(ModuleUnload),
 	CALL(ModuleGetFunction), CALL(FuncSetAttribute), CALL(LaunchKernel), CALL(StreamCreate), CALL(StreamDestroy),
-	CALL(StreamSynchronize), CALL(StreamQuery), CALL(MemsetD32Async), CALL(EventCreate), CALL(EventDestroy), CALL(EventRecord),
+	CALL(StreamSynchronize), CALL(StreamQuery), CALL(MemsetD32Async), CALL(EventCreate), CALL(EventDestroy), CALL(EventRecord), CALL(EventRecordWithFlags), CALL(EventElapsedTime),
 	CALL(EventQuery), CALL(EventSynchronize), CALL(StreamBeginCapture), CALL(StreamEndCapture), CALL(GraphInstantiate),
 	CALL(GraphDestroy), CALL(GraphLaunch), CALL(GraphExecDestroy),
 };
@@ -25,4 +25,24 @@ const char *cudrvtest_name(int i)
 void *cudrvtest_function(int i)
 {
 	return calls[i].function;
+}
+
+#define BLAS(name) {#name, (void *)fakeblas##name}
+
+static const struct {
+	const char *name;
+	void *function;
+} blas[] = {
+	BLAS(GetProperty), BLAS(Create), BLAS(Destroy), BLAS(SetStream), BLAS(SetWorkspace), BLAS(SetMathMode), BLAS(SetAtomicsMode), BLAS(GemmEx),
+	BLAS(GemmStridedBatchedEx),
+};
+
+const char *cudrvtest_blas_name(int i)
+{
+	return i < (int)(sizeof blas / sizeof *blas) ? blas[i].name : NULL;
+}
+
+void *cudrvtest_blas_function(int i)
+{
+	return blas[i].function;
 }

@@ -1,5 +1,5 @@
-// Package datasets reads image sets whole, checks their structure, and draws
-// Poisson samples from them.
+// Package datasets reads data sets whole, checks their structure, and draws
+// Poisson samples from them. Image sets are Layouts; tables are read by package tabular.
 //
 // What a training file holds is private: its row count, its class counts, the
 // number of bad records and its hash appear in no error and no exported string.
@@ -8,29 +8,45 @@ package datasets
 
 import "fmt"
 
-// Images is one split of an image set, as stored.
-type Images struct {
-	Shape  [3]int  // channels, height, width
-	Pixels []uint8 // one record after the other, each in Shape's order
+// Split is one split of a data set, as stored: a byte a value.
+type Split struct {
+	Shape    [3]int  // channels, height, width; 1, 1, n for a table of n columns
+	Features []uint8 // one record after the other, each in Shape's order
+	// Unit says that a byte b stands for b/255, in [0, 1], as in tables; else it
+	// is a pixel and stands for b/127.5 − 1.
+	Unit bool
 	// Labels holds a byte a record. A label that is no class is kept as it is: a
 	// bad record, which counts as zero later and is never reported. In a training
-	// split len(Labels) is private.
+	// split the number of records is private.
 	Labels []uint8
+	// Targets takes the place of Labels in a regression; NaN is a bad record's.
+	Targets []float32
 }
 
-// size is the number of pixel bytes of one record.
+// Len is the number of records.
+func (m Split) Len() int { return len(m.Labels) + len(m.Targets) }
+
+// size is the number of bytes of one record.
 func size(shape [3]int) int { return shape[0] * shape[1] * shape[2] }
 
-// Set is an image set with its published sizes.
+// Set is a data set with its published sizes.
 type Set struct {
 	Name         string
-	Classes      int
+	Classes      int // 0 for a regression
 	ClassNames   []string
-	Train, Test  Images
-	PublicN      int   // published training size, whatever Train holds
+	Train, Test  Split
+	PublicN      int   // published training size, whatever Train holds; 0 where none was published
 	PerClass     []int // published training size per class
 	TestIsPublic bool  // the test split may be evaluated without a privacy cost
 	Note         string
+
+	// Share is the share of a table's records that its own key sends to Train,
+	// each by itself; 0 stands for all. A public size of the table is to be
+	// multiplied by it, as PublicN has been.
+	Share float64
+	// Reading identifies how files became records, where that is a setting of its
+	// own: a resumed run must read as before. It follows from public settings.
+	Reading string
 }
 
 // Keep returns the set restricted to some classes, relabelled 0…k-1 in the
@@ -41,7 +57,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 	if len(classes) < 2 {
 		return nil, fmt.Errorf("datasets: keeping %d classes of %s leaves nothing to tell apart: name at least two", len(classes), s.Name)
 	}
-	if len(s.PerClass) != s.Classes {
+	if s.Classes == 0 || len(s.PerClass) != s.Classes {
 		return nil, fmt.Errorf("datasets: %s has no published size per class, so a subset of its classes has no public size", s.Name)
 	}
 	var relabel [256]int16
@@ -73,7 +89,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 	return kept, nil
 }
 
-func (m Images) keep(relabel *[256]int16) Images {
+func (m Split) keep(relabel *[256]int16) Split {
 	n := 0
 	for _, l := range m.Labels {
 		if relabel[l] >= 0 {
@@ -81,15 +97,16 @@ func (m Images) keep(relabel *[256]int16) Images {
 		}
 	}
 	record := size(m.Shape)
-	kept := Images{
-		Shape:  m.Shape,
-		Pixels: make([]uint8, 0, n*record),
-		Labels: make([]uint8, 0, n),
+	kept := Split{
+		Shape:    m.Shape,
+		Unit:     m.Unit,
+		Features: make([]uint8, 0, n*record),
+		Labels:   make([]uint8, 0, n),
 	}
 	for i, l := range m.Labels {
 		if to := relabel[l]; to >= 0 {
 			kept.Labels = append(kept.Labels, uint8(to))
-			kept.Pixels = append(kept.Pixels, m.Pixels[i*record:(i+1)*record]...)
+			kept.Features = append(kept.Features, m.Features[i*record:(i+1)*record]...)
 		}
 	}
 	return kept

@@ -10,8 +10,8 @@ func toySet() *Set {
 	return &Set{
 		Name: "toy", Classes: 4, ClassNames: []string{"a", "b", "c", "d"},
 		PublicN: 100, PerClass: []int{10, 20, 30, 40}, TestIsPublic: true, Note: "made up",
-		Train: Images{Shape: [3]int{1, 1, 2}, Pixels: []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, Labels: []uint8{3, 1, 255, 0, 3, 2}},
-		Test:  Images{Shape: [3]int{1, 1, 2}, Pixels: []uint8{20, 21, 22, 23}, Labels: []uint8{1, 4}},
+		Train: Split{Shape: [3]int{1, 1, 2}, Features: []uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, Labels: []uint8{3, 1, 255, 0, 3, 2}},
+		Test:  Split{Shape: [3]int{1, 1, 2}, Features: []uint8{20, 21, 22, 23}, Labels: []uint8{1, 4}},
 	}
 }
 
@@ -25,11 +25,11 @@ func TestKeep(t *testing.T) {
 		!slices.Equal(k.ClassNames, []string{"d", "b"}) || k.Name != "toy" || !k.TestIsPublic || k.Note != s.Note {
 		t.Errorf("kept set is described as %+v", *k)
 	}
-	if !slices.Equal(k.Train.Labels, []uint8{0, 1, 0}) || !slices.Equal(k.Train.Pixels, []uint8{0, 1, 2, 3, 8, 9}) {
-		t.Errorf("training split: labels %v, pixels %v", k.Train.Labels, k.Train.Pixels)
+	if !slices.Equal(k.Train.Labels, []uint8{0, 1, 0}) || !slices.Equal(k.Train.Features, []uint8{0, 1, 2, 3, 8, 9}) {
+		t.Errorf("training split: labels %v, pixels %v", k.Train.Labels, k.Train.Features)
 	}
-	if !slices.Equal(k.Test.Labels, []uint8{1}) || !slices.Equal(k.Test.Pixels, []uint8{20, 21}) {
-		t.Errorf("test split: labels %v, pixels %v", k.Test.Labels, k.Test.Pixels)
+	if !slices.Equal(k.Test.Labels, []uint8{1}) || !slices.Equal(k.Test.Features, []uint8{20, 21}) {
+		t.Errorf("test split: labels %v, pixels %v", k.Test.Labels, k.Test.Features)
 	}
 	if k.Train.Shape != s.Train.Shape || k.Test.Shape != s.Test.Shape {
 		t.Error("the shape changed")

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/train"
+)
+
+func newReproduce() *cobra.Command {
+	o := reproduce.Options{}
+	var progress string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reproduce [NAME|list]",
+		Short: "Rerun a figure or table of the papers",
+		Long: `reproduce reruns a figure or table of the papers and writes NAME.csv, with every
+run's figures, NAME.png, and NAME.md, with what the paper claims beside what came
+out. Without a name, or with list, it lists what there is:
+
+` + figureList() + `
+Published benchmark data count as public here: objectives on training data are
+shown, and nothing has a guarantee, whatever ε it states.
+
+It may take hours. What has finished is kept in NAME.csv: the same command goes
+on from there. --quick does a fraction of the work, and says so everywhere. What
+needs a file that is not there, or an optimizer that this program does not have,
+is left out, with a line that says so.`,
+		Example: `  privgrad reproduce list
+  privgrad reproduce rates --quick --out figures/quick
+  privgrad reproduce fig3 --data-dir data --out figures`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%s takes one name, but was given %d: `%[1]s list` lists them", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.Out, "out", "figures", "directory of the files")
+	f.IntVar(&o.Seeds, "seeds", 0, "runs of every setting, 0 for the figure's own number (3 with --quick)")
+	f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work, which is another figure and labelled so")
+	f.StringVar(&o.DataDir, "data-dir", "", "directory of the data files, or of folders mnist, cifar10, tabular (or "+train.DataDirVariable+")")
+	f.StringVar(&o.Device, "device", "cpu", "auto, cpu, cuda, cuda:N or reference (slow)")
+	f.IntVar(&o.Threads, "threads", 0, "runs at a time, of a thread each, 0 for all cores; one at a time on a GPU")
+	progressFlag(cmd, &progress)
+	jsonFlag(cmd, &asJSON)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || args[0] == "list" {
+			return listFigures(cmd, asJSON)
+		}
+		figure, err := reproduce.Find(args[0])
+		if err != nil {
+			return err
+		}
+		con, err := newConsole(cmd.ErrOrStderr(), progress)
+		if err != nil {
+			return err
+		}
+		ctx, stop := interruptible(cmd.Context(), con, "stopping; what has finished is kept")
+		defer stop()
+		o.Sources = sources()
+		o.Notice = func(line string) { con.line("privgrad: " + line) }
+		bar := 0
+		o.Progress = func(done, total int, next string) {
+			if total != bar { // some runs are planned when others have ended
+				con.finish()
+				con.start(int64(total), false)
+				bar = total
+			}
+			con.update(int64(done), fmt.Sprintf("run %d/%d, %s", done, total, next))
+		}
+		s, err := figure.Run(ctx, o)
+		con.finish()
+		if err != nil {
+			return err
+		}
+		return show(cmd, asJSON, s, func(w io.Writer) { describeFigure(w, s) })
+	}
+	return cmd
+}
+
+func figureList() string {
+	var b strings.Builder
+	table(&b, 0, func(w io.Writer) {
+		for _, f := range reproduce.Figures() {
+			fmt.Fprintf(w, "  %s\t%s\n", f.Name, f.Short)
+		}
+	})
+	return b.String()
+}
+
+func listFigures(cmd *cobra.Command, asJSON bool) error {
+	type figure struct {
+		Name   string `json:"name"`
+		Title  string `json:"title"`
+		Source string `json:"source"`
+	}
+	var list struct {
+		Figures []figure `json:"figures"`
+	}
+	for _, f := range reproduce.Figures() {
+		list.Figures = append(list.Figures, figure{f.Name, f.Short, f.Source})
+	}
+	return show(cmd, asJSON, list, func(w io.Writer) {
+		fmt.Fprint(w, figureList())
+		fmt.Fprintln(w, "\nNext:\n  privgrad reproduce NAME --quick --out figures/quick")
+	})
+}
+
+// describeFigure tells a person what came out.
+func describeFigure(w io.Writer, s *reproduce.Summary) {
+	fmt.Fprintf(w, "%s (%s), rerun: %s, %d of them now, %s\n\nNO GUARANTEE: %s\n", s.Figure, s.Source, plural(s.Runs, "run"), s.RunsNow, plural(s.Seeds, "seed"), strings.Join(s.NoGuarantee, "; "))
+	for _, l := range s.Labels {
+		fmt.Fprintln(w, l)
+	}
+	for _, t := range s.Tables {
+		fmt.Fprintf(w, "\n%s\n", t.Title)
+		table(w, 0, func(w io.Writer) {
+			fmt.Fprintln(w, "  "+strings.Join(t.Head, "\t"))
+			for _, row := range t.Rows {
+				fmt.Fprintln(w, "  "+strings.Join(row, "\t"))
+			}
+		})
+	}
+	fmt.Fprintln(w, "\nThe paper's claims, in our words")
+	for _, c := range s.Claims {
+		fmt.Fprintf(w, "  %s: %s (%s)\n", c.Verdict, c.Claim, c.Found)
+	}
+	if len(s.Skipped) > 0 {
+		fmt.Fprintln(w, "\nLeft out")
+		for _, l := range s.Skipped {
+			fmt.Fprintln(w, "  "+l)
+		}
+	}
+	fmt.Fprintf(w, "\nWritten: %s, %s, %s\n", s.CSV, s.Picture, s.Markdown)
+}

@@ -1,0 +1,95 @@
+package fake
+
+import (
+	"time"
+
+	"github.com/privgrad/privgrad/cuda/driver"
+)
+
+// taskTime is what every piece of work takes, by the clocks.
+const taskTime = 5 * time.Microsecond
+
+// Clock implements driver.Clock.
+type Clock struct {
+	context *Context
+	marked  bool
+	pending int // marks that the streams have not come to
+	at      time.Duration
+}
+
+// NewClock implements driver.Context.
+func (c *Context) NewClock() (driver.Clock, error) {
+	if err := c.enter("cuEventCreate"); err != nil {
+		return nil, err
+	}
+	k := &Clock{context: c}
+	c.held[k] = true
+	return k, nil
+}
+
+// Mark implements driver.Stream.
+func (s *Stream) Mark(k driver.Clock) error {
+	call := "cuEventRecord"
+	if s.capture != nil {
+		call = "cuEventRecordWithFlags"
+	}
+	if err := s.enter(call); err != nil {
+		return err
+	}
+	c, ok := k.(*Clock)
+	if !ok || !s.context.held[c] {
+		return failure(call, invalidHandle, "the clock is closed or another context's")
+	}
+	s.put(task{time: c})
+	return nil
+}
+
+// Since implements driver.Clock.
+func (k *Clock) Since(earlier driver.Clock) (time.Duration, error) {
+	if err := k.Wait(); err != nil {
+		return 0, err
+	}
+	e, ok := earlier.(*Clock)
+	if !ok {
+		return 0, failure("cuEventElapsedTime", invalidHandle, "no clock of this driver")
+	}
+	return k.Elapsed(e)
+}
+
+// Wait and Elapsed are the halves of Since, as the driver API has them.
+func (k *Clock) Wait() error {
+	const call = "cuEventSynchronize"
+	if err := k.context.enterUncaptured(call); err != nil {
+		return err
+	}
+	if !k.context.held[k] {
+		return failure(call, invalidHandle, "the clock is closed")
+	}
+	k.context.advance(func() bool { return k.pending == 0 })
+	return k.context.result(call)
+}
+
+// Elapsed is beside Wait.
+func (k *Clock) Elapsed(earlier *Clock) (time.Duration, error) {
+	const call = "cuEventElapsedTime"
+	if err := k.context.enterUncaptured(call); err != nil {
+		return 0, err
+	}
+	for _, c := range []*Clock{earlier, k} {
+		switch {
+		case !k.context.held[c] || !c.marked:
+			return 0, failure(call, invalidHandle, "a clock is closed, or was never marked")
+		case c.pending > 0:
+			return 0, failure(call, notReady, "a clock is yet to be set")
+		}
+	}
+	return k.at - earlier.at, nil
+}
+
+// Close implements driver.Clock.
+func (k *Clock) Close() error {
+	if err := k.context.enter("cuEventDestroy"); err != nil {
+		return err
+	}
+	return k.context.drop("cuEventDestroy", k)
+}

@@ -1,0 +1,248 @@
+package tabular
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+// A table's records are its lines: a quoted field ends with its line. If it could
+// span lines, one record with an opening quote would swallow those after it, and
+// two tables that differ in that record would differ in many.
+
+// table is a file's text cut into records, with the places of its columns.
+type table struct {
+	separator byte
+	lines     [][]byte
+	fields    int   // of a whole record
+	column    []int // place of each of the schema's columns, in their order
+	label     int
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// cut finds header and records. Its errors are about structure and quote the
+// schema alone.
+func (s *Schema) cut(text []byte) (*table, error) {
+	t := &table{separator: s.Separator[0]}
+	text = bytes.TrimPrefix(text, byteOrderMark)
+	for line := range bytes.Lines(text) {
+		t.lines = append(t.lines, bytes.TrimRight(line, "\r\n"))
+	}
+	t.lines = t.lines[min(s.Skip, len(t.lines)):]
+	position := map[string]int{}
+	if s.Header != headerNone && len(t.lines) > 0 {
+		for i := range s.Separator {
+			if bytes.IndexByte(t.lines[0], s.Separator[i]) >= 0 {
+				t.separator = s.Separator[i]
+				break
+			}
+		}
+		header := split(t.lines[0], t.separator)
+		for i, name := range header {
+			if _, twice := position[name]; !twice {
+				position[name] = i
+			}
+		}
+		t.fields = len(header)
+	}
+	missing := ""
+	for _, name := range append(s.columnNames(), s.Label.Column) {
+		if _, ok := position[name]; !ok && missing == "" {
+			missing = name
+		}
+	}
+	switch {
+	case missing == "":
+		t.lines = t.lines[1:]
+	case s.Header == headerRequired:
+		return nil, fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", missing, headerNone)
+	default: // the order of the schema
+		clear(position)
+		for i, name := range s.columnNames() {
+			position[name] = i
+		}
+		t.fields = len(s.Columns)
+	}
+	for _, name := range s.columnNames() {
+		t.column = append(t.column, position[name])
+	}
+	t.label = position[s.Label.Column]
+	return t, nil
+}
+
+func (s *Schema) columnNames() []string {
+	var all []string
+	for _, c := range s.Columns {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
+// split cuts a line into fields, without the blanks around them. A field in
+// double quotes may hold separators, and a quote written twice.
+func split(line []byte, separator byte) []string {
+	var all []string
+	for {
+		line = bytes.TrimLeft(line, " \t")
+		var field []byte
+		if len(line) > 0 && line[0] == '"' {
+			field, line = unquote(line[1:])
+		}
+		end := bytes.IndexByte(line, separator)
+		if end < 0 {
+			return append(all, string(append(field, bytes.TrimRight(line, " \t")...)))
+		}
+		all = append(all, string(append(field, bytes.TrimRight(line[:end], " \t")...)))
+		line = line[end+1:]
+	}
+}
+
+// unquote reads up to the closing quote, or the end of the line.
+func unquote(line []byte) (field, rest []byte) {
+	field = []byte{}
+	for i := 0; i < len(line); i++ {
+		if line[i] == '"' {
+			if i+1 == len(line) || line[i+1] != '"' {
+				return field, line[i+1:]
+			}
+			i++
+		}
+		field = append(field, line[i])
+	}
+	return field, nil
+}
+
+// levels is the number of steps between the ends of a byte's range.
+const levels = 255
+
+// encoder turns the fields of one record into bytes.
+type encoder struct {
+	schema   *Schema
+	category []map[string]int // of each column; nil for others
+	class    map[string]int
+	seen     Records // private; only verification looks at it
+}
+
+func (s *Schema) encoder() *encoder {
+	e := &encoder{schema: s, class: index(s.Label.Classes), seen: Records{PerClass: make([]int, len(s.Label.Classes))}}
+	for _, c := range s.Columns {
+		e.category = append(e.category, index(c.Categories))
+	}
+	return e
+}
+
+func index(categories []names) map[string]int {
+	if categories == nil {
+		return nil
+	}
+	m := map[string]int{}
+	for i, ways := range categories {
+		for _, way := range ways {
+			m[way] = i
+		}
+	}
+	return m
+}
+
+// add appends one record to a split. A number outside its bounds counts as the
+// bound, one that is missing or unreadable as the lower bound, and an unknown
+// category as none of the categories. A label that is no class or no number, and a
+// line with too few or too many fields, make a bad record.
+func (e *encoder) add(m *datasets.Split, t *table, line []byte) {
+	e.seen.Records++
+	fields := split(line, t.separator)
+	if len(fields) != t.fields {
+		e.seen.Malformed++
+		fields = make([]string, t.fields)
+	}
+	for i := range e.schema.Columns {
+		c, text := &e.schema.Columns[i], fields[t.column[i]]
+		switch {
+		case c.Bounds != nil:
+			x, ok := e.scale(text, c.Bounds)
+			if !ok {
+				e.seen.Unreadable++
+			}
+			m.Features = append(m.Features, uint8(math.Round(levels*x)))
+		case c.Categories != nil:
+			at := len(m.Features)
+			m.Features = append(m.Features, make([]uint8, len(c.Categories))...)
+			if k, ok := e.category[i][text]; ok {
+				m.Features[at+k] = levels
+			} else {
+				e.seen.Unknown++
+			}
+		}
+	}
+	text := fields[t.label]
+	if b := e.schema.Label.Bounds; b != nil {
+		x, ok := e.scale(text, b)
+		if !ok {
+			e.seen.BadLabels++
+			x = math.NaN()
+		}
+		m.Targets = append(m.Targets, float32(x))
+		return
+	}
+	k, ok := e.class[text]
+	if ok {
+		e.seen.PerClass[k]++
+	} else {
+		e.seen.BadLabels++
+		k = badLabel
+	}
+	m.Labels = append(m.Labels, uint8(k))
+}
+
+// badLabel is no class.
+const badLabel = mostClasses
+
+// scale maps bounds to [0, 1] and what lies outside to the ends.
+func (e *encoder) scale(text string, bounds []float64) (x float64, ok bool) {
+	v, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // an infinity or a zero, which will do
+	}
+	if err != nil || math.IsNaN(v) {
+		return 0, false
+	}
+	if v < bounds[0] || v > bounds[1] {
+		e.seen.Clamped++
+		v = min(max(v, bounds[0]), bounds[1])
+	}
+	return (v - bounds[0]) / (bounds[1] - bounds[0]), true
+}
+
+// place is where a public key puts a record in [0, 1), for splits. It follows from
+// the record's own text, so that a record that comes or goes moves no other;
+// equal records go together.
+func place(key, purpose string, line []byte) float64 {
+	h := hmac.New(sha256.New, []byte(key))
+	h.Write([]byte(purpose + "\x00"))
+	h.Write(line)
+	return float64(binary.LittleEndian.Uint64(h.Sum(nil))>>11) / (1 << 53)
+}
+
+// Records is what verification counts. All of it is private. A malformed record
+// counts as one whose fields are all empty, too.
+type Records struct {
+	Records    int
+	Malformed  int   // records with too few or too many fields
+	Unreadable int   // fields that should be numbers and are none
+	Clamped    int   // numbers outside their bounds
+	Unknown    int   // categories that the schema does not have
+	BadLabels  int   // labels that are no class or no number
+	PerClass   []int // empty in a regression
+}
+
+// trim is a path without .gz.
+func trim(path string) string { return strings.TrimSuffix(path, ".gz") }

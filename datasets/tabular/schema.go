@@ -1,0 +1,270 @@
+package tabular
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Schema says how a table's text becomes records. All of it is public: bounds
+// and categories are known beforehand, never taken from the records.
+type Schema struct {
+	// Separator stands between fields. Of several characters, the first one that is
+	// in the header counts.
+	Separator string `yaml:"separator,omitempty"`
+	// Header says whether a line with column names comes first. Where it is
+	// "optional", a first line that names all columns is one.
+	Header  string `yaml:"header,omitempty"`
+	Skip    int    `yaml:"skip,omitempty"`    // lines before the header or the first record
+	Comment string `yaml:"comment,omitempty"` // lines that begin with it are no records
+
+	// Columns in the order of the file. Without a header all must be listed;
+	// with one, columns of the file that are not listed are not read.
+	Columns []Column `yaml:"columns"`
+	Label   Label    `yaml:"label"`
+
+	// Test names a file of test records beside the table. Else TestShare is the
+	// share of records that SplitKey, any public text, sends to the test split,
+	// each by itself. Neither is evaluated unless TestIsPublic.
+	Test         string  `yaml:"test,omitempty"`
+	TestShare    float64 `yaml:"test_share,omitempty"`
+	SplitKey     string  `yaml:"split_key,omitempty"`
+	TestIsPublic bool    `yaml:"test_is_public,omitempty"`
+}
+
+// Column is a feature: a number within public bounds or one of some categories.
+// One with neither is the label or ignored.
+type Column struct {
+	Name       string    `yaml:"name"`
+	Bounds     []float64 `yaml:"bounds,omitempty,flow"`
+	Categories []names   `yaml:"categories,omitempty,flow"`
+	Ignore     bool      `yaml:"ignore,omitempty"`
+}
+
+// Label is what a model is to tell: one of some classes, or a number within
+// public bounds.
+type Label struct {
+	Column  string    `yaml:"column"`
+	Classes []names   `yaml:"classes,omitempty,flow"`
+	Bounds  []float64 `yaml:"bounds,omitempty,flow"`
+}
+
+// names are the ways in which files write one category; the first is its name.
+type names []string
+
+// UnmarshalYAML takes one way or a list of them. Numbers other than whole ones
+// would not come back as they were written.
+func (n *names) UnmarshalYAML(decode func(any) error) error {
+	var v any
+	if err := decode(&v); err != nil {
+		return err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, x := range list {
+		switch x.(type) {
+		case string, int64, uint64:
+			*n = append(*n, fmt.Sprint(x))
+		default:
+			return fmt.Errorf("category %v: write it in quotes", x)
+		}
+	}
+	if len(list) == 0 {
+		return errors.New("a category without a name: give it one")
+	}
+	return nil
+}
+
+// MarshalYAML writes one way as itself.
+func (n names) MarshalYAML() (any, error) {
+	if len(n) == 1 {
+		return n[0], nil
+	}
+	return []string(n), nil
+}
+
+// Whether a table begins with the names of its columns.
+const (
+	headerRequired = "required"
+	headerOptional = "optional"
+	headerNone     = "none"
+)
+
+// mostWidth and mostClasses keep a record in memory and a class in a byte.
+const (
+	mostWidth   = 1 << 16
+	mostClasses = 255
+)
+
+// parse reads a schema strictly and checks it.
+func parse(text []byte) (*Schema, error) {
+	s := &Schema{Separator: ",", Header: headerRequired}
+	d := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
+	if err := d.Decode(s); errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty: describe columns and label")
+	} else if err != nil {
+		return nil, errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	return s, s.check()
+}
+
+func (s *Schema) check() error {
+	switch {
+	case s.Separator == "" || strings.ContainsAny(s.Separator, "\"\r\n"):
+		return fmt.Errorf("separator %q: must be a character such as , or ; that is no quote and no line end", s.Separator)
+	case len(s.Separator) > 1 && s.Header != headerRequired:
+		return fmt.Errorf("separators %q: only a header says which of them counts; give one", s.Separator)
+	case !slices.Contains([]string{headerRequired, headerOptional, headerNone}, s.Header):
+		return fmt.Errorf("header %q: choose one of %s, %s, %s", s.Header, headerRequired, headerOptional, headerNone)
+	case s.Skip < 0:
+		return fmt.Errorf("skip %d: must be a number of lines, 0 or more", s.Skip)
+	case s.Test != "" && s.TestShare != 0:
+		return fmt.Errorf("test %s and test_share %v were both given: give one", s.Test, s.TestShare)
+	case !(s.TestShare >= 0 && s.TestShare < 1):
+		return fmt.Errorf("test_share %v: must be in [0, 1)", s.TestShare)
+	case s.TestIsPublic && s.Test == "" && s.TestShare == 0:
+		return errors.New("test_is_public without test records: name a file in test, or give a test_share")
+	case len(s.Columns) == 0:
+		return errors.New("it lists no columns")
+	}
+	label := false
+	for i, c := range s.Columns {
+		label = label || c.Name == s.Label.Column
+		if err := s.checkColumn(i); err != nil {
+			return fmt.Errorf("column %q: %w", c.Name, err)
+		}
+	}
+	if s.Width() == 0 {
+		return errors.New("no column is a feature: give columns bounds or categories")
+	}
+	if s.Width() > mostWidth {
+		return fmt.Errorf("its columns make %d features: at most %d are read", s.Width(), mostWidth)
+	}
+	if !label && s.Header != headerRequired {
+		return fmt.Errorf("label %q is not among the columns: without a header each column must be listed", s.Label.Column)
+	}
+	if err := s.Label.check(); err != nil {
+		return fmt.Errorf("label %q: %w", s.Label.Column, err)
+	}
+	return nil
+}
+
+func (s *Schema) checkColumn(i int) error {
+	c := &s.Columns[i]
+	kinds := 0
+	for _, is := range []bool{c.Bounds != nil, c.Categories != nil, c.Ignore, c.Name == s.Label.Column} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case c.Name == "":
+		return errors.New("it has no name")
+	case slices.ContainsFunc(s.Columns[:i], func(d Column) bool { return d.Name == c.Name }):
+		return errors.New("it is listed twice")
+	case kinds != 1:
+		return errors.New("give it bounds, or categories, or ignore: true, or make it the label, and one of these only")
+	case c.Bounds != nil:
+		return checkBounds(c.Bounds)
+	case c.Categories != nil:
+		return distinct(c.Categories)
+	}
+	return nil
+}
+
+func (l *Label) check() error {
+	switch {
+	case l.Column == "":
+		return errors.New("it has no column")
+	case (l.Classes == nil) == (l.Bounds == nil):
+		return errors.New("give it classes, or bounds for a regression")
+	case l.Bounds != nil:
+		return checkBounds(l.Bounds)
+	case len(l.Classes) < 2 || len(l.Classes) > mostClasses:
+		return fmt.Errorf("%d classes: must be 2 to %d", len(l.Classes), mostClasses)
+	}
+	return distinct(l.Classes)
+}
+
+func checkBounds(b []float64) error {
+	if len(b) != 2 || !(b[0] < b[1]) || math.IsInf(b[1]-b[0], 0) {
+		return fmt.Errorf("bounds %v: must be two finite numbers, the lower one first", b)
+	}
+	return nil
+}
+
+func distinct(categories []names) error {
+	seen := map[string]bool{}
+	for _, ways := range categories {
+		for _, way := range ways {
+			if seen[way] {
+				return fmt.Errorf("category %q is named twice", way)
+			}
+			seen[way] = true
+		}
+	}
+	if len(seen) == 0 {
+		return errors.New("it has no categories")
+	}
+	return nil
+}
+
+// Width is the number of features that a record becomes.
+func (s *Schema) Width() int {
+	n := 0
+	for _, c := range s.Columns {
+		n += c.width()
+	}
+	return n
+}
+
+func (c *Column) width() int {
+	if c.Bounds != nil {
+		return 1
+	}
+	return len(c.Categories)
+}
+
+// Features names what a record becomes, in order: a number by its column, a
+// category as column=category.
+func (s *Schema) Features() []string {
+	var all []string
+	for _, c := range s.Columns {
+		if c.Bounds != nil {
+			all = append(all, c.Name)
+		}
+		for _, ways := range c.Categories {
+			all = append(all, c.Name+"="+ways[0])
+		}
+	}
+	return all
+}
+
+// ClassNames are those of the label; nil in a regression.
+func (s *Schema) ClassNames() []string {
+	var all []string
+	for _, ways := range s.Label.Classes {
+		all = append(all, ways[0])
+	}
+	return all
+}
+
+// digest identifies the schema, whatever file it was read from.
+func (s *Schema) digest() (string, error) {
+	b, err := yaml.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:]), nil
+}

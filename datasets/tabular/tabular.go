@@ -1,0 +1,208 @@
+// Package tabular reads tables of numbers and categories, by a schema of public
+// bounds and categories.
+//
+// Numbers are scaled from their bounds to [0, 1] and kept as one of 256 levels;
+// a category becomes a one-hot vector. A record is read by itself: what it becomes,
+// and whether it trains or tests, follows from its own line and the schema. A
+// record that is malformed, or out of bounds, becomes a fixed valid one without a
+// word, as its existence is private; faults of the file and the schema are
+// errors, which quote settings only.
+package tabular
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+// Options say which schema reads a table, and which part of it is held out.
+type Options struct {
+	// Schema is the name of a known one, or a file; "" is the file PATH.schema.yaml
+	// or, without one, the known schema for the table's file name.
+	Schema string
+	// Folds > 1 deals the records, with those of a test file, into so many folds,
+	// each record by itself under the schema's public key. Fold, from 1 on, is held
+	// out in Test. What the schema says about test records does not apply.
+	Folds, Fold int
+}
+
+// Open reads a table, which may be compressed by gzip. The set's PublicN is the
+// published size of a known schema, or 0: a size that nobody published is for the
+// caller to give.
+func Open(path string, o Options) (*datasets.Set, error) {
+	known, s, err := find(path, o.Schema)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := s.digest()
+	if err != nil {
+		return nil, err
+	}
+	set := &datasets.Set{
+		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
+		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("schema %s fold %d of %d", digest, o.Fold, o.Folds),
+		Train: s.empty(), Test: s.empty(), Share: 1,
+	}
+	records := 0
+	if known != nil {
+		set.Name, set.Note, records = known.Name, known.Note, known.Records
+	}
+	switch {
+	case o.Folds > 1 && known != nil:
+		records += known.TestRecords
+		fallthrough
+	case o.Folds > 1:
+		set.Share = 1 - 1/float64(o.Folds)
+	case s.TestShare > 0:
+		set.Share = 1 - s.TestShare
+	}
+	set.PublicN = Scaled(records, set.Share)
+	tested := func(line []byte) bool {
+		if o.Folds > 1 {
+			return int(place(s.SplitKey, "fold", line)*float64(o.Folds)) == o.Fold-1
+		}
+		return place(s.SplitKey, "test", line) < s.TestShare
+	}
+	if _, err := s.read(path, func(line []byte) *datasets.Split {
+		if tested(line) {
+			return &set.Test
+		}
+		return &set.Train
+	}); err != nil {
+		return nil, err
+	}
+	if s.Test != "" {
+		if _, err := s.read(s.testPath(path), func(line []byte) *datasets.Split {
+			if o.Folds > 1 && !tested(line) {
+				return &set.Train
+			}
+			return &set.Test
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+func (s *Schema) testPath(path string) string { return filepath.Join(filepath.Dir(path), s.Test) }
+
+// Scaled is a public number of records times the share of them that trains.
+func Scaled(records int, share float64) int { return int(float64(records)*share + 1e-6) }
+
+func (s *Schema) empty() datasets.Split {
+	return datasets.Split{Shape: [3]int{1, 1, s.Width()}, Unit: true}
+}
+
+// read appends the records of a file, each to the split that into gives for its
+// line, and returns what it met.
+func (s *Schema) read(path string, into func(line []byte) *datasets.Split) (*Records, error) {
+	text, err := datasets.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing(path)
+	}
+	var seen *Records
+	if err == nil {
+		seen, err = s.decode(text, into)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", path, err)
+	}
+	return seen, nil
+}
+
+func (s *Schema) decode(text []byte, into func(line []byte) *datasets.Split) (*Records, error) {
+	t, err := s.cut(text)
+	if err != nil {
+		return nil, err
+	}
+	e := s.encoder()
+	for _, line := range t.lines {
+		if len(bytes.TrimSpace(line)) > 0 && (s.Comment == "" || !bytes.HasPrefix(line, []byte(s.Comment))) {
+			e.add(into(line), t, line)
+		}
+	}
+	return &e.seen, nil
+}
+
+func missing(path string) error {
+	return fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
+}
+
+// suffix is what a schema's name adds to its table's.
+const suffix = ".schema.yaml"
+
+// find is the schema of a table; known is nil for a user's own.
+func find(path, name string) (known *Known, s *Schema, err error) {
+	for _, k := range Schemas() {
+		if name == k.Name {
+			s, err = k.Schema()
+			return &k, s, err
+		}
+	}
+	candidates := []string{name}
+	if name == "" {
+		candidates = []string{path + suffix, trim(path) + suffix}
+	}
+	for _, file := range candidates {
+		text, err := os.ReadFile(file)
+		if name == "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("schema: %w: give the path of a YAML file or one of %s", err, strings.Join(schemaNames(), ", "))
+		}
+		if s, err = parse(text); err != nil {
+			return nil, nil, fmt.Errorf("schema %s: %w", file, err)
+		}
+		return nil, s, nil
+	}
+	for _, k := range Schemas() {
+		if trim(filepath.Base(path)) == k.File {
+			s, err = k.Schema()
+			return &k, s, err
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(path + ".gz"); err != nil {
+			return nil, nil, missing(path)
+		}
+	}
+	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s, or name a schema, one of %s or a file", path, trim(path)+suffix, strings.Join(schemaNames(), ", "))
+}
+
+// Report is what Verify found out about a table.
+type Report struct {
+	Schema   string // its name, or its file
+	Features int
+	Classes  []string // nil in a regression
+	// Private is computed from records, for their owner's eyes only. Test is nil
+	// where the schema has no test file.
+	Private struct{ Table, Test *Records }
+}
+
+// Verify reads a table whole, as Open does, and counts what it meets.
+func Verify(path, schema string) (*Report, error) {
+	known, s, err := find(path, schema)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Schema: schema, Features: s.Width(), Classes: s.ClassNames()}
+	if known != nil {
+		r.Schema = known.Name
+	} else if schema == "" {
+		r.Schema = trim(path) + suffix
+	}
+	m := s.empty()
+	into := func([]byte) *datasets.Split { return &m }
+	if r.Private.Table, err = s.read(path, into); err != nil || s.Test == "" {
+		return r, err
+	}
+	r.Private.Test, err = s.read(s.testPath(path), into)
+	return r, err
+}

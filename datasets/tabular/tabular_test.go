@@ -1,0 +1,384 @@
+package tabular
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+func write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t *testing.T, path string, o Options) *datasets.Set {
+	t.Helper()
+	set, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// Encodings worked out by hand: age (x−20)/50, temperature (x+10.5)/50.5, times
+// 255, rounded; a ward in three bytes.
+func TestEncoding(t *testing.T) {
+	want := []struct {
+		bytes [5]uint8
+		label uint8
+	}{
+		{[5]uint8{0, 255, 0, 0, 0}, 0},
+		{[5]uint8{255, 0, 255, 0, 255}, 1},
+		{[5]uint8{128, 0, 255, 0, 128}, 1}, // 25.25/50.5 is ½, which rounds up
+		{[5]uint8{51, 0, 0, 255, 53}, 0},
+		{[5]uint8{0, 255, 0, 0, 0}, 0},
+		{[5]uint8{255, 255, 0, 0, 255}, 1},
+		{[5]uint8{0, 0, 0, 0, 0}, 1},
+		{[5]uint8{0, 0, 0, 0, 0}, badLabel}, // 0x10 is no decimal number to a table, 0x10p0 would be
+		{[5]uint8{0, 0, 0, 0, 0}, badLabel},
+		{[5]uint8{0, 0, 0, 0, 0}, badLabel},
+		{[5]uint8{0, 0, 0, 0, 0}, badLabel},
+		{[5]uint8{128, 0, 0, 0, 104}, 1},
+	}
+	set := open(t, "testdata/visits.csv", Options{})
+	if set.Name != "visits" || set.Classes != 2 || !slices.Equal(set.ClassNames, []string{"no", "yes"}) || set.PublicN != 0 || set.TestIsPublic || set.Train.Shape != [3]int{1, 1, 5} || !set.Train.Unit {
+		t.Errorf("the set is %+v", set)
+	}
+	if set.Train.Len() != len(want) || set.Test.Len() != 0 || len(set.Train.Features) != 5*len(want) {
+		t.Fatalf("%d records, of them %d to test; want %d", set.Train.Len(), set.Test.Len(), len(want))
+	}
+	for i, w := range want {
+		if got := set.Train.Features[5*i : 5*i+5]; !slices.Equal(got, w.bytes[:]) || set.Train.Labels[i] != w.label {
+			t.Errorf("record %d: %v labelled %d, want %v labelled %d", i, got, set.Train.Labels[i], w.bytes, w.label)
+		}
+	}
+	r, err := Verify("testdata/visits.csv", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Fields of the three malformed records count as empty ones.
+	if got, want := fmt.Sprint(*r.Private.Table), fmt.Sprint(Records{12, 3, 2 + 2 + 6, 4, 3 + 3, 4, []int{3, 5}}); got != want {
+		t.Errorf("verification counts %s, want %s", got, want)
+	}
+	if r.Schema != "testdata/visits.csv.schema.yaml" || r.Features != 5 || r.Private.Test != nil {
+		t.Errorf("verification says %+v", r)
+	}
+}
+
+// A regression's targets are scaled like numbers; one that is none is bad.
+func TestTargets(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, dir, "t.csv", "a,y\n1,0\n2,5\n3,10\n4,11\n5,-3\n6,\n7,x\n8\n")
+	write(t, dir, "t.csv.schema.yaml", "columns: [{name: a, bounds: [0, 8]}]\nlabel: {column: y, bounds: [0, 10]}\n")
+	set := open(t, path, Options{})
+	want := []float64{0, 0.5, 1, 1, 0, math.NaN(), math.NaN(), math.NaN()}
+	if set.Classes != 0 || set.Train.Labels != nil || len(set.Train.Targets) != len(want) || set.Train.Len() != len(want) {
+		t.Fatalf("the set is %+v", set)
+	}
+	for i, y := range set.Train.Targets {
+		if float64(y) != want[i] && !(math.IsNaN(float64(y)) && math.IsNaN(want[i])) {
+			t.Errorf("target %d is %v, want %v", i, y, want[i])
+		}
+	}
+}
+
+const plain = "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [x, y]}, {name: y}]\nlabel: {column: y, classes: [0, 1]}\n"
+
+// What lies around the records: headers, separators, lines to skip, comments,
+// compression, the ends of lines.
+func TestForms(t *testing.T) {
+	one := []uint8{255, 0, 255}
+	for name, c := range map[string]struct{ schema, text string }{
+		"header":              {plain, "a,b,y\n1,y,0\n"},
+		"another order":       {plain, "y,more,b,a\n0,?,y,1\n"},
+		"twice a name":        {plain, "a,b,y,a\n1,y,0,0\n"},
+		"no end of line":      {plain, "a,b,y\n1,y,0"},
+		"other ends of lines": {plain, "a,b,y\r\n1,y,0\r\n"},
+		"byte order mark":     {plain, "\xef\xbb\xbfa,b,y\n1,y,0\n"},
+		"empty lines":         {plain, "a,b,y\n\n \t\n1,y,0\n\n"},
+		"no header":           {plain + "header: none\n", "1,y,0\n"},
+		"optional, there":     {plain + "header: optional\n", "a,b,y\n1,y,0\n"},
+		"optional, not there": {plain + "header: optional\n", "1,y,0\n"},
+		"lines to skip":       {plain + "skip: 2\n", "some\n\"thing,\na,b,y\n1,y,0\n"},
+		"comments":            {plain + "comment: '|'\n", "a,b,y\n|1x3\n1,y,0\n"},
+		"semicolons":          {plain + "separator: ;\n", "a;b;y\n1;y;0\n"},
+		"the first separator": {plain + "separator: ';,'\n", "a,b,y\n1,y,0\n"},
+		"tabs":                {plain + "separator: \"\\t\"\n", "a\tb\ty\n1\ty\t0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "t.csv.schema.yaml", c.schema)
+			path := write(t, dir, "t.csv", c.text)
+			var z bytes.Buffer
+			w := gzip.NewWriter(&z)
+			w.Write([]byte(c.text))
+			w.Close()
+			write(t, dir, "z.csv.gz", z.String())
+			for path, schema := range map[string]string{path: "", filepath.Join(dir, "z.csv.gz"): path + suffix, filepath.Join(dir, "z.csv"): path + suffix} {
+				m := open(t, path, Options{Schema: schema}).Train
+				if !slices.Equal(m.Features, one) && !(name == "tabs" && len(m.Features) == 3) || !slices.Equal(m.Labels, []uint8{0}) {
+					t.Errorf("%s: %v labelled %v", path, m.Features, m.Labels)
+				}
+			}
+		})
+	}
+}
+
+// Faults of schema and structure are refused, and quote no record.
+func TestRefusals(t *testing.T) {
+	const columns, label = "columns: [{name: a, bounds: [0, 1]}, {name: y}]\n", "label: {column: y, classes: [0, 1]}\n"
+	for _, c := range []struct{ schema, text, want string }{
+		{"", "", "it is empty"},
+		{"columns: 3\n", "", "sequence is expected"},
+		{plain + "colums: 3\n", "", "colums"},
+		{label, "", "no columns"},
+		{columns, "", `column "y"`},
+		{columns + "label: {column: y}\n", "", "give it classes, or bounds"},
+		{columns + "label: {column: y, classes: [0, 1], bounds: [0, 1]}\n", "", "give it classes, or bounds"},
+		{columns + "label: {column: y, classes: [0]}\n", "", "1 classes"},
+		{columns + "label: {column: y, classes: [0, 0]}\n", "", `"0" is named twice`},
+		{columns + "label: {column: y, classes: [0, 1.5]}\n", "", "write it in quotes"},
+		{columns + "label: {column: y, classes: [0, []]}\n", "", "without a name"},
+		{columns + "label: {column: y, bounds: [1, 0]}\n", "", "lower one first"},
+		{columns + "label: {column: z, classes: [0, 1]}\n", "", `column "y"`},
+		{"columns: [{name: a, bounds: [0, .inf]}, {name: y}]\n" + label, "", "two finite numbers"},
+		{"columns: [{name: a, bounds: [0, .nan]}, {name: y}]\n" + label, "", "two finite numbers"},
+		{"columns: [{name: a, bounds: [0]}, {name: y}]\n" + label, "", "two finite numbers"},
+		{"columns: [{name: a, bounds: [-1.7e308, 1.7e308]}, {name: y}]\n" + label, "", "two finite numbers"},
+		{"columns: [{name: a}, {name: y}]\n" + label, "", "give it bounds, or categories, or ignore"},
+		{"columns: [{name: a, bounds: [0, 1], ignore: true}, {name: y}]\n" + label, "", "one of these only"},
+		{"columns: [{name: a, categories: []}, {name: y}]\n" + label, "", "no categories"},
+		{"columns: [{name: a, categories: [b, [c, b]]}, {name: y}]\n" + label, "", `"b" is named twice`},
+		{"columns: [{bounds: [0, 1]}, {name: y}]\n" + label, "", "no name"},
+		{"columns: [{name: a, bounds: [0, 1]}, {name: a, ignore: true}, {name: y}]\n" + label, "", "listed twice"},
+		{"columns: [{name: y}]\n" + label, "", "no column is a feature"},
+		{"header: none\ncolumns: [{name: a, bounds: [0, 1]}]\n" + label, "", "not among the columns"},
+		{plain + "header: maybe\n", "", `"maybe"`},
+		{plain + "separator: ''\n", "", "separator"},
+		{plain + "separator: ';,'\nheader: none\n", "", "only a header says"},
+		{plain + "skip: -1\n", "", "skip -1"},
+		{plain + "test_share: 1\n", "", "test_share 1"},
+		{plain + "test_share: 0.5\ntest: t.csv\n", "", "give one"},
+		{plain + "test_is_public: true\n", "", "without test records"},
+		{plain + "test: nowhere.csv\n", "a,b,y\n", "nowhere.csv does not exist"},
+		{plain, "", `no column "a"`},
+		{plain, "a,secret,y\n", `no column "b"`},
+		{plain, "1,secret,0\n", `no column`},
+	} {
+		dir := t.TempDir()
+		path := write(t, dir, "t.csv", c.text)
+		write(t, dir, "t.csv.schema.yaml", c.schema)
+		for what, err := range map[string]error{"open": third(Open(path, Options{})), "verify": third(Verify(path, ""))} {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: schema %q, text %q: %v, want %q", what, c.schema, c.text, err, c.want)
+			}
+		}
+	}
+	dir := t.TempDir()
+	path := write(t, dir, "t.csv", "a\n")
+	for _, c := range []struct{ path, schema, want string }{
+		{path, "", "t.csv has no schema"},
+		{path, "nowhere.yaml", "nowhere.yaml"},
+		{filepath.Join(dir, "u.csv"), "", "u.csv does not exist"},
+		{filepath.Join(dir, "u.csv"), "iris", "u.csv does not exist"},
+		{dir, "iris", "not a regular file"},
+		{write(t, dir, "v.csv.gz", "plain"), "iris", "not gzip data"},
+	} {
+		if _, err := Open(c.path, Options{Schema: c.schema}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s by %q: %v, want %q", c.path, c.schema, err, c.want)
+		}
+	}
+}
+
+func third[T any](_ T, err error) error { return err }
+
+// many is a table of so many different records.
+func many(n int, key string) string {
+	var b strings.Builder
+	b.WriteString("a,b,y\n")
+	for i := range n {
+		fmt.Fprintf(&b, "%v,%s,%d\n", float64(i)/float64(n), key, i%2)
+	}
+	return b.String()
+}
+
+// A record that is held out by its own text goes where it goes, whatever the other
+// records are. Of 4,000 independent ones, the share is within 6.4 standard
+// deviations but once in 10⁹.
+func TestSplits(t *testing.T) {
+	dir := t.TempDir()
+	const n = 4000
+	path := write(t, dir, "t.csv", many(n, "x"))
+	write(t, dir, "t.csv.schema.yaml", plain+"test_share: 0.25\nsplit_key: one\ntest_is_public: true\n")
+	near := func(what string, got int, share float64) {
+		if d := math.Abs(float64(got) - n*share); d > 6.4*math.Sqrt(n*share*(1-share)) {
+			t.Errorf("%s: %d of %d records, want a share of %v", what, got, n, share)
+		}
+	}
+	set := open(t, path, Options{})
+	near("test", set.Test.Len(), 0.25)
+	if set.Train.Len()+set.Test.Len() != n || set.Share != 0.75 || !set.TestIsPublic {
+		t.Errorf("%d and %d records, share %v, public %v", set.Train.Len(), set.Test.Len(), set.Share, set.TestIsPublic)
+	}
+	write(t, dir, "other.yaml", plain+"test_share: 0.25\nsplit_key: two\ntest_is_public: true\n")
+	if other := open(t, path, Options{Schema: filepath.Join(dir, "other.yaml")}); bytes.Equal(other.Test.Features, set.Test.Features) || other.Reading == set.Reading {
+		t.Error("another key makes the same split")
+	}
+	// Without its first record, and with one more at the front, the rest stays.
+	lines := strings.SplitAfter(many(n, "x"), "\n")
+	for _, text := range []string{lines[0] + strings.Join(lines[2:], ""), lines[0] + "garbage,\"\n" + strings.Join(lines[1:], "")} {
+		changed := open(t, write(t, dir, "u.csv", text), Options{Schema: path + suffix})
+		if d := changed.Train.Len() - set.Train.Len() + changed.Test.Len() - set.Test.Len(); d != 1 && d != -1 {
+			t.Fatalf("%d records came or went", d)
+		}
+		for what, m := range map[string][2][]uint8{"training": {set.Train.Features, changed.Train.Features}, "test": {set.Test.Features, changed.Test.Features}} {
+			a, b := m[0], m[1]
+			if len(a) < len(b) {
+				a, b = b, a
+			}
+			if !bytes.HasSuffix(a, b) || len(a)-len(b) > 3 {
+				t.Errorf("one record at the front moved others of the %s split", what)
+			}
+		}
+	}
+
+	held := 0
+	for fold := 1; fold <= 5; fold++ {
+		set := open(t, path, Options{Folds: 5, Fold: fold})
+		near("fold", set.Test.Len(), 0.2)
+		held += set.Test.Len()
+		if set.Train.Len()+set.Test.Len() != n || set.TestIsPublic || math.Abs(set.Share-0.8) > 1e-12 {
+			t.Errorf("fold %d: %d and %d records, share %v, public %v", fold, set.Train.Len(), set.Test.Len(), set.Share, set.TestIsPublic)
+		}
+	}
+	if held != n {
+		t.Errorf("the folds hold %d records out, want each once", held)
+	}
+	// A test file's records join the folds.
+	write(t, dir, "more.csv", many(n, "y"))
+	write(t, dir, "t.csv.schema.yaml", plain+"test: more.csv\n")
+	if set := open(t, path, Options{}); set.Train.Len() != n || set.Test.Len() != n || set.Share != 1 || set.TestIsPublic {
+		t.Errorf("with a test file: %d and %d records, share %v, public %v", set.Train.Len(), set.Test.Len(), set.Share, set.TestIsPublic)
+	}
+	if set := open(t, path, Options{Folds: 2, Fold: 1}); set.Train.Len()+set.Test.Len() != 2*n || math.Abs(float64(set.Test.Len())-n) > 6.4*math.Sqrt(2*n/4.0) {
+		t.Errorf("folds with a test file: %d and %d records", set.Train.Len(), set.Test.Len())
+	}
+}
+
+// Whatever the lines hold, a record is read by itself: a table is its records,
+// one after the other.
+func FuzzRecords(f *testing.F) {
+	text, err := os.ReadFile("testdata/visits.csv")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("\"\n\"\"\n;;;;\n1;\x00;\xff;\"a\"b\";\"\n5;yes;s.;\"\"\"\";1e999\n"))
+	s := &Schema{}
+	if text, err := os.ReadFile("testdata/visits.csv.schema.yaml"); err != nil {
+		f.Fatal(err)
+	} else if s, err = parse(text); err != nil {
+		f.Fatal(err)
+	}
+	s.Comment = "#"
+	const header = "age;back;ward;note;temperature\n"
+	f.Fuzz(func(t *testing.T, body []byte) {
+		read := func(body []byte) datasets.Split {
+			m := s.empty()
+			if _, err := s.decode(append([]byte(header), body...), func([]byte) *datasets.Split { return &m }); err != nil {
+				t.Fatalf("records made an error: %v", err)
+			}
+			return m
+		}
+		all := read(body)
+		if len(all.Features) != 5*all.Len() {
+			t.Fatalf("%d bytes in %d records", len(all.Features), all.Len())
+		}
+		for i, l := range all.Labels {
+			r := all.Features[5*i:]
+			if l > 1 && l != badLabel || int(r[1])+int(r[2])+int(r[3]) > levels || r[1]%levels != 0 || r[2]%levels != 0 || r[3]%levels != 0 {
+				t.Errorf("record %d is %v labelled %d", i, r[:5], l)
+			}
+		}
+		var apart datasets.Split
+		for line := range bytes.Lines(body) {
+			m := read(line)
+			apart.Features, apart.Labels = append(apart.Features, m.Features...), append(apart.Labels, m.Labels...)
+		}
+		if !bytes.Equal(apart.Features, all.Features) || !bytes.Equal(apart.Labels, all.Labels) {
+			t.Error("a record's neighbours changed it")
+		}
+	})
+}
+
+// The schemas that are built in are sound, and as wide as published work says
+// where it says so (Zhang et al. 2017, table 2, with the intercept).
+func TestSchemas(t *testing.T) {
+	width := map[string]int{"adult": 108, "bank": 51, "breast-cancer": 30, "credit-card": 34 - 1, "bike-sharing": 62 - 1, "iris": 4, "wine-red": 12 - 1, "wine-white": 12 - 1}
+	for _, k := range Schemas() {
+		s, err := k.Schema()
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := s.Width(); got != width[k.Name] || len(s.Features()) != got {
+			t.Errorf("%s is %d wide with %d names, want %d", k.Name, got, len(s.Features()), width[k.Name])
+		}
+		if (s.Test != "") != (k.TestRecords > 0) || !s.TestIsPublic {
+			t.Errorf("%s: test file %q of %d records, public %v", k.Name, s.Test, k.TestRecords, s.TestIsPublic)
+		}
+	}
+	// Two lines of each form of Adult.
+	dir := t.TempDir()
+	path := write(t, dir, "adult.data", "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K\n\n")
+	write(t, dir, "adult.test", "|1x3 Cross validator\n25, ?, 226802, 11th, 7, Never-married, ?, Own-child, Black, Male, 0, 0, 40, United-States, >50K.\n")
+	set := open(t, path, Options{})
+	if set.Name != "adult" || set.PublicN != 32561 || set.Train.Len() != 1 || set.Test.Len() != 1 || set.Train.Labels[0] != 0 || set.Test.Labels[0] != 1 {
+		t.Errorf("Adult is %+v", set)
+	}
+	on := 0
+	for _, b := range set.Test.Features {
+		if b == levels {
+			on++
+		}
+	}
+	if on != 8 {
+		t.Errorf("%d categories of Adult's 8 are set", on)
+	}
+	if set := open(t, path, Options{Folds: 10, Fold: 3}); set.PublicN != 43957 { // ⌊48,842·9/10⌋
+		t.Errorf("nine folds of Adult have N = %d", set.PublicN)
+	}
+}
+
+// Where the published files are at hand, every record of them is understood.
+func TestPublishedFiles(t *testing.T) {
+	dir := os.Getenv("PRIVGRAD_DATA")
+	for _, k := range Schemas() {
+		path := filepath.Join(dir, k.File)
+		if _, err := datasets.ReadFile(path); dir == "" || err != nil {
+			continue
+		}
+		r, err := Verify(path, "")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, c := range []*Records{r.Private.Table, r.Private.Test} {
+			if c != nil && c.Malformed+c.Unreadable+c.Unknown+c.BadLabels > 0 {
+				t.Errorf("%s: %+v", k.Name, *c)
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package mechanism
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// NoisyMax tells which of some counts is the largest, and nothing else: report
+// noisy max with exponential noise of mean 1/ε on each count (Dwork and Roth 2014,
+// section 3.3; Ding et al. 2021, arXiv 2105.07260, shows that it is the
+// permute-and-flip mechanism).
+//
+// Each record adds 1 to one count or to none, so that adding or removing one
+// moves counts in one direction by at most 1: (ε, 0)-private under add-remove
+// without a factor of 2. Replacing a record is two such moves, as the accountant knows.
+type NoisyMax struct {
+	epsilon float64
+	stream  *stream.Stream
+	tensor  uint32
+}
+
+// NewNoisyMax checks ε, above 0. The tensor must be no other mechanism's.
+func NewNoisyMax(epsilon float64, s *stream.Stream, tensor uint32) (*NoisyMax, error) {
+	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
+		return nil, fmt.Errorf("epsilon %v of a noisy maximum: must be a finite number above 0", epsilon)
+	}
+	if s == nil {
+		return nil, fmt.Errorf("a noisy maximum needs a noise stream")
+	}
+	return &NoisyMax{epsilon, s, tensor}, nil
+}
+
+// Select draws at a noise position that nothing has used, and gives the index of
+// the largest noisy count.
+func (m *NoisyMax) Select(counts []int, draw uint64) (int, error) {
+	if len(counts) == 0 {
+		return 0, fmt.Errorf("a noisy maximum of no counts: give at least one")
+	}
+	if !m.stream.Claim(draw) {
+		return 0, fmt.Errorf("a noisy maximum: noise position %d was used before; no noise is ever drawn twice", draw)
+	}
+	r := m.stream.Reader(draw, m.tensor)
+	best, most := 0, math.Inf(-1)
+	for i, n := range counts {
+		// The odd multiples of 2⁻⁵³: neither 0 nor 1.
+		u := (float64(r.Uint64()>>12) + 0.5) / (1 << 52)
+		if noisy := float64(n) - math.Log(u)/m.epsilon; noisy > most {
+			best, most = i, noisy
+		}
+	}
+	return best, nil
+}
+
+// Event is a pure release of ε.
+func (m *NoisyMax) Event() accountant.Mechanism { return accountant.Pure{Epsilon: m.epsilon} }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package pages
+
+func advise[T float32 | float64]([]T) {}

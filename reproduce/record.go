@@ -1,0 +1,249 @@
+package reproduce
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/durable"
+)
+
+// A Record is a line of the CSV file: one evaluation of one run. A run's records
+// are written together, so that a run is there whole or not at all.
+type Record struct {
+	Panel   string  // data and model
+	Series  string  // method
+	Setting string  // what X stands for, where that is no number
+	X       float64 // the varied setting; of figures over iterations 0
+	Seed    int     // from 1; of tables the fold that was held out, too
+
+	Step         int
+	Final        bool // the run's last
+	Epsilon      *float64
+	EpsilonSoFar *float64
+	Delta        *float64
+	Accountant   string
+	TestAccuracy *float64
+	TestLoss     *float64
+	// The objective on the training data, which were declared public.
+	TrainAccuracy *float64
+	TrainLoss     *float64
+	Rate          *float64 // step size
+	Gradients     *float64 // asked of a batch by a line search, whole run
+	Objectives    *float64 // losses at a point, likewise
+	Batch         float64  // expected records of a batch
+	Seconds       float64
+
+	Guarantee   bool
+	NoGuarantee string // why, with semicolons between
+	Label       string // what must be said beside the figure: a fraction of the work, synthetic data
+	Note        string // why a run gave no figure
+	Settings    string // a fingerprint of the run's configuration
+}
+
+// columns are a record's fields by their names in the file.
+func (r *Record) columns() []column {
+	return []column{
+		{"panel", &r.Panel}, {"series", &r.Series}, {"setting", &r.Setting}, {"x", &r.X}, {"seed", &r.Seed},
+		{"step", &r.Step}, {"final", &r.Final},
+		{"epsilon", &r.Epsilon}, {"epsilon_so_far", &r.EpsilonSoFar}, {"delta", &r.Delta}, {"accountant", &r.Accountant},
+		{"test_accuracy", &r.TestAccuracy}, {"test_loss", &r.TestLoss}, {"train_accuracy", &r.TrainAccuracy}, {"train_loss", &r.TrainLoss},
+		{"lr", &r.Rate}, {"gradient_evaluations", &r.Gradients}, {"objective_evaluations", &r.Objectives},
+		{"expected_batch", &r.Batch}, {"seconds", &r.Seconds},
+		{"guarantee", &r.Guarantee}, {"not_a_guarantee_because", &r.NoGuarantee}, {"label", &r.Label}, {"note", &r.Note},
+		{"settings", &r.Settings},
+	}
+}
+
+type column struct {
+	name  string
+	field any
+}
+
+func (c column) text() string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	switch f := c.field.(type) {
+	case *string:
+		return *f
+	case *int:
+		return strconv.Itoa(*f)
+	case *bool:
+		return strconv.FormatBool(*f)
+	case *float64:
+		return number(*f)
+	case **float64:
+		if *f != nil {
+			return number(**f)
+		}
+	}
+	return ""
+}
+
+func (c column) parse(text string) (err error) {
+	switch f := c.field.(type) {
+	case *string:
+		*f = text
+	case *int:
+		*f, err = strconv.Atoi(text)
+	case *bool:
+		*f, err = strconv.ParseBool(text)
+	case *float64:
+		*f, err = strconv.ParseFloat(text, 64)
+	case **float64:
+		if text != "" {
+			var x float64
+			if x, err = strconv.ParseFloat(text, 64); err == nil {
+				*f = &x
+			}
+		}
+	}
+	return err
+}
+
+func header() (names []string) {
+	for _, c := range (&Record{}).columns() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// readRecords reads a CSV file that writeRecords wrote; none where there is no file.
+func readRecords(path string) ([]Record, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, usage("%w: choose another --out", err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	names, err := r.Read()
+	if err != nil || !slices.Equal(names, header()) {
+		return nil, usage("%s is not a file of this command: choose another --out", path)
+	}
+	var all []Record
+	for {
+		line, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, usage("%s: %w: restore the file, or choose another --out", path, err)
+		}
+		var record Record
+		for i, c := range record.columns() {
+			if err := c.parse(line[i]); err != nil {
+				return nil, usage("%s: column %s: %w: restore the file, or choose another --out", path, c.name, err)
+			}
+		}
+		all = append(all, record)
+	}
+}
+
+func writeRecords(path string, all []Record) error {
+	return durable.WriteFile(path, func(w io.Writer) error {
+		c := csv.NewWriter(w)
+		if err := c.Write(header()); err != nil {
+			return err
+		}
+		for i := range all {
+			var line []string
+			for _, c := range all[i].columns() {
+				line = append(line, c.text())
+			}
+			if err := c.Write(line); err != nil {
+				return err
+			}
+		}
+		c.Flush()
+		return c.Error()
+	})
+}
+
+// key tells runs apart.
+func (r *Record) key() string {
+	return strings.Join([]string{r.Panel, r.Series, r.Setting, fmt.Sprint(r.X), fmt.Sprint(r.Seed), r.Settings}, "\x00")
+}
+
+// A metric is a figure of a record, nil where it is not defined.
+type metric func(*Record) *float64
+
+func accuracy(r *Record) *float64  { return r.TestAccuracy }
+func objective(r *Record) *float64 { return r.TrainLoss }
+
+// table is the records of the runs that a figure shows.
+type table []Record
+
+// last gives the final figures of a series at x, by seed.
+func (t table) last(panel, series string, x float64, m metric) map[int]float64 {
+	values := map[int]float64{}
+	for i := range t {
+		if r := &t[i]; r.Final && r.Panel == panel && r.Series == series && r.X == x {
+			if v := m(r); v != nil {
+				values[r.Seed] = *v
+			}
+		}
+	}
+	return values
+}
+
+// at gives the figures of a series after a number of steps, by seed.
+func (t table) at(panel, series string, step int, m metric) map[int]float64 {
+	values := map[int]float64{}
+	for i := range t {
+		if r := &t[i]; r.Panel == panel && r.Series == series && r.Step == step {
+			if v := m(r); v != nil {
+				values[r.Seed] = *v
+			}
+		}
+	}
+	return values
+}
+
+// distinct lists what records have, in the order in which it comes.
+func distinct[T comparable](t table, of func(*Record) (T, bool)) (all []T) {
+	for i := range t {
+		if v, ok := of(&t[i]); ok && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+func (t table) panels() []string {
+	return distinct(t, func(r *Record) (string, bool) { return r.Panel, true })
+}
+
+func (t table) series(panel string) []string {
+	return distinct(t, func(r *Record) (string, bool) { return r.Series, r.Panel == panel })
+}
+
+// xs lists a panel's settings, least first.
+func (t table) xs(panel string) []float64 {
+	all := distinct(t, func(r *Record) (float64, bool) { return r.X, r.Panel == panel })
+	slices.Sort(all)
+	return all
+}
+
+func (t table) steps(panel, series string) []int {
+	all := distinct(t, func(r *Record) (int, bool) { return r.Step, r.Panel == panel && r.Series == series })
+	slices.Sort(all)
+	return all
+}
+
+// setting is the name of x in a panel.
+func (t table) setting(panel string, x float64) string {
+	for i := range t {
+		if t[i].Panel == panel && t[i].X == x && t[i].Setting != "" {
+			return t[i].Setting
+		}
+	}
+	return fmt.Sprintf("%.4g", x)
+}

@@ -1,0 +1,34 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// Who multiplies the matrices of dense layers.
+const (
+	GEMMOwn    = "own"    // the project's kernels
+	GEMMCuBLAS = "cublas" // NVIDIA's library, on a GPU
+)
+
+func (c *Config) cuBLAS() bool { return c.GEMM == GEMMCuBLAS }
+
+// CheckGEMM says whether a device multiplies by what a setting names.
+func CheckGEMM(d device.Device, gemm string) error {
+	switch gemm {
+	case GEMMOwn:
+		return nil
+	case GEMMCuBLAS:
+	default:
+		return usage("unknown gemm %q: choose one of %s, %s", gemm, GEMMOwn, GEMMCuBLAS)
+	}
+	l, ok := d.(device.Library)
+	if !ok {
+		return usage("gemm %s: device %s has no cuBLAS; use --device cuda, or --gemm %s", gemm, d.Info().Name, GEMMOwn)
+	}
+	if _, err := l.CuBLAS(); err != nil {
+		return fmt.Errorf("gemm %s: %w", gemm, err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cpu"
+)
+
+// A run by cuBLAS learns what any other does, under noise that covers its rounding, and
+// says what its guarantee rests on.
+func TestRunByCuBLAS(t *testing.T) {
+	c := small()
+	c.GEMM, c.Steps = GEMMCuBLAS, ptr(3)
+	run := func(f *fake.Driver) (*Result, error) {
+		t.Helper()
+		d, err := cuda.Open(f, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		return Run(context.Background(), c, Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
+	}
+	f := fake.New(fake.Options{})
+	r, err := run(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Guarantee || !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || f.Calls("cublasGemmStridedBatchedEx") == 0 {
+		t.Errorf("guarantee %v, assuming %v, with %d sums by cuBLAS", r.Guarantee, r.Assumptions, f.Calls("cublasGemmStridedBatchedEx"))
+	}
+	_, err = run(fake.New(fake.Options{BLAS: fake.BLAS{Absent: true}}))
+	if err == nil || errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "libcublas.so.13") || !strings.Contains(err.Error(), "--gemm own") {
+		t.Errorf("without the library: %v", err)
+	}
+	c.Noise = noiseExact
+	if _, err = run(f); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "exact noise promises bits") {
+		t.Errorf("with exact noise: %v", err)
+	}
+	host, err := cpu.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gemm, want := range map[string]string{GEMMCuBLAS: "--device cuda", "mkl": `"mkl"`} {
+		if err := CheckGEMM(host, gemm); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("gemm %s on the processor: %v", gemm, err)
+		}
+	}
+}
+
+// What multiplies may change when a run is resumed, but for one that promises bits.
+func TestResumeMayChangeGEMM(t *testing.T) {
+	for _, noise := range []string{noiseSecure, noiseSeeded} {
+		a := small()
+		a.Noise = noise
+		b := a
+		b.GEMM = GEMMCuBLAS
+		x, err1 := a.fingerprint()
+		y, err2 := b.fingerprint()
+		if err := errors.Join(err1, err2); err != nil || (x == y) != (noise == noiseSecure) {
+			t.Errorf("%s: the same run: %v (%v)", noise, x == y, err)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// onceConfig is a run of a method without a schedule on t.csv.
+func onceConfig(optimizer string) Config {
+	c := tableConfig()
+	c.Optimizer = optimizer
+	c.NoiseMultiplier, c.Batch, c.Steps, c.Delta = nil, nil, nil, nil
+	if optimizer == majority {
+		c.Epsilon = ptr(1.0)
+	}
+	return c
+}
+
+// At the minimum of the regularised loss its gradient is zero. The losses are
+// written out here in float64, over the bytes that devices see.
+func TestLBFGSFindsTheMinimum(t *testing.T) {
+	for model, slope := range map[string]func(z, y float64) float64{
+		"logistic":  func(z, y float64) float64 { return -y / (1 + math.Exp(y*z)) },
+		"huber-svm": func(z, y float64) float64 { return -y * min(max((1+0.5-y*z)/(2*0.5), 0), 1) },
+	} {
+		t.Run(model, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			makeTable(t, "two", 1, 2000, 0.05)
+			c := onceConfig(lbfgs)
+			c.Model, c.L2, c.PublicN = model, 1e-2, ptr(1500)
+			p, err := Resolve(c, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _ := runShown(t, c, nil)
+			if r.Epsilon != nil || r.Guarantee || r.NoiseMultiplier != nil || r.Clip != nil || r.Delta != nil || r.Steps < 3 || r.Steps != *r.Committed || r.TestAccuracy == nil || *r.TestAccuracy < 0.85 {
+				t.Errorf("the result is %+v", r)
+			}
+			w, err := readModel("run/"+fileModel, p.Network.Program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, width := p.Set.Train, len(w)-1
+			gradient, size := make([]float64, len(w)), 0.0
+			for i, v := range w {
+				gradient[i] = 1e-2 * float64(v)
+			}
+			for i, l := range m.Labels {
+				if l > 1 {
+					continue
+				}
+				x, y, z := m.Features[i*width:(i+1)*width], 2*float64(l)-1, float64(w[width])
+				for k, b := range x {
+					z += float64(w[k]) * float64(b) / 255
+				}
+				d := slope(z, y) / 1500
+				for k, b := range x {
+					gradient[k] += d * float64(b) / 255
+				}
+				gradient[width] += d
+				size += math.Abs(d)
+			}
+			for i, g := range gradient {
+				if math.Abs(g) > 2e-3*size {
+					t.Errorf("the gradient's coordinate %d is %v at the end; single ones add up to %v", i, g, size)
+				}
+			}
+		})
+	}
+}
+
+// A search that was cut off begins again.
+func TestLBFGSInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "three", 1, 500, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, onceConfig(lbfgs), Options{Out: "run"}); !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("a cancelled run: %v", err)
+	}
+	r, err := Run(context.Background(), onceConfig(lbfgs), Options{Out: "run", Resume: true})
+	if err != nil || r.Steps < 3 {
+		t.Fatalf("resumed: %v, %v", r, err)
+	}
+	again, err := Run(context.Background(), onceConfig(lbfgs), Options{Out: "run", Resume: true})
+	if err != nil || again.Steps != r.Steps {
+		t.Errorf("a finished run: %v, %v", again, err)
+	}
+}
+
+// majority tells the class that most records have, at a pure ε.
+func TestMajority(t *testing.T) {
+	for _, schema := range []string{"two", "three"} {
+		t.Run(schema, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			makeTable(t, schema, 1, 2000, 0)
+			c := onceConfig(majority)
+			r, _ := runShown(t, c, nil)
+			if !r.Guarantee || r.Epsilon == nil || *r.Epsilon != 1 || r.EpsilonSoFar == nil || *r.EpsilonSoFar != 1 || r.Delta == nil || *r.Delta != 0 || *r.Accountant != "pure" || *r.Neighbouring != "add-remove" ||
+				r.NoiseMultiplier != nil || r.Clip != nil || r.Steps != 1 || *r.Committed != 1 {
+				t.Errorf("the result is %+v", r)
+			}
+			e, err := Eval("run", nil, "", "", 1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Every record is taken for the class that has most.
+			p, err := Resolve(c, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts := make([]int, p.Set.Classes)
+			for _, l := range p.Set.Train.Labels {
+				counts[l]++
+			}
+			most := slices.Index(counts, slices.Max(counts))
+			for _, row := range e.Confusion {
+				for class, n := range row {
+					if class != most && n > 0 {
+						t.Errorf("%d records are taken for class %d, most have %d: %v", n, class, most, e.Confusion)
+					}
+				}
+			}
+			c.Neighbouring = "replace-one"
+			if p, err = Resolve(c, Options{}); err != nil || p.pureEpsilon() != 0.5 || *p.Epsilon != 1 {
+				t.Errorf("where a record is replaced the release costs twice: ε %v, %v", p.pureEpsilon(), err)
+			}
+		})
+	}
+}
+
+// Two tables of one majority leave the same bytes: nothing but the released index
+// gets out. At this ε the index is the majority's but for a chance below e⁻¹⁰⁰.
+func TestMajorityTranscript(t *testing.T) {
+	var shown [2]string
+	var wrote [2]map[string]string
+	for i, damaged := range []float64{0, 0.3} {
+		t.Chdir(t.TempDir())
+		makeTable(t, "two", uint64(i), 2000-300*i, damaged)
+		c := onceConfig(majority)
+		_, shown[i] = runShown(t, c, nil)
+		wrote[i] = files(t, "run")
+	}
+	if shown[0] != shown[1] {
+		t.Errorf("what was shown depends on the table:\n%s\n%s", shown[0], shown[1])
+	}
+	sameFiles(t, wrote[0], wrote[1])
+}
+
+// A release that a crash lost stays spent and is not repeated.
+func TestMajorityLost(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 500, 0)
+	c := onceConfig(majority)
+	p, err := Resolve(c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{plan: p, options: Options{Out: "run"}}
+	if _, err := r.open(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ledger.Reserve(1); err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	result, err := Run(context.Background(), c, Options{Out: "run", Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Steps != 0 || *result.Committed != 1 || *result.EpsilonSoFar != 1 {
+		t.Errorf("the result is %+v", result)
+	}
+	w, err := readModel("run/"+fileModel, p.Network.Program)
+	if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
+		t.Errorf("the model is %v: %v", w, err)
+	}
+}
+
+// The noise is drawn: at a small ε other classes win, too. Each of 12 seeds makes
+// the larger of two classes win with probability about ½.
+func TestMajorityIsNoisy(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 500, 0)
+	c := onceConfig(majority)
+	c.Epsilon, c.Noise = ptr(1e-4), noiseSeeded
+	won := map[string]int{}
+	for seed := range uint64(12) {
+		c.Seed = seed
+		r, _ := runShown(t, c, nil)
+		if r.Guarantee || !slices.Contains(r.NoGuarantee, SeededLabel) {
+			t.Fatalf("seeded noise: guarantee %v because %v", r.Guarantee, r.NoGuarantee)
+		}
+		won[string(read(t, "run", fileModel))]++
+		if err := os.RemoveAll("run"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(won) != 2 {
+		t.Errorf("%d classes won in 12 runs of seeds that give both", len(won))
+	}
+}
+
+// Settings of a schedule are refused where there is none.
+func TestOnceRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 100, 0)
+	for _, c := range []struct {
+		optimizer string
+		change    func(*Config)
+		want      string
+	}{
+		{lbfgs, func(c *Config) { c.Batch = ptr(10.0) }, "leave out --batch"},
+		{lbfgs, func(c *Config) { c.SamplingRate = ptr(0.5) }, "leave out --batch"},
+		{lbfgs, func(c *Config) { c.Epochs = ptr(1.0) }, "leave out --batch"},
+		{lbfgs, func(c *Config) { c.LR = ptr(1.0) }, "no learning rate"},
+		{lbfgs, func(c *Config) { c.Momentum = 0.5 }, "no learning rate"},
+		{lbfgs, func(c *Config) { c.Epsilon = ptr(1.0) }, "takes neither epsilon"},
+		{lbfgs, func(c *Config) { c.TrainLossNoise = ptr(1.0) }, "train-loss-noise"},
+		{majority, func(c *Config) { c.Epsilon = nil }, "needs a privacy budget"},
+		{majority, func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
+		{majority, func(c *Config) { c.Steps = ptr(3) }, "a single release"},
+		{majority, func(c *Config) { c.Clipping = "adaptive" }, "clips nothing"},
+		{majority, func(c *Config) { c.TrainLossNoise = ptr(1.0) }, "releases no loss"},
+		{majority, func(c *Config) { c.Noise = noiseExact }, "noise exact"},
+		{majority, func(c *Config) { c.Model = "svm" }, "leave out --model"},
+		{majority, func(c *Config) { c.L2 = 1 }, "leave out --l2"},
+	} {
+		config := onceConfig(c.optimizer)
+		c.change(&config)
+		var refused *UsageError
+		if _, err := Run(context.Background(), config, Options{Out: "run"}); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.optimizer, err, c.want)
+		}
+		if _, err := os.Stat("run"); err == nil {
+			t.Fatalf("%s, %s: the run directory was made", c.optimizer, c.want)
+		}
+	}
+	// A resolved configuration can be run again.
+	for _, optimizer := range []string{lbfgs, majority} {
+		p, err := Resolve(onceConfig(optimizer), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Resolve(p.Config, Options{}); err != nil {
+			t.Errorf("%s: its own configuration is refused: %v", optimizer, err)
+		}
+	}
+}

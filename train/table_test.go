@@ -1,0 +1,323 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// The schemas of the tests: two classes, three, and a number to tell.
+var tableSchemas = map[string]string{
+	"two":    "label: {column: y, classes: [0, 1]}\n",
+	"three":  "label: {column: y, classes: [0, 1, 2]}\n",
+	"number": "label: {column: y, bounds: [0, 2]}\n",
+}
+
+// makeTable writes t.csv with its schema and test file to the working directory:
+// y follows from a and b, with some error. A share of the lines is damaged.
+func makeTable(t *testing.T, schema string, seed uint64, rows int, damaged float64) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 2))
+	line := func() string {
+		a, kind, c := random.Float64(), random.IntN(3), random.Float64()
+		score := a + 0.5*float64(kind) + 0.2*random.NormFloat64()
+		y := 0
+		if score > 0.8 {
+			y = 1
+		}
+		if schema != "two" && score > 1.3 {
+			y = 2
+		}
+		return fmt.Sprintf("%.4f,%c,%.3f,%d", a, 'p'+kind, c, y)
+	}
+	damage := []func(string) string{
+		func(s string) string { return "\"" + s },
+		func(s string) string { return s + ",,," },
+		func(s string) string { return "nan,zz" + s[strings.LastIndexByte(s, ','):] },
+		func(string) string { return "1e999,p,-7,no such class" },
+		func(string) string { return ",,," },
+		func(string) string { return "\x00\xff" },
+	}
+	table := func(name string, n int, damaged float64) {
+		lines := []string{"a,b,c,y"}
+		for range n {
+			s := line()
+			if random.Float64() < damaged {
+				s = damage[random.IntN(len(damage))](s)
+			}
+			lines = append(lines, s)
+		}
+		if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table("t.csv", rows, damaged)
+	random = rand.New(rand.NewPCG(99, 2)) // the test file is the same for all
+	table("test.csv", 300, 0)
+	text := "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}, {name: c, bounds: [-1, 1]}]\n" +
+		"test: test.csv\ntest_is_public: true\n" + tableSchemas[schema]
+	if err := os.WriteFile("t.csv.schema.yaml", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tableConfig is a short private run on t.csv.
+func tableConfig() Config {
+	c := Default()
+	c.Data, c.PublicN, c.Delta = TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
+	c.NoiseMultiplier, c.Batch, c.Steps, c.Threads = ptr(1.0), ptr(200.0), ptr(30), 1
+	return c
+}
+
+// Two tables that differ in every record, in their number and in what is damaged,
+// behind one transcript of releases, leave the same bytes and show the same.
+func TestTableTranscript(t *testing.T) {
+	for name, c := range map[string]struct {
+		schema string
+		change func(*Config)
+	}{
+		"two":    {"two", func(*Config) {}},
+		"svm":    {"two", func(c *Config) { c.Model = "svm" }},
+		"three":  {"three", func(c *Config) { c.TrainLossNoise = ptr(3.0) }},
+		"number": {"number", func(c *Config) { c.Clipping = "adaptive" }},
+		"fold":   {"two", func(c *Config) { c.Folds, c.Fold = 3, 2 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := tableConfig()
+			c.change(&config)
+			d, err := cpu.Open(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := &transcript{Device: d}
+			var shown [2]string
+			var wrote [2]map[string]string
+			for i, damaged := range []float64{0, 0.3} {
+				t.Chdir(t.TempDir())
+				makeTable(t, c.schema, uint64(i), 2000-345*i, damaged)
+				record.replay = i == 1
+				r, s := runShown(t, config, record)
+				if !r.Guarantee {
+					t.Errorf("the run guarantees nothing: %v", r.NoGuarantee)
+				}
+				shown[i], wrote[i] = s, files(t, "run")
+			}
+			if record.next != len(record.released) || record.next == 0 {
+				t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
+			}
+			if shown[0] != shown[1] {
+				t.Errorf("what was shown depends on the table:\n%s\n%s", shown[0], shown[1])
+			}
+			sameFiles(t, wrote[0], wrote[1])
+		})
+	}
+}
+
+// runShown runs into the directory run and returns what was shown on the way.
+func runShown(t *testing.T, c Config, d device.Device) (*Result, string) {
+	t.Helper()
+	s := &screen{}
+	r, err := Run(context.Background(), c, Options{
+		Out: "run", Device: d, RunID: "00112233445566778899aabbccddeeff", Progress: s,
+		Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
+			Level: slog.LevelDebug,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			},
+		})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, s.String()
+}
+
+// The default models learn tables of every kind; an empty one trains, too.
+func TestTables(t *testing.T) {
+	for schema, want := range map[string]struct {
+		model string
+		least float64
+	}{"two": {"logistic", 0.8}, "three": {"logistic", 0.6}, "number": {model: "huber-regression"}} {
+		t.Run(schema, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			makeTable(t, schema, 1, 2000, 0.01)
+			c := tableConfig()
+			c.Steps = ptr(150)
+			r, _ := runShown(t, c, nil)
+			if r.Model != want.model || r.PublicN != 2000 {
+				t.Errorf("model %s, N = %d", r.Model, r.PublicN)
+			}
+			if want.least > 0 && (r.TestAccuracy == nil || *r.TestAccuracy < want.least) {
+				t.Errorf("test accuracy %v, want %v or more", show(r.TestAccuracy), want.least)
+			}
+			if schema == "number" && (r.TestAccuracy != nil || r.TestLoss == nil || *r.TestLoss > 0.06) {
+				t.Errorf("test loss %v, accuracy %v", show(r.TestLoss), show(r.TestAccuracy))
+			}
+			e, err := Eval("run", nil, "", "reference", 0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Examples != 300 || math.Abs(*e.Loss-*r.TestLoss) > 1e-5 {
+				t.Errorf("eval finds loss %v on %d records, training said %v", *e.Loss, e.Examples, *r.TestLoss)
+			}
+			if err := os.WriteFile("t.csv", []byte("a,b,c,y\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll("run"); err != nil {
+				t.Fatal(err)
+			}
+			c.Steps = ptr(3)
+			if r, _ := runShown(t, c, nil); !r.Guarantee || r.Steps != 3 {
+				t.Errorf("on an empty table: %d steps, guarantee %v", r.Steps, r.Guarantee)
+			}
+		})
+	}
+}
+
+func show(x *float64) any {
+	if x == nil {
+		return nil
+	}
+	return *x
+}
+
+// Faults of settings and files are refused before the run directory exists.
+func TestTableRefusals(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 100, 0)
+	for want, change := range map[string]func(*Config){
+		"give --public-n":       func(c *Config) { c.PublicN = nil },
+		"give --delta":          func(c *Config) { c.Delta = nil },
+		"u.csv does not exist":  func(c *Config) { c.Data = TablePrefix + "u.csv" },
+		"nowhere.yaml":          func(c *Config) { c.Schema = "nowhere.yaml" },
+		`no column`:             func(c *Config) { c.Schema = "bank" },
+		"huber-regression with": func(c *Config) { c.Model, c.Schema = "svm", "number.yaml" },
+		"model cnn-mnist takes": func(c *Config) { c.Model = "cnn-mnist" },
+		"folds 1":               func(c *Config) { c.Folds, c.Fold = 1, 1 },
+		"fold 4 of 3":           func(c *Config) { c.Folds, c.Fold = 3, 4 },
+		"fold 0 of 3":           func(c *Config) { c.Folds = 3 },
+		"fold 2 of 0":           func(c *Config) { c.Fold = 2 },
+		"public-n 1":            func(c *Config) { c.PublicN, c.Folds, c.Fold = ptr(1), 3, 1 },
+		"no published size per": func(c *Config) { c.Classes = []int{0, 1} },
+		"leave out --schema":    func(c *Config) { c.Data, c.Schema = "mnist", "bank" },
+	} {
+		c := tableConfig()
+		change(&c)
+		text, err := os.ReadFile("t.csv.schema.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("number.yaml", []byte(strings.Replace(string(text), tableSchemas["two"], tableSchemas["number"], 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if want == "huber-regression with" {
+			want = "use huber-regression"
+		}
+		var refused *UsageError
+		if _, err := Run(context.Background(), c, Options{Out: "run", Sources: Sources()}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := os.Stat("run"); err == nil {
+			t.Fatalf("%s: the run directory was made", want)
+		}
+	}
+}
+
+// k−1 folds train with their share of the public N; what was held out is scored
+// where all data are public, and only there.
+func TestFolds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 2000, 0)
+	c := tableConfig()
+	c.Folds, c.Fold = 4, 4
+	r, _ := runShown(t, c, nil)
+	if r.PublicN != 1500 || r.SamplingRate != 200.0/1500 || r.TestAccuracy != nil || r.TestLoss != nil || !r.Guarantee || !slices.Contains(r.Assumptions, "other_folds_are_not_counted") {
+		t.Errorf("a private fold: %+v", r)
+	}
+	c.DataIsPublic = true
+	if err := os.RemoveAll("run"); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = runShown(t, c, nil)
+	if r.TestAccuracy == nil || *r.TestAccuracy < 0.7 || r.Guarantee {
+		t.Errorf("a public fold: accuracy %v, guarantee %v", show(r.TestAccuracy), r.Guarantee)
+	}
+}
+
+// A run is resumed by the schema it began with.
+func TestSchemaMustStay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 400, 0)
+	stop := errors.New("stop")
+	o := Options{Out: "run", block: 5, onRelease: func(slot int) error {
+		if slot == 7 {
+			return stop
+		}
+		return nil
+	}}
+	if _, err := Run(context.Background(), tableConfig(), o); !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("t.csv.schema.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = Options{Out: "run", Resume: true}
+	if err := os.WriteFile("t.csv.schema.yaml", []byte(strings.Replace(string(text), "[0, 1]", "[0, 3]", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var refused *UsageError
+	if _, err := Run(context.Background(), tableConfig(), o); !errors.As(err, &refused) {
+		t.Errorf("resumed by other bounds: %v", err)
+	}
+	// What the schema says is what counts, not how it is written.
+	if err := os.WriteFile("t.csv.schema.yaml", append([]byte("# the same\n"), text...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Run(context.Background(), tableConfig(), o); err != nil || r.Steps != 25 {
+		t.Errorf("resumed: %v", err)
+	}
+}
+
+// Where the published files are at hand, the accuracies that are known for them.
+func TestPublishedTables(t *testing.T) {
+	dir := os.Getenv(DataDirVariable)
+	for file, want := range map[string]map[string]float64{
+		"adult.data":    {"lbfgs": 0.845, "dp-sgd": 0.82, "majority": 0.76},
+		"bank-full.csv": {"lbfgs": 0.893, "dp-sgd": 0.87, "majority": 0.87},
+	} {
+		_, e1 := os.Stat(filepath.Join(dir, file))
+		_, e2 := os.Stat(filepath.Join(dir, file+".gz"))
+		if dir == "" || e1 != nil && e2 != nil {
+			continue
+		}
+		for optimizer, least := range want {
+			c := Default()
+			c.Data, c.Optimizer = TablePrefix+filepath.Join(dir, file), optimizer
+			if optimizer != lbfgs {
+				c.Epsilon = ptr(1.0)
+			}
+			r, err := Run(context.Background(), c, Options{Out: filepath.Join(t.TempDir(), "run")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.TestAccuracy == nil || *r.TestAccuracy < least || *r.TestAccuracy > least+0.03 {
+				t.Errorf("%s on %s: test accuracy %v, want about %v", optimizer, file, show(r.TestAccuracy), least)
+			}
+		}
+	}
+}
