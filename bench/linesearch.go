@@ -18,7 +18,7 @@ import (
 // LineSearchOptions says what line search to time. The step's mode is private.
 type LineSearchOptions struct {
 	StepOptions
-	Form    string // of train.SearchForms
+	Form    string // of SearchForms
 	Batches string // fresh: the search has a batch of its own, of as many rows; shared: the gradient's
 	Tried   int    // candidates that a search goes through
 }
@@ -61,8 +61,8 @@ func (o *LineSearchOptions) check() error {
 		most = device.MaxCandidates
 	}
 	switch {
-	case !slices.Contains(train.SearchForms(), o.Form):
-		return &train.UsageError{Err: fmt.Errorf("form %q: choose one of %s", o.Form, strings.Join(train.SearchForms(), ", "))}
+	case !slices.Contains(SearchForms(), o.Form):
+		return &train.UsageError{Err: fmt.Errorf("form %q: choose one of %s", o.Form, strings.Join(SearchForms(), ", "))}
 	case o.Batches != string(accountant.Fresh) && o.Batches != string(accountant.Shared):
 		return &train.UsageError{Err: fmt.Errorf("batches %q: choose %s or %s", o.Batches, accountant.Fresh, accountant.Shared)}
 	case o.Tried < 1 || o.Tried > most:
@@ -71,9 +71,17 @@ func (o *LineSearchOptions) check() error {
 	return nil
 }
 
+// The forms of dp-blsgd's searches, by train's names.
 const (
-	formCurve    = "curve"
-	formLosses   = "losses"
+	formDifferences = "differences"
+	formCurve       = "curve"
+	formLosses      = "losses"
+)
+
+// SearchForms lists what can be timed.
+func SearchForms() []string { return []string{formDifferences, formCurve, formLosses} }
+
+const (
 	backtracking = 0.8 // from one step size to the next
 	lossClip     = 0.1
 )
