@@ -18,7 +18,7 @@ import (
 // LineSearchOptions says what line search to time. The step's mode is private.
 type LineSearchOptions struct {
 	StepOptions
-	Form    string // of train.SearchForms
+	Form    string // of SearchForms
 	Batches string // fresh: the search has a batch of its own, of as many rows; shared: the gradient's
 	Tried   int    // candidates that a search goes through
 }
@@ -45,6 +45,9 @@ type LineSearchResult struct {
 	Limit float64 `json:"limit"`
 }
 
+// turnSteps are the steps of a kind that are timed before the other's turn.
+const turnSteps = 3
+
 // mostTried is that of settings of a run.
 const mostTried = 1000
 
@@ -58,8 +61,8 @@ func (o *LineSearchOptions) check() error {
 		most = device.MaxCandidates
 	}
 	switch {
-	case !slices.Contains(train.SearchForms(), o.Form):
-		return &train.UsageError{Err: fmt.Errorf("form %q: choose one of %s", o.Form, strings.Join(train.SearchForms(), ", "))}
+	case !slices.Contains(SearchForms(), o.Form):
+		return &train.UsageError{Err: fmt.Errorf("form %q: choose one of %s", o.Form, strings.Join(SearchForms(), ", "))}
 	case o.Batches != string(accountant.Fresh) && o.Batches != string(accountant.Shared):
 		return &train.UsageError{Err: fmt.Errorf("batches %q: choose %s or %s", o.Batches, accountant.Fresh, accountant.Shared)}
 	case o.Tried < 1 || o.Tried > most:
@@ -68,9 +71,17 @@ func (o *LineSearchOptions) check() error {
 	return nil
 }
 
+// The forms of dp-blsgd's searches, by train's names.
 const (
-	formCurve    = "curve"
-	formLosses   = "losses"
+	formDifferences = "differences"
+	formCurve       = "curve"
+	formLosses      = "losses"
+)
+
+// SearchForms lists what can be timed.
+func SearchForms() []string { return []string{formDifferences, formCurve, formLosses} }
+
+const (
 	backtracking = 0.8 // from one step size to the next
 	lossClip     = 0.1
 )
@@ -144,17 +155,21 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for turn := 0; len(alone) == 0 || time.Since(start) < budget; turn++ {
-		a, err := plain()
-		if err != nil {
-			return nil, err
-		}
-		s, err := searching()
-		if err != nil {
-			return nil, err
-		}
-		// By then the groups have found their size.
-		if turn > 20 && time.Since(start) > budget/10 {
-			alone, with = append(alone, a.Seconds()), append(with, s.Seconds())
+		for _, kind := range []struct {
+			step  func() (time.Duration, error)
+			times *[]float64
+		}{{plain, &alone}, {searching, &with}} {
+			for i := range turnSteps + 1 {
+				took, err := kind.step()
+				if err != nil {
+					return nil, err
+				}
+				// The first step of a turn finds the other kind's values in the caches, which no run
+				// does. The first turns find groups of candidates their size.
+				if i > 0 && turn > 5 && time.Since(start) > budget/10 {
+					*kind.times = append(*kind.times, took.Seconds())
+				}
+			}
 		}
 	}
 	slices.Sort(alone)

@@ -56,9 +56,8 @@ func (e *Engine) recordDescent(sum device.Sum, optimizer func(device.Net) (dpopt
 	var noisy mechanism.Noisy
 	d.release, err = e.net.Record(func(q device.Queue) {
 		noisy = e.mechanism.Release(q, direction, sum)
-		q.Axpy(direction, device.Along, params)
-		q.Dot(direction, direction)
-		q.Dot(params, direction)
+		d.penalise(q, direction, params)
+		d.measure(q, direction, params)
 	})
 	if err != nil {
 		return err
@@ -80,15 +79,30 @@ func (e *Engine) recordDescent(sum device.Sum, optimizer func(device.Net) (dpopt
 	}
 	d.again, err = e.net.Record(func(q device.Queue) {
 		e.mechanism.Release(q, d.second, sum)
-		q.Axpy(d.second, device.Along, params)
+		d.penalise(q, d.second, params)
 		q.Dot(direction, d.second)
 		q.Dot(direction, direction)
 		q.Dot(d.second, d.second)
 		q.Update(device.Average, direction, d.second)
-		q.Dot(direction, direction)
-		q.Dot(params, direction)
+		d.measure(q, direction, params)
 	})
 	return err
+}
+
+// penalise adds the penalty's gradient, where there is a penalty.
+func (d *descent) penalise(q device.Queue, direction, params device.Vector) {
+	if d.l2 != 0 {
+		q.Axpy(direction, device.Along, params)
+	}
+}
+
+// measure gives what a search has to know of a direction: D·D, and w·D where there is
+// a penalty.
+func (d *descent) measure(q device.Queue, direction, params device.Vector) {
+	q.Dot(direction, direction)
+	if d.l2 != 0 {
+		q.Dot(params, direction)
+	}
 }
 
 // RecordSearch records searches over losses of rows of a table, which the
@@ -179,9 +193,13 @@ func (e *Engine) Direction(rows []int32, draw uint64, m mechanism.Mechanism) (li
 	return d.direction(out.Dots), nil
 }
 
-// direction reads D·D and w·D.
+// direction reads what was measured.
 func (d *descent) direction(dots []float64) linesearch.Direction {
-	return linesearch.Direction{Norm2: dots[0] / d.normaliser / d.normaliser, Along: dots[1] / d.normaliser, L2: d.l2}
+	r := linesearch.Direction{Norm2: dots[0] / d.normaliser / d.normaliser, L2: d.l2}
+	if len(dots) > 1 {
+		r.Along = dots[1] / d.normaliser
+	}
+	return r
 }
 
 // Again releases another gradient at the same parameters and mixes it into the

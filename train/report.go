@@ -57,6 +57,8 @@ func (r *run) result() *Result {
 			if p.Sigma > 0 {
 				res.NoiseMultiplier = nil
 			}
+			clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip
+			res.Clip = &clip
 		}
 		res.Epsilon, res.EpsilonSoFar = p.Epsilon, r.epsilonSoFar(r.ledger.Charged())
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring

@@ -18,7 +18,7 @@ type Result struct {
 	ExpectedBatch   float64  `json:"expected_batch"` // q·N, the normaliser
 	PublicN         int      `json:"public_n"`
 	Clipping        *string  `json:"clipping"`
-	Clip            *float64 `json:"clip"`             // under adaptive clipping the last one
+	Clip            *float64 `json:"clip"`             // the last one where it moves
 	NoiseMultiplier *float64 `json:"noise_multiplier"` // σ/C
 	Epsilon         *float64 `json:"epsilon"`          // of the committed schedule
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`   // of the steps charged; no guarantee if the stop depended on results

@@ -628,6 +628,10 @@ func (r *run) evaluate(loss *float64) error {
 		clip := a.Clip
 		e.Clip = &clip
 	}
+	if c := &r.plan.Config; c.filtered() && *c.Search.Shrink > 0 {
+		clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip
+		e.Clip = &clip
+	}
 	if r.score != nil {
 		s, err := r.score()
 		if err != nil {

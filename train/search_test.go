@@ -297,7 +297,11 @@ func TestAdaptingRunEndsAnywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 			check(t, err)
-			for _, ends := range [][]int{{0}, {1, 0}, {2, 5}, {23, 1}} {
+			all := [][]int{{2, 5}, {23, 1}}
+			if name == "fresh" {
+				all = append(all, []int{0}, []int{1, 0})
+			}
+			for _, ends := range all {
 				dir := t.TempDir()
 				o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true}
 				var processes []*drawn

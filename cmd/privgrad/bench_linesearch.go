@@ -10,7 +10,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/perexample"
-	"github.com/privgrad/privgrad/train"
 )
 
 func newBenchLineSearch() *cobra.Command {
@@ -33,7 +32,7 @@ Fashion-MNIST, the others synthetic bytes.`,
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
 	f.IntVar(&o.Batch, "batch", 256, "rows of every batch")
-	f.StringVar(&o.Form, "form", train.SearchForms()[0], "what is asked of the losses: "+strings.Join(train.SearchForms(), ", "))
+	f.StringVar(&o.Form, "form", bench.SearchForms()[0], "what is asked of the losses: "+strings.Join(bench.SearchForms(), ", "))
 	f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search has a batch of its own; shared: it has the gradient's")
 	f.IntVar(&o.Tried, "tried", 8, "candidates that a search goes through")
 	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
