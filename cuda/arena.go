@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
@@ -32,7 +33,9 @@ type arena struct {
 	part      int         // values of one
 	group     []int       // by op, of the clipping
 	groups    int
-	norm2     kernels.Ptr // float64, [group][example]
+	normAt    []int       // by op, the first part of its group's squared norm that is this op's
+	normParts int         // of each group; those that no op has stay zero
+	norm2     kernels.Ptr // float64, [group][part][example]
 	factor    kernels.Ptr // float32, [group][example]
 	within    kernels.Ptr // int32, [example]
 	scale     kernels.Ptr // float64, [example], of an exact net
@@ -40,6 +43,7 @@ type arena struct {
 	losses    kernels.Ptr // float64, [candidate][example]
 	predicted kernels.Ptr // int32, [example]
 
+	fusion
 	places []*kernels.Ptr
 }
 
@@ -60,31 +64,60 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
 		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
-	need := p.NeedsGrad()
-	a.values, a.deltas = make([]kernels.Ptr, len(need)), make([]kernels.Ptr, len(need))
-	for v := range need {
+	a.fusion = fuse(p)
+	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
+	for v := range a.values {
 		bytes := 4 * a.chunk * p.ValueSize(plan.Value(v))
-		a.take(&a.values[v], bytes)
-		if need[v] {
+		if a.fusion.value[v] {
+			a.take(&a.values[v], bytes)
+		}
+		if a.fusion.delta[v] {
 			a.take(&a.deltas[v], bytes)
 		}
 	}
 	a.take(&a.targets, 4*a.chunk)
 
 	a.keptAt = make([]int, len(p.Ops))
+	var kept []int
 	for _, st := range s.Steps {
 		switch {
 		case st.Kind == plan.GradStore:
-			a.keptAt[st.Op] = a.stored
-			a.stored += p.OpParams(st.Op)
+			kept = append(kept, st.Op)
 		case st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv:
 			a.part = max(a.part, p.OpParams(st.Op))
 		}
 	}
+	if !o.Exact { // which adds norms in the order of the steps, as all devices do
+		slices.Sort(kept) // as the parameters lie
+	}
+	for _, i := range kept {
+		a.keptAt[i] = a.stored
+		a.stored += p.OpParams(i)
+	}
 	a.take(&a.kept, 4*a.chunk*a.stored)
 	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
 	a.group, a.groups = s.Groups()
-	a.take(&a.norm2, 8*a.chunk*a.groups)
+	a.normAt = make([]int, len(p.Ops))
+	parts := make([]int, a.groups)
+	for _, st := range s.Steps {
+		n := 0
+		switch st.Kind {
+		case plan.NormGhost, plan.NormGram:
+			n = 1
+		case plan.GradStore, plan.NormInstantiate:
+			n = 1
+			if p.Ops[st.Op].Kind == plan.Conv {
+				n = kernels.ConvNorms(&p.Ops[st.Op])
+			}
+		default:
+			continue
+		}
+		g := a.group[st.Op]
+		a.normAt[st.Op] = parts[g]
+		parts[g] += n
+		a.normParts = max(a.normParts, parts[g])
+	}
+	a.take(&a.norm2, a.normBytes())
 	a.take(&a.factor, 4*a.chunk*a.groups)
 	a.take(&a.within, 4*a.chunk)
 	if o.Exact {
@@ -114,8 +147,12 @@ func (a *arena) place(base driver.Ptr) {
 	a.places = nil
 }
 
-// Addresses of one group's norms and factors.
-func (a *arena) norms(op int) kernels.Ptr   { return a.norm2 + uint64(8*a.chunk*a.group[op]) }
+func (a *arena) normBytes() int { return 8 * a.chunk * a.groups * a.normParts }
+
+// Addresses of an op's part of its group's norms, and of the group's factors.
+func (a *arena) norms(op int) kernels.Ptr {
+	return a.norm2 + uint64(8*a.chunk*(a.group[op]*a.normParts+a.normAt[op]))
+}
 func (a *arena) factors(op int) kernels.Ptr { return a.factor + uint64(4*a.chunk*a.group[op]) }
 
 // keep is where the first example's gradient of an op is stored.

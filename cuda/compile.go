@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
@@ -61,30 +62,64 @@ func (l *list) forward(b kernels.Batch, params kernels.Ptr) {
 	a, p := &l.net.arena, l.net.schedule.Program
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		x, y := a.values[op.In[0]], a.values[i+1]
+		x := a.values[op.In[0]]
 		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
-		switch op.Kind {
-		case plan.Dense:
-			l.launch(kernels.DenseForward(b, op, x, w, bias, y))
-		case plan.Conv:
-			l.launch(kernels.ConvForward(b, op, x, w, bias, y))
-		case plan.MaxPool:
-			l.launch(kernels.MaxPool(b, op, x, y))
-		case plan.AvgPool:
-			l.launch(kernels.AvgPool(b, op, x, y))
-		case plan.Add:
-			l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
+		act := a.after[i]
+		switch {
+		case a.activated(p, i): // by the op that gave its input
+		case act != none && op.Kind == plan.Dense:
+			l.launch(kernels.DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
+		case act != none:
+			l.launch(kernels.ConvActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
 		default:
-			l.try(kernels.Activation(b, op, x, y))
+			l.forwardOp(b, i, w, bias)
 		}
+	}
+}
+
+// forwardOp is the launch of an op alone.
+func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
+	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	x, y := a.values[op.In[0]], a.values[i+1]
+	switch op.Kind {
+	case plan.Dense:
+		l.launch(kernels.DenseForward(b, op, x, w, bias, y))
+	case plan.Conv:
+		l.launch(kernels.ConvForward(b, op, x, w, bias, y))
+	case plan.MaxPool:
+		l.launch(kernels.MaxPool(b, op, x, y))
+	case plan.AvgPool:
+		l.launch(kernels.AvgPool(b, op, x, y))
+	case plan.Add:
+		l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
+	default:
+		l.try(kernels.Activation(b, op, x, y))
 	}
 }
 
 // inputGrad passes an op's δ on to its inputs. The first to write a value's δ
 // overwrites what an earlier chunk left, the others add.
 func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []bool) {
-	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	a, p := &l.net.arena, l.net.schedule.Program
+	op := &p.Ops[i]
+	if a.passed(p, i) {
+		return
+	}
 	dy, w := a.deltas[i+1], l.param(params, op.Weight, 4)
+	if act := a.through[i]; act != none {
+		v := p.Ops[act].In[0]
+		x, dx, kind := a.values[op.In[0]], a.deltas[v], p.Ops[act].Kind
+		written[v] = true
+		switch op.Kind {
+		case plan.Dense:
+			l.launch(kernels.DenseInputGradThrough(b, op, kind, x, dy, w, dx))
+		case plan.Conv:
+			l.launch(kernels.ConvInputGradThrough(b, op, x, dy, w, dx))
+		default:
+			l.launch(kernels.PoolGradThrough(b, op, kind, x, dy, dx))
+		}
+		return
+	}
 	for _, v := range op.In {
 		dx, add := a.deltas[v], written[v]
 		if dx == 0 {
@@ -118,9 +153,13 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	z := p.Logits()
 	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
-		l.zero(a.norm2, 8*a.chunk*a.groups)
+		if n := a.normBytes(); n > 0 {
+			l.zero(a.norm2, n)
+		}
 		l.forward(b, params)
 		written := make([]bool, len(a.deltas))
+		var ghosts []kernels.Ghost
+		var kept []int // ops whose kept gradients are to be combined
 		for _, st := range s.Steps {
 			var op *plan.Op
 			var x, dy kernels.Ptr
@@ -135,7 +174,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			case plan.InputGrad:
 				l.inputGrad(b, st.Op, params, written)
 			case plan.NormGhost:
-				l.launch(kernels.NormGhost(b, op, x, dy, a.norms(st.Op)))
+				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op)})
 			case plan.NormGram:
 				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormInstantiate:
@@ -147,15 +186,19 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
 			case plan.Factor:
+				for some := range slices.Chunk(ghosts, kernels.MostGhosts) {
+					l.launch(kernels.NormGhosts(b, some...))
+				}
 				l.factors(b, count)
 			case plan.GradSum:
 				l.gradSum(b, st.Op, x, dy, dst)
 			case plan.Combine:
-				l.combine(b, st.Op, dst)
+				kept = append(kept, st.Op)
 			default:
 				l.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
 			}
 		}
+		l.combine(b, kept, dst)
 	})
 }
 
@@ -171,7 +214,7 @@ func (l *list) factors(b kernels.Batch, count kernels.Ptr) {
 	if count != 0 {
 		within = a.within
 	}
-	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within))
+	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within))
 	if count != 0 {
 		l.launch(kernels.Count(b, within, count))
 	}
@@ -193,21 +236,38 @@ func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
 	}
 }
 
-// combine adds an op's kept gradients, clipped: weights, then the bias behind them.
-func (l *list) combine(b kernels.Batch, i int, dst kernels.Ptr) {
+// combine adds kept gradients, clipped: of each op weights, then the bias behind them. Those that lie side by
+// side, in what is kept and in the sum, and have one factor, go together.
+func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	a, p := &l.net.arena, l.net.schedule.Program
-	kept := a.keep(i)
-	for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
-		if q == plan.None {
-			continue
+	type stretch struct {
+		kept, to kernels.Ptr
+		size     int
+		factors  kernels.Ptr
+	}
+	var all []stretch
+	for _, i := range ops {
+		kept := a.keep(i)
+		for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
+			if q == plan.None {
+				continue
+			}
+			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i)}
+			kept += uint64(4 * s.size)
+			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&
+				all[n].kept+uint64(4*all[n].size) == s.kept && all[n].to+uint64(8*all[n].size) == s.to {
+				all[n].size += s.size
+			} else {
+				all = append(all, s)
+			}
 		}
-		size, to := p.Params[q].Size(), l.param(dst, q, 8)
+	}
+	for _, s := range all {
 		if l.net.options.Exact {
-			l.launch(kernels.GridCombine(b, a.scale, kept, a.stored, size, to))
+			l.launch(kernels.GridCombine(b, a.scale, s.kept, a.stored, s.size, s.to))
 		} else {
-			l.launch(kernels.Combine(b, a.factors(i), kept, a.stored, size, to))
+			l.launch(kernels.Combine(b, s.factors, s.kept, a.stored, s.size, s.to))
 		}
-		kept += uint64(4 * size)
 	}
 }
 

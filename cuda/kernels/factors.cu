@@ -20,22 +20,29 @@ static __device__ float factorOf(int clipping, double bound, double norm2) {
 	return norm <= bound ? 1 : down(bound / norm);
 }
 
-KERNEL __launch_bounds__(64) factors(const Run *run, int first, int capacity, int clipping, int groups, const double *norm2, int loss,
+KERNEL __launch_bounds__(64) factors(const Run *run, int first, int capacity, int clipping, int groups, int parts, const double *norm2, int loss,
               int outputs, const float *targets, float *factor, int *within) {
 	int b = (int)index();
 	if (b >= capacity)
 		return;
 	bool counts = b < liveRows(run, first, capacity) && accepted(loss, outputs, targets[b]);
-	if (clipping != Unclipped)
-		for (int g = 0; g < groups && counts; g++)
-			counts = finite(norm2[(int64)g * capacity + b]);
 	double bound = (double)run->scalars[0] / sqrt((double)groups);
 	for (int g = 0; g < groups; g++) {
-		float f = !counts ? 0 : clipping == Unclipped ? 1 : factorOf(clipping, bound, norm2[(int64)g * capacity + b]);
+		float f = counts ? 1 : 0;
+		if (counts && clipping != Unclipped) {
+			double sum = 0;
+#pragma unroll 8
+			for (int i = g * parts; i < (g + 1) * parts; i++)
+				sum += norm2[(int64)i * capacity + b];
+			counts = finite(sum);
+			f = factorOf(clipping, bound, sum);
+		}
 		factor[(int64)g * capacity + b] = f;
-		if (within && g == 0)
-			within[b] = !counts ? 0 : f == 1 ? 1 : -1;
 	}
+	for (int g = 0; g < groups && !counts; g++)
+		factor[(int64)g * capacity + b] = 0;
+	if (within)
+		within[b] = !counts ? 0 : factor[b] == 1 ? 1 : -1;
 }
 
 KERNEL __launch_bounds__(threads) count(const Run *run, int first, int capacity, const int *within, double *count) {

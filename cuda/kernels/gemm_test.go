@@ -16,13 +16,37 @@ var denseCases = []struct {
 	{size{1, 1}, 1, 1, false},
 	{size{0, 3}, 4, 4, true},
 	{size{70, 150}, 20, 67, true},
+	{size{4, 4}, 150, 33, true}, // terms for every group of threads, and more
 	{size{70, 70}, 66, 16, true},
 	{size{33, 64}, 65, 17, false},
-	{size{5, 130}, 33, 129, false}, // the larger tile
+	{size{5, 130}, 33, 129, false},
+	{size{150, 170}, 3, 2, true}, // blocks of examples likewise
 	{size{129, 140}, 17, 130, true},
 }
 
-func TestDenseForwardAndInputGrad(t *testing.T) {
+// largeTiles makes a launch one of the kernels for large layers, which would take too long with large layers.
+func largeTiles(l Launch) Launch {
+	switch l.Name {
+	case "dense_forward_split":
+		l.Name, l.Args = "dense_forward_128", l.Args[:9]
+	case "dense_input_grad_split":
+		l.Name, l.Args = "dense_input_grad_128", l.Args[:9]
+	case "dense_sum_split":
+		l.Module, l.Name, l.Block[0] = "gemm", "dense_sum_64", 128
+		l.Grid[0], l.Grid[1] = ceil(l.Grid[0], 2), ceil(l.Grid[1], 2)
+		return l
+	}
+	l.Module = "gemm"
+	l.Grid[0], l.Grid[1] = ceil(l.Grid[0], 4), ceil(l.Grid[1], 4)
+	return l
+}
+
+func smallTiles(l Launch) Launch { return l }
+
+func TestDenseForwardAndInputGrad(t *testing.T)      { testDense(t, smallTiles) }
+func TestLargeDenseForwardAndInputGrad(t *testing.T) { testDense(t, largeTiles) }
+
+func testDense(t *testing.T, tiles func(Launch) Launch) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range denseCases {
 		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
@@ -39,9 +63,9 @@ func TestDenseForwardAndInputGrad(t *testing.T) {
 		y := m.floats(fill(c.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.capacity*c.in, untouched)), m.floats(fill(c.capacity*c.in, untouched))
 		weights, gradient := m.floats(w), m.floats(dy)
-		m.launch(DenseForward(b, op, m.floats(x), weights, at, y))
-		m.launch(DenseInputGrad(b, op, gradient, weights, dx, false))
-		m.launch(DenseInputGrad(b, op, gradient, weights, sum, true))
+		m.launch(tiles(DenseForward(b, op, m.floats(x), weights, at, y)))
+		m.launch(tiles(DenseInputGrad(b, op, gradient, weights, dx, false)))
+		m.launch(tiles(DenseInputGrad(b, op, gradient, weights, sum, true)))
 
 		wantY, wantX, wantSum := make([]exact, c.live*c.out), make([]exact, c.live*c.in), make([]exact, c.live*c.in)
 		for e := range c.live {
@@ -85,7 +109,10 @@ func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 	return f
 }
 
-func TestDenseSum(t *testing.T) {
+func TestDenseSum(t *testing.T)      { testDenseSum(t, smallTiles) }
+func TestLargeDenseSum(t *testing.T) { testDenseSum(t, largeTiles) }
+
+func testDenseSum(t *testing.T, tiles func(Launch) Launch) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, c := range denseCases {
 		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
@@ -98,7 +125,7 @@ func TestDenseSum(t *testing.T) {
 		if c.bias {
 			sumB = m.doubles(bias)
 		}
-		m.launch(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
+		m.launch(tiles(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB)))
 		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
 		for o := range c.out {
 			wantB[o].add(bias[o])

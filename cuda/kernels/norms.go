@@ -15,9 +15,28 @@ const normThreads = 128
 // from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
 // factors covers it (docs/numerics.md, `ghost`). Dead examples' norms stay as they are.
 func NormGhost(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
-	out, in, _ := op.Columns()
-	return Launch{
-		Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{normThreads, 1, 1},
-		Args: b.args(x, dy, norm2, I(in), I(out), flag(op.Bias != plan.None)),
+	return NormGhosts(b, Ghost{op, x, dy, norm2})
+}
+
+// Ghost is what NormGhost takes.
+type Ghost struct {
+	Op           *plan.Op
+	X, Dy, Norm2 Ptr
+}
+
+// MostGhosts is how many dense ops NormGhosts takes.
+const MostGhosts = 4
+
+// NormGhosts is NormGhost of a few ops, with different places for their norms, in one launch.
+func NormGhosts(b Batch, g ...Ghost) Launch {
+	l := Launch{Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, len(g), 1}, Block: [3]int{normThreads, 1, 1}, Args: b.args()}
+	for i := range MostGhosts {
+		if i >= len(g) {
+			l.Args = append(l.Args, 0, 0, 0, 0, 0, 0)
+			continue
+		}
+		out, in, _ := g[i].Op.Columns()
+		l.Args = append(l.Args, g[i].X, g[i].Dy, g[i].Norm2, I(in), I(out), flag(g[i].Op.Bias != plan.None))
 	}
+	return l
 }

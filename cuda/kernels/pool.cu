@@ -1,3 +1,4 @@
+#include "activation.cuh"
 #include "geometry.cuh"
 #include "run.cuh"
 
@@ -78,7 +79,7 @@ template <class F> static __device__ __forceinline__ void readersOf(const Geomet
 
 // With the second bound registers are given rather than spilled.
 KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int first, int capacity, const float *x, const float *dy, float *dx,
-                                               int add, GEOMETRY) {
+                                               int add, int act, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	Element e(run, first, capacity, g.channels, g.rows, g.cols);
 	if (!e.live)
@@ -89,10 +90,11 @@ KERNEL __launch_bounds__(256, 4) max_pool_grad(const Run *run, int first, int ca
 		if (largest(g, plane, i, j) == e.y * g.cols + e.x)
 			sum += gradient[i * g.outCols + j];
 	});
-	dx[e.n] = sum;
+	dx[e.n] = passBack(act, x[e.n], sum);
 }
 
-KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int first, int capacity, const float *dy, float *dx, int add, GEOMETRY) {
+KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int first, int capacity, const float *x, const float *dy, float *dx,
+                                            int add, int act, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	Element e(run, first, capacity, g.channels, g.rows, g.cols);
 	if (!e.live)
@@ -101,5 +103,6 @@ KERNEL __launch_bounds__(256) avg_pool_grad(const Run *run, int first, int capac
 	float sum = 0;
 	readersOf(g, e, [&](int i, int j) { sum += gradient[i * g.outCols + j]; });
 	sum /= (float)(g.windowRows * g.windowCols);
-	dx[e.n] = add ? dx[e.n] + sum : sum;
+	sum = add ? dx[e.n] + sum : sum;
+	dx[e.n] = act ? passBack(act, x[e.n], sum) : sum;
 }
