@@ -44,12 +44,14 @@ type arena struct {
 	predicted kernels.Ptr // int32, [example]
 
 	fusion
+	trunk  *kernels.Trunk // or nil
+	stages kernels.Ptr    // its table
 	places []*kernels.Ptr
 }
 
-// layOut computes the arena of a schedule. It fails where a buffer has more elements
+// layOut computes the arena of a schedule, for a GPU whose blocks have so many bytes of shared memory. It fails where a buffer has more elements
 // than kernels count.
-func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
+func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int) error {
 	p := s.Program
 	a.chunk = o.Capacity
 	if s.Chunk > 0 {
@@ -65,6 +67,18 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
 	a.fusion = fuse(p)
+	if a.trunk = kernels.FindTrunk(p, shared); a.trunk != nil && !keeps(s, a.trunk) {
+		a.trunk = nil
+	}
+	if a.trunk != nil {
+		a.fusion.absorb(p, a.trunk)
+		a.take(&a.stages, kernels.TrunkStageBytes*len(a.trunk.Stages))
+		for i := range a.trunk.Stages {
+			if op := a.trunk.Stages[i].Op; p.Ops[op].Kind == plan.MaxPool {
+				a.take(&a.trunk.Stages[i].Largest, 4*a.chunk*plan.Size(p.Ops[op].Out))
+			}
+		}
+	}
 	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
 	for v := range a.values {
 		bytes := 4 * a.chunk * p.ValueSize(plan.Value(v))
@@ -145,6 +159,33 @@ func (a *arena) place(base driver.Ptr) {
 		*at += kernels.Ptr(base)
 	}
 	a.places = nil
+}
+
+// keeps says whether the gradients of all of a trunk's convolutions are kept.
+func keeps(s *plan.Schedule, t *kernels.Trunk) bool {
+	for _, st := range s.Steps {
+		if st.Kind == plan.GradSum && st.Op < t.Ops {
+			return false
+		}
+	}
+	return true
+}
+
+// table is what the trunk's kernels read of the arena, once it is placed.
+func (a *arena) table(p *plan.Program) []byte {
+	for i := range a.trunk.Stages {
+		s := &a.trunk.Stages[i]
+		op := &p.Ops[s.Op]
+		s.Values, s.Bias = a.values[s.Out()+1], -1
+		if op.Weight == plan.None {
+			continue
+		}
+		s.Weight, s.Kept, s.Norm2 = p.Params[op.Weight].Offset, a.keptAt[s.Op], a.norms(s.Op)
+		if op.Bias != plan.None {
+			s.Bias = p.Params[op.Bias].Offset
+		}
+	}
+	return a.trunk.Table()
 }
 
 func (a *arena) normBytes() int { return 8 * a.chunk * a.groups * a.normParts }

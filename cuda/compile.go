@@ -44,8 +44,12 @@ func (l *list) chunks(run kernels.Ptr, rows int, f func(kernels.Batch)) {
 	}
 }
 
+// gather brings a chunk of a table's rows in. A trunk does that by itself.
 func (l *list) gather(b kernels.Batch, t *table) {
 	a := &l.net.arena
+	if a.trunk != nil {
+		return
+	}
 	l.launch(kernels.Gather(b, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset, a.values[plan.Input], a.targets))
 }
 
@@ -58,9 +62,15 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 }
 
 // forward takes a gathered chunk to the logits.
-func (l *list) forward(b kernels.Batch, params kernels.Ptr) {
+func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 	a, p := &l.net.arena, l.net.schedule.Program
-	for i := range p.Ops {
+	first := 0
+	if a.trunk != nil {
+		first = a.trunk.Ops
+		l.launch(kernels.TrunkForward(b, a.trunk, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset,
+			a.values[plan.Input], a.targets, params, a.stages))
+	}
+	for i := first; i < len(p.Ops); i++ {
 		op := &p.Ops[i]
 		x := a.values[op.In[0]]
 		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
@@ -156,11 +166,23 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		if n := a.normBytes(); n > 0 {
 			l.zero(a.norm2, n)
 		}
-		l.forward(b, params)
+		l.forward(b, t, params)
 		written := make([]bool, len(a.deltas))
 		var ghosts []kernels.Ghost
 		var kept []int // ops whose kept gradients are to be combined
+		within := 0    // ops before it are the trunk's
+		if a.trunk != nil {
+			within = a.trunk.Ops
+		}
+		back := false // the trunk has gone back
 		for _, st := range s.Steps {
+			if st.Op != plan.NoOp && st.Op < within && (st.Kind == plan.InputGrad || st.Kind == plan.GradStore) {
+				if !back {
+					l.trunkBackward(b, params)
+				}
+				back = true
+				continue
+			}
 			var op *plan.Op
 			var x, dy kernels.Ptr
 			if st.Op != plan.NoOp {
@@ -200,6 +222,16 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		}
 		l.combine(b, kept, dst)
 	})
+}
+
+// trunkBackward comes when the gradient at the trunk's output is complete.
+func (l *list) trunkBackward(b kernels.Batch, params kernels.Ptr) {
+	a := &l.net.arena
+	delta, through := a.deltas[a.trunk.Ops], false
+	if delta == 0 { // the op behind it went through the last activation
+		delta, through = a.deltas[a.trunk.Ops-1], true
+	}
+	l.launch(kernels.TrunkBackward(b, a.trunk, a.values[plan.Input], delta, through, params, a.kept, a.stored, a.stages))
 }
 
 // factors turns norms into factors, and counts those of 1.
@@ -279,7 +311,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
-			l.forward(b, params)
+			l.forward(b, t, params)
 			l.launch(kernels.Losses(b, p.Loss, p.Outputs(), z, a.targets, a.losses+uint64(8*a.chunk*i), 0))
 		}
 		first := kernels.FirstShare(q.Form)
@@ -306,7 +338,7 @@ func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)
-		l.forward(b, at)
+		l.forward(b, t, at)
 		l.launch(kernels.Losses(b, p.Loss, p.Outputs(), a.values[p.Logits()], a.targets, a.losses, a.predicted))
 		l.launch(kernels.Score(b, p.Loss, p.Outputs(), a.targets, a.losses, a.predicted, to))
 	})

@@ -37,6 +37,7 @@ type Device struct {
 	context   driver.Context
 	info      driver.Info
 	functions map[string]driver.Function // by module/name
+	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
 	owners    []closer
 	err       error // the GPU is lost: the first failure, for good
@@ -47,7 +48,7 @@ type closer interface{ free() error }
 
 // Open opens a GPU by its number.
 func Open(d driver.Driver, ordinal int) (*Device, error) {
-	g := &Device{thread: startThread(), functions: map[string]driver.Function{}, modules: map[string]driver.Module{}}
+	g := &Device{thread: startThread(), functions: map[string]driver.Function{}, allowed: map[string]int{}, modules: map[string]driver.Module{}}
 	err := g.thread.do(func() error {
 		n, err := d.Devices()
 		if err != nil {
@@ -255,10 +256,12 @@ func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
 		}
 		d.functions[key] = f
 	}
-	if l.Shared > d.info.SharedPerBlock {
+	// Never less than before: graphs of other networks have the same function.
+	if l.Shared > max(d.info.SharedPerBlock, d.allowed[key]) {
 		if err := f.AllowShared(l.Shared); err != nil {
 			return nil, d.failed("kernel "+l.Name, err)
 		}
+		d.allowed[key] = l.Shared
 	}
 	return f, nil
 }

@@ -58,3 +58,18 @@ func (f *fusion) activated(p *plan.Program, i int) bool {
 func (f *fusion) passed(p *plan.Program, i int) bool {
 	return p.Ops[i].Kind.Activation() && !f.delta[i+1]
 }
+
+// absorb notes what lies inside of a trunk and has no memory of its own.
+func (f *fusion) absorb(p *plan.Program, t *kernels.Trunk) {
+	last := p.Ops[t.Ops-1]
+	for v := 1; v < t.Ops; v++ {
+		if f.delta[t.Ops] || v != int(last.In[0]) {
+			f.delta[v] = false
+		}
+	}
+	for _, s := range t.Stages {
+		if s.Out() != s.Op {
+			f.value[s.Op+1] = false
+		}
+	}
+}

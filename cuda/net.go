@@ -74,7 +74,7 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 
 func (n *net) open() error {
 	what := "network " + n.schedule.Program.Name
-	if err := n.arena.layOut(n.schedule, n.options); err != nil {
+	if err := n.arena.layOut(n.schedule, n.options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock)); err != nil {
 		return err
 	}
 	base, err := n.alloc(n.arena.bytes, what, lessMemory)
@@ -82,6 +82,11 @@ func (n *net) open() error {
 		return err
 	}
 	n.arena.place(base)
+	if n.arena.trunk != nil {
+		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.schedule.Program)); err != nil {
+			return n.device.failed(what, err)
+		}
+	}
 	if n.stream, err = n.device.context.NewStream(); err != nil {
 		return n.device.failed(what, err)
 	}
