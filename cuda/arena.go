@@ -36,6 +36,7 @@ type arena struct {
 	normAt    []int       // by op, the first part of its group's squared norm that is this op's
 	normParts int         // of each group; those that no op has stay zero
 	norm2     kernels.Ptr // float64, [group][part][example]
+	addsNorms bool        // to zeros
 	factor    kernels.Ptr // float32, [group][example]
 	within    kernels.Ptr // int32, [example]
 	scale     kernels.Ptr // float64, [example], of an exact net
@@ -112,20 +113,27 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int) error {
 	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
 	a.group, a.groups = s.Groups()
 	a.normAt = make([]int, len(p.Ops))
-	parts := make([]int, a.groups)
+	parts, ghosts := make([]int, a.groups), 0
 	for _, st := range s.Steps {
-		n := 0
+		n := 1
 		switch st.Kind {
-		case plan.NormGhost, plan.NormGram:
-			n = 1
+		case plan.NormGhost:
+			if ghosts++; ghosts > kernels.MostGhosts {
+				break
+			}
+			continue // measured with the factors
+		case plan.NormGram:
 		case plan.GradStore, plan.NormInstantiate:
-			n = 1
+			if a.trunk != nil && st.Op < a.trunk.Ops {
+				break // which writes its norms
+			}
 			if p.Ops[st.Op].Kind == plan.Conv {
 				n = kernels.ConvNorms(&p.Ops[st.Op])
 			}
 		default:
 			continue
 		}
+		a.addsNorms = a.addsNorms || a.trunk == nil || st.Op >= a.trunk.Ops
 		g := a.group[st.Op]
 		a.normAt[st.Op] = parts[g]
 		parts[g] += n

@@ -163,14 +163,15 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	z := p.Logits()
 	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
-		if n := a.normBytes(); n > 0 {
-			l.zero(a.norm2, n)
+		if a.addsNorms {
+			l.zero(a.norm2, a.normBytes())
 		}
 		l.forward(b, t, params)
 		written := make([]bool, len(a.deltas))
 		var ghosts []kernels.Ghost
 		var kept []int // ops whose kept gradients are to be combined
-		within := 0    // ops before it are the trunk's
+		var sums []kernels.Sum
+		within := 0 // ops before it are the trunk's
 		if a.trunk != nil {
 			within = a.trunk.Ops
 		}
@@ -196,7 +197,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			case plan.InputGrad:
 				l.inputGrad(b, st.Op, params, written)
 			case plan.NormGhost:
-				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op)})
+				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
 			case plan.NormGram:
 				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormInstantiate:
@@ -208,12 +209,17 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
 			case plan.Factor:
-				for some := range slices.Chunk(ghosts, kernels.MostGhosts) {
+				together := min(len(ghosts), kernels.MostGhosts)
+				for some := range slices.Chunk(ghosts[together:], kernels.MostGhosts) {
 					l.launch(kernels.NormGhosts(b, some...))
 				}
-				l.factors(b, count)
+				l.factors(b, count, ghosts[:together])
 			case plan.GradSum:
-				l.gradSum(b, st.Op, x, dy, dst)
+				if w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8); op.Kind == plan.Dense {
+					sums = append(sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: a.factors(st.Op), SumW: w, SumB: bias})
+				} else {
+					l.convSum(b, st.Op, x, dy, w, bias)
+				}
 			case plan.Combine:
 				kept = append(kept, st.Op)
 			default:
@@ -221,6 +227,9 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			}
 		}
 		l.combine(b, kept, dst)
+		for _, k := range kernels.DenseSums(b, sums...) {
+			l.launch(k)
+		}
 	})
 }
 
@@ -235,7 +244,7 @@ func (l *list) trunkBackward(b kernels.Batch, params kernels.Ptr) {
 }
 
 // factors turns norms into factors, and counts those of 1.
-func (l *list) factors(b kernels.Batch, count kernels.Ptr) {
+func (l *list) factors(b kernels.Batch, count kernels.Ptr, ghosts []kernels.Ghost) {
 	a, s := &l.net.arena, l.net.schedule
 	p := s.Program
 	if l.net.options.Exact {
@@ -246,20 +255,15 @@ func (l *list) factors(b kernels.Batch, count kernels.Ptr) {
 	if count != 0 {
 		within = a.within
 	}
-	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within))
+	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within, ghosts...))
 	if count != 0 {
 		l.launch(kernels.Count(b, within, count))
 	}
 }
 
-// gradSum adds an op's clipped gradients without keeping them.
-func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
+// convSum adds a convolution's clipped gradients without keeping them.
+func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
-	w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
-	if op.Kind == plan.Dense {
-		l.launch(kernels.DenseSum(b, op, x, dy, a.factors(i), w, bias))
-		return
-	}
 	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
 	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))

@@ -50,6 +50,8 @@ static __device__ __forceinline__ int hidden(int x) {
 
 static __device__ __forceinline__ float quietNaN() { return fromBits(0x7fc00000); }
 
+static __device__ __forceinline__ void atomicOr(int *x, int y) { __nvvm_atom_or_gen_i(x, y); }
+
 // blockSum adds one value a thread in a tree of log₂ THREADS levels; thread 0 has the sum. All threads of a block of
 // THREADS, a power of two, take part. scratch holds THREADS values; it may be used again after the next barrier.
 template <int THREADS> static __device__ __forceinline__ double blockSum(double x, double *scratch) {

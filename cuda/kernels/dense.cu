@@ -144,12 +144,29 @@ KERNEL __launch_bounds__(THREADS, 3) dense_input_grad_split(const Run *run, int 
 	});
 }
 
+// What the sum of one op's gradients is made of; start is the first block of it.
+#define SUM(N)                                                                                                                             \
+	int start##N, const float *x##N, const float *dy##N, const float *factors##N, double *sumW##N, double *sumB##N, int in##N, int cols##N, \
+	    int out##N
+#define SET_SUM(N) tile -= start##N, x = x##N, dy = dy##N, factors = factors##N, sumW = sumW##N, sumB = sumB##N, in = in##N, cols = cols##N, out = out##N
+
 // Column in, where cols counts it, is of ones, and its sums are the bias's.
-KERNEL __launch_bounds__(THREADS, 2) dense_sum_split(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                                     const float *factors, double *sumW, double *sumB, int in, int cols, int out) {
+KERNEL __launch_bounds__(THREADS, 2) dense_sum_split(const Run *run, int first, int capacity, SUM(0), SUM(1), SUM(2), SUM(3)) {
 	constexpr int BLOCK = 32;
 	__shared__ Shared shared;
-	int live = liveRows(run, first, capacity), i0 = blockX() * SIDE, o0 = blockY() * SIDE, group = threadX() / GROUP;
+	const float *x, *dy, *factors;
+	double *sumW, *sumB;
+	int in, cols, out, tile = blockX();
+	if (tile >= start3)
+		SET_SUM(3);
+	else if (tile >= start2)
+		SET_SUM(2);
+	else if (tile >= start1)
+		SET_SUM(1);
+	else
+		SET_SUM(0);
+	int across = (cols + SIDE - 1) / SIDE, i0 = tile % across * SIDE, o0 = tile / across * SIDE;
+	int live = liveRows(run, first, capacity), group = threadX() / GROUP;
 	auto scaled = [&](int b, int r) {
 		int o = o0 + r;
 		if (b >= live || o >= out)

@@ -72,17 +72,52 @@ func splitTiles(name string, rows, cols int) Launch {
 // order from zero; the blocks' sums are added up in float64, from zero, and their total to the sum: in order, or, where the op has few
 // parameters, every fourth block in order, and the four sums in order.
 func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
-	out, in, _ := op.Columns()
-	cols := in
-	if op.Bias != plan.None {
-		cols++ // the bias's column is one of ones
+	return DenseSums(b, Sum{op, x, dy, factors, sumW, sumB})[0]
+}
+
+// Sum is what DenseSum takes.
+type Sum struct {
+	Op             *plan.Op
+	X, Dy, Factors Ptr
+	SumW, SumB     Ptr
+}
+
+// mostSums is how many ops a launch of dense_sum_split takes.
+const mostSums = 4
+
+// DenseSums is DenseSum of several ops, in as few launches as can do it.
+func DenseSums(b Batch, sums ...Sum) []Launch {
+	var all []Launch
+	var l *Launch
+	count := 0
+	for _, s := range sums {
+		out, in, _ := s.Op.Columns()
+		cols := in
+		if s.Op.Bias != plan.None {
+			cols++ // the bias's column is one of ones
+		}
+		args := []uint64{s.X, s.Dy, s.Factors, s.SumW, s.SumB, I(in), I(cols), I(out)}
+		if grid := [3]int{ceil(cols, 64), ceil(out, 64), 1}; grid[0]*grid[1] >= manyBlocks {
+			all = append(all, Launch{Module: "gemm", Name: "dense_sum_64", Grid: grid, Block: [3]int{128, 1, 1}, Args: b.args(args...)})
+			continue
+		}
+		if l == nil || count == mostSums {
+			l, count = &Launch{Module: "dense", Name: "dense_sum_split", Grid: [3]int{0, 1, 1}, Block: [3]int{256, 1, 1}, Args: b.args()}, 0
+		}
+		l.Args = append(append(l.Args, I(l.Grid[0])), args...)
+		l.Grid[0] += ceil(cols, 32) * ceil(out, 32)
+		if count++; count == mostSums {
+			all = append(all, *l)
+			l = nil
+		}
 	}
-	l := Launch{Module: "gemm", Name: "dense_sum_64", Grid: [3]int{ceil(cols, 64), ceil(out, 64), 1}, Block: [3]int{128, 1, 1}}
-	if l.Grid[0]*l.Grid[1] < manyBlocks {
-		l = splitTiles("dense_sum", cols, out)
+	if l != nil {
+		for ; count < mostSums; count++ {
+			l.Args = append(append(l.Args, I(l.Grid[0])), make([]uint64, 8)...)
+		}
+		all = append(all, *l)
 	}
-	l.Args = b.args(x, dy, factors, sumW, sumB, I(in), I(cols), I(out))
-	return l
+	return all
 }
 
 // manyBlocks keep a large GPU busy.

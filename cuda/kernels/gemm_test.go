@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // denseCases have tails in every direction, both tiles, and runs that leave whole tiles dead.
@@ -32,9 +34,9 @@ func largeTiles(l Launch) Launch {
 	case "dense_input_grad_split":
 		l.Name, l.Args = "dense_input_grad_128", l.Args[:9]
 	case "dense_sum_split":
-		l.Module, l.Name, l.Block[0] = "gemm", "dense_sum_64", 128
-		l.Grid[0], l.Grid[1] = ceil(l.Grid[0], 2), ceil(l.Grid[1], 2)
-		return l
+		cols, out := int(l.Args[3+7]), int(l.Args[3+8])
+		args := append([]uint64{}, l.Args[:3]...)
+		return Launch{Module: "gemm", Name: "dense_sum_64", Grid: [3]int{ceil(cols, 64), ceil(out, 64), 1}, Block: [3]int{128, 1, 1}, Args: append(args, l.Args[4:12]...)}
 	}
 	l.Module = "gemm"
 	l.Grid[0], l.Grid[1] = ceil(l.Grid[0], 4), ceil(l.Grid[1], 4)
@@ -149,6 +151,52 @@ func testDenseSum(t *testing.T, tiles func(Launch) Launch) {
 		if c.bias {
 			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, ExampleBlock+1)
 		}
+	}
+}
+
+// Sums of several ops have the bits of each alone.
+func TestDenseSums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 3))
+	s := size{40, 45}
+	m := newMachine(t)
+	b, f := m.batch(s), m.floats(factorsFor(rng, s))
+	var sums []Sum
+	var sizes []int
+	var places []Ptr
+	for i, c := range [][2]int{{70, 33}, {5, 40}, {32, 32}, {1, 1}, {40, 3}} {
+		op := denseOp(c[0], c[1], i%2 == 0)
+		n := c[0]*c[1] + c[1]
+		x, dy := m.floats(spoil(normals(rng, s.capacity*c[0]), s.live, s.capacity)), m.floats(spoil(normals(rng, s.capacity*c[1]), s.live, s.capacity))
+		start := m.doubles(fill64(n, 0.5))
+		want := m.doubles(fill64(n, 0.5))
+		bias := func(p Ptr) Ptr {
+			if op.Bias == plan.None {
+				return 0
+			}
+			return p + Ptr(8*c[0]*c[1])
+		}
+		m.launch(DenseSum(b, op, x, dy, f, want, bias(want)))
+		sums = append(sums, Sum{op, x, dy, f, start, bias(start)})
+		sizes, places = append(sizes, n), append(places, want)
+	}
+	launches := DenseSums(b, sums...)
+	if len(launches) != 2 {
+		t.Fatalf("%d sums take %d launches, want 2", len(sums), len(launches))
+	}
+	for _, l := range launches {
+		m.launch(l)
+	}
+	for i := range sums {
+		got, want := m.readDoubles(sums[i].SumW, sizes[i]), m.readDoubles(places[i], sizes[i])
+		for j := range got {
+			if got[j] != want[j] {
+				t.Fatalf("op %d: value %d is %v, alone %v", i, j, got[j], want[j])
+			}
+		}
+	}
+	large := Sum{Op: denseOp(1024, 1024, true)}
+	if l := DenseSums(b, sums[0], large, sums[1]); len(l) != 2 || l[0].Name != "dense_sum_64" || l[1].Grid[0] != 3*2+2*1 {
+		t.Errorf("a large op among small ones gives %+v", l)
 	}
 }
 

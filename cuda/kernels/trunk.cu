@@ -120,13 +120,11 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, in
 	for (int i = 0; i < count; i++) {
 		const Stage &s = stages[i];
 		float *values = s.values + b * s.outputs();
-		if (s.kind == ConvStage) {
-			convForward(s, params, memory + weights, values); // has a barrier behind the weights
-		} else {
-			barrier();
+		barrier(); // the stage before is done
+		if (s.kind == ConvStage)
+			convForward(s, params, memory + weights, values);
+		else
 			poolForward(s, values, s.kind == MaxPoolStage ? s.largest + b * s.outputs() : 0);
-		}
-		barrier();
 	}
 }
 
@@ -202,7 +200,7 @@ static __device__ __forceinline__ void convStore(const Stage &s, bool begins, fl
 	}
 	squares = blockSum<THREADS>(squares, (double *)memory); // its first 2 KiB are for this
 	if (threadX() == 0)
-		*norm2 += squares;
+		*norm2 = squares;
 }
 
 // Axis is what reads one pixel along an axis: the n taps first, first + step, … at positions start, start − back, ….
@@ -320,7 +318,7 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_backward(const Run *run, int first, i
 			convStore(s, i == 0, kept + s.kept, s.norm2 + b, memory + scratch);
 			if (i == 0)
 				return;
-			barrier();
+			// Whose barriers let it write to scratch again.
 			convInputGrad(s, stages[i - 1], i == 1, b, params, memory + scratch);
 		} else if (i > 0) {
 			poolGrad(s, stages[i - 1], i == 1, b);

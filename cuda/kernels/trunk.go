@@ -29,7 +29,7 @@ type TrunkStage struct {
 	Weight, Bias, Kept int // places among the parameters, and in a row of kept gradients; Bias −1 is none
 	Values             Ptr // the stage's output, activated
 	Largest            Ptr // int32, of a maximum pool: for each output the pixel that won, which TrunkForward leaves for TrunkBackward
-	Norm2              Ptr // of a convolution, as of ConvNorm with one part
+	Norm2              Ptr // of a convolution: where its squared norms are written, float64 [example]
 
 	op              *plan.Op
 	x, y, input, dy int
