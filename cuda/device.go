@@ -2,8 +2,9 @@
 // package kernels computes, and a driver.Driver is the GPU, or the fake that
 // stands in for one. docs/cuda.md describes how a step runs.
 //
-// Bits. A result depends on the schedule, the batch and the capacity. Kernels
-// cut every sum by shape alone and add in a fixed order.
+// Bits. A result depends on the schedule, the batch and the capacity, and, in the last
+// place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).
+// Kernels cut every sum by shape alone and add in a fixed order.
 package cuda
 
 import (
