@@ -30,6 +30,7 @@ var convCases = []convShape{
 	{size{2, 2}, 20, 3, 4, 33, plan.Square(2, 1, 0), true}, // tiles of 32 and 64 rows
 	{size{2, 2}, 33, 3, 4, 20, plan.Square(2, 1, 0), true},
 	{size{1, 2}, 66, 2, 3, 2, plan.Square(1, 1, 0), false},
+	{size{1, 1}, 66, 2, 2, 66, plan.Square(3, 1, 1), true}, // more tiles than blocks share
 	{size{2, 2}, 1, 3, 9, 2, plan.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 

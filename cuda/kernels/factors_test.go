@@ -178,6 +178,44 @@ func TestFactors(t *testing.T) {
 	}
 }
 
+// Norms that Factors computes by itself are those of NormGhosts, each in its group.
+func TestFactorsMeasureGhosts(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 5))
+	const live, capacity, groups = 5, 6, 3
+	m := newMachine(t)
+	b := m.batch(live, capacity, 1)
+	norms := make([]float64, groups*capacity)
+	for i := range norms {
+		norms[i] = rnd.Float64()
+	}
+	norms[2] = math.NaN()
+	parts := make([]float64, 2*len(norms)) // what others measured, then the ghost's
+	for i, n := range norms {
+		parts[i/capacity*2*capacity+i%capacity] = n
+	}
+	split := put(m, parts)
+	var ghosts []kernels.Ghost
+	for i, g := range []int{2, 0} {
+		op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: i - 1, Shape: []int{130 + i}, Out: []int{3}}
+		x, dy := normals32(rnd, op.Shape[0]*capacity, 0.1), normals32(rnd, op.Out[0]*capacity, 1)
+		if i == 1 {
+			x[op.Shape[0]] = nan32 // example 1
+		}
+		ghosts = append(ghosts, kernels.Ghost{Op: op, X: put(m, x), Dy: put(m, dy), Norm2: split + uint64(8*capacity*(2*g+1)), Group: g})
+	}
+	m.run(kernels.NormGhosts(b, ghosts...))
+	targets, want, got := put(m, filled(capacity, float32(1))), put(m, filled(groups*capacity, nan32)), put(m, filled(groups*capacity, nan32))
+	m.run(kernels.Factors(b, plan.PerLayer, groups, 2, split, plan.SoftmaxCrossEntropy, 3, targets, want, 0))
+	m.run(kernels.Factors(b, plan.PerLayer, groups, 1, put(m, norms), plan.SoftmaxCrossEntropy, 3, targets, got, 0, ghosts...))
+	factors := get[float32](m, want, groups*capacity)
+	allSame(t, "factors", get[float32](m, got, groups*capacity), factors)
+	for e := range capacity {
+		if zero := e == 1 || e == 2 || e == live; (factors[e] == 0) != zero {
+			t.Errorf("example %d has the factor %v", e, factors[e])
+		}
+	}
+}
+
 func TestCombine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 3))
 	for _, n := range []int{1, 31, 70} {
