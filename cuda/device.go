@@ -2,8 +2,9 @@
 // package kernels computes, and a driver.Driver is the GPU, or the fake that
 // stands in for one. docs/cuda.md describes how a step runs.
 //
-// Bits. A result depends on the schedule, the batch and the capacity. Kernels
-// cut every sum by shape alone and add in a fixed order.
+// Bits. A result depends on the schedule, the batch and the capacity, and, in the last
+// place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).
+// Kernels cut every sum by shape alone and add in a fixed order.
 package cuda
 
 import (
@@ -41,6 +42,7 @@ type Device struct {
 	context   driver.Context
 	info      driver.Info
 	functions map[string]driver.Function // by module/name
+	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
 	owners    []closer
 	err       error // the GPU is lost: the first failure, for good
@@ -51,7 +53,10 @@ type closer interface{ free() error }
 
 // Open opens a GPU by its number.
 func Open(d driver.Driver, ordinal int) (*Device, error) {
-	g := &Device{thread: startThread(), driver: d, functions: map[string]driver.Function{}, modules: map[string]driver.Module{}}
+	g := &Device{
+		thread: startThread(), driver: d,
+		functions: map[string]driver.Function{}, allowed: map[string]int{}, modules: map[string]driver.Module{},
+	}
 	err := g.thread.do(func() error {
 		n, err := d.Devices()
 		if err != nil {
@@ -259,10 +264,12 @@ func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
 		}
 		d.functions[key] = f
 	}
-	if l.Shared > d.info.SharedPerBlock {
+	// Never less than before: graphs of other networks have the same function.
+	if l.Shared > max(d.info.SharedPerBlock, d.allowed[key]) {
 		if err := f.AllowShared(l.Shared); err != nil {
 			return nil, d.failed("kernel "+l.Name, err)
 		}
+		d.allowed[key] = l.Shared
 	}
 	return f, nil
 }

@@ -285,7 +285,7 @@ func near(gpu, cpu []safetensors.Tensor, s *step) error {
 	return nil
 }
 
-// sanitizer watches some of the kernels with shared memory: a product, a convolution, factors, noise.
+// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise.
 func (c *check) sanitizer(ctx context.Context) {
 	const name = "compute-sanitizer"
 	program, err := exec.LookPath(name)
@@ -298,7 +298,7 @@ func (c *check) sanitizer(ctx context.Context) {
 		program = found[0]
 	}
 	for _, tool := range []string{"memcheck", "racecheck"} {
-		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestFactors", "TestRelease"} {
+		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease"} {
 			c.run(ctx, job{
 				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, env: []string{"PRIVGRAD_GPU=bare"},
 				command: []string{

@@ -30,6 +30,7 @@ var convCases = []convShape{
 	{size{2, 2}, 20, 3, 4, 33, plan.Square(2, 1, 0), true}, // tiles of 32 and 64 rows
 	{size{2, 2}, 33, 3, 4, 20, plan.Square(2, 1, 0), true},
 	{size{1, 2}, 66, 2, 3, 2, plan.Square(1, 1, 0), false},
+	{size{1, 1}, 66, 2, 2, 66, plan.Square(3, 1, 1), true}, // more tiles than blocks share
 	{size{2, 2}, 1, 3, 9, 2, plan.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 
@@ -127,14 +128,13 @@ func TestConvStoreAndNorm(t *testing.T) {
 		m := newMachine(t)
 		b, x, dy, stride := m.batch(c.s), m.floats(c.x), m.floats(c.dy), c.params+5
 		kept := m.floats(fill(c.s.capacity*stride, untouched))
-		before := fill64(c.s.capacity, 3)
-		stored, measured := m.doubles(before), m.doubles(before)
+		stored, measured := m.norms(c), m.norms(c)
 		m.launch(ConvStore(b, c.op, x, dy, kept, stride, stored))
 		m.launch(ConvNorm(b, c.op, x, dy, measured))
 		got := m.read(kept, c.s.capacity*stride)
-		norms, again := m.readDoubles(stored, len(before)), m.readDoubles(measured, len(before))
+		norms, again := m.readNorms(stored, c), m.readNorms(measured, c)
 		for e := range c.s.capacity {
-			g, want := got[e*stride:(e+1)*stride], 3.0
+			g, want := got[e*stride:(e+1)*stride], 3.0*float64(ConvNorms(c.op))
 			if e < c.s.live {
 				near(t, fmt.Sprintf("gradient %d", e), g[:c.params], c.gradient[e], ConvTerms(c.op))
 				for _, v := range g[:c.params] {
@@ -149,6 +149,19 @@ func TestConvStoreAndNorm(t *testing.T) {
 			}
 		}
 	})
+}
+
+// norms are the parts of squared norms, each with 3 in it.
+func (m *machine) norms(c *convCase) Ptr { return m.doubles(fill64(ConvNorms(c.op)*c.s.capacity, 3)) }
+
+// readNorms adds them up.
+func (m *machine) readNorms(p Ptr, c *convCase) []float64 {
+	m.t.Helper()
+	sums := make([]float64, c.s.capacity)
+	for i, x := range m.readDoubles(p, ConvNorms(c.op)*len(sums)) {
+		sums[i%len(sums)] += x
+	}
+	return sums
 }
 
 func fill64(n int, v float64) []float64 {
@@ -199,7 +212,7 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 	eachConv(t, 7, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		m := newMachine(t)
 		kept := m.empty(c.s.capacity * c.params)
-		m.launch(ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.doubles(make([]float64, c.s.capacity))))
+		m.launch(ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.norms(c)))
 		for e := range min(c.s.live, 2) {
 			f := make([]float32, c.s.capacity)
 			f[e] = 1
@@ -247,18 +260,18 @@ func TestNormGram(t *testing.T) {
 		m := newMachine(t)
 		b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
 		before := fill64(c.s.capacity, 3)
-		bound, stored := m.doubles(before), m.doubles(before)
+		bound, stored := m.doubles(before), m.norms(c)
 		m.launch(NormGram(b, c.op, x, dy, bound))
 		m.launch(ConvNorm(b, c.op, x, dy, stored))
-		got, norms := m.readDoubles(bound, len(before)), m.readDoubles(stored, len(before))
+		got, norms := m.readDoubles(bound, len(before)), m.readNorms(stored, c)
 		for e := range c.s.capacity {
 			want := 3.0
 			if e < c.s.live {
 				want += gram(c, e)
 			}
 			close64(t, fmt.Sprintf("example %d", e), got[e], want, 1e-11)
-			if got[e] < norms[e] {
-				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], norms[e])
+			if n := norms[e] - 3*float64(ConvNorms(c.op)) + 3; got[e] < n*(1-1e-12) {
+				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], n)
 			}
 		}
 	})
