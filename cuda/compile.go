@@ -23,6 +23,9 @@ type list struct {
 	err  error // the first
 }
 
+// math chooses the kernels of products.
+func (n *net) math() kernels.Math { return kernels.Math(n.options.Precision) }
+
 func (l *list) launch(k kernels.Launch) { l.work = append(l.work, work{launch: k}) }
 
 func (l *list) try(k kernels.Launch, err error) {
@@ -65,9 +68,9 @@ func (l *list) forward(b kernels.Batch, params kernels.Ptr) {
 		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
 		switch op.Kind {
 		case plan.Dense:
-			l.launch(kernels.DenseForward(b, op, x, w, bias, y))
+			l.launch(l.net.math().DenseForward(b, op, x, w, bias, y))
 		case plan.Conv:
-			l.launch(kernels.ConvForward(b, op, x, w, bias, y))
+			l.launch(l.net.math().ConvForward(b, op, x, w, bias, y))
 		case plan.MaxPool:
 			l.launch(kernels.MaxPool(b, op, x, y))
 		case plan.AvgPool:
@@ -93,9 +96,9 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		written[v] = true
 		switch op.Kind {
 		case plan.Dense:
-			l.launch(kernels.DenseInputGrad(b, op, dy, w, dx, add))
+			l.launch(l.net.math().DenseInputGrad(b, op, dy, w, dx, add))
 		case plan.Conv:
-			l.launch(kernels.ConvInputGrad(b, op, dy, w, dx, add))
+			l.launch(l.net.math().ConvInputGrad(b, op, dy, w, dx, add))
 		case plan.MaxPool:
 			l.launch(kernels.MaxPoolGrad(b, op, a.values[v], dy, dx, add))
 		case plan.AvgPool:
@@ -137,12 +140,12 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			case plan.NormGhost:
 				l.launch(kernels.NormGhost(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormGram:
-				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op)))
+				l.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormInstantiate:
-				l.launch(kernels.ConvNorm(b, op, x, dy, a.norms(st.Op)))
+				l.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
 			case plan.GradStore:
 				if op.Kind == plan.Conv {
-					l.launch(kernels.ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
+					l.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				} else {
 					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
@@ -182,10 +185,10 @@ func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
 	w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
 	if op.Kind == plan.Dense {
-		l.launch(kernels.DenseSum(b, op, x, dy, a.factors(i), w, bias))
+		l.launch(l.net.math().DenseSum(b, op, x, dy, a.factors(i), w, bias))
 		return
 	}
-	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
+	l.launch(l.net.math().ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
 	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
 	if bias != 0 {

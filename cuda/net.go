@@ -49,13 +49,8 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Capacity < 1 {
-		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
-	}
-	if o.Exact {
-		if err := admit.CheckExact(s); err != nil {
-			return nil, err
-		}
+	if err := admit.CheckOptions(s, o, device.TF32, device.BF16); err != nil {
+		return nil, err
 	}
 	n := &net{memory: memory{device: d}, schedule: s, options: o, params: s.Program.NumParams(), keys: map[*stream.Stream]driver.Ptr{}}
 	err := d.do(func() error {

@@ -1,7 +1,5 @@
 package cuda
 
-import "github.com/privgrad/privgrad/cuda/kernels"
-
 // gamma is γ(n) = nu/(1−nu) of float32, the bound of n roundings one after the other.
 func gamma(n float64) float64 {
 	const u = 0x1p-24
@@ -17,5 +15,5 @@ func (n *net) Rounding(rows int) float64 {
 	if rows <= 0 || !n.schedule.Private() || n.options.Exact {
 		return 0
 	}
-	return 2 * float64(rows) * gamma(kernels.SumRoundings(rows, rows))
+	return 2 * float64(rows) * gamma(n.math().SumRoundings(rows, rows))
 }

@@ -95,13 +95,8 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Capacity < 1 {
-		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
-	}
-	if o.Exact {
-		if err := admit.CheckExact(s); err != nil {
-			return nil, err
-		}
+	if err := admit.CheckOptions(s, o); err != nil {
+		return nil, err
 	}
 	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}
 	n.vectors = append(n.vectors, nil) // Params
