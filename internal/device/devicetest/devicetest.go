@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // Run checks a device. open is called once a test and the device closed after it.
@@ -53,6 +54,38 @@ func Sampled(d device.Device, every int) device.Device { return &sampled{Device:
 type sampled struct {
 	device.Device
 	every, next int
+}
+
+// At is a device all of whose nets have a precision, but for exact ones. The suite compares them with the reference's of the same.
+func At(d device.Device, p device.Precision) device.Device {
+	if s, ok := d.(*sampled); ok {
+		s.Device = At(s.Device, p)
+		return s
+	}
+	return &precise{d, p}
+}
+
+type precise struct {
+	device.Device
+	precision device.Precision
+}
+
+func (d *precise) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+	if !o.Exact {
+		o.Precision = d.precision
+	}
+	return d.Device.Compile(s, o)
+}
+
+// precision is that of a device's nets.
+func precision(d device.Device) device.Precision {
+	switch d := d.(type) {
+	case *sampled:
+		return precision(d.Device)
+	case *precise:
+		return d.precision
+	}
+	return device.Float32
 }
 
 // some is a list, or a part of it for a sampled device.

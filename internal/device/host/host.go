@@ -90,12 +90,12 @@ type Net[T Float] struct {
 	err      error // the first failure, for good
 }
 
-// New checks the schedule and wraps a backend for it.
-func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*Net[T], error) {
+// New checks the schedule and wraps a backend for it, which has some precisions beside Float32.
+func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T], has ...device.Precision) (*Net[T], error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if err := admit.CheckOptions(s, o); err != nil {
+	if err := admit.CheckOptions(s, o, has...); err != nil {
 		return nil, err
 	}
 	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}
