@@ -49,7 +49,7 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if err := admit.CheckOptions(s, o, device.TF32, device.BF16); err != nil {
+	if err := admit.CheckOptions(s, o, precisions); err != nil {
 		return nil, err
 	}
 	n := &net{memory: memory{device: d}, schedule: s, options: o, params: s.Program.NumParams(), keys: map[*stream.Stream]driver.Ptr{}}

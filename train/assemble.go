@@ -27,5 +27,5 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream) (
 		return nil, err
 	}
 	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
-	return NewEngine(d, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact()}, data, m, adapt, p.optimizer)
+	return NewEngine(d, p.Schedule, device.Options{Capacity: p.Capacity, Exact: p.Config.exact(), Precision: p.Config.precision()}, data, m, adapt, p.optimizer)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -61,6 +62,7 @@ type Config struct {
 
 	Strategy         string `yaml:"strategy"`
 	Device           string `yaml:"device"`
+	Precision        string `yaml:"precision,omitempty"`
 	Threads          int    `yaml:"threads"`
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
@@ -71,7 +73,7 @@ func Default() Config {
 	return Config{
 		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", Seed: 1,
 		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
-		Strategy: string(perexample.Auto), Device: "auto",
+		Strategy: string(perexample.Auto), Device: "auto", Precision: device.Float32.String(),
 	}
 }
 
@@ -101,6 +103,9 @@ func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 // resumption. Where the data lie, and what computes, may change.
 func (c Config) fingerprint() (string, error) {
 	c.DataDir, c.Device, c.Threads = "", "", 0
+	if c.Precision == device.Float32.String() {
+		c.Precision = "" // as in runs from before there were others
+	}
 	if c.Noise != noiseSeeded {
 		c.Memory, c.MaxPhysicalBatch = "", 0 // they move rounding only, which nothing but a seeded run promises
 	}
@@ -136,6 +141,12 @@ var optimizers = map[string]bool{"dp-sgd": true, "sgd": false, "adam": false}
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
 func (c *Config) exact() bool { return c.Noise == noiseExact && c.private() }
+
+// precision is that of the products; check has parsed it.
+func (c *Config) precision() device.Precision {
+	p, _ := device.ParsePrecision(c.Precision)
+	return p
+}
 
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return optimizers[c.Optimizer] }
@@ -215,6 +226,7 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
 		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
 		perexample.Check(perexample.Strategy(c.Strategy)),
+		oneOf("precision", c.Precision, device.Precisions()...),
 		positive("learning rate", c.LR),
 		positive("epsilon", c.Epsilon),
 		positive("batch", c.Batch),
@@ -227,6 +239,8 @@ func (c *Config) check(ownNetwork bool) error {
 		return err
 	}
 	switch {
+	case c.exact() && c.precision() != device.Float32:
+		return usage("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
 	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
 		return usage("momentum %v: must be in [0, 1)", c.Momentum)
 	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):

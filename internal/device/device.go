@@ -42,6 +42,8 @@ type Info struct {
 	// Cipher is what secure noise is drawn from here. Every device takes ChaCha20;
 	// AES256CTR only one that names it.
 	Cipher stream.Cipher
+	// Precisions are those that nets may have beside Float32.
+	Precisions []Precision
 }
 
 // Rows describes a table of examples: Count rows of Width bytes, each byte b

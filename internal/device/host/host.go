@@ -95,7 +95,7 @@ func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T], ha
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if err := admit.CheckOptions(s, o, has...); err != nil {
+	if err := admit.CheckOptions(s, o, has); err != nil {
 		return nil, err
 	}
 	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}

@@ -4,12 +4,16 @@
 package reference
 
 import (
+	"slices"
+
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
 var _ device.Device = Device{}
+
+var precisions = []device.Precision{device.TF32, device.BF16}
 
 // Device is the reference device.
 type Device struct{}
@@ -19,7 +23,8 @@ func Open() Device { return Device{} }
 
 // Info names the device.
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9}}
+	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9},
+		Precisions: slices.Clone(precisions)}
 }
 
 // Load keeps a table.
@@ -30,7 +35,7 @@ func (Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 // Compile prepares a schedule.
 func (Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
 	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s), o.Precision} },
-		device.TF32, device.BF16)
+		precisions...)
 }
 
 // Close does nothing.
