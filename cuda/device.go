@@ -3,7 +3,8 @@
 // stands in for one. docs/cuda.md describes how a step runs.
 //
 // Bits. A result depends on the schedule, the batch and the capacity. Kernels
-// cut every sum by shape alone and add in a fixed order.
+// cut every sum by shape alone and add in a fixed order. On tensor cores, below
+// float32, it depends on the GPU's generation as well.
 package cuda
 
 import (
