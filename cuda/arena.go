@@ -68,8 +68,11 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int, apart boo
 		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
-	a.fusion = fuse(p, !apart)
-	if a.trunk = kernels.FindTrunk(p, shared); a.trunk != nil && !keeps(s, a.trunk) {
+	a.fusion = fuse(p, kernels.Math(o.Precision), !apart)
+	if o.Precision == device.Float32 { // whose products are a trunk's
+		a.trunk = kernels.FindTrunk(p, shared)
+	}
+	if a.trunk != nil && !keeps(s, a.trunk) {
 		a.trunk = nil
 	}
 	if a.trunk != nil {

@@ -141,6 +141,10 @@ func TestCuBLASRefusals(t *testing.T) {
 			}
 		}
 	}
+	_, err := open(t, fake.Options{}).Compile(s, device.Options{Capacity: 3, CuBLAS: true, Precision: device.TF32})
+	if err == nil || !strings.Contains(err.Error(), "multiply in float32") || !strings.Contains(err.Error(), "--gemm own") {
+		t.Errorf("in TF32: the error is %v", err)
+	}
 	host, err := cpu.Open(1)
 	must(t, err)
 	if _, err := host.Compile(s, device.Options{Capacity: 3, CuBLAS: true}); err != device.ErrNoLibrary {

@@ -32,6 +32,9 @@ type list struct {
 	err  error // the first
 }
 
+// math chooses the kernels of products.
+func (n *net) math() kernels.Math { return kernels.Math(n.options.Precision) }
+
 func (l *list) put(w work) {
 	w.step = l.step
 	l.work = append(l.work, w)
@@ -99,9 +102,9 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 		switch {
 		case a.activated(p, i): // by the op that gave its input
 		case act != none && op.Kind == plan.Dense:
-			l.launch(kernels.DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
+			l.launch(l.net.math().DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
 		case act != none:
-			l.launch(kernels.ConvActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
+			l.launch(l.net.math().ConvActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
 		default:
 			l.forwardOp(b, i, w, bias)
 		}
@@ -116,7 +119,7 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 	case plan.Dense:
 		l.denseForward(b, i, x, w, bias, y)
 	case plan.Conv:
-		l.launch(kernels.ConvForward(b, op, x, w, bias, y))
+		l.launch(l.net.math().ConvForward(b, op, x, w, bias, y))
 	case plan.MaxPool:
 		l.launch(kernels.MaxPool(b, op, x, y))
 	case plan.AvgPool:
@@ -143,9 +146,9 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		written[v] = true
 		switch op.Kind {
 		case plan.Dense:
-			l.launch(kernels.DenseInputGradThrough(b, op, kind, x, dy, w, dx))
+			l.launch(l.net.math().DenseInputGradThrough(b, op, kind, x, dy, w, dx))
 		case plan.Conv:
-			l.launch(kernels.ConvInputGradThrough(b, op, x, dy, w, dx))
+			l.launch(l.net.math().ConvInputGradThrough(b, op, x, dy, w, dx))
 		default:
 			l.launch(kernels.PoolGradThrough(b, op, kind, x, dy, dx))
 		}
@@ -161,7 +164,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		case plan.Dense:
 			l.denseInputGrad(b, i, dy, w, dx, add)
 		case plan.Conv:
-			l.launch(kernels.ConvInputGrad(b, op, dy, w, dx, add))
+			l.launch(l.net.math().ConvInputGrad(b, op, dy, w, dx, add))
 		case plan.MaxPool:
 			l.launch(kernels.MaxPoolGrad(b, op, a.values[v], dy, dx, add))
 		case plan.AvgPool:
@@ -222,12 +225,12 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			case plan.NormGhost:
 				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
 			case plan.NormGram:
-				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op)))
+				l.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormInstantiate:
-				l.launch(kernels.ConvNorm(b, op, x, dy, a.norms(st.Op)))
+				l.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
 			case plan.GradStore:
 				if op.Kind == plan.Conv {
-					l.launch(kernels.ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
+					l.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				} else {
 					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
@@ -242,7 +245,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 				switch {
 				case op.Kind == plan.Conv:
 					l.convSum(b, st.Op, x, dy, w, bias)
-				case !n.apart && kernels.SumsTogether(op):
+				case !n.apart && n.math().SumsTogether(op):
 					sums, summed = append(sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: a.factors(st.Op), SumW: w, SumB: bias}), append(summed, i)
 				default:
 					l.denseSum(b, st.Op, x, dy, a.factors(st.Op), w, bias)
@@ -293,7 +296,7 @@ func (l *list) factors(b kernels.Batch, count kernels.Ptr, ghosts []kernels.Ghos
 // convSum adds a convolution's clipped gradients without keeping them.
 func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
-	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
+	l.launch(l.net.math().ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
 	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
 	if bias != 0 {

@@ -4,7 +4,8 @@
 //
 // Bits. A result depends on the schedule, the batch and the capacity, and, in the last
 // place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).
-// Kernels cut every sum by shape alone and add in a fixed order.
+// Kernels cut every sum by shape alone and add in a fixed order. On tensor cores, below
+// float32, it depends on the GPU's generation as well.
 package cuda
 
 import (
@@ -33,6 +34,9 @@ const leastCapability = 80
 // costs are nominal, of a large GPU of about 2023 in float32 without tensor
 // cores; the strategies compare their ratios.
 var costs = plan.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
+
+// precisions beside float32; every GPU that the PTX runs on has tensor cores for them.
+var precisions = []device.Precision{device.TF32, device.BF16}
 
 // Device is one GPU. Its methods may be called from any goroutine; the driver is
 // called from one thread.
@@ -89,7 +93,7 @@ func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
 		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
-		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory,
+		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
 	}
 }
 

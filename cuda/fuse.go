@@ -18,7 +18,7 @@ type fusion struct {
 }
 
 // fuse leaves dense ops alone where their launches are not the project's.
-func fuse(p *plan.Program, dense bool) fusion {
+func fuse(p *plan.Program, m kernels.Math, dense bool) fusion {
 	alone := func(op *plan.Op) bool { return op.Kind == plan.Dense && !dense }
 	n := len(p.Ops)
 	f := fusion{make([]int, n), make([]int, n), make([]bool, n+1), p.NeedsGrad()}
@@ -38,12 +38,12 @@ func fuse(p *plan.Program, dense bool) fusion {
 		if !op.Kind.Activation() || op.In[0] == plan.Input || consumers[op.In[0]] != 1 {
 			continue
 		}
-		if from := int(op.In[0] - 1); !alone(&p.Ops[from]) && kernels.FusesForward(&p.Ops[from], op.Kind) {
+		if from := int(op.In[0] - 1); !alone(&p.Ops[from]) && m.FusesForward(&p.Ops[from], op.Kind) {
 			f.after[from] = i
 			f.value[op.In[0]] = false
 		}
 		if y := i + 1; consumers[y] == 1 {
-			if to := reader[y]; !alone(&p.Ops[to]) && kernels.FusesBackward(&p.Ops[to], op.Kind) {
+			if to := reader[y]; !alone(&p.Ops[to]) && m.FusesBackward(&p.Ops[to], op.Kind) {
 				f.through[to] = i
 				f.delta[y] = false
 			}

@@ -63,13 +63,8 @@ func (d *Device) compile(s *plan.Schedule, o device.Options, apart bool) (*net, 
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Capacity < 1 {
-		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
-	}
-	if o.Exact {
-		if err := admit.CheckExact(s); err != nil {
-			return nil, err
-		}
+	if err := admit.CheckOptions(s, o, precisions); err != nil {
+		return nil, err
 	}
 	if o.CuBLAS {
 		if err := d.checkCuBLAS(o); err != nil {

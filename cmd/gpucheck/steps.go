@@ -165,6 +165,7 @@ var failedSubtest = regexp.MustCompile(`(?m)^    --- FAIL: TestConformance/(\S+)
 // conformance runs the suite of all devices, and what fails once more alone, since
 // a failed kernel can take with it what follows.
 func (c *check) conformance(ctx context.Context) {
+	c.test(ctx, "conformance/precisions", "cuda.test", "^TestPrecisions$", 15*time.Minute)
 	s, out := c.test(ctx, "conformance", "cuda.test", "^TestConformance$", 15*time.Minute)
 	if s.Status != failed || strings.Contains(s.Reason, "no GPU") {
 		return
@@ -362,11 +363,17 @@ const likeOwn = 1e-4
 func (c *check) bench(ctx context.Context) {
 	for _, m := range measured {
 		for _, mode := range []string{"private", "plain"} {
-			c.run(ctx, job{
-				name: "bench/" + m.model + " " + mode, limit: 2*time.Minute + c.duration(),
-				command: c.privgrad("bench", "step", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch), "--mode", mode,
-					"--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
-			}, object)
+			for _, precision := range []string{"float32", "tf32"} {
+				name := "bench/" + m.model + " " + mode
+				if precision != "float32" {
+					name += " " + precision
+				}
+				c.run(ctx, job{
+					name: name, limit: 2*time.Minute + c.duration(),
+					command: c.privgrad("bench", "step", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch), "--mode", mode,
+						"--precision", precision, "--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
+				}, object)
+			}
 		}
 	}
 }

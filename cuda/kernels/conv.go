@@ -140,15 +140,3 @@ func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 		Args: []uint64{parts, I(stride), I(n), I(size), sum},
 	}
 }
-
-// NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by
-// the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
-// where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Where B is not at most half of the
-// largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
-func NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
-	sum, gradient := GramRounding(op)
-	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
-		b.args(x, dy, norm2, D(sum), D(gradient), flag(op.Bias != plan.None)), geometry(op))
-	l.Module = "gram"
-	return l
-}

@@ -58,28 +58,30 @@ var activations = []plan.Kind{plan.ReLU, plan.Tanh, plan.Sigmoid}
 // Fusing changes no bit.
 func TestFusedActivations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
-	for _, c := range denseCases {
+	eachDense(maths, func(k Math, name string, c denseCase) {
 		if c.live == 0 {
-			continue
+			return
 		}
 		op := denseOp(c.in, c.out, c.bias)
 		m := newMachine(t)
-		f := fusing{t, m, m.batch(c.size), c.size, fmt.Sprintf("%v, dense %d to %d", c.size, c.in, c.out)}
+		f := fusing{t, m, m.batch(c.size), c.size, name}
 		x, dy := m.floats(spoil(normals(rng, c.capacity*c.in), c.live, c.capacity)), m.floats(spoil(normals(rng, c.capacity*c.out), c.live, c.capacity))
 		w, bias := m.floats(normals(rng, c.in*c.out)), Ptr(0)
 		if c.bias {
 			bias = m.floats(normals(rng, c.out))
 		}
 		for _, act := range activations {
-			if !FusesForward(op, act) || !FusesBackward(op, act) {
-				t.Fatalf("%s is not fused with %s", f.name, act)
+			if want := k.plain() || act == plan.ReLU; k.FusesForward(op, act) != want || k.FusesBackward(op, act) != want {
+				t.Fatalf("%s: that it is fused with %s should be %v", name, act, want)
+			} else if !want {
+				continue
 			}
-			f.forward(op, act, func(y Ptr) Launch { return DenseForward(f.b, op, x, w, bias, y) },
-				func(y Ptr) Launch { return DenseActivated(f.b, op, act, x, w, bias, y) })
-			f.backward(op, act, x, func(dx Ptr) Launch { return DenseInputGrad(f.b, op, dy, w, dx, false) },
-				func(dx Ptr) Launch { return DenseInputGradThrough(f.b, op, act, x, dy, w, dx) })
+			f.forward(op, act, func(y Ptr) Launch { return k.DenseForward(f.b, op, x, w, bias, y) },
+				func(y Ptr) Launch { return k.DenseActivated(f.b, op, act, x, w, bias, y) })
+			f.backward(op, act, x, func(dx Ptr) Launch { return k.DenseInputGrad(f.b, op, dy, w, dx, false) },
+				func(dx Ptr) Launch { return k.DenseInputGradThrough(f.b, op, act, x, dy, w, dx) })
 		}
-	}
+	})
 	eachConv(t, 12, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		if c.s.live == 0 {
 			return
@@ -90,11 +92,11 @@ func TestFusedActivations(t *testing.T) {
 		if c.op.Bias != plan.None {
 			bias = m.floats(c.bias)
 		}
-		f.forward(c.op, plan.ReLU, func(y Ptr) Launch { return ConvForward(f.b, c.op, x, w, bias, y) },
-			func(y Ptr) Launch { return ConvActivated(f.b, c.op, plan.ReLU, x, w, bias, y) })
-		f.backward(c.op, plan.ReLU, x, func(dx Ptr) Launch { return ConvInputGrad(f.b, c.op, dy, w, dx, false) },
-			func(dx Ptr) Launch { return ConvInputGradThrough(f.b, c.op, x, dy, w, dx) })
-		if FusesForward(c.op, plan.Tanh) {
+		f.forward(c.op, plan.ReLU, func(y Ptr) Launch { return c.math.ConvForward(f.b, c.op, x, w, bias, y) },
+			func(y Ptr) Launch { return c.math.ConvActivated(f.b, c.op, plan.ReLU, x, w, bias, y) })
+		f.backward(c.op, plan.ReLU, x, func(dx Ptr) Launch { return c.math.ConvInputGrad(f.b, c.op, dy, w, dx, false) },
+			func(dx Ptr) Launch { return c.math.ConvInputGradThrough(f.b, c.op, x, dy, w, dx) })
+		if c.math.FusesForward(c.op, plan.Tanh) {
 			t.Error("a convolution is said to fuse tanh")
 		}
 	})

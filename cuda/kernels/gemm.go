@@ -78,7 +78,7 @@ func DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
 	}
 	return Launch{
 		Module: "gemm", Name: "dense_sum_64",
-		Grid: s.tiles(64), Block: [3]int{128, 1, 1}, Args: b.args(s.args()...),
+		Grid: s.tiles(64, 64), Block: [3]int{128, 1, 1}, Args: b.args(s.args()...),
 	}
 }
 
@@ -98,8 +98,8 @@ func (s *Sum) columns() int {
 	return in
 }
 
-func (s *Sum) tiles(side int) [3]int {
-	return [3]int{ceil(s.columns(), side), ceil(s.Op.Out[0], side), 1}
+func (s *Sum) tiles(rows, cols int) [3]int {
+	return [3]int{ceil(s.columns(), cols), ceil(s.Op.Out[0], rows), 1}
 }
 
 func (s *Sum) args() []uint64 {
@@ -109,7 +109,7 @@ func (s *Sum) args() []uint64 {
 
 // SumsTogether says of a dense op that DenseSums takes it: its own tiles would not keep a large GPU busy.
 func SumsTogether(op *plan.Op) bool {
-	tiles := (&Sum{Op: op}).tiles(64)
+	tiles := (&Sum{Op: op}).tiles(64, 64)
 	return tiles[0]*tiles[1] < manyBlocks
 }
 
@@ -125,7 +125,7 @@ func DenseSums(b Batch, sums ...Sum) Launch {
 			l.Args = append(l.Args, make([]uint64, 8)...)
 			continue
 		}
-		tiles := sums[i].tiles(32)
+		tiles := sums[i].tiles(32, 32)
 		l.Args = append(l.Args, sums[i].args()...)
 		l.Grid[0] += tiles[0] * tiles[1]
 	}

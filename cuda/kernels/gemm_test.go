@@ -6,15 +6,18 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// denseCases have tails in every direction, both tiles, and runs that leave whole tiles dead.
-var denseCases = []struct {
+type denseCase struct {
 	size
 	in, out int
 	bias    bool
-}{
+}
+
+// denseCases have tails in every direction, both tiles, and runs that leave whole tiles dead.
+var denseCases = []denseCase{
 	{size{3, 5}, 7, 5, true},
 	{size{1, 1}, 1, 1, false},
 	{size{0, 3}, 4, 4, true},
@@ -46,13 +49,21 @@ func largeTiles(l Launch) Launch {
 
 func smallTiles(l Launch) Launch { return l }
 
-func TestDenseForwardAndInputGrad(t *testing.T)      { testDense(t, smallTiles) }
-func TestLargeDenseForwardAndInputGrad(t *testing.T) { testDense(t, largeTiles) }
+// eachDense calls f with every case in some precisions.
+func eachDense(in []Math, f func(k Math, name string, c denseCase)) {
+	for _, k := range in {
+		for _, c := range denseCases {
+			f(k, fmt.Sprintf("%s, %v, %d to %d", k, c.size, c.in, c.out), c)
+		}
+	}
+}
 
-func testDense(t *testing.T, tiles func(Launch) Launch) {
+func TestDenseForwardAndInputGrad(t *testing.T)      { testDense(t, smallTiles, maths...) }
+func TestLargeDenseForwardAndInputGrad(t *testing.T) { testDense(t, largeTiles, Math(device.Float32)) }
+
+func testDense(t *testing.T, tiles func(Launch) Launch, in ...Math) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, c := range denseCases {
-		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+	eachDense(in, func(k Math, name string, c denseCase) {
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		w, bias := normals(rng, c.in*c.out), make([]float32, c.out)
@@ -66,17 +77,18 @@ func testDense(t *testing.T, tiles func(Launch) Launch) {
 		y := m.floats(fill(c.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.capacity*c.in, untouched)), m.floats(fill(c.capacity*c.in, untouched))
 		weights, gradient := m.floats(w), m.floats(dy)
-		m.launch(tiles(DenseForward(b, op, m.floats(x), weights, at, y)))
-		m.launch(tiles(DenseInputGrad(b, op, gradient, weights, dx, false)))
-		m.launch(tiles(DenseInputGrad(b, op, gradient, weights, sum, true)))
+		m.launch(tiles(k.DenseForward(b, op, m.floats(x), weights, at, y)))
+		m.launch(tiles(k.DenseInputGrad(b, op, gradient, weights, dx, false)))
+		m.launch(tiles(k.DenseInputGrad(b, op, gradient, weights, sum, true)))
 
 		wantY, wantX, wantSum := make([]exact, c.live*c.out), make([]exact, c.live*c.in), make([]exact, c.live*c.in)
 		for e := range c.live {
 			for o := range c.out {
 				wantY[e*c.out+o].add(float64(bias[o]))
 				for i := range c.in {
-					wantY[e*c.out+o].add(float64(x[e*c.in+i]), float64(w[o*c.in+i]))
-					wantX[e*c.in+i].add(float64(dy[e*c.out+o]), float64(w[o*c.in+i]))
+					weight := float64(k.nearest(w[o*c.in+i]))
+					wantY[e*c.out+o].add(float64(k.nearest(x[e*c.in+i])), weight)
+					wantX[e*c.in+i].add(float64(k.nearest(dy[e*c.out+o])), weight)
 				}
 			}
 			for i := e * c.in; i < (e+1)*c.in; i++ {
@@ -84,16 +96,16 @@ func testDense(t *testing.T, tiles func(Launch) Launch) {
 				wantSum[i].add(untouched)
 			}
 		}
-		near(t, name+": y", m.read(y, c.live*c.out), wantY, c.in+1)
-		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, c.out)
-		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, c.out+1)
+		near(t, name+": y", m.read(y, c.live*c.out), wantY, k.chain(c.in)+1)
+		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, k.chain(c.out))
+		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, k.chain(c.out)+1)
 		for _, p := range []struct {
 			at   Ptr
 			each int
 		}{{y, c.out}, {dx, c.in}, {sum, c.in}} {
 			same(t, name+": dead rows", m.read(p.at, c.capacity*p.each)[c.live*p.each:], fill((c.capacity-c.live)*p.each, untouched))
 		}
-	}
+	})
 }
 
 // factorsFor gives factors, NaN for dead examples; every seventh example is left out, and holds NaN.
@@ -112,13 +124,12 @@ func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 	return f
 }
 
-func TestDenseSum(t *testing.T)      { testDenseSum(t, smallTiles) }
-func TestLargeDenseSum(t *testing.T) { testDenseSum(t, largeTiles) }
+func TestDenseSum(t *testing.T)      { testDenseSum(t, smallTiles, maths...) }
+func TestLargeDenseSum(t *testing.T) { testDenseSum(t, largeTiles, Math(device.Float32)) }
 
-func testDenseSum(t *testing.T, tiles func(Launch) Launch) {
+func testDenseSum(t *testing.T, tiles func(Launch) Launch, in ...Math) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	for _, c := range denseCases {
-		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+	eachDense(in, func(k Math, name string, c denseCase) {
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		f := factorsFor(rng, c.size, x, dy)
@@ -128,7 +139,7 @@ func testDenseSum(t *testing.T, tiles func(Launch) Launch) {
 		if c.bias {
 			sumB = m.doubles(bias)
 		}
-		m.launch(tiles(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB)))
+		m.launch(tiles(k.DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB)))
 		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
 		for o := range c.out {
 			wantB[o].add(bias[o])
@@ -142,17 +153,24 @@ func testDenseSum(t *testing.T, tiles func(Launch) Launch) {
 			}
 			for o := range c.out {
 				d := float64(f[e]) * float64(dy[e*c.out+o])
+				if !k.plain() {
+					d = float64(k.cut(f[e] * dy[e*c.out+o]))
+				}
 				wantB[o].add(d)
 				for i := range c.in {
-					wantW[o*c.in+i].add(d, float64(x[e*c.in+i]))
+					wantW[o*c.in+i].add(d, float64(k.cut(x[e*c.in+i])))
 				}
 			}
 		}
-		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, ExampleBlock+1)
-		if c.bias {
-			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, ExampleBlock+1)
+		roundings := ExampleBlock + 1
+		if !k.plain() {
+			roundings = k.fragmentRoundings() + ExampleBlock/k.fragment()
 		}
-	}
+		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, roundings)
+		if c.bias {
+			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, roundings)
+		}
+	})
 }
 
 // Sums of several ops have the bits of each alone.

@@ -143,9 +143,6 @@ static __device__ __forceinline__ void passOn(const Stage &s, bool begins, int b
 	memory[gradientAt(s, begins, e)] = d;
 }
 
-// Column taps is of ones, and its sums are the bias's.
-static __device__ __forceinline__ int place(const Geometry &g, int o, int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
-
 // convStore gives an example's gradient: four filters by one column in a thread, and a block of positions.
 static __device__ __forceinline__ void convStore(const Stage &s, bool begins, float *kept, double *norm2, float *scratch) {
 	Geometry g = s.g;
