@@ -57,10 +57,15 @@ func TestLaunches(t *testing.T) {
 			if err := n.arena.layOut(s, n.options, 99<<10, false); err != nil {
 				t.Fatal(err)
 			}
-			l := &list{net: n}
+			l := &list{net: n, step: noStep}
 			l.clippedSum(1, 0, &table{})
 			if l.err != nil {
 				t.Fatal(l.err)
+			}
+			for _, w := range l.work {
+				if name := w.launch.Name; (w.step == noStep) != (name == "" || name == "gather") { // zeroing has no name
+					t.Errorf("%s counts for step %d", name, w.step)
+				}
 			}
 			if got := len(l.work); got != want {
 				t.Errorf("%s in %s: %d launches, want %d", name, n.options.Precision, got, want)
