@@ -29,6 +29,7 @@ type StepOptions struct {
 	Activation string
 	Device     string
 	GEMM       string // train.GEMMOwn or train.GEMMCuBLAS; "" is the first
+	Precision  string // of matrix products; "" is float32
 	Threads    int
 	Seconds    float64 // to measure for, after warming up
 	Explain    bool    // list what each layer does and what that takes
@@ -39,6 +40,7 @@ type StepOptions struct {
 // StepResult is one timed kind of step.
 type StepResult struct {
 	Device            string  `json:"device"`
+	Precision         string  `json:"precision"`
 	Model             string  `json:"model"`
 	Mode              string  `json:"mode"`
 	Strategy          *string `json:"strategy"`
@@ -81,7 +83,7 @@ func Step(o StepOptions) (*StepResult, error) {
 	info := w.device.Info()
 	r := &StepResult{
 		Together: w.schedule.Chunk,
-		Device:   info.Name, Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
+		Device:   info.Name, Precision: w.precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
@@ -119,6 +121,8 @@ type workload struct {
 	data     device.Data
 	engine   *train.Engine
 	noise    *stream.Stream
+
+	precision device.Precision
 }
 
 // open prepares what the options describe, with SGD at stepRate.
@@ -128,6 +132,11 @@ func (o *StepOptions) open() (*workload, error) {
 		return nil, err
 	}
 	w := &workload{}
+	if o.Precision != "" {
+		if w.precision, err = device.ParsePrecision(o.Precision); err != nil {
+			return nil, &train.UsageError{Err: err}
+		}
+	}
 	if w.set, err = o.images(model); err != nil {
 		return nil, err
 	}
@@ -139,8 +148,12 @@ func (o *StepOptions) open() (*workload, error) {
 	if w.device, err = train.OpenDevice(o.Device, o.Threads); err != nil {
 		return nil, err
 	}
+	if info := w.device.Info(); w.precision != device.Float32 && !slices.Contains(info.Precisions, w.precision) {
+		w.close()
+		return nil, &train.UsageError{Err: fmt.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU", w.precision, info.Name)}
+	}
 	o.GEMM = cmp.Or(o.GEMM, train.GEMMOwn)
-	err = train.CheckGEMM(w.device, o.GEMM)
+	err = train.CheckGEMM(w.device, o.GEMM, w.precision)
 	if err == nil {
 		err = w.start(o, network.Params())
 	}
@@ -169,7 +182,8 @@ func (w *workload) start(o *StepOptions, params []float32) error {
 	if w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes); err != nil {
 		return err
 	}
-	w.engine, err = train.NewEngine(w.device, w.schedule, device.Options{Capacity: o.Batch, CuBLAS: o.GEMM == train.GEMMCuBLAS}, w.data, m, nil,
+	options := device.Options{Capacity: o.Batch, CuBLAS: o.GEMM == train.GEMMCuBLAS, Precision: w.precision}
+	w.engine, err = train.NewEngine(w.device, w.schedule, options, w.data, m, nil,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			w.net = n
 			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})

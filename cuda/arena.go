@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
@@ -32,7 +33,10 @@ type arena struct {
 	part      int         // values of one
 	group     []int       // by op, of the clipping
 	groups    int
-	norm2     kernels.Ptr // float64, [group][example]
+	normAt    []int       // by op, the first part of its group's squared norm that is this op's
+	normParts int         // of each group; those that no op has stay zero
+	norm2     kernels.Ptr // float64, [group][part][example]
+	addsNorms bool        // to zeros
 	factor    kernels.Ptr // float32, [group][example]
 	within    kernels.Ptr // int32, [example]
 	scale     kernels.Ptr // float64, [example], of an exact net
@@ -41,12 +45,15 @@ type arena struct {
 	predicted kernels.Ptr // int32, [example]
 	blas      operands
 
+	fusion
+	trunk  *kernels.Trunk // or nil
+	stages kernels.Ptr    // its table
 	places []*kernels.Ptr
 }
 
-// layOut computes the arena of a schedule. It fails where a buffer has more elements
-// than kernels count.
-func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
+// layOut computes the arena of a schedule, for a GPU whose blocks have so many bytes of shared memory. Where dense products stay apart,
+// from activations and from each other, cuBLAS can take them. It fails where a buffer has more elements than kernels count.
+func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int, apart bool) error {
 	p := s.Program
 	a.chunk = o.Capacity
 	if s.Chunk > 0 {
@@ -61,31 +68,82 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options) error {
 		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
-	need := p.NeedsGrad()
-	a.values, a.deltas = make([]kernels.Ptr, len(need)), make([]kernels.Ptr, len(need))
-	for v := range need {
+	a.fusion = fuse(p, kernels.Math(o.Precision), !apart)
+	if o.Precision == device.Float32 { // whose products are a trunk's
+		a.trunk = kernels.FindTrunk(p, shared)
+	}
+	if a.trunk != nil && !keeps(s, a.trunk) {
+		a.trunk = nil
+	}
+	if a.trunk != nil {
+		a.fusion.absorb(p, a.trunk)
+		a.take(&a.stages, kernels.TrunkStageBytes*len(a.trunk.Stages))
+		for i := range a.trunk.Stages {
+			if op := a.trunk.Stages[i].Op; p.Ops[op].Kind == plan.MaxPool {
+				a.take(&a.trunk.Stages[i].Largest, 4*a.chunk*plan.Size(p.Ops[op].Out))
+			}
+		}
+	}
+	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
+	for v := range a.values {
 		bytes := 4 * a.chunk * p.ValueSize(plan.Value(v))
-		a.take(&a.values[v], bytes)
-		if need[v] {
+		if a.fusion.value[v] {
+			a.take(&a.values[v], bytes)
+		}
+		if a.fusion.delta[v] {
 			a.take(&a.deltas[v], bytes)
 		}
 	}
 	a.take(&a.targets, 4*a.chunk)
 
 	a.keptAt = make([]int, len(p.Ops))
+	var kept []int
 	for _, st := range s.Steps {
 		switch {
 		case st.Kind == plan.GradStore:
-			a.keptAt[st.Op] = a.stored
-			a.stored += p.OpParams(st.Op)
+			kept = append(kept, st.Op)
 		case st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv:
 			a.part = max(a.part, p.OpParams(st.Op))
 		}
 	}
+	if !o.Exact { // which adds norms in the order of the steps, as all devices do
+		slices.Sort(kept) // as the parameters lie
+	}
+	for _, i := range kept {
+		a.keptAt[i] = a.stored
+		a.stored += p.OpParams(i)
+	}
 	a.take(&a.kept, 4*a.chunk*a.stored)
 	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
 	a.group, a.groups = s.Groups()
-	a.take(&a.norm2, 8*a.chunk*a.groups)
+	a.normAt = make([]int, len(p.Ops))
+	parts, ghosts := make([]int, a.groups), 0
+	for _, st := range s.Steps {
+		n := 1
+		switch st.Kind {
+		case plan.NormGhost:
+			if ghosts++; ghosts > kernels.MostGhosts {
+				break
+			}
+			continue // measured with the factors
+		case plan.NormGram:
+		case plan.GradStore, plan.NormInstantiate:
+			if a.trunk != nil && st.Op < a.trunk.Ops {
+				break // which writes its norms
+			}
+			if p.Ops[st.Op].Kind == plan.Conv {
+				n = kernels.ConvNorms(&p.Ops[st.Op])
+			}
+		default:
+			continue
+		}
+		a.addsNorms = a.addsNorms || a.trunk == nil || st.Op >= a.trunk.Ops
+		g := a.group[st.Op]
+		a.normAt[st.Op] = parts[g]
+		parts[g] += n
+		a.normParts = max(a.normParts, parts[g])
+	}
+	a.take(&a.norm2, a.normBytes())
 	a.take(&a.factor, 4*a.chunk*a.groups)
 	a.take(&a.within, 4*a.chunk)
 	if o.Exact {
@@ -118,8 +176,39 @@ func (a *arena) place(base driver.Ptr) {
 	a.places = nil
 }
 
-// Addresses of one group's norms and factors.
-func (a *arena) norms(op int) kernels.Ptr   { return a.norm2 + uint64(8*a.chunk*a.group[op]) }
+// keeps says whether the gradients of all of a trunk's convolutions are kept.
+func keeps(s *plan.Schedule, t *kernels.Trunk) bool {
+	for _, st := range s.Steps {
+		if st.Kind == plan.GradSum && st.Op < t.Ops {
+			return false
+		}
+	}
+	return true
+}
+
+// table is what the trunk's kernels read of the arena, once it is placed.
+func (a *arena) table(p *plan.Program) []byte {
+	for i := range a.trunk.Stages {
+		s := &a.trunk.Stages[i]
+		op := &p.Ops[s.Op]
+		s.Values, s.Bias = a.values[s.Out()+1], -1
+		if op.Weight == plan.None {
+			continue
+		}
+		s.Weight, s.Kept, s.Norm2 = p.Params[op.Weight].Offset, a.keptAt[s.Op], a.norms(s.Op)
+		if op.Bias != plan.None {
+			s.Bias = p.Params[op.Bias].Offset
+		}
+	}
+	return a.trunk.Table()
+}
+
+func (a *arena) normBytes() int { return 8 * a.chunk * a.groups * a.normParts }
+
+// Addresses of an op's part of its group's norms, and of the group's factors.
+func (a *arena) norms(op int) kernels.Ptr {
+	return a.norm2 + uint64(8*a.chunk*(a.group[op]*a.normParts+a.normAt[op]))
+}
 func (a *arena) factors(op int) kernels.Ptr { return a.factor + uint64(4*a.chunk*a.group[op]) }
 
 // keep is where the first example's gradient of an op is stored.

@@ -54,11 +54,10 @@ func (d *Device) CompareProducts(s *plan.Schedule, rows int, each time.Duration)
 
 // measureProducts gives times as Own, and what each product came to.
 func (d *Device) measureProducts(s *plan.Schedule, o device.Options, each time.Duration) (all []Comparison, results [][]float64, err error) {
-	compiled, err := d.Compile(s, o)
+	n, err := d.compile(s, o, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	n := compiled.(*net)
 	err = n.do(func() error {
 		sum, err := n.fillProducts()
 		if err != nil {
@@ -99,7 +98,9 @@ func (n *net) fillProducts() (*sum, error) {
 	fill(a.factor, a.chunk*a.groups, func() float32 { return 1 })
 	for v := range a.values {
 		size := a.chunk * p.ValueSize(plan.Value(v))
-		fill(a.values[v], size, normal)
+		if a.values[v] != 0 {
+			fill(a.values[v], size, normal)
+		}
 		if a.deltas[v] != 0 {
 			fill(a.deltas[v], size, normal)
 		}

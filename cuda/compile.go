@@ -28,9 +28,12 @@ const noStep = -1
 type list struct {
 	net  *net
 	work []work
-	step int   // of the schedule, that is being put down
+	step int   // of the schedule, that is being put down; of several that go together the first
 	err  error // the first
 }
+
+// math chooses the kernels of products.
+func (n *net) math() kernels.Math { return kernels.Math(n.options.Precision) }
 
 func (l *list) put(w work) {
 	w.step = l.step
@@ -57,8 +60,12 @@ func (l *list) chunks(run kernels.Ptr, rows int, f func(kernels.Batch)) {
 	}
 }
 
+// gather brings a chunk of a table's rows in. A trunk does that by itself.
 func (l *list) gather(b kernels.Batch, t *table) {
 	a := &l.net.arena
+	if a.trunk != nil {
+		return
+	}
 	l.launch(kernels.Gather(b, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset, a.values[plan.Input], a.targets))
 }
 
@@ -70,37 +77,83 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 	return flat + uint64(bytes*l.net.schedule.Program.Params[q].Offset)
 }
 
-// forward takes a gathered chunk to the logits.
-func (l *list) forward(b kernels.Batch, params kernels.Ptr) {
+// find is the index of a step.
+func (l *list) find(kind plan.StepKind, op int) int {
+	return slices.IndexFunc(l.net.schedule.Steps, func(st plan.Step) bool { return st.Kind == kind && st.Op == op })
+}
+
+// forward takes a chunk to the logits, one that was gathered or, where there is a trunk, of the table.
+func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 	a, p := &l.net.arena, l.net.schedule.Program
 	defer func() { l.step = noStep }()
-	for i := range p.Ops {
+	first := 0
+	if a.trunk != nil {
+		first = a.trunk.Ops
+		l.step = l.find(plan.Forward, 0)
+		l.launch(kernels.TrunkForward(b, a.trunk, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset,
+			a.values[plan.Input], a.targets, params, a.stages))
+	}
+	for i := first; i < len(p.Ops); i++ {
 		op := &p.Ops[i]
-		l.step = slices.IndexFunc(l.net.schedule.Steps, func(st plan.Step) bool { return st.Kind == plan.Forward && st.Op == i })
-		x, y := a.values[op.In[0]], a.values[i+1]
+		l.step = l.find(plan.Forward, i)
+		x := a.values[op.In[0]]
 		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
-		switch op.Kind {
-		case plan.Dense:
-			l.denseForward(b, i, x, w, bias, y)
-		case plan.Conv:
-			l.launch(kernels.ConvForward(b, op, x, w, bias, y))
-		case plan.MaxPool:
-			l.launch(kernels.MaxPool(b, op, x, y))
-		case plan.AvgPool:
-			l.launch(kernels.AvgPool(b, op, x, y))
-		case plan.Add:
-			l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
+		act := a.after[i]
+		switch {
+		case a.activated(p, i): // by the op that gave its input
+		case act != none && op.Kind == plan.Dense:
+			l.launch(l.net.math().DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
+		case act != none:
+			l.launch(l.net.math().ConvActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
 		default:
-			l.try(kernels.Activation(b, op, x, y))
+			l.forwardOp(b, i, w, bias)
 		}
+	}
+}
+
+// forwardOp is the launch of an op alone.
+func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
+	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	x, y := a.values[op.In[0]], a.values[i+1]
+	switch op.Kind {
+	case plan.Dense:
+		l.denseForward(b, i, x, w, bias, y)
+	case plan.Conv:
+		l.launch(l.net.math().ConvForward(b, op, x, w, bias, y))
+	case plan.MaxPool:
+		l.launch(kernels.MaxPool(b, op, x, y))
+	case plan.AvgPool:
+		l.launch(kernels.AvgPool(b, op, x, y))
+	case plan.Add:
+		l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
+	default:
+		l.try(kernels.Activation(b, op, x, y))
 	}
 }
 
 // inputGrad passes an op's δ on to its inputs. The first to write a value's δ
 // overwrites what an earlier chunk left, the others add.
 func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []bool) {
-	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	a, p := &l.net.arena, l.net.schedule.Program
+	op := &p.Ops[i]
+	if a.passed(p, i) {
+		return
+	}
 	dy, w := a.deltas[i+1], l.param(params, op.Weight, 4)
+	if act := a.through[i]; act != none {
+		v := p.Ops[act].In[0]
+		x, dx, kind := a.values[op.In[0]], a.deltas[v], p.Ops[act].Kind
+		written[v] = true
+		switch op.Kind {
+		case plan.Dense:
+			l.launch(l.net.math().DenseInputGradThrough(b, op, kind, x, dy, w, dx))
+		case plan.Conv:
+			l.launch(l.net.math().ConvInputGradThrough(b, op, x, dy, w, dx))
+		default:
+			l.launch(kernels.PoolGradThrough(b, op, kind, x, dy, dx))
+		}
+		return
+	}
 	for _, v := range op.In {
 		dx, add := a.deltas[v], written[v]
 		if dx == 0 {
@@ -111,7 +164,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		case plan.Dense:
 			l.denseInputGrad(b, i, dy, w, dx, add)
 		case plan.Conv:
-			l.launch(kernels.ConvInputGrad(b, op, dy, w, dx, add))
+			l.launch(l.net.math().ConvInputGrad(b, op, dy, w, dx, add))
 		case plan.MaxPool:
 			l.launch(kernels.MaxPoolGrad(b, op, a.values[v], dy, dx, add))
 		case plan.AvgPool:
@@ -134,11 +187,29 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	z := p.Logits()
 	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
-		l.zero(a.norm2, 8*a.chunk*a.groups)
-		l.forward(b, params)
+		if a.addsNorms {
+			l.zero(a.norm2, a.normBytes())
+		}
+		l.forward(b, t, params)
 		written := make([]bool, len(a.deltas))
+		var ghosts []kernels.Ghost
+		var kept []int // ops whose kept gradients are to be combined
+		var sums []kernels.Sum
+		var summed []int // their steps
+		within := 0      // ops before it are the trunk's
+		if a.trunk != nil {
+			within = a.trunk.Ops
+		}
+		back := false // the trunk has gone back
 		for i, st := range s.Steps {
 			l.step = i
+			if st.Op != plan.NoOp && st.Op < within && (st.Kind == plan.InputGrad || st.Kind == plan.GradStore) {
+				if !back {
+					l.trunkBackward(b, params)
+				}
+				back = true
+				continue
+			}
 			var op *plan.Op
 			var x, dy kernels.Ptr
 			if st.Op != plan.NoOp {
@@ -152,33 +223,60 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			case plan.InputGrad:
 				l.inputGrad(b, st.Op, params, written)
 			case plan.NormGhost:
-				l.launch(kernels.NormGhost(b, op, x, dy, a.norms(st.Op)))
+				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
 			case plan.NormGram:
-				l.launch(kernels.NormGram(b, op, x, dy, a.norms(st.Op)))
+				l.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
 			case plan.NormInstantiate:
-				l.launch(kernels.ConvNorm(b, op, x, dy, a.norms(st.Op)))
+				l.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
 			case plan.GradStore:
 				if op.Kind == plan.Conv {
-					l.launch(kernels.ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
+					l.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				} else {
 					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
 			case plan.Factor:
-				l.factors(b, count)
+				together := min(len(ghosts), kernels.MostGhosts)
+				for some := range slices.Chunk(ghosts[together:], kernels.MostGhosts) {
+					l.launch(kernels.NormGhosts(b, some...))
+				}
+				l.factors(b, count, ghosts[:together])
 			case plan.GradSum:
-				l.gradSum(b, st.Op, x, dy, dst)
+				w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
+				switch {
+				case op.Kind == plan.Conv:
+					l.convSum(b, st.Op, x, dy, w, bias)
+				case !n.apart && n.math().SumsTogether(op):
+					sums, summed = append(sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: a.factors(st.Op), SumW: w, SumB: bias}), append(summed, i)
+				default:
+					l.denseSum(b, st.Op, x, dy, a.factors(st.Op), w, bias)
+				}
 			case plan.Combine:
-				l.combine(b, st.Op, dst)
+				kept = append(kept, st.Op)
 			default:
 				l.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
 			}
+		}
+		l.combine(b, kept, dst)
+		for first := 0; first < len(sums); first += kernels.MostSums {
+			l.step = summed[first]
+			l.launch(kernels.DenseSums(b, sums[first:min(first+kernels.MostSums, len(sums))]...))
 		}
 		l.step = noStep
 	})
 }
 
+// trunkBackward comes when the gradient at the trunk's output is complete.
+func (l *list) trunkBackward(b kernels.Batch, params kernels.Ptr) {
+	a := &l.net.arena
+	delta, through := a.deltas[a.trunk.Ops], false
+	if delta == 0 { // the op behind it went through the last activation
+		delta, through = a.deltas[a.trunk.Ops-1], true
+	}
+	l.launch(kernels.TrunkBackward(b, a.trunk, a.values[plan.Input], delta, through, params, a.kept, a.stored, a.stages))
+}
+
 // factors turns norms into factors, and counts those of 1.
-func (l *list) factors(b kernels.Batch, count kernels.Ptr) {
+func (l *list) factors(b kernels.Batch, count kernels.Ptr, ghosts []kernels.Ghost) {
 	a, s := &l.net.arena, l.net.schedule
 	p := s.Program
 	if l.net.options.Exact {
@@ -189,21 +287,16 @@ func (l *list) factors(b kernels.Batch, count kernels.Ptr) {
 	if count != 0 {
 		within = a.within
 	}
-	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within))
+	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within, ghosts...))
 	if count != 0 {
 		l.launch(kernels.Count(b, within, count))
 	}
 }
 
-// gradSum adds an op's clipped gradients without keeping them.
-func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
+// convSum adds a convolution's clipped gradients without keeping them.
+func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
-	w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
-	if op.Kind == plan.Dense {
-		l.denseSum(b, i, x, dy, a.factors(i), w, bias)
-		return
-	}
-	l.launch(kernels.ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
+	l.launch(l.net.math().ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
 	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
 	if bias != 0 {
@@ -211,21 +304,40 @@ func (l *list) gradSum(b kernels.Batch, i int, x, dy, dst kernels.Ptr) {
 	}
 }
 
-// combine adds an op's kept gradients, clipped: weights, then the bias behind them.
-func (l *list) combine(b kernels.Batch, i int, dst kernels.Ptr) {
+// combine adds kept gradients, clipped: of each op weights, then the bias behind them. Those that lie side by
+// side, in what is kept and in the sum, and have one factor, go together.
+func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	a, p := &l.net.arena, l.net.schedule.Program
-	kept := a.keep(i)
-	for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
-		if q == plan.None {
-			continue
+	type stretch struct {
+		kept, to kernels.Ptr
+		size     int
+		factors  kernels.Ptr
+		step     int
+	}
+	var all []stretch
+	for _, i := range ops {
+		kept := a.keep(i)
+		for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
+			if q == plan.None {
+				continue
+			}
+			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), l.find(plan.Combine, i)}
+			kept += uint64(4 * s.size)
+			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&
+				all[n].kept+uint64(4*all[n].size) == s.kept && all[n].to+uint64(8*all[n].size) == s.to {
+				all[n].size += s.size
+			} else {
+				all = append(all, s)
+			}
 		}
-		size, to := p.Params[q].Size(), l.param(dst, q, 8)
+	}
+	for _, s := range all {
+		l.step = s.step
 		if l.net.options.Exact {
-			l.launch(kernels.GridCombine(b, a.scale, kept, a.stored, size, to))
+			l.launch(kernels.GridCombine(b, a.scale, s.kept, a.stored, s.size, s.to))
 		} else {
-			l.launch(kernels.Combine(b, a.factors(i), kept, a.stored, size, to))
+			l.launch(kernels.Combine(b, s.factors, s.kept, a.stored, s.size, s.to))
 		}
-		kept += uint64(4 * size)
 	}
 }
 
@@ -237,7 +349,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
-			l.forward(b, params)
+			l.forward(b, t, params)
 			l.launch(kernels.Losses(b, p.Loss, p.Outputs(), z, a.targets, a.losses+uint64(8*a.chunk*i), 0))
 		}
 		first := kernels.FirstShare(q.Form)
@@ -264,7 +376,7 @@ func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)
-		l.forward(b, at)
+		l.forward(b, t, at)
 		l.launch(kernels.Losses(b, p.Loss, p.Outputs(), a.values[p.Logits()], a.targets, a.losses, a.predicted))
 		l.launch(kernels.Score(b, p.Loss, p.Outputs(), a.targets, a.losses, a.predicted, to))
 	})

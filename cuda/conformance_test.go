@@ -20,3 +20,21 @@ func TestConformance(t *testing.T) {
 		return devicetest.Sampled(d, 23)
 	})
 }
+
+// TestPrecisions runs it on tensor cores.
+func TestPrecisions(t *testing.T) {
+	for _, p := range []device.Precision{device.TF32, device.BF16} {
+		if testing.Short() && p != device.TF32 {
+			continue
+		}
+		t.Run(p.String(), func(t *testing.T) {
+			devicetest.Run(t, func(t *testing.T) device.Device {
+				d := open(t, fake.Options{})
+				if gputest.On() {
+					return devicetest.At(d, p)
+				}
+				return devicetest.At(devicetest.Sampled(d, 97), p)
+			})
+		})
+	}
+}

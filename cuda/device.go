@@ -2,8 +2,10 @@
 // package kernels computes, and a driver.Driver is the GPU, or the fake that
 // stands in for one. docs/cuda.md describes how a step runs.
 //
-// Bits. A result depends on the schedule, the batch and the capacity. Kernels
-// cut every sum by shape alone and add in a fixed order.
+// Bits. A result depends on the schedule, the batch and the capacity, and, in the last
+// place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).
+// Kernels cut every sum by shape alone and add in a fixed order. On tensor cores, below
+// float32, it depends on the GPU's generation as well.
 package cuda
 
 import (
@@ -33,6 +35,9 @@ const leastCapability = 80
 // cores; the strategies compare their ratios.
 var costs = plan.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
 
+// precisions beside float32; every GPU that the PTX runs on has tensor cores for them.
+var precisions = []device.Precision{device.TF32, device.BF16}
+
 // Device is one GPU. Its methods may be called from any goroutine; the driver is
 // called from one thread.
 type Device struct {
@@ -41,6 +46,7 @@ type Device struct {
 	context   driver.Context
 	info      driver.Info
 	functions map[string]driver.Function // by module/name
+	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
 	owners    []closer
 	err       error // the GPU is lost: the first failure, for good
@@ -51,7 +57,10 @@ type closer interface{ free() error }
 
 // Open opens a GPU by its number.
 func Open(d driver.Driver, ordinal int) (*Device, error) {
-	g := &Device{thread: startThread(), driver: d, functions: map[string]driver.Function{}, modules: map[string]driver.Module{}}
+	g := &Device{
+		thread: startThread(), driver: d,
+		functions: map[string]driver.Function{}, allowed: map[string]int{}, modules: map[string]driver.Module{},
+	}
 	err := g.thread.do(func() error {
 		n, err := d.Devices()
 		if err != nil {
@@ -84,7 +93,7 @@ func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
 		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
-		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory,
+		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
 	}
 }
 
@@ -259,10 +268,12 @@ func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
 		}
 		d.functions[key] = f
 	}
-	if l.Shared > d.info.SharedPerBlock {
+	// Never less than before: graphs of other networks have the same function.
+	if l.Shared > max(d.info.SharedPerBlock, d.allowed[key]) {
 		if err := f.AllowShared(l.Shared); err != nil {
 			return nil, d.failed("kernel "+l.Name, err)
 		}
+		d.allowed[key] = l.Shared
 	}
 	return f, nil
 }

@@ -332,3 +332,30 @@ func TestScoreOfAClosedTable(t *testing.T) {
 	}
 	must(t, d.Close())
 }
+
+// A trunk of full size needs more shared memory than a kernel gets without asking. The fake refuses launches of those that
+// did not ask, and what the driver refuses is told.
+func TestTrunkAsksForSharedMemory(t *testing.T) {
+	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
+	c := devicetest.NewCase(t, p, 2, 1)
+	for _, code := range []int{0, driver.OutOfMemory} {
+		asked := 0
+		f := fake.New(fake.Options{Fail: func(call string, n int) int {
+			if call != "cuFuncSetAttribute" {
+				return 0
+			}
+			asked++
+			return code
+		}})
+		d, err := cuda.Open(f, 0)
+		must(t, err)
+		_, err = train(d, private(t, p, perexample.Auto), c, 2, noise(t, stream.ChaCha20))
+		if (err != nil) != (code != 0) {
+			t.Errorf("code %d of the call for shared memory gives %v", code, err)
+		}
+		if asked == 0 {
+			t.Error("no kernel asked for shared memory: the test sees nothing")
+		}
+		must(t, d.Close())
+	}
+}

@@ -18,6 +18,7 @@ type net struct {
 	memory
 	schedule *plan.Schedule
 	options  device.Options
+	apart    bool // dense products, from activations and from each other
 	params   int
 	stream   driver.Stream
 	arena    arena
@@ -50,23 +51,27 @@ const lessMemory = "choose a smaller batch that goes through the network togethe
 
 // Compile lays out a schedule's memory and gives it a stream.
 func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+	n, err := d.compile(s, o, o.CuBLAS)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// compile keeps dense products apart where cuBLAS multiplies, or what it does is compared.
+func (d *Device) compile(s *plan.Schedule, o device.Options, apart bool) (*net, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Capacity < 1 {
-		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
-	}
-	if o.Exact {
-		if err := admit.CheckExact(s); err != nil {
-			return nil, err
-		}
+	if err := admit.CheckOptions(s, o, precisions); err != nil {
+		return nil, err
 	}
 	if o.CuBLAS {
 		if err := d.checkCuBLAS(o); err != nil {
 			return nil, err
 		}
 	}
-	n := &net{memory: memory{device: d}, schedule: s, options: o, params: s.Program.NumParams(), keys: map[*stream.Stream]driver.Ptr{}}
+	n := &net{memory: memory{device: d}, schedule: s, options: o, apart: apart, params: s.Program.NumParams(), keys: map[*stream.Stream]driver.Ptr{}}
 	err := d.do(func() error {
 		err := n.open()
 		if err != nil {
@@ -83,7 +88,7 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 
 func (n *net) open() error {
 	what := "network " + n.schedule.Program.Name
-	if err := n.arena.layOut(n.schedule, n.options); err != nil {
+	if err := n.arena.layOut(n.schedule, n.options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock), n.apart); err != nil {
 		return err
 	}
 	base, err := n.alloc(n.arena.bytes, what, lessMemory)
@@ -91,6 +96,11 @@ func (n *net) open() error {
 		return err
 	}
 	n.arena.place(base)
+	if n.arena.trunk != nil {
+		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.schedule.Program)); err != nil {
+			return n.device.failed(what, err)
+		}
+	}
 	if n.stream, err = n.device.context.NewStream(); err != nil {
 		return n.device.failed(what, err)
 	}

@@ -12,7 +12,8 @@ var _ device.Profiler = (*net)(nil)
 
 // Profile times every step of the schedule from now on: a step that is run takes a
 // second graph, which has clocks between the launches of different steps, and
-// Run waits for it. What lies between, as the gathering of rows, belongs to no step. Where the
+// Run waits for it. What lies between, as the gathering of rows, belongs to no step; the time of a
+// launch that does several steps to the one whose launch it is, the first of equals, and the others get none. Where the
 // driver fails, the times are nil and the network is spoiled.
 func (n *net) Profile() func() []time.Duration {
 	err := n.do(func() error {

@@ -17,7 +17,7 @@ func (n *net) Rounding(rows int) float64 {
 	if rows <= 0 || !n.schedule.Private() || n.options.Exact {
 		return 0
 	}
-	w := kernels.SumRoundings(rows, rows)
+	w := n.math().SumRoundings(rows, rows)
 	if n.options.CuBLAS { // an unknown order is worse than the order of whatever else adds
 		w = kernels.ProductRoundings(rows, rows)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -75,6 +76,7 @@ type Config struct {
 	Strategy         string `yaml:"strategy"`
 	Device           string `yaml:"device"`
 	GEMM             string `yaml:"gemm"`
+	Precision        string `yaml:"precision,omitempty"`
 	Threads          int    `yaml:"threads"`
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
@@ -85,7 +87,7 @@ func Default() Config {
 	return Config{
 		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
 		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
-		Strategy: string(perexample.Auto), Device: "auto", GEMM: GEMMOwn,
+		Strategy: string(perexample.Auto), Device: "auto", GEMM: GEMMOwn, Precision: device.Float32.String(),
 	}
 }
 
@@ -115,6 +117,9 @@ func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 // resumption. Where the data lie, and what computes, may change.
 func (c Config) fingerprint() (string, error) {
 	c.DataDir, c.Device, c.Threads = "", "", 0
+	if c.Precision == device.Float32.String() {
+		c.Precision = "" // as in runs from before there were others
+	}
 	if c.Noise != noiseSeeded {
 		c.Memory, c.MaxPhysicalBatch, c.GEMM = "", 0, "" // they move rounding only, which nothing but a seeded run promises
 	}
@@ -151,6 +156,12 @@ var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": tr
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
 func (c *Config) exact() bool { return c.Noise == noiseExact && c.private() }
+
+// precision is that of the products; check has parsed it.
+func (c *Config) precision() device.Precision {
+	p, _ := device.ParsePrecision(c.Precision)
+	return p
+}
 
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return optimizers[c.Optimizer] }
@@ -270,6 +281,7 @@ func (c *Config) check(ownNetwork bool) error {
 		oneOf("gemm", c.GEMM, GEMMOwn, GEMMCuBLAS),
 		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
 		perexample.Check(perexample.Strategy(c.Strategy)),
+		oneOf("precision", c.Precision, device.Precisions()...),
 		positive("learning rate", c.LR),
 		positive("epsilon", c.Epsilon),
 		positive("batch", c.Batch),
@@ -285,6 +297,8 @@ func (c *Config) check(ownNetwork bool) error {
 		return err
 	}
 	switch {
+	case c.exact() && c.precision() != device.Float32:
+		return usage("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
 	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
 		return usage("momentum %v: must be in [0, 1)", c.Momentum)
 	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):

@@ -37,6 +37,16 @@ func TestRunOnGPU(t *testing.T) {
 		})
 		return d
 	}
+	for _, precision := range device.Precisions()[1:] {
+		t.Run(precision, func(t *testing.T) {
+			c := small()
+			c.Precision = precision
+			got := run(t, c, open(t))
+			if got.Precision != precision || !got.Guarantee || got.TestLoss == nil || !(*got.TestLoss < 10) {
+				t.Errorf("a run in %s gives %+v", precision, got)
+			}
+		})
+	}
 	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
 		t.Run(noise, func(t *testing.T) {
 			c := small()

@@ -14,14 +14,17 @@ const (
 
 func (c *Config) cuBLAS() bool { return c.GEMM == GEMMCuBLAS }
 
-// CheckGEMM says whether a device multiplies by what a setting names.
-func CheckGEMM(d device.Device, gemm string) error {
+// CheckGEMM says whether a device multiplies by what a setting names, in some precision.
+func CheckGEMM(d device.Device, gemm string, in device.Precision) error {
 	switch gemm {
 	case GEMMOwn:
 		return nil
 	case GEMMCuBLAS:
 	default:
 		return usage("unknown gemm %q: choose one of %s, %s", gemm, GEMMOwn, GEMMCuBLAS)
+	}
+	if in != device.Float32 {
+		return usage("gemm %s: cuBLAS is told to multiply in float32, not in %s; use --gemm %s, or --precision %s", gemm, in, GEMMOwn, device.Float32)
 	}
 	l, ok := d.(device.Library)
 	if !ok {

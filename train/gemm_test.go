@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
 )
 
 // A run by cuBLAS learns what any other does, under noise that covers its rounding, and
@@ -43,12 +44,16 @@ func TestRunByCuBLAS(t *testing.T) {
 	if _, err = run(f); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "exact noise promises bits") {
 		t.Errorf("with exact noise: %v", err)
 	}
+	c.Noise, c.Precision = noiseSecure, "tf32"
+	if _, err = run(f); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "not in tf32") {
+		t.Errorf("in TF32: %v", err)
+	}
 	host, err := cpu.Open(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for gemm, want := range map[string]string{GEMMCuBLAS: "--device cuda", "mkl": `"mkl"`} {
-		if err := CheckGEMM(host, gemm); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
+		if err := CheckGEMM(host, gemm, device.Float32); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("gemm %s on the processor: %v", gemm, err)
 		}
 	}

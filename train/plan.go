@@ -76,6 +76,9 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if want := c.precision(); want != device.Float32 && !slices.Contains(info.Precisions, want) {
+		return nil, usage("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
+	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
 	for _, step := range []func() error{p.resolveOnce, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
@@ -97,7 +100,7 @@ func deviceInfo(c *Config, d device.Device) (device.Info, error) {
 		}
 		defer d.Close()
 	}
-	return d.Info(), CheckGEMM(d, c.GEMM)
+	return d.Info(), CheckGEMM(d, c.GEMM, c.precision())
 }
 
 // defaultModel is that for tables or for images of a shape.

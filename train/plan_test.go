@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -43,6 +45,60 @@ func TestNoiseCoversRounding(t *testing.T) {
 	if p.Capacity < mostRows(p.ExpectedBatch) {
 		t.Errorf("a run takes %d records, a batch may have %d", p.Capacity, mostRows(p.ExpectedBatch))
 	}
+}
+
+// A net has the precision that was asked for. A run in another one is another run, one from before there were any is in float32.
+func TestPrecisionReachesTheNet(t *testing.T) {
+	prints := map[string]string{}
+	for _, precision := range device.Precisions() {
+		c := small()
+		c.Precision, c.Device = precision, "reference"
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &watched{Device: reference.Open()}
+		data, err := Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := p.Engine(d, data, noise)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Close()
+		if got := d.options.Precision.String(); got != precision {
+			t.Errorf("a net in %s was asked for, and %s made", precision, got)
+		}
+		print, err := c.fingerprint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := prints[print]; ok {
+			t.Errorf("%s and %s are the same run", precision, other)
+		}
+		prints[print] = precision
+	}
+	c := small()
+	c.Precision = ""
+	if print, err := c.fingerprint(); err != nil || prints[print] != "float32" {
+		t.Errorf("a run from before there were precisions has another fingerprint (%v)", err)
+	}
+}
+
+// watched keeps what a net was made with.
+type watched struct {
+	device.Device
+	options device.Options
+}
+
+func (d *watched) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+	d.options = o
+	return d.Device.Compile(s, o)
 }
 
 func TestMemory(t *testing.T) {

@@ -24,7 +24,7 @@ func (r *run) result() *Result {
 	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1)
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
-		Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
+		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Committed: &p.Steps,
 		Sampling: "poisson", SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: p.assumptions(),

@@ -10,6 +10,7 @@ type Result struct {
 	Parameters      int      `json:"parameters"`
 	Optimizer       string   `json:"optimizer"`
 	Device          string   `json:"device"`
+	Precision       string   `json:"precision"` // of matrix products
 	Threads         int      `json:"threads"`
 	Steps           int      `json:"steps"`              // updates applied
 	Committed       *int     `json:"committed_schedule"` // updates paid for; null where a filter ends the run

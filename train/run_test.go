@@ -98,6 +98,9 @@ func TestBadSettings(t *testing.T) {
 		"multipliers up to 262144":                          func(c *Config) { c.Noise, c.TrainLossNoise = noiseExact, ptr(3e5) },
 		"clipping per-layer: exact noise":                   func(c *Config) { c.Noise, c.Clipping = noiseExact, "per-layer" },
 		"clipping adaptive: exact noise":                    func(c *Config) { c.Noise, c.Clipping = noiseExact, "adaptive" },
+		`unknown precision "half"`:                          func(c *Config) { c.Precision = "half" },
+		"precision tf32: device cpu":                        func(c *Config) { c.Precision, c.Device = "tf32", "cpu" },
+		"precision tf32: exact noise":                       func(c *Config) { c.Precision, c.Noise = "tf32", noiseExact },
 		`unknown noise "strong"`:                            func(c *Config) { c.Noise = "strong" },
 	} {
 		c := small()

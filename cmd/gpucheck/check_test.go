@@ -121,13 +121,10 @@ func TestSteps(t *testing.T) {
 		"good": {},
 		"none": {
 			"info": "no libcuda", "driver": "no GPU to test on", "kernels/TestOne": "no GPU to test on", "kernels/TestTwo": "no GPU to test on",
-			"conformance": "no GPU to test on", "train/TestTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
+			"conformance": "no GPU to test on", "conformance/precisions": "no GPU to test on", "train/TestTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
 			"gemm/conformance": "no GPU to test on", "gemm/mlp-mnist": "no GPU", "gemm/cnn-mnist": "no GPU", "gemm/mnist-tf": "no GPU",
 			"gemm/cifar-small": "no GPU", "gemm/cifar-paper": "no GPU",
 			"train/cuda": "no GPU to train on", "train/cuda again": "no GPU to train on",
-			"bench/cnn-mnist private": "no GPU to measure", "bench/cnn-mnist plain": "no GPU to measure",
-			"bench/mlp-mnist private": "no GPU", "bench/mlp-mnist plain": "no GPU", "bench/mnist-tf private": "no GPU", "bench/mnist-tf plain": "no GPU",
-			"bench/cifar-small private": "no GPU", "bench/cifar-small plain": "no GPU", "bench/cifar-paper private": "no GPU", "bench/cifar-paper plain": "no GPU",
 		},
 		"skip":   {},
 		"gone":   {"kernels/TestTwo": "no such test"},
@@ -140,6 +137,13 @@ func TestSteps(t *testing.T) {
 		"unlike": {"train/same bits": "value 1 of w: 2 and 2.5"},
 		"far":    {"train/like the CPU": "value 1 of w: 2 on the GPU, 2.5 on the CPU"},
 	} {
+		for _, model := range []string{"mlp-mnist", "cnn-mnist", "mnist-tf", "cifar-small", "cifar-paper"} {
+			for _, how := range []string{" private", " private tf32", " plain", " plain tf32"} {
+				if mode == "none" {
+					failures["bench/"+model+how] = "no GPU to measure"
+				}
+			}
+		}
 		passes, text, steps := checked(t, mode)
 		if passes != (len(failures) == 0) {
 			t.Errorf("%s: passed is %v", mode, passes)

@@ -165,6 +165,7 @@ var failedSubtest = regexp.MustCompile(`(?m)^    --- FAIL: TestConformance/(\S+)
 // conformance runs the suite of all devices, and what fails once more alone, since
 // a failed kernel can take with it what follows.
 func (c *check) conformance(ctx context.Context) {
+	c.test(ctx, "conformance/precisions", "cuda.test", "^TestPrecisions$", 15*time.Minute)
 	s, out := c.test(ctx, "conformance", "cuda.test", "^TestConformance$", 15*time.Minute)
 	if s.Status != failed || strings.Contains(s.Reason, "no GPU") {
 		return
@@ -285,7 +286,7 @@ func near(gpu, cpu []safetensors.Tensor, s *step) error {
 	return nil
 }
 
-// sanitizer watches some of the kernels with shared memory: a product, a convolution, factors, noise.
+// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise.
 func (c *check) sanitizer(ctx context.Context) {
 	const name = "compute-sanitizer"
 	program, err := exec.LookPath(name)
@@ -298,7 +299,7 @@ func (c *check) sanitizer(ctx context.Context) {
 		program = found[0]
 	}
 	for _, tool := range []string{"memcheck", "racecheck"} {
-		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestFactors", "TestRelease"} {
+		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease"} {
 			c.run(ctx, job{
 				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, env: []string{"PRIVGRAD_GPU=bare"},
 				command: []string{
@@ -362,11 +363,17 @@ const likeOwn = 1e-4
 func (c *check) bench(ctx context.Context) {
 	for _, m := range measured {
 		for _, mode := range []string{"private", "plain"} {
-			c.run(ctx, job{
-				name: "bench/" + m.model + " " + mode, limit: 2*time.Minute + c.duration(),
-				command: c.privgrad("bench", "step", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch), "--mode", mode,
-					"--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
-			}, object)
+			for _, precision := range []string{"float32", "tf32"} {
+				name := "bench/" + m.model + " " + mode
+				if precision != "float32" {
+					name += " " + precision
+				}
+				c.run(ctx, job{
+					name: name, limit: 2*time.Minute + c.duration(),
+					command: c.privgrad("bench", "step", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch), "--mode", mode,
+						"--precision", precision, "--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
+				}, object)
+			}
 		}
 	}
 }

@@ -60,6 +60,7 @@ images get Fashion-MNIST, the others synthetic bytes.`,
 	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
 	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.StringVar(&o.GEMM, "gemm", train.GEMMOwn, gemmHelp)
+	f.StringVar(&o.Precision, "precision", "float32", precisionHelp)
 	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
 	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
 	f.BoolVar(&o.Explain, "explain", false, "list each layer's choice, its cost and what it took")
@@ -94,7 +95,7 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 	if r.GEMM == train.GEMMCuBLAS {
 		by = " and cuBLAS"
 	}
-	fmt.Fprintf(w, "%s (%s): %s, batch %d of %s, on %s with %s%s\n\n", r.Model, r.Activation, mode, r.Batch, r.Data, r.Device, plural(r.Threads, "thread"), by)
+	fmt.Fprintf(w, "%s (%s): %s, batch %d of %s, on %s in %s with %s%s\n\n", r.Model, r.Activation, mode, r.Batch, r.Data, r.Device, r.Precision, plural(r.Threads, "thread"), by)
 	table(w, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "  examples a second\t%.0f\n", r.ExamplesPerSecond)
 		fmt.Fprintf(w, "  seconds a step\t%.4g, median of %d\n", r.StepSeconds, r.Steps)

@@ -205,6 +205,7 @@ func newSettings(cmd *cobra.Command) *settings {
 
 	setting(s, textKind, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
 	setting(s, textKind, "gemm", gemmHelp, func(c *train.Config) *string { return &c.GEMM })
+	setting(s, textKind, "precision", precisionHelp, func(c *train.Config) *string { return &c.Precision })
 	setting(s, integerKind, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
 	setting(s, textKind, "strategy", strategyHelp, func(c *train.Config) *string { return &c.Strategy })
 	setting(s, textKind, "memory", "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)", func(c *train.Config) *string { return &c.Memory })
@@ -213,6 +214,10 @@ func newSettings(cmd *cobra.Command) *settings {
 }
 
 const gemmHelp = "who multiplies the matrices of dense layers: own, or cublas on a GPU where NVIDIA's library is installed, whose bits are not promised"
+
+// precisionHelp says what --precision takes.
+const precisionHelp = "what factors of matrix products are rounded to: float32 (not at all), tf32 (11 digits) or bf16 (8), for the tensor cores of --device cuda; " +
+	"the guarantee holds in each, at batch 1024 for 0.3 % and 0.8 % more noise"
 
 // strategyHelp lists what --strategy takes.
 var strategyHelp = func() string {

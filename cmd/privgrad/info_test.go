@@ -65,11 +65,13 @@ func TestBenchStep(t *testing.T) {
 	short := []string{"bench", "step", "--model", "mlp-fmnist", "--batch", "8", "--seconds", "0.01", "--threads", "1"}
 	r := object(t, ok(t, append(short, "--json")...))
 	wantKeys(t, r, "device", "model", "mode", "strategy", "batch", "threads", "step_seconds_median", "examples_per_second",
-		"peak_rss_bytes", "physical_batch", "parameters", "flops_per_example",
+		"peak_rss_bytes", "physical_batch", "precision", "parameters", "flops_per_example",
 		"activation", "data", "steps_timed", "gemm")
 	if r["mode"] != "private" || r["strategy"] != "auto" || r["batch"] != 8.0 || r["activation"] != "relu" || r["data"] != "fmnist" || r["parameters"] != 269322.0 {
 		t.Errorf("bench step %v", r)
 	}
+	fails(t, exitUsage, append(short, "--precision", "half"), `"half"`, "tf32")
+	fails(t, exitUsage, append(short, "--device", "cpu", "--precision", "tf32"), "precision tf32", "--device cuda")
 	if r := object(t, ok(t, append(short, "--json", "--mode", "plain")...)); r["mode"] != "plain" || r["strategy"] != nil {
 		t.Errorf("plain step %v", r)
 	}

@@ -10,6 +10,7 @@
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define __forceinline__ inline __attribute__((always_inline))
+#define INLINE __attribute__((always_inline)) // of lambdas: what one captures would lie in memory if it were called
 // The most threads of a block, and the fewest blocks of a processor that registers must leave room for.
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define KERNEL extern "C" __global__ void
@@ -23,6 +24,7 @@ static __device__ __forceinline__ int threadX() { return __nvvm_read_ptx_sreg_ti
 static __device__ __forceinline__ int threadsX() { return __nvvm_read_ptx_sreg_ntid_x(); }
 static __device__ __forceinline__ int blockX() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 static __device__ __forceinline__ int blockY() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+static __device__ __forceinline__ int blocksY() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 // index numbers the threads of a one-dimensional grid.
 static __device__ __forceinline__ int index() { return blockX() * threadsX() + threadX(); }
 
@@ -40,7 +42,15 @@ static __device__ __forceinline__ int max(int a, int b) { return a > b ? a : b; 
 static __device__ __forceinline__ uint32 bits(float x) { return __builtin_bit_cast(uint32, x); }
 static __device__ __forceinline__ float fromBits(uint32 x) { return __builtin_bit_cast(float, x); }
 
+// hidden keeps the compiler from computing what follows from x outside of a loop, in more registers than there are.
+static __device__ __forceinline__ int hidden(int x) {
+	asm volatile("" : "+r"(x));
+	return x;
+}
+
 static __device__ __forceinline__ float quietNaN() { return fromBits(0x7fc00000); }
+
+static __device__ __forceinline__ void atomicOr(int *x, int y) { __nvvm_atom_or_gen_i(x, y); }
 
 // blockSum adds one value a thread in a tree of log₂ THREADS levels; thread 0 has the sum. All threads of a block of
 // THREADS, a power of two, take part. scratch holds THREADS values; it may be used again after the next barrier.

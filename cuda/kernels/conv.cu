@@ -1,3 +1,4 @@
+#include "activation.cuh"
 #include "geometry.cuh"
 #include "run.cuh"
 #include "tile.cuh"
@@ -11,8 +12,8 @@ static_assert(Few::THREADS == 64 && Some::THREADS == 64 && Many::THREADS == 64);
 // conv_forward: the results are filters × the positions of all examples.
 template <class Values>
 static __device__ __forceinline__ void convForward(const Run *run, int first, int capacity, const float *x, const float *w,
-                                                   const float *bias, float *y, Geometry g) {
-	__shared__ typename Values::Slab slab;
+                                                   const float *bias, float *y, int act, Geometry g) {
+	__shared__ typename Values::Slab slabs[2];
 	int positions = g.positions(), taps = g.taps();
 	int n0 = blockX() * 64, end = liveRows(run, first, capacity) * positions;
 	int o0 = blockY() * Values::ROWS;
@@ -25,19 +26,24 @@ static __device__ __forceinline__ void convForward(const Run *run, int first, in
 	Tap tap(g, 0);
 	float acc[Values::R][Values::C];
 	Values::clear(acc);
-	for (int k0 = 0; k0 < taps; k0 += DEPTH) {
-		barrier();
-		Values::alongTerms(slab.a, [&](int d, int r) {
+	auto copy = [&](typename Values::Slab &slab, int k0) INLINE {
+		Values::copyTerms(slab.a, [&](float *to, int d, int r) {
 			int o = o0 + r, k = k0 + d;
-			return o < g.out && k < taps ? w[o * taps + k] : 0;
+			copyAsync(to, w, o * taps + k, o < g.out && k < taps);
 		});
-		Values::alongLines(slab.b, [&](int d, int) {
-			float v = n < end && k0 + d < taps ? column(g, image, corner, tap) : 0;
+		Values::copyLines(slab.b, [&](float *to, int d, int) {
+			int iy = corner.y + tap.y, ix = corner.x + tap.x;
+			copyAsync(to, image, tap.plane + iy * g.cols + ix, n < end && k0 + d < taps && g.inside(iy, ix));
 			tap.next(g);
-			return v;
 		});
+	};
+	copy(slabs[0], 0);
+	for (int k0 = 0, turn = 0; k0 < taps; k0 += DEPTH, turn ^= 1) {
+		arrived();
 		barrier();
-		Values::multiply(slab, acc);
+		if (k0 + DEPTH < taps)
+			copy(slabs[turn ^ 1], k0 + DEPTH);
+		Values::multiply(slabs[turn], acc);
 	}
 #pragma unroll
 	for (int j = 0; j < Values::C; j++) {
@@ -46,52 +52,34 @@ static __device__ __forceinline__ void convForward(const Run *run, int first, in
 #pragma unroll
 		for (int i = 0; i < Values::R; i++) {
 			int o = o0 + Values::row(i);
-			if (n < end && o < g.out)
-				to[o * positions] = bias ? acc[i][j] + bias[o] : acc[i][j];
+			if (n < end && o < g.out) {
+				float v = bias ? acc[i][j] + bias[o] : acc[i][j];
+				to[o * positions] = act ? relu(v) : v;
+			}
 		}
 	}
 }
 
 KERNEL __launch_bounds__(64) conv_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
-                                             float *y, GEOMETRY) {
-	convForward<Few>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+                                             float *y, int act, GEOMETRY) {
+	convForward<Few>(run, first, capacity, x, w, bias, y, act, GEOMETRY_VALUES);
 }
 
 KERNEL __launch_bounds__(64) conv_forward_32(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
-                                             float *y, GEOMETRY) {
-	convForward<Some>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+                                             float *y, int act, GEOMETRY) {
+	convForward<Some>(run, first, capacity, x, w, bias, y, act, GEOMETRY_VALUES);
 }
 
 KERNEL __launch_bounds__(64) conv_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
-                                             float *y, GEOMETRY) {
-	convForward<Many>(run, first, capacity, x, w, bias, y, GEOMETRY_VALUES);
+                                             float *y, int act, GEOMETRY) {
+	convForward<Many>(run, first, capacity, x, w, bias, y, act, GEOMETRY_VALUES);
 }
-
-// Phase is one axis of the pixels i = at, at + stride, … of an image: all of them are read through the same taps, first,
-// first + step, …, and pixel n of the phase through the k-th by output position start(n) − k·back.
-struct Phase {
-	int at, pixels, first, step, taps, back;
-	int stride, offset;
-	__device__ __forceinline__ Phase(int at, int size, int stride, int padding, int window, int dilation) : at(at), stride(stride) {
-		pixels = at < size ? (size - at + stride - 1) / stride : 0;
-		step = 1;
-		while (step * dilation % stride != 0)
-			step++;
-		first = 0;
-		while (first < step && (at + padding - first * dilation) % stride != 0)
-			first++;
-		taps = first < step ? (window - first + step - 1) / step : 0;
-		back = step * dilation / stride;
-		offset = (at + padding - first * dilation) / stride;
-	}
-	__device__ __forceinline__ int start(int n) const { return offset + n; }
-};
 
 // convInputGrad: the results are channels × the pixels of one phase of all examples, the terms filters × taps of one channel.
 template <class Values>
 static __device__ __forceinline__ void convInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
-                                                     int add, Geometry g) {
-	__shared__ typename Values::Slab slab;
+                                                     int add, const float *activated, Geometry g) {
+	__shared__ typename Values::Slab slabs[2];
 	int phases = g.strideY * g.strideX, phase = blockY() % phases;
 	Phase y(phase / g.strideX, g.rows, g.strideY, g.top, g.windowRows, g.dilationY);
 	Phase x(phase % g.strideX, g.cols, g.strideX, g.left, g.windowCols, g.dilationX);
@@ -101,23 +89,21 @@ static __device__ __forceinline__ void convInputGrad(const Run *run, int first, 
 		return;
 	// A thread loads what is read through one pixel: position oy, ox of filter after filter, tap by tap.
 	int n = n0 + threadX();
-	const float *gradient = dy + n / pixels * g.out * positions;
+	int gradient = n / pixels * g.out * positions;
 	int oyFirst = y.start(n % pixels / x.pixels), oxFirst = x.start(n % x.pixels), oy = oyFirst, ox = oxFirst;
 	int oyLast = oyFirst - y.taps * y.back, oxLast = oxFirst - x.taps * x.back;
 	float acc[Values::R][Values::C];
 	Values::clear(acc);
-	for (int k0 = 0; k0 < terms; k0 += DEPTH) {
-		barrier();
-		Values::alongTerms(slab.a, [&](int d, int r) {
-			int c = c0 + r, k = k0 + d;
-			if (c >= g.channels || k >= terms)
-				return 0.f;
-			int o = k / area, v = y.first + k % area / x.taps * y.step, u = x.first + k % x.taps * x.step;
-			return w[((o * g.channels + c) * g.windowRows + v) * g.windowCols + u];
+	auto copy = [&](typename Values::Slab &slab, int k0) INLINE {
+		Values::copyTerms(slab.a, [&](float *to, int d, int r) {
+			int c = c0 + r, k = k0 + d, o = 0, v = 0, u = 0;
+			if (k < terms)
+				o = k / area, v = y.first + k % area / x.taps * y.step, u = x.first + k % x.taps * x.step;
+			copyAsync(to, w, ((o * g.channels + c) * g.windowRows + v) * g.windowCols + u, c < g.channels && k < terms);
 		});
-		Values::alongLines(slab.b, [&](int d, int) {
+		Values::copyLines(slab.b, [&](float *to, int d, int) {
 			bool read = n < end && k0 + d < terms && (unsigned)oy < (unsigned)g.outRows && (unsigned)ox < (unsigned)g.outCols;
-			float value = read ? gradient[oy * g.outCols + ox] : 0;
+			copyAsync(to, dy, gradient + oy * g.outCols + ox, read);
 			ox -= x.back;
 			if (ox == oxLast) {
 				ox = oxFirst;
@@ -127,46 +113,57 @@ static __device__ __forceinline__ void convInputGrad(const Run *run, int first, 
 				oy = oyFirst;
 				gradient += positions;
 			}
-			return value;
 		});
+	};
+	if (terms > 0)
+		copy(slabs[0], 0);
+	for (int k0 = 0, turn = 0; k0 < terms; k0 += DEPTH, turn ^= 1) {
+		arrived();
 		barrier();
-		Values::multiply(slab, acc);
+		if (k0 + DEPTH < terms)
+			copy(slabs[turn ^ 1], k0 + DEPTH);
+		Values::multiply(slabs[turn], acc);
 	}
 #pragma unroll
 	for (int j = 0; j < Values::C; j++) {
 		int n = n0 + Values::col(j);
 		int row = y.at + n % pixels / x.pixels * g.strideY, col = x.at + n % x.pixels * g.strideX;
-		float *image = dx + n / pixels * g.image() + row * g.cols + col;
+		int image = n / pixels * g.image() + row * g.cols + col;
 #pragma unroll
 		for (int i = 0; i < Values::R; i++) {
 			int c = c0 + Values::row(i);
 			if (n < end && c < g.channels) {
-				float *to = image + c * g.rows * g.cols;
-				*to = add ? *to + acc[i][j] : acc[i][j];
+				int at = image + c * g.rows * g.cols;
+				float d = acc[i][j];
+				if (add)
+					d += dx[at];
+				if (activated)
+					d = passBack(ReLU, activated[at], d);
+				dx[at] = d;
 			}
 		}
 	}
 }
 
 KERNEL __launch_bounds__(64) conv_input_grad_16(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
-                                                int add, GEOMETRY) {
-	convInputGrad<Few>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+                                                int add, const float *activated, GEOMETRY) {
+	convInputGrad<Few>(run, first, capacity, dy, w, dx, add, activated, GEOMETRY_VALUES);
 }
 
 KERNEL __launch_bounds__(64) conv_input_grad_32(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
-                                                int add, GEOMETRY) {
-	convInputGrad<Some>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+                                                int add, const float *activated, GEOMETRY) {
+	convInputGrad<Some>(run, first, capacity, dy, w, dx, add, activated, GEOMETRY_VALUES);
 }
 
 KERNEL __launch_bounds__(64) conv_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
-                                                int add, GEOMETRY) {
-	convInputGrad<Many>(run, first, capacity, dy, w, dx, add, GEOMETRY_VALUES);
+                                                int add, const float *activated, GEOMETRY) {
+	convInputGrad<Many>(run, first, capacity, dy, w, dx, add, activated, GEOMETRY_VALUES);
 }
 
 static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
 
 template <class Gradient> struct Operands {
-	typename Gradient::Slab slab;
+	typename Gradient::Slab slabs[2];
 	Tap taps[Gradient::COLS];
 };
 
@@ -179,37 +176,48 @@ using ManyGradients = Tile<64, 64, 8, 4>;
 template <class Gradient>
 static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols,
                                                     Operands<Gradient> &shared, float (&result)[Gradient::R][Gradient::C]) {
-	typename Gradient::Slab &slab = shared.slab;
 	int positions = g.positions(), taps = g.taps();
-	// The barriers about a slab order this: the last tile's were read before its last one, these are after the next.
+	barrier(); // the last tile was read
 	if (threadX() < Gradient::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
+	barrier();
+	// Every block of positions begins with a slab of its own.
+	auto copy = [&](typename Gradient::Slab &slab, int p0) INLINE {
+		int p = p0 + threadX() % DEPTH;
+		bool exists = p < positions;
+		Corner corner(g, p);
+		Gradient::copyTerms(slab.a, [&](float *to, int, int r) { copyAsync(to, dy, (o0 + r) * positions + p, exists && o0 + r < g.out); });
+		Gradient::copyTerms(slab.b, [&](float *to, int, int c) {
+			int k = k0 + c;
+			if (k == taps && k < cols) {
+				*to = exists ? 1 : 0;
+				return;
+			}
+			Tap t = shared.taps[c];
+			int y = corner.y + t.y, x0 = corner.x + t.x;
+			copyAsync(to, x, t.plane + y * g.cols + x0, exists && k < taps && g.inside(y, x0));
+		});
+	};
 	Gradient::clear(result);
-	for (int q0 = 0; q0 < positions; q0 += POSITION_BLOCK) {
-		float block[Gradient::R][Gradient::C];
-		Gradient::clear(block);
-		int end = min(q0 + POSITION_BLOCK, positions);
-		for (int p0 = q0; p0 < end; p0 += DEPTH) {
-			int p = p0 + threadX() % DEPTH;
-			Corner corner(g, p);
-			barrier();
-			Gradient::alongTerms(slab.a, [&](int, int r) { return o0 + r < g.out && p < end ? dy[(o0 + r) * positions + p] : 0; });
-			Gradient::alongTerms(slab.b, [&](int, int c) {
-				int k = k0 + c;
-				if (k >= cols || p >= end)
-					return 0.f;
-				return k < taps ? column(g, x, corner, shared.taps[c]) : 1.f;
-			});
-			barrier();
-			Gradient::multiply(slab, block);
-		}
-		Gradient::each([&](int i, int j, int, int) { result[i][j] += block[i][j]; });
+	float block[Gradient::R][Gradient::C];
+	Gradient::clear(block);
+	static_assert(POSITION_BLOCK % DEPTH == 0);
+	copy(shared.slabs[0], 0);
+#pragma unroll 1
+	for (int p0 = 0, turn = 0; p0 < positions; p0 += DEPTH, turn ^= 1) {
+		arrived();
+		barrier();
+		if (p0 + DEPTH < positions)
+			copy(shared.slabs[turn ^ 1], p0 + DEPTH);
+		Gradient::multiply(shared.slabs[turn], block);
+		if ((p0 + DEPTH) % POSITION_BLOCK != 0 && p0 + DEPTH < positions)
+			continue;
+		Gradient::each([&](int i, int j, int, int) {
+			result[i][j] += block[i][j];
+			block[i][j] = 0;
+		});
 	}
 }
-
-// place is where filter o's value of column k stands: weights, then biases.
-static __device__ __forceinline__ int place(const Geometry &g, int o,
-                                            int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }
 
 template <class Gradient>
 static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
@@ -220,23 +228,25 @@ static __device__ __forceinline__ void convStore(const Run *run, int first, int 
 	if (b >= liveRows(run, first, capacity))
 		return;
 	x += b * g.image(), dy += b * g.out * g.positions();
+	// The blocks of an example take turns with its tiles.
+	int across = (width + Gradient::COLS - 1) / Gradient::COLS, tiles = across * ((g.out + Gradient::ROWS - 1) / Gradient::ROWS);
 	double squares = 0;
-	for (int o0 = 0; o0 < g.out; o0 += Gradient::ROWS)
-		for (int k0 = 0; k0 < width; k0 += Gradient::COLS) {
-			float result[Gradient::R][Gradient::C];
-			gradientTile(g, x, dy, o0, k0, width, shared, result);
-			Gradient::each([&](int i, int j, int row, int col) {
-				int o = o0 + row, k = k0 + col;
-				if (o >= g.out || k >= width)
-					return;
-				squares = fma(result[i][j], result[i][j], squares);
-				if (kept)
-					kept[(int64)b * stride + place(g, o, k)] = result[i][j];
-			});
-		}
+	for (int tile = blockY(); tile < tiles; tile += blocksY()) {
+		int o0 = tile / across * Gradient::ROWS, k0 = tile % across * Gradient::COLS;
+		float result[Gradient::R][Gradient::C];
+		gradientTile(g, x, dy, o0, k0, width, shared, result);
+		Gradient::each([&](int i, int j, int row, int col) {
+			int o = o0 + row, k = k0 + col;
+			if (o >= g.out || k >= width)
+				return;
+			squares = fma(result[i][j], result[i][j], squares);
+			if (kept)
+				kept[(int64)b * stride + place(g, o, k)] = result[i][j];
+		});
+	}
 	squares = blockSum<Gradient::THREADS>(squares, scratch);
 	if (threadX() == 0)
-		norm2[b] += squares;
+		norm2[(int64)blockY() * capacity + b] += squares;
 }
 
 KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
@@ -244,7 +254,7 @@ KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capaci
 	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(128) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+KERNEL __launch_bounds__(128, 4) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
                                             int stride, double *norm2, int bias, GEOMETRY) {
 	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
 }

@@ -49,35 +49,64 @@ func conv(name string, grid [3]int, threads int, args ...[]uint64) Launch {
 // ConvForward is y[b][o][p] = (Σ_k w[o][k]·column[b][k][p]) + bias[o]: fused operations
 // in the order of the taps k from zero, then the bias; bias 0 is none.
 func ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
+	return ConvActivated(b, op, noActivation, x, w, bias, y)
+}
+
+// ConvActivated is ConvForward and behind it an activation, where FusesForward says so.
+func ConvActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launch {
 	out, _, positions := op.Columns()
 	rows := tileRows(out)
 	return conv(fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
-		b.args(x, w, bias, y), geometry(op))
+		b.args(x, w, bias, y, I(int(act))), geometry(op))
 }
 
 // ConvInputGrad is the gradient at the input, dx[b][c][i][j] = Σ weights[o][c][u][v]·dy[b][o][p], over the
 // filters o in order and for each over its taps (u, v) in row-major order where a position p exists that reads
 // (i, j) through the tap: fused from zero. Where add is set, the sum is added to what dx has.
 func ConvInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool) Launch {
+	return convInputGrad(b, op, dy, weights, dx, add, 0)
+}
+
+// ConvInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
+// activation's input, where FusesBackward says so.
+func ConvInputGradThrough(b Batch, op *plan.Op, x, dy, weights, dx Ptr) Launch {
+	return convInputGrad(b, op, dy, weights, dx, false, x)
+}
+
+func convInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	rows := tileRows(op.Shape[0])
 	w := op.Window
 	// Pixels that lie a stride apart are read through the same taps: a block has pixels of one such phase. The first is the largest.
 	pixels := ceil(op.Shape[1], w.StrideH) * ceil(op.Shape[2], w.StrideW)
 	grid := [3]int{ceil(b.Capacity*pixels, 64), ceil(op.Shape[0], rows) * w.StrideH * w.StrideW, 1}
-	return conv(fmt.Sprint("conv_input_grad_", rows), grid, 64, b.args(dy, weights, dx, flag(add)), geometry(op))
+	return conv(fmt.Sprint("conv_input_grad_", rows), grid, 64, b.args(dy, weights, dx, flag(add), x), geometry(op))
 }
 
 // ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of
 // the weights, Σ_p dy[b][o][p]·column[b][k][p], then, where the op has a bias, Σ_p dy[b][o][p] for each filter.
 // Sums over positions go in blocks of PositionBlock, fused in order from zero, and the blocks are added in order, all in
-// float32. The squared norm of what is kept is added, in float64, to norm2[b]. stride counts float32 values.
+// float32. The squared norm of what is kept is added, in float64, to ConvNorms parts of it, norm2[part·capacity + b]: each
+// belongs to a block of threads. stride counts float32 values.
 func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	rows := tileRows(op.Out[0])
-	return conv(fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, 1, 1}, gradientThreads(rows),
+	return conv(fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, ConvNorms(op), 1}, gradientThreads(rows),
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != plan.None)), geometry(op))
 }
 
-// ConvNorm adds the squared norm to norm2[b] without keeping the gradient. It is
+// mostNorms bounds the blocks that share one example's gradient, and with them the parts of its squared norm.
+const mostNorms = 8
+
+// ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm: the blocks that share the tiles of
+// an example's gradient, so that few examples keep a GPU busy.
+func ConvNorms(op *plan.Op) int {
+	out, k, _ := op.Columns()
+	if op.Bias != plan.None {
+		k++
+	}
+	return min(ceil(k, 64)*ceil(out, tileRows(out)), mostNorms)
+}
+
+// ConvNorm adds the squared norm to norm2 as ConvStore does without keeping the gradient. It is
 // of the very values that ConvStore keeps and that ConvSum computes again.
 func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
 	return ConvStore(b, op, x, dy, 0, 0, norm2)
@@ -110,16 +139,4 @@ func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 		Grid: [3]int{ceil(size, 256), 1, 1}, Block: [3]int{256, 1, 1},
 		Args: []uint64{parts, I(stride), I(n), I(size), sum},
 	}
-}
-
-// NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by
-// the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
-// where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Where B is not at most half of the
-// largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
-func NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
-	sum, gradient := GramRounding(op)
-	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
-		b.args(x, dy, norm2, D(sum), D(gradient), flag(op.Bias != plan.None)), geometry(op))
-	l.Module = "gram"
-	return l
 }

@@ -30,11 +30,13 @@ var convCases = []convShape{
 	{size{2, 2}, 20, 3, 4, 33, plan.Square(2, 1, 0), true}, // tiles of 32 and 64 rows
 	{size{2, 2}, 33, 3, 4, 20, plan.Square(2, 1, 0), true},
 	{size{1, 2}, 66, 2, 3, 2, plan.Square(1, 1, 0), false},
+	{size{1, 1}, 66, 2, 2, 66, plan.Square(3, 1, 1), true}, // more tiles than blocks share
 	{size{2, 2}, 1, 3, 9, 2, plan.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 
 // convCase is one of them with its numbers.
 type convCase struct {
+	math           Math
 	s              size
 	op             *plan.Op
 	in, out        int // elements of an example
@@ -43,6 +45,9 @@ type convCase struct {
 	x, dy, w, bias []float32
 	gradient       [][]exact // by live example: weights, then bias
 }
+
+func (c *convCase) cut(x float32) float64     { return float64(c.math.cut(x)) }
+func (c *convCase) nearest(x float32) float64 { return float64(c.math.nearest(x)) }
 
 // someConvs are convolutions of random geometry, whose tests show what a table forgets.
 func someConvs(rng *rand.Rand) []convShape {
@@ -61,9 +66,15 @@ func someConvs(rng *rand.Rand) []convShape {
 
 func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
 	rng := rand.New(rand.NewPCG(seed, seed))
+	for _, k := range maths {
+		t.Run(k.String(), func(t *testing.T) { eachConvIn(t, k, rng, f) })
+	}
+}
+
+func eachConvIn(t *testing.T, k Math, rng *rand.Rand, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
 	for _, d := range slices.Concat(convCases, someConvs(rng)) {
 		op := imageOp(plan.Conv, d.channels, d.h, d.w, d.out, d.window, d.bias)
-		c := &convCase{s: d.size, op: op, in: plan.Size(op.Shape), out: plan.Size(op.Out)}
+		c := &convCase{math: k, s: d.size, op: op, in: plan.Size(op.Shape), out: plan.Size(op.Out)}
 		_, c.k, c.positions = op.Columns()
 		c.params = d.out * c.k
 		c.x = spoil(normals(rng, d.capacity*c.in), d.live, d.capacity)
@@ -75,9 +86,9 @@ func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c 
 		}
 		for e := range d.live {
 			g := make([]exact, c.params)
-			taps(op, func(o, i, k int) { g[k].add(float64(c.dy[e*c.out+o]), float64(c.x[e*c.in+i])) })
+			taps(op, func(o, i, k int) { g[k].add(c.cut(c.dy[e*c.out+o]), c.cut(c.x[e*c.in+i])) })
 			for o := 0; d.bias && o < c.out; o++ {
-				g[d.out*c.k+o/c.positions].add(float64(c.dy[e*c.out+o]))
+				g[d.out*c.k+o/c.positions].add(c.cut(c.dy[e*c.out+o]))
 			}
 			c.gradient = append(c.gradient, g)
 		}
@@ -95,9 +106,9 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 		w, dy := m.floats(c.w), m.floats(c.dy)
 		y := m.floats(fill(c.s.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.s.capacity*c.in, untouched)), m.floats(fill(c.s.capacity*c.in, untouched))
-		m.launch(ConvForward(b, c.op, m.floats(c.x), w, bias, y))
-		m.launch(ConvInputGrad(b, c.op, dy, w, dx, false))
-		m.launch(ConvInputGrad(b, c.op, dy, w, sum, true))
+		m.launch(c.math.ConvForward(b, c.op, m.floats(c.x), w, bias, y))
+		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, dx, false))
+		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, sum, true))
 
 		wantY, wantX, wantSum := make([]exact, c.s.live*c.out), make([]exact, c.s.live*c.in), make([]exact, c.s.live*c.in)
 		for e := range c.s.live {
@@ -105,17 +116,17 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 				wantY[e*c.out+o].add(float64(c.bias[o/c.positions]))
 			}
 			taps(c.op, func(o, i, k int) {
-				wantY[e*c.out+o].add(float64(c.x[e*c.in+i]), float64(c.w[k]))
-				wantX[e*c.in+i].add(float64(c.dy[e*c.out+o]), float64(c.w[k]))
+				wantY[e*c.out+o].add(c.nearest(c.x[e*c.in+i]), c.nearest(c.w[k]))
+				wantX[e*c.in+i].add(c.nearest(c.dy[e*c.out+o]), c.nearest(c.w[k]))
 			})
 		}
 		for i := range wantX {
 			wantSum[i] = wantX[i]
 			wantSum[i].add(untouched)
 		}
-		near(t, "y", m.read(y, len(wantY)), wantY, c.k+1)
-		near(t, "dx", m.read(dx, len(wantX)), wantX, c.op.Out[0]*c.op.Window.H*c.op.Window.W)
-		near(t, "dx added", m.read(sum, len(wantX)), wantSum, c.op.Out[0]*c.op.Window.H*c.op.Window.W+1)
+		near(t, "y", m.read(y, len(wantY)), wantY, c.math.chain(c.k)+1)
+		near(t, "dx", m.read(dx, len(wantX)), wantX, c.math.chain(c.op.Out[0]*c.op.Window.H*c.op.Window.W))
+		near(t, "dx added", m.read(sum, len(wantX)), wantSum, c.math.chain(c.op.Out[0]*c.op.Window.H*c.op.Window.W)+1)
 		dead := c.s.capacity - c.s.live
 		same(t, "dead y", m.read(y, c.s.capacity*c.out)[c.s.live*c.out:], fill(dead*c.out, untouched))
 		same(t, "dead dx", m.read(dx, c.s.capacity*c.in)[c.s.live*c.in:], fill(dead*c.in, untouched))
@@ -127,16 +138,15 @@ func TestConvStoreAndNorm(t *testing.T) {
 		m := newMachine(t)
 		b, x, dy, stride := m.batch(c.s), m.floats(c.x), m.floats(c.dy), c.params+5
 		kept := m.floats(fill(c.s.capacity*stride, untouched))
-		before := fill64(c.s.capacity, 3)
-		stored, measured := m.doubles(before), m.doubles(before)
-		m.launch(ConvStore(b, c.op, x, dy, kept, stride, stored))
-		m.launch(ConvNorm(b, c.op, x, dy, measured))
+		stored, measured := m.norms(c), m.norms(c)
+		m.launch(c.math.ConvStore(b, c.op, x, dy, kept, stride, stored))
+		m.launch(c.math.ConvNorm(b, c.op, x, dy, measured))
 		got := m.read(kept, c.s.capacity*stride)
-		norms, again := m.readDoubles(stored, len(before)), m.readDoubles(measured, len(before))
+		norms, again := m.readNorms(stored, c), m.readNorms(measured, c)
 		for e := range c.s.capacity {
-			g, want := got[e*stride:(e+1)*stride], 3.0
+			g, want := got[e*stride:(e+1)*stride], 3.0*float64(ConvNorms(c.op))
 			if e < c.s.live {
-				near(t, fmt.Sprintf("gradient %d", e), g[:c.params], c.gradient[e], ConvTerms(c.op))
+				near(t, fmt.Sprintf("gradient %d", e), g[:c.params], c.gradient[e], c.math.ConvTerms(c.op))
 				for _, v := range g[:c.params] {
 					want += float64(v) * float64(v)
 				}
@@ -151,6 +161,19 @@ func TestConvStoreAndNorm(t *testing.T) {
 	})
 }
 
+// norms are the parts of squared norms, each with 3 in it.
+func (m *machine) norms(c *convCase) Ptr { return m.doubles(fill64(ConvNorms(c.op)*c.s.capacity, 3)) }
+
+// readNorms adds them up.
+func (m *machine) readNorms(p Ptr, c *convCase) []float64 {
+	m.t.Helper()
+	sums := make([]float64, c.s.capacity)
+	for i, x := range m.readDoubles(p, ConvNorms(c.op)*len(sums)) {
+		sums[i%len(sums)] += x
+	}
+	return sums
+}
+
 func fill64(n int, v float64) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -163,7 +186,7 @@ func fill64(n int, v float64) []float64 {
 func convSum(m *machine, c *convCase, x, dy, factors []float32, start []float64) []float64 {
 	stride, parts := c.params+5, ConvParts(c.s.capacity)
 	p := m.empty(parts * stride)
-	m.launch(ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
+	m.launch(c.math.ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
 	weights := c.op.Out[0] * c.k
 	sumW := m.doubles(start[:weights])
 	m.launch(SumParts(p, stride, parts, weights, sumW))
@@ -190,7 +213,7 @@ func TestConvSum(t *testing.T) {
 				}
 			}
 		}
-		near64(t, "sum", convSum(newMachine(t), c, x, dy, f, start), want, ConvTerms(c.op)+ExampleBlock)
+		near64(t, "sum", convSum(newMachine(t), c, x, dy, f, start), want, c.math.ConvTerms(c.op)+ExampleBlock)
 	})
 }
 
@@ -199,7 +222,7 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 	eachConv(t, 7, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		m := newMachine(t)
 		kept := m.empty(c.s.capacity * c.params)
-		m.launch(ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.doubles(make([]float64, c.s.capacity))))
+		m.launch(c.math.ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.norms(c)))
 		for e := range min(c.s.live, 2) {
 			f := make([]float32, c.s.capacity)
 			f[e] = 1
@@ -220,7 +243,7 @@ func gram(c *convCase, e int) float64 {
 		bias = 1
 	}
 	columns := make([]float64, c.positions*c.k)
-	taps(c.op, func(o, i, k int) { columns[o%c.positions*c.k+k%c.k] = float64(c.x[e*c.in+i]) })
+	taps(c.op, func(o, i, k int) { columns[o%c.positions*c.k+k%c.k] = c.cut(c.x[e*c.in+i]) })
 	total, bound := 0.0, 0.0
 	for s := range c.positions {
 		for u := range c.positions {
@@ -229,7 +252,7 @@ func gram(c *convCase, e int) float64 {
 				a += columns[s*c.k+k] * columns[u*c.k+k]
 			}
 			for o := range c.op.Out[0] {
-				d += float64(c.dy[e*c.out+o*c.positions+s]) * float64(c.dy[e*c.out+o*c.positions+u])
+				d += c.cut(c.dy[e*c.out+o*c.positions+s]) * c.cut(c.dy[e*c.out+o*c.positions+u])
 			}
 			total += a * d
 			if s == u {
@@ -237,7 +260,7 @@ func gram(c *convCase, e int) float64 {
 			}
 		}
 	}
-	omega, g := GramRounding(c.op)
+	omega, g := c.math.GramRounding(c.op)
 	norm := math.Sqrt(max(total, 0)+omega*bound*bound) + g*bound
 	return norm * norm
 }
@@ -247,18 +270,18 @@ func TestNormGram(t *testing.T) {
 		m := newMachine(t)
 		b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
 		before := fill64(c.s.capacity, 3)
-		bound, stored := m.doubles(before), m.doubles(before)
-		m.launch(NormGram(b, c.op, x, dy, bound))
-		m.launch(ConvNorm(b, c.op, x, dy, stored))
-		got, norms := m.readDoubles(bound, len(before)), m.readDoubles(stored, len(before))
+		bound, stored := m.doubles(before), m.norms(c)
+		m.launch(c.math.NormGram(b, c.op, x, dy, bound))
+		m.launch(c.math.ConvNorm(b, c.op, x, dy, stored))
+		got, norms := m.readDoubles(bound, len(before)), m.readNorms(stored, c)
 		for e := range c.s.capacity {
 			want := 3.0
 			if e < c.s.live {
 				want += gram(c, e)
 			}
 			close64(t, fmt.Sprintf("example %d", e), got[e], want, 1e-11)
-			if got[e] < norms[e] {
-				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], norms[e])
+			if n := norms[e] - 3*float64(ConvNorms(c.op)) + 3; got[e] < n*(1-1e-12) {
+				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], n)
 			}
 		}
 	})
@@ -285,8 +308,8 @@ func TestNormGramCoversWhatRoundingLeaves(t *testing.T) {
 	m := newMachine(t)
 	b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
 	bound, stored := m.doubles(make([]float64, 4)), m.doubles(make([]float64, 4))
-	m.launch(NormGram(b, c.op, x, dy, bound))
-	m.launch(ConvNorm(b, c.op, x, dy, stored))
+	m.launch(c.math.NormGram(b, c.op, x, dy, bound))
+	m.launch(c.math.ConvNorm(b, c.op, x, dy, stored))
 	norms := m.readDoubles(stored, 4)
 	for e, n := range m.readDoubles(bound, 4) {
 		if norms[e] == 0 {
@@ -308,7 +331,7 @@ func TestNormGramOfNoNumbers(t *testing.T) {
 	}
 	m := newMachine(t)
 	norm2 := m.doubles(make([]float64, 5))
-	m.launch(NormGram(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), norm2))
+	m.launch(c.math.NormGram(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), norm2))
 	for e, n := range m.readDoubles(norm2, 5) {
 		if bad := e == 1 || e == 2 || e == 3; bad != (n != n) {
 			t.Errorf("example %d has the squared norm %v", e, n)

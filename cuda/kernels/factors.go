@@ -2,11 +2,9 @@ package kernels
 
 import "github.com/privgrad/privgrad/internal/plan"
 
-const factorThreads = 64
-
 // Factors computes each example's clipping factors from its squared norms, bit
 // for bit those of host.Factors[float32], with the run's Clip. norm2 is float64
-// [group][example], factors float32 [group][example], b.Capacity examples a group.
+// [group][part][example], of which the parts are added in order, then the norms of ghosts, as NormGhost computes them; factors float32 [group][example], b.Capacity examples each.
 //
 // An example that counts as zero, because one of its norms is not finite or its
 // target is not accepted by the loss, gets factors of 0, as do dead examples.
@@ -16,11 +14,13 @@ const factorThreads = 64
 // within, unless 0, is int32 [example]: under flat clipping twice the example's
 // share of the count of Queue.CountedSum, 1 for a factor of 1, −1 for a smaller
 // one, 0 for an example that counts as zero or is dead.
-func Factors(b Batch, clipping plan.Clipping, groups int, norm2 Ptr, loss plan.Loss, outputs int, targets, factors, within Ptr) Launch {
-	return Launch{
-		Module: "factors", Name: "factors", Grid: [3]int{ceil(b.Capacity, factorThreads), 1, 1}, Block: [3]int{factorThreads, 1, 1},
-		Args: b.args(I(int(clipping)), I(groups), norm2, I(int(loss)), I(outputs), targets, factors, within),
+func Factors(b Batch, clipping plan.Clipping, groups, parts int, norm2 Ptr, loss plan.Loss, outputs int, targets, factors, within Ptr, ghosts ...Ghost) Launch {
+	l := Launch{
+		Module: "factors", Name: "factors", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{normThreads, 1, 1},
+		Args: b.args(I(int(clipping)), I(groups), I(parts), norm2, I(int(loss)), I(outputs), targets, factors, within, I(len(ghosts))),
 	}
+	l.Args = append(l.Args, ghostArgs(ghosts, func(i int) uint64 { return I(ghosts[i].Group) })...)
+	return l
 }
 
 // Count adds half the sum of within over the live examples to the float64 at

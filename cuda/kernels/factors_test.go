@@ -61,6 +61,29 @@ func TestNormGhost(t *testing.T) {
 	}
 }
 
+// Several ops go in one launch, each into its own norms.
+func TestNormGhosts(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 4))
+	const live, capacity = 3, 4
+	m, together := newMachine(t), newMachine(t)
+	var ghosts, again []kernels.Ghost
+	for i := range kernels.MostGhosts {
+		op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: i%2 - 1, Shape: []int{40 + i}, Out: []int{3 * (i + 1)}}
+		x, dy := normals32(rnd, op.Shape[0]*capacity, 1), normals32(rnd, op.Out[0]*capacity, 1)
+		before := []float64{1, 2, 3, 4}
+		ghosts = append(ghosts, kernels.Ghost{Op: op, X: put(m, x), Dy: put(m, dy), Norm2: put(m, before)})
+		again = append(again, kernels.Ghost{Op: op, X: put(together, x), Dy: put(together, dy), Norm2: put(together, before)})
+	}
+	b := m.batch(live, capacity, 1)
+	for _, g := range ghosts {
+		m.run(kernels.NormGhost(b, g.Op, g.X, g.Dy, g.Norm2))
+	}
+	together.run(kernels.NormGhosts(together.batch(live, capacity, 1), again...))
+	for i := range ghosts {
+		allSame(t, fmt.Sprintf("op %d", i), get[float64](together, again[i].Norm2, capacity), get[float64](m, ghosts[i].Norm2, capacity))
+	}
+}
+
 // Factors are those of the host, bit for bit, and so never above them.
 func TestFactors(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 2))
@@ -103,7 +126,7 @@ func TestFactors(t *testing.T) {
 					m := newMachine(t)
 					b := m.batch(live, capacity, clip)
 					factors, within := put(m, filled(groups*capacity, nan32)), put(m, filled(capacity, int32(9)))
-					m.run(kernels.Factors(b, clipping, groups, put(m, norm2), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
+					m.run(kernels.Factors(b, clipping, groups, 1, put(m, norm2), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
 					got, counted := get[float32](m, factors, groups*capacity), get[int32](m, within, capacity)
 					what := fmt.Sprintf("%s, %d groups, clip %v, %d live", clipping, groups, clip, live)
 					count := 0.0
@@ -134,14 +157,61 @@ func TestFactors(t *testing.T) {
 					if x := get[float64](m, total, 1)[0]; x != 10+count {
 						t.Errorf("%s: the count is %v, want %v", what, x-10, count)
 					}
+					// In parts, which are added up.
+					const parts = 3
+					split := make([]float64, parts*len(norm2))
+					for i, n := range norm2 {
+						at := i/capacity*parts*capacity + i%capacity
+						split[at+rnd.IntN(parts)*capacity] = n
+					}
+					m.run(kernels.Factors(b, clipping, groups, parts, put(m, split), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
+					allSame(t, what+", in parts", get[float32](m, factors, groups*capacity), got)
 					// Without a place for the count, and under no clipping without norms.
 					if clipping == plan.Unclipped {
 						norm2 = nil
 					}
-					m.run(kernels.Factors(b, clipping, groups, put(m, norm2), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, 0))
+					m.run(kernels.Factors(b, clipping, groups, 1, put(m, norm2), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, 0))
 					allSame(t, what, get[float32](m, factors, groups*capacity), got)
 				}
 			}
+		}
+	}
+}
+
+// Norms that Factors computes by itself are those of NormGhosts, each in its group.
+func TestFactorsMeasureGhosts(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 5))
+	const live, capacity, groups = 5, 6, 3
+	m := newMachine(t)
+	b := m.batch(live, capacity, 1)
+	norms := make([]float64, groups*capacity)
+	for i := range norms {
+		norms[i] = rnd.Float64()
+	}
+	norms[2] = math.NaN()
+	parts := make([]float64, 2*len(norms)) // what others measured, then the ghost's
+	for i, n := range norms {
+		parts[i/capacity*2*capacity+i%capacity] = n
+	}
+	split := put(m, parts)
+	var ghosts []kernels.Ghost
+	for i, g := range []int{2, 0} {
+		op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: i - 1, Shape: []int{130 + i}, Out: []int{3}}
+		x, dy := normals32(rnd, op.Shape[0]*capacity, 0.1), normals32(rnd, op.Out[0]*capacity, 1)
+		if i == 1 {
+			x[op.Shape[0]] = nan32 // example 1
+		}
+		ghosts = append(ghosts, kernels.Ghost{Op: op, X: put(m, x), Dy: put(m, dy), Norm2: split + uint64(8*capacity*(2*g+1)), Group: g})
+	}
+	m.run(kernels.NormGhosts(b, ghosts...))
+	targets, want, got := put(m, filled(capacity, float32(1))), put(m, filled(groups*capacity, nan32)), put(m, filled(groups*capacity, nan32))
+	m.run(kernels.Factors(b, plan.PerLayer, groups, 2, split, plan.SoftmaxCrossEntropy, 3, targets, want, 0))
+	m.run(kernels.Factors(b, plan.PerLayer, groups, 1, put(m, norms), plan.SoftmaxCrossEntropy, 3, targets, got, 0, ghosts...))
+	factors := get[float32](m, want, groups*capacity)
+	allSame(t, "factors", get[float32](m, got, groups*capacity), factors)
+	for e := range capacity {
+		if zero := e == 1 || e == 2 || e == live; (factors[e] == 0) != zero {
+			t.Errorf("example %d has the factor %v", e, factors[e])
 		}
 	}
 }

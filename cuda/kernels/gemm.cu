@@ -2,8 +2,6 @@
 #include "tile.cuh"
 
 using Large = Tile<128, 128, 8, 8>;
-using Square = Tile<64, 64, 8, 8>;
-using Narrow = Tile<64, 16, 4, 4>; // few outputs
 
 template <class T>
 static __device__ __forceinline__ void denseForward(const Run *run, int first, int capacity, const float *x, const float *w,
@@ -65,24 +63,9 @@ static __device__ __forceinline__ void denseInputGrad(const Run *run, int first,
 	});
 }
 
-KERNEL __launch_bounds__(64) dense_forward_16(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
-                                              float *y, int in, int out) {
-	denseForward<Narrow>(run, first, capacity, x, w, bias, y, in, out);
-}
-
-KERNEL __launch_bounds__(64) dense_forward_64(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
-                                              float *y, int in, int out) {
-	denseForward<Square>(run, first, capacity, x, w, bias, y, in, out);
-}
-
 KERNEL __launch_bounds__(256) dense_forward_128(const Run *run, int first, int capacity, const float *x, const float *w,
                                                 const float *bias, float *y, int in, int out) {
 	denseForward<Large>(run, first, capacity, x, w, bias, y, in, out);
-}
-
-KERNEL __launch_bounds__(64) dense_input_grad_64(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
-                                                 int in, int out, int add) {
-	denseInputGrad<Square>(run, first, capacity, dy, w, dx, in, out, add);
 }
 
 KERNEL __launch_bounds__(256) dense_input_grad_128(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
@@ -136,12 +119,6 @@ static __device__ __forceinline__ void denseSum(const Run *run, int first, int c
 			*to += total[i][j];
 		}
 	});
-}
-
-// With the second bound registers are given rather than spilled.
-KERNEL __launch_bounds__(64, 8) dense_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                             const float *factors, double *sumW, double *sumB, int in, int cols, int out) {
-	denseSum<Tile<16, 64, 4, 4>>(run, first, capacity, x, dy, factors, sumW, sumB, in, cols, out);
 }
 
 KERNEL __launch_bounds__(128) dense_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,

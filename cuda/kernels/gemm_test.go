@@ -3,29 +3,67 @@ package kernels
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// denseCases have tails in every direction, both tiles, and runs that leave whole tiles dead.
-var denseCases = []struct {
+type denseCase struct {
 	size
 	in, out int
 	bias    bool
-}{
+}
+
+// denseCases have tails in every direction, both tiles, and runs that leave whole tiles dead.
+var denseCases = []denseCase{
 	{size{3, 5}, 7, 5, true},
 	{size{1, 1}, 1, 1, false},
 	{size{0, 3}, 4, 4, true},
 	{size{70, 150}, 20, 67, true},
+	{size{4, 4}, 150, 33, true}, // terms for every group of threads, and more
 	{size{70, 70}, 66, 16, true},
 	{size{33, 64}, 65, 17, false},
-	{size{5, 130}, 33, 129, false}, // the larger tile
+	{size{5, 130}, 33, 129, false},
+	{size{150, 170}, 3, 2, true}, // blocks of examples likewise
 	{size{129, 140}, 17, 130, true},
 }
 
-func TestDenseForwardAndInputGrad(t *testing.T) {
+// largeTiles makes a launch one of the kernels for large layers, which would take too long with large layers.
+func largeTiles(l Launch) Launch {
+	switch l.Name {
+	case "dense_forward_split":
+		l.Name, l.Args = "dense_forward_128", l.Args[:9]
+	case "dense_input_grad_split":
+		l.Name, l.Args = "dense_input_grad_128", l.Args[:9]
+	case "dense_sum_split":
+		cols, out := int(l.Args[3+7]), int(l.Args[3+8])
+		args := append([]uint64{}, l.Args[:3]...)
+		return Launch{Module: "gemm", Name: "dense_sum_64", Grid: [3]int{ceil(cols, 64), ceil(out, 64), 1}, Block: [3]int{128, 1, 1}, Args: append(args, l.Args[4:12]...)}
+	}
+	l.Module = "gemm"
+	l.Grid[0], l.Grid[1] = ceil(l.Grid[0], 4), ceil(l.Grid[1], 4)
+	return l
+}
+
+func smallTiles(l Launch) Launch { return l }
+
+// eachDense calls f with every case in some precisions.
+func eachDense(in []Math, f func(k Math, name string, c denseCase)) {
+	for _, k := range in {
+		for _, c := range denseCases {
+			f(k, fmt.Sprintf("%s, %v, %d to %d", k, c.size, c.in, c.out), c)
+		}
+	}
+}
+
+func TestDenseForwardAndInputGrad(t *testing.T)      { testDense(t, smallTiles, maths...) }
+func TestLargeDenseForwardAndInputGrad(t *testing.T) { testDense(t, largeTiles, Math(device.Float32)) }
+
+func testDense(t *testing.T, tiles func(Launch) Launch, in ...Math) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, c := range denseCases {
-		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+	eachDense(in, func(k Math, name string, c denseCase) {
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		w, bias := normals(rng, c.in*c.out), make([]float32, c.out)
@@ -39,17 +77,18 @@ func TestDenseForwardAndInputGrad(t *testing.T) {
 		y := m.floats(fill(c.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.capacity*c.in, untouched)), m.floats(fill(c.capacity*c.in, untouched))
 		weights, gradient := m.floats(w), m.floats(dy)
-		m.launch(DenseForward(b, op, m.floats(x), weights, at, y))
-		m.launch(DenseInputGrad(b, op, gradient, weights, dx, false))
-		m.launch(DenseInputGrad(b, op, gradient, weights, sum, true))
+		m.launch(tiles(k.DenseForward(b, op, m.floats(x), weights, at, y)))
+		m.launch(tiles(k.DenseInputGrad(b, op, gradient, weights, dx, false)))
+		m.launch(tiles(k.DenseInputGrad(b, op, gradient, weights, sum, true)))
 
 		wantY, wantX, wantSum := make([]exact, c.live*c.out), make([]exact, c.live*c.in), make([]exact, c.live*c.in)
 		for e := range c.live {
 			for o := range c.out {
 				wantY[e*c.out+o].add(float64(bias[o]))
 				for i := range c.in {
-					wantY[e*c.out+o].add(float64(x[e*c.in+i]), float64(w[o*c.in+i]))
-					wantX[e*c.in+i].add(float64(dy[e*c.out+o]), float64(w[o*c.in+i]))
+					weight := float64(k.nearest(w[o*c.in+i]))
+					wantY[e*c.out+o].add(float64(k.nearest(x[e*c.in+i])), weight)
+					wantX[e*c.in+i].add(float64(k.nearest(dy[e*c.out+o])), weight)
 				}
 			}
 			for i := e * c.in; i < (e+1)*c.in; i++ {
@@ -57,16 +96,16 @@ func TestDenseForwardAndInputGrad(t *testing.T) {
 				wantSum[i].add(untouched)
 			}
 		}
-		near(t, name+": y", m.read(y, c.live*c.out), wantY, c.in+1)
-		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, c.out)
-		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, c.out+1)
+		near(t, name+": y", m.read(y, c.live*c.out), wantY, k.chain(c.in)+1)
+		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, k.chain(c.out))
+		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, k.chain(c.out)+1)
 		for _, p := range []struct {
 			at   Ptr
 			each int
 		}{{y, c.out}, {dx, c.in}, {sum, c.in}} {
 			same(t, name+": dead rows", m.read(p.at, c.capacity*p.each)[c.live*p.each:], fill((c.capacity-c.live)*p.each, untouched))
 		}
-	}
+	})
 }
 
 // factorsFor gives factors, NaN for dead examples; every seventh example is left out, and holds NaN.
@@ -85,10 +124,12 @@ func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 	return f
 }
 
-func TestDenseSum(t *testing.T) {
+func TestDenseSum(t *testing.T)      { testDenseSum(t, smallTiles, maths...) }
+func TestLargeDenseSum(t *testing.T) { testDenseSum(t, largeTiles, Math(device.Float32)) }
+
+func testDenseSum(t *testing.T, tiles func(Launch) Launch, in ...Math) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	for _, c := range denseCases {
-		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+	eachDense(in, func(k Math, name string, c denseCase) {
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		f := factorsFor(rng, c.size, x, dy)
@@ -98,7 +139,7 @@ func TestDenseSum(t *testing.T) {
 		if c.bias {
 			sumB = m.doubles(bias)
 		}
-		m.launch(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
+		m.launch(tiles(k.DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB)))
 		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
 		for o := range c.out {
 			wantB[o].add(bias[o])
@@ -112,16 +153,64 @@ func TestDenseSum(t *testing.T) {
 			}
 			for o := range c.out {
 				d := float64(f[e]) * float64(dy[e*c.out+o])
+				if !k.plain() {
+					d = float64(k.cut(f[e] * dy[e*c.out+o]))
+				}
 				wantB[o].add(d)
 				for i := range c.in {
-					wantW[o*c.in+i].add(d, float64(x[e*c.in+i]))
+					wantW[o*c.in+i].add(d, float64(k.cut(x[e*c.in+i])))
 				}
 			}
 		}
-		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, ExampleBlock+1)
-		if c.bias {
-			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, ExampleBlock+1)
+		roundings := ExampleBlock + 1
+		if !k.plain() {
+			roundings = k.fragmentRoundings() + ExampleBlock/k.fragment()
 		}
+		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, roundings)
+		if c.bias {
+			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, roundings)
+		}
+	})
+}
+
+// Sums of several ops have the bits of each alone.
+func TestDenseSums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 3))
+	s := size{40, 45}
+	m := newMachine(t)
+	b, f := m.batch(s), m.floats(factorsFor(rng, s))
+	var sums []Sum
+	var sizes []int
+	var places []Ptr
+	for i, c := range [][2]int{{70, 33}, {5, 40}, {32, 32}, {1, 1}, {40, 3}} {
+		op := denseOp(c[0], c[1], i%2 == 0)
+		n := c[0]*c[1] + c[1]
+		x, dy := m.floats(spoil(normals(rng, s.capacity*c[0]), s.live, s.capacity)), m.floats(spoil(normals(rng, s.capacity*c[1]), s.live, s.capacity))
+		start := m.doubles(fill64(n, 0.5))
+		want := m.doubles(fill64(n, 0.5))
+		bias := func(p Ptr) Ptr {
+			if op.Bias == plan.None {
+				return 0
+			}
+			return p + Ptr(8*c[0]*c[1])
+		}
+		m.launch(DenseSum(b, op, x, dy, f, want, bias(want)))
+		sums = append(sums, Sum{op, x, dy, f, start, bias(start)})
+		sizes, places = append(sizes, n), append(places, want)
+	}
+	for some := range slices.Chunk(sums, MostSums) {
+		m.launch(DenseSums(b, some...))
+	}
+	for i := range sums {
+		got, want := m.readDoubles(sums[i].SumW, sizes[i]), m.readDoubles(places[i], sizes[i])
+		for j := range got {
+			if got[j] != want[j] {
+				t.Fatalf("op %d: value %d is %v, alone %v", i, j, got[j], want[j])
+			}
+		}
+	}
+	if large := denseOp(1024, 1024, true); SumsTogether(large) || DenseSum(b, large, 0, 0, 0, 0, 0).Name != "dense_sum_64" {
+		t.Error("a large op is summed with others")
 	}
 }
 

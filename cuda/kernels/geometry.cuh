@@ -57,3 +57,27 @@ static __device__ __forceinline__ float column(const Geometry &g, const float *i
 	int y = c.y + t.y, x = c.x + t.x;
 	return g.inside(y, x) ? image[t.plane + y * g.cols + x] : 0;
 }
+
+// Phase is one axis of the pixels i = at, at + stride, … of an image: all of them are read through the same taps, first,
+// first + step, …, and pixel n of the phase through the k-th by output position start(n) − k·back.
+struct Phase {
+	int at, pixels, first, step, taps, back;
+	int stride, offset;
+	__device__ __forceinline__ Phase(int at, int size, int stride, int padding, int window, int dilation) : at(at), stride(stride) {
+		pixels = at < size ? (size - at + stride - 1) / stride : 0;
+		step = 1;
+		while (step * dilation % stride != 0)
+			step++;
+		first = 0;
+		while (first < step && (at + padding - first * dilation) % stride != 0)
+			first++;
+		taps = first < step ? (window - first + step - 1) / step : 0;
+		back = step * dilation / stride;
+		offset = (at + padding - first * dilation) / stride;
+	}
+	__device__ __forceinline__ int start(int n) const { return offset + n; }
+};
+
+// place is where filter o's value of column k stands: weights, then biases.
+static __device__ __forceinline__ int place(const Geometry &g, int o,
+                                            int k) { return k < g.taps() ? o * g.taps() + k : g.taps() * g.out + o; }

@@ -21,7 +21,17 @@ func MaxPool(b Batch, op *plan.Op, x, y Ptr) Launch {
 // MaxPoolGrad gives each window's dy to the element that MaxPool took, found again from x. An element
 // adds what it gets in the order of the windows, to zero or, where add is set, to what dx has.
 func MaxPoolGrad(b Batch, op *plan.Op, x, dy, dx Ptr, add bool) Launch {
-	return pool("max_pool_grad", b, op, plan.Size(op.Shape), x, dy, dx, flag(add))
+	return pool("max_pool_grad", b, op, plan.Size(op.Shape), x, dy, dx, flag(add), I(int(noActivation)))
+}
+
+// PoolGradThrough is MaxPoolGrad or AvgPoolGrad, and takes the gradient on through the activation that gave the pool's input
+// x, to the activation's input.
+func PoolGradThrough(b Batch, op *plan.Op, act plan.Kind, x, dy, dx Ptr) Launch {
+	name := "max_pool_grad"
+	if op.Kind == plan.AvgPool {
+		name = "avg_pool_grad"
+	}
+	return pool(name, b, op, plan.Size(op.Shape), x, dy, dx, flag(false), I(int(act)))
 }
 
 // AvgPool is the mean over each window, padding counted as zeros: the sum in row-major order, divided by the area.
@@ -32,5 +42,5 @@ func AvgPool(b Batch, op *plan.Op, x, y Ptr) Launch {
 // AvgPoolGrad gives an element the sum of dy over the windows that read it, in their order, divided by the area; where
 // add is set, it is added to what dx has.
 func AvgPoolGrad(b Batch, op *plan.Op, dy, dx Ptr, add bool) Launch {
-	return pool("avg_pool_grad", b, op, plan.Size(op.Shape), dy, dx, flag(add))
+	return pool("avg_pool_grad", b, op, plan.Size(op.Shape), 0, dy, dx, flag(add), I(int(noActivation)))
 }

@@ -253,16 +253,20 @@ func taps(op *plan.Op, f func(o, i, k int)) {
 
 func TestSumRoundings(t *testing.T) {
 	for _, c := range []struct {
-		rows, blocks int
-		want         float64
+		math, rows, blocks int
+		want               float64
 	}{
-		{1, 1, 1},
-		{3, 1, math.Sqrt(14. / 3)}, // 1, 2 and 3
-		{32, 1, math.Sqrt(33 * 65 / 6.)},
-		{500, 16, math.Sqrt(33 * 65 / 6.)},
-		{500, 1 << 29, math.Sqrt(33*65/6.) + 1}, // so many float64 additions are one of float32
+		{0, 1, 1, 1},
+		{0, 3, 1, math.Sqrt(14. / 3)}, // 1, 2 and 3
+		{0, 32, 1, math.Sqrt(33 * 65 / 6.)},
+		{0, 500, 16, math.Sqrt(33 * 65 / 6.)},
+		{0, 500, 1 << 29, math.Sqrt(33*65/6.) + 1}, // so many float64 additions are one of float32
+		{1, 1, 1, 32 + 1},
+		{1, 9, 1, 32 + 2},
+		{1, 500, 1, 32 + 4},
+		{2, 500, 1, 64 + 2},
 	} {
-		if got := SumRoundings(c.rows, c.blocks); math.Abs(got-c.want) > 1e-7 {
+		if got := maths[c.math].SumRoundings(c.rows, c.blocks); math.Abs(got-c.want) > 1e-7 {
 			t.Errorf("%d rows, %d blocks: %v, want %v", c.rows, c.blocks, got, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
@@ -16,21 +17,47 @@ func gamma(n int, u float64) float64 { return float64(n) * u / (1 - float64(n)*u
 // SumRoundings is the root mean square of the roundings that an example's share goes through on its way into a sum, in
 // launches of DenseSum, or of ConvSum and SumParts, over so many rows in all, in units of float32's: in a full block
 // the i-th of n examples passes n−i+1, its product with the factor, or of f·dy with x, among them; and every block added later, in whatever
-// launch, rounds in float64 what is there. See docs/numerics.md for the use of the root mean square. blocks counts all blocks
+// launch, rounds in float64 what is there; a launch that adds blocks in groups adds no block more often than there are blocks. See docs/numerics.md for the use of the root mean square. blocks counts all blocks
 // of a release.
-func SumRoundings(rows, blocks int) float64 {
-	n := float64(min(rows, ExampleBlock))
-	return math.Sqrt((n+1)*(2*n+1)/6) + float64(blocks+1)*0x1p-29
+//
+// On tensor cores a dense layer's share passes a fragment and the additions of its block's. That is more than the 1 to n of a convolution's, and
+// taken for all.
+func (m Math) SumRoundings(rows, blocks int) float64 {
+	n := min(rows, ExampleBlock)
+	w := math.Sqrt(float64((n+1)*(2*n+1)) / 6)
+	if !m.plain() {
+		w = float64(m.fragmentRoundings() + ceil(n, m.fragment()))
+	}
+	return w + float64(blocks+1)*0x1p-29
 }
+
+// fragment is how many terms a tensor core adds in one instruction.
+func (m Math) fragment() int {
+	if device.Precision(m) == device.BF16 {
+		return 16
+	}
+	return 8
+}
+
+// fragmentRoundings bounds, in units of float32's, what one instruction of a tensor core does to each of its terms beginning from zero:
+// γ(4n) for n terms. Whoever adds m exact products and a sum at a time cuts all but the largest off at 2⁻²³ of it or later, and the
+// result likewise: an error of at most (m+1)·2⁻²³ of the sum of magnitudes. n/m such passes make (1+(m+1)·2⁻²³)^(n/m) − 1 ≤
+// γ(2n+2n/m), at most γ(4n) whatever m is. Known tensor cores have m ≥ 4 and keep more digits: Fasi, Higham, Mikaitis
+// and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7 (2021).
+func (m Math) fragmentRoundings() int { return 4 * m.fragment() }
 
 // PositionBlock is how many output positions of a convolution's gradient are summed at a time.
 const PositionBlock = 64
 
 // ConvTerms bounds the roundings that a term of a convolution's gradient goes through in ConvStore, ConvNorm and ConvSum:
-// those of its block, and one for every block. An element differs from its exact value by at most
-// γ(ConvTerms)·Σ_t|dy_t||a_t|, γ(n) = n·2⁻²⁴/(1−n·2⁻²⁴).
-func ConvTerms(op *plan.Op) int {
+// those of its block, and one for every block; on tensor cores those of its fragment, and one for every fragment. An element differs from its exact value by at most
+// γ(ConvTerms)·Σ_t|dy_t||a_t|, γ(n) = n·2⁻²⁴/(1−n·2⁻²⁴),
+// from that of the factors as they were cut off.
+func (m Math) ConvTerms(op *plan.Op) int {
 	_, _, positions := op.Columns()
+	if !m.plain() {
+		return m.fragmentRoundings() + ceil(positions, m.fragment())
+	}
 	return min(positions, PositionBlock) + ceil(positions, PositionBlock)
 }
 
@@ -43,10 +70,10 @@ func ConvTerms(op *plan.Op) int {
 // γ(k+1)‖a_s‖‖a_t‖ in float64, one of dy by γ(out)‖δ_s‖‖δ_t‖; products of floats are exact. Their product rounds once and passes a chain
 // of additions, four for each of a thread's pairs of tiles of gramSide positions, and a tree of eight levels. By
 // Cauchy–Schwarz Σ_st‖a_s‖‖a_t‖‖δ_s‖‖δ_t‖ = B².
-func GramRounding(op *plan.Op) (sum, gradient float64) {
+func (m Math) GramRounding(op *plan.Op) (sum, gradient float64) {
 	out, k, positions := op.Columns()
 	tiles := ceil(positions, gramSide)
-	return gamma(k+1+out+1+4*tiles*(tiles+1)/2+8, 0x1p-53), gamma(ConvTerms(op), unit)
+	return gamma(k+1+out+1+4*tiles*(tiles+1)/2+8, 0x1p-53), gamma(m.ConvTerms(op), unit)
 }
 
 const gramSide = 32

@@ -11,6 +11,17 @@ typedef float float4 __attribute__((ext_vector_type(4)));
 // four reads neighbours at 16 aligned bytes, at once.
 static __device__ __forceinline__ float4 four(const float *x) { return *(const float4 *)x; }
 
+// copyAsync begins to copy base[at] to shared memory, or a zero. arrived waits for all that the thread has begun; what others
+// have copied is there behind the next barrier.
+static __device__ __forceinline__ void copyAsync(float *to, const float *base, int at, bool copies) {
+	const float *from = base + (copies ? at : 0);
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+	             :
+	             : "r"((uint32)(uint64)(__attribute__((address_space(3))) float *)to), "l"(from), "r"(copies ? 4 : 0)
+	             : "memory");
+}
+static __device__ __forceinline__ void arrived() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
 template <int ROWS_, int COLS_, int R_, int C_> struct Tile {
 	static constexpr int ROWS = ROWS_, COLS = COLS_, R = R_, C = C_, THREADS = ROWS / R * (COLS / C);
 
@@ -70,6 +81,26 @@ template <int ROWS_, int COLS_, int R_, int C_> struct Tile {
 		for (int r = 0; r < DEPTH; r += THREADS / LINE) {
 			int d = r + threadX() / LINE;
 			to[d][line] = f(d, line);
+		}
+	}
+
+	// copyTerms and copyLines are those with f(to, term, line), which has to see to that element by itself: by copies that
+	// run on while the block computes.
+	template <int LINES, class F> static __device__ __forceinline__ void copyTerms(float (&to)[DEPTH][LINES], F f) {
+		int t = hidden(threadX()), d = t % DEPTH;
+#pragma unroll
+		for (int r = 0; r < (LINES - 4); r += THREADS / DEPTH) {
+			int line = r + t / DEPTH;
+			f(&to[d][line], d, line);
+		}
+	}
+	template <int LINES, class F> static __device__ __forceinline__ void copyLines(float (&to)[DEPTH][LINES], F f) {
+		constexpr int LINE = LINES - 4;
+		int line = threadX() % LINE;
+#pragma unroll
+		for (int r = 0; r < DEPTH; r += THREADS / LINE) {
+			int d = r + threadX() / LINE;
+			f(&to[d][line], d, line);
 		}
 	}
 

@@ -11,6 +11,8 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/plan"
@@ -40,6 +42,8 @@ type Info struct {
 	// Cipher is what secure noise is drawn from here. Every device takes ChaCha20;
 	// AES256CTR only one that names it.
 	Cipher stream.Cipher
+	// Precisions are those that nets may have beside Float32.
+	Precisions []Precision
 }
 
 // Rows describes a table of examples: Count rows of Width bytes, each byte b
@@ -83,6 +87,39 @@ type Options struct {
 	// CuBLAS leaves dense products to NVIDIA's library, on a Device that has it (see
 	// Library); another refuses, as does an exact net. Bits are not promised then.
 	CuBLAS bool
+	// Precision of the factors of matrix products. A device refuses those that it lacks, and an exact net all but Float32.
+	Precision Precision
+}
+
+// Precision is what factors of matrix products are rounded to before they are multiplied; their products are exact and are
+// added in float32 or better, and all else is computed as in Float32. The bound on an example's share holds in
+// each: Net.Rounding covers what more is rounded.
+type Precision uint8
+
+const (
+	Float32 Precision = iota // not rounded
+	TF32                     // 11 binary digits
+	BF16                     // 8
+)
+
+var precisions = []string{"float32", "tf32", "bf16"}
+
+// Precisions lists the names of all.
+func Precisions() []string { return slices.Clone(precisions) }
+
+func (p Precision) String() string {
+	if int(p) < len(precisions) {
+		return precisions[p]
+	}
+	return fmt.Sprintf("precision %d", uint8(p))
+}
+
+// ParsePrecision is the inverse of String.
+func ParsePrecision(name string) (Precision, error) {
+	if i := slices.Index(precisions, name); i >= 0 {
+		return Precision(i), nil
+	}
+	return 0, fmt.Errorf("unknown precision %q: choose one of %s", name, strings.Join(precisions, ", "))
 }
 
 // Library is a Device that can leave dense products to cuBLAS.

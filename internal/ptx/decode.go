@@ -728,8 +728,8 @@ func (p *parser) decodeWarp(in *inst, part []string, ops []operand) (err error) 
 			return err
 		}
 		return p.sources(in, []operand{ops[2], ops[1]}, b32, t)
-	case name == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32":
-		in.op = opMMA
+	case name == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", name == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32":
+		in.op, in.ty = opMMA, typeNames[part[7]]
 		if err := arity(ops, 4); err != nil {
 			return err
 		}

@@ -549,44 +549,6 @@ func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
 	return nil
 }
 
-// mma is m16n8k8 of tf32: ISA 9.7.13.4.5. Sums are rounded once here, which a GPU does not promise.
-func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
-	if m != full {
-		return l.fault(w, in, bits.TrailingZeros32(m), Divergence, 0, "needs a whole warp")
-	}
-	for _, s := range in.list[:10] {
-		if s >= 0 && w.init[s] != full {
-			return l.fault(w, in, bits.TrailingZeros32(^w.init[s]), Uninitialised, 0, "reads a register that was never written")
-		}
-	}
-	value := func(i, lane int) float64 { return float64(float32frombits(w.get(l, in.list[i])[lane] &^ 0x1fff)) }
-	var a [16][8]float64
-	var b [8][8]float64
-	for lane := range 32 {
-		g, t := lane>>2, lane&3
-		for i := range 4 {
-			a[g+8*(i&1)][t+4*(i>>1)] = value(i, lane)
-		}
-		b[t][g], b[t+4][g] = value(4, lane), value(5, lane)
-	}
-	var out [4]vec
-	for lane := range 32 {
-		g, t := lane>>2, lane&3
-		for i := range out {
-			row, col := g+8*(i>>1), 2*t+i&1
-			sum := float64(float32frombits(w.get(l, in.list[6+i])[lane]))
-			for k := range 8 {
-				sum += float64(a[row][k] * b[k][col])
-			}
-			out[i][lane] = nan32(float32(sum))
-		}
-	}
-	for i := range out {
-		w.set(in.src[i], full, &out[i])
-	}
-	return nil
-}
-
 // pack joins registers to a wider one, or takes one apart.
 func (w *warp) pack(l *launch, in *inst, m uint32) *Fault {
 	var out [4]vec

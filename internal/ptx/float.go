@@ -220,6 +220,12 @@ func floats(t table) {
 		}
 	}
 
+	t.add("cvt.rn.bf16x2.f32", func(d, a, b, _, _ *vec) { // the first becomes the upper half: ISA 9.7.8.21
+		for i := range d {
+			d[i] = narrow(float64(float32frombits(a[i])), 8, 127, "rn")<<16 | narrow(float64(float32frombits(b[i])), 8, 127, "rn")
+		}
+	}, b32, f32, f32)
+
 	for _, ftz := range []bool{false, true} {
 		z := ""
 		if ftz {

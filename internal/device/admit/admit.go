@@ -10,8 +10,28 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 )
+
+// CheckOptions finds what no net of a schedule can be. has are the precisions of the device beside Float32.
+func CheckOptions(s *plan.Schedule, o device.Options, has []device.Precision) error {
+	if o.Capacity < 1 {
+		return fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
+	}
+	if o.Precision != device.Float32 {
+		if !slices.Contains(has, o.Precision) {
+			return fmt.Errorf("precision %s: this device multiplies in float32 or better; choose precision float32, or a GPU by device cuda, which has tf32 and bf16", o.Precision)
+		}
+		if o.Exact {
+			return fmt.Errorf("precision %s: exact sums are of float32 gradients; choose precision float32, or other noise than exact", o.Precision)
+		}
+	}
+	if o.Exact {
+		return CheckExact(s)
+	}
+	return nil
+}
 
 // Step is what one recorded step asks of its runs.
 type Step struct {

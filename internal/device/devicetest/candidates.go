@@ -96,7 +96,7 @@ func direction(t testing.TB, c *Case) []float32 {
 // testCandidates compares every form of a query with explicit evaluations.
 func testCandidates(t *testing.T, d device.Device) {
 	for _, p := range some(d, Programs()) {
-		c := NewCase(t, p, 9, 25)
+		c := newCase(t, d, p, 9, 25)
 		s := newSearch(t, c, direction(t, c), 0, 0.5, 0.05, -0.3, 2, 0)
 		for _, form := range some(d, lossForms[:]) {
 			t.Run(fmt.Sprintf("%s %s", p.Name, form), func(t *testing.T) {
@@ -124,7 +124,7 @@ func testCandidates(t *testing.T, d device.Device) {
 	}
 
 	for _, p := range some(d, few()) {
-		c := NewCase(t, p, 5, 26)
+		c := newCase(t, d, p, 5, 26)
 		t.Run(p.Name+" each candidate by itself", func(t *testing.T) { testAlone(t, d, c) })
 		t.Run(p.Name+" targets that the loss does not accept", func(t *testing.T) {
 			bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
@@ -142,7 +142,7 @@ func testCandidates(t *testing.T, d device.Device) {
 	}
 
 	p := few()[0]
-	c := NewCase(t, p, 6, 27)
+	c := newCase(t, d, p, 6, 27)
 	s := newSearch(t, c, direction(t, c), 0.5, 0.25)
 	t.Run("at another vector", func(t *testing.T) {
 		x := Open(t, d, plain(t, p).Schedule, c, 6)
@@ -211,7 +211,7 @@ func (s *search) near(t testing.TB, what string, got []float32, want []float64, 
 		scale = max(scale, 1, s.base[row], slices.Max(s.losses[row]))
 	}
 	for i := range want {
-		if !(math.Abs(float64(got[i])-want[i]) <= Tolerance*scale*rows) {
+		if !(math.Abs(float64(got[i])-want[i]) <= toleranceIn(s.precision)*scale*rows) {
 			t.Errorf("%s: candidate %d gives %v, want %v", what, i, got[i], want[i])
 		}
 	}

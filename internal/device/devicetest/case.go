@@ -20,6 +20,16 @@ type Case struct {
 	Params   []float32
 	Rows     device.Rows
 	Features []uint8
+
+	precision device.Precision
+}
+
+// newCase is NewCase in the precision of a device.
+func newCase(t testing.TB, d device.Device, p *plan.Program, rows int, seed uint64) *Case {
+	t.Helper()
+	c := NewCase(t, p, rows, seed)
+	c.precision = precision(d)
+	return c
 }
 
 // NewCase draws parameters and rows, all with accepted targets and none within
@@ -104,7 +114,7 @@ func (c *Case) with(b uint8, targets ...float32) *Case {
 	return &d
 }
 
-// Kink names the op at which row lies within Margin of a kink: a ReLU's zero, a
+// Kink names the op at which row lies within Margin of a kink in any precision: a ReLU's zero, a
 // max pool's tie (but for those between zeros of a ReLU, which are zeros in
 // every precision), the hinge's corner, a tie between predictions.
 func (c *Case) Kink(row int) string {
@@ -113,7 +123,16 @@ func (c *Case) Kink(row int) string {
 	for i := range x {
 		x[i] = float64(float32(c.Features[row*c.Rows.Width+i])*c.Rows.Scale + c.Rows.Offset)
 	}
-	values := reference.Values(p, widen(c.Params), x)
+	for i := range device.Precisions() {
+		if kink := c.kink(row, reference.Values(p, widen(c.Params), x, device.Precision(i))); kink != "" {
+			return kink
+		}
+	}
+	return ""
+}
+
+func (c *Case) kink(row int, values [][]float64) string {
+	p := c.Program
 	need := p.NeedsGrad()
 	for i := range p.Ops {
 		op := &p.Ops[i]
@@ -198,6 +217,21 @@ func Norm(x []float32) float64 {
 
 // Tolerance of a sum, relative to the norm of the exact one.
 const Tolerance = 2e-5
+
+// tolerance is Tolerance in a device's precision. Gradients of weights have two factors cut off, each by less than 2^-10 of it in tf32,
+// 2^-7 in bf16, where a strategy does not form them otherwise; and as much again is for values that fall on either side of what is
+// rounded, from which on the reference's differ.
+func tolerance(d device.Device) float64 { return toleranceIn(precision(d)) }
+
+func toleranceIn(p device.Precision) float64 {
+	switch p {
+	case device.TF32:
+		return 4 * 0x1p-10
+	case device.BF16:
+		return 4 * 0x1p-7
+	}
+	return Tolerance
+}
 
 // Near fails unless got differs from want by at most tolerance·‖want‖.
 func Near(t testing.TB, got, want []float32, tolerance float64) {

@@ -60,11 +60,11 @@ func byHand(p *plan.Program, c plan.Clipping, g []float32, clip float64) []float
 func testClippings(t *testing.T, d device.Device) {
 	for _, kind := range []plan.Clipping{plan.PerLayer, plan.Automatic} {
 		for _, p := range some(d, Programs()) {
-			c := NewCase(t, p, 9, 31)
+			c := newCase(t, d, p, 9, 31)
 			grads := gradients(t, c)
 			for _, s := range some(d, clipped(t, p, kind)) {
 				t.Run(kind.String()+" "+p.Name+" "+s.name, func(t *testing.T) {
-					tolerance := Tolerance
+					tolerance := tolerance(d)
 					if s.name == string(perexample.Gram) {
 						tolerance *= 2 // its norm is longer by a bound on the rounding of the gradient
 					}
@@ -92,7 +92,7 @@ func testClippings(t *testing.T, d device.Device) {
 			}
 		}
 		t.Run(kind.String()+" after broken numbers", func(t *testing.T) {
-			c := NewCase(t, program("thrice"), 8, 32)
+			c := newCase(t, d, program("thrice"), 8, 32)
 			for _, s := range some(d, clipped(t, c.Program, kind)) {
 				x := Open(t, d, s.Schedule, c, 8)
 				want := x.Of(t, c.All()[:5], 0.5)
@@ -120,7 +120,7 @@ func testClippings(t *testing.T, d device.Device) {
 				t.Fatal("the finite row has no gradient")
 			}
 			Same(t, x.Of(t, []int32{1}, 1), make([]float32, x.size))
-			Near(t, x.Of(t, []int32{1, 0, 1}, 1), good, Tolerance)
+			Near(t, x.Of(t, []int32{1, 0, 1}, 1), good, tolerance(d))
 		}
 	})
 
@@ -207,7 +207,7 @@ func (x *counted) of(t testing.TB, rows []int32, clip float64) ([]float32, float
 // testCounts checks the centred count of the gradients within the clip norm.
 func testCounts(t *testing.T, d device.Device) {
 	for _, p := range some(d, Programs()) {
-		c := NewCase(t, p, 9, 33)
+		c := newCase(t, d, p, 9, 33)
 		grads := gradients(t, c)
 		nan := c.with(77, float32(math.NaN()), float32(math.Inf(1)))
 		for _, s := range some(d, private(t, p)) {
@@ -246,7 +246,7 @@ func testCounts(t *testing.T, d device.Device) {
 		}
 	}
 
-	c := NewCase(t, program("thrice"), 6, 34)
+	c := newCase(t, d, program("thrice"), 6, 34)
 	s := strategies(t, c.Program)[0].Schedule
 	t.Run("a norm next to C", func(t *testing.T) {
 		b := NewBuilder("line", plan.Hinge, 2)

@@ -237,7 +237,7 @@ func testExact(t *testing.T, d device.Device) {
 	// tiny, of very different sizes, not finite.
 	t.Run("bound", func(t *testing.T) {
 		for _, p := range some(d, few()) {
-			usual, loud := NewCase(t, p, 4, 42), overflowing(t, p).with(255, 1, 1).with(2, 1).with(200, 1)
+			usual, loud := newCase(t, d, p, 4, 42), overflowing(t, d, p).with(255, 1, 1).with(2, 1).with(200, 1)
 			scaled := *usual
 			for _, factor := range []float32{1, 1e-6, 1e15} {
 				scaled.Rows.Scale = usual.Rows.Scale * factor
@@ -256,7 +256,7 @@ func testExact(t *testing.T, d device.Device) {
 				for _, row := range loud.All()[3:] {
 					checkBound(t, x.integers(t, []int32{row}, 1), 1)
 				}
-				good := openExact(t, d, s.Schedule, overflowing(t, p), 7)
+				good := openExact(t, d, s.Schedule, overflowing(t, d, p), 7)
 				if got := good.integers(t, good3, 1); !slices.Equal(got, want) {
 					t.Errorf("%s %s: rows that are not finite moved others", p.Name, s.name)
 				}
@@ -265,7 +265,7 @@ func testExact(t *testing.T, d device.Device) {
 	})
 	t.Run("rows that do not count", func(t *testing.T) {
 		p := program("cnn-mnist")
-		good := NewCase(t, p, 4, 43)
+		good := newCase(t, d, p, 4, 43)
 		nan := float32(math.NaN())
 		c := good.with(77, nan, -1, float32(p.Outputs()), 0.5)
 		x := openExact(t, d, whole(t, p)[0].Schedule, c, 8)

@@ -49,6 +49,9 @@ func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int
 
 func open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, o device.Options, noise device.Noise) *Fixture {
 	t.Helper()
+	if !o.Exact {
+		o.Precision = c.precision
+	}
 	n, err := d.Compile(s, o)
 	must(t, err)
 	t.Cleanup(func() { must(t, n.Close()) })

@@ -84,12 +84,12 @@ func rowLosses(t testing.TB, c *Case) []float64 {
 func testLosses(t *testing.T, d device.Device) {
 	close := func(t *testing.T, what string, got, want float64) {
 		t.Helper()
-		if !(math.Abs(got-want) <= Tolerance*want) {
+		if !(math.Abs(got-want) <= tolerance(d)*want) {
 			t.Errorf("%s is %v, want %v", what, got, want)
 		}
 	}
 	for _, p := range some(d, Programs()) {
-		c := NewCase(t, p, 9, 23)
+		c := newCase(t, d, p, 9, 23)
 		losses := rowLosses(t, c)
 		sorted := slices.Sorted(slices.Values(losses))
 		for _, s := range []named{plain(t, p), strategies(t, p)[0], strategies(t, p)[3]} {
@@ -140,7 +140,7 @@ func testLosses(t *testing.T, d device.Device) {
 		})
 	}
 
-	c := NewCase(t, program("thrice"), 6, 24)
+	c := newCase(t, d, program("thrice"), 6, 24)
 	s := strategies(t, c.Program)[0].Schedule
 	t.Run("beside a sum of gradients", func(t *testing.T) {
 		want := Open(t, d, s, c, 6).Of(t, c.All(), 0.4)

@@ -18,7 +18,7 @@ func (foreign) Close() error { return nil }
 // message that only the private table knows.
 func testMisuse(t *testing.T, d device.Device) {
 	const rows = 73
-	c := NewCase(t, few()[0], rows, 18)
+	c := newCase(t, d, few()[0], rows, 18)
 	schedule := strategies(t, c.Program)[0].Schedule
 	open := func(t *testing.T) *Fixture { return Open(t, d, schedule, c, 4) }
 	refused := func(t *testing.T, what string, err error) {

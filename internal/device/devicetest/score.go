@@ -12,7 +12,7 @@ import (
 // testScore compares scores of public tables with the reference's.
 func testScore(t *testing.T, d device.Device) {
 	for _, p := range some(d, Programs()) {
-		c := NewCase(t, p, 17, 15)
+		c := newCase(t, d, p, 17, 15)
 		bad := c.with(90, float32(math.NaN())).with(200, float32(math.Inf(-1)))
 		want := score(t, Open(t, reference.Open(), plain(t, p).Schedule, c, 1), c.Params)
 		if want.Count != c.Rows.Count {
@@ -21,9 +21,9 @@ func testScore(t *testing.T, d device.Device) {
 		for _, s := range some(d, append(private(t, p), plain(t, p))) {
 			t.Run(p.Name+" "+s.name, func(t *testing.T) {
 				for _, capacity := range []int{1, 5, 17, 40} {
-					sameScore(t, score(t, Open(t, d, s.Schedule, c, capacity), c.Params), want)
+					sameScore(t, d, score(t, Open(t, d, s.Schedule, c, capacity), c.Params), want)
 				}
-				sameScore(t, score(t, Open(t, d, s.Schedule, bad, 6), c.Params), want)
+				sameScore(t, d, score(t, Open(t, d, s.Schedule, bad, 6), c.Params), want)
 			})
 		}
 		t.Run(p.Name+" empty", func(t *testing.T) {
@@ -39,14 +39,14 @@ func testScore(t *testing.T, d device.Device) {
 	}
 
 	p := few()[0]
-	c := NewCase(t, p, 6, 16)
+	c := newCase(t, d, p, 6, 16)
 	s := strategies(t, p)[0].Schedule
 	t.Run("at another vector", func(t *testing.T) {
 		x := Open(t, d, s, c, 4)
-		other := NewCase(t, p, 6, 17)
+		other := newCase(t, d, p, 6, 17)
 		other.Rows, other.Features = c.Rows, c.Features
 		want := score(t, Open(t, reference.Open(), plain(t, p).Schedule, c, 1), other.Params)
-		sameScore(t, score(t, x, other.Params), want)
+		sameScore(t, d, score(t, x, other.Params), want)
 		// The parameters are where they were.
 		Same(t, x.read(t, x.Net.Params()), c.Params)
 	})
@@ -75,7 +75,7 @@ func testScore(t *testing.T, d device.Device) {
 			t.Fatalf("has %d scores, want 2", len(first.Scores))
 		}
 		before := fmt.Sprintf("%+v", first)
-		sameScore(t, first.Scores[1], score(t, Open(t, reference.Open(), plain(t, p).Schedule, c, 1), make([]float32, x.size)))
+		sameScore(t, d, first.Scores[1], score(t, Open(t, reference.Open(), plain(t, p).Schedule, c, 1), make([]float32, x.size)))
 		must(t, x.Net.Write(x.Net.Params(), make([]float32, x.size)))
 		must(t, step.Run(&device.Inputs{}))
 		second, err := step.Wait()
@@ -83,7 +83,7 @@ func testScore(t *testing.T, d device.Device) {
 		if after := fmt.Sprintf("%+v", first); after != before {
 			t.Errorf("the next run changed scores handed out before, from %s to %s", before, after)
 		}
-		sameScore(t, second.Scores[0], second.Scores[1])
+		sameScore(t, d, second.Scores[0], second.Scores[1])
 	})
 }
 
@@ -103,12 +103,12 @@ func score(t testing.TB, x *Fixture, params []float32) device.Score {
 	return out.Scores[0]
 }
 
-func sameScore(t testing.TB, got, want device.Score) {
+func sameScore(t testing.TB, d device.Device, got, want device.Score) {
 	t.Helper()
 	if got.Count != want.Count || got.Correct != want.Correct || fmt.Sprint(got.Confusion) != fmt.Sprint(want.Confusion) {
 		t.Errorf("scores %+v, want %+v", got, want)
 	}
-	if !(math.Abs(got.Loss-want.Loss) <= 1e-5*(1+want.Loss)) {
+	if !(math.Abs(got.Loss-want.Loss) <= tolerance(d)/2*(1+want.Loss)) {
 		t.Errorf("the loss is %v, want %v", got.Loss, want.Loss)
 	}
 	total, diagonal := 0, 0

@@ -93,21 +93,16 @@ type Net[T Float] struct {
 	err      error // the first failure, for good
 }
 
-// New checks the schedule and wraps a backend for it.
-func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T]) (*Net[T], error) {
+// New checks the schedule and wraps a backend for it, which has some precisions beside Float32.
+func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T], has ...device.Precision) (*Net[T], error) {
 	if o.CuBLAS {
 		return nil, device.ErrNoLibrary
 	}
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Capacity < 1 {
-		return nil, fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
-	}
-	if o.Exact {
-		if err := admit.CheckExact(s); err != nil {
-			return nil, err
-		}
+	if err := admit.CheckOptions(s, o, has); err != nil {
+		return nil, err
 	}
 	n := &Net[T]{schedule: s, options: o, params: s.Program.NumParams(), backend: make()}
 	n.vectors = append(n.vectors, nil) // Params

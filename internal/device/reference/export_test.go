@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
@@ -14,5 +15,5 @@ func Gradient(s *plan.Schedule, params []float64, t *host.Table, row int32) []fl
 
 // Loss is one row's loss.
 func Loss(p *plan.Program, params []float64, t *host.Table, row int32) float64 {
-	return host.Loss(p.Loss, Values(p, params, input(t, row))[p.Logits()], t.Targets[row], nil)
+	return host.Loss(p.Loss, Values(p, params, input(t, row), device.Float32)[p.Logits()], t.Targets[row], nil)
 }

@@ -83,7 +83,7 @@ func zeroFree(t *testing.T, c *devicetest.Case) {
 		for i, b := range c.Features[row*c.Rows.Width:][:c.Rows.Width] {
 			x[i] = float64(b)/64 - 2
 		}
-		values := reference.Values(c.Program, params, x)
+		values := reference.Values(c.Program, params, x, device.Float32)
 		for _, op := range c.Program.Ops {
 			if op.Kind != plan.ReLU {
 				continue

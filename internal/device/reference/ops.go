@@ -3,12 +3,13 @@ package reference
 import (
 	"math"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // forward writes an op's output.
-func forward(op *plan.Op, values [][]float64, y, w, bias []float64) {
-	x := values[op.In[0]]
+func forward(p device.Precision, op *plan.Op, values [][]float64, y, w, bias []float64) {
+	x, w := factors(p, op, values[op.In[0]], w)
 	switch op.Kind {
 	case plan.Conv:
 		for o := range y {
@@ -62,7 +63,8 @@ func forward(op *plan.Op, values [][]float64, y, w, bias []float64) {
 }
 
 // inputGrad adds an op's share to the gradient at its inputs.
-func inputGrad(op *plan.Op, e *example, y, dy, w []float64) {
+func inputGrad(p device.Precision, op *plan.Op, e *example, y, dy, w []float64) {
+	w, dy = factors(p, op, w, dy)
 	x, dx := e.values[op.In[0]], e.deltas[op.In[0]]
 	switch op.Kind {
 	case plan.Conv:

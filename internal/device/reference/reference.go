@@ -4,12 +4,16 @@
 package reference
 
 import (
+	"slices"
+
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
 var _ device.Device = Device{}
+
+var precisions = []device.Precision{device.TF32, device.BF16}
 
 // Device is the reference device.
 type Device struct{}
@@ -19,7 +23,8 @@ func Open() Device { return Device{} }
 
 // Info names the device.
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9}}
+	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9},
+		Precisions: slices.Clone(precisions)}
 }
 
 // Load keeps a table.
@@ -29,15 +34,17 @@ func (Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 
 // Compile prepares a schedule.
 func (Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s)} })
+	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s), o.Precision} },
+		precisions...)
 }
 
 // Close does nothing.
 func (Device) Close() error { return nil }
 
 type backend struct {
-	schedule *plan.Schedule
-	clipper  *host.Clipper
+	schedule  *plan.Schedule
+	clipper   *host.Clipper
+	precision device.Precision
 }
 
 // example is the state of one row on its way through the schedule.
@@ -76,15 +83,15 @@ func input(t *host.Table, row int32) []float64 {
 	return x
 }
 
-// Values runs one example forward: its input, then the output of every op. It
+// Values runs one example forward in a precision: its input, then the output of every op. It
 // is for telling how close an example lies to a kink.
-func Values(p *plan.Program, params, input []float64) [][]float64 {
+func Values(p *plan.Program, params, input []float64, precision device.Precision) [][]float64 {
 	values := [][]float64{input}
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		w, bias := weights(p, op, params)
 		y := make([]float64, plan.Size(op.Out))
-		forward(op, values, y, w, bias)
+		forward(precision, op, values, y, w, bias)
 		values = append(values, y)
 	}
 	return values
@@ -126,14 +133,14 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 	switch st.Kind {
 	case plan.Forward:
 		w, bias := weights(p, op, params)
-		forward(op, e.values, y, w, bias)
+		forward(b.precision, op, e.values, y, w, bias)
 	case plan.LossGrad:
 		if e.used = p.Loss.ValidTarget(e.target, p.Outputs()); e.used {
 			host.Loss(p.Loss, e.values[p.Logits()], e.target, e.deltas[p.Logits()])
 		}
 	case plan.InputGrad:
 		w, _ := weights(p, op, params)
-		inputGrad(op, e, y, dy, w)
+		inputGrad(b.precision, op, e, y, dy, w)
 	case plan.NormGhost:
 		n := squares(x) * squares(dy)
 		if op.Bias != plan.None {
@@ -141,23 +148,45 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 		}
 		e.norm2[group] += n
 	case plan.NormGram:
-		e.norm2[group] += gramNorm2(op, x, dy)
+		e.norm2[group] += gramNorm2(op, cut(b.precision, x), cut(b.precision, dy))
 	case plan.NormInstantiate:
-		e.norm2[group] += squares(paramGrad(p, op, x, dy))
+		e.norm2[group] += squares(b.paramGrad(op, x, dy))
 	case plan.GradStore:
-		e.kept[st.Op] = paramGrad(p, op, x, dy)
+		e.kept[st.Op] = b.paramGrad(op, x, dy)
 		e.norm2[group] += squares(e.kept[st.Op])
 	case plan.Factor:
 		e.used = host.Factors(b.clipper, e.factor, e.norm2, clip) && e.used
 	case plan.GradSum:
 		if e.used {
-			add(p, op, dst, e.factor[group], paramGrad(p, op, x, dy))
+			b.sum(op, dst, e.factor[group], x, dy)
 		}
 	case plan.Combine:
 		if e.used {
 			add(p, op, dst, e.factor[group], e.kept[st.Op])
 		}
 	}
+}
+
+// paramGrad is one example's gradient of an op's parameters.
+func (b *backend) paramGrad(op *plan.Op, x, dy []float64) []float64 {
+	if op.Kind == plan.Conv {
+		x, dy = cut(b.precision, x), cut(b.precision, dy)
+	}
+	return paramGrad(b.schedule.Program, op, x, dy)
+}
+
+// sum adds one example's gradient times its factor.
+func (b *backend) sum(op *plan.Op, dst []float64, factor float64, x, dy []float64) {
+	p := b.schedule.Program
+	if op.Kind == plan.Conv || b.precision == device.Float32 {
+		add(p, op, dst, factor, b.paramGrad(op, x, dy))
+		return
+	}
+	scaled := make([]float64, len(dy))
+	for i, d := range dy {
+		scaled[i] = factor * d
+	}
+	add(p, op, dst, 1, paramGrad(p, op, cut(b.precision, x), cut(b.precision, scaled)))
 }
 
 func squares(x []float64) float64 {
@@ -231,7 +260,7 @@ func (b *backend) Score(params []float64, t *host.Table) device.Score {
 	var s device.Score
 	for row := range t.Count {
 		if target := t.Targets[row]; p.Loss.ValidTarget(target, p.Outputs()) {
-			z := Values(p, params, input(t, int32(row)))[p.Logits()]
+			z := Values(p, params, input(t, int32(row)), b.precision)[p.Logits()]
 			host.Tally(&s, p, target, host.Loss(p.Loss, z, target, nil), host.Predict(p.Loss, z))
 		}
 	}
@@ -251,7 +280,7 @@ func (b *backend) Losses(sums []float64, q host.Query[float64], t *host.Table, r
 			continue
 		}
 		at := func(params []float64) float64 {
-			return host.Loss(p.Loss, Values(p, params, input(t, row))[p.Logits()], target, nil)
+			return host.Loss(p.Loss, Values(p, params, input(t, row), b.precision)[p.Logits()], target, nil)
 		}
 		for i := range losses {
 			losses[i] = at(shifted[i])

@@ -1,0 +1,5 @@
+#include "mma.cuh"
+
+using Precision = TF32;
+
+#include "gemm_mma.cuh"

@@ -1,0 +1,77 @@
+package kernels
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda/gputest"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// without removes the n-th of a text's barriers.
+func without(text []byte, n int) []byte {
+	parts := bytes.Split(text, []byte("bar.sync \t0;"))
+	if n+1 >= len(parts) {
+		return nil
+	}
+	return bytes.Join([][]byte{bytes.Join(parts[:n+1], []byte("bar.sync \t0;")), bytes.Join(parts[n+1:], []byte("bar.sync \t0;"))}, nil)
+}
+
+// TestMissingBarriers plants the fault that a GPU shows least reliably: without any one of its barriers a kernel is
+// found to race, but for the last of blockSum where another follows.
+func TestMissingBarriers(t *testing.T) {
+	if gputest.On() {
+		t.Skip("a GPU finds no races")
+	}
+	rng := rand.New(rand.NewPCG(14, 1))
+	s := size{40, 40}
+	op := denseOp(150, 40, true)
+	for _, c := range []struct {
+		module   string
+		needless int
+		launches func(*machine) []Launch
+	}{
+		{"dense", 0, func(m *machine) []Launch {
+			b, x, dy, w := m.batch(s), m.floats(normals(rng, s.capacity*150)), m.floats(normals(rng, s.capacity*40)), m.floats(normals(rng, 150*40))
+			bias, sums := m.floats(normals(rng, 40)), m.doubles(make([]float64, 151*40))
+			wide := denseOp(40, 150, true) // whose sums have terms for every group, and more
+			return []Launch{
+				DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)),
+				DenseInputGrad(b, wide, x, w, m.empty(s.capacity*40), false),
+				DenseSum(b, op, x, dy, m.floats(fill(s.capacity, 0.5)), sums, sums+8*150*40),
+			}
+		}},
+		{"trunk", 1, func(m *machine) []Launch {
+			r := newTrunkRunOn(t, m, rng, trunkPrograms()[1], size{1, 1}, 0)
+			table, targets := m.bytes(make([]byte, 14*13)), m.floats([]float32{0})
+			images := m.floats(normals(rng, 14*13))
+			out := r.p.ValueSize(plan.Value(r.trunk.Ops))
+			return []Launch{
+				TrunkForward(r.b, r.trunk, table, targets, 14*13, 1, 0, images, m.empty(1), r.params, r.stages),
+				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
+			}
+		}},
+	} {
+		text, err := PTX(c.module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		needless := 0
+		for n := 0; without(text, n) != nil; n++ {
+			m := newMachine(t)
+			var fault error
+			for _, l := range c.launches(m) {
+				if fault == nil {
+					fault = m.mem.Launch(l.Module, without(text, n), l.Name, l.Grid, l.Block, l.Shared, l.Args)
+				}
+			}
+			if fault == nil {
+				needless++
+			}
+		}
+		if needless != c.needless {
+			t.Errorf("%s works without %d of its barriers, expected was %d", c.module, needless, c.needless)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Math chooses the kernels of matrix products by the precision of their factors. Float32 is what the functions of the same
+// names launch; below it, tensor cores multiply, whose products are exact and whose sums PTX leaves open: fragment after
+// fragment of 8 terms in tf32, 16 in bf16.
+//
+// Forward and input gradients round both factors to nearest, and chain the fragments. Gradients of weights cut both factors
+// off, toward zero: what is multiplied is never larger than the float32 number, and finite if that is. Their fragments begin from zero
+// and are added in float32, in order, so that a term is cut off by a tensor core once. See docs/numerics.md.
+type Math device.Precision
+
+// plain says whether products are those of float32.
+func (m Math) plain() bool { return device.Precision(m) == device.Float32 }
+
+// tensorThreads is the block of every kernel on tensor cores, in four warps.
+const tensorThreads = 128
+
+// tensor is a launch of the module with the suffix of the precision.
+func (m Math) tensor(l Launch, name string, tile int) Launch {
+	l.Module, l.Name, l.Block = fmt.Sprintf("%s_%s", l.Module, device.Precision(m)), fmt.Sprint(name, "_", tile), [3]int{tensorThreads, 1, 1}
+	return l
+}
+
+// FusesForward is the function of this name. In tensor kernels every thread has many results.
+func (m Math) FusesForward(op *plan.Op, act plan.Kind) bool {
+	if m.plain() {
+		return FusesForward(op, act)
+	}
+	return act == plan.ReLU && (op.Kind == plan.Dense || op.Kind == plan.Conv)
+}
+
+// FusesBackward is the function of this name. Pools are no products.
+func (m Math) FusesBackward(op *plan.Op, act plan.Kind) bool {
+	return m.FusesForward(op, act) || op.Kind == plan.MaxPool || op.Kind == plan.AvgPool
+}
+
+// denseTile is the larger side of a tile in the direction of a dense op's outputs.
+func denseTile(op *plan.Op) int {
+	if op.Out[0] <= 16 {
+		return 16
+	}
+	return 64
+}
+
+// DenseForward is the function of this name, y[b][o] = (Σ_i x[b][i]·w[o][i]) + bias[o].
+func (m Math) DenseForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
+	return m.DenseActivated(b, op, noActivation, x, w, bias, y)
+}
+
+// DenseActivated is the function of this name.
+func (m Math) DenseActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launch {
+	if m.plain() {
+		return DenseActivated(b, op, act, x, w, bias, y)
+	}
+	out, in, _ := op.Columns()
+	tile := denseTile(op)
+	l := Launch{Module: "gemm", Grid: [3]int{ceil(b.Capacity, 64), ceil(out, tile), 1}, Args: b.args(x, w, bias, y, I(in), I(out), I(int(act)))}
+	return m.tensor(l, "dense_forward", tile)
+}
+
+// DenseInputGrad is the function of this name, dx[b][i] = Σ_o dy[b][o]·w[o][i].
+func (m Math) DenseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Launch {
+	if m.plain() {
+		return DenseInputGrad(b, op, dy, w, dx, add)
+	}
+	return m.denseInputGrad(b, op, dy, w, dx, add, 0)
+}
+
+// DenseInputGradThrough is the function of this name.
+func (m Math) DenseInputGradThrough(b Batch, op *plan.Op, act plan.Kind, x, dy, w, dx Ptr) Launch {
+	if m.plain() {
+		return DenseInputGradThrough(b, op, act, x, dy, w, dx)
+	}
+	return m.denseInputGrad(b, op, dy, w, dx, false, x)
+}
+
+func (m Math) denseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool, x Ptr) Launch {
+	out, in, _ := op.Columns()
+	l := Launch{Module: "gemm", Grid: [3]int{ceil(b.Capacity, 64), ceil(in, 64), 1}, Args: b.args(dy, w, dx, I(in), I(out), flag(add), x)}
+	return m.tensor(l, "dense_input_grad", 64)
+}
+
+// DenseSum is the function of this name. f·dy is rounded to float32, then it and x are cut off: an example's share is never longer
+// than in float32, so that NormGhost measures it as it is.
+func (m Math) DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
+	if m.plain() {
+		return DenseSum(b, op, x, dy, factors, sumW, sumB)
+	}
+	s, tile := Sum{op, x, dy, factors, sumW, sumB}, denseTile(op)
+	return m.tensor(Launch{Module: "gemm", Grid: s.tiles(tile, 64), Args: b.args(s.args()...)}, "dense_sum", tile)
+}
+
+// SumsTogether is the function of this name: DenseSums is of float32.
+func (m Math) SumsTogether(op *plan.Op) bool { return m.plain() && SumsTogether(op) }
+
+// ConvForward is the function of this name.
+func (m Math) ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
+	return m.ConvActivated(b, op, noActivation, x, w, bias, y)
+}
+
+// ConvActivated is the function of this name.
+func (m Math) ConvActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launch {
+	return m.conv(ConvActivated(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
+}
+
+// ConvInputGrad is the function of this name.
+func (m Math) ConvInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool) Launch {
+	return m.conv(ConvInputGrad(b, op, dy, weights, dx, add), "conv_input_grad", op.Shape[0])
+}
+
+// ConvInputGradThrough is the function of this name.
+func (m Math) ConvInputGradThrough(b Batch, op *plan.Op, x, dy, weights, dx Ptr) Launch {
+	return m.conv(ConvInputGradThrough(b, op, x, dy, weights, dx), "conv_input_grad", op.Shape[0])
+}
+
+// conv turns a launch for float32 into the one on tensor cores, which has the same tiles and arguments.
+func (m Math) conv(l Launch, name string, rows int) Launch {
+	if m.plain() {
+		return l
+	}
+	return m.tensor(l, name, tileRows(rows))
+}
+
+// ConvStore is the function of this name, but for the sums over positions: fragments, added in order. The norm is of what is kept.
+func (m Math) ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	return m.conv(ConvStore(b, op, x, dy, kept, stride, norm2), "conv_store", op.Out[0])
+}
+
+// ConvNorm is the function of this name: the norm of what ConvStore keeps and ConvSum computes again, fragment by fragment in
+// the same lanes.
+func (m Math) ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+	return m.ConvStore(b, op, x, dy, 0, 0, norm2)
+}
+
+// ConvSum is the function of this name, of the gradients that ConvStore keeps.
+func (m Math) ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
+	return m.conv(ConvSum(b, op, x, dy, factors, parts, stride), "conv_sum", op.Out[0])
+}
+
+// NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by
+// the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
+// where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Columns and dy are cut off as ConvSum does it. Where B is not at most half of the
+// largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
+func (m Math) NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+	sum, gradient := m.GramRounding(op)
+	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
+		b.args(x, dy, norm2, D(sum), D(gradient), uint64(m.kept()), flag(op.Bias != plan.None)), geometry(op))
+	l.Module = "gram"
+	return l
+}
+
+// kept has the bits of a float32 number that gradients of weights are computed from.
+func (m Math) kept() uint32 {
+	switch device.Precision(m) {
+	case device.TF32:
+		return 0xffffe000
+	case device.BF16:
+		return 0xffff0000
+	}
+	return 0xffffffff
+}

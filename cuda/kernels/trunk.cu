@@ -1,0 +1,325 @@
+// The convolutions and pools with which a network of small images begins, one block an example: what lies between them stays in
+// shared memory. Every element of a value or a gradient is the same chain of operations as in conv.cu and pool.cu.
+#include "activation.cuh"
+#include "run.cuh"
+#include "tile.cuh"
+#include "window.cuh"
+
+static constexpr int THREADS = 256, POSITION_BLOCK = 64;
+
+enum StageKind { ConvStage, MaxPoolStage, AvgPoolStage };
+
+// Stage is a convolution or a pool, and the activation behind it: trunk.go has the same layout. Places in shared memory
+// count floats.
+struct Stage {
+	int kind, act;
+	Geometry g;
+	int weight, bias; // among the parameters; bias < 0: none
+	int kept;         // in an example's kept gradients
+	int x, y;         // forward: input and output in shared memory
+	int input;        // backward: a convolution's input
+	int dy;           // and the gradient at the output
+	float *values;    // the output of all examples, activated
+	int *largest;     // of a maximum pool, for every output the place in its plane
+	double *norm2;    // of a convolution
+
+	__device__ __forceinline__ int outputs() const { return g.out * g.positions(); }
+};
+static_assert(sizeof(Stage) == 120);
+
+extern __shared__ __attribute__((aligned(16))) float memory[];
+
+// quads is how many fours make room for n, an odd number: neighbours in the other direction then lie in different banks.
+static __device__ __forceinline__ int quads(int n) { return (n + 3) / 4 | 1; }
+
+// tap is one of a convolution's, over the channels, with what it reads through it at a position's corner.
+template <class F> static __device__ __forceinline__ void eachTap(const Geometry &g, const float *image, Corner c, F f) {
+	for (int channel = 0; channel < g.channels; channel++, image += g.rows * g.cols)
+#pragma unroll 1
+		for (int v = 0; v < g.windowRows; v++) {
+			int y = c.y + v * g.dilationY - g.top, x = c.x - g.left;
+			bool inside = (unsigned)y < (unsigned)g.rows;
+			for (int u = 0; u < g.windowCols; u++, x += g.dilationX)
+				f(inside && (unsigned)x < (unsigned)g.cols ? image[y * g.cols + x] : 0);
+		}
+}
+
+// A thread has four filters at one position. Weights lie tap by tap.
+static __device__ __forceinline__ void convForward(const Stage &s, const float *params, float *weights, float *values) {
+	Geometry g = s.g;
+	int taps = g.taps(), stride = 4 * quads(g.out), positions = g.positions(), octets = (g.out + 7) / 8;
+	const float *w = params + s.weight;
+	// Neighbouring threads take eight filters, then taps, as a compromise of both memories.
+	for (int e = threadX(); e < octets * 8 * taps; e += THREADS) {
+		int o = e / (8 * taps) * 8 + e % 8, k = e / 8 % taps;
+		if (o < stride)
+			weights[k * stride + o] = o < g.out ? w[o * taps + k] : 0;
+	}
+	barrier();
+	for (int n = threadX(); n < (g.out + 3) / 4 * positions; n += THREADS) {
+		int o0 = n / positions * 4, p = n % positions;
+		const float *at = weights + o0;
+		float acc[4] = {};
+		eachTap(g, memory + s.x, Corner(g, p), [&](float v) INLINE {
+			float4 w = four(at);
+			at += stride;
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				acc[i] = fmaf(w[i], v, acc[i]);
+		});
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			if (o0 + i < g.out) {
+				int e = (o0 + i) * positions + p;
+				float v = activate(s.act, s.bias >= 0 ? acc[i] + params[s.bias + o0 + i] : acc[i]);
+				memory[s.y + e] = v;
+				values[e] = v;
+			}
+	}
+}
+
+static __device__ __forceinline__ void poolForward(const Stage &s, float *values, int *largests) {
+	Geometry g = s.g;
+	int positions = g.positions();
+	for (int e = threadX(); e < s.outputs(); e += THREADS) {
+		const float *plane = memory + s.x + e / positions * g.rows * g.cols;
+		int py = e % positions / g.outCols, px = e % g.outCols;
+		float v = 0;
+		if (s.kind == MaxPoolStage) {
+			int at = largest(g, plane, py, px);
+			largests[e] = at;
+			v = plane[at];
+		} else {
+			window(g, py, px, [&](int at) { v += plane[at]; });
+			v /= (float)(g.windowRows * g.windowCols);
+		}
+		v = activate(s.act, v);
+		memory[s.y + e] = v;
+		values[e] = v;
+	}
+}
+
+KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, int capacity, const uint8 *table, const float *targets,
+                                                   int width, float scale, float offset, float *images, float *t, const float *params,
+                                                   const Stage *stages, int count, int weights) {
+	int b = blockX();
+	if (b >= liveRows(run, first, capacity)) {
+		if (threadX() == 0)
+			t[b] = quietNaN();
+		return;
+	}
+	int64 row = run->rows[first + b];
+	if (threadX() == 0)
+		t[b] = targets[row];
+	for (int j = threadX(); j < width; j += THREADS) {
+		float v = fmaf(table[row * width + j], scale, offset);
+		memory[stages->x + j] = v;
+		images[b * width + j] = v;
+	}
+#pragma unroll 1
+	for (int i = 0; i < count; i++) {
+		const Stage &s = stages[i];
+		float *values = s.values + b * s.outputs();
+		barrier(); // the stage before is done
+		if (s.kind == ConvStage)
+			convForward(s, params, memory + weights, values);
+		else
+			poolForward(s, values, s.kind == MaxPoolStage ? s.largest + b * s.outputs() : 0);
+	}
+}
+
+// Gradients of the first stage, of which no input gradient is computed, lie position by position, those of others as values do.
+static __device__ __forceinline__ int gradientAt(const Stage &s, bool begins, int e) {
+	if (!begins || s.kind != ConvStage)
+		return s.dy + e;
+	int positions = s.g.positions();
+	return s.dy + e % positions * 4 * quads(s.g.out) + e / positions;
+}
+
+// passOn leaves the gradient d at output e of a stage behind its activation.
+static __device__ __forceinline__ void passOn(const Stage &s, bool begins, int b, int e, float d) {
+	if (s.act)
+		d = passBack(s.act, s.values[b * s.outputs() + e], d);
+	memory[gradientAt(s, begins, e)] = d;
+}
+
+// convStore gives an example's gradient: four filters by one column in a thread, and a block of positions.
+static __device__ __forceinline__ void convStore(const Stage &s, bool begins, float *kept, double *norm2, float *scratch) {
+	Geometry g = s.g;
+	int taps = g.taps(), width = s.bias >= 0 ? taps + 1 : taps, positions = g.positions(), stride = 4 * quads(g.out);
+	float *dy = memory + s.dy;
+	if (!begins) {
+		dy = scratch;
+		scratch += positions * stride;
+		for (int e = threadX(); e < positions * stride; e += THREADS)
+			dy[e] = e % stride < g.out ? memory[s.dy + e % stride * positions + e / stride] : 0;
+		barrier();
+	}
+	int fours = (g.out + 3) / 4, blocks = (positions + POSITION_BLOCK - 1) / POSITION_BLOCK;
+	double squares = 0;
+	for (int n = threadX(); n < width * fours * blocks; n += THREADS) {
+		int k = n % width, o0 = n / width % fours * 4, p = n / (width * fours) * POSITION_BLOCK;
+		Tap tap(g, k);
+		Corner c(g, p);
+		int end = min(p + POSITION_BLOCK, positions), past = g.outCols * g.strideX;
+		float acc[4] = {};
+#pragma unroll 2
+		for (const float *d = dy + p * stride + o0; p < end; p++, d += stride) {
+			float v = k < taps ? column(g, memory + s.input, c, tap) : 1;
+			float4 a = four(d);
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				acc[i] = fmaf(a[i], v, acc[i]);
+			c.x += g.strideX;
+			if (c.x == past)
+				c.x = 0, c.y += g.strideY;
+		}
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			if (o0 + i < g.out) {
+				if (blocks == 1) {
+					kept[place(g, o0 + i, k)] = acc[i];
+					squares = fma(acc[i], acc[i], squares);
+				} else {
+					scratch[n / (width * fours) * width * g.out + (o0 + i) * width + k] = acc[i];
+				}
+			}
+	}
+	if (blocks > 1) {
+		barrier();
+		for (int e = threadX(); e < width * g.out; e += THREADS) {
+			float sum = 0;
+			for (int i = 0; i < blocks; i++)
+				sum += scratch[i * width * g.out + e];
+			kept[place(g, e / width, e % width)] = sum;
+			squares = fma(sum, sum, squares);
+		}
+	}
+	squares = blockSum<THREADS>(squares, (double *)memory); // its first 2 KiB are for this
+	if (threadX() == 0)
+		*norm2 = squares;
+}
+
+// Axis is what reads one pixel along an axis: the n taps first, first + step, … at positions start, start − back, ….
+struct Axis {
+	int n, first, step, start, back;
+	__device__ __forceinline__ Axis(int pixel, int stride, int padding, int window, int dilation, int positions) {
+		step = 1;
+		while (step * dilation % stride != 0)
+			step++;
+		first = 0;
+		while (first < step && (pixel + padding - first * dilation) % stride != 0)
+			first++;
+		back = step * dilation / stride;
+		start = (pixel + padding - first * dilation) / stride;
+		int end = first < step ? (window - first + step - 1) / step : 0, begin = 0;
+		// Positions 0 … positions−1 are there.
+		if (start >= positions)
+			begin = (start - positions + back) / back;
+		end = start < 0 ? 0 : min(end, start / back + 1);
+		n = max(end - begin, 0);
+		first += begin * step, start -= begin * back;
+	}
+};
+
+// A thread has four channels of one pixel. Weights lie channel by channel.
+static __device__ __forceinline__ void convInputGrad(const Stage &s, const Stage &before, bool begins, int b, const float *params, float *weights) {
+	Geometry g = s.g;
+	int area = g.windowRows * g.windowCols, stride = (g.channels + 3) / 4 * 4, octets = (g.channels + 7) / 8, pixels = g.rows * g.cols;
+	const float *w = params + s.weight;
+	for (int e = threadX(); e < g.out * octets * 8 * area; e += THREADS) {
+		int c = e / (8 * area) % octets * 8 + e % 8, k = e / 8 % area, o = e / (8 * area) / octets;
+		if (c < stride)
+			weights[(o * area + k) * stride + c] = c < g.channels ? w[(o * g.channels + c) * area + k] : 0;
+	}
+	barrier();
+	for (int n = threadX(); n < stride / 4 * pixels; n += THREADS) {
+		int c0 = n / pixels * 4, pixel = n % pixels;
+		Axis y(pixel / g.cols, g.strideY, g.top, g.windowRows, g.dilationY, g.outRows);
+		Axis x(pixel % g.cols, g.strideX, g.left, g.windowCols, g.dilationX, g.outCols);
+		float acc[4] = {};
+#pragma unroll 1
+		for (int o = 0; o < g.out; o++)
+#pragma unroll 1
+			for (int v = 0; v < y.n; v++) {
+				const float *d = memory + s.dy + (o * g.outRows + y.start - v * y.back) * g.outCols + x.start;
+				const float *at = weights + (o * area + (y.first + v * y.step) * g.windowCols + x.first) * stride + c0;
+#pragma unroll 1
+				for (int u = 0; u < x.n; u++, d -= x.back, at += x.step * stride) {
+					float4 w = four(at);
+#pragma unroll
+					for (int i = 0; i < 4; i++)
+						acc[i] = fmaf(w[i], *d, acc[i]);
+				}
+			}
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			if (c0 + i < g.channels)
+				passOn(before, begins, b, (c0 + i) * pixels + pixel, acc[i]);
+	}
+}
+
+static __device__ __forceinline__ void poolGrad(const Stage &s, const Stage &before, bool begins, int b) {
+	Geometry g = s.g;
+	int positions = g.positions(), pixels = g.rows * g.cols, dy = s.dy;
+	bool mean = s.kind == AvgPoolStage;
+	for (int e = threadX(); e < g.image(); e += THREADS) {
+		int at = e % pixels, first = e / pixels * positions;
+		const int *largests = s.largest + b * s.outputs() + first;
+		float sum = 0;
+		readersOf(g, at / g.cols, at % g.cols, [&](int i, int j) {
+			int p = i * g.outCols + j;
+			if (mean || largests[p] == at)
+				sum += memory[dy + first + p];
+		});
+		if (mean)
+			sum /= (float)(g.windowRows * g.windowCols);
+		passOn(before, begins, b, e, sum);
+	}
+}
+
+KERNEL __launch_bounds__(THREADS, 3) trunk_backward(const Run *run, int first, int capacity, const float *images, const float *delta,
+                                                    int activated, const float *params, float *kept, int stride, const Stage *stages,
+                                                    int count, int scratch) {
+	int b = blockX();
+	if (b >= liveRows(run, first, capacity))
+		return;
+	kept += (int64)b * stride;
+#pragma unroll 1
+	for (int i = 0; i < count; i++) {
+		const Stage &s = stages[i];
+		if (s.kind != ConvStage)
+			continue;
+		const float *input = i == 0 ? images : stages[i - 1].values;
+		int size = s.g.image();
+		for (int e = threadX(); e < size; e += THREADS)
+			memory[s.input + e] = input[b * size + e];
+		int room = 4 * quads(s.g.out);
+		for (int e = threadX(); i == 0 && e < s.g.positions() * room; e += THREADS)
+			if (e % room >= s.g.out)
+				memory[s.dy + e] = 0;
+	}
+	const Stage &last = stages[count - 1];
+	for (int e = threadX(); e < last.outputs(); e += THREADS) {
+		float d = delta[b * last.outputs() + e];
+		if (activated)
+			passOn(last, count == 1, b, e, d);
+		else
+			memory[gradientAt(last, count == 1, e)] = d;
+	}
+	barrier();
+#pragma unroll 1
+	for (int i = count - 1; i >= 0; i--) {
+		const Stage &s = stages[i];
+		if (s.kind == ConvStage) {
+			convStore(s, i == 0, kept + s.kept, s.norm2 + b, memory + scratch);
+			if (i == 0)
+				return;
+			// Whose barriers let it write to scratch again.
+			convInputGrad(s, stages[i - 1], i == 1, b, params, memory + scratch);
+		} else if (i > 0) {
+			poolGrad(s, stages[i - 1], i == 1, b);
+		}
+		barrier();
+	}
+}

@@ -1,0 +1,96 @@
+package ptx
+
+import (
+	"math"
+	"math/bits"
+)
+
+// mma multiplies fragments: m16n8k8 of tf32 or m16n8k16 of bf16 (ISA 9.7.13.4.5, 9.7.13.4.8). A register of A or B is a word
+// of one tf32 or of two neighbouring bf16, and words lie alike in both.
+func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
+	if m != full {
+		return l.fault(w, in, bits.TrailingZeros32(m), Divergence, 0, "needs a whole warp")
+	}
+	for _, s := range in.list[:10] {
+		if s >= 0 && w.init[s] != full {
+			return l.fault(w, in, bits.TrailingZeros32(^w.init[s]), Uninitialised, 0, "reads a register that was never written")
+		}
+	}
+	words := 1 // terms of a word
+	if in.ty == bf16 {
+		words = 2
+	}
+	value := func(x uint64, term int) float64 {
+		if in.ty == tf32 {
+			return float64(float32frombits(x &^ 0x1fff)) // what is below tf32's precision is not read
+		}
+		return float64(float32frombits(x >> (16 * term) << 16 & 0xffff0000))
+	}
+	var a [16][16]float64
+	var b [8][16]float64
+	for lane := range 32 {
+		g, t := lane>>2, lane&3
+		for term := range words {
+			for i := range 4 {
+				a[g+8*(i&1)][(t+4*(i>>1))*words+term] = value(w.get(l, in.list[i])[lane], term)
+			}
+			for i := range 2 {
+				b[g][(t+4*i)*words+term] = value(w.get(l, in.list[4+i])[lane], term)
+			}
+		}
+	}
+	// GPUs differ in how many terms they add at a time.
+	pass := 4
+	if l.o.Approx != 0 {
+		pass = 2 << (l.o.Approx % 3)
+	}
+	var out [4]vec
+	for lane := range 32 {
+		g, t := lane>>2, lane&3
+		for i := range out {
+			row, col := &a[g+8*(i>>1)], &b[2*t+(i&1)]
+			sum := float32frombits(w.get(l, in.list[6+i])[lane])
+			for k := 0; k < 8*words; k += pass {
+				sum = addProducts(sum, row[k:min(k+pass, 8*words)], col[k:])
+			}
+			out[i][lane] = nan32(sum)
+		}
+	}
+	for i := range out {
+		w.set(in.src[i], full, &out[i])
+	}
+	return nil
+}
+
+// addProducts is c + Σ a·b as coarsely as any tensor core is known to compute it: exact products and c are aligned to the
+// largest exponent, bits below 23 places behind it are cut off, and so are those of the exact sum beyond 24 digits (Fasi, Higham,
+// Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021). PTX leaves all of it open.
+func addProducts(c float32, a, b []float64) float32 {
+	var terms [9]float64
+	terms[0] = float64(c)
+	n, largest := 1, math.Abs(float64(c))
+	for i, x := range a {
+		p := x * b[i] // exact: at most 22 digits
+		terms[n] = p
+		n++
+		largest = max(largest, math.Abs(p)) // NaN stays
+	}
+	if largest == 0 || math.IsInf(largest, 0) || largest != largest {
+		plain := terms[0]
+		for _, p := range terms[1:n] {
+			plain += p
+		}
+		return float32(plain)
+	}
+	_, e := math.Frexp(largest)
+	scale := math.Ldexp(1, 24-e)
+	var sum int64
+	for _, p := range terms[:n] {
+		sum += int64(p * scale) // a power of two: exact, then toward zero
+	}
+	exact := float64(sum) / scale
+	if math.Abs(exact) >= 0x1p128 {
+		return float32(exact)
+	}
+	return round32(exact, "rz")
+}
