@@ -83,9 +83,9 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
 		"nn", "perexample", "train",
 	},
-	"reproduce": {"accountant", "datasets", "internal/durable", "train"},
+	"reproduce": {"accountant", "datasets/tabular", "datasets", "internal/durable", "train"},
 	"bench": {
-		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},
@@ -236,6 +236,10 @@ func TestOnlyDevicesDrawThresholds(t *testing.T) {
 			case "internal/device/host", "cuda":
 				uses++
 			case "internal/device", "internal/device/devicetest":
+			case "dpoptim/mechanism": // of counts, on the host
+				if selector.Sel.Name != "Laplaces" {
+					t.Errorf("%s: a mechanism leaves the comparison of a search to the devices", s.fset.Position(selector.Pos()))
+				}
 			default:
 				t.Errorf("%s: only devices may draw a search's noise", s.fset.Position(selector.Pos()))
 			}

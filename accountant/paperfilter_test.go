@@ -65,7 +65,7 @@ func TestPaperFilterRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(t, f.Ask(PoissonBatch(0.1, 1, Laplace{5})), "gradients and line searches only")
+	refused(t, f.Ask(PoissonBatch(0.1, 1, Laplace{5})), "pure releases only")
 	refused(t, f.Ask(PoissonBatch(2, 1, Gaussian{5})), "2")
 	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{3})); err != nil {
 		t.Fatal(err)

@@ -91,9 +91,14 @@ func TestExplainOnGPU(t *testing.T) {
 	if len(layers) != 2 {
 		t.Fatalf("layers %+v", layers)
 	}
+	measured := 0.0 // one launch may make the gradients of both
 	for i, l := range layers {
-		if l.Forward < 5e-6 || l.Measured < 5e-6 || (l.Backward > 0) != (i > 0) || l.Forward+l.Measured+l.Backward > time.Millisecond.Seconds() {
+		measured += l.Measured
+		if l.Forward < 5e-6 || (l.Backward > 0) != (i > 0) || l.Forward+l.Measured+l.Backward > time.Millisecond.Seconds() {
 			t.Errorf("layer %+v", l)
 		}
+	}
+	if measured < 5e-6 {
+		t.Errorf("gradients took %v s", measured)
 	}
 }

@@ -43,6 +43,13 @@ func (e *env) linear(optimizer, model, accounting string, epsilon float64) train
 		c.Accountant = accountant.Paper
 	}
 	switch optimizer {
+	case "dp-agd":
+		c.Accountant = train.Default().Accountant
+		c.Search = &train.Search{Batches: string(accountant.Fresh)}
+		if accounting == paperAccounting {
+			c.Search.Batches = string(accountant.PaperBatches)
+		}
+		c.LR, c.Steps = ptr(linearStart), ptr(e.steps(mostSteps))
 	case "dp-blsgd", "dp-blsgd-ac", "dp-blgd":
 		batches := string(accountant.Fresh)
 		if accounting == paperAccounting {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -66,6 +67,11 @@ func (b *benchmark) open(e *env, c *train.Config, r *Record) bool {
 		return false
 	}
 	c.Data, c.Folds, c.Fold = train.TablePrefix+path, folds, fold
+	for _, k := range tabular.Schemas() {
+		if k.File == b.file { // whatever copy of it this is
+			c.PublicN = ptr(k.Records + k.TestRecords)
+		}
+	}
 	return true
 }
 

@@ -11,8 +11,8 @@ func TestEvaluationsAreCounted(t *testing.T) {
 		losses int // of 24 steps with a search every third
 	}{
 		{"one candidate", Search{Form: searchLosses, Trials: ptr(1)}, 8 * 2},
-		{"no candidate is good enough", Search{Form: searchDifferences, Trials: ptr(7), Margin: ptr(1e6)}, 8 * 8},
-		{"the first is good enough", Search{Form: searchDifferences, Trials: ptr(7), Margin: ptr(-1e6)}, 8 * 2},
+		{"no candidate is good enough", Search{Form: searchDifferences, Trials: ptr(7), Margin: ptr(100.0)}, 8 * 8},
+		{"the first is good enough", Search{Form: searchDifferences, Trials: ptr(7), Margin: ptr(-100.0)}, 8 * 2},
 		{"a curve", Search{Form: searchCurve, Points: ptr(5)}, 8 * 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
