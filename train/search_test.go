@@ -26,7 +26,7 @@ func searchConfig(optimizer string, s Search) Config {
 	c.Optimizer, c.Search = optimizer, &s
 	if s.Budget != budgetFixed {
 		c.NoiseMultiplier, c.Epsilon = nil, ptr(1.0)
-		if optimizer == "dp-blgd" {
+		if searching[optimizer].full {
 			c.Batch = nil
 		}
 	}
@@ -150,6 +150,10 @@ func (d *drawn) cost(t *testing.T, p *Plan) []accountant.Event {
 			batch = append(batch, accountant.Gaussian{NoiseMultiplier: float64(r.in.Scalars[device.NoiseStd]) / clip})
 		case "search":
 			c := p.Config.Search
+			if c.Form == searchMinimum {
+				batch = append(batch, accountant.Pure{Epsilon: clip / float64(r.in.Scalars[device.QueryStd])})
+				break
+			}
 			batch = append(batch, accountant.NoisyBTLS{
 				Noise: accountant.BTLSNoise(c.Noise), MaxTrials: *c.Trials, Queries: c.queries(),
 				ThresholdScale: float64(r.in.Scalars[device.ThresholdStd]) / clip, QueryScale: float64(r.in.Scalars[device.QueryStd]) / clip,
@@ -227,6 +231,7 @@ func adapting() map[string]Config {
 		"shared":   searchConfig("dp-blsgd-ac", Search{Batches: "shared", Iterations: ptr(8), Trials: ptr(4)}),
 		"gaussian": searchConfig("dp-blsgd", Search{Budget: "always", Noise: "gaussian", Form: searchDifferences, Iterations: ptr(8), Trials: ptr(4)}),
 		"full":     searchConfig("dp-blgd", Search{Iterations: ptr(6), Trials: ptr(3)}),
+		"minimum":  searchConfig("dp-agd", Search{Iterations: ptr(6), Trials: ptr(4)}),
 	}
 	for name, c := range all {
 		c.L2, c.Steps, c.Epsilon = 1e-3, ptr(1000), ptr(2.0)
