@@ -114,3 +114,35 @@ func TestFirstAbove(t *testing.T) {
 		allSame(t, "sum afterwards", get[float64](m, sum, len(test.sum)+1), append(make([]float64, len(test.sum)), 7))
 	}
 }
+
+// The least of the sums with their thresholds added, the first of equals; what lies
+// beyond the queries counts for nothing.
+func TestLeast(t *testing.T) {
+	for _, test := range []struct {
+		sum, added []float64
+		want       int32
+	}{
+		{[]float64{3}, []float64{-1}, 0},
+		{[]float64{3, 2, 4}, []float64{0, 0, 0}, 1},
+		{[]float64{3, 2, 4}, []float64{0, 0, -2.5}, 2},
+		{[]float64{3, 1, 1}, []float64{-2, 0, 0}, 0},
+		{[]float64{3, 1, 1}, []float64{-1, 0, 0}, 1},
+		{append(filled(31, 1.0), 0.5), make([]float64, 32), 31},
+	} {
+		run := make([]byte, kernels.RunBytes)
+		for i := range device.MaxCandidates {
+			x := -1e300
+			if i < len(test.added) {
+				x = test.added[i]
+			}
+			binary.LittleEndian.PutUint64(run[kernels.RunThresholds+8*i:], math.Float64bits(x))
+		}
+		m := newMachine(t)
+		sum, first := put(m, append(test.sum, -7)), put(m, []int32{99, 98})
+		m.run(kernels.FirstAbove(m.alloc(run), sum, len(test.sum), false, true, first))
+		if got := get[int32](m, first, 2); got[0] != test.want || got[1] != 98 {
+			t.Errorf("sum %v with %v: %v, want %d", test.sum, test.added, got, test.want)
+		}
+		allSame(t, "sum afterwards", get[float64](m, sum, len(test.sum)+1), append(make([]float64, len(test.sum)), -7))
+	}
+}
