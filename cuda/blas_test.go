@@ -46,7 +46,7 @@ func TestCuBLASConformance(t *testing.T) {
 		if gputest.On() {
 			return d
 		}
-		return devicetest.Sampled(d, 97)
+		return devicetest.Sampled(d, 193)
 	})
 }
 
