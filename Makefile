@@ -54,7 +54,8 @@ test: ## run every test of the repository
 cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) build -tags gocuda ./...
 	$(CUDA) $(GO) vet -tags gocuda ./...
-	$(CUDA) $(GO) test -tags gocuda ./cuda/...
+	$(CUDA) $(GO) test -tags gocuda ./cuda/driver/... # the tag changes these; the rest in short
+	$(CUDA) $(GO) test -tags gocuda -short ./cuda ./cuda/kernels ./cuda/gputest
 	$(CUDA) $(GO) test -tags gocuda -run "Info|GPU" ./cmd/privgrad
 
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
