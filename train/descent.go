@@ -232,31 +232,18 @@ func (e *Engine) Search(rows []int32, draw uint64, m *mechanism.NoisyBTLS, candi
 	d := e.descent
 	m.Set(&e.inputs)
 	d.tried = 0
+	etas := make([]float32, len(candidates)) // of directions in units of the sum
+	for i, c := range candidates {
+		etas[i] = float32(c / d.normaliser)
+	}
 	for first := 0; first < len(candidates); {
 		most := 1
 		for most < len(candidates)-first {
 			most *= 2
 		}
 		size := d.group.Size(min(most, largestGroup))
-		s, ok := d.searches[size]
-		if !ok {
-			size /= 2
-			s = d.searches[size]
-		}
-		in := &e.inputs
-		clear(in.Candidates[:])
-		skip := 0
-		if d.form == device.LossSum {
-			skip = 1
-		}
-		for i := range size {
-			in.Biases[i] = math.Inf(1)
-			if first+i < len(candidates) {
-				in.Biases[i] = biases[first+i]
-				in.Candidates[skip+i] = float32(candidates[first+i] / d.normaliser)
-			}
-		}
-		in.First = first
+		s, end := d.searches[size], min(first+size, len(candidates))
+		m.Ask(&e.inputs, first, etas[first:end], biases[first:end])
 		if err := e.run(s.sum, s.ask, rows, draw); err != nil {
 			return 0, err
 		}
