@@ -252,9 +252,8 @@ func (o *LineSearchOptions) finder(w *workload, e *train.Engine, n device.Net) (
 		}, e.RecordCurve(w.data, trials, m)
 	}
 	priced := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: trials, Queries: accountant.Generic}
-	form := device.LossDecrease
 	if o.Form == formLosses {
-		form, priced.Queries = device.LossSum, accountant.SharedBaseline
+		priced.Queries = accountant.SharedBaseline
 	}
 	m, err := mechanism.NewNoisyBTLS(priced, lossClip, rounding, w.noise, 1)
 	if err != nil {
@@ -266,5 +265,5 @@ func (o *LineSearchOptions) finder(w *workload, e *train.Engine, n device.Net) (
 			err = fmt.Errorf("the search found candidate %d, not %d; please report this", i+1, o.Tried)
 		}
 		return err
-	}, e.RecordSearch(w.data, form, m)
+	}, e.RecordSearch(w.data, m)
 }

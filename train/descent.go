@@ -24,7 +24,6 @@ type descent struct {
 	second, last device.Vector
 	again, keep  device.Step
 
-	form     device.LossForm
 	searches map[int]*searchStep // by candidates
 	curve    *searchStep
 	least    *searchStep
@@ -107,17 +106,9 @@ func (d *descent) measure(q device.Queue, direction, params device.Vector) {
 
 // RecordSearch records searches over losses of rows of a table, which the
 // mechanism's index leaves alone.
-func (e *Engine) RecordSearch(data device.Data, form device.LossForm, m *mechanism.NoisyBTLS) error {
-	e.descent.form = form
+func (e *Engine) RecordSearch(data device.Data, m *mechanism.NoisyBTLS) error {
 	for k := 1; k <= largestGroup; k *= 2 {
-		values := k
-		if form == device.LossSum {
-			values++ // the baseline that all queries share
-		}
-		if values > device.MaxCandidates {
-			break
-		}
-		s, err := e.losses(data, values, form, m.Test)
+		s, err := e.losses(data, m.Query(e.net.Params(), e.gradient, k), m.Test)
 		if err != nil {
 			return err
 		}
@@ -128,7 +119,7 @@ func (e *Engine) RecordSearch(data device.Data, form device.LossForm, m *mechani
 
 // RecordLeast records the question which of so many candidates has the least loss.
 func (e *Engine) RecordLeast(data device.Data, candidates int, m *mechanism.NoisyMin) (err error) {
-	e.descent.least, err = e.losses(data, candidates, device.LossSum, m.Test)
+	e.descent.least, err = e.losses(data, device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: candidates, Form: device.LossSum}, m.Test)
 	return err
 }
 
@@ -158,18 +149,18 @@ func (e *Engine) RecordCurve(data device.Data, points int, m mechanism.Mechanism
 	if e.descent.decrease, err = e.net.NewScalars(points); err != nil {
 		return err
 	}
-	e.descent.curve, err = e.losses(data, points, device.LossCurve, func(q device.Queue, private device.Sum) {
+	query := device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: points, Form: device.LossCurve}
+	e.descent.curve, err = e.losses(data, query, func(q device.Queue, private device.Sum) {
 		m.Release(q, e.descent.decrease, private)
 	})
 	return err
 }
 
-func (e *Engine) losses(data device.Data, values int, form device.LossForm, ask func(device.Queue, device.Sum)) (*searchStep, error) {
-	private, err := e.net.NewScalarSum(values)
+func (e *Engine) losses(data device.Data, query device.LossQuery, ask func(device.Queue, device.Sum)) (*searchStep, error) {
+	private, err := e.net.NewScalarSum(query.K)
 	if err != nil {
 		return nil, err
 	}
-	query := device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: values, Form: form}
 	s := &searchStep{}
 	if s.sum, err = e.net.Record(func(q device.Queue) { q.Losses(private, data, query) }); err != nil {
 		return nil, err

@@ -437,14 +437,6 @@ func (s *Search) rule() linesearch.Rule {
 // agd is Lee and Kifer's adaptive gradient descent.
 const agd = "dp-agd"
 
-// lossForm is what a row adds to a search's sums.
-func (s *Search) lossForm() device.LossForm {
-	if s.Form == searchLosses || s.Form == searchMinimum {
-		return device.LossSum
-	}
-	return device.LossDecrease
-}
-
 func (s *Search) queries() string {
 	if s.Form == searchLosses {
 		return accountant.SharedBaseline

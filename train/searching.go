@@ -100,7 +100,7 @@ func (r *run) openSearch(noise *stream.Stream) error {
 	if s.search, err = p.searchMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
 		return err
 	}
-	return r.engine.RecordSearch(r.data, c.lossForm(), s.search)
+	return r.engine.RecordSearch(r.data, s.search)
 }
 
 // searchMechanism is a search with its noise; without any where nothing was priced.
