@@ -66,6 +66,7 @@ var allowed = map[string][]string{
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
+	"dpoptim/l2p":         {"dpoptim", "dpoptim/mechanism", "internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/linesearch":  nil,
 
 	"datasets":               {"internal/stream"},

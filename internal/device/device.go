@@ -162,8 +162,14 @@ const (
 	Along        // what Axpy multiplies a vector by; finite
 	ThresholdStd // scale of the noise on a search's threshold; finite, 0 or more
 	QueryStd     // scale of the noise on each of a search's queries; finite, 0 or more
-	Slots
+	NormStd      // standard deviation of the noise added to a sum's norm; finite, 0 or more
+	Gain         // what Project multiplies a gradient by before its LSTM reads it
+	Context      // first of the public figures that an LSTM reads
+	Slots        = Context + Contexts
 )
+
+// Contexts is how many public figures a run has for LSTMs.
+const Contexts = 4
 
 // MostClip is the largest clip norm: sums of so many shares as memory holds
 // rows stay within float32.
@@ -282,8 +288,15 @@ type Queue interface {
 	// Dot appends the inner product of two vectors to Outputs.Dots, added up in float64
 	// in an order that follows from their width.
 	Dot(x, y Vector)
+	// Norm adds the Euclidean norm of src, a sum of gradients, to a sum of one value; src
+	// stays. By the triangle inequality a record moves it by no more than it moves src,
+	// and by rounding, of at most 2⁻²² of the norm. Exact nets refuse it.
+	Norm(dst, src Sum)
 	// Update applies a rule to the parameters p with gradient g.
 	Update(r Rule, p, g Vector, state ...Vector)
+	// Project applies a learned rule to the parameters p with gradient g: l.Apply with
+	// l.Weights weights, made by NewScalars, and a state of width l.States.
+	Project(l LSTM, p, g, weights, state Vector)
 	// Score evaluates the parameters on a whole public table.
 	Score(at Vector, public Data)
 }

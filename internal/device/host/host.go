@@ -27,6 +27,7 @@ type Backend[T Float] interface {
 	// there, the update's gradient is what the release writes, and a backend
 	// may take a stretch of values through both before it turns to the next.
 	Apply(*Release[T], *Update[T])
+	Project(*Projection[T])
 	Score(params []T, t *Table) device.Score
 	// GridSum adds to integers on a grid what ClippedSum adds to floats: for exact
 	// nets alone.
@@ -51,6 +52,13 @@ type Update[T Float] struct {
 	Scalars [device.Slots]float32
 	P, G    []T
 	State   [][]T
+}
+
+// Projection is a learned rule's change of the parameters P by the gradient G.
+type Projection[T Float] struct {
+	LSTM           device.LSTM
+	Scalars        [device.Slots]float32
+	P, G, W, State []T
 }
 
 // Table is data loaded into host memory.

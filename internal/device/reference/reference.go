@@ -221,6 +221,9 @@ func weights(p *plan.Program, op *plan.Op, params []float64) (w, b []float64) {
 	return at(op.Weight), at(op.Bias)
 }
 
+// Project is the definition of a learned rule.
+func (b *backend) Project(u *host.Projection[float64]) { u.Each(0, len(u.P)) }
+
 func (b *backend) Apply(r *host.Release[float64], u *host.Update[float64]) {
 	if r != nil {
 		release(r)

@@ -1,0 +1,78 @@
+package l2p
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+var _ dpoptim.Optimizer = (*Projector)(nil)
+
+// Projector is an optimizer whose steps a coordinate-wise LSTM makes of noised
+// gradients: θ += rate·y. Released must be set before a step.
+type Projector struct {
+	lstm           device.LSTM
+	setting        Setting
+	rate, l2       float64
+	weights, state device.Vector
+
+	Released Released // what the step to come may know
+}
+
+// NewProjector puts the learned projector of p on a network. Rate is what its output is
+// multiplied by, the card's Scale unless a user knows better, and l2 the weight λ of a penalty
+// λ/2·‖w‖² outside the clipping.
+func NewProjector(n device.Net, p *Protector, s Setting, rate, l2 float64) (*Projector, error) {
+	switch {
+	case p.Card.Projector.Kind != Learned:
+		return nil, fmt.Errorf("protector %s: its projector is %s, which is no LSTM", p.Card.Name, p.Card.Projector.Kind)
+	case !(rate > 0) || math.IsInf(rate, 0):
+		return nil, fmt.Errorf("scale %v of a projector: must be a finite number above 0", rate)
+	case !(l2 >= 0) || math.IsInf(l2, 0):
+		return nil, fmt.Errorf("l2 %v: must be a finite number, 0 or more", l2)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	o := &Projector{lstm: p.Card.Projector.LSTM(ProjectorContext), setting: s, rate: rate, l2: l2}
+	var err error
+	if o.weights, err = n.NewScalars(o.lstm.Weights()); err == nil {
+		o.state, err = n.NewVector(o.lstm.States())
+	}
+	if err == nil {
+		err = n.Write(o.weights, p.Projector)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("projector: %w", err)
+	}
+	return o, nil
+}
+
+// Record adds the update to a step.
+func (o *Projector) Record(q device.Queue, params device.Vector, g mechanism.Noisy) error {
+	v, err := g.Vector()
+	if err != nil {
+		return err
+	}
+	q.Project(o.lstm, params, v, o.weights, o.state)
+	return nil
+}
+
+// Set gives a run the unit of its gradient and the public figures of its step; the
+// mechanism has set the noise.
+func (o *Projector) Set(in *device.Inputs, _ int) {
+	multiplier := float64(in.Scalars[device.NoiseStd]) / o.setting.Clip
+	in.Scalars[device.Rate] = float32(o.rate)
+	in.Scalars[device.Scale] = float32(1 / o.setting.Batch)
+	in.Scalars[device.L2] = float32(o.l2)
+	in.Scalars[device.Gain] = float32(o.setting.Gain(multiplier))
+	for i, x := range o.setting.Context(o.Released, multiplier) {
+		in.Scalars[device.Context+device.Slot(i)] = float32(x)
+	}
+}
+
+// State is the LSTM's, of width Layers·Hidden·2.
+func (o *Projector) State() []device.Vector { return []device.Vector{o.state} }
