@@ -76,7 +76,7 @@ var allowed = map[string][]string{
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
 	"train": {
-		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/linesearch", "dpoptim/mechanism",
+		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/l2p", "dpoptim/linesearch", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/plan",
 		"internal/safetensors", "internal/stream", "nn", "perexample",
 	},

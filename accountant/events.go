@@ -60,6 +60,11 @@ func PoissonBatch(q float64, count int, mechanisms ...Mechanism) Event {
 	return Event{Sampling: Poisson, Rate: q, Mechanisms: slices.Clone(mechanisms), Count: count}
 }
 
+// SubsetBatch is count batches of a fixed size at rate q = n_B/N, each asked the mechanisms.
+func SubsetBatch(q float64, count int, mechanisms ...Mechanism) Event {
+	return Event{Sampling: FixedSize, Rate: q, Mechanisms: slices.Clone(mechanisms), Count: count}
+}
+
 // states says whether the event can be charged under a relation.
 func (e Event) states(n Neighbouring) error {
 	if e.Neighbouring != "" && e.Neighbouring != n {

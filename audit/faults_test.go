@@ -190,6 +190,8 @@ func (d faultyDevice) Compile(s *plan.Schedule, o device.Options) (device.Net, e
 
 type logistic struct{ fault }
 
+func (*logistic) Project(*host.Projection[float32]) {}
+
 func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) float64 {
 	n := t.Width
 	for _, row := range rows {

@@ -124,7 +124,7 @@ type lane struct {
 	device    device.Device
 	data      device.Data
 	engine    *train.Engine
-	samplers  [2]*datasets.Poisson
+	samplers  [2]datasets.Sampler
 	statistic statistic
 	known     [][2]float64 // products of the other records' shares with the canaries'
 	slot      uint64

@@ -93,4 +93,4 @@ func (o *Adam) Set(in *device.Inputs, t int) {
 }
 
 // State is the first and the second moment.
-func (o *Adam) State() []device.Vector { return o.state }
+func (o *Adam) State() []State { return plain(o.state) }

@@ -20,7 +20,22 @@ type Optimizer interface {
 	// which the mechanism has set its own.
 	Set(in *device.Inputs, t int)
 	// State is what a checkpoint must hold beside the parameters.
-	State() []device.Vector
+	State() []State
+}
+
+// State is a vector that an optimizer keeps, of so many values per parameter.
+type State struct {
+	Vector device.Vector
+	Width  int
+}
+
+// plain are vectors of one value per parameter as states.
+func plain(vectors []device.Vector) []State {
+	var all []State
+	for _, v := range vectors {
+		all = append(all, State{v, 1})
+	}
+	return all
 }
 
 // Config is what all optimizers share.

@@ -41,4 +41,4 @@ func (o *SGD) Set(in *device.Inputs, _ int) {
 }
 
 // State is the momentum, if any.
-func (o *SGD) State() []device.Vector { return o.state }
+func (o *SGD) State() []State { return plain(o.state) }

@@ -143,7 +143,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 	if *r.Clip != seen[len(seen)-1] || *r.Clipping != "adaptive" {
 		t.Errorf("the result says %s clipping at %v, the last line of the metrics %v", *r.Clipping, *r.Clip, seen[len(seen)-1])
 	}
-	cp, err := readCheckpoint(o.Out, 65, 0)
+	cp, err := readCheckpoint(o.Out, 65, nil)
 	if err != nil || cp.clip != *r.Clip {
 		t.Errorf("the checkpoint holds the clip norm %v, the run ended at %v, %v", cp.clip, *r.Clip, err)
 	}
@@ -291,7 +291,7 @@ func TestAdaptiveCheckpointIsChecked(t *testing.T) {
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		cp, err := readCheckpoint(o.Out, 65, 0)
+		cp, err := readCheckpoint(o.Out, 65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

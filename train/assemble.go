@@ -12,7 +12,10 @@ import (
 
 // Sampler draws the batches of a table of n records. The key must be used for
 // nothing else.
-func (p *Plan) Sampler(n int, key stream.Key) (*datasets.Poisson, error) {
+func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
+	if p.Config.fixedSize() {
+		return datasets.NewSubsets(n, int(p.ExpectedBatch), key, p.cipher())
+	}
 	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
 }
 
@@ -29,7 +32,11 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream) (
 	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
 	o := device.Options{Capacity: p.Capacity, Exact: p.Config.exact(), CuBLAS: p.Config.cuBLAS(), Precision: p.Config.precision()}
 	if p.Config.searches() {
-		return NewDescent(d, p.Schedule, o, data, m, p.optimizer, p.ExpectedBatch, p.Config.L2, p.Config.filtered())
+		return NewDescent(d, p.Schedule, o, data, m, p.optimizer, p.ExpectedBatch, p.Config.L2, p.filtered())
+	}
+	if p.schedules() {
+		norm := func(n device.Net) (*mechanism.Norm, error) { return p.normMechanism(n, noise) }
+		return NewProtected(d, p.Schedule, o, data, m, norm, p.optimizer)
 	}
 	return NewEngine(d, p.Schedule, o, data, m, adapt, p.optimizer)
 }

@@ -39,7 +39,7 @@ func TestAverage(t *testing.T) {
 		if _, err := Run(ctx, c, stop); err != nil && !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		at, err := readCheckpoint(o.Out, 65, 0)
+		at, err := readCheckpoint(o.Out, 65, nil)
 		check(t, err)
 		if average == nil {
 			average = make([]float64, 65) // the initial parameters
@@ -59,7 +59,7 @@ func TestAverage(t *testing.T) {
 	check(t, err)
 	p, err := Resolve(c, Options{Sources: o.Sources})
 	check(t, err)
-	last, err := readCheckpoint(o.Out, 65, 0)
+	last, err := readCheckpoint(o.Out, 65, nil)
 	check(t, err)
 	for name, want := range map[string][]float32{fileModel: last.params, fileAverage: last.average} {
 		if got, err := readModel(filepath.Join(o.Out, name), p.Network.Program); err != nil || !slices.Equal(got, want) {
@@ -97,7 +97,7 @@ func TestNoAverage(t *testing.T) {
 	if _, err := Eval(o.Out, o.Sources, "", "", 1, true); err == nil || !strings.Contains(err.Error(), "kept no average") {
 		t.Errorf("evaluating an average that was not kept: %v", err)
 	}
-	at, err := readCheckpoint(o.Out, 65, 0)
+	at, err := readCheckpoint(o.Out, 65, nil)
 	check(t, err)
 	at.average = at.params
 	check(t, at.write(o.Out))
@@ -150,7 +150,7 @@ func TestRateSchedule(t *testing.T) {
 					w[j] -= rate * float64(record.released[i][j]) / *c.Batch
 				}
 			}
-			last, err := readCheckpoint(o.Out, 65, 0)
+			last, err := readCheckpoint(o.Out, 65, nil)
 			check(t, err)
 			for j, x := range last.params {
 				if math.Abs(float64(x)-w[j]) > 1e-5 {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/safetensors"
@@ -37,7 +38,7 @@ type checkpoint struct {
 	step   int     // updates applied
 	slot   int     // slots of the committed schedule used or lost
 	clip   float64 // of the next step where it moves, else 0
-	search string  // state of a line search, else empty
+	more   string  // state of a line search or a schedule, else empty
 	params []float32
 	state  [][]float32
 	// average is that of the parameters, nil where none is kept.
@@ -65,14 +66,18 @@ func (c *checkpoint) write(dir string) error {
 	if c.clip != 0 {
 		meta["clip"] = strconv.FormatFloat(c.clip, 'g', -1, 64)
 	}
-	if c.search != "" {
-		meta["search"] = c.search
+	if c.more != "" {
+		meta["search"] = c.more
 	}
 	return durable.WriteFile(statePath(dir), func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
 
 // readCheckpoint gives nil where there is none.
-func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
+func readCheckpoint(dir string, params int, states []dpoptim.State) (*checkpoint, error) {
+	values := 0
+	for _, s := range states {
+		values += s.Width
+	}
 	path := statePath(dir)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,11 +87,11 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 		return nil, err
 	}
 	defer f.Close()
-	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(states+2)+1<<20)
+	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(values+2)+1<<20)
 	if err != nil {
 		return nil, usage("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
-	c := &checkpoint{runID: meta["run"], search: meta["search"]}
+	c := &checkpoint{runID: meta["run"], more: meta["search"]}
 	var e1, e2, e3 error
 	c.step, e1 = strconv.Atoi(meta["step"])
 	c.slot, e2 = strconv.Atoi(meta["slot"])
@@ -98,12 +103,16 @@ func readCheckpoint(dir string, params, states int) (*checkpoint, error) {
 		c.average = tensors[average].Data
 		tensors = slices.Delete(tensors, average, average+1)
 	}
-	if e1 != nil || e2 != nil || e3 != nil || c.step < 0 || c.slot < c.step || len(tensors) != states+1 || c.average != nil && len(c.average) != params {
+	if e1 != nil || e2 != nil || e3 != nil || c.step < 0 || c.slot < c.step || len(tensors) != len(states)+1 || c.average != nil && len(c.average) != params {
 		return nil, usage("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {
-		if len(t.Data) != params {
-			return nil, usage("checkpoint %s holds %d values in %s, the model has %d; restore the file, or start a new run in another directory", path, len(t.Data), t.Name, params)
+		width := 1
+		if i > 0 {
+			width = states[i-1].Width
+		}
+		if len(t.Data) != width*params {
+			return nil, usage("checkpoint %s holds %d values in %s, the model has %d; restore the file, or start a new run in another directory", path, len(t.Data), t.Name, width*params)
 		}
 		if i == 0 {
 			c.params = t.Data

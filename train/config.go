@@ -42,6 +42,8 @@ type Config struct {
 	Momentum  float64  `yaml:"momentum"`
 	L2        float64  `yaml:"l2"`
 	Search    *Search  `yaml:"search,omitempty"`
+	Protector string   `yaml:"protector,omitempty"`
+	NormNoise *float64 `yaml:"norm_noise,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
@@ -151,7 +153,7 @@ const (
 )
 
 // optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "dp-agd": true, "sgd": false, "adam": false, lbfgs: false, majority: true}
+var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "dp-agd": true, learned: true, "sgd": false, "adam": false, lbfgs: false, majority: true}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
@@ -294,6 +296,9 @@ func (c *Config) check(ownNetwork bool) error {
 		return asUsage(err)
 	}
 	if err := c.checkSearch(); err != nil {
+		return err
+	}
+	if err := c.checkProtector(); err != nil {
 		return err
 	}
 	switch {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -70,6 +71,7 @@ type Engine struct {
 	update    device.Step
 	gradient  device.Vector // the last released sum
 	descent   *descent      // of optimizers that choose their step size; they have no update
+	norm      *normRelease  // of schedules that ask for norms
 	capacity  int
 	inputs    device.Inputs
 }
@@ -108,11 +110,81 @@ func NewDescent(d device.Device, s *plan.Schedule, o device.Options, data device
 }
 
 // State is what a checkpoint must hold beside the parameters.
-func (e *Engine) State() []device.Vector {
+func (e *Engine) State() []dpoptim.State {
 	if d := e.descent; d != nil && d.keep != nil {
-		return append(slices.Clip(e.optimizer.State()), d.last)
+		return append(slices.Clip(e.optimizer.State()), dpoptim.State{Vector: d.last, Width: 1})
 	}
 	return e.optimizer.State()
+}
+
+// NewProtected compiles a schedule for a run that chooses the noise of every step: what
+// Protected gives of the released gradient tells the next. Norm makes what releases the
+// norm of the batch's sum beside it, nil where none is asked for.
+func NewProtected(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), norm func(device.Net) (*mechanism.Norm, error), optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+	return newEngine(d, s, o, data, m, nil, func(e *Engine, sum device.Sum) error { return e.recordProtected(sum, norm, optimizer) })
+}
+
+// normRelease is a norm on its way out.
+type normRelease struct {
+	mechanism *mechanism.Norm
+	private   device.Sum
+	released  device.Vector
+	value     [1]float32
+}
+
+// recordProtected records a release, what is measured of it, and the update by it.
+func (e *Engine) recordProtected(sum device.Sum, norm func(device.Net) (*mechanism.Norm, error), optimizer func(device.Net) (dpoptim.Optimizer, error)) error {
+	var err, updateErr error
+	if e.optimizer, err = optimizer(e.net); err != nil {
+		return err
+	}
+	m, err := norm(e.net)
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		e.norm = &normRelease{mechanism: m}
+		if e.norm.private, err = e.net.NewScalarSum(1); err != nil {
+			return err
+		}
+		if e.norm.released, err = e.net.NewScalars(1); err != nil {
+			return err
+		}
+	}
+	e.update, err = e.net.Record(func(q device.Queue) {
+		if n := e.norm; n != nil {
+			q.Norm(n.private, sum) // before the release clears the sum
+			n.mechanism.Release(q, n.released, n.private)
+		}
+		noisy := e.mechanism.Release(q, e.gradient, sum)
+		q.Dot(e.gradient, e.gradient)
+		updateErr = e.optimizer.Record(q, e.net.Params(), noisy)
+	})
+	return errors.Join(err, updateErr)
+}
+
+// Protected is Step for an engine of NewProtected. It gives the squared norm of the
+// released sum, and the released norm, 0 where none is asked for.
+func (e *Engine) Protected(rows []int32, draw uint64, t int) (norm2, norm float64, err error) {
+	if n := e.norm; n != nil {
+		n.mechanism.Set(&e.inputs)
+	}
+	if err := e.Step(rows, draw, t); err != nil {
+		return 0, 0, err
+	}
+	out, err := e.update.Wait()
+	if err != nil || e.norm == nil {
+		return sum(out.Dots), 0, err
+	}
+	err = e.net.Read(e.norm.released, e.norm.value[:])
+	return sum(out.Dots), float64(e.norm.value[0]), err
+}
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += v
+	}
+	return s
 }
 
 // record records the sum over a batch, and what follows it.

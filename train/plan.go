@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
@@ -42,6 +43,10 @@ type Plan struct {
 
 	price       accountant.Schedule // of the run, without its noise multiplier
 	first       linesearch.Budgets  // of a run whose budgets adapt
+	protector   *l2p.Protector      // nil but with optimizer l2p
+	setting     l2p.Setting         // what it knows of the run
+	order       float64             // at which a filter of its releases spends
+	bound       int                 // steps at most, where neither they nor the noise are committed to
 	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
 	costs       plan.Costs          // of the device
 	secure      stream.Cipher       // of the device, for secure noise
@@ -139,6 +144,9 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
+	if err := p.resolveProtector(); err != nil {
+		return err
+	}
 	if c.LR == nil && !c.once() {
 		lr := c.defaultRate()
 		c.LR = &lr
@@ -215,6 +223,9 @@ func (p *Plan) resolveSampling() error {
 	if p.ExpectedBatch = p.SamplingRate * n; p.ExpectedBatch < leastBatch {
 		return usage("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
 	}
+	if err := p.resolveSubsets(); err != nil {
+		return err
+	}
 	if c.Steps == nil && c.Epochs == nil {
 		epochs := float64(defaultEpochs)
 		c.Epochs = &epochs
@@ -233,6 +244,7 @@ func (p *Plan) resolveSampling() error {
 		}
 		p.Steps = int(steps)
 	}
+	p.bound = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
 	}
@@ -251,6 +263,7 @@ func (p *Plan) RateAt(step int) float64 { return p.rate().At(step) }
 
 func (p *Plan) resolvePrivacy() error {
 	c := &p.Config
+	p.resolveSetting()
 	if !c.private() {
 		return nil
 	}
@@ -266,6 +279,9 @@ func (p *Plan) resolvePrivacy() error {
 	}
 	if c.filtered() {
 		return p.resolveFilter()
+	}
+	if p.schedules() {
+		return p.resolveSchedule()
 	}
 	s := accountant.Schedule{
 		SamplingRate: p.SamplingRate, Steps: p.Steps,
@@ -300,6 +316,7 @@ func (p *Plan) resolvePrivacy() error {
 	if z := c.TrainLossNoise; c.exact() && (p.Sigma > mechanism.MostExact || z != nil && *z > mechanism.MostExact) {
 		return usage("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
 	}
+	p.setting.Least, p.setting.Planned = p.Sigma, p.Sigma // constant
 	if p.Sigma == 0 {
 		return nil
 	}
@@ -432,7 +449,7 @@ func (p *Plan) resolveWork() error {
 	}
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
-	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s%s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading, p.protectorDigest()))
 	p.fingerprint = hex.EncodeToString(h[:])
 	return nil
 }
@@ -545,11 +562,20 @@ func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
 	if c.LR != nil {
 		rate = *c.LR
 	}
+	if p.protector != nil && p.protector.Card.Projector.Kind == l2p.Learned {
+		o, err := l2p.NewProjector(n, p.protector, p.setting, rate, c.L2)
+		return p.averaged(n, o, err)
+	}
 	o, err := NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: rate, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: c.moments()})
-	if err != nil || c.Average == 0 {
+	return p.averaged(n, o, err)
+}
+
+// averaged puts the average beside an optimizer, where one is asked for.
+func (p *Plan) averaged(n device.Net, o dpoptim.Optimizer, err error) (dpoptim.Optimizer, error) {
+	if err != nil || p.Config.Average == 0 {
 		return o, err
 	}
-	return dpoptim.NewAverage(n, o, c.Average)
+	return dpoptim.NewAverage(n, o, p.Config.Average)
 }
 
 // NewOptimizer makes an optimizer by its name on the command line.
@@ -579,6 +605,11 @@ func (p *Plan) noGuarantee() []string {
 	}
 	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
 		why = append(why, reason)
+	}
+	if p.protector != nil {
+		if data := p.protector.Card.Overlap(c.Data, c.Classes); data != "" {
+			why = append(why, fmt.Sprintf("protector %s was trained on records of %s, un-noised", p.protector.Card.Name, data))
+		}
 	}
 	if c.Folds > 0 {
 		why = append(why, "one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one")

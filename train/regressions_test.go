@@ -185,7 +185,7 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 		if _, err := Run(ctx, c, cut); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		cp, err := readCheckpoint(o.Out, 65, 0)
+		cp, err := readCheckpoint(o.Out, 65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := readCheckpoint(o.Out, 65, 0)
+		last, err := readCheckpoint(o.Out, 65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func (r *run) result() *Result {
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Committed: &p.Steps,
-		Sampling: "poisson", SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
+		Sampling: p.sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: p.assumptions(),
 		DefaultsFrom: DefaultsFrom,
 		Released:     []string{fileModel, dirCheckpoint, fileMetrics, fileResult},
@@ -52,13 +52,15 @@ func (r *run) result() *Result {
 		if a := r.engine.adapt; a != nil {
 			res.Clip = &a.Clip
 		}
-		if c.filtered() { // neither its length nor its noise was committed to
+		if p.filtered() { // neither its length nor its noise was committed to
 			res.Committed = nil
 			if p.Sigma > 0 {
 				res.NoiseMultiplier = nil
 			}
-			clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip
-			res.Clip = &clip
+			if r.searcher != nil {
+				clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip
+				res.Clip = &clip
+			}
 		}
 		res.Epsilon, res.EpsilonSoFar = p.Epsilon, r.epsilonSoFar(r.ledger.Charged())
 		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring

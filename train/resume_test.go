@@ -241,7 +241,7 @@ func TestKillSeededAdaptive(t *testing.T) {
 	began := time.Now()
 	killed(t, dir, true, 0)
 	whole := time.Since(began)
-	want, err := readCheckpoint(filepath.Join(dir, "run"), 65, 0)
+	want, err := readCheckpoint(filepath.Join(dir, "run"), 65, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestKillSeededAdaptive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := readCheckpoint(filepath.Join(dir, "run"), 65, 0)
+		got, err := readCheckpoint(filepath.Join(dir, "run"), 65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

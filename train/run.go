@@ -89,7 +89,7 @@ func Run(ctx context.Context, c Config, o Options) (*Result, error) {
 	switch {
 	case p.Config.once():
 		work = r.once
-	case p.Config.filtered():
+	case p.filtered():
 		work = r.trainFiltered
 	}
 	if err := work(ctx); err != nil {
@@ -118,9 +118,11 @@ type run struct {
 	scoreAverage func() (device.Score, error) // of the average of the parameters
 	scoreTrain   func() (device.Score, error)
 	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
-	sampler      *datasets.Poisson
+	sampler      datasets.Sampler
 	noise        *stream.Stream
-	searcher     *searcher // of optimizers that choose their step size
+	searcher     *searcher   // of optimizers that choose their step size
+	protection   *protection // of a schedule of the noise
+	budget       budget      // nil where releases are committed to, and without noise
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
@@ -290,6 +292,9 @@ func (r *run) openEngine() error {
 			return err
 		}
 	}
+	if err := r.openProtection(); err != nil {
+		return err
+	}
 	if p.Set.TestIsPublic {
 		if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
 			return err
@@ -317,14 +322,14 @@ func (r *run) openEngine() error {
 // else from the initialisation.
 func (r *run) restore() error {
 	r.params = r.plan.Network.Params()
-	for range r.engine.State() {
-		r.state = append(r.state, make([]float32, len(r.params)))
+	for _, s := range r.engine.State() {
+		r.state = append(r.state, make([]float32, s.Width*len(r.params)))
 	}
 	average, averages := r.engine.average()
 	if averages {
 		r.average = slices.Clone(r.params)
 	}
-	c, err := readCheckpoint(r.options.Out, len(r.params), len(r.state))
+	c, err := readCheckpoint(r.options.Out, len(r.params), r.engine.State())
 	if err != nil {
 		return err
 	}
@@ -333,7 +338,7 @@ func (r *run) restore() error {
 		if c.runID != r.runID {
 			return usage("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
 		}
-		if c.slot > charged && !r.plan.Config.filtered() {
+		if c.slot > charged && !r.plan.filtered() {
 			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
 		}
 		if a := r.engine.adapt; a != nil {
@@ -345,17 +350,17 @@ func (r *run) restore() error {
 		if averages != (c.average != nil) {
 			return usage("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", r.options.Out)
 		}
-		if err := r.restoreSearch(c); err != nil {
+		if err := errors.Join(r.restoreSearch(c), r.restoreProtection(c)); err != nil {
 			return err
 		}
 		r.params, r.state, r.average, r.step, r.slot = c.params, c.state, c.average, c.step, c.slot
-		for i, v := range r.engine.State() {
-			if err := r.engine.net.Write(v, r.state[i]); err != nil {
+		for i, s := range r.engine.State() {
+			if err := r.engine.net.Write(s.Vector, r.state[i]); err != nil {
 				return err
 			}
 		}
 	}
-	if r.slot < charged && r.plan.Config.Noise != noiseSeeded && !r.plan.Config.filtered() {
+	if r.slot < charged && r.plan.Config.Noise != noiseSeeded && !r.plan.filtered() {
 		// What was lost stays spent: fresh noise goes on in fresh slots.
 		r.options.Log.Warn(fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", charged-r.slot))
 		r.slot = charged
@@ -572,8 +577,8 @@ func (r *run) save() error {
 	if err := r.engine.Params(r.params); err != nil {
 		return err
 	}
-	for i, v := range r.engine.State() {
-		if err := r.engine.net.Read(v, r.state[i]); err != nil {
+	for i, s := range r.engine.State() {
+		if err := r.engine.net.Read(s.Vector, r.state[i]); err != nil {
 			return err
 		}
 	}
@@ -586,7 +591,7 @@ func (r *run) save() error {
 		return err
 	}
 	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, average: r.average, label: r.plan.Config.label()}
-	if err := r.saveSearch(&c); err != nil {
+	if err := errors.Join(r.saveSearch(&c), r.saveProtection(&c)); err != nil {
 		return err
 	}
 	if a := r.engine.adapt; a != nil {

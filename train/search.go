@@ -531,7 +531,7 @@ func (p *Plan) searchPrice(s accountant.Schedule, sigma float64) (float64, error
 // slots is what the ledger counts: steps of the committed schedule, or shares of
 // a budget that adapts.
 func (p *Plan) slots() int {
-	if p.Config.filtered() && p.Sigma > 0 {
+	if p.filtered() && p.Sigma > 0 {
 		return budgetUnits
 	}
 	return p.Steps

@@ -14,6 +14,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
@@ -552,7 +553,7 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 	}
 	refused := func(t *testing.T, c Config, o Options, change func(*checkpoint), want string) {
 		t.Helper()
-		kept, err := readCheckpoint(o.Out, 65, map[bool]int{true: 1}[c.Search.Budget != budgetFixed])
+		kept, err := readCheckpoint(o.Out, 65, map[bool][]dpoptim.State{true: {{Width: 1}}}[c.Search.Budget != budgetFixed])
 		check(t, err)
 		changed := *kept
 		change(&changed)
@@ -566,17 +567,17 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 	}
 	replace := func(old, new string) func(*checkpoint) {
 		return func(c *checkpoint) {
-			if !strings.Contains(c.search, old) {
-				t.Fatalf("no %s in %s", old, c.search)
+			if !strings.Contains(c.more, old) {
+				t.Fatalf("no %s in %s", old, c.more)
 			}
-			c.search = strings.Replace(c.search, old, new, 1)
+			c.more = strings.Replace(c.more, old, new, 1)
 		}
 	}
 	fixed, adapts := searchConfig("dp-blsgd", Search{Budget: budgetFixed}), adapting()["fresh"]
 	t.Run("fixed", func(t *testing.T) {
 		o := start(t, fixed)
-		refused(t, fixed, o, func(c *checkpoint) { c.search = "" }, "cannot be read")
-		refused(t, fixed, o, func(c *checkpoint) { c.search = "{}" }, "a step size of 0")
+		refused(t, fixed, o, func(c *checkpoint) { c.more = "" }, "cannot be read")
+		refused(t, fixed, o, func(c *checkpoint) { c.more = "{}" }, "a step size of 0")
 		refused(t, fixed, o, replace(`"eta":`, `"eta":-`), "a step size of -")
 		refused(t, fixed, o, replace(`"largest":`, `"largest":-1e9,"largest":-1`), "not what a line search leaves")
 		refused(t, fixed, o, replace(`"group":`, `"grouped":`), "grouped")

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,30 +22,13 @@ type searchState struct {
 	Start    linesearch.Start  `json:"start"`
 	Group    linesearch.Group  `json:"group"`
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
-	Draws    uint64            `json:"draws,omitempty"` // batches and noise positions taken, where budgets adapt
-	Spent    []float64         `json:"spent,omitempty"` // of the budget, where budgets adapt
-	Order    float64           `json:"order,omitempty"` // at which a filter spends
+	filterState
 	// Gradients, and losses at a point, that were asked of a batch: a search asks for
 	// its candidates one after the other, and for the loss at its base; what a device
 	// evaluates beyond, at once, does not count.
 	Gradients int `json:"gradients,omitempty"`
 	Losses    int `json:"losses,omitempty"`
 }
-
-// A budget admits releases that were chosen by looking at earlier ones.
-type budget interface {
-	Ask(accountant.Event) error
-	Left() float64
-	Spent() []float64
-	Restore(spent []float64) error
-	SpentBefore(share float64)
-	SoFar() float64
-}
-
-var (
-	_ budget = (*accountant.Filter)(nil)
-	_ budget = (*accountant.PaperFilter)(nil)
-)
 
 // searcher is a run's part of an optimizer that chooses its step sizes.
 type searcher struct {
@@ -55,7 +37,6 @@ type searcher struct {
 	search *mechanism.NoisyBTLS // of a fixed budget
 	curve  mechanism.Mechanism
 	least  *mechanism.NoisyMin
-	budget budget  // nil under a fixed budget, and without noise
 	rows   []int32 // a batch of the search's own
 }
 
@@ -69,11 +50,11 @@ func (r *run) openSearch(noise *stream.Stream) error {
 	var err error
 	switch {
 	case p.Sigma == 0: // no noise
-	case p.Config.filtered():
+	case p.filtered():
 		if asked, err = p.searchAt(p.first.Search); err != nil {
 			return err
 		}
-		if s.budget, err = p.newBudget(); err != nil {
+		if r.budget, err = p.newBudget(); err != nil {
 			return err
 		}
 	default:
@@ -81,7 +62,7 @@ func (r *run) openSearch(noise *stream.Stream) error {
 			return err
 		}
 	}
-	if p.Config.filtered() {
+	if p.filtered() {
 		state := linesearch.NewState(p.first.Gradient, p.first.Search, *p.Config.LR)
 		s.state.Adaptive = &state
 	}
@@ -358,60 +339,6 @@ func (p *Plan) newBudget() (budget, error) {
 	return f, asBudget(err)
 }
 
-// asBudget leaves a refusal what it is, and calls any other error bad usage.
-func asBudget(err error) error {
-	if errors.Is(err, accountant.ErrBudget) {
-		return err
-	}
-	return asUsage(err)
-}
-
-// budgetUnits is what the ledger of such a run counts: its slots are equal
-// shares of the budget.
-const budgetUnits = 1 << 40
-
-// units are a share of the budget as the ledger counts it, rounded up.
-func units(share float64) int { return min(int(math.Ceil(share*budgetUnits)), budgetUnits) }
-
-// ask has a release admitted, and its price on the disk, before it is made.
-func (r *run) ask(e accountant.Event) error {
-	s := r.searcher
-	if r.stopped != nil && r.stopped() != nil {
-		return r.stopped()
-	}
-	if s.budget != nil {
-		if err := s.budget.Ask(e); err != nil {
-			return err
-		}
-		if units(1-s.budget.Left()) > r.ledger.Charged() {
-			if err := r.settle(); err != nil {
-				return err
-			}
-			// Ahead, since a sync to the disk takes longer than a step.
-			first := r.ledger.Charged()
-			ahead := min(units(1-s.budget.Left())-first+budgetUnits/reservedShare, budgetUnits-first)
-			if _, err := r.ledger.Reserve(ahead); err != nil {
-				return err
-			}
-			r.reserved, r.first = ahead, first
-		}
-	}
-	return r.releases()
-}
-
-// reservedShare of the budget is what a crash may lose.
-const reservedShare = 100
-
-// settle keeps of what is reserved what was spent.
-func (r *run) settle() error {
-	if r.reserved == 0 {
-		return nil
-	}
-	used := min(max(units(1-r.searcher.budget.Left())-r.first, 0), r.reserved)
-	r.reserved = 0
-	return r.ledger.Settle(used)
-}
-
 // oracle answers an optimizer's questions of the private data.
 type oracle struct {
 	run    *run
@@ -421,14 +348,6 @@ type oracle struct {
 }
 
 var _ linesearch.Oracle = (*oracle)(nil)
-
-// draw gives the next noise position, and the number of the batch that may go
-// with it.
-func (o *oracle) draw() (batch, draw uint64) {
-	s := &o.run.searcher.state
-	s.Draws++
-	return s.Draws - 1, s.Draws
-}
 
 // gradient charges a gradient on a batch of its own, and draws the batch.
 func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanism, uint64, error) {
@@ -441,9 +360,9 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 		return nil, 0, err
 	}
 	s.state.Gradients++
-	batch, draw := o.draw()
+	batch, draw := s.state.draw()
 	o.run.rows = o.run.sampler.Batch(batch, o.run.rows[:0])
-	if s.budget == nil {
+	if o.run.budget == nil {
 		o.run.engine.mechanism.SetBound(p.Config.Clip * b.Clip)
 		return o.run.engine.mechanism, draw, nil
 	}
@@ -465,7 +384,7 @@ func (o *oracle) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 // energy is that of the noise in one gradient.
 func (o *oracle) energy(rho float64, b linesearch.Budgets) float64 {
 	p := o.run.plan
-	if o.run.searcher.budget == nil {
+	if o.run.budget == nil {
 		return 0
 	}
 	return p.noiseEnergy(multiplier(rho) * p.Config.Clip * b.Clip)
@@ -495,7 +414,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 			return 0, err
 		}
 	}
-	batch, draw := o.draw()
+	batch, draw := s.state.draw()
 	rows := o.run.rows
 	if c.Batches == string(accountant.Fresh) {
 		s.rows = o.run.sampler.Batch(batch, s.rows[:0])
@@ -506,7 +425,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		return o.least(rows, draw, asked, bound, start)
 	}
 	m := s.search
-	if s.budget == nil {
+	if o.run.budget == nil {
 		m.SetBound(bound)
 	} else {
 		var err error
@@ -523,7 +442,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	switch {
 	case i >= 0:
 		return rule.Candidate(start, i), nil
-	case s.budget == nil: // nothing would end the tries
+	case o.run.budget == nil: // nothing would end the tries
 		return rule.Smallest(start), nil
 	}
 	return 0, nil
@@ -533,7 +452,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bound, most float64) (float64, error) {
 	p, s := o.run.plan, o.run.searcher
 	m := s.least
-	if s.budget == nil {
+	if o.run.budget == nil {
 		m.SetBound(bound)
 	} else {
 		var err error
@@ -550,7 +469,7 @@ func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bo
 		return 0, err
 	}
 	s.state.Losses += len(etas)
-	if i == 0 && s.budget == nil {
+	if i == 0 && o.run.budget == nil {
 		i = 1 // nothing would end the tries
 	}
 	return etas[i], nil
@@ -593,13 +512,8 @@ func (r *run) saveSearch(c *checkpoint) (err error) {
 		return nil
 	}
 	s.state.Group = r.engine.descent.group
-	if s.budget != nil {
-		s.state.Spent = s.budget.Spent()
-		if f, ok := s.budget.(*accountant.Filter); ok {
-			s.state.Order = f.Order()
-		}
-	}
-	c.search, err = s.state.encode()
+	s.state.save(r.budget)
+	c.more, err = s.state.encode()
 	return err
 }
 
@@ -609,102 +523,13 @@ func (r *run) restoreSearch(c *checkpoint) error {
 		return nil
 	}
 	var state searchState
-	if err := errors.Join(state.decode(c.search), state.validate(r.plan.Config.filtered())); err != nil {
+	if err := errors.Join(state.decode(c.more), state.validate(r.plan.filtered())); err != nil {
 		return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
-	if s.budget != nil {
-		if f, ok := s.budget.(*accountant.Filter); ok && f.Order() != state.Order {
-			return usage("%s: the checkpoint's budget was spent at order %v, this program spends at %v; go on with the program that began, or start a new run in another directory", r.options.Out, state.Order, f.Order())
-		}
-		if err := s.budget.Restore(state.Spent); err != nil {
-			return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
-		}
-		// A share that was read from a ledger is rounded up by less than a unit.
-		if units(1-s.budget.Left()) > r.ledger.Charged()+1 {
-			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
-		}
+	if err := r.restoreBudget(state.filterState); err != nil {
+		return err
 	}
 	s.state = state
 	r.engine.descent.group = s.state.Group
 	return nil
-}
-
-// trainFiltered runs an optimizer whose budgets adapt, until the filter refuses
-// a release or the steps that bound the run are made.
-func (r *run) trainFiltered(ctx context.Context) error {
-	p, s := r.plan, r.searcher
-	const progress = 1000 // shares of the budget, or of the steps without noise
-	if r.options.Progress != nil {
-		r.options.Progress.Start(progress)
-		defer r.options.Progress.Finish()
-	}
-	o, rule := &oracle{run: r}, p.Config.Search.rule()
-	// A seeded run replays what its ledger already charges; any other finds it spent.
-	if charged := r.ledger.Charged(); s.budget != nil && p.Config.Noise != noiseSeeded && charged > units(1-s.budget.Left()) {
-		r.options.Log.Warn("an earlier process ended without saving; what it spent of the budget stays spent")
-		s.budget.SpentBefore(float64(charged) / budgetUnits)
-	}
-	r.stopped = ctx.Err
-	if p.Config.Noise == noiseSeeded {
-		r.stopped = func() error { return nil } // it resumes exactly, which only whole steps do
-	}
-	for r.step < p.Steps && ctx.Err() == nil {
-		eta, err := rule.Iterate(s.state.Adaptive, o)
-		if err != nil && r.stopped() != nil {
-			break // between two releases
-		}
-		if errors.Is(err, accountant.ErrBudget) {
-			if r.step == 0 {
-				r.options.Log.Warn("the budget was spent on searches that failed before a first step was made; a larger --search-iterations divides it into more tries")
-			}
-			return r.save()
-		}
-		if err != nil {
-			return fmt.Errorf("step %d: %w", r.step+1, err)
-		}
-		s.state.Eta = eta
-		r.step++
-		r.slot++
-		r.ran++
-		if p.evaluates(r.step) {
-			if err := r.evaluate(nil); err != nil {
-				return err
-			}
-		}
-		if r.ran%checkpointEvery == 0 {
-			if err := r.save(); err != nil {
-				return err
-			}
-		}
-		if r.options.Progress != nil {
-			done := progress * r.step / p.Steps
-			if s.budget != nil {
-				done = int(progress * (1 - s.budget.Left()))
-			}
-			var accuracy *float64
-			if r.last != nil {
-				accuracy = r.last.TestAccuracy
-			}
-			r.options.Progress.Step(done, r.epsilonSoFar(0), accuracy)
-		}
-	}
-	if err := r.save(); err != nil {
-		return err
-	}
-	if r.step < p.Steps {
-		return fmt.Errorf("%w after %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, r.step, r.options.Out)
-	}
-	return nil
-}
-
-// checkpointEvery is how many steps a crash may lose; what they spent stays spent.
-const checkpointEvery = 10
-
-// epsilonSoFar is the ε of what was released: of the first n slots of a
-// committed schedule, or of what a filter admitted.
-func (r *run) epsilonSoFar(n int) *float64 {
-	if r.searcher != nil && r.searcher.budget != nil {
-		return finite(r.searcher.budget.SoFar())
-	}
-	return r.plan.epsilonAt(n)
 }

@@ -103,6 +103,12 @@ func (q *transcriptQueue) Release(dst device.Vector, src device.Sum, noise devic
 func (q *transcriptQueue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
 	q.add(func(q device.Queue) { q.Update(r, p, g, state...) })
 }
+func (q *transcriptQueue) Project(l device.LSTM, p, g, weights, state device.Vector) {
+	q.add(func(q device.Queue) { q.Project(l, p, g, weights, state) })
+}
+func (q *transcriptQueue) Norm(dst, src device.Sum) {
+	q.add(func(q device.Queue) { q.Norm(dst, src) })
+}
 func (q *transcriptQueue) Axpy(y device.Vector, a device.Slot, x device.Vector) {
 	q.add(func(q device.Queue) { q.Axpy(y, a, x) })
 }

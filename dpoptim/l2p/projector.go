@@ -12,14 +12,16 @@ import (
 var _ dpoptim.Optimizer = (*Projector)(nil)
 
 // Projector is an optimizer whose steps a coordinate-wise LSTM makes of noised
-// gradients: θ += rate·y. Released must be set before a step.
+// gradients: θ += rate·y.
 type Projector struct {
 	lstm           device.LSTM
 	setting        Setting
 	rate, l2       float64
 	weights, state device.Vector
 
-	Released Released // what the step to come may know
+	// Released is what the step to come may know. A step that it is not of spends its
+	// part of a budget that is spent evenly.
+	Released Released
 }
 
 // NewProjector puts the learned projector of p on a network. Rate is what its output is
@@ -63,16 +65,22 @@ func (o *Projector) Record(q device.Queue, params device.Vector, g mechanism.Noi
 
 // Set gives a run the unit of its gradient and the public figures of its step; the
 // mechanism has set the noise.
-func (o *Projector) Set(in *device.Inputs, _ int) {
+func (o *Projector) Set(in *device.Inputs, t int) {
+	known := o.Released
+	if known.Step != t {
+		known = Released{Step: t, Left: math.Max(1-float64(t-1)/float64(o.setting.Steps), 0)}
+	}
 	multiplier := float64(in.Scalars[device.NoiseStd]) / o.setting.Clip
 	in.Scalars[device.Rate] = float32(o.rate)
 	in.Scalars[device.Scale] = float32(1 / o.setting.Batch)
 	in.Scalars[device.L2] = float32(o.l2)
 	in.Scalars[device.Gain] = float32(o.setting.Gain(multiplier))
-	for i, x := range o.setting.Context(o.Released, multiplier) {
+	for i, x := range o.setting.Context(known, multiplier) {
 		in.Scalars[device.Context+device.Slot(i)] = float32(x)
 	}
 }
 
-// State is the LSTM's, of width Layers·Hidden·2.
-func (o *Projector) State() []device.Vector { return []device.Vector{o.state} }
+// State is the LSTM's.
+func (o *Projector) State() []dpoptim.State {
+	return []dpoptim.State{{Vector: o.state, Width: o.lstm.States()}}
+}

@@ -1,0 +1,80 @@
+package accountant
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant/schedule"
+)
+
+// CtCDPFilter admits Gaussian releases of fixed-size batches, at one rate and under
+// replace-one, as long as all together stay within a budget that is spent in
+// constrained truncated concentrated privacy (Hong et al. 2021). The prices may
+// be chosen by looking at earlier releases: at the one order that turns the budget
+// into (ε, δ) what is added up are Rényi divergences, as a Filter does.
+//
+// Ask before a release. A CtCDPFilter is for one goroutine.
+type CtCDPFilter struct {
+	plan         schedule.CtCDP
+	total, spent float64
+}
+
+// NewCtCDPFilter sets the budget (ε, δ) and the rate q = n_B/N.
+func NewCtCDPFilter(epsilon, delta, rate float64) (*CtCDPFilter, error) {
+	if err := checkTarget(epsilon); err != nil {
+		return nil, err
+	}
+	p, err := schedule.NewCtCDP(epsilon, delta, rate, 1)
+	return &CtCDPFilter{plan: p, total: p.Total}, err
+}
+
+// Ask charges an event, all its repetitions, if the constraints hold of it and the budget
+// allows it. An error that is ErrBudget says that it does not: nothing is charged.
+func (f *CtCDPFilter) Ask(e Event) error {
+	s, err := ctcdp(e)
+	if err != nil {
+		return err
+	}
+	if e.Rate != f.plan.SamplingRate {
+		return fmt.Errorf("rate %v: this budget is spent at rate %v", e.Rate, f.plan.SamplingRate)
+	}
+	least, err := schedule.CtCDPEpsilon([]schedule.Steps{{Rho: s.Rho, Count: 1}}, e.Rate, f.plan.Delta)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, ErrBudget)
+	}
+	if least > f.plan.Epsilon {
+		return fmt.Errorf("a step of ρ = %.6g needs epsilon %.6g by the constraints of ctCDP, which is above %v: %w", s.Rho, least, f.plan.Epsilon, ErrBudget)
+	}
+	total := math.Nextafter(f.spent+float64(e.Count)*schedule.AmplifiedCost(e.Rate, s.Rho), math.Inf(1))
+	if !(total <= f.total) {
+		return fmt.Errorf("a release would bring ρ to %.6g, of %.6g that epsilon %v at delta %v allows: %w", total, f.total, f.plan.Epsilon, f.plan.Delta, ErrBudget)
+	}
+	f.spent = total
+	return nil
+}
+
+// Spent is what was admitted so far, for Restore.
+func (f *CtCDPFilter) Spent() []float64 { return []float64{f.spent} }
+
+// Restore charges what an earlier process had admitted of the same budget.
+func (f *CtCDPFilter) Restore(spent []float64) error {
+	charged := f.Spent()
+	err := restore(charged, spent)
+	f.spent = charged[0]
+	return err
+}
+
+// SpentBefore charges what an earlier process spent of the same budget, as a
+// share of it.
+func (f *CtCDPFilter) SpentBefore(share float64) {
+	f.spent = math.Max(f.spent, math.Nextafter(share*f.total, math.Inf(1)))
+}
+
+// SoFar is the ε of what was admitted so far, without the constraints: no
+// guarantee where the moment of looking depends on what was released.
+func (f *CtCDPFilter) SoFar() float64 {
+	return f.spent + 2*math.Sqrt(-f.spent*math.Log(f.plan.Delta))
+}
+
+// Left is the share of the budget that is not spent, from 1 to 0.
+func (f *CtCDPFilter) Left() float64 { return 1 - f.spent/f.total }
