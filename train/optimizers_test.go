@@ -45,6 +45,8 @@ var methods = []method{
 		c.Optimizer, c.LR, c.SubtractNoiseVariance = "dp-adam", ptr(0.02), true
 		c.Beta1, c.Beta2, c.AdamEpsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
 	}, follow: adam, variant: true},
+	{name: "l2p with an identity", set: protected("identity"), follow: sgd, variant: true},
+	{name: "l2p", set: func(c *Config) { protected("projector")(c); c.L2 = 1e-3 }, follow: projected},
 	// Of what searches ask and are charged, search_test.go tells.
 	{name: "dp-blsgd", set: func(c *Config) {
 		c.Optimizer, c.L2, c.Search = "dp-blsgd", 1e-3, &Search{Budget: budgetFixed, Every: ptr(2)}

@@ -300,6 +300,9 @@ func (r *run) protectedStep() error {
 	p, s := r.plan, &r.protection.state
 	next := append([]float64(nil), s.Scheduler...)
 	multiplier := p.protector.Next(p.setting, s.Released, next)
+	if r.options.onSchedule != nil {
+		r.options.onSchedule(multiplier)
+	}
 	if err := r.ask(p.asked(multiplier)); err != nil {
 		return err
 	}

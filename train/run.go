@@ -51,7 +51,9 @@ type Options struct {
 	// onRelease is told of a slot before its noise is drawn, and block
 	// replaces the number of steps reserved at a time, for tests.
 	onRelease func(slot int) error
-	block     int
+	// onSchedule is told of every noise multiplier that a protector chooses.
+	onSchedule func(multiplier float64)
+	block      int
 }
 
 // Progress is told how a run goes. It sees public figures only.

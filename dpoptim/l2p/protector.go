@@ -99,15 +99,13 @@ func (p *Protector) Validate() error {
 }
 
 func (p Part) validate(name, what, unlearned string, context int, weights []float32) error {
-	switch p.Kind {
-	case unlearned:
-		if weights != nil {
-			return fmt.Errorf("protector %s: %s %s has weights", name, what, p.Kind)
-		}
-		return nil
-	case Learned:
-	default:
+	switch {
+	case p.Kind != Learned && p.Kind != unlearned:
 		return fmt.Errorf("protector %s: unknown %s %q: must be %s or %s", name, what, p.Kind, Learned, unlearned)
+	case p.Kind == unlearned && weights != nil:
+		return fmt.Errorf("protector %s: %s %s has weights", name, what, p.Kind)
+	case p.Kind == unlearned:
+		return nil
 	}
 	l := p.LSTM(context)
 	if err := l.Check(); err != nil {
@@ -288,8 +286,11 @@ func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 			used++
 		}
 	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
 	if used != len(stored) {
 		return nil, fmt.Errorf("protector %s: %d tensors are not of its card: the file and its card do not belong together", path, len(stored)-used)
 	}
-	return p, p.Validate()
+	return p, nil
 }

@@ -1,0 +1,83 @@
+package datasets
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+func subsets(t *testing.T, n, size int) *Subsets {
+	t.Helper()
+	s, err := NewSubsets(n, size, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Every subset of a size is as probable as any other: Pearson's χ² over all 35 of 3 out
+// of 7, and over records of many batches of 40 out of 130, where a record's hits in
+// different batches are independent. Each rejects a right sampler with probability 1e-9.
+func TestSubsetsAreUniform(t *testing.T) {
+	const rounds = 200_000
+	seen := map[[3]int32]int{}
+	s := subsets(t, 7, 3)
+	var dst []int32
+	for step := range uint64(rounds) {
+		dst = s.Batch(step, dst)
+		seen[[3]int32(dst)]++
+	}
+	if len(seen) != 35 {
+		t.Fatalf("%d subsets of 3 out of 7 were drawn, there are 35", len(seen))
+	}
+	chi := 0.0
+	for _, k := range seen {
+		d := float64(k) - rounds/35.
+		chi += d * d / (rounds / 35.)
+	}
+	if chi > 115.4 { // 34 degrees of freedom at 1e-9
+		t.Errorf("χ² = %v over subsets", chi)
+	}
+
+	const n, size, batches = 130, 40, 20_000
+	hits := make([]float64, n)
+	s = subsets(t, n, size)
+	for step := range uint64(batches) {
+		dst = s.Batch(step, dst)
+		if len(dst) != size || !slices.IsSorted(dst) || len(slices.Compact(slices.Clone(dst))) != size || dst[0] < 0 || dst[size-1] >= n {
+			t.Fatalf("batch %d is %v", step, dst)
+		}
+		for _, i := range dst {
+			hits[i]++
+		}
+	}
+	p := float64(size) / n
+	for i, k := range hits {
+		// Of 130 standard normals one exceeds 6.97 with probability 130·3e-12 < 1e-9.
+		if z := (k - batches*p) / math.Sqrt(batches*p*(1-p)); math.Abs(z) > 6.97 {
+			t.Errorf("record %d is in %v of %d batches, %v are expected", i, k, batches, batches*p)
+		}
+	}
+}
+
+// A batch is a function of the key and the step.
+func TestSubsetsReplay(t *testing.T) {
+	s := subsets(t, 1000, 50)
+	first := s.Batch(3, nil)
+	if !slices.Equal(first, s.Batch(3, nil)) || slices.Equal(first, s.Batch(4, nil)) {
+		t.Error("batches do not follow from the step")
+	}
+	if all := subsets(t, 5, 5).Batch(0, nil); !slices.Equal(all, []int32{0, 1, 2, 3, 4}) {
+		t.Errorf("a subset of all is %v", all)
+	}
+}
+
+func TestSubsetsRefuse(t *testing.T) {
+	for _, x := range [][2]int{{0, 0}, {5, 0}, {5, 6}, {5, -1}, {-1, 1}} {
+		if _, err := NewSubsets(x[0], x[1], stream.Key{}, stream.ChaCha20); err == nil {
+			t.Errorf("subsets of %d out of %d are drawn", x[1], x[0])
+		}
+	}
+}
