@@ -37,6 +37,7 @@ type net struct {
 	packing []func()      // tiles that pack them
 	packs   func(tile int, w *worker)
 	clipper *host.Clipper
+	losses  []float64 // by example
 	norm2   []float64 // one row an example, by group of the clipping
 	factor  []float32 // likewise
 	used    []bool
@@ -45,6 +46,7 @@ type net struct {
 
 	all       []phase
 	evaluator *evaluator
+	present   present
 
 	// The batch in flight, read by the phases' bodies.
 	table  *host.Table
@@ -79,6 +81,7 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 	n.clipper = host.NewClipper(s)
 	groups := n.chunk * n.clipper.Groups
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
+	n.losses = make([]float64, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	for v := range n.values {
 		size := n.chunk*p.ValueSize(plan.Value(v)) + slack
@@ -255,7 +258,7 @@ func (n *net) lossGrad(b int, _ *worker) {
 	d := n.delta(z, b)
 	n.used[b] = n.program.Loss.ValidTarget(n.target(b), len(d))
 	if n.used[b] {
-		host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
+		n.losses[b] = host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
 	} else {
 		clear(d)
 	}
@@ -327,6 +330,7 @@ func (n *net) sumChunks(end, most int) {
 	for ; most > 0 && n.first < end; most-- {
 		n.batch = min(n.chunk, end-n.first)
 		n.run(n.all)
+		n.present.note(n.table, n.rows[n.first:n.first+n.batch], n.losses, 1)
 		for b, used := range n.used[:n.batch] {
 			if used {
 				n.within += host.Within(n.factor[b*n.clipper.Groups])

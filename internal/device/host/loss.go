@@ -127,7 +127,9 @@ func Tally(s *device.Score, p *plan.Program, target float32, loss float64, predi
 // supplies: the step sizes and the bound on a row's share.
 type Query[T Float] struct {
 	Form    device.LossForm
-	At, Dir []T
+	At      []T
+	Present bool // At are the net's parameters
+	Dir     []T
 	Steps   []float32
 	Clip    float32
 	Grid    *Grid // what a row's share is truncated to; nil: nothing
