@@ -23,7 +23,7 @@ type presentLosses struct {
 
 func (s *search) present(t testing.TB, d device.Device, schedule *plan.Schedule, form device.LossForm) *presentLosses {
 	t.Helper()
-	p := &presentLosses{search: s, d: d, schedule: schedule, form: form, x: s.open(t, d, schedule, 4, form)}
+	p := &presentLosses{search: s, d: d, schedule: schedule, form: form, x: s.open(t, d, schedule, presentRows, form)}
 	var err error
 	p.other, err = p.x.Net.NewVector(1)
 	must(t, err)
@@ -32,8 +32,10 @@ func (s *search) present(t testing.TB, d device.Device, schedule *plan.Schedule,
 	return p
 }
 
-// lossClip bounds few of the losses.
-const lossClip = 3
+const (
+	lossClip    = 3 // bounds few of the losses
+	presentRows = 7 // most rows of a run
+)
 
 // ask gives the sums of rows, asked in as many runs as the capacity takes.
 func (p *presentLosses) ask(t testing.TB, x *lossSum, rows []int32) []float32 {
@@ -51,7 +53,7 @@ func (p *presentLosses) check(t *testing.T, what string, rows []int32) {
 	now := *p.search
 	now.Case = &Case{Program: p.Program, Params: p.x.read(t, p.x.Net.Params()), Rows: p.Rows, Features: p.Features, precision: p.precision}
 	got := p.ask(t, p.x, rows)
-	want := p.ask(t, now.open(t, p.d, p.schedule, 4, p.form), rows)
+	want := p.ask(t, now.open(t, p.d, p.schedule, presentRows, p.form), rows)
 	for i := range want {
 		if !(math.Abs(float64(got[i]-want[i])) <= 3*toleranceIn(p.precision)) {
 			t.Errorf("%s: %v, want %v", what, got, want)
@@ -66,10 +68,11 @@ func testPresentLosses(t *testing.T, d device.Device) {
 	for _, p := range some(d, []*plan.Program{program("thrice"), program("mlp-hinge"), program("linear-logistic")}) {
 		c := newCase(t, d, p, 9, 28)
 		s := &search{Case: c.with(3, float32(math.NaN())), dir: direction(t, c), steps: []float32{0.5, 0}}
-		schedule := strategies(t, p)[0].Schedule
+		schedule := *strategies(t, p)[0].Schedule
+		schedule.Chunk = 4
 		for _, form := range some(d, lossForms) {
 			t.Run(fmt.Sprintf("%s %s", p.Name, form), func(t *testing.T) {
-				moved := s.present(t, d, schedule, form)
+				moved := s.present(t, d, &schedule, form)
 				for _, move := range moved.moves(t) {
 					moved.x.Add(t, s.All(), 0.4)
 					before := moved.x.read(t, moved.x.Net.Params())
@@ -82,18 +85,51 @@ func testPresentLosses(t *testing.T, d device.Device) {
 					must(t, moved.x.Net.Write(moved.x.Net.Params(), c.Params))
 				}
 
-				alone := s.present(t, d, schedule, form)
+				alone := s.present(t, d, &schedule, form)
 				for _, gradient := range [][]int32{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {0, 1, 2}, {5, 1, 5, 5, 9}, nil} {
-					must(t, alone.x.Net.Write(alone.x.Net.Params(), c.Params)) // nothing is known any more
-					alone.x.Add(t, gradient, 0.4)
 					for _, rows := range [][]int32{gradient, {3, 4}, {2, 1, 0}, {2, 2, 0, 2}, {0, 1, 2, 3}, {9}, nil, s.All()} {
+						must(t, alone.x.Net.Write(alone.x.Net.Params(), c.Params)) // nothing is known any more
+						alone.x.Add(t, gradient, 0.4)
 						alone.check(t, fmt.Sprintf("rows %v after a gradient of %v", rows, gradient), rows)
+						alone.check(t, fmt.Sprintf("all rows after rows %v and a gradient of %v", rows, gradient), s.All())
 					}
 				}
 				alone.vectors(t)
 				alone.tables(t)
 			})
 		}
+	}
+	t.Run("exact", func(t *testing.T) { testPresentExact(t, d) })
+}
+
+// testPresentExact releases into the parameters of an exact net.
+func testPresentExact(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("thrice"), 6, 29)
+	opened := func() *lossSum {
+		x := openExact(t, d, whole(t, c.Program)[0].Schedule, c, 6)
+		return x.losses(t, device.LossQuery{At: x.Net.Params(), K: 1})
+	}
+	ask := func(x *lossSum) float32 {
+		x.draw++
+		x.run(t, c.All(), lossClip)
+		in := &device.Inputs{Draw: x.draw}
+		in.Scalars[device.Clip] = lossClip
+		must(t, x.free.Run(in))
+		v := make([]float32, 1)
+		must(t, x.Net.Read(x.out, v))
+		return v[0]
+	}
+	x, fresh := opened(), opened()
+	ask(x)
+	x.Add(t, c.All(), 0.4)
+	into := x.record(t, func(q device.Queue) { q.Release(x.Net.Params(), x.Sum, x.Noise) })
+	x.draw++
+	in := &device.Inputs{Draw: x.draw}
+	in.Scalars[device.Clip] = 0.4
+	must(t, into.Run(in))
+	must(t, fresh.Net.Write(fresh.Net.Params(), x.read(t, x.Net.Params())))
+	if got, want := ask(x), ask(fresh); math.Abs(float64(got-want)) > 1e-5 {
+		t.Errorf("an exact net gives %v after a release into its parameters, want %v", got, want)
 	}
 }
 
@@ -151,7 +187,7 @@ func (p *presentLosses) vectors(t *testing.T) {
 	elsewhere := x.losses(t, device.LossQuery{At: p.other, Dir: dir, K: len(p.steps), Form: p.form})
 	there := *p.search
 	there.Case = &Case{Program: p.Program, Params: scaled(p.Params, 0.8), Rows: p.Rows, Features: p.Features, precision: p.precision}
-	want := p.ask(t, there.open(t, p.d, p.schedule, 4, p.form), rows)
+	want := p.ask(t, there.open(t, p.d, p.schedule, presentRows, p.form), rows)
 	x.Add(t, rows, 0.4)
 	Same(t, p.ask(t, elsewhere, rows), want)
 	p.check(t, "after a query at another vector", rows)
@@ -219,12 +255,14 @@ func (p *presentLosses) tables(t *testing.T) {
 	there := *p.search
 	there.Case = &other
 	rows := p.All()[:3]
-	want := p.ask(t, there.open(t, p.d, p.schedule, 4, p.form), rows)
+	fresh := there.open(t, p.d, p.schedule, presentRows, p.form)
+	want, all := p.ask(t, fresh, rows), p.ask(t, fresh, p.All())
 	in := &device.Inputs{Rows: rows}
 	in.Scalars[device.Clip] = 0.4
 	for range 2 {
 		x.Add(t, p.All(), 0.4)
 		Same(t, p.ask(t, asked, rows), want)
+		Same(t, p.ask(t, asked, p.All()), all)
 		p.check(t, "after a query of another table", rows)
 		must(t, clipped.Run(in))
 		p.check(t, "after a gradient of another table", rows)
