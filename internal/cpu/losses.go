@@ -45,8 +45,8 @@ type evaluator struct {
 	begin     int     // first row of the block
 	batch     int     // and how many
 	losses    []float64
-	predicted []int32
-	stride    int // columns of both
+	predicted []int32 // of a score, one column
+	stride    int     // columns of losses
 }
 
 // point is at − eta·dir, and the column of its losses.
@@ -141,6 +141,10 @@ func (e *evaluator) build() {
 			s := e.dense(i)
 			s.values = []plan.Value{in}
 			e.segments = append(e.segments, s)
+			if out == p.Logits() && op.Out[0] == 1 {
+				e.segments = append(e.segments, e.line(i))
+				return
+			}
 			each(func(v *view) {
 				size := op.Out[0]
 				e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
@@ -239,10 +243,10 @@ func grow[T any](x []T, n int) []T {
 	return x[:n]
 }
 
-// run fills the points' columns of losses and predicted for count rows.
+// run fills the points' columns of losses for count rows.
 func (e *evaluator) run(at, dir []float32, points []point, stride int, t *host.Table, list []int32, count int) {
 	e.at, e.dir, e.table, e.list, e.stride = at, dir, t, list, stride
-	e.losses, e.predicted = grow(e.losses, count*stride), grow(e.predicted, count*stride)
+	e.losses = grow(e.losses, count*stride)
 	e.reserve(min(e.group, len(points)))
 	for len(points) > 0 {
 		e.points, points = points[:min(e.group, len(points))], points[min(e.group, len(points)):]
@@ -406,7 +410,9 @@ func (e *evaluator) loss(v *view) {
 	}
 	at := (e.begin+v.example)*e.stride + e.points[v.point].column
 	e.losses[at] = host.Loss(p.Loss, z, target, nil)
-	e.predicted[at] = int32(host.Predict(p.Loss, z))
+	if len(e.predicted) > 0 {
+		e.predicted[at] = int32(host.Predict(p.Loss, z))
+	}
 }
 
 // dense is the segment of one dense layer: of a first one its products with at
@@ -468,6 +474,36 @@ func (e *evaluator) dense(i int) *segment {
 	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
 }
 
+// line is the segment of losses of one logit z that is linear in the parameters: the products'
+// sum, not rounded again.
+func (e *evaluator) line(i int) *segment {
+	const examples = 64 // that a worker takes at a time
+	loss := e.n.program.Loss
+	return &segment{
+		tiles: func() int { return (e.batch + examples - 1) / examples },
+		body: func(tile int, _ *worker) {
+			for b := tile * examples; b < min((tile+1)*examples, e.batch); b++ {
+				target := e.table.Targets[e.row(b)]
+				if !loss.ValidTarget(target, 1) {
+					continue
+				}
+				losses, t := row(e.losses, e.begin+b, e.stride), float64(target)
+				at, dir := float64(e.products[i][b]), float64(e.products[i][e.rows+b])
+				for _, p := range e.points {
+					z := at
+					if p.eta != 0 {
+						z -= float64(p.eta) * dir
+					}
+					losses[p.column] = host.ScalarLoss(loss, z, t)
+				}
+				if len(e.predicted) > 0 {
+					e.predicted[e.begin+b] = int32(host.Predict(loss, e.products[i][b:b+1]))
+				}
+			}
+		},
+	}
+}
+
 // parts is into how many a product is cut so that all workers get as much.
 func (e *evaluator) parts(products int) int {
 	threads := e.n.workers.n
@@ -516,12 +552,15 @@ func (n *net) Losses(sums []float64, q host.Query[float32], t *host.Table, rows 
 
 func (n *net) Score(params []float32, t *host.Table) device.Score {
 	var s device.Score
-	n.evaluator.run(params, nil, []point{{}}, 1, t, nil, t.Count)
+	e := n.evaluator
+	e.predicted = grow(e.predicted, t.Count)
+	e.run(params, nil, []point{{}}, 1, t, nil, t.Count)
 	for i, target := range t.Targets {
 		if n.program.Loss.ValidTarget(target, n.program.Outputs()) {
-			host.Tally(&s, n.program, target, n.evaluator.losses[i], int(n.evaluator.predicted[i]))
+			host.Tally(&s, n.program, target, e.losses[i], int(e.predicted[i]))
 		}
 	}
+	e.predicted = e.predicted[:0]
 	return s
 }
 
