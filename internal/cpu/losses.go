@@ -132,6 +132,10 @@ func (e *evaluator) build() {
 		s := examples()
 		s.each, s.values = append(s.each, f), append(s.values, values...)
 	}
+	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == plan.Dense && op.Out[0] == 1 {
+		e.segments = append(e.segments, e.line())
+		return
+	}
 	once(e.gather, plan.Input)
 	for i := range p.Ops {
 		op := &p.Ops[i]
@@ -141,10 +145,6 @@ func (e *evaluator) build() {
 			s := e.dense(i)
 			s.values = []plan.Value{in}
 			e.segments = append(e.segments, s)
-			if out == p.Logits() && op.Out[0] == 1 {
-				e.segments = append(e.segments, e.line(i))
-				return
-			}
 			each(func(v *view) {
 				size := op.Out[0]
 				e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
@@ -195,9 +195,9 @@ func (e *evaluator) size() {
 		}
 		e.store[v] = []float32{} // its memory comes with the first run
 		if e.fixed[v] {
-			row += p.ValueSize(plan.Value(v))
+			row += e.n.width[v]
 		} else {
-			rowPoint += p.ValueSize(plan.Value(v))
+			rowPoint += e.n.width[v]
 		}
 	}
 	for i := range p.Ops {
@@ -220,7 +220,7 @@ func (e *evaluator) reserve(points int) {
 		if have == nil {
 			continue
 		}
-		size := e.rows * p.ValueSize(plan.Value(v))
+		size := e.rows * e.n.width[v]
 		if !e.fixed[v] {
 			size *= points
 		}
@@ -329,12 +329,12 @@ func (e *evaluator) view(w *worker) *view {
 	p := e.n.program
 	ops := len(p.Ops)
 	v := &view{
-		net: net{schedule: e.n.schedule, program: p, convs: e.n.convs, values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
+		net: net{schedule: e.n.schedule, program: p, width: e.n.width, convs: e.n.convs, values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
 		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
 	}
 	for x := range v.values {
 		if r := e.root[x]; e.store[r] == nil && r == plan.Value(x) {
-			v.values[x] = make([]float32, p.ValueSize(r)+slack)
+			v.values[x] = make([]float32, e.n.width[r]+slack)
 		} else {
 			v.values[x] = v.values[r]
 		}
@@ -366,7 +366,7 @@ func (e *evaluator) bind(v *view, s *segment, fixed bool) {
 		if !fixed {
 			at += v.point * e.rows
 		}
-		v.values[x] = e.store[r][at*e.n.program.ValueSize(r):]
+		v.values[x] = e.store[r][at*e.n.width[r]:]
 	}
 }
 
@@ -474,30 +474,58 @@ func (e *evaluator) dense(i int) *segment {
 	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
 }
 
-// line is the segment of losses of one logit z that is linear in the parameters: the products'
-// sum, not rounded again.
-func (e *evaluator) line(i int) *segment {
-	const examples = 64 // that a worker takes at a time
-	loss := e.n.program.Loss
+// line is the whole of a network that is one dense layer of one output. Its weights are few beside
+// the rows: they are the rows of a product whose columns are the examples, which has the same bits
+// as the other way round. The logit at a point is in float64 and not rounded again.
+func (e *evaluator) line() *segment {
+	const examples = 64 // that a worker takes at a time: in a first-level cache for both products
+	p := e.n.program
+	op := &p.Ops[0]
+	_, in, _ := op.Columns()
+	lo, hi := e.span(op.Weight)
+	bias, end := e.span(op.Bias)
 	return &segment{
 		tiles: func() int { return (e.batch + examples - 1) / examples },
-		body: func(tile int, _ *worker) {
-			for b := tile * examples; b < min((tile+1)*examples, e.batch); b++ {
-				target := e.table.Targets[e.row(b)]
-				if !loss.ValidTarget(target, 1) {
+		body: func(tile int, w *worker) {
+			first := tile * examples
+			n := min(examples, e.batch-first)
+			floats := w.scratch(n*in + 2*in + 2*n)
+			x, weights, z := floats[:n*in], floats[n*in:(n+2)*in], floats[(n+2)*in:]
+			for b := range n {
+				vec.Bytes(row(x, b, in), e.table.Row(e.row(first+b)), e.table.Scale, e.table.Offset)
+			}
+			products := 1
+			copy(weights, e.at[lo:hi])
+			if e.slopes {
+				products = 2
+				copy(weights[in:], e.dir[lo:hi])
+			}
+			gemm.Mul(gemm.RowMajor(z[:products*n], products, n), gemm.RowMajor(weights[:products*in], products, in), gemm.RowMajor(x, n, in).T(), false, &w.ws)
+			at, dir := z[:n], z[n:]
+			if bias < end {
+				for b := range at {
+					at[b] += e.at[bias]
+					if e.slopes {
+						dir[b] += e.dir[bias]
+					}
+				}
+			}
+			for b := range n {
+				target := e.table.Targets[e.row(first+b)]
+				if !p.Loss.ValidTarget(target, 1) {
 					continue
 				}
-				losses, t := row(e.losses, e.begin+b, e.stride), float64(target)
-				at, dir := float64(e.products[i][b]), float64(e.products[i][e.rows+b])
-				for _, p := range e.points {
-					z := at
-					if p.eta != 0 {
-						z -= float64(p.eta) * dir
+				example := e.begin + first + b
+				losses := row(e.losses, example, e.stride)
+				for _, point := range e.points {
+					logit := float64(at[b])
+					if point.eta != 0 {
+						logit -= float64(point.eta) * float64(dir[b])
 					}
-					losses[p.column] = host.ScalarLoss(loss, z, t)
+					losses[point.column] = host.ScalarLoss(p.Loss, logit, float64(target))
 				}
 				if len(e.predicted) > 0 {
-					e.predicted[e.begin+b] = int32(host.Predict(loss, e.products[i][b:b+1]))
+					e.predicted[example] = int32(host.Predict(p.Loss, at[b:b+1]))
 				}
 			}
 		},
