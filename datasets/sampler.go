@@ -24,9 +24,10 @@ import (
 // batch is therefore within total variation (q·n+1)·(J+1)·2⁻⁶⁴ of independent
 // Bernoulli(q) draws, apart from the pseudorandomness of the stream: 6e-16 a step
 // at n = 60,000 and q = 0.01, which docs/privacy.md states beside δ. At q = 1 it
-// is exact.
+// is exact, and nothing is drawn.
 type Poisson struct {
 	n      int64
+	all    bool // q = 1
 	stream *stream.Stream
 	beyond uint64   // P(gap ≥ 2ᴶ)·2⁶⁴
 	digit  []uint64 // P(digit j of the gap is 1)·2⁶⁴
@@ -45,7 +46,7 @@ func NewPoisson(n int, q float64, key stream.Key, cipher stream.Cipher) (*Poisso
 	if err != nil {
 		return nil, err
 	}
-	p := &Poisson{n: int64(n), stream: s}
+	p := &Poisson{n: int64(n), all: q == 1, stream: s}
 
 	// power = (1-q)^(2ʲ). The relative error of j squarings is below 2^(j-254).
 	power := newFloat(1)
@@ -75,6 +76,12 @@ func threshold(p *big.Float) uint64 {
 // number are private. Concurrent use is allowed.
 func (p *Poisson) Batch(step uint64, dst []int32) []int32 {
 	dst = dst[:0]
+	if p.all {
+		for i := range p.n {
+			dst = append(dst, int32(i))
+		}
+		return dst
+	}
 	r := p.stream.Reader(step, 0)
 	for i := p.gap(r); i < p.n; i += 1 + p.gap(r) {
 		dst = append(dst, int32(i))

@@ -34,7 +34,7 @@ func cut(n, tile, i, parts int) (lo, hi int) {
 
 // matrix views the chunk's rows of a buffer.
 func (n *net) matrix(x []float32, v plan.Value) gemm.Matrix {
-	return gemm.RowMajor(x[:n.batch*n.program.ValueSize(v)], n.batch, n.program.ValueSize(v))
+	return gemm.RowMajor(x[:n.batch*n.width[v]], n.batch, n.width[v])
 }
 
 // packedDense are the weights of a dense op for a network that works in stretches of rows, packed once a run.

@@ -20,13 +20,14 @@ import (
 // outlive a segment only on either side of a dense layer.
 //
 // The loss of a row at a point has the same bits whatever other rows and points
-// are asked for.
+// are asked for, and at − 0·dir those that the pass of a gradient gives it.
 type evaluator struct {
 	n        *net
 	fixed    []bool       // by value: depends on no parameter
 	root     []plan.Value // by value: the one whose memory it shares
 	segments []*segment
-	asked    []float32 // points of a query
+	asked    []point // of a query
+	again    []int   // columns of a query that repeat the first
 
 	// Memory for a block of rows at a group of points.
 	rows, group int
@@ -37,16 +38,21 @@ type evaluator struct {
 
 	// The run in flight.
 	at, dir   []float32
-	points    []float32 // the step sizes of the group
-	slopes    bool      // one of them is not 0
+	points    []point // the group
+	slopes    bool    // one of them is not at itself
 	table     *host.Table
 	list      []int32 // nil: row i of the table is row i of the run
 	begin     int     // first row of the block
 	batch     int     // and how many
 	losses    []float64
-	predicted []int32
-	stride    int // points of a row in both, whichever group
-	column    int // of the group's first
+	predicted []int32 // of a score, one column
+	stride    int     // columns of losses
+}
+
+// point is at − eta·dir, and the column of its losses.
+type point struct {
+	eta    float32
+	column int
 }
 
 // packedConv is a convolution's weights and bias.
@@ -126,6 +132,10 @@ func (e *evaluator) build() {
 		s := examples()
 		s.each, s.values = append(s.each, f), append(s.values, values...)
 	}
+	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == plan.Dense && op.Out[0] == 1 {
+		e.segments = append(e.segments, e.line())
+		return
+	}
 	once(e.gather, plan.Input)
 	for i := range p.Ops {
 		op := &p.Ops[i]
@@ -185,9 +195,9 @@ func (e *evaluator) size() {
 		}
 		e.store[v] = []float32{} // its memory comes with the first run
 		if e.fixed[v] {
-			row += p.ValueSize(plan.Value(v))
+			row += e.n.width[v]
 		} else {
-			rowPoint += p.ValueSize(plan.Value(v))
+			rowPoint += e.n.width[v]
 		}
 	}
 	for i := range p.Ops {
@@ -210,7 +220,7 @@ func (e *evaluator) reserve(points int) {
 		if have == nil {
 			continue
 		}
-		size := e.rows * p.ValueSize(plan.Value(v))
+		size := e.rows * e.n.width[v]
 		if !e.fixed[v] {
 			size *= points
 		}
@@ -233,14 +243,14 @@ func grow[T any](x []T, n int) []T {
 	return x[:n]
 }
 
-// run fills losses and predicted with what count rows give at every point.
-func (e *evaluator) run(at, dir, points []float32, t *host.Table, list []int32, count int) {
-	e.at, e.dir, e.table, e.list, e.stride = at, dir, t, list, len(points)
-	e.losses, e.predicted = grow(e.losses, count*len(points)), grow(e.predicted, count*len(points))
+// run fills the points' columns of losses for count rows.
+func (e *evaluator) run(at, dir []float32, points []point, stride int, t *host.Table, list []int32, count int) {
+	e.at, e.dir, e.table, e.list, e.stride = at, dir, t, list, stride
+	e.losses = grow(e.losses, count*stride)
 	e.reserve(min(e.group, len(points)))
-	for e.column = 0; e.column < len(points); e.column += e.group {
-		e.points = points[e.column:min(e.column+e.group, len(points))]
-		e.slopes = slices.ContainsFunc(e.points, func(eta float32) bool { return eta != 0 })
+	for len(points) > 0 {
+		e.points, points = points[:min(e.group, len(points))], points[min(e.group, len(points)):]
+		e.slopes = slices.ContainsFunc(e.points, func(p point) bool { return p.eta != 0 })
 		e.pack()
 		for e.begin = 0; e.begin < count; e.begin += e.rows {
 			e.batch = min(e.rows, count-e.begin)
@@ -304,8 +314,8 @@ func (e *evaluator) pack() {
 				c.bias = append(c.bias, e.dir[from:to]...)
 			}
 		} else {
-			v.shifted = e.shift(v.shifted[:0], e.points[point], lo, hi)
-			c.bias = e.shift(c.bias[:0], e.points[point], from, to)
+			v.shifted = e.shift(v.shifted[:0], e.points[point].eta, lo, hi)
+			c.bias = e.shift(c.bias[:0], e.points[point].eta, from, to)
 		}
 		gemm.PackA(&c.w, gemm.RowMajor(v.shifted, out, k))
 	})
@@ -319,12 +329,12 @@ func (e *evaluator) view(w *worker) *view {
 	p := e.n.program
 	ops := len(p.Ops)
 	v := &view{
-		net: net{schedule: e.n.schedule, program: p, convs: e.n.convs, values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
+		net: net{schedule: e.n.schedule, program: p, width: e.n.width, convs: e.n.convs, values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
 		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
 	}
 	for x := range v.values {
 		if r := e.root[x]; e.store[r] == nil && r == plan.Value(x) {
-			v.values[x] = make([]float32, p.ValueSize(r)+slack)
+			v.values[x] = make([]float32, e.n.width[r]+slack)
 		} else {
 			v.values[x] = v.values[r]
 		}
@@ -356,7 +366,7 @@ func (e *evaluator) bind(v *view, s *segment, fixed bool) {
 		if !fixed {
 			at += v.point * e.rows
 		}
-		v.values[x] = e.store[r][at*e.n.program.ValueSize(r):]
+		v.values[x] = e.store[r][at*e.n.width[r]:]
 	}
 }
 
@@ -387,7 +397,7 @@ func (e *evaluator) gather(v *view) {
 func (e *evaluator) combine(v *view, out plan.Value, at, dir []float32) {
 	y := v.value(out, 0)
 	copy(y, at)
-	if eta := e.points[v.point]; eta != 0 {
+	if eta := e.points[v.point].eta; eta != 0 {
 		vec.Axpy(y, -eta, dir)
 	}
 }
@@ -398,9 +408,11 @@ func (e *evaluator) loss(v *view) {
 	if !p.Loss.ValidTarget(target, len(z)) {
 		return
 	}
-	at := (e.begin+v.example)*e.stride + e.column + v.point
+	at := (e.begin+v.example)*e.stride + e.points[v.point].column
 	e.losses[at] = host.Loss(p.Loss, z, target, nil)
-	e.predicted[at] = int32(host.Predict(p.Loss, z))
+	if len(e.predicted) > 0 {
+		e.predicted[at] = int32(host.Predict(p.Loss, z))
+	}
 }
 
 // dense is the segment of one dense layer: of a first one its products with at
@@ -444,11 +456,11 @@ func (e *evaluator) dense(i int) *segment {
 		switch {
 		case first && which == 1:
 			shifted, offset = e.dir[lo:hi], e.dir[bias:end]
-		case first || e.points[which] == 0:
+		case first || e.points[which].eta == 0:
 			shifted, offset = e.at[lo:hi], e.at[bias:end]
 		default:
-			v.shifted = e.shift(v.shifted[:0], e.points[which], lo, hi)
-			v.shifted = e.shift(v.shifted, e.points[which], bias, end)
+			v.shifted = e.shift(v.shifted[:0], e.points[which].eta, lo, hi)
+			v.shifted = e.shift(v.shifted, e.points[which].eta, bias, end)
 			shifted, offset = v.shifted[:hi-lo], v.shifted[hi-lo:]
 		}
 		product := gemm.RowMajor(y, e.rows, out).Slice(r0, r1, c0, c1)
@@ -462,6 +474,64 @@ func (e *evaluator) dense(i int) *segment {
 	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
 }
 
+// line is the whole of a network that is one dense layer of one output. Its weights are few beside
+// the rows: they are the rows of a product whose columns are the examples, which has the same bits
+// as the other way round. The logit at a point is in float64 and not rounded again.
+func (e *evaluator) line() *segment {
+	const examples = 64 // that a worker takes at a time: in a first-level cache for both products
+	p := e.n.program
+	op := &p.Ops[0]
+	_, in, _ := op.Columns()
+	lo, hi := e.span(op.Weight)
+	bias, end := e.span(op.Bias)
+	return &segment{
+		tiles: func() int { return (e.batch + examples - 1) / examples },
+		body: func(tile int, w *worker) {
+			first := tile * examples
+			n := min(examples, e.batch-first)
+			floats := w.scratch(n*in + 2*in + 2*n)
+			x, weights, z := floats[:n*in], floats[n*in:(n+2)*in], floats[(n+2)*in:]
+			for b := range n {
+				vec.Bytes(row(x, b, in), e.table.Row(e.row(first+b)), e.table.Scale, e.table.Offset)
+			}
+			products := 1
+			copy(weights, e.at[lo:hi])
+			if e.slopes {
+				products = 2
+				copy(weights[in:], e.dir[lo:hi])
+			}
+			gemm.Mul(gemm.RowMajor(z[:products*n], products, n), gemm.RowMajor(weights[:products*in], products, in), gemm.RowMajor(x, n, in).T(), false, &w.ws)
+			at, dir := z[:n], z[n:]
+			if bias < end {
+				for b := range at {
+					at[b] += e.at[bias]
+					if e.slopes {
+						dir[b] += e.dir[bias]
+					}
+				}
+			}
+			for b := range n {
+				target := e.table.Targets[e.row(first+b)]
+				if !p.Loss.ValidTarget(target, 1) {
+					continue
+				}
+				example := e.begin + first + b
+				losses := row(e.losses, example, e.stride)
+				for _, point := range e.points {
+					logit := float64(at[b])
+					if point.eta != 0 {
+						logit -= float64(point.eta) * float64(dir[b])
+					}
+					losses[point.column] = host.ScalarLoss(p.Loss, logit, float64(target))
+				}
+				if len(e.predicted) > 0 {
+					e.predicted[example] = int32(host.Predict(p.Loss, at[b:b+1]))
+				}
+			}
+		},
+	}
+}
+
 // parts is into how many a product is cut so that all workers get as much.
 func (e *evaluator) parts(products int) int {
 	threads := e.n.workers.n
@@ -472,28 +542,54 @@ func (e *evaluator) parts(products int) int {
 	return threads / a
 }
 
+// Losses keeps a row's losses in the columns of the evaluator, the first at At, the others at the candidates.
 func (n *net) Losses(sums []float64, q host.Query[float32], t *host.Table, rows []int32) {
 	e := n.evaluator
-	base := 0
-	if q.Form != device.LossSum {
-		base = 1 // the first point is at itself
-	}
-	e.asked = append(append(e.asked[:0], 0)[:base], q.Steps...)
-	e.run(q.At, q.Dir, e.asked, t, rows, len(rows))
-	for i, r := range rows {
-		if losses := row(e.losses, i, len(e.asked)); n.program.Loss.ValidTarget(t.Targets[r], n.program.Outputs()) {
-			q.Add(sums, losses[0], losses[base:])
+	e.asked, e.again = e.asked[:0], e.again[:0]
+	for i, eta := range q.Steps {
+		if eta == 0 {
+			e.again = append(e.again, 1+i)
+		} else {
+			e.asked = append(e.asked, point{eta, 1 + i})
 		}
+	}
+	base := q.Form != device.LossSum || len(e.again) > 0
+	known := base && q.Present && n.present.has(t, rows)
+	if base && !known {
+		e.asked = append(e.asked, point{})
+	}
+	stride := 1 + len(q.Steps)
+	e.run(q.At, q.Dir, e.asked, stride, t, rows, len(rows))
+	if base && !known && q.Present {
+		n.present.note(t, rows, e.losses, stride)
+	}
+	for i, r := range rows {
+		if !n.program.Loss.ValidTarget(t.Targets[r], n.program.Outputs()) {
+			continue
+		}
+		losses := row(e.losses, i, stride)
+		if known {
+			losses[0] = n.present.rows[r].loss
+		}
+		for _, column := range e.again {
+			losses[column] = losses[0]
+		}
+		q.Add(sums, losses[0], losses[1:])
 	}
 }
 
 func (n *net) Score(params []float32, t *host.Table) device.Score {
 	var s device.Score
-	n.evaluator.run(params, nil, []float32{0}, t, nil, t.Count)
+	e := n.evaluator
+	e.predicted = grow(e.predicted, t.Count)
+	e.run(params, nil, []point{{}}, 1, t, nil, t.Count)
 	for i, target := range t.Targets {
 		if n.program.Loss.ValidTarget(target, n.program.Outputs()) {
-			host.Tally(&s, n.program, target, n.evaluator.losses[i], int(n.evaluator.predicted[i]))
+			host.Tally(&s, n.program, target, e.losses[i], int(e.predicted[i]))
 		}
 	}
+	e.predicted = e.predicted[:0]
 	return s
 }
+
+func (n *net) Moved() { n.present.era++ }

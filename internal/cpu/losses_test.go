@@ -1,9 +1,11 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/host"
@@ -43,9 +45,9 @@ func TestLossBits(t *testing.T) {
 				}
 				for i := range points {
 					// Twice with other sizes in between: buffers are used again.
-					e.run(c.Params, dir, points[i:i+1], table, rows[:3], 3)
+					e.run(c.Params, dir, columns(points[i]), 1, table, rows[:3], 3)
 				}
-				e.run(c.Params, dir, points, table, rows, len(rows))
+				e.run(c.Params, dir, columns(points...), len(points), table, rows, len(rows))
 				return slices.Clone(e.losses)
 			}
 			want := losses(1, 0, 0, points)
@@ -105,5 +107,66 @@ func TestLossMemory(t *testing.T) {
 			t.Errorf("%s: the stores of %d points take %d bytes, more than %d", p.Name, e.group, 4*floats, evalBytes)
 		}
 		n.Close()
+	}
+}
+
+// columns are points in the order of their columns.
+func columns(etas ...float32) (points []point) {
+	for i, eta := range etas {
+		points = append(points, point{eta, i})
+	}
+	return points
+}
+
+// TestPresentLossBits compares the losses that the passes of gradients leave behind with
+// those of an evaluation, bit by bit, also where they are not finite.
+func TestPresentLossBits(t *testing.T) {
+	for _, p := range devicetest.Programs() {
+		c := devicetest.NewCase(t, p, 40, 52)
+		table, err := host.Load(c.Rows, c.Features)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := make([]int32, 70)
+		for i := range rows {
+			rows[i] = int32(i * 7 % 40)
+		}
+		plain, err := perexample.Plain(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedules := map[string]*plan.Schedule{"plain": plain}
+		for _, strategy := range perexample.Strategies() {
+			if schedules[string(strategy)], err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, schedule := range schedules {
+			for _, threads := range []int{1, 3} {
+				for what, spoil := range map[string]func([]float32){
+					"finite":   func([]float32) {},
+					"NaN":      func(w []float32) { w[len(w)/2] = float32(math.NaN()) },
+					"infinite": func(w []float32) { w[0] = float32(math.Inf(1)) },
+					"large":    func(w []float32) { vec.Scale(w, 1e30) },
+				} {
+					n := compile(schedule, device.Options{Capacity: 70}, threads).(*net)
+					at := slices.Clone(c.Params)
+					spoil(at)
+					n.evaluator.run(at, nil, columns(0), 1, table, rows, len(rows))
+					want := slices.Clone(n.evaluator.losses)
+					n.present.has(table, rows)
+					n.ClippedSum(make([]float32, len(at)), at, table, rows, 1)
+					if !n.present.has(table, rows) {
+						t.Fatalf("%s %s: a gradient leaves no losses behind", p.Name, name)
+					}
+					for i, r := range rows {
+						if got := n.present.rows[r].loss; math.Float64bits(got) != math.Float64bits(want[i]) && !(math.IsNaN(got) && math.IsNaN(want[i])) {
+							t.Fatalf("%s %s on %d threads, %s: the gradient's pass gives row %d the loss %v, an evaluation %v", p.Name, name, threads, what, r, got, want[i])
+						}
+					}
+					n.Close()
+				}
+			}
+		}
 	}
 }

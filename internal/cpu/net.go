@@ -20,6 +20,7 @@ type net struct {
 	chunk    int
 	workers  *workers
 
+	width   []int       // by plan.Value, floats of an example
 	values  [][]float32 // by plan.Value, one row an example
 	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
 	shared  []bool      // value read by several ops: its delta is zeroed, then added to
@@ -37,6 +38,7 @@ type net struct {
 	packing []func()      // tiles that pack them
 	packs   func(tile int, w *worker)
 	clipper *host.Clipper
+	losses  []float64 // by example
 	norm2   []float64 // one row an example, by group of the clipping
 	factor  []float32 // likewise
 	used    []bool
@@ -45,6 +47,7 @@ type net struct {
 
 	all       []phase
 	evaluator *evaluator
+	present   present
 
 	// The batch in flight, read by the phases' bodies.
 	table  *host.Table
@@ -73,15 +76,18 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 		n.exact = &exactSum{scale: make([]float64, n.chunk)}
 	}
 	ops := len(p.Ops)
+	n.width = make([]int, ops+1)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
 	n.shared = make([]bool, ops+1)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
 	n.clipper = host.NewClipper(s)
 	groups := n.chunk * n.clipper.Groups
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
+	n.losses = make([]float64, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	for v := range n.values {
-		size := n.chunk*p.ValueSize(plan.Value(v)) + slack
+		n.width[v] = p.ValueSize(plan.Value(v))
+		size := n.chunk*n.width[v] + slack
 		n.shared[v] = readers[v] > 1
 		if v > 0 {
 			// An activation's derivative is a function of its output, so it
@@ -217,15 +223,15 @@ func paramCount(p *plan.Program, op *plan.Op) int {
 
 // value and delta are one example's row of a value.
 func (n *net) value(v plan.Value, b int) []float32 {
-	return row(n.values[v], b, n.program.ValueSize(v))
+	return row(n.values[v], b, n.width[v])
 }
 func (n *net) delta(v plan.Value, b int) []float32 {
-	return row(n.deltas[v], b, n.program.ValueSize(v))
+	return row(n.deltas[v], b, n.width[v])
 }
 
 // from is a value's row and all that follows it.
 func (n *net) from(x [][]float32, v plan.Value, b int) []float32 {
-	return x[v][b*n.program.ValueSize(v):]
+	return x[v][b*n.width[v]:]
 }
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }
@@ -255,7 +261,7 @@ func (n *net) lossGrad(b int, _ *worker) {
 	d := n.delta(z, b)
 	n.used[b] = n.program.Loss.ValidTarget(n.target(b), len(d))
 	if n.used[b] {
-		host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
+		n.losses[b] = host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
 	} else {
 		clear(d)
 	}
@@ -327,6 +333,7 @@ func (n *net) sumChunks(end, most int) {
 	for ; most > 0 && n.first < end; most-- {
 		n.batch = min(n.chunk, end-n.first)
 		n.run(n.all)
+		n.present.note(n.table, n.rows[n.first:n.first+n.batch], n.losses, 1)
 		for b, used := range n.used[:n.batch] {
 			if used {
 				n.within += host.Within(n.factor[b*n.clipper.Groups])

@@ -92,7 +92,7 @@ func (n *net) activationGrad(i int, grad func(dst, y, g []float32)) func(int, *w
 		return func(b int, _ *worker) { grad(n.delta(in, b), n.value(out, b), n.delta(out, b)) }
 	}
 	return func(b int, w *worker) {
-		d := w.scratch(n.program.ValueSize(in))
+		d := w.scratch(n.width[in])
 		grad(d, n.value(out, b), n.delta(out, b))
 		vec.AddVec(n.delta(in, b), d)
 	}
@@ -103,7 +103,7 @@ func (n *net) maxPool(i int) func(int, *worker) {
 	in, out := op.In[0], plan.Value(i+1)
 	if win := op.Window; win.H == 2 && win.W == 2 && win.StrideW <= 2 && !padded(op) {
 		return func(b int, _ *worker) {
-			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.program.ValueSize(out))
+			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.width[out])
 			plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
 			for c := range op.Shape[0] {
 				vec.MaxPool2(y[c*pooled:], arg[c*pooled:], x[c*plane:(c+1)*plane], op.Out[1], op.Out[2], op.Shape[2], win.StrideH*op.Shape[2], win.StrideW, c*plane)
@@ -137,7 +137,7 @@ func (n *net) maxUnpool2(i int) func(int, *worker) {
 	in, out := op.In[0], plan.Value(i+1)
 	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
 	return func(b int, _ *worker) {
-		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.program.ValueSize(out))
+		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
 		if h != 2*oh || w != 2*ow {
 			clear(dx)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
@@ -89,11 +90,21 @@ func (g *asm) gp(param string) reg.GPVirtual {
 	return g.Load(g.Param(param), g.GP64()).(reg.GPVirtual)
 }
 
-// splat broadcasts a float32 parameter.
+// splat broadcasts a float32 parameter. Load would move it by an instruction that knows no upper
+// halves of registers, and where others have written some, that takes a hundred times as long.
 func (g *asm) splat(param string) reg.VecVirtual {
 	v := g.YMM()
-	g.VBROADCASTSS(g.Load(g.Param(param), g.XMM()), v)
+	g.VBROADCASTSS(g.address(g.Param(param)), v)
 	return v
+}
+
+// address is where a parameter or a result lies.
+func (g *asm) address(c gotypes.Component) operand.Mem {
+	b, err := c.Resolve()
+	if err != nil {
+		log.Fatalf("gen: %v", err)
+	}
+	return b.Addr
 }
 
 // words returns a read-only table of 32-bit words, laid down once a file.

@@ -666,7 +666,7 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 	g.VADDPD(high, total, total)
 	g.VUNPCKHPD(total, total, high)
 	g.VADDSD(high, total, total)
-	g.Store(total, g.ReturnIndex(0))
+	g.VMOVSD(total, g.address(g.ReturnIndex(0)))
 	g.VZEROUPPER()
 	g.RET()
 }

@@ -752,13 +752,12 @@ done:
 	RET
 
 // func axpyAVX2(dst []float32, x []float32, a float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
-	MOVSS        a+48(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS a+48(FP), Y0
 	XORQ         BX, BX
 	SUBQ         $0x10, DX
 	JL           after2
@@ -806,16 +805,14 @@ done:
 	RET
 
 // func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·mixAVX2(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_base+48(FP), DX
 	MOVQ         dst_len+8(FP), BX
-	MOVSS        a+72(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        b+76(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS a+72(FP), Y0
+	VBROADCASTSS b+76(FP), Y1
 	XORQ         SI, SI
 	SUBQ         $0x10, BX
 	JL           after2
@@ -867,15 +864,13 @@ done:
 	RET
 
 // func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, FMA3
 TEXT ·mixSquaresAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
-	MOVSS        a+48(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        b+52(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS a+48(FP), Y0
+	VBROADCASTSS b+52(FP), Y1
 	XORQ         BX, BX
 	SUBQ         $0x10, DX
 	JL           after2
@@ -931,22 +926,17 @@ done:
 	RET
 
 // func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·adamAVX2(SB), NOSPLIT, $0-92
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_base+48(FP), DX
 	MOVQ         dst_len+8(FP), BX
-	MOVSS        a+72(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        b+76(FP), X1
-	VBROADCASTSS X1, Y1
-	MOVSS        less+80(FP), X2
-	VBROADCASTSS X2, Y2
-	MOVSS        least+84(FP), X3
-	VBROADCASTSS X3, Y3
-	MOVSS        c+88(FP), X4
-	VBROADCASTSS X4, Y4
+	VBROADCASTSS a+72(FP), Y0
+	VBROADCASTSS b+76(FP), Y1
+	VBROADCASTSS less+80(FP), Y2
+	VBROADCASTSS least+84(FP), Y3
+	VBROADCASTSS c+88(FP), Y4
 	XORQ         SI, SI
 	SUBQ         $0x10, BX
 	JL           after2
@@ -1026,13 +1016,12 @@ done:
 	RET
 
 // func scaledAVX2(dst []float32, x []float32, a float32)
-// Requires: AVX, AVX2, SSE
+// Requires: AVX
 TEXT ·scaledAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
-	MOVSS        a+48(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS a+48(FP), Y0
 	XORQ         BX, BX
 	SUBQ         $0x10, DX
 	JL           after2
@@ -1076,15 +1065,13 @@ done:
 	RET
 
 // func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, FMA3
 TEXT ·bytesAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         src_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
-	MOVSS        scale+48(FP), X0
-	VBROADCASTSS X0, Y0
-	MOVSS        offset+52(FP), X1
-	VBROADCASTSS X1, Y1
+	VBROADCASTSS scale+48(FP), Y0
+	VBROADCASTSS offset+52(FP), Y1
 	SUBQ         $0x08, DX
 	JL           rest
 
@@ -1806,7 +1793,7 @@ done:
 	RET
 
 // func sumAVX2(x []float32) (sum float64)
-// Requires: AVX, SSE2
+// Requires: AVX
 TEXT ·sumAVX2(SB), NOSPLIT, $0-32
 	MOVQ   x_base+0(FP), AX
 	MOVQ   x_len+8(FP), CX
@@ -1892,7 +1879,7 @@ done:
 	VADDPD       X1, X0, X0
 	VUNPCKHPD    X0, X0, X1
 	VADDSD       X1, X0, X0
-	MOVSD        X0, sum+24(FP)
+	VMOVSD       X0, sum+24(FP)
 	VZEROUPPER
 	RET
 
@@ -1963,7 +1950,7 @@ DATA lanes32<>+252(SB)/4, $0x00000000
 GLOBL lanes32<>(SB), RODATA|NOPTR, $256
 
 // func sumSquaresAVX2(x []float32) (sum float64)
-// Requires: AVX, FMA3, SSE2
+// Requires: AVX, FMA3
 TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-32
 	MOVQ   x_base+0(FP), AX
 	MOVQ   x_len+8(FP), CX
@@ -2049,12 +2036,12 @@ done:
 	VADDPD       X1, X0, X0
 	VUNPCKHPD    X0, X0, X1
 	VADDSD       X1, X0, X0
-	MOVSD        X0, sum+24(FP)
+	VMOVSD       X0, sum+24(FP)
 	VZEROUPPER
 	RET
 
 // func dotAVX2(x []float32, y []float32) (sum float64)
-// Requires: AVX, FMA3, SSE2
+// Requires: AVX, FMA3
 TEXT ·dotAVX2(SB), NOSPLIT, $0-56
 	MOVQ   x_base+0(FP), AX
 	MOVQ   y_base+24(FP), CX
@@ -2174,6 +2161,6 @@ done:
 	VADDPD       X1, X0, X0
 	VUNPCKHPD    X0, X0, X1
 	VADDSD       X1, X0, X0
-	MOVSD        X0, sum+48(FP)
+	VMOVSD       X0, sum+48(FP)
 	VZEROUPPER
 	RET

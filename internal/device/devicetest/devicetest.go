@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"accumulation", testAccumulation, false},
 		{"losses", testLosses, true},
 		{"candidates", testCandidates, true},
+		{"losses at the present parameters", testPresentLosses, true},
 		{"exact", testExact, false},
 		{"release", testRelease, false},
 		{"update", testUpdate, false},

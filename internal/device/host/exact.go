@@ -146,7 +146,7 @@ func (q *queue[T]) exactLosses(dst device.Sum, from device.Data, ask device.Loss
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		clear(sums)
 		grid := NewGrid(in.Scalars[device.Clip])
-		n.backend.Losses(sums, Query[T]{ask.Form, at, dir, in.Candidates[:ask.K], in.Scalars[device.Clip], &grid}, t, in.Rows)
+		n.backend.Losses(sums, Query[T]{ask.Form, at, ask.At == n.Params(), dir, in.Candidates[:ask.K], in.Scalars[device.Clip], &grid}, t, in.Rows)
 		for i, x := range sums {
 			s.values[i] += int64(x / grid.Step)
 		}
@@ -182,5 +182,6 @@ func (q *queue[T]) exactRelease(dst device.Vector, src device.Sum, noise device.
 		})
 		clear(s.values)
 		s.Released()
+		n.wrote(dst)
 	})
 }

@@ -23,6 +23,9 @@ type Backend[T Float] interface {
 	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32) float64
 	// Losses adds what q.Form says of each row to sums, one for every step size.
 	Losses(sums []float64, q Query[T], t *Table, rows []int32)
+	// Moved is called whenever the parameters may have been written: what a backend has
+	// kept of the ones before is stale.
+	Moved()
 	// Apply does a release, then an update; either may be nil. When both are
 	// there, the update's gradient is what the release writes, and a backend
 	// may take a stretch of values through both before it turns to the next.
@@ -197,7 +200,15 @@ func (n *Net[T]) Write(v device.Vector, src []float32) error {
 	for i, x := range src {
 		dst[i] = T(x)
 	}
+	n.wrote(v)
 	return nil
+}
+
+// wrote follows every write to a vector.
+func (n *Net[T]) wrote(v device.Vector) {
+	if v == n.Params() {
+		n.backend.Moved()
+	}
 }
 
 // Read copies a vector out.
@@ -294,6 +305,7 @@ type queue[T Float] struct {
 type pass[T Float] struct {
 	release *Release[T]
 	update  *Update[T]
+	writes  []device.Vector
 }
 
 func (q *queue[T]) check(err error) bool {
@@ -355,6 +367,9 @@ func (q *queue[T]) addPass(p *pass[T]) {
 			u.Scalars = in.Scalars
 		}
 		n.backend.Apply(p.release, p.update)
+		for _, v := range p.writes {
+			n.wrote(v)
+		}
 	})
 	q.last = p
 }
@@ -415,7 +430,7 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	sums := make([]float64, ask.K)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		clear(sums)
-		n.backend.Losses(sums, Query[T]{ask.Form, at, dir, in.Candidates[:ask.K], in.Scalars[device.Clip], nil}, t, in.Rows)
+		n.backend.Losses(sums, Query[T]{ask.Form, at, ask.At == n.Params(), dir, in.Candidates[:ask.K], in.Scalars[device.Clip], nil}, t, in.Rows)
 		for i, x := range sums {
 			s[i] += T(x)
 		}
@@ -435,7 +450,7 @@ func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise
 	if !q.claim(noise) {
 		return
 	}
-	q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s, Noise: noise}})
+	q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s, Noise: noise}, writes: []device.Vector{dst}})
 }
 
 // claim notes the noise of one more release of the step.
@@ -459,11 +474,12 @@ func (q *queue[T]) Update(r device.Rule, p, g device.Vector, state ...device.Vec
 		return
 	}
 	u := &Update[T]{Rule: r, P: x, G: y, State: st}
+	writes := append([]device.Vector{p}, state...)
 	if l := q.last; l != nil && l.release != nil && l.update == nil && g != p && &l.release.Dst[0] == &y[0] {
-		l.update = u
+		l.update, l.writes = u, append(l.writes, writes...)
 		return
 	}
-	q.addPass(&pass[T]{update: u})
+	q.addPass(&pass[T]{update: u, writes: writes})
 }
 
 func (q *queue[T]) Score(at device.Vector, public device.Data) {

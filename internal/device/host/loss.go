@@ -14,11 +14,11 @@ func Loss[T Float](l plan.Loss, z []T, target float32, delta []T) float64 {
 	if l == plan.SoftmaxCrossEntropy {
 		return softmax(z, int(target), delta)
 	}
-	loss, grad := scalarLoss(l, float64(z[0]), float64(target))
+	at, t := float64(z[0]), float64(target)
 	if delta != nil {
-		delta[0] = T(grad)
+		delta[0] = T(scalarGrad(l, at, t))
 	}
-	return loss
+	return ScalarLoss(l, at, t)
 }
 
 func softmax[T Float](z []T, target int, delta []T) float64 {
@@ -46,35 +46,60 @@ func softmax[T Float](z []T, target int, delta []T) float64 {
 	return math.Log(sum) + top - float64(z[target])
 }
 
-func scalarLoss(l plan.Loss, z, t float64) (loss, grad float64) {
+// ScalarLoss is Loss of one logit z and target t, for losses that are not over classes.
+func ScalarLoss(l plan.Loss, z, t float64) float64 {
 	if math.IsNaN(z) {
-		return z, z // a piece that is constant in z would hide it
+		return z // a piece that is constant in z would hide it
 	}
 	switch l {
 	case plan.Logistic:
-		m := t * z // log(1+e^−m), without overflow on either side
-		return math.Max(-m, 0) + math.Log1p(math.Exp(-math.Abs(m))), -t / (1 + math.Exp(m))
+		return logistic(t * z)
 	case plan.Hinge:
-		if m := 1 - t*z; m > 0 {
-			return m, -t
-		}
-		return 0, 0
+		return max(1-t*z, 0)
 	case plan.HuberHinge:
 		const h = plan.HuberHingeWidth
 		switch m := 1 - t*z; {
 		case m <= -h:
-			return 0, 0
+			return 0
 		case m < h:
-			return (m + h) * (m + h) / (4 * h), -t * (m + h) / (2 * h)
+			return (m + h) * (m + h) / (4 * h)
 		default:
-			return m, -t
+			return m
+		}
+	default: // plan.Huber
+		if r := math.Abs(z - t); r > 1 {
+			return r - 0.5
+		}
+		return (z - t) * (z - t) / 2
+	}
+}
+
+// scalarGrad is the derivative of ScalarLoss by z.
+func scalarGrad(l plan.Loss, z, t float64) float64 {
+	if math.IsNaN(z) {
+		return z
+	}
+	switch l {
+	case plan.Logistic:
+		return -t / (1 + math.Exp(t*z))
+	case plan.Hinge:
+		if 1-t*z > 0 {
+			return -t
+		}
+		return 0
+	case plan.HuberHinge:
+		const h = plan.HuberHingeWidth
+		switch m := 1 - t*z; {
+		case m <= -h:
+			return 0
+		case m < h:
+			return -t * (m + h) / (2 * h)
+		default:
+			return -t
 		}
 	default: // plan.Huber
 		r := z - t
-		if math.Abs(r) <= 1 {
-			return r * r / 2, r
-		}
-		return math.Abs(r) - 0.5, r / math.Abs(r)
+		return r / max(math.Abs(r), 1)
 	}
 }
 
@@ -127,7 +152,9 @@ func Tally(s *device.Score, p *plan.Program, target float32, loss float64, predi
 // supplies: the step sizes and the bound on a row's share.
 type Query[T Float] struct {
 	Form    device.LossForm
-	At, Dir []T
+	At      []T
+	Present bool // At are the net's parameters
+	Dir     []T
 	Steps   []float32
 	Clip    float32
 	Grid    *Grid // what a row's share is truncated to; nil: nothing

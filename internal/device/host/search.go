@@ -46,6 +46,7 @@ func (q *queue[T]) Axpy(y device.Vector, a device.Slot, x device.Vector) {
 				to[i] += a * from[i]
 			}
 		})
+		q.net.wrote(y)
 	})
 }
 

@@ -308,4 +308,7 @@ func shift(at, dir []float64, eta float64) []float64 {
 	return y
 }
 
+// Moved has nothing to do: every loss is computed when it is asked for.
+func (b *backend) Moved() {}
+
 func (b *backend) Close() {}
