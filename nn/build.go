@@ -13,7 +13,7 @@ type Options struct {
 	Batch      int    // rows of the graph's input node; 0 means 1
 	Input      [3]int // C, H, W of the data; zero means what the model was made for
 	Classes    int    // 0 means what the model was made for; huber-regression ignores it
-	Activation string // "relu" or "tanh"; "" means tanh. Linear models have none.
+	Activation string // "relu", "tanh" or "sigmoid"; "" means tanh. Linear models have none.
 	Seed       uint64 // of the initial weights
 }
 
@@ -68,6 +68,7 @@ func specs() []spec {
 	return []spec{
 		{Info{"mlp-mnist", image, 10, SoftmaxCrossEntropy, 795010, "fmnist"}, mlpMNIST},
 		{Info{"mlp-fmnist", image, 10, SoftmaxCrossEntropy, 269322, "fmnist"}, mlpFMNIST},
+		{Info{"mlp-small", image, 10, SoftmaxCrossEntropy, 15910, "fmnist"}, mlpSmall},
 		{Info{"cnn-mnist", image, 10, SoftmaxCrossEntropy, 102550, "fmnist"}, cnnMNIST},
 		{Info{"mnist-tf", image, 10, SoftmaxCrossEntropy, 26010, "fmnist"}, mnistTF},
 		{Info{"cifar-small", colour, 10, SoftmaxCrossEntropy, 550570, "cifar10"}, cifarSmall},
@@ -94,7 +95,7 @@ func (i Info) fits(input [3]int) bool {
 }
 
 // Build makes the graph of a named model with initial weights that follow from
-// the seed alone: He for ReLU, Glorot for tanh, zero for linear models and all
+// the seed alone: He for ReLU, Glorot for tanh and sigmoid, zero for linear models and all
 // biases. The same options give the same bits on every platform.
 func Build(name string, o Options) (*Model, error) {
 	var known, fitting []string
@@ -164,8 +165,10 @@ func (s *spec) kit(o Options) (kit, error) {
 		k.act, k.init = ReLU, He(o.Seed)
 	case "tanh", "":
 		k.act, k.init = Tanh, Glorot(o.Seed)
+	case "sigmoid":
+		k.act, k.init = Sigmoid, Glorot(o.Seed)
 	default:
-		return kit{}, fmt.Errorf("model %s: unknown activation %q; choose relu or tanh", s.Name, o.Activation)
+		return kit{}, fmt.Errorf("model %s: unknown activation %q; choose relu, tanh or sigmoid", s.Name, o.Activation)
 	}
 	return k, nil
 }

@@ -173,15 +173,15 @@ func TestBuildRefuses(t *testing.T) {
 		o    Options
 		want []string
 	}{
-		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, cnn-mnist, mnist-tf, cifar-small, cifar-paper, logistic, svm, huber-svm, huber-regression"}},
+		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, logistic, svm, huber-svm, huber-regression"}},
 		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, logistic"}},
-		{"cifar-paper", Options{Input: [3]int{1, 28, 28}}, []string{"takes 3×32×32", "fit are mlp-mnist, mlp-fmnist, cnn-mnist"}},
+		{"cifar-paper", Options{Input: [3]int{1, 28, 28}}, []string{"takes 3×32×32", "fit are mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist"}},
 		{"svm", Options{Input: [3]int{0, 4, 4}}, []string{"no named model fits"}},
 		{"svm", Options{}, []string{"Options.Input"}},
 		{"svm", Options{Input: [3]int{1, 1, 4}, Classes: 10}, []string{"10 classes"}},
 		{"cnn-mnist", Options{Classes: 1}, []string{"at least 2 classes, has 1"}},
 		{"cnn-mnist", Options{Batch: -1}, []string{"-1"}},
-		{"cnn-mnist", Options{Activation: "gelu"}, []string{`"gelu"`, "relu or tanh"}},
+		{"cnn-mnist", Options{Activation: "gelu"}, []string{`"gelu"`, "relu, tanh or sigmoid"}},
 	} {
 		_, err := Build(c.name, c.o)
 		if err == nil {

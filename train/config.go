@@ -346,7 +346,7 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}
 	if !ownNetwork {
-		if err := oneOf("activation", c.Activation, "tanh", "relu"); err != nil {
+		if err := oneOf("activation", c.Activation, "tanh", "relu", "sigmoid"); err != nil {
 			return asUsage(err)
 		}
 	}

@@ -71,7 +71,7 @@ No data set is read: all that an audit prints is public.`,
 	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "relation between data sets: add-remove or replace-one")
 	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming(), ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
-	f.StringVar(&c.Activation, "activation", c.Activation, "tanh or relu")
+	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C, small so that the canary's gradient is several times as long")
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, strategyHelp)

@@ -169,7 +169,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, integerKind, "fold", "table: the fold to hold out, from 1 on", func(c *train.Config) *int { return &c.Fold })
 
 	setting(s, textKind, "model", choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models), func(c *train.Config) *string { return &c.Model })
-	setting(s, textKind, "activation", "tanh or relu", func(c *train.Config) *string { return &c.Activation })
+	setting(s, textKind, "activation", "tanh, relu or sigmoid", func(c *train.Config) *string { return &c.Activation })
 	setting(s, textKind, "init", "start from a model.safetensors; it must not depend on the private data", func(c *train.Config) *string { return &c.Init })
 	setting(s, naturalKind, "seed", "of the initial weights; with --noise seeded of everything", func(c *train.Config) *uint64 { return &c.Seed })
 

@@ -145,7 +145,7 @@ parameters as model.safetensors names them.`,
 		Args:    noArgs,
 	}
 	cmd.Flags().StringVar(&model, "model", "", "show one model")
-	cmd.Flags().StringVar(&activation, "activation", "tanh", "with --model: tanh or relu")
+	cmd.Flags().StringVar(&activation, "activation", "tanh", "with --model: tanh, relu or sigmoid")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !cmd.Flags().Changed("model") {

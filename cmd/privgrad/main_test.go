@@ -168,7 +168,7 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"completion", "perl"}, `unknown command "perl"`},
 		{[]string{"help", "nothing"}, `unknown command "nothing"`},
 		{[]string{"help", "data", "nothing"}, `unknown command "nothing"`},
-		{[]string{"train", "--protector", "x"}, "unknown flag: --protector"},
+		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors"},
 		{[]string{"info", "-z"}, "-z"},
 		{[]string{"train", "now"}, "no argument"},
 		{[]string{"eval"}, "a run directory"},
