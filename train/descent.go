@@ -123,11 +123,12 @@ func (e *Engine) RecordLeast(data device.Data, candidates int, m *mechanism.Nois
 	return err
 }
 
-// Least gives the index of the candidate at which the batch's loss is least, with
-// the noise of m.
-func (e *Engine) Least(rows []int32, draw uint64, m *mechanism.NoisyMin, candidates []float64) (int, error) {
+// Least gives the index of the candidate at which the batch's loss and the
+// candidate's bias are least, with the noise of m.
+func (e *Engine) Least(rows []int32, draw uint64, m *mechanism.NoisyMin, candidates, biases []float64) (int, error) {
 	d := e.descent
 	m.Set(&e.inputs)
+	copy(e.inputs.Biases[:], biases)
 	clear(e.inputs.Candidates[:])
 	for i, c := range candidates {
 		e.inputs.Candidates[i] = float32(c / d.normaliser)

@@ -503,7 +503,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	}
 	bound := *c.Clip * b.Clip
 	if c.Form == searchMinimum {
-		return o.least(rows, draw, asked, bound, start)
+		return o.least(rows, draw, asked, bound, start, d)
 	}
 	m := s.search
 	if s.budget == nil {
@@ -529,8 +529,8 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 	return 0, nil
 }
 
-// least takes the candidate of least loss among equally spaced ones from 0 to most.
-func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bound, most float64) (float64, error) {
+// least takes the candidate of least objective among equally spaced ones from 0 to most.
+func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bound, most float64, d linesearch.Direction) (float64, error) {
 	p, s := o.run.plan, o.run.searcher
 	m := s.least
 	if s.budget == nil {
@@ -541,11 +541,13 @@ func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bo
 			return 0, err
 		}
 	}
-	etas := make([]float64, *p.Config.Search.Trials)
+	etas, biases := make([]float64, *p.Config.Search.Trials), make([]float64, *p.Config.Search.Trials)
+	penalty := linesearch.Backtrack{Batch: p.ExpectedBatch} // of the slope it asks nothing
 	for i := range etas {
 		etas[i] = most * float64(i) / float64(len(etas)-1)
+		biases[i] = penalty.Bias(etas[i], d)
 	}
-	i, err := o.run.engine.Least(rows, draw, m, etas)
+	i, err := o.run.engine.Least(rows, draw, m, etas, biases)
 	if err != nil {
 		return 0, err
 	}

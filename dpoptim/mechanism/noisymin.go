@@ -48,7 +48,7 @@ func NewUnprotectedMin(bound float64, s *stream.Stream, tensor uint32) *NoisyMin
 // Test records the question of a sum of losses (device.Queue.FirstAbove).
 func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, m.search) }
 
-// Set gives a run the bound and the noise. Rounding may move one loss up and another
+// Set gives a run the bound and the noise; of the losses alone, unless biases follow. Rounding may move one loss up and another
 // down: all moves lie in an interval of length Δ(1+2r).
 func (m *NoisyMin) Set(in *device.Inputs) {
 	clip := float32(m.bound)

@@ -61,6 +61,10 @@ func TestNoisyMinNoise(t *testing.T) {
 	if i := device.FirstAbove(u.search, &in, []float32{3, 1, 2, 1}); i != 1 || u.Event() != nil {
 		t.Errorf("without noise %d is told, at the event %v", i, u.Event())
 	}
+	in.Biases = [device.MaxCandidates]float64{0, 1.5, 0.25, 1.25}
+	if i := device.FirstAbove(u.search, &in, []float32{3, 1, 2, 1}); i != 2 {
+		t.Errorf("without noise, but with biases, %d is told", i)
+	}
 }
 
 func TestNoisyMinRefuses(t *testing.T) {

@@ -36,8 +36,8 @@ func NewSearch(s *stream.Stream, tensor uint32, law Law, baseline bool, trials i
 }
 
 // NewLeast makes the right to ask instead which value of a sum that LossSum
-// filled is the least, less noise from the exponential distribution of mean
-// QueryStd: its number, and no threshold and no bias. It goes over one run.
+// filled, with its bias added, is the least, less noise from the exponential
+// distribution of mean QueryStd: its number, and no threshold. It goes over one run.
 func NewLeast(s *stream.Stream, tensor uint32) Search {
 	return Search{stream: s, tensor: tensor, law: LaplaceLaw, least: true}
 }
@@ -80,7 +80,7 @@ func (s Search) Thresholds(in *Inputs, t []float64) {
 	if s.least { // of the values added to them
 		s.stream.Laplaces(noise[:len(t)], in.Draw, s.tensor, 0)
 		for i := range t {
-			t[i] = -query * math.Abs(noise[i])
+			t[i] = in.Biases[i] - query*math.Abs(noise[i])
 		}
 		return
 	}
