@@ -474,9 +474,8 @@ func (e *evaluator) dense(i int) *segment {
 	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
 }
 
-// line is the whole of a network that is one dense layer of one output. Its weights are few beside
-// the rows: they are the rows of a product whose columns are the examples, which has the same bits
-// as the other way round. The logit at a point is in float64 and not rounded again.
+// line is the whole of a network that is one dense layer of one output. The logit at a point is the
+// difference of products with at and with dir in float64, and is not rounded again.
 func (e *evaluator) line() *segment {
 	const examples = 64 // that a worker takes at a time: in a first-level cache for both products
 	p := e.n.program
@@ -500,7 +499,7 @@ func (e *evaluator) line() *segment {
 				products = 2
 				copy(weights[in:], e.dir[lo:hi])
 			}
-			gemm.Mul(gemm.RowMajor(z[:products*n], products, n), gemm.RowMajor(weights[:products*in], products, in), gemm.RowMajor(x, n, in).T(), false, &w.ws)
+			byRow(z[:products*n], weights[:products*in], products, gemm.RowMajor(x, n, in), w)
 			at, dir := z[:n], z[n:]
 			if bias < end {
 				for b := range at {
