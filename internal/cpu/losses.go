@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
@@ -29,7 +30,7 @@ type evaluator struct {
 	asked    []point // of a query
 	again    []int   // columns of a query that repeat the first
 
-	// Memory for a block of rows at a group of points.
+	// Memory for a block of rows at a group of points; none of a network that line takes whole.
 	rows, group int
 	store       [][]float32 // by root, nil for the views' own: one row an example, of every point in turn unless fixed
 	products    [][]float32 // by op, of first dense layers: with at, then with dir, of all rows
@@ -106,12 +107,13 @@ func newEvaluator(n *net) *evaluator {
 			e.root[v] = e.root[op.In[0]]
 		}
 	}
-	e.build()
-	e.size()
+	if e.build(); e.rows == 0 {
+		e.size()
+	}
 	return e
 }
 
-// build cuts the network into segments.
+// build cuts the network into segments, which keep to some rows and points if they store values.
 func (e *evaluator) build() {
 	p := e.n.program
 	examples := func() *segment {
@@ -133,7 +135,7 @@ func (e *evaluator) build() {
 		s.each, s.values = append(s.each, f), append(s.values, values...)
 	}
 	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == plan.Dense && op.Out[0] == 1 {
-		e.segments = append(e.segments, e.line())
+		e.segments, e.rows, e.group = append(e.segments, e.line()), math.MaxInt32, device.MaxCandidates
 		return
 	}
 	once(e.gather, plan.Input)
@@ -227,7 +229,7 @@ func (e *evaluator) reserve(points int) {
 		e.store[v] = grow(have, size+slack)
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == plan.Dense && e.fixed[op.In[0]] {
+		if op := &p.Ops[i]; op.Kind == plan.Dense && e.store[op.In[0]] != nil && e.fixed[op.In[0]] {
 			e.products[i] = grow(e.products[i], 2*e.rows*op.Out[0])
 		}
 	}
