@@ -512,10 +512,7 @@ func (e *evaluator) line() *segment {
 				}
 			}
 			for b := range n {
-				target := e.table.Targets[e.row(first+b)]
-				if !p.Loss.ValidTarget(target, 1) {
-					continue
-				}
+				target := float64(e.table.Targets[e.row(first+b)]) // of any kind: whoever reads the loss has checked it
 				example := e.begin + first + b
 				losses := row(e.losses, example, e.stride)
 				for _, point := range e.points {
@@ -523,7 +520,7 @@ func (e *evaluator) line() *segment {
 					if point.eta != 0 {
 						logit -= float64(point.eta) * float64(dir[b])
 					}
-					losses[point.column] = host.ScalarLoss(p.Loss, logit, float64(target))
+					losses[point.column] = host.ScalarLoss(p.Loss, logit, target)
 				}
 				if len(e.predicted) > 0 {
 					e.predicted[example] = int32(host.Predict(p.Loss, at[b:b+1]))
