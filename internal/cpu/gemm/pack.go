@@ -29,6 +29,9 @@ type PackedB struct {
 // Panels is the number of panels.
 func (p *PackedB) Panels() int { return (p.n + TileN - 1) / TileN }
 
+// Rows is k.
+func (p *PackedB) Rows() int { return p.k }
+
 // panel is the k·TileN values of panel j: row i stands at i·TileN.
 func (p *PackedB) panel(j int) []float32 {
 	size := p.k * TileN
@@ -59,6 +62,16 @@ func (p *PackedB) Pack(b Matrix, first, end int) {
 		return
 	}
 	packB(p.data[first*p.k*TileN:], p.k*TileN, b.Slice(0, p.k, first*TileN, min(end*TileN, p.n)))
+}
+
+// PackRows packs b as the rows from row on, in all panels.
+func (p *PackedB) PackRows(row int, b Matrix) {
+	b.check()
+	agree(p.n, b.Cols)
+	within(row, row+b.Rows, p.k)
+	if b.Rows > 0 && b.Cols > 0 {
+		packB(p.data[row*TileN:], p.k*TileN, b)
+	}
 }
 
 // MulPacked computes C = A·B, or C += A·B when accumulate is set, with the bits of Mul. C must have CS = 1.

@@ -132,6 +132,7 @@ func vec(g *asm) {
 			return in[0]
 		}
 	})
+	lstm(g)
 	g.bytes()
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
@@ -297,6 +298,12 @@ func (g *asm) expm1Reduced(z vector) (q, n vector) {
 	g.VFNMADD231PS(g.floats("ln2High", high), n, f)
 	g.VFNMADD231PS(g.floats("ln2Low", float32(math.Ln2-float64(high))), n, f)
 	g.VCVTPS2DQ(n, n)
+	g.expm1Polynomial(f, ff, q)
+	return q, n
+}
+
+// expm1Polynomial sets q = expm1(f); ff is for its square.
+func (g *asm) expm1Polynomial(f, ff, q vector) {
 	coefficients := []float32{0.5, 0.16666576266288757, 0.041666556149721146, 0.008363178931176662, 0.0013926184037700295}
 	last := len(coefficients) - 1
 	g.VMOVUPS(g.floats(fmt.Sprint("expm1_", last), coefficients[last]), q)
@@ -305,7 +312,6 @@ func (g *asm) expm1Reduced(z vector) (q, n vector) {
 	}
 	g.VMULPS(f, f, ff)
 	g.VFMADD213PS(f, ff, q)
-	return q, n
 }
 
 // exponent sets s = 2ⁿ for integers n; it overwrites n.

@@ -1075,6 +1075,569 @@ done:
 	VZEROUPPER
 	RET
 
+// func lstmCellAVX2(dst []float32, in []float32, f []float32, x []float32, ni float32, nf float32, bx float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·lstmCellAVX2(SB), NOSPLIT, $0-108
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         in_base+24(FP), CX
+	MOVQ         f_base+48(FP), DX
+	MOVQ         x_base+72(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	MOVSS        ni+96(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        nf+100(FP), X1
+	VBROADCASTSS X1, Y1
+	MOVSS        bx+104(FP), X2
+	VBROADCASTSS X2, Y2
+	VMOVUPS      expHighest<>+0(SB), Y3
+	VMOVUPS      expLowest<>+0(SB), Y4
+	VMOVUPS      tanhLowest<>+0(SB), Y5
+	XORQ         DI, DI
+	SUBQ         $0x10, SI
+	JL           after2
+
+by2:
+	VMOVUPS      (AX)(DI*4), Y6
+	VMOVUPS      (CX)(DI*4), Y7
+	VMOVUPS      (DX)(DI*4), Y8
+	VMOVUPS      (BX)(DI*4), Y9
+	VADDPS       Y2, Y9, Y9
+	VORPS        sign<>+0(SB), Y9, Y10
+	VADDPS       Y10, Y10, Y10
+	VMAXPS       Y10, Y5, Y10
+	VMOVUPS      roundToInt<>+0(SB), Y12
+	VFMADD231PS  log2e<>+0(SB), Y10, Y12
+	VSUBPS       roundToInt<>+0(SB), Y12, Y11
+	VFNMADD231PS ln2High<>+0(SB), Y11, Y10
+	VMOVUPS      expm1_4<>+0(SB), Y13
+	VFMADD213PS  expm1_3<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_2<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_1<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_0<>+0(SB), Y10, Y13
+	VMULPS       Y10, Y10, Y11
+	VFMADD213PS  Y10, Y11, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       one<>+0(SB), Y12, Y10
+	VSUBPS       one<>+0(SB), Y10, Y11
+	VFMADD231PS  Y10, Y13, Y11
+	VADDPS       two<>+0(SB), Y11, Y13
+	VANDNPS      sign<>+0(SB), Y9, Y9
+	VXORPS       Y9, Y11, Y11
+	VSUBPS       Y7, Y0, Y7
+	VMAXPS       Y7, Y4, Y7
+	VMINPS       Y7, Y3, Y7
+	VMOVUPS      roundToInt<>+0(SB), Y10
+	VFMADD231PS  log2e<>+0(SB), Y7, Y10
+	VSUBPS       roundToInt<>+0(SB), Y10, Y9
+	VFNMADD231PS ln2High<>+0(SB), Y9, Y7
+	VMOVUPS      expm1_4<>+0(SB), Y12
+	VFMADD213PS  expm1_3<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_2<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_1<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_0<>+0(SB), Y7, Y12
+	VMULPS       Y7, Y7, Y9
+	VFMADD213PS  Y7, Y9, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VADDPS       one<>+0(SB), Y12, Y12
+	VPADDD       Y10, Y12, Y12
+	VADDPS       one<>+0(SB), Y12, Y12
+	VMULPS       Y12, Y13, Y13
+	VDIVPS       Y13, Y11, Y11
+	VSUBPS       Y8, Y1, Y8
+	VMAXPS       Y8, Y4, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVUPS      roundToInt<>+0(SB), Y9
+	VFMADD231PS  log2e<>+0(SB), Y8, Y9
+	VSUBPS       roundToInt<>+0(SB), Y9, Y7
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y8
+	VMOVUPS      expm1_4<>+0(SB), Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y8, Y10
+	VMULPS       Y8, Y8, Y7
+	VFMADD213PS  Y8, Y7, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VPADDD       Y9, Y10, Y10
+	VADDPS       one<>+0(SB), Y10, Y10
+	VDIVPS       Y10, Y6, Y6
+	VADDPS       Y11, Y6, Y6
+	VMOVUPS      Y6, (AX)(DI*4)
+	VMOVUPS      32(AX)(DI*4), Y6
+	VMOVUPS      32(CX)(DI*4), Y7
+	VMOVUPS      32(DX)(DI*4), Y8
+	VMOVUPS      32(BX)(DI*4), Y9
+	VADDPS       Y2, Y9, Y9
+	VORPS        sign<>+0(SB), Y9, Y10
+	VADDPS       Y10, Y10, Y10
+	VMAXPS       Y10, Y5, Y10
+	VMOVUPS      roundToInt<>+0(SB), Y12
+	VFMADD231PS  log2e<>+0(SB), Y10, Y12
+	VSUBPS       roundToInt<>+0(SB), Y12, Y11
+	VFNMADD231PS ln2High<>+0(SB), Y11, Y10
+	VMOVUPS      expm1_4<>+0(SB), Y13
+	VFMADD213PS  expm1_3<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_2<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_1<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_0<>+0(SB), Y10, Y13
+	VMULPS       Y10, Y10, Y11
+	VFMADD213PS  Y10, Y11, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       one<>+0(SB), Y12, Y10
+	VSUBPS       one<>+0(SB), Y10, Y11
+	VFMADD231PS  Y10, Y13, Y11
+	VADDPS       two<>+0(SB), Y11, Y13
+	VANDNPS      sign<>+0(SB), Y9, Y9
+	VXORPS       Y9, Y11, Y11
+	VSUBPS       Y7, Y0, Y7
+	VMAXPS       Y7, Y4, Y7
+	VMINPS       Y7, Y3, Y7
+	VMOVUPS      roundToInt<>+0(SB), Y10
+	VFMADD231PS  log2e<>+0(SB), Y7, Y10
+	VSUBPS       roundToInt<>+0(SB), Y10, Y9
+	VFNMADD231PS ln2High<>+0(SB), Y9, Y7
+	VMOVUPS      expm1_4<>+0(SB), Y12
+	VFMADD213PS  expm1_3<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_2<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_1<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_0<>+0(SB), Y7, Y12
+	VMULPS       Y7, Y7, Y9
+	VFMADD213PS  Y7, Y9, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VADDPS       one<>+0(SB), Y12, Y12
+	VPADDD       Y10, Y12, Y12
+	VADDPS       one<>+0(SB), Y12, Y12
+	VMULPS       Y12, Y13, Y13
+	VDIVPS       Y13, Y11, Y11
+	VSUBPS       Y8, Y1, Y8
+	VMAXPS       Y8, Y4, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVUPS      roundToInt<>+0(SB), Y9
+	VFMADD231PS  log2e<>+0(SB), Y8, Y9
+	VSUBPS       roundToInt<>+0(SB), Y9, Y7
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y8
+	VMOVUPS      expm1_4<>+0(SB), Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y8, Y10
+	VMULPS       Y8, Y8, Y7
+	VFMADD213PS  Y8, Y7, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VPADDD       Y9, Y10, Y10
+	VADDPS       one<>+0(SB), Y10, Y10
+	VDIVPS       Y10, Y6, Y6
+	VADDPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 32(AX)(DI*4)
+	ADDQ         $0x10, DI
+	SUBQ         $0x10, SI
+	JGE          by2
+
+after2:
+	ADDQ $0x10, SI
+	SUBQ $0x08, SI
+	JL   after1
+
+by1:
+	VMOVUPS      (AX)(DI*4), Y6
+	VMOVUPS      (CX)(DI*4), Y7
+	VMOVUPS      (DX)(DI*4), Y8
+	VMOVUPS      (BX)(DI*4), Y9
+	VADDPS       Y2, Y9, Y9
+	VORPS        sign<>+0(SB), Y9, Y10
+	VADDPS       Y10, Y10, Y10
+	VMAXPS       Y10, Y5, Y10
+	VMOVUPS      roundToInt<>+0(SB), Y12
+	VFMADD231PS  log2e<>+0(SB), Y10, Y12
+	VSUBPS       roundToInt<>+0(SB), Y12, Y11
+	VFNMADD231PS ln2High<>+0(SB), Y11, Y10
+	VMOVUPS      expm1_4<>+0(SB), Y13
+	VFMADD213PS  expm1_3<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_2<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_1<>+0(SB), Y10, Y13
+	VFMADD213PS  expm1_0<>+0(SB), Y10, Y13
+	VMULPS       Y10, Y10, Y11
+	VFMADD213PS  Y10, Y11, Y13
+	VPSLLD       $0x17, Y12, Y12
+	VPADDD       one<>+0(SB), Y12, Y10
+	VSUBPS       one<>+0(SB), Y10, Y11
+	VFMADD231PS  Y10, Y13, Y11
+	VADDPS       two<>+0(SB), Y11, Y13
+	VANDNPS      sign<>+0(SB), Y9, Y9
+	VXORPS       Y9, Y11, Y11
+	VSUBPS       Y7, Y0, Y7
+	VMAXPS       Y7, Y4, Y7
+	VMINPS       Y7, Y3, Y7
+	VMOVUPS      roundToInt<>+0(SB), Y10
+	VFMADD231PS  log2e<>+0(SB), Y7, Y10
+	VSUBPS       roundToInt<>+0(SB), Y10, Y9
+	VFNMADD231PS ln2High<>+0(SB), Y9, Y7
+	VMOVUPS      expm1_4<>+0(SB), Y12
+	VFMADD213PS  expm1_3<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_2<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_1<>+0(SB), Y7, Y12
+	VFMADD213PS  expm1_0<>+0(SB), Y7, Y12
+	VMULPS       Y7, Y7, Y9
+	VFMADD213PS  Y7, Y9, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VADDPS       one<>+0(SB), Y12, Y12
+	VPADDD       Y10, Y12, Y12
+	VADDPS       one<>+0(SB), Y12, Y12
+	VMULPS       Y12, Y13, Y13
+	VDIVPS       Y13, Y11, Y11
+	VSUBPS       Y8, Y1, Y8
+	VMAXPS       Y8, Y4, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVUPS      roundToInt<>+0(SB), Y9
+	VFMADD231PS  log2e<>+0(SB), Y8, Y9
+	VSUBPS       roundToInt<>+0(SB), Y9, Y7
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y8
+	VMOVUPS      expm1_4<>+0(SB), Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y8, Y10
+	VMULPS       Y8, Y8, Y7
+	VFMADD213PS  Y8, Y7, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VADDPS       one<>+0(SB), Y10, Y10
+	VPADDD       Y9, Y10, Y10
+	VADDPS       one<>+0(SB), Y10, Y10
+	VDIVPS       Y10, Y6, Y6
+	VADDPS       Y11, Y6, Y6
+	VMOVUPS      Y6, (AX)(DI*4)
+	ADDQ         $0x08, DI
+	SUBQ         $0x08, SI
+	JGE          by1
+
+after1:
+	ADDQ         $0x08, SI
+	JZ           done
+	LEAQ         lanes8<>+32(SB), R8
+	NEGQ         SI
+	VMOVUPS      (R8)(SI*4), Y6
+	VMASKMOVPS   (AX)(DI*4), Y6, Y7
+	VMASKMOVPS   (CX)(DI*4), Y6, Y8
+	VMASKMOVPS   (DX)(DI*4), Y6, Y9
+	VMASKMOVPS   (BX)(DI*4), Y6, Y10
+	VADDPS       Y2, Y10, Y10
+	VORPS        sign<>+0(SB), Y10, Y2
+	VADDPS       Y2, Y2, Y2
+	VMAXPS       Y2, Y5, Y2
+	VMOVUPS      roundToInt<>+0(SB), Y11
+	VFMADD231PS  log2e<>+0(SB), Y2, Y11
+	VSUBPS       roundToInt<>+0(SB), Y11, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y2
+	VMOVUPS      expm1_4<>+0(SB), Y12
+	VFMADD213PS  expm1_3<>+0(SB), Y2, Y12
+	VFMADD213PS  expm1_2<>+0(SB), Y2, Y12
+	VFMADD213PS  expm1_1<>+0(SB), Y2, Y12
+	VFMADD213PS  expm1_0<>+0(SB), Y2, Y12
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y12
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       one<>+0(SB), Y11, Y2
+	VSUBPS       one<>+0(SB), Y2, Y5
+	VFMADD231PS  Y2, Y12, Y5
+	VADDPS       two<>+0(SB), Y5, Y12
+	VANDNPS      sign<>+0(SB), Y10, Y10
+	VXORPS       Y10, Y5, Y5
+	VSUBPS       Y8, Y0, Y8
+	VMAXPS       Y8, Y4, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVUPS      roundToInt<>+0(SB), Y2
+	VFMADD231PS  log2e<>+0(SB), Y8, Y2
+	VSUBPS       roundToInt<>+0(SB), Y2, Y0
+	VFNMADD231PS ln2High<>+0(SB), Y0, Y8
+	VMOVUPS      expm1_4<>+0(SB), Y10
+	VFMADD213PS  expm1_3<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_2<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_1<>+0(SB), Y8, Y10
+	VFMADD213PS  expm1_0<>+0(SB), Y8, Y10
+	VMULPS       Y8, Y8, Y0
+	VFMADD213PS  Y8, Y0, Y10
+	VPSLLD       $0x17, Y2, Y2
+	VADDPS       one<>+0(SB), Y10, Y10
+	VPADDD       Y2, Y10, Y10
+	VADDPS       one<>+0(SB), Y10, Y10
+	VMULPS       Y10, Y12, Y12
+	VDIVPS       Y12, Y5, Y5
+	VSUBPS       Y9, Y1, Y9
+	VMAXPS       Y9, Y4, Y9
+	VMINPS       Y9, Y3, Y9
+	VMOVUPS      roundToInt<>+0(SB), Y1
+	VFMADD231PS  log2e<>+0(SB), Y9, Y1
+	VSUBPS       roundToInt<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2High<>+0(SB), Y0, Y9
+	VMOVUPS      expm1_4<>+0(SB), Y2
+	VFMADD213PS  expm1_3<>+0(SB), Y9, Y2
+	VFMADD213PS  expm1_2<>+0(SB), Y9, Y2
+	VFMADD213PS  expm1_1<>+0(SB), Y9, Y2
+	VFMADD213PS  expm1_0<>+0(SB), Y9, Y2
+	VMULPS       Y9, Y9, Y0
+	VFMADD213PS  Y9, Y0, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VADDPS       one<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VDIVPS       Y2, Y7, Y7
+	VADDPS       Y5, Y7, Y7
+	VMASKMOVPS   Y7, Y6, (AX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA expHighest<>+0(SB)/4, $0x42ae0000
+DATA expHighest<>+4(SB)/4, $0x42ae0000
+DATA expHighest<>+8(SB)/4, $0x42ae0000
+DATA expHighest<>+12(SB)/4, $0x42ae0000
+DATA expHighest<>+16(SB)/4, $0x42ae0000
+DATA expHighest<>+20(SB)/4, $0x42ae0000
+DATA expHighest<>+24(SB)/4, $0x42ae0000
+DATA expHighest<>+28(SB)/4, $0x42ae0000
+GLOBL expHighest<>(SB), RODATA|NOPTR, $32
+
+DATA expLowest<>+0(SB)/4, $0xc2ae0000
+DATA expLowest<>+4(SB)/4, $0xc2ae0000
+DATA expLowest<>+8(SB)/4, $0xc2ae0000
+DATA expLowest<>+12(SB)/4, $0xc2ae0000
+DATA expLowest<>+16(SB)/4, $0xc2ae0000
+DATA expLowest<>+20(SB)/4, $0xc2ae0000
+DATA expLowest<>+24(SB)/4, $0xc2ae0000
+DATA expLowest<>+28(SB)/4, $0xc2ae0000
+GLOBL expLowest<>(SB), RODATA|NOPTR, $32
+
+DATA roundToInt<>+0(SB)/4, $0x4b400000
+DATA roundToInt<>+4(SB)/4, $0x4b400000
+DATA roundToInt<>+8(SB)/4, $0x4b400000
+DATA roundToInt<>+12(SB)/4, $0x4b400000
+DATA roundToInt<>+16(SB)/4, $0x4b400000
+DATA roundToInt<>+20(SB)/4, $0x4b400000
+DATA roundToInt<>+24(SB)/4, $0x4b400000
+DATA roundToInt<>+28(SB)/4, $0x4b400000
+GLOBL roundToInt<>(SB), RODATA|NOPTR, $32
+
+// func lstmOutAVX2(dst []float32, o []float32, c []float32, no float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·lstmOutAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         o_base+24(FP), CX
+	MOVQ         c_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	MOVSS        no+72(FP), X0
+	VBROADCASTSS X0, Y0
+	VMOVUPS      expHighest<>+0(SB), Y1
+	VMOVUPS      expLowest<>+0(SB), Y2
+	VMOVUPS      tanhLowest<>+0(SB), Y3
+	XORQ         SI, SI
+	SUBQ         $0x10, BX
+	JL           after2
+
+by2:
+	VMOVUPS      (CX)(SI*4), Y4
+	VMOVUPS      (DX)(SI*4), Y5
+	VORPS        sign<>+0(SB), Y5, Y6
+	VADDPS       Y6, Y6, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMOVUPS      roundToInt<>+0(SB), Y8
+	VFMADD231PS  log2e<>+0(SB), Y6, Y8
+	VSUBPS       roundToInt<>+0(SB), Y8, Y7
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y6
+	VMOVUPS      expm1_4<>+0(SB), Y9
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y7
+	VFMADD213PS  Y6, Y7, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y8, Y6
+	VSUBPS       one<>+0(SB), Y6, Y7
+	VFMADD231PS  Y6, Y9, Y7
+	VADDPS       two<>+0(SB), Y7, Y9
+	VANDNPS      sign<>+0(SB), Y5, Y5
+	VXORPS       Y5, Y7, Y7
+	VSUBPS       Y4, Y0, Y4
+	VMAXPS       Y4, Y2, Y4
+	VMINPS       Y4, Y1, Y4
+	VMOVUPS      roundToInt<>+0(SB), Y6
+	VFMADD231PS  log2e<>+0(SB), Y4, Y6
+	VSUBPS       roundToInt<>+0(SB), Y6, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y8
+	VFMADD213PS  expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_0<>+0(SB), Y4, Y8
+	VMULPS       Y4, Y4, Y5
+	VFMADD213PS  Y4, Y5, Y8
+	VPSLLD       $0x17, Y6, Y6
+	VADDPS       one<>+0(SB), Y8, Y8
+	VPADDD       Y6, Y8, Y8
+	VADDPS       one<>+0(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VDIVPS       Y9, Y7, Y7
+	VMOVUPS      Y7, (AX)(SI*4)
+	VMOVUPS      32(CX)(SI*4), Y4
+	VMOVUPS      32(DX)(SI*4), Y5
+	VORPS        sign<>+0(SB), Y5, Y6
+	VADDPS       Y6, Y6, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMOVUPS      roundToInt<>+0(SB), Y8
+	VFMADD231PS  log2e<>+0(SB), Y6, Y8
+	VSUBPS       roundToInt<>+0(SB), Y8, Y7
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y6
+	VMOVUPS      expm1_4<>+0(SB), Y9
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y7
+	VFMADD213PS  Y6, Y7, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y8, Y6
+	VSUBPS       one<>+0(SB), Y6, Y7
+	VFMADD231PS  Y6, Y9, Y7
+	VADDPS       two<>+0(SB), Y7, Y9
+	VANDNPS      sign<>+0(SB), Y5, Y5
+	VXORPS       Y5, Y7, Y7
+	VSUBPS       Y4, Y0, Y4
+	VMAXPS       Y4, Y2, Y4
+	VMINPS       Y4, Y1, Y4
+	VMOVUPS      roundToInt<>+0(SB), Y6
+	VFMADD231PS  log2e<>+0(SB), Y4, Y6
+	VSUBPS       roundToInt<>+0(SB), Y6, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y8
+	VFMADD213PS  expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_0<>+0(SB), Y4, Y8
+	VMULPS       Y4, Y4, Y5
+	VFMADD213PS  Y4, Y5, Y8
+	VPSLLD       $0x17, Y6, Y6
+	VADDPS       one<>+0(SB), Y8, Y8
+	VPADDD       Y6, Y8, Y8
+	VADDPS       one<>+0(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VDIVPS       Y9, Y7, Y7
+	VMOVUPS      Y7, 32(AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JGE          by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(SI*4), Y4
+	VMOVUPS      (DX)(SI*4), Y5
+	VORPS        sign<>+0(SB), Y5, Y6
+	VADDPS       Y6, Y6, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMOVUPS      roundToInt<>+0(SB), Y8
+	VFMADD231PS  log2e<>+0(SB), Y6, Y8
+	VSUBPS       roundToInt<>+0(SB), Y8, Y7
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y6
+	VMOVUPS      expm1_4<>+0(SB), Y9
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y9
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y7
+	VFMADD213PS  Y6, Y7, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y8, Y6
+	VSUBPS       one<>+0(SB), Y6, Y7
+	VFMADD231PS  Y6, Y9, Y7
+	VADDPS       two<>+0(SB), Y7, Y9
+	VANDNPS      sign<>+0(SB), Y5, Y5
+	VXORPS       Y5, Y7, Y7
+	VSUBPS       Y4, Y0, Y4
+	VMAXPS       Y4, Y2, Y4
+	VMINPS       Y4, Y1, Y4
+	VMOVUPS      roundToInt<>+0(SB), Y6
+	VFMADD231PS  log2e<>+0(SB), Y4, Y6
+	VSUBPS       roundToInt<>+0(SB), Y6, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y8
+	VFMADD213PS  expm1_3<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_2<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_1<>+0(SB), Y4, Y8
+	VFMADD213PS  expm1_0<>+0(SB), Y4, Y8
+	VMULPS       Y4, Y4, Y5
+	VFMADD213PS  Y4, Y5, Y8
+	VPSLLD       $0x17, Y6, Y6
+	VADDPS       one<>+0(SB), Y8, Y8
+	VPADDD       Y6, Y8, Y8
+	VADDPS       one<>+0(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VDIVPS       Y9, Y7, Y7
+	VMOVUPS      Y7, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x08, BX
+	JZ           done
+	LEAQ         lanes8<>+32(SB), DI
+	NEGQ         BX
+	VMOVUPS      (DI)(BX*4), Y4
+	VMASKMOVPS   (CX)(SI*4), Y4, Y5
+	VMASKMOVPS   (DX)(SI*4), Y4, Y6
+	VORPS        sign<>+0(SB), Y6, Y7
+	VADDPS       Y7, Y7, Y7
+	VMAXPS       Y7, Y3, Y7
+	VMOVUPS      roundToInt<>+0(SB), Y8
+	VFMADD231PS  log2e<>+0(SB), Y7, Y8
+	VSUBPS       roundToInt<>+0(SB), Y8, Y3
+	VFNMADD231PS ln2High<>+0(SB), Y3, Y7
+	VMOVUPS      expm1_4<>+0(SB), Y9
+	VFMADD213PS  expm1_3<>+0(SB), Y7, Y9
+	VFMADD213PS  expm1_2<>+0(SB), Y7, Y9
+	VFMADD213PS  expm1_1<>+0(SB), Y7, Y9
+	VFMADD213PS  expm1_0<>+0(SB), Y7, Y9
+	VMULPS       Y7, Y7, Y3
+	VFMADD213PS  Y7, Y3, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       one<>+0(SB), Y8, Y3
+	VSUBPS       one<>+0(SB), Y3, Y7
+	VFMADD231PS  Y3, Y9, Y7
+	VADDPS       two<>+0(SB), Y7, Y9
+	VANDNPS      sign<>+0(SB), Y6, Y6
+	VXORPS       Y6, Y7, Y7
+	VSUBPS       Y5, Y0, Y5
+	VMAXPS       Y5, Y2, Y5
+	VMINPS       Y5, Y1, Y5
+	VMOVUPS      roundToInt<>+0(SB), Y1
+	VFMADD231PS  log2e<>+0(SB), Y5, Y1
+	VSUBPS       roundToInt<>+0(SB), Y1, Y0
+	VFNMADD231PS ln2High<>+0(SB), Y0, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y2
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y2
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y2
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y2
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y2
+	VMULPS       Y5, Y5, Y0
+	VFMADD213PS  Y5, Y0, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VADDPS       one<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VADDPS       one<>+0(SB), Y2, Y2
+	VMULPS       Y2, Y9, Y9
+	VDIVPS       Y9, Y7, Y7
+	VMASKMOVPS   Y7, Y4, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 // Requires: AVX, AVX2, FMA3, SSE
 TEXT ·bytesAVX2(SB), NOSPLIT, $0-56
