@@ -86,9 +86,10 @@ func (n *net) projectBlock(tile int, w *worker) {
 		gemm.MulPacked(gemm.Matrix{Data: gates, Rows: 4 * hidden, Cols: size, RS: projectBlock, CS: 1}, &layer.weights, &w.b, false)
 		for u := range hidden {
 			i, f, x, o := u, hidden+u, 2*hidden+u, 3*hidden+u
-			b := layer.biases
-			vec.LSTMCell(state(cells+u), row(gates, i), row(gates, f), row(gates, x), b[i], b[f], b[x])
-			vec.LSTMOut(state(outputs+u), row(gates, o), b[o], state(cells+u))
+			b, cell, taken := layer.biases, state(cells+u), row(gates, x)
+			vec.Gated(taken, row(gates, i), b[i], taken, b[x])
+			vec.Keep(cell, row(gates, f), b[f], taken)
+			vec.Gated(state(outputs+u), row(gates, o), b[o], cell, 0)
 		}
 	}
 	y := memory[:size]

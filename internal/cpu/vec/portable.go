@@ -71,14 +71,14 @@ var portable = kernels{
 			dst[i] -= a * x[i] / (float32(math.Sqrt(float64(v))) + c)
 		}
 	},
-	lstmCell: func(dst, in, f, x []float32, ni, nf, bx float32) {
+	gated: func(dst, g, x []float32, ng, bx float32) {
 		for i := range dst {
-			dst[i] = float32(float64(dst[i])*gate(f[i]-nf) + gate(in[i]-ni)*math.Tanh(float64(x[i]+bx)))
+			dst[i] = float32(gate(g[i]-ng) * math.Tanh(float64(x[i]+bx)))
 		}
 	},
-	lstmOut: func(dst, o, c []float32, no float32) {
+	keep: func(dst, f, x []float32, nf float32) {
 		for i := range dst {
-			dst[i] = float32(gate(o[i]-no) * math.Tanh(float64(c[i])))
+			dst[i] = float32(float64(dst[i])*gate(f[i]-nf) + float64(x[i]))
 		}
 	},
 	scaled: func(dst, x []float32, a float32) {

@@ -76,17 +76,16 @@ func Adam(dst []float32, a float32, m []float32, b float32, v []float32, less, l
 	use.adam(dst, m, v, a, b, less, least, c)
 }
 
-// LSTMCell is the cell of an LSTM's unit, whose gates before their functions are in, f and x, each with a bias of its own:
-// dst[i] = dst[i]·σ(f[i]+bf) + σ(in[i]+bi)·tanh(x[i]+bx), within 5e-7 of the sum of both terms' magnitudes; a gate does not fall below σ(-87).
-func LSTMCell(dst, in, f, x []float32, bi, bf, bx float32) {
-	fits(len(dst), min(len(in), len(f), len(x)))
-	use.lstmCell(dst, in, f, x, -bi, -bf, bx)
+// Gated sets dst[i] = σ(g[i]+bg)·tanh(x[i]+bx) within 5e-7 of its value; the gate does not fall below σ(-87).
+func Gated(dst, g []float32, bg float32, x []float32, bx float32) {
+	fits(len(dst), min(len(g), len(x)))
+	use.gated(dst, g, x, -bg, bx)
 }
 
-// LSTMOut is what the unit puts out: dst[i] = σ(o[i]+bo)·tanh(c[i]) within 5e-7 of its value; a gate does not fall below σ(-87).
-func LSTMOut(dst, o []float32, bo float32, c []float32) {
-	fits(len(dst), min(len(o), len(c)))
-	use.lstmOut(dst, o, c, -bo)
+// Keep sets dst[i] = dst[i]·σ(f[i]+bf) + x[i] within 5e-7 of the terms' magnitudes; the gate does not fall below σ(-87).
+func Keep(dst, f []float32, bf float32, x []float32) {
+	fits(len(dst), min(len(f), len(x)))
+	use.keep(dst, f, x, -bf)
 }
 
 // Scale multiplies every element by a.
@@ -161,8 +160,8 @@ type kernels struct {
 	mix                             func(dst, x, y []float32, a, b float32)
 	mixSquares                      func(dst, x []float32, a, b float32)
 	adam                            func(dst, x, y []float32, a, b, less, least, c float32)
-	lstmCell                        func(dst, in, f, x []float32, ni, nf, bx float32) // ni and nf are minus the biases
-	lstmOut                         func(dst, o, c []float32, no float32)
+	gated                           func(dst, g, x []float32, ng, bx float32) // ng and nf are minus the biases
+	keep                            func(dst, f, x []float32, nf float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)

@@ -67,10 +67,12 @@ var elementwise = []struct {
 	}, func(d, x, y float64) float64 {
 		return math.Abs(d) + math.Abs(a*x)/(math.Sqrt(math.Max(3*y*y-0.25, 0.125))+1e-3)
 	}, 9},
-	{"LSTMCell", func(dst, x, y []float32) { LSTMCell(dst, x, y, x, a, b, 0.25) }, func(d, x, y float64) float64 {
-		return d*sigma(y+b32) + sigma(x+a32)*math.Tanh(x+0.25)
-	}, func(d, x, y float64) float64 { return math.Abs(d*sigma(y+b32)) + math.Abs(sigma(x+a32)) }, 14},
-	{"LSTMOut", func(dst, x, y []float32) { LSTMOut(dst, x, b, y) }, func(_, x, y float64) float64 { return sigma(x+b32) * math.Tanh(y) }, nil, 14},
+	{"Gated", func(dst, x, y []float32) { Gated(dst, x, a, y, b) }, func(_, x, y float64) float64 { return sigma(x+a32) * math.Tanh(y+b32) }, func(_, x, y float64) float64 {
+		return sigma(x+a32) * (math.Abs(math.Tanh(y+b32)) + math.Abs(b32)) // a sum with the bias may cancel
+	}, 10},
+	{"Keep", func(dst, x, y []float32) { Keep(dst, x, b, y) }, func(d, x, y float64) float64 { return d*sigma(x+b32) + y }, func(d, x, y float64) float64 {
+		return math.Abs(d*sigma(x+b32)) + math.Abs(y)
+	}, 10},
 	{"Bytes", func(dst, x, _ []float32) { Bytes(dst, asBytes(x), a, b) }, func(_, x, _ float64) float64 {
 		return float64(asBytes([]float32{float32(x)})[0])*float64(float32(a)) + float64(float32(b))
 	}, nil, 1.01},
@@ -215,10 +217,10 @@ func TestSigmoidOverTheWholeRange(t *testing.T) {
 	})
 }
 
-// Every gate runs over the whole range while the others stand at some values, the whole range among them.
-func TestLSTMOverTheWholeRange(t *testing.T) {
+// A gate and what it lets through run over the whole range while the other stands at some values, the whole range among them.
+func TestGatesOverTheWholeRange(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
-		worst := map[string]float64{}
+		worst := 0.0
 		check := func(what string, got float32, want, size, kept float64) {
 			t.Helper()
 			off := math.Abs(float64(got)-want) - 2e-38*(1+kept) // what a gate does not fall below
@@ -226,52 +228,50 @@ func TestLSTMOverTheWholeRange(t *testing.T) {
 				t.Fatalf("%s is %g, want %g", what, got, want)
 			}
 			if size > 0 {
-				worst[what[:3]] = max(worst[what[:3]], off/size)
+				worst = max(worst, off/size)
 			}
 		}
-		n := 1 << 12
-		y, c := make([]float32, n+5), make([]float32, n+5)
+		y := make([]float32, 1<<12+5)
 		sample(65521, func(x []float32) {
 			at := func(v float32) []float32 { return slices.Repeat([]float32{v}, len(x)) }
-			for _, other := range []float32{0, -0.3, 2, -9, 30, -100, float32(math.Inf(1)), 1e-30} {
-				fixed, g := at(other), sigma(float64(other))
-				LSTMOut(y[:len(x)], x, 0, fixed)
+			y := y[:len(x)]
+			for _, other := range []float32{0, -0.3, 2, -9, 30, -100, float32(math.Inf(1)), 1e-30, 1e30} {
+				fixed, o := at(other), float64(other)
+				Gated(y, x, 0, fixed, 0)
 				for i, v := range x {
-					want := sigma(float64(v)) * math.Tanh(float64(other))
-					check(fmt.Sprintf("out: o = %g, c = %g", v, other), y[i], want, math.Abs(want), 0)
+					want := sigma(float64(v)) * math.Tanh(o)
+					check(fmt.Sprintf("gate %g of %g", v, other), y[i], want, math.Abs(want), 0)
 				}
-				LSTMOut(y[:len(x)], fixed, 0, x)
+				Gated(y, fixed, 0, x, 0)
 				for i, v := range x {
-					want := g * math.Tanh(float64(v))
-					check(fmt.Sprintf("out: c = %g, o = %g", v, other), y[i], want, math.Abs(want), 0)
+					want := sigma(o) * math.Tanh(float64(v))
+					check(fmt.Sprintf("gate %g of %g", other, v), y[i], want, math.Abs(want), 0)
 				}
-				for which := range 3 {
-					gates := [3][]float32{fixed, fixed, fixed}
-					gates[which] = x
-					for i := range x {
-						c[i] = [...]float32{0, 1, -0.3, 1e30, -1e-30}[i%5]
-					}
-					copy(y, c[:len(x)])
-					LSTMCell(y[:len(x)], gates[0], gates[1], gates[2], 0, 0, 0)
-					for i := range x {
-						kept := float64(c[i]) * sigma(float64(gates[1][i]))
-						taken := sigma(float64(gates[0][i])) * math.Tanh(float64(gates[2][i]))
-						check(fmt.Sprintf("cell: in = %g, f = %g, x = %g, c = %g", gates[0][i], gates[1][i], gates[2][i], c[i]), y[i], kept+taken, math.Abs(kept)+math.Abs(taken), math.Abs(float64(c[i])))
-					}
+				if math.IsInf(o, 0) {
+					continue
+				}
+				copy(y, fixed)
+				more := [...]float32{0, 1, -0.3, 1e20, -1e-30}
+				for i := range fixed {
+					fixed[i] = more[i%len(more)]
+				}
+				Keep(y, x, 0, fixed)
+				for i, v := range x {
+					kept, more := o*sigma(float64(v)), float64(fixed[i])
+					check(fmt.Sprintf("%g kept by %g and %g", other, v, more), y[i], kept+more, math.Abs(kept)+math.Abs(more), math.Abs(o))
 				}
 			}
 		})
-		t.Logf("at worst %v off", worst)
+		t.Logf("at most %.3g off", worst)
 		nan := float32(math.NaN())
-		for _, v := range [][4]float32{{nan, 1, 1, 1}, {1, nan, 1, 1}, {1, 1, nan, 1}, {1, 1, 1, nan}} {
-			y := []float32{v[0]}
-			if LSTMCell(y, v[1:2], v[2:3], v[3:4], 0, 0, 0); y[0] == y[0] {
-				t.Errorf("a cell of %v is %v", v, y[0])
+		for _, v := range [][]float32{{nan, 1}, {1, nan}} {
+			y := []float32{1}
+			if Gated(y, v[:1], 0, v[1:], 0); y[0] == y[0] {
+				t.Errorf("a gate of %v is %v", v, y[0])
 			}
-			if v[0] != v[0] || v[1] != v[1] {
-				if LSTMOut(y, v[:1], 0, v[1:2]); y[0] == y[0] {
-					t.Errorf("an output of %v is %v", v[:2], y[0])
-				}
+			y[0] = v[0]
+			if Keep(y, v[1:], 0, []float32{1}); y[0] == y[0] {
+				t.Errorf("of %v %v is kept", v, y[0])
 			}
 		}
 	})
@@ -410,8 +410,8 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"AddVec":      func(dst []float32) { AddVec(dst, short) },
 		"Axpy":        func(dst []float32) { Axpy(dst, 1, short) },
 		"Scaled":      func(dst []float32) { Scaled(dst, 1, short) },
-		"LSTMCell":    func(dst []float32) { LSTMCell(dst, long, long, short, 0, 0, 0) },
-		"LSTMOut":     func(dst []float32) { LSTMOut(dst, long, 0, short) },
+		"Gated":       func(dst []float32) { Gated(dst, short, 0, long, 0) },
+		"Keep":        func(dst []float32) { Keep(dst, long, 0, short) },
 		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },
 		"Dot":         func(dst []float32) { Dot(dst, short) },
 	} {
