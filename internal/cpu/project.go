@@ -11,7 +11,7 @@ import (
 
 // projectBlock is how many parameters a worker takes through all layers of an LSTM at a time: their gates stay in
 // its second-level cache.
-const projectBlock = 512
+const projectBlock = 256
 
 // projecting is the learned rule in flight: its weights as the products want them.
 type projecting struct {
@@ -79,10 +79,10 @@ func (n *net) projectBlock(tile int, w *worker) {
 	for k := range l.Layers {
 		layer := &r.layers[k]
 		outputs, cells := 2*k*hidden, (2*k+1)*hidden
+		h := rows(outputs, hidden)
 		w.b.Resize(input.Rows+hidden, size)
 		w.b.PackRows(0, input)
-		input = rows(outputs, hidden)
-		w.b.PackRows(w.b.Rows()-hidden, input)
+		w.b.PackRows(input.Rows, h)
 		gemm.MulPacked(gemm.Matrix{Data: gates, Rows: 4 * hidden, Cols: size, RS: projectBlock, CS: 1}, &layer.weights, &w.b, false)
 		for u := range hidden {
 			i, f, x, o := u, hidden+u, 2*hidden+u, 3*hidden+u
@@ -91,6 +91,7 @@ func (n *net) projectBlock(tile int, w *worker) {
 			vec.Keep(cell, row(gates, f), b[f], taken)
 			vec.Gated(state(outputs+u), row(gates, o), b[o], cell, 0)
 		}
+		input = h
 	}
 	y := memory[:size]
 	for i := range y {
@@ -109,7 +110,7 @@ func (r *projecting) read(dst []float32, lo, size int) {
 	var x [2]float64
 	for i, p := range r.P[lo:][:size] {
 		for k := range r.LSTM.Features(x[:], (float64(r.G[lo+i])*scale+l2*float64(p))*gain) {
-			dst[k*projectBlock+i] = float32(math.Max(-math.MaxFloat32, math.Min(x[k], math.MaxFloat32)))
+			dst[k*projectBlock+i] = float32(max(-math.MaxFloat32, min(x[k], math.MaxFloat32)))
 		}
 	}
 }

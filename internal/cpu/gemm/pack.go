@@ -29,9 +29,6 @@ type PackedB struct {
 // Panels is the number of panels.
 func (p *PackedB) Panels() int { return (p.n + TileN - 1) / TileN }
 
-// Rows is k.
-func (p *PackedB) Rows() int { return p.k }
-
 // panel is the k·TileN values of panel j: row i stands at i·TileN.
 func (p *PackedB) panel(j int) []float32 {
 	size := p.k * TileN
