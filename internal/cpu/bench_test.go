@@ -151,21 +151,9 @@ func BenchmarkProject(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprintf("%d threads", threads), func(b *testing.B) {
 			x := devicetest.Open(b, open(b, threads), schedule(b, p, perexample.Auto), devicetest.NewCase(b, p, 1, 45), 1)
-			w := make([]float32, l.Weights())
-			for i := range w {
-				w[i] = float32(i%13-6) / 20
-			}
-			weights, err := x.Net.NewScalars(len(w))
-			check(b, err)
-			check(b, x.Net.Write(weights, w))
-			state, err := x.Net.NewVector(l.States())
-			check(b, err)
-			step, err := x.Net.Record(func(q device.Queue) { q.Project(l, x.Net.Params(), x.Out, weights, state) })
-			check(b, err)
-			in := &device.Inputs{}
-			in.Scalars[device.Rate], in.Scalars[device.Scale], in.Scalars[device.Gain] = 1e-6, 1, 1
+			step, _ := learned(b, x, l, size)
 			for b.Loop() {
-				check(b, step.Run(in))
+				step()
 			}
 			flops := 0
 			for k := range l.Layers {
