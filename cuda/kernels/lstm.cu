@@ -99,15 +99,16 @@ struct Place {
 	}
 };
 
-// Shared memory has the rows that a layer reads, [value][parameter], and a slab of weights: those of DEPTH values, [value][unit][gate],
-// with a gap of 16 bytes against bank conflicts.
-KERNEL __launch_bounds__(512) project(const Run *run, int n, float *p, const float *g, const float *weights, float *state, int layers,
-                                      int units, int context, int logSign, int slabAt, int depth) {
-	int t = threadX(), threads = threadsX(), first = blockX() * TILE;
-	int room = threads / COLUMNS * UNITS, stride = 4 * room + 4; // room for the units
+// Shared memory has the rows that a layer reads, [value][parameter], and a slab of weights: those of depth values, [value][unit][gate],
+// with a gap of 16 bytes against bank conflicts. Warps that have no units only load and store.
+template <int THREADS>
+static __device__ __forceinline__ void project(const Run *run, int n, float *p, const float *g, const float *weights, float *state,
+                                               int layers, int units, int context, int logSign, int slabAt, int depth) {
+	constexpr int ROOM = THREADS / COLUMNS * UNITS, STRIDE = 4 * ROOM + 4; // room for units
+	int t = threadX(), first = blockX() * TILE;
 	const float *s = run->scalars;
 	float *slab = memory + slabAt;
-	for (int m = t; m < TILE; m += threads) {
+	for (int m = t; m < TILE; m += THREADS) {
 		int i = first + m;
 		float *to = features(memory + m, i < n ? fmaf(s[Scale], g[i], s[L2] * p[i]) * s[Gain] : 0, logSign);
 		for (int k = 0; k < context; k++, to += TILE)
@@ -116,7 +117,7 @@ KERNEL __launch_bounds__(512) project(const Run *run, int n, float *p, const flo
 	int in = (logSign ? 2 : 1) + context;
 #pragma unroll 1
 	for (int layer = 0; layer < layers; layer++) {
-		for (int e = t; e < units * TILE; e += threads) {
+		for (int e = t; e < units * TILE; e += THREADS) {
 			int i = first + e % TILE;
 			memory[in * TILE + e] = i < n ? state[(int64)(e / TILE) * n + i] : 0;
 		}
@@ -143,13 +144,15 @@ KERNEL __launch_bounds__(512) project(const Run *run, int n, float *p, const flo
 				int k = begin + d, gate = t / 8 % 4, width = k < in ? in : units;
 				const float *from = k < in ? weights + k : last + (k - in);
 #pragma unroll 1
-				for (int u = t / 32; u < room; u += threads / 32)
-					slab[d * stride + 4 * u + gate] = u < units ? from[(gate * units + u) * width] : 0;
+				for (int u = t / 32; u / 4 * 4 < units; u += THREADS / 32)
+					slab[d * STRIDE + 4 * u + gate] = u < units ? from[(gate * units + u) * width] : 0;
 			}
 			barrier();
+			if (at.unit / 4 * 4 >= units)
+				continue;
 			const float *x = memory + begin * TILE + at.column, *w = slab + 4 * at.unit;
 #pragma unroll 2
-			for (int d = 0; d < terms; d++, x += TILE, w += stride) {
+			for (int d = 0; d < terms; d++, x += TILE, w += STRIDE) {
 				float4 a[UNITS];
 				float b[COUNT];
 #pragma unroll
@@ -201,10 +204,20 @@ KERNEL __launch_bounds__(512) project(const Run *run, int n, float *p, const flo
 		in = units;
 	}
 	barrier();
-	for (int m = t; m < TILE && first + m < n; m += threads) {
+	for (int m = t; m < TILE && first + m < n; m += THREADS) {
 		float y = weights[units];
 		for (int u = 0; u < units; u++)
 			y = fmaf(weights[u], memory[u * TILE + m], y);
 		p[first + m] = fmaf(s[Rate], y, p[first + m]);
 	}
 }
+
+#define PROJECT(THREADS, BLOCKS)                                                                                                           \
+	KERNEL __launch_bounds__(THREADS, BLOCKS)                                                                                              \
+	project_##THREADS(const Run *run, int n, float *p, const float *g, const float *weights, float *state, int layers, int units,          \
+	                  int context, int logSign, int slabAt, int depth) {                                                                   \
+		project<THREADS>(run, n, p, g, weights, state, layers, units, context, logSign, slabAt, depth);                                    \
+	}
+PROJECT(160, 3)
+PROJECT(256, 2)
+PROJECT(512, 1)

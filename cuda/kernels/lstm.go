@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/device"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
 
 // lstm.cu has the same.
 const (
@@ -17,20 +21,26 @@ const (
 //	c = σ(f)·c + σ(i)·tanh(g)    h = σ(o)·tanh(c)
 //
 // are one division each, and within 2⁻²⁰ of the sum of their terms' magnitudes. Weights and the state, [value][parameter], lie as
-// device.LSTM says; g and the weights are only read. The state has to be finite.
+// device.LSTM says; g and the weights are only read. The state has to be finite. A block has 160 threads for up to 20 hidden units, 256 for up to
+// 32, else 512.
 func Project(run Ptr, l device.LSTM, n int, p, g, weights, state Ptr) (Launch, error) {
 	if err := l.Check(); err != nil {
 		return Launch{}, err
 	}
-	room := ceil(l.Hidden, 4) * 4
-	rows, stride := 0, 4*room+4
+	threads := 512
+	for _, n := range []int{256, 160} {
+		if l.Hidden*lstmColumns <= n*lstmUnits {
+			threads = n
+		}
+	}
+	rows, stride := 0, 4*threads/lstmColumns*lstmUnits+4
 	for k := range l.Layers {
 		rows = max(rows, l.Inputs(k)+l.Hidden)
 	}
 	depth := min(ceil(rows, 8), max(1, lstmSlab/(8*4*stride))) * 8
 	slab := rows * lstmTile
 	return Launch{
-		Module: "lstm", Name: "project", Grid: [3]int{ceil(n, lstmTile), 1, 1}, Block: [3]int{room / lstmUnits * lstmColumns, 1, 1},
+		Module: "lstm", Name: fmt.Sprintf("project_%d", threads), Grid: [3]int{ceil(n, lstmTile), 1, 1}, Block: [3]int{threads, 1, 1},
 		Shared: 4 * (slab + depth*stride),
 		Args: []uint64{
 			run, I(n), p, g, weights, state, I(l.Layers), I(l.Hidden), I(l.Context), flag(l.LogSign), I(slab), I(depth),
