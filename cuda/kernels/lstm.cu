@@ -38,12 +38,9 @@ struct Power {
 // quotient is over/under, within a unit in the last place, for 1 <= under <= 8. It has no branches, unlike the operator, so that the
 // divisions of several cells go on at once.
 static __device__ __forceinline__ float quotient(float over, float under) {
-	float r = fromBits(0x7ef311c3 - bits(under)); // 1/under but for 13 %
-#pragma unroll
-	for (int i = 0; i < 2; i++) {
-		float e = fmaf(-under, r, 1);
-		r = fmaf(fmaf(e, e, e), r, r); // but for e^3
-	}
+	float r = fromBits(0x7ef311c3 - bits(under)); // 1/under but for 5.1 %
+	float e = fmaf(-under, r, 1);
+	r = fmaf(fmaf(e, e, e), r, r); // but for e^3, which the correction squares
 	float q = over * r;
 	return fmaf(fmaf(-q, under, over), r, q);
 }
@@ -148,7 +145,7 @@ static __device__ __forceinline__ void project(const Run *run, int n, float *p, 
 					slab[d * STRIDE + 4 * u + gate] = u < units ? from[(gate * units + u) * width] : 0;
 			}
 			barrier();
-			if (at.unit / 4 * 4 >= units)
+			if (at.unit >= units)
 				continue;
 			const float *x = memory + begin * TILE + at.column, *w = slab + 4 * at.unit;
 #pragma unroll 2

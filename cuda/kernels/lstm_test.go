@@ -114,7 +114,7 @@ func TestProject(t *testing.T) {
 func TestCells(t *testing.T) {
 	const open, shut = 200, -200
 	var list []float32
-	for _, v := range []float64{0, 1e-44, 1e-38, 1e-30, 1e-10, 1e-5, 4.539992e-5, 4.539994e-5, 1e-3, 0.3465, 0.3466, 0.5, 0.9999, 1, 5, 8.5, 9.1, 16, 17.5, 43.6, 80, 86.9, 87.1, 104, 1e4, 1e38} {
+	for _, v := range []float64{0, 1e-44, 1e-38, 1e-30, 1e-10, 1e-5, 4.53e-5, 4.539992e-5, 4.539994e-5, 4.55e-5, 1e-3, 0.3465, 0.3466, 0.5, 0.9999, 1, 5, 8.5, 9.1, 16, 17.5, 43.6, 80, 86.9, 87.1, 104, 1e4, 1e38} {
 		list = append(list, float32(v), float32(-v))
 	}
 	rnd := rand.New(rand.NewPCG(18, 1))
@@ -125,19 +125,21 @@ func TestCells(t *testing.T) {
 		what    string
 		logSign bool
 		own     [4]float32 // weights of the input, forget, cell and output gate
+		sign    float32    // weight of the cell gate, of the sign
 		bias    [4]float32
 	}{
-		{"tanh", false, [4]float32{0, 0, 1, 0}, [4]float32{open, shut, 0, open}},
-		{"input gate", false, [4]float32{1, 0, 0, 0}, [4]float32{0, shut, open, open}},
-		{"forget gate", false, [4]float32{0, 1, 0, 0}, [4]float32{shut, 0, 0, open}},
-		{"output gate", false, [4]float32{0, 0, 0, 1}, [4]float32{shut, open, 0, 0}},
-		{"logarithm", true, [4]float32{0, 0, 1, 0}, [4]float32{open, shut, 0, open}},
+		{"tanh", false, [4]float32{0, 0, 1, 0}, 0, [4]float32{open, shut, 0, open}},
+		{"input gate", false, [4]float32{1, 0, 0, 0}, 0, [4]float32{0, shut, open, open}},
+		{"forget gate", false, [4]float32{0, 1, 0, 0}, 0, [4]float32{shut, 0, 0, open}},
+		{"output gate", false, [4]float32{0, 0, 0, 1}, 0, [4]float32{shut, open, 0, 0}},
+		{"logarithm", true, [4]float32{0, 0, 1, 0}, 0, [4]float32{open, shut, 0, open}},
+		{"sign", true, [4]float32{}, 1, [4]float32{open, shut, 0, open}},
 	} {
 		x := learned{lstm: device.LSTM{Layers: 1, Hidden: 1, LogSign: c.logSign}, p: make([]float32, len(list)), g: list}
-		for _, w := range c.own {
+		for gate, w := range c.own {
 			x.weights = append(x.weights, w)
 			if c.logSign {
-				x.weights = append(x.weights, 0)
+				x.weights = append(x.weights, [4]float32{2: c.sign}[gate])
 			}
 		}
 		x.weights = append(x.weights, 0, 0, 0, 0) // of the last output
