@@ -286,7 +286,7 @@ func near(gpu, cpu []safetensors.Tensor, s *step) error {
 	return nil
 }
 
-// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise.
+// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise, a learned rule.
 func (c *check) sanitizer(ctx context.Context) {
 	const name = "compute-sanitizer"
 	program, err := exec.LookPath(name)
@@ -299,7 +299,7 @@ func (c *check) sanitizer(ctx context.Context) {
 		program = found[0]
 	}
 	for _, tool := range []string{"memcheck", "racecheck"} {
-		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease"} {
+		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease", "TestProject"} {
 			c.run(ctx, job{
 				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, env: []string{"PRIVGRAD_GPU=bare"},
 				command: []string{
@@ -376,6 +376,35 @@ func (c *check) bench(ctx context.Context) {
 			}
 		}
 	}
+	c.projector(ctx)
+}
+
+// timings are what benchmarks of Go print: name, turns, and nanoseconds a turn.
+var timings = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op`)
+
+// projector times a learned update rule, by number of parameters.
+func (c *check) projector(ctx context.Context) {
+	const benchmark = "BenchmarkProject"
+	c.run(ctx, job{
+		name: "bench/projector", limit: 2*time.Minute + 4*c.duration(), env: []string{"PRIVGRAD_GPU=1"},
+		command: []string{
+			filepath.Join(c.bundle, "cuda.test"), "-test.run=^$", "-test.bench=^" + benchmark + "$", "-test.benchtime=" + c.duration().String(),
+		},
+	}, func(s *step, stdout []byte) error {
+		seconds := map[string]float64{}
+		for _, m := range timings.FindAllSubmatch(stdout, -1) {
+			ns, err := strconv.ParseFloat(string(m[2]), 64)
+			if err != nil {
+				return err
+			}
+			seconds[strings.TrimPrefix(string(m[1]), "Project/")] = ns / 1e9
+		}
+		if len(seconds) == 0 {
+			return ran(s, stdout)
+		}
+		s.Result = map[string]any{"step_seconds": seconds}
+		return nil
+	})
 }
 
 func (c *check) duration() time.Duration { return time.Duration(c.seconds * float64(time.Second)) }
