@@ -971,7 +971,7 @@ DATA rotate8<>+28(SB)/4, $0x0e0d0c0f
 GLOBL rotate8<>(SB), RODATA|NOPTR, $32
 
 // func addNormalsAVX2(dst []float32, src []float32, raw *byte, std float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, FMA3
 TEXT ·addNormalsAVX2(SB), NOSPLIT, $0-60
 	MOVQ     dst_base+0(FP), AX
 	MOVQ     src_base+24(FP), CX
@@ -1062,8 +1062,7 @@ logarithm:
 	SUBQ         $-128, SI
 	CMPQ         SI, DX
 	JL           logarithm
-	MOVSS        std+56(FP), X0
-	VBROADCASTSS X0, Y0
+	VBROADCASTSS std+56(FP), Y0
 	XORQ         DI, DI
 	MOVQ         BX, SI
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -67,7 +69,23 @@ func (u unit) compile() (*ir.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file, pass.Compile.Execute(file)
+	if err := pass.Compile.Execute(file); err != nil {
+		return nil, err
+	}
+	for _, f := range file.Functions() {
+		if strings.HasSuffix(f.Name, "AVX2") && slices.ContainsFunc(f.Instructions(), beyondAVX2) {
+			return nil, fmt.Errorf("%s needs more than the sixteen registers of AVX2", f.Name)
+		}
+	}
+	return file, nil
+}
+
+// beyondAVX2 finds registers that only AVX-512 has: avo hands them out where the others do not suffice.
+func beyondAVX2(in *ir.Instruction) bool {
+	return slices.ContainsFunc(in.Operands, func(op operand.Op) bool {
+		r, ok := op.(reg.Physical)
+		return ok && r.Kind() == reg.KindVector && r.PhysicalIndex() >= 16
+	})
 }
 
 // asm adds to an avo context what the units share.
@@ -89,10 +107,15 @@ func (g *asm) gp(param string) reg.GPVirtual {
 	return g.Load(g.Param(param), g.GP64()).(reg.GPVirtual)
 }
 
-// splat broadcasts a float32 parameter.
+// splat broadcasts a float32 parameter. Avo's Load of it would be an instruction of before AVX, for which processors wait
+// a quarter of a thousand cycles where the upper halves of registers are in use.
 func (g *asm) splat(param string) reg.VecVirtual {
 	v := g.YMM()
-	g.VBROADCASTSS(g.Load(g.Param(param), g.XMM()), v)
+	at, err := g.Param(param).Resolve()
+	if err != nil {
+		log.Fatalf("gen: parameter %s: %v", param, err)
+	}
+	g.VBROADCASTSS(at.Addr, v)
 	return v
 }
 
