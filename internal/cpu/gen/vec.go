@@ -315,8 +315,9 @@ func (g *asm) expm1Reduced(z vector) (q, n vector) {
 func (g *asm) expm1Polynomial(fs, qs []vector) {
 	coefficients := []float32{0.5, 0.16666576266288757, 0.041666556149721146, 0.008363178931176662, 0.0013926184037700295}
 	last := len(coefficients) - 1
-	for _, q := range qs {
-		g.VMOVUPS(g.floats(fmt.Sprint("expm1_", last), coefficients[last]), q)
+	g.VMOVUPS(g.floats(fmt.Sprint("expm1_", last), coefficients[last]), qs[0])
+	for _, q := range qs[1:] {
+		g.VMOVAPS(qs[0], q)
 	}
 	for k := last - 1; k >= 0; k-- {
 		var c Op = g.floats(fmt.Sprint("expm1_", k), coefficients[k])
