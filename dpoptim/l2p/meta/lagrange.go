@@ -7,8 +7,8 @@ type multiplier struct{ Z, Mu float64 }
 func (m multiplier) value(h float64) float64 { return -m.Z*h + h*h/(2*m.Mu) }
 func (m multiplier) slope(h float64) float64 { return -m.Z + h/m.Mu }
 
-// update is steps 3 and 4, which come before the descent here, as the text has it, so
-// that nothing is unrolled twice. μ does not fall below least.
+// update is steps 3 and 4, by what the descents before spent, so that nothing is
+// unrolled for it. μ does not fall below least.
 func (m *multiplier) update(h, shrink, least float64) {
 	m.Z -= h / m.Mu
 	m.Mu = max(m.Mu*shrink, min(m.Mu, least))

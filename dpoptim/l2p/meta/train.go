@@ -47,9 +47,11 @@ type Options struct {
 }
 
 // Penalty parameters of the augmented Lagrangian (choices of this package): μ at first,
-// by which it shrinks with every update, and its least value.
+// by which it shrinks with every update, and its least value. An update an epoch
+// lets the descent come near a minimum before, as step 1 of appendix B.2 wants it; one
+// a batch makes what is spent swing.
 const (
-	firstMu, shrinkMu, leastMu = 1.0, 0.98, 0.02
+	firstMu, shrinkMu, leastMu = 0.5, 0.9, 0.1
 )
 
 // Epoch is a line of the history.
@@ -179,8 +181,9 @@ type trainer struct {
 	Blocks  []*budgets
 	History []Epoch
 
-	shapes [2]*network // over Weights
-	noise  []Noise     // of each stage
+	shapes [2]*network   // over Weights
+	used   [][][]float64 // of each noise, the runs of the epoch: what their blocks spent
+	noise  []Noise       // of each stage
 	total  int
 }
 
@@ -313,6 +316,7 @@ func (t *trainer) epoch() {
 		}
 	}
 	e := Epoch{Stage: stage, Epsilon: Epsilon(t.Stages[stage].Epsilon), Epoch: within + 1}
+	t.used = make([][][]float64, len(t.noise))
 	steps := float64(t.Stages[stage].Epochs * t.Batches)
 	for b := range t.Batches {
 		at := float64(within*t.Batches+b) / steps
@@ -321,11 +325,17 @@ func (t *trainer) epoch() {
 		e.Loss += loss / float64(t.Batches)
 		e.Spent += spent / float64(t.Batches)
 	}
+	t.multipliers()
 	for _, k := range active {
 		for _, r := range evaluate(t.rule(), t.Plan, t.Family, t.noise[k], t.Validation, t.Seed+1, t.Workers) {
 			share := 1 / float64(t.Validation*len(active))
 			e.Validation += r.Loss * share
 			e.Steps += float64(r.Steps) * share
+		}
+	}
+	for _, x := range []*float64{&e.Loss, &e.Spent, &e.Validation} {
+		if !(math.Abs(*x) < math.MaxFloat64) {
+			*x = math.MaxFloat64 // a run diverged; files have no word for infinity
 		}
 	}
 	if within == 0 || e.Validation < t.BestLoss {
@@ -336,6 +346,24 @@ func (t *trainer) epoch() {
 	}
 	t.Done++
 	t.History = append(t.History, e)
+}
+
+// multipliers updates them by the mean of what the epoch's runs spent.
+func (t *trainer) multipliers() {
+	for k, runs := range t.used {
+		if len(runs) == 0 || !t.constrained(k) {
+			continue
+		}
+		mean := make([]float64, len(runs[0]))
+		for _, used := range runs {
+			axpy(1/float64(len(runs)), used, mean)
+		}
+		if t.Block > 0 {
+			t.Blocks[k].update(mean, shrinkMu, leastMu)
+		} else {
+			t.Whole[k].update(mean[0]-1, shrinkMu, leastMu)
+		}
+	}
 }
 
 // batch draws tasks and makes an update, or one a block. It gives the mean objective and
@@ -352,16 +380,9 @@ func (t *trainer) batch(number int, active []int, rate float64) (loss, spent flo
 	}
 	runs := make([]*trajectory, t.Tasks)
 	parallel(t.Tasks, t.Workers, func(i int) { runs[i] = sims[i].roll(sims[i].start(), t.Steps, t.Every) })
-	h, n := make([]float64, len(t.Whole)), make([]float64, len(t.Whole))
 	for i, run := range runs {
-		h[of[i]] += run.overspent()
-		n[of[i]]++
+		t.used[of[i]] = append(t.used[of[i]], []float64{1 + run.overspent()})
 		spent += (1 + run.overspent()) / float64(t.Tasks)
-	}
-	for k := range h {
-		if n[k] > 0 && t.constrained(k) {
-			t.Whole[k].update(h[k]/n[k], shrinkMu, leastMu)
-		}
 	}
 	objectives := make([]objective, t.Tasks)
 	for i, run := range runs {
@@ -422,22 +443,8 @@ func (t *trainer) blocks(sims []*simulation, of []int, rate float64) (loss, spen
 		if pass == 0 {
 			continue
 		}
-		for k := range t.Blocks {
-			mean, n := make([]float64, count), 0.0
-			for i := range sims {
-				if of[i] == k {
-					axpy(1, used[i], mean)
-					n++
-				}
-			}
-			if n > 0 && t.constrained(k) {
-				for b := range mean {
-					mean[b] /= n
-				}
-				t.Blocks[k].update(mean, shrinkMu, leastMu)
-			}
-		}
 		for i := range sims {
+			t.used[of[i]] = append(t.used[of[i]], used[i])
 			spent += sum(used[i]) / float64(len(sims))
 		}
 	}
