@@ -213,7 +213,7 @@ func (t *trainer) prepare() error {
 		}
 		t.Weights[i] = make([]float64, l.Weights())
 		t.shapes[i] = newNetwork(l, t.Weights[i])
-		t.shapes[i].initialise(r)
+		t.shapes[i].initialise(r, i == 0)
 		t.Moments[i] = adam{M: make([]float64, l.Weights()), V: make([]float64, l.Weights())}
 	}
 	if t.Checkpoint == "" {
@@ -254,24 +254,40 @@ func (t *trainer) save() error {
 }
 
 // initialise draws weights as PyTorch does, from U(−1/√H, 1/√H), with 1 more for the
-// forget gates (Jozefowicz et al. 2015).
-func (w *network) initialise(r *rand.Rand) {
+// forget gates (Jozefowicz et al. 2015). A projector begins as descent with momentum
+// (our choice): its first units pass on a leaky sum of the gradient, and the rest of
+// the output is small, so that no time goes into finding out which way is down.
+func (w *network) initialise(r *rand.Rand, descent bool) {
 	a := 1 / math.Sqrt(float64(w.Hidden))
-	draw := func(x []float64) {
+	draw := func(x []float64, a float64) {
 		for i := range x {
 			x[i] = a * (2*r.Float64() - 1)
 		}
 	}
 	for _, l := range w.layers {
-		draw(l.own.Data)
-		draw(l.last.Data)
-		draw(l.bias)
+		draw(l.own.Data, a)
+		draw(l.last.Data, a)
+		draw(l.bias, a)
 		for u := range w.Hidden {
 			l.bias[w.Hidden+u]++
 		}
 	}
-	draw(w.output[:w.Hidden])
+	draw(w.output[:w.Hidden], a/4)
 	w.output[w.Hidden] = 0
+	if !descent {
+		return
+	}
+	for _, l := range w.layers {
+		cell := 2 * w.Hidden // the row of the first unit's cell gate
+		clear(l.own.Data[cell*l.own.Cols:][:l.own.Cols])
+		clear(l.last.Data[cell*w.Hidden:][:w.Hidden])
+		l.own.Data[cell*l.own.Cols] = 1
+		l.bias[cell] = 0
+	}
+	first := w.layers[0].own
+	first.Data[2*w.Hidden*first.Cols] = 0
+	first.Data[2*w.Hidden*first.Cols+w.features()-1] = -1 // the gradient, or its sign
+	w.output[0] = 1
 }
 
 // adam is Kingma and Ba's, with their constants.
