@@ -115,10 +115,13 @@ var metaTasks = []metaTask{
 	{"quadratic", "sums of 60 random quadratics of two parameters", false, map[string]string{"records": "60", "sampling-rate": "1"}},
 	{"logistic", "logistic regression between two random Gaussians", false, nil},
 	{"svm", "linear support vector machines on the same", false, nil},
-	{"mlp", "networks of one hidden layer of sigmoids on the same", false, nil},
-	{"mnist", "such networks on pairs of digits (--data-dir)", true, nil},
-	{"fmnist", "such networks on pairs of articles of clothing", true, nil},
+	{"mlp", "networks of one hidden layer of sigmoids on the same", false, networks},
+	{"mnist", "such networks on pairs of digits (--data-dir)", true, networks},
+	{"fmnist", "such networks on pairs of articles of clothing", true, networks},
 }
+
+// networks are longer runs than the rest, of fewer and costlier updates.
+var networks = map[string]string{"odd": "true", "steps": "60", "batches": "6", "lr": "0.002", "gamma": "4", "validation": "16"}
 
 // metaFlags are those of l2p train.
 type metaFlags struct {
@@ -127,10 +130,11 @@ type metaFlags struct {
 	epochs, classes                           []int
 	steps, records, pool, units               int
 	batches, runs, validation, block, store   int
-	rate, clip, delta, scale, lr              float64
+	rate, clip, delta, scale, cardScale       float64
+	lr, gamma                                 float64
 	neighbouring, accountant, scheduler, data string
 	layers, hidden, threads                   int
-	logSign                                   bool
+	logSign, odd                              bool
 	seed                                      uint64
 }
 
@@ -184,14 +188,17 @@ command goes on after an interruption, from FILE.checkpoint.`,
 	f.IntVar(&o.pool, "pool", 2, "images: average squares of so many pixels a side into one")
 	f.IntVar(&o.units, "units", 4, "networks: hidden units")
 	f.StringVar(&o.data, "data-dir", "", "directory of the image files (or "+train.DataDirVariable+")")
-	f.IntVar(&o.layers, "layers", 2, "layers of each LSTM")
-	f.IntVar(&o.hidden, "hidden", 20, "hidden units of each LSTM's layers")
+	f.IntVar(&o.layers, "layers", 1, "layers of each LSTM")
+	f.IntVar(&o.hidden, "hidden", 12, "hidden units of each LSTM's layers")
 	f.BoolVar(&o.logSign, "log-sign", false, "the projector reads a gradient as logarithm and sign")
+	f.BoolVar(&o.odd, "odd", false, "opposite gradients get opposite updates, so that no drift is learned (default for networks)")
 	f.StringVar(&o.scheduler, "scheduler", l2p.Learned, "lstm, or constant: the same noise in all steps")
 	f.Float64Var(&o.scale, "scale", 0.1, "what the projector's output is multiplied by")
+	f.Float64Var(&o.cardScale, "card-scale", 0, "the same in the card, for networks larger than the tasks' (default --scale)")
 	f.IntVar(&o.batches, "batches", 20, "updates of the LSTMs in an epoch")
 	f.IntVar(&o.runs, "runs", 8, "simulated runs that an update averages over")
 	f.Float64Var(&o.lr, "lr", 0.005, "learning rate of the meta-training (Adam), falling within a stage")
+	f.Float64Var(&o.gamma, "gamma", 1, "the objective is the loss of the last 1/γ of the budget, weighted towards its end")
 	f.IntVar(&o.block, "block", 0, "steps after which backpropagation is cut, with a budget for each block; 0: not cut")
 	f.IntVar(&o.store, "store-every", 0, "store the state of one step in so many and make the others again; 0: store all")
 	f.IntVar(&o.validation, "validation", 50, "held-out tasks that choose the best epoch, of each ε")
@@ -225,6 +232,9 @@ command goes on after an interruption, from FILE.checkpoint.`,
 		con.finish()
 		if err != nil {
 			return err
+		}
+		if o.cardScale > 0 {
+			p.Card.Scale = o.cardScale
 		}
 		return o.finish(cmd, asJSON, p, history, options.Checkpoint)
 	}
@@ -262,7 +272,7 @@ func (o *metaFlags) options(cmd *cobra.Command) (meta.Options, error) {
 			Steps: o.steps, Rate: o.rate, Clip: o.clip, Delta: o.delta,
 			Neighbouring: accountant.Neighbouring(o.neighbouring), Accountant: o.accountant,
 		},
-		Batches: o.batches, Tasks: o.runs, LearningRate: o.lr, GradientNorm: 1,
+		Batches: o.batches, Tasks: o.runs, LearningRate: o.lr, GradientNorm: 1, Gamma: o.gamma, Odd: o.odd,
 		Block: o.block, Every: o.store, Validation: o.validation, Seed: o.seed, Workers: o.threads,
 		Checkpoint: o.out + ".checkpoint",
 		Card: l2p.Card{
@@ -293,12 +303,12 @@ func (o *metaFlags) options(cmd *cobra.Command) (meta.Options, error) {
 	return m, err
 }
 
-// recipe is the command, without what changes no result.
+// recipe is the command, with every setting that is not its tasks' own, and without what changes no result.
 func (o *metaFlags) recipe(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	for _, name := range []string{
 		"tasks", "epsilons", "epochs", "steps", "sampling-rate", "clip", "delta", "neighbouring", "accountant", "records", "start", "classes", "pool", "units",
-		"layers", "hidden", "log-sign", "scheduler", "scale", "batches", "runs", "lr", "block", "validation", "seed",
+		"layers", "hidden", "log-sign", "odd", "scheduler", "scale", "card-scale", "batches", "runs", "lr", "gamma", "block", "validation", "seed",
 	} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {
 			words = append(words, fmt.Sprintf("--%s=%s", name, strings.Trim(flag.Value.String(), "[]")))
