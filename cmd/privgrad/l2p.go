@@ -121,7 +121,7 @@ var metaTasks = []metaTask{
 }
 
 // networks are longer runs than the rest, of fewer and costlier updates.
-var networks = map[string]string{"odd": "true", "steps": "60", "batches": "6", "lr": "0.002", "gamma": "4", "validation": "16"}
+var networks = map[string]string{"odd": "true", "curvature": "true", "steps": "60", "batches": "6", "lr": "0.002", "gamma": "4", "validation": "16"}
 
 // metaFlags are those of l2p train.
 type metaFlags struct {
@@ -134,7 +134,7 @@ type metaFlags struct {
 	lr, gamma                                 float64
 	neighbouring, accountant, scheduler, data string
 	layers, hidden, threads                   int
-	logSign, odd                              bool
+	logSign, odd, curvature                   bool
 	seed                                      uint64
 }
 
@@ -192,6 +192,7 @@ command goes on after an interruption, from FILE.checkpoint.`,
 	f.IntVar(&o.hidden, "hidden", 12, "hidden units of each LSTM's layers")
 	f.BoolVar(&o.logSign, "log-sign", false, "the projector reads a gradient as logarithm and sign")
 	f.BoolVar(&o.odd, "odd", false, "opposite gradients get opposite updates, so that no drift is learned (default for networks)")
+	f.BoolVar(&o.curvature, "curvature", false, "keep second derivatives of the tasks, which learning to learn drops (default for networks)")
 	f.StringVar(&o.scheduler, "scheduler", l2p.Learned, "lstm, or constant: the same noise in all steps")
 	f.Float64Var(&o.scale, "scale", 0.1, "what the projector's output is multiplied by")
 	f.Float64Var(&o.cardScale, "card-scale", 0, "the same in the card, for networks larger than the tasks' (default --scale)")
@@ -272,7 +273,7 @@ func (o *metaFlags) options(cmd *cobra.Command) (meta.Options, error) {
 			Steps: o.steps, Rate: o.rate, Clip: o.clip, Delta: o.delta,
 			Neighbouring: accountant.Neighbouring(o.neighbouring), Accountant: o.accountant,
 		},
-		Batches: o.batches, Tasks: o.runs, LearningRate: o.lr, GradientNorm: 1, Gamma: o.gamma, Odd: o.odd,
+		Batches: o.batches, Tasks: o.runs, LearningRate: o.lr, GradientNorm: 1, Gamma: o.gamma, Odd: o.odd, Curvature: o.curvature,
 		Block: o.block, Every: o.store, Validation: o.validation, Seed: o.seed, Workers: o.threads,
 		Checkpoint: o.out + ".checkpoint",
 		Card: l2p.Card{
@@ -308,7 +309,7 @@ func (o *metaFlags) recipe(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	for _, name := range []string{
 		"tasks", "epsilons", "epochs", "steps", "sampling-rate", "clip", "delta", "neighbouring", "accountant", "records", "start", "classes", "pool", "units",
-		"layers", "hidden", "log-sign", "odd", "scheduler", "scale", "card-scale", "batches", "runs", "lr", "gamma", "block", "validation", "seed",
+		"layers", "hidden", "log-sign", "odd", "curvature", "scheduler", "scale", "card-scale", "batches", "runs", "lr", "gamma", "block", "validation", "seed",
 	} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {
 			words = append(words, fmt.Sprintf("--%s=%s", name, strings.Trim(flag.Value.String(), "[]")))

@@ -38,6 +38,10 @@ type Options struct {
 	// Block is the number of steps between which backpropagation is cut and the LSTMs
 	// change (appendix B.5); 0: none, the whole run is unrolled.
 	Block int
+	// Curvature keeps the second derivatives of the tasks, which learning to learn drops,
+	// up to what clipping does to them; without it rates that are too large look good
+	// near the end of training.
+	Curvature bool
 	// Odd keeps weights at 0 so that opposite gradients have opposite updates: gates read
 	// the context alone, and cells all but the context. A drift, the same for all
 	// parameters whatever their gradients, which would move a network far, then cannot
@@ -438,6 +442,7 @@ func (t *trainer) batch(number int, active []int, rate float64) (loss, spent flo
 		r := rand.New(rand.NewPCG(t.Seed, uint64(number*t.Tasks+i)+1))
 		of[i] = active[(number*t.Tasks+i)%len(active)]
 		sims[i] = t.simulate(t.rule(), t.Family.Draw(r), t.noise[of[i]], r.Uint64())
+		sims[i].curved = t.Curvature
 	}
 	if t.Block > 0 {
 		return t.blocks(sims, of, rate)

@@ -109,6 +109,28 @@ func TestMetaGradient(t *testing.T) {
 	}
 }
 
+// With the task's curvature the whole gradient is that of quadratics too, as long as
+// nothing is clipped. The quotient of a linear function has rounding alone.
+func TestCurvature(t *testing.T) {
+	s, p, q := linearSimulation(false)
+	s.task = Quadratics{Records: 9}.Draw(rand.New(rand.NewPCG(1, 1)))
+	s.setting = l2p.Setting{Steps: 4, Params: 2, Clip: 100, Batch: 4.5, Least: 0.02, Planned: 0.05}
+	value := func() *trajectory { return s.roll(s.start(), 4, 0) }
+	run := value()
+	flat, _ := gradientOf(run, run.stopped(1))
+	s.curved = true
+	gp, gq := gradientOf(run, run.stopped(1))
+	if slices.Equal(flat, gp) {
+		t.Error("curvature changes nothing")
+	}
+	for name, w := range map[string][2][]float64{"projector": {p, gp}, "scheduler": {q, gq}} {
+		for i := range w[0] {
+			want := difference(&w[0][i], 1e-5, func() float64 { return value().stopped(1).value })
+			near(t, fmt.Sprintf("%s %d", name, i), w[1][i], want, 1e-6)
+		}
+	}
+}
+
 // Steps made again from stored states give the same gradient bit by bit.
 func TestCheckpointed(t *testing.T) {
 	s, _, _ := linearSimulation(false)
