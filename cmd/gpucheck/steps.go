@@ -375,36 +375,12 @@ func (c *check) bench(ctx context.Context) {
 				}, object)
 			}
 		}
+		c.run(ctx, job{
+			name: "bench/" + m.model + " l2p", limit: 2*time.Minute + 2*c.duration(),
+			command: c.privgrad("bench", "l2p", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch),
+				"--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
+		}, object)
 	}
-	c.projector(ctx)
-}
-
-// timings are what benchmarks of Go print: name, turns, and nanoseconds a turn.
-var timings = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op`)
-
-// projector times a learned update rule, by number of parameters.
-func (c *check) projector(ctx context.Context) {
-	const benchmark = "BenchmarkProject"
-	c.run(ctx, job{
-		name: "bench/projector", limit: 2*time.Minute + 4*c.duration(), env: []string{"PRIVGRAD_GPU=1"},
-		command: []string{
-			filepath.Join(c.bundle, "cuda.test"), "-test.run=^$", "-test.bench=^" + benchmark + "$", "-test.benchtime=" + c.duration().String(),
-		},
-	}, func(s *step, stdout []byte) error {
-		seconds := map[string]float64{}
-		for _, m := range timings.FindAllSubmatch(stdout, -1) {
-			ns, err := strconv.ParseFloat(string(m[2]), 64)
-			if err != nil {
-				return err
-			}
-			seconds[strings.TrimPrefix(string(m[1]), "Project/")] = ns / 1e9
-		}
-		if len(seconds) == 0 {
-			return ran(s, stdout)
-		}
-		s.Result = map[string]any{"step_seconds": seconds}
-		return nil
-	})
 }
 
 func (c *check) duration() time.Duration { return time.Duration(c.seconds * float64(time.Second)) }

@@ -8,6 +8,7 @@ enum { Scale = 2, Rate, L2, Gain = 19, Context };
 
 // lstm.go has the same. A thread has the four gates of UNITS units, for COUNT parameters that are COLUMNS apart.
 static constexpr int UNITS = 2, COUNT = 8, COLUMNS = 16, TILE = COUNT * COLUMNS;
+static constexpr float LARGEST = 0x1.fffffep127f;
 
 extern __shared__ __attribute__((aligned(16))) float memory[];
 
@@ -60,7 +61,7 @@ static __device__ __forceinline__ Fraction tanh(float x) {
 	return {__builtin_copysignf(e, x), 2 + e};
 }
 
-// log of a number above 2^-126, within 2 units in the last place; of infinity it is 89.
+// log of a number above 2^-126, within 2 units in the last place.
 static __device__ __forceinline__ float log(float x) {
 	const uint32 root = 0x3f3504f3; // of 1/2
 	int e = (int)(bits(x) - root) >> 23;
@@ -107,7 +108,10 @@ static __device__ __forceinline__ void project(const Run *run, int n, float *p, 
 	float *slab = memory + slabAt;
 	for (int m = t; m < TILE; m += THREADS) {
 		int i = first + m;
-		float *to = features(memory + m, i < n ? fmaf(s[Scale], g[i], s[L2] * p[i]) * s[Gain] : 0, logSign);
+		float x = i < n ? fmaf(s[Scale], g[i], s[L2] * p[i]) * s[Gain] : 0;
+		// A gate whose weight is 0 does not see infinity as no number; NaN stays.
+		x = x > LARGEST ? LARGEST : x < -LARGEST ? -LARGEST : x;
+		float *to = features(memory + m, x, logSign);
 		for (int k = 0; k < context; k++, to += TILE)
 			*to = s[Context + k];
 	}

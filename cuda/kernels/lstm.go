@@ -15,7 +15,7 @@ const (
 )
 
 // Project applies a learned rule, device.LSTM.Apply, to n parameters p with gradient g, with the run's scalars and context, all float32. A
-// gradient that the LSTM reads is fma(Scale, g, L2·p)·Gain. What a gate adds up is one chain of fused operations from its bias on: the inputs
+// gradient that the LSTM reads is fma(Scale, g, L2·p)·Gain, or the largest number where that is beyond it. What a gate adds up is one chain of fused operations from its bias on: the inputs
 // in order, then the last outputs; likewise the output y, and p = fma(Rate, y, p). The new cell and the new output
 //
 //	c = σ(f)·c + σ(i)·tanh(g)    h = σ(o)·tanh(c)
