@@ -66,13 +66,13 @@ func TestForward(t *testing.T) {
 
 // A loss of two steps: linear in outputs and last state, so that all kinds of gradients flow.
 type probe struct {
-	w             *network
-	x             [2][]float64
-	context       [2][]float64
-	before        []float64
-	toY, toState  []float64
-	shape         device.LSTM
-	weights, grad []float64
+	w            *network
+	x            [2][]float64
+	context      [2][]float64
+	before       []float64
+	toY, toState []float64
+	shape        device.LSTM
+	weights      []float64
 }
 
 func (p *probe) loss() float64 {

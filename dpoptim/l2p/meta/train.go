@@ -273,8 +273,9 @@ func (t *trainer) save() error {
 
 // initialise draws weights as PyTorch does, from U(−1/√H, 1/√H), with 1 more for the
 // forget gates (Jozefowicz et al. 2015). A projector begins as descent with momentum
-// (our choice): its first units pass on a leaky sum of the gradient, and the rest of
-// the output is small, so that no time goes into finding out which way is down.
+// (our choice): its first units pass on a leaky sum of the gradient, so small that it
+// stays linear, since a bent one loses of what noise leaves; the rest of the output is
+// small. So no time goes into finding out which way is down.
 func (w *network) initialise(r *rand.Rand, descent bool) {
 	a := 1 / math.Sqrt(float64(w.Hidden))
 	draw := func(x []float64, a float64) {
@@ -304,8 +305,9 @@ func (w *network) initialise(r *rand.Rand, descent bool) {
 	}
 	first := w.layers[0].own
 	first.Data[2*w.Hidden*first.Cols] = 0
-	first.Data[2*w.Hidden*first.Cols+w.features()-1] = -1 // the gradient, or its sign
-	w.output[0] = 1
+	const part = 0.25
+	first.Data[2*w.Hidden*first.Cols+w.features()-1] = -part // the gradient, or its sign
+	w.output[0] = 1 / part
 }
 
 // oddMask is 1 at the weights with which a projector is an odd function of its gradients.

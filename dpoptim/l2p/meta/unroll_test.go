@@ -131,6 +131,27 @@ func TestCurvature(t *testing.T) {
 	}
 }
 
+// A block in the middle of a run, from a state that counts as given: the mean loss and
+// the constraint of its own budget.
+func TestBlock(t *testing.T) {
+	s, p, q := linearSimulation(false)
+	from := s.roll(s.start(), 2, 0).last
+	m := multiplier{Z: -0.4, Mu: 0.1}
+	value := func() (*trajectory, objective) {
+		run := s.roll(from, 3, 0)
+		o := run.average()
+		o.constrain(m, from.known.Left-run.last.known.Left-0.3)
+		return run, o
+	}
+	gp, gq := gradientOf(value())
+	for name, w := range map[string][2][]float64{"projector": {p, gp}, "scheduler": {q, gq}} {
+		for i := range w[0] {
+			want := difference(&w[0][i], 1e-5, func() float64 { _, o := value(); return o.value })
+			near(t, fmt.Sprintf("%s %d", name, i), w[1][i], want, 1e-7)
+		}
+	}
+}
+
 // Steps made again from stored states give the same gradient bit by bit.
 func TestCheckpointed(t *testing.T) {
 	s, _, _ := linearSimulation(false)
