@@ -23,8 +23,8 @@ const (
 	Constant = "constant" // scheduler: the planned noise in every step
 )
 
-// format is that of the card.
-const format = 1
+// Format is that of the card.
+const Format = 1
 
 // Card says what a protector is, and is stored beside its weights as JSON.
 type Card struct {
@@ -81,8 +81,8 @@ func (p *Protector) Adapts() bool { return p.Card.Scheduler.Kind == Learned }
 func (p *Protector) Validate() error {
 	c := &p.Card
 	switch {
-	case c.Format != format:
-		return fmt.Errorf("protector %q has format %d, this program reads %d", c.Name, c.Format, format)
+	case c.Format != Format:
+		return fmt.Errorf("protector %q has format %d, this program reads %d", c.Name, c.Format, Format)
 	case c.Name == "" || strings.ContainsAny(c.Name, "/\\."):
 		return fmt.Errorf("protector %q: a name of letters, digits and dashes is needed", c.Name)
 	case c.Steps < 1:

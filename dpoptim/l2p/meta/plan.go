@@ -1,0 +1,133 @@
+package meta
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+)
+
+// A Plan says how the simulated runs are private.
+type Plan struct {
+	Steps        int     // T
+	Rate         float64 // q, of Poisson sampling
+	Clip         float64 // C
+	Delta        float64
+	Neighbouring accountant.Neighbouring
+	Accountant   string
+}
+
+// Noise is what an ε asks for, in units of C: σ_g, with which T steps spend it, and
+// σ_min, with which one does.
+type Noise struct{ Epsilon, Least, Planned float64 }
+
+// Noise calibrates; ε = +Inf stands for no noise.
+func (p Plan) Noise(epsilon float64) (Noise, error) {
+	n := Noise{Epsilon: epsilon}
+	if math.IsInf(epsilon, 1) {
+		return n, nil
+	}
+	for _, to := range []struct {
+		steps int
+		sigma *float64
+	}{{p.Steps, &n.Planned}, {1, &n.Least}} {
+		s := accountant.Schedule{SamplingRate: p.Rate, Steps: to.steps, Neighbouring: p.Neighbouring, Accountant: p.Accountant, Delta: p.Delta}
+		var err error
+		if *to.sigma, _, err = s.Calibrate(epsilon); err != nil {
+			return n, fmt.Errorf("noise for epsilon %v: %w", epsilon, err)
+		}
+	}
+	return n, nil
+}
+
+// simulate prepares a run of a task.
+func (p Plan) simulate(r rule, task Task, n Noise, seed uint64) *simulation {
+	return &simulation{
+		rule: r,
+		task: task,
+		setting: l2p.Setting{
+			Steps: p.Steps, Params: task.Params(), Clip: p.Clip, Batch: p.Rate * float64(task.Records()),
+			Least: n.Least, Planned: n.Planned,
+		},
+		rate: p.Rate,
+		seed: seed,
+	}
+}
+
+// run makes steps as long as the budget pays for the next.
+func (s *simulation) run() *state {
+	at := s.start()
+	for {
+		if next := s.schedule(at); next.cost > at.known.Left+1e-9 {
+			return at
+		}
+		at = s.step(at).after
+	}
+}
+
+// A Result is how a simulated run of a task ended.
+type Result struct {
+	Loss     float64
+	Steps    int
+	Accuracy float64 // NaN where the task has none
+}
+
+// Evaluate runs a protector on tasks that the seed draws, with noise that follows from
+// it too. Two protectors, or two plans, so meet the same tasks, from the same starts.
+func Evaluate(p *l2p.Protector, plan Plan, f Family, epsilon float64, tasks int, seed uint64, workers int) ([]Result, error) {
+	n, err := plan.Noise(epsilon)
+	if err != nil {
+		return nil, err
+	}
+	return evaluate(ruleOf(p), plan, f, n, tasks, seed, workers), nil
+}
+
+func evaluate(r rule, plan Plan, f Family, n Noise, tasks int, seed uint64, workers int) []Result {
+	results := make([]Result, tasks)
+	parallel(tasks, workers, func(i int) {
+		task := f.Draw(rand.New(rand.NewPCG(seed, 2*uint64(i))))
+		s := plan.simulate(r, task, n, rand.New(rand.NewPCG(seed, 2*uint64(i)+1)).Uint64())
+		end := s.run()
+		results[i] = Result{Loss: task.Loss(end.params, nil), Steps: end.known.Step - 1, Accuracy: math.NaN()}
+		if t, ok := task.(interface {
+			Accuracy(params []float64) float64
+		}); ok {
+			results[i].Accuracy = t.Accuracy(end.params)
+		}
+	})
+	return results
+}
+
+// ruleOf is a stored protector as a rule.
+func ruleOf(p *l2p.Protector) rule {
+	r := rule{scale: p.Card.Scale}
+	if p.Card.Projector.Kind == l2p.Learned {
+		r.projector = newNetwork(p.Card.Projector.LSTM(l2p.ProjectorContext), widened(p.Projector))
+	}
+	if p.Card.Scheduler.Kind == l2p.Learned {
+		r.scheduler = newNetwork(p.Card.Scheduler.LSTM(l2p.SchedulerContext), widened(p.Scheduler))
+	}
+	return r
+}
+
+func widened(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// parallel calls f(0) … f(n−1), a few at a time.
+func parallel(n, workers int, f func(i int)) {
+	free := make(chan struct{}, max(workers, 1))
+	for i := range n {
+		free <- struct{}{}
+		go func() { f(i); <-free }()
+	}
+	for range cap(free) {
+		free <- struct{}{}
+	}
+}
