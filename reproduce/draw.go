@@ -26,6 +26,18 @@ type chart struct {
 	log         bool     // the horizontal axis
 	names       []string // of the horizontal values 0, 1, …, where they are no numbers
 	lines       []line
+	plane       *plane // in the place of lines
+}
+
+// legend lists what has a name.
+func (c chart) legend() (names []string) {
+	for _, l := range c.lines {
+		names = append(names, l.name)
+	}
+	if c.plane != nil {
+		names = append(names, c.plane.names()...)
+	}
+	return names
 }
 
 // A line has bands where low and high are there.
@@ -61,9 +73,9 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 	for _, row := range rows {
 		columns = max(columns, len(row))
 		for _, c := range row {
-			for _, l := range c.lines {
-				if !slices.Contains(names, l.name) {
-					names = append(names, l.name)
+			for _, name := range c.legend() {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
 				}
 			}
 		}
@@ -101,10 +113,10 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 				return err
 			}
 			p.Draw(tiles.At(panels, j, i))
-			for _, l := range c.lines {
-				if t := thumbs[l.name]; t != nil && !seen[l.name] {
-					seen[l.name] = true
-					legend.Add(l.name, t)
+			for _, name := range c.legend() {
+				if t := thumbs[name]; t != nil && !seen[name] {
+					seen[name] = true
+					legend.Add(name, t)
 				}
 			}
 		}
@@ -180,6 +192,11 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 		if !l.flat && len(l.x) <= 12 {
 			marks.Color, marks.Radius, marks.Shape = colour, vg.Points(2), draw.CircleGlyph{}
 			p.Add(marks)
+		}
+	}
+	if c.plane != nil {
+		if err := c.plane.add(p, thumbs); err != nil {
+			return nil, nil, err
 		}
 	}
 	if len(c.names) > 0 {

@@ -24,7 +24,7 @@ func made(projector, scheduler string) *Protector {
 		return w
 	}
 	p := &Protector{Card: Card{
-		Format: format, Name: "made", Summary: "of a test", Tasks: []string{"quadratic"},
+		Format: Format, Name: "made", Summary: "of a test", Tasks: []string{"quadratic"},
 		Public:       []Public{{Data: "mnist", Classes: []int{1, 2}}, {Data: "cifar10"}},
 		EpsilonRange: [2]float64{0.05, 0.2}, Delta: 1e-8, Neighbouring: "add-remove", Steps: 40, Scale: 0.05, Recipe: "none",
 		Projector: Part{Kind: projector}, Scheduler: Part{Kind: scheduler},
