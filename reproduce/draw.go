@@ -61,6 +61,18 @@ func (l *line) add(x float64, e estimate, scale float64) {
 	l.low, l.high = append(l.low, scale*(e.mean-h)), append(l.high, scale*(e.mean+h))
 }
 
+// addMedian appends a median with its interval, none where that is infinite.
+func (l *line) addMedian(x float64, m interval) {
+	if math.IsNaN(m.median) || math.IsInf(m.median, 0) {
+		return
+	}
+	if math.IsInf(m.low, 0) || math.IsInf(m.high, 0) {
+		m.low, m.high = m.median, m.median
+	}
+	l.x, l.y = append(l.x, x), append(l.y, m.median)
+	l.low, l.high = append(l.low, m.low), append(l.high, m.high)
+}
+
 // drawCharts draws rows of charts under a caption, with one legend for all.
 func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 	// The plotting library panics on ranges it cannot tick.

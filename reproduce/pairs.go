@@ -20,9 +20,9 @@ var pairsEpsilons = []float64{0.05, 0.1, 0.2, 0.4, 0.8}
 
 // The grid of DP-SGD, and the seeds of its tuning, which are none of the comparison's.
 var (
-	pairsSteps  = []int{15, 30, 60, 120, 240}
-	pairsRates  = []float64{0.125, 0.25, 0.5, 1, 2, 4}
-	tuningSeeds = []int{1001, 1002}
+	pairsSteps, pairsRates = []int{5, 15, 30, 60, 120, 240}, []float64{0.25, 0.5, 1, 2, 4, 8}
+	quickSteps, quickRates = []int{15, 60}, []float64{0.5, 1, 2, 4}
+	tuningSeeds            = []int{1001, 1002}
 )
 
 // digits are pairs to choose from, the one of the paper first.
@@ -84,11 +84,10 @@ func (e *env) pairsBudgets() []float64 {
 
 // grid is that of the tuning.
 func (e *env) grid() []setting {
-	steps, rates := pairsSteps, pairsRates
 	if e.Quick {
-		steps, rates = evenly(steps, 3)[:2], evenly(rates, 4)[1:]
+		return rateGrid(quickSteps, quickRates)
 	}
-	return quadraticGrid(steps, rates)
+	return rateGrid(pairsSteps, pairsRates)
 }
 
 func (e *env) tuningSeeds() []int {

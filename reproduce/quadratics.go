@@ -62,13 +62,14 @@ func (s setting) String() string {
 // A runner makes a run of a task.
 type runner func(task lossTask, seed uint64) ([]meta.Point, error)
 
-// A plain method is a protector under a noise that its setting decides.
+// A solver is a line of figure 6, with the settings that it is tuned over.
 type solver struct {
 	name    string
 	grid    []setting
 	prepare func(e *env, epsilon float64, s setting) (runner, error)
 }
 
+// tracing prepares a protector under a noise, both of which a setting decides.
 func tracing(of func(e *env, s setting) *protection, noise func(epsilon float64, p meta.Plan) (meta.Noise, error)) func(*env, float64, setting) (runner, error) {
 	return func(e *env, epsilon float64, s setting) (runner, error) {
 		p, plan := of(e, s), quadraticPlan(s.steps)
@@ -90,8 +91,8 @@ const (
 	priorLine     = "no data: the law's mean solution"
 )
 
-// grid of step counts and rates; the rates of appendix C.1 are for a sum of 60, ours for its mean.
-func quadraticGrid(steps []int, rates []float64) (all []setting) {
+// rateGrid is every rate with every number of steps.
+func rateGrid(steps []int, rates []float64) (all []setting) {
 	for _, t := range steps {
 		for _, r := range rates {
 			all = append(all, setting{rate: r, steps: t})
@@ -116,7 +117,8 @@ func linearly(first, last float64, n int) (all []float64) {
 
 var paperSteps = []int{10, 20, 30, 40, 50, 60}
 
-// solvers are the lines of figure 6. Each is tuned without privacy, as the paper does.
+// solvers are tuned without privacy, as the paper does. Its rates are for a sum of 60, ours
+// for the mean.
 func solvers(e *env) []solver {
 	descending := func(_ *env, s setting) *protection { return &protection{Protector: descent(s.rate)} }
 	whole := func(e *env, _ setting) *protection { return e.learned }
@@ -138,7 +140,7 @@ func solvers(e *env) []solver {
 	return []solver{
 		{learnedLine, []setting{trained}, tracing(whole, ours)},
 		{projectorLine, steps, tracing(alone, ours)},
-		{tunedLine, quadraticGrid([]int{1, 2, 3, 5, 10, 20, 40, 60, 100}, geometric(0.003, 3, 19)), tracing(descending, ours)},
+		{tunedLine, rateGrid([]int{1, 2, 3, 5, 10, 20, 40, 60, 100}, geometric(0.003, 3, 19)), tracing(descending, ours)},
 		{agdLine, searches, func(_ *env, epsilon float64, s setting) (runner, error) {
 			plan := quadraticPlan(s.agd.iterations)
 			n, err := plan.Noise(epsilon)
@@ -154,11 +156,11 @@ func solvers(e *env) []solver {
 				return s.agd.run(plan, b, epsilon, order, task, seed)
 			}, nil
 		}},
-		{advancedLine, quadraticGrid(paperSteps, linearly(quadraticRecords*0.001, quadraticRecords*0.02, 20)), tracing(descending, func(epsilon float64, p meta.Plan) (meta.Noise, error) {
+		{advancedLine, rateGrid(paperSteps, linearly(quadraticRecords*0.001, quadraticRecords*0.02, 20)), tracing(descending, func(epsilon float64, p meta.Plan) (meta.Noise, error) {
 			sigma := advanced(epsilon, p.Delta, p.Steps)
 			return meta.Noise{Epsilon: epsilon, Least: sigma, Planned: sigma}, nil
 		})},
-		{noiseFreeLine, quadraticGrid([]int{60}, geometric(0.01, 0.3, 12)), func(_ *env, _ float64, s setting) (runner, error) {
+		{noiseFreeLine, rateGrid([]int{60}, geometric(0.01, 0.3, 12)), func(_ *env, _ float64, s setting) (runner, error) {
 			plan := quadraticPlan(s.steps)
 			plan.Clip = 1e6 // of nothing
 			return func(task lossTask, seed uint64) ([]meta.Point, error) {
@@ -349,7 +351,7 @@ var l2pFig6 = Figure{
 
 func (e *env) l2pBudgets() []float64 {
 	if e.Quick {
-		return []float64{0.05, 0.2, 0.8}
+		return l2pQuick
 	}
 	return l2pEpsilons
 }
@@ -465,8 +467,7 @@ func showL2PFig6(e *env, t table) page {
 			for i, series := range others {
 				m := medianOf(differences(t.last(f.panel, series, epsilon, objective), sgd))
 				cells = append(cells, m.String())
-				lines[i].x, lines[i].y = append(lines[i].x, epsilon), append(lines[i].y, m.median)
-				lines[i].low, lines[i].high = append(lines[i].low, m.low), append(lines[i].high, m.high)
+				lines[i].addMedian(epsilon, m)
 				if i == 0 && m.high < 0 {
 					below++
 				}
