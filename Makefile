@@ -10,7 +10,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle cover clean
+.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -77,6 +77,16 @@ gpu-check: ## test and measure on this machine's NVIDIA GPU; where there is none
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
 	$(GO) test -v -timeout 15m ./audit -full
+
+# The commands are those in the cards; mnist needs its four files.
+PROTECTORS = dpoptim/l2p/protectors
+protectors: build ## meta-train the shipped protectors anew (a quarter of an hour); MNISTDIR has the files of MNIST
+	@test -n "$(MNISTDIR)" || { echo 'make protectors needs MNISTDIR, a directory with the files of MNIST: privgrad data fetch mnist' >&2; exit 1; }
+	mkdir -p bin/protectors
+	PRIVGRAD_DATA="$(MNISTDIR)"; export PRIVGRAD_DATA; for name in quadratic mnist; do \
+		recipe=$$(sed -n 's/.*"recipe": "privgrad \(.*\)"/\1/p' $(PROTECTORS)/$$name.json); \
+		bin/privgrad $$recipe --out bin/protectors/$$name.safetensors || exit 1; done
+	cp bin/protectors/quadratic.* bin/protectors/mnist.* $(PROTECTORS)/ && rm -f $(PROTECTORS)/*.csv $(PROTECTORS)/*.png
 
 lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

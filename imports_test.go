@@ -67,6 +67,7 @@ var allowed = map[string][]string{
 	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":       nil,
 	"dpoptim/l2p":         {"dpoptim", "dpoptim/mechanism", "internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/l2p/meta":    {"accountant", "dpoptim/l2p", "internal/device", "internal/durable"},
 	"dpoptim/linesearch":  nil,
 
 	"datasets":               {"internal/stream"},

@@ -119,7 +119,7 @@ privacy budget does not allow it.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; `%s --help` shows its flags", err, cmd.CommandPath())
 	})
-	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newSchedule(), newAudit(), newBench(), newReproduce(), newData(), newInfo())
+	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newSchedule(), newL2P(), newAudit(), newBench(), newReproduce(), newData(), newInfo())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -1,14 +1,64 @@
 package l2p
 
 import (
+	"bytes"
+	"embed"
 	"fmt"
+	"path"
 	"strings"
 )
 
-// Find gives a protector by the path of its file.
-func Find(name string) (*Protector, error) {
-	if strings.HasSuffix(name, weightsSuffix) {
-		return Read(name)
+// The protectors that are shipped, as Write stored them.
+//
+//go:embed protectors/*.json protectors/*.safetensors
+var shipped embed.FS
+
+const shippedDir = "protectors"
+
+// Shipped gives the protectors that are built in, by name.
+func Shipped() ([]*Protector, error) {
+	entries, err := shipped.ReadDir(shippedDir)
+	if err != nil {
+		return nil, fmt.Errorf("protectors that are built in: %w", err)
 	}
-	return nil, fmt.Errorf("unknown protector %q: give the path of a file that ends in %s", name, weightsSuffix)
+	var all []*Protector
+	for _, e := range entries {
+		file := path.Join(shippedDir, e.Name())
+		if !strings.HasSuffix(file, weightsSuffix) {
+			continue
+		}
+		card, err := shipped.ReadFile(CardPath(file))
+		if err != nil {
+			return nil, fmt.Errorf("protector %s: its card: %w", file, err)
+		}
+		weights, err := shipped.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("protector: %w", err)
+		}
+		p, err := parse(file, card, bytes.NewReader(weights))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Find gives a protector by the name of a shipped one, or by the path of its file.
+func Find(nameOrFile string) (*Protector, error) {
+	if strings.HasSuffix(nameOrFile, weightsSuffix) {
+		return Read(nameOrFile)
+	}
+	all, err := Shipped()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range all {
+		if p.Card.Name == nameOrFile {
+			return p, nil
+		}
+		names = append(names, p.Card.Name)
+	}
+	return nil, fmt.Errorf("unknown protector %q: choose %s, or give the path of a file that ends in %s", nameOrFile, strings.Join(names, " or "), weightsSuffix)
 }

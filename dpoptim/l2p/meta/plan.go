@@ -131,3 +131,8 @@ func parallel(n, workers int, f func(i int)) {
 		free <- struct{}{}
 	}
 }
+
+// Descent is DP-SGD as a protector: steps of a rate, with the planned noise.
+func Descent(rate float64) *l2p.Protector {
+	return &l2p.Protector{Card: l2p.Card{Name: "dp-sgd", Scale: rate, Projector: l2p.Part{Kind: l2p.Identity}, Scheduler: l2p.Part{Kind: l2p.Constant}}}
+}

@@ -21,6 +21,7 @@ type simulation struct {
 	setting l2p.Setting
 	rate    float64 // of Poisson sampling
 	seed    uint64  // of the start, the batches and the noise
+	curved  bool    // gradients go through the sums of clipped gradients too
 }
 
 // A state is all that a run has between two steps. Nothing writes to it.
@@ -48,6 +49,7 @@ type step struct {
 	multiplier           float64
 	cost                 float64 // share of the budget
 	output, energy       float64 // of the scheduler, and what it read
+	rows                 []int   // of the batch
 	mean, noise, x       []float64
 	gain                 float64
 	projected, scheduled *pass
@@ -83,14 +85,14 @@ func (s *simulation) step(b *state) *step {
 	p := s.schedule(b)
 	n, set := len(b.params), s.setting
 	r := rand.New(rand.NewPCG(s.seed, uint64(b.known.Step)))
-	rows := make([]int, 0, s.task.Records())
+	p.rows = make([]int, 0, s.task.Records())
 	for i := range s.task.Records() {
 		if s.rate >= 1 || r.Float64() < s.rate {
-			rows = append(rows, i)
+			p.rows = append(p.rows, i)
 		}
 	}
 	p.mean, p.noise, p.x = make([]float64, n), make([]float64, n), make([]float64, n)
-	s.task.ClippedSum(b.params, rows, set.Clip, p.mean)
+	s.task.ClippedSum(b.params, p.rows, set.Clip, p.mean)
 	unit, l2 := set.Clip/set.Batch, s.task.L2()
 	p.gain = set.Gain(p.multiplier)
 	norm2 := 0.0
@@ -137,7 +139,7 @@ func (s *simulation) newAdjoint() *adjoint {
 
 // backward takes the gradient with respect to the state after a step to that before it,
 // and adds to the gradients of the weights. The sum of clipped gradients counts as
-// constant (Andrychowicz et al. 2016, section 2.1).
+// constant (Andrychowicz et al. 2016, section 2.1), unless s is curved.
 func (s *simulation) backward(p *step, a *adjoint, projector, scheduler *network) {
 	n, set, l2 := len(a.params), s.setting, s.task.L2()
 	unit := set.Clip / set.Batch
@@ -146,10 +148,15 @@ func (s *simulation) backward(p *step, a *adjoint, projector, scheduler *network
 	dx, dy := make([]float64, n), make([]float64, n)
 	axpy(s.scale, a.params, dy)
 	s.projector.backward(p.projected, p.x, dy, a.projector, dx, read[:], projector)
+	mean := make([]float64, n)
 	for i, d := range dx {
 		dgain += d * p.x[i] / p.gain
-		dmultiplier += (d*p.gain + 2*p.mean[i]*a.norm2) * p.noise[i]
+		mean[i] = d*p.gain + 2*p.mean[i]*a.norm2
+		dmultiplier += mean[i] * p.noise[i]
 		a.params[i] += l2 * d * p.gain
+	}
+	if s.curved {
+		s.curve(p, mean, a.params)
 	}
 	// unit² = (σC/B)² + C²/P, of which gain is the inverse root and level the share.
 	gainSlope := -p.gain * p.gain * p.gain * p.multiplier * unit * unit
@@ -173,5 +180,25 @@ func (s *simulation) backward(p *step, a *adjoint, projector, scheduler *network
 		slope := energy[0] * math.Exp(-p.energy) * gain / float64(n)
 		a.norm2 = slope * gain
 		a.multiplier = slope * b.Norm2 * 2 * -gain * gain * gain * b.Multiplier * unit * unit
+	}
+}
+
+// curve adds to params the gradient that mean, with respect to the mean gradient, gives
+// through the clipped gradients: the difference quotient of their sum along it. That is
+// the product with their Jacobian, of which the transpose is meant: the same where no
+// gradient is clipped, and where a clipped one's curvature lies along itself.
+func (s *simulation) curve(p *step, mean, params []float64) {
+	at := p.before.params
+	norm := math.Sqrt(dot(mean, mean))
+	if norm == 0 {
+		return
+	}
+	h := 1e-5 * (1 + math.Sqrt(dot(at, at)))
+	shifted, sum := make([]float64, len(at)), make([]float64, len(at))
+	for _, side := range []float64{h, -h} {
+		copy(shifted, at)
+		axpy(side/norm, mean, shifted)
+		s.task.ClippedSum(shifted, p.rows, s.setting.Clip, sum)
+		axpy(norm/(2*side*s.setting.Batch), sum, params)
 	}
 }

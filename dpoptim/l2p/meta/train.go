@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
 )
 
@@ -33,9 +34,19 @@ type Options struct {
 	Batches, Tasks int     // gradients of an epoch, and simulated runs of a gradient
 	LearningRate   float64 // of Adam; it falls to a tenth within a stage, along a cosine
 	GradientNorm   float64 // that a gradient is clipped to, of each LSTM
+	Gamma          float64 // γ of the stop weights, 1 in the paper; more weighs the end of a run more
 	// Block is the number of steps between which backpropagation is cut and the LSTMs
 	// change (appendix B.5); 0: none, the whole run is unrolled.
 	Block int
+	// Curvature keeps the second derivatives of the tasks, which learning to learn drops,
+	// up to what clipping does to them; without it rates that are too large look good
+	// near the end of training.
+	Curvature bool
+	// Odd keeps weights at 0 so that opposite gradients have opposite updates: gates read
+	// the context alone, and cells all but the context. A drift, the same for all
+	// parameters whatever their gradients, which would move a network far, then cannot
+	// be learned (a choice of this package).
+	Odd bool
 	// Every is the number of steps of which one is stored and the rest made again; 0: all are stored.
 	Every      int
 	Validation int // held-out tasks, of each ε
@@ -100,6 +111,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d batches of %d tasks, %d held out: all must be 1 or more", o.Batches, o.Tasks, o.Validation)
 	case !(o.LearningRate > 0) || !(o.GradientNorm > 0):
 		return fmt.Errorf("learning rate %v and gradient norm %v: both must be above 0", o.LearningRate, o.GradientNorm)
+	case !(o.Gamma >= 1) || math.IsInf(o.Gamma, 0):
+		return fmt.Errorf("gamma %v: must be a finite number, 1 or more", o.Gamma)
 	case o.Block < 0 || o.Block > o.Steps || o.Every < 0:
 		return fmt.Errorf("blocks of %d of %d steps, a stored state in %d: must be 0 or more, and no more than there are", o.Block, o.Steps, o.Every)
 	case o.Card.Projector.Kind != l2p.Learned:
@@ -182,6 +195,7 @@ type trainer struct {
 	History []Epoch
 
 	shapes [2]*network   // over Weights
+	masks  [2][]float64  // 0 where a weight stays 0; nil where none does
 	used   [][][]float64 // of each noise, the runs of the epoch: what their blocks spent
 	noise  []Noise       // of each stage
 	total  int
@@ -213,7 +227,11 @@ func (t *trainer) prepare() error {
 		}
 		t.Weights[i] = make([]float64, l.Weights())
 		t.shapes[i] = newNetwork(l, t.Weights[i])
-		t.shapes[i].initialise(r)
+		t.shapes[i].initialise(r, i == 0)
+		if i == 0 && t.Odd {
+			t.masks[i] = oddMask(l)
+			multiply(t.Weights[i], t.masks[i])
+		}
 		t.Moments[i] = adam{M: make([]float64, l.Weights()), V: make([]float64, l.Weights())}
 	}
 	if t.Checkpoint == "" {
@@ -254,24 +272,76 @@ func (t *trainer) save() error {
 }
 
 // initialise draws weights as PyTorch does, from U(−1/√H, 1/√H), with 1 more for the
-// forget gates (Jozefowicz et al. 2015).
-func (w *network) initialise(r *rand.Rand) {
+// forget gates (Jozefowicz et al. 2015). A projector begins as descent with momentum
+// (our choice): its first units pass on a leaky sum of the gradient, so small that it
+// stays linear, since a bent one loses of what noise leaves; the rest of the output is
+// small. So no time goes into finding out which way is down.
+func (w *network) initialise(r *rand.Rand, descent bool) {
 	a := 1 / math.Sqrt(float64(w.Hidden))
-	draw := func(x []float64) {
+	draw := func(x []float64, a float64) {
 		for i := range x {
 			x[i] = a * (2*r.Float64() - 1)
 		}
 	}
 	for _, l := range w.layers {
-		draw(l.own.Data)
-		draw(l.last.Data)
-		draw(l.bias)
+		draw(l.own.Data, a)
+		draw(l.last.Data, a)
+		draw(l.bias, a)
 		for u := range w.Hidden {
 			l.bias[w.Hidden+u]++
 		}
 	}
-	draw(w.output[:w.Hidden])
+	draw(w.output[:w.Hidden], a/4)
 	w.output[w.Hidden] = 0
+	if !descent {
+		return
+	}
+	for _, l := range w.layers {
+		cell := 2 * w.Hidden // the row of the first unit's cell gate
+		clear(l.own.Data[cell*l.own.Cols:][:l.own.Cols])
+		clear(l.last.Data[cell*w.Hidden:][:w.Hidden])
+		l.own.Data[cell*l.own.Cols] = 1
+		l.bias[cell] = 0
+	}
+	first := w.layers[0].own
+	first.Data[2*w.Hidden*first.Cols] = 0
+	const part = 0.25
+	first.Data[2*w.Hidden*first.Cols+w.features()-1] = -part // the gradient, or its sign
+	w.output[0] = 1 / part
+}
+
+// oddMask is 1 at the weights with which a projector is an odd function of its gradients.
+func oddMask(l device.LSTM) []float64 {
+	mask := make([]float64, l.Weights())
+	w := newNetwork(l, mask)
+	h := l.Hidden
+	for k, layer := range w.layers {
+		fill(layer.bias, 1)
+		fill(layer.bias[2*h:3*h], 0)
+		for r := range 4 * h {
+			own := layer.own.Data[r*layer.own.Cols:][:layer.own.Cols]
+			if cell := r/h == 2; cell {
+				fill(layer.last.Data[r*h:][:h], 1)
+				fill(own[:w.below(k)], 1)
+				if k == 0 && l.LogSign {
+					own[0] = 0 // the logarithm is even
+				}
+				continue
+			}
+			fill(own[w.below(k):], 1)
+			if k == 0 && l.LogSign {
+				own[0] = 1
+			}
+		}
+	}
+	fill(w.output[:h], 1)
+	return mask
+}
+
+func multiply(x, by []float64) {
+	for i, v := range by {
+		x[i] *= v
+	}
 }
 
 // adam is Kingma and Ba's, with their constants.
@@ -374,6 +444,7 @@ func (t *trainer) batch(number int, active []int, rate float64) (loss, spent flo
 		r := rand.New(rand.NewPCG(t.Seed, uint64(number*t.Tasks+i)+1))
 		of[i] = active[(number*t.Tasks+i)%len(active)]
 		sims[i] = t.simulate(t.rule(), t.Family.Draw(r), t.noise[of[i]], r.Uint64())
+		sims[i].curved = t.Curvature
 	}
 	if t.Block > 0 {
 		return t.blocks(sims, of, rate)
@@ -386,7 +457,7 @@ func (t *trainer) batch(number int, active []int, rate float64) (loss, spent flo
 	}
 	objectives := make([]objective, t.Tasks)
 	for i, run := range runs {
-		objectives[i] = run.stopped()
+		objectives[i] = run.stopped(t.Gamma)
 		loss += objectives[i].value / float64(t.Tasks)
 		if t.constrained(of[i]) {
 			objectives[i].constrain(t.Whole[of[i]], run.overspent())
@@ -471,6 +542,9 @@ func (t *trainer) descend(runs []*trajectory, objectives []objective, rate float
 		mean := make([]float64, len(w))
 		for i := range grads {
 			axpy(1/float64(len(runs)), grads[i][k], mean)
+		}
+		if t.masks[k] != nil {
+			multiply(mean, t.masks[k])
 		}
 		norm2 := dot(mean, mean)
 		if !(norm2 < math.Inf(1)) {

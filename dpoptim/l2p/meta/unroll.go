@@ -47,21 +47,27 @@ type objective struct {
 	loss, left []float64
 }
 
-// stopped is F̂ = ΣI_t·f_t/ΣI_t with I_t = max(0, 1 − |h_t|/ρ_tot), h_t being what is spent
-// less the budget, and its derivatives (appendix B.6, equation 19).
-func (t *trajectory) stopped() objective {
+// stopped is F̂ = ΣI_t·f_t/ΣI_t with I_t = max(0, 1 − γ|h_t|), h_t being what is spent less
+// the budget in shares of it, and its derivatives (appendix B.6, equation 19). γ is 1 in
+// the paper; a larger one leaves the last part of the run, 1/γ of the budget. Where no
+// step is so near the budget, only the last counts.
+func (t *trajectory) stopped(gamma float64) objective {
 	n := len(t.losses)
 	o := objective{loss: make([]float64, n), left: make([]float64, n)}
 	total := 0.0
 	for i, left := range t.left {
-		o.loss[i] = max(0, 1-math.Abs(left))
+		o.loss[i] = max(0, 1-gamma*math.Abs(left))
 		total += o.loss[i]
 		o.value += o.loss[i] * t.losses[i]
+	}
+	if total == 0 {
+		o.value, o.loss[n-1] = t.losses[n-1], 1
+		return o
 	}
 	o.value /= total
 	for i, left := range t.left {
 		if o.loss[i] > 0 {
-			o.left[i] = -math.Copysign(1, left) * (t.losses[i] - o.value) / total
+			o.left[i] = -math.Copysign(gamma, left) * (t.losses[i] - o.value) / total
 		}
 		o.loss[i] /= total
 	}

@@ -66,6 +66,7 @@ func gradientOf(t *trajectory, o objective) (p, q []float64) {
 // of the task vanish: with one sum in all steps, and with those that a quadratic gave.
 func TestMetaGradient(t *testing.T) {
 	for _, recorded := range []bool{false, true} {
+		gamma := map[bool]float64{false: 1, true: 1.1}[recorded]
 		for _, logSign := range []bool{false, true} {
 			s, p, q := linearSimulation(logSign)
 			at := 0
@@ -85,7 +86,7 @@ func TestMetaGradient(t *testing.T) {
 			value := func() (*trajectory, objective) {
 				at = 0
 				run := s.roll(s.start(), s.setting.Steps, 0)
-				o := run.stopped()
+				o := run.stopped(gamma)
 				o.constrain(m, run.overspent())
 				return run, o
 			}
@@ -108,6 +109,28 @@ func TestMetaGradient(t *testing.T) {
 	}
 }
 
+// With the task's curvature the whole gradient is that of quadratics too, as long as
+// nothing is clipped. The quotient of a linear function has rounding alone.
+func TestCurvature(t *testing.T) {
+	s, p, q := linearSimulation(false)
+	s.task = Quadratics{Records: 9}.Draw(rand.New(rand.NewPCG(1, 1)))
+	s.setting = l2p.Setting{Steps: 4, Params: 2, Clip: 100, Batch: 4.5, Least: 0.02, Planned: 0.05}
+	value := func() *trajectory { return s.roll(s.start(), 4, 0) }
+	run := value()
+	flat, _ := gradientOf(run, run.stopped(1))
+	s.curved = true
+	gp, gq := gradientOf(run, run.stopped(1))
+	if slices.Equal(flat, gp) {
+		t.Error("curvature changes nothing")
+	}
+	for name, w := range map[string][2][]float64{"projector": {p, gp}, "scheduler": {q, gq}} {
+		for i := range w[0] {
+			want := difference(&w[0][i], 1e-5, func() float64 { return value().stopped(1).value })
+			near(t, fmt.Sprintf("%s %d", name, i), w[1][i], want, 1e-6)
+		}
+	}
+}
+
 // Steps made again from stored states give the same gradient bit by bit.
 func TestCheckpointed(t *testing.T) {
 	s, _, _ := linearSimulation(false)
@@ -115,14 +138,14 @@ func TestCheckpointed(t *testing.T) {
 	s.setting.Params = 2
 	const steps = 11
 	all := s.roll(s.start(), steps, 0)
-	o := all.stopped()
+	o := all.stopped(1)
 	p, q := gradientOf(all, o)
 	for _, every := range []int{1, 3, 4, 10} {
 		again := s.roll(s.start(), steps, every)
 		if again.steps != nil {
 			t.Fatalf("every %d: keeps all steps", every)
 		}
-		p2, q2 := gradientOf(again, again.stopped())
+		p2, q2 := gradientOf(again, again.stopped(1))
 		if !slices.Equal(p, p2) || !slices.Equal(q, q2) {
 			t.Errorf("every %d: another gradient", every)
 		}
@@ -133,7 +156,7 @@ func TestCheckpointed(t *testing.T) {
 // weights .5, 1 and .75.
 func TestStopped(t *testing.T) {
 	run := &trajectory{losses: []float64{4, 2, 1}, left: []float64{0.5, 0, -0.25}}
-	o := run.stopped()
+	o := run.stopped(1)
 	near(t, "value", o.value, (0.5*4+2+0.75)/2.25, 1e-15)
 	for i, want := range []float64{0.5 / 2.25, 1 / 2.25, 0.75 / 2.25} {
 		near(t, "weight", o.loss[i], want, 1e-15)
@@ -142,9 +165,12 @@ func TestStopped(t *testing.T) {
 	near(t, "left", o.left[0], -(4-o.value)/2.25, 1e-15)
 	near(t, "left", o.left[2], (1-o.value)/2.25, 1e-15)
 	far := &trajectory{losses: []float64{4, 9}, left: []float64{0.5, -1.5}}
-	if o := far.stopped(); o.value != 4 || o.left[1] != 0 {
+	if o := far.stopped(1); o.value != 4 || o.left[1] != 0 {
 		t.Errorf("a step beyond twice the budget counts: %+v", o)
 	}
+	// γ = 4 leaves what is within a quarter of the budget, or the last step.
+	near(t, "gamma 4", (&trajectory{losses: []float64{9, 4, 1}, left: []float64{0.5, 0.125, 0}}).stopped(4).value, (0.5*4+1)/1.5, 1e-15)
+	near(t, "none near", (&trajectory{losses: []float64{9, 4}, left: []float64{0.9, 0.8}}).stopped(4).value, 4, 0)
 }
 
 // r is the least of L(r) where no shift of it, of any block, gains anything.

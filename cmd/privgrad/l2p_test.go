@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestL2PList(t *testing.T) {
+	var list struct {
+		Protectors []map[string]any `json:"protectors"`
+	}
+	if err := json.Unmarshal([]byte(ok(t, "l2p", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Protectors) < 2 {
+		t.Fatalf("%d protectors", len(list.Protectors))
+	}
+	human := ok(t, "l2p", "list")
+	for _, p := range list.Protectors {
+		wantKeys(t, p, "name", "tasks", "epsilon_range", "neighbouring", "path", "summary", "steps", "delta", "adapts", "recipe")
+		if p["path"] != "built in" {
+			t.Errorf("path %v", p["path"])
+		}
+		if !strings.Contains(human, p["name"].(string)+" (built in)") || !strings.Contains(human, p["recipe"].(string)) {
+			t.Errorf("%v is missing in:\n%s", p["name"], human)
+		}
+	}
+	fails(t, exitUsage, []string{"l2p", "list", "none.safetensors"}, "none")
+}
+
+// A short meta-training of every kind of task leaves its files, of which the list
+// and the card say what was asked for.
+func TestL2PTrain(t *testing.T) {
+	data := mnistFiles(t)
+	for _, tasks := range []string{"quadratic", "logistic", "svm", "mlp", "mnist"} {
+		path := filepath.Join(t.TempDir(), tasks+"-mine.safetensors")
+		args := []string{"l2p", "train", "--tasks", tasks, "--out", path, "--epsilons", "inf,2", "--epochs", "1", "--steps", "3", "--batches", "2",
+			"--runs", "2", "--validation", "2", "--hidden", "3", "--records", "12", "--delta", "1e-5", "--seed", "4", "--json"}
+		if tasks == "mnist" {
+			args = append(args, "--data-dir", data, "--classes", "1,0", "--pool", "14")
+		}
+		r := object(t, ok(t, args...))
+		wantKeys(t, r, "protector", "path", "card", "history", "picture", "epochs", "validation_loss", "recipe")
+		base := strings.TrimSuffix(path, ".safetensors")
+		for _, ending := range []string{".safetensors", ".json", ".csv", ".png"} {
+			if _, err := os.Stat(base + ending); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := os.Stat(path + ".checkpoint"); err == nil {
+			t.Error("the checkpoint is left")
+		}
+		if lines := strings.Count(readFile(t, base+".csv"), "\n"); lines != 3 {
+			t.Errorf("history of %d lines", lines)
+		}
+		if png := readFile(t, base+".png"); !strings.HasPrefix(png, "\x89PNG") {
+			t.Error("the picture is no PNG")
+		}
+		human := ok(t, "l2p", "list", path)
+		for _, want := range []string{tasks + "-mine (" + path + ")", "ε 2 to 2", "--seed=4"} {
+			if !strings.Contains(human, want) {
+				t.Errorf("%q is missing in:\n%s", want, human)
+			}
+		}
+		if card := readFile(t, base+".json"); strings.Contains(card, `"data": "mnist"`) != (tasks == "mnist") || strings.Contains(card, data) {
+			t.Errorf("card:\n%s", card)
+		}
+	}
+}
+
+func TestL2PTrainRefuses(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "p.safetensors")
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"--tasks quadratic", "--out"},
+		{"--tasks none --out " + out, "none"},
+		{"--tasks quadratic --out p.bin", "safetensors"},
+		{"--tasks quadratic --epsilons x --out " + out, "epsilons"},
+		{"--tasks quadratic --epsilons 1,2 --out " + out, "rise"},
+		{"--tasks quadratic --epochs 1,2 --out " + out, "--epochs has 2"},
+		{"--tasks quadratic --scheduler none --out " + out, "scheduler"},
+		{"--tasks quadratic --start none --out " + out, "start"},
+		{"--tasks fmnist --classes 0,11 --out " + out, "11"},
+		{"--tasks fmnist --pool 3 --out " + out, "pool"},
+	} {
+		fails(t, exitUsage, append([]string{"l2p", "train"}, strings.Fields(c.args)...), c.want)
+	}
+}
