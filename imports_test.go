@@ -87,7 +87,7 @@ var allowed = map[string][]string{
 	},
 	"reproduce": {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "train"},
 	"bench": {
-		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
+		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/plan",
 		"internal/stream", "nn", "perexample", "train",
 	},

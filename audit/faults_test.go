@@ -243,4 +243,5 @@ func (*logistic) Score([]float32, *host.Table) (s device.Score)               { 
 func (*logistic) GridSum([]int64, []float32, *host.Table, []int32, host.Grid) {}
 func (*logistic) Blocks(n int, f func(lo, hi int))                            { f(0, n) }
 func (*logistic) Rounding(int) float64                                        { return 0 }
+func (*logistic) Moved()                                                      {}
 func (*logistic) Close()                                                      {}

@@ -97,9 +97,8 @@ func (p *Poisson) gap(r *stream.Reader) int64 {
 	}
 	var k int64
 	for j, t := range p.digit {
-		if r.Uint64() < t {
-			k |= 1 << j
-		}
+		_, below := bits.Sub64(r.Uint64(), t, 0) // no branch: nobody could foretell it
+		k |= int64(below) << j
 	}
 	return k
 }

@@ -23,14 +23,11 @@ import (
 type method struct {
 	name string
 	set  func(*Config) // over small()
-	// follow is the published recursion, in float64, of parameters w by the mean
-	// gradient g of update t, from 1 on; phi is the variance of the noise in a
-	// coordinate of g. It holds the optimizer's state.
-	follow func(c Config, phi float64) func(w, g []float64, t int)
-	// events is what so many slots cost, and releases how many values each
-	// releases, where it is not one gradient of a Poisson batch.
-	events   func(p *Plan, slots int) []accountant.Event
-	releases int
+	// follow is the published recursion, in float64; takes are the branches of it
+	// that the private run of so many steps must come through (0: 5).
+	follow func(*replay)
+	takes  []string
+	steps  int
 	// variant rows differ from another in the recursion alone, and run no more.
 	variant bool
 }
@@ -47,16 +44,48 @@ var methods = []method{
 	}, follow: adam, variant: true},
 	{name: "l2p with an identity", set: protected("identity"), follow: sgd, variant: true},
 	{name: "l2p", set: func(c *Config) { protected("projector")(c); c.L2 = 1e-3 }, follow: projected},
-	// Of what searches ask and are charged, search_test.go tells.
-	{name: "dp-blsgd", set: func(c *Config) {
-		c.Optimizer, c.L2, c.Search = "dp-blsgd", 1e-3, &Search{Budget: budgetFixed, Every: ptr(2)}
-	}},
-	{name: "dp-blsgd by published searches on shared batches", set: func(c *Config) {
-		c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchLosses, Batches: "shared", Trials: ptr(5)}
-	}},
-	{name: "dp-blsgd by curves", set: func(c *Config) {
-		c.Optimizer, c.Search = "dp-blsgd", &Search{Budget: budgetFixed, Form: searchCurve}
-	}},
+	{name: "dp-blsgd", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}), follow: blsgd},
+	{name: "dp-blsgd by published searches on shared batches", set: searchedBy("dp-blsgd", 6, Search{
+		Budget: budgetFixed, Form: searchLosses, Batches: "shared", Trials: ptr(5), StartEvery: ptr(2),
+	}), follow: blsgd},
+	{name: "dp-blsgd by curves", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(2)}), follow: blsgd},
+	{name: "dp-blsgd with budgets by the angle", set: searchedBy("dp-blsgd", 8, Search{
+		Budget: "adaptive", Iterations: ptr(8), Trials: ptr(3), Beta: ptr(0.5), StartEvery: ptr(2),
+		Wide: ptr(1.05), Narrow: ptr(0.9), Decay: ptr(0.3),
+	}), follow: adapted, takes: []string{"wide alone", "narrow"}, steps: 8},
+	{name: "dp-blsgd with budgets that always grow", set: searchedBy("dp-blsgd", 2, Search{
+		Budget: "always", Form: searchDifferences, Iterations: ptr(8), Trials: ptr(4), StartEvery: ptr(2),
+	}), follow: adapted, takes: []string{"again"}, steps: 6},
+	{name: "dp-blsgd with budgets that never grow", set: searchedBy("dp-blsgd", 2, Search{
+		Budget: "never", Iterations: ptr(8), Trials: ptr(3), StartEvery: ptr(2),
+	}), follow: adapted, takes: []string{"again"}, steps: 6, variant: true},
+	{name: "dp-blsgd-ac", set: searchedBy("dp-blsgd-ac", 12, Search{
+		Batches: "shared", Iterations: ptr(8), Trials: ptr(3), Beta: ptr(0.5), StartEvery: ptr(2),
+		Wide: ptr(1.3), Narrow: ptr(0.9), Decay: ptr(0.5),
+	}), follow: adapted, takes: []string{"obtuse alone", "narrow"}, steps: 8},
+	{name: "dp-blgd", set: searchedBy("dp-blgd", 2, Search{
+		Iterations: ptr(6), Trials: ptr(3), StartEvery: ptr(2), Shrink: ptr(0.2),
+	}), follow: adapted, takes: []string{"again"}},
+	{name: "dp-agd", set: searchedBy("dp-agd", 2, Search{
+		Iterations: ptr(6), Trials: ptr(4), StartEvery: ptr(2),
+	}), follow: adapted, takes: []string{"again"}},
+}
+
+// lasting is a configuration with first budgets that leave enough for all of its steps.
+func lasting(c Config) Config {
+	if c.filtered() {
+		s := *c.Search
+		s.Iterations, c.Search, c.Epsilon = ptr(400), &s, ptr(20.0)
+	}
+	return c
+}
+
+// searchedBy chooses an optimizer that searches, from a step size on and under a penalty.
+func searchedBy(optimizer string, start float64, s Search) func(*Config) {
+	return func(c *Config) {
+		*c = searchConfig(optimizer, s)
+		c.LR, c.L2 = &start, 0.01
+	}
 }
 
 // TestOptimizers holds every optimizer to what a private run promises.
@@ -70,9 +99,7 @@ func TestOptimizers(t *testing.T) {
 func conform(t *testing.T, m method) {
 	c := small()
 	m.set(&c)
-	if m.follow != nil {
-		t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c) })
-	}
+	t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c) })
 	t.Run("resume", func(t *testing.T) { testSeededResume(t, c) })
 	if m.variant {
 		return
@@ -81,17 +108,18 @@ func conform(t *testing.T, m method) {
 	if !c.private() {
 		return
 	}
-	if !c.searches() {
-		t.Run("accounting", func(t *testing.T) { testAccounting(t, m, c) })
-	}
-	t.Run("crash", func(t *testing.T) { testCrashStaysCharged(t, c) })
+	t.Run("accounting", func(t *testing.T) { testAccounting(t, c) })
+	t.Run("crash", func(t *testing.T) {
+		if c.filtered() {
+			testEndsAnywhere(t, c)
+		} else {
+			testCrashStaysCharged(t, c)
+		}
+	})
 	t.Run("empty batches", func(t *testing.T) { testEmptyBatches(t, c) })
 	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
 	t.Run("transcript", func(t *testing.T) {
 		for name, d := range devices(t) {
-			if c.searches() && name != "cuda" {
-				continue // TestTranscript has it, and it is slow on the reference
-			}
 			t.Run(name, func(t *testing.T) {
 				c := c
 				c.Steps = ptr(6)
@@ -124,165 +152,57 @@ func public(name string, rate float64) func(*Config) {
 	return func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.LR = name, nil, &rate }
 }
 
-func sgd(c Config, _ float64) func(w, g []float64, t int) {
-	var m []float64
-	return func(w, g []float64, _ int) {
-		if m == nil {
-			m = make([]float64, len(w))
-		}
-		for i := range w {
-			m[i] = c.Momentum*m[i] + g[i] + c.L2*w[i]
-			w[i] -= *c.LR * m[i]
-		}
+// testAccounting has a run charged for what it drew, composed independently of how
+// it priced itself: never less, and no more than rounding explains. What is asked of
+// one batch is amplified together.
+func testAccounting(t *testing.T, c Config) {
+	if c.Accountant = accountant.RDP; c.filtered() {
+		c.Steps, c.Epsilon = ptr(1000), ptr(2.0) // the budget ends it
 	}
-}
-
-func adam(c Config, phi float64) func(w, g []float64, t int) {
-	b1, b2, eps, floor := 0.9, 0.999, 1e-8, 0.0
-	if c.Beta1 != nil {
-		b1, b2, eps = *c.Beta1, *c.Beta2, *c.AdamEpsilon
-	}
-	if c.SubtractNoiseVariance {
-		floor = phi / 10
-	} else {
-		phi = 0
-	}
-	var m, v []float64
-	return func(w, g []float64, t int) {
-		if m == nil {
-			m, v = make([]float64, len(w)), make([]float64, len(w))
-		}
-		for i := range w {
-			d := g[i] + c.L2*w[i]
-			m[i] = b1*m[i] + (1-b1)*d
-			v[i] = b2*v[i] + (1-b2)*d*d
-			mean, square := m[i]/(1-math.Pow(b1, float64(t))), v[i]/(1-math.Pow(b2, float64(t)))
-			w[i] -= *c.LR * mean / (math.Sqrt(math.Max(square-phi, floor)) + eps)
-		}
-	}
-}
-
-// meanGradient is that of the logistic loss over some rows, over an expected batch.
-func meanGradient(im datasets.Split, rows []int32, w []float64, batch float64) []float64 {
-	g := make([]float64, 65)
-	for _, row := range rows {
-		x := make([]float64, 65)
-		for j, b := range im.Features[64*row:][:64] {
-			x[j] = float64(b)/127.5 - 1
-		}
-		x[64] = 1
-		y, margin := 2*float64(im.Labels[row])-1, 0.0
-		for j := range x {
-			margin += w[j] * x[j]
-		}
-		for j := range x {
-			g[j] -= y / (1 + math.Exp(y*margin)) * x[j] / batch
-		}
-	}
-	return g
-}
-
-// testRecursion follows a run's parameters in float64: by the gradient's own
-// formula where there is no noise and a clip norm above every gradient, and by
-// what was released where there is noise.
-func testRecursion(t *testing.T, m method, c Config) {
-	const steps = 5
-	noises := []float64{0}
-	if c.private() {
-		noises = append(noises, 1)
-	}
-	for name, d := range devices(t) {
-		for _, sigma := range noises {
-			c := c
-			c.Noise, c.Clip = noiseSeeded, 2
-			if c.private() {
-				c.NoiseMultiplier = &sigma
-			}
-			if sigma == 0 {
-				c.Clip = 100 // the longest gradient is shorter than √65
-			}
-			p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: d})
-			check(t, err)
-			data, err := Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
-			check(t, err)
-			keys, err := p.keys()
-			check(t, err)
-			noise, err := p.Stream(keys.noise)
-			check(t, err)
-			e, err := p.Engine(d, data, noise)
-			check(t, err)
-			check(t, e.SetParams(p.Network.Params()))
-			phi := math.Pow(sigma*c.Clip*(1+e.net.Rounding(mostRows(p.ExpectedBatch)))/p.ExpectedBatch, 2)
-			next := m.follow(c, phi)
-			w := make([]float64, 65)
-			got, released := make([]float32, 65), make([]float32, 65)
-			for step := 1; step <= steps; step++ {
-				var rows []int32
-				for i := range 23 {
-					rows = append(rows, int32((i*7+step)%len(p.Set.Train.Labels)))
-				}
-				g := meanGradient(p.Set.Train, rows, w, p.ExpectedBatch)
-				check(t, e.Step(rows, uint64(step), step))
-				if sigma > 0 {
-					check(t, e.Released(released))
-					for i, x := range released {
-						g[i] = float64(x) / p.ExpectedBatch
-					}
-				}
-				next(w, g, step)
-				check(t, e.Params(got))
-				for i := range w {
-					// Single precision, in steps of at most 0.5 and parameters of order 1.
-					if math.Abs(float64(got[i])-w[i]) > 2e-5 {
-						t.Fatalf("%s, noise %v, update %d: parameter %d is %v, want %v", name, sigma, step, i, got[i], w[i])
-					}
-				}
-			}
-			check(t, e.Close())
-			check(t, data.Close())
-		}
-	}
-}
-
-// The reported ε is what the events of the run's own mechanisms compose to, and
-// the ledger charges what was released, no more and no less.
-func testAccounting(t *testing.T, m method, c Config) {
-	host, err := cpu.Open(1)
+	d := noting(t)
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: true}
+	p, err := Resolve(c, o)
 	check(t, err)
-	record := &transcript{Device: host}
-	slots := 0
-	o := Options{
-		Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record,
-		onRelease: func(int) error { slots++; return nil },
-	}
 	r, err := Run(context.Background(), c, o)
 	check(t, err)
-	p, err := Resolve(c, Options{Sources: o.Sources, Device: host})
-	check(t, err)
-	var events []accountant.Event
-	if m.events != nil {
-		events = m.events(p, slots)
-	} else {
-		data, err := Load(host, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
-		check(t, err)
-		keys, err := p.keys()
-		check(t, err)
-		noise, err := p.Stream(keys.noise)
-		check(t, err)
-		e, err := p.Engine(host, data, noise)
-		check(t, err)
-		defer e.Close()
-		events = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, slots, e.mechanism.Event())}
-	}
-	a, err := accountant.Account(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *r.Delta})
-	check(t, err)
-	if math.Abs(*r.Epsilon-a.Epsilon) > 1e-12*a.Epsilon || *r.EpsilonSoFar != *r.Epsilon {
-		t.Errorf("ε %v is reported, %v so far; %v cost %v", *r.Epsilon, *r.EpsilonSoFar, events, a.Epsilon)
-	}
 	s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
 	check(t, err)
-	if s.Reserved != slots || slots != *c.Steps || len(record.released) != slots*max(m.releases, 1) || r.Steps != slots {
-		t.Errorf("the ledger charges %d of %d slots, %d values were released, %d updates made", s.Reserved, slots, len(record.released), r.Steps)
+	if !r.Guarantee || len(r.NoGuarantee) != 0 || *r.Accountant != c.Accountant {
+		t.Errorf("the result says %+v", r)
+	}
+	if c.filtered() {
+		spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits
+		// A shared batch is charged for its search even where the run ended before it.
+		if !(spent <= charged) || c.Search.Batches != "shared" && spent < charged*(1-1e-2) || charged > 1 {
+			t.Errorf("%v of the budget was drawn, %v charged", spent, charged)
+		}
+		if *r.Epsilon != *c.Epsilon || !(*r.EpsilonSoFar <= *r.Epsilon) || !(*r.EpsilonSoFar > 0) || r.Committed != nil || r.NoiseMultiplier != nil {
+			t.Errorf("the result says %+v", r)
+		}
+		if r.Steps == *c.Steps {
+			t.Error("the budget did not end the run")
+		}
+	} else {
+		events := d.cost(t, p)
+		a, err := accountant.Account(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *r.Delta})
+		check(t, err)
+		if !(a.Epsilon <= *r.Epsilon*(1+1e-9)) || !(a.Epsilon > *r.Epsilon*(1-4e-3)) {
+			t.Errorf("ε %v is reported, what was drawn costs %v: %v", *r.Epsilon, a.Epsilon, events)
+		}
+		if *r.EpsilonSoFar != *r.Epsilon || *r.Committed != *c.Steps || *r.NoiseMultiplier != *c.NoiseMultiplier {
+			t.Errorf("the result says %+v", r)
+		}
+		releases := *c.Steps
+		if c.searches() {
+			releases += (*c.Steps + *p.Config.Search.Every - 1) / *p.Config.Search.Every
+		}
+		if s.Reserved != *c.Steps || r.Steps != *c.Steps || len(d.all) != releases {
+			t.Errorf("the ledger charges %d of %d slots, %d values were released in %d updates, want %d", s.Reserved, *c.Steps, len(d.all), r.Steps, releases)
+		}
+	}
+	again, err := Run(context.Background(), c, o)
+	if err != nil || again.Steps != r.Steps || *again.EpsilonSoFar != *r.EpsilonSoFar {
+		t.Errorf("a finished run does not give its stored result: %v", err)
 	}
 }
 
@@ -291,9 +211,12 @@ func testAccounting(t *testing.T, m method, c Config) {
 func testSeededResume(t *testing.T, c Config) {
 	t.Chdir(t.TempDir())
 	c.Noise = noiseSeeded
+	c = lasting(c)
 	o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), block: 5}
 	o.Out = "whole"
 	_, err := Run(context.Background(), c, o)
+	check(t, err)
+	charged, _, err := ledger.Read(filepath.Join("whole", fileLedger))
 	check(t, err)
 	want := files(t, "whole")
 	o.Out, o.Resume = "pieces", true
@@ -318,8 +241,12 @@ func testSeededResume(t *testing.T, c Config) {
 	delete(want, fileLedger)
 	delete(got, fileLedger)
 	sameFiles(t, want, got)
-	if s, _, err := ledger.Read(filepath.Join("pieces", fileLedger)); err != nil || s.Reserved != *c.Steps {
-		t.Errorf("the ledger charges %d steps of %d: %v", s.Reserved, *c.Steps, err)
+	lost := 0 // replayed, but for what a process had charged ahead
+	if c.filtered() {
+		lost = budgetUnits / reservedShare
+	}
+	if s, _, err := ledger.Read(filepath.Join("pieces", fileLedger)); err != nil || s.Reserved < charged.Reserved || s.Reserved > charged.Reserved+lost {
+		t.Errorf("the ledger charges %d of its slots, %d in one piece: %v", s.Reserved, charged.Reserved, err)
 	}
 }
 
@@ -346,12 +273,64 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 	}
 }
 
+// testEndsAnywhere: ended at any release, a run whose budgets adapt has charged that
+// release and all before it. It goes on with what is left: its processes together stay
+// within the budget.
+func testEndsAnywhere(t *testing.T, c Config) {
+	c.Steps, c.Epsilon = ptr(1000), ptr(2.0)
+	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+	check(t, err)
+	for _, ends := range [][]int{{0}, {1, 0}, {2, 5}, {23, 1}} {
+		dir := t.TempDir()
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true}
+		var processes []*drawn
+		whole := false
+		for _, end := range ends {
+			d, n := noting(t), 0
+			processes = append(processes, d)
+			o := o
+			o.Device = d
+			o.onRelease = func(int) error {
+				if n++; n > end {
+					return errCrash
+				}
+				return nil
+			}
+			_, err := Run(context.Background(), c, o)
+			if whole = err == nil; whole {
+				break
+			}
+			if !errors.Is(err, errCrash) {
+				t.Fatalf("%v: %v", ends, err)
+			}
+			s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
+			check(t, err)
+			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/budgetUnits) {
+				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/budgetUnits)
+			}
+		}
+		if !whole {
+			d := noting(t)
+			o.Device = d
+			processes = append(processes, d)
+			r, err := Run(context.Background(), c, o)
+			check(t, err)
+			if *r.EpsilonSoFar > *r.Epsilon {
+				t.Errorf("%v: ε so far %v of %v", ends, *r.EpsilonSoFar, *r.Epsilon)
+			}
+		}
+		if spent := spentBy(t, p, processes...); spent > 1 {
+			t.Errorf("%v: %v of the budget was drawn", ends, spent)
+		}
+	}
+}
+
 // An empty batch raised an error or skipped the noise elsewhere (opacus #161, #358, #522).
 func testEmptyBatches(t *testing.T, c Config) {
-	c.Batch = ptr(1e-6) // with probability above 1 − 24e-6 every batch is empty; nothing below depends on it
-	c.LR = ptr(1e-6)
+	c = lasting(c)
+	c.LR, c.Noise = ptr(1e-6), noiseSeeded
 	c.Accountant = accountant.RDP // which prices even what δ covers
-	r, params := trained(t, c, made(1, 400), Options{})
+	r, params := trained(t, c, made(1, 0), Options{})
 	if r.Steps != *c.Steps || !(*r.Epsilon > 0) {
 		t.Errorf("%d steps at ε %v", r.Steps, *r.Epsilon)
 	}
@@ -414,7 +393,7 @@ func testBadRecords(t *testing.T, c Config) {
 // budget does not allow.
 func testBudget(t *testing.T, c Config) {
 	c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1e-5), accountant.RDP
-	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or delta")
+	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or")
 	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that no noise reaches: %v", err)
 	}

@@ -155,9 +155,9 @@ func (p *Plan) asked(multiplier float64) accountant.Event {
 	return accountant.PoissonBatch(p.SamplingRate, 1, all...)
 }
 
-// newScheduleBudget is the filter of a run whose noise is scheduled: at the order that
+// scheduleBudget is the filter of a run whose noise is scheduled: at the order that
 // suits the planned noise, or the paper's.
-func (p *Plan) newScheduleBudget() (budget, error) {
+func (p *Plan) scheduleBudget() (budget, error) {
 	c := &p.Config
 	if c.fixedSize() {
 		f, err := accountant.NewCtCDPFilter(*c.Epsilon, *c.Delta, p.SamplingRate)
@@ -171,7 +171,7 @@ func (p *Plan) newScheduleBudget() (budget, error) {
 // are admitted.
 func (p *Plan) least(steps int) (float64, error) {
 	admitted := func(multiplier float64) error {
-		b, err := p.newScheduleBudget()
+		b, err := p.newBudget()
 		if err != nil {
 			return err
 		}
@@ -282,7 +282,7 @@ func (r *run) openProtection() error {
 		return nil
 	}
 	var err error
-	r.budget, err = p.newScheduleBudget()
+	r.budget, err = p.newBudget()
 	return err
 }
 

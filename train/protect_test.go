@@ -45,32 +45,81 @@ func protected(name string) func(*Config) {
 	}
 }
 
-// projected is the update of a learned projector, from the definition of its LSTM and
-// of its inputs (docs/l2p.md), in float64.
-func projected(c Config, phi float64) func(w, g []float64, t int) {
-	p, err := l2p.Read(c.Protector)
-	if err != nil {
-		return nil
-	}
-	const size, batch = 65, 40.0
-	l := p.Card.Projector.LSTM(3)
-	weights := make([]float64, len(p.Projector))
-	for i, x := range p.Projector {
-		weights[i] = float64(x)
-	}
-	states := make([][]float64, size)
-	for i := range states {
-		states[i] = make([]float64, l.States())
-	}
-	unit := math.Sqrt(phi + c.Clip*c.Clip/size)
-	return func(w, g []float64, t int) {
-		var s [device.Slots]float32
-		s[device.Scale], s[device.L2], s[device.Rate], s[device.Gain] = 1, float32(c.L2), float32(p.Card.Scale), float32(1/unit)
-		elapsed := float64(t-1) / float64(*c.Steps)
-		s[device.Context], s[device.Context+1], s[device.Context+2] = float32(elapsed), float32(1-elapsed), float32(math.Sqrt(phi)/unit)
-		for i := range w {
-			w[i] = l.Apply(&s, weights, w[i], g[i], states[i])
+// projected is training with a protector, from the definition of its LSTMs and of what
+// they read (docs/l2p.md), in float64.
+func projected(r *replay) {
+	p, err := l2p.Read(r.c.Protector)
+	check(r.t, err)
+	size, planned := float64(len(r.w)), float64(r.p.setting.Steps)
+	wide := func(x []float32) (y []float64) {
+		for _, v := range x {
+			y = append(y, float64(v))
 		}
+		return y
+	}
+	step, schedule := p.Card.Projector.LSTM(3), p.Card.Scheduler.LSTM(3)
+	stepWeights, scheduleWeights := wide(p.Projector), wide(p.Scheduler)
+	states, state := make([][]float64, len(r.w)), make([]float64, schedule.States())
+	for i := range states {
+		states[i] = make([]float64, step.States())
+	}
+	var b budget
+	scheduled := r.p.schedules() && r.p.Sigma > 0
+	if scheduled {
+		b, err = r.p.newBudget()
+		check(r.t, err)
+	}
+	left, multiplier, norm2 := 1.0, 0.0, 0.0
+	unit := func(multiplier float64) float64 {
+		return math.Sqrt(math.Pow(multiplier*r.c.Clip/r.batch, 2) + r.c.Clip*r.c.Clip/size)
+	}
+	for t := 1; r.more(); t++ {
+		elapsed := float64(t-1) / planned
+		if left = 1 - elapsed; scheduled {
+			left = b.Left()
+		}
+		var s [device.Slots]float32
+		set := func(context ...float64) {
+			for i, x := range context {
+				s[device.Context+device.Slot(i)] = float32(x)
+			}
+		}
+		last := multiplier
+		if multiplier = multiplierOf(r.c); scheduled {
+			energy := 0.0
+			if t > 1 {
+				energy = math.Log(norm2/(size*unit(last)*unit(last)) + 1e-3)
+			}
+			s[device.Scale], s[device.Gain], s[device.Rate] = 1, 1, 1
+			set(elapsed, left, 0)
+			y := schedule.Apply(&s, scheduleWeights, 0, energy, state)
+			multiplier = r.p.setting.Least + 2*(r.p.setting.Planned-r.p.setting.Least)/(1+math.Exp(-y))
+			check(r.t, b.Ask(accountant.PoissonBatch(r.rate, 1, accountant.Gaussian{NoiseMultiplier: multiplier})))
+		}
+		g, phi := r.gradient(multiplier, r.c.Clip)
+		norm2 = dot(g, g)
+		u := math.Sqrt(phi + r.c.Clip*r.c.Clip/size)
+		s[device.Scale], s[device.L2], s[device.Rate], s[device.Gain] = 1, float32(r.c.L2), float32(*r.c.LR), float32(1/u)
+		set(elapsed, left, math.Sqrt(phi)/u)
+		for i := range r.w {
+			if p.Card.Projector.Kind == l2p.Identity {
+				r.w[i] -= *r.c.LR * (g[i] + r.c.L2*r.w[i])
+			} else {
+				r.w[i] = step.Apply(&s, stepWeights, r.w[i], g[i], states[i])
+			}
+		}
+	}
+}
+
+// A schedule, too, follows its definition, from the norms of what was released.
+func TestScheduledRecursion(t *testing.T) {
+	for _, name := range []string{"scheduler", "both"} {
+		t.Run(name, func(t *testing.T) {
+			c := small()
+			protected(name)(&c)
+			c.Epsilon, c.L2 = ptr(5.0), 1e-3
+			testRecursion(t, method{follow: projected}, c)
+		})
 	}
 }
 
@@ -124,7 +173,7 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			if lowest < p.setting.Least || highest > 2*p.setting.Planned || highest/lowest < 1.0001 {
 				t.Errorf("noise multipliers from %v to %v, σ_min is %v and σ_g %v", lowest, highest, p.setting.Least, p.setting.Planned)
 			}
-			b, err := p.newScheduleBudget()
+			b, err := p.newBudget()
 			check(t, err)
 			for i, m := range multipliers[:r.Steps] {
 				if err := b.Ask(p.asked(m)); err != nil {
@@ -172,7 +221,7 @@ func TestPlannedNoise(t *testing.T) {
 			steps      int
 		}{{p.setting.Planned, p.Steps}, {p.setting.Least, 1}} {
 			admitted := func(multiplier float64) (n int) {
-				b, err := p.newScheduleBudget()
+				b, err := p.newBudget()
 				check(t, err)
 				for n < 10*x.steps && b.Ask(p.asked(multiplier)) == nil {
 					n++

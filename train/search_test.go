@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,12 +12,8 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
-	"github.com/privgrad/privgrad/internal/cpu"
-	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // searchConfig is small() with a search of a fixed budget, or an ε for one that adapts.
@@ -34,367 +29,46 @@ func searchConfig(optimizer string, s Search) Config {
 	return c
 }
 
-// drawn is a device that notes with which noise everything left it.
-type drawn struct {
-	device.Device
-	all []release
-}
-
-// release is what left the device by one mechanism, and the rows that it was asked of.
-type release struct {
-	kind string // gradient, curve or search
-	in   device.Inputs
-	rows []int32
-}
-
-func (d *drawn) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
-	n, err := d.Device.Compile(s, o)
-	return &drawnNet{Net: n, d: d}, err
-}
-
-type drawnNet struct {
-	device.Net
-	d    *drawn
-	sum  string
-	rows []int32
-}
-
-type drawnQueue struct {
-	device.Queue
-	sum  string
-	asks string
-}
-
-func (q *drawnQueue) ClippedSum(dst device.Sum, from device.Data) {
-	q.sum = "gradient"
-	q.Queue.ClippedSum(dst, from)
-}
-
-func (q *drawnQueue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
-	q.sum = "curve"
-	q.Queue.Losses(dst, from, ask)
-}
-
-func (q *drawnQueue) Release(dst device.Vector, src device.Sum, n device.Noise) {
-	q.asks = "release"
-	q.Queue.Release(dst, src, n)
-}
-
-func (q *drawnQueue) FirstAbove(src device.Sum, s device.Search) {
-	q.asks = "search"
-	q.Queue.FirstAbove(src, s)
-}
-
-type drawnStep struct {
-	device.Step
-	net  *drawnNet
-	sum  string
-	asks string
-}
-
-func (n *drawnNet) Record(body func(device.Queue)) (device.Step, error) {
-	q := &drawnQueue{}
-	s, err := n.Net.Record(func(inner device.Queue) {
-		q.Queue = inner
-		body(q)
-	})
-	return &drawnStep{s, n, q.sum, q.asks}, err
-}
-
-func (s *drawnStep) Run(in *device.Inputs) error {
-	n := s.net
-	if s.sum != "" {
-		n.sum, n.rows = s.sum, append(n.rows, in.Rows...)
-	}
-	if s.asks != "" {
-		r := release{kind: n.sum, in: *in, rows: n.rows}
-		if s.asks == "search" {
-			r.kind = "search"
-		}
-		if in.First == 0 || s.asks != "search" { // a search may go on in further runs
-			n.d.all = append(n.d.all, r)
-		}
-		n.rows = nil
-	}
-	return s.Step.Run(in)
-}
-
-// cost is what was drawn, in the accountant's terms: scales over the bound that went
-// with them, and one event for all that was asked of the same rows.
-func (d *drawn) cost(t *testing.T, p *Plan) []accountant.Event {
-	t.Helper()
-	var events []accountant.Event
-	count := map[string]int{}
-	var batch []accountant.Mechanism
-	flush := func() {
-		if len(batch) == 0 {
-			return
-		}
-		key := fmt.Sprint(batch)
-		if i, ok := count[key]; ok {
-			events[i].Count++
-		} else {
-			count[key] = len(events)
-			events = append(events, accountant.PoissonBatch(p.SamplingRate, 1, batch...))
-		}
-		batch = nil
-	}
-	var rows []int32
-	for i, r := range d.all {
-		if len(batch) == 0 || !slices.Equal(r.rows, rows) || p.SamplingRate == 1 {
-			flush()
-		}
-		rows = r.rows
-		clip := float64(r.in.Scalars[device.Clip])
-		switch r.kind {
-		case "gradient", "curve":
-			batch = append(batch, accountant.Gaussian{NoiseMultiplier: float64(r.in.Scalars[device.NoiseStd]) / clip})
-		case "search":
-			c := p.Config.Search
-			if c.Form == searchMinimum {
-				batch = append(batch, accountant.Pure{Epsilon: clip / float64(r.in.Scalars[device.QueryStd])})
-				break
-			}
-			batch = append(batch, accountant.NoisyBTLS{
-				Noise: accountant.BTLSNoise(c.Noise), MaxTrials: *c.Trials, Queries: c.queries(),
-				ThresholdScale: float64(r.in.Scalars[device.ThresholdStd]) / clip, QueryScale: float64(r.in.Scalars[device.QueryStd]) / clip,
-			})
-		}
-		if i > 0 && !(r.in.Draw > d.all[i-1].in.Draw) {
-			t.Fatalf("release %d is at noise position %d, the one before at %d", i, r.in.Draw, d.all[i-1].in.Draw)
-		}
-	}
-	flush()
-	return events
-}
-
-func noting(t *testing.T) *drawn {
-	t.Helper()
-	host, err := cpu.Open(1)
-	check(t, err)
-	return &drawn{Device: host}
-}
-
-// What a fixed budget reports is what the noise that was drawn costs, composed
-// independently of how the run priced itself: never less, and no more than rounding
-// explains. What is asked of one batch is amplified together.
+// Searches of all forms are priced as the suite of optimizers asks it of some.
 func TestSearchIsPricedAsDrawn(t *testing.T) {
-	configs := map[string]Config{
-		"differences":           searchConfig("dp-blsgd", Search{Budget: budgetFixed}),
-		"differences, laplace":  searchConfig("dp-blsgd", Search{Budget: budgetFixed, Noise: "laplace", Every: ptr(7)}),
-		"differences, shared":   searchConfig("dp-blsgd", Search{Budget: budgetFixed, Batches: "shared", Every: ptr(3)}),
-		"losses":                searchConfig("dp-blsgd", Search{Budget: budgetFixed, Form: searchLosses, Share: ptr(0.3)}),
-		"losses, shared":        searchConfig("dp-blsgd", Search{Budget: budgetFixed, Form: searchLosses, Batches: "shared"}),
-		"curve":                 searchConfig("dp-blsgd", Search{Budget: budgetFixed, Form: searchCurve}),
-		"curve, shared":         searchConfig("dp-blsgd", Search{Budget: budgetFixed, Form: searchCurve, Batches: "shared"}),
-		"losses, laplace, odds": searchConfig("dp-blsgd", Search{Budget: budgetFixed, Form: searchLosses, Noise: "laplace", Trials: ptr(3)}),
-	}
-	for name, c := range configs {
+	for name, s := range map[string]Search{
+		"differences":           {},
+		"differences, laplace":  {Noise: "laplace", Every: ptr(7)},
+		"differences, shared":   {Batches: "shared", Every: ptr(3)},
+		"losses":                {Form: searchLosses, Share: ptr(0.3)},
+		"losses, shared":        {Form: searchLosses, Batches: "shared"},
+		"curve, shared":         {Form: searchCurve, Batches: "shared"},
+		"adaptive, gaussian":    {Budget: "always", Noise: "gaussian", Iterations: ptr(8), Trials: ptr(4)},
+		"losses, laplace, odds": {Form: searchLosses, Noise: "laplace", Trials: ptr(3)},
+	} {
 		t.Run(name, func(t *testing.T) {
-			for _, relation := range []string{"add-remove", "replace-one"} {
-				if relation == "replace-one" && c.Search.Noise == "laplace" {
-					continue // no accountant amplifies it
-				}
-				c := c
-				c.Neighbouring, c.Accountant, c.Clip = relation, accountant.RDP, 0.7
-				d := noting(t)
-				o := Options{Sources: sources(made(1, 400)), Device: d}
-				p, err := Resolve(c, o)
-				check(t, err)
-				r, _ := trained(t, c, made(1, 400), Options{Device: d})
-				events := d.cost(t, p)
-				a, err := accountant.Account(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(relation), Delta: *r.Delta})
-				check(t, err)
-				if !(a.Epsilon <= *r.Epsilon*(1+1e-9)) || !(a.Epsilon > *r.Epsilon*(1-4e-3)) {
-					t.Errorf("%s: ε %v is reported, what was drawn costs %v: %v", relation, *r.Epsilon, a.Epsilon, events)
-				}
-				searches := 0
-				for _, x := range d.all {
-					if x.kind != "gradient" {
-						searches++
-					}
-				}
-				if want := (*c.Steps + *p.Config.Search.Every - 1) / *p.Config.Search.Every; searches != want || len(d.all) != *c.Steps+want {
-					t.Errorf("%d searches in %d releases, want %d", searches, len(d.all), want)
-				}
-				if r.Accountant == nil || *r.Accountant != c.Accountant || *r.Committed != *c.Steps || *r.NoiseMultiplier != 1 || !r.Guarantee || *r.EpsilonSoFar != *r.Epsilon {
-					t.Errorf("%s: the result says %+v", relation, r)
-				}
+			if s.Budget == "" {
+				s.Budget = budgetFixed
 			}
+			c := searchConfig("dp-blsgd", s)
+			c.Clip = 0.7
+			testAccounting(t, c)
+			if s.Noise == "laplace" || s.Budget != budgetFixed {
+				return // no accountant amplifies it under the other relation
+			}
+			c.Neighbouring = "replace-one"
+			testAccounting(t, c)
 		})
 	}
 }
 
-// adapting are runs whose budgets adapt, of a few steps.
-func adapting() map[string]Config {
-	all := map[string]Config{
-		"fresh":    searchConfig("dp-blsgd", Search{Budget: "adaptive", Iterations: ptr(8)}),
-		"shared":   searchConfig("dp-blsgd-ac", Search{Batches: "shared", Iterations: ptr(8), Trials: ptr(4)}),
-		"gaussian": searchConfig("dp-blsgd", Search{Budget: "always", Noise: "gaussian", Form: searchDifferences, Iterations: ptr(8), Trials: ptr(4)}),
-		"full":     searchConfig("dp-blgd", Search{Iterations: ptr(6), Trials: ptr(3)}),
-		"minimum":  searchConfig("dp-agd", Search{Iterations: ptr(6), Trials: ptr(4)}),
-	}
-	for name, c := range all {
-		c.L2, c.Steps, c.Epsilon = 1e-3, ptr(1000), ptr(2.0)
-		all[name] = c
-	}
-	return all
-}
-
-// spentBy is what the releases of some processes cost, as a share of the filter's budget.
-func spentBy(t *testing.T, p *Plan, processes ...*drawn) float64 {
-	t.Helper()
-	b, err := p.newBudget()
-	check(t, err)
-	f := b.(*accountant.Filter)
-	cost := func(events []accountant.Event) float64 {
-		if len(events) == 0 {
-			return 0
-		}
-		c, err := accountant.NewCurve(events, accountant.Neighbouring(p.Config.Neighbouring), []float64{f.Order()})
-		check(t, err)
-		return c.RDP[0]
-	}
-	total := 0.0
-	for _, d := range processes {
-		total += cost(d.cost(t, p))
-	}
-	budget := *p.Epsilon - math.Log1p(-1/f.Order()) + math.Log(*p.Config.Delta*f.Order())/(f.Order()-1)
-	return total / budget
-}
-
-// A run whose budgets adapt is charged for what it drew, no more than rounding
-// explains, and stops within its budget.
-func TestAdaptingRunStaysWithinItsBudget(t *testing.T) {
-	for name, c := range adapting() {
-		t.Run(name, func(t *testing.T) {
-			d := noting(t)
-			p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: d})
-			check(t, err)
-			out := filepath.Join(t.TempDir(), "run")
-			r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Device: d, Out: out})
-			check(t, err)
-			s, _, err := ledger.Read(filepath.Join(out, fileLedger))
-			check(t, err)
-			spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits
-			// A shared batch is charged for its search even where the run ended before it.
-			if !(spent <= charged) || c.Search.Batches != "shared" && spent < charged*(1-1e-2) || charged > 1 {
-				t.Errorf("%v of the budget was drawn, %v charged", spent, charged)
-			}
-			if *r.Epsilon != *c.Epsilon || !(*r.EpsilonSoFar <= *r.Epsilon) || !(*r.EpsilonSoFar > 0) || r.Committed != nil || r.NoiseMultiplier != nil ||
-				*r.Accountant != accountant.RDP || !r.Guarantee || len(r.NoGuarantee) != 0 {
-				t.Errorf("the result says %+v", r)
-			}
-			if r.Steps == 0 || r.Steps == *c.Steps {
-				t.Errorf("%d steps: the budget did not end the run", r.Steps)
-			}
-			again, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Device: d, Out: out, Resume: true})
-			if err != nil || again.Steps != r.Steps || *again.EpsilonSoFar != *r.EpsilonSoFar {
-				t.Errorf("a finished run does not give its stored result: %v", err)
-			}
-		})
-	}
-}
-
-// Ended at any release, a run has charged that release and all before it. It goes on
-// with what is left: its processes together stay within the budget.
-func TestAdaptingRunEndsAnywhere(t *testing.T) {
-	for name, c := range adapting() {
-		t.Run(name, func(t *testing.T) {
-			p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-			check(t, err)
-			all := [][]int{{2, 5}, {23, 1}}
-			if name == "fresh" {
-				all = append(all, []int{0}, []int{1, 0})
-			}
-			for _, ends := range all {
-				dir := t.TempDir()
-				o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true}
-				var processes []*drawn
-				whole := false
-				for _, end := range ends {
-					d, n := noting(t), 0
-					processes = append(processes, d)
-					o := o
-					o.Device = d
-					o.onRelease = func(int) error {
-						if n++; n > end {
-							return errCrash
-						}
-						return nil
-					}
-					_, err := Run(context.Background(), c, o)
-					if whole = err == nil; whole {
-						break
-					}
-					if !errors.Is(err, errCrash) {
-						t.Fatalf("%v: %v", ends, err)
-					}
-					s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
-					check(t, err)
-					if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/budgetUnits) {
-						t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/budgetUnits)
-					}
-				}
-				if !whole {
-					d := noting(t)
-					o.Device = d
-					processes = append(processes, d)
-					r, err := Run(context.Background(), c, o)
-					check(t, err)
-					if *r.EpsilonSoFar > *r.Epsilon {
-						t.Errorf("%v: ε so far %v of %v", ends, *r.EpsilonSoFar, *r.Epsilon)
-					}
-				}
-				if spent := spentBy(t, p, processes...); spent > 1 {
-					t.Errorf("%v: %v of the budget was drawn", ends, spent)
-				}
-			}
-		})
-	}
-}
-
-// Interrupted or killed, and resumed, a seeded run whose budgets adapt leaves the
-// bytes of one that never stopped.
-func TestAdaptingSeededResume(t *testing.T) {
-	t.Chdir(t.TempDir())
-	c := adapting()["shared"]
-	c.Noise, c.Steps = noiseSeeded, ptr(25)
-	c.Search.Iterations = ptr(100)
-	o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), Out: "whole"}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
-	if r.Steps < 15 || r.Guarantee {
-		t.Fatalf("%d steps, guarantee %v", r.Steps, r.Guarantee)
-	}
-	want := files(t, "whole")
-	o.Out, o.Resume = "pieces", true
-	for _, stop := range []struct {
-		slot   int
-		cancel bool
-	}{{0, false}, {3, true}, {9, false}, {12, false}, {12, true}, {14, false}} {
-		ctx, o := stopAt(t, o, stop.slot, stop.cancel)
-		_, err := Run(ctx, c, o)
-		if stop.cancel && !errors.Is(err, ErrInterrupted) || !stop.cancel && !errors.Is(err, errCrash) {
-			t.Fatalf("stopped at %d: %v", stop.slot, err)
-		}
-	}
-	_, err = Run(context.Background(), c, o)
-	check(t, err)
-	got := files(t, "pieces")
-	got[fileResult] = strings.Replace(got[fileResult], `"pieces"`, `"whole"`, 1)
-	delete(want, fileLedger)
-	delete(got, fileLedger)
-	sameFiles(t, want, got)
+// adapting is a run whose budget ends it.
+func adapting() Config {
+	c := searchConfig("dp-blsgd", Search{Budget: "adaptive", Iterations: ptr(8)})
+	c.L2, c.Steps, c.Epsilon = 1e-3, ptr(1000), ptr(2.0)
+	return c
 }
 
 // By the paper's arithmetic nothing is a guarantee, and everything says so.
 func TestPaperSearchIsNoGuarantee(t *testing.T) {
 	fixed := searchConfig("dp-blsgd", Search{Budget: budgetFixed, Batches: "paper"})
-	adapts := adapting()["fresh"]
-	s := *adapts.Search
-	s.Batches = "paper"
-	adapts.Search = &s
+	adapts := adapting()
+	adapts.Search.Batches = "paper"
 	for name, c := range map[string]Config{"fixed": fixed, "adapts": adapts} {
 		out := filepath.Join(t.TempDir(), "run")
 		o := Options{Sources: sources(made(1, 400)), Out: out}
@@ -434,11 +108,10 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 }
 
 // The settings that a run resolved, read back from its file, are the same run's.
-func TestSearchSettingsSurvive(t *testing.T) {
-	all := adapting()
-	all["curve"] = searchConfig("dp-blsgd", Search{Budget: budgetFixed, Form: searchCurve})
-	all["differences"] = searchConfig("dp-blsgd", Search{Budget: budgetFixed})
-	for name, c := range all {
+func TestSettingsSurvive(t *testing.T) {
+	for _, m := range methods {
+		c := small()
+		m.set(&c)
 		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		yaml, err := p.Config.YAML()
@@ -450,7 +123,7 @@ func TestSearchSettingsSurvive(t *testing.T) {
 		again, err := Resolve(back, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		if again.fingerprint != p.fingerprint {
-			t.Errorf("%s: read back it is another run:\n%s", name, yaml)
+			t.Errorf("%s: read back it is another run:\n%s", m.name, yaml)
 		}
 	}
 }
@@ -573,7 +246,7 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 			c.more = strings.Replace(c.more, old, new, 1)
 		}
 	}
-	fixed, adapts := searchConfig("dp-blsgd", Search{Budget: budgetFixed}), adapting()["fresh"]
+	fixed, adapts := searchConfig("dp-blsgd", Search{Budget: budgetFixed}), adapting()
 	t.Run("fixed", func(t *testing.T) {
 		o := start(t, fixed)
 		refused(t, fixed, o, func(c *checkpoint) { c.more = "" }, "cannot be read")
@@ -596,168 +269,9 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 	})
 }
 
-// lossAt is the mean over an expected batch of the logistic loss, with the penalty.
-func lossAt(set *Config, x [][]float64, y, w []float64, batch float64) float64 {
-	sum := 0.0
-	for i := range x {
-		m := 0.0
-		for j, v := range x[i] {
-			m += v * w[j]
-		}
-		m *= y[i]
-		sum += math.Max(-m, 0) + math.Log1p(math.Exp(-math.Abs(m)))
-	}
-	sum /= batch
-	for _, v := range w {
-		sum += set.L2 / 2 * v * v
-	}
-	return sum
-}
-
-// Without noise, and with bounds above every gradient and loss, each optimizer is
-// gradient descent with Armijo's backtracking, on every device: parameters are
-// followed in float64, by formulas of the test's own.
-func TestSearchIsArmijoWithoutNoise(t *testing.T) {
-	const steps, trials = 5, 14
-	bound := ptr(1000.0)
-	rise := Search{Budget: budgetFixed, Every: ptr(1), Clip: bound, Trials: ptr(trials), Beta: ptr(0.7), Alpha: ptr(0.3)}
-	spaced := Search{Budget: budgetFixed, Form: searchLosses, Batches: "shared", Every: ptr(2), Clip: bound, Trials: ptr(trials), Beta: ptr(0.6), Alpha: ptr(0.4), StartEvery: ptr(2)}
-	curve := Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(1), Clip: bound, Points: ptr(7), Weight: ptr(0.5)}
-	adapts := Search{Clip: bound, Trials: ptr(trials), Beta: ptr(0.6), StartEvery: ptr(2), StartFactor: ptr(1.5), Iterations: ptr(5)}
-	for name, test := range map[string]struct {
-		optimizer string
-		search    Search
-		start     float64
-	}{
-		"differences": {"dp-blsgd", rise, 6}, "losses": {"dp-blsgd", spaced, 6}, "curve": {"dp-blsgd", curve, 4},
-		"adaptive": {"dp-blsgd", adapts, 6}, "refine": {"dp-blgd", adapts, 6}, "too few trials": {"dp-blsgd", Search{Budget: budgetFixed, Every: ptr(1), Clip: bound, Trials: ptr(2), Beta: ptr(0.9)}, 1000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for kind, d := range devices(t) {
-				if kind == "cuda" && (name == "refine" || name == "too few trials") {
-					continue // slow, and as the others
-				}
-				c := searchConfig(test.optimizer, test.search)
-				c.NoiseMultiplier, c.Epsilon, c.Batch, c.SamplingRate = ptr(0.0), nil, nil, ptr(1.0)
-				if test.optimizer == "dp-blgd" {
-					c.SamplingRate = nil
-				}
-				c.Clip, c.Steps, c.LR, c.L2, c.EvalEvery = 100, ptr(steps), &test.start, 0.02, 100
-				c.Noise = noiseSeeded
-				set := made(1, 80)
-				for i := range set.Train.Labels {
-					if i%3 == 0 { // no weights tell these classes apart, so that gradients stay
-						set.Train.Labels[i] ^= 1
-					}
-				}
-				p, err := Resolve(c, Options{Sources: sources(set), Device: d})
-				check(t, err)
-				r, got := trained(t, c, set, Options{Device: d})
-				if r.Epsilon != nil || r.Guarantee || *r.NoiseMultiplier != 0 {
-					t.Errorf("%s: the result says %+v", kind, r)
-				}
-				want := descended(t, p, steps)
-				for i := range want {
-					// Single precision, steps of up to 40 along gradients below 1, five of them.
-					if math.Abs(float64(got[i])-want[i]) > 2e-4*(1+math.Abs(want[i])) {
-						t.Fatalf("%s: parameter %d is %v, want %v", kind, i, got[i], want[i])
-					}
-				}
-			}
-		})
-	}
-}
-
-// descended follows what a plan without noise does on all of its records.
-func descended(t *testing.T, p *Plan, steps int) []float64 {
-	t.Helper()
-	c, s, im := &p.Config, p.Config.Search, p.Set.Train
-	var x [][]float64
-	var y []float64
-	rows := make([]int32, len(im.Labels))
-	for i := range rows {
-		rows[i] = int32(i)
-		v := make([]float64, 65)
-		for j, b := range im.Features[64*i:][:64] {
-			v[j] = float64(b)/127.5 - 1
-		}
-		v[64] = 1
-		x, y = append(x, v), append(y, 2*float64(im.Labels[i])-1)
-	}
-	loss := func(w []float64) float64 { return lossAt(c, x, y, w, p.ExpectedBatch) }
-	w := make([]float64, 65)
-	eta, start, largest, found := *c.LR, *c.LR, 0.0, 0
-	for step := range steps {
-		g := meanGradient(im, rows, w, p.ExpectedBatch)
-		norm2 := 0.0
-		for i := range g {
-			g[i] += c.L2 * w[i]
-			norm2 += g[i] * g[i]
-		}
-		at := func(eta float64) []float64 {
-			moved := make([]float64, 65)
-			for i := range w {
-				moved[i] = w[i] - eta*g[i]
-			}
-			return moved
-		}
-		decrease := func(eta float64) float64 { return loss(w) - loss(at(eta)) }
-		fixed := s.Budget == budgetFixed
-		if !fixed || step%*s.Every == 0 {
-			var chosen float64
-			if s.Form == searchCurve {
-				var d []float64
-				for i := -*s.Points / 2; i <= *s.Points/2; i++ {
-					d = append(d, decrease(eta*math.Pow(*s.Factor, float64(i))))
-				}
-				smooth := make([]float64, len(d))
-				best := 0
-				for i := range d {
-					smooth[i] = d[max(i-1, 0)] + 2*d[i] + d[min(i+1, len(d)-1)]
-					if smooth[i] > smooth[best] {
-						best = i
-					}
-				}
-				for best+1 < len(d) && smooth[best+1] >= *s.Keep*slices.Max(smooth) {
-					best++
-				}
-				chosen = eta * math.Pow(*s.Factor, float64(best-*s.Points/2))
-			} else {
-				for i := range *s.Trials {
-					chosen = start * math.Pow(*s.Beta, float64(i))
-					gap := decrease(chosen) - *s.Alpha*chosen*norm2
-					if math.Abs(gap) < 2e-6 {
-						t.Fatalf("step %d: candidate %d is a tie", step, i)
-					}
-					if gap > 0 {
-						break
-					}
-				}
-			}
-			switch {
-			case !fixed || step == 0:
-				eta = chosen
-			default:
-				eta = math.Exp((1-*s.Weight)*math.Log(eta) + *s.Weight*math.Log(chosen))
-			}
-			if s.Form != searchCurve {
-				largest = max(largest, eta)
-				if found++; found == *s.StartEvery {
-					if next := *s.StartFactor * largest; next < start || *s.Rise {
-						start = next
-					}
-					largest, found = 0, 0
-				}
-			}
-		}
-		w = at(eta)
-	}
-	return w
-}
-
 // Of two gradients' average the noise is half of one's; the correction follows it.
 func TestNoiseOfTheDirection(t *testing.T) {
-	c := adapting()["gaussian"]
+	c := searchConfig("dp-blsgd", Search{Budget: "always", Noise: "gaussian", Form: searchDifferences, Iterations: ptr(8)})
 	d := noting(t)
 	p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: d})
 	check(t, err)

@@ -308,6 +308,9 @@ func (p *Plan) asks(rho float64, search accountant.Mechanism) []accountant.Event
 // many iterations at the first budgets as the whole budget pays for.
 func (p *Plan) newBudget() (budget, error) {
 	c := &p.Config
+	if p.schedules() {
+		return p.scheduleBudget()
+	}
 	if c.Search.paper() {
 		f, err := accountant.NewPaperFilter(*c.Epsilon, *c.Delta)
 		return f, asBudget(err)

@@ -138,7 +138,7 @@ func TestSteps(t *testing.T) {
 		"far":    {"train/like the CPU": "value 1 of w: 2 on the GPU, 2.5 on the CPU"},
 	} {
 		for _, model := range []string{"mlp-mnist", "cnn-mnist", "mnist-tf", "cifar-small", "cifar-paper"} {
-			for _, how := range []string{" private", " private tf32", " plain", " plain tf32"} {
+			for _, how := range []string{" private", " private tf32", " plain", " plain tf32", " l2p"} {
 				if mode == "none" {
 					failures["bench/"+model+how] = "no GPU to measure"
 				}

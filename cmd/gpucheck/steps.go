@@ -286,7 +286,7 @@ func near(gpu, cpu []safetensors.Tensor, s *step) error {
 	return nil
 }
 
-// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise.
+// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise, a learned rule.
 func (c *check) sanitizer(ctx context.Context) {
 	const name = "compute-sanitizer"
 	program, err := exec.LookPath(name)
@@ -299,7 +299,7 @@ func (c *check) sanitizer(ctx context.Context) {
 		program = found[0]
 	}
 	for _, tool := range []string{"memcheck", "racecheck"} {
-		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease"} {
+		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease", "TestProject"} {
 			c.run(ctx, job{
 				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, env: []string{"PRIVGRAD_GPU=bare"},
 				command: []string{
@@ -375,6 +375,11 @@ func (c *check) bench(ctx context.Context) {
 				}, object)
 			}
 		}
+		c.run(ctx, job{
+			name: "bench/" + m.model + " l2p", limit: 2*time.Minute + 2*c.duration(),
+			command: c.privgrad("bench", "l2p", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch),
+				"--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
+		}, object)
 	}
 }
 

@@ -27,6 +27,7 @@ func newBench() *cobra.Command {
 	cmd.AddCommand(
 		newBenchStep(),
 		newBenchLineSearch(),
+		newBenchL2P(),
 		newBenchGEMM(),
 		newBenchNoise(),
 		newBenchSampler(),

@@ -116,6 +116,24 @@ func TestBenchLineSearch(t *testing.T) {
 	}
 }
 
+func TestBenchL2P(t *testing.T) {
+	short := []string{"bench", "l2p", "--model", "mlp-fmnist", "--batch", "8", "--seconds", "0.01", "--threads", "1"}
+	r := object(t, ok(t, append(short, "--json")...))
+	wantKeys(t, r, "device", "model", "activation", "data", "batch", "threads", "parameters", "layers", "hidden", "steps_timed",
+		"step_seconds_median", "dpsgd_step_seconds_median", "ratio", "limit")
+	if r["model"] != "mlp-fmnist" || r["batch"] != 8.0 || r["parameters"] != 269322.0 || r["limit"] != 3.5 || r["threads"] != 1.0 {
+		t.Errorf("bench l2p %v", r)
+	}
+	if human := ok(t, short...); !strings.Contains(human, "LSTM of 2 layers of 20 units") || !strings.Contains(human, "ratio") {
+		t.Errorf("bench l2p shows\n%s", human)
+	}
+	for args, want := range map[string]string{
+		"--batch 0": "batch 0", "--seconds 0": "seconds 0", "--model resnet": `"resnet"`, "--activation elu": `"elu"`, "--device tpu": `"tpu"`, "--threads -1": "-1",
+	} {
+		fails(t, exitUsage, append([]string{"bench", "l2p", "--json"}, strings.Fields(args)...), want)
+	}
+}
+
 func TestDataList(t *testing.T) {
 	r := object(t, ok(t, "data", "list", "--json"))
 	wantKeys(t, r, "data_sets", "tables")

@@ -29,6 +29,9 @@ func New(t testing.TB) Machine {
 	return &interpreter{Memory: ptx.NewMemory()}
 }
 
+// sharedOptIn is the least that any GPU gives a block that asks for it, of static and dynamic shared memory.
+const sharedOptIn = 99 << 10
+
 type interpreter struct {
 	*ptx.Memory
 	launches uint64
@@ -54,5 +57,5 @@ func (m *interpreter) Launch(module string, text []byte, kernel string, grid, bl
 		return fmt.Errorf("%s is for blocks of %d threads, and launched with %v", kernel, k.MaxThreads, block)
 	}
 	m.launches++
-	return k.Launch(m.Memory, grid, block, shared, args, ptx.Options{Seed: m.launches})
+	return k.Launch(m.Memory, grid, block, shared, args, ptx.Options{Seed: m.launches, SharedLimit: sharedOptIn})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/gputest"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
@@ -52,21 +53,41 @@ func TestMissingBarriers(t *testing.T) {
 				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
 			}
 		}},
+		// Blocks for up to 20 units have one slab of weights, and none to wait for.
+		{"lstm", 1, func(m *machine) (all []Launch) {
+			const n = 3
+			run, p, g := m.bytes(make([]byte, RunBytes)), m.floats(normals(rng, n)), m.floats(normals(rng, n))
+			for _, hidden := range []int{3, 29, 34} {
+				rule := device.LSTM{Layers: 2, Hidden: hidden, Context: 1}
+				l, err := Project(run, rule, n, p, g, m.floats(normals(rng, rule.Weights())), m.floats(make([]float32, n*rule.States())))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, l)
+			}
+			return all
+		}},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
 			t.Fatal(err)
 		}
-		needless := 0
-		for n := 0; without(text, n) != nil; n++ {
+		// fault is what the launches do wrong with another text.
+		fault := func(text []byte) (err error) {
 			m := newMachine(t)
-			var fault error
 			for _, l := range c.launches(m) {
-				if fault == nil {
-					fault = m.mem.Launch(l.Module, without(text, n), l.Name, l.Grid, l.Block, l.Shared, l.Args)
+				if err == nil {
+					err = m.mem.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args)
 				}
 			}
-			if fault == nil {
+			return err
+		}
+		if err := fault(text); err != nil {
+			t.Fatalf("%s with all of its barriers: %v", c.module, err)
+		}
+		needless := 0
+		for n := 0; without(text, n) != nil; n++ {
+			if fault(without(text, n)) == nil {
 				needless++
 			}
 		}

@@ -34,3 +34,19 @@ func DotSum(n int, parts, dst Ptr) Launch {
 		Args: []uint64{I(n), parts, dst},
 	}
 }
+
+// SquareParts writes to parts[j], float64, the sum of the squares of x[i], float64, over block j of n elements, in the order of DotParts.
+func SquareParts(n int, x, parts Ptr) Launch {
+	return Launch{
+		Module: "vectors", Name: "square_parts", Grid: [3]int{Dots(n), 1, 1}, Block: [3]int{vectorThreads, 1, 1},
+		Args: []uint64{I(n), x, parts},
+	}
+}
+
+// AddNorm adds the root of the sum of n parts to dst, float64, in the order of DotSum.
+func AddNorm(n int, parts, dst Ptr) Launch {
+	return Launch{
+		Module: "vectors", Name: "add_norm", Grid: [3]int{1, 1, 1}, Block: [3]int{vectorThreads, 1, 1},
+		Args: []uint64{I(n), parts, dst},
+	}
+}

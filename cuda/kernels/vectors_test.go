@@ -60,6 +60,42 @@ func TestDot(t *testing.T) {
 	}
 }
 
+func TestNorm(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 1))
+	for _, n := range []int{1, 3, 256, 4096, 4097, 9000} {
+		m := newMachine(t)
+		x := make([]float64, n)
+		sum := 0.0
+		var parts []float64
+		for begin := 0; begin < n; begin += 4096 {
+			lanes := make([]float64, 256)
+			for i := begin; i < min(begin+4096, n); i++ {
+				x[i] = rnd.NormFloat64() * math.Exp(20*rnd.Float64())
+				square := x[i] * x[i]
+				lanes[i%256] += square
+				sum += square
+			}
+			parts = append(parts, tree(lanes))
+		}
+		lanes := make([]float64, 256)
+		for i, p := range parts {
+			lanes[i%256] += p
+		}
+		want := 0.5 + math.Sqrt(tree(lanes))
+		count := kernels.Dots(n)
+		from, to, scratch := put(m, x), put(m, []float64{0.5, 5}), put(m, append(filled(count, math.NaN()), 6))
+		m.run(kernels.SquareParts(n, from, scratch))
+		m.run(kernels.AddNorm(count, scratch, to))
+		if got := get[float64](m, to, 2); got[0] != want || math.Abs(got[0]-0.5-math.Sqrt(sum)) > 1e-12*math.Sqrt(sum) || got[1] != 5 {
+			t.Errorf("%d elements: %v, want %v (%v in order), and 5 behind", n, got, want, 0.5+math.Sqrt(sum))
+		}
+		allSame(t, "sum", get[float64](m, from, n), x)
+		if behind := get[float64](m, scratch, count+1)[count]; behind != 6 {
+			t.Errorf("%d elements: %v behind the parts", n, behind)
+		}
+	}
+}
+
 // tree adds the upper half to the lower one until one is left.
 func tree(x []float64) float64 {
 	for half := len(x) / 2; half > 0; half /= 2 {

@@ -16,7 +16,7 @@ import (
 //
 // A record's clipped losses lie in [0, Δ], so that adding or removing one moves all
 // sums in one direction by at most Δ: (ε, 0)-private under add-remove without a
-// factor of 2. Replacing a record is two such moves, as the accountant knows.
+// factor of 2, and public biases beside the sums change nothing of that. Replacing a record is two such moves, as the accountant knows.
 type NoisyMin struct {
 	epsilon, bound, rounding float64
 	search                   device.Search
@@ -48,7 +48,7 @@ func NewUnprotectedMin(bound float64, s *stream.Stream, tensor uint32) *NoisyMin
 // Test records the question of a sum of losses (device.Queue.FirstAbove).
 func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, m.search) }
 
-// Set gives a run the bound and the noise; of the losses alone, unless biases follow. Rounding may move one loss up and another
+// Set gives a run the bound and the noise, and biases of 0. Rounding may move one loss up and another
 // down: all moves lie in an interval of length Δ(1+2r).
 func (m *NoisyMin) Set(in *device.Inputs) {
 	clip := float32(m.bound)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -21,27 +22,48 @@ func TestWarmStepsDoNotAllocate(t *testing.T) {
 				t.Run(fmt.Sprintf("%q %s on %d threads", strategy, rule, threads), func(t *testing.T) {
 					x := devicetest.Open(t, open(t, threads), schedule(t, p, strategy), c, c.Rows.Count)
 					step := warmStep(t, x, c, rule)
-					if threads == 1 {
-						if n := testing.AllocsPerRun(50, step); n != 0 {
-							t.Errorf("a step allocates %v times", n)
-						}
-						return
-					}
-					// AllocsPerRun would leave one processor to all workers. The
-					// runtime itself allocates now and then, for a blocked goroutine.
-					var before, after runtime.MemStats
-					const steps = 500
-					runtime.ReadMemStats(&before)
-					for range steps {
-						step()
-					}
-					runtime.ReadMemStats(&after)
-					if n := after.Mallocs - before.Mallocs; n > steps/10 {
-						t.Errorf("%d steps allocate %d times", steps, n)
-					}
+					steady(t, threads, step)
 				})
 			}
 		}
+	}
+}
+
+// steady fails where a step that has run before allocates.
+func steady(t *testing.T, threads int, step func()) {
+	t.Helper()
+	if threads == 1 {
+		if n := testing.AllocsPerRun(50, step); n != 0 {
+			t.Errorf("a step allocates %v times", n)
+		}
+		return
+	}
+	// AllocsPerRun would leave one processor to all workers. The
+	// runtime itself allocates now and then, for a blocked goroutine.
+	var before, after runtime.MemStats
+	const steps = 500
+	runtime.ReadMemStats(&before)
+	for range steps {
+		step()
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.Mallocs - before.Mallocs; n > steps/10 {
+		t.Errorf("%d steps allocate %d times", steps, n)
+	}
+}
+
+// Nor does a learned update.
+func TestWarmProjectionsDoNotAllocate(t *testing.T) {
+	b := devicetest.NewBuilder("learned", plan.Huber, 1000)
+	b.Dense(plan.Input, 1, true)
+	c := devicetest.NewCase(t, b.Program(), 1, 52)
+	for _, threads := range []int{1, 3} {
+		x := devicetest.Open(t, open(t, threads), schedule(t, c.Program, perexample.Auto), c, 1)
+		step, _ := learned(t, x, device.LSTM{Layers: 3, Hidden: 7, Context: 2, LogSign: true}, len(c.Params))
+		for range 5 {
+			step()
+		}
+		steady(t, threads, step)
 	}
 }
 

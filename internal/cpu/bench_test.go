@@ -140,3 +140,26 @@ func BenchmarkParameters(b *testing.B) {
 		measure(rule.String(), step)
 	}
 }
+
+// BenchmarkProject measures a step of an LSTM for the parameters of cnn-mnist.
+func BenchmarkProject(b *testing.B) {
+	const size = 102550
+	net := devicetest.NewBuilder("learned", plan.Hinge, size-1)
+	net.Dense(plan.Input, 1, true)
+	p := net.Program()
+	l := device.LSTM{Layers: 2, Hidden: 20, Context: 3}
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("%d threads", threads), func(b *testing.B) {
+			x := devicetest.Open(b, open(b, threads), schedule(b, p, perexample.Auto), devicetest.NewCase(b, p, 1, 45), 1)
+			step, _ := learned(b, x, l, size)
+			for b.Loop() {
+				step()
+			}
+			flops := 0
+			for k := range l.Layers {
+				flops += 2 * l.LayerWeights(k)
+			}
+			b.ReportMetric(float64(flops)*size*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}

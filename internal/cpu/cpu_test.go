@@ -103,6 +103,55 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 	}
 }
 
+// An LSTM's steps have the same bits on any number of threads, over several of its blocks and a part of one.
+func TestProjectBitsDoNotDependOnThreads(t *testing.T) {
+	b := devicetest.NewBuilder("learned", plan.Huber, 4001)
+	b.Dense(plan.Input, 1, true)
+	c := devicetest.NewCase(t, b.Program(), 1, 35)
+	l := device.LSTM{Layers: 2, Hidden: 20, Context: 3}
+	var want []float32
+	for _, threads := range []int{1, 2, 3, 8} {
+		x := devicetest.Open(t, open(t, threads), schedule(t, c.Program, perexample.Auto), c, 1)
+		step, state := learned(t, x, l, len(c.Params))
+		for range 3 {
+			step()
+		}
+		got := make([]float32, len(c.Params)*(1+l.States()))
+		check(t, x.Net.Read(x.Net.Params(), got[:len(c.Params)]))
+		check(t, x.Net.Read(state, got[len(c.Params):]))
+		if want == nil {
+			want = got
+		}
+		t.Run(fmt.Sprintf("%d threads", threads), func(t *testing.T) { devicetest.Same(t, got, want) })
+	}
+}
+
+// learned is a step that an LSTM makes of a gradient.
+func learned(t testing.TB, x *devicetest.Fixture, l device.LSTM, params int) (step func(), state device.Vector) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(36, 1))
+	normals := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(0.3 * rnd.NormFloat64())
+		}
+		return v
+	}
+	weights, err := x.Net.NewScalars(l.Weights())
+	check(t, err)
+	check(t, x.Net.Write(weights, normals(l.Weights())))
+	check(t, x.Net.Write(x.Out, normals(params)))
+	state, err = x.Net.NewVector(l.States())
+	check(t, err)
+	s, err := x.Net.Record(func(q device.Queue) { q.Project(l, x.Net.Params(), x.Out, weights, state) })
+	check(t, err)
+	in := &device.Inputs{}
+	for slot := range in.Scalars {
+		in.Scalars[slot] = 0.5
+	}
+	return func() { check(t, s.Run(in)) }, state
+}
+
 type result struct {
 	released, params []float32
 	score            device.Score

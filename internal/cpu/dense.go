@@ -60,13 +60,21 @@ func (n *net) packDense() {
 				})
 			}
 		}
-		w.forward.Resize(in, out)
-		list(&w.forward, gemm.Matrix.T)
+		if out > 1 {
+			w.forward.Resize(in, out)
+			list(&w.forward, gemm.Matrix.T)
+		}
 		if n.deltas[op.In[0]] != nil {
 			w.back.Resize(out, in)
 			list(&w.back, func(m gemm.Matrix) gemm.Matrix { return m })
 		}
 	}
+}
+
+// byRow gives the products of a few vectors of weights with every row of x, vector by vector. As columns the rows fill
+// register tiles, which a few columns of weights would not; the bits are those of x·weightsᵀ.
+func byRow(products, weights []float32, vectors int, x gemm.Matrix, w *worker) {
+	gemm.Mul(gemm.RowMajor(products, vectors, x.Rows), gemm.RowMajor(weights, vectors, x.Cols), x.T(), false, &w.ws)
 }
 
 func (n *net) denseForward(i int) phase {
@@ -79,6 +87,13 @@ func (n *net) denseForward(i int) phase {
 				vec.AddVec(n.value(plan.Value(i+1), b)[c0:c1], bias)
 			}
 		}
+	}
+	if n.byRows && out == 1 {
+		return phase{rows: func(r0, r1 int, w *worker) {
+			x := n.matrix(n.values[op.In[0]], op.In[0])
+			byRow(n.values[i+1][r0:r1], n.param(n.params, op.Weight), 1, x.Slice(r0, r1, 0, in), w)
+			bias(r0, r1, 0, 1)
+		}}
 	}
 	if n.byRows {
 		return phase{rows: func(r0, r1 int, w *worker) {

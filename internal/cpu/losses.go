@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
@@ -29,7 +30,7 @@ type evaluator struct {
 	asked    []point // of a query
 	again    []int   // columns of a query that repeat the first
 
-	// Memory for a block of rows at a group of points.
+	// Memory for a block of rows at a group of points; none of a network that line takes whole.
 	rows, group int
 	store       [][]float32 // by root, nil for the views' own: one row an example, of every point in turn unless fixed
 	products    [][]float32 // by op, of first dense layers: with at, then with dir, of all rows
@@ -106,12 +107,13 @@ func newEvaluator(n *net) *evaluator {
 			e.root[v] = e.root[op.In[0]]
 		}
 	}
-	e.build()
-	e.size()
+	if e.build(); e.rows == 0 {
+		e.size()
+	}
 	return e
 }
 
-// build cuts the network into segments.
+// build cuts the network into segments, which keep to some rows and points if they store values.
 func (e *evaluator) build() {
 	p := e.n.program
 	examples := func() *segment {
@@ -133,7 +135,7 @@ func (e *evaluator) build() {
 		s.each, s.values = append(s.each, f), append(s.values, values...)
 	}
 	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == plan.Dense && op.Out[0] == 1 {
-		e.segments = append(e.segments, e.line())
+		e.segments, e.rows, e.group = append(e.segments, e.line()), math.MaxInt32, device.MaxCandidates
 		return
 	}
 	once(e.gather, plan.Input)
@@ -227,7 +229,7 @@ func (e *evaluator) reserve(points int) {
 		e.store[v] = grow(have, size+slack)
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == plan.Dense && e.fixed[op.In[0]] {
+		if op := &p.Ops[i]; op.Kind == plan.Dense && e.store[op.In[0]] != nil && e.fixed[op.In[0]] {
 			e.products[i] = grow(e.products[i], 2*e.rows*op.Out[0])
 		}
 	}
@@ -474,9 +476,8 @@ func (e *evaluator) dense(i int) *segment {
 	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
 }
 
-// line is the whole of a network that is one dense layer of one output. Its weights are few beside
-// the rows: they are the rows of a product whose columns are the examples, which has the same bits
-// as the other way round. The logit at a point is in float64 and not rounded again.
+// line is the whole of a network that is one dense layer of one output. The logit at a point is the
+// difference of products with at and with dir in float64, and is not rounded again.
 func (e *evaluator) line() *segment {
 	const examples = 64 // that a worker takes at a time: in a first-level cache for both products
 	p := e.n.program
@@ -500,7 +501,7 @@ func (e *evaluator) line() *segment {
 				products = 2
 				copy(weights[in:], e.dir[lo:hi])
 			}
-			gemm.Mul(gemm.RowMajor(z[:products*n], products, n), gemm.RowMajor(weights[:products*in], products, in), gemm.RowMajor(x, n, in).T(), false, &w.ws)
+			byRow(z[:products*n], weights[:products*in], products, gemm.RowMajor(x, n, in), w)
 			at, dir := z[:n], z[n:]
 			if bias < end {
 				for b := range at {
@@ -511,10 +512,7 @@ func (e *evaluator) line() *segment {
 				}
 			}
 			for b := range n {
-				target := e.table.Targets[e.row(first+b)]
-				if !p.Loss.ValidTarget(target, 1) {
-					continue
-				}
+				target := float64(e.table.Targets[e.row(first+b)]) // of any kind: whoever reads the loss has checked it
 				example := e.begin + first + b
 				losses := row(e.losses, example, e.stride)
 				for _, point := range e.points {
@@ -522,7 +520,7 @@ func (e *evaluator) line() *segment {
 					if point.eta != 0 {
 						logit -= float64(point.eta) * float64(dir[b])
 					}
-					losses[point.column] = host.ScalarLoss(p.Loss, logit, float64(target))
+					losses[point.column] = host.ScalarLoss(p.Loss, logit, target)
 				}
 				if len(e.predicted) > 0 {
 					e.predicted[example] = int32(host.Predict(p.Loss, at[b:b+1]))

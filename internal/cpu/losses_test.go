@@ -121,7 +121,9 @@ func columns(etas ...float32) (points []point) {
 // TestPresentLossBits compares the losses that the passes of gradients leave behind with
 // those of an evaluation, bit by bit, also where they are not finite.
 func TestPresentLossBits(t *testing.T) {
-	for _, p := range devicetest.Programs() {
+	long := devicetest.NewBuilder("long", plan.Logistic, 700) // several blocks of K
+	long.Dense(plan.Input, 1, true)
+	for _, p := range append(devicetest.Programs(), long.Program()) {
 		c := devicetest.NewCase(t, p, 40, 52)
 		table, err := host.Load(c.Rows, c.Features)
 		if err != nil {

@@ -64,6 +64,9 @@ type net struct {
 		update  *host.Update[float32]
 	}
 	apply func(tile int, w *worker)
+
+	projecting projecting
+	project    func(tile int, w *worker)
 }
 
 func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float32] {
@@ -127,7 +130,7 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 		n.group = make([]float32, p.NumParams())
 	}
 	n.build()
-	n.apply = n.applyBlock
+	n.apply, n.project = n.applyBlock, n.projectBlock
 	n.evaluator = newEvaluator(n)
 	return n
 }

@@ -70,8 +70,3 @@ func update(u *host.Update[float32], lo, hi int, w *worker) {
 		vec.Axpy(p, -rate, d)
 	}
 }
-
-// Project applies a learned rule.
-func (n *net) Project(u *host.Projection[float32]) {
-	n.Blocks(len(u.P), u.Each)
-}

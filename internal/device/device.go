@@ -314,7 +314,9 @@ type LossQuery struct {
 // LossForm says what a row adds to the K values of a LossQuery, c being the
 // run's Clip. The sensitivities are under add-remove; replacing a row is at
 // most one removed and one added. A value of a row never depends on the other
-// candidates, but for the common factor of LossCurve.
+// candidates, but for the common factor of LossCurve, nor on what was asked before: a
+// device that keeps losses at the present parameters, from the pass of a gradient or an
+// earlier query, keeps those that it would compute.
 type LossForm uint8
 
 const (

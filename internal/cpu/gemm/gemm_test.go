@@ -112,11 +112,21 @@ func TestProducts(t *testing.T) {
 					}
 				}
 				PackA(&pa, a)
-				PackB(&pb, b)
-				packed := RowMajor(slices.Clone(before.Data), m+2, n+3)
-				MulPacked(inner(packed), &pa, &pb, accumulate)
-				if !slices.Equal(packed.Data, frame.Data) {
-					t.Fatal("MulPacked and Mul differ in bits")
+				cut := r.IntN(k + 1)
+				for what, pack := range map[string]func(){
+					"at once": func() { PackB(&pb, b) },
+					"by rows": func() {
+						pb.Resize(k, n)
+						pb.PackRows(cut, b.Slice(cut, k, 0, n))
+						pb.PackRows(0, b.Slice(0, cut, 0, n))
+					},
+				} {
+					pack()
+					packed := RowMajor(slices.Clone(before.Data), m+2, n+3)
+					MulPacked(inner(packed), &pa, &pb, accumulate)
+					if !slices.Equal(packed.Data, frame.Data) {
+						t.Fatalf("MulPacked, packed %s, and Mul differ in bits", what)
+					}
 				}
 			})
 		}

@@ -61,6 +61,16 @@ func (p *PackedB) Pack(b Matrix, first, end int) {
 	packB(p.data[first*p.k*TileN:], p.k*TileN, b.Slice(0, p.k, first*TileN, min(end*TileN, p.n)))
 }
 
+// PackRows packs b as the rows from row on, in all panels.
+func (p *PackedB) PackRows(row int, b Matrix) {
+	b.check()
+	agree(p.n, b.Cols)
+	within(row, row+b.Rows, p.k)
+	if b.Rows > 0 && b.Cols > 0 {
+		packB(p.data[row*TileN:], p.k*TileN, b)
+	}
+}
+
 // MulPacked computes C = A·B, or C += A·B when accumulate is set, with the bits of Mul. C must have CS = 1.
 // Goroutines may share the operands.
 func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -68,7 +70,23 @@ func (u unit) compile() (*ir.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file, pass.Compile.Execute(file)
+	if err := pass.Compile.Execute(file); err != nil {
+		return nil, err
+	}
+	for _, f := range file.Functions() {
+		if strings.HasSuffix(f.Name, "AVX2") && slices.ContainsFunc(f.Instructions(), beyondAVX2) {
+			return nil, fmt.Errorf("%s needs more than the sixteen registers of AVX2", f.Name)
+		}
+	}
+	return file, nil
+}
+
+// beyondAVX2 finds registers that only AVX-512 has: avo hands them out where the others do not suffice.
+func beyondAVX2(in *ir.Instruction) bool {
+	return slices.ContainsFunc(in.Operands, func(op operand.Op) bool {
+		r, ok := op.(reg.Physical)
+		return ok && r.Kind() == reg.KindVector && r.PhysicalIndex() >= 16
+	})
 }
 
 // asm adds to an avo context what the units share.

@@ -132,6 +132,7 @@ func vec(g *asm) {
 			return in[0]
 		}
 	})
+	lstm(g)
 	g.bytes()
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
@@ -224,10 +225,35 @@ func (g *asm) length(slice string) reg.GPVirtual {
 	return g.Load(g.Param(slice).Len(), g.GP64()).(reg.GPVirtual)
 }
 
-// elementwise writes a kernel of the length of dst. The lanes of the tail run through the same instructions under a
-// mask, so an element's bits do not know its place. prepare runs once and returns what maps inputs and broadcast
+// elementwise writes a kernel of the length of dst. prepare runs once and returns what maps inputs and broadcast
 // scalars to the output; it may overwrite the inputs.
 func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare func() func(in, s []vector) vector) {
+	var s []vector
+	var body func(in, s []vector) vector
+	g.vectors(name, doc, inputs, scalars, 2, func() {
+		for _, p := range scalars {
+			s = append(s, g.splat(p))
+		}
+		body = prepare()
+	}, func(u int, in func(string, int) vector, out func(int, vector)) {
+		for k := range u {
+			var x []vector
+			for _, p := range inputs {
+				x = append(x, in(p, k))
+			}
+			out(k, body(x, s))
+		}
+	})
+}
+
+// inStep is elementwise whose body maps up to unroll vectors together, and loads inputs and scalars when it wants them.
+func (g *asm) inStep(name, doc string, inputs, scalars []string, unroll int, body func(u int, in func(input string, k int) vector, out func(k int, v vector))) {
+	g.vectors(name, doc, inputs, scalars, unroll, func() {}, body)
+}
+
+// vectors goes over the length of dst, unroll vectors at a time and then one. The lanes of the tail run through the same
+// instructions under a mask, so an element's bits do not know its place.
+func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, prepare func(), body func(u int, in func(input string, k int) vector, out func(k int, v vector))) {
 	slices := []string{"dst"}
 	for _, s := range inputs {
 		if s != "dst" {
@@ -241,29 +267,15 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 	g.function(name+"AVX2", signature, fmt.Sprintf("%sAVX2 sets, for the length of dst, %s.", name, doc))
 	at := g.pointers(slices)
 	n, i := g.length("dst"), g.GP64()
-	var s []vector
-	for _, p := range scalars {
-		s = append(s, g.splat(p))
-	}
-	body := prepare()
+	prepare()
 	g.XORQ(i, i)
-	block := func(u int) {
-		m := func(p string) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 32 * u} }
-		var in []vector
-		for _, p := range inputs {
-			in = append(in, g.load(m(p)))
-		}
-		g.VMOVUPS(body(in, s), m("dst"))
-	}
-	const unroll = 2
+	m := func(p string, k int) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 32 * k} }
 	for _, u := range []int{unroll, 1} {
 		loop, done := fmt.Sprint("by", u), fmt.Sprint("after", u)
 		g.SUBQ(Imm(uint64(8*u)), n)
 		g.JL(LabelRef(done))
 		g.Label(loop)
-		for k := range u {
-			block(k)
-		}
+		body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
 		g.ADDQ(Imm(uint64(8*u)), i)
 		g.SUBQ(Imm(uint64(8*u)), n)
 		g.JGE(LabelRef(loop))
@@ -273,13 +285,11 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 	g.JZ(LabelRef("done"))
 	mask := g.YMM()
 	g.mask(n, mask)
-	var in []vector
-	for _, p := range inputs {
+	body(1, func(p string, _ int) vector {
 		x := g.YMM()
-		g.VMASKMOVPS(Mem{Base: at[p], Index: i, Scale: 4}, mask, x)
-		in = append(in, x)
-	}
-	g.VMASKMOVPS(body(in, s), mask, Mem{Base: at["dst"], Index: i, Scale: 4})
+		g.VMASKMOVPS(m(p, 0), mask, x)
+		return x
+	}, func(_ int, v vector) { g.VMASKMOVPS(v, mask, m("dst", 0)) })
 	g.Label("done")
 	g.VZEROUPPER()
 	g.RET()
@@ -288,7 +298,7 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
 // f = z − n ln 2 lies within ln 2 / 2 of zero. The polynomial interpolates (expm1(f) − f)/f² at Chebyshev points.
 func (g *asm) expm1Reduced(z vector) (q, n vector) {
-	n, f, ff, q := g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	n, f, q := g.YMM(), g.YMM(), g.YMM()
 	g.VMULPS(g.floats("log2e", math.Log2E), z, n)
 	const nearest = 8
 	g.VROUNDPS(Imm(nearest), n, n)
@@ -297,15 +307,32 @@ func (g *asm) expm1Reduced(z vector) (q, n vector) {
 	g.VFNMADD231PS(g.floats("ln2High", high), n, f)
 	g.VFNMADD231PS(g.floats("ln2Low", float32(math.Ln2-float64(high))), n, f)
 	g.VCVTPS2DQ(n, n)
+	g.expm1Polynomial([]vector{f}, []vector{q})
+	return q, n
+}
+
+// expm1Polynomial sets q = expm1(f) for each f.
+func (g *asm) expm1Polynomial(fs, qs []vector) {
 	coefficients := []float32{0.5, 0.16666576266288757, 0.041666556149721146, 0.008363178931176662, 0.0013926184037700295}
 	last := len(coefficients) - 1
-	g.VMOVUPS(g.floats(fmt.Sprint("expm1_", last), coefficients[last]), q)
-	for k := last - 1; k >= 0; k-- {
-		g.VFMADD213PS(g.floats(fmt.Sprint("expm1_", k), coefficients[k]), f, q)
+	g.VMOVUPS(g.floats(fmt.Sprint("expm1_", last), coefficients[last]), qs[0])
+	for _, q := range qs[1:] {
+		g.VMOVAPS(qs[0], q)
 	}
-	g.VMULPS(f, f, ff)
-	g.VFMADD213PS(f, ff, q)
-	return q, n
+	for k := last - 1; k >= 0; k-- {
+		var c Op = g.floats(fmt.Sprint("expm1_", k), coefficients[k])
+		if len(fs) > 1 {
+			c = g.load(c.(Mem))
+		}
+		for i, f := range fs {
+			g.VFMADD213PS(c, f, qs[i])
+		}
+	}
+	for i, f := range fs {
+		ff := g.YMM()
+		g.VMULPS(f, f, ff)
+		g.VFMADD213PS(f, ff, qs[i])
+	}
 }
 
 // exponent sets s = 2ⁿ for integers n; it overwrites n.

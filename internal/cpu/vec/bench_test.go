@@ -28,6 +28,8 @@ func BenchmarkVec(b *testing.B) {
 		{"Mix", func() { Mix(dst, 0.5, x, 0.5, y) }},
 		{"MixSquares", func() { MixSquares(dst, 0.5, 0.5, x) }},
 		{"Adam", func() { Adam(dst, 1e-3, x, 1, squared, 0.1, 1e-3, 1e-6) }},
+		{"Gated", func() { Gated(dst, x, 0.5, y, 0.5) }},
+		{"Keep", func() { Keep(dst, x, 0.5, y) }},
 		{"MaxUnpool2", func() { MaxUnpool2(dst, arg, x, 24, 24, 48, 0) }},
 		{"Axpy", func() { Axpy(dst, 1e-9, x) }},
 		{"Scale", func() { Scale(dst, 1) }},

@@ -24,6 +24,8 @@ var avx2 = kernels{
 	mix:         mixAVX2,
 	mixSquares:  mixSquaresAVX2,
 	adam:        adamAVX2,
+	gated:       gatedAVX2,
+	keep:        keepAVX2,
 	bytes:       bytesAVX2,
 	copyRuns:    copyRunsAVX2,
 	addRuns:     addRunsAVX2,

@@ -64,6 +64,16 @@ func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, les
 //go:noescape
 func scaledAVX2(dst []float32, x []float32, a float32)
 
+// gatedAVX2 sets, for the length of dst, dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx).
+//
+//go:noescape
+func gatedAVX2(dst []float32, o []float32, x []float32, no float32, bx float32)
+
+// keepAVX2 sets, for the length of dst, dst[i] = dst[i]*sigmoid(f[i]-nf) + x[i].
+//
+//go:noescape
+func keepAVX2(dst []float32, f []float32, x []float32, nf float32)
+
 // bytesAVX2 sets, for the length of dst, dst[i] = src[i]*scale + offset, rounded once.
 //
 //go:noescape

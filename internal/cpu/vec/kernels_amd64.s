@@ -26,20 +26,20 @@ by2:
 	VFNMADD231PS ln2High<>+0(SB), Y3, Y2
 	VFNMADD231PS ln2Low<>+0(SB), Y3, Y2
 	VCVTPS2DQ    Y3, Y3
-	VMOVUPS      expm1_4<>+0(SB), Y5
-	VFMADD213PS  expm1_3<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_2<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_1<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_0<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y4
-	VFMADD213PS  Y2, Y4, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y4
+	VFMADD213PS  expm1_3<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_2<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_1<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_0<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
 	VPADDD       bias<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y2
 	VSUBPS       one<>+0(SB), Y2, Y3
-	VFMADD231PS  Y2, Y5, Y3
-	VADDPS       two<>+0(SB), Y3, Y5
+	VFMADD231PS  Y2, Y4, Y3
+	VADDPS       two<>+0(SB), Y3, Y4
 	VANDPS       magnitude<>+0(SB), Y3, Y3
-	VDIVPS       Y5, Y3, Y3
+	VDIVPS       Y4, Y3, Y3
 	VANDPS       sign<>+0(SB), Y1, Y1
 	VORPS        Y1, Y3, Y3
 	VMOVUPS      Y3, (AX)(BX*4)
@@ -53,20 +53,20 @@ by2:
 	VFNMADD231PS ln2High<>+0(SB), Y3, Y2
 	VFNMADD231PS ln2Low<>+0(SB), Y3, Y2
 	VCVTPS2DQ    Y3, Y3
-	VMOVUPS      expm1_4<>+0(SB), Y5
-	VFMADD213PS  expm1_3<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_2<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_1<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_0<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y4
-	VFMADD213PS  Y2, Y4, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y4
+	VFMADD213PS  expm1_3<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_2<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_1<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_0<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
 	VPADDD       bias<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y2
 	VSUBPS       one<>+0(SB), Y2, Y3
-	VFMADD231PS  Y2, Y5, Y3
-	VADDPS       two<>+0(SB), Y3, Y5
+	VFMADD231PS  Y2, Y4, Y3
+	VADDPS       two<>+0(SB), Y3, Y4
 	VANDPS       magnitude<>+0(SB), Y3, Y3
-	VDIVPS       Y5, Y3, Y3
+	VDIVPS       Y4, Y3, Y3
 	VANDPS       sign<>+0(SB), Y1, Y1
 	VORPS        Y1, Y3, Y3
 	VMOVUPS      Y3, 32(AX)(BX*4)
@@ -90,20 +90,20 @@ by1:
 	VFNMADD231PS ln2High<>+0(SB), Y3, Y2
 	VFNMADD231PS ln2Low<>+0(SB), Y3, Y2
 	VCVTPS2DQ    Y3, Y3
-	VMOVUPS      expm1_4<>+0(SB), Y5
-	VFMADD213PS  expm1_3<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_2<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_1<>+0(SB), Y2, Y5
-	VFMADD213PS  expm1_0<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y4
-	VFMADD213PS  Y2, Y4, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y4
+	VFMADD213PS  expm1_3<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_2<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_1<>+0(SB), Y2, Y4
+	VFMADD213PS  expm1_0<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
 	VPADDD       bias<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y2
 	VSUBPS       one<>+0(SB), Y2, Y3
-	VFMADD231PS  Y2, Y5, Y3
-	VADDPS       two<>+0(SB), Y3, Y5
+	VFMADD231PS  Y2, Y4, Y3
+	VADDPS       two<>+0(SB), Y3, Y4
 	VANDPS       magnitude<>+0(SB), Y3, Y3
-	VDIVPS       Y5, Y3, Y3
+	VDIVPS       Y4, Y3, Y3
 	VANDPS       sign<>+0(SB), Y1, Y1
 	VORPS        Y1, Y3, Y3
 	VMOVUPS      Y3, (AX)(BX*4)
@@ -127,20 +127,20 @@ after1:
 	VFNMADD231PS ln2High<>+0(SB), Y0, Y3
 	VFNMADD231PS ln2Low<>+0(SB), Y0, Y3
 	VCVTPS2DQ    Y0, Y0
-	VMOVUPS      expm1_4<>+0(SB), Y5
-	VFMADD213PS  expm1_3<>+0(SB), Y3, Y5
-	VFMADD213PS  expm1_2<>+0(SB), Y3, Y5
-	VFMADD213PS  expm1_1<>+0(SB), Y3, Y5
-	VFMADD213PS  expm1_0<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y4
-	VFMADD213PS  Y3, Y4, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y4
+	VFMADD213PS  expm1_3<>+0(SB), Y3, Y4
+	VFMADD213PS  expm1_2<>+0(SB), Y3, Y4
+	VFMADD213PS  expm1_1<>+0(SB), Y3, Y4
+	VFMADD213PS  expm1_0<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y5
+	VFMADD213PS  Y3, Y5, Y4
 	VPADDD       bias<>+0(SB), Y0, Y0
 	VPSLLD       $0x17, Y0, Y0
 	VSUBPS       one<>+0(SB), Y0, Y3
-	VFMADD231PS  Y0, Y5, Y3
-	VADDPS       two<>+0(SB), Y3, Y5
+	VFMADD231PS  Y0, Y4, Y3
+	VADDPS       two<>+0(SB), Y3, Y4
 	VANDPS       magnitude<>+0(SB), Y3, Y3
-	VDIVPS       Y5, Y3, Y3
+	VDIVPS       Y4, Y3, Y3
 	VANDPS       sign<>+0(SB), Y2, Y2
 	VORPS        Y2, Y3, Y3
 	VMASKMOVPS   Y3, Y1, (AX)(BX*4)
@@ -1059,6 +1059,504 @@ after1:
 	VMASKMOVPS (CX)(BX*4), Y1, Y2
 	VMULPS     Y2, Y0, Y2
 	VMASKMOVPS Y2, Y1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func gatedAVX2(dst []float32, o []float32, x []float32, no float32, bx float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gatedAVX2(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), AX
+	MOVQ o_base+24(FP), CX
+	MOVQ x_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x10, BX
+	JL   after2
+
+by2:
+	VBROADCASTSS no+72(FP), Y0
+	VBROADCASTSS bx+76(FP), Y1
+	VMOVUPS      (CX)(SI*4), Y2
+	VMOVUPS      (DX)(SI*4), Y3
+	VSUBPS       Y2, Y0, Y2
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      32(CX)(SI*4), Y4
+	VMOVUPS      32(DX)(SI*4), Y5
+	VSUBPS       Y4, Y0, Y4
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      expLowest<>+0(SB), Y0
+	VMAXPS       Y2, Y0, Y2
+	VMAXPS       Y4, Y0, Y4
+	VMOVUPS      expHighest<>+0(SB), Y0
+	VMINPS       Y2, Y0, Y2
+	VMINPS       Y4, Y0, Y4
+	VMOVUPS      sign<>+0(SB), Y0
+	VORPS        Y0, Y3, Y1
+	VADDPS       Y1, Y1, Y1
+	VORPS        Y0, Y5, Y0
+	VADDPS       Y0, Y0, Y0
+	VMOVUPS      tanhLowest<>+0(SB), Y6
+	VMAXPS       Y1, Y6, Y1
+	VMAXPS       Y0, Y6, Y0
+	VMOVUPS      roundToInt<>+0(SB), Y6
+	VMOVUPS      log2e<>+0(SB), Y7
+	VMOVAPS      Y1, Y8
+	VFMADD213PS  Y6, Y7, Y8
+	VSUBPS       Y6, Y8, Y9
+	VMOVAPS      Y0, Y10
+	VFMADD213PS  Y6, Y7, Y10
+	VSUBPS       Y6, Y10, Y11
+	VMOVAPS      Y2, Y12
+	VFMADD213PS  Y6, Y7, Y12
+	VSUBPS       Y6, Y12, Y13
+	VMOVAPS      Y4, Y14
+	VFMADD213PS  Y6, Y7, Y14
+	VSUBPS       Y6, Y14, Y6
+	VMOVUPS      ln2High<>+0(SB), Y7
+	VFNMADD231PS Y7, Y9, Y1
+	VFNMADD231PS Y7, Y11, Y0
+	VFNMADD231PS Y7, Y13, Y2
+	VFNMADD231PS Y7, Y6, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y9
+	VMOVAPS      Y9, Y11
+	VMOVAPS      Y9, Y13
+	VMOVAPS      Y9, Y6
+	VMOVUPS      expm1_3<>+0(SB), Y7
+	VFMADD213PS  Y7, Y1, Y9
+	VFMADD213PS  Y7, Y0, Y11
+	VFMADD213PS  Y7, Y2, Y13
+	VFMADD213PS  Y7, Y4, Y6
+	VMOVUPS      expm1_2<>+0(SB), Y7
+	VFMADD213PS  Y7, Y1, Y9
+	VFMADD213PS  Y7, Y0, Y11
+	VFMADD213PS  Y7, Y2, Y13
+	VFMADD213PS  Y7, Y4, Y6
+	VMOVUPS      expm1_1<>+0(SB), Y7
+	VFMADD213PS  Y7, Y1, Y9
+	VFMADD213PS  Y7, Y0, Y11
+	VFMADD213PS  Y7, Y2, Y13
+	VFMADD213PS  Y7, Y4, Y6
+	VMOVUPS      expm1_0<>+0(SB), Y7
+	VFMADD213PS  Y7, Y1, Y9
+	VFMADD213PS  Y7, Y0, Y11
+	VFMADD213PS  Y7, Y2, Y13
+	VFMADD213PS  Y7, Y4, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y1, Y7, Y9
+	VMULPS       Y0, Y0, Y1
+	VFMADD213PS  Y0, Y1, Y11
+	VMULPS       Y2, Y2, Y0
+	VFMADD213PS  Y2, Y0, Y13
+	VMULPS       Y4, Y4, Y0
+	VFMADD213PS  Y4, Y0, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y12, Y12
+	VPSLLD       $0x17, Y14, Y14
+	VMOVUPS      one<>+0(SB), Y0
+	VMOVUPS      sign<>+0(SB), Y1
+	VPADDD       Y0, Y8, Y8
+	VSUBPS       Y0, Y8, Y2
+	VFMADD231PS  Y8, Y9, Y2
+	VADDPS       two<>+0(SB), Y2, Y9
+	VANDNPS      Y1, Y3, Y3
+	VXORPS       Y3, Y2, Y2
+	VADDPS       Y0, Y13, Y13
+	VPADDD       Y12, Y13, Y13
+	VADDPS       Y0, Y13, Y13
+	VMULPS       Y13, Y9, Y9
+	VDIVPS       Y9, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*4)
+	VPADDD       Y0, Y10, Y10
+	VSUBPS       Y0, Y10, Y2
+	VFMADD231PS  Y10, Y11, Y2
+	VADDPS       two<>+0(SB), Y2, Y11
+	VANDNPS      Y1, Y5, Y5
+	VXORPS       Y5, Y2, Y2
+	VADDPS       Y0, Y6, Y6
+	VPADDD       Y14, Y6, Y6
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y6, Y11, Y11
+	VDIVPS       Y11, Y2, Y2
+	VMOVUPS      Y2, 32(AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JGE          by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VBROADCASTSS no+72(FP), Y0
+	VBROADCASTSS bx+76(FP), Y1
+	VMOVUPS      (CX)(SI*4), Y2
+	VMOVUPS      (DX)(SI*4), Y3
+	VSUBPS       Y2, Y0, Y2
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      expLowest<>+0(SB), Y0
+	VMAXPS       Y2, Y0, Y2
+	VMOVUPS      expHighest<>+0(SB), Y0
+	VMINPS       Y2, Y0, Y2
+	VMOVUPS      sign<>+0(SB), Y0
+	VORPS        Y0, Y3, Y0
+	VADDPS       Y0, Y0, Y0
+	VMOVUPS      tanhLowest<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      roundToInt<>+0(SB), Y1
+	VMOVUPS      log2e<>+0(SB), Y4
+	VMOVAPS      Y0, Y5
+	VFMADD213PS  Y1, Y4, Y5
+	VSUBPS       Y1, Y5, Y6
+	VMOVAPS      Y2, Y7
+	VFMADD213PS  Y1, Y4, Y7
+	VSUBPS       Y1, Y7, Y1
+	VMOVUPS      ln2High<>+0(SB), Y4
+	VFNMADD231PS Y4, Y6, Y0
+	VFNMADD231PS Y4, Y1, Y2
+	VMOVUPS      expm1_4<>+0(SB), Y6
+	VMOVAPS      Y6, Y1
+	VMOVUPS      expm1_3<>+0(SB), Y4
+	VFMADD213PS  Y4, Y0, Y6
+	VFMADD213PS  Y4, Y2, Y1
+	VMOVUPS      expm1_2<>+0(SB), Y4
+	VFMADD213PS  Y4, Y0, Y6
+	VFMADD213PS  Y4, Y2, Y1
+	VMOVUPS      expm1_1<>+0(SB), Y4
+	VFMADD213PS  Y4, Y0, Y6
+	VFMADD213PS  Y4, Y2, Y1
+	VMOVUPS      expm1_0<>+0(SB), Y4
+	VFMADD213PS  Y4, Y0, Y6
+	VFMADD213PS  Y4, Y2, Y1
+	VMULPS       Y0, Y0, Y4
+	VFMADD213PS  Y0, Y4, Y6
+	VMULPS       Y2, Y2, Y0
+	VFMADD213PS  Y2, Y0, Y1
+	VPSLLD       $0x17, Y5, Y5
+	VPSLLD       $0x17, Y7, Y7
+	VMOVUPS      one<>+0(SB), Y0
+	VMOVUPS      sign<>+0(SB), Y2
+	VPADDD       Y0, Y5, Y5
+	VSUBPS       Y0, Y5, Y4
+	VFMADD231PS  Y5, Y6, Y4
+	VADDPS       two<>+0(SB), Y4, Y6
+	VANDNPS      Y2, Y3, Y3
+	VXORPS       Y3, Y4, Y4
+	VADDPS       Y0, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VADDPS       Y0, Y1, Y1
+	VMULPS       Y1, Y6, Y6
+	VDIVPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x08, BX
+	JZ           done
+	LEAQ         lanes8<>+32(SB), DI
+	NEGQ         BX
+	VMOVUPS      (DI)(BX*4), Y0
+	VBROADCASTSS no+72(FP), Y1
+	VBROADCASTSS bx+76(FP), Y2
+	VMASKMOVPS   (CX)(SI*4), Y0, Y3
+	VMASKMOVPS   (DX)(SI*4), Y0, Y4
+	VSUBPS       Y3, Y1, Y3
+	VADDPS       Y2, Y4, Y4
+	VMOVUPS      expLowest<>+0(SB), Y1
+	VMAXPS       Y3, Y1, Y3
+	VMOVUPS      expHighest<>+0(SB), Y1
+	VMINPS       Y3, Y1, Y3
+	VMOVUPS      sign<>+0(SB), Y1
+	VORPS        Y1, Y4, Y1
+	VADDPS       Y1, Y1, Y1
+	VMOVUPS      tanhLowest<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      roundToInt<>+0(SB), Y2
+	VMOVUPS      log2e<>+0(SB), Y5
+	VMOVAPS      Y1, Y6
+	VFMADD213PS  Y2, Y5, Y6
+	VSUBPS       Y2, Y6, Y7
+	VMOVAPS      Y3, Y8
+	VFMADD213PS  Y2, Y5, Y8
+	VSUBPS       Y2, Y8, Y2
+	VMOVUPS      ln2High<>+0(SB), Y5
+	VFNMADD231PS Y5, Y7, Y1
+	VFNMADD231PS Y5, Y2, Y3
+	VMOVUPS      expm1_4<>+0(SB), Y7
+	VMOVAPS      Y7, Y2
+	VMOVUPS      expm1_3<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y3, Y2
+	VMOVUPS      expm1_2<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y3, Y2
+	VMOVUPS      expm1_1<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y3, Y2
+	VMOVUPS      expm1_0<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y3, Y2
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y7
+	VMULPS       Y3, Y3, Y1
+	VFMADD213PS  Y3, Y1, Y2
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VMOVUPS      one<>+0(SB), Y1
+	VMOVUPS      sign<>+0(SB), Y3
+	VPADDD       Y1, Y6, Y6
+	VSUBPS       Y1, Y6, Y5
+	VFMADD231PS  Y6, Y7, Y5
+	VADDPS       two<>+0(SB), Y5, Y7
+	VANDNPS      Y3, Y4, Y4
+	VXORPS       Y4, Y5, Y5
+	VADDPS       Y1, Y2, Y2
+	VPADDD       Y8, Y2, Y2
+	VADDPS       Y1, Y2, Y2
+	VMULPS       Y2, Y7, Y7
+	VDIVPS       Y7, Y5, Y5
+	VMASKMOVPS   Y5, Y0, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA expLowest<>+0(SB)/4, $0xc2ae0000
+DATA expLowest<>+4(SB)/4, $0xc2ae0000
+DATA expLowest<>+8(SB)/4, $0xc2ae0000
+DATA expLowest<>+12(SB)/4, $0xc2ae0000
+DATA expLowest<>+16(SB)/4, $0xc2ae0000
+DATA expLowest<>+20(SB)/4, $0xc2ae0000
+DATA expLowest<>+24(SB)/4, $0xc2ae0000
+DATA expLowest<>+28(SB)/4, $0xc2ae0000
+GLOBL expLowest<>(SB), RODATA|NOPTR, $32
+
+DATA expHighest<>+0(SB)/4, $0x42ae0000
+DATA expHighest<>+4(SB)/4, $0x42ae0000
+DATA expHighest<>+8(SB)/4, $0x42ae0000
+DATA expHighest<>+12(SB)/4, $0x42ae0000
+DATA expHighest<>+16(SB)/4, $0x42ae0000
+DATA expHighest<>+20(SB)/4, $0x42ae0000
+DATA expHighest<>+24(SB)/4, $0x42ae0000
+DATA expHighest<>+28(SB)/4, $0x42ae0000
+GLOBL expHighest<>(SB), RODATA|NOPTR, $32
+
+DATA roundToInt<>+0(SB)/4, $0x4b400000
+DATA roundToInt<>+4(SB)/4, $0x4b400000
+DATA roundToInt<>+8(SB)/4, $0x4b400000
+DATA roundToInt<>+12(SB)/4, $0x4b400000
+DATA roundToInt<>+16(SB)/4, $0x4b400000
+DATA roundToInt<>+20(SB)/4, $0x4b400000
+DATA roundToInt<>+24(SB)/4, $0x4b400000
+DATA roundToInt<>+28(SB)/4, $0x4b400000
+GLOBL roundToInt<>(SB), RODATA|NOPTR, $32
+
+// func keepAVX2(dst []float32, f []float32, x []float32, nf float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·keepAVX2(SB), NOSPLIT, $0-76
+	MOVQ dst_base+0(FP), AX
+	MOVQ f_base+24(FP), CX
+	MOVQ x_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x20, BX
+	JL   after4
+
+by4:
+	VBROADCASTSS nf+72(FP), Y0
+	VMOVUPS      (CX)(SI*4), Y1
+	VSUBPS       Y1, Y0, Y1
+	VMOVUPS      32(CX)(SI*4), Y2
+	VSUBPS       Y2, Y0, Y2
+	VMOVUPS      64(CX)(SI*4), Y3
+	VSUBPS       Y3, Y0, Y3
+	VMOVUPS      96(CX)(SI*4), Y4
+	VSUBPS       Y4, Y0, Y4
+	VMOVUPS      expLowest<>+0(SB), Y0
+	VMAXPS       Y1, Y0, Y1
+	VMAXPS       Y2, Y0, Y2
+	VMAXPS       Y3, Y0, Y3
+	VMAXPS       Y4, Y0, Y4
+	VMOVUPS      expHighest<>+0(SB), Y0
+	VMINPS       Y1, Y0, Y1
+	VMINPS       Y2, Y0, Y2
+	VMINPS       Y3, Y0, Y3
+	VMINPS       Y4, Y0, Y4
+	VMOVUPS      roundToInt<>+0(SB), Y0
+	VMOVUPS      log2e<>+0(SB), Y5
+	VMOVAPS      Y1, Y6
+	VFMADD213PS  Y0, Y5, Y6
+	VSUBPS       Y0, Y6, Y7
+	VMOVAPS      Y2, Y8
+	VFMADD213PS  Y0, Y5, Y8
+	VSUBPS       Y0, Y8, Y9
+	VMOVAPS      Y3, Y10
+	VFMADD213PS  Y0, Y5, Y10
+	VSUBPS       Y0, Y10, Y11
+	VMOVAPS      Y4, Y12
+	VFMADD213PS  Y0, Y5, Y12
+	VSUBPS       Y0, Y12, Y0
+	VMOVUPS      ln2High<>+0(SB), Y5
+	VFNMADD231PS Y5, Y7, Y1
+	VFNMADD231PS Y5, Y9, Y2
+	VFNMADD231PS Y5, Y11, Y3
+	VFNMADD231PS Y5, Y0, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y7
+	VMOVAPS      Y7, Y9
+	VMOVAPS      Y7, Y11
+	VMOVAPS      Y7, Y0
+	VMOVUPS      expm1_3<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y2, Y9
+	VFMADD213PS  Y5, Y3, Y11
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      expm1_2<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y2, Y9
+	VFMADD213PS  Y5, Y3, Y11
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      expm1_1<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y2, Y9
+	VFMADD213PS  Y5, Y3, Y11
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      expm1_0<>+0(SB), Y5
+	VFMADD213PS  Y5, Y1, Y7
+	VFMADD213PS  Y5, Y2, Y9
+	VFMADD213PS  Y5, Y3, Y11
+	VFMADD213PS  Y5, Y4, Y0
+	VMULPS       Y1, Y1, Y5
+	VFMADD213PS  Y1, Y5, Y7
+	VMULPS       Y2, Y2, Y1
+	VFMADD213PS  Y2, Y1, Y9
+	VMULPS       Y3, Y3, Y1
+	VFMADD213PS  Y3, Y1, Y11
+	VMULPS       Y4, Y4, Y1
+	VFMADD213PS  Y4, Y1, Y0
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y12, Y12
+	VMOVUPS      one<>+0(SB), Y1
+	VADDPS       Y1, Y7, Y7
+	VPADDD       Y6, Y7, Y7
+	VADDPS       Y1, Y7, Y7
+	VMOVUPS      (AX)(SI*4), Y2
+	VDIVPS       Y7, Y2, Y2
+	VMOVUPS      (DX)(SI*4), Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*4)
+	VADDPS       Y1, Y9, Y9
+	VPADDD       Y8, Y9, Y9
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      32(AX)(SI*4), Y2
+	VDIVPS       Y9, Y2, Y2
+	VMOVUPS      32(DX)(SI*4), Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 32(AX)(SI*4)
+	VADDPS       Y1, Y11, Y11
+	VPADDD       Y10, Y11, Y11
+	VADDPS       Y1, Y11, Y11
+	VMOVUPS      64(AX)(SI*4), Y2
+	VDIVPS       Y11, Y2, Y2
+	VMOVUPS      64(DX)(SI*4), Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, 64(AX)(SI*4)
+	VADDPS       Y1, Y0, Y0
+	VPADDD       Y12, Y0, Y0
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      96(AX)(SI*4), Y1
+	VDIVPS       Y0, Y1, Y1
+	VMOVUPS      96(DX)(SI*4), Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y1, 96(AX)(SI*4)
+	ADDQ         $0x20, SI
+	SUBQ         $0x20, BX
+	JGE          by4
+
+after4:
+	ADDQ $0x20, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VBROADCASTSS nf+72(FP), Y0
+	VMOVUPS      (CX)(SI*4), Y1
+	VSUBPS       Y1, Y0, Y1
+	VMOVUPS      expLowest<>+0(SB), Y0
+	VMAXPS       Y1, Y0, Y1
+	VMOVUPS      expHighest<>+0(SB), Y0
+	VMINPS       Y1, Y0, Y1
+	VMOVUPS      roundToInt<>+0(SB), Y0
+	VMOVUPS      log2e<>+0(SB), Y2
+	VMOVAPS      Y1, Y3
+	VFMADD213PS  Y0, Y2, Y3
+	VSUBPS       Y0, Y3, Y0
+	VMOVUPS      ln2High<>+0(SB), Y2
+	VFNMADD231PS Y2, Y0, Y1
+	VMOVUPS      expm1_4<>+0(SB), Y0
+	VFMADD213PS  expm1_3<>+0(SB), Y1, Y0
+	VFMADD213PS  expm1_2<>+0(SB), Y1, Y0
+	VFMADD213PS  expm1_1<>+0(SB), Y1, Y0
+	VFMADD213PS  expm1_0<>+0(SB), Y1, Y0
+	VMULPS       Y1, Y1, Y2
+	VFMADD213PS  Y1, Y2, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VMOVUPS      one<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VPADDD       Y3, Y0, Y0
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      (AX)(SI*4), Y1
+	VDIVPS       Y0, Y1, Y1
+	VMOVUPS      (DX)(SI*4), Y0
+	VADDPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x08, BX
+	JZ           done
+	LEAQ         lanes8<>+32(SB), DI
+	NEGQ         BX
+	VMOVUPS      (DI)(BX*4), Y0
+	VBROADCASTSS nf+72(FP), Y1
+	VMASKMOVPS   (CX)(SI*4), Y0, Y2
+	VSUBPS       Y2, Y1, Y2
+	VMOVUPS      expLowest<>+0(SB), Y1
+	VMAXPS       Y2, Y1, Y2
+	VMOVUPS      expHighest<>+0(SB), Y1
+	VMINPS       Y2, Y1, Y2
+	VMOVUPS      roundToInt<>+0(SB), Y1
+	VMOVUPS      log2e<>+0(SB), Y3
+	VMOVAPS      Y2, Y4
+	VFMADD213PS  Y1, Y3, Y4
+	VSUBPS       Y1, Y4, Y1
+	VMOVUPS      ln2High<>+0(SB), Y3
+	VFNMADD231PS Y3, Y1, Y2
+	VMOVUPS      expm1_4<>+0(SB), Y1
+	VFMADD213PS  expm1_3<>+0(SB), Y2, Y1
+	VFMADD213PS  expm1_2<>+0(SB), Y2, Y1
+	VFMADD213PS  expm1_1<>+0(SB), Y2, Y1
+	VFMADD213PS  expm1_0<>+0(SB), Y2, Y1
+	VMULPS       Y2, Y2, Y3
+	VFMADD213PS  Y2, Y3, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VMOVUPS      one<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VPADDD       Y4, Y1, Y1
+	VADDPS       Y2, Y1, Y1
+	VMASKMOVPS   (AX)(SI*4), Y0, Y2
+	VDIVPS       Y1, Y2, Y2
+	VMASKMOVPS   (DX)(SI*4), Y0, Y1
+	VADDPS       Y1, Y2, Y2
+	VMASKMOVPS   Y2, Y0, (AX)(SI*4)
 
 done:
 	VZEROUPPER

@@ -71,6 +71,16 @@ var portable = kernels{
 			dst[i] -= a * x[i] / (float32(math.Sqrt(float64(v))) + c)
 		}
 	},
+	gated: func(dst, g, x []float32, ng, bx float32) {
+		for i := range dst {
+			dst[i] = float32(gate(g[i]-ng) * math.Tanh(float64(x[i]+bx)))
+		}
+	},
+	keep: func(dst, f, x []float32, nf float32) {
+		for i := range dst {
+			dst[i] = float32(float64(dst[i])*gate(f[i]-nf) + float64(x[i]))
+		}
+	},
 	scaled: func(dst, x []float32, a float32) {
 		for i := range dst {
 			dst[i] = a * x[i]
@@ -141,6 +151,8 @@ var portable = kernels{
 		return l.total()
 	},
 }
+
+func gate(x float32) float64 { return 1 / (1 + math.Exp(-float64(x))) }
 
 // fma is a·b + c: the product is exact in float64.
 func fma(a, b, c float32) float32 { return float32(float64(a)*float64(b) + float64(c)) }

@@ -76,6 +76,18 @@ func Adam(dst []float32, a float32, m []float32, b float32, v []float32, less, l
 	use.adam(dst, m, v, a, b, less, least, c)
 }
 
+// Gated sets dst[i] = σ(g[i]+bg)·tanh(x[i]+bx) within 5e-7 of its value; the gate does not fall below σ(-87).
+func Gated(dst, g []float32, bg float32, x []float32, bx float32) {
+	fits(len(dst), min(len(g), len(x)))
+	use.gated(dst, g, x, -bg, bx)
+}
+
+// Keep sets dst[i] = dst[i]·σ(f[i]+bf) + x[i] within 5e-7 of the terms' magnitudes; the gate does not fall below σ(-87).
+func Keep(dst, f []float32, bf float32, x []float32) {
+	fits(len(dst), min(len(f), len(x)))
+	use.keep(dst, f, x, -bf)
+}
+
 // Scale multiplies every element by a.
 func Scale(dst []float32, a float32) { use.scaled(dst, dst, a) }
 
@@ -148,6 +160,8 @@ type kernels struct {
 	mix                             func(dst, x, y []float32, a, b float32)
 	mixSquares                      func(dst, x []float32, a, b float32)
 	adam                            func(dst, x, y []float32, a, b, less, least, c float32)
+	gated                           func(dst, g, x []float32, ng, bx float32) // ng and nf are minus the biases
+	keep                            func(dst, f, x []float32, nf float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)

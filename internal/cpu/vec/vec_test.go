@@ -67,10 +67,20 @@ var elementwise = []struct {
 	}, func(d, x, y float64) float64 {
 		return math.Abs(d) + math.Abs(a*x)/(math.Sqrt(math.Max(3*y*y-0.25, 0.125))+1e-3)
 	}, 9},
+	{"Gated", func(dst, x, y []float32) { Gated(dst, x, a, y, b) }, func(_, x, y float64) float64 { return sigma(x+a32) * math.Tanh(y+b32) }, func(_, x, y float64) float64 {
+		return sigma(x+a32) * (math.Abs(math.Tanh(y+b32)) + math.Abs(b32)) // a sum with the bias may cancel
+	}, 10},
+	{"Keep", func(dst, x, y []float32) { Keep(dst, x, b, y) }, func(d, x, y float64) float64 { return d*sigma(x+b32) + y }, func(d, x, y float64) float64 {
+		return math.Abs(d*sigma(x+b32)) + math.Abs(y)
+	}, 10},
 	{"Bytes", func(dst, x, _ []float32) { Bytes(dst, asBytes(x), a, b) }, func(_, x, _ float64) float64 {
 		return float64(asBytes([]float32{float32(x)})[0])*float64(float32(a)) + float64(float32(b))
 	}, nil, 1.01},
 }
+
+const a32, b32 = float64(float32(a)), float64(float32(b))
+
+func sigma(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 func squares(x []float32) []float32 {
 	y := make([]float32, len(x))
@@ -207,6 +217,66 @@ func TestSigmoidOverTheWholeRange(t *testing.T) {
 	})
 }
 
+// A gate and what it lets through run over the whole range while the other stands at some values, the whole range among them.
+func TestGatesOverTheWholeRange(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		worst := 0.0
+		check := func(what string, got float32, want, size, kept float64) {
+			t.Helper()
+			off := math.Abs(float64(got)-want) - 2e-38*(1+kept) // what a gate does not fall below
+			if !(off <= 5e-7*size) {
+				t.Fatalf("%s is %g, want %g", what, got, want)
+			}
+			if size > 0 {
+				worst = max(worst, off/size)
+			}
+		}
+		y := make([]float32, 1<<12+5)
+		sample(65521, func(x []float32) {
+			at := func(v float32) []float32 { return slices.Repeat([]float32{v}, len(x)) }
+			y := y[:len(x)]
+			for _, other := range []float32{0, -0.3, 2, -9, 30, -100, float32(math.Inf(1)), 1e-30, 1e30} {
+				fixed, o := at(other), float64(other)
+				Gated(y, x, 0, fixed, 0)
+				for i, v := range x {
+					want := sigma(float64(v)) * math.Tanh(o)
+					check(fmt.Sprintf("gate %g of %g", v, other), y[i], want, math.Abs(want), 0)
+				}
+				Gated(y, fixed, 0, x, 0)
+				for i, v := range x {
+					want := sigma(o) * math.Tanh(float64(v))
+					check(fmt.Sprintf("gate %g of %g", other, v), y[i], want, math.Abs(want), 0)
+				}
+				if math.IsInf(o, 0) {
+					continue
+				}
+				copy(y, fixed)
+				more := [...]float32{0, 1, -0.3, 1e20, -1e-30}
+				for i := range fixed {
+					fixed[i] = more[i%len(more)]
+				}
+				Keep(y, x, 0, fixed)
+				for i, v := range x {
+					kept, more := o*sigma(float64(v)), float64(fixed[i])
+					check(fmt.Sprintf("%g kept by %g and %g", other, v, more), y[i], kept+more, math.Abs(kept)+math.Abs(more), math.Abs(o))
+				}
+			}
+		})
+		t.Logf("at most %.3g off", worst)
+		nan := float32(math.NaN())
+		for _, v := range [][]float32{{nan, 1}, {1, nan}} {
+			y := []float32{1}
+			if Gated(y, v[:1], 0, v[1:], 0); y[0] == y[0] {
+				t.Errorf("a gate of %v is %v", v, y[0])
+			}
+			y[0] = v[0]
+			if Keep(y, v[1:], 0, []float32{1}); y[0] == y[0] {
+				t.Errorf("of %v %v is kept", v, y[0])
+			}
+		}
+	})
+}
+
 func TestSpecialValues(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	negative0 := float32(math.Copysign(0, -1))
@@ -340,6 +410,8 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"AddVec":      func(dst []float32) { AddVec(dst, short) },
 		"Axpy":        func(dst []float32) { Axpy(dst, 1, short) },
 		"Scaled":      func(dst []float32) { Scaled(dst, 1, short) },
+		"Gated":       func(dst []float32) { Gated(dst, short, 0, long, 0) },
+		"Keep":        func(dst []float32) { Keep(dst, long, 0, short) },
 		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },
 		"Dot":         func(dst []float32) { Dot(dst, short) },
 	} {

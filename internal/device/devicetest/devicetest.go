@@ -37,6 +37,8 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"exact", testExact, false},
 		{"release", testRelease, false},
 		{"update", testUpdate, false},
+		{"project", testProject, false},
+		{"norm", testNorm, false},
 		{"vectors", testVectors, false},
 		{"search", testSearch, false},
 		{"score", testScore, true},

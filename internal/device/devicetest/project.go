@@ -1,0 +1,392 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// learner is a linear model of so many parameters.
+func learner(t testing.TB, params int) *Case {
+	t.Helper()
+	b := NewBuilder("learner", plan.Huber, params-1)
+	b.Dense(plan.Input, 1, true)
+	return NewCase(t, b.Program(), 1, 61)
+}
+
+// projected is a net whose parameters an LSTM moves, with its definition beside it.
+type projected struct {
+	*Fixture
+	lstm           device.LSTM
+	weights, state device.Vector
+	w              []float32
+	step           device.Step
+	rnd            *rand.Rand
+}
+
+func openProjected(t testing.TB, d device.Device, l device.LSTM, params int) *projected {
+	t.Helper()
+	c := learner(t, params)
+	x := &projected{Fixture: Open(t, d, strategies(t, c.Program)[0].Schedule, c, 1), lstm: l, rnd: rand.New(rand.NewPCG(62, uint64(l.Weights())))}
+	var err error
+	x.weights, err = x.Net.NewScalars(l.Weights())
+	must(t, err)
+	x.state, err = x.Net.NewVector(l.States())
+	must(t, err)
+	x.step = x.record(t, func(q device.Queue) { q.Project(l, x.Net.Params(), x.Out, x.weights, x.state) })
+	x.newWeights(t)
+	return x
+}
+
+// newWeights draws others: sums over a layer's inputs are of order 1, whatever their number.
+func (x *projected) newWeights(t testing.TB) {
+	t.Helper()
+	x.w = x.normals(x.lstm.Weights(), 1.5/math.Sqrt(float64(x.lstm.Inputs(0)+x.lstm.Hidden)))
+	must(t, x.Net.Write(x.weights, x.w))
+}
+
+func (x *projected) normals(n int, std float64) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(std * x.rnd.NormFloat64())
+	}
+	return v
+}
+
+func (x *projected) stateOf(t testing.TB) []float32 {
+	t.Helper()
+	v := make([]float32, x.size*x.lstm.States())
+	must(t, x.Net.Read(x.state, v))
+	return v
+}
+
+// run makes one step with gradient g and compares it with what the definition makes of the parameters and
+// the state that stood before it. So no difference is carried from step to step, and what was there before must
+// have been what Read gives.
+//
+// What a device in float32 may be off: a gate adds up to Inputs+Hidden+1 terms, whose partial sums here
+// stay below 4, each rounded by at most 2⁻²⁴ of that; σ and tanh pass on at most ¼ and all of it, with
+// a few roundings of their own, and the layer above sums up errors of both signs with weights whose
+// squares add up to about 2. Twice as much for each layer is generous, and still a hundredth of what
+// factors rounded to 11 digits would do. A gradient whose two terms cancel is off by their roundings, and what the LSTM reads by what
+// that makes of it; no weight is above 4 here.
+func (x *projected) run(t testing.TB, scalars [device.Slots]float32, g []float32) {
+	t.Helper()
+	l, n, states := x.lstm, x.size, x.lstm.States()
+	p, state := x.read(t, x.Net.Params()), x.stateOf(t)
+	must(t, x.Net.Write(x.Out, g))
+	must(t, x.step.Run(&device.Inputs{Scalars: scalars}))
+	_, err := x.step.Wait()
+	must(t, err)
+	gotP, gotState := x.read(t, x.Net.Params()), x.stateOf(t)
+	Same(t, x.read(t, x.Out), g)
+	w, was, kept := widen(x.w), make([]float64, states), make([]float32, len(x.w))
+	must(t, x.Net.Read(x.weights, kept))
+	Same(t, kept, x.w)
+	rounding := 8 * 0x1p-24 * float64(l.Hidden+l.Inputs(0)+8) * float64(l.Layers)
+	for i := range n {
+		for k := range was {
+			was[k] = float64(state[k*n+i])
+		}
+		want := l.Apply(&scalars, w, float64(p[i]), float64(g[i]), was)
+		most := rounding + x.cancellation(&scalars, float64(p[i]), float64(g[i]))
+		if bound := 0x1p-23*math.Abs(want) + float64(scalars[device.Rate])*4*most; !(math.Abs(float64(gotP[i])-want) <= bound) {
+			t.Fatalf("parameter %d is %v, want %v within %.3g; gradient %v", i, gotP[i], want, bound, g[i])
+		}
+		for k, v := range was {
+			if got := float64(gotState[k*n+i]); !(math.Abs(got-v) <= most*(1+math.Abs(v))) {
+				t.Fatalf("value %d of the state of parameter %d is %v, want %v within %.3g; gradient %v", k, i, got, v, most, g[i])
+			}
+		}
+	}
+}
+
+// cancellation is how far gates may be off because the gradient is rounded in float32.
+func (x *projected) cancellation(s *[device.Slots]float32, p, g float64) float64 {
+	a, b := g*float64(s[device.Scale]), float64(s[device.L2])*p
+	gain := float64(s[device.Gain])
+	off := 0x1p-22 * (math.Abs(a) + math.Abs(b)) * gain
+	if off > 1 { // the gates have closed or opened long since
+		return 0
+	}
+	var low, high [2]float64
+	most := 0.0
+	for i := range x.lstm.Features(low[:], (a+b)*gain-off) {
+		x.lstm.Features(high[:], (a+b)*gain+off)
+		most += 4 * math.Abs(high[i]-low[i])
+	}
+	return most
+}
+
+// scalars are those of step t of a run.
+func projectScalars(t int) (s [device.Slots]float32) {
+	s[device.Scale], s[device.L2], s[device.Gain], s[device.Rate] = 1.0/300, 0.02, 1.7, 0.3/float32(t+1)
+	for k := range device.Contexts {
+		s[device.Context+device.Slot(k)] = [...]float32{0.1, -0.7, 0.45, 1}[k] * float32(t+1) / 2
+	}
+	return s
+}
+
+// testProject compares an LSTM's steps with their scalar definition.
+func testProject(t *testing.T, d device.Device) {
+	size := fewer(d, 1003, 77)
+	for _, l := range some(d, []device.LSTM{
+		{Layers: 2, Hidden: 20, Context: 3}, {Layers: 1, Hidden: 1}, {Layers: 2, Hidden: 1, Context: 4, LogSign: true}, {Layers: 1, Hidden: 3, Context: 1, LogSign: true},
+		{Layers: 2, Hidden: 3, Context: 2}, {Layers: 2, Hidden: 20, Context: 3, LogSign: true}, {Layers: 3, Hidden: 20, Context: 2}, {Layers: 1, Hidden: 32, LogSign: true},
+		{Layers: 3, Hidden: 32, Context: 4}, {Layers: device.MostLayers, Hidden: device.MostHidden, Context: device.Contexts, LogSign: true},
+	}) {
+		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
+			x := openProjected(t, d, l, fewer(d, max(size*20/l.Hidden, 97), size)&^1+1)
+			for k := range fewer(d, 4, 2) {
+				switch k {
+				case 2:
+					x.newWeights(t)
+				case 3:
+					must(t, x.Net.Write(x.state, x.normals(x.size*l.States(), 0.7)))
+				}
+				x.run(t, projectScalars(k), x.normals(x.size, 300))
+			}
+		})
+	}
+
+	small := device.LSTM{Layers: 2, Hidden: 5, Context: 1}
+	t.Run("blocks", func(t *testing.T) {
+		for _, n := range some(d, []int{2, 3, 31, 64, 129, 4095, 4096, 4097, 9001}) {
+			n = fewer(d, n, 263)
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				x := openProjected(t, d, small, n)
+				for k := range 2 {
+					x.run(t, projectScalars(k), x.normals(x.size, 300))
+				}
+			})
+		}
+	})
+	// What a parameter gets follows from its own values, not from where it stands.
+	t.Run("place", func(t *testing.T) {
+		x := openProjected(t, d, small, size)
+		must(t, x.Net.Write(x.Net.Params(), constant(x.size, 0.3)))
+		for k := range 2 {
+			x.run(t, projectScalars(k), constant(x.size, 123))
+		}
+		p, state := x.read(t, x.Net.Params()), x.stateOf(t)
+		Same(t, p, constant(x.size, p[0]))
+		for k := range small.States() {
+			Same(t, state[k*x.size:][:x.size], constant(x.size, state[k*x.size]))
+		}
+	})
+	for _, logSign := range []bool{false, true} {
+		t.Run(fmt.Sprintf("extremes, logarithm and sign %v", logSign), func(t *testing.T) {
+			l := small
+			l.LogSign = logSign
+			x := openProjected(t, d, l, 44)
+			for i := range l.Inputs(0) { // two gates that do not read the gradient, however large
+				x.w[i], x.w[3*l.Hidden*l.Inputs(0)+i] = 0, 0
+			}
+			must(t, x.Net.Write(x.weights, x.w))
+			s := projectScalars(1)
+			s[device.Scale], s[device.L2], s[device.Gain] = 1, 0, 1
+			list := []float32{0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1e-38, -3e-39, 1e-20, -1e-20, 4.54e-5, 4.53e-5, -4.54e-5, 1, -1, 100, -1e4, 1e10, -1e20, 1e38, -math.MaxFloat32, math.MaxFloat32}
+			g := make([]float32, x.size)
+			for i := range g {
+				g[i] = list[i%len(list)]
+			}
+			state := x.normals(x.size*l.States(), 1)
+			for i := range state {
+				if k := i / x.size; k/l.Hidden%2 == 1 { // cells
+					state[i] *= [...]float32{0, 1e-40, 1, 100, 1e30}[k%5]
+				}
+			}
+			must(t, x.Net.Write(x.state, state))
+			for range 3 {
+				x.run(t, s, g)
+			}
+			// Beyond float32 only a direct gradient has its gates decided; its logarithm need not be right.
+			s[device.Gain] = 1e8
+			for i := range g {
+				g[i] = [...]float32{0, 1e36, -1e36, math.MaxFloat32, -math.MaxFloat32, -1e-45}[i%6]
+			}
+			if !logSign {
+				x.run(t, s, g)
+				return
+			}
+			must(t, x.Net.Write(x.Out, g))
+			must(t, x.step.Run(&device.Inputs{Scalars: s}))
+			for _, v := range append(x.read(t, x.Net.Params()), x.stateOf(t)...) {
+				if v-v != 0 {
+					t.Fatalf("%v came out", v)
+				}
+			}
+		})
+	}
+	t.Run("misuse", func(t *testing.T) {
+		l := small
+		x := openProjected(t, d, l, 30)
+		vector := func(width int) device.Vector {
+			v, err := x.Net.NewVector(width)
+			must(t, err)
+			return v
+		}
+		scalars := func(n int) device.Vector {
+			v, err := x.Net.NewScalars(n)
+			must(t, err)
+			return v
+		}
+		p := x.Net.Params()
+		for what, q := range map[string]struct{ p, g, weights, state device.Vector }{
+			"one weight too few":       {p, x.Out, scalars(l.Weights() - 1), x.state},
+			"one weight too many":      {p, x.Out, scalars(l.Weights() + 1), x.state},
+			"a narrow state":           {p, x.Out, x.weights, vector(l.States() - 1)},
+			"a wide state":             {p, x.Out, x.weights, vector(l.States() + 1)},
+			"a gradient of width 2":    {p, vector(2), x.weights, x.state},
+			"parameters of width 2":    {vector(2), x.Out, x.weights, x.state},
+			"unknown parameters":       {99, x.Out, x.weights, x.state},
+			"an unknown gradient":      {p, -1, x.weights, x.state},
+			"unknown weights":          {p, x.Out, 99, x.state},
+			"an unknown state":         {p, x.Out, x.weights, 99},
+			"weights for a gradient":   {p, x.weights, x.weights, x.state},
+			"the state of parameters":  {p, x.Out, x.weights, p},
+			"weights of the last step": {p, x.Out, x.Out, x.state},
+		} {
+			if _, err := x.Net.Record(func(r device.Queue) { r.Project(l, q.p, q.g, q.weights, q.state) }); err == nil {
+				t.Errorf("%s: accepted", what)
+			}
+		}
+		for _, l := range []device.LSTM{
+			{}, {Layers: 1}, {Hidden: 1}, {Layers: device.MostLayers + 1, Hidden: 1}, {Layers: 1, Hidden: device.MostHidden + 1},
+			{Layers: -1, Hidden: 1}, {Layers: 1, Hidden: -1}, {Layers: 1, Hidden: 1, Context: -1}, {Layers: 1, Hidden: 1, Context: device.Contexts + 1},
+		} {
+			if _, err := x.Net.Record(func(q device.Queue) { q.Project(l, p, x.Out, x.weights, x.state) }); err == nil {
+				t.Errorf("%+v: accepted", l)
+			}
+		}
+		x.run(t, projectScalars(0), x.normals(x.size, 300)) // none of it stands in the way
+	})
+}
+
+// normed is a fixture whose sums have their norm released.
+type normed struct {
+	*Fixture
+	norm       device.Sum
+	out        device.Vector
+	take, free device.Step
+}
+
+func (x *normed) noise() device.Noise {
+	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithStd(device.NormStd)
+}
+
+func openNormed(t testing.TB, d device.Device, c *Case, capacity int) *normed {
+	t.Helper()
+	x := &normed{Fixture: Open(t, d, strategies(t, c.Program)[0].Schedule, c, capacity)}
+	var err error
+	x.norm, err = x.Net.NewScalarSum(1)
+	must(t, err)
+	x.out, err = x.Net.NewScalars(1)
+	must(t, err)
+	x.take = x.record(t, func(q device.Queue) { q.Norm(x.norm, x.Sum) })
+	x.free = x.record(t, func(q device.Queue) { q.Release(x.out, x.norm, x.noise()) })
+	return x
+}
+
+// release reads the norm's sum out with noise of a standard deviation, and ends it.
+func (x *normed) release(t testing.TB, std float64) float32 {
+	t.Helper()
+	x.draw++
+	in := &device.Inputs{Draw: x.draw}
+	in.Scalars[device.NormStd] = float32(std)
+	in.Scalars[device.NoiseStd] = 1e6 // of the sum, not of this
+	must(t, x.free.Run(in))
+	v := make([]float32, 1)
+	must(t, x.Net.Read(x.out, v))
+	return v[0]
+}
+
+func testNorm(t *testing.T, d device.Device) {
+	for _, c := range some(d, []*Case{NewCase(t, program("thrice"), 9, 63), NewCase(t, program("conv-deep"), 9, 64), NewCase(t, program("dense-wide"), 9, 65)}) {
+		t.Run(c.Program.Name, func(t *testing.T) {
+			x := openNormed(t, d, c, 4)
+			// A batch beyond the capacity first, then none, then one row.
+			for _, rows := range [][]int32{c.All(), nil, {3}} {
+				want := Open(t, d, strategies(t, c.Program)[0].Schedule, c, 4).Of(t, rows, 0.7)
+				x.Add(t, rows, 0.7)
+				must(t, x.take.Run(&device.Inputs{}))
+				got, norm := float64(x.release(t, 0)), Norm(want)
+				// 2⁻²² is the contract's; what leaves, and what a sum in float64 is compared with, is rounded as well.
+				if !(math.Abs(got-norm) <= (0x1p-22+0x1p-23)*norm) {
+					t.Errorf("the norm of %d rows is %v, want %v", len(rows), got, norm)
+				}
+				Same(t, x.Release(t, 0), want) // the sum is what it was
+			}
+		})
+	}
+	c := NewCase(t, program("thrice"), 5, 66)
+	t.Run("norms add up and are released with noise of their own", func(t *testing.T) {
+		x := openNormed(t, d, c, 5)
+		x.Add(t, c.All(), 0.7)
+		must(t, x.take.Run(&device.Inputs{}))
+		one := x.release(t, 0)
+		must(t, x.take.Run(&device.Inputs{}))
+		must(t, x.take.Run(&device.Inputs{}))
+		if two := x.release(t, 0); !(math.Abs(float64(two)-2*float64(one)) <= 1e-6*float64(two)) || one == 0 {
+			t.Errorf("a norm of %v twice is %v", one, two)
+		}
+		if none := x.release(t, 0); none != 0 {
+			t.Errorf("after its release the norm's sum holds %v", none)
+		}
+		must(t, x.take.Run(&device.Inputs{}))
+		got := x.release(t, 3)
+		want := []float32{one}
+		addNoise(t, want, x.noise(), x.draw, 3)
+		if !(math.Abs(float64(got-want[0])) <= 1e-5) { // noise of up to 9 deviations is off by 4e-7 of itself
+			t.Errorf("the norm was released as %v, want %v", got, want[0])
+		}
+		if math.Abs(float64(got-one)) < 1e-3 {
+			t.Errorf("noise of deviation 3 moved the norm from %v to %v", one, got)
+		}
+	})
+	t.Run("one step", func(t *testing.T) { // as a run records it
+		x := openNormed(t, d, c, 5)
+		both := x.record(t, func(q device.Queue) {
+			q.Norm(x.norm, x.Sum)
+			q.Release(x.Out, x.Sum, x.Noise)
+			q.Release(x.out, x.norm, x.noise())
+		})
+		x.Add(t, c.All(), 0.7)
+		must(t, both.Run(&device.Inputs{Draw: 1}))
+		sum, norm := x.read(t, x.Out), make([]float32, 1)
+		must(t, x.Net.Read(x.out, norm))
+		if n := Norm(sum); n == 0 || !(math.Abs(n-float64(norm[0])) <= (0x1p-22+0x1p-23)*n) {
+			t.Errorf("the norm is %v, that of what was released %v", norm[0], n)
+		}
+	})
+	t.Run("misuse", func(t *testing.T) {
+		x := openNormed(t, d, c, 5)
+		two, err := x.Net.NewScalarSum(2)
+		must(t, err)
+		for what, q := range map[string][2]device.Sum{
+			"into a sum of two": {two, x.Sum}, "into a sum of gradients": {x.Sum, x.Sum}, "of a scalar": {x.norm, x.norm}, "of two scalars": {x.norm, two},
+			"into no sum": {-1, x.Sum}, "into an unknown sum": {99, x.Sum}, "of no sum": {x.norm, -1}, "of an unknown sum": {x.norm, 99},
+		} {
+			if _, err := x.Net.Record(func(r device.Queue) { r.Norm(q[0], q[1]) }); err == nil {
+				t.Errorf("a norm %s is accepted", what)
+			}
+		}
+		schedule, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
+		must(t, err)
+		exact, err := d.Compile(schedule, device.Options{Capacity: 1, Exact: true})
+		must(t, err)
+		defer exact.Close()
+		sum, err := exact.NewSum()
+		must(t, err)
+		norm, err := exact.NewScalarSum(1)
+		must(t, err)
+		if _, err := exact.Record(func(q device.Queue) { q.Norm(norm, sum) }); err == nil {
+			t.Error("an exact net gives the norm of a sum")
+		}
+	})
+}
