@@ -24,6 +24,7 @@ var palette = []color.RGBA{
 type chart struct {
 	title, x, y string
 	log         bool     // the horizontal axis
+	logY        bool     // the vertical axis, of values above 0
 	names       []string // of the horizontal values 0, 1, …, where they are no numbers
 	lines       []line
 	plane       *plane // in the place of lines
@@ -154,6 +155,14 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 			}
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(at)
+	}
+	if c.logY {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		for _, l := range c.lines {
+			for i, y := range l.y {
+				l.low[i] = max(l.low[i], y/10) // an interval may reach below 0
+			}
+		}
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, l := range c.lines {

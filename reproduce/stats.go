@@ -193,3 +193,33 @@ func (m interval) String() string {
 	}
 	return fmt.Sprintf("%+.4g [%+.4g, %+.4g]", m.median, m.low, m.high)
 }
+
+// medians counts those whose interval leaves 0 out.
+type medians struct{ below, above, total int }
+
+func (c *medians) add(m interval) {
+	if m.n == 0 {
+		return
+	}
+	c.total++
+	if m.high < 0 {
+		c.below++
+	}
+	if m.low > 0 {
+		c.above++
+	}
+}
+
+// claim judges "lower at every one".
+func (c medians) claim(claim string) Claim {
+	verdict := undecided
+	switch {
+	case c.total == 0:
+		verdict = unmeasured
+	case c.below == c.total:
+		verdict = agrees
+	case c.above > 0:
+		verdict = contradicts
+	}
+	return Claim{claim, fmt.Sprintf("median of the paired differences below 0 at %d, above 0 at %d, undecided at %d of %d", c.below, c.above, c.total-c.below-c.above, c.total), verdict}
+}
