@@ -157,7 +157,13 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 		p.X.Tick.Marker = plot.ConstantTicks(at)
 	}
 	if c.logY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		var at []plot.Tick // of several in a decade: ranges may be shorter
+		for decade := 1e-6; decade < 1e9; decade *= 10 {
+			for _, digit := range []float64{1, 2, 5} {
+				at = append(at, plot.Tick{Value: digit * decade, Label: fmt.Sprintf("%.4g", digit*decade)})
+			}
+		}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(at)
 		for _, l := range c.lines {
 			for i, y := range l.y {
 				l.low[i] = max(l.low[i], y/10) // an interval may reach below 0
