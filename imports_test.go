@@ -85,7 +85,7 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
 		"nn", "perexample", "train",
 	},
-	"reproduce": {"accountant", "datasets/tabular", "datasets", "internal/durable", "train"},
+	"reproduce": {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "train"},
 	"bench": {
 		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/plan",

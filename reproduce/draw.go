@@ -24,8 +24,21 @@ var palette = []color.RGBA{
 type chart struct {
 	title, x, y string
 	log         bool     // the horizontal axis
+	logY        bool     // the vertical axis, of values above 0
 	names       []string // of the horizontal values 0, 1, …, where they are no numbers
 	lines       []line
+	plane       *plane // in the place of lines
+}
+
+// legend lists what has a name.
+func (c chart) legend() (names []string) {
+	for _, l := range c.lines {
+		names = append(names, l.name)
+	}
+	if c.plane != nil {
+		names = append(names, c.plane.names()...)
+	}
+	return names
 }
 
 // A line has bands where low and high are there.
@@ -49,6 +62,18 @@ func (l *line) add(x float64, e estimate, scale float64) {
 	l.low, l.high = append(l.low, scale*(e.mean-h)), append(l.high, scale*(e.mean+h))
 }
 
+// addMedian appends a median with its interval, none where that is infinite.
+func (l *line) addMedian(x float64, m interval) {
+	if math.IsNaN(m.median) || math.IsInf(m.median, 0) {
+		return
+	}
+	if math.IsInf(m.low, 0) || math.IsInf(m.high, 0) {
+		m.low, m.high = m.median, m.median
+	}
+	l.x, l.y = append(l.x, x), append(l.y, m.median)
+	l.low, l.high = append(l.low, m.low), append(l.high, m.high)
+}
+
 // drawCharts draws rows of charts under a caption, with one legend for all.
 func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 	// The plotting library panics on ranges it cannot tick.
@@ -61,9 +86,9 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 	for _, row := range rows {
 		columns = max(columns, len(row))
 		for _, c := range row {
-			for _, l := range c.lines {
-				if !slices.Contains(names, l.name) {
-					names = append(names, l.name)
+			for _, name := range c.legend() {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
 				}
 			}
 		}
@@ -101,10 +126,10 @@ func drawCharts(w io.Writer, caption []string, rows [][]chart) (err error) {
 				return err
 			}
 			p.Draw(tiles.At(panels, j, i))
-			for _, l := range c.lines {
-				if t := thumbs[l.name]; t != nil && !seen[l.name] {
-					seen[l.name] = true
-					legend.Add(l.name, t)
+			for _, name := range c.legend() {
+				if t := thumbs[name]; t != nil && !seen[name] {
+					seen[name] = true
+					legend.Add(name, t)
 				}
 			}
 		}
@@ -130,6 +155,20 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 			}
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(at)
+	}
+	if c.logY {
+		var at []plot.Tick // of several in a decade: ranges may be shorter
+		for decade := 1e-6; decade < 1e9; decade *= 10 {
+			for _, digit := range []float64{1, 2, 5} {
+				at = append(at, plot.Tick{Value: digit * decade, Label: fmt.Sprintf("%.4g", digit*decade)})
+			}
+		}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(at)
+		for _, l := range c.lines {
+			for i, y := range l.y {
+				l.low[i] = max(l.low[i], y/10) // an interval may reach below 0
+			}
+		}
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, l := range c.lines {
@@ -180,6 +219,11 @@ func (c chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 		if !l.flat && len(l.x) <= 12 {
 			marks.Color, marks.Radius, marks.Shape = colour, vg.Points(2), draw.CircleGlyph{}
 			p.Add(marks)
+		}
+	}
+	if c.plane != nil {
+		if err := c.plane.add(p, thumbs); err != nil {
+			return nil, nil, err
 		}
 	}
 	if len(c.names) > 0 {

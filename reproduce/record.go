@@ -39,6 +39,9 @@ type Record struct {
 	Objectives    *float64 // losses at a point, likewise
 	Batch         float64  // expected records of a batch
 	Seconds       float64
+	Theta1        *float64 // the parameters, of a problem that has two
+	Theta2        *float64
+	PeakHeap      *float64 // bytes
 
 	Guarantee   bool
 	NoGuarantee string // why, with semicolons between
@@ -55,7 +58,7 @@ func (r *Record) columns() []column {
 		{"epsilon", &r.Epsilon}, {"epsilon_so_far", &r.EpsilonSoFar}, {"delta", &r.Delta}, {"accountant", &r.Accountant},
 		{"test_accuracy", &r.TestAccuracy}, {"test_loss", &r.TestLoss}, {"train_accuracy", &r.TrainAccuracy}, {"train_loss", &r.TrainLoss},
 		{"lr", &r.Rate}, {"gradient_evaluations", &r.Gradients}, {"objective_evaluations", &r.Objectives},
-		{"expected_batch", &r.Batch}, {"seconds", &r.Seconds},
+		{"expected_batch", &r.Batch}, {"seconds", &r.Seconds}, {"theta_1", &r.Theta1}, {"theta_2", &r.Theta2}, {"peak_heap_bytes", &r.PeakHeap},
 		{"guarantee", &r.Guarantee}, {"not_a_guarantee_because", &r.NoGuarantee}, {"label", &r.Label}, {"note", &r.Note},
 		{"settings", &r.Settings},
 	}
@@ -125,7 +128,8 @@ func readRecords(path string) ([]Record, error) {
 	defer f.Close()
 	r := csv.NewReader(f)
 	names, err := r.Read()
-	if err != nil || !slices.Equal(names, header()) {
+	known := header()
+	if err != nil || !slices.Contains(names, "settings") || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) }) {
 		return nil, usage("%s is not a file of this command: choose another --out", path)
 	}
 	var all []Record
@@ -138,7 +142,11 @@ func readRecords(path string) ([]Record, error) {
 			return nil, usage("%s: %w: restore the file, or choose another --out", path, err)
 		}
 		var record Record
-		for i, c := range record.columns() {
+		for _, c := range record.columns() {
+			i := slices.Index(names, c.name)
+			if i < 0 {
+				continue // the file is older than the column
+			}
 			if err := c.parse(line[i]); err != nil {
 				return nil, usage("%s: column %s: %w: restore the file, or choose another --out", path, c.name, err)
 			}
@@ -167,9 +175,9 @@ func writeRecords(path string, all []Record) error {
 	})
 }
 
-// key tells runs apart.
+// key tells jobs apart: the settings have the seed of a job that is one run.
 func (r *Record) key() string {
-	return strings.Join([]string{r.Panel, r.Series, r.Setting, fmt.Sprint(r.X), fmt.Sprint(r.Seed), r.Settings}, "\x00")
+	return strings.Join([]string{r.Panel, r.Series, r.Setting, fmt.Sprint(r.X), r.Settings}, "\x00")
 }
 
 // A metric is a figure of a record, nil where it is not defined.

@@ -46,6 +46,9 @@ type Options struct {
 	Device  string // as train's
 	DataDir string // where tables and image files are looked for, or in folders of it
 	Sources map[string]train.Source
+	// Protector is that of the figures of learned protection, a name or a file; empty:
+	// the figure's own.
+	Protector string
 	// Progress is told of runs that ended, of how many there are as far as known,
 	// and what is running; Notice of what is left out.
 	Progress func(done, total int, next string)
@@ -80,10 +83,13 @@ type Figure struct {
 	Short  string // one line
 	Source string // paper, and where in it
 
-	seeds int // of the full figure
-	plan  func(e *env) ([]job, error)
-	then  func(e *env, t table) ([]job, error) // what depends on the first runs; nil: nothing
-	show  func(e *env, t table) page
+	seeds     int    // of the full figure
+	protector string // unless another is chosen; empty: it has none
+	alone     bool   // one job at a time, as it is measured
+
+	plan func(e *env) ([]job, error)
+	then func(e *env, t table) ([]job, error) // what depends on the first runs; nil: nothing
+	show func(e *env, t table) page
 }
 
 // A page is what a figure shows of its records.
@@ -101,14 +107,21 @@ type heading struct {
 	Rows  [][]string
 }
 
-// A job is a run to make.
+// A job is one run of train, or, where make is there, whatever that does.
 type job struct {
 	Record // what identifies it
 	config train.Config
+	// protector takes the place of the configuration's; nil: it has none.
+	protector *protection
+
+	what string // in the place of the configuration, all that the records follow from
+	make func(ctx context.Context) ([]Record, error)
 }
 
 // Figures lists what can be rerun.
-func Figures() []Figure { return []Figure{fig1, fig2, fig3, fig4, fig5, rates} }
+func Figures() []Figure {
+	return []Figure{fig1, fig2, fig3, fig4, fig5, rates, l2pFig6, l2pFig7, l2pFig8, l2pMNIST35, l2pTable1}
+}
 
 // Find gives a figure by its name.
 func Find(name string) (*Figure, error) {
@@ -128,6 +141,7 @@ func usage(format string, a ...any) error { return &train.UsageError{Err: fmt.Er
 type env struct {
 	Options
 	figure  *Figure
+	learned *protection // nil: the figure has none
 	skipped []string
 	labels  []string
 }
@@ -207,6 +221,13 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 			return nil, usage("%s holds runs with --quick=%t, and these are with --quick=%t: choose another --out", s.CSV, quick, o.Quick)
 		}
 	}
+	if f.protector != "" {
+		if e.learned, err = findProtection(o.Protector, f.protector); err != nil {
+			return nil, err
+		}
+	} else if o.Protector != "" {
+		return nil, usage("protector %s: %s is of no protector; leave it out", o.Protector, f.Name)
+	}
 	jobs, err := f.plan(e)
 	if err != nil {
 		return nil, err
@@ -233,7 +254,7 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 	t := w.of(jobs)
 	p := f.show(e, t)
-	s.Runs, s.RunsNow, s.RunsOther = len(jobs), w.made, w.others(jobs)
+	s.Runs, s.RunsNow, s.RunsOther = runs(t), w.made, runs(w.all)-runs(t)
 	s.Labels, s.Skipped, s.Claims, s.Tables = append([]string{}, e.labels...), append([]string{}, e.skipped...), p.claims, p.tables
 	if err := durable.WriteFile(s.Picture, func(w io.Writer) error { return drawCharts(w, s.caption(f), p.charts) }); err != nil {
 		return nil, err
@@ -271,20 +292,31 @@ type work struct {
 	made int
 }
 
-// identify completes the job's record with its configuration's fingerprint.
+// identify completes the job's record with the fingerprint of its settings.
 func (j *job) identify() error {
+	b := []byte(j.what)
+	if j.make == nil {
+		var err error
+		if b, err = j.settings(); err != nil {
+			return err
+		}
+	}
+	h := sha256.Sum256(b)
+	j.Settings = hex.EncodeToString(h[:6])
+	return nil
+}
+
+// settings are a run's configuration without what changes no result.
+func (j *job) settings() ([]byte, error) {
 	c := j.config
 	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
 	if path, ok := strings.CutPrefix(c.Data, train.TablePrefix); ok {
 		c.Data = train.TablePrefix + filepath.Base(path) // wherever it lies
 	}
-	b, err := c.YAML()
-	if err != nil {
-		return err
+	if j.protector != nil {
+		c.Protector = j.protector.digest
 	}
-	h := sha256.Sum256(b)
-	j.Settings = hex.EncodeToString(h[:6])
-	return nil
+	return c.YAML()
 }
 
 // do makes the runs that are not there yet, several at a time.
@@ -324,7 +356,7 @@ func (w *work) do(ctx context.Context, jobs []job) error {
 				if err == nil {
 					w.all = append(w.all, records...)
 					err = writeRecords(w.path, w.all)
-					w.made++
+					w.made += runs(records)
 					finished++
 					tell(j)
 				}
@@ -359,7 +391,7 @@ feed:
 // several runs use them well; a GPU is one.
 func (w *work) atOnce() int {
 	switch {
-	case w.onGPU():
+	case w.onGPU(), w.figure.alone:
 		return 1
 	case w.Threads > 0:
 		return w.Threads
@@ -382,22 +414,39 @@ func (w *work) of(jobs []job) table {
 	return t
 }
 
-// others counts the runs in the file that are not among the jobs.
-func (w *work) others(jobs []job) int {
-	mine, other := map[string]bool{}, map[string]bool{}
-	for i := range jobs {
-		mine[jobs[i].key()] = true
-	}
-	for i := range w.all {
-		if k := w.all[i].key(); !mine[k] {
-			other[k] = true
+// runs counts them: each has one last record.
+func runs(all []Record) (n int) {
+	for i := range all {
+		if all[i].Final {
+			n++
 		}
 	}
-	return len(other)
+	return n
 }
 
-// run makes one run in a directory of its own and gives its evaluations.
+// run does a job. What all of its records share need not be in what make gives.
 func (w *work) run(ctx context.Context, j job) ([]Record, error) {
+	first := j.Record
+	if w.Quick {
+		first.Label = strings.TrimSuffix(quickLabel+"; "+first.Label, "; ")
+	}
+	if j.make == nil {
+		return w.train(ctx, j, first)
+	}
+	records, err := j.make(ctx)
+	for i := range records {
+		r := &records[i]
+		r.Panel, r.Series, r.Setting, r.X, r.Settings, r.Label = first.Panel, first.Series, first.Setting, first.X, first.Settings, first.Label
+		r.NoGuarantee = simulated
+	}
+	return records, err
+}
+
+// simulated is why what no run of train made has no guarantee.
+const simulated = DeclaredPublic + "; simulated with ordinary pseudo-random noise"
+
+// train makes one run in a directory of its own and gives its evaluations.
+func (w *work) train(ctx context.Context, j job, first Record) ([]Record, error) {
 	dir, err := os.MkdirTemp("", "privgrad-reproduce-")
 	if err != nil {
 		return nil, fmt.Errorf("a directory for a run: %w", err)
@@ -405,6 +454,12 @@ func (w *work) run(ctx context.Context, j job) ([]Record, error) {
 	defer os.RemoveAll(dir)
 	c := j.config
 	c.Device, c.DataIsPublic = w.Device, true
+	if j.protector != nil {
+		c.Protector = filepath.Join(dir, "protector.safetensors")
+		if err := j.protector.Write(c.Protector); err != nil {
+			return nil, err
+		}
+	}
 	if !w.onGPU() {
 		c.Threads = 1
 		if c.Device == "" {
@@ -413,10 +468,6 @@ func (w *work) run(ctx context.Context, j job) ([]Record, error) {
 	}
 	if c.Memory == "" {
 		c.Memory = "1GiB" // several runs share the machine's
-	}
-	first := j.Record
-	if w.Quick {
-		first.Label = strings.TrimSuffix(quickLabel+"; "+first.Label, "; ")
 	}
 	first.NoGuarantee = DeclaredPublic
 	out := filepath.Join(dir, "run")
@@ -498,7 +549,7 @@ func (s *Summary) page(f *Figure, p page) string {
 			rows = append(rows, []string{c.Claim, c.Found, "**" + c.Verdict + "**"})
 		}
 		markdownTable(&b, []string{"claim, in our words", "here", "verdict"}, rows)
-		b.WriteString("Comparisons are paired by seed, with 95 % intervals by Student's t over seeds, each by itself: of many, some are wrong.\n\n")
+		b.WriteString("Comparisons are paired by seed, with 95 % intervals by Student's t over seeds, unless another is named, each by itself: of many, some are wrong.\n\n")
 	}
 	for _, t := range p.tables {
 		fmt.Fprintf(&b, "## %s\n\n", t.Title)

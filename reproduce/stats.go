@@ -139,3 +139,87 @@ func (t tally) mostly() string {
 	}
 	return undecided
 }
+
+// differences pairs a and b by seed.
+func differences(a, b map[int]float64) (all []float64) {
+	for seed, x := range a {
+		if y, ok := b[seed]; ok {
+			all = append(all, x-y)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// interval is a median with a 95 % interval.
+type interval struct {
+	median, low, high float64
+	n                 int
+}
+
+// medianOf gives the interval between the k-th least and the k-th largest of sorted
+// values, for the largest k that the median is below or above with at most 2.5 % chance
+// each: whatever the values' law. Few values say nothing.
+func medianOf(sorted []float64) interval {
+	n := len(sorted)
+	m := interval{median: math.NaN(), low: math.Inf(-1), high: math.Inf(1), n: n}
+	if n == 0 {
+		return m
+	}
+	m.median = (sorted[(n-1)/2] + sorted[n/2]) / 2
+	if k := medianOrder(n); k > 0 {
+		m.low, m.high = sorted[k-1], sorted[n-k]
+	}
+	return m
+}
+
+// medianOrder is that k, 0 where there is none: the median lies below the k-th least of n where fewer
+// than k of n fair coins show heads.
+func medianOrder(n int) int {
+	coins := distuv.Binomial{N: float64(n), P: 0.5}
+	k := 0
+	for k < n/2 && coins.CDF(float64(k)) <= 0.025 {
+		k++
+	}
+	return k
+}
+
+func (m interval) String() string {
+	switch {
+	case m.n == 0:
+		return "–"
+	case math.IsInf(m.low, 0):
+		return fmt.Sprintf("%+.4g", m.median)
+	}
+	return fmt.Sprintf("%+.4g [%+.4g, %+.4g]", m.median, m.low, m.high)
+}
+
+// medians counts those whose interval leaves 0 out.
+type medians struct{ below, above, total int }
+
+func (c *medians) add(m interval) {
+	if m.n == 0 {
+		return
+	}
+	c.total++
+	if m.high < 0 {
+		c.below++
+	}
+	if m.low > 0 {
+		c.above++
+	}
+}
+
+// claim judges "lower at every one".
+func (c medians) claim(claim string) Claim {
+	verdict := undecided
+	switch {
+	case c.total == 0:
+		verdict = unmeasured
+	case c.below == c.total:
+		verdict = agrees
+	case c.above > 0:
+		verdict = contradicts
+	}
+	return Claim{claim, fmt.Sprintf("median of the paired differences below 0 at %d, above 0 at %d, undecided at %d of %d", c.below, c.above, c.total-c.below-c.above, c.total), verdict}
+}

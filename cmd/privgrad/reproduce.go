@@ -45,6 +45,7 @@ is left out, with a line that says so.`,
 	f.StringVar(&o.Out, "out", "figures", "directory of the files")
 	f.IntVar(&o.Seeds, "seeds", 0, "runs of every setting, 0 for the figure's own number (3 with --quick)")
 	f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work, which is another figure and labelled so")
+	f.StringVar(&o.Protector, "protector", "", "of the figures of learned protection: a name that privgrad l2p list shows, or a file (default the figure's own)")
 	f.StringVar(&o.DataDir, "data-dir", "", "directory of the data files, or of folders mnist, cifar10, tabular (or "+train.DataDirVariable+")")
 	f.StringVar(&o.Device, "device", "cpu", "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&o.Threads, "threads", 0, "runs at a time, of a thread each, 0 for all cores; one at a time on a GPU")
