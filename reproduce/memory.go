@@ -245,6 +245,10 @@ func planL2PTable1(e *env) (jobs []job, _ error) {
 	if !ok {
 		return nil, nil
 	}
+	dir := e.DataDir
+	if open.BuiltIn {
+		dir = ""
+	}
 	lengths, seeds := unrolls, e.Seeds
 	if e.Quick {
 		lengths, seeds = evenly(unrolls, 3), 1
@@ -256,7 +260,7 @@ func planL2PTable1(e *env) (jobs []job, _ error) {
 				j := job{what: fmt.Sprint(1, steps, form.block, layers, memoryTrain, memoryJudged, memoryHidden, heapLooks, seed)}
 				j.Panel, j.Series, j.X = "4 layers, Fashion-MNIST 0 against 1", form.name, float64(steps)
 				j.make = func(ctx context.Context) ([]Record, error) {
-					set, err := open.Open(e.DataDir)
+					set, err := open.Open(dir)
 					if err != nil {
 						return nil, err
 					}
