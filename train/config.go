@@ -43,6 +43,7 @@ type Config struct {
 	L2        float64  `yaml:"l2"`
 	Search    *Search  `yaml:"search,omitempty"`
 	Protector string   `yaml:"protector,omitempty"`
+	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; filled in, and checked where given
 	NormNoise *float64 `yaml:"norm_noise,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
@@ -150,6 +151,7 @@ const (
 	leastBatch            = 1e-6
 	mostThreads           = 1024
 	mostFolds             = 1000
+	mostSteps             = 1_000_000_000
 )
 
 // optimizers maps each name to whether it is private.
@@ -324,8 +326,8 @@ func (c *Config) check(ownNetwork bool) error {
 		return usage("sampling rate %v: must be in (0, 1]", *c.SamplingRate)
 	case c.Steps != nil && c.Epochs != nil:
 		return usage("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
-	case c.Steps != nil && *c.Steps < 1:
-		return usage("steps %d: must be 1 or more", *c.Steps)
+	case c.Steps != nil && (*c.Steps < 1 || *c.Steps > mostSteps):
+		return usage("steps %d: must be 1 to %d", *c.Steps, mostSteps)
 	case c.EvalEvery < 0:
 		return usage("eval-every %d: must be a number of steps, or 0 for once an epoch", c.EvalEvery)
 	case c.MaxPhysicalBatch < 0:

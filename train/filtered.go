@@ -176,7 +176,7 @@ func (r *run) trainFiltered(ctx context.Context) error {
 				return err
 			}
 		}
-		if r.ran%checkpointEvery == 0 {
+		if r.ran%r.checkpointEvery() == 0 {
 			if err := r.save(); err != nil {
 				return err
 			}
@@ -202,8 +202,16 @@ func (r *run) trainFiltered(ctx context.Context) error {
 	return nil
 }
 
-// checkpointEvery is how many steps a crash may lose; what they spent stays spent.
-const checkpointEvery = 10
+// checkpointEvery is how many steps a crash may lose; what they spent stays spent. The
+// larger the state, the more, so that writing it takes a small part of the time.
+func (r *run) checkpointEvery() int {
+	const steps, values = 10, 4 << 20
+	all := len(r.params)
+	for _, s := range r.state {
+		all += len(s)
+	}
+	return steps * (1 + all/values)
+}
 
 // epsilonSoFar is the ε of what was released: of the first n slots of a
 // committed schedule, or of what a filter admitted.

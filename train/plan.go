@@ -239,7 +239,7 @@ func (p *Plan) resolveSampling() error {
 		if steps < 1 {
 			return usage("%v epochs at sampling rate %v make no step: give more epochs or --steps", *c.Epochs, p.SamplingRate)
 		}
-		if steps > 1e9 {
+		if steps > mostSteps {
 			return usage("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", *c.Epochs, p.SamplingRate, steps)
 		}
 		p.Steps = int(steps)
@@ -449,7 +449,7 @@ func (p *Plan) resolveWork() error {
 	}
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
-	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s%s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading, p.protectorDigest()))
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
 	p.fingerprint = hex.EncodeToString(h[:])
 	return nil
 }
@@ -606,10 +606,8 @@ func (p *Plan) noGuarantee() []string {
 	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
 		why = append(why, reason)
 	}
-	if p.protector != nil {
-		if data := p.protector.Card.Overlap(c.Data, c.Classes); data != "" {
-			why = append(why, fmt.Sprintf("protector %s was trained on records of %s, un-noised", p.protector.Card.Name, data))
-		}
+	if overlap := p.overlap(); overlap != "" {
+		why = append(why, overlap)
 	}
 	if c.Folds > 0 {
 		why = append(why, "one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one")
@@ -643,6 +641,9 @@ func (p *Plan) assumptions() []string {
 	}
 	if p.Config.Init != "" {
 		a = append(a, "init_file_is_public")
+	}
+	if p.protector != nil && !l2p.IsShipped(p.Config.Protector) {
+		a = append(a, "protector_file_is_public")
 	}
 	if p.ownNetwork {
 		a = append(a, "initial_parameters_are_public")

@@ -2,7 +2,6 @@ package train
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +32,10 @@ func (c *Config) fixedSize() bool { return c.protects() && c.Accountant == accou
 func (c *Config) checkProtector() error {
 	if !c.protects() {
 		switch {
+		case c.private() && c.Accountant == accountant.CTCDP:
+			return usage("accountant %s: it prices batches of a fixed size, which only optimizer %s draws here; use %s or %s", c.Accountant, learned, accountant.PLD, accountant.RDP)
+		case c.Weights != "":
+			return usage("protector_sha256 %s: optimizer %s has no protector; leave it out", c.Weights, c.Optimizer)
 		case c.Protector != "":
 			return usage("protector %s: optimizer %s has none; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, learned)
 		case c.NormNoise != nil:
@@ -49,6 +52,8 @@ func (c *Config) checkProtector() error {
 		return usage("norm-noise %v: norms have no integer form; leave it out, or use --noise secure", *c.NormNoise)
 	case c.fixedSize() && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage("accountant %s: it holds for batches of a fixed size and under replace-one; add --neighbouring replace-one", c.Accountant)
+	case c.fixedSize() && c.Folds > 0:
+		return usage("folds %d: which fold a record is in depends on the record, and batches of a fixed size need a number of records that does not; use another --accountant", c.Folds)
 	case c.fixedSize() && c.TrainLossNoise != nil:
 		return usage("train-loss-noise %v: accountant %s prices the batches of training alone; leave it out, or use another --accountant", *c.TrainLossNoise, c.Accountant)
 	}
@@ -77,6 +82,13 @@ func (p *Plan) resolveProtector() error {
 		return asUsage(err)
 	}
 	card := &p.protector.Card
+	if c.Weights != "" && c.Weights != card.Weights {
+		return usage("protector %s has weights of SHA-256 %s, the settings name %s: restore the file, or start a new run in another directory", c.Protector, card.Weights, c.Weights)
+	}
+	c.Weights = card.Weights
+	if overlap := p.overlap(); overlap != "" {
+		p.warnings = append(p.warnings, "no guarantee: "+overlap)
+	}
 	if card.Projector.Kind == l2p.Learned && c.Momentum != 0 {
 		return usage("momentum %v: the projector of protector %s has a memory of its own; leave momentum at 0", c.Momentum, card.Name)
 	}
@@ -119,10 +131,27 @@ func (p *Plan) resolveProtector() error {
 	return nil
 }
 
-// resolveSubsets settles the size of batches that are subsets.
+// overlap is why a run guarantees nothing whose records trained its protector; else empty.
+func (p *Plan) overlap() string {
+	if p.protector == nil {
+		return ""
+	}
+	card := &p.protector.Card
+	data := card.Overlap(p.Config.Data, p.Config.Classes)
+	if data == "" {
+		return ""
+	}
+	return fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, data)
+}
+
+// resolveSubsets settles the size of batches that are subsets. Their number of records
+// must be the same in neighbouring data sets, whatever a record says.
 func (p *Plan) resolveSubsets() error {
 	if !p.Config.fixedSize() {
 		return nil
+	}
+	if p.Set.Share > 0 {
+		return usage("accountant %s: which records of this table are held out depends on what they say, and batches of a fixed size need a number of records that does not; take test_share out of the schema, or use another --accountant", p.Config.Accountant)
 	}
 	if n := p.Set.Train.Len(); n != p.PublicN {
 		return usage("public-n %d: under replace-one the number of records is public, and it is another; give the number of training records", p.PublicN)
@@ -181,7 +210,7 @@ func (p *Plan) least(steps int) (float64, error) {
 	}
 	low, high := leastNoise, mostNoise
 	if err := admitted(high); err != nil {
-		return 0, asBudget(fmt.Errorf("no noise makes %d steps at sampling rate %v affordable: %w; lower --batch, or allow more epsilon", steps, p.SamplingRate, err))
+		return 0, asBudget(p.blameNorm(fmt.Errorf("no noise makes %d steps at sampling rate %v affordable: %w; lower --batch, or allow more epsilon", steps, p.SamplingRate, err)))
 	}
 	for high/low > 1+1e-9 {
 		middle := math.Sqrt(low * high)
@@ -210,7 +239,7 @@ func (p *Plan) resolveSchedule() error {
 			}
 			sigma, _, err := s.Calibrate(*c.Epsilon)
 			if err != nil {
-				return asBudget(err)
+				return asBudget(p.blameNorm(err))
 			}
 			e := p.asked(sigma)
 			e.Count = p.Steps
@@ -229,12 +258,41 @@ func (p *Plan) resolveSchedule() error {
 	}
 	p.setting.Planned = p.Sigma
 	p.bound = p.Steps
-	if p.Sigma > 0 {
+	if p.Sigma == 0 {
+		return nil
+	}
+	largest := p.Sigma
+	if p.protector.Adapts() {
+		largest = p.setting.Multiplier(1)
+	}
+	if c.exact() && largest > mechanism.MostExact {
+		return usage("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
+	}
+	b, err := p.newBudget()
+	if err != nil {
+		return err
+	}
+	e := p.asked(p.Sigma)
+	e.Count = p.Steps
+	if err := b.Ask(e); err != nil {
+		return asBudget(err)
+	}
+	if b.Left() > 0.01 {
+		p.warnings = append(p.warnings, fmt.Sprintf("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant))
+	} else if p.protector.Adapts() {
 		// A step costs a quarter of a planned one at least, or nearly so, as its noise
 		// is at most twice the planned.
 		p.bound *= mostOverPlanned
 	}
 	return nil
+}
+
+// blameNorm adds to a refusal that norms take a part of the budget.
+func (p *Plan) blameNorm(err error) error {
+	if z := p.Config.NormNoise; z != nil {
+		return fmt.Errorf("%w; norms with a noise multiplier of %v take a part of it: raise --norm-noise, or leave it out", err, *z)
+	}
+	return err
 }
 
 // mostOverPlanned bounds the steps of a schedule, as a multiple of those planned.
@@ -244,15 +302,6 @@ const mostOverPlanned = 8
 func (p *Plan) resolveSetting() {
 	p.setting.Steps, p.setting.Params = p.Steps, p.Network.Program.NumParams()
 	p.setting.Clip, p.setting.Batch = p.Config.Clip, p.ExpectedBatch
-}
-
-// protectorDigest identifies a protector; empty where there is none.
-func (p *Plan) protectorDigest() string {
-	if p.protector == nil {
-		return ""
-	}
-	all := fmt.Appendf(nil, "%+v %v %v", p.protector.Card, p.protector.Projector, p.protector.Scheduler)
-	return fmt.Sprintf(" protector %x", sha256.Sum256(all))
 }
 
 // protectState is where a run whose noise is scheduled stands: released values only,

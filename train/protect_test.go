@@ -235,6 +235,54 @@ func TestPlannedNoise(t *testing.T) {
 	}
 }
 
+// Where the conditions of the paper's accounting and not the budget set the noise, the
+// planned steps are made, no more, and what they leave of the budget is told.
+func TestConditionsSetTheNoise(t *testing.T) {
+	c := small()
+	paperAccounting(&c)
+	for _, name := range []string{"identity", "both"} {
+		c.Protector, c.Epsilon, c.Steps, c.LR = protectors[name], ptr(2.0), ptr(5), ptr(0.1)
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		if len(p.warnings) == 0 || !strings.Contains(strings.Join(p.warnings, " "), "5 steps spend") {
+			t.Errorf("%s: warnings %v", name, p.warnings)
+		}
+		r, _ := trained(t, c, made(1, 400), Options{})
+		if r.Steps != 5 || *r.EpsilonSoFar >= *r.Epsilon {
+			t.Errorf("%s: %d steps at ε %v of %v", name, r.Steps, *r.EpsilonSoFar, *r.Epsilon)
+		}
+		if committed := r.Committed != nil && *r.Committed == 5 && r.NoiseMultiplier != nil; committed != (name == "identity") {
+			t.Errorf("%s: committed to %v steps of noise %v", name, r.Committed, r.NoiseMultiplier)
+		}
+	}
+}
+
+// Under replace-one the number of records is public: what makes it depend on what a
+// record says is refused.
+func TestSubsetsNeedAPublicNumber(t *testing.T) {
+	c := small()
+	paperAccounting(&c)
+	set := made(1, 400)
+	set.Share = 0.8
+	if err := (&Plan{Config: c, Set: set, ExpectedBatch: 12}).resolveSubsets(); err == nil || !strings.Contains(err.Error(), "depends on what they say") {
+		t.Errorf("a table whose split follows from its records: %v", err)
+	}
+}
+
+// A file of a user's own is an assumption, a shipped protector is not.
+func TestProtectorFileIsAnAssumption(t *testing.T) {
+	for name, assumed := range map[string]bool{protectors["projector"]: true, "mnist": false} {
+		c := small()
+		protected("projector")(&c)
+		c.Protector = name
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		if slices.Contains(p.assumptions(), "protector_file_is_public") != assumed {
+			t.Errorf("%s: assumptions %v", name, p.assumptions())
+		}
+	}
+}
+
 // Batches of a fixed size have it.
 func TestSubsetsInRuns(t *testing.T) {
 	c := small()
@@ -359,6 +407,14 @@ func TestProtectorKnowsTheData(t *testing.T) {
 // Settings that go with no protector, or that a schedule has no room for.
 func TestProtectorSettings(t *testing.T) {
 	for want, set := range map[string]func(*Config){
+		"its number|what they say|which fold": func(c *Config) { paperAccounting(c); c.Folds, c.Fold = 5, 1 },
+		"settings name 00":                    func(c *Config) { c.Weights = "00" },
+		"take a part of it":                   func(c *Config) { c.NormNoise = ptr(1e-3) },
+		"steps 2000000000: must be":           func(c *Config) { c.Steps = ptr(2_000_000_000) },
+		"go up to":                            func(c *Config) { c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0) },
+		"which only optimizer l2p draws": func(c *Config) {
+			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
+		},
 		"needs a protector":                  func(c *Config) { c.Protector = "" },
 		"unknown protector":                  func(c *Config) { c.Protector = "nobody" },
 		"no such file":                       func(c *Config) { c.Protector = "nowhere.safetensors" },

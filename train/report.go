@@ -9,12 +9,14 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/durable"
 )
 
@@ -37,6 +39,9 @@ func (r *run) result() *Result {
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           PeakRSS(),
 	}
+	if p.protector != nil && p.protector.Card.Projector.Kind == l2p.Learned {
+		res.DefaultsFrom = fmt.Sprintf("public tasks of protector %s: %s", p.protector.Card.Name, strings.Join(p.protector.Card.Tasks, ", "))
+	}
 	if s := r.searcher; s != nil {
 		res.GradientEvaluations, res.ObjectiveEvaluations = &s.state.Gradients, &s.state.Losses
 	}
@@ -53,9 +58,11 @@ func (r *run) result() *Result {
 			res.Clip = &a.Clip
 		}
 		if p.filtered() { // neither its length nor its noise was committed to
-			res.Committed = nil
-			if p.Sigma > 0 {
-				res.NoiseMultiplier = nil
+			if p.protector == nil || p.protector.Adapts() {
+				res.Committed = nil
+				if p.Sigma > 0 {
+					res.NoiseMultiplier = nil
+				}
 			}
 			if r.searcher != nil {
 				clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip

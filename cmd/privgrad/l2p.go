@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -259,6 +260,12 @@ func (o *metaFlags) options(cmd *cobra.Command) (meta.Options, error) {
 	if !strings.HasSuffix(o.out, ".safetensors") {
 		return meta.Options{}, fmt.Errorf("--out %s: its name must end in .safetensors", o.out)
 	}
+	if err := o.free(); err != nil {
+		return meta.Options{}, err
+	}
+	if cmd.Flags().Changed("card-scale") && !(o.cardScale > 0) {
+		return meta.Options{}, fmt.Errorf("--card-scale %v: must be above 0, or left out for --scale", o.cardScale)
+	}
 	if o.name == "" {
 		o.name = strings.TrimSuffix(filepath.Base(o.out), ".safetensors")
 	}
@@ -379,6 +386,36 @@ func decode(s datasets.Split) (pixels []float64, labels []int) {
 }
 
 // finish writes the files, and says what came out.
+// endings of the files that a meta-training leaves.
+var endings = []string{".safetensors", ".json", ".csv", ".png"}
+
+// free checks that the files can be written and that none would be overwritten but those
+// of an interrupted call.
+func (o *metaFlags) free() error {
+	if _, err := os.Stat(o.out + ".checkpoint"); err == nil {
+		return nil
+	}
+	for _, ending := range endings {
+		if path := strings.TrimSuffix(o.out, endings[0]) + ending; exists(path) {
+			return fmt.Errorf("%s is there: remove it, or choose another --out", path)
+		}
+	}
+	dir := filepath.Dir(o.out)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--out %s: %w", o.out, err)
+	}
+	f, err := os.CreateTemp(dir, ".privgrad-*")
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", o.out, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 func (o *metaFlags) finish(cmd *cobra.Command, asJSON bool, p *l2p.Protector, history []meta.Epoch, checkpoint string) error {
 	base := strings.TrimSuffix(o.out, ".safetensors")
 	if err := p.Write(o.out); err != nil {

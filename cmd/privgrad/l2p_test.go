@@ -53,6 +53,7 @@ func TestL2PTrain(t *testing.T) {
 		if _, err := os.Stat(path + ".checkpoint"); err == nil {
 			t.Error("the checkpoint is left")
 		}
+		fails(t, exitUsage, args, path+" is there")
 		if lines := strings.Count(readFile(t, base+".csv"), "\n"); lines != 3 {
 			t.Errorf("history of %d lines", lines)
 		}

@@ -44,6 +44,9 @@ func Shipped() ([]*Protector, error) {
 	return all, nil
 }
 
+// IsShipped says whether Find takes a name for a shipped protector's.
+func IsShipped(name string) bool { return !strings.HasSuffix(name, weightsSuffix) }
+
 // Find gives a protector by the name of a shipped one, or by the path of its file.
 func Find(nameOrFile string) (*Protector, error) {
 	if strings.HasSuffix(nameOrFile, weightsSuffix) {

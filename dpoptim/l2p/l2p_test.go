@@ -67,6 +67,8 @@ func TestReadRefuses(t *testing.T) {
 		},
 		"format 2":                          func(c *Card, _ *[]safetensors.Tensor) { c.Format = 2 },
 		"a name of letters":                 func(c *Card, _ *[]safetensors.Tensor) { c.Name = "../x" },
+		"no public_data":                    func(c *Card, _ *[]safetensors.Tensor) { c.Public = nil },
+		"not those of its card":             func(_ *Card, x *[]safetensors.Tensor) { (*x)[0].Data[1]++ },
 		"0 steps":                           func(c *Card, _ *[]safetensors.Tensor) { c.Steps = 0 },
 		"scale -1":                          func(c *Card, _ *[]safetensors.Tensor) { c.Scale = -1 },
 		"epsilon range":                     func(c *Card, _ *[]safetensors.Tensor) { c.EpsilonRange = [2]float64{2, 1} },
@@ -89,6 +91,7 @@ func TestReadRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		card := made(Learned, Learned).Card
+		card.Weights = made(Learned, Learned).Digest()
 		change(&card, &tensors)
 		text, err := json.Marshal(card)
 		if err != nil {
@@ -112,7 +115,7 @@ func TestReadRefuses(t *testing.T) {
 			t.Errorf("want %q, got %v, %v", want, p != nil, err)
 		}
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "none.safetensors")); err == nil || !strings.Contains(err.Error(), "its card") {
+	if _, err := Read(filepath.Join(t.TempDir(), "none.safetensors")); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := made(Learned, Constant).Write(filepath.Join(t.TempDir(), "made.bin")); err == nil {

@@ -2,6 +2,9 @@ package l2p
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +48,8 @@ type Card struct {
 	// Scale multiplies what the projector puts out (appendix C.3).
 	Scale  float64 `json:"scale"`
 	Recipe string  `json:"recipe"` // the command that trained it
+	// Weights is the SHA-256 of the weights, which ties the two files together; Write sets it.
+	Weights string `json:"weights_sha256"`
 }
 
 // Public names a published data set, and which of its classes; none stand for all.
@@ -74,6 +79,21 @@ type Protector struct {
 	Scheduler []float32
 }
 
+// mostSteps is more than any run makes whose noise is planned.
+const mostSteps = 1_000_000
+
+// Digest is that of the weights.
+func (p *Protector) Digest() string {
+	h := sha256.New()
+	for _, part := range p.parts() {
+		fmt.Fprintf(h, "%s %d\n", part.name, len(part.weights))
+		for _, w := range part.weights {
+			binary.Write(h, binary.LittleEndian, w) // a hash never fails
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // Adapts reports whether the noise of a step depends on released values.
 func (p *Protector) Adapts() bool { return p.Card.Scheduler.Kind == Learned }
 
@@ -85,8 +105,10 @@ func (p *Protector) Validate() error {
 		return fmt.Errorf("protector %q has format %d, this program reads %d", c.Name, c.Format, Format)
 	case c.Name == "" || strings.ContainsAny(c.Name, "/\\."):
 		return fmt.Errorf("protector %q: a name of letters, digits and dashes is needed", c.Name)
-	case c.Steps < 1:
-		return fmt.Errorf("protector %s: %d steps: must be 1 or more", c.Name, c.Steps)
+	case c.Public == nil:
+		return fmt.Errorf("protector %s: its card has no public_data: list the published data that trained it, or [] for none", c.Name)
+	case c.Steps < 1 || c.Steps > mostSteps:
+		return fmt.Errorf("protector %s: %d steps: must be 1 to %d", c.Name, c.Steps, mostSteps)
 	case !(c.Scale > 0) || math.IsInf(c.Scale, 0):
 		return fmt.Errorf("protector %s: scale %v: must be a finite number above 0", c.Name, c.Scale)
 	case !(c.EpsilonRange[0] > 0) || !(c.EpsilonRange[1] >= c.EpsilonRange[0]):
@@ -199,6 +221,7 @@ func (p *Protector) Write(path string) error {
 			all = append(all, t)
 		}
 	}
+	p.Card.Weights = p.Digest()
 	card, err := json.MarshalIndent(p.Card, "", "  ")
 	if err != nil {
 		return err
@@ -241,15 +264,15 @@ func (p part) tensors() (all []safetensors.Tensor) {
 
 // Read reads a protector that Write stored.
 func Read(path string) (*Protector, error) {
-	card, err := os.ReadFile(CardPath(path))
-	if err != nil {
-		return nil, fmt.Errorf("protector %s: its card: %w", path, err)
-	}
 	weights, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("protector: %w", err)
 	}
 	defer weights.Close()
+	card, err := os.ReadFile(CardPath(path))
+	if err != nil {
+		return nil, fmt.Errorf("protector %s: its card: %w", path, err)
+	}
 	return parse(path, card, weights)
 }
 
@@ -291,6 +314,9 @@ func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 	}
 	if used != len(stored) {
 		return nil, fmt.Errorf("protector %s: %d tensors are not of its card: the file and its card do not belong together", path, len(stored)-used)
+	}
+	if p.Digest() != p.Card.Weights {
+		return nil, fmt.Errorf("protector %s: its weights are not those of its card: restore the matching pair", path)
 	}
 	return p, nil
 }
