@@ -175,6 +175,7 @@ func newSettings(cmd *cobra.Command) *settings {
 
 	setting(s, textKind, "optimizer", choice("optimizer", train.Optimizers()), func(c *train.Config) *string { return &c.Optimizer })
 	setting(s, textKind, "protector", "of optimizer l2p: a name that privgrad l2p list shows, or a file that privgrad l2p train wrote", func(c *train.Config) *string { return &c.Protector })
+	setting(s, textKind, "protector-sha256", "refuse a protector of other weights; a run fills it in, and its config.yaml keeps it", func(c *train.Config) *string { return &c.Weights })
 	optional(s, numberKind, "norm-noise", "of optimizer l2p: also release the norm of every sum of gradients, for the scheduler of the next noise; its noise multiplier, charged with the sum's", func(c *train.Config) **float64 { return &c.NormNoise })
 	optional(s, numberKind, "batch", "expected batch, the sampling rate times the number of records (default 1024)", func(c *train.Config) **float64 { return &c.Batch })
 	optional(s, numberKind, "sampling-rate", "probability with which a record joins a batch, instead of --batch", func(c *train.Config) **float64 { return &c.SamplingRate })
