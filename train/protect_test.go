@@ -411,7 +411,9 @@ func TestProtectorSettings(t *testing.T) {
 		"settings name 00":                    func(c *Config) { c.Weights = "00" },
 		"take a part of it":                   func(c *Config) { c.NormNoise = ptr(1e-3) },
 		"steps 2000000000: must be":           func(c *Config) { c.Steps = ptr(2_000_000_000) },
-		"go up to":                            func(c *Config) { c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0) },
+		"go up to": func(c *Config) {
+			c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0)
+		},
 		"which only optimizer l2p draws": func(c *Config) {
 			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
 		},

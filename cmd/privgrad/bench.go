@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/datasets"
@@ -67,8 +68,8 @@ images get Fashion-MNIST, the others synthetic bytes.`,
 	f.BoolVar(&o.Explain, "explain", false, "list each layer's choice, its cost and what it took")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.Threads < 0 {
-			return usagef("threads %d: must be 1 or more, or 0 for all", o.Threads)
+		if err := checkThreads(o.Threads); err != nil {
+			return err
 		}
 		r, err := bench.Step(o)
 		if err != nil {
@@ -77,6 +78,21 @@ images get Fashion-MNIST, the others synthetic bytes.`,
 		return show(cmd, asJSON, r, func(w io.Writer) { describeStep(w, r) })
 	}
 	return cmd
+}
+
+// besideFlags are those of a command that times other steps beside DP-SGD's.
+func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
+	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
+	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+}
+
+func checkThreads(n int) error {
+	if n < 0 {
+		return usagef("threads %d: must be 1 or more, or 0 for all", n)
+	}
+	return nil
 }
 
 // benchImages gives Fashion-MNIST to models of its shape.

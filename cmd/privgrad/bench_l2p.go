@@ -33,14 +33,11 @@ synthetic bytes.`,
 	f.SortFlags = false
 	f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
 	f.IntVar(&o.Batch, "batch", 300, "rows of every batch")
-	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
-	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+	besideFlags(f, &o.StepOptions)
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.Threads < 0 {
-			return usagef("threads %d: must be 1 or more, or 0 for all", o.Threads)
+		if err := checkThreads(o.Threads); err != nil {
+			return err
 		}
 		r, err := bench.L2P(o)
 		if err != nil {

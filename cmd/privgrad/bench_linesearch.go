@@ -35,14 +35,11 @@ Fashion-MNIST, the others synthetic bytes.`,
 	f.StringVar(&o.Form, "form", bench.SearchForms()[0], "what is asked of the losses: "+strings.Join(bench.SearchForms(), ", "))
 	f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search has a batch of its own; shared: it has the gradient's")
 	f.IntVar(&o.Tried, "tried", 8, "candidates that a search goes through")
-	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
-	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+	besideFlags(f, &o.StepOptions)
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.Threads < 0 {
-			return usagef("threads %d: must be 1 or more, or 0 for all", o.Threads)
+		if err := checkThreads(o.Threads); err != nil {
+			return err
 		}
 		r, err := bench.LineSearch(o)
 		if err != nil {

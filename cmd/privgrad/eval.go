@@ -32,8 +32,8 @@ model-average.safetensors, of a run that was trained with --average.`,
 	cmd.Flags().BoolVar(&average, "average", false, "evaluate the average of the iterates")
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if threads < 0 {
-			return usagef("threads %d: must be 1 or more, or 0 for all", threads)
+		if err := checkThreads(threads); err != nil {
+			return err
 		}
 		e, err := train.Eval(args[0], sources(), dataDir, device, threads, average)
 		if err != nil {
