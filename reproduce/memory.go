@@ -222,7 +222,7 @@ func metaRun(ctx context.Context, f *perceptrons, steps, block, epochs int) (tim
 	_, _, err := meta.Train(ctx, meta.Options{
 		Plan:   meta.Plan{Steps: steps, Rate: 0.25, Clip: 1, Delta: 1e-8, Neighbouring: "add-remove", Accountant: spending},
 		Family: f, Stages: []meta.Stage{{Epsilon: memoryEpsilon, Epochs: epochs}},
-		Card:    l2p.Card{Name: "table1", Projector: part, Scheduler: part, Scale: 0.05},
+		Card:    l2p.Card{Name: "table1", Public: []l2p.Public{{Data: "fmnist"}}, Projector: part, Scheduler: part, Scale: 0.05},
 		Batches: 1, Tasks: 1, LearningRate: 0.005, GradientNorm: 1, Gamma: 1, Block: block, Validation: 1, Seed: 1, Workers: 1,
 		Progress: func(int, int, meta.Epoch) {
 			if now := time.Now(); last.IsZero() {

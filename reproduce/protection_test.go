@@ -23,7 +23,7 @@ func madeProtector(t *testing.T, public ...l2p.Public) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	part := l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: 3}
 	p := &l2p.Protector{Card: l2p.Card{
-		Format: l2p.Format, Name: "made", Summary: "of a test", Tasks: []string{"none"}, Public: public,
+		Format: l2p.Format, Name: "made", Summary: "of a test", Tasks: []string{"none"}, Public: append([]l2p.Public{}, public...),
 		EpsilonRange: [2]float64{0.1, 2}, Delta: 1e-8, Neighbouring: "add-remove", Steps: 4, Scale: 0.05, Recipe: "none",
 		Projector: part, Scheduler: part,
 	}}

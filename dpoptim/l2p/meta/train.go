@@ -105,6 +105,8 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !(o.Clip > 0) || math.IsInf(o.Clip, 0):
 		return fmt.Errorf("%d steps at sampling rate %v and clip norm %v: at least 1, in (0, 1], and above 0 are needed", o.Steps, o.Rate, o.Clip)
+	case o.Card.Public == nil:
+		return errors.New("a card without public data: list what trains the protector, or an empty list where nothing published does")
 	case len(o.Stages) == 0:
 		return errors.New("no stage: name at least one epsilon")
 	case o.Batches < 1 || o.Tasks < 1 || o.Validation < 1:

@@ -25,7 +25,7 @@ func small() Options {
 		Stages:  []Stage{{math.Inf(1), 2}, {2, 2}, {1, 2}},
 		Batches: 3, Tasks: 4, LearningRate: 0.01, GradientNorm: 1, Gamma: 1, Validation: 6, Seed: 3, Workers: 2,
 		Card: l2p.Card{
-			Name: "small", Tasks: []string{"quadratic"}, Scale: 0.2, Recipe: "made here",
+			Name: "small", Tasks: []string{"quadratic"}, Public: []l2p.Public{}, Scale: 0.2, Recipe: "made here",
 			Projector: l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: 4},
 			Scheduler: l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: 3},
 		},
