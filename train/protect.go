@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -102,6 +103,9 @@ func (p *Plan) resolveProtector() error {
 	if c.Steps == nil && c.Epochs == nil {
 		steps := card.Steps
 		c.Steps = &steps
+	}
+	if slices.Equal(card.Tasks, []string{"quadratic"}) {
+		p.warnings = append(p.warnings, fmt.Sprintf("protector %s knows %s alone, and what it does to a network is likely no training: use one that was trained on networks, such as mnist", card.Name, card.Summary))
 	}
 	if card.Neighbouring != c.Neighbouring {
 		p.warnings = append(p.warnings, fmt.Sprintf("protector %s was trained for noise under %s, this run is under %s: it may be far from what it knows", card.Name, card.Neighbouring, c.Neighbouring))

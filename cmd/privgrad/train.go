@@ -107,6 +107,7 @@ var assumption = map[string]string{
 	"real_arithmetic":               "the analysis is of real numbers, the program computes with floating-point ones",
 	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
 	"cublas_adds_every_row_alike":   "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried",
+	"protector_file_is_public":      "the protector was not made of the private data; its card cannot be checked",
 	"init_file_is_public":           "the initial model does not depend on the private data",
 }
 
@@ -154,7 +155,11 @@ func summarise(w io.Writer, r *train.Result) {
 		} else {
 			row("guarantee", "no")
 		}
-		row("sampling", "Poisson at rate %.4g: %.6g of %d records expected a step", r.SamplingRate, r.ExpectedBatch, r.PublicN)
+		if r.Sampling == "poisson" {
+			row("sampling", "Poisson at rate %.4g: %.6g of %d records expected a step", r.SamplingRate, r.ExpectedBatch, r.PublicN)
+		} else {
+			row("sampling", "subsets of a fixed size: %g of %d records a step", r.ExpectedBatch, r.PublicN)
+		}
 		if r.NoiseMultiplier != nil {
 			clip := fmt.Sprintf("clip norm %g", *r.Clip)
 			switch perexample.Clipping(*r.Clipping) {

@@ -65,6 +65,17 @@ func TestTrainJSON(t *testing.T) {
 	}
 }
 
+// Batches of a fixed size, and a protector's file, are told of in words.
+func TestSummaryOfProtection(t *testing.T) {
+	var b strings.Builder
+	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Guarantee: true, Assumptions: []string{"protector_file_is_public"}})
+	for _, want := range []string{"subsets of a fixed size: 12 of 195 records", "its card cannot be checked"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, b.String())
+		}
+	}
+}
+
 func TestTrainSummary(t *testing.T) {
 	data := mnistFiles(t)
 	for name, c := range map[string]struct {
@@ -81,6 +92,8 @@ func TestTrainSummary(t *testing.T) {
 		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NO PRIVACY GUARANTEE", "sgd"}, []string{"ε", "δ"}},
 		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO PRIVACY GUARANTEE", "paper"}, nil},
 		"public":    {[]string{"--epsilon", "3", "--data-is-public"}, []string{"NO PRIVACY GUARANTEE", "training loss", "un-noised"}, nil},
+		"protected": {[]string{"--epsilon", "3", "--optimizer", "l2p", "--protector", "../../train/testdata/both.safetensors"},
+			[]string{"yes, provided that", "its card cannot be checked", "Poisson at rate"}, []string{"noise multiplier"}},
 		"noisyloss": {[]string{"--epsilon", "3", "--train-loss-noise", "5"}, []string{"training loss", "noisy, charged"}, []string{"NO PRIVACY"}},
 	} {
 		out := filepath.Join(t.TempDir(), "a run")
