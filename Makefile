@@ -84,7 +84,7 @@ protectors: build ## meta-train the shipped protectors anew (a quarter of an hou
 	@test -n "$(MNISTDIR)" || { echo 'make protectors needs MNISTDIR, a directory with the files of MNIST: privgrad data fetch mnist' >&2; exit 1; }
 	mkdir -p bin/protectors
 	PRIVGRAD_DATA="$(MNISTDIR)"; export PRIVGRAD_DATA; for name in quadratic mnist; do \
-		recipe=$$(sed -n 's/.*"recipe": "privgrad \(.*\)"/\1/p' $(PROTECTORS)/$$name.json); \
+		recipe=$$(sed -n 's/.*"recipe": "privgrad \([^"]*\)".*/\1/p' $(PROTECTORS)/$$name.json); \
 		rm -f bin/protectors/$$name.json bin/protectors/$$name.csv bin/protectors/$$name.png bin/protectors/$$name.safetensors; \
 		bin/privgrad $$recipe --out bin/protectors/$$name.safetensors || exit 1; done
 	cp bin/protectors/quadratic.* bin/protectors/mnist.* $(PROTECTORS)/ && rm -f $(PROTECTORS)/*.csv $(PROTECTORS)/*.png

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/dpoptim/l2p"
 )
 
 func TestL2PList(t *testing.T) {
@@ -29,6 +31,31 @@ func TestL2PList(t *testing.T) {
 		}
 	}
 	fails(t, exitUsage, []string{"l2p", "list", "none.safetensors"}, "none")
+}
+
+// The recipes of the shipped protectors are commands that this program has, for LSTMs of the
+// shape that is shipped.
+func TestShippedRecipes(t *testing.T) {
+	all, err := l2p.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		words := strings.Fields(p.Card.Recipe)
+		if len(words) < 3 || strings.Join(words[:3], " ") != "privgrad l2p train" {
+			t.Fatalf("%s is made by %q", p.Card.Name, p.Card.Recipe)
+		}
+		cmd := newL2PTrain()
+		if err := cmd.ParseFlags(words[3:]); err != nil {
+			t.Errorf("%s: %v", p.Card.Name, err)
+			continue
+		}
+		layers, err1 := cmd.Flags().GetInt("layers")
+		hidden, err2 := cmd.Flags().GetInt("hidden")
+		if err1 != nil || err2 != nil || layers != p.Card.Projector.Layers || hidden != p.Card.Projector.Hidden {
+			t.Errorf("%s has %d layers of %d units, its recipe makes %d of %d", p.Card.Name, p.Card.Projector.Layers, p.Card.Projector.Hidden, layers, hidden)
+		}
+	}
 }
 
 // A short meta-training of every kind of task leaves its files, of which the list
