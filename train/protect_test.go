@@ -385,6 +385,22 @@ func TestScheduleTranscript(t *testing.T) {
 	}
 }
 
+// A schedule sees records as little as any optimizer: malformed ones and gradients that
+// are not finite count as zero, empty batches draw noise and are charged, and what no
+// noise reaches is refused.
+func TestScheduleKeepsThePromises(t *testing.T) {
+	c := small()
+	protected("both")(&c)
+	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
+	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
+	t.Run("empty batches", func(t *testing.T) {
+		r, params := trained(t, c, made(1, 0), Options{})
+		if r.Steps < 2 || !(*r.EpsilonSoFar > 0) || rms(params) == 0 {
+			t.Errorf("%d steps at ε %v, parameters of size %v", r.Steps, *r.EpsilonSoFar, rms(params))
+		}
+	})
+}
+
 // A run on records that trained its protector guarantees nothing, and says why.
 func TestProtectorKnowsTheData(t *testing.T) {
 	for _, test := range []struct {
