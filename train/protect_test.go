@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -381,6 +382,30 @@ func TestScheduleTranscript(t *testing.T) {
 				}
 				replayed(t, c, d)
 			})
+		}
+	}
+}
+
+// A norm is charged with the sum of its batch: both are one event, of Poisson batches and
+// of subsets, and leave less of the budget for the steps.
+func TestNormIsCharged(t *testing.T) {
+	for name, set := range map[string]func(*Config){"poisson": protected("both"), "subsets": paperAccounting} {
+		c := small()
+		set(&c)
+		without, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		c.NormNoise = ptr(50.0)
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		want := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: 20}, accountant.Gaussian{NoiseMultiplier: 50})
+		if name == "subsets" {
+			want.Sampling = accountant.FixedSize
+		}
+		if got := p.asked(20); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: a step asks for %+v, want %+v", name, got, want)
+		}
+		if !(p.setting.Planned > without.setting.Planned) {
+			t.Errorf("%s: %v is planned with norms and %v without", name, p.setting.Planned, without.setting.Planned)
 		}
 	}
 }
