@@ -15,8 +15,8 @@ import (
 //
 // Ask before a release. A CtCDPFilter is for one goroutine.
 type CtCDPFilter struct {
-	plan         schedule.CtCDP
-	total, spent float64
+	plan  schedule.CtCDP
+	meter // of ρ
 }
 
 // NewCtCDPFilter sets the budget (ε, δ) and the rate q = n_B/N.
@@ -25,7 +25,7 @@ func NewCtCDPFilter(epsilon, delta, rate float64) (*CtCDPFilter, error) {
 		return nil, err
 	}
 	p, err := schedule.NewCtCDP(epsilon, delta, rate, 1)
-	return &CtCDPFilter{plan: p, total: p.Total}, err
+	return &CtCDPFilter{plan: p, meter: meter{budget: p.Total}}, err
 }
 
 // Ask charges an event, all its repetitions, if the constraints hold of it and the budget
@@ -46,28 +46,11 @@ func (f *CtCDPFilter) Ask(e Event) error {
 		return fmt.Errorf("a step of ρ = %.6g needs epsilon %.6g by the constraints of ctCDP, which is above %v: %w", s.Rho, least, f.plan.Epsilon, ErrBudget)
 	}
 	total := math.Nextafter(f.spent+float64(e.Count)*schedule.AmplifiedCost(e.Rate, s.Rho), math.Inf(1))
-	if !(total <= f.total) {
-		return fmt.Errorf("a release would bring ρ to %.6g, of %.6g that epsilon %v at delta %v allows: %w", total, f.total, f.plan.Epsilon, f.plan.Delta, ErrBudget)
+	if !(total <= f.budget) {
+		return fmt.Errorf("a release would bring ρ to %.6g, of %.6g that epsilon %v at delta %v allows: %w", total, f.budget, f.plan.Epsilon, f.plan.Delta, ErrBudget)
 	}
 	f.spent = total
 	return nil
-}
-
-// Spent is what was admitted so far, for Restore.
-func (f *CtCDPFilter) Spent() []float64 { return []float64{f.spent} }
-
-// Restore charges what an earlier process had admitted of the same budget.
-func (f *CtCDPFilter) Restore(spent []float64) error {
-	charged := f.Spent()
-	err := restore(charged, spent)
-	f.spent = charged[0]
-	return err
-}
-
-// SpentBefore charges what an earlier process spent of the same budget, as a
-// share of it.
-func (f *CtCDPFilter) SpentBefore(share float64) {
-	f.spent = math.Max(f.spent, math.Nextafter(share*f.total, math.Inf(1)))
 }
 
 // SoFar is the ε of what was admitted so far, without the constraints: no
@@ -75,6 +58,3 @@ func (f *CtCDPFilter) SpentBefore(share float64) {
 func (f *CtCDPFilter) SoFar() float64 {
 	return f.spent + 2*math.Sqrt(-f.spent*math.Log(f.plan.Delta))
 }
-
-// Left is the share of the budget that is not spent, from 1 to 0.
-func (f *CtCDPFilter) Left() float64 { return 1 - f.spent/f.total }

@@ -16,7 +16,7 @@ import (
 type Filter struct {
 	epsilon, delta, order float64
 	neighbouring          Neighbouring
-	budget, spent         float64 // Rényi divergences at the order
+	meter                 // of Rényi divergences at the order
 }
 
 // NewFilter sets the budget (ε, δ) under a relation, and the order above 1 at
@@ -71,17 +71,6 @@ func (f *Filter) Guarantee() (epsilon, delta float64, n Neighbouring) {
 	return f.epsilon, f.delta, f.neighbouring
 }
 
-// Spent is what was admitted so far, for Restore.
-func (f *Filter) Spent() []float64 { return []float64{f.spent} }
-
-// Restore charges what an earlier process had admitted of the same budget.
-func (f *Filter) Restore(spent []float64) error {
-	charged := f.Spent()
-	err := restore(charged, spent)
-	f.spent = charged[0]
-	return err
-}
-
 // restore raises what is charged at every order to what was spent.
 func restore(charged, spent []float64) error {
 	if len(spent) != len(charged) {
@@ -98,18 +87,32 @@ func restore(charged, spent []float64) error {
 	return nil
 }
 
-// SpentBefore charges what an earlier process spent of the same budget, as a
-// share of it.
-func (f *Filter) SpentBefore(share float64) {
-	f.spent = math.Max(f.spent, math.Nextafter(share*f.budget, math.Inf(1)))
-}
-
 // SoFar is the ε of what was admitted so far: no guarantee where the moment of
 // looking depends on what was released.
 func (f *Filter) SoFar() float64 { return math.Max(Tight(f.spent, f.order, f.delta), 0) }
 
-// Left is the share of the budget that is not spent, from 1 to 0.
-func (f *Filter) Left() float64 { return 1 - f.spent/f.budget }
-
 // Order is the filter's order.
 func (f *Filter) Order() float64 { return f.order }
+
+// meter is a budget of one number, and what of it was admitted so far.
+type meter struct{ budget, spent float64 }
+
+// Spent is what was admitted so far, for Restore.
+func (m *meter) Spent() []float64 { return []float64{m.spent} }
+
+// Restore charges what an earlier process had admitted of the same budget.
+func (m *meter) Restore(spent []float64) error {
+	charged := m.Spent()
+	err := restore(charged, spent)
+	m.spent = charged[0]
+	return err
+}
+
+// SpentBefore charges what an earlier process spent of the same budget, as a
+// share of it.
+func (m *meter) SpentBefore(share float64) {
+	m.spent = math.Max(m.spent, math.Nextafter(share*m.budget, math.Inf(1)))
+}
+
+// Left is the share of the budget that is not spent, from 1 to 0.
+func (m *meter) Left() float64 { return 1 - m.spent/m.budget }
