@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/stream": nil,
 	"internal/exact":  {"internal/stream"},
 
-	"internal/device":            {"internal/plan", "internal/stream"},
+	"internal/device":            {"internal/exact", "internal/plan", "internal/stream"},
 	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/plan"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},

@@ -110,7 +110,7 @@ func (o *L2POptions) learned(w *workload) (*train.Engine, error) {
 	options := device.Options{Capacity: o.Batch}
 	e, err := train.NewEngine(w.device, w.schedule, options, w.data,
 		func(n device.Net) (mechanism.Mechanism, error) {
-			return mechanism.NewGaussian(multiplier, 1, n.Rounding(o.Batch), w.noise, 0)
+			return mechanism.NewGaussian(multiplier, 1, n.Rounding(o.Batch), w.program.NumParams(), w.noise, 0)
 		}, nil,
 		func(n device.Net) (dpoptim.Optimizer, error) {
 			setting := l2p.Setting{Steps: mostTimed, Params: w.program.NumParams(), Clip: 1, Batch: float64(o.Batch), Planned: multiplier}

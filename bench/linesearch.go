@@ -193,12 +193,10 @@ type lineSearch struct {
 // descent is an engine as a run with a line search has it, on the workload's
 // device, data and noise.
 func (o *LineSearchOptions) descent(w *workload) (*train.Engine, *lineSearch, error) {
-	var net device.Net
 	var gradient mechanism.Mechanism
 	e, err := train.NewDescent(w.device, w.schedule, device.Options{Capacity: o.Batch}, w.data,
 		func(n device.Net) (m mechanism.Mechanism, err error) {
-			net = n
-			gradient, err = mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.noise, 0)
+			gradient, err = mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.program.NumParams(), w.noise, 0)
 			return gradient, err
 		},
 		func(n device.Net) (dpoptim.Optimizer, error) {
@@ -217,7 +215,7 @@ func (o *LineSearchOptions) descent(w *workload) (*train.Engine, *lineSearch, er
 		return err
 	}}
 	if err == nil {
-		s.find, err = o.finder(w, e, net)
+		s.find, err = o.finder(w, e)
 	}
 	if err != nil {
 		e.Close()
@@ -228,8 +226,7 @@ func (o *LineSearchOptions) descent(w *workload) (*train.Engine, *lineSearch, er
 
 // finder is the search: of up to 20 candidates, or as many as are to be tried, whose
 // biases make the last to be tried the first that is found, whatever the noise.
-func (o *LineSearchOptions) finder(w *workload, e *train.Engine, n device.Net) (func(rows []int32, draw uint64) error, error) {
-	rounding := n.Rounding(o.Batch)
+func (o *LineSearchOptions) finder(w *workload, e *train.Engine) (func(rows []int32, draw uint64) error, error) {
 	trials := max(o.Tried, 20)
 	if o.Form == formCurve {
 		trials = o.Tried
@@ -242,7 +239,7 @@ func (o *LineSearchOptions) finder(w *workload, e *train.Engine, n device.Net) (
 		}
 	}
 	if o.Form == formCurve {
-		m, err := mechanism.NewGaussian(1, lossClip, rounding, w.noise, 1)
+		m, err := mechanism.NewGaussian(1, lossClip, 0, trials, w.noise, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +252,7 @@ func (o *LineSearchOptions) finder(w *workload, e *train.Engine, n device.Net) (
 	if o.Form == formLosses {
 		priced.Queries = accountant.SharedBaseline
 	}
-	m, err := mechanism.NewNoisyBTLS(priced, lossClip, rounding, w.noise, 1)
+	m, err := mechanism.NewNoisyBTLS(priced, lossClip, w.noise, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -217,7 +217,7 @@ func (o *StepOptions) schedule(w *workload) (func(device.Net) (mechanism.Mechani
 	} else {
 		w.schedule, err = perexample.Private(w.program, options)
 		m = func(n device.Net) (mechanism.Mechanism, error) {
-			return mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.noise, 0)
+			return mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.program.NumParams(), w.noise, 0)
 		}
 	}
 	if err != nil {

@@ -44,7 +44,7 @@ type vector struct {
 type sum struct {
 	at       driver.Ptr
 	size     int
-	integers *admit.Integers // nil but in an exact net
+	integers *admit.Tally // nil but in an exact net
 }
 
 const lessMemory = "choose a smaller batch that goes through the network together (memory, max_physical_batch), or a strategy that keeps less"
@@ -219,7 +219,7 @@ func (n *net) newSum(size int) (device.Sum, error) {
 	}
 	s := sum{at: p, size: size}
 	if n.options.Exact {
-		s.integers = &admit.Integers{}
+		s.integers = &admit.Tally{}
 	}
 	n.sums = append(n.sums, s)
 	return device.Sum(len(n.sums) - 1), nil

@@ -392,7 +392,7 @@ func draw(values []int64, in *device.Inputs, noise device.Noise) error {
 	if std == 0 {
 		return nil
 	}
-	g, err := exact.New(std/admit.NewGrid(in.Scalars[device.Clip]).Step, noise.Stream(), noise.Tensor())
+	g, err := exact.New(std/device.NewGrid(in.Scalars[device.Clip]).Step, noise.Stream(), noise.Tensor())
 	if err == nil {
 		g.Add(values, in.Draw, 0)
 	}

@@ -313,7 +313,7 @@ func (p *Plan) resolvePrivacy() error {
 	} else {
 		p.Sigma = *c.NoiseMultiplier
 	}
-	if z := c.TrainLossNoise; c.exact() && (p.Sigma > mechanism.MostExact || z != nil && *z > mechanism.MostExact) {
+	if c.exact() && p.Sigma > mechanism.MostExact {
 		return usage("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
 	}
 	p.setting.Least, p.setting.Planned = p.Sigma, p.Sigma // constant
@@ -490,18 +490,26 @@ func (p *Plan) mechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, e
 	if p.Sigma == 0 {
 		return mechanism.NewUnprotected(p.Config.Clip, s), nil
 	}
-	return p.gaussian(p.Sigma, p.Config.Clip, s, gradientNoise, n)
+	return p.gradient(p.Sigma, p.Config.Clip, s, n)
 }
 
-// gaussian makes the mechanism that was priced, in the arithmetic asked for.
-func (p *Plan) gaussian(multiplier, bound float64, s *stream.Stream, tensor uint32, n device.Net) (mechanism.Mechanism, error) {
-	var m mechanism.Mechanism
-	var err error
+// gradient makes the mechanism of gradients that was priced, in the arithmetic asked for.
+func (p *Plan) gradient(multiplier, bound float64, s *stream.Stream, n device.Net) (m mechanism.Mechanism, err error) {
 	if p.Config.exact() {
-		m, err = mechanism.NewExact(multiplier, bound, s, tensor)
+		m, err = mechanism.NewExact(multiplier, bound, s, gradientNoise)
 	} else {
-		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, tensor)
+		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(mostRows(p.ExpectedBatch)), p.Network.Program.NumParams(), s, gradientNoise)
 	}
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	return m, priced(m.Event(), multiplier)
+}
+
+// losses makes the mechanism of so many sums of losses that was priced. Losses add up
+// without rounding, whatever the arithmetic of gradients.
+func (p *Plan) losses(multiplier, bound float64, values int, s *stream.Stream, tensor uint32) (mechanism.Mechanism, error) {
+	m, err := mechanism.NewGaussian(multiplier, bound, 0, values, s, tensor)
 	if err != nil {
 		return nil, asUsage(err)
 	}
@@ -552,8 +560,8 @@ func priced(e accountant.Mechanism, multiplier float64) error {
 // lossBound clips an example's loss where the training loss is released.
 const lossBound = 3
 
-func (p *Plan) lossMechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
-	return p.gaussian(*p.Config.TrainLossNoise, lossBound, s, lossNoise, n)
+func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
+	return p.losses(*p.Config.TrainLossNoise, lossBound, 1, s, lossNoise)
 }
 
 func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {

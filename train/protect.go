@@ -361,7 +361,7 @@ func (r *run) protectedStep() error {
 	}
 	s.Scheduler = next
 	if p.Sigma > 0 {
-		m, err := p.gaussian(multiplier, p.Config.Clip, r.noise, gradientNoise, r.engine.net)
+		m, err := p.gradient(multiplier, p.Config.Clip, r.noise, r.engine.net)
 		if err != nil {
 			return err
 		}

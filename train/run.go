@@ -309,7 +309,7 @@ func (r *run) openEngine() error {
 		}
 	}
 	if p.Config.TrainLossNoise != nil {
-		m := func(n device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(r.noise, n) }
+		m := func(device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(r.noise) }
 		if r.trainLoss, err = r.engine.LossQuery(r.data, m, 1); err != nil {
 			return err
 		}

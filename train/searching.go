@@ -67,25 +67,25 @@ func (r *run) openSearch(noise *stream.Stream) error {
 		s.state.Adaptive = &state
 	}
 	if c.Form == searchCurve {
-		if s.curve, err = p.curveMechanism(asked, noise, r.engine.net); err != nil {
+		if s.curve, err = p.curveMechanism(asked, noise); err != nil {
 			return err
 		}
 		return r.engine.RecordCurve(r.data, *c.Points, s.curve)
 	}
 	if c.Form == searchMinimum {
-		if s.least, err = p.leastMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
+		if s.least, err = p.leastMechanism(asked, *c.Clip, noise); err != nil {
 			return err
 		}
 		return r.engine.RecordLeast(r.data, *c.Trials, s.least)
 	}
-	if s.search, err = p.searchMechanism(asked, *c.Clip, noise, r.engine.net); err != nil {
+	if s.search, err = p.searchMechanism(asked, *c.Clip, noise); err != nil {
 		return err
 	}
 	return r.engine.RecordSearch(r.data, s.search)
 }
 
 // searchMechanism is a search with its noise; without any where nothing was priced.
-func (p *Plan) searchMechanism(asked accountant.Mechanism, bound float64, s *stream.Stream, n device.Net) (*mechanism.NoisyBTLS, error) {
+func (p *Plan) searchMechanism(asked accountant.Mechanism, bound float64, s *stream.Stream) (*mechanism.NoisyBTLS, error) {
 	if asked == nil {
 		return mechanism.NewUnprotectedSearch(bound, p.Config.Search.queries(), s, searchNoise), nil
 	}
@@ -93,12 +93,12 @@ func (p *Plan) searchMechanism(asked accountant.Mechanism, bound float64, s *str
 	if !ok {
 		return nil, fmt.Errorf("a search was priced as %v; please report this", asked)
 	}
-	m, err := mechanism.NewNoisyBTLS(priced, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, searchNoise)
+	m, err := mechanism.NewNoisyBTLS(priced, bound, s, searchNoise)
 	return m, asUsage(err)
 }
 
 // leastMechanism tells the least of some losses.
-func (p *Plan) leastMechanism(asked accountant.Mechanism, bound float64, s *stream.Stream, n device.Net) (*mechanism.NoisyMin, error) {
+func (p *Plan) leastMechanism(asked accountant.Mechanism, bound float64, s *stream.Stream) (*mechanism.NoisyMin, error) {
 	if asked == nil {
 		return mechanism.NewUnprotectedMin(bound, s, searchNoise), nil
 	}
@@ -106,12 +106,12 @@ func (p *Plan) leastMechanism(asked accountant.Mechanism, bound float64, s *stre
 	if !ok {
 		return nil, fmt.Errorf("a minimum was priced as %v; please report this", asked)
 	}
-	m, err := mechanism.NewNoisyMin(pure.Epsilon, bound, n.Rounding(mostRows(p.ExpectedBatch)), s, searchNoise)
+	m, err := mechanism.NewNoisyMin(pure.Epsilon, bound, s, searchNoise)
 	return m, asUsage(err)
 }
 
 // curveMechanism releases a curve of decreases.
-func (p *Plan) curveMechanism(asked accountant.Mechanism, s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
+func (p *Plan) curveMechanism(asked accountant.Mechanism, s *stream.Stream) (mechanism.Mechanism, error) {
 	bound := *p.Config.Search.Clip
 	if asked == nil {
 		return mechanism.NewUnprotected(bound, s), nil
@@ -120,7 +120,7 @@ func (p *Plan) curveMechanism(asked accountant.Mechanism, s *stream.Stream, n de
 	if !ok {
 		return nil, fmt.Errorf("a curve was priced as %v; please report this", asked)
 	}
-	return p.gaussian(g.NoiseMultiplier, bound, s, searchNoise, n)
+	return p.losses(g.NoiseMultiplier, bound, *p.Config.Search.Points, s, searchNoise)
 }
 
 // searchSlot is one slot of a fixed budget: a gradient, in some slots a search,
@@ -369,7 +369,7 @@ func (o *oracle) gradient(rho float64, b linesearch.Budgets) (mechanism.Mechanis
 		o.run.engine.mechanism.SetBound(p.Config.Clip * b.Clip)
 		return o.run.engine.mechanism, draw, nil
 	}
-	m, err := p.gaussian(multiplier(rho), p.Config.Clip*b.Clip, s.noise, gradientNoise, o.run.engine.net)
+	m, err := p.gradient(multiplier(rho), p.Config.Clip*b.Clip, s.noise, o.run.engine.net)
 	return m, draw, err
 }
 
@@ -432,7 +432,7 @@ func (o *oracle) Search(b linesearch.Budgets, start float64, d linesearch.Direct
 		m.SetBound(bound)
 	} else {
 		var err error
-		if m, err = p.searchMechanism(asked, bound, s.noise, o.run.engine.net); err != nil {
+		if m, err = p.searchMechanism(asked, bound, s.noise); err != nil {
 			return 0, err
 		}
 	}
@@ -459,7 +459,7 @@ func (o *oracle) least(rows []int32, draw uint64, asked accountant.Mechanism, bo
 		m.SetBound(bound)
 	} else {
 		var err error
-		if m, err = p.leastMechanism(asked, bound, s.noise, o.run.engine.net); err != nil {
+		if m, err = p.leastMechanism(asked, bound, s.noise); err != nil {
 			return 0, err
 		}
 	}

@@ -22,10 +22,7 @@ const CountBound = 0.5
 // batch is composed first and amplified once. For a gradient of multiplier σ/C
 // and a count of deviation σ_b, both are one Gaussian of multiplier
 // (C²/σ² + 1/(4σ_b²))^−½ (theorem 1 there).
-type Count struct {
-	multiplier float64
-	noise      device.Noise
-}
+type Count struct{ gaussian Gaussian }
 
 // NewCount makes noise of a standard deviation in counts, above 0. The tensor
 // must be another than the gradient's, or recording the step of both is refused.
@@ -33,23 +30,21 @@ func NewCount(deviation float64, s *stream.Stream, tensor uint32) (*Count, error
 	if !(deviation > 0) || math.IsInf(deviation, 0) {
 		return nil, fmt.Errorf("noise of deviation %v on a count: must be a finite number above 0", deviation)
 	}
-	if s == nil {
-		return nil, fmt.Errorf("the count needs a noise stream")
+	g, err := NewGaussian(deviation/CountBound, CountBound, 0, 1, s, tensor)
+	if err != nil {
+		return nil, fmt.Errorf("count: %w", err)
 	}
-	return &Count{deviation / CountBound, device.NewNoise(s, tensor).WithStd(device.CountStd)}, nil
+	g.noise = g.noise.WithSlots(device.CountStd, device.CountStep)
+	return &Count{*g}, nil
 }
 
 // Release records the release of a count, into a vector of one value.
 func (c *Count) Release(q device.Queue, dst device.Vector, src device.Sum) {
-	q.Release(dst, src, c.noise)
+	c.gaussian.Release(q, dst, src)
 }
 
-// Set gives a run the count's noise, rounded up to float32.
-func (c *Count) Set(in *device.Inputs) {
-	in.Scalars[device.CountStd] = roundUp(c.multiplier * CountBound)
-}
+// Set gives a run the count's noise.
+func (c *Count) Set(in *device.Inputs) { c.gaussian.set(in) }
 
 // Event is a Gaussian of the multiplier, σ_b over the bound of ½.
-func (c *Count) Event() accountant.Mechanism {
-	return accountant.Gaussian{NoiseMultiplier: c.multiplier}
-}
+func (c *Count) Event() accountant.Mechanism { return c.gaussian.Event() }

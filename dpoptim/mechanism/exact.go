@@ -25,10 +25,10 @@ const (
 	MostExact  = exact.MaxStd * 0x1p-22
 )
 
-// NewExact checks what NewGaussian does, the bounds on the multiplier, that the
-// stream is ChaCha20 and that the tensor is below exact.MaxTensor.
+// NewExact checks what NewGaussian does, the bounds on the multiplier and that the
+// tensor is below exact.MaxTensor.
 func NewExact(multiplier, bound float64, s *stream.Stream, tensor uint32) (*Exact, error) {
-	g, err := NewGaussian(multiplier, bound, 0, s, tensor)
+	g, err := NewGaussian(multiplier, bound, 0, 1, s, tensor)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,9 @@ func NewExact(multiplier, bound float64, s *stream.Stream, tensor uint32) (*Exac
 	return &Exact{*g}, nil
 }
 
-// Set gives a run its clip norm C, a float32, and the least float32 that is not
-// below the product of multiplier and C, which is compared without rounding.
+// Set gives a run its clip norm C, a float32, the step of its grid, and the least
+// float32 that is not below the product of multiplier and C, which is compared
+// without rounding.
 func (e *Exact) Set(in *device.Inputs) {
 	clip := float32(e.bound)
 	std := float32(e.multiplier * float64(clip))
@@ -51,4 +52,5 @@ func (e *Exact) Set(in *device.Inputs) {
 		std = math.Nextafter32(std, float32(math.Inf(1)))
 	}
 	in.Scalars[device.Clip], in.Scalars[device.NoiseStd] = clip, std
+	in.Scalars[device.NoiseStep] = float32(device.NewGrid(clip).Step)
 }

@@ -32,17 +32,15 @@ import (
 // whether an index is found or not. It belongs into the batch's event, with all else
 // that is asked of the batch.
 type NoisyBTLS struct {
-	c               accountant.NoisyBTLS
-	bound, rounding float64
-	search          device.Search
+	c      accountant.NoisyBTLS
+	bound  float64
+	search device.Search
 }
 
 // NewNoisyBTLS checks the search c, whose scales are in units of the bound, and
-// the bound (above 0). Rounding, in units of the bound too, is how far it lets one
-// record move one value of the sum beyond its share (device.Net.Rounding of the largest
-// batch); the noise is larger by as much. A cap on the trials is needed but for Laplace noise. As with NewGaussian
-// each mechanism of a stream needs a tensor of its own.
-func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Stream, tensor uint32) (*NoisyBTLS, error) {
+// the bound (above 0). A cap on the trials is needed but for Laplace noise. As with
+// NewGaussian each mechanism of a stream needs a tensor of its own.
+func NewNoisyBTLS(c accountant.NoisyBTLS, bound float64, s *stream.Stream, tensor uint32) (*NoisyBTLS, error) {
 	if err := (accountant.Event{Mechanisms: []accountant.Mechanism{c}, Count: 1}).Validate(); err != nil {
 		return nil, err
 	}
@@ -52,9 +50,6 @@ func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Str
 	if !(bound > 0) || bound > device.MostClip {
 		return nil, fmt.Errorf("bound %v on a record's share of a line search: must be above 0 and at most %g", bound, float64(device.MostClip))
 	}
-	if !(rounding >= 0) || rounding > mostRounding {
-		return nil, fmt.Errorf("rounding moves a query by %v of its bound: at most %v is allowed; make batches smaller", rounding, mostRounding)
-	}
 	if s == nil {
 		return nil, fmt.Errorf("the line search needs a noise stream")
 	}
@@ -62,7 +57,7 @@ func NewNoisyBTLS(c accountant.NoisyBTLS, bound, rounding float64, s *stream.Str
 	if c.Noise == accountant.BTLSLaplace {
 		law = device.LaplaceLaw
 	}
-	return &NoisyBTLS{c, bound, rounding, device.NewSearch(s, tensor, law, c.Queries == accountant.SharedBaseline, c.MaxTrials)}, nil
+	return &NoisyBTLS{c, bound, device.NewSearch(s, tensor, law, c.Queries == accountant.SharedBaseline, c.MaxTrials)}, nil
 }
 
 // Query asks for the losses that k queries of a search are made of, in a sum of as
@@ -94,24 +89,24 @@ func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, b.s
 
 // Set gives a run the bound on a record's share and both noise scales, rounded up to
 // float32. More noise of either kind never costs more, as it could be added to what
-// is there. The scales follow the bound as float32 has it.
+// is there. The scales follow the bound as float32 has it. Losses are truncated to the
+// grid of lossStep, on which sums have no rounding: a record moves a value by at most the bound.
 func (b *NoisyBTLS) Set(in *device.Inputs) {
 	clip := float32(b.bound)
-	unit := float64(clip) * b.beyond()
-	in.Scalars[device.Clip] = clip
-	in.Scalars[device.ThresholdStd] = roundUp(b.c.ThresholdScale * unit)
-	in.Scalars[device.QueryStd] = roundUp(b.c.QueryScale * unit)
+	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
+	if b.c.ThresholdScale > 0 {
+		in.Scalars[device.NoiseStep] = lossStep(clip)
+	}
+	in.Scalars[device.ThresholdStd] = scale(b.c.ThresholdScale, clip)
+	in.Scalars[device.QueryStd] = scale(b.c.QueryScale, clip)
 }
 
-// beyond is how much larger than the bound rounding makes the set that a record
-// moves the queries in. A query on a shared baseline is x₀ − x_i, each beyond its share
-// of [0, 1] by up to r: with s = x₀ ∈ [−r, 1+r] all lie in [s−1−r, s+r], which is
-// 1+2r times [a−1, a] for a = (s+r)/(1+2r).
-func (b *NoisyBTLS) beyond() float64 {
-	if b.search.Baseline() {
-		return 1 + 2*b.rounding
-	}
-	return 1 + b.rounding
+// lossStep is the step of the grid of the losses of a search.
+func lossStep(clip float32) float32 { return float32(stepOf(float64(clip) * gridDigits)) }
+
+// scale is a multiple of the bound, rounded up.
+func scale(multiple float64, clip float32) float32 {
+	return roundUp(multiple * float64(clip) * (1 + 0x1p-52)) // the factor is for the product's rounding
 }
 
 // SetBound moves the bound for the searches to come, and the noise with it.
@@ -120,7 +115,7 @@ func (b *NoisyBTLS) SetBound(c float64) { b.bound = c }
 // Deviation is the standard deviation of the noise of one comparison, ν_i − λ, in
 // the unit of the loss: public, for margins.
 func (b *NoisyBTLS) Deviation() float64 {
-	unit := b.bound * b.beyond()
+	unit := b.bound
 	if b.c.Noise == accountant.BTLSLaplace {
 		unit *= math.Sqrt2
 	}

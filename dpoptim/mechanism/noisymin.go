@@ -18,43 +18,42 @@ import (
 // sums in one direction by at most Δ: (ε, 0)-private under add-remove without a
 // factor of 2, and public biases beside the sums change nothing of that. Replacing a record is two such moves, as the accountant knows.
 type NoisyMin struct {
-	epsilon, bound, rounding float64
-	search                   device.Search
+	epsilon, bound float64
+	search         device.Search
 }
 
-// NewNoisyMin checks ε and the bound, both above 0. The rounding is that of
-// NewNoisyBTLS. The tensor must be no other mechanism's.
-func NewNoisyMin(epsilon, bound, rounding float64, s *stream.Stream, tensor uint32) (*NoisyMin, error) {
+// NewNoisyMin checks ε and the bound, both above 0. The tensor must be no other mechanism's.
+func NewNoisyMin(epsilon, bound float64, s *stream.Stream, tensor uint32) (*NoisyMin, error) {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
 		return nil, fmt.Errorf("epsilon %v of a noisy minimum: must be a finite number above 0", epsilon)
 	}
 	if !(bound > 0) || bound > device.MostClip {
 		return nil, fmt.Errorf("bound %v on a record's loss: must be above 0 and at most %g", bound, float64(device.MostClip))
 	}
-	if !(rounding >= 0) || rounding > mostRounding {
-		return nil, fmt.Errorf("rounding moves a loss by %v of its bound: at most %v is allowed; make batches smaller", rounding, mostRounding)
-	}
 	if s == nil {
 		return nil, fmt.Errorf("a noisy minimum needs a noise stream")
 	}
-	return &NoisyMin{epsilon, bound, rounding, device.NewLeast(s, tensor)}, nil
+	return &NoisyMin{epsilon, bound, device.NewLeast(s, tensor)}, nil
 }
 
 // NewUnprotectedMin is the minimum without noise: nothing that it tells is private.
 func NewUnprotectedMin(bound float64, s *stream.Stream, tensor uint32) *NoisyMin {
-	return &NoisyMin{math.Inf(1), bound, 0, device.NewLeast(s, tensor)}
+	return &NoisyMin{math.Inf(1), bound, device.NewLeast(s, tensor)}
 }
 
 // Test records the question of a sum of losses (device.Queue.FirstAbove).
 func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, m.search) }
 
-// Set gives a run the bound and the noise, and biases of 0. Rounding may move one loss up and another
-// down: all moves lie in an interval of length Δ(1+2r).
+// Set gives a run the bound, the noise and the losses' grid, and biases of 0. On the
+// grid sums have no rounding: a record moves all losses one way, by at most the bound.
 func (m *NoisyMin) Set(in *device.Inputs) {
 	clip := float32(m.bound)
-	in.Scalars[device.Clip] = clip
+	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
+	if !math.IsInf(m.epsilon, 1) {
+		in.Scalars[device.NoiseStep] = lossStep(clip)
+	}
 	in.Scalars[device.ThresholdStd] = 0
-	in.Scalars[device.QueryStd] = roundUp(float64(clip) * (1 + 2*m.rounding) / m.epsilon)
+	in.Scalars[device.QueryStd] = scale(1/m.epsilon, clip)
 	in.First = 0
 	clear(in.Biases[:])
 }

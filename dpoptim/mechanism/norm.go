@@ -2,7 +2,6 @@ package mechanism
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/device"
@@ -28,11 +27,11 @@ const normRounding = 0x1p-22
 // NewNorm checks a multiplier (σ/C, above 0), the bound C and the rounding of sums of
 // at most so many rows. The tensor must be another than the gradient's.
 func NewNorm(multiplier, bound, rounding float64, rows int, s *stream.Stream, tensor uint32) (*Norm, error) {
-	g, err := NewGaussian(multiplier, bound, rounding+normRounding*float64(rows), s, tensor)
+	g, err := NewGaussian(multiplier, bound, rounding+normRounding*float64(rows), 1, s, tensor)
 	if err != nil {
 		return nil, fmt.Errorf("norm of a sum: %w", err)
 	}
-	g.noise = g.noise.WithStd(device.NormStd)
+	g.noise = g.noise.WithSlots(device.NormStd, device.NormStep)
 	return &Norm{*g}, nil
 }
 
@@ -41,12 +40,8 @@ func (m *Norm) Release(q device.Queue, dst device.Vector, src device.Sum) {
 	m.gaussian.Release(q, dst, src)
 }
 
-// Set gives a run the norm's noise, rounded up to float32; the gradient's mechanism sets
-// the clip norm.
-func (m *Norm) Set(in *device.Inputs) {
-	bound := math.Max(m.gaussian.bound, float64(float32(m.gaussian.bound)))
-	in.Scalars[device.NormStd] = roundUp(m.gaussian.multiplier * (1 + m.gaussian.rounding) * bound)
-}
+// Set gives a run the norm's noise; the gradient's mechanism sets the clip norm.
+func (m *Norm) Set(in *device.Inputs) { m.gaussian.set(in) }
 
 // Event is a Gaussian of the multiplier.
 func (m *Norm) Event() accountant.Mechanism { return m.gaussian.Event() }

@@ -27,7 +27,7 @@ func (u *Unprotected) Release(q device.Queue, dst device.Vector, src device.Sum)
 // Set gives a run its clip norm and no noise.
 func (u *Unprotected) Set(in *device.Inputs) {
 	in.Scalars[device.Clip] = float32(u.clip)
-	in.Scalars[device.NoiseStd] = 0
+	in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = 0, 0
 }
 
 // SetBound moves the clip norm for the releases to come.
@@ -40,5 +40,5 @@ func (u *Unprotected) Event() accountant.Mechanism { return nil }
 // tells is private.
 func NewUnprotectedSearch(bound float64, queries string, s *stream.Stream, tensor uint32) *NoisyBTLS {
 	c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, Queries: queries}
-	return &NoisyBTLS{c, bound, 0, device.NewSearch(s, tensor, device.GaussianLaw, queries == accountant.SharedBaseline, 0)}
+	return &NoisyBTLS{c, bound, device.NewSearch(s, tensor, device.GaussianLaw, queries == accountant.SharedBaseline, 0)}
 }

@@ -1,17 +1,20 @@
 package cpu
 
-import "github.com/privgrad/privgrad/internal/device/host"
+import (
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/host"
+)
 
 // exactSum is what an exact net knows beside others: where the integers go,
 // and each example's scale.
 type exactSum struct {
 	dst   []int64
-	grid  host.Grid
+	grid  device.Grid
 	scale []float64
 }
 
 // GridSum runs the schedule with integers at its end.
-func (n *net) GridSum(dst []int64, params []float32, t *host.Table, rows []int32, g host.Grid) {
+func (n *net) GridSum(dst []int64, params []float32, t *host.Table, rows []int32, g device.Grid) {
 	n.exact.dst, n.exact.grid = dst, g
 	n.ClippedSum(nil, params, t, rows, 0)
 	n.exact.dst = nil

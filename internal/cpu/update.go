@@ -7,7 +7,7 @@ import (
 )
 
 // flatBlock is how many parameters a worker takes through noise and update at a
-// time: few enough to stay in its cache; even, as normals come in pairs.
+// time: few enough to stay in its cache.
 const flatBlock = 4096
 
 func (n *net) Apply(r *host.Release[float32], u *host.Update[float32]) {
@@ -26,13 +26,7 @@ func (n *net) applyBlock(tile int, w *worker) {
 	lo := tile * flatBlock
 	if r := n.applying.release; r != nil {
 		hi := min(lo+flatBlock, len(r.Dst))
-		dst, src := r.Dst[lo:hi], r.Src[lo:hi]
-		if r.Std == 0 {
-			copy(dst, src)
-		} else {
-			r.Noise.Stream().AddNormals(dst, src, r.Std, r.Draw, r.Noise.Tensor(), lo)
-		}
-		clear(src)
+		host.ReleaseTo(r.Sampler, r.Dst[lo:hi], r.Src[lo:hi], r.Step, r.Draw, lo)
 	}
 	if u := n.applying.update; u != nil {
 		update(u, lo, min(lo+flatBlock, len(u.P)), w)

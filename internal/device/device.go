@@ -78,11 +78,11 @@ type Options struct {
 	// Capacity is the most rows one Run may take. Larger batches run the
 	// summing step again into the same Sum.
 	Capacity int
-	// Exact sums integers: each coordinate of a clipped gradient is truncated to
-	// a multiple of γ, the largest power of two that is at most Clip·2⁻²⁰; an
-	// example whose integers have a norm above Clip/γ, computed exactly, adds
-	// zero; noise is a Gaussian rounded to the grid. Losses likewise. The
-	// schedule must clip flat and keep every gradient.
+	// Exact sums gradients as integers: each coordinate of a clipped gradient is
+	// truncated to a multiple of γ, the largest power of two that is at most
+	// Clip·2⁻²⁰; an example whose integers have a norm above Clip/γ, computed
+	// exactly, adds zero; the noise lies on the same grid. The schedule must clip
+	// flat and keep every gradient.
 	Exact bool
 	// CuBLAS leaves dense products to NVIDIA's library, on a Device that has it (see
 	// Library); another refuses, as does an exact net. Bits are not promised then.
@@ -136,36 +136,39 @@ var ErrNoLibrary = errors.New("only GPUs multiply by cuBLAS")
 // parameter, others a whole number of values per parameter.
 type Vector int32
 
-// Sum holds private values, one per parameter or a few scalars, in
-// float32 or float64, or int64 in an exact net.
+// Sum holds private values: one per parameter, in float32 or float64, or int64
+// in an exact net; or a few scalars in float64.
 type Sum int32
 
 // Slot names a per-run scalar.
 type Slot uint8
 
 const (
-	Clip     Slot = iota // clip norm C; a private schedule's runs need it above 0 and at most MostClip
-	NoiseStd             // standard deviation of the noise added to a sum; finite, 0 or more
-	Scale                // what a released sum is multiplied by: one over the public normaliser
-	Rate                 // step size
-	L2                   // weight decay, added to the scaled gradient
-	Momentum             // of SGD
-	Beta1                // of Adam
+	Clip      Slot = iota // clip norm C; a private schedule's runs need it above 0 and at most MostClip
+	NoiseStd              // standard deviation of the noise added to a sum; finite, 0 or more
+	NoiseStep             // step of the grid of that noise, a power of two; also of the losses that it hides; 0 only without noise
+	Scale                 // what a released sum is multiplied by: one over the public normaliser
+	Rate                  // step size
+	L2                    // weight decay, added to the scaled gradient
+	Momentum              // of SGD
+	Beta1                 // of Adam
 	Beta2
 	Bias1 // 1 − β₁ᵗ
 	Bias2 // 1 − β₂ᵗ
 	Epsilon
-	Variance     // of the noise in a coordinate of the scaled gradient, which Adam subtracts; 0 subtracts nothing
-	Floor        // least value under Adam's root, 0 or more
-	Blend        // weight of the gradient in Average, in [0, 1]
-	CountStd     // standard deviation of the noise added to the count of a CountedSum; finite, 0 or more
+	Variance // of the noise in a coordinate of the scaled gradient, which Adam subtracts; 0 subtracts nothing
+	Floor    // least value under Adam's root, 0 or more
+	Blend    // weight of the gradient in Average, in [0, 1]
+	CountStd // NoiseStd and NoiseStep of the count of a CountedSum
+	CountStep
 	Along        // what Axpy multiplies a vector by; finite
 	ThresholdStd // scale of the noise on a search's threshold; finite, 0 or more
 	QueryStd     // scale of the noise on each of a search's queries; finite, 0 or more
-	NormStd      // standard deviation of the noise added to a sum's norm; finite, 0 or more
-	Gain         // what Project multiplies a gradient by before its LSTM reads it
-	Context      // first of the public figures that an LSTM reads
-	Slots        = Context + Contexts
+	NormStd      // NoiseStd and NoiseStep of a sum's norm
+	NormStep
+	Gain    // what Project multiplies a gradient by before its LSTM reads it
+	Context // first of the public figures that an LSTM reads
+	Slots   = Context + Contexts
 )
 
 // Contexts is how many public figures a run has for LSTMs.
@@ -174,6 +177,9 @@ const Contexts = 4
 // MostClip is the largest clip norm: sums of so many shares as memory holds
 // rows stay within float32.
 const MostClip = 0x1p100
+
+// MostTally is the most rows whose losses one sum takes before it is released or searched.
+const MostTally = 1 << 28
 
 // MaxCandidates is the most points that one LossQuery may name.
 const MaxCandidates = 32
@@ -269,7 +275,13 @@ type Queue interface {
 	// what q asks of each to a sum of q.K values. Clip bounds a row's share; a
 	// row with a target that the loss does not accept adds 0.
 	Losses(dst Sum, from Data, q LossQuery)
-	// Release draws: dst = src + noise, then src = 0.
+	// Release draws: dst = γ·(round(src/γ) + round(Z)), then src = 0. γ is the step of
+	// the noise's grid and Z is normal with the noise's standard deviation over γ,
+	// rounded with its exact probabilities (package exact). As round(src/γ) is an
+	// integer, what leaves is round(round(src/γ) + Z), a function of the
+	// continuous Gaussian mechanism's release; the rounding to float32 comes after it.
+	// Rounding src moves it by at most γ/2 in each value. A deviation of 0 adds
+	// nothing and rounds nothing.
 	Release(dst Vector, src Sum, noise Noise)
 	// FirstAbove asks which query of a scalar sum that Losses filled is the first
 	// above a noisy threshold, query_i + ν_i ≥ bias_i + λ, and then sets src = 0. Only
@@ -312,7 +324,9 @@ type LossQuery struct {
 }
 
 // LossForm says what a row adds to the K values of a LossQuery, c being the
-// run's Clip. The sensitivities are under add-remove; replacing a row is at
+// run's Clip. A row's values are truncated to multiples of NoiseStep (nothing is
+// for a step of 0), so that up to MostTally rows of shares of at most c·2²⁴ steps add
+// up in float64 without rounding, in any order. The sensitivities are under add-remove; replacing a row is at
 // most one removed and one added. A value of a row never depends on the other
 // candidates, but for the common factor of LossCurve, nor on what was asked before: a
 // device that keeps losses at the present parameters, from the pass of a gradient or an
@@ -328,8 +342,8 @@ const (
 	// Sensitivity: c in each value, c·√K in L2.
 	LossDecrease
 	// LossCurve adds the vector d of all K decreases ℓ(At) − ℓ(w_i), scaled by
-	// min(1, c/‖d‖). A row with a loss that is not finite adds 0. Sensitivity: c
-	// in L2.
+	// min(1, c(1−2⁻⁴⁰)/‖d‖), in which the margin is for the rounding of the norm. A
+	// row with a loss that is not finite adds 0. Sensitivity: c in L2.
 	LossCurve
 )
 
@@ -349,33 +363,37 @@ func (q LossQuery) Check() error {
 // Noise is the right to release a Sum. Only dpoptim/mechanism asks for one (a
 // test over the sources keeps it so); the zero value is refused.
 type Noise struct {
-	stream *stream.Stream
-	tensor uint32
-	std    Slot
-	exact  bool
+	stream    *stream.Stream
+	tensor    uint32
+	std, step Slot
+	exact     bool
 }
 
 // NewNoise makes the right to release with noise from s, in the counter range
-// (Inputs.Draw, tensor). The standard deviation is the run's NoiseStd; 0 adds
-// nothing.
-func NewNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd, false} }
+// (Inputs.Draw, tensor); tensors from 2³¹ on are refused. The noise is that of the
+// run's NoiseStd and NoiseStep; a deviation of 0 adds nothing.
+func NewNoise(s *stream.Stream, tensor uint32) Noise {
+	return Noise{s, tensor, NoiseStd, NoiseStep, false}
+}
 
-// NewExactNoise is NewNoise for exact nets alone; the stream must be ChaCha20 and
-// the tensor below 2³¹.
-func NewExactNoise(s *stream.Stream, tensor uint32) Noise { return Noise{s, tensor, NoiseStd, true} }
+// NewExactNoise is NewNoise for exact nets alone.
+func NewExactNoise(s *stream.Stream, tensor uint32) Noise {
+	return Noise{s, tensor, NoiseStd, NoiseStep, true}
+}
 
-// WithStd is the same noise with its standard deviation in another slot, for a
-// step that releases two sums.
-func (n Noise) WithStd(std Slot) Noise {
-	n.std = std
+// WithSlots is the same noise with its standard deviation and its step in other
+// slots, for a step that releases two sums.
+func (n Noise) WithSlots(std, step Slot) Noise {
+	n.std, n.step = std, step
 	return n
 }
 
-// Stream and Tensor say where an implementation draws, and Std names the slot
-// of the standard deviation.
+// Stream and Tensor say where an implementation draws; Std and Step name the slots
+// of the standard deviation and of the grid's step.
 func (n Noise) Stream() *stream.Stream { return n.stream }
 func (n Noise) Tensor() uint32         { return n.tensor }
 func (n Noise) Std() Slot              { return n.std }
+func (n Noise) Step() Slot             { return n.step }
 
 // Claim takes a position of the noise's stream, for all tensors; it is false where
 // the position, or one above it, was taken before.

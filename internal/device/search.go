@@ -2,8 +2,8 @@ package device
 
 import (
 	"fmt"
-	"math"
 
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -69,63 +69,53 @@ func (s Search) Queries(values int) (int, error) {
 	return k, nil
 }
 
-// Thresholds draws what the queries of a run are compared with: query i of the
-// run is above if it is at least t[i] = bias_i + λ − ν_i. λ is noise number 0 of
-// (Draw, tensor) and ν_i number 1 + First + i, so that no noise depends on how a
-// search is cut into runs. With them the index of a search tells the private
-// sums apart: they are for the comparison alone.
-func (s Search) Thresholds(in *Inputs, t []float64) {
-	var noise [MaxCandidates]float64
-	threshold, query := float64(in.Scalars[ThresholdStd]), float64(in.Scalars[QueryStd])
-	if s.least { // of the values added to them
-		s.stream.Laplaces(noise[:len(t)], in.Draw, s.tensor, 0)
-		for i := range t {
-			t[i] = in.Biases[i] - query*math.Abs(noise[i])
-		}
-		return
-	}
-	draw := s.stream.Normals
-	if s.law == LaplaceLaw {
-		draw = s.stream.Laplaces
-	}
-	draw(noise[:1], in.Draw, s.tensor, 0)
-	lambda := threshold * noise[0]
-	draw(noise[:len(t)], in.Draw, s.tensor, 1+in.First)
-	for i := range t {
-		t[i] = in.Biases[i] + (lambda - query*noise[i])
-	}
-}
+// Law is the distribution of the search's noise.
+func (s Search) Law() Law { return s.law }
 
-// FirstAbove compares the queries of a run with their thresholds: the index of
-// the first that is above, −1 for none; or that of the least value. It is for devices that compare in the
-// host's memory, and defines what others do. A query that is a NaN would not be
-// above; none is, for every share of a row is at most MostClip in magnitude, and
-// the noise is finite.
-func FirstAbove[T float32 | float64](s Search, in *Inputs, src []T) int {
-	var t [MaxCandidates]float64
-	base := 0.0
-	queries := src
-	if s.baseline {
-		base, queries = float64(src[0]), src[1:]
+// FirstAbove compares the queries of a run with their noisy thresholds: the index
+// of the first that is above, −1 for none; or that of the least value. It defines
+// what every device does.
+//
+// Query i of the run is above if query_i − bias_i + ν_i − λ ≥ 0. λ is noise number 0
+// of (Draw, tensor) and ν_i number 1 + First + i, so that no noise depends on how a
+// search is cut into runs. Sums, biases and noise are taken as real numbers, of
+// which as many digits are computed as decide (exact.Reals): nothing is rounded, and
+// what holds for a search with continuous noise holds for this one.
+//
+// A query that is a NaN would not be above; none is, for every share of a row is at
+// most MostClip in magnitude.
+func (s Search) FirstAbove(in *Inputs, sums []float64) (int, error) {
+	law := exact.Normal
+	if s.law == LaplaceLaw {
+		law = exact.Laplace
 	}
-	s.Thresholds(in, t[:len(queries)])
+	noise, err := exact.NewReals(law, s.stream, s.tensor)
+	if err != nil {
+		return 0, err
+	}
+	threshold, query := float64(in.Scalars[ThresholdStd]), float64(in.Scalars[QueryStd])
 	if s.least {
 		best := 0
-		for i, x := range queries {
-			if float64(x)+t[i] < float64(queries[best])+t[best] {
+		for i := range sums {
+			if !noise.AtLeastZero(in.Draw, []float64{sums[i], in.Biases[i], -sums[best], -in.Biases[best]},
+				exact.Term{Scale: -query, Draw: i, Magnitude: true}, exact.Term{Scale: query, Draw: best, Magnitude: true}) {
 				best = i
 			}
 		}
-		return best
+		return best, nil
+	}
+	base, queries := 0.0, sums
+	if s.baseline {
+		base, queries = sums[0], sums[1:]
 	}
 	for i, x := range queries {
-		q := float64(x)
 		if s.baseline {
-			q = base - q
+			x = -x
 		}
-		if q >= t[i] {
-			return i
+		if noise.AtLeastZero(in.Draw, []float64{base, x, -in.Biases[i]},
+			exact.Term{Scale: query, Draw: 1 + in.First + i}, exact.Term{Scale: -threshold}) {
+			return i, nil
 		}
 	}
-	return -1
+	return -1, nil
 }

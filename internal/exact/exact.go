@@ -93,9 +93,6 @@ func Check(s *stream.Stream, tensor uint32) error {
 	if s == nil {
 		return fmt.Errorf("exact noise needs a stream")
 	}
-	if s.Cipher() != stream.ChaCha20 {
-		return fmt.Errorf("exact noise is drawn from ChaCha20, so that all devices draw alike; the stream is %s", s.Cipher())
-	}
 	if tensor >= MaxTensor {
 		return fmt.Errorf("exact noise under tensor %d: must be below %d, the rest is for further digits", tensor, MaxTensor)
 	}
@@ -129,10 +126,14 @@ func (g *Sampler) Add(dst []int64, step uint64, first int) {
 	buf := chunks.Get().(*[8 * chunk]byte)
 	defer chunks.Put(buf)
 	for len(dst) > 0 {
-		skip := first % wordsPerBlock
+		per := wordsPerBlock
+		if g.stream.Cipher() == stream.AES256CTR {
+			per = 2
+		}
+		skip := first % per
 		n := min(chunk-skip, len(dst))
 		raw := buf[:8*(skip+n)]
-		g.stream.Fill(raw, step, uint64(g.tensor)<<32|uint64(first/wordsPerBlock))
+		g.stream.Fill(raw, step, uint64(g.tensor)<<32|uint64(first/per))
 		raw = raw[8*skip:]
 		for i := range dst[:n] {
 			word := binary.LittleEndian.Uint64(raw[8*i:])
@@ -151,6 +152,9 @@ func (g *Sampler) Add(dst []int64, step uint64, first int) {
 // digits is what follows the first 63 digits of draw i.
 func (g *Sampler) digits(step uint64, i int) *[64]byte {
 	more := new([64]byte)
+	if g.stream.Cipher() == stream.AES256CTR {
+		i *= 4
+	}
 	g.stream.Fill(more[:], step, uint64(g.tensor|MaxTensor)<<32|uint64(i))
 	return more
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -65,6 +66,9 @@ func (s *Step) draw(d draw) error {
 	if d.Stream() == nil {
 		return device.ErrNoNoise
 	}
+	if err := exact.Check(d.Stream(), d.Tensor()); err != nil {
+		return err
+	}
 	if slices.ContainsFunc(s.draws, func(e draw) bool { return e.Stream() == d.Stream() && e.Tensor() == d.Tensor() }) {
 		return fmt.Errorf("two releases of one step name noise tensor %d: %w", d.Tensor(), device.ErrDrawUsed)
 	}
@@ -102,8 +106,8 @@ func (s *Step) Run(in *device.Inputs, capacity int, drawn *uint64) error {
 		}
 	}
 	for _, noise := range s.noises {
-		if std := in.Scalars[noise.Std()]; std != 0 && !Positive(std) {
-			return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
+		if err := checkNoise(in.Scalars[noise.Std()], in.Scalars[noise.Step()]); err != nil {
+			return err
 		}
 	}
 	resumed, err := s.search.resume(in)

@@ -9,28 +9,6 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// A Grid is the lattice γ·ℤ on which an exact net sums at clip norm C. γ is
-// the largest power of two that is at most C·2⁻²⁰, so that C/γ lies in
-// [2²⁰, 2²¹).
-type Grid struct {
-	Step  float64 // γ
-	Clip  float64 // C
-	Most2 uint64  // ⌊(C/γ)²⌋
-}
-
-// gridBits is how many more binary digits than C has the grid.
-const gridBits = 20
-
-// NewGrid makes the grid of a clip norm, a finite number above 0.
-func NewGrid(clip float32) Grid {
-	fraction, exponent := math.Frexp(float64(clip))
-	m := uint64(fraction * 0x1p24) // a float32 has 24 digits: C/γ = m/8, exactly
-	return Grid{
-		Step: math.Ldexp(1, exponent-1-gridBits), Clip: float64(clip),
-		Most2: m * m >> 6,
-	}
-}
-
 // CheckExact says whether a schedule can run on a grid.
 func CheckExact(s *plan.Schedule) error {
 	if s.Clipping != plan.Flat {
@@ -57,54 +35,70 @@ func CheckExact(s *plan.Schedule) error {
 	return nil
 }
 
-// Integers is what is known of an exact net's sum, in grid steps, beside its values.
-type Integers struct {
-	rows int     // added since the last release
-	clip float32 // with which they were
+// Tally is what is known of a sum of numbers on a grid, beside its values: of an
+// exact net's gradients, or of losses.
+type Tally struct {
+	rows       int     // added since the last release
+	clip, step float32 // with which they were
 }
 
-// mostRows keeps a sum below 2⁵² in magnitude, and below 2⁵³ with noise:
-// a coordinate of a row is below 2²¹, noise of at most exact.MaxStd steps below
-// 2⁴⁴. No batch is so large, for a table's rows are numbered by an int32.
-const mostRows = math.MaxInt32
-
-// Add checks what a run would add.
-func (s *Integers) Add(in *device.Inputs) error {
-	if err := s.sameClip(in); err != nil {
+// Add checks what a run would add. So many rows keep a sum below 2⁵² steps: a
+// gradient's coordinate is below 2²¹, a loss at most 2²⁴.
+func (s *Tally) Add(in *device.Inputs) error {
+	if err := s.same(in); err != nil {
 		return err
 	}
-	if len(in.Rows) > mostRows-s.rows {
-		return fmt.Errorf("an exact sum takes at most %d rows before it is released", mostRows)
+	if len(in.Rows) > device.MostTally-s.rows {
+		return fmt.Errorf("a sum takes at most %d rows before it is released; make batches smaller", device.MostTally)
 	}
 	return nil
 }
 
-// sameClip refuses a clip norm that is not the one of the rows in the sum: it
-// would be another grid.
-func (s *Integers) sameClip(in *device.Inputs) error {
-	if clip := in.Scalars[device.Clip]; s.rows > 0 && clip != s.clip {
-		return fmt.Errorf("clip norm %v for an exact sum begun at %v: it can only change after the release", clip, s.clip)
+// same refuses another grid than that of the rows in the sum.
+func (s *Tally) same(in *device.Inputs) error {
+	clip, step := in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
+	if s.rows > 0 && clip != s.clip {
+		return fmt.Errorf("clip norm %v for a sum begun at %v: it can only change after the release", clip, s.clip)
+	}
+	if s.rows > 0 && step != s.step {
+		return fmt.Errorf("a grid of step %v for a sum begun on one of %v: it can only change after the release", step, s.step)
 	}
 	return nil
 }
 
 // Added notes what a run added.
-func (s *Integers) Added(in *device.Inputs) {
-	s.rows, s.clip = s.rows+len(in.Rows), in.Scalars[device.Clip]
+func (s *Tally) Added(in *device.Inputs) {
+	s.rows, s.clip, s.step = s.rows+len(in.Rows), in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
 }
 
-// Release checks a release: its grid is that of the rows, and in its steps the
-// noise is such as can be drawn.
-func (s *Integers) Release(in *device.Inputs) error {
-	clip, std := in.Scalars[device.Clip], float64(in.Scalars[device.NoiseStd])
+// Release checks the release of an exact net's gradients: their grid is that of the clip norm.
+func (s *Tally) Release(in *device.Inputs) error {
+	clip, std := in.Scalars[device.Clip], in.Scalars[device.NoiseStd]
 	if !Positive(clip) {
 		return fmt.Errorf("clip norm %v: must be a finite number above 0, for it says what an exact sum counts", clip)
 	}
-	if steps := std / NewGrid(clip).Step; std != 0 && !(steps >= exact.MinStd && steps <= exact.MaxStd) {
-		return fmt.Errorf("exact noise of deviation %v at clip norm %v: must be %g to %g grid steps, is %g", std, clip, exact.MinStd, exact.MaxStd, steps)
+	if step := in.Scalars[device.NoiseStep]; std != 0 && float64(step) != device.NewGrid(clip).Step {
+		return fmt.Errorf("noise on a grid of step %v for exact sums clipped at %v: the step must be theirs, %v", step, clip, device.NewGrid(clip).Step)
 	}
-	return s.sameClip(in)
+	return s.same(in)
 }
 
 // Released notes a release.
-func (s *Integers) Released() { s.rows = 0 }
+func (s *Tally) Released() { s.rows = 0 }
+
+// checkNoise says whether noise of a deviation can be drawn on a grid.
+func checkNoise(std, step float32) error {
+	if std == 0 {
+		return nil
+	}
+	if !Positive(std) {
+		return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
+	}
+	if fraction, _ := math.Frexp(float64(step)); fraction != 0.5 {
+		return fmt.Errorf("noise on a grid of step %v: must be a power of two", step)
+	}
+	if steps := float64(std) / float64(step); !(steps >= exact.MinStd && steps <= exact.MaxStd) {
+		return fmt.Errorf("noise of standard deviation %v on a grid of step %v: must be %g to %g steps, is %g", std, step, exact.MinStd, exact.MaxStd, steps)
+	}
+	return nil
+}

@@ -180,7 +180,7 @@ func openCounted(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capac
 
 // noise is the count's.
 func (x *counted) noise() device.Noise {
-	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithStd(device.CountStd)
+	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithSlots(device.CountStd, device.CountStep)
 }
 
 func (x *counted) release(t testing.TB, std, countStd float32) ([]float32, float64) {
@@ -291,10 +291,10 @@ func testCounts(t *testing.T, d device.Device) {
 			"a gradient into a count":     func(q device.Queue) { q.CountedSum(x.count, x.count, x.Data) },
 			"a count of a foreign table":  func(q device.Queue) { q.CountedSum(x.Sum, x.count, foreign{}) },
 			"an unknown count":            func(q device.Queue) { q.CountedSum(x.Sum, 99, x.Data) },
-			"a count without a mechanism": func(q device.Queue) { q.Release(x.out, x.count, device.Noise{}.WithStd(device.CountStd)) },
+			"a count without a mechanism": func(q device.Queue) { q.Release(x.out, x.count, device.Noise{}.WithSlots(device.CountStd, device.CountStep)) },
 			"one tensor for two deviations": func(q device.Queue) {
 				q.Release(x.Out, x.Sum, x.Noise)
-				q.Release(x.out, x.count, x.Noise.WithStd(device.CountStd))
+				q.Release(x.out, x.count, x.Noise.WithSlots(device.CountStd, device.CountStep))
 			},
 		} {
 			if _, err := x.Net.Record(body); err == nil {

@@ -277,7 +277,7 @@ type normed struct {
 }
 
 func (x *normed) noise() device.Noise {
-	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithStd(device.NormStd)
+	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithSlots(device.NormStd, device.NormStep)
 }
 
 func openNormed(t testing.TB, d device.Device, c *Case, capacity int) *normed {

@@ -1,19 +1,10 @@
 package host
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/device/admit"
-	"github.com/privgrad/privgrad/internal/exact"
 )
-
-// Grid is what an exact net sums on.
-type Grid = admit.Grid
-
-// NewGrid makes the grid of a clip norm, a finite number above 0.
-func NewGrid(clip float32) Grid { return admit.NewGrid(clip) }
 
 // inside is what a clipped gradient aims at, as a part of C. The norm is
 // computed with a relative error below 2⁻²³ up to 2³⁰ parameters, and
@@ -29,7 +20,7 @@ func truncate[T Float](x T, scale float64) int64 { return int64(float64(x) * sca
 // clipping factor over γ. It is false for an example that counts as zero
 // because its gradient is not finite, or because the integers k, whose Σk² is
 // computed exactly, do not have ‖k‖ ≤ C/γ.
-func Scale[T Float](g Grid, gradient []T) (float64, bool) {
+func Scale[T Float](g device.Grid, gradient []T) (float64, bool) {
 	norm2 := squares(gradient)
 	if math.IsNaN(norm2) || math.IsInf(norm2, 0) {
 		return 0, false
@@ -60,7 +51,7 @@ func squares[T Float](x []T) float64 {
 // within says whether Σk² ≤ (C/γ)², for |k| < 2²²: Scale has seen a norm of the
 // gradient, no coordinate is longer, and squares that are lost to underflow
 // belong to coordinates that truncate to 0.
-func within[T Float](g Grid, gradient []T, scale float64) bool {
+func within[T Float](g device.Grid, gradient []T, scale float64) bool {
 	sum := uint64(0)
 	for len(gradient) > 0 && sum <= g.Most2 { // at most 2⁴² before the part, 2⁶² in it
 		part := gradient[:min(len(gradient), 1<<18)]
@@ -80,108 +71,45 @@ func Accumulate[T Float](dst []int64, gradient []T, scale float64) {
 	}
 }
 
-// truncated is x, in [−C, C], truncated to a multiple of γ; x itself without a
-// grid. Sums of fewer than 2³² of them have no rounding error, in any order.
-func truncated(g *Grid, x float64) float64 {
-	if g == nil {
-		return x
-	}
-	return math.Trunc(x/g.Step) * g.Step
-}
-
-// An integerSum is a Sum of an exact net, in grid steps.
-type integerSum struct {
-	admit.Integers
-	values []int64
-}
-
-func (n *Net[T]) newIntegers(size int) device.Sum {
-	n.integers = append(n.integers, &integerSum{values: make([]int64, size)})
-	return device.Sum(len(n.integers) - 1)
-}
-
-// integers is a sum of an exact net of a given number of values, or of any for 0.
-func (q *queue[T]) integers(s device.Sum, size int) *integerSum {
-	if s < 0 || int(s) >= len(q.net.integers) {
-		q.check(fmt.Errorf("no sum %d on this network", s))
-		return nil
-	}
-	x := q.net.integers[s]
-	if size > 0 && len(x.values) != size {
-		q.check(fmt.Errorf("sum %d holds %d values, want %d", s, len(x.values), size))
-	}
-	return x
-}
-
 func (q *queue[T]) exactClippedSum(dst device.Sum, from device.Data) {
 	n := q.net
-	s, t := q.integers(dst, n.params), q.table(from)
+	s, t := q.integers(dst), q.table(from)
 	if q.err != nil {
 		return
 	}
 	q.step.Tables = append(q.step.Tables, &t.Rows)
 	q.step.Clips = true
-	q.step.Checks = append(q.step.Checks, s.Add)
+	q.step.Checks = append(q.step.Checks, s.tally.Add)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		n.backend.GridSum(s.values, n.vectors[0], t, in.Rows, NewGrid(in.Scalars[device.Clip]))
-		s.Added(in)
+		n.backend.GridSum(s.integers, n.vectors[0], t, in.Rows, device.NewGrid(in.Scalars[device.Clip]))
+		s.tally.Added(in)
 	})
 }
 
-func (q *queue[T]) exactLosses(dst device.Sum, from device.Data, ask device.LossQuery) {
-	n := q.net
-	s, t := q.integers(dst, ask.K), q.table(from)
-	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
-	if ask.Form == device.LossCurve {
-		q.check(fmt.Errorf("exact nets clip no curves of losses: ask for sums or decreases"))
-	}
-	if q.err != nil {
+func (q *queue[T]) exactRelease(dst device.Vector, s *sum[T], noise device.Noise) {
+	d := q.vec(dst, len(s.integers))
+	if !q.claim(noise) {
 		return
 	}
-	q.step.Tables = append(q.step.Tables, &t.Rows)
-	q.step.Clips = true
-	q.step.Candidates = max(q.step.Candidates, ask.K)
-	q.step.Checks = append(q.step.Checks, s.Add)
-	sums := make([]float64, ask.K)
+	q.step.Checks = append(q.step.Checks, s.tally.Release)
+	n, drawn := q.net, sampler{noise: noise}
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		clear(sums)
-		grid := NewGrid(in.Scalars[device.Clip])
-		n.backend.Losses(sums, Query[T]{ask.Form, at, ask.At == n.Params(), dir, in.Candidates[:ask.K], in.Scalars[device.Clip], &grid}, t, in.Rows)
-		for i, x := range sums {
-			s.values[i] += int64(x / grid.Step)
+		g, err := drawn.of(in)
+		if err != nil {
+			n.err = err
+			return
 		}
-		s.Added(in)
-	})
-}
-
-func (q *queue[T]) exactRelease(dst device.Vector, src device.Sum, noise device.Noise) {
-	n, s := q.net, q.integers(src, 0)
-	if q.err != nil {
-		return
-	}
-	d := q.vec(dst, len(s.values))
-	if !q.claim(noise) || !q.check(exact.Check(noise.Stream(), noise.Tensor())) {
-		return
-	}
-	q.step.Checks = append(q.step.Checks, s.Release)
-	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		step, std := NewGrid(in.Scalars[device.Clip]).Step, float64(in.Scalars[device.NoiseStd])
-		var g *exact.Sampler
-		if std != 0 {
-			if g, n.err = exact.New(std/step, noise.Stream(), noise.Tensor()); n.err != nil {
-				return
-			}
-		}
+		step := device.NewGrid(in.Scalars[device.Clip]).Step
 		n.backend.Blocks(len(d), func(lo, hi int) {
 			if g != nil {
-				g.Add(s.values[lo:hi], in.Draw, lo)
+				g.Add(s.integers[lo:hi], in.Draw, lo)
 			}
-			for i, k := range s.values[lo:hi] {
+			for i, k := range s.integers[lo:hi] {
 				d[lo+i] = T(float64(k) * step) // exact but for the rounding to T
 			}
 		})
-		clear(s.values)
-		s.Released()
+		clear(s.integers)
+		s.tally.Released()
 		n.wrote(dst)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
 )
@@ -34,18 +35,18 @@ type Backend[T Float] interface {
 	Score(params []T, t *Table) device.Score
 	// GridSum adds to integers on a grid what ClippedSum adds to floats: for exact
 	// nets alone.
-	GridSum(dst []int64, params []T, t *Table, rows []int32, g Grid)
+	GridSum(dst []int64, params []T, t *Table, rows []int32, g device.Grid)
 	// Blocks covers [0, n) by calls of f, perhaps at once.
 	Blocks(n int, f func(lo, hi int))
 	Rounding(rows int) float64 // of device.Net
 	Close()
 }
 
-// Release is Dst = Src + noise, then Src = 0.
+// Release is ReleaseTo of all values.
 type Release[T Float] struct {
 	Dst, Src []T
-	Noise    device.Noise
-	Std      float32
+	Sampler  *exact.Sampler
+	Step     float64
 	Draw     uint64
 }
 
@@ -97,8 +98,7 @@ type Net[T Float] struct {
 	backend  Backend[T]
 	params   int
 	vectors  [][]T
-	sums     [][]T
-	integers []*integerSum // the sums of an exact net
+	sums     []*sum[T]
 	drawn    uint64
 	searches admit.Searches
 	err      error // the first failure, for good
@@ -138,18 +138,6 @@ func (n *Net[T]) NewVector(width int) (device.Vector, error) {
 	return device.Vector(len(n.vectors) - 1), nil
 }
 
-// NewSum makes a zero sum.
-func (n *Net[T]) NewSum() (device.Sum, error) {
-	if n.err != nil {
-		return 0, n.err
-	}
-	if n.options.Exact {
-		return n.newIntegers(n.params), nil
-	}
-	n.sums = append(n.sums, newSlice[T](n.params))
-	return device.Sum(len(n.sums) - 1), nil
-}
-
 // NewScalars makes n zero values.
 func (n *Net[T]) NewScalars(size int) (device.Vector, error) {
 	if err := n.scalars(size); err != nil {
@@ -157,18 +145,6 @@ func (n *Net[T]) NewScalars(size int) (device.Vector, error) {
 	}
 	n.vectors = append(n.vectors, make([]T, size))
 	return device.Vector(len(n.vectors) - 1), nil
-}
-
-// NewScalarSum makes a zero sum of n values.
-func (n *Net[T]) NewScalarSum(size int) (device.Sum, error) {
-	if err := n.scalars(size); err != nil {
-		return 0, err
-	}
-	if n.options.Exact {
-		return n.newIntegers(size), nil
-	}
-	n.sums = append(n.sums, make([]T, size))
-	return device.Sum(len(n.sums) - 1), nil
 }
 
 func (n *Net[T]) scalars(size int) error {
@@ -243,7 +219,7 @@ func (n *Net[T]) Close() error {
 		return nil
 	}
 	n.err = device.ErrClosed
-	n.vectors, n.sums, n.integers = nil, nil, nil
+	n.vectors, n.sums = nil, nil
 	n.backend.Close()
 	return nil
 }
@@ -304,6 +280,7 @@ type queue[T Float] struct {
 // pass is a release, an update, or one and the other.
 type pass[T Float] struct {
 	release *Release[T]
+	drawn   sampler
 	update  *Update[T]
 	writes  []device.Vector
 }
@@ -319,23 +296,6 @@ func (q *queue[T]) vec(v device.Vector, size int) []T {
 	x, err := q.net.vector(v)
 	if q.check(err) && len(x) != size {
 		q.check(fmt.Errorf("vector %d holds %d values, want %d", v, len(x), size))
-	}
-	return x
-}
-
-func (q *queue[T]) sum(s device.Sum) []T {
-	if s < 0 || int(s) >= len(q.net.sums) {
-		q.check(fmt.Errorf("no sum %d on this network", s))
-		return nil
-	}
-	return q.net.sums[s]
-}
-
-// shaped is a sum of a given number of values.
-func (q *queue[T]) shaped(s device.Sum, size int) []T {
-	x := q.sum(s)
-	if q.err == nil && len(x) != size {
-		q.check(fmt.Errorf("sum %d holds %d values, want %d", s, len(x), size))
 	}
 	return x
 }
@@ -361,7 +321,12 @@ func (q *queue[T]) addPass(p *pass[T]) {
 	n := q.net
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		if r := p.release; r != nil {
-			r.Std, r.Draw = in.Scalars[r.Noise.Std()], in.Draw
+			var err error
+			if r.Sampler, err = p.drawn.of(in); err != nil {
+				n.err = err
+				return
+			}
+			r.Step, r.Draw = float64(in.Scalars[p.drawn.noise.Step()]), in.Draw
 		}
 		if u := p.update; u != nil {
 			u.Scalars = in.Scalars
@@ -380,7 +345,7 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 		q.exactClippedSum(dst, from)
 		return
 	}
-	s, t := q.shaped(dst, n.params), q.table(from)
+	s, t := q.gradients(dst), q.table(from)
 	if q.err != nil {
 		return
 	}
@@ -394,10 +359,10 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 	n := q.net
 	if n.options.Exact {
-		q.check(fmt.Errorf("norms within the clip norm are not counted on exact nets: the count's noise is not exact"))
+		q.check(fmt.Errorf("norms within the clip norm are not counted on exact nets, which have no factors"))
 		return
 	}
-	s, c, t := q.shaped(dst, n.params), q.shaped(count, 1), q.table(from)
+	s, c, t := q.gradients(dst), q.scalars(count, 1), q.table(from)
 	if n.schedule.Clipping != plan.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", n.schedule.Clipping))
 	}
@@ -407,7 +372,7 @@ func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 	q.step.Tables = append(q.step.Tables, &t.Rows)
 	q.step.Clips = true
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		c[0] += T(n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip]))
+		c.scalars[0] += n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip])
 	})
 }
 
@@ -415,11 +380,7 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	if !q.check(ask.Check()) {
 		return
 	}
-	if q.net.options.Exact {
-		q.exactLosses(dst, from, ask)
-		return
-	}
-	s, t, n := q.shaped(dst, ask.K), q.table(from), q.net
+	s, t, n := q.scalars(dst, ask.K), q.table(from), q.net
 	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
 	if q.err != nil || !q.check(n.searches.Fills(dst, ask.Form)) {
 		return
@@ -427,30 +388,31 @@ func (q *queue[T]) Losses(dst device.Sum, from device.Data, ask device.LossQuery
 	q.step.Tables = append(q.step.Tables, &t.Rows)
 	q.step.Clips = true
 	q.step.Candidates = max(q.step.Candidates, ask.K)
-	sums := make([]float64, ask.K)
+	q.step.Checks = append(q.step.Checks, s.tally.Add)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		clear(sums)
-		n.backend.Losses(sums, Query[T]{ask.Form, at, ask.At == n.Params(), dir, in.Candidates[:ask.K], in.Scalars[device.Clip], nil}, t, in.Rows)
-		for i, x := range sums {
-			s[i] += T(x)
-		}
+		n.backend.Losses(s.scalars, Query[T]{ask.Form, at, ask.At == n.Params(), dir, in.Candidates[:ask.K], in.Scalars[device.Clip], float64(in.Scalars[device.NoiseStep])}, t, in.Rows)
+		s.tally.Added(in)
 	})
 }
 
 func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
-	if q.net.options.Exact {
-		q.exactRelease(dst, src, noise)
-		return
-	}
 	s := q.sum(src)
-	d := q.vec(dst, len(s))
-	if noise.Exact() {
+	if noise.Exact() && !q.net.options.Exact {
 		q.check(fmt.Errorf("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
 	}
-	if !q.claim(noise) {
+	if q.err != nil {
 		return
 	}
-	q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s, Noise: noise}, writes: []device.Vector{dst}})
+	switch {
+	case s.scalars != nil:
+		q.releaseScalars(dst, s, noise)
+	case s.integers != nil:
+		q.exactRelease(dst, s, noise)
+	default:
+		if d := q.vec(dst, len(s.floats)); q.claim(noise) {
+			q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s.floats}, drawn: sampler{noise: noise}, writes: []device.Vector{dst}})
+		}
+	}
 }
 
 // claim notes the noise of one more release of the step.

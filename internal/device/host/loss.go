@@ -157,7 +157,7 @@ type Query[T Float] struct {
 	Dir     []T
 	Steps   []float32
 	Clip    float32
-	Grid    *Grid // what a row's share is truncated to; nil: nothing
+	Step    float64 // what a row's values are truncated to multiples of; 0: nothing
 }
 
 // Add adds the share of one row with an accepted target to sums: losses are
@@ -167,7 +167,7 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 	switch q.Form {
 	case device.LossDecrease:
 		for i, loss := range losses {
-			sums[i] += truncated(q.Grid, max(-bound, min(decrease(base, loss), bound)))
+			sums[i] += q.truncate(max(-bound, min(decrease(base, loss), bound)))
 		}
 	case device.LossCurve:
 		squares := 0.0
@@ -177,18 +177,27 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 			}
 			squares += (base - loss) * (base - loss)
 		}
-		factor := min(1, bound/math.Sqrt(squares))
+		// The margin is for the roundings of the norm and of the products.
+		factor := min(1, bound*(1-0x1p-40)/math.Sqrt(squares))
 		for i, loss := range losses {
-			sums[i] += factor * (base - loss)
+			sums[i] += q.truncate(factor * (base - loss))
 		}
 	default: // device.LossSum
 		for i, loss := range losses {
 			if !(loss < bound) { // a NaN too
 				loss = bound
 			}
-			sums[i] += truncated(q.Grid, loss)
+			sums[i] += q.truncate(loss)
 		}
 	}
+}
+
+// truncate takes x, in [−c, c], towards 0 to a multiple of the step.
+func (q *Query[T]) truncate(x float64) float64 {
+	if q.Step == 0 {
+		return x
+	}
+	return math.Trunc(x/q.Step) * q.Step
 }
 
 // decrease is from − to, where what is not finite counts as infinite and ∞ − ∞ as 0.

@@ -1,11 +1,6 @@
 package host
 
-import (
-	"fmt"
-	"math"
-
-	"github.com/privgrad/privgrad/internal/device"
-)
+import "github.com/privgrad/privgrad/internal/device"
 
 func (q *queue[T]) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	if !q.check(l.Check()) {
@@ -41,17 +36,4 @@ func (u *Projection[T]) Each(lo, hi int) {
 			u.State[k*len(u.P)+i] = T(x)
 		}
 	}
-}
-
-func (q *queue[T]) Norm(dst, src device.Sum) {
-	n := q.net
-	if n.options.Exact {
-		q.check(fmt.Errorf("exact nets release no norms: their noise is not exact"))
-		return
-	}
-	to, from := q.shaped(dst, 1), q.shaped(src, n.params)
-	if q.err != nil {
-		return
-	}
-	q.add(func(*device.Inputs, *device.Outputs) { to[0] += T(math.Sqrt(dot(from, from))) })
 }

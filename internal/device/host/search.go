@@ -1,24 +1,24 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/privgrad/privgrad/internal/device"
 )
 
 func (q *queue[T]) FirstAbove(src device.Sum, s device.Search) {
-	if q.net.options.Exact {
-		q.check(errors.New("exact nets have no line search yet: its noise is not exact"))
-		return
-	}
 	n, x := q.net, q.sum(src)
-	if q.err != nil || !q.check(q.step.Search(s, src, len(x), &n.searches)) {
+	if q.err != nil || !q.check(q.step.Search(s, src, len(x.scalars), &n.searches)) {
 		return
 	}
 	q.add(func(in *device.Inputs, out *device.Outputs) {
-		first := device.FirstAbove(s, in, x)
-		clear(x)
+		first, err := s.FirstAbove(in, x.scalars)
+		if err != nil {
+			n.err = err
+			return
+		}
+		clear(x.scalars)
+		x.tally.Released()
 		n.searches.Found = func() (bool, error) { return first >= 0, nil }
 		out.First = append(out.First, first)
 	})

@@ -3,12 +3,13 @@ package reference
 import (
 	"math"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // GridSum adds every example's truncated gradient.
-func (b *backend) GridSum(dst []int64, params []float64, t *host.Table, rows []int32, g host.Grid) {
+func (b *backend) GridSum(dst []int64, params []float64, t *host.Table, rows []int32, g device.Grid) {
 	p := b.schedule.Program
 	gradient := make([]float64, len(dst))
 	for _, row := range rows {

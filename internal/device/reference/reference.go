@@ -226,23 +226,11 @@ func (b *backend) Project(u *host.Projection[float64]) { u.Each(0, len(u.P)) }
 
 func (b *backend) Apply(r *host.Release[float64], u *host.Update[float64]) {
 	if r != nil {
-		release(r)
+		host.ReleaseTo(r.Sampler, r.Dst, r.Src, r.Step, r.Draw, 0)
 	}
 	if u != nil {
 		update(u)
 	}
-}
-
-func release(r *host.Release[float64]) {
-	if r.Std == 0 {
-		copy(r.Dst, r.Src)
-	} else {
-		r.Noise.Stream().Normals(r.Dst, r.Draw, r.Noise.Tensor(), 0)
-		for i, x := range r.Src {
-			r.Dst[i] = x + float64(r.Std)*r.Dst[i]
-		}
-	}
-	clear(r.Src)
 }
 
 func update(u *host.Update[float64]) {
