@@ -65,7 +65,7 @@ func exponential(y *big.Float) *big.Float {
 }
 
 // mostDigits is how many digits of V a draw can have: a word's and a block's.
-const mostDigits = 63 + 512
+const mostDigits = wordDigits + 8*digitBytes
 
 // guard is how much finer than V its tail function is computed.
 const guard = 64

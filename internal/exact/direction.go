@@ -34,8 +34,7 @@ const (
 type Direction struct {
 	scale     float64
 	dimension int
-	stream    *stream.Stream
-	tensor    uint32
+	source
 }
 
 // NewDirection checks a scale in grid steps in [MinStd, MaxScale], taken as
@@ -50,7 +49,7 @@ func NewDirection(scale float64, dimension int, s *stream.Stream, tensor uint32)
 	if err := Check(s, tensor); err != nil {
 		return nil, err
 	}
-	return &Direction{scale, dimension, s, tensor}, nil
+	return &Direction{scale, dimension, source{s, tensor}}, nil
 }
 
 // Add adds the vector of a step to dst, whose length must be the dimension. The
@@ -79,13 +78,13 @@ func (g *Direction) sampler(length *big.Float, slack float64) *Sampler {
 	}
 	return &Sampler{
 		std: std, low: low, wide: wide, slack: slack,
-		law: &normal, end: farEnd, cells: normal.cells(), stream: g.stream, tensor: g.tensor,
+		law: &normal, end: farEnd, source: g.source,
 	}
 }
 
 const (
-	mixtureBlock  = 1 << 31 // words of coordinates end below block 2²¹
-	mixtureDigits = 512     // of a uniform variable: a block of ChaCha20
+	mixtureBlock  = 1 << 31 // words of coordinates end below block 2²³
+	mixtureDigits = 512     // of a uniform variable: a block of ChaCha20, four of AES
 	mixturePrec   = mostDigits + guard
 )
 
@@ -130,8 +129,8 @@ func (g *Direction) mixture(step uint64) (length *big.Float, slack float64) {
 // uniforms gives the uniform variables of a step in turn, and what the digits
 // beyond the last may move their logarithms by.
 func (g *Direction) uniforms(step uint64) func() (v *big.Float, off float64) {
-	const blocks = 64
-	var buf [blocks * mixtureDigits / 8]byte
+	var buf [64 * mixtureDigits / 8]byte
+	blocks := uint64(len(buf) / g.stream.Cipher().BlockSize())
 	block, rest := uint64(mixtureBlock), buf[:0]
 	whole := new(big.Int)
 	return func() (*big.Float, float64) {

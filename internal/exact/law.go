@@ -13,7 +13,9 @@ type law struct {
 	roughly func(x float64) float64                 // the same, to choose points by
 	rate    func(z float64, prec uint) *big.Float   // d|Z|/dt at |Z| = z, where t counts V down in 2⁻⁶³
 	derive  func(p []int64, n int64) (next []int64) // Pₙ₊₁ of Pₙ, where the n-th derivative of |Z| is Pₙ(|Z|)·rateⁿ
-	table   func(l *law) *[octaves * perOctave]cell // made once
+
+	once  sync.Once
+	table *[octaves * perOctave]cell
 }
 
 var (
@@ -22,7 +24,6 @@ var (
 		roughly: func(x float64) float64 { return math.Erfc(x / math.Sqrt2) },
 		rate:    rate,
 		derive:  differentiate,
-		table:   once(),
 	}
 	laplace = law{
 		tail:    exponentialTail,
@@ -31,20 +32,14 @@ var (
 		derive: func(p []int64, n int64) []int64 {
 			return []int64{n * p[0]} // the rate is its own derivative, squared
 		},
-		table: once(),
 	}
 )
 
-func once() func(*law) *[octaves * perOctave]cell {
-	var o sync.Once
-	var cells *[octaves * perOctave]cell
-	return func(l *law) *[octaves * perOctave]cell {
-		o.Do(func() { cells = l.newTable() })
-		return cells
-	}
+// cells takes a tenth of a second the first time.
+func (l *law) cells() *[octaves * perOctave]cell {
+	l.once.Do(func() { l.table = l.newTable() })
+	return l.table
 }
-
-func (l *law) cells() *[octaves * perOctave]cell { return l.table(l) }
 
 // inverse is about where the tail is v, in [0, most].
 func (l *law) inverse(v, most float64) float64 {
@@ -66,6 +61,9 @@ type end struct {
 	digits int
 	most   float64
 }
+
+// reached says whether V, as an integer of all digits, lies beyond the end.
+func (e end) reached(all *big.Int) bool { return all.BitLen() <= mostDigits-e.digits }
 
 var (
 	normalEnd  = end{128, Tail}

@@ -8,15 +8,13 @@ import (
 // slow gives |round(s·Z)| for a V of 63 digits v and 512 more, of which it
 // takes as many as it needs: where the scale is exact, 191 leave a rounding open with
 // probability below 2⁻¹³⁵, all with one below 2⁻⁵²⁰.
-func (g *Sampler) slow(v uint64, more *[64]byte) int64 {
-	all := new(big.Int).SetUint64(v)
-	all.Lsh(all, 512)
-	all.Or(all, new(big.Int).SetBytes(more[:]))
-	if all.BitLen() <= mostDigits-g.end.digits {
+func (g *Sampler) slow(v uint64, more *[digitBytes]byte) int64 {
+	all := wholeOf(v, more)
+	if g.end.reached(all) {
 		return int64(g.end.most * g.std)
 	}
 	k := g.guess(all)
-	for digits := uint(63 + 128); digits <= mostDigits; digits += 64 {
+	for digits := uint(wordDigits + 128); digits <= mostDigits; digits += 64 {
 		known := new(big.Int).Rsh(all, mostDigits-digits)
 		for {
 			upper, lower := g.above(k, known, digits), yes
@@ -36,6 +34,13 @@ func (g *Sampler) slow(v uint64, more *[64]byte) int64 {
 		}
 	}
 	return k
+}
+
+// wholeOf gives all digits of V as an integer.
+func wholeOf(v uint64, more *[digitBytes]byte) *big.Int {
+	all := new(big.Int).SetUint64(v)
+	all.Lsh(all, 8*digitBytes)
+	return all.Or(all, new(big.Int).SetBytes(more[:]))
 }
 
 type answer int

@@ -83,7 +83,7 @@ func inRange(first, n int) bool { return first >= 0 && uint64(first)+uint64(n) <
 func (s *Stream) eachChunk(step uint64, tensor uint32, first, n int, visit func(lo, hi int, raw []byte, skip int)) {
 	buf := chunks.Get().(*[chunk]byte)
 	defer chunks.Put(buf)
-	perBlock := s.cipher.blockSize() / 16
+	perBlock := s.cipher.BlockSize() / 16
 	for lo := 0; lo < n; {
 		pair, skip := (first+lo)/2, (first+lo)%2
 		before := pair % perBlock // pairs of the first block that lie before ours

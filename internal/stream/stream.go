@@ -78,8 +78,8 @@ func (c Cipher) String() string {
 	return fmt.Sprintf("Cipher(%d)", uint8(c))
 }
 
-// blockSize is the number of keystream bytes per counter value.
-func (c Cipher) blockSize() int {
+// BlockSize is the number of keystream bytes per counter value.
+func (c Cipher) BlockSize() int {
 	if c == ChaCha20 {
 		return 64
 	}
@@ -189,7 +189,7 @@ func (s *Stream) KeyWords() ([8]uint32, error) {
 // significant word first: RFC 8439's counter is the low 32 bits of lo and its
 // nonce the 96 bits above. The counter carries through all 128 bits.
 func (s *Stream) Fill(dst []byte, hi, lo uint64) {
-	size := uint64(s.cipher.blockSize())
+	size := uint64(s.cipher.BlockSize())
 	for len(dst) > 0 {
 		last := min((uint64(len(dst))-1)/size, s.cipher.left(lo))
 		n := int(min((last+1)*size, uint64(len(dst))))
@@ -227,7 +227,7 @@ type Reader struct {
 func (r *Reader) Uint64() uint64 {
 	if r.next == readerBuf {
 		r.s.Fill(r.buf[:], r.step, r.lo)
-		r.lo += uint64(readerBuf / r.s.cipher.blockSize())
+		r.lo += uint64(readerBuf / r.s.cipher.BlockSize())
 		r.next = 0
 	}
 	v := binary.LittleEndian.Uint64(r.buf[r.next:])

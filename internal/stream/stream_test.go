@@ -153,14 +153,14 @@ func TestFillIsRandomAccess(t *testing.T) {
 			for _, start := range []struct{ hi, lo uint64 }{
 				{3, 5}, {3, 1<<32 - 2}, {3, 1<<64 - 3}, {1<<64 - 1, 1<<64 - 1},
 			} {
-				whole := make([]byte, blocks*c.blockSize()-5)
+				whole := make([]byte, blocks*c.BlockSize()-5)
 				for i := range whole {
 					whole[i] = 0xaa // what dst held must not matter
 				}
 				s.Fill(whole, start.hi, start.lo)
 				hi, lo := start.hi, start.lo
-				for b := 0; b < len(whole); b += c.blockSize() {
-					want := whole[b:min(b+c.blockSize(), len(whole))]
+				for b := 0; b < len(whole); b += c.BlockSize() {
+					want := whole[b:min(b+c.BlockSize(), len(whole))]
 					got := make([]byte, len(want))
 					s.Fill(got, hi, lo)
 					if !bytes.Equal(got, want) {

@@ -105,8 +105,10 @@ func (s *sampler) of(in *device.Inputs) (*exact.Sampler, error) {
 func ReleaseTo[T Float](g *exact.Sampler, dst, src []T, step float64, draw uint64, first int) {
 	if g == nil {
 		copy(dst, src)
+	} else if single, ok := any(dst).([]float32); ok {
+		g.Release(single, any(src).([]float32), step, draw, first)
 	} else {
-		exact.Release(g, dst, src, step, draw, first)
+		g.Release64(any(dst).([]float64), any(src).([]float64), step, draw, first)
 	}
 	clear(src)
 }

@@ -1,0 +1,214 @@
+package exact
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// A Law is a distribution of real noise Z.
+type Law uint8
+
+const (
+	Normal  Law = iota // standard normal
+	Laplace            // density exp(-|z|)/2, so that |Z| is exponential
+)
+
+// Reals compares sums of real numbers with real noise. Nothing is rounded: a comparison is decided by as many digits of
+// the noise as it needs, so that what is proven of continuous noise holds as it stands. It may be used concurrently.
+//
+// The events left out are that of a Sampler's draws, V below the end of the law, which counts as its end, and that all
+// digits leave a comparison open, which at up to 2²⁰ terms of different draws has a probability below 2⁻⁵⁰⁰.
+type Reals struct {
+	law *law
+	end end
+	source
+}
+
+// NewReals checks what New does. Draws are those of a Sampler of the tensor, before they are scaled and rounded.
+func NewReals(l Law, s *stream.Stream, tensor uint32) (*Reals, error) {
+	if err := Check(s, tensor); err != nil {
+		return nil, err
+	}
+	switch l {
+	case Normal:
+		return &Reals{&normal, normalEnd, source{s, tensor}}, nil
+	case Laplace:
+		return &Reals{&laplace, laplaceEnd, source{s, tensor}}, nil
+	}
+	return nil, fmt.Errorf("exact comparisons with noise of law %d: use Normal or Laplace", l)
+}
+
+// A Term is Scale·Z or, of magnitude, Scale·|Z|, where Z is draw number Draw of a step. Scale is finite, of any sign.
+type Term struct {
+	Scale     float64
+	Draw      int
+	Magnitude bool
+}
+
+// AtLeastZero says whether constants and terms add up to 0 or more, as real numbers. An infinite constant decides it. What
+// is no number, NaN, infinities of both signs, a scale that is not finite, or a draw outside [0, Draws), is not at least 0.
+func (r *Reals) AtLeastZero(step uint64, constants []float64, terms ...Term) bool {
+	sum := newExact()
+	for _, c := range constants {
+		if math.IsNaN(c) || math.IsInf(c, 0) {
+			return infinite(constants)
+		}
+		sum.Add(sum, big.NewFloat(c))
+	}
+	noises := make([]*noise, 0, len(terms))
+	for _, t := range terms {
+		if t.Scale == 0 {
+			continue
+		}
+		if math.IsNaN(t.Scale) || math.IsInf(t.Scale, 0) || !r.holds(t.Draw, 1) {
+			return false
+		}
+		noises = append(noises, r.noise(step, t))
+	}
+	for digits := uint(wordDigits); ; digits += 128 {
+		low, high := newExact().Set(sum), newExact().Set(sum)
+		for _, n := range noises {
+			n.add(low, high, min(digits, mostDigits))
+		}
+		switch {
+		case low.Sign() >= 0:
+			return true
+		case high.Sign() < 0:
+			return false
+		case digits >= mostDigits:
+			return low.Add(low, high).Sign() >= 0 // what all digits leave open
+		}
+	}
+}
+
+// infinite is AtLeastZero of constants of which some are not finite.
+func infinite(constants []float64) bool {
+	above := false
+	for _, c := range constants {
+		if math.IsNaN(c) || math.IsInf(c, -1) {
+			return false
+		}
+		above = above || math.IsInf(c, 1)
+	}
+	return above
+}
+
+// exactPrec holds sums of float64 and of products of two, one of which is neither large nor small, without rounding:
+// their bits lie between 2¹¹⁰⁰ and 2⁻²³⁵⁰.
+const exactPrec = 3500
+
+func newExact() *big.Float { return new(big.Float).SetPrec(exactPrec) }
+
+const wordDigits = 63
+
+// A noise is a term whose draw is known.
+type noise struct {
+	*Reals
+	scale float64 // of |Z|, with its sign
+	v     uint64  // the first digits
+	more  func() *[digitBytes]byte
+}
+
+func (r *Reals) noise(step uint64, t Term) *noise {
+	word := r.word(step, t.Draw)
+	scale := t.Scale
+	if word>>63 == 1 && !t.Magnitude {
+		scale = -scale
+	}
+	return &noise{r, scale, word &^ (1 << 63), func() *[digitBytes]byte { return r.digits(step, t.Draw) }}
+}
+
+// add adds to low and high the bounds of the term that so many digits give.
+func (n *noise) add(low, high *big.Float, digits uint) {
+	least, most := n.bounds(digits)
+	if n.scale < 0 {
+		least, most = most, least
+	}
+	scale := big.NewFloat(n.scale)
+	low.Add(low, newExact().Mul(least, scale))
+	high.Add(high, newExact().Mul(most, scale))
+}
+
+// bounds gives two numbers between which |Z| lies.
+func (n *noise) bounds(digits uint) (least, most *big.Float) {
+	if digits == wordDigits {
+		return n.law.quickly(n.v, n.end)
+	}
+	all := wholeOf(n.v, n.more())
+	if n.end.reached(all) {
+		return big.NewFloat(n.end.most), big.NewFloat(n.end.most)
+	}
+	return n.law.between(all.Rsh(all, mostDigits-digits), digits, n.end)
+}
+
+// quickly bounds |Z| by its cell.
+func (l *law) quickly(v uint64, e end) (least, most *big.Float) {
+	octave := bits.LeadingZeros64(v) - 1
+	if octave >= octaves {
+		return new(big.Float), big.NewFloat(e.most)
+	}
+	whole, rest, bound := l.cells()[octave*perOctave+int(v<<octave>>57&(perOctave-1))].scaled(v, 1, 0)
+	near := newExact().Add(big.NewFloat(whole), big.NewFloat(rest))
+	off := big.NewFloat(bound)
+	return newExact().Sub(near, off), newExact().Add(near, off)
+}
+
+// between bounds |Z| for V in [v, v+1]·2^-digits, by a point near it and the tails on both sides of that.
+func (l *law) between(v *big.Int, digits uint, e end) (least, most *big.Float) {
+	prec := digits + guard
+	at := func(n *big.Int) *big.Float {
+		x := new(big.Float).SetPrec(prec).SetInt(n)
+		return x.SetMantExp(x, -int(digits))
+	}
+	from, to := at(v), at(new(big.Int).Add(v, big.NewInt(1)))
+	middle := new(big.Float).Add(from, to)
+	middle.SetMantExp(middle, -1)
+	f, _ := middle.Float64()
+	near := l.inverse(f, e.most)
+	slope := l.rate(near, prec)
+	slope.SetMantExp(slope, 63) // -d|Z|/dV
+	// Newton's method with one slope: a step leaves some 2⁻⁴⁰ of the error.
+	z := new(big.Float).SetPrec(prec).SetFloat64(near)
+	for range digits/32 + 2 {
+		d := new(big.Float).Sub(l.tail(z), middle)
+		z.Add(z, d.Mul(d, slope))
+		if z.Sign() < 0 {
+			z.SetInt64(0)
+		}
+	}
+	// Twice what V leaves open, and more until tails have shown that it is enough.
+	margin := tailError(prec)
+	reach := new(big.Float).Sub(to, from)
+	reach.Mul(reach.Add(reach, margin), slope)
+	least, most = new(big.Float), big.NewFloat(e.most)
+	for range prec {
+		reach.SetMantExp(reach, 1)
+		low, high := new(big.Float).Sub(z, reach), new(big.Float).Add(z, reach)
+		below := low.Sign() > 0 && low.Cmp(most) < 0
+		above := high.Cmp(most) < 0
+		if below {
+			t := l.tail(low)
+			if t.Sub(t, margin).Cmp(to) < 0 {
+				continue
+			}
+		}
+		if above {
+			t := l.tail(high)
+			if t.Add(t, margin).Cmp(from) > 0 {
+				continue
+			}
+		}
+		if below {
+			least = low
+		}
+		if above {
+			most = high
+		}
+		break
+	}
+	return least, most
+}
