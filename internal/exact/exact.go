@@ -48,6 +48,7 @@ type Sampler struct {
 	slack    float64 // how far the error of wide may move a tail; 0 where there is none
 	law      *law
 	end      end
+	fixed    *Fixed // nil where draws begin with cells
 	source
 }
 
@@ -59,7 +60,11 @@ func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 	if !(std >= MinStd && std <= MaxStd) {
 		return nil, fmt.Errorf("exact noise of standard deviation %v grid steps: must be in [%g, %g]", std, MinStd, MaxStd)
 	}
-	return newSampler(std, &normal, normalEnd, s, tensor)
+	g, err := newSampler(std, &normal, normalEnd, s, tensor)
+	if err == nil && fused {
+		g.fixed, _ = NewFixed(std)
+	}
+	return g, err
 }
 
 // NewLaplace is New for Laplace noise: Z has density exp(-|z|)/2, and the scale
@@ -98,20 +103,38 @@ func (g *Sampler) Add(dst []int64, step uint64, first int) {
 		}
 		return
 	}
+	g.each(len(dst), step, first,
+		func(from, to int, words []byte) int { return use.add(dst[from:to], words, g.fixed) },
+		func(i int, k int64) { dst[i] += k })
+}
+
+// each draws n numbers from first on: by many as far as it gets, which is given the words of numbers from and on, some
+// groups of them, and one at a time.
+func (g *Sampler) each(n int, step uint64, first int, many func(from, to int, words []byte) int, one func(i int, k int64)) {
 	buf := chunks.Get().(*buffer)
 	defer chunks.Put(buf)
-	for len(dst) > 0 {
-		words := g.words(buf, step, first, len(dst))
-		n := len(words) / 8
-		for i := range dst[:n] {
-			dst[i] += g.draw(binary.LittleEndian.Uint64(words[8*i:]), step, first+i)
+	for i := 0; i < n; {
+		words := g.words(buf, step, first+i, n-i)
+		for end := i + len(words)/8; i < end; {
+			if whole := (end - i) &^ (group - 1); whole > 0 && g.fixed != nil {
+				done := many(i, i+whole, words)
+				i, words = i+done, words[8*done:]
+			}
+			for next := min(i+group, end); i < next; i++ {
+				one(i, g.draw(binary.LittleEndian.Uint64(words), step, first+i))
+				words = words[8:]
+			}
 		}
-		dst, first = dst[n:], first+n
 	}
 }
 
 // draw gives draw i of a step, whose word is given.
 func (g *Sampler) draw(word, step uint64, i int) int64 {
+	if g.fixed != nil {
+		if k, ok := g.fixed.Draw(word); ok {
+			return k
+		}
+	}
 	v := word &^ (1 << 63)
 	k, ok := g.fast(v)
 	if !ok {
