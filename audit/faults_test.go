@@ -220,16 +220,11 @@ func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, rows []int32
 
 func (l *logistic) Apply(r *host.Release[float32], u *host.Update[float32]) {
 	if r != nil {
-		draw, std := r.Draw, float64(r.Std)
+		draw := r.Draw
 		if l.drawTwice {
 			draw = (r.Draw + 1) / 2
 		}
-		z := make([]float64, len(r.Src))
-		r.Noise.Stream().Normals(z, draw, r.Noise.Tensor(), 0)
-		for i, x := range r.Src {
-			r.Dst[i] = float32(float64(x) + std*z[i])
-		}
-		clear(r.Src)
+		host.ReleaseTo(r.Sampler, r.Dst, r.Src, r.Step, draw, 0)
 	}
 	if u != nil {
 		for i, g := range u.G {
@@ -238,10 +233,10 @@ func (l *logistic) Apply(r *host.Release[float32], u *host.Update[float32]) {
 	}
 }
 
-func (*logistic) Losses([]float64, host.Query[float32], *host.Table, []int32) {}
-func (*logistic) Score([]float32, *host.Table) (s device.Score)               { return s }
-func (*logistic) GridSum([]int64, []float32, *host.Table, []int32, host.Grid) {}
-func (*logistic) Blocks(n int, f func(lo, hi int))                            { f(0, n) }
-func (*logistic) Rounding(int) float64                                        { return 0 }
-func (*logistic) Moved()                                                      {}
-func (*logistic) Close()                                                      {}
+func (*logistic) Losses([]float64, host.Query[float32], *host.Table, []int32)   {}
+func (*logistic) Score([]float32, *host.Table) (s device.Score)                 { return s }
+func (*logistic) GridSum([]int64, []float32, *host.Table, []int32, device.Grid) {}
+func (*logistic) Blocks(n int, f func(lo, hi int))                              { f(0, n) }
+func (*logistic) Rounding(int) float64                                          { return 0 }
+func (*logistic) Moved()                                                        {}
+func (*logistic) Close()                                                        {}

@@ -95,7 +95,6 @@ func TestBadSettings(t *testing.T) {
 		"model file":                                        func(c *Config) { c.Init = "nowhere.safetensors" },
 		"strategy ghost: exact noise":                       func(c *Config) { c.Noise, c.Strategy = noiseExact, "ghost" },
 		"noise multipliers up to 262144, not 300000":        func(c *Config) { c.Noise, c.NoiseMultiplier = noiseExact, ptr(3e5) },
-		"multipliers up to 262144":                          func(c *Config) { c.Noise, c.TrainLossNoise = noiseExact, ptr(3e5) },
 		"clipping per-layer: exact noise":                   func(c *Config) { c.Noise, c.Clipping = noiseExact, "per-layer" },
 		"clipping adaptive: exact noise":                    func(c *Config) { c.Noise, c.Clipping = noiseExact, "adaptive" },
 		`unknown precision "half"`:                          func(c *Config) { c.Precision = "half" },
