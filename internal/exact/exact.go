@@ -48,6 +48,7 @@ type Sampler struct {
 	slack    float64 // how far the error of wide may move a tail; 0 where there is none
 	law      *law
 	end      end
+	fixed    *Fixed // nil where draws begin with cells
 	source
 }
 
@@ -59,7 +60,11 @@ func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 	if !(std >= MinStd && std <= MaxStd) {
 		return nil, fmt.Errorf("exact noise of standard deviation %v grid steps: must be in [%g, %g]", std, MinStd, MaxStd)
 	}
-	return newSampler(std, &normal, normalEnd, s, tensor)
+	g, err := newSampler(std, &normal, normalEnd, s, tensor)
+	if err == nil && fused {
+		g.fixed, _ = NewFixed(std)
+	}
+	return g, err
 }
 
 // NewLaplace is New for Laplace noise: Z has density exp(-|z|)/2, and the scale
@@ -112,6 +117,11 @@ func (g *Sampler) Add(dst []int64, step uint64, first int) {
 
 // draw gives draw i of a step, whose word is given.
 func (g *Sampler) draw(word, step uint64, i int) int64 {
+	if g.fixed != nil {
+		if k, ok := g.fixed.Draw(word); ok {
+			return k
+		}
+	}
 	v := word &^ (1 << 63)
 	k, ok := g.fast(v)
 	if !ok {

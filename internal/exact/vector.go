@@ -1,0 +1,87 @@
+package exact
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"math"
+	"sync"
+)
+
+// The first path for normals has one table for all deviations, and no branch but on open draws. docs/exact.md proves
+// it; vectortable_test.go makes the table and certifies tableBound.
+const (
+	cellDigits = 7 // 2⁷ cells an octave
+	// tableBound bounds how far |Z| as computed is from |Z| of every V that begins with the digits, tableMost how
+	// large it is.
+	tableBound = 0x1.cap-46
+	tableMost  = 4.95
+	// MaxFast is the largest deviation with a Fixed; at it one draw in 60,000 is open.
+	MaxFast = 0x1p28
+)
+
+// A Row is the polynomial of a cell: the bits of c0, c1, c2 and c3 as float64. The lower half of c3, which belongs to
+// it, is the upper half of c4, whose own lower half is 0.
+type Row [4]uint64
+
+// Table gives the rows: that of x = 1 first, 2⁷ in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and
+// the last one, are infinite and leave draws open. It must not be written to.
+func Table() []Row { return table() }
+
+//go:embed vector.table
+var packed []byte
+
+var table = sync.OnceValue(func() []Row {
+	t := make([]Row, 63<<cellDigits+1)
+	for i := range t {
+		t[i][0] = math.Float64bits(math.Inf(1))
+	}
+	for i := range octaves << cellDigits {
+		for j := range t[0] {
+			t[(63-octaves)<<cellDigits+i][j] = binary.LittleEndian.Uint64(packed[32*i+8*j:])
+		}
+	}
+	return t
+})
+
+// Fixed is the fixed-point arithmetic that decides the draws of a deviation, the same wherever it is implemented.
+// The order of its fields is known to kernels.
+type Fixed struct {
+	Std    float64 // s
+	Magic  float64 // 1.5·2^(52-Places) + ½ + β: what is added has its places in the lower bits of the sum
+	Open   uint64  // the bits of the sum that are all 0 where a draw is open
+	Whole  int64   // what the upper bits of Magic count
+	Places uint64  // after the point
+}
+
+// NewFixed is the arithmetic of a deviation that New accepts; false above MaxFast.
+func NewFixed(std float64) (*Fixed, bool) {
+	if !(std >= MinStd && std <= MaxFast) {
+		return nil, false
+	}
+	_, e := math.Frexp(std*tableMost + 1)
+	places := 51 - e
+	_, e = math.Frexp((std*tableBound + math.Ldexp(1, -places-1)) * (1 + 0x1p-40))
+	beta := math.Ldexp(1, e)
+	base := math.Ldexp(1.5, 52-places)
+	return &Fixed{
+		Std:    std,
+		Magic:  base + 0.5 + beta,
+		Open:   1<<places - 1<<(places+e+1),
+		Whole:  int64(math.Float64bits(base) >> places),
+		Places: uint64(places),
+	}, true
+}
+
+// Draw gives the draw of a word; false if its digits leave it open.
+func (f *Fixed) Draw(word uint64) (k int64, ok bool) {
+	x := math.Float64bits(float64(int64(word&math.MaxInt64 | 1)))
+	row := &table()[x>>(52-cellDigits)-1023<<cellDigits]
+	t := math.Float64frombits(x&(1<<(52-cellDigits)-1)|1023<<52) - (1 + 0x1p-8)
+	z := math.Float64frombits(row[3] << 32)
+	for i := 3; i >= 0; i-- {
+		z = math.FMA(z, t, math.Float64frombits(row[i]))
+	}
+	s := math.Float64frombits(math.Float64bits(f.Std) ^ word&(1<<63))
+	w := math.Float64bits(math.FMA(z, s, f.Magic))
+	return int64(w>>f.Places) - f.Whole, w&f.Open != 0
+}
