@@ -43,7 +43,7 @@ func TestCountNoise(t *testing.T) {
 		if std < deviation || std > deviation*(1+2e-7) {
 			t.Errorf("deviation %v draws %v", deviation, std)
 		}
-		want.Scalars[device.CountStd] = in.Scalars[device.CountStd]
+		want.Scalars[device.CountStd], want.Scalars[device.CountStep] = in.Scalars[device.CountStd], in.Scalars[device.CountStep]
 		if in.Scalars != want.Scalars {
 			t.Errorf("the count also sets %v", in.Scalars)
 		}

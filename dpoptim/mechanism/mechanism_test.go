@@ -2,6 +2,7 @@ package mechanism
 
 import (
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -43,56 +44,81 @@ func TestGaussianRefuses(t *testing.T) {
 		{1, 1, 1.5, s, "at most 1 is allowed"},
 		{1, 1, 0, nil, "needs a noise stream"},
 	} {
-		if _, err := NewGaussian(test.multiplier, test.bound, test.rounding, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := NewGaussian(test.multiplier, test.bound, test.rounding, 1, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("multiplier %v, bound %v: %v, want %q", test.multiplier, test.bound, err, test.want)
 		}
 	}
 }
 
+func TestGaussianOfNoValuesIsRefused(t *testing.T) {
+	if _, err := NewGaussian(1, 1, 0, 0, testStream(t), 0); err == nil || !strings.Contains(err.Error(), "0 values") {
+		t.Errorf("a release of no values: %v", err)
+	}
+}
+
 // The clip norm that a device applies is rounded to float32; the noise must be
-// the multiplier times that and what rounding adds, never less.
+// the multiplier times that and what rounding adds, to the sum and to the grid, never less.
 func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
-	for _, multiplier := range []float64{0.1, 1, 1.152180194854736, 7.3, 1e-3, 1e4} {
-		for _, bound := range []float64{0.1, 1, 1.0 / 3, 12.7, 1e-5} {
-			rounding := bound / 100
-			g, err := NewGaussian(multiplier, bound, rounding, testStream(t), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var in device.Inputs
-			g.Set(&in)
-			clip, std := float64(in.Scalars[device.Clip]), float64(in.Scalars[device.NoiseStd])
-			if math.Abs(clip/bound-1) > 1e-7 {
-				t.Errorf("clip norm %v became %v", bound, clip)
-			}
-			if want := multiplier * (1 + rounding) * clip; std < want || std > want*(1+2e-7) {
-				t.Errorf("multiplier %v at clip norm %v draws deviation %v", multiplier, clip, std)
-			}
-			// A bound that moves takes the noise along, at an unmoved price.
-			g.SetBound(bound / 3)
-			g.Set(&in)
-			clip, std = float64(in.Scalars[device.Clip]), float64(in.Scalars[device.NoiseStd])
-			if math.Abs(3*clip/bound-1) > 1e-7 || std < multiplier*(1+rounding)*clip || std > multiplier*(1+rounding)*clip*(1+2e-7) {
-				t.Errorf("moved to %v, the clip norm is %v under deviation %v", bound/3, clip, std)
-			}
-			if e, ok := g.Event().(accountant.Gaussian); !ok || e.NoiseMultiplier != multiplier {
-				t.Errorf("multiplier %v costs the event %v", multiplier, g.Event())
+	for _, multiplier := range []float64{0.1, 1, 1.152180194854736, 7.3, 1e-3, 1e4, 1e6, 3e-9} {
+		for _, bound := range []float64{0.1, 1, 1.0 / 3, 12.7, 1e-5, 1e-20, 1e20} {
+			for _, values := range []int{1, 7, 1 << 17, 1 << 30} {
+				rounding := min(bound, 1) / 100
+				g, err := NewGaussian(multiplier, bound, rounding, values, testStream(t), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var in device.Inputs
+				check := func(bound float64) {
+					t.Helper()
+					g.Set(&in)
+					clip, std, step := float64(in.Scalars[device.Clip]), float64(in.Scalars[device.NoiseStd]), float64(in.Scalars[device.NoiseStep])
+					if math.Abs(clip/bound-1) > 1e-7 {
+						t.Errorf("clip norm %v became %v", bound, clip)
+					}
+					// The grid: the least power of two that is fine enough and can be drawn on.
+					fine := max(max(clip, bound)*0x1p-24, 0x1p-70)
+					if fraction, _ := math.Frexp(step); fraction != 0.5 || step < fine || std/step > 0x1p40 {
+						t.Errorf("multiplier %v at clip norm %v: deviation %v on a grid of step %v", multiplier, clip, std, step)
+					}
+					if half := step / 2; half >= fine && std/half <= 0x1p40*(1-1e-6) {
+						t.Errorf("multiplier %v at clip norm %v: deviation %v on a grid of step %v, where half of it was enough", multiplier, clip, std, step)
+					}
+					// In rational numbers, but for the root of the number of values, which 2⁻⁵⁰ of it covers.
+					least := new(big.Rat).Mul(rat(clip), rat(1+rounding))
+					least.Add(least, new(big.Rat).Mul(rat(math.Sqrt(float64(values))*(1+0x1p-50)), rat(step)))
+					least.Mul(least, rat(multiplier))
+					if rat(std).Cmp(least) < 0 {
+						t.Errorf("multiplier %v at clip norm %v on a grid of step %v draws deviation %v, which is less than it must be", multiplier, clip, step, std)
+					}
+					if most, _ := least.Float64(); std > most*(1+4e-5) { // underflow's part of √values·γ
+						t.Errorf("multiplier %v at clip norm %v on a grid of step %v draws deviation %v, where %v was enough", multiplier, clip, step, std, most)
+					}
+				}
+				check(bound)
+				// A bound that moves takes noise and grid along, at an unmoved price.
+				g.SetBound(bound / 3)
+				check(bound / 3)
+				if e, ok := g.Event().(accountant.Gaussian); !ok || e.NoiseMultiplier != multiplier {
+					t.Errorf("multiplier %v costs the event %v", multiplier, g.Event())
+				}
 			}
 		}
 	}
 }
 
+func rat(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
+
 func TestUnprotectedCostsNoFiniteEvent(t *testing.T) {
 	u := NewUnprotected(2, testStream(t))
 	in := device.Inputs{}
-	in.Scalars[device.NoiseStd] = 5
+	in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = 5, 1
 	u.Set(&in)
 	u.SetBound(3)
 	var moved device.Inputs
 	if u.Set(&moved); moved.Scalars[device.Clip] != 3 || moved.Scalars[device.NoiseStd] != 0 {
 		t.Errorf("moved to 3, the clip norm is %v under noise %v", moved.Scalars[device.Clip], moved.Scalars[device.NoiseStd])
 	}
-	if in.Scalars[device.NoiseStd] != 0 || in.Scalars[device.Clip] != 2 || u.Event() != nil {
+	if in.Scalars[device.NoiseStd] != 0 || in.Scalars[device.NoiseStep] != 0 || in.Scalars[device.Clip] != 2 || u.Event() != nil {
 		t.Errorf("noise %v, clip %v, event %v", in.Scalars[device.NoiseStd], in.Scalars[device.Clip], u.Event())
 	}
 }

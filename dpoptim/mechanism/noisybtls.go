@@ -106,7 +106,7 @@ func lossStep(clip float32) float32 { return float32(stepOf(float64(clip) * grid
 
 // scale is a multiple of the bound, rounded up.
 func scale(multiple float64, clip float32) float32 {
-	return roundUp(multiple * float64(clip) * (1 + 0x1p-52)) // the factor is for the product's rounding
+	return roundUp(multiple * float64(clip) * (1 + 0x1p-50)) // the factor is for the roundings of the product and of the multiple
 }
 
 // SetBound moves the bound for the searches to come, and the noise with it.

@@ -3,6 +3,7 @@ package mechanism
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -27,78 +28,74 @@ func TestNoisyBTLSRefuses(t *testing.T) {
 		return c
 	}
 	for _, test := range []struct {
-		c               accountant.NoisyBTLS
-		bound, rounding float64
-		stream          *stream.Stream
-		want            string
+		c      accountant.NoisyBTLS
+		bound  float64
+		stream *stream.Stream
+		want   string
 	}{
-		{with(func(c *accountant.NoisyBTLS) { c.ThresholdScale = 0 }), 1, 0, s, "threshold_scale 0"},
-		{with(func(c *accountant.NoisyBTLS) { c.QueryScale = math.NaN() }), 1, 0, s, "query_scale NaN"},
-		{with(func(c *accountant.NoisyBTLS) { c.MaxTrials = 0 }), 1, 0, s, "set max_trials"},
-		{with(func(c *accountant.NoisyBTLS) { c.MaxTrials = -1 }), 1, 0, s, "max_trials -1"},
-		{with(func(c *accountant.NoisyBTLS) { c.Noise = "" }), 1, 0, s, "choose gaussian or laplace"},
-		{with(func(c *accountant.NoisyBTLS) { c.Queries = "any" }), 1, 0, s, `queries "any"`},
-		{good, 0, 0, s, "bound 0"},
-		{good, math.Inf(1), 0, s, "bound +Inf"},
-		{good, math.NaN(), 0, s, "bound NaN"},
-		{good, 1, -1, s, "moves a query by -1"},
-		{good, 1, 2, s, "at most 1 is allowed"},
-		{good, 1, math.NaN(), s, "by NaN"},
-		{good, 1, 0, nil, "needs a noise stream"},
+		{with(func(c *accountant.NoisyBTLS) { c.ThresholdScale = 0 }), 1, s, "threshold_scale 0"},
+		{with(func(c *accountant.NoisyBTLS) { c.QueryScale = math.NaN() }), 1, s, "query_scale NaN"},
+		{with(func(c *accountant.NoisyBTLS) { c.MaxTrials = 0 }), 1, s, "set max_trials"},
+		{with(func(c *accountant.NoisyBTLS) { c.MaxTrials = -1 }), 1, s, "max_trials -1"},
+		{with(func(c *accountant.NoisyBTLS) { c.Noise = "" }), 1, s, "choose gaussian or laplace"},
+		{with(func(c *accountant.NoisyBTLS) { c.Queries = "any" }), 1, s, `queries "any"`},
+		{good, 0, s, "bound 0"},
+		{good, math.Inf(1), s, "bound +Inf"},
+		{good, math.NaN(), s, "bound NaN"},
+		{good, 1, nil, "needs a noise stream"},
 	} {
-		if _, err := NewNoisyBTLS(test.c, test.bound, test.rounding, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := NewNoisyBTLS(test.c, test.bound, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v, bound %v: %v, want %q", test.c, test.bound, err, test.want)
 		}
 	}
 	unlimited := with(func(c *accountant.NoisyBTLS) { c.Noise, c.MaxTrials = accountant.BTLSLaplace, 0 })
-	if _, err := NewNoisyBTLS(unlimited, 1, 0, s, 0); err != nil {
+	if _, err := NewNoisyBTLS(unlimited, 1, s, 0); err != nil {
 		t.Errorf("Laplace noise without a cap: %v", err)
 	}
 }
 
-// Both scales follow the bound as float32 has it and what rounding adds to the set
-// that a record moves the queries in, and never fall below.
+// Both scales follow the bound as float32 has it, and never fall below; losses lie on
+// a grid that is fine beside the bound.
 func TestNoisyBTLSNoise(t *testing.T) {
 	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
 		for _, bound := range []float64{0.1, 1.0 / 3, 3, 1e-5} {
-			for _, rounding := range []float64{0, 0.01} {
-				c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1.152180194854736, QueryScale: 7.3, MaxTrials: 20, Queries: queries}
-				b, err := NewNoisyBTLS(c, bound, rounding, testStream(t), 3)
-				if err != nil {
-					t.Fatal(err)
+			c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1.152180194854736, QueryScale: 7.3, MaxTrials: 20, Queries: queries}
+			b, err := NewNoisyBTLS(c, bound, testStream(t), 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, divisor := range []float64{1, 3} {
+				b.SetBound(bound / divisor)
+				var in, want device.Inputs
+				b.Set(&in)
+				clip := float64(in.Scalars[device.Clip])
+				if math.Abs(clip*divisor/bound-1) > 1e-7 {
+					t.Errorf("bound %v became %v", bound/divisor, clip)
 				}
-				for _, divisor := range []float64{1, 3} {
-					b.SetBound(bound / divisor)
-					var in, want device.Inputs
-					b.Set(&in)
-					clip := float64(in.Scalars[device.Clip])
-					unit := clip * (1 + rounding)
-					if queries == accountant.SharedBaseline {
-						unit = clip * (1 + 2*rounding)
+				for slot, scale := range map[device.Slot]float64{device.ThresholdStd: c.ThresholdScale, device.QueryStd: c.QueryScale} {
+					got := float64(in.Scalars[slot])
+					if rat(got).Cmp(new(big.Rat).Mul(rat(scale), rat(clip))) < 0 || got > scale*clip*(1+2e-7) {
+						t.Errorf("%s, bound %v: scale %v is %v", queries, bound, scale, got)
 					}
-					if math.Abs(clip*divisor/bound-1) > 1e-7 {
-						t.Errorf("bound %v became %v", bound/divisor, clip)
-					}
-					for slot, scale := range map[device.Slot]float64{device.ThresholdStd: c.ThresholdScale, device.QueryStd: c.QueryScale} {
-						if got := float64(in.Scalars[slot]); got < scale*unit || got > scale*unit*(1+2e-7) {
-							t.Errorf("%s, bound %v, rounding %v: scale %v is %v", queries, bound, rounding, scale, got)
-						}
-						want.Scalars[slot] = in.Scalars[slot]
-					}
-					want.Scalars[device.Clip] = in.Scalars[device.Clip]
-					if fmt.Sprint(in) != fmt.Sprint(want) {
-						t.Errorf("Set also sets something else: %v", in)
-					}
-					if d := b.Deviation(); math.Abs(d/(unit*math.Hypot(c.ThresholdScale, c.QueryScale))-1) > 1e-6 {
-						t.Errorf("the deviation of a comparison is %v", d)
-					}
+					want.Scalars[slot] = in.Scalars[slot]
 				}
-				if b.Event() != accountant.Mechanism(c) {
-					t.Errorf("the event is %v, want %v", b.Event(), c)
+				step := in.Scalars[device.NoiseStep]
+				if fraction, _ := math.Frexp(float64(step)); fraction != 0.5 || float64(step) < clip*0x1p-24 || float64(step) >= clip*0x1p-23 {
+					t.Errorf("losses clipped at %v lie on a grid of step %v", clip, step)
 				}
-				if b.search.Baseline() != (queries == accountant.SharedBaseline) || b.search.Trials() != 20 || b.search.Tensor() != 3 {
-					t.Errorf("%s searches with a baseline: %v, of %d trials", queries, b.search.Baseline(), b.search.Trials())
+				want.Scalars[device.Clip], want.Scalars[device.NoiseStep] = in.Scalars[device.Clip], step
+				if fmt.Sprint(in) != fmt.Sprint(want) {
+					t.Errorf("Set also sets something else: %v", in)
 				}
+				if d := b.Deviation(); math.Abs(d/(clip*math.Hypot(c.ThresholdScale, c.QueryScale))-1) > 1e-6 {
+					t.Errorf("the deviation of a comparison is %v", d)
+				}
+			}
+			if b.Event() != accountant.Mechanism(c) {
+				t.Errorf("the event is %v, want %v", b.Event(), c)
+			}
+			if b.search.Baseline() != (queries == accountant.SharedBaseline) || b.search.Trials() != 20 || b.search.Tensor() != 3 {
+				t.Errorf("%s searches with a baseline: %v, of %d trials", queries, b.search.Baseline(), b.search.Trials())
 			}
 		}
 	}
@@ -115,7 +112,7 @@ const testBound = 0.4
 
 func simulate(t *testing.T, c accountant.NoisyBTLS, s *stream.Stream, queries, biases []float64) *simulated {
 	t.Helper()
-	b, err := NewNoisyBTLS(c, testBound, 0.05, s, 9)
+	b, err := NewNoisyBTLS(c, testBound, s, 9)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +132,7 @@ func (s *simulated) tally(index int) {
 // 10 expected searches are one.
 func (s *simulated) judge(t *testing.T) {
 	t.Helper()
-	unit := testBound * s.beyond()
+	const unit = testBound
 	noise := btls.Gaussian
 	if s.c.Noise == accountant.BTLSLaplace {
 		noise = btls.Laplace
@@ -194,10 +191,7 @@ func (s *simulated) name() string {
 
 // The draws and the comparison that devices share, a million times.
 func TestNoisyBTLSDistribution(t *testing.T) {
-	runs := 1_000_000
-	if testing.Short() {
-		runs = 100_000
-	}
+	runs := 100_000
 	for _, c := range searches() {
 		runs := runs
 		if c.Queries == accountant.SharedBaseline {
@@ -221,7 +215,7 @@ func TestNoisyBTLSDistribution(t *testing.T) {
 							src = append(src, base-q)
 						}
 					}
-					if i := device.FirstAbove(s.search, in, src); i >= 0 {
+					if i := first(t, s.search, in, src...); i >= 0 {
 						index = in.First + i
 					}
 					in.First += len(group)
@@ -267,7 +261,7 @@ func openLineSearch(t *testing.T) *lineSearch {
 	must(err)
 	x.dir, err = x.net.NewVector(1)
 	must(err)
-	g, err := NewGaussian(1, 1e6, 0, testStream(t), 1)
+	g, err := NewGaussian(1, 1e6, 0, 1, testStream(t), 1)
 	must(err)
 	step, err := x.net.Record(func(q device.Queue) { q.ClippedSum(sum, x.data); g.Release(q, x.dir, sum) })
 	must(err)
@@ -403,7 +397,7 @@ func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
 	found, draw := map[int]bool{}, uint64(1000)
 	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
 		c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: k, Queries: queries}
-		b, err := NewNoisyBTLS(c, 1e6, 0, testStream(t), 9)
+		b, err := NewNoisyBTLS(c, 1e6, testStream(t), 9)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +406,7 @@ func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
 			draw++
 			in := &device.Inputs{Rows: x.All(), Draw: draw}
 			b.Set(in)
-			in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = 0, 0
+			in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd], in.Scalars[device.NoiseStep] = 0, 0, 0
 			biases, want := make([]float64, k), -1
 			for i, eta := range etas {
 				biases[i] = alpha * float64(eta) * 9 * square

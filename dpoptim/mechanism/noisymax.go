@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -13,13 +14,13 @@ import (
 // section 3.3; Ding et al. 2021, arXiv 2105.07260, shows that it is the
 // permute-and-flip mechanism).
 //
-// Each record adds 1 to one count or to none, so that adding or removing one
+// The noisy counts are compared as real numbers (exact.Reals), without rounding. Each record adds 1 to one count or to none, so that adding or removing one
 // moves counts in one direction by at most 1: (ε, 0)-private under add-remove
 // without a factor of 2. Replacing a record is two such moves, as the accountant knows.
 type NoisyMax struct {
 	epsilon float64
 	stream  *stream.Stream
-	tensor  uint32
+	noise   *exact.Reals
 }
 
 // NewNoisyMax checks ε, above 0. The tensor must be no other mechanism's.
@@ -30,7 +31,11 @@ func NewNoisyMax(epsilon float64, s *stream.Stream, tensor uint32) (*NoisyMax, e
 	if s == nil {
 		return nil, fmt.Errorf("a noisy maximum needs a noise stream")
 	}
-	return &NoisyMax{epsilon, s, tensor}, nil
+	noise, err := exact.NewReals(exact.Laplace, s, tensor)
+	if err != nil {
+		return nil, fmt.Errorf("a noisy maximum: %w", err)
+	}
+	return &NoisyMax{epsilon, s, noise}, nil
 }
 
 // Select draws at a noise position that nothing has used, and gives the index of
@@ -42,12 +47,11 @@ func (m *NoisyMax) Select(counts []int, draw uint64) (int, error) {
 	if !m.stream.Claim(draw) {
 		return 0, fmt.Errorf("a noisy maximum: noise position %d was used before; no noise is ever drawn twice", draw)
 	}
-	noise := make([]float64, len(counts))
-	m.stream.Laplaces(noise, draw, m.tensor, 0)
-	best, most := 0, math.Inf(-1)
-	for i, n := range counts {
-		if noisy := float64(n) + math.Abs(noise[i])/m.epsilon; noisy > most { // exponential
-			best, most = i, noisy
+	scale, best := math.Nextafter(1/m.epsilon, math.Inf(1)), 0
+	for i := 1; i < len(counts); i++ {
+		if m.noise.AtLeastZero(draw, []float64{float64(counts[i]), -float64(counts[best])},
+			exact.Term{Scale: scale, Draw: i, Magnitude: true}, exact.Term{Scale: -scale, Draw: best, Magnitude: true}) {
+			best = i
 		}
 	}
 	return best, nil

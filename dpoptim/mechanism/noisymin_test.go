@@ -16,7 +16,7 @@ import (
 // both cases (fixed stream).
 func TestNoisyMinDistribution(t *testing.T) {
 	const runs, epsilon, bound = 200_000, 0.8, 2.0
-	m, err := NewNoisyMin(epsilon, bound, 0, testStream(t), 3)
+	m, err := NewNoisyMin(epsilon, bound, testStream(t), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestNoisyMinDistribution(t *testing.T) {
 		for run := range runs {
 			in := device.Inputs{Draw: uint64(i*runs + run + 1)}
 			m.Set(&in)
-			if device.FirstAbove(m.search, &in, []float64{5, 5 + gap}) == 0 {
+			if first(t, m.search, &in, 5, 5+gap) == 0 {
 				told++
 			}
 		}
@@ -39,10 +39,10 @@ func TestNoisyMinDistribution(t *testing.T) {
 	}
 }
 
-// Rounding makes the noise larger and leaves the price; without noise the least is
+// The bound moves the noise and leaves the price; without noise the least is
 // told, the first of equals.
 func TestNoisyMinNoise(t *testing.T) {
-	m, err := NewNoisyMin(0.5, 3, 0.01, testStream(t), 3)
+	m, err := NewNoisyMin(0.5, 3, testStream(t), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestNoisyMinNoise(t *testing.T) {
 	in := device.Inputs{First: 7}
 	in.Biases[2] = 1
 	m.Set(&in)
-	if std, want := float64(in.Scalars[device.QueryStd]), 1.5*1.02/0.5; std < want || std > want*(1+2e-7) || in.Scalars[device.Clip] != 1.5 || in.First != 0 || in.Biases[2] != 0 {
+	if std, want := float64(in.Scalars[device.QueryStd]), 1.5/0.5; std < want || std > want*(1+2e-7) || in.Scalars[device.Clip] != 1.5 || in.First != 0 || in.Biases[2] != 0 {
 		t.Errorf("noise of mean %v at clip %v, want %v", std, in.Scalars[device.Clip], want)
 	}
 	if e := m.Event(); e != accountant.Mechanism(accountant.Pure{Epsilon: 0.5}) {
@@ -58,26 +58,36 @@ func TestNoisyMinNoise(t *testing.T) {
 	}
 	u := NewUnprotectedMin(1, testStream(t), 3)
 	u.Set(&in)
-	if i := device.FirstAbove(u.search, &in, []float32{3, 1, 2, 1}); i != 1 || u.Event() != nil {
+	if i := first(t, u.search, &in, 3, 1, 2, 1); i != 1 || u.Event() != nil {
 		t.Errorf("without noise %d is told, at the event %v", i, u.Event())
 	}
 	in.Biases = [device.MaxCandidates]float64{0, 1.5, 0.25, 1.25}
-	if i := device.FirstAbove(u.search, &in, []float32{3, 1, 2, 1}); i != 2 {
+	if i := first(t, u.search, &in, 3, 1, 2, 1); i != 2 {
 		t.Errorf("without noise, but with biases, %d is told", i)
 	}
+}
+
+// first is what a device tells of a sum.
+func first(t *testing.T, s device.Search, in *device.Inputs, sums ...float64) int {
+	t.Helper()
+	i, err := s.FirstAbove(in, sums)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
 }
 
 func TestNoisyMinRefuses(t *testing.T) {
 	s := testStream(t)
 	for _, test := range []struct {
-		epsilon, bound, rounding float64
-		stream                   *stream.Stream
-		want                     string
+		epsilon, bound float64
+		stream         *stream.Stream
+		want           string
 	}{
-		{0, 1, 0, s, "epsilon 0"}, {math.Inf(1), 1, 0, s, "epsilon +Inf"}, {1, 0, 0, s, "bound 0"},
-		{1, 1, -1, s, "by -1"}, {1, 1, 2, s, "at most 1"}, {1, 1, 0, nil, "noise stream"},
+		{0, 1, s, "epsilon 0"}, {math.Inf(1), 1, s, "epsilon +Inf"}, {1, 0, s, "bound 0"},
+		{1, 1, nil, "noise stream"},
 	} {
-		if _, err := NewNoisyMin(test.epsilon, test.bound, test.rounding, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := NewNoisyMin(test.epsilon, test.bound, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

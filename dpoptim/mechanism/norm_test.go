@@ -26,7 +26,7 @@ func TestNormNoise(t *testing.T) {
 			if least := multiplier * bound * (1 + rounding + 400*0x1p-23); std < least || std > multiplier*bound*(1+2e-4) {
 				t.Errorf("multiplier %v at bound %v draws %v, %v is the least", multiplier, bound, std, least)
 			}
-			want.Scalars[device.NormStd] = in.Scalars[device.NormStd]
+			want.Scalars[device.NormStd], want.Scalars[device.NormStep] = in.Scalars[device.NormStd], in.Scalars[device.NormStep]
 			if in.Scalars != want.Scalars {
 				t.Errorf("the norm also sets %v", in.Scalars)
 			}

@@ -96,7 +96,7 @@ func (s Search) FirstAbove(in *Inputs, sums []float64) (int, error) {
 	threshold, query := float64(in.Scalars[ThresholdStd]), float64(in.Scalars[QueryStd])
 	if s.least {
 		best := 0
-		for i := range sums {
+		for i := 1; i < len(sums); i++ {
 			if !noise.AtLeastZero(in.Draw, []float64{sums[i], in.Biases[i], -sums[best], -in.Biases[best]},
 				exact.Term{Scale: -query, Draw: i, Magnitude: true}, exact.Term{Scale: query, Draw: best, Magnitude: true}) {
 				best = i

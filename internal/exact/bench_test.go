@@ -2,7 +2,9 @@ package exact
 
 import (
 	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -70,6 +72,40 @@ func BenchmarkDirection(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(d*b.N), "ns/coordinate")
+		})
+	}
+}
+
+func BenchmarkRelease(b *testing.B) {
+	for _, c := range []stream.Cipher{stream.AES256CTR, stream.ChaCha20} {
+		b.Run(c.String(), func(b *testing.B) {
+			s, err := stream.New(c, stream.KeyFromSeed(1, "bench"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			g, err := New(0x1.2p21, s, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			const n = 8192
+			dst, integers, raw := make([]float32, n), make([]int64, n), make([]byte, 8*n)
+			g.Release(dst, dst, 0x1p-20, 0, 0)
+			for name, f := range map[string]func(step uint64){
+				"release": func(step uint64) { g.Release(dst, dst, 0x1p-20, step, 0) },
+				"add":     func(step uint64) { g.Add(integers, step, 0) },
+				"bits":    func(step uint64) { s.Fill(raw, step, 0) },
+				"float32": func(step uint64) { s.AddNormals(dst, dst, 1, step, 0, 0) },
+			} {
+				b.Run(name, func(b *testing.B) {
+					best := time.Duration(math.MaxInt64) // which other work on the machine disturbs less than the mean
+					for i := range b.N {
+						start := time.Now()
+						f(uint64(i))
+						best = min(best, time.Since(start))
+					}
+					b.ReportMetric(float64(best.Nanoseconds())/n, "best-ns/draw")
+				})
+			}
 		})
 	}
 }

@@ -103,15 +103,28 @@ func (g *Sampler) Add(dst []int64, step uint64, first int) {
 		}
 		return
 	}
+	g.each(len(dst), step, first,
+		func(from, to int, words []byte) int { return use.add(dst[from:to], words, g.fixed) },
+		func(i int, k int64) { dst[i] += k })
+}
+
+// each draws n numbers from first on: by many as far as it gets, which is given the words of numbers from and on, some
+// groups of them, and one at a time.
+func (g *Sampler) each(n int, step uint64, first int, many func(from, to int, words []byte) int, one func(i int, k int64)) {
 	buf := chunks.Get().(*buffer)
 	defer chunks.Put(buf)
-	for len(dst) > 0 {
-		words := g.words(buf, step, first, len(dst))
-		n := len(words) / 8
-		for i := range dst[:n] {
-			dst[i] += g.draw(binary.LittleEndian.Uint64(words[8*i:]), step, first+i)
+	for i := 0; i < n; {
+		words := g.words(buf, step, first+i, n-i)
+		for end := i + len(words)/8; i < end; {
+			if whole := (end - i) &^ (group - 1); whole > 0 && g.fixed != nil {
+				done := many(i, i+whole, words)
+				i, words = i+done, words[8*done:]
+			}
+			for next := min(i+group, end); i < next; i++ {
+				one(i, g.draw(binary.LittleEndian.Uint64(words), step, first+i))
+				words = words[8:]
+			}
 		}
-		dst, first = dst[n:], first+n
 	}
 }
 

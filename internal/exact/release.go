@@ -1,9 +1,6 @@
 package exact
 
-import (
-	"encoding/binary"
-	"math"
-)
+import "math"
 
 const (
 	// MinGrid and MaxGrid bound the grid step of a release, a power of two.
@@ -13,51 +10,51 @@ const (
 	mostUnits = 0x1p49
 )
 
-// Release sets dst[i] to grid·(round(src[i]/grid) + draw first+i), rounded once to float32: the nearest multiple of
-// the grid step, of two the even one, plus a rounded Gaussian in integers. The grid step is a power of two in
-// [MinGrid, MaxGrid]. What lies beyond ±2⁴⁹ grid steps counts as these, and so does an infinity; a NaN counts as the
-// lower one. dst may be src.
+// Release sets dst[i] to γ·(round(src[i]/γ) + draw first+i), rounded once to float32: the nearest multiple of a grid
+// step γ, of two the even one, and a rounded Gaussian in grid steps. γ is a power of two in [MinGrid, MaxGrid]. What lies
+// beyond ±2⁴⁹·γ counts as that, infinities too, and a NaN as -2⁴⁹·γ. dst may be src.
 //
-// Draws are Add's. Those outside [0, Draws), and another grid step, set dst to NaN: a visible failure.
-func (g *Sampler) Release(dst, src []float32, grid float64, step uint64, first int) {
-	release(g, dst, src, grid, step, first)
+// Draws are Add's. Those outside [0, Draws), and another γ, set dst to NaN: a visible failure.
+func (g *Sampler) Release(dst, src []float32, gridStep float64, step uint64, first int) {
+	release(g, dst, src, gridStep, step, first, use.release)
 }
 
-// Release64 is Release of float64 numbers, which is exact: a multiple of the grid step.
-func (g *Sampler) Release64(dst, src []float64, grid float64, step uint64, first int) {
-	release(g, dst, src, grid, step, first)
+// Release64 is Release of float64 numbers, which are not rounded a second time.
+func (g *Sampler) Release64(dst, src []float64, gridStep float64, step uint64, first int) {
+	release(g, dst, src, gridStep, step, first, nil)
 }
 
-func release[T float32 | float64](g *Sampler, dst, src []T, grid float64, step uint64, first int) {
-	if !g.holds(first, len(dst)) || !isGrid(grid) {
+func release[T float32 | float64](g *Sampler, dst, src []T, gridStep float64, step uint64, first int, kernel func(dst, src []T, words []byte, f *Fixed, r *grid) int) {
+	r, ok := newGrid(gridStep)
+	if !ok || !g.holds(first, len(dst)) {
 		for i := range dst {
 			dst[i] = T(math.NaN())
 		}
 		return
 	}
-	buf := chunks.Get().(*buffer)
-	defer chunks.Put(buf)
-	for len(dst) > 0 {
-		words := g.words(buf, step, first, len(dst))
-		n := len(words) / 8
-		for i, x := range src[:n] {
-			k := units(float64(x), grid) + g.draw(binary.LittleEndian.Uint64(words[8*i:]), step, first+i)
-			dst[i] = T(float64(k) * grid)
-		}
-		dst, src, first = dst[n:], src[n:], first+n
-	}
+	g.each(len(dst), step, first,
+		func(from, to int, words []byte) int {
+			if kernel == nil {
+				return 0
+			}
+			return kernel(dst[from:to], src[from:to], words, g.fixed, r)
+		},
+		func(i int, k int64) { dst[i] = T(float64(r.units(float64(src[i]))+k) * r.step) })
 }
 
-func isGrid(grid float64) bool {
-	fraction, _ := math.Frexp(grid)
-	return fraction == 0.5 && grid >= MinGrid && grid <= MaxGrid
+// A grid is what a release rounds to.
+type grid struct{ step, per, least, most float64 }
+
+func newGrid(step float64) (*grid, bool) {
+	fraction, _ := math.Frexp(step)
+	most := mostUnits * step
+	return &grid{step, 1 / step, -most, most}, fraction == 0.5 && step >= MinGrid && step <= MaxGrid
 }
 
-// units is round(x/grid). The product is exact, or so small that both round to 0.
-func units(x, grid float64) int64 {
-	most := mostUnits * grid
-	if !(x > -most) { // NaN too
-		x = -most
+// units is round(x/γ). The product is exact, or so small that it rounds to 0 in any case.
+func (r *grid) units(x float64) int64 {
+	if !(x > r.least) { // NaN too
+		x = r.least
 	}
-	return int64(math.RoundToEven(min(x, most) * (1 / grid)))
+	return int64(math.RoundToEven(min(x, r.most) * r.per))
 }

@@ -71,16 +71,37 @@ func (s *Tally) Added(in *device.Inputs) {
 	s.rows, s.clip, s.step = s.rows+len(in.Rows), in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
 }
 
-// Release checks the release of an exact net's gradients: their grid is that of the clip norm.
-func (s *Tally) Release(in *device.Inputs) error {
-	clip, std := in.Scalars[device.Clip], in.Scalars[device.NoiseStd]
+// Release checks the release of losses: with noise, its grid is that of the rows.
+func (s *Tally) Release(noise device.Noise) func(*device.Inputs) error {
+	return func(in *device.Inputs) error {
+		if in.Scalars[noise.Std()] == 0 {
+			return nil
+		}
+		return s.same(in)
+	}
+}
+
+// Search is Release of what is searched.
+func (s *Tally) Search(in *device.Inputs) error {
+	if in.Scalars[device.ThresholdStd] == 0 && in.Scalars[device.QueryStd] == 0 {
+		return nil
+	}
+	return s.same(in)
+}
+
+// ReleaseGradients checks the release of an exact net's gradients, whose grid is that of the clip norm.
+func (s *Tally) ReleaseGradients(in *device.Inputs) error {
+	clip, step := in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
 	if !Positive(clip) {
 		return fmt.Errorf("clip norm %v: must be a finite number above 0, for it says what an exact sum counts", clip)
 	}
-	if step := in.Scalars[device.NoiseStep]; std != 0 && float64(step) != device.NewGrid(clip).Step {
-		return fmt.Errorf("noise on a grid of step %v for exact sums clipped at %v: the step must be theirs, %v", step, clip, device.NewGrid(clip).Step)
+	if s.rows > 0 && clip != s.clip {
+		return s.same(in)
 	}
-	return s.same(in)
+	if grid := device.NewGrid(clip).Step; in.Scalars[device.NoiseStd] != 0 && float64(step) != grid {
+		return fmt.Errorf("noise on a grid of step %v for exact sums clipped at %v: the step must be theirs, %v", step, clip, grid)
+	}
+	return nil
 }
 
 // Released notes a release.

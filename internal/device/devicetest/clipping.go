@@ -243,9 +243,7 @@ func testAccumulation(t *testing.T, d device.Device) {
 // addNoise adds the noise that a release at a position draws.
 func addNoise(t testing.TB, x []float32, n device.Noise, draw uint64, std float64) {
 	t.Helper()
-	z := make([]float64, len(x))
-	n.Stream().Normals(z, draw, n.Tensor(), 0)
-	for i := range x {
-		x[i] = float32(float64(x[i]) + float64(float32(std))*z[i])
+	for i, z := range Drawn(t, n, draw, std, len(x)) {
+		x[i] = float32(float64(x[i]) + z)
 	}
 }

@@ -187,7 +187,8 @@ func (x *counted) release(t testing.TB, std, countStd float32) ([]float32, float
 	t.Helper()
 	x.draw++
 	in := &device.Inputs{Draw: x.draw}
-	in.Scalars[device.NoiseStd], in.Scalars[device.CountStd] = std, countStd
+	SetNoise(in, x.Noise, float64(std))
+	SetNoise(in, x.noise(), float64(countStd))
 	must(t, x.free.Run(in))
 	v := make([]float32, 1)
 	must(t, x.Net.Read(x.out, v))
@@ -286,12 +287,14 @@ func testCounts(t *testing.T, d device.Device) {
 		two, err := x.Net.NewScalarSum(2)
 		must(t, err)
 		for what, body := range map[string]func(device.Queue){
-			"a count of two values":       func(q device.Queue) { q.CountedSum(x.Sum, two, x.Data) },
-			"a count into a gradient":     func(q device.Queue) { q.CountedSum(x.Sum, x.Sum, x.Data) },
-			"a gradient into a count":     func(q device.Queue) { q.CountedSum(x.count, x.count, x.Data) },
-			"a count of a foreign table":  func(q device.Queue) { q.CountedSum(x.Sum, x.count, foreign{}) },
-			"an unknown count":            func(q device.Queue) { q.CountedSum(x.Sum, 99, x.Data) },
-			"a count without a mechanism": func(q device.Queue) { q.Release(x.out, x.count, device.Noise{}.WithSlots(device.CountStd, device.CountStep)) },
+			"a count of two values":      func(q device.Queue) { q.CountedSum(x.Sum, two, x.Data) },
+			"a count into a gradient":    func(q device.Queue) { q.CountedSum(x.Sum, x.Sum, x.Data) },
+			"a gradient into a count":    func(q device.Queue) { q.CountedSum(x.count, x.count, x.Data) },
+			"a count of a foreign table": func(q device.Queue) { q.CountedSum(x.Sum, x.count, foreign{}) },
+			"an unknown count":           func(q device.Queue) { q.CountedSum(x.Sum, 99, x.Data) },
+			"a count without a mechanism": func(q device.Queue) {
+				q.Release(x.out, x.count, device.Noise{}.WithSlots(device.CountStd, device.CountStep))
+			},
 			"one tensor for two deviations": func(q device.Queue) {
 				q.Release(x.Out, x.Sum, x.Noise)
 				q.Release(x.out, x.count, x.Noise.WithSlots(device.CountStd, device.CountStep))
@@ -312,7 +315,7 @@ func testCounts(t *testing.T, d device.Device) {
 		for _, std := range []float32{-1, float32(math.NaN()), float32(math.Inf(1))} {
 			x := openCounted(t, d, s, c, 6)
 			in := &device.Inputs{Draw: 1}
-			in.Scalars[device.CountStd] = std
+			SetNoise(in, x.noise(), float64(std))
 			if err := x.free.Run(in); err == nil {
 				t.Errorf("noise of standard deviation %v was released", std)
 			}

@@ -59,7 +59,7 @@ func (s *Fixture) free(t testing.TB, clip, std float32) []float32 {
 	t.Helper()
 	s.draw++
 	in := &device.Inputs{Draw: s.draw}
-	in.Scalars[device.Clip], in.Scalars[device.NoiseStd] = clip, std
+	in.Scalars[device.Clip], in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = clip, std, float32(gridStep(clip))
 	must(t, s.Free.Run(in))
 	return s.read(t, s.Out)
 }
@@ -301,40 +301,6 @@ func testExact(t *testing.T, d device.Device) {
 		}
 	})
 
-	t.Run("losses", func(t *testing.T) {
-		for _, p := range some(d, wholePrograms()) {
-			c := wholeCase(t, p, 10).with(1, float32(math.NaN()))
-			losses := rowLosses(t, c)
-			for _, clip := range some(d, []float32{1, 1.3, 1e-3, 3e6}) {
-				x := openExact(t, d, whole(t, p)[0].Schedule, c, 30)
-				sum, err := x.Net.NewScalarSum(1)
-				must(t, err)
-				out, err := x.Net.NewScalars(1)
-				must(t, err)
-				add := x.record(t, func(q device.Queue) {
-					q.Losses(sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1})
-				})
-				free := x.record(t, func(q device.Queue) { q.Release(out, sum, x.Noise) })
-				in := &device.Inputs{Rows: c.All()}
-				in.Scalars[device.Clip] = clip
-				must(t, add.Run(in))
-				must(t, add.Run(in))
-				want := int64(0)
-				for _, loss := range losses {
-					want += 2 * int64(math.Trunc(min(loss, float64(clip))/gridStep(clip)))
-				}
-				x.draw++
-				in = &device.Inputs{Draw: x.draw}
-				in.Scalars[device.Clip] = clip
-				must(t, free.Run(in))
-				got := make([]float32, 1)
-				must(t, x.Net.Read(out, got))
-				if got[0] != float32(float64(want)*gridStep(clip)) {
-					t.Errorf("%s, clip %v: the sum is %v, want %v", p.Name, clip, got[0], float64(want)*gridStep(clip))
-				}
-			}
-		}
-	})
 	t.Run("refusals", func(t *testing.T) { testExactRefusals(t, d) })
 }
 
@@ -387,9 +353,6 @@ func testExactRefusals(t *testing.T, d device.Device) {
 	if err := record(device.Noise{}); !errors.Is(err, device.ErrNoNoise) {
 		t.Errorf("no noise gives %v", err)
 	}
-	aes, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "devicetest"))
-	must(t, err)
-	said("noise from AES", record(device.NewNoise(aes, 1)), "ChaCha20")
 	said("a tensor of further digits", record(device.NewNoise(chacha(t), 1<<31)), "must be below")
 	x := Open(t, d, schedule, c, 4)
 	_, err = x.Net.Record(func(q device.Queue) { q.Release(x.Out, x.Sum, device.NewExactNoise(chacha(t), 1)) })
@@ -399,7 +362,7 @@ func testExactRefusals(t *testing.T, d device.Device) {
 		x := openExact(t, d, schedule, c, 4)
 		x.Add(t, []int32{0, 1}, 1)
 		in := &device.Inputs{Draw: 1}
-		in.Scalars[device.Clip], in.Scalars[device.NoiseStd] = 1, 1
+		in.Scalars[device.Clip], in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = 1, 1, float32(gridStep(1))
 		step := x.Free
 		change(x, in)
 		if len(in.Rows) > 0 {
@@ -440,12 +403,6 @@ func testExactRefusals(t *testing.T, d device.Device) {
 		q.Losses(x.Sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1})
 	})
 	said("losses into a gradient's sum", err, "want 1")
-	curve, err := x.Net.NewScalarSum(2)
-	must(t, err)
-	_, err = x.Net.Record(func(q device.Queue) {
-		q.Losses(curve, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 2, Form: device.LossCurve})
-	})
-	said("a curve of losses", err, "no curves")
-	_, err = x.Net.Record(func(q device.Queue) { q.CountedSum(x.Sum, curve, x.Data) })
+	_, err = x.Net.Record(func(q device.Queue) { q.CountedSum(x.Sum, scalar, x.Data) })
 	said("a count of norms", err, "not counted on exact nets")
 }

@@ -2,11 +2,13 @@ package devicetest
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
@@ -76,6 +78,38 @@ func (s *Fixture) record(t testing.TB, body func(device.Queue)) device.Step {
 	return step
 }
 
+// SetNoise gives a run a release's noise of a standard deviation, on a grid of some 2²⁶ steps
+// of it.
+func SetNoise(in *device.Inputs, n device.Noise, std float64) {
+	in.Scalars[n.Std()], in.Scalars[n.Step()] = float32(std), powerOfTwo(float32(std)*0x1p-26)
+}
+
+// powerOfTwo is the least one that is at least x, and 1 for what has none.
+func powerOfTwo(x float32) float32 {
+	fraction, exponent := math.Frexp(float64(x))
+	if !(x > 0) || math.IsInf(float64(x), 0) {
+		return 1
+	}
+	if fraction == 0.5 {
+		exponent--
+	}
+	return float32(math.Ldexp(1, exponent))
+}
+
+// Drawn is the noise that a release with SetNoise draws at a position.
+func Drawn(t testing.TB, n device.Noise, draw uint64, std float64, size int) []float64 {
+	t.Helper()
+	step := float64(powerOfTwo(float32(std) * 0x1p-26))
+	g, err := exact.New(float64(float32(std))/step, n.Stream(), n.Tensor())
+	must(t, err)
+	k, z := make([]int64, size), make([]float64, size)
+	g.Add(k, draw, 0)
+	for i, k := range k {
+		z[i] = float64(k) * step
+	}
+	return z
+}
+
 // Add adds rows to the sum, in as many runs as the capacity asks for; no rows
 // are one empty run.
 func (s *Fixture) Add(t testing.TB, rows []int32, clip float64) {
@@ -96,7 +130,7 @@ func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	t.Helper()
 	s.draw++
 	in := &device.Inputs{Draw: s.draw}
-	in.Scalars[device.NoiseStd] = float32(std)
+	SetNoise(in, s.Noise, std)
 	must(t, s.Free.Run(in))
 	_, err := s.Free.Wait()
 	must(t, err)

@@ -16,13 +16,20 @@ type lossSum struct {
 	add, free device.Step
 	out       device.Vector
 	k         int
+	step      float32 // of the grid
+	clip      float32 // of the last run
 }
 
 // openLosses asks for the loss at the parameters.
 func openLosses(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *lossSum {
 	t.Helper()
-	x := Open(t, d, s, c, capacity)
-	return x.losses(t, device.LossQuery{At: x.Net.Params(), K: 1})
+	return Open(t, d, s, c, capacity).loss(t)
+}
+
+// loss records the query of the loss at the parameters.
+func (s *Fixture) loss(t testing.TB) *lossSum {
+	t.Helper()
+	return s.losses(t, device.LossQuery{At: s.Net.Params(), K: 1})
 }
 
 // losses records a query on a fixture's net.
@@ -41,7 +48,8 @@ func (s *Fixture) losses(t testing.TB, ask device.LossQuery) *lossSum {
 func (x *lossSum) run(t testing.TB, rows []int32, clip float64, steps ...float32) {
 	t.Helper()
 	in := &device.Inputs{Rows: rows}
-	in.Scalars[device.Clip] = float32(clip)
+	x.clip = float32(clip)
+	in.Scalars[device.NoiseStep], in.Scalars[device.Clip] = x.step, x.clip
 	copy(in.Candidates[:], steps)
 	must(t, x.add.Run(in))
 }
@@ -50,7 +58,10 @@ func (x *lossSum) releaseAll(t testing.TB, std float64) []float32 {
 	t.Helper()
 	x.draw++
 	in := &device.Inputs{Draw: x.draw}
-	in.Scalars[device.NoiseStd] = float32(std)
+	if SetNoise(in, x.Noise, std); x.step != 0 {
+		in.Scalars[device.NoiseStep] = x.step
+	}
+	in.Scalars[device.Clip] = x.clip
 	must(t, x.free.Run(in))
 	v := make([]float32, x.k)
 	must(t, x.Net.Read(x.out, v))
@@ -155,13 +166,27 @@ func testLosses(t *testing.T, d device.Device) {
 	})
 	t.Run("noise", func(t *testing.T) {
 		x := openLosses(t, d, s, c, 6)
+		x.step = powerOfTwo(3 * 0x1p-26)
 		bare := x.of(t, c.All(), 2)
 		x.run(t, c.All(), 2)
-		z := make([]float64, 1)
-		x.Noise.Stream().Normals(z, x.draw+1, x.Noise.Tensor(), 0)
-		close(t, "the noisy loss", x.release(t, 3)-3*z[0], bare)
+		z := Drawn(t, x.Noise, x.draw+1, 3, 1)
+		close(t, "the noisy loss", x.release(t, 3)-z[0], bare)
 		if again := x.release(t, 0); again != 0 {
 			t.Errorf("a released loss leaves %v behind", again)
+		}
+	})
+	t.Run("on a grid", func(t *testing.T) { testGridLosses(t, d) })
+	t.Run("noise on another grid than the losses'", func(t *testing.T) {
+		for _, step := range []float32{0, 0x1p-10} {
+			x := openLosses(t, d, s, c, 6)
+			x.step = step
+			x.run(t, c.All(), 1)
+			in := &device.Inputs{Draw: 1}
+			in.Scalars[device.Clip] = 1
+			SetNoise(in, x.Noise, 3)
+			if err := x.free.Run(in); err == nil {
+				t.Errorf("losses in steps of %v are released in steps of %v", step, in.Scalars[device.NoiseStep])
+			}
 		}
 	})
 	t.Run("misuse", func(t *testing.T) {
@@ -213,4 +238,53 @@ func testLosses(t *testing.T, d device.Device) {
 			t.Error("a row beyond the table is accepted")
 		}
 	})
+}
+
+// testGridLosses checks that a row's values are whole steps of the grid within its bound,
+// compared exactly, and where losses are whole numbers which ones.
+func testGridLosses(t *testing.T, d device.Device) {
+	c := NewCase(t, program("thrice"), 7, 25)
+	x := Open(t, d, strategies(t, c.Program)[0].Schedule, c, 7)
+	dir, err := x.Net.NewVector(1)
+	must(t, err)
+	must(t, x.Net.Write(dir, constant(x.size, 1)))
+	etas := []float32{0.5, 0.05, 0.005, -0.05}
+	for form := device.LossSum; form <= device.LossCurve; form++ {
+		query := x.losses(t, device.LossQuery{At: x.Net.Params(), Dir: dir, K: len(etas), Form: form})
+		for _, clip := range []float32{1e-3, 0.3, 1.7} {
+			query.step = float32(gridStep(clip))
+			for _, row := range c.All() {
+				query.run(t, []int32{row}, float64(clip), etas...)
+				k := steps(t, query.releaseAll(t, 0), clip)
+				if form == device.LossCurve {
+					checkBound(t, k, clip)
+					continue
+				}
+				for _, one := range k {
+					checkBound(t, []int64{one}, clip)
+				}
+			}
+		}
+	}
+	for _, p := range some(d, wholePrograms()) {
+		c := wholeCase(t, p, 10).with(1, float32(math.NaN()))
+		losses := rowLosses(t, c)
+		for _, clip := range some(d, []float32{1, 1.3, 1e-3, 3e6}) {
+			for _, x := range []*lossSum{
+				openLosses(t, d, strategies(t, p)[0].Schedule, c, 30),
+				openExact(t, d, whole(t, p)[0].Schedule, c, 30).loss(t),
+			} {
+				x.step = float32(gridStep(clip))
+				x.run(t, c.All(), float64(clip))
+				x.run(t, c.All(), float64(clip))
+				want := int64(0)
+				for _, loss := range losses {
+					want += 2 * int64(math.Trunc(min(loss, float64(clip))/gridStep(clip)))
+				}
+				if got := x.releaseAll(t, 0)[0]; got != float32(float64(want)*gridStep(clip)) {
+					t.Errorf("%s, clip %v: the sum is %v, want %v", p.Name, clip, got, float64(want)*gridStep(clip))
+				}
+			}
+		}
+	}
 }

@@ -298,8 +298,8 @@ func (x *normed) release(t testing.TB, std float64) float32 {
 	t.Helper()
 	x.draw++
 	in := &device.Inputs{Draw: x.draw}
-	in.Scalars[device.NormStd] = float32(std)
-	in.Scalars[device.NoiseStd] = 1e6 // of the sum, not of this
+	SetNoise(in, x.Noise, 1e6) // of the sum, not of this
+	SetNoise(in, x.noise(), std)
 	must(t, x.free.Run(in))
 	v := make([]float32, 1)
 	must(t, x.Net.Read(x.out, v))

@@ -24,7 +24,7 @@ func testRelease(t *testing.T, d device.Device) {
 	open := func(t *testing.T) *Fixture { return Open(t, d, schedule, c, 5) }
 	run := func(s device.Step, draw uint64, std float32) error {
 		in := &device.Inputs{Draw: draw}
-		in.Scalars[device.NoiseStd] = std
+		SetNoise(in, device.NewNoise(nil, 0), float64(std))
 		return s.Run(in)
 	}
 
@@ -34,19 +34,18 @@ func testRelease(t *testing.T, d device.Device) {
 			draw   uint64
 			tensor uint32
 			std    float32
-		}{{1, 0, 1}, {2, 1, 0.125}, {1 << 40, 9, 1e4}, {math.MaxUint64, math.MaxUint32, 1e-3}} {
+		}{{1, 0, 1}, {2, 1, 0.125}, {1 << 40, 9, 1e4}, {math.MaxUint64, math.MaxInt32, 1e-3}} {
 			x := open(t)
 			x.Add(t, c.All(), 1)
 			noise := device.NewNoise(Stream(t, d), test.tensor)
 			free := x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, noise) })
 			must(t, run(free, test.draw, test.std))
-			z := make([]float64, x.size)
-			noise.Stream().Normals(z, test.draw, test.tensor, 0)
+			step := float64(powerOfTwo(test.std * 0x1p-26))
+			z := Drawn(t, noise, test.draw, float64(test.std), x.size)
 			for i, got := range x.read(t, x.Out) {
-				shift := float64(test.std) * z[i]
-				// A rounding of the sum, one of the result, and what AddNormals of package stream may be off.
-				if bound := 0x1p-23*math.Abs(float64(src[i])) + (0x1p-23+4e-7)*math.Abs(shift); math.Abs(float64(got)-float64(src[i])-shift) > bound {
-					t.Fatalf("draw %d, tensor %d, std %v: value %d is %v, want %v + %v", test.draw, test.tensor, test.std, i, got, src[i], shift)
+				// Roundings of the sum to the grid and of src to float32, and one of the result.
+				if bound := step/2 + 0x1p-24*(math.Abs(float64(src[i]))+math.Abs(float64(got))); math.Abs(float64(got)-float64(src[i])-z[i]) > bound {
+					t.Fatalf("draw %d, tensor %d, std %v: value %d is %v, want %v + %v", test.draw, test.tensor, test.std, i, got, src[i], z[i])
 				}
 			}
 		}

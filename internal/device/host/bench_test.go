@@ -3,6 +3,8 @@ package host
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
 )
 
 func BenchmarkExact(b *testing.B) {
@@ -11,7 +13,7 @@ func BenchmarkExact(b *testing.B) {
 	for i := range gradient {
 		gradient[i] = float32(rnd.NormFloat64())
 	}
-	g, dst := NewGrid(1), make([]int64, len(gradient))
+	g, dst := device.NewGrid(1), make([]int64, len(gradient))
 	b.Run("scale", func(b *testing.B) {
 		for b.Loop() {
 			Scale(g, gradient)

@@ -91,7 +91,7 @@ func (q *queue[T]) exactRelease(dst device.Vector, s *sum[T], noise device.Noise
 	if !q.claim(noise) {
 		return
 	}
-	q.step.Checks = append(q.step.Checks, s.tally.Release)
+	q.step.Checks = append(q.step.Checks, s.tally.ReleaseGradients)
 	n, drawn := q.net, sampler{noise: noise}
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		g, err := drawn.of(in)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
 )
 
 // γ is a power of two with C/γ in [2²⁰, 2²¹), and the bounds are the exact ones.
@@ -16,7 +18,7 @@ func TestGrid(t *testing.T) {
 		clips = append(clips, float32(math.Exp(20*rnd.NormFloat64())))
 	}
 	for _, clip := range clips {
-		g := NewGrid(clip)
+		g := device.NewGrid(clip)
 		if fraction, _ := math.Frexp(g.Step); fraction != 0.5 {
 			t.Errorf("clip norm %v: γ = %v is no power of two", clip, g.Step)
 		}
@@ -58,7 +60,7 @@ func TestExactNormCheck(t *testing.T) {
 		{"many small ones and one", append(many(1<<20, 0x1p-10), step), 1, false},
 		{"twice C", []float32{0, 0, 0, 0, 0, -2}, 1, false},
 	} {
-		g := NewGrid(test.clip)
+		g := device.NewGrid(test.clip)
 		if got := within(g, test.gradient, 1/g.Step); got != test.want {
 			t.Errorf("%s: %v, want %v", test.what, got, test.want)
 		}
@@ -74,7 +76,7 @@ func TestScale(t *testing.T) {
 		for i := range gradient {
 			gradient[i] = size * rnd.NormFloat64() * math.Exp(3*rnd.NormFloat64())
 		}
-		g := NewGrid(float32(math.Exp(10 * rnd.NormFloat64())))
+		g := device.NewGrid(float32(math.Exp(10 * rnd.NormFloat64())))
 		scale, ok := Scale(g, gradient)
 		if !ok {
 			continue
@@ -95,7 +97,7 @@ func TestScale(t *testing.T) {
 		t.Errorf("%d of 2000 finite gradients were made zero, though the scale aims inside", 2000-kept)
 	}
 	for _, bad := range [][]float64{{math.NaN()}, {1, math.Inf(-1)}, {1e300, 1e300}} {
-		if _, ok := Scale(NewGrid(1), bad); ok {
+		if _, ok := Scale(device.NewGrid(1), bad); ok {
 			t.Errorf("gradient %v counts", bad)
 		}
 	}
@@ -103,9 +105,10 @@ func TestScale(t *testing.T) {
 
 func TestLossesOnTheGrid(t *testing.T) {
 	for _, clip := range []float32{1, 3, 0.7} {
-		g := NewGrid(clip)
+		g := device.NewGrid(clip)
+		q := Query[float32]{Step: g.Step}
 		for _, loss := range []float64{0, 1e-9, 0.1, 0.6999, float64(clip)} {
-			k := truncated(&g, loss) / g.Step
+			k := q.truncate(loss) / g.Step
 			if k != math.Trunc(k) || k > float64(clip)/g.Step || k*g.Step > loss || loss-k*g.Step >= g.Step {
 				t.Errorf("clip %v: loss %v becomes %v steps", clip, loss, k)
 			}

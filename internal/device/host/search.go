@@ -11,6 +11,7 @@ func (q *queue[T]) FirstAbove(src device.Sum, s device.Search) {
 	if q.err != nil || !q.check(q.step.Search(s, src, len(x.scalars), &n.searches)) {
 		return
 	}
+	q.step.Checks = append(q.step.Checks, x.tally.Search)
 	q.add(func(in *device.Inputs, out *device.Outputs) {
 		first, err := s.FirstAbove(in, x.scalars)
 		if err != nil {

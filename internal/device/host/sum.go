@@ -119,6 +119,7 @@ func (q *queue[T]) releaseScalars(dst device.Vector, s *sum[T], noise device.Noi
 	if !q.claim(noise) {
 		return
 	}
+	q.step.Checks = append(q.step.Checks, s.tally.Release(noise))
 	n, drawn, values := q.net, sampler{noise: noise}, make([]float64, len(s.scalars))
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		g, err := drawn.of(in)
