@@ -108,11 +108,11 @@ func (n *net) fillProducts() (*sum, error) {
 	if err := n.device.failed("filling operands", errors.Join(errs...)); err != nil {
 		return nil, err
 	}
-	s, err := n.newSum(n.params)
+	s, err := n.newSum(n.params, floats)
 	if err != nil {
 		return nil, err
 	}
-	return &n.sums[s], n.wait()
+	return n.sums[s], n.wait()
 }
 
 // repeats of a product are timed together: a clock's tick is half a microsecond.

@@ -360,13 +360,8 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 			l.launch(kernels.Shift(a.run, i, at, dir, n.params, a.shifted))
 			row(first+i, a.shifted)
 		}
-		l.launch(kernels.LossShares(b, q.Form, q.K, a.losses, p.Loss, p.Outputs(), a.targets, n.options.Exact))
-		shares := a.losses + uint64(8*a.chunk*first)
-		if n.options.Exact {
-			l.launch(kernels.GridLossSums(b, shares, q.K, dst))
-		} else {
-			l.launch(kernels.LossSums(b, shares, q.K, dst))
-		}
+		l.launch(kernels.LossShares(b, q.Form, q.K, a.losses, p.Loss, p.Outputs(), a.targets))
+		l.launch(kernels.LossSums(b, a.losses+uint64(8*a.chunk*first), q.K, dst))
 	})
 }
 

@@ -49,7 +49,8 @@ type Device struct {
 	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
 	owners    []closer
-	err       error // the GPU is lost: the first failure, for good
+	normals   *normals // nil before the first release is recorded
+	err       error    // the GPU is lost: the first failure, for good
 }
 
 // closer is what lives on a device.
@@ -318,12 +319,4 @@ func bytesOf[T float32 | float64 | int32 | int64 | uint32 | uint64](x []T) []byt
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0])))
-}
-
-// int64s is memory as 64-bit integers.
-func int64s(b []byte) []int64 {
-	if len(b) < 8 {
-		return nil
-	}
-	return unsafe.Slice((*int64)(unsafe.Pointer(&b[0])), len(b)/8)
 }

@@ -26,7 +26,7 @@ type net struct {
 	spent    []time.Duration // by step of the schedule, since Profile was called; nil before
 	ring     *ring
 	vectors  []vector
-	sums     []sum
+	sums     []*sum
 	steps    []*step
 	keys     map[*stream.Stream]driver.Ptr // of the noise
 	drawn    uint64
@@ -40,12 +40,22 @@ type vector struct {
 	size int
 }
 
-// sum is float64 values on the device, or int64 in an exact net.
+// sum is float64 values on the device; gradients of an exact net are int64.
 type sum struct {
-	at       driver.Ptr
-	size     int
-	integers *admit.Tally // nil but in an exact net
+	at    driver.Ptr
+	size  int
+	form  form
+	tally admit.Tally // of integers, and of losses among scalars
 }
+
+// form says what a sum holds.
+type form int
+
+const (
+	floats   form = iota // gradients
+	integers             // an exact net's gradients, in grid steps
+	scalars
+)
 
 const lessMemory = "choose a smaller batch that goes through the network together (memory, max_physical_batch), or a strategy that keeps less"
 
@@ -169,7 +179,7 @@ func (n *net) NewVector(width int) (v device.Vector, err error) {
 // NewScalars makes size zero values.
 func (n *net) NewScalars(size int) (v device.Vector, err error) {
 	return v, n.do(func() error {
-		if err := scalars(size); err != nil {
+		if err := checkScalars(size); err != nil {
 			return err
 		}
 		v, err = n.newVector(size)
@@ -180,7 +190,7 @@ func (n *net) NewScalars(size int) (v device.Vector, err error) {
 // NewSum makes a zero sum.
 func (n *net) NewSum() (s device.Sum, err error) {
 	return s, n.do(func() error {
-		s, err = n.newSum(n.params)
+		s, err = n.newSum(n.params, n.gradients())
 		return err
 	})
 }
@@ -188,15 +198,15 @@ func (n *net) NewSum() (s device.Sum, err error) {
 // NewScalarSum makes a zero sum of size values.
 func (n *net) NewScalarSum(size int) (s device.Sum, err error) {
 	return s, n.do(func() error {
-		if err := scalars(size); err != nil {
+		if err := checkScalars(size); err != nil {
 			return err
 		}
-		s, err = n.newSum(size)
+		s, err = n.newSum(size, scalars)
 		return err
 	})
 }
 
-func scalars(size int) error {
+func checkScalars(size int) error {
 	if size < 1 {
 		return fmt.Errorf("at least one scalar is needed, %d were asked for", size)
 	}
@@ -212,16 +222,20 @@ func (n *net) newVector(size int) (device.Vector, error) {
 	return device.Vector(len(n.vectors) - 1), nil
 }
 
-func (n *net) newSum(size int) (device.Sum, error) {
+// gradients is the form of a sum of them.
+func (n *net) gradients() form {
+	if n.options.Exact {
+		return integers
+	}
+	return floats
+}
+
+func (n *net) newSum(size int, f form) (device.Sum, error) {
 	p, err := n.zeros(8*int64(size), "a sum of "+n.schedule.Program.Name)
 	if err != nil {
 		return 0, err
 	}
-	s := sum{at: p, size: size}
-	if n.options.Exact {
-		s.integers = &admit.Tally{}
-	}
-	n.sums = append(n.sums, s)
+	n.sums = append(n.sums, &sum{at: p, size: size, form: f})
 	return device.Sum(len(n.sums) - 1), nil
 }
 
@@ -308,7 +322,6 @@ func (n *net) free() error {
 			did(s.graph.Close())
 		}
 		did(s.timing.free())
-		did(s.noise.free())
 	}
 	n.steps = nil
 	if n.blas != nil {

@@ -23,10 +23,10 @@ func (q *queue) Project(l device.LSTM, p, g, weights, state device.Vector) {
 func (q *queue) Norm(dst, src device.Sum) {
 	n := q.net
 	if n.options.Exact {
-		q.check(errors.New("exact nets release no norms: their noise is not exact"))
+		q.check(errors.New("exact nets release no norms: a record could move one by more than their integers tell"))
 		return
 	}
-	to, from := q.sum(dst, 1), q.sum(src, n.params)
+	to, from := q.scalars(dst, 1), q.gradients(src)
 	if q.err != nil {
 		return
 	}

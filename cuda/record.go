@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
-	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -24,9 +22,7 @@ type step struct {
 	graph  driver.Graph
 	work   []work
 	timing timing
-	added  []func(*device.Inputs)       // what a run changes that the host must remember
-	draws  []func(*device.Inputs) error // noise that the host draws
-	noise  hostNoise
+	added  []func(*device.Inputs) // what a run changes that the host must remember
 	scores []scored
 	search *search // nil: the step has none
 	dots   []kernels.Ptr
@@ -66,7 +62,7 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 			err = n.capture(q)
 		}
 		if err != nil {
-			return errors.Join(err, q.recorded.noise.free())
+			return err
 		}
 		n.steps = append(n.steps, q.recorded)
 		return nil
@@ -148,31 +144,17 @@ func (n *net) enqueue(w *work) error {
 }
 
 // Run checks the inputs and enqueues the graph. It waits only where as many runs as
-// the ring has slots are under way, or where the host draws the noise.
+// the ring has slots are under way, or where a search goes on.
 func (s *step) Run(in *device.Inputs) error {
 	n := s.net
 	return n.do(func() error {
 		if err := s.Step.Run(in, n.options.Capacity, &n.drawn); err != nil {
 			return n.fail(err)
 		}
-		if len(s.draws) > 0 {
-			if err := n.wait(); err != nil { // the last run reads the same memory
-				return err
-			}
-		}
-		for _, draw := range s.draws {
-			if err := draw(in); err != nil {
-				return n.fail(err)
-			}
-		}
 		for _, f := range s.added {
 			f(in)
 		}
-		var thresholds [device.MaxCandidates]float64
-		if s.search != nil {
-			s.search.draw(in, thresholds[:])
-		}
-		err := n.ring.put(in, &thresholds)
+		err := n.ring.put(in)
 		if err == nil {
 			err = n.stream.Run(s.toRun())
 		}
@@ -207,7 +189,7 @@ func (s *step) Wait() (out device.Outputs, err error) {
 			out.Scores = append(out.Scores, n.readScore(sc.host))
 		}
 		if s.search != nil {
-			first, err := n.first(s.search.at)
+			first, err := s.search.decide()
 			if err != nil {
 				return err
 			}
@@ -262,15 +244,26 @@ func (q *queue) vec(v device.Vector, size int) kernels.Ptr {
 	return kernels.Ptr(x.at)
 }
 
-// sum is a sum of a given number of values, or of any for 0.
-func (q *queue) sum(s device.Sum, size int) *sum {
+func (q *queue) sum(s device.Sum) *sum {
 	if s < 0 || int(s) >= len(q.net.sums) {
 		q.check(fmt.Errorf("no sum %d on this network", s))
 		return &sum{}
 	}
-	x := &q.net.sums[s]
-	if size > 0 && x.size != size {
-		q.check(fmt.Errorf("sum %d holds %d values, want %d", s, x.size, size))
+	return q.net.sums[s]
+}
+
+func (q *queue) gradients(s device.Sum) *sum {
+	x := q.sum(s)
+	if x.form == scalars {
+		q.check(fmt.Errorf("sum %d holds no gradients", s))
+	}
+	return x
+}
+
+func (q *queue) scalars(s device.Sum, size int) *sum {
+	x := q.sum(s)
+	if x.form != scalars || x.size != size {
+		q.check(fmt.Errorf("sum %d does not hold %d scalars", s, size))
 	}
 	return x
 }
@@ -287,38 +280,38 @@ func (q *queue) table(d device.Data) *table {
 	return t
 }
 
-// adds notes that the step adds a run's rows of a table to a sum.
-func (q *queue) adds(s *sum, t *table) {
-	q.recorded.Tables = append(q.recorded.Tables, &t.Rows)
-	if s.integers != nil {
-		q.recorded.Checks = append(q.recorded.Checks, s.integers.Add)
-		q.recorded.added = append(q.recorded.added, s.integers.Added)
-	}
+// tallies notes that the step adds a run's rows to a sum on a grid.
+func (q *queue) tallies(s *sum) {
+	q.recorded.Checks = append(q.recorded.Checks, s.tally.Add)
+	q.recorded.added = append(q.recorded.added, s.tally.Added)
 }
 
 func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
-	s, t := q.sum(dst, q.net.params), q.table(from)
+	s, t := q.gradients(dst), q.table(from)
 	if q.err != nil {
 		return
 	}
-	q.adds(s, t)
+	q.recorded.Tables = append(q.recorded.Tables, &t.Rows)
 	q.recorded.Clips = q.recorded.Clips || q.net.schedule.Private()
+	if s.form == integers {
+		q.tallies(s)
+	}
 	q.then(func() { q.clippedSum(kernels.Ptr(s.at), 0, t) })
 }
 
 func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 	if q.net.options.Exact {
-		q.check(errors.New("norms within the clip norm are not counted on exact nets: the count's noise is not exact"))
+		q.check(errors.New("norms within the clip norm are not counted on exact nets, which have no factors"))
 		return
 	}
-	s, c, t := q.sum(dst, q.net.params), q.sum(count, 1), q.table(from)
+	s, c, t := q.gradients(dst), q.scalars(count, 1), q.table(from)
 	if q.net.schedule.Clipping != plan.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", q.net.schedule.Clipping))
 	}
 	if q.err != nil {
 		return
 	}
-	q.adds(s, t)
+	q.recorded.Tables = append(q.recorded.Tables, &t.Rows)
 	q.recorded.Clips = true
 	q.then(func() { q.clippedSum(kernels.Ptr(s.at), kernels.Ptr(c.at), t) })
 }
@@ -327,76 +320,48 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	if !q.check(ask.Check()) {
 		return
 	}
-	s, t, n := q.sum(dst, ask.K), q.table(from), q.net
+	s, t, n := q.scalars(dst, ask.K), q.table(from), q.net
 	at, dir := q.vec(ask.At, n.params), q.vec(ask.Dir, n.params)
-	if n.options.Exact && ask.Form == device.LossCurve {
-		q.check(errors.New("exact nets clip no curves of losses: ask for sums or decreases"))
-	}
 	if q.err != nil || !q.check(n.searches.Fills(dst, ask.Form)) {
 		return
 	}
-	q.adds(s, t)
+	q.recorded.Tables = append(q.recorded.Tables, &t.Rows)
 	q.recorded.Clips = true
 	q.recorded.Candidates = max(q.recorded.Candidates, ask.K)
+	q.tallies(s)
 	q.then(func() { q.lossSums(kernels.Ptr(s.at), at, dir, t, ask) })
 }
 
 func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
-	s := q.sum(src, 0)
+	n, s := q.net, q.sum(src)
 	d := q.vec(dst, s.size)
-	exactly := q.net.options.Exact
-	if noise.Exact() && !exactly {
+	if noise.Exact() && !n.options.Exact {
 		q.check(errors.New("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
 	}
 	if q.err != nil || !q.check(q.recorded.Draw(noise)) {
-		return
-	}
-	if exactly {
-		q.exactRelease(d, s, noise)
 		return
 	}
 	if c := noise.Stream().Cipher(); c != stream.ChaCha20 {
 		q.check(fmt.Errorf("this device draws noise from %s, the stream is %s: make it with the cipher that device.Info names", stream.ChaCha20, c))
 		return
 	}
-	q.then(func() {
-		key, err := q.net.key(noise.Stream())
-		if q.check(err) {
-			q.launch(kernels.Release(q.net.arena.run, d, kernels.Ptr(s.at), s.size, key, noise.Tensor(), noise.Std()))
-		}
-	})
-}
-
-// exactRelease adds integers that the host draws for every run.
-func (q *queue) exactRelease(d kernels.Ptr, s *sum, noise device.Noise) {
-	if !q.check(exact.Check(noise.Stream(), noise.Tensor())) {
-		return
+	if s.form == integers {
+		q.recorded.Checks = append(q.recorded.Checks, s.tally.Release)
 	}
-	sum := s.integers
-	q.recorded.Checks = append(q.recorded.Checks, sum.Release)
-	q.recorded.added = append(q.recorded.added, func(*device.Inputs) { sum.Released() })
+	q.recorded.added = append(q.recorded.added, func(*device.Inputs) { s.tally.Released() })
 	q.then(func() {
-		values, address, err := q.recorded.noise.room(q.net, s.size)
+		z, err := n.noise(noise, s.size)
 		if !q.check(err) {
 			return
 		}
-		q.recorded.draws = append(q.recorded.draws, func(in *device.Inputs) error { return draw(values, in, noise) })
-		q.launch(kernels.GridRelease(q.net.arena.run, d, kernels.Ptr(s.at), address, s.size, noise.Std()))
+		at := kernels.Ptr(s.at)
+		if s.form == integers {
+			q.launch(kernels.GridRelease(n.arena.run, d, at, s.size, z))
+		} else {
+			q.launch(kernels.Release(n.arena.run, d, at, s.size, z))
+		}
+		q.launch(kernels.ReleaseOpen(n.arena.run, d, at, s.size, z))
 	})
-}
-
-// draw writes a run's exact noise, in grid steps.
-func draw(values []int64, in *device.Inputs, noise device.Noise) error {
-	clear(values)
-	std := float64(in.Scalars[noise.Std()])
-	if std == 0 {
-		return nil
-	}
-	g, err := exact.New(std/device.NewGrid(in.Scalars[device.Clip]).Step, noise.Stream(), noise.Tensor())
-	if err == nil {
-		g.Add(values, in.Draw, 0)
-	}
-	return err
 }
 
 func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
@@ -454,26 +419,4 @@ func (q *queue) scored(at kernels.Ptr, t *table) error {
 	q.recorded.scores = append(q.recorded.scores, scored{kernels.Ptr(to), make([]byte, bytes)})
 	q.score(at, t, kernels.Ptr(run), kernels.Ptr(to))
 	return nil
-}
-
-// hostNoise is pinned memory for the integers that the host draws.
-type hostNoise struct{ blocks []driver.HostMemory }
-
-func (h *hostNoise) room(n *net, size int) ([]int64, kernels.Ptr, error) {
-	m, err := n.device.context.AllocHost(8 * size)
-	if err != nil {
-		return nil, 0, n.device.failed("pinned memory for exact noise", err)
-	}
-	h.blocks = append(h.blocks, m)
-	return int64s(m.Bytes()), kernels.Ptr(m.Address()), nil
-}
-
-func (h *hostNoise) free() error {
-	var errs []error
-	for _, m := range slices.Backward(h.blocks) {
-		clear(m.Bytes()) // with what was released it would give back the sum
-		errs = append(errs, m.Free())
-	}
-	h.blocks = nil
-	return errors.Join(errs...)
 }

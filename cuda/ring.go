@@ -43,9 +43,8 @@ func (r *ring) advance() kernels.Launch {
 	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counter), r.net.arena.run, r.net.options.Capacity)
 }
 
-// put writes a run's inputs, and the thresholds of its search if it has one, into the next slot,
-// and waits for the slot if it has to.
-func (r *ring) put(in *device.Inputs, thresholds *[device.MaxCandidates]float64) error {
+// put writes a run's inputs into the next slot, and waits for the slot if it has to.
+func (r *ring) put(in *device.Inputs) error {
 	i := r.runs % slots
 	if e := r.done[i]; e != nil {
 		r.done[i] = nil
@@ -61,9 +60,6 @@ func (r *ring) put(in *device.Inputs, thresholds *[device.MaxCandidates]float64)
 	}
 	for j, x := range in.Candidates {
 		binary.LittleEndian.PutUint32(s[kernels.RunCandidates+4*j:], math.Float32bits(x))
-	}
-	for j, x := range thresholds {
-		binary.LittleEndian.PutUint64(s[kernels.RunThresholds+8*j:], math.Float64bits(x))
 	}
 	copy(s[kernels.RunRows:], bytesOf(in.Rows))
 	return nil
@@ -84,6 +80,6 @@ func (r *ring) free() error {
 			r.done[i] = nil
 		}
 	}
-	clear(r.host.Bytes()) // row numbers, and thresholds of searches
+	clear(r.host.Bytes()) // row numbers
 	return errors.Join(append(errs, r.host.Free())...)
 }

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/privgrad/privgrad/cuda/driver"
@@ -10,59 +8,68 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// search is a step's search, of which the GPU does the comparison: it gets the
-// thresholds with the run, and the sum never leaves it.
+// search is a step's search. The GPU puts the sum of a run aside, and the host decides when it is
+// asked for the index: the comparison takes as many digits of the noise as it needs.
 type search struct {
-	right   device.Search
-	queries int
-	at      kernels.Ptr // of the index
-}
-
-func (s *search) draw(in *device.Inputs, thresholds []float64) {
-	s.right.Thresholds(in, thresholds[:s.queries])
+	net    *net
+	right  device.Search
+	values []float64      // of the sum, while it is decided
+	at     driver.Ptr     // where the GPU puts them
+	asked  *device.Inputs // of the last run, until it is decided
+	first  int
 }
 
 func (q *queue) FirstAbove(src device.Sum, of device.Search) {
-	n := q.net
-	if n.options.Exact {
-		q.check(errors.New("exact nets have no line search yet: its noise is not exact"))
-		return
+	n, x := q.net, q.sum(src)
+	if x.form != scalars {
+		q.check(fmt.Errorf("sum %d holds no scalars", src))
 	}
-	x := q.sum(src, 0)
 	if q.err != nil || !q.check(q.recorded.Search(of, src, x.size, &n.searches)) {
 		return
 	}
-	queries, err := of.Queries(x.size)
-	if !q.check(err) {
-		return
-	}
-	s := &search{right: of, queries: queries}
+	s := &search{net: n, right: of, values: make([]float64, x.size)}
 	q.recorded.search = s
-	q.recorded.added = append(q.recorded.added, func(*device.Inputs) {
+	q.recorded.added = append(q.recorded.added, func(in *device.Inputs) {
+		x.tally.Released()
+		asked := *in
+		asked.Rows = nil
+		s.asked = &asked
 		n.searches.Found = func() (bool, error) { // when the next run of the search asks
-			if err := n.wait(); err != nil {
-				return false, err
-			}
-			first, err := n.first(s.at)
+			first, err := s.decide()
 			return first >= 0, err
 		}
 	})
 	q.then(func() {
-		at, err := n.alloc(4, "a search's index", lessMemory)
+		var err error
+		s.at, err = n.zeros(8*int64(x.size), "the sum of a search")
 		if q.check(err) {
-			s.at = kernels.Ptr(at)
-			q.launch(kernels.FirstAbove(n.arena.run, kernels.Ptr(x.at), queries, of.Baseline(), of.Least(), s.at))
+			q.launch(kernels.Take(kernels.Ptr(x.at), x.size, kernels.Ptr(s.at)))
 		}
 	})
 }
 
-// first reads the index of the last search of a step.
-func (n *net) first(at kernels.Ptr) (int, error) {
-	var word [4]byte
-	if err := n.device.context.CopyOut(word[:], driver.Ptr(at)); err != nil {
-		return 0, n.fail(n.device.failed("reading a search's index", err))
+// decide gives the index that the last run's search has found, and leaves nothing of the sum.
+func (s *search) decide() (int, error) {
+	if s.asked == nil {
+		return s.first, nil
 	}
-	return int(int32(binary.LittleEndian.Uint32(word[:]))), nil
+	n := s.net
+	if err := n.wait(); err != nil {
+		return 0, err
+	}
+	defer clear(s.values)
+	err := n.device.context.CopyOut(bytesOf(s.values), s.at)
+	if err == nil {
+		err = n.stream.Set(s.at, 0, 2*len(s.values))
+	}
+	if err != nil {
+		return 0, n.fail(n.device.failed("reading the sum of a search", err))
+	}
+	if s.first, err = s.right.FirstAbove(s.asked, s.values); err != nil {
+		return 0, n.fail(err)
+	}
+	s.asked = nil
+	return s.first, nil
 }
 
 // pair is two vectors of one width.

@@ -46,8 +46,8 @@ KERNEL __launch_bounds__(threads) grid_scale(const Run *run, int first, int capa
 		return;
 	}
 	// Aiming inside the bound, no rounding zeroes an example.
-	Grid g = gridOf(run->scalars[0]);
-	double norm = sqrt(norm2), aim = (double)run->scalars[0] * (1 - 0x1p-20), scale = 1 / g.step;
+	Grid g = gridOf(run->scalars[slot::Clip]);
+	double norm = sqrt(norm2), aim = (double)run->scalars[slot::Clip] * (1 - 0x1p-20), scale = 1 / g.step;
 	if (norm > aim)
 		scale *= aim / norm;
 	// |k| < 2^22: no value is above the norm. Beyond the bound it does not matter by how much.
@@ -90,15 +90,4 @@ KERNEL __launch_bounds__(columns * rows) grid_combine(const Run *run, int first,
 	for (int j = 1; j < rows; j++)
 		part += parts[j][column];
 	sum[i] += part;
-}
-
-KERNEL __launch_bounds__(threads) grid_release(const Run *run, float *dst, int64 *sum, const int64 *noise, int n, int std) {
-	int i = (int)index();
-	if (i >= n)
-		return;
-	int64 k = sum[i];
-	if (run->scalars[std] != 0)
-		k += noise[i];
-	dst[i] = (float)((double)k * gridOf(run->scalars[0]).step); // exact but for the rounding to float32
-	sum[i] = 0;
 }

@@ -1,11 +1,8 @@
 package kernels
 
-import (
-	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
-)
+import "github.com/privgrad/privgrad/internal/plan"
 
-// gridThreads work on one example's gradient, or release a value each.
+// gridThreads work on one example's gradient.
 const gridThreads = 256
 
 // GridScale is host.Scale bit for bit, for exact nets: what each
@@ -37,15 +34,5 @@ func GridCombine(b Batch, scale, kept Ptr, stride, n int, sum Ptr) Launch {
 	return Launch{
 		Module: "exact", Name: "grid_combine", Grid: [3]int{ceil(n, combineColumns), 1, 1}, Block: [3]int{combineColumns * combineRows, 1, 1},
 		Args: b.args(scale, kept, I(stride), I(n), sum),
-	}
-}
-
-// GridRelease sets dst[i] = γ·(sum[i] + noise[i]), rounded once to float32, and then
-// sum[i] = 0, i < n. noise is int64, drawn on the host by package exact; where
-// the run's scalar std is 0 it is not read. γ is the step of the run's Clip.
-func GridRelease(run, dst, sum, noise Ptr, n int, std device.Slot) Launch {
-	return Launch{
-		Module: "exact", Name: "grid_release", Grid: [3]int{ceil(n, gridThreads), 1, 1}, Block: [3]int{gridThreads, 1, 1},
-		Args: []uint64{run, dst, sum, noise, I(n), I(int(std))},
 	}
 }

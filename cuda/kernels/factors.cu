@@ -36,7 +36,7 @@ KERNEL __launch_bounds__(threads) factors(const Run *run, int first, int capacit
 	if (t == 0)
 		spoiled = 0;
 	barrier();
-	double bound = (double)run->scalars[0] / sqrt((double)groups);
+	double bound = (double)run->scalars[slot::Clip] / sqrt((double)groups);
 	for (int g = t; g < groups; g += threads) {
 		float f = counts ? 1 : 0;
 		if (counts && clipping != Unclipped) {

@@ -1,4 +1,4 @@
-// The lattice on which an exact net sums at a clip norm: host.Grid.
+// The lattice on which an exact net sums at a clip norm: device.Grid.
 #pragma once
 #include "common.cuh"
 
@@ -13,6 +13,3 @@ static __device__ __forceinline__ Grid gridOf(float clip) {
 	uint64 m = 1 << 23 | (x >> 29 & 0x7fffff);
 	return {__builtin_bit_cast(double, ((x >> 52) - 20) << 52), m * m >> 6};
 }
-
-// truncated is x/step, below 2^62 in magnitude, without its fraction.
-static __device__ __forceinline__ int64 truncated(Grid g, double x) { return (int64)(x / g.step); }

@@ -30,9 +30,8 @@ func I(x int) uint64 { return uint64(int64(x)) }
 const (
 	RunLive       = 0   // int32: live rows, 0…capacity
 	RunDraw       = 8   // uint64
-	RunScalars    = 16  // float32 × 24, by device.Slot
-	RunCandidates = 112 // float32 × 32
-	RunThresholds = 240 // float64 × 32, of a search's queries
-	RunRows       = 496
+	RunScalars    = 16  // float32 × 28, by device.Slot
+	RunCandidates = 128 // float32 × 32
+	RunRows       = 256
 	RunBytes      = RunRows
 )

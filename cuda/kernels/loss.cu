@@ -1,4 +1,3 @@
-#include "grid.cuh"
 #include "real.cuh"
 #include "run.cuh"
 #include "target.cuh"
@@ -155,11 +154,11 @@ static __device__ double decrease(double from, double to) {
 }
 
 KERNEL __launch_bounds__(lanes) loss_shares(const Run *run, int first, int capacity, int form, int k, double *rows, int loss,
-              int outputs, const float *targets, int grid) {
+              int outputs, const float *targets) {
 	int b = (int)index();
 	if (b >= liveRows(run, first, capacity))
 		return;
-	double bound = run->scalars[0], base = rows[b];
+	double bound = run->scalars[slot::Clip], step = run->scalars[slot::NoiseStep], base = rows[b];
 	if (form != Sum)
 		rows += capacity;
 	bool counts = accepted(loss, outputs, targets[b]);
@@ -172,7 +171,7 @@ KERNEL __launch_bounds__(lanes) loss_shares(const Run *run, int first, int capac
 			counts = counts && finite(x);
 			squares += (base - x) * (base - x);
 		}
-		double most = bound / sqrt(squares);
+		double most = bound * (1 - 0x1p-40) / sqrt(squares); // the margin is for roundings
 		factor = most < 1 ? most : 1;
 	}
 	for (int i = 0; i < k; i++) {
@@ -189,10 +188,8 @@ KERNEL __launch_bounds__(lanes) loss_shares(const Run *run, int first, int capac
 		case Curve:
 			x = factor * (base - x);
 		}
-		if (grid && counts) {
-			Grid g = gridOf(run->scalars[0]);
-			x = (double)truncated(g, x) * g.step;
-		}
+		if (step != 0)
+			x = __builtin_trunc(x / step) * step;
 		*share = counts ? x : 0;
 	}
 }
@@ -221,10 +218,4 @@ KERNEL __launch_bounds__(sumThreads) loss_sums(const Run *run, int first, int ca
 	double total = sumRow(shares + (int64)blockX() * capacity, liveRows(run, first, capacity));
 	if (threadX() == 0)
 		dst[blockX()] += total;
-}
-
-KERNEL __launch_bounds__(sumThreads) grid_loss_sums(const Run *run, int first, int capacity, const double *shares, int64 *dst) {
-	double total = sumRow(shares + (int64)blockX() * capacity, liveRows(run, first, capacity));
-	if (threadX() == 0)
-		dst[blockX()] += truncated(gridOf(run->scalars[0]), total);
 }

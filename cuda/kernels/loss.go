@@ -47,12 +47,11 @@ func Losses(b Batch, loss plan.Loss, outputs int, logits, targets, losses, predi
 // overwritten. For LossSum row i is candidate i; for the other forms row 0 is the loss at
 // At and row 1+i candidate i. FirstShare is the row where the k rows of shares
 // begin. An example with a target that the loss does not accept has shares of 0.
-// On a grid (exact nets, never LossCurve) a share is truncated to a multiple of
-// host.Grid.Step; it stays a float64.
-func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss plan.Loss, outputs int, targets Ptr, grid bool) Launch {
+// Shares are truncated to multiples of the run's NoiseStep; for a step of 0 they are not.
+func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss plan.Loss, outputs int, targets Ptr) Launch {
 	return Launch{
 		Module: "loss", Name: "loss_shares", Grid: [3]int{ceil(b.Capacity, lossThreads), 1, 1}, Block: [3]int{lossThreads, 1, 1},
-		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets, flag(grid)),
+		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets),
 	}
 }
 
@@ -66,20 +65,10 @@ func FirstShare(form device.LossForm) int {
 
 // LossSums adds the shares of the live examples: dst[i] += Σ shares[i][example]
 // for i < k, b.Capacity examples a row, all float64. Blocks of ExampleBlock
-// examples are added each in order, then the blocks in order, then dst.
+// examples are added each in order, then the blocks in order, then dst; of shares on a grid no addition rounds.
 func LossSums(b Batch, shares Ptr, k int, dst Ptr) Launch {
-	return lossSums("loss_sums", b, shares, k, dst)
-}
-
-// GridLossSums is LossSums for shares on the grid of the run's Clip. dst is
-// int64, in grid steps; no addition rounds.
-func GridLossSums(b Batch, shares Ptr, k int, dst Ptr) Launch {
-	return lossSums("grid_loss_sums", b, shares, k, dst)
-}
-
-func lossSums(name string, b Batch, shares Ptr, k int, dst Ptr) Launch {
 	return Launch{
-		Module: "loss", Name: name, Grid: [3]int{k, 1, 1}, Block: [3]int{sumThreads, 1, 1},
+		Module: "loss", Name: "loss_sums", Grid: [3]int{k, 1, 1}, Block: [3]int{sumThreads, 1, 1},
 		Args: b.args(shares, dst),
 	}
 }

@@ -4,7 +4,7 @@
 #include "tile.cuh"
 
 // device.Slot
-enum { Scale = 2, Rate, L2, Gain = 19, Context };
+using namespace slot;
 
 // lstm.go has the same. A thread has the four gates of UNITS units, for COUNT parameters that are COLUMNS apart.
 static constexpr int UNITS = 2, COUNT = 8, COLUMNS = 16, TILE = COUNT * COLUMNS;

@@ -18,7 +18,9 @@ type learned struct {
 	in                   inputs
 }
 
-func (x *learned) scalars() *[device.Slots]float32 { return (*[device.Slots]float32)(&x.in.scalars) }
+func (x *learned) scalars() *[device.Slots]float32 {
+	return (*[device.Slots]float32)(x.in.scalars[:device.Slots])
+}
 
 // run makes one step, in memory of exactly the length that it may touch, and keeps what it gives.
 func (x *learned) run(t *testing.T) {
@@ -76,7 +78,7 @@ func TestProject(t *testing.T) {
 			x := learned{lstm: c.lstm, weights: normals32(rnd, c.lstm.Weights(), 1/math.Sqrt(float64(c.lstm.Hidden)))}
 			x.p, x.g, x.state = normals32(rnd, c.n, 1), make([]float32, c.n), normals32(rnd, c.n*c.lstm.States(), 0.5)
 			for k := range 2 {
-				x.in.scalars = [24]float32{
+				x.in.scalars = [28]float32{
 					device.Scale: 1.0 / 300, device.Rate: 0.5, device.L2: 0.25, device.Gain: 1.5 + float32(k),
 					device.Context: 0.5, device.Context + 1: -1, device.Context + 2: 2, device.Context + 3: float32(-k),
 				}

@@ -91,7 +91,7 @@ func get[T any](m *machine, p kernels.Ptr, n int) []T {
 type inputs struct {
 	live    int32
 	draw    uint64
-	scalars [24]float32
+	scalars [28]float32
 	rows    []int32
 }
 

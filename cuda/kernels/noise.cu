@@ -1,4 +1,10 @@
+#include "grid.cuh"
+#include "many.cuh"
+#include "real.cuh"
 #include "run.cuh"
+
+// Normals rounded to integers, bit for bit those of package exact, whose documentation (docs/exact.md) has the proofs that docs/cuda.md
+// goes on with.
 
 // ChaCha20, RFC 8439 section 2.3, with the block counter, the tensor and the draw in words 12 to 15.
 
@@ -34,101 +40,212 @@ static __device__ __forceinline__ void block(uint32 *x, const uint32 *key, uint3
 		x[i] += start[i];
 }
 
-// The normals of package stream in float32. With u = 2^-24, a radius is right to 1.7u, a sine or cosine to 2.5u, and their
-// product to 5.2u = 3.1e-7, relatively; what is left out below that of the integers' last digits is far below 1e-14.
+static __device__ __forceinline__ double fromBits(uint64 x) { return __builtin_bit_cast(double, x); }
+static __device__ __forceinline__ uint64 bits(double x) { return __builtin_bit_cast(uint64, x); }
 
-// radius is sqrt(-2 ln u), u = (x+1/2)/2^64. With w = min(u, 1-u), as high + low, -ln u is
-//
-//	2 artanh(w/(2-w)) for u > 1/2,   E ln 2 + 2 artanh((1-m)/(1+m)) for w = m/2^E, sqrt(1/2) <= m < sqrt(2);
-//
-// nothing cancels in either. The quotient is q with a correction, so that -ln u has one full rounding, its last: the rest of the
-// series, at most 0.04 of the whole, brings 0.2u, and the correction's own slope, at most 1.13 and taken as 1, another 0.2u.
-static __device__ float radius(uint64 x) {
-	bool above = x >> 63;
-	uint64 n = above ? ~x : x; // w = (n+1/2)/2^64
-	float high = (float)(int64)n, low = (float)(int64)(n - (uint64)high), whole = high + 0.5f;
-	low += 0.5f - (whole - high);
-	high = whole;
+// Row is exact.Row: c0 to c3, whose lower half is the upper one of c4.
+struct __attribute__((aligned(16))) Row {
+	uint64 c[4];
+};
 
-	float numerator, more, denominator, rest, e; // numerator + more, denominator + rest
-	if (above) {
-		numerator = high * 0x1p-64f, more = low * 0x1p-64f;
-		denominator = 2 - numerator;
-		rest = (2 - denominator) - numerator - more;
-		e = 0;
-	} else {
-		int shift = (int)(bits(high) - 0x3f3504f3) >> 23; // sqrt(1/2)
-		float m = fromBits(bits(high) - ((uint32)shift << 23));
-		more = low * fromBits((uint32)(127 - shift) << 23);
-		numerator = 1 - m;
-		denominator = 1 + m;
-		rest = m - (denominator - 1) + more;
-		more = -more;
-		e = (float)(64 - shift);
+// size is |Z| for a V that begins with a word's digits, as its row gives it; infinite where V < 2^-20.
+static __device__ __forceinline__ double size(uint64 word, const Row *table) {
+	const int cells = 7;
+	uint64 x = bits((double)(int64)((word & ~0ull >> 1) | 1));
+	Row row = table[(x >> (52 - cells)) - (1023 << cells)];
+	double t = fromBits((x & ((1ull << (52 - cells)) - 1)) | 1023ull << 52) - (1 + 0x1p-8);
+	double z = fromBits(row.c[3] << 32);
+#pragma unroll
+	for (int i = 3; i >= 0; i--)
+		z = fma(z, t, fromBits(row.c[i]));
+	return z;
+}
+
+// Fixed is exact.Fixed, the arithmetic that decides most draws. It is right for every deviation; the larger it is, the more draws it leaves open.
+struct Fixed {
+	double std, magic;
+	uint64 open;
+	int64 whole;
+	int places;
+};
+
+// exponent of x, a normal number above 0: x < 2^exponent <= 2x.
+static __device__ __forceinline__ int exponent(double x) { return (int)(bits(x) >> 52) - 1022; }
+
+static __device__ __forceinline__ Fixed fixedOf(double std) {
+	const double bound = 0x1.cap-46, most = 4.95; // of the table
+	int places = 51 - exponent(std * most + 1);
+	int beta = exponent((std * bound + power2(-places - 1)) * (1 + 0x1p-40));
+	double base = 1.5 * power2(52 - places);
+	return {std, base + 0.5 + power2(beta), (1ull << places) - (1ull << (places + beta + 1)), (int64)(bits(base) >> places), places};
+}
+
+// decide sets k to a word's draw; false if its digits leave it open.
+static __device__ __forceinline__ bool decide(const Fixed &f, uint64 word, const Row *table, int64 *k) {
+	uint64 w = bits(fma(size(word, table), fromBits(bits(f.std) ^ (word & 1ull << 63)), f.magic));
+	*k = (int64)(w >> f.places) - f.whole;
+	return (w & f.open) != 0;
+}
+
+// far is |Z| for a V in [2^-128, 2^-20]: with f = z + 1/(z + 2/(z + ...)) the tail of z is 2·phi(z)/f, and -f the slope of its logarithm. Newton's method comes from
+// above; the fraction's 24 levels leave less than a rounding where z > 4.8.
+static __device__ __forceinline__ double far(double v) {
+	double target = log(v) + 0.22579135264472744; // less log(sqrt(2/pi))
+	double z = sqrt(-2 * log(v));
+#pragma unroll 1
+	for (int i = 0; i < 6; i++) {
+		double f = z;
+#pragma unroll 1
+		for (int n = 24; n > 0; n--)
+			f = z + n / f;
+		z -= (target + z * z / 2 + log(f)) / f;
 	}
-	float inverse = 1 / denominator, q = numerator * inverse;
-	float correction = (fmaf(-q, denominator, numerator) + fmaf(-q, rest, more)) * inverse;
-	float z = q * q, series = 1.f / 15;
-	series = fmaf(series, z, 1.f / 13);
-	series = fmaf(series, z, 1.f / 11);
-	series = fmaf(series, z, 1.f / 9);
-	series = fmaf(series, z, 1.f / 7);
-	series = fmaf(series, z, 1.f / 5);
-	series = fmaf(series, z, 1.f / 3);
-	float tail = fmaf(q * z, series, correction);
-	float most = e * 0x1.62e4p-1f; // ln 2 in 17 digits: exact
-	float sum = most + 2 * q, lost = 2 * q - (sum - most);
-	return sqrtf(2 * (sum + (lost + fmaf(e, 0x1.7f7d1cp-20f, 2 * tail))));
+	return z;
 }
 
-// turn sets the sine and cosine of the angle y: two bits choose the quadrant, the other 62 an offset t within pi/4.
-static __device__ void turn(uint64 y, float *sine, float *cosine) {
-	int64 n = (int64)(y << 2) >> 2; // t = (n+1/8)·2^-62·pi/2
-	float high = (float)n, low = (float)(n - (int64)high) + 0.125f;
-	const float unit = 0x1.921fb6p-62f, less = -0x1.777a5cp-87f; // unit + less = 2^-62·pi/2
-	float t = fmaf(high, unit, fmaf(low, unit, high * less)), z = t * t;
-	float s = fmaf(z, 1.f / 362880, -1.f / 5040);
-	s = fmaf(s, z, 1.f / 120);
-	s = fmaf(s, z, -1.f / 6);
-	s = fmaf(t * z, s, t);
-	float c = fmaf(z, -1.f / 3628800, 1.f / 40320);
-	c = fmaf(c, z, -1.f / 720);
-	c = fmaf(c, z, 1.f / 24);
-	c = fmaf(c, z, -0.5f);
-	c = fmaf(c, z, 1);
-	uint32 k = (uint32)(y >> 62);
-	float odd = k & 1 ? c : s, even = k & 1 ? s : c;
-	*sine = fromBits(bits(odd) ^ k >> 1 << 31);
-	*cosine = fromBits(bits(even) ^ (k ^ k >> 1) << 31);
+// above says whether std·|Z| > k + 1/2, which is whether v is less than the tail of (k+1/2)/std. std has at most 24 digits, v is at
+// least 2^-128.
+static __device__ __forceinline__ bool above(int64 k, double std, uint32 v) {
+	if (((double)k + 0.5) / std > 13.25) // whose tail is below 2^-128
+		return false;
+	// Numbers with a point before their highest digit, but for x and its square, which have it behind.
+	const int lane = threadX(), top = digits - 1;
+	uint32 m = 1 << 23 | (uint32)(bits(std) >> 29 & 0x7fffff);
+	uint64 n = (uint64)(2 * k + 1) << (31 - (exponent(std) - 24)); // m·x·2^32
+	uint32 x = quotient(0, lane == top ? (uint32)(n >> 32) : lane == top - 1 ? (uint32)n : 0, m);
+	uint32 square = part(product(x, x), top);
+
+	// exp(-x^2/2) is exp(-y) squared 31 times. As a number with its point before the highest digit, square is y, below 2^-24.
+	uint32 e = complement(0);
+#pragma unroll 1
+	for (int i = 15; i > 0; i--)
+		e = complement(quotient(0, part(product(square, e), digits), i));
+#pragma unroll 1
+	for (int i = 0; i < 31; i++)
+		e = part(product(e, e), digits);
+
+	// P(|Z| < x) is the sum of 2·phi(x)·x^(2i+1)/(1·3·...·(2i+1)), whose terms are all less than 1.
+	uint32 term = part(product(part(product(lane < digits ? rootTwoOverPi[lane] : 0, e), digits), x), top), sum = term;
+#pragma unroll 1
+	for (uint32 i = 3; any(term); i += 2) {
+		uint32 p = product(term, square);
+		term = quotient(at(p, 2 * digits - 1), part(p, top), i);
+		sum = plus(sum, term);
+	}
+	return less(v, complement(sum));
 }
 
-// pair makes two normals of two words.
-static __device__ void pair(uint64 x, uint64 y, float *z) {
-	float r = radius(x), sine, cosine;
-	turn(y, &sine, &cosine);
-	z[0] = r * cosine;
-	z[1] = r * sine;
+// rounded is |round(std·Z)| for a V of 384 digits that begins with a word's.
+static __device__ __forceinline__ int64 rounded(uint64 word, uint32 v, double std, const Row *table) {
+	if (any(v) >> (digits - 4) == 0)
+		return (int64)(13.2 * std); // V < 2^-128
+	double z = size(word, table);
+	if (!(z < 16)) {
+		double x = 0;
+#pragma unroll 1
+		for (int i = 0; i < digits; i++)
+			x = (x + at(v, i)) * 0x1p-32;
+		z = far(x);
+	}
+	// The least k that is not below std·|Z| - 1/2.
+	int64 k = (int64)(std * z);
+	for (bool up = false, down = false;;) {
+		if (above(k, std, v)) {
+			k++;
+			up = true;
+			if (down)
+				return k;
+		} else {
+			if (up || k == 0)
+				return k;
+			k--;
+			down = true;
+		}
+	}
 }
 
-KERNEL __launch_bounds__(64) release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std) {
+// units is round(x/step), of what is within 2^49 steps.
+static __device__ __forceinline__ int64 units(double x, double step) {
+	double most = 0x1p49 * step;
+	x = x > -most ? x : -most; // for NaN too
+	x = x < most ? x : most;
+	return (int64)__builtin_rint(x * (1 / step));
+}
+static __device__ __forceinline__ int64 units(int64 x, double) { return x; }
+
+static __device__ __forceinline__ float unnoised(double x, double) { return (float)x; }
+static __device__ __forceinline__ float unnoised(int64 x, double step) { return (float)((double)x * step); }
+
+// releaseDecided releases what the first digits decide. Of what they leave open it notes the places, a bit each, and leaves the rounded sum.
+template <typename T>
+static __device__ __forceinline__ void releaseDecided(const Run *run, float *dst, T *sum, int n, const uint32 *key, uint32 tensor, float std, double step,
+                                                      const Row *table, uint8 *open) {
 	int64 g = index(), from = 8 * g;
 	if (from >= n)
 		return;
-	double s = run->scalars[std];
-	float z[8] = {};
-	if (s != 0) {
+	uint32 left = 0;
+	if (std == 0) {
+#pragma unroll
+		for (int j = 0; j < 8; j++)
+			if (from + j < n) {
+				dst[from + j] = unnoised(sum[from + j], step);
+				sum[from + j] = 0;
+			}
+	} else {
 		uint32 x[16];
 		block(x, key, (uint32)g, tensor, run->draw);
+		Fixed f = fixedOf((double)std / step);
 #pragma unroll
-		for (int p = 0; p < 4; p++)
-			pair((uint64)x[4 * p + 1] << 32 | x[4 * p], (uint64)x[4 * p + 3] << 32 | x[4 * p + 2], z + 2 * p);
+		for (int j = 0; j < 8; j++)
+			if (from + j < n) {
+				int64 k, whole = units(sum[from + j], step);
+				if (decide(f, (uint64)x[2 * j + 1] << 32 | x[2 * j], table, &k)) {
+					dst[from + j] = (float)((double)(whole + k) * step);
+					sum[from + j] = 0;
+				} else {
+					((int64 *)sum)[from + j] = whole;
+					left |= 1u << j;
+				}
+			}
 	}
+	open[g] = (uint8)left;
+}
+
+KERNEL __launch_bounds__(64) release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std, int step,
+                                     const Row *table, uint8 *open) {
+	releaseDecided(run, dst, sum, n, key, tensor, run->scalars[std], run->scalars[step], table, open);
+}
+
+KERNEL __launch_bounds__(64) grid_release(const Run *run, float *dst, int64 *sum, int n, const uint32 *key, uint32 tensor, int std,
+                                          const Row *table, uint8 *open) {
+	releaseDecided(run, dst, sum, n, key, tensor, run->scalars[std], gridOf(run->scalars[slot::Clip]).step, table, open);
+}
+
+// A warp decides one draw after the other.
+KERNEL __launch_bounds__(32) release_open(const Run *run, float *dst, int64 *units, int n, const uint32 *key, uint32 tensor, int std, int step,
+                                          const Row *table, const uint8 *open) {
+	int lane = threadX(), first = 32 * blockX();
+	uint32 mine = first + lane < (n + 7) / 8 ? open[first + lane] : 0;
+	for (uint32 lanes = any(mine); lanes != 0; lanes &= lanes - 1) {
+		int from = __builtin_ctz(lanes);
+		for (uint32 left = at(mine, from); left != 0; left &= left - 1) {
+			int place = __builtin_ctz(left), i = 8 * (first + from) + place;
+			uint32 x[16], low = 0, high = 0;
+			block(x, key, (uint32)(first + from), tensor, run->draw);
 #pragma unroll
-	for (int j = 0; j < 8; j++)
-		if (from + j < n) {
-			dst[from + j] = (float)fma(s, (double)z[j], sum[from + j]);
-			sum[from + j] = 0;
+			for (int j = 0; j < 8; j++)
+				if (place == j)
+					low = x[2 * j], high = x[2 * j + 1];
+			block(x, key, (uint32)i, tensor | 1u << 31, run->draw);
+			uint64 word = (uint64)high << 32 | low;
+			double grid = run->scalars[step];
+			int64 k = rounded(word, uniform(word, [&](int j) INLINE { return x[j]; }), (double)run->scalars[std] / grid, table);
+			if (lane == 0) {
+				dst[i] = (float)((double)(units[i] + (high >> 31 ? -k : k)) * grid);
+				units[i] = 0;
+			}
 		}
+	}
 }
 
 KERNEL __launch_bounds__(64) keystream(uint32 *dst, int n, const uint32 *key, uint64 draw, uint32 tensor, uint32 first) {
@@ -142,12 +259,13 @@ KERNEL __launch_bounds__(64) keystream(uint32 *dst, int n, const uint32 *key, ui
 		dst[16 * g + i] = x[i];
 }
 
-KERNEL __launch_bounds__(64) normals(float *dst, const uint64 *words, int pairs) {
-	int64 p = index();
-	if (p >= pairs)
-		return;
-	float z[2];
-	pair(words[2 * p], words[2 * p + 1], z);
-	dst[2 * p] = z[0];
-	dst[2 * p + 1] = z[1];
+KERNEL __launch_bounds__(32) draws(int64 *dst, const uint64 *words, const uint32 *more, double std, const Row *table) {
+	int i = blockX();
+	int64 k = rounded(words[i], uniform(words[i], [&](int j) INLINE { return more[16 * i + j]; }), std, table), quick;
+	if (!decide(fixedOf(std), words[i], table, &quick))
+		quick = (int64)(1ull << 63);
+	if (threadX() == 0) {
+		dst[2 * i] = quick;
+		dst[2 * i + 1] = words[i] >> 63 ? -k : k;
+	}
 }

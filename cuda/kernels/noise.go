@@ -6,20 +6,54 @@ import "github.com/privgrad/privgrad/internal/device"
 // uint32, as stream.Stream.KeyWords gives them.
 const KeyBytes = 32
 
-// noiseThreads draw a block of ChaCha20 each, which makes 8 normals.
-const noiseThreads = 64
+// noiseThreads draw a block of ChaCha20 each, which makes 8 draws; a warp decides
+// those that are left open.
+const (
+	noiseThreads = 64
+	perBlock     = 8
+	warp         = 32
+)
 
-// Release sets dst[i] = sum[i] + s·z and then sum[i] = 0, i < n: dst is float32, sum
-// float64, s the run's scalar std. z is standard normal number i of (run's Draw,
-// tensor) in the ChaCha20 stream of the key, as package stream defines it: from the
-// same keystream, within 4e-7·|z| + 1e-14 of stream.Normals. The sum is rounded to
-// float64 and then to float32. s = 0 adds nothing and draws nothing.
+// Noise is a draw of normals, rounded to integers: which of them, by the ChaCha20 stream of a key,
+// the run's Draw and a tensor, and the scalars of a run that are their standard deviation and the step of their grid.
+type Noise struct {
+	Key       Ptr
+	Table     Ptr // of 32 bytes a row: exact.Table
+	Open      Ptr // OpenBytes of memory between a release and its ReleaseOpen
+	Tensor    uint32
+	Std, Step device.Slot
+}
+
+// OpenBytes is a bit for each of n values, of which eight begin a byte.
+func OpenBytes(n int) int { return ceil(n, perBlock) }
+
+// Release sets dst[i] = γ·(round(sum[i]/γ) + round(Z)) and then sum[i] = 0, i < n, but for draws that their first
+// 63 digits leave open: those ReleaseOpen does, which has to follow. dst is float32, sum float64. Z is normal with the noise's deviation over γ, the
+// step of its grid, and the result bit for bit that of exact.Sampler.Release64, rounded once to float32. Without a deviation, dst[i] = sum[i], rounded to float32.
 //
 // A draw is a function of key, draw, tensor and i alone.
-func Release(run, dst, sum Ptr, n int, key Ptr, tensor uint32, std device.Slot) Launch {
+func Release(run, dst, sum Ptr, n int, z Noise) Launch {
 	return Launch{
-		Module: "noise", Name: "release", Grid: [3]int{ceil(n, 8*noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
-		Args: []uint64{run, dst, sum, I(n), key, uint64(tensor), I(int(std))},
+		Module: "noise", Name: "release", Grid: [3]int{ceil(n, perBlock*noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
+		Args: []uint64{run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, z.Open},
+	}
+}
+
+// GridRelease is Release of the gradients of an exact net, dst[i] = γ·(sum[i] + round(Z)), where sum is int64 and γ, also
+// that of the noise, the grid step of the run's Clip.
+func GridRelease(run, dst, sum Ptr, n int, z Noise) Launch {
+	return Launch{
+		Module: "noise", Name: "grid_release", Grid: [3]int{ceil(n, perBlock*noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
+		Args: []uint64{run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), z.Table, z.Open},
+	}
+}
+
+// ReleaseOpen ends a Release or a GridRelease of the same sum and noise, by 384 digits of each open draw. These leave a draw
+// undecided with a probability below 2⁻¹⁷³, and it is one of two neighbours then.
+func ReleaseOpen(run, dst, sum Ptr, n int, z Noise) Launch {
+	return Launch{
+		Module: "noise", Name: "release_open", Grid: [3]int{ceil(n, perBlock*warp), 1, 1}, Block: [3]int{warp, 1, 1},
+		Args: []uint64{run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, z.Open},
 	}
 }
 
@@ -33,11 +67,12 @@ func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launc
 	}
 }
 
-// Normals writes the normals that words of a keystream make, for checks of a device: dst[i],
-// float32, i < 2·pairs, from words[2·(i/2)] and words[2·(i/2)+1], uint64.
-func Normals(dst, words Ptr, pairs int) Launch {
+// Draws writes the integers that digits make, for checks of a device: dst[2i], int64, i < n, is what Release makes
+// of words[i], uint64, at a deviation, or the least int64 where it is open, and dst[2i+1] what ReleaseOpen makes of the word and of
+// 64 bytes more, more[64i].
+func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
 	return Launch{
-		Module: "noise", Name: "normals", Grid: [3]int{ceil(pairs, noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
-		Args: []uint64{dst, words, I(pairs)},
+		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},
+		Args: []uint64{dst, words, more, D(std), table},
 	}
 }

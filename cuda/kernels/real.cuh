@@ -6,7 +6,7 @@ static __device__ __forceinline__ double power2(int k) { return __builtin_bit_ca
 
 // exp errs by less than 2 units in the last place. x = k·ln 2 + r with |r| < 0.35; the Taylor series of exp(r) up to r^13
 // leaves less than 5e-18. The power is multiplied in two parts, so that small results round once.
-static __device__ double exp(double x) {
+[[maybe_unused]] static __device__ double exp(double x) {
 	if (!(x < 709.8))
 		return x * __builtin_inf(); // NaN stays NaN
 	if (x < -745.2)
@@ -43,7 +43,7 @@ static __device__ double twiceArtanh(double s) {
 }
 
 // log1p is log(1+x) for 0 <= x <= 1, which is 2·artanh(x/(2+x)).
-static __device__ double log1p(double x) { return twiceArtanh(x / (2 + x)); }
+[[maybe_unused]] static __device__ double log1p(double x) { return twiceArtanh(x / (2 + x)); }
 
 // log of a normal number above 0. NaN and infinity stay as they are.
 static __device__ double log(double x) {

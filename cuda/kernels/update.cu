@@ -1,7 +1,7 @@
 #include "run.cuh"
 
 // device.Slot
-enum { Scale = 2, Rate, L2, Momentum, Beta1, Beta2, Bias1, Bias2, Epsilon, Variance, Floor, Blend };
+using namespace slot;
 
 // gradient is what a rule sees.
 static __device__ float gradient(const float *s, float g, float p) { return fmaf(s[Scale], g, s[L2] * p); }

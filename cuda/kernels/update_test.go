@@ -41,7 +41,7 @@ func TestUpdate(t *testing.T) {
 		m, v = make([]float32, n), make([]float32, n)
 		for k := range 4 {
 			in := inputs{}
-			in.scalars = [24]float32{
+			in.scalars = [28]float32{
 				device.Scale: 1.0 / 300, device.Rate: 0.1 / float32(k+1), device.L2: 0.01, device.Momentum: 0.9,
 				device.Beta1: 0.9, device.Beta2: 0.999, device.Epsilon: 1e-6,
 				device.Bias1: float32(1 - math.Pow(0.9, float64(k+1))), device.Bias2: float32(1 - math.Pow(0.999, float64(k+1))),

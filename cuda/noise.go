@@ -1,0 +1,54 @@
+package cuda
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/exact"
+)
+
+// normals is the table by which all releases of a GPU draw.
+type normals struct {
+	memory
+	at driver.Ptr
+}
+
+func (t *normals) free() error { return t.release() }
+
+// loadNormals brings the table to the GPU, once.
+func (d *Device) loadNormals() (kernels.Ptr, error) {
+	if d.normals == nil {
+		var words []uint64
+		for _, row := range exact.Table() {
+			words = append(words, row[:]...)
+		}
+		t := &normals{memory: memory{device: d}}
+		var err error
+		if t.at, err = t.alloc(int64(8*len(words)), "the table of normals", lessMemory); err != nil {
+			return 0, err
+		}
+		if err := d.failed("copying the table of normals", d.context.CopyIn(t.at, bytesOf(words))); err != nil {
+			return 0, errors.Join(err, t.release())
+		}
+		d.normals = t
+		d.owners = slices.Insert(d.owners, 0, closer(t)) // freed after the networks that read it
+	}
+	return kernels.Ptr(d.normals.at), nil
+}
+
+// noise is what kernels need of the noise of so many values.
+func (n *net) noise(of device.Noise, values int) (z kernels.Noise, err error) {
+	z = kernels.Noise{Tensor: of.Tensor(), Std: of.Std(), Step: of.Step()}
+	if z.Key, err = n.key(of.Stream()); err != nil {
+		return z, err
+	}
+	if z.Table, err = n.device.loadNormals(); err != nil {
+		return z, err
+	}
+	open, err := n.alloc(int64(kernels.OpenBytes(values)), "which noise is open", lessMemory)
+	z.Open = kernels.Ptr(open)
+	return z, err
+}
