@@ -27,6 +27,7 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 	if q.err != nil || !q.check(q.recorded.Search(of, src, x.size, &n.searches)) {
 		return
 	}
+	q.recorded.Checks = append(q.recorded.Checks, x.tally.Search)
 	s := &search{net: n, right: of, values: make([]float64, x.size)}
 	q.recorded.search = s
 	q.recorded.added = append(q.recorded.added, func(in *device.Inputs) {
