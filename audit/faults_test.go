@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"flag"
 	"math"
 	"testing"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
-
-// The whole set takes minutes; without the flag a few of both kinds run.
-var full = flag.Bool("full", false, "run every planted fault and every correct configuration (make audit)")
 
 // network is a small graph: layers of several kinds, so that clippings and
 // strategies have something to differ in.
@@ -97,9 +93,13 @@ var faults = []struct {
 
 // TestPlantedFaults: each must be convicted. Seeds are fixed; with others a
 // fault would be missed as often as one less its power says.
-func TestPlantedFaults(t *testing.T) {
+func TestPlantedFaults(t *testing.T) { plantFaults(t, true) }
+
+func TestLongPlantedFaults(t *testing.T) { plantFaults(t, false) }
+
+func plantFaults(t *testing.T, quick bool) {
 	for _, f := range faults {
-		if !f.quick && !*full {
+		if f.quick != quick {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
@@ -115,7 +115,13 @@ func TestPlantedFaults(t *testing.T) {
 
 // TestCorrectConfigurations: none may be convicted. A correct one is with
 // probability 0.002 at most each, were the seeds drawn anew; they are fixed.
-func TestCorrectConfigurations(t *testing.T) {
+func TestCorrectConfigurations(t *testing.T) { auditCorrect(t, true, 4000) }
+
+// TestLongCorrectConfigurations takes all of them, in more runs.
+func TestLongCorrectConfigurations(t *testing.T) { auditCorrect(t, false, 8000) }
+
+// auditCorrect audits all configurations, or the quick ones alone.
+func auditCorrect(t *testing.T, quick bool, runs int) {
 	type configuration struct {
 		name  string
 		quick bool
@@ -149,14 +155,12 @@ func TestCorrectConfigurations(t *testing.T) {
 		}
 	}
 	for i, x := range all {
-		if !x.quick && !*full {
+		if quick && !x.quick {
 			continue
 		}
 		t.Run(x.name, func(t *testing.T) {
 			c := Default()
-			if c.Seed, c.Runs = uint64(i+1), 4000; *full {
-				c.Runs = 8000
-			}
+			c.Seed, c.Runs = uint64(i+1), runs
 			x.with(&c)
 			if r := outcome(t, c, x.spoil); r.Convicted {
 				t.Errorf("convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)

@@ -133,13 +133,18 @@ func (x *training) params(size int) ([]float32, error) {
 	return p, x.net.Read(x.net.Params(), p)
 }
 
-// TestTrainsLikeTheCPU trains cnn-mnist on both devices with the same noise.
+// TestTrainsLikeTheCPU trains a small cnn-mnist on both devices with the same noise.
 func TestTrainsLikeTheCPU(t *testing.T) {
-	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
-	rows, steps := 12, 3
-	if testing.Short() {
-		p, rows = devicetest.LeNet("cnn-mnist", 16, 3, 4, 12, 8), 6
-	}
+	trainsLikeTheCPU(t, devicetest.LeNet("cnn-mnist", 16, 3, 4, 12, 8), 6)
+}
+
+// TestLongTrainsLikeTheCPU trains one of full size.
+func TestLongTrainsLikeTheCPU(t *testing.T) {
+	trainsLikeTheCPU(t, devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128), 12)
+}
+
+func trainsLikeTheCPU(t *testing.T, p *plan.Program, rows int) {
+	const steps = 3
 	c := devicetest.NewCase(t, p, rows, 1)
 	s := private(t, p, perexample.Auto)
 	host, err := cpu.Open(1)

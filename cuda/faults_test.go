@@ -95,21 +95,26 @@ func searched(x *training, s *stream.Stream) error {
 // TestEveryCallFails fails each of the driver's calls once, with an error that passes
 // and with one that takes the context with it. Every failure is told, and nothing is left behind.
 func TestEveryCallFails(t *testing.T) {
-	every := 6
-	if testing.Short() {
-		every = 17
-	}
-	everyCallFails(t, false, every, func(string, int) bool { return true })
+	everyCallFails(t, false, 17, func(string, int) bool { return true })
 }
 
-// TestEveryLibraryCallFails is TestEveryCallFails for the calls of cuBLAS and of clocks.
+// TestLongEveryCallFails takes more of the calls.
+func TestLongEveryCallFails(t *testing.T) {
+	everyCallFails(t, false, 6, func(string, int) bool { return true })
+}
+
+// TestEveryLibraryCallFails is TestEveryCallFails for the calls of cuBLAS and of clocks; of many alike one is enough.
 func TestEveryLibraryCallFails(t *testing.T) {
-	everyCallFails(t, true, 1, func(call string, n int) bool {
-		if n != 1 && (n != 7 || testing.Short()) {
-			return false // of many alike a few are enough
-		}
-		return strings.HasPrefix(call, "cublas") || call == "cuEventCreate" || call == "cuEventRecordWithFlags" || call == "cuEventElapsedTime"
-	})
+	everyCallFails(t, true, 1, func(call string, n int) bool { return n == 1 && libraryCall(call) })
+}
+
+// TestLongEveryLibraryCallFails takes a later one.
+func TestLongEveryLibraryCallFails(t *testing.T) {
+	everyCallFails(t, true, 1, func(call string, n int) bool { return n == 7 && libraryCall(call) })
+}
+
+func libraryCall(call string) bool {
+	return strings.HasPrefix(call, "cublas") || call == "cuEventCreate" || call == "cuEventRecordWithFlags" || call == "cuEventElapsedTime"
 }
 
 func everyCallFails(t *testing.T, more bool, every int, which func(call string, n int) bool) {
