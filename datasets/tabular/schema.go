@@ -21,7 +21,8 @@ type Schema struct {
 	// in the header counts.
 	Separator string `yaml:"separator,omitempty"`
 	// Header says whether a line with column names comes first. Where it is
-	// "optional", a first line that names all columns is one.
+	// "optional", a line that names all columns in their order is no record,
+	// and no other line is looked at for names.
 	Header  string `yaml:"header,omitempty"`
 	Skip    int    `yaml:"skip,omitempty"`    // lines before the header or the first record
 	Comment string `yaml:"comment,omitempty"` // lines that begin with it are no records
