@@ -244,3 +244,20 @@ func TestReadConfig(t *testing.T) {
 		}
 	}
 }
+
+// Time and memory follow private batches and records: they are rounded until a record
+// is lost in them, and rates are of the expected batch.
+func TestTimeAndMemoryAreCoarse(t *testing.T) {
+	r, _ := trained(t, small(), made(1, 400), Options{})
+	if r.PeakRSS <= 0 || r.PeakRSS%(64<<20) != 0 {
+		t.Errorf("peak memory is told as %d bytes, not in units of 64 MiB", r.PeakRSS)
+	}
+	if r.Seconds < 1 || r.Seconds != math.Trunc(r.Seconds) || r.ExamplesPerSecond != 40*24/r.Seconds {
+		t.Errorf("%v examples a second in %v seconds", r.ExamplesPerSecond, r.Seconds)
+	}
+	for bytes, want := range map[int64]int64{0: 0, 1: 64 << 20, 64 << 20: 64 << 20, 64<<20 + 1: 128 << 20} {
+		if got := coarse(bytes); got != want {
+			t.Errorf("%d bytes are told as %d, want %d", bytes, got, want)
+		}
+	}
+}
