@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 var errCrash = errors.New("crashed on purpose")
@@ -345,5 +346,30 @@ func TestKill(t *testing.T) {
 	// probability 4e-9.
 	if runs >= 16 && during == 0 {
 		t.Error("no kill fell into the schedule; the test shows nothing")
+	}
+}
+
+// A fault of the program ends a run as a crash does: with an error that quotes nothing,
+// and a directory from which the run goes on.
+func TestFaultIsACrash(t *testing.T) {
+	c := small()
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5}
+	bad := o
+	bad.onRelease = func(slot int) error {
+		if slot == 12 {
+			return []error{nil}[slot]
+		}
+		return nil
+	}
+	_, err := Run(context.Background(), c, bad)
+	var e *fault.Error
+	var refused *UsageError
+	if !errors.As(err, &e) || errors.As(err, &refused) || strings.Contains(err.Error(), "12") && !strings.Contains(e.Place, "12") || strings.Contains(err.Error(), "range") {
+		t.Fatalf("the fault is %v", err)
+	}
+	o.Resume = true
+	r, err := Run(context.Background(), c, o)
+	if err != nil || r.Steps != 24-5 { // the block in progress was charged
+		t.Errorf("resumed: %v", err)
 	}
 }

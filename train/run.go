@@ -28,6 +28,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -68,7 +69,8 @@ type Progress interface {
 // when the run has finished, now or before; ErrInterrupted when ctx was
 // cancelled and the run was saved. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
-func Run(ctx context.Context, c Config, o Options) (*Result, error) {
+func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
+	defer fault.Recover(&err)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
