@@ -24,11 +24,12 @@ const module = "github.com/privgrad/privgrad"
 var allowed = map[string][]string{
 	".": nil,
 
-	"internal/fault":  nil,
-	"internal/pages":  nil,
-	"internal/plan":   nil,
-	"internal/stream": nil,
-	"internal/exact":  {"internal/stream"},
+	"internal/fault":    nil,
+	"internal/pages":    nil,
+	"internal/plan":     nil,
+	"internal/stream":   nil,
+	"internal/yamlfile": nil,
+	"internal/exact":    {"internal/stream"},
 
 	"internal/device":            {"internal/plan", "internal/stream"},
 	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan", "internal/stream"},
@@ -74,13 +75,13 @@ var allowed = map[string][]string{
 	"datasets":               {"internal/fault", "internal/stream"},
 	"datasets/cifar":         {"datasets"},
 	"datasets/mnist":         {"datasets"},
-	"datasets/tabular":       {"datasets"},
+	"datasets/tabular":       {"datasets", "internal/yamlfile"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
 	"train": {
 		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/l2p", "dpoptim/linesearch", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/fault", "internal/plan",
-		"internal/safetensors", "internal/stream", "nn", "perexample",
+		"internal/safetensors", "internal/stream", "internal/yamlfile", "nn", "perexample",
 	},
 	"audit": {
 		"accountant", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",

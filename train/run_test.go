@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -227,7 +228,10 @@ func TestReadConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.yaml")
 	for _, test := range []struct{ text, want string }{
 		{"", ""},
+		{"# nothing\n---\n", ""},
 		{"model: logistic\n", ""},
+		{"steps: 2.9\n", "steps 2.9"},
+		{"search: {trials: 010}\n", "search.trials 010"},
 		{"model: logistic\nmodle: svm\n", "modle"},
 		{"clip: [1\n", "configuration"},
 		{"clip: soft\n", "configuration"},
@@ -241,6 +245,9 @@ func TestReadConfig(t *testing.T) {
 		var u *UsageError
 		if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &u) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%q: %v, want %q", test.text, err, test.want)
+		}
+		if !strings.Contains(test.text, "model") && !reflect.DeepEqual(c, Default()) {
+			t.Errorf("%q changed the configuration to %+v", test.text, c)
 		}
 	}
 }
