@@ -339,7 +339,7 @@ func TestScheduleResumes(t *testing.T) {
 			_, err := Run(context.Background(), c, o)
 			check(t, err)
 			want := files(t, "whole")
-			o.Out, o.Resume = "pieces", true
+			o.Out, o.Resume = "pieces", ResumeAuto
 			for _, stop := range []struct {
 				slot   int
 				cancel bool

@@ -156,7 +156,7 @@ func TestOwnGraphIsAnAssumption(t *testing.T) {
 	}
 	// A finished run, asked again, fills the graph as well.
 	second := build()
-	if _, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: second, Resume: true}); err != nil {
+	if _, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: second, Resume: ResumeAuto}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(first.Params(), second.Params()) || rms(second.Params()) == 0 {
@@ -204,9 +204,10 @@ func TestForgottenFiles(t *testing.T) {
 		{[]string{fileLedger, dirCheckpoint}, "no ledger"},
 		{[]string{fileLedger, dirCheckpoint, fileModel}, "no ledger"},
 		{[]string{fileConfig}, "no config.yaml"},
+		{[]string{dirCheckpoint}, "no checkpoint to go on from"},
 	} {
 		c := small()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
@@ -216,10 +217,48 @@ func TestForgottenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		before := files(t, o.Out)
 		_, err := Run(context.Background(), c, o)
 		var u *UsageError
 		if !errors.As(err, &u) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("without %v: %v", test.remove, err)
+		}
+		sameFiles(t, before, files(t, o.Out))
+	}
+}
+
+// A run is resumed where there is one. Where there is none, which may be a slip, it
+// begins only on request, and nothing is made.
+func TestNothingToResume(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"missing": func(string) error { return nil },
+		"empty":   func(dir string) error { return os.Mkdir(dir, 0o755) },
+		"a leftover file": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.yaml.tmp"), []byte("x"), 0o644))
+		},
+	} {
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeRun}
+		if err := prepare(o.Out); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.ReadDir(o.Out)
+		_, err := Run(context.Background(), small(), o)
+		var u *UsageError
+		if !errors.As(err, &u) || !strings.Contains(err.Error(), "no run to resume") || !strings.Contains(err.Error(), "--resume=auto") {
+			t.Errorf("%s: %v", name, err)
+		}
+		after, _ := os.ReadDir(o.Out)
+		if len(after) != len(before) {
+			t.Errorf("%s: a refused run left %v", name, after)
+		}
+		if _, err := os.Stat(o.Out); name == "missing" && err == nil {
+			t.Error("a refused run made its directory")
+		}
+		o.Resume = ResumeAuto
+		for range 2 { // it begins, and is there
+			if _, err := Run(context.Background(), small(), o); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
