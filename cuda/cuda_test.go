@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,8 +255,16 @@ func TestErrorsSay(t *testing.T) {
 	small := open(t, fake.Options{Memory: 4096})
 	_, err := small.Compile(s, device.Options{Capacity: 4})
 	said("an arena beyond the memory", err, "bytes of GPU memory", "4096", "max_physical_batch", "mlp-fmnist")
-	_, err = small.Load(device.Rows{Count: 1, Width: 8000, Targets: []float32{0}}, make([]byte, 8000))
-	said("a table beyond the memory", err, "8000 bytes", "--device cpu")
+	// The number of rows is private: no message follows from it.
+	var told []string
+	for _, n := range []int{8, 9, 1000} {
+		_, err = small.Load(device.Rows{Count: n, Width: 1000, Targets: make([]float32, n)}, make([]byte, 1000*n))
+		said("a table beyond the memory", err, "4096 bytes of GPU memory", "--device cpu")
+		told = append(told, err.Error())
+	}
+	if told = slices.Compact(told); len(told) != 1 {
+		t.Errorf("what is said of tables depends on their rows: %q", told)
+	}
 	_, err = small.Compile(s, device.Options{Capacity: 1 << 30})
 	said("a chunk beyond what kernels count", err, "max_physical_batch", "mlp-fmnist")
 	_, err = cuda.Open(fake.New(fake.Options{}), 3)

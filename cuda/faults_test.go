@@ -364,3 +364,19 @@ func TestTrunkAsksForSharedMemory(t *testing.T) {
 		must(t, d.Close())
 	}
 }
+
+// A fault on the driver's thread is an error of the call, not the end of the process.
+func TestFaultOnTheThread(t *testing.T) {
+	f := fake.New(fake.Options{Fail: func(call string, n int) int {
+		if call == "cuMemcpyHtoD" {
+			return []int{0}[n]
+		}
+		return 0
+	}})
+	d, err := cuda.Open(f, 0)
+	must(t, err)
+	_, err = d.Load(device.Rows{Count: 1, Width: 4, Targets: []float32{0}}, make([]byte, 4))
+	if err == nil || !strings.Contains(err.Error(), "internal error (at cuda/faults_test.go:") || strings.Contains(err.Error(), "range") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -302,7 +302,7 @@ func TestOtherClippingsInResults(t *testing.T) {
 func TestAdaptiveCheckpointIsChecked(t *testing.T) {
 	for _, clip := range []float64{0, 5000, math.Inf(1), math.NaN(), -1} {
 		c := adaptive()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)

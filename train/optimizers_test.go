@@ -168,7 +168,7 @@ func testAccounting(t *testing.T, c Config) {
 		c.Steps, c.Epsilon = ptr(1000), ptr(2.0) // the budget ends it
 	}
 	d := noting(t)
-	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: true}
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: ResumeAuto}
 	p, err := Resolve(c, o)
 	check(t, err)
 	r, err := Run(context.Background(), c, o)
@@ -227,7 +227,7 @@ func testSeededResume(t *testing.T, c Config) {
 	charged, _, err := ledger.Read(filepath.Join("whole", fileLedger))
 	check(t, err)
 	want := files(t, "whole")
-	o.Out, o.Resume = "pieces", true
+	o.Out, o.Resume = "pieces", ResumeAuto
 	for _, stop := range []struct {
 		slot   int
 		cancel bool
@@ -261,7 +261,7 @@ func testSeededResume(t *testing.T, c Config) {
 // testCrashStaysCharged: a step that a crash lost stays spent, its slot is gone
 // and fewer updates run, unless noise is seeded.
 func testCrashStaysCharged(t *testing.T, c Config) {
-	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 	_, crash := stopAt(t, o, 7, false)
 	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func testEndsAnywhere(t *testing.T, c Config) {
 	check(t, err)
 	for _, ends := range [][]int{{0}, {1, 0}, {2, 5}, {23, 1}} {
 		dir := t.TempDir()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto}
 		var processes []*drawn
 		whole := false
 		for _, end := range ends {
