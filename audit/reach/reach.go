@@ -1,0 +1,232 @@
+// Package reach tells two sums apart by which floats they and noise can come to.
+//
+// A float32 holds 24 binary digits, and so do a float32 normal and a float32 sum. Where the noise is added in such
+// floats, not every float comes out, and which ones do depends on the sum down to its last digit: a value that one of
+// two candidates cannot have become says that it was the other, however wide the noise (Mironov 2012, "On significance
+// of the least significant bits for differential privacy"). This package knows several ways to add noise. Of a
+// release it finds one by which it can have come about, and gives the ratio of the two candidates' probabilities
+// under it. Where noise is on a grid that the sum was rounded to first, that ratio is the Gaussian's.
+package reach
+
+import "math"
+
+// Range is the floats, from the least to the greatest, that a released value may have been: one where the release is
+// seen, more where only what was computed from it is.
+type Range struct{ Low, High float32 }
+
+// Exactly is a release that is seen.
+func Exactly(y float32) Range { return Range{y, y} }
+
+// Noise is what is public of the noise: its deviation, and the step of the grid that it is on, 0 for none.
+type Noise struct {
+	Std  float32
+	Step float64
+}
+
+// Certain is the log ratio that stands for a release that one of the candidates cannot have become. It is finite,
+// so that those of several releases add up.
+const Certain = 1e6
+
+// LogRatio is the log of the probability of what was seen if the sum was sums[1], over that if it was sums[0]. It is
+// NaN where a value that was seen is not finite.
+func (n Noise) LogRatio(seen []Range, sums [2][]float32) float64 {
+	for _, r := range seen {
+		if d := float64(r.High) - float64(r.Low); !(d < math.Inf(1)) {
+			return math.NaN()
+		}
+	}
+	for _, w := range n.ways() {
+		if x, possible := logRatio(w, seen, sums); possible {
+			return x
+		}
+	}
+	return n.gaussian(seen, sums)
+}
+
+// gaussian is the log ratio of real numbers, which always has a value.
+func (n Noise) gaussian(seen []Range, sums [2][]float32) float64 {
+	total := 0.0
+	for i, r := range seen {
+		y := (float64(r.Low) + float64(r.High)) / 2
+		a, b := y-float64(sums[0][i]), y-float64(sums[1][i])
+		total += (a - b) * (a + b)
+	}
+	return total / (2 * float64(n.Std) * float64(n.Std))
+}
+
+// logRatio is that of one way to add noise. It is false where neither sum can have become what was seen, so that the
+// noise was not added in this way.
+func logRatio(w way, seen []Range, sums [2][]float32) (float64, bool) {
+	total, possible := 0.0, [2]bool{true, true}
+	for i, r := range seen {
+		if sums[0][i] == sums[1][i] {
+			continue
+		}
+		var log [2]float64
+		for k, s := range sums {
+			var ok bool
+			log[k], ok = logMass(w, r, s[i])
+			possible[k] = possible[k] && ok
+		}
+		if possible == [2]bool{} {
+			return 0, false
+		}
+		total += log[1] - log[0]
+	}
+	switch {
+	case !possible[0]:
+		return Certain, true
+	case !possible[1]:
+		return -Certain, true
+	}
+	return total, true
+}
+
+// A way to add noise: draws are numbered in the order of their size, and what comes out never falls as they grow.
+type way interface {
+	// result is what draw k makes of a sum, and normal what it is in units of the deviation.
+	result(k int64, sum float32) float32
+	normal(k int64) float64
+	// near is about the draw that makes y of a sum.
+	near(y, sum float32) int64
+	// most is the largest normal that is drawn, and last the largest number of a draw.
+	most() float64
+	last() int64
+}
+
+// ways lists them: where there is a grid, first what is right on it.
+func (n Noise) ways() []way {
+	added := []way{fused{n.Std}, rounded{n.Std}}
+	if n.Step == 0 {
+		return added
+	}
+	g := grid{n.Step, float64(n.Std)}
+	return append([]way{g}, append(added, unrounded{g})...)
+}
+
+// logMass is the log, but for a constant, of the probability that noise makes a value of r of a sum. It is false
+// where no draw does.
+func logMass(w way, r Range, sum float32) (float64, bool) {
+	first := least(w, r.Low, sum)
+	end := least(w, math.Nextafter32(r.High, float32(math.Inf(1))), sum)
+	if first == end {
+		return 0, false
+	}
+	// A draw stands for the reals that are closer to it than to another.
+	low, high := (w.normal(first-1)+w.normal(first))/2, (w.normal(end-1)+w.normal(end))/2
+	if max(low, -high) > w.most() {
+		return 0, false
+	}
+	middle := (low + high) / 2
+	return math.Log(high-low) - middle*middle/2, true
+}
+
+// least is the first draw that makes at least y of a sum, one past the last if none does.
+func least(w way, y, sum float32) int64 {
+	end := w.last() + 1
+	enough := func(k int64) bool { return k >= end || k > -end && w.result(k, sum) >= y }
+	high := max(min(w.near(y, sum), end), -end)
+	low, step := high, int64(1)
+	if enough(high) {
+		for low = high - step; enough(low); low = high - step {
+			high, step = low, 2*step
+		}
+	} else {
+		for high = low + step; !enough(high); high = low + step {
+			low, step = high, 2*step
+		}
+	}
+	for high-low > 1 {
+		if middle := low + (high-low)/2; enough(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+// fused adds a float32 normal by one fused multiply-add.
+type fused struct{ std float32 }
+
+func (f fused) result(k int64, sum float32) float32 {
+	return round(float64(number(k))*float64(f.std), float64(sum))
+}
+func (f fused) normal(k int64) float64 { return float64(number(k)) }
+func (f fused) near(y, sum float32) int64 {
+	return place(float32((float64(y) - float64(sum)) / float64(f.std)))
+}
+func (fused) most() float64 { return mostNormal }
+func (fused) last() int64   { return lastFloat }
+
+// rounded multiplies, rounds, and adds.
+type rounded struct{ std float32 }
+
+func (r rounded) result(k int64, sum float32) float32 {
+	return round(float64(float32(float64(number(k))*float64(r.std))), float64(sum))
+}
+func (r rounded) normal(k int64) float64    { return fused(r).normal(k) }
+func (r rounded) near(y, sum float32) int64 { return fused(r).near(y, sum) }
+func (r rounded) most() float64             { return fused(r).most() }
+func (r rounded) last() int64               { return fused(r).last() }
+
+// grid rounds the sum to the grid and adds in whole steps of it.
+type grid struct{ step, std float64 }
+
+func (g grid) result(k int64, sum float32) float32 {
+	return float32((float64(k) + math.RoundToEven(float64(sum)/g.step)) * g.step)
+}
+func (g grid) normal(k int64) float64 { return float64(k) * g.step / g.std }
+func (g grid) near(y, sum float32) int64 {
+	return int64(math.RoundToEven(float64(y)/g.step) - math.RoundToEven(float64(sum)/g.step))
+}
+func (grid) most() float64 { return mostExact }
+func (grid) last() int64   { return lastStep }
+
+// unrounded adds whole steps to the sum as it is.
+type unrounded struct{ grid }
+
+func (u unrounded) result(k int64, sum float32) float32 {
+	return round(float64(k)*u.step, float64(sum))
+}
+func (u unrounded) near(y, sum float32) int64 {
+	return int64(math.RoundToEven((float64(y) - float64(sum)) / u.step))
+}
+
+// What packages stream and exact draw at most, rounded up, and the numbers of the largest draws that are tried.
+const (
+	mostNormal = 9.5
+	mostExact  = 13.3
+	lastFloat  = 0x7f7fffff
+	lastStep   = 1 << 52
+)
+
+// number is the float32 of a place in the order of all of them, and place its inverse. Both zeros have place 0.
+func number(place int64) float32 {
+	if place < 0 {
+		return -math.Float32frombits(uint32(-place))
+	}
+	return math.Float32frombits(uint32(place))
+}
+
+func place(x float32) int64 {
+	b := int64(math.Float32bits(x))
+	if b >= 1<<31 {
+		return 1<<31 - b
+	}
+	return b
+}
+
+// round is a + b as the nearest float32, rounded once. The sum in float64 is rounded to odd: whatever was cut off
+// then shows in its last digit, and cannot make a tie.
+func round(a, b float64) float32 {
+	s := a + b
+	if math.IsInf(s, 0) {
+		return float32(s)
+	}
+	t := s - a
+	if off := (a - (s - t)) + (b - t); off != 0 && math.Float64bits(s)&1 == 0 {
+		s = math.Nextafter(s, math.Inf(int(math.Copysign(1, off))))
+	}
+	return float32(s)
+}
