@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -126,9 +127,9 @@ type lane struct {
 	engine    *train.Engine
 	samplers  [2]datasets.Sampler
 	statistic statistic
-	shadow    *shadow               // of Digits alone
-	scalars   [device.Slots]float32 // of the latest step; all of them public
-	known     [][2]float64          // products of the other records' shares with the canaries'
+	shadow    *shadow       // of Digits alone
+	scalars   reach.Scalars // of the latest step
+	known     [][2]float64  // products of the other records' shares with the canaries'
 	slot      uint64
 	rows      []int32
 	release   release
@@ -161,7 +162,7 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.device = tapped{d, &l.scalars}
+	l.device = reach.Listen(d, &l.scalars)
 	if l.data, err = l.device.Load(g.records.rows, g.records.features); err == nil {
 		l.engine, err = g.plan.Engine(l.device, l.data, noise)
 	}

@@ -1,11 +1,7 @@
 package audit
 
 import (
-	"math"
-
-	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/train"
 )
@@ -84,44 +80,4 @@ func (s *shadow) close() {
 		s.data.Close()
 	}
 	s.device.Close()
-}
-
-// noise is what the latest step was told of it.
-func (l *lane) noise() reach.Noise {
-	n := reach.Noise{Std: l.scalars[device.NoiseStd]}
-	if l.game.config.Noise == "exact" {
-		n.Step = math.Ldexp(1, math.Ilogb(float64(l.scalars[device.Clip]))-20) // docs/exact.md
-	}
-	return n
-}
-
-// tapped is a device that tells the scalars of every step that its nets run.
-type tapped struct {
-	device.Device
-	scalars *[device.Slots]float32
-}
-
-func (d tapped) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
-	n, err := d.Device.Compile(s, o)
-	return tappedNet{n, d.scalars}, err
-}
-
-type tappedNet struct {
-	device.Net
-	scalars *[device.Slots]float32
-}
-
-func (n tappedNet) Record(body func(device.Queue)) (device.Step, error) {
-	s, err := n.Net.Record(body)
-	return tappedStep{s, n.scalars}, err
-}
-
-type tappedStep struct {
-	device.Step
-	scalars *[device.Slots]float32
-}
-
-func (s tappedStep) Run(in *device.Inputs) error {
-	*s.scalars = in.Scalars
-	return s.Step.Run(in)
 }

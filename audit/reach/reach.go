@@ -8,7 +8,10 @@
 // under it. Where noise is on a grid that the sum was rounded to first, that ratio is the Gaussian's.
 package reach
 
-import "math"
+import (
+	"errors"
+	"math"
+)
 
 // Range is the floats, from the least to the greatest, that a released value may have been: one where the release is
 // seen, more where only what was computed from it is.
@@ -229,4 +232,43 @@ func round(a, b float64) float32 {
 		s = math.Nextafter(s, math.Inf(int(math.Copysign(1, off))))
 	}
 	return float32(s)
+}
+
+// Invert gives the floats of which f makes each of the values seen. It takes and gives one value a coordinate, none
+// of which falls where its argument grows. A range is empty, its Low above its High, where f makes the value of none.
+func Invert(f func(dst, y []float32) error, seen []float32) ([]Range, error) {
+	n := len(seen)
+	y, made, found := make([]float32, n), make([]float32, n), make([]Range, n)
+	// first writes the least float of which f makes at least the value seen, or more than it.
+	first := func(more bool, dst []int64) error {
+		end := make([]int64, n)
+		for i := range dst {
+			dst[i], end[i] = -lastFloat, lastFloat+1
+		}
+		for range 32 {
+			for i := range y {
+				y[i] = number((dst[i] + end[i]) >> 1)
+			}
+			if err := f(made, y); err != nil {
+				return err
+			}
+			for i, x := range made {
+				middle := (dst[i] + end[i]) >> 1
+				if x > seen[i] || !more && x == seen[i] {
+					end[i] = middle
+				} else {
+					dst[i] = min(middle+1, end[i])
+				}
+			}
+		}
+		return nil
+	}
+	low, high := make([]int64, n), make([]int64, n)
+	if err := errors.Join(first(false, low), first(true, high)); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		found[i] = Range{number(low[i]), number(high[i] - 1)}
+	}
+	return found, nil
 }
