@@ -73,6 +73,16 @@ func fatal(t testing.TB, err error) {
 // step does the first step of a plan with noise of its own.
 func step(t testing.TB, p *train.Plan, d device.Device, then func(*train.Engine)) {
 	t.Helper()
+	run(t, p, d, func(e *train.Engine, _ device.Data, rows []int32, _ *stream.Stream) {
+		fatal(t, e.Step(rows, 1, 1))
+		fatal(t, e.Wait())
+		then(e)
+	})
+}
+
+// run calls with all rows of a plan's data, at its initial parameters.
+func run(t testing.TB, p *train.Plan, d device.Device, with func(*train.Engine, device.Data, []int32, *stream.Stream)) {
+	t.Helper()
 	var err error
 	if d == nil {
 		d, err = train.OpenDevice(p.Config.Device, 1)
@@ -94,9 +104,7 @@ func step(t testing.TB, p *train.Plan, d device.Device, then func(*train.Engine)
 		rows[i] = int32(i)
 	}
 	fatal(t, e.SetParams(p.Network.Params()))
-	fatal(t, e.Step(rows, 1, 1))
-	fatal(t, e.Wait())
-	then(e)
+	with(e, data, rows, noise)
 }
 
 // learn takes a step to see what is public of it, and records the update alone.

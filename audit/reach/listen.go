@@ -19,7 +19,7 @@ func NoiseOf(s *Scalars, exact bool) Noise {
 	return n
 }
 
-// Listen is the device, and keeps in s the scalars of the latest step that its nets were to run.
+// Listen is the device, and keeps in s the scalars of the latest step with noise that its nets were to run.
 func Listen(d device.Device, s *Scalars) device.Device { return listening{d, s} }
 
 type listening struct {
@@ -48,6 +48,8 @@ type listeningStep struct {
 }
 
 func (s listeningStep) Run(in *device.Inputs) error {
-	*s.scalars = in.Scalars
+	if in.Scalars[device.NoiseStd] != 0 {
+		*s.scalars = in.Scalars
+	}
 	return s.Step.Run(in)
 }
