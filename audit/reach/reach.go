@@ -68,7 +68,7 @@ func logRatio(w way, seen []Range, sums [2][]float32) (float64, bool) {
 		var log [2]float64
 		for k, s := range sums {
 			var ok bool
-			log[k], ok = logMass(w, r, s[i])
+			log[k], ok = w.logMass(r, s[i])
 			possible[k] = possible[k] && ok
 		}
 		if possible == [2]bool{} {
@@ -85,39 +85,71 @@ func logRatio(w way, seen []Range, sums [2][]float32) (float64, bool) {
 	return total, true
 }
 
-// A way to add noise: draws are numbered in the order of their size, and what comes out never falls as they grow.
-type way interface {
-	// result is what draw k makes of a sum, and normal what it is in units of the deviation.
-	result(k int64, sum float32) float32
-	normal(k int64) float64
-	// near is about the draw that makes y of a sum.
-	near(y, sum float32) int64
-	// most is the largest normal that is drawn, and last the largest number of a draw.
-	most() float64
-	last() int64
+// A way to add noise: what is drawn, and how it is added. What comes out never falls where the draw grows.
+type way struct {
+	draws
+	std float64
+	add func(noise, sum float64) float32
 }
 
-// ways lists them: where there is a grid, first what is right on it.
-func (n Noise) ways() []way {
-	added := []way{fused{n.Std}, rounded{n.Std}}
-	if n.Step == 0 {
-		return added
-	}
-	g := grid{n.Step, float64(n.Std)}
-	return append([]way{g}, append(added, unrounded{g})...)
+// draws are numbered in the order of their size.
+type draws interface {
+	noise(k int64) float64 // draw k
+	near(noise float64) int64
+	last() int64 // the largest number
 }
+
+// ways lists them: where there is a grid, first what is right on it. The stricter ones come before those that leave
+// fewer floats out.
+func (n Noise) ways() []way {
+	std := float64(n.Std)
+	floats := []way{{normals{std}, std, once}, {normals{std}, std, twice}, {normals{1}, std, once}}
+	if n.Step == 0 {
+		return floats
+	}
+	g := grid{n.Step}
+	return append([]way{{g, std, g.rounded}, {g, std, once}, {g, std, twice}}, floats...)
+}
+
+// once rounds the sum of both, as a fused multiply-add does. Noise that is a float32 it adds as all processors do.
+func once(noise, sum float64) float32 { return round(noise, sum) }
+
+// twice rounds the noise first.
+func twice(noise, sum float64) float32 { return round(float64(float32(noise)), sum) }
+
+// normals are multiples of all float32, in units of scale.
+type normals struct{ scale float64 }
+
+func (n normals) noise(k int64) float64    { return float64(number(k)) * n.scale }
+func (n normals) near(noise float64) int64 { return place(float32(noise / n.scale)) }
+func (normals) last() int64                { return 0x7f7fffff }
+
+// grid is all multiples of a step.
+type grid struct{ step float64 }
+
+func (g grid) noise(k int64) float64    { return float64(k) * g.step }
+func (g grid) near(noise float64) int64 { return int64(math.RoundToEven(noise / g.step)) }
+func (grid) last() int64                { return 1 << 52 }
+
+// rounded rounds the sum to the grid.
+func (g grid) rounded(noise, sum float64) float32 {
+	return float32(noise + g.step*math.RoundToEven(sum/g.step))
+}
+
+// most is more deviations than anything draws (docs/exact.md).
+const most = 13.3
 
 // logMass is the log, but for a constant, of the probability that noise makes a value of r of a sum. It is false
 // where no draw does.
-func logMass(w way, r Range, sum float32) (float64, bool) {
-	first := least(w, r.Low, sum)
-	end := least(w, math.Nextafter32(r.High, float32(math.Inf(1))), sum)
+func (w way) logMass(r Range, sum float32) (float64, bool) {
+	first := w.least(r.Low, sum)
+	end := w.least(math.Nextafter32(r.High, float32(math.Inf(1))), sum)
 	if first == end {
 		return 0, false
 	}
 	// A draw stands for the reals that are closer to it than to another.
-	low, high := (w.normal(first-1)+w.normal(first))/2, (w.normal(end-1)+w.normal(end))/2
-	if max(low, -high) > w.most() {
+	low, high := (w.noise(first-1)+w.noise(first))/(2*w.std), (w.noise(end-1)+w.noise(end))/(2*w.std)
+	if max(low, -high) > most {
 		return 0, false
 	}
 	middle := (low + high) / 2
@@ -125,10 +157,10 @@ func logMass(w way, r Range, sum float32) (float64, bool) {
 }
 
 // least is the first draw that makes at least y of a sum, one past the last if none does.
-func least(w way, y, sum float32) int64 {
+func (w way) least(y, sum float32) int64 {
 	end := w.last() + 1
-	enough := func(k int64) bool { return k >= end || k > -end && w.result(k, sum) >= y }
-	high := max(min(w.near(y, sum), end), -end)
+	enough := func(k int64) bool { return k >= end || k > -end && w.add(w.noise(k), float64(sum)) >= y }
+	high := max(min(w.near(float64(y)-float64(sum)), end), -end)
 	low, step := high, int64(1)
 	if enough(high) {
 		for low = high - step; enough(low); low = high - step {
@@ -148,61 +180,6 @@ func least(w way, y, sum float32) int64 {
 	}
 	return high
 }
-
-// fused adds a float32 normal by one fused multiply-add.
-type fused struct{ std float32 }
-
-func (f fused) result(k int64, sum float32) float32 {
-	return round(float64(number(k))*float64(f.std), float64(sum))
-}
-func (f fused) normal(k int64) float64 { return float64(number(k)) }
-func (f fused) near(y, sum float32) int64 {
-	return place(float32((float64(y) - float64(sum)) / float64(f.std)))
-}
-func (fused) most() float64 { return mostNormal }
-func (fused) last() int64   { return lastFloat }
-
-// rounded multiplies, rounds, and adds.
-type rounded struct{ std float32 }
-
-func (r rounded) result(k int64, sum float32) float32 {
-	return round(float64(float32(float64(number(k))*float64(r.std))), float64(sum))
-}
-func (r rounded) normal(k int64) float64    { return fused(r).normal(k) }
-func (r rounded) near(y, sum float32) int64 { return fused(r).near(y, sum) }
-func (r rounded) most() float64             { return fused(r).most() }
-func (r rounded) last() int64               { return fused(r).last() }
-
-// grid rounds the sum to the grid and adds in whole steps of it.
-type grid struct{ step, std float64 }
-
-func (g grid) result(k int64, sum float32) float32 {
-	return float32((float64(k) + math.RoundToEven(float64(sum)/g.step)) * g.step)
-}
-func (g grid) normal(k int64) float64 { return float64(k) * g.step / g.std }
-func (g grid) near(y, sum float32) int64 {
-	return int64(math.RoundToEven(float64(y)/g.step) - math.RoundToEven(float64(sum)/g.step))
-}
-func (grid) most() float64 { return mostExact }
-func (grid) last() int64   { return lastStep }
-
-// unrounded adds whole steps to the sum as it is.
-type unrounded struct{ grid }
-
-func (u unrounded) result(k int64, sum float32) float32 {
-	return round(float64(k)*u.step, float64(sum))
-}
-func (u unrounded) near(y, sum float32) int64 {
-	return int64(math.RoundToEven((float64(y) - float64(sum)) / u.step))
-}
-
-// What packages stream and exact draw at most, rounded up, and the numbers of the largest draws that are tried.
-const (
-	mostNormal = 9.5
-	mostExact  = 13.3
-	lastFloat  = 0x7f7fffff
-	lastStep   = 1 << 52
-)
 
 // number is the float32 of a place in the order of all of them, and place its inverse. Both zeros have place 0.
 func number(place int64) float32 {
@@ -237,13 +214,13 @@ func round(a, b float64) float32 {
 // Invert gives the floats of which f makes each of the values seen. It takes and gives one value a coordinate, none
 // of which falls where its argument grows. A range is empty, its Low above its High, where f makes the value of none.
 func Invert(f func(dst, y []float32) error, seen []float32) ([]Range, error) {
-	n := len(seen)
+	n, last := len(seen), normals{}.last()
 	y, made, found := make([]float32, n), make([]float32, n), make([]Range, n)
 	// first writes the least float of which f makes at least the value seen, or more than it.
 	first := func(more bool, dst []int64) error {
 		end := make([]int64, n)
 		for i := range dst {
-			dst[i], end[i] = -lastFloat, lastFloat+1
+			dst[i], end[i] = -last, last+1
 		}
 		for range 32 {
 			for i := range y {
