@@ -88,6 +88,8 @@ var faults = []struct {
 			t.Fatal(err)
 		}
 	}},
+	{"noise added in floats", true, func(c *Config) { c.Canary, c.Runs = Digits, 800 }, func(_ *testing.T, g *game) { g.open = adds(fusedInFloats) }},
+	{"noise added in floats, full batch", false, func(c *Config) { *c = onlyDigits("secure"); c.Runs = 4000 }, func(_ *testing.T, g *game) { g.open = adds(fusedInFloats) }},
 	{"noise of a mean added to the sum", false, func(c *Config) { c.SamplingRate = 0.5 }, func(_ *testing.T, g *game) { g.plan.Sigma /= g.plan.ExpectedBatch }},
 }
 
@@ -132,6 +134,8 @@ func auditCorrect(t *testing.T, quick bool, runs int) {
 		{"default", true, func(*Config) {}, nil},
 		{"default, zero input", false, func(c *Config) { c.Canary = ZeroInput }, nil},
 		{"default, difference", false, func(c *Config) { c.Canary = Difference }, nil},
+		{"default, digits", false, func(c *Config) { c.Canary = Digits }, nil},
+		{"exact, digits", false, func(c *Config) { c.Canary, c.Noise = Digits, "exact" }, nil},
 		{"replace-one", true, func(c *Config) { c.Neighbouring = "replace-one" }, nil},
 		{"full batch", false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, nil},
 		{"low rate", false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
