@@ -3,4 +3,4 @@
 package exact
 
 // longer is how many times the draws of a short test a test makes.
-const longer = 100
+const longer = 30

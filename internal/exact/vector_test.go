@@ -164,7 +164,7 @@ func TestTableBound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	tight := 0.0
 	for i, w := range edges(rnd) {
-		if i%7 > 0 && w<<1>>1 > 1<<46 { // most of the error lies in the last octaves
+		if i%21 > 0 && (i%3 > 0 || w<<1>>1 > 1<<46) { // most of the error lies in the last octaves
 			continue
 		}
 		z, v := magnitude(w), w<<1>>1
