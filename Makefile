@@ -53,7 +53,7 @@ TEST = $(GO) test -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' ./...
 	cd internal/cpu/gen && $(TEST) ./...
-	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/exact ./internal/stream
 
 LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))
 test-long: race ## run the long tests, and the race detector (minutes more)

@@ -78,11 +78,11 @@ func answers(t *testing.T, g *game, games int) int {
 
 // One release tells a record from its last digits, whatever ε says, where noise is added in floats; where it is added
 // as it should be, it does not. Keys are fresh: a correct program fails here with probability 1e-9 in each case.
-func TestDigits(t *testing.T) {
-	games := 400
-	if *full {
-		games = 20_000
-	}
+func TestDigits(t *testing.T) { answerDigits(t, 400) }
+
+func TestLongDigits(t *testing.T) { answerDigits(t, 20_000) }
+
+func answerDigits(t *testing.T, games int) {
 	for _, x := range []struct {
 		name, noise string
 		add         adding
@@ -163,11 +163,12 @@ func metrics(adversary func(testing.TB, [2]audittest.World) *audittest.Metrics) 
 }
 
 // The same from the files of run directories that promise a guarantee.
-func TestDirectories(t *testing.T) {
-	games := 40
-	if *full {
-		games = 400
-	}
+func TestDirectories(t *testing.T) { readDirectories(t, true, 40) }
+
+// TestLongDirectories takes all figures, in more games.
+func TestLongDirectories(t *testing.T) { readDirectories(t, false, 400) }
+
+func readDirectories(t *testing.T, quick bool, games int) {
 	for _, f := range figures {
 		for _, x := range []struct {
 			name, noise string
@@ -178,7 +179,7 @@ func TestDirectories(t *testing.T) {
 			{"exact", "exact", false, nil},
 			{"fused in floats", "secure", f.quick, fusedInFloats},
 		} {
-			if !x.quick && !*full || x.noise == "exact" && f.name == "clip norms" {
+			if quick && !x.quick || x.noise == "exact" && f.name == "clip norms" {
 				continue // refused, as docs/exact.md says
 			}
 			t.Run(x.name+", "+f.name, func(t *testing.T) {

@@ -43,8 +43,8 @@ var table = sync.OnceValue(func() []Row {
 	return t
 })
 
-// Fixed is the fixed-point arithmetic that decides the draws of a deviation, the same wherever it is implemented.
-// The order of its fields is known to kernels.
+// Fixed is the fixed-point arithmetic that decides the draws of a deviation s, the same wherever it is implemented:
+// kernels, also those of GPUs, do with Table and these numbers what Draw does.
 type Fixed struct {
 	Std    float64 // s
 	Magic  float64 // 1.5·2^(52-Places) + ½ + β: what is added has its places in the lower bits of the sum
