@@ -32,8 +32,9 @@ func enoughRight(n int, k *claim) int {
 	}
 }
 
+// The limits are scipy.stats.binom.isf(1e-9, n, 0.509973) + 1.
 func TestEnoughRight(t *testing.T) {
-	for _, x := range []struct{ n, want int }{{40, 39}, {400, 264}} {
+	for _, x := range []struct{ n, want int }{{40, 39}, {400, 264}, {20_000, 10_624}} {
 		k := gaussian(0.05)
 		if got := enoughRight(x.n, k); got != x.want {
 			t.Errorf("%d of %d, want %d", got, x.n, x.want)
