@@ -50,7 +50,7 @@ func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 		})
 	}
 	scalars := rehearse(t, worlds[0])
-	a.noise = reach.NoiseOf(&scalars, worlds[0].Config.Noise == "exact")
+	a.noise = reach.NoiseOf(&scalars)
 	return a
 }
 
@@ -69,7 +69,7 @@ func NewCounts(t testing.TB, worlds [2]World) *Metrics {
 		a.sums[w] = -float32(p.Set.Train.Len()) / 2
 	}
 	scalars := rehearse(t, worlds[0])
-	a.noise = reach.Noise{Std: scalars[device.CountStd]}
+	a.noise = reach.Noise{Std: scalars[device.CountStd], Step: float64(scalars[device.CountStep])}
 	return a
 }
 
