@@ -103,12 +103,12 @@ type draws interface {
 // released leaves out none.
 func (n Noise) ways() []way {
 	std := float64(n.Std)
-	floats := []way{{normals{std}, std, once}, {normals{std}, std, twice}, {normals{1}, std, once}}
-	if n.Step == 0 {
-		return floats
+	ways := []way{{normals{std}, std, once}, {normals{std}, std, twice}}
+	if n.Step != 0 {
+		g := grid{n.Step}
+		ways = append(ways, way{g, std, g.rounded}, way{g, std, once}, way{g, std, twice})
 	}
-	g := grid{n.Step}
-	return append(floats, way{g, std, g.rounded}, way{g, std, once}, way{g, std, twice})
+	return append(ways, way{normals{1}, std, once})
 }
 
 // once rounds the sum of both, as a fused multiply-add does. Noise that is a float32 it adds as all processors do.
