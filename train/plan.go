@@ -630,11 +630,17 @@ func (c *Config) label() string {
 	return strings.Join(all, "; ")
 }
 
-// assumptions lists what the guarantee rests on beside its mathematics.
+// realArithmetic is the assumption of noise that is not exact.
+const realArithmetic = "real_arithmetic"
+
+// assumptions lists what the guarantee rests on in this process, beside its mathematics.
 func (p *Plan) assumptions() []string {
 	a := []string{}
 	if !p.Config.exact() {
-		a = append(a, "real_arithmetic")
+		a = append(a, realArithmetic)
+	}
+	if p.Config.PublicN != nil {
+		a = append(a, "public_n_is_right")
 	}
 	if p.Config.cuBLAS() {
 		a = append(a, "cublas_adds_every_row_alike")
