@@ -262,8 +262,8 @@ func (q *queue) gradients(s device.Sum) *sum {
 
 func (q *queue) scalars(s device.Sum, size int) *sum {
 	x := q.sum(s)
-	if x.form != scalars || x.size != size {
-		q.check(fmt.Errorf("sum %d does not hold %d scalars", s, size))
+	if n := x.scalars(); n != size {
+		q.check(fmt.Errorf("sum %d holds %d scalars, want %d", s, n, size))
 	}
 	return x
 }
@@ -345,8 +345,11 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 		q.check(fmt.Errorf("this device draws noise from %s, the stream is %s: make it with the cipher that device.Info names", stream.ChaCha20, c))
 		return
 	}
-	if s.form == integers {
-		q.recorded.Checks = append(q.recorded.Checks, s.tally.Release)
+	switch s.form {
+	case integers:
+		q.recorded.Checks = append(q.recorded.Checks, s.tally.ReleaseGradients)
+	case scalars:
+		q.recorded.Checks = append(q.recorded.Checks, s.tally.Release(noise))
 	}
 	q.recorded.added = append(q.recorded.added, func(*device.Inputs) { s.tally.Released() })
 	q.then(func() {
