@@ -10,7 +10,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -44,19 +44,33 @@ build: ## compile the command to bin/privgrad, with CUDA where there is a C comp
 demo: build ## train a convolutional network on Fashion-MNIST at epsilon 3, delta 1e-5
 	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)
 
+# A test that takes long has a name that begins with TestLong. It belongs to test-long,
+# and all others to test. The limits are far off, for slow machines that do much else.
+#
 # The generator is a module of its own. The packages with assembly are tested
 # once more without it, as on a processor that has none.
-test: ## run every test of the repository
-	$(GO) test ./...
-	cd internal/cpu/gen && $(GO) test ./...
-	$(GO) test -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+TEST = $(GO) test -timeout 40m
+test: ## run the tests, but for the long ones (minutes)
+	$(TEST) -skip '^TestLong' ./...
+	cd internal/cpu/gen && $(TEST) ./...
+	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/exact ./internal/stream
 
+LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))
+test-long: race ## run the long tests, and the race detector (minutes more)
+	$(TEST) -run '^TestLong' $(LONG)
+
+# Packages with goroutines of their own; of the slow ones the tests of these.
+race: ## run concurrent code with the race detector; needs a C compiler
+	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./cuda/driver/fake ./internal/exact ./internal/stream
+	$(TEST) -race -run 'Threads|Bits' ./internal/cpu
+	$(TEST) -race -run 'TestRunsDoNotWait|TestClosing|TestTableFreedUnderRuns' ./cuda
+
+# The tag changes little: what it does not is tested by test.
 cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) build -tags gocuda ./...
 	$(CUDA) $(GO) vet -tags gocuda ./...
-	$(CUDA) $(GO) test -tags gocuda ./cuda/driver/... # the tag changes these; the rest in short
-	$(CUDA) $(GO) test -tags gocuda -short ./cuda ./cuda/kernels ./cuda/gputest
-	$(CUDA) $(GO) test -tags gocuda -run "Info|GPU" ./cmd/privgrad
+	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest
+	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd/privgrad ./cuda
 
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
 # are there. It is packed, since the command alone has 60 MB, with Fashion-MNIST.
@@ -76,7 +90,7 @@ gpu-check: ## test and measure on this machine's NVIDIA GPU; where there is none
 		echo 'no GPU here: copy $(BUNDLE) to a machine that has one, and run gpu-check.sh there'; fi
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
-	$(GO) test -v -timeout 15m ./audit -full
+	$(TEST) -v -run 'PlantedFaults|CorrectConfigurations' ./audit
 
 # The commands are those in the cards; mnist needs its four files.
 PROTECTORS = dpoptim/l2p/protectors

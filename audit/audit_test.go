@@ -138,7 +138,7 @@ func TestLikelihood(t *testing.T) {
 	want := 0.0
 	for range 20 {
 		y := [2]float64{3 * random.NormFloat64(), 3 * random.NormFloat64()}
-		l.see([2]float64{y[0]*a[0] + y[1]*a[1], y[0]*b[0] + y[1]*b[1]})
+		l.see(&release{products: [2]float64{y[0]*a[0] + y[1]*a[1], y[0]*b[0] + y[1]*b[1]}})
 		noise := (1 - q) * density(y, [2]float64{})
 		want += math.Log((noise + q*density(y, b)) / (noise + q*density(y, a)))
 	}
@@ -201,10 +201,10 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 					if err := l.engine.Step([]int32{row}, uint64(i+1), 1); err != nil {
 						t.Fatal(err)
 					}
-					if err := l.engine.Released(l.released); err != nil {
+					if err := l.engine.Released(l.release.values); err != nil {
 						t.Fatal(err)
 					}
-					off := dot(l.released, l.released) + dot(shares[i], shares[i]) - 2*dot(l.released, shares[i])
+					off := dot(l.release.values, l.release.values) + dot(shares[i], shares[i]) - 2*dot(l.release.values, shares[i])
 					// The parameters move by the step size from row to row.
 					if length := dot(shares[i], shares[i]); off > 1e-6*c.Clip*c.Clip || length > c.Clip*c.Clip*(1+1e-6) {
 						t.Errorf("%s, %s, row %d: the share is off by %v, its length %v", clipping, canary, row, math.Sqrt(max(off, 0)), math.Sqrt(length))
@@ -242,9 +242,9 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 // recorder keeps what a statistic sees of a run.
 type recorder [][2]float64
 
-func (r *recorder) reset()                  { *r = nil }
-func (r *recorder) see(products [2]float64) { *r = append(*r, products) }
-func (r *recorder) value() float64          { return 0 }
+func (r *recorder) reset()         { *r = nil }
+func (r *recorder) see(x *release) { *r = append(*r, x.products) }
+func (r *recorder) value() float64 { return 0 }
 
 // The runs of the engine and the simulation that the power is taken from have
 // one distribution. Two samples of one distribution are farther apart than this
@@ -285,10 +285,9 @@ func TestDifference(t *testing.T) {
 	r := &records{shares: [][]float32{make([]float32, width)}}
 	canary := make([]float32, width)
 	canary[3], r.shares[0][4] = 2, 7
-	d := &difference{unit: 2, width: width, floor: 1e-8}
+	d := &difference{records: r, unit: 2, width: width, floor: 1e-8}
 	see := func(released []float32, beside ...int32) {
-		d.keep(released, beside, r)
-		d.see([2]float64{0, dot(released, canary)})
+		d.see(&release{values: released, beside: beside, products: [2]float64{0, dot(released, canary)}})
 	}
 	noise := func() []float32 {
 		x := make([]float32, width)

@@ -28,10 +28,13 @@ const (
 	// Difference is Gradient, looked for in the differences of two releases, in
 	// which noise that was used twice would vanish.
 	Difference Canary = "difference"
+	// Digits is Gradient, looked for in the last digits of what is released: not
+	// every float can be the sum of noise and a given float.
+	Digits Canary = "digits"
 )
 
 // Canaries lists them.
-func Canaries() []Canary { return []Canary{Gradient, ZeroInput, Opposite, Difference} }
+func Canaries() []Canary { return []Canary{Gradient, ZeroInput, Opposite, Difference, Digits} }
 
 const syntheticName = "synthetic"
 

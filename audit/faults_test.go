@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"flag"
 	"math"
 	"testing"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
-
-// The whole set takes minutes; without the flag a few of both kinds run.
-var full = flag.Bool("full", false, "run every planted fault and every correct configuration (make audit)")
 
 // network is a small graph: layers of several kinds, so that clippings and
 // strategies have something to differ in.
@@ -92,14 +88,20 @@ var faults = []struct {
 			t.Fatal(err)
 		}
 	}},
+	{"noise added in floats", true, func(c *Config) { c.Canary, c.Runs = Digits, 800 }, func(_ *testing.T, g *game) { g.open = adds(fusedInFloats) }},
+	{"noise added in floats, full batch", false, func(c *Config) { *c = onlyDigits("secure"); c.Runs = 4000 }, func(_ *testing.T, g *game) { g.open = adds(fusedInFloats) }},
 	{"noise of a mean added to the sum", false, func(c *Config) { c.SamplingRate = 0.5 }, func(_ *testing.T, g *game) { g.plan.Sigma /= g.plan.ExpectedBatch }},
 }
 
 // TestPlantedFaults: each must be convicted. Seeds are fixed; with others a
 // fault would be missed as often as one less its power says.
-func TestPlantedFaults(t *testing.T) {
+func TestPlantedFaults(t *testing.T) { plantFaults(t, true) }
+
+func TestLongPlantedFaults(t *testing.T) { plantFaults(t, false) }
+
+func plantFaults(t *testing.T, quick bool) {
 	for _, f := range faults {
-		if !f.quick && !*full {
+		if f.quick != quick {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
@@ -115,7 +117,13 @@ func TestPlantedFaults(t *testing.T) {
 
 // TestCorrectConfigurations: none may be convicted. A correct one is with
 // probability 0.002 at most each, were the seeds drawn anew; they are fixed.
-func TestCorrectConfigurations(t *testing.T) {
+func TestCorrectConfigurations(t *testing.T) { auditCorrect(t, true, 4000) }
+
+// TestLongCorrectConfigurations takes all of them, in more runs.
+func TestLongCorrectConfigurations(t *testing.T) { auditCorrect(t, false, 8000) }
+
+// auditCorrect audits all configurations, or the quick ones alone.
+func auditCorrect(t *testing.T, quick bool, runs int) {
 	type configuration struct {
 		name  string
 		quick bool
@@ -126,6 +134,8 @@ func TestCorrectConfigurations(t *testing.T) {
 		{"default", true, func(*Config) {}, nil},
 		{"default, zero input", false, func(c *Config) { c.Canary = ZeroInput }, nil},
 		{"default, difference", false, func(c *Config) { c.Canary = Difference }, nil},
+		{"default, digits", false, func(c *Config) { c.Canary = Digits }, nil},
+		{"exact, digits", false, func(c *Config) { c.Canary, c.Noise = Digits, "exact" }, nil},
 		{"replace-one", true, func(c *Config) { c.Neighbouring = "replace-one" }, nil},
 		{"full batch", false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, nil},
 		{"low rate", false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
@@ -149,14 +159,12 @@ func TestCorrectConfigurations(t *testing.T) {
 		}
 	}
 	for i, x := range all {
-		if !x.quick && !*full {
+		if quick && !x.quick {
 			continue
 		}
 		t.Run(x.name, func(t *testing.T) {
 			c := Default()
-			if c.Seed, c.Runs = uint64(i+1), 4000; *full {
-				c.Runs = 8000
-			}
+			c.Seed, c.Runs = uint64(i+1), runs
 			x.with(&c)
 			if r := outcome(t, c, x.spoil); r.Convicted {
 				t.Errorf("convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)
@@ -220,16 +228,11 @@ func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, rows []int32
 
 func (l *logistic) Apply(r *host.Release[float32], u *host.Update[float32]) {
 	if r != nil {
-		draw, std := r.Draw, float64(r.Std)
+		draw := r.Draw
 		if l.drawTwice {
 			draw = (r.Draw + 1) / 2
 		}
-		z := make([]float64, len(r.Src))
-		r.Noise.Stream().Normals(z, draw, r.Noise.Tensor(), 0)
-		for i, x := range r.Src {
-			r.Dst[i] = float32(float64(x) + std*z[i])
-		}
-		clear(r.Src)
+		host.ReleaseTo(r.Sampler, r.Dst, r.Src, r.Step, draw, 0)
 	}
 	if u != nil {
 		for i, g := range u.G {
@@ -238,10 +241,10 @@ func (l *logistic) Apply(r *host.Release[float32], u *host.Update[float32]) {
 	}
 }
 
-func (*logistic) Losses([]float64, host.Query[float32], *host.Table, []int32) {}
-func (*logistic) Score([]float32, *host.Table) (s device.Score)               { return s }
-func (*logistic) GridSum([]int64, []float32, *host.Table, []int32, host.Grid) {}
-func (*logistic) Blocks(n int, f func(lo, hi int))                            { f(0, n) }
-func (*logistic) Rounding(int) float64                                        { return 0 }
-func (*logistic) Moved()                                                      {}
-func (*logistic) Close()                                                      {}
+func (*logistic) Losses([]float64, host.Query[float32], *host.Table, []int32)   {}
+func (*logistic) Score([]float32, *host.Table) (s device.Score)                 { return s }
+func (*logistic) GridSum([]int64, []float32, *host.Table, []int32, device.Grid) {}
+func (*logistic) Blocks(n int, f func(lo, hi int))                              { f(0, n) }
+func (*logistic) Rounding(int) float64                                          { return 0 }
+func (*logistic) Moved()                                                        {}
+func (*logistic) Close()                                                        {}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -126,10 +127,12 @@ type lane struct {
 	engine    *train.Engine
 	samplers  [2]datasets.Sampler
 	statistic statistic
-	known     [][2]float64 // products of the other records' shares with the canaries'
+	shadow    *shadow       // of Digits alone
+	scalars   reach.Scalars // of the latest step
+	known     [][2]float64  // products of the other records' shares with the canaries'
 	slot      uint64
 	rows      []int32
-	released  []float32
+	release   release
 }
 
 func (g *game) newLane(i int) (l *lane, err error) {
@@ -137,7 +140,8 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l = &lane{game: g, released: make([]float32, len(g.params)), statistic: g.statistic()}
+	l = &lane{game: g, release: release{values: make([]float32, len(g.params))}}
+	l.statistic = l.newStatistic()
 	for _, share := range g.records.shares {
 		l.known = append(l.known, [2]float64{dot(share, g.records.canaries[0]), dot(share, g.records.canaries[1])})
 	}
@@ -154,11 +158,16 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.device, err = g.open(); err != nil {
+	d, err := g.open()
+	if err != nil {
 		return nil, err
 	}
+	l.device = reach.Listen(d, &l.scalars)
 	if l.data, err = l.device.Load(g.records.rows, g.records.features); err == nil {
 		l.engine, err = g.plan.Engine(l.device, l.data, noise)
+	}
+	if err == nil && g.config.Canary == Digits {
+		l.shadow, err = g.newShadow()
 	}
 	if err != nil {
 		l.close()
@@ -168,6 +177,9 @@ func (g *game) newLane(i int) (l *lane, err error) {
 }
 
 func (l *lane) close() {
+	if l.shadow != nil {
+		l.shadow.close()
+	}
 	if l.engine != nil {
 		l.engine.Close()
 	}
@@ -188,15 +200,22 @@ func (l *lane) run(world int) (float64, error) {
 		l.slot++
 		l.rows = l.samplers[world].Batch(l.slot, l.rows)
 		var known [2]float64
-		beside := l.rows
+		r := &l.release
+		r.beside = l.rows
 		for i, row := range l.rows {
 			if row == recordsBeside { // the canary, always the last
 				l.rows[i] = g.records.canary[world]
-				beside = l.rows[:i]
+				r.beside = l.rows[:i]
 				break
 			}
 			known[0] += l.known[row][0]
 			known[1] += l.known[row][1]
+		}
+		if l.shadow != nil {
+			var err error
+			if r.sums, err = l.shadow.sums(l.engine, r.beside); err != nil {
+				return 0, err
+			}
 		}
 		l.engine.Rate = g.plan.RateAt(t + 1)
 		if err := l.engine.Step(l.rows, l.slot, t+1); err != nil {
@@ -205,16 +224,13 @@ func (l *lane) run(world int) (float64, error) {
 		if err := l.engine.Wait(); err != nil {
 			return 0, err
 		}
-		if err := l.engine.Released(l.released); err != nil {
+		if err := l.engine.Released(r.values); err != nil {
 			return 0, err
 		}
-		if d, ok := l.statistic.(*difference); ok {
-			d.keep(l.released, beside, g.records)
+		for w, canary := range g.records.canaries {
+			r.products[w] = dot(r.values, canary) - known[w]
 		}
-		l.statistic.see([2]float64{
-			dot(l.released, g.records.canaries[0]) - known[0],
-			dot(l.released, g.records.canaries[1]) - known[1],
-		})
+		l.statistic.see(r)
 	}
 	x := l.statistic.value()
 	if math.IsNaN(x) {

@@ -59,7 +59,7 @@ func newIdeal(g *game) *ideal {
 					products[1] += gram[world][1]
 				}
 				along[t] = products[1] / unit
-				likelihood.see(products)
+				likelihood.see(&release{products: products})
 			}
 			x := likelihood.value()
 			if c.Canary == Difference {

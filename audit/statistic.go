@@ -1,12 +1,20 @@
 package audit
 
-import "math"
+import (
+	"math"
 
-// statistic is the canary's, for one lane.
-func (g *game) statistic() statistic {
+	"github.com/privgrad/privgrad/audit/reach"
+)
+
+// newStatistic is the canary's.
+func (l *lane) newStatistic() statistic {
+	g := l.game
 	r, c := g.records, g.config
-	if c.Canary == Difference {
-		return &difference{unit: math.Sqrt(dot(r.canaries[1], r.canaries[1])), width: float64(len(g.params)), floor: vanished * vanished * c.Clip * c.Clip}
+	switch c.Canary {
+	case Difference:
+		return &difference{records: r, unit: math.Sqrt(dot(r.canaries[1], r.canaries[1])), width: float64(len(g.params)), floor: vanished * vanished * c.Clip * c.Clip}
+	case Digits:
+		return &digits{q: c.SamplingRate, exact: c.Noise == "exact", scalars: &l.scalars}
 	}
 	return g.likelihood()
 }
@@ -22,10 +30,19 @@ func (g *game) likelihood() *likelihood {
 // for the second world.
 type statistic interface {
 	reset()
-	// see takes in a step: the products of the canaries' shares with what was
-	// released less the shares of the other records, which the adversary knows.
-	see(products [2]float64)
+	see(*release)
 	value() float64
+}
+
+// release is what the adversary knows of a step. It is overwritten by the next.
+type release struct {
+	values []float32
+	beside []int32 // the other records of the batch
+	// products of the canaries' shares with the values less the others' shares.
+	products [2]float64
+	// sums of the batch before the noise, should it lack the canary or hold it: of
+	// Digits alone.
+	sums [2][]float32
 }
 
 // likelihood is the log of the likelihood ratio of the two worlds, by
@@ -42,18 +59,43 @@ type likelihood struct {
 func (l *likelihood) reset()         { l.sum = 0 }
 func (l *likelihood) value() float64 { return l.sum }
 
-func (l *likelihood) see(products [2]float64) {
-	l.sum += l.log(products[1], l.square[1]) - l.log(products[0], l.square[0])
+func (l *likelihood) see(r *release) {
+	l.sum += l.log(r.products[1], l.square[1]) - l.log(r.products[0], l.square[0])
 }
 
-// log is without overflow.
 func (l *likelihood) log(product, square float64) float64 {
-	x := (product - square/2) / l.variance
-	if l.q == 1 {
+	return sampled(l.q, (product-square/2)/l.variance)
+}
+
+// sampled is ln(1 − q + q·exp(x)), without overflow: the log-likelihood ratio of a
+// step that has the ratio exp(x) where its batch holds the canary.
+func sampled(q, x float64) float64 {
+	if q == 1 {
 		return x
 	}
-	a, b := math.Log1p(-l.q), math.Log(l.q)+x
+	a, b := math.Log1p(-q), math.Log(q)+x
 	return max(a, b) + math.Log1p(math.Exp(-math.Abs(a-b)))
+}
+
+// digits is the log-likelihood ratio down to the last digit: of the floats that
+// were released, not of the reals that they stand for.
+type digits struct {
+	q       float64
+	exact   bool
+	scalars *reach.Scalars // of the latest step
+	seen    []reach.Range
+	sum     float64
+}
+
+func (d *digits) reset()         { d.sum = 0 }
+func (d *digits) value() float64 { return d.sum }
+
+func (d *digits) see(r *release) {
+	d.seen = d.seen[:0]
+	for _, y := range r.values {
+		d.seen = append(d.seen, reach.Exactly(y))
+	}
+	d.sum += sampled(d.q, reach.NoiseOf(d.scalars, d.exact).LogRatio(d.seen, r.sums))
 }
 
 // difference is the largest, over pairs of a run's releases, of the square of
@@ -61,6 +103,7 @@ func (l *likelihood) log(product, square float64) float64 {
 // coordinates. Independent noise leaves a χ² of one degree there. Noise that was
 // used twice leaves nothing but the canary, if one of the two batches holds it.
 type difference struct {
+	records  *records
 	releases [][]float64 // what was released, less the other records' shares
 	along    []float64   // their components along the canary's share
 	unit     float64     // its length
@@ -74,8 +117,7 @@ const vanished = 1e-4
 
 func (d *difference) reset() { d.releases, d.along = d.releases[:0], d.along[:0] }
 
-// keep takes a copy of what a step released, before the step is seen.
-func (d *difference) keep(released []float32, beside []int32, r *records) {
+func (d *difference) see(r *release) {
 	if n := len(d.releases); n < cap(d.releases) {
 		d.releases = d.releases[:n+1]
 	} else {
@@ -83,19 +125,18 @@ func (d *difference) keep(released []float32, beside []int32, r *records) {
 	}
 	last := &d.releases[len(d.releases)-1]
 	if *last == nil {
-		*last = make([]float64, len(released))
+		*last = make([]float64, len(r.values))
 	}
-	for i, x := range released {
+	for i, x := range r.values {
 		(*last)[i] = float64(x)
 	}
-	for _, row := range beside {
-		for i, x := range r.shares[row] {
+	for _, row := range r.beside {
+		for i, x := range d.records.shares[row] {
 			(*last)[i] -= float64(x)
 		}
 	}
+	d.along = append(d.along, r.products[1]/d.unit)
 }
-
-func (d *difference) see(products [2]float64) { d.along = append(d.along, products[1]/d.unit) }
 
 // ratio is of one pair.
 func (d *difference) ratio(along, square float64) float64 {

@@ -19,9 +19,11 @@ type NoiseResult struct {
 }
 
 // CipherResult is the noise of one cipher's stream on a number of threads. A
-// draw is one normal, added to one float32.
+// draw is one normal, added to one number.
 type CipherResult struct {
-	Noise          string  `json:"noise"` // float32, as with secure and seeded noise, or exact
+	// float32 adds float32 normals to float32 numbers; release rounds these to a grid, adds exactly rounded normals and
+	// gives float32 numbers; exact adds such normals to integers.
+	Noise          string  `json:"noise"`
 	Cipher         string  `json:"cipher"`
 	Threads        int     `json:"threads"`
 	SecondsPerDraw float64 `json:"seconds_per_draw_per_core"`
@@ -101,6 +103,9 @@ var kinds = []struct {
 }{
 	{"float32", stream.AES256CTR, floats},
 	{"float32", stream.ChaCha20, floats},
+	{"release", stream.AES256CTR, onGrid},
+	{"release", stream.ChaCha20, onGrid},
+	{"exact", stream.AES256CTR, integers},
 	{"exact", stream.ChaCha20, integers},
 }
 
@@ -113,9 +118,20 @@ func release(dst []float32, s *stream.Stream, tensor uint32) drawer {
 	return func(step uint64) { s.AddNormals(dst, dst, 1, step, tensor, 0) }
 }
 
-// integers adds exact noise, at noise multiplier 1 about so many grid steps.
+// gridSteps is the deviation of exact noise, about that of noise multiplier 1.
+const gridSteps = 1 << 20
+
+func onGrid(s *stream.Stream, tensor uint32) (drawer, error) {
+	g, err := exact.New(gridSteps, s, tensor)
+	if err != nil {
+		return nil, err
+	}
+	dst := make([]float32, noiseBlock)
+	return func(step uint64) { g.Release(dst, dst, 1./gridSteps, step, 0) }, nil
+}
+
 func integers(s *stream.Stream, tensor uint32) (drawer, error) {
-	g, err := exact.New(1<<20, s, tensor)
+	g, err := exact.New(gridSteps, s, tensor)
 	if err != nil {
 		return nil, err
 	}

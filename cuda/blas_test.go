@@ -36,11 +36,8 @@ func openLibrary(t *testing.T, o fake.Options) device.Device {
 	return library{d}
 }
 
-// TestCuBLASConformance runs the suite of all devices with products by cuBLAS.
-func TestCuBLASConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the suite runs with the project's own products")
-	}
+// TestLongCuBLASConformance runs the suite of all devices with products by cuBLAS.
+func TestLongCuBLASConformance(t *testing.T) {
 	devicetest.Run(t, func(t *testing.T) device.Device {
 		d := openLibrary(t, fake.Options{Seed: 3})
 		if gputest.On() {

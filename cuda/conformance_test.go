@@ -21,12 +21,9 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestPrecisions runs it on tensor cores.
-func TestPrecisions(t *testing.T) {
+// TestLongPrecisions runs it on tensor cores.
+func TestLongPrecisions(t *testing.T) {
 	for _, p := range []device.Precision{device.TF32, device.BF16} {
-		if testing.Short() && p != device.TF32 {
-			continue
-		}
 		t.Run(p.String(), func(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Device {
 				d := open(t, fake.Options{})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,13 +134,18 @@ func (x *training) params(size int) ([]float32, error) {
 	return p, x.net.Read(x.net.Params(), p)
 }
 
-// TestTrainsLikeTheCPU trains cnn-mnist on both devices with the same noise.
+// TestTrainsLikeTheCPU trains a small cnn-mnist on both devices with the same noise.
 func TestTrainsLikeTheCPU(t *testing.T) {
-	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
-	rows, steps := 12, 3
-	if testing.Short() {
-		p, rows = devicetest.LeNet("cnn-mnist", 16, 3, 4, 12, 8), 6
-	}
+	trainsLikeTheCPU(t, devicetest.LeNet("cnn-mnist", 16, 3, 4, 12, 8), 6)
+}
+
+// TestLongTrainsLikeTheCPU trains one of full size.
+func TestLongTrainsLikeTheCPU(t *testing.T) {
+	trainsLikeTheCPU(t, devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128), 12)
+}
+
+func trainsLikeTheCPU(t *testing.T, p *plan.Program, rows int) {
+	const steps = 3
 	c := devicetest.NewCase(t, p, rows, 1)
 	s := private(t, p, perexample.Auto)
 	host, err := cpu.Open(1)
@@ -249,8 +255,16 @@ func TestErrorsSay(t *testing.T) {
 	small := open(t, fake.Options{Memory: 4096})
 	_, err := small.Compile(s, device.Options{Capacity: 4})
 	said("an arena beyond the memory", err, "bytes of GPU memory", "4096", "max_physical_batch", "mlp-fmnist")
-	_, err = small.Load(device.Rows{Count: 1, Width: 8000, Targets: []float32{0}}, make([]byte, 8000))
-	said("a table beyond the memory", err, "8000 bytes", "--device cpu")
+	// The number of rows is private: no message follows from it.
+	var told []string
+	for _, n := range []int{8, 9, 1000} {
+		_, err = small.Load(device.Rows{Count: n, Width: 1000, Targets: make([]float32, n)}, make([]byte, 1000*n))
+		said("a table beyond the memory", err, "4096 bytes of GPU memory", "--device cpu")
+		told = append(told, err.Error())
+	}
+	if told = slices.Compact(told); len(told) != 1 {
+		t.Errorf("what is said of tables depends on their rows: %q", told)
+	}
 	_, err = small.Compile(s, device.Options{Capacity: 1 << 30})
 	said("a chunk beyond what kernels count", err, "max_physical_batch", "mlp-fmnist")
 	_, err = cuda.Open(fake.New(fake.Options{}), 3)

@@ -107,10 +107,10 @@ func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 	t.Targets = nil // the caller's
 	err := d.do(func() error {
 		var err error
-		if t.features, err = t.alloc(int64(len(features)), "a table's features", "load fewer records, or use --device cpu"); err != nil {
+		if t.features, err = t.alloc(int64(len(features)), "a table", "load fewer records, or use --device cpu"); err != nil {
 			return err
 		}
-		if t.targets, err = t.alloc(4*int64(len(r.Targets)), "a table's targets", "load fewer records, or use --device cpu"); err != nil {
+		if t.targets, err = t.alloc(4*int64(len(r.Targets)), "a table", "load fewer records, or use --device cpu"); err != nil {
 			return errors.Join(err, t.release())
 		}
 		if len(features) > 0 {
@@ -283,23 +283,21 @@ func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
 type memory struct {
 	device *Device
 	blocks []driver.Ptr
-	bytes  int64
 }
 
 // alloc gives memory whose content is undefined. A failure says what it was for
-// and what to do about it.
+// and what to do about it, not how much was asked for: the size of a table tells
+// how many private records there are.
 func (m *memory) alloc(bytes int64, what, remedy string) (driver.Ptr, error) {
 	p, err := m.device.context.Alloc(max(bytes, 1))
 	if err != nil {
 		var e *driver.Error
 		if errors.As(err, &e) && e.Code == driver.OutOfMemory {
-			return 0, fmt.Errorf("%s: %d bytes of GPU memory were asked for beside %d already held, of %d in all: %s: %w",
-				what, bytes, m.bytes, m.device.info.Memory, remedy, err)
+			return 0, fmt.Errorf("%s: no room is left in the %d bytes of GPU memory: %s: %w", what, m.device.info.Memory, remedy, err)
 		}
 		return 0, m.device.failed(what, err)
 	}
 	m.blocks = append(m.blocks, p)
-	m.bytes += bytes
 	return p, nil
 }
 
@@ -309,7 +307,7 @@ func (m *memory) release() error {
 	for _, p := range slices.Backward(m.blocks) {
 		errs = append(errs, m.device.failed("freeing GPU memory", m.device.context.Free(p)))
 	}
-	m.blocks, m.bytes = nil, 0
+	m.blocks = nil
 	return m.device.joined(errs)
 }
 

@@ -94,21 +94,26 @@ func searched(x *training, s *stream.Stream) error {
 // TestEveryCallFails fails each of the driver's calls once, with an error that passes
 // and with one that takes the context with it. Every failure is told, and nothing is left behind.
 func TestEveryCallFails(t *testing.T) {
-	every := 6
-	if testing.Short() {
-		every = 17
-	}
-	everyCallFails(t, false, every, func(string, int) bool { return true })
+	everyCallFails(t, false, 17, func(string, int) bool { return true })
 }
 
-// TestEveryLibraryCallFails is TestEveryCallFails for the calls of cuBLAS and of clocks.
+// TestLongEveryCallFails takes more of the calls.
+func TestLongEveryCallFails(t *testing.T) {
+	everyCallFails(t, false, 6, func(string, int) bool { return true })
+}
+
+// TestEveryLibraryCallFails is TestEveryCallFails for the calls of cuBLAS and of clocks; of many alike one is enough.
 func TestEveryLibraryCallFails(t *testing.T) {
-	everyCallFails(t, true, 1, func(call string, n int) bool {
-		if n != 1 && (n != 7 || testing.Short()) {
-			return false // of many alike a few are enough
-		}
-		return strings.HasPrefix(call, "cublas") || call == "cuEventCreate" || call == "cuEventRecordWithFlags" || call == "cuEventElapsedTime"
-	})
+	everyCallFails(t, true, 1, func(call string, n int) bool { return n == 1 && libraryCall(call) })
+}
+
+// TestLongEveryLibraryCallFails takes a later one.
+func TestLongEveryLibraryCallFails(t *testing.T) {
+	everyCallFails(t, true, 1, func(call string, n int) bool { return n == 7 && libraryCall(call) })
+}
+
+func libraryCall(call string) bool {
+	return strings.HasPrefix(call, "cublas") || call == "cuEventCreate" || call == "cuEventRecordWithFlags" || call == "cuEventElapsedTime"
 }
 
 func everyCallFails(t *testing.T, more bool, every int, which func(call string, n int) bool) {
@@ -354,5 +359,21 @@ func TestTrunkAsksForSharedMemory(t *testing.T) {
 			t.Error("no kernel asked for shared memory: the test sees nothing")
 		}
 		must(t, d.Close())
+	}
+}
+
+// A fault on the driver's thread is an error of the call, not the end of the process.
+func TestFaultOnTheThread(t *testing.T) {
+	f := fake.New(fake.Options{Fail: func(call string, n int) int {
+		if call == "cuMemcpyHtoD" {
+			return []int{0}[n]
+		}
+		return 0
+	}})
+	d, err := cuda.Open(f, 0)
+	must(t, err)
+	_, err = d.Load(device.Rows{Count: 1, Width: 4, Targets: []float32{0}}, make([]byte, 4))
+	if err == nil || !strings.Contains(err.Error(), "internal error (at cuda/faults_test.go:") || strings.Contains(err.Error(), "range") {
+		t.Errorf("the error is %v", err)
 	}
 }

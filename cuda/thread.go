@@ -3,6 +3,8 @@ package cuda
 import (
 	"runtime"
 	"sync"
+
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 // thread runs functions one at a time on one operating system thread, since a
@@ -19,10 +21,16 @@ func startThread() *thread {
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its context with it
 		for f := range t.work {
-			t.done <- f()
+			t.done <- guarded(f)
 		}
 	}()
 	return t
+}
+
+// guarded makes an error of a fault, which must not end the process.
+func guarded(f func() error) (err error) {
+	defer fault.Recover(&err)
+	return f()
 }
 
 // do runs f and waits for it.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 // Layout says how an image set lies on disk and what was published about it. A
@@ -123,6 +125,7 @@ func (l *Layout) read(fsys fs.FS, dir string, look ...func(*file, []byte)) ([]fi
 	for i, part := range slices.Concat(l.Train, l.Test) {
 		wg.Go(func() {
 			f := &files[i]
+			defer fault.Recover(&f.err)
 			data, found, err := readFile(fsys, part.File, maxFile)
 			f.name, f.path = part.File, filepath.Join(dir, found)
 			switch {

@@ -420,3 +420,18 @@ func FuzzGunzip(f *testing.F) {
 		}
 	})
 }
+
+// A fault of a decoder is an error without a word of the file, not the end of the process.
+func TestFaultOfADecoder(t *testing.T) {
+	faulty := *toy
+	faulty.Train = slices.Clone(toy.Train)
+	faulty.Train[0].Decode = func(data []byte, _ [3]int) (_, _ []byte, err error) { return data[:len(data)+rows], nil, nil }
+	fsys := fstest.MapFS{}
+	for _, p := range slices.Concat(faulty.Train, faulty.Test) {
+		fsys[p.File] = &fstest.MapFile{Data: idxFile(nil, 0)}
+	}
+	_, err := faulty.OpenFS(fsys)
+	if err == nil || !strings.Contains(err.Error(), "internal error (at datasets/layout_test.go:") || strings.Contains(err.Error(), "range") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -21,22 +21,27 @@ var (
 	_ Sampler = (*Subsets)(nil)
 )
 
-// Subsets samples batches of a fixed size: each is a uniformly random subset, drawn anew
-// without replacement. Its guarantees are under replace-one, where the number of
-// records is public.
+// Subsets samples batches of a fixed size: each is a uniformly random subset of n
+// places, drawn anew without replacement. Its guarantees are under replace-one.
+//
+// Records take the places in their order. A place that no record takes adds zero, and
+// records beyond the places are never drawn, so that nothing follows from how many
+// records there are. Where one record's label or text decides whether it is among
+// them, replacing it still replaces what stands in at most one place, up to the order
+// of places, which a uniform subset does not see.
 type Subsets struct {
-	n, size int
-	stream  *stream.Stream
+	records, n, size int
+	stream           *stream.Stream
 }
 
-// NewSubsets returns the sampler of subsets of size records out of n. The key must be
-// used for nothing else.
-func NewSubsets(n, size int, key stream.Key, cipher stream.Cipher) (*Subsets, error) {
+// NewSubsets returns the sampler of subsets of size out of n places, which so many
+// records take. The key must be used for nothing else.
+func NewSubsets(records, n, size int, key stream.Key, cipher stream.Cipher) (*Subsets, error) {
 	if n < 1 || n > math.MaxInt32 || size < 1 || size > n {
 		return nil, fmt.Errorf("datasets: subsets of %d out of %d records: the size must be from 1 to all of at most %d", size, n, math.MaxInt32)
 	}
 	s, err := stream.New(cipher, key)
-	return &Subsets{n, size, s}, err
+	return &Subsets{records, n, size, s}, err
 }
 
 // Batch draws by Floyd's algorithm (Bentley and Floyd 1987), whose subsets are uniform
@@ -54,7 +59,9 @@ func (s *Subsets) Batch(step uint64, dst []int32) []int32 {
 	}
 	for k, word := range chosen {
 		for ; word != 0; word &= word - 1 {
-			dst = append(dst, int32(64*k+bits.TrailingZeros64(word)))
+			if i := 64*k + bits.TrailingZeros64(word); i < s.records {
+				dst = append(dst, int32(i))
+			}
 		}
 	}
 	return dst

@@ -10,7 +10,7 @@ import (
 
 func subsets(t *testing.T, n, size int) *Subsets {
 	t.Helper()
-	s, err := NewSubsets(n, size, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
+	s, err := NewSubsets(n, n, size, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +74,27 @@ func TestSubsetsReplay(t *testing.T) {
 	}
 }
 
+// The places that are drawn do not follow from how many records there are.
+func TestSubsetsOfPlaces(t *testing.T) {
+	const n, size = 100, 30
+	all := subsets(t, n, size)
+	for _, records := range []int{0, 1, 40, 99, 100, 170} {
+		s, err := NewSubsets(records, n, size, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step := range uint64(20) {
+			want := slices.DeleteFunc(all.Batch(step, nil), func(i int32) bool { return int(i) >= records })
+			if got := s.Batch(step, nil); !slices.Equal(got, want) {
+				t.Errorf("of %d records step %d draws %v, want %v", records, step, got, want)
+			}
+		}
+	}
+}
+
 func TestSubsetsRefuse(t *testing.T) {
 	for _, x := range [][2]int{{0, 0}, {5, 0}, {5, 6}, {5, -1}, {-1, 1}} {
-		if _, err := NewSubsets(x[0], x[1], stream.Key{}, stream.ChaCha20); err == nil {
+		if _, err := NewSubsets(x[0], x[0], x[1], stream.Key{}, stream.ChaCha20); err == nil {
 			t.Errorf("subsets of %d out of %d are drawn", x[1], x[0])
 		}
 	}

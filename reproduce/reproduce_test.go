@@ -242,7 +242,9 @@ func writeAdult(t *testing.T, dir string, records int) {
 	}
 }
 
-func TestConvexFigures(t *testing.T) {
+// tinyAdult are options for figures of convex losses, on a made Adult.
+func tinyAdult(t *testing.T) Options {
+	t.Helper()
 	o := tiny(t)
 	o.DataDir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(o.DataDir, "tabular"), 0o755); err != nil {
@@ -250,7 +252,11 @@ func TestConvexFigures(t *testing.T) {
 	}
 	writeAdult(t, filepath.Join(o.DataDir, "tabular"), 400)
 	o.work = 0.0003 // three steps of a search at most
+	return o
+}
 
+func TestConvexFigures(t *testing.T) {
+	o := tinyAdult(t)
 	t.Run("accuracy by epsilon", func(t *testing.T) {
 		o := o
 		o.Out = t.TempDir()
@@ -306,18 +312,15 @@ func TestConvexFigures(t *testing.T) {
 			}
 		}
 	})
-	t.Run("settings", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("sixty runs")
-		}
-		o := o
-		o.Out = t.TempDir()
-		s := run(t, fig1, o)
-		checkOutputs(t, s, quickLabel)
-		if n := (3 + 3 + 2 + 3 + 3 + 3) * 4; s.Runs != n {
-			t.Errorf("%d runs, want %d", s.Runs, n)
-		}
-	})
+}
+
+// TestLongSettings makes sixty runs.
+func TestLongSettings(t *testing.T) {
+	s := run(t, fig1, tinyAdult(t))
+	checkOutputs(t, s, quickLabel)
+	if n := (3 + 3 + 2 + 3 + 3 + 3) * 4; s.Runs != n {
+		t.Errorf("%d runs, want %d", s.Runs, n)
+	}
 }
 
 func TestStandIns(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -112,27 +113,42 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	clip, seen := c.Clip, clips(t, o.Out)
+	normals := func(draw uint64, tensor uint32, n int) []float64 {
+		g, err := exact.New(exact.MaxStd, noise, tensor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, z := make([]int64, n), make([]float64, n)
+		g.Add(k, draw, 0)
+		for i, k := range k {
+			z[i] = float64(k) / exact.MaxStd
+		}
+		return z
+	}
 	rounding := 0.0
 	for step := range *c.Steps {
 		gradient, count := record.released[2*step], record.released[2*step+1]
 		if len(count) != 1 {
 			t.Fatalf("step %d released %d counts", step, len(count))
 		}
-		z := make([]float64, len(gradient))
 		draw := uint64(positions*step + 1)
-		noise.Normals(z, draw, gradientNoise, 0)
-		for i, x := range gradient {
-			// More than the multiplier by what covers the rounding of sums, always the same.
-			ratio := float64(x) / (*c.NoiseMultiplier * clip * z[i])
-			if rounding == 0 {
-				rounding = ratio
+		z := normals(draw, gradientNoise, len(gradient))
+		if rounding == 0 { // more than the multiplier by what covers rounding, always the same
+			xz, zz := 0.0, 0.0
+			for i, x := range gradient {
+				xz, zz = xz+float64(x)*z[i], zz+z[i]*z[i]
 			}
-			if want := rounding * *c.NoiseMultiplier * clip * z[i]; rounding < 1 || rounding > 1.01 || math.Abs(float64(x)-want) > 2e-6*math.Abs(want) {
+			rounding = xz / zz / (*c.NoiseMultiplier * clip)
+		}
+		for i, x := range gradient {
+			// The grid's step is below 2⁻²³ of the clip norm. It moves the clip norm's share in σ by as much.
+			want := rounding * *c.NoiseMultiplier * clip * z[i]
+			if rounding < 1 || rounding > 1.01 || math.Abs(float64(x)-want) > 4e-6*math.Abs(want)+0x1p-23*clip {
 				t.Fatalf("step %d: noise of %v at the clip norm %v, want %v", step, x, clip, want)
 			}
 		}
-		noise.Normals(z[:1], draw, countNoise, 0)
-		if want := *c.Batch / 20 * z[0]; math.Abs(float64(count[0])-want) > 1e-6*math.Abs(want) {
+		z = normals(draw, countNoise, 1)
+		if want := *c.Batch / 20 * z[0]; math.Abs(float64(count[0])-want) > 1e-6*math.Abs(want)+0x1p-24 {
 			t.Fatalf("step %d: the count is released as %v, its noise is %v", step, count[0], want)
 		}
 		clip *= math.Exp(-0.2 * (float64(count[0]) / *c.Batch + 0.5 - 0.8))
@@ -286,7 +302,7 @@ func TestOtherClippingsInResults(t *testing.T) {
 func TestAdaptiveCheckpointIsChecked(t *testing.T) {
 	for _, clip := range []float64{0, 5000, math.Inf(1), math.NaN(), -1} {
 		c := adaptive()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // nothing else.
 func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
 	if p.Config.fixedSize() {
-		return datasets.NewSubsets(n, int(p.ExpectedBatch), key, p.cipher())
+		return datasets.NewSubsets(n, p.PublicN, int(p.ExpectedBatch), key, p.cipher())
 	}
 	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
 }

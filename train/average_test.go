@@ -32,7 +32,7 @@ func metricsOf(t *testing.T, dir string) []evaluation {
 func TestAverage(t *testing.T) {
 	c := small()
 	c.Average, c.EvalEvery, c.Noise = 0.6, 1, noiseSeeded
-	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 1, Resume: true}
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 1, Resume: ResumeAuto}
 	var average []float64
 	for step := 1; step <= *c.Steps; step++ {
 		ctx, stop := stopAt(t, o, step-1, true) // one update a process
@@ -86,7 +86,7 @@ func TestAverage(t *testing.T) {
 
 func TestNoAverage(t *testing.T) {
 	c := small()
-	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 	ctx, stop := stopAt(t, o, 12, true)
 	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestRateSchedule(t *testing.T) {
 			record := &transcript{Device: host}
 			c := small()
 			c.LRSchedule, c.Warmup, c.EvalEvery = "cosine", 3, 1
-			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record, Resume: true, block: 5}
+			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record, Resume: ResumeAuto, block: 5}
 			var kept []int // slots whose updates count, from 1
 			for slot := 1; slot <= *c.Steps; slot++ {
 				if !crash || slot <= 5 || slot > 10 { // the block from 6 to 10 dies with its process

@@ -1,12 +1,10 @@
 package train
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/yamlfile"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -100,17 +99,10 @@ func ReadConfig(path string, into *Config) error {
 	if err != nil {
 		return usage("configuration: %w: give the path of a YAML file, such as a run's %s", err, fileConfig)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(b), yaml.DisallowUnknownField())
-	if err := d.Decode(into); errors.Is(err, io.EOF) {
-		return nil // an empty file sets nothing
-	} else if err != nil {
-		return usage("configuration %s: %s: correct that line; a run's own %s shows the keys", path, strings.TrimSpace(yaml.FormatError(err, false, false)), fileConfig)
+	if err := yamlfile.Decode(b, into); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
+		return usage("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, fileConfig)
 	}
-	var more any
-	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return usage("configuration %s holds more than one document: a run has one", path)
-	}
-	return nil
+	return nil // an empty file sets nothing
 }
 
 // YAML writes the configuration so that it can be run again.

@@ -109,7 +109,7 @@ func TestNoisePositionsServeOnce(t *testing.T) {
 	noise, err := stream.New(stream.AES256CTR, key)
 	check(err)
 	gaussian := func(tensor uint32) func(device.Net) (mechanism.Mechanism, error) {
-		return func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewGaussian(1, 1, 0, noise, tensor) }
+		return func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewGaussian(1, 1, 0, 1, noise, tensor) }
 	}
 	sgd := func(n device.Net) (dpoptim.Optimizer, error) {
 		return dpoptim.NewSGD(n, dpoptim.Config{Rate: 0.1, Normaliser: 10})

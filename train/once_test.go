@@ -83,11 +83,11 @@ func TestLBFGSInterrupted(t *testing.T) {
 	if _, err := Run(ctx, onceConfig(lbfgs), Options{Out: "run"}); !errors.Is(err, ErrInterrupted) {
 		t.Fatalf("a cancelled run: %v", err)
 	}
-	r, err := Run(context.Background(), onceConfig(lbfgs), Options{Out: "run", Resume: true})
+	r, err := Run(context.Background(), onceConfig(lbfgs), Options{Out: "run", Resume: ResumeAuto})
 	if err != nil || r.Steps < 3 {
 		t.Fatalf("resumed: %v, %v", r, err)
 	}
-	again, err := Run(context.Background(), onceConfig(lbfgs), Options{Out: "run", Resume: true})
+	again, err := Run(context.Background(), onceConfig(lbfgs), Options{Out: "run", Resume: ResumeAuto})
 	if err != nil || again.Steps != r.Steps {
 		t.Errorf("a finished run: %v, %v", again, err)
 	}
@@ -169,7 +169,7 @@ func TestMajorityLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.close()
-	result, err := Run(context.Background(), c, Options{Out: "run", Resume: true})
+	result, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -641,8 +641,8 @@ func (c *Config) label() string {
 // assumptions lists what the guarantee rests on beside its mathematics.
 func (p *Plan) assumptions() []string {
 	a := []string{}
-	if !p.Config.exact() {
-		a = append(a, "real_arithmetic")
+	if p.Config.precision() != device.Float32 {
+		a = append(a, "tensor_cores_add_in_float32")
 	}
 	if p.Config.cuBLAS() {
 		a = append(a, "cublas_adds_every_row_alike")

@@ -53,8 +53,6 @@ func (c *Config) checkProtector() error {
 		return usage("norm-noise %v: norms have no integer form; leave it out, or use --noise secure", *c.NormNoise)
 	case c.fixedSize() && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage("accountant %s: it holds for batches of a fixed size and under replace-one; add --neighbouring replace-one", c.Accountant)
-	case c.fixedSize() && c.Folds > 0:
-		return usage("folds %d: which fold a record is in depends on the record, and batches of a fixed size need a number of records that does not; use another --accountant", c.Folds)
 	case c.fixedSize() && c.TrainLossNoise != nil:
 		return usage("train-loss-noise %v: accountant %s prices the batches of training alone; leave it out, or use another --accountant", *c.TrainLossNoise, c.Accountant)
 	}
@@ -148,17 +146,11 @@ func (p *Plan) overlap() string {
 	return fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, data)
 }
 
-// resolveSubsets settles the size of batches that are subsets. Their number of records
-// must be the same in neighbouring data sets, whatever a record says.
+// resolveSubsets settles the size of batches that are subsets, out of the public number
+// of records.
 func (p *Plan) resolveSubsets() error {
 	if !p.Config.fixedSize() {
 		return nil
-	}
-	if p.Set.Share > 0 {
-		return usage("accountant %s: which records of this table are held out depends on what they say, and batches of a fixed size need a number of records that does not; take test_share out of the schema, or use another --accountant", p.Config.Accountant)
-	}
-	if n := p.Set.Train.Len(); n != p.PublicN {
-		return usage("public-n %d: under replace-one the number of records is public, and it is another; give the number of training records", p.PublicN)
 	}
 	size := math.Round(p.ExpectedBatch)
 	if size < 1 {

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // protector is the path of a protector of random weights: identity, projector,
@@ -201,13 +202,6 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 func paperAccounting(c *Config) {
 	protected("both")(c)
 	c.Accountant, c.Neighbouring, c.Batch, c.Epsilon = accountant.CTCDP, "replace-one", ptr(12.0), ptr(0.8)
-	n := 0 // under replace-one it is public
-	for _, l := range made(1, 400).Train.Labels {
-		if slices.Contains(c.Classes, int(l)) {
-			n++
-		}
-	}
-	c.PublicN = &n
 }
 
 // The planned noise spends the budget in the planned steps, the least in one.
@@ -258,16 +252,43 @@ func TestConditionsSetTheNoise(t *testing.T) {
 	}
 }
 
-// Under replace-one the number of records is public: what makes it depend on what a
-// record says is refused.
-func TestSubsetsNeedAPublicNumber(t *testing.T) {
+// Under replace-one no label decides whether a run with subsets is made, nor how: with
+// any number of records left by --classes, or by a table's split, the plan is the same,
+// and what batches draw of the places is, too.
+func TestSubsetsOfAnyNumber(t *testing.T) {
 	c := small()
 	paperAccounting(&c)
-	set := made(1, 400)
-	set.Share = 0.8
-	if err := (&Plan{Config: c, Set: set, ExpectedBatch: 12}).resolveSubsets(); err == nil || !strings.Contains(err.Error(), "depends on what they say") {
-		t.Errorf("a table whose split follows from its records: %v", err)
+	var want *Plan
+	var drawn []int32
+	for _, rows := range []int{400, 0, 1, 100, 399, 800} {
+		for _, share := range []float64{0, 0.8} { // a table's records go by what they say
+			set := made(1, rows)
+			set.Share = share
+			p, err := Resolve(c, Options{Sources: sources(set)})
+			if err != nil {
+				t.Fatalf("%d records: %v", rows, err)
+			}
+			if want == nil {
+				want = p
+			}
+			if p.ExpectedBatch != want.ExpectedBatch || p.SamplingRate != want.SamplingRate || p.fingerprint != want.fingerprint {
+				t.Errorf("%d records: batches of %v at rate %v, want %v at %v", rows, p.ExpectedBatch, p.SamplingRate, want.ExpectedBatch, want.SamplingRate)
+			}
+			n := p.Set.Train.Len()
+			s, err := p.Sampler(n, stream.KeyFromSeed(1, "places"))
+			check(t, err)
+			full, err := p.Sampler(p.PublicN, stream.KeyFromSeed(1, "places"))
+			check(t, err)
+			drawn = s.Batch(7, drawn)
+			if of := slices.DeleteFunc(full.Batch(7, nil), func(i int32) bool { return int(i) >= n }); !slices.Equal(drawn, of) {
+				t.Errorf("%d records: %v are drawn of them, want %v", rows, drawn, of)
+			}
+		}
 	}
+	set := made(1, 400)
+	trained(t, c, set, Options{})
+	set.Train.Labels[slices.Index(set.Train.Labels, 0)] = 3 // one record leaves the classes that are kept
+	trained(t, c, set, Options{})
 }
 
 // A file of a user's own is an assumption, a shipped protector is not.
@@ -292,7 +313,7 @@ func TestSubsetsInRuns(t *testing.T) {
 	check(t, err)
 	keys, err := p.keys()
 	check(t, err)
-	s, err := p.Sampler(p.Set.Train.Len(), keys.sampling)
+	s, err := p.Sampler(p.PublicN, keys.sampling)
 	check(t, err)
 	for step := range uint64(50) {
 		if rows := s.Batch(step, nil); len(rows) != 12 {
@@ -318,7 +339,7 @@ func TestScheduleResumes(t *testing.T) {
 			_, err := Run(context.Background(), c, o)
 			check(t, err)
 			want := files(t, "whole")
-			o.Out, o.Resume = "pieces", true
+			o.Out, o.Resume = "pieces", ResumeAuto
 			for _, stop := range []struct {
 				slot   int
 				cancel bool
@@ -448,10 +469,9 @@ func TestProtectorKnowsTheData(t *testing.T) {
 // Settings that go with no protector, or that a schedule has no room for.
 func TestProtectorSettings(t *testing.T) {
 	for want, set := range map[string]func(*Config){
-		"its number|what they say|which fold": func(c *Config) { paperAccounting(c); c.Folds, c.Fold = 5, 1 },
-		"settings name 00":                    func(c *Config) { c.Weights = "00" },
-		"take a part of it":                   func(c *Config) { c.NormNoise = ptr(1e-3) },
-		"steps 2000000000: must be":           func(c *Config) { c.Steps = ptr(2_000_000_000) },
+		"settings name 00":          func(c *Config) { c.Weights = "00" },
+		"take a part of it":         func(c *Config) { c.NormNoise = ptr(1e-3) },
+		"steps 2000000000: must be": func(c *Config) { c.Steps = ptr(2_000_000_000) },
 		"go up to": func(c *Config) {
 			c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0)
 		},
@@ -473,7 +493,6 @@ func TestProtectorSettings(t *testing.T) {
 		"under replace-one":                  func(c *Config) { c.Accountant = accountant.CTCDP },
 		"norms have no integer form":         func(c *Config) { c.Noise, c.NormNoise = noiseExact, ptr(1.0) },
 		"norm-noise -1":                      func(c *Config) { c.NormNoise = ptr(-1.0) },
-		"number of records is public":        func(c *Config) { paperAccounting(c); c.PublicN = ptr(399) },
 		"prices the batches":                 func(c *Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
 		"accountant ctcdp: it holds":         func(c *Config) { paperAccounting(c); c.Neighbouring = "add-remove" },
 		"scale -1 of a projector|rate -1":    func(c *Config) { c.LR = ptr(-1.0) },

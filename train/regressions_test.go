@@ -180,7 +180,7 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 	c.Classes = nil
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 	run := func(stop int) (after, end []float32, loss float64) {
-		o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 1}
+		o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 1}
 		ctx, cut := stopAt(t, o, stop, true)
 		if _, err := Run(ctx, c, cut); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func (r *run) result() *Result {
 		AverageAccuracy:   r.last.AverageAccuracy,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           PeakRSS(),
+		PeakRSS:           coarse(PeakRSS()),
 	}
 	if p.protector != nil && p.protector.Card.Projector.Kind == l2p.Learned {
 		res.DefaultsFrom = fmt.Sprintf("public tasks of protector %s: %s", p.protector.Card.Name, strings.Join(p.protector.Card.Tasks, ", "))
@@ -81,6 +81,13 @@ func (r *run) result() *Result {
 		res.TrainLossIs = &is
 	}
 	return res
+}
+
+// coarse rounds memory up to 64 MiB, since a process holds its private records: their
+// bytes would be counted.
+func coarse(bytes int64) int64 {
+	const unit = 64 << 20
+	return (bytes + unit - 1) / unit * unit
 }
 
 // drawAccuracy plots test accuracy against ε, or against steps where there is

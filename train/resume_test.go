@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 var errCrash = errors.New("crashed on purpose")
@@ -73,7 +74,7 @@ func TestInterruptSettles(t *testing.T) {
 	if err != nil || s.Reserved != 13 {
 		t.Errorf("the ledger charges %d steps after 13: %v", s.Reserved, err)
 	}
-	o.Resume = true
+	o.Resume = ResumeRun
 	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != *c.Steps {
 		t.Errorf("resumed: %v", err)
 	}
@@ -82,7 +83,7 @@ func TestInterruptSettles(t *testing.T) {
 func TestResumeRefuses(t *testing.T) {
 	start := func(t *testing.T) (Config, Options) {
 		c := small()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
@@ -106,7 +107,7 @@ func TestResumeRefuses(t *testing.T) {
 	})
 	t.Run("a directory that is not empty", func(t *testing.T) {
 		c, o := start(t)
-		o.Resume = false
+		o.Resume = ResumeNever
 		refused(t, c, o, "is not empty")
 	})
 	t.Run("a foreign ledger", func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestResumeRefuses(t *testing.T) {
 	})
 	t.Run("an older ledger", func(t *testing.T) {
 		c := small()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 6, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
@@ -192,7 +193,7 @@ func TestMain(m *testing.M) {
 // witnessing resumes the run below dir and appends to its witness file.
 func witnessing(dir string) Options {
 	return Options{
-		Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3,
+		Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto, block: 3,
 		onRelease: func(slot int) error {
 			w, err := os.OpenFile(filepath.Join(dir, "witness"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 			if err != nil {
@@ -252,7 +253,7 @@ func TestKillSeededAdaptive(t *testing.T) {
 	for i := range 6 {
 		dir := t.TempDir()
 		killed(t, dir, true, whole*time.Duration(i+1)/7)
-		_, err := Run(context.Background(), killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: true, block: 3})
+		_, err := Run(context.Background(), killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto, block: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,5 +346,30 @@ func TestKill(t *testing.T) {
 	// probability 4e-9.
 	if runs >= 16 && during == 0 {
 		t.Error("no kill fell into the schedule; the test shows nothing")
+	}
+}
+
+// A fault of the program ends a run as a crash does: with an error that quotes nothing,
+// and a directory from which the run goes on.
+func TestFaultIsACrash(t *testing.T) {
+	c := small()
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5}
+	bad := o
+	bad.onRelease = func(slot int) error {
+		if slot == 12 {
+			return []error{nil}[slot]
+		}
+		return nil
+	}
+	_, err := Run(context.Background(), c, bad)
+	var e *fault.Error
+	var refused *UsageError
+	if !errors.As(err, &e) || errors.As(err, &refused) || strings.Contains(err.Error(), "12") && !strings.Contains(e.Place, "12") || strings.Contains(err.Error(), "range") {
+		t.Fatalf("the fault is %v", err)
+	}
+	o.Resume = ResumeRun
+	r, err := Run(context.Background(), c, o)
+	if err != nil || r.Steps != 24-5 { // the block in progress was charged
+		t.Errorf("resumed: %v", err)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -36,7 +37,7 @@ import (
 type Options struct {
 	Sources  map[string]Source
 	Out      string // run directory; empty: runs/<UTC>-<data>-<model>-<optimizer>
-	Resume   bool
+	Resume   Resume
 	Progress Progress     // nil: none
 	Log      *slog.Logger // nil: none; receives warnings and where the run stands
 
@@ -56,6 +57,15 @@ type Options struct {
 	block      int
 }
 
+// Resume says what becomes of a run that the run directory holds.
+type Resume string
+
+const (
+	ResumeNever Resume = ""     // the directory must be empty or absent
+	ResumeRun   Resume = "true" // a run must be there, and goes on
+	ResumeAuto  Resume = "auto" // a run goes on, or begins
+)
+
 // Progress is told how a run goes. It sees public figures only.
 type Progress interface {
 	Start(total int)
@@ -68,7 +78,8 @@ type Progress interface {
 // when the run has finished, now or before; ErrInterrupted when ctx was
 // cancelled and the run was saved. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
-func Run(ctx context.Context, c Config, o Options) (*Result, error) {
+func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
+	defer fault.Recover(&err)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -177,16 +188,22 @@ func (r *run) open() (*Result, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usage("run directory: %w: choose another --out", err)
 	}
-	if len(entries) > 0 {
-		if !r.options.Resume {
-			return nil, usage("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", r.options.Out)
-		}
-		if err := r.matchConfig(); err != nil {
-			return nil, err
-		}
+	if len(entries) > 0 && r.options.Resume == ResumeNever {
+		return nil, usage("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", r.options.Out)
+	}
+	found, err := r.find(entries)
+	switch {
+	case err != nil:
+		return nil, err
+	case found:
 		if done, err := readResult(r.path(fileResult)); err != nil || done != nil {
 			return done, errors.Join(err, r.fillGraph())
 		}
+		if err := r.complete(); err != nil {
+			return nil, err
+		}
+	case r.options.Resume == ResumeRun:
+		return nil, usage("%s holds no run to resume: name its directory by --out, or start one there by --resume=auto", r.options.Out)
 	}
 	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
 		return nil, usage("run directory: %w: choose an --out that can be written", err)
@@ -216,39 +233,58 @@ func (r *run) open() (*Result, error) {
 	return nil, r.openLogs()
 }
 
-// matchConfig refuses to continue a directory whose configuration differs.
-func (r *run) matchConfig() error {
+// find says whether the directory holds a run, and refuses to continue one whose
+// configuration differs.
+func (r *run) find(entries []os.DirEntry) (bool, error) {
 	path := r.path(fileConfig)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		entries, err := os.ReadDir(r.options.Out)
-		if err != nil {
-			return err
-		}
 		for _, e := range entries {
 			// A run that was killed before it had written anything that counts
 			// may have left a temporary file.
 			if !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
-				return usage("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
+				return false, usage("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
 			}
 		}
-		return nil
+		return false, nil
 	}
 	var stored Config
 	if err := ReadConfig(path, &stored); err != nil {
-		return err
+		return false, err
 	}
-	return r.plan.Config.matches(stored, path)
+	return true, r.plan.Config.matches(stored, path)
+}
+
+// complete refuses a run of which a file is gone without which going on would spend
+// unknown budget, or overwrite a model that nothing brings back.
+func (r *run) complete() error {
+	state := statePath(r.options.Out)
+	for _, part := range []struct {
+		path, why string
+		released  []string
+	}{
+		{r.path(fileLedger), "no ledger, so what was spent is unknown", []string{state, r.path(fileModel), r.path(fileMetrics)}},
+		{state, "no checkpoint to go on from, and a run from the beginning would overwrite it", []string{r.path(fileModel), r.path(fileAverage)}},
+	} {
+		if holds(part.path) {
+			continue
+		}
+		if i := slices.IndexFunc(part.released, holds); i >= 0 {
+			return usage("%s has %s but %s: restore %s, or start a new run in another directory", r.options.Out, filepath.Base(part.released[i]), part.why, part.path)
+		}
+	}
+	return nil
+}
+
+// holds reports whether there is something in a file.
+func holds(path string) bool {
+	i, err := os.Stat(path)
+	return err == nil && i.Size() > 0
 }
 
 func (r *run) openLedger() error {
 	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.slots()}
 	path := r.path(fileLedger)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		for _, released := range []string{statePath(r.options.Out), r.path(fileModel), r.path(fileMetrics)} {
-			if i, err := os.Stat(released); err == nil && i.Size() > 0 {
-				return usage("%s has %s but no ledger, so what was spent is unknown: restore %s, or start a new run in another directory", r.options.Out, filepath.Base(released), path)
-			}
-		}
 		if h.RunID = r.options.RunID; h.RunID == "" {
 			id := make([]byte, 16)
 			if _, err := rand.Read(id); err != nil {

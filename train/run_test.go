@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +96,6 @@ func TestBadSettings(t *testing.T) {
 		"model file":                                        func(c *Config) { c.Init = "nowhere.safetensors" },
 		"strategy ghost: exact noise":                       func(c *Config) { c.Noise, c.Strategy = noiseExact, "ghost" },
 		"noise multipliers up to 262144, not 300000":        func(c *Config) { c.Noise, c.NoiseMultiplier = noiseExact, ptr(3e5) },
-		"multipliers up to 262144":                          func(c *Config) { c.Noise, c.TrainLossNoise = noiseExact, ptr(3e5) },
 		"clipping per-layer: exact noise":                   func(c *Config) { c.Noise, c.Clipping = noiseExact, "per-layer" },
 		"clipping adaptive: exact noise":                    func(c *Config) { c.Noise, c.Clipping = noiseExact, "adaptive" },
 		`unknown precision "half"`:                          func(c *Config) { c.Precision = "half" },
@@ -155,7 +155,7 @@ func TestOwnGraphIsAnAssumption(t *testing.T) {
 	}
 	// A finished run, asked again, fills the graph as well.
 	second := build()
-	if _, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: second, Resume: true}); err != nil {
+	if _, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: second, Resume: ResumeAuto}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(first.Params(), second.Params()) || rms(second.Params()) == 0 {
@@ -203,9 +203,10 @@ func TestForgottenFiles(t *testing.T) {
 		{[]string{fileLedger, dirCheckpoint}, "no ledger"},
 		{[]string{fileLedger, dirCheckpoint, fileModel}, "no ledger"},
 		{[]string{fileConfig}, "no config.yaml"},
+		{[]string{dirCheckpoint}, "no checkpoint to go on from"},
 	} {
 		c := small()
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true, block: 5}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
@@ -215,10 +216,48 @@ func TestForgottenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		before := files(t, o.Out)
 		_, err := Run(context.Background(), c, o)
 		var u *UsageError
 		if !errors.As(err, &u) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("without %v: %v", test.remove, err)
+		}
+		sameFiles(t, before, files(t, o.Out))
+	}
+}
+
+// A run is resumed where there is one. Where there is none, which may be a slip, it
+// begins only on request, and nothing is made.
+func TestNothingToResume(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"missing": func(string) error { return nil },
+		"empty":   func(dir string) error { return os.Mkdir(dir, 0o755) },
+		"a leftover file": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.yaml.tmp"), []byte("x"), 0o644))
+		},
+	} {
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeRun}
+		if err := prepare(o.Out); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.ReadDir(o.Out)
+		_, err := Run(context.Background(), small(), o)
+		var u *UsageError
+		if !errors.As(err, &u) || !strings.Contains(err.Error(), "no run to resume") || !strings.Contains(err.Error(), "--resume=auto") {
+			t.Errorf("%s: %v", name, err)
+		}
+		after, _ := os.ReadDir(o.Out)
+		if len(after) != len(before) {
+			t.Errorf("%s: a refused run left %v", name, after)
+		}
+		if _, err := os.Stat(o.Out); name == "missing" && err == nil {
+			t.Error("a refused run made its directory")
+		}
+		o.Resume = ResumeAuto
+		for range 2 { // it begins, and is there
+			if _, err := Run(context.Background(), small(), o); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
@@ -227,7 +266,10 @@ func TestReadConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.yaml")
 	for _, test := range []struct{ text, want string }{
 		{"", ""},
+		{"# nothing\n---\n", ""},
 		{"model: logistic\n", ""},
+		{"steps: 2.9\n", "steps 2.9"},
+		{"search: {trials: 010}\n", "search.trials 010"},
 		{"model: logistic\nmodle: svm\n", "modle"},
 		{"clip: [1\n", "configuration"},
 		{"clip: soft\n", "configuration"},
@@ -241,6 +283,26 @@ func TestReadConfig(t *testing.T) {
 		var u *UsageError
 		if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &u) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%q: %v, want %q", test.text, err, test.want)
+		}
+		if !strings.Contains(test.text, "model") && !reflect.DeepEqual(c, Default()) {
+			t.Errorf("%q changed the configuration to %+v", test.text, c)
+		}
+	}
+}
+
+// Time and memory follow private batches and records: they are rounded until a record
+// is lost in them, and rates are of the expected batch.
+func TestTimeAndMemoryAreCoarse(t *testing.T) {
+	r, _ := trained(t, small(), made(1, 400), Options{})
+	if r.PeakRSS <= 0 || r.PeakRSS%(64<<20) != 0 {
+		t.Errorf("peak memory is told as %d bytes, not in units of 64 MiB", r.PeakRSS)
+	}
+	if r.Seconds < 1 || r.Seconds != math.Trunc(r.Seconds) || r.ExamplesPerSecond != 40*24/r.Seconds {
+		t.Errorf("%v examples a second in %v seconds", r.ExamplesPerSecond, r.Seconds)
+	}
+	for bytes, want := range map[int64]int64{0: 0, 1: 64 << 20, 64 << 20: 64 << 20, 64<<20 + 1: 128 << 20} {
+		if got := coarse(bytes); got != want {
+			t.Errorf("%d bytes are told as %d, want %d", bytes, got, want)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func TestSearchRefuses(t *testing.T) {
 // A checkpoint whose search state is another's, damaged, or ahead of its ledger is refused.
 func TestSearchCheckpointRefuses(t *testing.T) {
 	start := func(t *testing.T, c Config) Options {
-		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: true}
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto}
 		ctx, stop := stopAt(t, o, 2, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)

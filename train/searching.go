@@ -10,7 +10,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 

@@ -275,7 +275,7 @@ func TestSchemaMustStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o = Options{Out: "run", Resume: true}
+	o = Options{Out: "run", Resume: ResumeAuto}
 	if err := os.WriteFile("t.csv.schema.yaml", []byte(strings.Replace(string(text), "[0, 1]", "[0, 3]", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}

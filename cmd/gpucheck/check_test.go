@@ -121,7 +121,7 @@ func TestSteps(t *testing.T) {
 		"good": {},
 		"none": {
 			"info": "no libcuda", "driver": "no GPU to test on", "kernels/TestOne": "no GPU to test on", "kernels/TestTwo": "no GPU to test on",
-			"conformance": "no GPU to test on", "conformance/precisions": "no GPU to test on", "train/TestTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
+			"conformance": "no GPU to test on", "conformance/precisions": "no GPU to test on", "train/TestLongTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
 			"gemm/conformance": "no GPU to test on", "gemm/mlp-mnist": "no GPU", "gemm/cnn-mnist": "no GPU", "gemm/mnist-tf": "no GPU",
 			"gemm/cifar-small": "no GPU", "gemm/cifar-paper": "no GPU",
 			"train/cuda": "no GPU to train on", "train/cuda again": "no GPU to train on",

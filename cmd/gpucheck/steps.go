@@ -165,7 +165,7 @@ var failedSubtest = regexp.MustCompile(`(?m)^    --- FAIL: TestConformance/(\S+)
 // conformance runs the suite of all devices, and what fails once more alone, since
 // a failed kernel can take with it what follows.
 func (c *check) conformance(ctx context.Context) {
-	c.test(ctx, "conformance/precisions", "cuda.test", "^TestPrecisions$", 15*time.Minute)
+	c.test(ctx, "conformance/precisions", "cuda.test", "^TestLongPrecisions$", 15*time.Minute)
 	s, out := c.test(ctx, "conformance", "cuda.test", "^TestConformance$", 15*time.Minute)
 	if s.Status != failed || strings.Contains(s.Reason, "no GPU") {
 		return
@@ -179,11 +179,11 @@ func (c *check) conformance(ctx context.Context) {
 // agreement bounds ‖a−b‖/‖b‖ of parameters trained on the GPU and on the CPU. The devices do not
 // draw the same noise quite: its deviation covers each one's own Rounding, which here is 3e-3 of it on the CPU
 // and less on the GPU. The CPU and the float64 reference, which has none, come out 2.2e-3 apart.
-// TestTrainsLikeTheCPU compares the same deviation, to 1e-5.
+// TestLongTrainsLikeTheCPU compares the same deviation, to 1e-5.
 const agreement = 1e-2
 
 func (c *check) train(ctx context.Context) {
-	for _, t := range []string{"TestTrainsLikeTheCPU", "TestRunsDoNotWait"} {
+	for _, t := range []string{"TestLongTrainsLikeTheCPU", "TestRunsDoNotWait"} {
 		c.test(ctx, "train/"+t, "cuda.test", "^"+t+"$", 2*time.Minute)
 	}
 	models := map[string]string{}
@@ -319,7 +319,7 @@ var measured = []struct {
 
 // gemm compares the project's products with cuBLAS, where that is installed.
 func (c *check) gemm(ctx context.Context) {
-	c.test(ctx, "gemm/conformance", "cuda.test", "^TestCuBLASConformance$", 15*time.Minute)
+	c.test(ctx, "gemm/conformance", "cuda.test", "^TestLongCuBLASConformance$", 15*time.Minute)
 	for _, m := range measured {
 		c.run(ctx, job{
 			name: "gemm/" + m.model, limit: 5*time.Minute + 30*c.duration(),

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/accountant/schedule"
+	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -43,16 +43,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // execute runs a command and turns how it ended into a line and an exit code.
-func execute(root *cobra.Command) (code int) {
-	defer func() {
-		if v := recover(); v != nil {
-			// The value may quote what the program was working on; its type and
-			// place do not.
-			complain(root, fmt.Errorf("internal error (%T at %s): this is a fault of the program; please report it with the command line and the output of privgrad info", v, origin()))
-			code = exitFailed
-		}
-	}()
-	err := root.Execute()
+func execute(root *cobra.Command) int {
+	err := guarded(root.Execute)
 	if err == nil {
 		return exitDone
 	}
@@ -78,23 +70,10 @@ func complain(root *cobra.Command, err error) {
 	fmt.Fprintln(root.ErrOrStderr(), "privgrad: "+strings.Join(lines, "; "))
 }
 
-// origin is the place of a panic that is being recovered.
-func origin() string {
-	pc := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pc[:runtime.Callers(1, pc)])
-	panicked := false
-	for {
-		f, more := frames.Next()
-		inRuntime := strings.HasPrefix(f.Function, "runtime.")
-		if panicked && !inRuntime {
-			dir := strings.LastIndex(f.File, "/")
-			return fmt.Sprintf("%s:%d", f.File[strings.LastIndex(f.File[:max(dir, 0)], "/")+1:], f.Line)
-		}
-		panicked = panicked || inRuntime
-		if !more {
-			return "an unknown place"
-		}
-	}
+// guarded makes an error of a fault of the program.
+func guarded(f func() error) (err error) {
+	defer fault.Recover(&err)
+	return f()
 }
 
 func newRoot() *cobra.Command {

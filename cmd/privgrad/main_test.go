@@ -273,6 +273,9 @@ func TestPanicIsALine(t *testing.T) {
 			!strings.Contains(r.stderr, "privgrad/main_test.go:") {
 			t.Errorf("%s: exit %d, %q", name, r.code, r.stderr)
 		}
+		if strings.Contains(r.stderr, "range") || strings.Contains(r.stderr, "length") {
+			t.Errorf("%s: the line counts what the program worked on: %q", name, r.stderr)
+		}
 		if strings.Contains(r.stderr, "42") || strings.Contains(r.stderr, "goroutine") {
 			t.Errorf("%s: the line says too much: %q", name, r.stderr)
 		}

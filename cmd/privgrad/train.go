@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +17,8 @@ import (
 
 func newTrain() *cobra.Command {
 	var file, out, progress string
-	var resume, asJSON bool
+	var resume train.Resume
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a model and write a run directory",
@@ -53,6 +55,7 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
   privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
   privgrad train --epsilon 3 --optimizer dp-adam --lr-schedule cosine --average 0.99
   privgrad train -c runs/first/config.yaml --out runs/first --resume
+  privgrad train --epsilon 3 --out runs/job --resume=auto  # for a job that is started again and again
   privgrad train --data csv:adult.data --epsilon 1      # a published table, by a built-in schema
   privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
   privgrad train --data csv:mine.csv --public-n 5000 --optimizer lbfgs
@@ -62,7 +65,7 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
 	s := newSettings(cmd)
 	cmd.Flags().StringVarP(&file, "config", "c", "", "read settings from a YAML file")
 	cmd.Flags().StringVar(&out, "out", "", "run directory (default runs/<UTC>-<data>-<model>-<optimizer>)")
-	cmd.Flags().BoolVar(&resume, "resume", false, "continue the run in --out, with the same settings")
+	resumeFlag(cmd, &resume)
 	progressFlag(cmd, &progress)
 	jsonFlag(cmd, &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -70,7 +73,7 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
 		if err != nil {
 			return err
 		}
-		if resume && out == "" {
+		if resume != train.ResumeNever && out == "" {
 			return usagef("--resume continues the run in a directory: name it by --out")
 		}
 		con, err := newConsole(cmd.ErrOrStderr(), progress)
@@ -89,6 +92,25 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
 		return show(cmd, asJSON, result, func(w io.Writer) { summarise(w, result) })
 	}
 	return cmd
+}
+
+// resumeFlag defines --resume and --resume=auto.
+func resumeFlag(cmd *cobra.Command, resume *train.Resume) {
+	cmd.Flags().Var(flagValue{"bool", func(text string) error {
+		if text == string(train.ResumeAuto) {
+			*resume = train.ResumeAuto
+			return nil
+		}
+		on, err := booleanKind.parse(text)
+		if err != nil {
+			return errors.New("not auto, true or false")
+		}
+		if *resume = train.ResumeNever; on {
+			*resume = train.ResumeRun
+		}
+		return nil
+	}}, "resume", "continue the run in --out, with the same settings; --resume=auto also starts it where there is none yet")
+	cmd.Flags().Lookup("resume").NoOptDefVal = "true"
 }
 
 // notPrivate is what the progress bar says beside an ε that is none.

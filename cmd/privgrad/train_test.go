@@ -298,6 +298,19 @@ func TestRunDirectoryThatIsTaken(t *testing.T) {
 		t.Error("a refused run changed the directory")
 	}
 
+	nowhere := filepath.Join(t.TempDir(), "run")
+	fails(t, exitUsage, append(args, "--out", nowhere, "--resume"), nowhere, "no run to resume", "--resume=auto")
+	fails(t, exitUsage, append(args, "--out", nowhere, "--resume=always"), "auto, true or false")
+	if _, err := os.Stat(nowhere); err == nil {
+		t.Error("a refused run made its directory")
+	}
+	began := ok(t, append(args, "--out", nowhere, "--resume=auto", "--json")...)
+	for _, again := range []string{"--resume=auto", "--resume", "--resume=true"} {
+		if ok(t, append(args, "--out", nowhere, again, "--json")...) != began {
+			t.Errorf("%s did not find the run that %s began", again, "--resume=auto")
+		}
+	}
+
 	other := t.TempDir()
 	if err := os.WriteFile(filepath.Join(other, "thesis.txt"), []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,45 +39,50 @@ func (s *Schema) cut(text []byte) (*table, error) {
 		t.lines = append(t.lines, bytes.TrimRight(line, "\r\n"))
 	}
 	t.lines = t.lines[min(s.Skip, len(t.lines)):]
+	names := s.columnNames() // a schema's own order, which no line of the file moves
+	if s.Header == headerRequired {
+		names = nil
+		if len(t.lines) > 0 {
+			for i := range s.Separator {
+				if bytes.IndexByte(t.lines[0], s.Separator[i]) >= 0 {
+					t.separator = s.Separator[i]
+					break
+				}
+			}
+			names, t.lines = split(t.lines[0], t.separator), t.lines[1:]
+		}
+	}
+	t.fields = len(names)
 	position := map[string]int{}
-	if s.Header != headerNone && len(t.lines) > 0 {
-		for i := range s.Separator {
-			if bytes.IndexByte(t.lines[0], s.Separator[i]) >= 0 {
-				t.separator = s.Separator[i]
-				break
-			}
-		}
-		header := split(t.lines[0], t.separator)
-		for i, name := range header {
-			if _, twice := position[name]; !twice {
-				position[name] = i
-			}
-		}
-		t.fields = len(header)
-	}
-	missing := ""
-	for _, name := range append(s.columnNames(), s.Label.Column) {
-		if _, ok := position[name]; !ok && missing == "" {
-			missing = name
-		}
-	}
-	switch {
-	case missing == "":
-		t.lines = t.lines[1:]
-	case s.Header == headerRequired:
-		return nil, fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", missing, headerNone)
-	default: // the order of the schema
-		clear(position)
-		for i, name := range s.columnNames() {
+	for i, name := range names {
+		if _, twice := position[name]; !twice {
 			position[name] = i
 		}
-		t.fields = len(s.Columns)
+	}
+	for _, name := range append(s.columnNames(), s.Label.Column) {
+		if _, ok := position[name]; !ok {
+			return nil, fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", name, headerNone)
+		}
 	}
 	for _, name := range s.columnNames() {
 		t.column = append(t.column, position[name])
 	}
 	t.label = position[s.Label.Column]
 	return t, nil
+}
+
+// isRecord goes by the line alone, not by where it stands: were only a first line
+// looked at for an optional header, a record before it would make it one.
+func (s *Schema) isRecord(line []byte) bool {
+	switch {
+	case len(bytes.TrimSpace(line)) == 0:
+		return false
+	case s.Comment != "" && bytes.HasPrefix(line, []byte(s.Comment)):
+		return false
+	case s.Header == headerOptional:
+		return !slices.Equal(split(line, s.Separator[0]), s.columnNames())
+	}
+	return true
 }
 
 func (s *Schema) columnNames() []string {

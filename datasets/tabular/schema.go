@@ -1,17 +1,17 @@
 package tabular
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/privgrad/privgrad/internal/yamlfile"
 )
 
 // Schema says how a table's text becomes records. All of it is public: bounds
@@ -21,7 +21,8 @@ type Schema struct {
 	// in the header counts.
 	Separator string `yaml:"separator,omitempty"`
 	// Header says whether a line with column names comes first. Where it is
-	// "optional", a first line that names all columns is one.
+	// "optional", a line that names all columns in their order is no record,
+	// and no other line is looked at for names.
 	Header  string `yaml:"header,omitempty"`
 	Skip    int    `yaml:"skip,omitempty"`    // lines before the header or the first record
 	Comment string `yaml:"comment,omitempty"` // lines that begin with it are no records
@@ -109,11 +110,10 @@ const (
 // parse reads a schema strictly and checks it.
 func parse(text []byte) (*Schema, error) {
 	s := &Schema{Separator: ",", Header: headerRequired}
-	d := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField())
-	if err := d.Decode(s); errors.Is(err, io.EOF) {
-		return nil, errors.New("it is empty: describe columns and label")
+	if err := yamlfile.Decode(text, s); errors.Is(err, yamlfile.ErrEmpty) {
+		return nil, fmt.Errorf("%w: describe columns and label", err)
 	} else if err != nil {
-		return nil, errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+		return nil, err
 	}
 	return s, s.check()
 }

@@ -10,7 +10,6 @@
 package tabular
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -162,7 +161,7 @@ func (s *Schema) decode(text []byte, into func(line []byte) *datasets.Split) (*R
 	}
 	e := s.encoder()
 	for _, line := range t.lines {
-		if len(bytes.TrimSpace(line)) > 0 && (s.Comment == "" || !bytes.HasPrefix(line, []byte(s.Comment))) {
+		if s.isRecord(line) {
 			e.add(into(line), t, line)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -133,6 +134,50 @@ func TestForms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where a header is optional, no record changes how another one is read: a record
+// that names the columns, in whatever order and wherever it stands, comes and goes
+// like any other. Classes and columns share a name here, so that the line which is
+// a header could be a sound record, too.
+func TestNoRecordIsAHeader(t *testing.T) {
+	s, err := parse([]byte("header: optional\ncolumns: [{name: a, categories: [a, b]}, {name: b, bounds: [0, 1]}, {name: y}]\nlabel: {column: y, classes: [y, n]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := func(lines ...string) map[string]int {
+		m := s.empty()
+		if _, err := s.decode([]byte(strings.Join(lines, "\n")), func([]byte) *datasets.Split { return &m }); err != nil {
+			t.Fatalf("records made an error: %v", err)
+		}
+		all := map[string]int{}
+		for i, l := range m.Labels {
+			if l != badLabel { // a record that adds nothing
+				all[fmt.Sprint(m.Features[3*i:][:3], l)]++
+			}
+		}
+		return all
+	}
+	others := []string{"a,1,y", "b,0.5,n", "b,0,y", "a,b,y", "b,a,y"}
+	want := records(others...)
+	if len(want) < 3 {
+		t.Fatalf("the others are %v", want)
+	}
+	for _, line := range []string{"a,b,y", "b,a,y", "y,b,a", "y,a,b", "a,b,y,more", "b,y,a,a", "\"a\",b, y", "a;b;y"} {
+		own := records(line)
+		for at := range len(others) + 1 {
+			got := records(slices.Insert(slices.Clone(others), at, line)...)
+			for r, n := range own {
+				got[r] -= n
+				if got[r] == 0 {
+					delete(got, r)
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("with %q as line %d the others became\n%v, not\n%v", line, at+1, got, want)
+			}
+		}
 	}
 }
 

@@ -30,8 +30,13 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func TestConformance(t *testing.T) {
-	for _, threads := range []int{1, 2, 3, 8} {
+func TestConformance(t *testing.T) { conforms(t, 3) }
+
+// TestLongConformance takes other numbers of threads, whose bits TestBitsDoNotDependOnThreads compares.
+func TestLongConformance(t *testing.T) { conforms(t, 1, 2, 8) }
+
+func conforms(t *testing.T, numbers ...int) {
+	for _, threads := range numbers {
 		t.Run(fmt.Sprintf("%d threads", threads), func(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Device { return open(t, threads) })
 		})

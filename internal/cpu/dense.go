@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
@@ -137,7 +138,7 @@ func (n *net) normGhost(i int) func(int, *worker) {
 		if op.Bias != plan.None {
 			x++
 		}
-		n.measured(i, b, dy*x)
+		n.measured(i, b, host.Ghost(dy, x))
 	}
 }
 

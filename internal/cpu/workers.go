@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 // worker is one thread's scratch memory, grown once.
@@ -44,6 +45,7 @@ type job struct {
 	next  atomic.Int64
 	f     func(tile int, w *worker)
 	wg    sync.WaitGroup
+	fault atomic.Pointer[error] // the first one
 }
 
 // startWorkers prepares n workers.
@@ -63,18 +65,29 @@ func startWorkers(n int, prepare func(*worker)) *workers {
 	return ws
 }
 
+// run works on tiles until none is left. A fault leaves none to anybody.
 func (j *job) run(w *worker) {
+	if err := j.take(w); err != nil {
+		first := err // what err itself would keep on the heap, at every call
+		j.next.Store(int64(j.tiles))
+		j.fault.CompareAndSwap(nil, &first)
+	}
+}
+
+func (j *job) take(w *worker) (err error) {
+	defer fault.Recover(&err)
 	for {
 		t := int(j.next.Add(1)) - 1
 		if t >= j.tiles {
-			return
+			return nil
 		}
 		j.f(t, w)
 	}
 }
 
 // do runs f for every tile and returns when all are done. Which worker takes
-// a tile is left to chance; f must not let it matter.
+// a tile is left to chance; f must not let it matter. A fault of any of them is the
+// caller's.
 func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
 	j := &ws.job
 	j.tiles, j.f = tiles, f
@@ -86,6 +99,9 @@ func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
 	}
 	j.run(&ws.own)
 	j.wg.Wait()
+	if err := j.fault.Swap(nil); err != nil {
+		fault.Raise(*err)
+	}
 }
 
 func (ws *workers) stop() { close(ws.jobs) }

@@ -14,24 +14,28 @@ func best() *kernels {
 	return avx512
 }
 
-var avx2 = &kernels{
-	add: func(dst []int64, words []byte, f *Fixed) int {
-		_ = words[:8*len(dst)]
-		return addDrawsAVX2(dst, &words[0], rows(), f.Std, f.Magic, f.Open, f.Places, f.Whole)
-	},
-	release: func(dst, src []float32, words []byte, f *Fixed, r *grid) int {
-		_, _ = words[:8*len(dst)], src[:len(dst)]
-		return releaseAVX2(dst, src, &words[0], rows(), f.Std, f.Magic, f.Open, f.Places, r.per, r.least, r.most, middle-float64(f.Whole), r.step)
-	},
+var (
+	avx2   = assembled(addDrawsAVX2, releaseAVX2)
+	avx512 = assembled(addDrawsAVX512, releaseAVX512)
+)
+
+// assembled proves by slicing that a kernel stays within its slices.
+func assembled(
+	add func(dst []int64, words *byte, table *[4]uint64, std, magic float64, open, places uint64, whole int64) int,
+	release func(dst, src []float32, words *byte, table *[4]uint64, std, magic float64, open, places uint64, perGrid, least, most, less, grid float64) int,
+) *kernels {
+	rows := func() *[4]uint64 { return (*[4]uint64)(&table()[0]) }
+	return &kernels{
+		add: func(dst []int64, words []byte, f *Fixed) int {
+			words = words[:8*len(dst)]
+			return add(dst, &words[0], rows(), f.Std, f.Magic, f.Open, f.Places, f.Whole)
+		},
+		release: func(dst, src []float32, words []byte, f *Fixed, r *grid) int {
+			words, src = words[:8*len(dst)], src[:len(dst)]
+			return release(dst, src, &words[0], rows(), f.Std, f.Magic, f.Open, f.Places, r.per, r.least, r.most, middle-float64(f.Whole), r.step)
+		},
+	}
 }
 
-var avx512 = &kernels{
-	add: func(dst []int64, words []byte, f *Fixed) int {
-		_ = words[:8*len(dst)]
-		return addDrawsAVX512(dst, &words[0], rows(), f.Std, f.Magic, f.Open, f.Places, f.Whole)
-	},
-	release: func(dst, src []float32, words []byte, f *Fixed, r *grid) int {
-		_, _ = words[:8*len(dst)], src[:len(dst)]
-		return releaseAVX512(dst, src, &words[0], rows(), f.Std, f.Magic, f.Open, f.Places, r.per, r.least, r.most, middle-float64(f.Whole), r.step)
-	},
-}
+// middle is the middle of the float64 numbers that are the integers: as many lie below it as above.
+const middle = 0x1.8p52

@@ -3,10 +3,12 @@ package exact
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -428,4 +430,39 @@ func TestRefusals(t *testing.T) {
 	if g.Add(last[:], 0, MaxDraws-3); slices.Contains(last[:], math.MinInt64) {
 		t.Errorf("the last draws give %v", last)
 	}
+}
+
+// The draws of testdata/normals.json are made by scripts/exact_golden.py, in another language, of all digits.
+func TestGoldenNormals(t *testing.T) {
+	b, err := os.ReadFile("testdata/normals.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden []struct {
+		Cipher string
+		Scale  float64
+		Step   uint64
+		Tensor uint32
+		First  int
+		Draws  []int64
+	}
+	if err := json.Unmarshal(b, &golden); err != nil || len(golden) == 0 {
+		t.Fatalf("%d cases: %v", len(golden), err)
+	}
+	eachImplementation(t, func(t *testing.T) {
+		for _, c := range golden {
+			cipher := stream.AES256CTR
+			if c.Cipher != cipher.String() {
+				cipher = stream.ChaCha20
+			}
+			s, err := stream.New(cipher, stream.KeyFromSeed(1, "golden"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]int64, len(c.Draws))
+			if sampler(t, c.Scale, s, c.Tensor).Add(got, c.Step, c.First); !slices.Equal(got, c.Draws) {
+				t.Errorf("%s, deviation %v, from %d:\n got %d\nwant %d", c.Cipher, c.Scale, c.First, got, c.Draws)
+			}
+		}
+	})
 }

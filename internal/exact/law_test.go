@@ -502,6 +502,24 @@ func TestMixtureIsWellKnown(t *testing.T) {
 
 // Coordinates are those of the same tensor's words, the S of its far blocks,
 // and of nothing else.
+// The uniform variables of S follow each other from mixtureBlock on, whatever the cipher's blocks.
+func TestMixtureDigits(t *testing.T) {
+	const n = 200
+	for _, c := range ciphers {
+		d := &Direction{1, 2 * n, samplerOf(t, 1, c, "mixture").source}
+		raw := make([]byte, 64*n)
+		d.stream.Fill(raw, 8, uint64(d.tensor)<<32|mixtureBlock)
+		uniform := d.uniforms(8)
+		for i := range n {
+			v, _ := uniform()
+			whole, _ := v.SetMantExp(v, mixtureDigits).Int(nil)
+			if want := new(big.Int).SetBytes(raw[64*i:][:64]); whole.Cmp(want) != 0 {
+				t.Fatalf("%v: variable %d has other digits", c, i)
+			}
+		}
+	}
+}
+
 func TestDirectionLayout(t *testing.T) {
 	const d = 3000
 	at := func(dimension int, tensor uint32, step uint64, purpose string) []int64 {

@@ -12,7 +12,7 @@ const (
 
 // Release sets dst[i] to γ·(round(src[i]/γ) + draw first+i), rounded once to float32: the nearest multiple of a grid
 // step γ, of two the even one, and a rounded Gaussian in grid steps. γ is a power of two in [MinGrid, MaxGrid]. What lies
-// beyond ±2⁴⁹·γ counts as that, infinities too, and a NaN as -2⁴⁹·γ. dst may be src.
+// beyond ±2⁴⁹·γ counts as that, infinities too, and a NaN as -2⁴⁹·γ. src is as long as dst, and may be dst.
 //
 // Draws are Add's. Those outside [0, Draws), and another γ, set dst to NaN: a visible failure.
 func (g *Sampler) Release(dst, src []float32, gridStep float64, step uint64, first int) {

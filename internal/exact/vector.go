@@ -43,8 +43,8 @@ var table = sync.OnceValue(func() []Row {
 	return t
 })
 
-// Fixed is the fixed-point arithmetic that decides the draws of a deviation, the same wherever it is implemented.
-// The order of its fields is known to kernels.
+// Fixed is the fixed-point arithmetic that decides the draws of a deviation s, the same wherever it is implemented:
+// kernels, also those of GPUs, do with Table and these numbers what Draw does.
 type Fixed struct {
 	Std    float64 // s
 	Magic  float64 // 1.5·2^(52-Places) + ½ + β: what is added has its places in the lower bits of the sum
@@ -58,22 +58,38 @@ func NewFixed(std float64) (*Fixed, bool) {
 	if !(std >= MinStd && std <= MaxFast) {
 		return nil, false
 	}
+	_, e := math.Frexp((std*tableBound + math.Ldexp(1, -places(std)-1)) * (1 + 0x1p-40))
+	return newFixed(std, -e), true
+}
+
+// places is how many digits after the point a sum has for which all draws of a deviation are left before it.
+func places(std float64) int {
 	_, e := math.Frexp(std*tableMost + 1)
-	places := 51 - e
-	_, e = math.Frexp((std*tableBound + math.Ldexp(1, -places-1)) * (1 + 0x1p-40))
-	beta := math.Ldexp(1, e)
+	return 51 - e
+}
+
+// newFixed has β = 2^-beta, which must be no less than what a sum may be off by.
+func newFixed(std float64, beta int) *Fixed {
+	places := places(std)
 	base := math.Ldexp(1.5, 52-places)
 	return &Fixed{
 		Std:    std,
-		Magic:  base + 0.5 + beta,
-		Open:   1<<places - 1<<(places+e+1),
+		Magic:  base + 0.5 + math.Ldexp(1, -beta),
+		Open:   1<<places - 1<<(places-beta+1),
 		Whole:  int64(math.Float64bits(base) >> places),
 		Places: uint64(places),
-	}, true
+	}
 }
 
 // Draw gives the draw of a word; false if its digits leave it open.
 func (f *Fixed) Draw(word uint64) (k int64, ok bool) {
+	s := math.Float64frombits(math.Float64bits(f.Std) ^ word&(1<<63))
+	w := math.Float64bits(math.FMA(magnitude(word), s, f.Magic))
+	return int64(w>>f.Places) - f.Whole, w&f.Open != 0
+}
+
+// magnitude is |Z| of a word within tableBound, or infinite.
+func magnitude(word uint64) float64 {
 	x := math.Float64bits(float64(int64(word&math.MaxInt64 | 1)))
 	row := &table()[x>>(52-cellDigits)-1023<<cellDigits]
 	t := math.Float64frombits(x&(1<<(52-cellDigits)-1)|1023<<52) - (1 + 0x1p-8)
@@ -81,7 +97,5 @@ func (f *Fixed) Draw(word uint64) (k int64, ok bool) {
 	for i := 3; i >= 0; i-- {
 		z = math.FMA(z, t, math.Float64frombits(row[i]))
 	}
-	s := math.Float64frombits(math.Float64bits(f.Std) ^ word&(1<<63))
-	w := math.Float64bits(math.FMA(z, s, f.Magic))
-	return int64(w>>f.Places) - f.Whole, w&f.Open != 0
+	return z
 }

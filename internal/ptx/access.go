@@ -6,45 +6,64 @@ import (
 	"math/bits"
 )
 
-// resolve finds the segment of an access of n bytes and checks all but its content.
-func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n int) (*segment, uint64, *Fault) {
+// place is a segment that lanes access: where the last one found its own, the next need not search.
+type place struct {
+	s     *segment
+	from  uint64 // address of its first byte
+	span  uint64 // last offset where the access fits
+	lanes uint32 // that see it there
+	since uint32 // first block that can race there
+	racy  bool   // whether to look for races
+}
+
+// holds says whether an aligned access of n bytes by a lane lies in the place.
+func (p *place) holds(lane int, addr uint64, n int) bool {
+	return addr-p.from <= p.span && addr&uint64(n-1) == 0 && p.lanes>>(lane&31)&1 != 0
+}
+
+// resolve finds the place of an access of n bytes and checks all but its content.
+func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n int) (place, *Fault) {
 	if addr&uint64(n-1) != 0 {
-		return nil, 0, l.fault(w, in, lane, Misaligned, addr, "%d bytes need an address that is a multiple of %d", n, n)
+		return place{}, l.fault(w, in, lane, Misaligned, addr, "%d bytes need an address that is a multiple of %d", n, n)
 	}
-	if sp == generic || sp == inGlobal || sp == inConst {
-		if s := l.last; s != nil && addr-s.base < s.size && addr-s.base+uint64(n) <= s.size && !s.freed {
-			return s, addr - s.base, nil
+	window := uint64(0)
+	switch {
+	case sp == inShared || sp == inLocal:
+	case sp == generic && addr-sharedWindow < windowSize:
+		sp, window = inShared, sharedWindow
+	case sp == generic && addr-localWindow < windowSize:
+		sp, window = inLocal, localWindow
+	default:
+		s := l.last
+		if s == nil || addr-s.base >= s.size {
+			s = l.mem.find(addr)
+			l.last = s
 		}
 		switch {
-		case sp == generic && addr-sharedWindow < windowSize:
-			sp, addr = inShared, addr-sharedWindow
-		case sp == generic && addr-localWindow < windowSize:
-			sp, addr = inLocal, addr-localWindow
-		default:
-			s := l.mem.find(addr)
-			switch {
-			case s == nil:
-				return nil, 0, l.fault(w, in, lane, OutOfBounds, addr, "no allocation is there")
-			case addr-s.base+uint64(n) > s.size:
-				return nil, 0, l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", n, addr-s.base, s.name, s.size)
-			case s.freed:
-				return nil, 0, l.fault(w, in, lane, UseAfterFree, addr, "%d bytes at offset %d of %s, which was freed", n, addr-s.base, s.name)
-			}
-			l.last = s
-			return s, addr - s.base, nil
+		case s == nil:
+			return place{}, l.fault(w, in, lane, OutOfBounds, addr, "no allocation is there")
+		case addr-s.base+uint64(n) > s.size:
+			return place{}, l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", n, addr-s.base, s.name, s.size)
+		case s.freed:
+			return place{}, l.fault(w, in, lane, UseAfterFree, addr, "%d bytes at offset %d of %s, which was freed", n, addr-s.base, s.name)
 		}
+		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant && !l.o.AllowRaces}, nil
 	}
-	s, o := &l.static, addr
-	what := "static shared memory"
+	addr -= window
+	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: !l.o.AllowRaces}
+	o := addr
 	if sp == inLocal {
-		s, what = &w.local[lane], "local memory"
+		p.s, p.lanes, p.racy = &w.local[lane], 1<<lane, false
 	} else if addr >= dynamicBase {
-		s, o, what = &l.dynamic, addr-dynamicBase, "dynamic shared memory"
+		p.s = &l.shared[dynamic]
+		o -= dynamicBase
+		p.from += dynamicBase
 	}
-	if o >= s.size || o+uint64(n) > s.size {
-		return nil, 0, l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", n, o, what, s.size)
+	if o >= p.s.size || o+uint64(n) > p.s.size {
+		return place{}, l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", n, o, p.s.name, p.s.size)
 	}
-	return s, o, nil
+	p.span = p.s.size - uint64(n)
+	return p, nil
 }
 
 // near names the last shared variable before an offset.
@@ -94,20 +113,10 @@ func (w *warp) checkRead(l *launch, in *inst, lane int, s *segment, o, addr uint
 		case b == inFlight:
 			return l.fault(w, in, lane, Pending, addr, "reads byte %d that cp.async has not been waited for", i)
 		case b == unwritten && !l.o.AllowUninitialised:
-			return l.fault(w, in, lane, Uninitialised, addr, "reads byte %d of %d that was never written, at offset %d of %s", i, n, o, l.label(s))
+			return l.fault(w, in, lane, Uninitialised, addr, "reads byte %d of %d that was never written, at offset %d of %s", i, n, o, s.name)
 		}
 	}
 	return nil
-}
-
-func (l *launch) label(s *segment) string {
-	switch s {
-	case &l.static:
-		return "static shared memory"
-	case &l.dynamic:
-		return "dynamic shared memory"
-	}
-	return s.name
 }
 
 func (w *warp) checkWrite(l *launch, in *inst, lane int, s *segment, o, addr uint64, n int) *Fault {
@@ -137,26 +146,27 @@ func (w *warp) outside(l *launch, in *inst, lane int, o, addr uint64, n int) *Fa
 	return l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at shared offset %d, outside of all variables%s", n, o, l.near(o))
 }
 
-func (w *warp) race(l *launch, in *inst, lane int, s *segment, o, addr uint64, n int, kind accessKind) *Fault {
-	if l.o.AllowRaces || s.constant || s == &w.local[lane] {
+// access begins the accesses of a warp's instruction.
+func (w *warp) access(l *launch, in *inst) access {
+	me := l.me
+	me.warps, me.line = w.epoch, int32(in.line)
+	return me
+}
+
+func (w *warp) race(l *launch, in *inst, lane int, p *place, addr uint64, n int, kind accessKind, me *access) *Fault {
+	if !p.racy {
 		return nil
 	}
-	me := l.me
-	me.warps, me.thread, me.line = w.epoch, uint16(w.id*32+lane), int32(in.line)
-	launch := l.mem.launch
-	if s == &l.static || s == &l.dynamic {
-		launch = me.block // each has its own
-	}
-	other, how := s.record(o, n, kind, &me, launch)
+	me.thread = uint16(w.id*32 + lane)
+	other, how := p.s.record(addr-p.from, n, kind, me, p.since)
 	if other == nil {
 		return nil
 	}
 	verb := [...]string{"reads", "reads through the read-only cache", "writes", "accesses atomically"}[kind]
 	where := "thread " + tuple(l.thread(int(other.thread)))
 	if other.block != me.block {
-		b := int(other.block) - 1
-		where += " of block " + tuple([3]int{b % l.grid[0], b / l.grid[0] % l.grid[1], b / l.grid[0] / l.grid[1]})
-	} else if kind != cached || conflict(other, &me) {
+		where += " of block " + tuple(l.coordinates(int(other.block-l.first)))
+	} else if kind != cached || conflict(other, me, p.since) {
 		where += " with no barrier between"
 	}
 	return l.fault(w, in, lane, Race, addr, "%s what line %d has %s in %s", verb, other.line, how, where)
@@ -189,36 +199,84 @@ func put(b []byte, n int, x uint64) {
 
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
+	if in.space == inParam {
+		return w.loadParam(l, in, m, base)
+	}
 	out := &w.loaded
 	n := in.width * in.count
-	kind := in.reads
+	signed := in.ty.signed()
+	me := w.access(l, in)
+	var p place
+	last, same := 0, 0 // the lane before, and how many in a row before this one had its address
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		addr := base[lane] + in.off
-		var b []byte
-		if in.space == inParam {
-			if addr > uint64(len(l.params)) || addr+uint64(n) > uint64(len(l.params)) {
-				return l.fault(w, in, lane, OutOfBounds, 0, "%d bytes at offset %d of the parameters, which have %d", n, addr, len(l.params))
+		if r != m && addr == base[last]+in.off && p.lanes == full {
+			// Whatever holds for two threads of a warp that read an address holds for all of them.
+			if same++; same > 1 {
+				for j := range in.count {
+					out[j][lane] = out[j][last]
+				}
+				continue
 			}
-			if addr%uint64(n) != 0 {
-				return l.fault(w, in, lane, Misaligned, 0, "%d bytes at offset %d of the parameters", n, addr)
-			}
-			b = l.params[addr:]
 		} else {
-			s, o, f := w.resolve(l, in, lane, in.space, addr, n)
-			if f != nil {
-				return f
-			}
-			if f := w.checkRead(l, in, lane, s, o, addr, n); f != nil {
-				return f
-			}
-			if f := w.race(l, in, lane, s, o, addr, n, kind); f != nil {
-				return f
-			}
-			b = s.data[o:]
+			same = 0
 		}
+		last = lane
+		if !p.holds(lane, addr, n) {
+			var f *Fault
+			if p, f = w.resolve(l, in, lane, in.space, addr, n); f != nil {
+				return f
+			}
+		}
+		o := addr - p.from
+		if p.s.state != nil && !allWritten(p.s.state[o:o+uint64(n)]) {
+			if f := w.checkRead(l, in, lane, p.s, o, addr, n); f != nil {
+				return f
+			}
+		}
+		if f := w.race(l, in, lane, &p, addr, n, in.reads, &me); f != nil {
+			return f
+		}
+		b := p.s.data[o : o+uint64(n)]
 		for j := range in.count {
 			x := get(b[j*in.width:], in.width)
+			if signed {
+				x = in.ty.extend(x, in.regSize)
+			}
+			out[j][lane] = x
+		}
+	}
+	for j := range in.count {
+		w.set(in.list[j], m, &out[j])
+	}
+	return nil
+}
+
+// loadParam loads parameters, most often the same ones in all lanes.
+func (w *warp) loadParam(l *launch, in *inst, m uint32, base *vec) *Fault {
+	out := &w.loaded
+	n := in.width * in.count
+	size := uint64(len(l.params))
+	last := -1
+	for r := m; r != 0; r &= r - 1 {
+		lane := bits.TrailingZeros32(r) & 31
+		if last >= 0 && base[lane] == base[last] {
+			for j := range in.count {
+				out[j][lane] = out[j][last]
+			}
+			continue
+		}
+		last = lane
+		addr := base[lane] + in.off
+		if addr > size || addr+uint64(n) > size {
+			return l.fault(w, in, lane, OutOfBounds, 0, "%d bytes at offset %d of the parameters, which have %d", n, addr, len(l.params))
+		}
+		if addr%uint64(n) != 0 {
+			return l.fault(w, in, lane, Misaligned, 0, "%d bytes at offset %d of the parameters", n, addr)
+		}
+		for j := range in.count {
+			x := get(l.params[addr+uint64(j*in.width):], in.width)
 			if in.ty.signed() {
 				x = in.ty.extend(x, in.regSize)
 			}
@@ -245,21 +303,27 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 		}
 		v[j] = w.get(l, s)
 	}
+	me := w.access(l, in)
+	var p place
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		addr := base[lane] + in.off
-		s, o, f := w.resolve(l, in, lane, in.space, addr, n)
-		if f != nil {
+		if !p.holds(lane, addr, n) {
+			var f *Fault
+			if p, f = w.resolve(l, in, lane, in.space, addr, n); f != nil {
+				return f
+			}
+		}
+		o := addr - p.from
+		if f := w.checkWrite(l, in, lane, p.s, o, addr, n); f != nil {
 			return f
 		}
-		if f := w.checkWrite(l, in, lane, s, o, addr, n); f != nil {
+		if f := w.race(l, in, lane, &p, addr, n, kind, &me); f != nil {
 			return f
 		}
-		if f := w.race(l, in, lane, s, o, addr, n, kind); f != nil {
-			return f
-		}
+		b := p.s.data[o : o+uint64(n)]
 		for j := range in.count {
-			put(s.data[o+uint64(j*in.width):], in.width, v[j][lane])
+			put(b[j*in.width:], in.width, v[j][lane])
 		}
 	}
 	return nil
@@ -269,27 +333,29 @@ func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
 	base, b, c := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2])
 	n := in.width
 	var out vec
+	me := w.access(l, in)
 	for _, i := range l.lanes {
 		lane := int(i & 31)
 		if m>>lane&1 == 0 {
 			continue
 		}
 		addr := base[lane] + in.off
-		s, o, f := w.resolve(l, in, lane, in.space, addr, n)
+		p, f := w.resolve(l, in, lane, in.space, addr, n)
 		if f != nil {
 			return f
 		}
-		if f := w.checkRead(l, in, lane, s, o, addr, n); f != nil {
+		o := addr - p.from
+		if f := w.checkRead(l, in, lane, p.s, o, addr, n); f != nil {
 			return f
 		}
-		if f := w.checkWrite(l, in, lane, s, o, addr, n); f != nil {
+		if f := w.checkWrite(l, in, lane, p.s, o, addr, n); f != nil {
 			return f
 		}
-		if f := w.race(l, in, lane, s, o, addr, n, atomics); f != nil {
+		if f := w.race(l, in, lane, &p, addr, n, atomics, &me); f != nil {
 			return f
 		}
-		old := get(s.data[o:], n)
-		put(s.data[o:], n, in.atomic(old, b[lane], c[lane]))
+		old := get(p.s.data[o:], n)
+		put(p.s.data[o:], n, in.atomic(old, b[lane], c[lane]))
 		out[lane] = old
 	}
 	if in.dst >= 0 {
@@ -302,6 +368,7 @@ func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
 func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 	from, to, count := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2])
 	n := in.width
+	me := w.access(l, in)
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		c := copied{addr: to[lane] + in.off2, n: n, commit: w.commits[lane]}
@@ -312,32 +379,34 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 		}
 		if k > 0 {
 			// Only k bytes are read: see that these lie inside.
-			s, o, f := w.resolve(l, in, lane, inGlobal, addr, 1)
+			p, f := w.resolve(l, in, lane, inGlobal, addr, 1)
 			if f != nil {
 				return f
 			}
+			s, o := p.s, addr-p.from
 			if o+uint64(k) > s.size {
 				return l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", k, o, s.name, s.size)
 			}
 			if f := w.checkRead(l, in, lane, s, o, addr, k); f != nil {
 				return f
 			}
-			if f := w.race(l, in, lane, s, o, addr, k, reads); f != nil {
+			if f := w.race(l, in, lane, &p, addr, k, reads, &me); f != nil {
 				return f
 			}
 			copy(c.data[:k], s.data[o:])
 		}
-		s, o, f := w.resolve(l, in, lane, inShared, c.addr, n)
+		p, f := w.resolve(l, in, lane, inShared, c.addr, n)
 		if f != nil {
 			return f
 		}
-		if f := w.checkWrite(l, in, lane, s, o, c.addr, n); f != nil {
+		o := c.addr - p.from
+		if f := w.checkWrite(l, in, lane, p.s, o, c.addr, n); f != nil {
 			return f
 		}
-		if f := w.race(l, in, lane, s, o, c.addr, n, writes); f != nil {
+		if f := w.race(l, in, lane, &p, c.addr, n, writes, &me); f != nil {
 			return f
 		}
-		s.mark(o, n, inFlight)
+		p.s.mark(o, n, inFlight)
 		w.copies[lane] = append(w.copies[lane], c)
 	}
 	return nil
@@ -345,6 +414,7 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 
 // wait delivers all copies but those of the last groups, and with a count of -1 those of no group too.
 func (w *warp) wait(l *launch, in *inst, m uint32) *Fault {
+	me := w.access(l, in)
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		rest := w.copies[lane][:0]
@@ -353,13 +423,14 @@ func (w *warp) wait(l *launch, in *inst, m uint32) *Fault {
 				rest = append(rest, c)
 				continue
 			}
-			s, o, f := w.resolve(l, in, lane, inShared, c.addr, c.n)
+			p, f := w.resolve(l, in, lane, inShared, c.addr, c.n)
 			if f != nil {
 				return f
 			}
-			s.mark(o, c.n, written)
-			copy(s.data[o:], c.data[:c.n])
-			if f := w.race(l, in, lane, s, o, c.addr, c.n, writes); f != nil {
+			o := c.addr - p.from
+			p.s.mark(o, c.n, written)
+			copy(p.s.data[o:], c.data[:c.n])
+			if f := w.race(l, in, lane, &p, c.addr, c.n, writes, &me); f != nil {
 				return f
 			}
 		}

@@ -19,37 +19,43 @@ type integer interface {
 	~uint16 | ~uint32 | ~uint64 | ~int16 | ~int32 | ~int64
 }
 
-// pack zero-extends.
-func pack[T integer](x T) uint64 {
-	switch v := any(x).(type) {
-	case int16:
-		return uint64(uint16(v))
-	case int32:
-		return uint64(uint32(v))
+// width of the values in bits: as many shifts leave nothing of -1.
+func width[T integer]() (n int) {
+	for x := T(1); x != 0; x <<= 1 {
+		n++
 	}
-	return uint64(x)
+	return n
 }
 
+// low are the bits that a value of so many takes; those above are zero in registers.
+func low(width int) uint64 { return ^uint64(0) >> (64 - width) }
+
+// pack zero-extends.
+func pack[T integer](x T) uint64 { return uint64(x) & low(width[T]()) }
+
 func un[T, D integer](f func(T) D) alu {
+	mask := low(width[D]())
 	return func(d, a, _, _, _ *vec) {
 		for i := range d {
-			d[i] = pack(f(T(a[i])))
+			d[i] = uint64(f(T(a[i]))) & mask
 		}
 	}
 }
 
 func bin[T, U, D integer](f func(T, U) D) alu {
+	mask := low(width[D]())
 	return func(d, a, b, _, _ *vec) {
 		for i := range d {
-			d[i] = pack(f(T(a[i]), U(b[i])))
+			d[i] = uint64(f(T(a[i]), U(b[i]))) & mask
 		}
 	}
 }
 
 func tri[T, U, V, D integer](f func(T, U, V) D) alu {
+	mask := low(width[D]())
 	return func(d, a, b, c, _ *vec) {
 		for i := range d {
-			d[i] = pack(f(T(a[i]), U(b[i]), V(c[i])))
+			d[i] = uint64(f(T(a[i]), U(b[i]), V(c[i]))) & mask
 		}
 	}
 }
@@ -70,9 +76,9 @@ var forms = sync.OnceValue(func() map[string]form {
 	signedIntegers[int16](t, s16)
 	signedIntegers[int32](t, s32)
 	signedIntegers[int64](t, s64)
-	bitwise[uint16](t, b16)
-	bitwise[uint32](t, b32)
-	bitwise[uint64](t, b64)
+	bitwise(t, b16)
+	bitwise(t, b32)
+	bitwise(t, b64)
 	fields(t)
 	floats(t)
 	return t
@@ -90,10 +96,7 @@ func name(t ty) string {
 // quotient of a division by zero is all ones, which PTX leaves open.
 func integers[T, W integer](t table, k, wide ty) {
 	s := "." + name(k)
-	t.add("add"+s, bin(func(a, b T) T { return a + b }), k, k, k)
-	t.add("sub"+s, bin(func(a, b T) T { return a - b }), k, k, k)
-	t.add("mul.lo"+s, bin(func(a, b T) T { return a * b }), k, k, k)
-	t.add("mad.lo"+s, tri(func(a, b, c T) T { return a*b + c }), k, k, k, k)
+	modular(t, k)
 	t.add("mul.hi"+s, bin(mulHigh[T]), k, k, k)
 	t.add("mad.hi"+s, tri(func(a, b, c T) T { return mulHigh(a, b) + c }), k, k, k, k)
 	t.add("min"+s, bin(func(a, b T) T { return min(a, b) }), k, k, k)
@@ -126,6 +129,31 @@ func integers[T, W integer](t table, k, wide ty) {
 			return uint32(bits.Len64(x) - 1)
 		}), u32, k)
 	}
+}
+
+// modular adds the most frequent instructions, whose low bits do not depend on signs.
+func modular(t table, k ty) {
+	s, mask := "."+name(k), low(8*k.size())
+	t.add("add"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = (a[i] + b[i]) & mask
+		}
+	}, k, k, k)
+	t.add("sub"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = (a[i] - b[i]) & mask
+		}
+	}, k, k, k)
+	t.add("mul.lo"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] * b[i] & mask
+		}
+	}, k, k, k)
+	t.add("mad.lo"+s, func(d, a, b, c, _ *vec) {
+		for i := range d {
+			d[i] = (a[i]*b[i] + c[i]) & mask
+		}
+	}, k, k, k, k)
 }
 
 func signedIntegers[T int16 | int32 | int64](t table, k ty) {
@@ -172,14 +200,38 @@ func extract[T integer](a T, pos, n, width uint32, signed bool) T {
 	return T(out)
 }
 
-func bitwise[T uint16 | uint32 | uint64](t table, k ty) {
-	s := "." + name(k)
-	t.add("and"+s, bin(func(a, b T) T { return a & b }), k, k, k)
-	t.add("or"+s, bin(func(a, b T) T { return a | b }), k, k, k)
-	t.add("xor"+s, bin(func(a, b T) T { return a ^ b }), k, k, k)
-	t.add("not"+s, un(func(a T) T { return ^a }), k, k)
-	t.add("shl"+s, bin(func(a T, n uint32) T { return a << n }), k, k, u32)
-	t.add("shr"+s, bin(func(a T, n uint32) T { return a >> n }), k, k, u32)
+func bitwise(t table, k ty) {
+	s, mask := "."+name(k), low(8*k.size())
+	t.add("and"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] & b[i]
+		}
+	}, k, k, k)
+	t.add("or"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] | b[i]
+		}
+	}, k, k, k)
+	t.add("xor"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] ^ b[i]
+		}
+	}, k, k, k)
+	t.add("not"+s, func(d, a, _, _, _ *vec) {
+		for i := range d {
+			d[i] = ^a[i] & mask
+		}
+	}, k, k)
+	t.add("shl"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] << b[i] & mask
+		}
+	}, k, k, u32)
+	t.add("shr"+s, func(d, a, b, _, _ *vec) {
+		for i := range d {
+			d[i] = a[i] >> b[i]
+		}
+	}, k, k, u32)
 }
 
 func fields(t table) {
@@ -306,34 +358,45 @@ func comparison(op string, t ty, ftz bool) func(a, b *vec) uint32 {
 }
 
 func compareInt[T integer](op string, equality bool) func(a, b *vec) uint32 {
-	var test func(a, b T) bool
-	switch op {
-	case "eq":
-		test = func(a, b T) bool { return a == b }
-	case "ne":
-		test = func(a, b T) bool { return a != b }
-	case "lt", "lo":
-		test = func(a, b T) bool { return a < b }
-	case "le", "ls":
-		test = func(a, b T) bool { return a <= b }
-	case "gt", "hi":
-		test = func(a, b T) bool { return a > b }
-	case "ge", "hs":
-		test = func(a, b T) bool { return a >= b }
-	default:
-		return nil
-	}
-	if equality && op != "eq" && op != "ne" {
-		return nil
-	}
-	return func(a, b *vec) (m uint32) {
+	equal := func(a, b *vec) (m uint32) {
 		for i := range a {
-			if test(T(a[i]), T(b[i])) {
-				m |= 1 << i
-			}
+			m |= bit(T(a[i]) == T(b[i])) << i
 		}
 		return m
 	}
+	less := func(a, b *vec) (m uint32) {
+		for i := range a {
+			m |= bit(T(a[i]) < T(b[i])) << i
+		}
+		return m
+	}
+	switch op {
+	case "eq":
+		return equal
+	case "ne":
+		return func(a, b *vec) uint32 { return ^equal(a, b) }
+	}
+	if equality {
+		return nil
+	}
+	switch op {
+	case "lt", "lo":
+		return less
+	case "le", "ls":
+		return func(a, b *vec) uint32 { return ^less(b, a) }
+	case "gt", "hi":
+		return func(a, b *vec) uint32 { return less(b, a) }
+	case "ge", "hs":
+		return func(a, b *vec) uint32 { return ^less(a, b) }
+	}
+	return nil
+}
+
+func bit(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 var floatTests = map[string]func(a, b float64) bool{

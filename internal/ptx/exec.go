@@ -3,6 +3,7 @@ package ptx
 import (
 	"math"
 	"math/bits"
+	"strings"
 )
 
 const full = ^uint32(0)
@@ -45,39 +46,53 @@ type copied struct {
 	commit int // which commit_group takes it
 }
 
+// makeWarps takes those of the last launch; begin clears what matters of them.
 func (l *launch) makeWarps() {
-	l.warps = make([]*warp, (l.threads+31)/32)
-	for i := range l.warps {
-		w := &warp{id: i, exists: full}
+	n, k := (l.threads+31)/32, l.k
+	for len(l.mem.warps) < n {
+		l.mem.warps = append(l.mem.warps, &warp{id: len(l.mem.warps)})
+	}
+	if need := n * k.regs; len(l.mem.registers) < need {
+		l.mem.registers = make([]vec, need)
+	}
+	l.warps = l.mem.warps[:n]
+	for i, w := range l.warps {
+		w.exists = full
 		if rest := l.threads - 32*i; rest < 32 {
 			w.exists = 1<<rest - 1
 		}
-		w.regs, w.init = make([]vec, l.k.regs), make([]uint32, l.k.regs)
-		w.preds, w.pinit = make([]uint32, l.k.preds), make([]uint32, l.k.preds)
-		l.warps[i] = w
+		w.regs = l.mem.registers[i*k.regs : (i+1)*k.regs]
+		w.init, w.preds, w.pinit = resized(w.init, k.regs), resized(w.preds, k.preds), resized(w.pinit, k.preds)
+		for j := range w.local {
+			w.local[j].resize("local memory", k.localSize)
+		}
 	}
 }
 
-func (w *warp) reset(l *launch) {
+func resized(s []uint32, n int) []uint32 {
+	if n > cap(s) {
+		return make([]uint32, n)
+	}
+	return s[:n]
+}
+
+// begin makes a warp ready for a block.
+func (w *warp) begin(l *launch) {
 	clear(w.init)
 	clear(w.pinit)
 	w.exited, w.epoch, w.waiting = 0, 0, w.waiting[:0]
 	w.ready = append(w.ready[:0], group{pc: 0, mask: w.exists})
 	for i := range w.local {
 		w.copies[i], w.commits[i] = w.copies[i][:0], 0
-		if n := l.k.localSize; n > 0 {
-			s := &w.local[i]
-			if s.data == nil {
-				*s = segment{size: uint64(n), data: make([]byte, n), state: make([]byte, n), name: "local memory"}
-			}
-			clear(s.state)
-			for j := range s.data {
-				s.data[j] = poison
-			}
+		if l.k.localSize > 0 {
+			w.local[i].begin(l)
 		}
 	}
 	for _, s := range l.k.specials {
 		w.init[s.slot] = full
+		if l.me.block != l.first && !strings.HasPrefix(s.name, "%ctaid") {
+			continue // the same in every block, and kernels do not write it
+		}
 		for lane := range 32 {
 			w.regs[s.slot][lane] = l.special(s.name, w.id*32+lane)
 		}

@@ -7,6 +7,12 @@ import (
 	"strings"
 )
 
+// Shared memory.
+const (
+	static = iota
+	dynamic
+)
+
 // launch is a running kernel.
 type launch struct {
 	k       *Kernel
@@ -18,11 +24,13 @@ type launch struct {
 	params  []byte
 	consts  []vec
 	order   *rand.Rand // nil for the natural order
+	blocks  []int      // in the order in which they run; nil for the natural one
 	lanes   [32]uint8  // order of lanes in atomics
 
-	static, dynamic segment
-	template        []byte // states of static at the beginning
-	sharedBytes     int
+	first       uint32 // number of the first block
+	shared      *[2]segment
+	template    []byte // states of static shared memory at the beginning
+	sharedBytes int
 
 	// of the block at hand
 	id    [3]int
@@ -47,7 +55,6 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 	if err := l.check(shared, args); err != nil {
 		return 0, fmt.Errorf("ptx: launch of %s: %w", k.Name, err)
 	}
-	mem.launch++
 	l.consts = append([]vec(nil), k.consts...)
 	at := mem.place(k.module)
 	for _, a := range k.addresses {
@@ -62,26 +69,34 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 		l.lanes[i] = uint8(i)
 	}
 	blocks := grid[0] * grid[1] * grid[2]
-	var order []int
+	if uint64(mem.blocks)+uint64(blocks) >= 1<<32 {
+		return 0, fmt.Errorf("ptx: launch of %s: a memory takes 2³² blocks, and had %d: make a new one", k.Name, mem.blocks)
+	}
+	l.first = mem.blocks + 1 // 0 is that of accesses that never were
+	mem.blocks += uint32(blocks)
 	if o.Seed != 0 {
 		l.order = rand.New(rand.NewPCG(o.Seed, 1))
 		l.order.Shuffle(32, func(i, j int) { l.lanes[i], l.lanes[j] = l.lanes[j], l.lanes[i] })
-		order = l.order.Perm(blocks)
+		l.blocks = l.order.Perm(blocks)
 	}
 	l.makeShared(shared)
 	l.makeWarps()
 	for i := range blocks {
-		b := i
-		if order != nil {
-			b = order[i]
-		}
-		l.id = [3]int{b % grid[0], b / grid[0] % grid[1], b / grid[0] / grid[1]}
-		l.me = access{block: uint32(b) + 1}
+		l.id = l.coordinates(i)
+		l.me = access{block: l.first + uint32(i)}
 		if f := l.runBlock(); f != nil {
 			return l.laneInstructions, f
 		}
 	}
 	return l.laneInstructions, nil
+}
+
+// coordinates are those of the block that runs as number i.
+func (l *launch) coordinates(i int) [3]int {
+	if l.blocks != nil {
+		i = l.blocks[i]
+	}
+	return [3]int{i % l.grid[0], i / l.grid[0] % l.grid[1], i / l.grid[0] / l.grid[1]}
 }
 
 func (l *launch) check(shared int, args []uint64) error {
@@ -129,8 +144,8 @@ func (l *launch) check(shared int, args []uint64) error {
 }
 
 // makeShared lays shared memory out; what lies between variables is outside.
-func (l *launch) makeShared(dynamic int) {
-	l.sharedBytes = l.k.Shared + dynamic
+func (l *launch) makeShared(dynamicBytes int) {
+	l.sharedBytes = l.k.Shared + dynamicBytes
 	end := 0
 	for _, v := range l.k.shared {
 		if !v.extern {
@@ -146,8 +161,9 @@ func (l *launch) makeShared(dynamic int) {
 			clear(l.template[v.offset : v.offset+v.size])
 		}
 	}
-	l.static = segment{size: uint64(end), data: make([]byte, end), state: make([]byte, end), shift: 2}
-	l.dynamic = segment{base: dynamicBase, size: uint64(dynamic), data: make([]byte, dynamic), state: make([]byte, dynamic), shift: 2}
+	l.shared = &l.mem.shared
+	l.shared[static].resize("static shared memory", end)
+	l.shared[dynamic].resize("dynamic shared memory", dynamicBytes)
 }
 
 // fault describes a violation by a lane.
@@ -161,16 +177,13 @@ func (l *launch) thread(t int) [3]int {
 }
 
 func (l *launch) runBlock() *Fault {
-	copy(l.static.state, l.template)
-	clear(l.dynamic.state)
-	for _, s := range []*segment{&l.static, &l.dynamic} {
-		for i := range s.data {
-			s.data[i] = poison
-		}
+	for i := range l.shared {
+		l.shared[i].begin(l)
 	}
+	copy(l.shared[static].state, l.template)
 	l.left = l.o.StepLimit
 	for _, w := range l.warps {
-		w.reset(l)
+		w.begin(l)
 	}
 	for {
 		order := l.warps

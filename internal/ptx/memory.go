@@ -34,7 +34,11 @@ type Memory struct {
 	next    uint64
 	count   int
 	modules map[*Module]map[*variable]uint64
-	launch  uint32
+	blocks  uint32 // that have begun, of all launches
+	// What one launch leaves for the next.
+	shared    [2]segment
+	warps     []*warp
+	registers []vec
 }
 
 // segment is memory with bounds.
@@ -49,6 +53,27 @@ type segment struct {
 
 	shift uint // log2 of bytes per race cell: 2, or 0 once a narrow access was seen
 	pages []*page
+}
+
+// resize makes a segment for the next launch of one that the last left.
+func (s *segment) resize(name string, size int) {
+	if size > cap(s.data) {
+		*s = segment{data: make([]byte, size), state: make([]byte, size)}
+	}
+	if last := (size >> 2) / pageCells; s.shift != 2 || last >= len(s.pages) {
+		s.shift, s.pages = 2, nil
+	}
+	s.name, s.size, s.data, s.state = name, uint64(size), s.data[:size], s.state[:size]
+}
+
+// begin makes it as good as new for a block.
+func (s *segment) begin(l *launch) {
+	clear(s.state)
+	if l.o.AllowUninitialised { // nobody sees it otherwise
+		for i := range s.data {
+			s.data[i] = poison
+		}
+	}
 }
 
 // NewMemory makes an empty memory.
@@ -208,7 +233,7 @@ func (m *Memory) place(mod *Module) map[*variable]uint64 {
 
 // access is one thread's, or several threads' where many says so.
 type access struct {
-	block  uint32 // + 1; 0 is none
+	block  uint32 // number among all blocks of the memory
 	epoch  uint32
 	warps  uint32 // epoch of the warp
 	thread uint16
@@ -223,16 +248,16 @@ const (
 
 const pageCells = 1024
 
-// page holds the accesses of one launch to 1024 cells.
+// page holds the latest accesses to 1024 cells. Those of blocks before since, which what
+// is going on cannot race with, count as none, so that pages need not be cleared.
 type page struct {
-	launch uint32
-	w, r   [pageCells]access
-	a      []access // atomics, if there are any
+	w, r [pageCells]access
+	a    []access // atomics, if there were any
 }
 
-func conflict(r, me *access) bool {
+func conflict(r, me *access, since uint32) bool {
 	switch {
-	case r.block == 0:
+	case r.block < since:
 		return false
 	case r.block != me.block:
 		return true
@@ -246,9 +271,9 @@ func conflict(r, me *access) bool {
 
 // join adds me to r. Blocks run one after another, so that an access of an
 // earlier one conflicts with all that is still to come, and can stay.
-func (r *access) join(me *access) {
+func (r *access) join(me *access, since uint32) {
 	switch {
-	case r.block == 0:
+	case r.block < since:
 		*r = *me
 	case r.block != me.block:
 	case r.epoch != me.epoch:
@@ -272,8 +297,8 @@ const (
 	atomics
 )
 
-// record notes an access to n bytes and returns an earlier one that it conflicts with.
-func (s *segment) record(o uint64, n int, kind accessKind, me *access, launch uint32) (*access, string) {
+// record notes an access to n bytes and returns an earlier one, of the blocks from since on, that it conflicts with.
+func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uint32) (*access, string) {
 	if s.shift == 2 && (o|uint64(n))&3 != 0 {
 		s.split()
 	}
@@ -283,36 +308,34 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, launch ui
 	for c, end := o>>s.shift, (o+uint64(n)-1)>>s.shift; c <= end; c++ {
 		p := s.pages[c/pageCells]
 		if p == nil {
-			p = &page{launch: launch}
+			p = new(page)
 			s.pages[c/pageCells] = p
-		} else if p.launch != launch {
-			*p = page{launch: launch}
 		}
 		i := c % pageCells
-		if w := &p.w[i]; conflict(w, me) || kind == cached && w.block != 0 {
+		if w := &p.w[i]; w.block >= since && (kind == cached || conflict(w, me, since)) {
 			return w, "written"
 		}
-		if p.a != nil && kind != atomics && conflict(&p.a[i], me) {
+		if p.a != nil && kind != atomics && conflict(&p.a[i], me, since) {
 			return &p.a[i], "accessed atomically"
 		}
 		switch r := &p.r[i]; kind {
 		case reads, cached:
-			if r.block != me.block || r.epoch != me.epoch || r.thread != me.thread || r.warps != me.warps {
-				r.join(me)
+			if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
+				r.join(me, since)
 			}
 		case writes:
-			if conflict(r, me) {
+			if conflict(r, me, since) {
 				return r, "read"
 			}
 			p.w[i] = *me
 		case atomics:
-			if conflict(r, me) {
+			if conflict(r, me, since) {
 				return r, "read"
 			}
 			if p.a == nil {
 				p.a = make([]access, pageCells)
 			}
-			p.a[i].join(me)
+			p.a[i].join(me, since)
 		}
 	}
 	return nil, ""
@@ -334,7 +357,7 @@ func (s *segment) split() {
 			if 4*i+j >= len(s.pages) {
 				break
 			}
-			q := &page{launch: p.launch}
+			q := new(page)
 			if p.a != nil {
 				q.a = make([]access, pageCells)
 			}

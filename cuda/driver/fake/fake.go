@@ -322,7 +322,7 @@ func (c *Context) Alloc(n int64) (driver.Ptr, error) {
 		return 0, failure("cuMemAlloc", invalidValue, "%d bytes", n)
 	}
 	if n > c.memory.limit-c.memory.used {
-		return 0, failure("cuMemAlloc", driver.OutOfMemory, "%d bytes of %d are in use, %d more are asked for", c.memory.used, c.memory.limit, n)
+		return 0, failure("cuMemAlloc", driver.OutOfMemory, "") // without sizes, as a real driver's
 	}
 	a, err := c.memory.alloc(n)
 	if err != nil {

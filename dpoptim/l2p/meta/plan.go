@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 // A Plan says how the simulated runs are private.
@@ -123,12 +124,20 @@ func widened(x []float32) []float64 {
 // parallel calls f(0) … f(n−1), a few at a time.
 func parallel(n, workers int, f func(i int)) {
 	free := make(chan struct{}, max(workers, 1))
+	faults := make([]error, n)
 	for i := range n {
 		free <- struct{}{}
-		go func() { f(i); <-free }()
+		go func() {
+			defer func() { <-free }()
+			defer fault.Recover(&faults[i])
+			f(i)
+		}()
 	}
 	for range cap(free) {
 		free <- struct{}{}
+	}
+	for _, err := range faults {
+		fault.Raise(err)
 	}
 }
 

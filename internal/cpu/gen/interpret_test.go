@@ -19,6 +19,7 @@ type machine struct {
 	masks       [8]uint64
 	left, right int64 // what the flags compare
 	frame       []byte
+	stack       uint64   // address of a kernel's local memory
 	lent        [][]byte // region i begins at address (i+1)<<32
 	symbols     map[string][]byte
 }
@@ -56,6 +57,7 @@ func (m *machine) call(f *ir.Function, args ...any) (err error) {
 			m.frame = binary.LittleEndian.AppendUint64(slices.Concat(m.frame, make([]byte, -len(m.frame)&7)), a)
 		}
 	}
+	m.stack = m.lend(make([]byte, 256))
 	// What a kernel does not set holds anything.
 	for i := range m.vectors {
 		for j := range m.vectors[i] {
@@ -116,7 +118,11 @@ func (m *machine) taken(jump string) bool {
 func index(op operand.Op) int { return int(op.(reg.Physical).PhysicalIndex()) }
 
 func address(m *machine, op operand.Mem) uint64 {
-	a := m.general[index(op.Base)] + uint64(int64(op.Disp))
+	a := m.stack
+	if op.Base != reg.StackPointer {
+		a = m.general[index(op.Base)]
+	}
+	a += uint64(int64(op.Disp))
 	if op.Index != nil {
 		a += m.general[index(op.Index)] * uint64(op.Scale)
 	}
@@ -141,6 +147,8 @@ func (m *machine) integer(op operand.Op, n int) uint64 {
 		return uint64(op)
 	case operand.U32:
 		return uint64(op)
+	case operand.I8:
+		return uint64(int64(op))
 	case operand.I32:
 		return uint64(int64(op))
 	case operand.Mem:
@@ -191,6 +199,21 @@ func (m *machine) write(op operand.Op, v [16]uint32, n int, mask uint64, merge b
 	}
 }
 
+// quads and halves turn lanes of 32 bits into lanes of 64 and back.
+func quads(v [16]uint32) (q [8]uint64) {
+	for i := range q {
+		q[i] = uint64(v[2*i]) | uint64(v[2*i+1])<<32
+	}
+	return q
+}
+
+func halves(q [8]uint64) (v [16]uint32) {
+	for i, x := range q {
+		v[2*i], v[2*i+1] = uint32(x), uint32(x>>32)
+	}
+	return v
+}
+
 // fma stands for a multiply-add that rounds once: what it is compared with uses it too, so only the order matters.
 func fma(x, y, z float32) float32 { return float32(math.FMA(float64(x), float64(y), float64(z))) }
 
@@ -202,7 +225,7 @@ func (m *machine) step(in *ir.Instruction) {
 	last := ops[len(ops)-1]
 	mask, zeroing := uint64(math.MaxUint64), slices.Contains(in.Suffixes, "Z")
 	for i, op := range ops {
-		if r, ok := op.(reg.Register); ok && r.Kind() == reg.KindOpmask && in.Opcode != "KMOVW" {
+		if r, ok := op.(reg.Register); ok && r.Kind() == reg.KindOpmask && in.Opcode[0] != 'K' && in.Opcode != "VPTESTNMQ" {
 			if mask = m.masks[index(op)]; index(op) == 0 {
 				panic("k0 masks nothing")
 			}
@@ -227,11 +250,35 @@ func (m *machine) step(in *ir.Instruction) {
 		}
 		m.write(last, v, n, mask, !zeroing)
 	}
+	// each64 is each for lanes of 64 bits.
+	each64 := func(f func(x [3]uint64) uint64) {
+		n := lanes(last)
+		var from [3][8]uint64
+		for i, op := range ops {
+			from[i] = quads(m.read(op, n, mask))
+		}
+		var v [8]uint64
+		for i := range v {
+			v[i] = f([3]uint64{from[0][i], from[1][i], from[2][i]})
+		}
+		m.write(last, halves(v), n, mask, !zeroing)
+	}
+	float64s := func(f func(x [3]float64) float64) {
+		each64(func(x [3]uint64) uint64 {
+			return math.Float64bits(f([3]float64{math.Float64frombits(x[0]), math.Float64frombits(x[1]), math.Float64frombits(x[2])}))
+		})
+	}
 	arithmetic := func(f func(x, y uint64) uint64) { m.set(last, f(m.integer(last, 8), m.integer(ops[0], 8))) }
 	switch in.Opcode {
 	case "PREFETCHT0", "PREFETCHT1": // touches nothing that a program can see
 	case "MOVQ":
-		m.general[index(last)] = m.integer(ops[0], 8)
+		if at, ok := last.(operand.Mem); ok {
+			binary.LittleEndian.PutUint64(m.bytes(at, 8), m.integer(ops[0], 8))
+		} else {
+			m.general[index(last)] = m.integer(ops[0], 8)
+		}
+	case "LEAQ":
+		m.general[index(last)] = address(m, ops[0].(operand.Mem))
 	case "MOVB":
 		m.general[index(last)] = m.integer(ops[0], 1)
 	case "MOVLQSX":
@@ -260,7 +307,9 @@ func (m *machine) step(in *ir.Instruction) {
 		m.set(last, m.integer(ops[1], 8)&(1<<(m.integer(ops[0], 8)&0xff)-1))
 	case "KMOVW":
 		m.masks[index(last)] = m.integer(ops[0], 4) & 0xffff
-	case "VMOVUPS":
+	case "KORTESTB":
+		m.left, m.right = int64((m.masks[index(in.Operands[0])]|m.masks[index(in.Operands[1])])&0xff), 0
+	case "VMOVUPS", "VMOVUPD", "VMOVAPD":
 		n := 0
 		for _, op := range ops {
 			if _, isMemory := op.(operand.Mem); !isMemory {
@@ -271,11 +320,105 @@ func (m *machine) step(in *ir.Instruction) {
 	case "VBROADCASTSS":
 		x := m.read(ops[0], 1, 1)[0]
 		m.write(last, [16]uint32{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}, lanes(last), mask, !zeroing)
-	case "VINSERTF32X8":
+	case "VBROADCASTSD":
+		x := quads(m.read(ops[0], 2, 3))[0]
+		m.write(last, halves([8]uint64{x, x, x, x, x, x, x, x}), lanes(last), mask, !zeroing)
+	case "VBROADCASTF64X4":
+		x := m.read(ops[0], 8, mask)
+		copy(x[8:], x[:8])
+		m.write(last, x, 16, mask, !zeroing)
+	case "VPTERNLOGQ": // bit number abc of the first operand, of the bits a of the result, b and c
+		table, b, c, a := m.integer(ops[0], 1), quads(m.read(ops[2], 16, mask)), quads(m.read(ops[1], 16, mask)), quads(m.read(last, 16, mask))
+		var v [8]uint64
+		for i := range v {
+			for bit := range 64 {
+				at := a[i]>>bit&1<<2 | b[i]>>bit&1<<1 | c[i]>>bit&1
+				v[i] |= table >> at & 1 << bit
+			}
+		}
+		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VCVTQQ2PD":
+		each64(func(x [3]uint64) uint64 { return math.Float64bits(float64(int64(x[0]))) })
+	case "VPSRLQ", "VPSLLQ":
+		by, v := m.integer(ops[0], 1), quads(m.read(ops[1], 16, mask))
+		for i := range v {
+			if in.Opcode == "VPSRLQ" {
+				v[i] >>= by
+			} else {
+				v[i] <<= by
+			}
+		}
+		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VPSRLVQ":
+		each64(func(x [3]uint64) uint64 { return x[1] >> x[0] })
+	case "VPADDQ":
+		each64(func(x [3]uint64) uint64 { return x[1] + x[0] })
+	case "VPSUBQ":
+		each64(func(x [3]uint64) uint64 { return x[1] - x[0] })
+	case "VUNPCKLPD", "VUNPCKHPD":
+		b, a, odd := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask)), 0
+		if in.Opcode == "VUNPCKHPD" {
+			odd = 1
+		}
+		var v [8]uint64
+		for i := 0; i < 8; i += 2 {
+			v[i], v[i+1] = a[i+odd], b[i+odd]
+		}
+		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VPERMI2PD":
+		first, second := quads(m.read(ops[1], 16, mask)), quads(m.read(ops[0], 16, mask))
+		both := append(first[:], second[:]...)
+		v := quads(m.read(last, 16, mask))
+		for i := range v {
+			v[i] = both[v[i]&15]
+		}
+		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VPTESTNMQ":
+		a, b, k := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask)), uint64(0)
+		for i := range a {
+			if a[i]&b[i] == 0 {
+				k |= 1 << i
+			}
+		}
+		m.masks[index(in.Operands[2])] = k
+	case "VSUBPD":
+		float64s(func(x [3]float64) float64 { return x[1] - x[0] })
+	case "VMULPD":
+		float64s(func(x [3]float64) float64 { return x[1] * x[0] })
+	case "VFMADD213PD":
+		float64s(func(x [3]float64) float64 { return math.FMA(x[1], x[2], x[0]) })
+	case "VMAXPD":
+		float64s(func(x [3]float64) float64 {
+			if x[1] > x[0] {
+				return x[1]
+			}
+			return x[0]
+		})
+	case "VMINPD":
+		float64s(func(x [3]float64) float64 {
+			if x[1] < x[0] {
+				return x[1]
+			}
+			return x[0]
+		})
+	case "VCVTPS2PD":
+		from := m.read(ops[0], 8, mask)
+		var v [8]uint64
+		for i := range v {
+			v[i] = math.Float64bits(float64(math.Float32frombits(from[i])))
+		}
+		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VCVTPD2PS":
+		var v [16]uint32
+		for i, x := range quads(m.read(ops[0], 16, mask)) {
+			v[i] = math.Float32bits(float32(math.Float64frombits(x)))
+		}
+		m.write(last, v, 8, mask, !zeroing)
+	case "VINSERTF32X8", "VINSERTF64X4":
 		v, half := m.read(ops[2], 16, mask), m.read(ops[1], 8, mask)
 		copy(v[8*m.integer(ops[0], 1):], half[:8])
 		m.write(last, v, 16, mask, !zeroing)
-	case "VEXTRACTF32X8":
+	case "VEXTRACTF32X8", "VEXTRACTF64X4":
 		var half [16]uint32
 		v := m.read(ops[1], 16, mask)
 		copy(half[:8], v[8*m.integer(ops[0], 1):])

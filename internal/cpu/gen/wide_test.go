@@ -311,8 +311,9 @@ func TestAVX512Chains(t *testing.T) {
 // internal/cpu/gemm tests on processors without AVX-512 needs none of it.
 func TestAVX512KernelsNeedWhatIsAskedFor(t *testing.T) {
 	for file, known := range map[[2]string][]string{
-		{"../gemm", "kernels512"}: {"AVX512F", "AVX512DQ", "AVX512VL", "BMI2"},
-		{"../peak", "kernels"}:    {"AVX512F", "AVX512DQ"},
+		{"../gemm", "kernels512"}:  {"AVX512F", "AVX512DQ", "AVX512VL", "BMI2"},
+		{"../peak", "kernels"}:     {"AVX512F", "AVX512DQ"},
+		{"../../exact", "kernels"}: {"AVX512F", "AVX512DQ"},
 	} {
 		functions, _ := kernelsOf(t, file[0], file[1])
 		for name, f := range functions {

@@ -74,6 +74,17 @@ func testRounding(t *testing.T, d device.Device) {
 		}
 	})
 
+	// An input of 2⁷⁰ under a δ of −1.5·2⁻²⁴, clipped so short that factor times δ is no normal
+	// number: rounded up to 2·2⁻¹⁴⁹ from 1.6 of them, times the input it would be a quarter longer than C.
+	t.Run("a factor that underflows", func(t *testing.T) {
+		b := NewBuilder("long", plan.Huber, 1)
+		b.Dense(plan.Input, 1, false)
+		c := (&Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
+		for _, s := range strategies(t, c.Program) {
+			t.Run(s.name, func(t *testing.T) { bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79) })
+		}
+	})
+
 	// A share of 1, then 31 of 5·2⁻²⁶ each: added to 1, each rounds up to 2⁻²³.
 	// Without the first row the small ones of every 32 come first and round
 	// to nothing, so that the sum moves by far more than the row's own share.

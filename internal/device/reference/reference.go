@@ -142,11 +142,11 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 		w, _ := weights(p, op, params)
 		inputGrad(b.precision, op, e, y, dy, w)
 	case plan.NormGhost:
-		n := squares(x) * squares(dy)
+		inputs := squares(x)
 		if op.Bias != plan.None {
-			n += squares(dy)
+			inputs++
 		}
-		e.norm2[group] += n
+		e.norm2[group] += host.Ghost(squares(dy), inputs)
 	case plan.NormGram:
 		e.norm2[group] += gramNorm2(op, cut(b.precision, x), cut(b.precision, dy))
 	case plan.NormInstantiate:

@@ -1,0 +1,114 @@
+package audittest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/privgrad/privgrad/audit/reach"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/train"
+)
+
+// Metrics is an adversary who sees one figure in every line of a run's metrics. Steps must be so small that the
+// parameters stay what they are, so that all lines are about the same sum.
+type Metrics struct {
+	key   string
+	first float64
+	value func(before, figure float64) float64 // that was released
+	sums  [2]float32                           // before the noise
+	noise reach.Noise
+}
+
+// lossBound clips an example's loss where training losses are released, and clipRate moves the clip norm (docs/privacy.md).
+const (
+	lossBound = 3
+	clipRate  = 0.2
+)
+
+// NewLosses is the adversary of noisy training losses.
+func NewLosses(t testing.TB, worlds [2]World) *Metrics {
+	t.Helper()
+	a := &Metrics{key: "train_loss"}
+	for w, world := range worlds {
+		p, err := train.Resolve(world.Config, world.Options)
+		fatal(t, err)
+		a.value = func(_, loss float64) float64 { return loss * p.ExpectedBatch }
+		p.Sigma = 0
+		run(t, p, world.Options.Device, func(e *train.Engine, data device.Data, rows []int32, noise *stream.Stream) {
+			ask, err := e.LossQuery(data, func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(lossBound, noise), nil }, 1)
+			fatal(t, err)
+			sum, err := ask(rows, 1)
+			fatal(t, err)
+			a.sums[w] = float32(sum[0])
+		})
+	}
+	scalars := rehearse(t, worlds[0])
+	a.noise = reach.NoiseOf(&scalars, worlds[0].Config.Noise == "exact")
+	return a
+}
+
+// NewCounts is the adversary of clip norms that move, where all gradients are longer: of the released counts, then, of
+// −½ for every record.
+func NewCounts(t testing.TB, worlds [2]World) *Metrics {
+	t.Helper()
+	a := &Metrics{key: "clip"}
+	for w, world := range worlds {
+		p, err := train.Resolve(world.Config, world.Options)
+		fatal(t, err)
+		a.first = p.Config.Clip
+		a.value = func(before, clip float64) float64 {
+			return p.ExpectedBatch * (*p.Config.ClipQuantile - 0.5 - math.Log(clip/before)/clipRate)
+		}
+		a.sums[w] = -float32(p.Set.Train.Len()) / 2
+	}
+	scalars := rehearse(t, worlds[0])
+	a.noise = reach.Noise{Std: scalars[device.CountStd]}
+	return a
+}
+
+// rehearse is a run of the adversary's own, for what the last step with noise is told.
+func rehearse(t testing.TB, w World) (s reach.Scalars) {
+	t.Helper()
+	var err error
+	o := w.Options
+	if o.Device == nil {
+		o.Device, err = train.OpenDevice(w.Config.Device, w.Config.Threads)
+		fatal(t, err)
+		defer o.Device.Close()
+	}
+	o.Device, o.Out = reach.Listen(o.Device, &s), filepath.Join(t.TempDir(), "rehearsal")
+	_, err = train.Run(context.Background(), w.Config, o)
+	fatal(t, err)
+	return s
+}
+
+// LogRatio is how much the figures in a run directory speak for the second world.
+func (a *Metrics) LogRatio(t testing.TB, dir string) float64 {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	fatal(t, err)
+	var seen []reach.Range
+	var sums [2][]float32
+	before := a.first
+	for line := range bytes.Lines(text) {
+		var figures map[string]any
+		fatal(t, json.Unmarshal(line, &figures))
+		x, ok := figures[a.key].(float64)
+		if !ok {
+			t.Fatalf("no %s in %s", a.key, line)
+		}
+		seen = append(seen, reach.Exactly(float32(a.value(before, x))))
+		for w := range sums {
+			sums[w] = append(sums[w], a.sums[w])
+		}
+		before = x
+	}
+	return a.noise.LogRatio(seen, sums)
+}

@@ -1,0 +1,55 @@
+package reach
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Scalars are what a step is told beside its rows and its position. All of them are public.
+type Scalars = [device.Slots]float32
+
+// NoiseOf is the noise of a step, on an exact net or on another.
+func NoiseOf(s *Scalars, exact bool) Noise {
+	n := Noise{Std: s[device.NoiseStd]}
+	if exact {
+		n.Step = math.Ldexp(1, math.Ilogb(float64(s[device.Clip]))-20) // device.Options.Exact
+	}
+	return n
+}
+
+// Listen is the device, and keeps in s the scalars of the latest step with noise that its nets were to run.
+func Listen(d device.Device, s *Scalars) device.Device { return listening{d, s} }
+
+type listening struct {
+	device.Device
+	scalars *Scalars
+}
+
+func (d listening) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+	n, err := d.Device.Compile(s, o)
+	return listeningNet{n, d.scalars}, err
+}
+
+type listeningNet struct {
+	device.Net
+	scalars *Scalars
+}
+
+func (n listeningNet) Record(body func(device.Queue)) (device.Step, error) {
+	s, err := n.Net.Record(body)
+	return listeningStep{s, n.scalars}, err
+}
+
+type listeningStep struct {
+	device.Step
+	scalars *Scalars
+}
+
+func (s listeningStep) Run(in *device.Inputs) error {
+	if in.Scalars[device.NoiseStd] != 0 {
+		*s.scalars = in.Scalars
+	}
+	return s.Step.Run(in)
+}

@@ -1,0 +1,83 @@
+package audit
+
+import (
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/train"
+)
+
+// A shadow follows a run without its noise, and so knows every sum that the run may
+// have, to the last digit: what an adversary who knows the program, the parameters
+// and all records works out at home.
+type shadow struct {
+	game   *game
+	device device.Device
+	data   device.Data
+	engine *train.Engine
+	params []float32
+	both   [2][]float32
+	rows   []int32
+	slot   uint64
+}
+
+func (g *game) newShadow() (s *shadow, err error) {
+	key, err := stream.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	p := *g.plan
+	p.Sigma = 0
+	noise, err := p.Stream(key)
+	if err != nil {
+		return nil, err
+	}
+	s = &shadow{game: g, params: make([]float32, len(g.params))}
+	for w := range s.both {
+		s.both[w] = make([]float32, len(g.params))
+	}
+	if s.device, err = g.open(); err != nil {
+		return nil, err
+	}
+	if s.data, err = s.device.Load(g.records.rows, g.records.features); err == nil {
+		s.engine, err = p.Engine(s.device, s.data, noise)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// sums are those of a batch at a run's parameters, without the canary and with it.
+func (s *shadow) sums(run *train.Engine, beside []int32) ([2][]float32, error) {
+	if err := run.Params(s.params); err != nil {
+		return s.both, err
+	}
+	s.rows = append(s.rows[:0], beside...)
+	for w := range s.both {
+		if w == 1 {
+			s.rows = append(s.rows, s.game.records.canary[1])
+		}
+		s.slot++
+		if err := s.engine.SetParams(s.params); err != nil {
+			return s.both, err
+		}
+		if err := s.engine.Step(s.rows, s.slot, 1); err != nil {
+			return s.both, err
+		}
+		if err := s.engine.Released(s.both[w]); err != nil {
+			return s.both, err
+		}
+	}
+	return s.both, nil
+}
+
+func (s *shadow) close() {
+	if s.engine != nil {
+		s.engine.Close()
+	}
+	if s.data != nil {
+		s.data.Close()
+	}
+	s.device.Close()
+}

@@ -1,0 +1,123 @@
+// Package yamlfile reads YAML files that people write: strictly, so that a slip is an
+// error and not another setting.
+package yamlfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// ErrEmpty says that a file holds nothing; what was to be filled in is as it was.
+var ErrEmpty = errors.New("it is empty")
+
+// Decode reads one document over a pointer to a struct. Keys that it does not have are
+// errors, as are numbers that YAML reads as others than they look: 2.9 where a whole
+// number belongs, which would become 2, and 010, which would become 8. Errors name the
+// key, or the line.
+func Decode(text []byte, into any) error {
+	f, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return asText(err)
+	}
+	switch {
+	case len(f.Docs) > 1:
+		return errors.New("it holds more than one document: write one")
+	case len(f.Docs) == 0 || f.Docs[0].Body == nil:
+		return ErrEmpty
+	}
+	if err := check(f.Docs[0].Body, reflect.TypeOf(into), ""); err != nil {
+		return err
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(into); err != nil {
+		return asText(err)
+	}
+	return nil
+}
+
+func asText(err error) error {
+	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+}
+
+// decimal is a number as everybody reads it.
+var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
+
+// whole reports whether a type holds whole numbers alone, and whether a text is one of them.
+func whole(t reflect.Type, text string) (is, fits bool) {
+	var err error
+	switch zero := reflect.Zero(t); {
+	case zero.CanInt():
+		_, err = strconv.ParseInt(text, 10, t.Bits())
+	case zero.CanUint():
+		_, err = strconv.ParseUint(text, 10, t.Bits())
+	default:
+		return false, false
+	}
+	return true, err == nil && decimal.MatchString(text)
+}
+
+// check looks at the numbers of a node that goes into a type. What else is wrong with
+// it the decoder finds.
+func check(n ast.Node, t reflect.Type, key string) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			if err := check(v, t, key); err != nil {
+				return err
+			}
+		}
+	case *ast.MappingValueNode:
+		name := n.Key.GetToken().Value
+		if name == "<<" {
+			return errors.New("it merges keys by <<: write each key by itself")
+		}
+		if f, ok := field(t, name); ok {
+			return check(n.Value, f, strings.TrimPrefix(key+"."+name, "."))
+		}
+	case *ast.SequenceNode:
+		if t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		for _, v := range n.Values {
+			if err := check(v, t, key); err != nil {
+				return err
+			}
+		}
+	case *ast.AnchorNode:
+		return check(n.Value, t, key)
+	case *ast.NullNode:
+	case ast.ScalarNode: // an alias, too, whose text is no number
+		text := n.GetToken().Value
+		if is, fits := whole(t, text); is && !fits {
+			return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
+		}
+		if number := n.Type() == ast.IntegerType || n.Type() == ast.FloatType; number && !decimal.MatchString(text) {
+			return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5, or a text in quotes", key, text)
+		}
+	}
+	return nil
+}
+
+// field is the type of a struct's field by its key.
+func field(t reflect.Type, key string) (reflect.Type, bool) {
+	if t.Kind() != reflect.Struct {
+		return nil, false
+	}
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); name == key {
+			return t.Field(i).Type, true
+		}
+	}
+	return nil, false
+}

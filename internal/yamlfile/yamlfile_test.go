@@ -1,0 +1,92 @@
+package yamlfile
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+type inner struct {
+	Trials *int `yaml:"trials,omitempty"`
+}
+
+type file struct {
+	Steps   *int      `yaml:"steps,omitempty"`
+	Seed    uint64    `yaml:"seed"`
+	Classes []int     `yaml:"classes,flow"`
+	Rate    *float64  `yaml:"rate"`
+	Bounds  []float64 `yaml:"bounds"`
+	Name    string    `yaml:"name"`
+	Public  bool      `yaml:"public"`
+	Search  *inner    `yaml:"search"`
+	Many    []inner   `yaml:"many"`
+}
+
+func ptr[T any](x T) *T { return &x }
+
+func filled() file { return file{Steps: ptr(7), Seed: 1, Name: "x"} }
+
+// What holds nothing changes nothing.
+func TestEmpty(t *testing.T) {
+	for _, text := range []string{"", "\n", "  \n\n", "# a comment\n", "---\n", "--- \n# x\n", "...\n", "---\n...\n"} {
+		got := filled()
+		if err := Decode([]byte(text), &got); !errors.Is(err, ErrEmpty) || !reflect.DeepEqual(got, filled()) {
+			t.Errorf("%q: %v, %+v", text, err, got)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	got := filled()
+	text := "steps: 10 # so many\nseed: 18446744073709551615\nclasses: [3, -5]\nrate: 1e-5\nbounds: [-.5, 20., .inf]\nname: '010'\npublic: true\nsearch: {trials: +4}\nmany:\n- trials: 0\n- {}\n"
+	if err := Decode([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := file{Steps: ptr(10), Seed: 1<<64 - 1, Classes: []int{3, -5}, Rate: ptr(1e-5), Bounds: got.Bounds, Name: "010", Public: true, Search: &inner{ptr(4)}, Many: []inner{{ptr(0)}, {}}}
+	if !reflect.DeepEqual(got, want) || len(got.Bounds) != 3 || got.Bounds[0] != -0.5 || got.Bounds[1] != 20 {
+		t.Errorf("%+v", got)
+	}
+	if err := Decode([]byte("steps: null\n"), &got); err != nil {
+		t.Error(err)
+	}
+}
+
+// A number that would become another one is refused, and its key named.
+func TestSlips(t *testing.T) {
+	for text, want := range map[string]string{
+		"steps: 2.9":                 "steps 2.9",
+		"steps: 2.0":                 "steps 2.0",
+		"steps: 010":                 "steps 010",
+		"steps: -010":                "steps -010",
+		"steps: 0x10":                "steps 0x10",
+		"steps: 0o10":                "steps 0o10",
+		"steps: 0b11":                "steps 0b11",
+		"steps: 1_000":               "steps 1_000",
+		"steps: 1e3":                 "steps 1e3",
+		"steps: '2.9'":               "steps 2.9",
+		"steps: ten":                 "steps ten",
+		"steps: &a 2.9":              "steps 2.9",
+		"rate: &a 2.9\nsteps: *a":    "steps *: must be",
+		"<<: {steps: 2.9}":           "merges keys",
+		"seed: 18446744073709551616": "seed 18446744073709551616",
+		"classes: [3, 2.9]":          "classes 2.9",
+		"classes:\n- 3\n- 010":       "classes 010",
+		"search: {trials: 2.5}":      "search.trials 2.5",
+		"many:\n- trials: 1\n  # no\n- trials: 08": "many.trials 08",
+		"rate: 010":               "rate 010",
+		"rate: 0x10":              "rate 0x10",
+		"bounds: [010, 20]":       "bounds 010",
+		"name: 010":               "name 010",
+		"public: 010":             "public 010",
+		"step: 3":                 "step",
+		"steps: 1\n---\nsteps: 2": "more than one document",
+		"steps: [":                "1:",
+		"- 3":                     "mapping is expected",
+	} {
+		got := filled()
+		if err := Decode([]byte(text+"\n"), &got); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q; read %+v", text, err, want, got)
+		}
+	}
+}
