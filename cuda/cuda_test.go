@@ -119,7 +119,7 @@ func train(d device.Device, s *plan.Schedule, c *devicetest.Case, capacity int, 
 func (x *training) step(rows []int32, k int, clip, std float32) error {
 	in := &device.Inputs{Rows: rows, Draw: uint64(k + 1)}
 	in.Scalars = [device.Slots]float32{
-		device.Clip: clip, device.NoiseStd: std, device.Scale: 1 / float32(len(rows)), device.Rate: 1e-2,
+		device.Clip: clip, device.NoiseStd: std, device.NoiseStep: 0x1p-24, device.Scale: 1 / float32(len(rows)), device.Rate: 1e-2,
 		device.Beta1: 0.9, device.Beta2: 0.999, device.Epsilon: 1e-3,
 		device.Bias1: float32(1 - math.Pow(0.9, float64(k+1))), device.Bias2: float32(1 - math.Pow(0.999, float64(k+1))),
 	}

@@ -48,6 +48,14 @@ type sum struct {
 	tally admit.Tally // of integers, and of losses among scalars
 }
 
+// scalars is how many a sum holds.
+func (s *sum) scalars() int {
+	if s.form == scalars {
+		return s.size
+	}
+	return 0
+}
+
 // form says what a sum holds.
 type form int
 

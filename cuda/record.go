@@ -262,8 +262,8 @@ func (q *queue) gradients(s device.Sum) *sum {
 
 func (q *queue) scalars(s device.Sum, size int) *sum {
 	x := q.sum(s)
-	if x.form != scalars || x.size != size {
-		q.check(fmt.Errorf("sum %d does not hold %d scalars", s, size))
+	if n := x.scalars(); n != size {
+		q.check(fmt.Errorf("sum %d holds %d scalars, want %d", s, n, size))
 	}
 	return x
 }

@@ -21,10 +21,7 @@ type search struct {
 
 func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 	n, x := q.net, q.sum(src)
-	if x.form != scalars {
-		q.check(fmt.Errorf("sum %d holds no scalars", src))
-	}
-	if q.err != nil || !q.check(q.recorded.Search(of, src, x.size, &n.searches)) {
+	if q.err != nil || !q.check(q.recorded.Search(of, src, x.scalars(), &n.searches)) {
 		return
 	}
 	q.recorded.Checks = append(q.recorded.Checks, x.tally.Search)

@@ -56,7 +56,7 @@ func TestGrid(t *testing.T) {
 				scalePtr, keptPtr := put(m, filled(capacity, math.NaN())), put(m, kept)
 				m.run(kernels.GridScale(b, keptPtr, stride, n, plan.Logistic, 1, put(m, targets), scalePtr))
 				scales := get[float64](m, scalePtr, capacity)
-				g := host.NewGrid(clip)
+				g := device.NewGrid(clip)
 				what := fmt.Sprintf("%d values of %d examples at %v", n, live, clip)
 				want := make([]int64, n+1)
 				for i := range want {
@@ -115,7 +115,7 @@ func TestGridChecksIntegers(t *testing.T) {
 }
 
 // within fails unless an example's integers have a norm of at most C/γ.
-func within(t *testing.T, what string, clip float32, g host.Grid, gradient []float32, scale float64) {
+func within(t *testing.T, what string, clip float32, g device.Grid, gradient []float32, scale float64) {
 	t.Helper()
 	sum := new(big.Int)
 	for _, x := range gradient {
@@ -125,34 +125,5 @@ func within(t *testing.T, what string, clip float32, g host.Grid, gradient []flo
 	ratio := new(big.Rat).Quo(new(big.Rat).SetFloat64(float64(clip)), new(big.Rat).SetFloat64(g.Step))
 	if new(big.Rat).SetInt(sum).Cmp(ratio.Mul(ratio, ratio)) > 0 {
 		t.Fatalf("%s: Σk² = %v is above (C/γ)² = %v", what, sum, ratio.FloatString(3))
-	}
-}
-
-func TestGridRelease(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(9, 2))
-	const n = 300
-	for _, test := range []struct{ clip, std float32 }{{1, 1}, {0.3, 2}, {1e9, 0x1p-20}, {1e-30, 0}} {
-		k, noise := make([]int64, n+1), make([]int64, n+1)
-		for i := range k {
-			k[i], noise[i] = rnd.Int64N(1<<52)-1<<51, rnd.Int64N(1<<40)-1<<39
-		}
-		in := inputs{}
-		in.scalars[device.Clip], in.scalars[device.NoiseStd] = test.clip, test.std
-		m := newMachine(t)
-		dst, sum := put(m, filled(n+1, float32(7))), put(m, k)
-		m.run(kernels.GridRelease(m.alloc(in.bytes()), dst, sum, put(m, noise), n, device.NoiseStd))
-		got, left := get[float32](m, dst, n+1), get[int64](m, sum, n+1)
-		for i := range n {
-			x := k[i]
-			if test.std != 0 {
-				x += noise[i]
-			}
-			if want := float32(float64(x) * host.NewGrid(test.clip).Step); got[i] != want || left[i] != 0 {
-				t.Fatalf("%+v: value %d is %v, want %v; %d is left", test, i, got[i], want, left[i])
-			}
-		}
-		if got[n] != 7 || left[n] != k[n] {
-			t.Errorf("%+v: what lies behind was written", test)
-		}
 	}
 }

@@ -165,10 +165,7 @@ func TestLossShares(t *testing.T) {
 		for _, k := range []int{1, 3, device.MaxCandidates} {
 			for _, live := range []int{0, 1, 69} {
 				for _, clip := range []float32{0.7, 1e-3, 100} {
-					for _, exact := range []bool{false, true} {
-						if exact && form == device.LossCurve {
-							continue
-						}
+					for _, step := range []float32{0, 0x1p-20, 0x1p-70} {
 						const capacity = 70
 						base := kernels.FirstShare(form)
 						losses := make([]float64, (base+k)*capacity)
@@ -187,12 +184,7 @@ func TestLossShares(t *testing.T) {
 								}
 							}
 						}
-						var grid *host.Grid
-						if exact {
-							g := host.NewGrid(clip)
-							grid = &g
-						}
-						q := host.Query[float32]{Form: form, Clip: clip, Grid: grid}
+						q := host.Query[float32]{Form: form, Clip: clip, Step: float64(step)}
 						want := make([]float64, k*capacity)
 						for e := range live {
 							share, at := make([]float64, k), make([]float64, k)
@@ -208,11 +200,11 @@ func TestLossShares(t *testing.T) {
 						}
 
 						m := newMachine(t)
-						b := m.batch(live, capacity, clip)
+						b := m.batch(live, capacity, clip, step)
 						rows := put(m, losses)
-						m.run(kernels.LossShares(b, form, k, rows, plan.SoftmaxCrossEntropy, 3, put(m, targets), exact))
+						m.run(kernels.LossShares(b, form, k, rows, plan.SoftmaxCrossEntropy, 3, put(m, targets)))
 						shares := rows + uint64(8*base*capacity)
-						what := fmt.Sprintf("%s, %d candidates, %d live, clip %v, grid %v", form, k, live, clip, exact)
+						what := fmt.Sprintf("%s, %d candidates, %d live, clip %v, step %v", form, k, live, clip, step)
 						got := get[float64](m, shares, k*capacity)
 						for i := range k {
 							for e := range live {
@@ -220,16 +212,6 @@ func TestLossShares(t *testing.T) {
 									t.Fatalf("%s: share %d of example %d is %v, want %v", what, i, e, got[i*capacity+e], want[i*capacity+e])
 								}
 							}
-						}
-						if exact {
-							dst := put(m, filled(k, int64(5)))
-							m.run(kernels.GridLossSums(b, shares, k, dst))
-							for i, x := range get[int64](m, dst, k) {
-								if w := 5 + int64(inBlocks(want[i*capacity:][:live])/grid.Step); x != w {
-									t.Fatalf("%s: sum %d is %v, want %v", what, i, x, w)
-								}
-							}
-							continue
 						}
 						dst := put(m, filled(k, 0.5))
 						m.run(kernels.LossSums(b, shares, k, dst))

@@ -108,10 +108,11 @@ func (in *inputs) bytes() []byte {
 	return b
 }
 
-// batch is a batch of a run with a clip norm. Its rows begin at 3 where there are live ones.
-func (m *machine) batch(live, capacity int, clip float32) kernels.Batch {
+// batch is a batch of a run with a clip norm and, where it is given, the step of a grid. Its rows begin at 3 where there are live ones.
+func (m *machine) batch(live, capacity int, clip float32, step ...float32) kernels.Batch {
 	in := inputs{live: int32(live)}
 	in.scalars[device.Clip] = clip
+	copy(in.scalars[device.NoiseStep:][:1], step)
 	first := 0
 	if live > 0 {
 		first = 3

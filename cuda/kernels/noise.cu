@@ -195,16 +195,20 @@ static __device__ __forceinline__ void releaseDecided(const Run *run, float *dst
 		uint32 x[16];
 		block(x, key, (uint32)g, tensor, run->draw);
 		Fixed f = fixedOf((double)std / step);
+		int64 k[8];
+#pragma unroll
+		for (int j = 0; j < 8; j++) // no draw waits for another
+			if (!decide(f, (uint64)x[2 * j + 1] << 32 | x[2 * j], table, k + j) && from + j < n)
+				left |= 1u << j;
 #pragma unroll
 		for (int j = 0; j < 8; j++)
 			if (from + j < n) {
-				int64 k, whole = units(sum[from + j], step);
-				if (decide(f, (uint64)x[2 * j + 1] << 32 | x[2 * j], table, &k)) {
-					dst[from + j] = (float)((double)(whole + k) * step);
-					sum[from + j] = 0;
-				} else {
+				int64 whole = units(sum[from + j], step);
+				if (left >> j & 1) {
 					((int64 *)sum)[from + j] = whole;
-					left |= 1u << j;
+				} else {
+					dst[from + j] = (float)((double)(whole + k[j]) * step);
+					sum[from + j] = 0;
 				}
 			}
 	}

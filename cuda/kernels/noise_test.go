@@ -2,13 +2,17 @@ package kernels_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -63,100 +67,286 @@ func TestKeystreamIsTheStreams(t *testing.T) {
 	}
 }
 
-// normalPair is the definition of package stream by other means: logarithms of
-// both sides, and the angle's remainder by the library's functions.
-func normalPair(x, y uint64) (a, b float64) {
-	part := func(n uint64) float64 { return (float64(n>>32)*0x1p32 + (float64(n&math.MaxUint32) + 0.5)) * 0x1p-64 }
-	l := -math.Log1p(-part(^x))
-	if x < 1<<63 {
-		l = -math.Log(part(x))
-	}
-	sin, cos := math.Sincos((float64(int64(y<<2)) + 0.5) * (math.Pi / 2 * 0x1p-64))
-	for range y >> 62 {
-		sin, cos = cos, -sin
-	}
-	r := math.Sqrt(2 * l)
-	return r * cos, r * sin
-}
-
-// near is the bound that package stream states for other implementations.
-func near(got float32, want float64) bool {
-	return math.Abs(float64(got)-want) <= 4e-7*math.Abs(want)+1e-14
-}
-
-func TestNormals(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(5, 1))
-	var ends []uint64
-	for i := range 64 {
-		for _, d := range []uint64{math.MaxUint64 - 1, math.MaxUint64, 0, 1, 2} {
-			ends = append(ends, 1<<i+d, ^(1<<i + d))
-		}
-	}
+// noiseTable is exact.Table as kernels read it.
+func noiseTable(m *machine) kernels.Ptr {
 	var words []uint64
-	for _, x := range ends {
-		words = append(words, x, rnd.Uint64(), rnd.Uint64(), x, x, ends[rnd.IntN(len(ends))])
+	for _, row := range exact.Table() {
+		words = append(words, row[:]...)
 	}
-	for range 3000 {
-		words = append(words, rnd.Uint64()>>rnd.IntN(64), rnd.Uint64(), ^(rnd.Uint64() >> rnd.IntN(64)), rnd.Uint64()<<rnd.IntN(64))
+	return put(m, words)
+}
+
+const truthPrec = 1000
+
+func number(x float64) *big.Float { return new(big.Float).SetPrec(truthPrec).SetFloat64(x) }
+
+// rootTwoOverPi is sqrt(2/π), by the limit of arithmetic and geometric means (Gauss and Legendre).
+var rootTwoOverPi = sync.OnceValue(func() *big.Float {
+	a, b, t, p := number(1), number(0.5), number(0.25), number(1)
+	b.Sqrt(b)
+	for range 12 {
+		next := number(0).Add(a, b)
+		next.Quo(next, number(2))
+		b.Sqrt(number(0).Mul(a, b))
+		d := number(0).Sub(a, next)
+		t.Sub(t, d.Mul(p, d.Mul(d, d)))
+		p.Mul(p, number(2))
+		a = next
 	}
-	m := newMachine(t)
-	dst := put(m, make([]float32, len(words)))
-	m.run(kernels.Normals(dst, put(m, words), len(words)/2))
-	worst := 0.0
-	for p, got := range slices.Collect(slices.Chunk(get[float32](m, dst, len(words)), 2)) {
-		a, b := normalPair(words[2*p], words[2*p+1])
-		if !near(got[0], a) || !near(got[1], b) {
-			t.Fatalf("words %#x and %#x give %v, want %v and %v", words[2*p], words[2*p+1], got, a, b)
+	a.Add(a, b)
+	a.Quo(t.Mul(t, number(8)), a.Mul(a, a))
+	return a.Sqrt(a)
+})
+
+// tailOf is P(|Z| > x) by a series whose terms alternate, sqrt(2/π)·Σ(−1)ⁿx²ⁿ⁺¹/(2ⁿ·n!·(2n+1)): none is above
+// e^(x²/2) < 2¹²⁷, so that of 1,000 digits 860 are right.
+func tailOf(x *big.Float) *big.Float {
+	square := number(0).Mul(x, x)
+	power, sum := number(0).Set(x), number(0)
+	for n := 0; power.Sign() != 0 && power.MantExp(nil) > -truthPrec; n++ {
+		sum.Add(sum, number(0).Quo(power, number(float64(2*n+1))))
+		power.Quo(power.Mul(power, square), number(float64(-2*(n+1))))
+	}
+	return sum.Sub(number(1), sum.Mul(sum, rootTwoOverPi()))
+}
+
+// boundary is V where std·|Z| is k + 1/2.
+func boundary(k int64, std float64) *big.Float {
+	x := new(big.Float).SetPrec(truthPrec).SetInt64(2*k + 1)
+	return tailOf(x.Quo(x, number(2*std)))
+}
+
+// A planted draw is digits that were made for it.
+type planted struct {
+	what string
+	word uint64
+	more [64]byte
+	want int64 // of ReleaseOpen
+}
+
+// plant makes the draw of the first 575 digits of a V.
+func plant(what string, v *big.Float, negative bool, want int64) planted {
+	n, _ := new(big.Float).SetMantExp(v, 575).Int(nil)
+	p := planted{what: what, want: want}
+	p.word = new(big.Int).Rsh(n, 512).Uint64()
+	n.And(n, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 512), big.NewInt(1))).FillBytes(p.more[:])
+	if negative {
+		p.word |= 1 << 63
+		p.want = -want
+	}
+	return p
+}
+
+// power is 2ⁿ.
+func power(n int) *big.Float { return new(big.Float).SetPrec(truthPrec).SetMantExp(big.NewFloat(1), n) }
+
+// TestOpenDraws plants digits on both sides of boundaries of rounding, from where float64 cannot tell them apart to where 384 digits
+// hardly can, and at the ends of what there is.
+func TestOpenDraws(t *testing.T) {
+	for _, test := range []struct {
+		std float64
+		at  []int64
+	}{
+		{0x1p-20, nil}, // no draw is near a boundary
+		{0x1.8p-3, []int64{0, 1}},
+		{1, []int64{0, 3, 12}},
+		{0x1.23456p21, []int64{0, 1, 1e5, 12345678, 30e6 - 2e6}},
+		{0x1.fffffep27, []int64{1e8, 3e9}},
+		{0x1.fffffep39, []int64{0, 1, 1 << 39, 14e12}},
+	} {
+		var all []planted
+		for j, k := range test.at {
+			v := boundary(k, test.std)
+			for i, depth := range []int{60, 100, 210} {
+				if v.MantExp(nil) < 45-depth {
+					continue // more than a boundary lies between
+				}
+				d := power(-depth)
+				what := fmt.Sprintf("%d + 1/2 and 2^-%d", k, depth)
+				all = append(all, plant(what, number(0).Sub(v, d), (i+j)%2 == 0, k+1), plant(what, number(0).Add(v, d), (i+j)%2 == 1, k))
+			}
 		}
-		worst = max(worst, math.Abs(float64(got[0])-a)/(math.Abs(a)+1e-8), math.Abs(float64(got[1])-b)/(math.Abs(b)+1e-8))
+		// What is beyond 2⁻¹²⁸ counts as 13.2.
+		most := int64(13.2 * test.std)
+		end := power(-128)
+		all = append(all, plant("V = 0", number(0), true, most), plant("below the end", number(0).Sub(end, power(-575)), false, most))
+		// |Z| of the end itself, between two points: T falls from 13.0 to 13.2.
+		low, high := 0.0, 13.2
+		for range 60 {
+			if z := (low + high) / 2; tailOf(number(z)).Cmp(end) > 0 {
+				low = z
+			} else {
+				high = z
+			}
+		}
+		if k := int64(math.Round(low * test.std)); k == int64(math.Round(high*test.std)) {
+			all = append(all, plant("the end", end, true, k))
+		}
+
+		m := newMachine(t)
+		words, more := make([]uint64, len(all)), []byte{}
+		for i := range all {
+			words[i] = all[i].word
+			more = append(more, all[i].more[:]...)
+		}
+		dst := put(m, make([]int64, 2*len(all)))
+		m.run(kernels.Draws(dst, put(m, words), m.alloc(more), len(all), test.std, noiseTable(m)))
+		got := get[int64](m, dst, 2*len(all))
+		fixed, small := exact.NewFixed(test.std)
+		for i, p := range all {
+			if got[2*i+1] != p.want {
+				t.Errorf("std %v, %s: is %d, want %d", test.std, p.what, got[2*i+1], p.want)
+			}
+			if quick := got[2*i]; quick != math.MinInt64 && quick != p.want {
+				t.Errorf("std %v, %s: is decided as %d, want %d", test.std, p.what, quick, p.want)
+			}
+			if !small {
+				continue
+			}
+			if k, ok := fixed.Draw(p.word); !ok && got[2*i] != math.MinInt64 || ok && got[2*i] != k {
+				t.Errorf("std %v, %s: the first digits give %d, want %d, %v", test.std, p.what, got[2*i], k, ok)
+			}
+		}
 	}
-	// The bound that noise.cu derives, with room for the definition's own error.
-	if worst > 3.2e-7 {
-		t.Errorf("the largest relative error is %v", worst)
-	}
+}
+
+// releases are what a release must be right for: deviations in grid steps from the least to the largest, of which
+// float64 leaves one draw in eight open.
+var releases = []struct {
+	n         int
+	draw      uint64
+	tensor    uint32
+	std, grid float32
+	in        [2]device.Slot
+}{
+	{1, 1, 0, 1, 0x1p-24, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
+	{7, 2, 1, 0.3, 0x1p-20, [2]device.Slot{device.CountStd, device.CountStep}},
+	{8, 1 << 40, 9, 1e4, 0x1p-14, [2]device.Slot{device.NormStd, device.NormStep}},
+	{40, 9, 9, 0x1p-20, 1, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
+	{513, 8, 2, 0.7, 1, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
+	{5000, math.MaxUint64, math.MaxInt32, 1e-3, 0x1p-35, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
+	{1000, 4, 3, 3, 0x1p-35, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
+	{130, 4, 3, 0x1p-20, 0x1p-60, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
+	{600, 3, 3, 0, 0, [2]device.Slot{device.NoiseStd, device.NoiseStep}},
 }
 
 func TestRelease(t *testing.T) {
 	s, key := testStream(t)
 	rnd := rand.New(rand.NewPCG(5, 2))
-	for _, test := range []struct {
-		n      int
-		draw   uint64
-		tensor uint32
-		std    float32
-		slot   device.Slot
-	}{
-		{1, 1, 0, 1, device.NoiseStd}, {7, 2, 1, 0.125, device.NoiseStd}, {8, 1 << 40, 9, 1e4, device.CountStd},
-		{1023, math.MaxUint64, math.MaxUint32, 1e-3, device.NoiseStd}, {600, 3, 3, 0, device.NoiseStd},
-	} {
+	open := 0
+	for _, test := range releases {
 		m := newMachine(t)
 		in := inputs{draw: test.draw}
 		for i := range in.scalars {
 			in.scalars[i] = nan32
 		}
-		in.scalars[test.slot] = test.std
+		in.scalars[test.in[0]], in.scalars[test.in[1]] = test.std, test.grid
+		grid := float64(test.grid)
 		sum := make([]float64, test.n+1)
 		for i := range sum {
-			sum[i] = 1000 * rnd.NormFloat64()
+			switch sum[i] = 1000 * rnd.NormFloat64() * math.Exp(10*rnd.NormFloat64()); {
+			case test.std == 0:
+			case i%9 == 4: // of two neighbours the even one
+				sum[i] = (math.Floor(sum[i]) + 0.5) * grid
+			case i%30 == 5:
+				sum[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0x1p49 * grid, -0x1.8p49 * grid, 1e300}[i/30%6]
+			}
 		}
 		dst, src := put(m, filled(test.n+1, float32(7))), put(m, sum)
-		m.run(kernels.Release(m.alloc(in.bytes()), dst, src, test.n, put(m, key), test.tensor, test.slot))
-		z := make([]float64, test.n)
-		s.Normals(z, test.draw, test.tensor, 0)
-		got, left := get[float32](m, dst, test.n+1), get[float64](m, src, test.n+1)
-		for i := range z {
-			want := sum[i] + float64(test.std)*z[i]
-			if test.std == 0 && got[i] != float32(sum[i]) {
-				t.Fatalf("%+v: value %d without noise is %v, want %v", test, i, got[i], sum[i])
+		run := m.alloc(in.bytes())
+		z := kernels.Noise{
+			Key: put(m, key), Table: noiseTable(m), Open: put(m, filled(kernels.OpenBytes(test.n), uint8(0xff))),
+			Tensor: test.tensor, Std: test.in[0], Step: test.in[1],
+		}
+		m.run(kernels.Release(run, dst, src, test.n, z))
+		marks := get[uint8](m, z.Open, kernels.OpenBytes(test.n))
+		m.run(kernels.ReleaseOpen(run, dst, src, test.n, z))
+
+		want := slices.Clone(sum)
+		std := float64(test.std) / grid
+		if test.std != 0 {
+			g, err := exact.New(std, s, test.tensor)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if bound := 0x1p-24*math.Abs(want) + float64(test.std)*(4e-7*math.Abs(z[i])+1e-14); !(math.Abs(float64(got[i])-want) <= bound) {
-				t.Fatalf("%+v: value %d is %v, want %v", test, i, got[i], want)
+			g.Release64(want[:test.n], sum[:test.n], grid, test.draw, 0)
+		}
+		fixed, small := exact.NewFixed(std)
+		words := make([]byte, 8*test.n+56)
+		s.Fill(words[:len(words)/64*64], test.draw, uint64(test.tensor)<<32)
+		got, left := get[float32](m, dst, test.n+1), get[float64](m, src, test.n+1)
+		for i := range test.n {
+			if got[i] != float32(want[i]) {
+				t.Fatalf("%+v: value %d of sum %v is %v, want %v", test, i, got[i], sum[i], want[i])
 			}
 			if left[i] != 0 {
 				t.Fatalf("%+v: sum %d is %v after its release", test, i, left[i])
 			}
+			mark := marks[i/8]>>(i%8)&1 == 1
+			if mark {
+				open++
+			}
+			if !small && test.std != 0 {
+				continue
+			}
+			decided := test.std == 0
+			if !decided {
+				_, decided = fixed.Draw(binary.LittleEndian.Uint64(words[8*i:]))
+			}
+			if mark == decided {
+				t.Fatalf("%+v: whether value %d is open is %v", test, i, mark)
+			}
 		}
-		if got[test.n] != 7 || left[test.n] != sum[test.n] {
+		if n := test.n; n%8 != 0 && marks[n/8]>>(n%8) != 0 {
+			t.Errorf("%+v: values behind are open", test)
+		}
+		if got[test.n] != 7 || left[test.n] != sum[test.n] && sum[test.n] == sum[test.n] {
+			t.Errorf("%+v: what lies behind was written", test)
+		}
+	}
+	if open < 10 {
+		t.Errorf("%d draws were open: the test sees nothing", open)
+	}
+}
+
+func TestGridRelease(t *testing.T) {
+	s, key := testStream(t)
+	rnd := rand.New(rand.NewPCG(9, 2))
+	const n, tensor = 300, 5
+	for i, test := range []struct{ clip, std float32 }{{1, 1}, {0.3, 2}, {1e9, 0x1p-10}, {1e-30, 3e-30}, {1e-30, 0}} {
+		k := make([]int64, n+1)
+		for i := range k {
+			k[i] = rnd.Int64N(1<<52) - 1<<51
+		}
+		in := inputs{draw: uint64(i) + 3}
+		step := device.NewGrid(test.clip).Step
+		in.scalars[device.Clip], in.scalars[device.NoiseStd] = test.clip, test.std
+		if test.std != 0 {
+			in.scalars[device.NoiseStep] = float32(step)
+		}
+		m := newMachine(t)
+		dst, sum, run := put(m, filled(n+1, float32(7))), put(m, k), m.alloc(in.bytes())
+		z := kernels.Noise{
+			Key: put(m, key), Table: noiseTable(m), Open: put(m, make([]uint8, kernels.OpenBytes(n))),
+			Tensor: tensor, Std: device.NoiseStd, Step: device.NoiseStep,
+		}
+		m.run(kernels.GridRelease(run, dst, sum, n, z))
+		m.run(kernels.ReleaseOpen(run, dst, sum, n, z))
+		want := slices.Clone(k)
+		if test.std != 0 {
+			g, err := exact.New(float64(test.std)/step, s, tensor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.Add(want[:n], in.draw, 0)
+		}
+		got, left := get[float32](m, dst, n+1), get[int64](m, sum, n+1)
+		for i := range n {
+			if w := float32(float64(want[i]) * step); got[i] != w || left[i] != 0 {
+				t.Fatalf("%+v: value %d is %v, want %v; %d is left", test, i, got[i], w, left[i])
+			}
+		}
+		if got[n] != 7 || left[n] != k[n] {
 			t.Errorf("%+v: what lies behind was written", test)
 		}
 	}

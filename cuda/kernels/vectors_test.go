@@ -1,7 +1,6 @@
 package kernels_test
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -106,79 +105,16 @@ func tree(x []float64) float64 {
 	return x[0]
 }
 
-func TestFirstAbove(t *testing.T) {
-	inf, nan := math.Inf(1), math.NaN()
-	below := func(n int) []float64 { return filled(n, 1.0) }
-	for _, test := range []struct {
-		sum, thresholds []float64
-		baseline        bool
-		want            int32
-	}{
-		{[]float64{1}, []float64{1}, false, 0},
-		{[]float64{math.Nextafter(1, 0)}, []float64{1}, false, -1},
-		{[]float64{0, 2, 3}, []float64{1, 2, 3}, false, 1},
-		{[]float64{0, 2, 3}, []float64{1, inf, 3}, false, 2},
-		{[]float64{nan, 2}, []float64{-inf, 5}, false, -1},
-		{[]float64{5, 5, 3}, []float64{1, 2}, true, 1},
-		{[]float64{5, 4, 3}, []float64{1, 2}, true, 0},
-		{[]float64{5, 4, 3}, []float64{1.0000001, 2.0000001}, true, -1},
-		{[]float64{1e300, 0x1p-60}, []float64{1e300}, true, 0},
-		{append(make([]float64, 31), 1), below(32), false, 31},
-		{make([]float64, 32), below(32), false, -1},
-		{append(make([]float64, 31), -1), below(31), true, 30},
-		{append(filled(31, 0.5), -1), below(31), true, 30},
-	} {
-		queries := len(test.sum)
-		if test.baseline {
-			queries--
-		}
-		// Thresholds beyond a run's queries are another's, and would be reached.
-		run := make([]byte, kernels.RunBytes)
-		for i := range device.MaxCandidates {
-			x := -1e300
-			if i < queries {
-				x = test.thresholds[i]
-			}
-			binary.LittleEndian.PutUint64(run[kernels.RunThresholds+8*i:], math.Float64bits(x))
-		}
+func TestTake(t *testing.T) {
+	for _, n := range []int{1, 2, 31, 32} {
 		m := newMachine(t)
-		sum, first := put(m, append(test.sum, 7)), put(m, []int32{99, 98})
-		m.run(kernels.FirstAbove(m.alloc(run), sum, queries, test.baseline, false, first))
-		if got := get[int32](m, first, 2); got[0] != test.want || got[1] != 98 {
-			t.Errorf("sum %v against %v: %v, want %d", test.sum, test.thresholds, got, test.want)
+		x := make([]float64, n+1)
+		for i := range x {
+			x[i] = float64(i) - 2.5
 		}
-		allSame(t, "sum afterwards", get[float64](m, sum, len(test.sum)+1), append(make([]float64, len(test.sum)), 7))
-	}
-}
-
-// The least of the sums with their thresholds added, the first of equals; what lies
-// beyond the queries counts for nothing.
-func TestLeast(t *testing.T) {
-	for _, test := range []struct {
-		sum, added []float64
-		want       int32
-	}{
-		{[]float64{3}, []float64{-1}, 0},
-		{[]float64{3, 2, 4}, []float64{0, 0, 0}, 1},
-		{[]float64{3, 2, 4}, []float64{0, 0, -2.5}, 2},
-		{[]float64{3, 1, 1}, []float64{-2, 0, 0}, 0},
-		{[]float64{3, 1, 1}, []float64{-1, 0, 0}, 1},
-		{append(filled(31, 1.0), 0.5), make([]float64, 32), 31},
-	} {
-		run := make([]byte, kernels.RunBytes)
-		for i := range device.MaxCandidates {
-			x := -1e300
-			if i < len(test.added) {
-				x = test.added[i]
-			}
-			binary.LittleEndian.PutUint64(run[kernels.RunThresholds+8*i:], math.Float64bits(x))
-		}
-		m := newMachine(t)
-		sum, first := put(m, append(test.sum, -7)), put(m, []int32{99, 98})
-		m.run(kernels.FirstAbove(m.alloc(run), sum, len(test.sum), false, true, first))
-		if got := get[int32](m, first, 2); got[0] != test.want || got[1] != 98 {
-			t.Errorf("sum %v with %v: %v, want %d", test.sum, test.added, got, test.want)
-		}
-		allSame(t, "sum afterwards", get[float64](m, sum, len(test.sum)+1), append(make([]float64, len(test.sum)), -7))
+		sum, dst := put(m, x), put(m, filled(n+1, 7.0))
+		m.run(kernels.Take(sum, n, dst))
+		allSame(t, "values", get[float64](m, dst, n+1), append(x[:n:n], 7))
+		allSame(t, "sum afterwards", get[float64](m, sum, n+1), append(make([]float64, n), x[n]))
 	}
 }
