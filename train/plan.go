@@ -52,7 +52,8 @@ type Plan struct {
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
 	evalEvery   int
-	block       int // steps that the ledger reserves at a time
+	block       int      // steps that the ledger reserves at a time
+	declared    []string // assumptions about the data
 	ownNetwork  bool
 	fingerprint string
 	warnings    []string
@@ -66,17 +67,18 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err := c.check(o.Network != nil); err != nil {
 		return nil, err
 	}
-	set, err := openData(&c, o.Sources)
+	set, declared, err := openData(&c, o.Sources)
 	if err != nil {
 		return nil, err
 	}
-	if set.PublicN == 0 && c.PublicN == nil {
-		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
+	if needsDelta := c.private() && c.Optimizer != majority && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
+		why, or := "no size of it was published", ""
+		if set.Published {
+			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
+		}
+		return nil, usage("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
 	}
-	if set.PublicN == 0 && c.private() && c.Optimizer != majority && c.Delta == nil {
-		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
-	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
+	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
 	info, err := deviceInfo(&c, o.Device)
 	if err != nil {
 		return nil, err
@@ -639,6 +641,7 @@ func (p *Plan) assumptions() []string {
 	if !p.Config.exact() {
 		a = append(a, realArithmetic)
 	}
+	a = append(a, p.declared...)
 	if p.Config.PublicN != nil {
 		a = append(a, "public_n_is_right")
 	}
