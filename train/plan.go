@@ -590,32 +590,38 @@ func NewOptimizer(n device.Net, name string, c dpoptim.Config) (dpoptim.Optimize
 	}
 }
 
+// reasons are all that can make of a run's ε no guarantee: what a result says, and of
+// what, for a run of which it is true. docs/privacy.md has them, too.
+var reasons = []struct {
+	words string
+	is    func(p *Plan) (of []any, ok bool)
+}{
+	{"optimizer %s neither bounds nor hides a record's influence", func(p *Plan) ([]any, bool) {
+		return []any{p.Config.Optimizer}, !p.Config.private()
+	}},
+	{"no noise was added", func(p *Plan) ([]any, bool) { return nil, p.Config.private() && p.spent == nil }},
+	{"epsilon is infinite", func(p *Plan) ([]any, bool) {
+		return nil, p.Config.private() && p.spent != nil && p.Epsilon == nil
+	}},
+	{SeededLabel, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
+	{"%s", func(p *Plan) ([]any, bool) {
+		why := accountant.NoGuarantee(p.Config.Accountant)
+		return []any{why}, why != "" && p.Config.private()
+	}},
+	{overlaps, (*Plan).overlap},
+	{"one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one", func(p *Plan) ([]any, bool) {
+		return nil, p.Config.Folds > 0
+	}},
+	{"un-noised training statistics shown", func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
+}
+
 // noGuarantee lists why ε is no guarantee.
 func (p *Plan) noGuarantee() []string {
-	c := &p.Config
 	why := []string{}
-	switch {
-	case !c.private():
-		why = append(why, "optimizer "+c.Optimizer+" neither bounds nor hides a record's influence")
-	case p.spent == nil:
-		why = append(why, "no noise was added")
-	case p.Epsilon == nil:
-		why = append(why, "epsilon is infinite")
-	}
-	if c.Noise == noiseSeeded {
-		why = append(why, SeededLabel)
-	}
-	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
-		why = append(why, reason)
-	}
-	if overlap := p.overlap(); overlap != "" {
-		why = append(why, overlap)
-	}
-	if c.Folds > 0 {
-		why = append(why, "one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one")
-	}
-	if c.DataIsPublic {
-		why = append(why, "un-noised training statistics shown")
+	for _, r := range reasons {
+		if of, ok := r.is(p); ok {
+			why = append(why, fmt.Sprintf(r.words, of...))
+		}
 	}
 	return why
 }

@@ -201,7 +201,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	searchSettings(s)
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
 
-	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+" (to reproduce the papers' figures; not a guarantee)", func(c *train.Config) *string { return &c.Accountant })
+	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+"; prv (a cross-check) and paper (the papers' own figures) are no guarantee", func(c *train.Config) *string { return &c.Accountant })
 	setting(s, textKind, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
 	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, in integers, so that no rounding weakens it; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
 	optional(s, numberKind, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })
