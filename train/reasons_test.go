@@ -65,14 +65,16 @@ func TestDocumentedReasons(t *testing.T) {
 func TestEveryReasonIsGiven(t *testing.T) {
 	given := map[string]bool{}
 	for name, change := range map[string]func(*Config){
-		"private":    func(*Config) {},
-		"plain":      func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
-		"no noise":   func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":     func(c *Config) { c.Noise = noiseSeeded },
-		"paper":      func(c *Config) { c.Accountant = accountant.Paper },
-		"paper mode": func(c *Config) { c.Optimizer, c.Search = "dp-blsgd", &Search{Batches: "paper", Form: "losses", Budget: "fixed"} },
-		"prv":        func(c *Config) { c.Accountant = accountant.PRV },
-		"public":     func(c *Config) { c.DataIsPublic = true },
+		"private":  func(*Config) {},
+		"plain":    func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"no noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
+		"seeded":   func(c *Config) { c.Noise = noiseSeeded },
+		"paper":    func(c *Config) { c.Accountant = accountant.Paper },
+		"paper mode": func(c *Config) {
+			c.Optimizer, c.Search = "dp-blsgd", &Search{Batches: "paper", Form: "losses", Budget: "fixed"}
+		},
+		"prv":    func(c *Config) { c.Accountant = accountant.PRV },
+		"public": func(c *Config) { c.DataIsPublic = true },
 	} {
 		c := small()
 		change(&c)
