@@ -159,12 +159,12 @@ func TestNoRecordIsAHeader(t *testing.T) {
 		}
 		return all
 	}
-	others := []string{"a,1,y", "b,0.5,n", "b,0,y", "a,b,y", "b,a,y"}
+	others := []string{"\xef\xbb\xbfa,1,y", "b,0.5,n", "b,0,y", "a,b,y", "b,a,y"}
 	want := records(others...)
 	if len(want) < 3 {
 		t.Fatalf("the others are %v", want)
 	}
-	for _, line := range []string{"a,b,y", "b,a,y", "y,b,a", "y,a,b", "a,b,y,more", "b,y,a,a", "\"a\",b, y", "a;b;y"} {
+	for _, line := range []string{"a,b,y", "b,a,y", "y,b,a", "y,a,b", "a,b,y,more", "b,y,a,a", "\"a\",b, y", "a;b;y", "b,1,n"} {
 		own := records(line)
 		for at := range len(others) + 1 {
 			got := records(slices.Insert(slices.Clone(others), at, line)...)
