@@ -87,7 +87,7 @@ var allowed = map[string][]string{
 		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
 		"nn", "perexample", "train",
 	},
-	"audit/audittest": {"audit/reach", "internal/device", "internal/plan", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
+	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/plan", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
 	"audit/reach":     {"internal/device", "internal/plan"},
 	"reproduce":       {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "train"},
 	"bench": {

@@ -283,6 +283,8 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 	switch {
 	case c.Canary == Difference:
 		note("this canary looks for noise that is used twice; its power against half the noise is %.3g", power)
+	case c.Canary == Digits:
+		note("this canary looks for noise that is added in floating point; its power against half the noise is %.3g", power)
 	case power < enoughPower:
 		note("power %.3g is below %g: this audit may well miss a mechanism with half the noise; give more --runs, more --steps or a canary that says more", power, enoughPower)
 	}

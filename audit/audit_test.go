@@ -429,6 +429,7 @@ func TestNotes(t *testing.T) {
 		"would hardly show":      func(c *Config) { c.Clip, c.Canary = 1, ZeroInput },
 		"moves a sum by 0.5":     func(c *Config) { c.Clip, c.Canary = 1, ZeroInput },
 		"noise that is used twi": func(c *Config) { c.Canary = Difference },
+		"in floating point":      func(c *Config) { c.Canary = Digits },
 	} {
 		c := Default()
 		c.Runs = 200

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/audit/audittest"
+	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
@@ -32,8 +33,9 @@ func enoughRight(n int, k *claim) int {
 	}
 }
 
+// The limits come from tails at p = 0.509972518195238 that were summed in Python, with 60 decimals.
 func TestEnoughRight(t *testing.T) {
-	for _, x := range []struct{ n, want int }{{40, 39}, {400, 264}} {
+	for _, x := range []struct{ n, want int }{{40, 39}, {400, 264}, {20_000, 10_624}} {
 		k := gaussian(0.05)
 		if got := enoughRight(x.n, k); got != x.want {
 			t.Errorf("%d of %d, want %d", got, x.n, x.want)
@@ -93,6 +95,7 @@ func answerDigits(t *testing.T, games int) {
 		{"fused in floats", "secure", fusedInFloats, true},
 		{"added in floats", "secure", addedInFloats, true},
 		{"added on a grid", "secure", addedOnAGrid, false},
+		{"added beside a grid", "secure", addedBesideAGrid, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			g, err := prepare(onlyDigits(x.noise))
@@ -108,6 +111,37 @@ func answerDigits(t *testing.T, games int) {
 				t.Errorf("%d of %d answers are right, the claim allows fewer than %d", right, games, enough)
 			}
 		})
+	}
+}
+
+// The noise is as wide as the claim asks for what the canary really moves a sum by: in floats, and rounded to the grid.
+func TestNoiseCoversTheSums(t *testing.T) {
+	for _, x := range []struct{ noise, strategy string }{{"secure", "materialise"}, {"secure", "ghost"}, {"secure", "bookkeeping"}, {"exact", "materialise"}} {
+		c := onlyDigits(x.noise)
+		c.Strategy = x.strategy
+		g, err := prepare(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := g.newLane(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.run(1); err != nil {
+			t.Fatal(err)
+		}
+		noise, square := reach.NoiseOf(&l.scalars), 0.0
+		for i, without := range l.release.sums[0] {
+			moved := float64(l.release.sums[1][i]) - float64(without)
+			if noise.Step > 0 {
+				moved = noise.Step * (math.RoundToEven(float64(l.release.sums[1][i])/noise.Step) - math.RoundToEven(float64(without)/noise.Step))
+			}
+			square += moved * moved
+		}
+		if moved := math.Sqrt(square); float64(noise.Std) < c.NoiseMultiplier*moved || moved < 0.99*c.Clip {
+			t.Errorf("%s, %s: the canary moves a sum by %v, the noise is of deviation %v", x.noise, x.strategy, moved, noise.Std)
+		}
+		l.close()
 	}
 }
 

@@ -8,23 +8,29 @@ import (
 )
 
 // An adding is a way to add a normal to a float32 sum.
-type adding func(sum float32, z float64, std float32) float32
+type adding func(sum float32, z float64, std, step float32) float32
 
 // fusedInFloats adds float32 noise by a fused multiply-add, as processors and GPUs have it: float64 holds the product,
 // and of the sum enough digits that rounding it once more changes nothing in all but one of 2²⁸.
-func fusedInFloats(sum float32, z float64, std float32) float32 {
+func fusedInFloats(sum float32, z float64, std, _ float32) float32 {
 	return float32(math.FMA(float64(float32(z)), float64(std), float64(sum)))
 }
 
 // addedInFloats rounds the noise, too.
-func addedInFloats(sum float32, z float64, std float32) float32 {
+func addedInFloats(sum float32, z float64, std, _ float32) float32 {
 	return float32(float32(z)*std) + sum
 }
 
 // addedOnAGrid rounds the sum to a grid and adds noise in whole steps of it, as is right.
-func addedOnAGrid(sum float32, z float64, std float32) float32 {
-	step := math.Ldexp(1, math.Ilogb(float64(std))-24)
-	return float32((math.RoundToEven(float64(sum)/step) + math.RoundToEven(z*float64(std)/step)) * step)
+func addedOnAGrid(sum float32, z float64, std, step float32) float32 {
+	gamma := float64(step)
+	return float32((math.RoundToEven(float64(sum)/gamma) + math.RoundToEven(z*float64(std)/gamma)) * gamma)
+}
+
+// addedBesideAGrid forgets to round the sum.
+func addedBesideAGrid(sum float32, z float64, std, step float32) float32 {
+	gamma := float64(step)
+	return float32(float64(sum) + math.RoundToEven(z*float64(std)/gamma)*gamma)
 }
 
 // addingDevice sums gradients by the device that it is made of, and adds noise in a way of its own.
@@ -113,7 +119,7 @@ func (q *addingQueue) Release(dst device.Vector, src device.Sum, noise device.No
 		}
 		noise.Stream().Normals(z, in.Draw, noise.Tensor(), 0)
 		for i := range y {
-			y[i] = q.net.add(y[i], z[i], std)
+			y[i] = q.net.add(y[i], z[i], std, in.Scalars[noise.Step()])
 		}
 		return q.net.Write(dst, y)
 	})

@@ -14,7 +14,7 @@ func (l *lane) newStatistic() statistic {
 	case Difference:
 		return &difference{records: r, unit: math.Sqrt(dot(r.canaries[1], r.canaries[1])), width: float64(len(g.params)), floor: vanished * vanished * c.Clip * c.Clip}
 	case Digits:
-		return &digits{q: c.SamplingRate, exact: c.Noise == "exact", scalars: &l.scalars}
+		return &digits{q: c.SamplingRate, scalars: &l.scalars}
 	}
 	return g.likelihood()
 }
@@ -81,7 +81,6 @@ func sampled(q, x float64) float64 {
 // were released, not of the reals that they stand for.
 type digits struct {
 	q       float64
-	exact   bool
 	scalars *reach.Scalars // of the latest step
 	seen    []reach.Range
 	sum     float64
@@ -95,7 +94,7 @@ func (d *digits) see(r *release) {
 	for _, y := range r.values {
 		d.seen = append(d.seen, reach.Exactly(y))
 	}
-	d.sum += sampled(d.q, reach.NoiseOf(d.scalars, d.exact).LogRatio(d.seen, r.sums))
+	d.sum += sampled(d.q, reach.NoiseOf(d.scalars).LogRatio(d.seen, r.sums))
 }
 
 // difference is the largest, over pairs of a run's releases, of the square of

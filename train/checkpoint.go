@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/durable"
@@ -43,7 +44,10 @@ type checkpoint struct {
 	state  [][]float32
 	// average is that of the parameters, nil where none is kept.
 	average []float32
-	label   string // what must stand beside it; nothing reads it back
+	// assumptions are those of every process of the run up to this one; nil in a
+	// checkpoint from before they were kept.
+	assumptions []string
+	label       string // what must stand beside it; nothing reads it back
 }
 
 // tensorAverage is the name of a checkpoint's average of the parameters.
@@ -62,7 +66,10 @@ func (c *checkpoint) write(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, dirCheckpoint), 0o755); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	meta := labelled(c.label, map[string]string{"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot)})
+	meta := labelled(c.label, map[string]string{
+		"run": c.runID, "step": strconv.Itoa(c.step), "slot": strconv.Itoa(c.slot),
+		"assumptions": strings.Join(c.assumptions, " "),
+	})
 	if c.clip != 0 {
 		meta["clip"] = strconv.FormatFloat(c.clip, 'g', -1, 64)
 	}
@@ -97,6 +104,9 @@ func readCheckpoint(dir string, params int, states []dpoptim.State) (*checkpoint
 	c.slot, e2 = strconv.Atoi(meta["slot"])
 	if text, ok := meta["clip"]; ok {
 		c.clip, e3 = strconv.ParseFloat(text, 64)
+	}
+	if text, ok := meta["assumptions"]; ok {
+		c.assumptions = append([]string{}, strings.Fields(text)...)
 	}
 	average := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == tensorAverage })
 	if average >= 0 {

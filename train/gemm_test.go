@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
 // A run by cuBLAS learns what any other does, under noise that covers its rounding, and
@@ -70,6 +72,60 @@ func TestResumeMayChangeGEMM(t *testing.T) {
 		y, err2 := b.fingerprint()
 		if err := errors.Join(err1, err2); err != nil || (x == y) != (noise == noiseSecure) {
 			t.Errorf("%s: the same run: %v (%v)", noise, x == y, err)
+		}
+	}
+}
+
+// A result rests on what every process of its run did, also one that died before it
+// saved a step.
+func TestAssumptionsOfAllProcesses(t *testing.T) {
+	for name, crash := range map[string]bool{"saved": false, "died": true} {
+		c := small()
+		c.Steps = ptr(4)
+		o := Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run"), block: 1}
+		d, err := cuda.Open(fake.New(fake.Options{}), 0)
+		check(t, err)
+		ctx, first := stopAt(t, o, 1, !crash)
+		if crash {
+			ctx, first = stopAt(t, o, 0, false)
+		}
+		first.Device, c.GEMM = d, GEMMCuBLAS
+		if _, err := Run(ctx, c, first); !errors.Is(err, ErrInterrupted) && !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		check(t, d.Close())
+		c.GEMM, o.Resume = GEMMOwn, ResumeRun
+		r, err := Run(context.Background(), c, o)
+		check(t, err)
+		if count := len(slices.Compact(slices.Sorted(slices.Values(r.Assumptions)))); !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || count != len(r.Assumptions) {
+			t.Errorf("%s: the run assumes %v", name, r.Assumptions)
+		}
+	}
+}
+
+// Runs from before assumptions were kept had floating-point noise, unless it was exact.
+func TestAssumptionsOfOldCheckpoints(t *testing.T) {
+	for _, noise := range []string{noiseSecure, noiseExact} {
+		c := small()
+		c.Noise, c.PublicN = noise, ptr(200)
+		o := Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run")}
+		ctx, first := stopAt(t, o, 5, true)
+		if _, err := Run(ctx, c, first); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		f, err := os.Open(statePath(o.Out))
+		check(t, err)
+		tensors, meta, err := safetensors.Read(f, 1<<20)
+		check(t, errors.Join(err, f.Close()))
+		delete(meta, "assumptions")
+		f, err = os.Create(statePath(o.Out))
+		check(t, err)
+		check(t, errors.Join(safetensors.Write(f, tensors, meta), f.Close()))
+		o.Resume = ResumeRun
+		r, err := Run(context.Background(), c, o)
+		check(t, err)
+		if slices.Contains(r.Assumptions, realArithmetic) != (noise == noiseSecure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
+			t.Errorf("%s noise: the run assumes %v", noise, r.Assumptions)
 		}
 	}
 }

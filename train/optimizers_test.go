@@ -103,12 +103,22 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
-// conform is the suite for one optimizer.
+// TestLongOptimizersResume stops and resumes each of them; make test resumes other things that have state, and crashes every optimizer.
+func TestLongOptimizersResume(t *testing.T) {
+	for _, m := range methods {
+		t.Run(m.name, func(t *testing.T) {
+			c := small()
+			m.set(&c)
+			testSeededResume(t, c)
+		})
+	}
+}
+
+// conform is the suite for one optimizer, but for testSeededResume, which is long.
 func conform(t *testing.T, m method) {
 	c := small()
 	m.set(&c)
 	t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c) })
-	t.Run("resume", func(t *testing.T) { testSeededResume(t, c) })
 	if m.variant {
 		return
 	}

@@ -638,11 +638,18 @@ func (c *Config) label() string {
 	return strings.Join(all, "; ")
 }
 
-// assumptions lists what the guarantee rests on beside its mathematics.
+// realArithmetic is the assumption of runs whose noise was added in floating point, as it was before
+// every release lay on a grid.
+const realArithmetic = "real_arithmetic"
+
+// assumptions lists what the guarantee rests on in this process, beside its mathematics.
 func (p *Plan) assumptions() []string {
 	a := []string{}
 	if p.Config.precision() != device.Float32 {
 		a = append(a, "tensor_cores_add_in_float32")
+	}
+	if p.Config.PublicN != nil {
+		a = append(a, "public_n_is_right")
 	}
 	if p.Config.cuBLAS() {
 		a = append(a, "cublas_adds_every_row_alike")

@@ -29,7 +29,7 @@ func (r *run) result() *Result {
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Committed: &p.Steps,
 		Sampling: p.sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: p.assumptions(),
+		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: r.assumptions,
 		DefaultsFrom: DefaultsFrom,
 		Released:     []string{fileModel, dirCheckpoint, fileMetrics, fileResult},
 		Diagnostics:  c.PrivateDiagnostics,

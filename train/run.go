@@ -148,6 +148,8 @@ type run struct {
 	first      int
 	stopped    func() error // whether a run whose budgets adapt is to end before its next release
 	average    []float32    // nil where none is kept
+
+	assumptions []string // of this process and those before
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.options.Out, name) }
@@ -408,7 +410,34 @@ func (r *run) restore() error {
 			return err
 		}
 	}
-	return r.engine.SetParams(r.params)
+	if err := r.engine.SetParams(r.params); err != nil {
+		return err
+	}
+	return r.assume(c)
+}
+
+// assume joins what this process rests on to what those before did, and has it on the
+// disk before anything is released: a result rests on all that led to it.
+func (r *run) assume(c *checkpoint) error {
+	var stored []string
+	if c != nil {
+		stored = c.assumptions
+	}
+	r.assumptions = append([]string{}, stored...)
+	also := r.plan.assumptions()
+	if old := c != nil || r.ledger.Charged() > 0; old && stored == nil && r.plan.Config.Noise != noiseExact {
+		// Noise was of floating-point numbers when assumptions were not kept.
+		also = append(also, realArithmetic)
+	}
+	for _, a := range also {
+		if !slices.Contains(r.assumptions, a) {
+			r.assumptions = append(r.assumptions, a)
+		}
+	}
+	if stored != nil && len(stored) == len(r.assumptions) {
+		return nil
+	}
+	return r.saveCheckpoint()
 }
 
 func (r *run) openLogs() error {
@@ -628,22 +657,31 @@ func (r *run) save() error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	c := checkpoint{runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, average: r.average, label: r.plan.Config.label()}
+	if err := r.saveCheckpoint(); err != nil {
+		return err
+	}
+	label := r.plan.Config.label()
+	if r.average != nil {
+		if err := writeModel(r.path(fileAverage), r.plan.Network.Program, r.average, label); err != nil {
+			return err
+		}
+	}
+	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params, label)
+}
+
+// saveCheckpoint writes what was last read of the engine.
+func (r *run) saveCheckpoint() error {
+	c := checkpoint{
+		runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, average: r.average,
+		assumptions: r.assumptions, label: r.plan.Config.label(),
+	}
 	if err := errors.Join(r.saveSearch(&c), r.saveProtection(&c)); err != nil {
 		return err
 	}
 	if a := r.engine.adapt; a != nil {
 		c.clip = a.Clip
 	}
-	if err := c.write(r.options.Out); err != nil {
-		return err
-	}
-	if r.average != nil {
-		if err := writeModel(r.path(fileAverage), r.plan.Network.Program, r.average, c.label); err != nil {
-			return err
-		}
-	}
-	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params, c.label)
+	return c.write(r.options.Out)
 }
 
 // evaluation is a line of metrics.jsonl.

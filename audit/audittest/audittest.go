@@ -118,7 +118,7 @@ func (a *Adversary) learn(t testing.TB, p *train.Plan, d device.Device) {
 	}
 	var in device.Inputs
 	step(t, p, reach.Listen(d, &in.Scalars), func(*train.Engine) {})
-	a.noise = reach.NoiseOf(&in.Scalars, p.Config.Noise == "exact")
+	a.noise = reach.NoiseOf(&in.Scalars)
 	in.Scalars[device.Rate] = float32(p.RateAt(1))
 
 	rule := device.SGD

@@ -35,23 +35,35 @@ const (
 // NewLosses is the adversary of noisy training losses.
 func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 	t.Helper()
-	a := &Metrics{key: "train_loss"}
+	scalars := rehearse(t, worlds[0])
+	a := &Metrics{key: "train_loss", noise: reach.NoiseOf(&scalars)}
 	for w, world := range worlds {
 		p, err := train.Resolve(world.Config, world.Options)
 		fatal(t, err)
 		a.value = func(_, loss float64) float64 { return loss * p.ExpectedBatch }
 		p.Sigma = 0
 		run(t, p, world.Options.Device, func(e *train.Engine, data device.Data, rows []int32, noise *stream.Stream) {
-			ask, err := e.LossQuery(data, func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(lossBound, noise), nil }, 1)
+			ask, err := e.LossQuery(data, func(device.Net) (mechanism.Mechanism, error) {
+				return truncating{mechanism.NewUnprotected(lossBound, noise), scalars[device.NoiseStep]}, nil
+			}, 1)
 			fatal(t, err)
 			sum, err := ask(rows, 1)
 			fatal(t, err)
 			a.sums[w] = float32(sum[0])
 		})
 	}
-	scalars := rehearse(t, worlds[0])
-	a.noise = reach.NoiseOf(&scalars, worlds[0].Config.Noise == "exact")
 	return a
+}
+
+// truncating leaves out the noise, and not the grid that losses are truncated to.
+type truncating struct {
+	*mechanism.Unprotected
+	step float32
+}
+
+func (m truncating) Set(in *device.Inputs) {
+	m.Unprotected.Set(in)
+	in.Scalars[device.NoiseStep] = m.step
 }
 
 // NewCounts is the adversary of clip norms that move, where all gradients are longer: of the released counts, then, of
@@ -69,7 +81,7 @@ func NewCounts(t testing.TB, worlds [2]World) *Metrics {
 		a.sums[w] = -float32(p.Set.Train.Len()) / 2
 	}
 	scalars := rehearse(t, worlds[0])
-	a.noise = reach.Noise{Std: scalars[device.CountStd]}
+	a.noise = reach.Noise{Std: scalars[device.CountStd], Step: float64(scalars[device.CountStep])}
 	return a
 }
 

@@ -1,8 +1,6 @@
 package reach
 
 import (
-	"math"
-
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 )
@@ -10,13 +8,9 @@ import (
 // Scalars are what a step is told beside its rows and its position. All of them are public.
 type Scalars = [device.Slots]float32
 
-// NoiseOf is the noise of a step, on an exact net or on another.
-func NoiseOf(s *Scalars, exact bool) Noise {
-	n := Noise{Std: s[device.NoiseStd]}
-	if exact {
-		n.Step = math.Ldexp(1, math.Ilogb(float64(s[device.Clip]))-20) // device.Options.Exact
-	}
-	return n
+// NoiseOf is the noise of a step.
+func NoiseOf(s *Scalars) Noise {
+	return Noise{Std: s[device.NoiseStd], Step: float64(s[device.NoiseStep])}
 }
 
 // Listen is the device, and keeps in s the scalars of the latest step with noise that its nets were to run.

@@ -99,16 +99,16 @@ type draws interface {
 	last() int64 // the largest number
 }
 
-// ways lists them: where there is a grid, first what is right on it. The stricter ones come before those that leave
-// fewer floats out.
+// ways lists them. The stricter ones come before those that leave fewer floats out: a grid that is finer than what is
+// released leaves out none.
 func (n Noise) ways() []way {
 	std := float64(n.Std)
-	floats := []way{{normals{std}, std, once}, {normals{std}, std, twice}, {normals{1}, std, once}}
-	if n.Step == 0 {
-		return floats
+	ways := []way{{normals{std}, std, once}, {normals{std}, std, twice}}
+	if n.Step != 0 {
+		g := grid{n.Step}
+		ways = append(ways, way{g, std, g.rounded}, way{g, std, once}, way{g, std, twice})
 	}
-	g := grid{n.Step}
-	return append([]way{{g, std, g.rounded}, {g, std, once}, {g, std, twice}}, floats...)
+	return append(ways, way{normals{1}, std, once})
 }
 
 // once rounds the sum of both, as a fused multiply-add does. Noise that is a float32 it adds as all processors do.

@@ -39,7 +39,8 @@ prove at least.
 
 Canaries: gradient (a record with a gradient many clip norms long), zero-input (only
 biases get a gradient), difference (noise used twice vanishes in the difference of
-two releases); under replace-one opposite (two gradients that point apart).
+two releases), digits (not every float can come of noise and a given sum); under
+replace-one opposite (two gradients that point apart).
 
 Not being convicted is no proof of privacy. It says that these runs, this canary
 and this adversary found nothing; the power says what they would have found.
@@ -47,7 +48,8 @@ No data set is read: all that an audit prints is public.`,
 		Example: `  privgrad audit
   privgrad audit --neighbouring replace-one --noise exact
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
-  privgrad audit --canary zero-input --strategy ghost --json`,
+  privgrad audit --canary zero-input --strategy ghost --json
+  privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
 		Args: noArgs,
 	}
 	var models, clippings, canaries []string

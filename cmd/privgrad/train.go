@@ -126,7 +126,9 @@ func notPrivate(c train.Config) string {
 
 // assumption says in words what a guarantee rests on.
 var assumption = map[string]string{
-	"real_arithmetic":               "the analysis is of real numbers, the program computes with floating-point ones",
+	"real_arithmetic":               "an earlier version added a part of the noise in floating point, which the analysis does not cover",
+	"tensor_cores_add_in_float32":   "tensor cores add products as coarsely as docs/numerics.md says, or better",
+	"public_n_is_right":             "the data set has at most as many records as --public-n says",
 	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
 	"cublas_adds_every_row_alike":   "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried",
 	"protector_file_is_public":      "the protector was not made of the private data; its card cannot be checked",

@@ -150,6 +150,24 @@ func TestBoundsOfReals(t *testing.T) {
 	}
 }
 
+// V beyond the end of a law is its end, and V next to it is less.
+func TestEndsOfReals(t *testing.T) {
+	for l, e := range map[*law]end{&normal: normalEnd, &laplace: laplaceEnd} {
+		at := func(all *big.Int) (least, most *big.Float) {
+			var more [digitBytes]byte
+			all.FillBytes(more[:])
+			return (&noise{&Reals{law: l, end: e}, 1, 0, func() *[digitBytes]byte { return &more }}).bounds(mostDigits)
+		}
+		last := new(big.Int).Lsh(big.NewInt(1), uint(mostDigits-e.digits)) // V = 2^-digits
+		if least, most := at(new(big.Int).Sub(last, big.NewInt(1))); least.Cmp(big.NewFloat(e.most)) != 0 || most.Cmp(least) != 0 {
+			t.Errorf("beyond V = 2^-%d |Z| is in [%v, %v]", e.digits, least, most)
+		}
+		if least, most := at(last); most.Cmp(big.NewFloat(e.most)) >= 0 || least.Cmp(big.NewFloat(0.99*e.most)) < 0 {
+			t.Errorf("at V = 2^-%d |Z| is in [%v, %v]", e.digits, least, most)
+		}
+	}
+}
+
 func TestComparisonsDecidedByConstants(t *testing.T) {
 	r := reals(t, Normal, stream.AES256CTR, "constants")
 	inf, nan := math.Inf(1), math.NaN()

@@ -25,7 +25,7 @@ func Check(s *stream.Stream, tensor uint32) error {
 		return fmt.Errorf("exact noise needs a stream")
 	}
 	if tensor >= MaxTensor {
-		return fmt.Errorf("exact noise under tensor %d: must be below %d, the rest is for further digits", tensor, MaxTensor)
+		return fmt.Errorf("exact noise under tensor %d: must be below %d, the rest is for further digits", tensor, uint32(MaxTensor))
 	}
 	return nil
 }

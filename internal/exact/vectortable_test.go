@@ -129,14 +129,14 @@ func nearest(x float64, low uint32) float64 {
 }
 
 // budget is the parts of the bound.
-type budget struct{ polynomial, coefficients, horner, digits, whole, most float64 }
+type budget struct{ series, polynomial, coefficients, horner, digits, whole, most float64 }
 
 // newRow makes the row of a cell, of u within cellReach of the centre.
 func newRow(s *series, e int, centre float64, t [][]float64) (Row, budget) {
 	a := s.at(centre)
 	var row Row
 	var c [kept + 1]float64
-	cut := budget{polynomial: s.off}
+	cut := budget{series: s.off}
 	for n := madeDegree; n >= 0; n-- {
 		value := 0.0 // of the coefficient that is kept, of τⁿ where |τ| ≤ 1
 		scale := reachTo(n)
@@ -179,7 +179,7 @@ func newRow(s *series, e int, centre float64, t [][]float64) (Row, budget) {
 	// x is within half a unit in its last place of the odd one of v and v + 1.
 	cut.digits = s.steep * (unit + math.Ldexp(1, e-62))
 	// The roundings of this sum, and those of second order and of 192 bits.
-	cut.whole = (cut.polynomial + cut.coefficients + cut.horner + cut.digits) * (1 + 0x1p-10)
+	cut.whole = (cut.series + cut.polynomial + cut.coefficients + cut.horner + cut.digits) * (1 + 0x1p-10)
 	return row, cut
 }
 
@@ -196,7 +196,7 @@ func TestVectorTable(t *testing.T) {
 				cell := j*cells/seriesCut + i
 				row, b := newRow(s, e, 1+(float64(cell)+0.5)/cells, polynomials)
 				rows[(octaves-1-e)*cells+cell] = row
-				worst = budget{max(worst.polynomial, b.polynomial), max(worst.coefficients, b.coefficients), max(worst.horner, b.horner),
+				worst = budget{max(worst.series, b.series), max(worst.polynomial, b.polynomial), max(worst.coefficients, b.coefficients), max(worst.horner, b.horner),
 					max(worst.digits, b.digits), max(worst.whole, b.whole), max(worst.most, b.most)}
 			}
 		}
@@ -208,8 +208,8 @@ func TestVectorTable(t *testing.T) {
 		}
 	}
 	log := math.Log2
-	t.Logf("polynomial 2^%.2f, coefficients 2^%.2f, Horner's rule 2^%.2f, digits 2^%.2f, worst sum 2^%.4f = %x, most %v",
-		log(worst.polynomial), log(worst.coefficients), log(worst.horner), log(worst.digits), log(worst.whole), worst.whole, worst.most)
+	t.Logf("series 2^%.2f, polynomial 2^%.2f, coefficients 2^%.2f, Horner's rule 2^%.2f, digits 2^%.2f, worst sum 2^%.4f = %x, most %v",
+		log(worst.series), log(worst.polynomial), log(worst.coefficients), log(worst.horner), log(worst.digits), log(worst.whole), worst.whole, worst.most)
 	if worst.whole > tableBound || worst.most > tableMost {
 		t.Errorf("the bound is %x and the largest |Z| %v, the constants are less: %x and %v", worst.whole, worst.most, tableBound, tableMost)
 	}

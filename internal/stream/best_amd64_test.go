@@ -12,8 +12,8 @@ func implementations() map[string]*kernels {
 			m["aesni"] = aesni
 		}
 	}
-	if best() == vaes {
-		m["vaes"] = vaes
+	if b := best(); b == vaes || b == avx512 {
+		m["vaes"], m["best"] = vaes, b
 	}
 	return m
 }

@@ -30,6 +30,12 @@ func aesNI(dst []byte, keys *[15][16]byte, hi uint64, lo uint64)
 //go:noescape
 func chachaAVX2(dst []byte, state *[16]uint32)
 
+// chachaAVX512 writes len(dst), a multiple of 1024, bytes of ChaCha20 keystream from the given state on, whose counter, word
+// 12, it advances and which does not wrap.
+//
+//go:noescape
+func chachaAVX512(dst []byte, state *[16]uint32)
+
 // addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw,
 // which it overwrites.
 //

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
@@ -263,6 +265,13 @@ func (m *machine) step(in *ir.Instruction) {
 		}
 		m.write(last, halves(v), n, mask, !zeroing)
 	}
+	words := func(f func(x, y uint32) uint32) {
+		v, with := m.read(ops[1], 16, mask), m.read(ops[0], 16, mask)
+		for i := range v {
+			v[i] = f(v[i], with[i])
+		}
+		m.write(last, v, 16, mask, !zeroing)
+	}
 	float64s := func(f func(x [3]float64) float64) {
 		each64(func(x [3]uint64) uint64 {
 			return math.Float64bits(f([3]float64{math.Float64frombits(x[0]), math.Float64frombits(x[1]), math.Float64frombits(x[2])}))
@@ -285,6 +294,9 @@ func (m *machine) step(in *ir.Instruction) {
 		m.general[index(last)] = uint64(int64(int32(m.integer(ops[0], 4))))
 	case "ADDQ":
 		arithmetic(func(x, y uint64) uint64 { return x + y })
+	case "ADDL":
+		at := m.bytes(last.(operand.Mem), 4)
+		binary.LittleEndian.PutUint32(at, binary.LittleEndian.Uint32(at)+uint32(m.integer(ops[0], 4)))
 	case "ANDQ":
 		arithmetic(func(x, y uint64) uint64 { return x & y })
 	case "XORQ":
@@ -317,7 +329,7 @@ func (m *machine) step(in *ir.Instruction) {
 			}
 		}
 		m.write(last, m.read(ops[0], n, mask), n, mask, !zeroing)
-	case "VBROADCASTSS":
+	case "VBROADCASTSS", "VPBROADCASTD":
 		x := m.read(ops[0], 1, 1)[0]
 		m.write(last, [16]uint32{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}, lanes(last), mask, !zeroing)
 	case "VBROADCASTSD":
@@ -355,9 +367,9 @@ func (m *machine) step(in *ir.Instruction) {
 		each64(func(x [3]uint64) uint64 { return x[1] + x[0] })
 	case "VPSUBQ":
 		each64(func(x [3]uint64) uint64 { return x[1] - x[0] })
-	case "VUNPCKLPD", "VUNPCKHPD":
+	case "VUNPCKLPD", "VUNPCKHPD", "VPUNPCKLQDQ", "VPUNPCKHQDQ":
 		b, a, odd := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask)), 0
-		if in.Opcode == "VUNPCKHPD" {
+		if strings.Contains(in.Opcode, "CKH") {
 			odd = 1
 		}
 		var v [8]uint64
@@ -365,6 +377,37 @@ func (m *machine) step(in *ir.Instruction) {
 			v[i], v[i+1] = a[i+odd], b[i+odd]
 		}
 		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VPUNPCKLDQ", "VPUNPCKHDQ":
+		b, a, from := m.read(ops[0], 16, mask), m.read(ops[1], 16, mask), 0
+		if in.Opcode == "VPUNPCKHDQ" {
+			from = 2
+		}
+		var v [16]uint32
+		for i := 0; i < 16; i += 4 {
+			v[i], v[i+1], v[i+2], v[i+3] = a[i+from], b[i+from], a[i+from+1], b[i+from+1]
+		}
+		m.write(last, v, 16, mask, !zeroing)
+	case "VSHUFI64X2":
+		which, b, a := m.integer(ops[0], 1), m.read(ops[1], 16, mask), m.read(ops[2], 16, mask)
+		var v [16]uint32
+		for lane := range 4 {
+			from := a[:]
+			if lane >= 2 {
+				from = b[:]
+			}
+			copy(v[4*lane:], from[4*(which>>(2*lane)&3):][:4])
+		}
+		m.write(last, v, 16, mask, !zeroing)
+	case "VPROLD":
+		v := m.read(ops[1], 16, mask)
+		for i := range v {
+			v[i] = bits.RotateLeft32(v[i], int(m.integer(ops[0], 1)))
+		}
+		m.write(last, v, 16, mask, !zeroing)
+	case "VPADDD":
+		words(func(x, y uint32) uint32 { return x + y })
+	case "VPXORD":
+		words(func(x, y uint32) uint32 { return x ^ y })
 	case "VPERMI2PD":
 		first, second := quads(m.read(ops[1], 16, mask)), quads(m.read(ops[0], 16, mask))
 		both := append(first[:], second[:]...)

@@ -20,6 +20,7 @@ func stream(g *asm) {
 	aesCTR(g, "aesVAES", func() vector { return g.YMM() }, 8)
 	aesCTR(g, "aesNI", func() vector { return g.XMM() }, 8)
 	chacha(g)
+	chacha512(g)
 	addNormals(g)
 }
 
@@ -264,6 +265,94 @@ func chacha(g *asm) {
 	g.ADDL(Imm(8), Mem{Base: state, Disp: 4 * 12})
 	g.ADDQ(U32(512), dst)
 	g.SUBQ(U32(512), n)
+	g.JNZ(LabelRef("loop"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// chacha512 runs sixteen blocks side by side, as there are registers for: word i of the state is a vector over the blocks.
+func chacha512(g *asm) {
+	g.function("chachaAVX512", "dst []byte, state *[16]uint32",
+		"chachaAVX512 writes len(dst), a multiple of 1024, bytes of ChaCha20 keystream from the given state on, whose counter, word",
+		"12, it advances and which does not wrap.")
+	dst, n := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual), g.length("dst")
+	state := g.gp("state")
+	counters := g.ZMM()
+	g.VMOVUPS(g.words("counters16", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), counters)
+	word := func(i int, v vector) {
+		g.VPBROADCASTD(Mem{Base: state, Disp: 4 * i}, v)
+		if i == 12 {
+			g.VPADDD(counters, v, v)
+		}
+	}
+	var v [16]vector
+	g.Label("loop")
+	for i := range v {
+		v[i] = g.ZMM()
+		word(i, v[i])
+	}
+	rounds := g.GP64()
+	g.MOVQ(U32(10), rounds)
+	g.Label("rounds") // two: columns, then diagonals
+	for diagonal := range 2 {
+		at := func(row, column int) vector { return v[4*row+(column+diagonal*row)%4] }
+		mix := func(a, b, c, by int) { // a += b, c = (c ^ a) <<< by
+			for i := range 4 {
+				g.VPADDD(at(b, i), at(a, i), at(a, i))
+			}
+			for i := range 4 {
+				g.VPXORD(at(a, i), at(c, i), at(c, i))
+			}
+			for i := range 4 {
+				g.VPROLD(Imm(uint64(by)), at(c, i), at(c, i))
+			}
+		}
+		mix(0, 1, 3, 16)
+		mix(2, 3, 1, 12)
+		mix(0, 1, 3, 8)
+		mix(2, 3, 1, 7)
+	}
+	g.DECQ(rounds)
+	g.JNZ(LabelRef("rounds"))
+	t := g.ZMM()
+	for i := range v {
+		word(i, t)
+		g.VPADDD(t, v[i], v[i])
+	}
+
+	// In lane l of pairs[j][i] are words 2j and 2j+1 of blocks 4l+2i and 4l+2i+1, then in that of fours[k][c] words 4k to 4k+3 of
+	// block 4l+c.
+	var pairs [8][2]vector
+	for j := range pairs {
+		pairs[j] = [2]vector{g.ZMM(), g.ZMM()}
+		g.VPUNPCKLDQ(v[2*j+1], v[2*j], pairs[j][0])
+		g.VPUNPCKHDQ(v[2*j+1], v[2*j], pairs[j][1])
+	}
+	var fours [4][4]vector
+	for k := range fours {
+		for i := range 2 {
+			fours[k][2*i], fours[k][2*i+1] = g.ZMM(), g.ZMM()
+			g.VPUNPCKLQDQ(pairs[2*k+1][i], pairs[2*k][i], fours[k][2*i])
+			g.VPUNPCKHQDQ(pairs[2*k+1][i], pairs[2*k][i], fours[k][2*i+1])
+		}
+	}
+	const firsts, lasts, evens, odds = 0x44, 0xee, 0x88, 0xdd // of the lanes of two vectors
+	lanes := func(which uint64, a, b vector) vector {
+		x := g.ZMM()
+		g.VSHUFI64X2(Imm(which), b, a, x)
+		return x
+	}
+	for c := range 4 {
+		for h, half := range []uint64{firsts, lasts} {
+			a, b := lanes(half, fours[0][c], fours[1][c]), lanes(half, fours[2][c], fours[3][c])
+			for o, which := range []uint64{evens, odds} {
+				g.VMOVUPS(lanes(which, a, b), Mem{Base: dst, Disp: 64 * (4*(2*h+o) + c)})
+			}
+		}
+	}
+	g.ADDL(Imm(16), Mem{Base: state, Disp: 4 * 12})
+	g.ADDQ(U32(1024), dst)
+	g.SUBQ(U32(1024), n)
 	g.JNZ(LabelRef("loop"))
 	g.VZEROUPPER()
 	g.RET()
