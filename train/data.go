@@ -17,7 +17,8 @@ import (
 	"github.com/privgrad/privgrad/nn"
 )
 
-// A Source opens one data set; dir is empty for what is built in.
+// A Source opens one data set; dir is empty for what is built in. A set that is built in
+// is known to be the published one; files are what a configuration says of them.
 type Source struct {
 	Open    func(dir string) (*datasets.Set, error)
 	BuiltIn bool
