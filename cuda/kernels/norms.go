@@ -7,7 +7,9 @@ const normThreads = 128
 // NormGhost adds the squared norm of each live example's gradient of a dense
 // op to norm2[b], float64:
 //
-//	‖dy‖²·(‖x‖² + 1)   with a bias,   ‖dy‖²·‖x‖²   without.
+//	‖dy‖²·(‖x‖² + 1)   with a bias,   ‖dy‖²·‖x‖²   without,
+//
+// and infinity where inputs are too long, as host.Ghost.
 //
 // It is infinite where ‖x‖² (+ 1) is above 2¹²⁶, as that of host.Ghost. Squares are exact in float64 and added there, element i in
 // lane i mod 128, in order, then the lanes in a tree of halves. The relative

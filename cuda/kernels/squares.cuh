@@ -12,13 +12,12 @@ static __device__ __forceinline__ double squares(const float *x, int n, double *
 	return blockSum<threads>(sum, scratch);
 }
 
-// ghostNorm is that of example b's gradient; the first thread of the block has it. As host.Ghost it is infinite where
-// inputs are longer than 2^63.
+// ghostNorm is host.Ghost of example b's gradient; the first thread of the block has it.
 static __device__ __forceinline__ double ghostNorm(int b, const float *x, const float *dy, int in, int out, int bias,
                                                    double (*scratch)[threads]) {
 	double xx = squares(x + (int64)b * in, in, scratch[0]), dd = squares(dy + (int64)b * out, out, scratch[1]);
-	xx += bias ? 1 : 0;
-	return xx > 0x1p126 ? __builtin_inf() : dd * xx;
+	double inputs = bias ? xx + 1 : xx;
+	return inputs > 0x1p126 ? __builtin_inf() : dd * inputs;
 }
 
 // GHOSTS are a kernel's parameters for mostGhosts ops, each with something more, and CHOOSE_GHOST sets variables of their
