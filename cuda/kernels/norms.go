@@ -11,7 +11,7 @@ const normThreads = 128
 //
 // and infinity where inputs are too long, as host.Ghost.
 //
-// It is infinite where ‖x‖² (+ 1) is above 2¹²⁶, as that of host.Ghost. Squares are exact in float64 and added there, element i in
+// Squares are exact in float64 and added there, element i in
 // lane i mod 128, in order, then the lanes in a tree of halves. The relative
 // error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
 // from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
