@@ -5,6 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // An adding is a way to add a normal to a float32 sum.
@@ -31,6 +32,18 @@ func addedOnAGrid(sum float32, z float64, std, step float32) float32 {
 func addedBesideAGrid(sum float32, z float64, std, step float32) float32 {
 	gamma := float64(step)
 	return float32(float64(sum) + math.RoundToEven(z*float64(std)/gamma)*gamma)
+}
+
+// normals draws in float64, by Box and Muller's transform.
+func normals(r *stream.Reader, n int) []float64 {
+	uniform := func() float64 { return (float64(r.Uint64()>>12) + 0.5) * 0x1p-52 }
+	z := make([]float64, n+n%2)
+	for i := 0; i < n; i += 2 {
+		radius := math.Sqrt(-2 * math.Log(uniform()))
+		sin, cos := math.Sincos(2 * math.Pi * uniform())
+		z[i], z[i+1] = radius*cos, radius*sin
+	}
+	return z[:n]
 }
 
 // addingDevice sums gradients by the device that it is made of, and adds noise in a way of its own.
@@ -113,11 +126,10 @@ func (q *addingQueue) Release(dst device.Vector, src device.Sum, noise device.No
 		if !ok {
 			size = q.net.params
 		}
-		y, z := make([]float32, size), make([]float64, size)
+		y, z := make([]float32, size), normals(noise.Stream().Reader(in.Draw, noise.Tensor()), size)
 		if err := q.net.Read(dst, y); err != nil {
 			return err
 		}
-		noise.Stream().Normals(z, in.Draw, noise.Tensor(), 0)
 		for i := range y {
 			y[i] = q.net.add(y[i], z[i], std, in.Scalars[noise.Step()])
 		}

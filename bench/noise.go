@@ -21,8 +21,8 @@ type NoiseResult struct {
 // CipherResult is the noise of one cipher's stream on a number of threads. A
 // draw is one normal, added to one number.
 type CipherResult struct {
-	// float32 adds float32 normals to float32 numbers; release rounds these to a grid, adds exactly rounded normals and
-	// gives float32 numbers; exact adds such normals to integers.
+	// release rounds float32 numbers to a grid, adds exactly rounded normals and gives float32 numbers; exact adds such
+	// normals to integers.
 	Noise          string  `json:"noise"`
 	Cipher         string  `json:"cipher"`
 	Threads        int     `json:"threads"`
@@ -101,32 +101,25 @@ var kinds = []struct {
 	cipher stream.Cipher
 	drawer func(s *stream.Stream, tensor uint32) (drawer, error)
 }{
-	{"float32", stream.AES256CTR, floats},
-	{"float32", stream.ChaCha20, floats},
 	{"release", stream.AES256CTR, onGrid},
 	{"release", stream.ChaCha20, onGrid},
 	{"exact", stream.AES256CTR, integers},
 	{"exact", stream.ChaCha20, integers},
 }
 
-func floats(s *stream.Stream, tensor uint32) (drawer, error) {
-	return release(make([]float32, noiseBlock), s, tensor), nil
-}
-
-// release adds noise the way the CPU device's does.
-func release(dst []float32, s *stream.Stream, tensor uint32) drawer {
-	return func(step uint64) { s.AddNormals(dst, dst, 1, step, tensor, 0) }
-}
-
-// gridSteps is the deviation of exact noise, about that of noise multiplier 1.
+// gridSteps is the deviation of the noise, about that of noise multiplier 1.
 const gridSteps = 1 << 20
 
 func onGrid(s *stream.Stream, tensor uint32) (drawer, error) {
+	return release(make([]float32, noiseBlock), s, tensor)
+}
+
+// release adds noise the way the CPU device's does.
+func release(dst []float32, s *stream.Stream, tensor uint32) (drawer, error) {
 	g, err := exact.New(gridSteps, s, tensor)
 	if err != nil {
 		return nil, err
 	}
-	dst := make([]float32, noiseBlock)
 	return func(step uint64) { g.Release(dst, dst, 1./gridSteps, step, 0) }, nil
 }
 

@@ -60,7 +60,7 @@ func (p *Plan) resolveOnce() error {
 	case c.NoiseMultiplier != nil:
 		return usage("noise multiplier %v: optimizer majority adds no Gaussian noise; give --epsilon", *c.NoiseMultiplier)
 	case c.exact():
-		return usage("noise exact: optimizer majority draws its noise in floating point; use --noise secure")
+		return usage("noise exact: optimizer majority sums no gradients; use --noise secure")
 	case p.ownNetwork || c.Model != "" && c.Model != "logistic":
 		return usage("model %s: optimizer majority needs none; leave out --model", c.Model)
 	case c.L2 != 0:

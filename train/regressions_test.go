@@ -214,8 +214,8 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 			}
 		}
 	}
-	// Two of 65 single-precision normals may agree by chance; five of them do
-	// with probability below 1e-20.
+	// Two of 65 draws may agree by chance; five of them do with probability below
+	// 1e-20.
 	if same[0] > 4 || same[1] > 4 || same[2] > 4 {
 		t.Errorf("of 65 weights, %d moved alike in two runs, %d after a resumption, %d before and after it", same[0], same[1], same[2])
 	}

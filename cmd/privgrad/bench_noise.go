@@ -15,11 +15,10 @@ func newBenchNoise() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "noise",
-		Short: "Time Gaussian noise, in float32 and exact",
-		Long: `noise times Gaussian draws from the cryptographic streams, on one thread and on
-all of --threads: float32 draws, each added to a float32; exact releases, which
-round a float32 to a grid and add an exactly rounded draw; and exact draws, each
-added to an integer. The kinds take turns.`,
+		Short: "Time Gaussian noise, released and exact",
+		Long: `noise times exactly rounded Gaussian draws from the cryptographic streams, on
+one thread and on all of --threads: releases, which round a float32 to a grid and
+add a draw, and draws that are added to an integer. The kinds take turns.`,
 		Example: `  privgrad bench noise
   privgrad bench noise --seconds 5 --json`,
 		Args: noArgs,

@@ -94,7 +94,6 @@ func BenchmarkRelease(b *testing.B) {
 				"release": func(step uint64) { g.Release(dst, dst, 0x1p-20, step, 0) },
 				"add":     func(step uint64) { g.Add(integers, step, 0) },
 				"bits":    func(step uint64) { s.Fill(raw, step, 0) },
-				"float32": func(step uint64) { s.AddNormals(dst, dst, 1, step, 0, 0) },
 			} {
 				b.Run(name, func(b *testing.B) {
 					best := time.Duration(math.MaxInt64) // which other work on the machine disturbs less than the mean

@@ -10,7 +10,7 @@ import (
 
 func best() *kernels {
 	switch {
-	case !cpu.X86.HasAVX2 || !cpu.X86.HasFMA:
+	case !cpu.X86.HasAVX2:
 		return portable
 	case !cpu.X86.HasAES:
 		return avx2
@@ -26,10 +26,10 @@ func best() *kernels {
 // one block or two at a time. avx512 has sixteen blocks of ChaCha20 for eight; AES is as
 // fast in wider registers.
 var (
-	avx2   = &kernels{portable.aes, newChaCha(false), addNormalsFast}
-	aesni  = &kernels{newAES(false), newChaCha(false), addNormalsFast}
-	vaes   = &kernels{newAES(true), newChaCha(false), addNormalsFast}
-	avx512 = &kernels{newAES(true), newChaCha(true), addNormalsFast}
+	avx2   = &kernels{portable.aes, newChaCha(false)}
+	aesni  = &kernels{newAES(false), newChaCha(false)}
+	vaes   = &kernels{newAES(true), newChaCha(false)}
+	avx512 = &kernels{newAES(true), newChaCha(true)}
 )
 
 type fastAES struct {
@@ -103,29 +103,3 @@ func (k *fastChaCha) fill(dst []byte, hi, lo uint64) {
 }
 
 func (k *fastChaCha) words() [8]uint32 { return [8]uint32(k.state[4:12]) }
-
-// addNormalsFast runs what lies beside whole groups through the same
-// instructions, so that the bits of a number do not know its place.
-func addNormalsFast(dst, src []float32, raw []byte, skip int, std float32) {
-	const group = 16
-	if skip == 1 && len(dst) > 0 {
-		addFewNormals(dst[:1], src[:1], raw, 1, std)
-		dst, src, raw = dst[1:], src[1:], raw[16:]
-	}
-	n := len(dst) &^ (group - 1)
-	if n > 0 {
-		addNormalsAVX2(dst[:n], src[:n], &raw[0], std)
-	}
-	if n < len(dst) {
-		addFewNormals(dst[n:], src[n:], raw[8*n:], 0, std)
-	}
-}
-
-func addFewNormals(dst, src []float32, raw []byte, skip int, std float32) {
-	var out, in [16]float32
-	var bytes [128]byte
-	copy(bytes[:], raw)
-	copy(in[skip:], src)
-	addNormalsAVX2(out[:], in[:], &bytes[0], std)
-	copy(dst, out[skip:])
-}

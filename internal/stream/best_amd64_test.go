@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 func implementations() map[string]*kernels {
 	m := map[string]*kernels{"portable": portable}
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+	if cpu.X86.HasAVX2 {
 		m["avx2"] = avx2
 		if cpu.X86.HasAES {
 			m["aesni"] = aesni

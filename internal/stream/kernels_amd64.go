@@ -35,9 +35,3 @@ func chachaAVX2(dst []byte, state *[16]uint32)
 //
 //go:noescape
 func chachaAVX512(dst []byte, state *[16]uint32)
-
-// addNormalsAVX2 sets dst[i] = src[i] + std*z[i], rounded once, for the len(dst), a multiple of 16, normals of the keystream raw,
-// which it overwrites.
-//
-//go:noescape
-func addNormalsAVX2(dst []float32, src []float32, raw *byte, std float32)

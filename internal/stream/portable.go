@@ -13,8 +13,7 @@ var portable = &kernels{
 		b, err := aes.NewCipher(k[:])
 		return portableAES{b}, err
 	},
-	chacha:     func(k *Key) keystream { return &portableChaCha{*k} },
-	addNormals: addNormals,
+	chacha: func(k *Key) keystream { return &portableChaCha{*k} },
 }
 
 type portableAES struct{ block cipher.Block }
@@ -45,18 +44,4 @@ func (k *portableChaCha) words() (w [8]uint32) {
 		w[i] = binary.LittleEndian.Uint32(k.key[4*i:])
 	}
 	return w
-}
-
-// addNormals computes in float64 and rounds the sum.
-func addNormals(dst, src []float32, raw []byte, skip int, std float32) {
-	add := func(x float32, z float64) float32 { return float32(float64(x) + float64(std)*z) }
-	for i := -skip; i < len(dst); i += 2 {
-		a, b := boxMuller(raw[8*(skip+i):])
-		if i >= 0 {
-			dst[i] = add(src[i], a)
-		}
-		if i+1 < len(dst) {
-			dst[i+1] = add(src[i+1], b)
-		}
-	}
 }

@@ -7,13 +7,12 @@
 //	step (64 bits) | tensor (32 bits) | block (32 bits)
 //
 // The callers' contract is that no (step, tensor) pair is used for two purposes
-// under one key: Normals and Reader at the same position read the same bytes.
+// under one key: whoever reads the same position reads the same bytes.
 // Two things keep it where noise is drawn. A key of the operating system makes one
 // Stream, and whoever draws noise of a step claims that step of its Stream first.
 //
 // Sources: AES-256 in counter mode, NIST SP 800-38A section 6.5; ChaCha20, RFC
-// 8439 section 2.4; Box and Muller, "A Note on the Generation of Random Normal
-// Deviates", Ann. Math. Stat. 29(2), 1958.
+// 8439 section 2.4.
 package stream
 
 //go:generate go run -C ../cpu/gen .
@@ -100,7 +99,6 @@ func (c Cipher) left(lo uint64) uint64 {
 type Stream struct {
 	cipher  Cipher
 	key     keystream
-	kernels *kernels
 	claimed atomic.Uint64 // the highest step
 }
 
@@ -114,14 +112,10 @@ type keystream interface {
 // wordKey is a keystream whose key other processors can draw from.
 type wordKey interface{ words() [8]uint32 }
 
-// kernels is one implementation of what takes time.
+// kernels is one implementation of the ciphers.
 type kernels struct {
 	aes    func(*Key) (keystream, error)
 	chacha func(*Key) keystream
-
-	// addNormals sets dst[i] = src[i] + std·z[skip+i] for the normals z of the
-	// keystream raw, skip 0 or 1. It may overwrite raw.
-	addNormals func(dst, src []float32, raw []byte, skip int, std float32)
 }
 
 var use = best() // replaced by tests alone
@@ -129,7 +123,7 @@ var use = best() // replaced by tests alone
 // New returns the stream of a key. A key of NewKey makes one stream and is
 // refused the second time, for two would repeat each other's noise.
 func New(c Cipher, k Key) (*Stream, error) {
-	s := &Stream{cipher: c, kernels: use}
+	s := &Stream{cipher: c}
 	switch c {
 	case AES256CTR:
 		key, err := use.aes(&k)
@@ -204,8 +198,7 @@ func (s *Stream) Fill(dst []byte, hi, lo uint64) {
 // at packs a position into the low half of the counter.
 func at(tensor, block uint32) uint64 { return uint64(tensor)<<32 | uint64(block) }
 
-// Reader returns the sequential reader of one (step, tensor). It must not share
-// its position with Normals.
+// Reader returns the sequential reader of one (step, tensor).
 func (s *Stream) Reader(step uint64, tensor uint32) *Reader {
 	return &Reader{s: s, step: step, lo: at(tensor, 0), next: readerBuf}
 }

@@ -192,6 +192,32 @@ func TestReader(t *testing.T) {
 	})
 }
 
+// Regressions: one key drawn from twice, for two tensors, gave both the same
+// noise (jax #3646); a stream that moved by one position a step repeated all but
+// one number of the step before (opacus-cpp). Here no word occurs twice over
+// tensors and steps. 2¹⁶ random words repeat with probability below 2⁻³³; the
+// keys are fixed.
+func TestNoWordIsReadTwice(t *testing.T) {
+	const n, tensors, steps = 1 << 10, 8, 8
+	for _, c := range ciphers {
+		s := newStream(t, c, KeyFromSeed(1, "reuse"))
+		seen := make(map[uint64]string, n*tensors*steps)
+		for step := range uint64(steps) {
+			for tensor := range uint32(tensors) {
+				where := fmt.Sprintf("step %d tensor %d", step, tensor)
+				r := s.Reader(step, tensor)
+				for range n {
+					w := r.Uint64()
+					if first, ok := seen[w]; ok {
+						t.Fatalf("%v: %s repeats a word of %s", c, where, first)
+					}
+					seen[w] = where
+				}
+			}
+		}
+	}
+}
+
 func TestNewRefusesUnknownCipher(t *testing.T) {
 	if _, err := New(Cipher(7), Key{}); err == nil {
 		t.Error("cipher 7 was accepted")
