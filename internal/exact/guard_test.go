@@ -16,7 +16,8 @@ func TestKernelsTouchNothingOutside(t *testing.T) {
 		regions[i] = pages.New(t, 8192)
 	}
 	f, _ := NewFixed(0x1.2p21)
-	r, _ := newGrid(0x1p-20)
+	r := new(grid)
+	r.set(0x1p-20)
 	rnd := rand.New(rand.NewPCG(17, 18))
 	words := make([]uint64, 80)
 	for i := range words {

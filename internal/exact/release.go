@@ -1,6 +1,9 @@
 package exact
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 const (
 	// MinGrid and MaxGrid bound the grid step of a release, a power of two.
@@ -25,8 +28,9 @@ func (g *Sampler) Release64(dst, src []float64, gridStep float64, step uint64, f
 }
 
 func release[T float32 | float64](g *Sampler, dst, src []T, gridStep float64, step uint64, first int, kernel func(dst, src []T, words []byte, f *Fixed, r *grid) int) {
-	r, ok := newGrid(gridStep)
-	if !ok || !g.holds(first, len(dst)) {
+	r := grids.Get().(*grid)
+	defer grids.Put(r)
+	if !r.set(gridStep) || !g.holds(first, len(dst)) {
 		for i := range dst {
 			dst[i] = T(math.NaN())
 		}
@@ -45,10 +49,15 @@ func release[T float32 | float64](g *Sampler, dst, src []T, gridStep float64, st
 // A grid is what a release rounds to.
 type grid struct{ step, per, least, most float64 }
 
-func newGrid(step float64) (*grid, bool) {
+// grids are kept, for what kernels are given by address would else be new at every release.
+var grids = sync.Pool{New: func() any { return new(grid) }}
+
+// set is false for what is no step of a grid.
+func (r *grid) set(step float64) bool {
 	fraction, _ := math.Frexp(step)
 	most := mostUnits * step
-	return &grid{step, 1 / step, -most, most}, fraction == 0.5 && step >= MinGrid && step <= MaxGrid
+	*r = grid{step, 1 / step, -most, most}
+	return fraction == 0.5 && step >= MinGrid && step <= MaxGrid
 }
 
 // units is round(x/γ). The product is exact, or so small that it rounds to 0 in any case.
