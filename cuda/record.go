@@ -338,7 +338,7 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	if noise.Exact() && !n.options.Exact {
 		q.check(errors.New("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
 	}
-	if q.err != nil || !q.check(q.recorded.Draw(noise)) {
+	if q.err != nil || !q.check(q.recorded.Draw(noise, s.size)) {
 		return
 	}
 	if c := noise.Stream().Cipher(); c != stream.ChaCha20 {

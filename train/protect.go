@@ -429,7 +429,7 @@ func (p *Plan) normMechanism(n device.Net, s *stream.Stream) (*mechanism.Norm, e
 		return nil, nil
 	}
 	rows := mostRows(p.ExpectedBatch)
-	m, err := mechanism.NewNorm(*z, p.Config.Clip, n.Rounding(rows), rows, s, normNoise)
+	m, err := mechanism.NewNorm(*z, p.Config.Clip, n.Rounding(rows), rows, p.Network.Program.NumParams(), s, normNoise)
 	if err != nil {
 		return nil, asUsage(err)
 	}

@@ -23,7 +23,7 @@ func onGrid(multiplier, bound, sensitivity float64, values int) (std, step float
 	for gamma := stepOf(math.Max(bound*gridDigits, leastStep)); ; gamma *= 2 {
 		// The last factor is for the float64 operations of this line.
 		std = roundUp(multiplier * (sensitivity + math.Sqrt(float64(values))*gamma*(1+underflow)) * (1 + 0x1p-48))
-		if float64(std)*noiseDigits <= gamma || math.IsInf(float64(std), 0) {
+		if float64(std)*noiseDigits <= gamma || !(std <= math.MaxFloat32) {
 			return std, float32(gamma)
 		}
 	}

@@ -102,7 +102,9 @@ func (b *NoisyBTLS) Set(in *device.Inputs) {
 }
 
 // lossStep is the step of the grid of the losses of a search.
-func lossStep(clip float32) float32 { return float32(stepOf(float64(clip) * gridDigits)) }
+func lossStep(clip float32) float32 {
+	return float32(stepOf(math.Max(float64(clip)*gridDigits, leastStep)))
+}
 
 // scale is a multiple of the bound, rounded up.
 func scale(multiple float64, clip float32) float32 {

@@ -21,13 +21,13 @@ type Norm struct {
 }
 
 // normRounding is what rounding adds to the distance of two norms, for each gradient
-// of a batch (device.Queue.Norm).
+// of a batch: twice that of device.Queue.Norm.
 const normRounding = 0x1p-22
 
 // NewNorm checks a multiplier (σ/C, above 0), the bound C and the rounding of sums of
-// at most so many rows. The tensor must be another than the gradient's.
-func NewNorm(multiplier, bound, rounding float64, rows int, s *stream.Stream, tensor uint32) (*Norm, error) {
-	g, err := NewGaussian(multiplier, bound, rounding+normRounding*float64(rows), 1, s, tensor)
+// at most so many rows and of so many values: what underflow does to each moves the norm, too. The tensor must be another than the gradient's.
+func NewNorm(multiplier, bound, rounding float64, rows, values int, s *stream.Stream, tensor uint32) (*Norm, error) {
+	g, err := NewGaussian(multiplier, bound, rounding+normRounding*float64(rows), values, s, tensor)
 	if err != nil {
 		return nil, fmt.Errorf("norm of a sum: %w", err)
 	}

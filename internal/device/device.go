@@ -302,7 +302,7 @@ type Queue interface {
 	Dot(x, y Vector)
 	// Norm adds the Euclidean norm of src, a sum of gradients, to a sum of one value; src
 	// stays. By the triangle inequality a record moves it by no more than it moves src,
-	// and by rounding, of at most 2⁻²² of the norm. Exact nets refuse it.
+	// and by rounding, of at most 2⁻²³ of the norm. Exact nets refuse it.
 	Norm(dst, src Sum)
 	// Update applies a rule to the parameters p with gradient g.
 	Update(r Rule, p, g Vector, state ...Vector)

@@ -179,6 +179,9 @@ func (s *Schedule) Validate() error {
 		if measured > 1 || s.Private() && measured != 1 {
 			return fail("the norm of %s is measured %d times", op.Name, measured)
 		}
+		if op.Kind == Dense && n(GradStore) > n(Combine) && s.Private() {
+			return fail("%s keeps gradients that it does not combine: the norm of a sum by δ and x is a ghost norm", op.Name)
+		}
 		if n(Combine) > n(GradStore) {
 			return fail("%s combines gradients that were not kept", op.Name)
 		}

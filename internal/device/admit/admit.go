@@ -53,10 +53,13 @@ type draw interface {
 	Claim(draw uint64) bool
 }
 
-// Draw notes the noise of one more release of the step.
-func (s *Step) Draw(noise device.Noise) error {
+// Draw notes the noise of one more release of the step, of so many values.
+func (s *Step) Draw(noise device.Noise, values int) error {
 	if err := s.draw(noise); err != nil {
 		return err
+	}
+	if c := noise.Stream().Cipher(); uint64(values) > exact.Draws(c) {
+		return fmt.Errorf("a release of %d values: noise from %s has %d draws", values, c, exact.Draws(c))
 	}
 	s.noises = append(s.noises, noise)
 	return nil

@@ -29,9 +29,6 @@ func CheckExact(s *plan.Schedule) error {
 			return fmt.Errorf("exact sums truncate every coordinate of every example's gradient, which the schedule never forms for %s: use strategy materialise or microbatch", op.Name)
 		}
 	}
-	if n := s.Program.NumParams(); n > exact.MaxDraws {
-		return fmt.Errorf("exact sums of %s: %d parameters, exact noise has %d draws", s.Program.Name, n, uint64(exact.MaxDraws))
-	}
 	return nil
 }
 
@@ -77,8 +74,25 @@ func (s *Tally) Release(noise device.Noise) func(*device.Inputs) error {
 		if in.Scalars[noise.Std()] == 0 {
 			return nil
 		}
-		return s.same(in)
+		return s.onGrid(in)
 	}
+}
+
+// onGrid refuses rows that were added without a grid, or on one on which sums may round.
+func (s *Tally) onGrid(in *device.Inputs) error {
+	if err := s.same(in); err != nil || s.rows == 0 {
+		return err
+	}
+	if !isStep(s.step) || s.clip > s.step*0x1p24 {
+		return fmt.Errorf("noise over losses on a grid of step %v at clip norm %v: the step must be a power of two, and at least the clip norm times 2⁻²⁴", s.step, s.clip)
+	}
+	return nil
+}
+
+// isStep says that x is a power of two.
+func isStep(x float32) bool {
+	fraction, _ := math.Frexp(float64(x))
+	return fraction == 0.5
 }
 
 // Search is Release of what is searched.
@@ -86,7 +100,7 @@ func (s *Tally) Search(in *device.Inputs) error {
 	if in.Scalars[device.ThresholdStd] == 0 && in.Scalars[device.QueryStd] == 0 {
 		return nil
 	}
-	return s.same(in)
+	return s.onGrid(in)
 }
 
 // ReleaseGradients checks the release of an exact net's gradients, whose grid is that of the clip norm.
@@ -115,7 +129,7 @@ func checkNoise(std, step float32) error {
 	if !Positive(std) {
 		return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
 	}
-	if fraction, _ := math.Frexp(float64(step)); fraction != 0.5 {
+	if !isStep(step) {
 		return fmt.Errorf("noise on a grid of step %v: must be a power of two", step)
 	}
 	if steps := float64(std) / float64(step); !(steps >= exact.MinStd && steps <= exact.MaxStd) {

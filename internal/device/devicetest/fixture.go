@@ -191,7 +191,7 @@ func clipped(t testing.TB, p *plan.Program, c plan.Clipping) []named {
 	again, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: c})
 	must(t, err)
 	for i, st := range again.Steps {
-		if st.Kind == plan.Combine {
+		if st.Kind == plan.Combine && p.Ops[st.Op].Kind == plan.Conv {
 			again.Steps[i].Kind = plan.GradSum
 		}
 	}

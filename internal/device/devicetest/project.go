@@ -316,8 +316,8 @@ func testNorm(t *testing.T, d device.Device) {
 				x.Add(t, rows, 0.7)
 				must(t, x.take.Run(&device.Inputs{}))
 				got, norm := float64(x.release(t, 0)), Norm(want)
-				// 2⁻²² is the contract's; what leaves, and what a sum in float64 is compared with, is rounded as well.
-				if !(math.Abs(got-norm) <= (0x1p-22+0x1p-23)*norm) {
+				// 2⁻²³ is the contract's; what leaves, and what a sum in float64 is compared with, is rounded as well.
+				if !(math.Abs(got-norm) <= 0x1p-22*norm) {
 					t.Errorf("the norm of %d rows is %v, want %v", len(rows), got, norm)
 				}
 				Same(t, x.Release(t, 0), want) // the sum is what it was

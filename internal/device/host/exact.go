@@ -88,7 +88,7 @@ func (q *queue[T]) exactClippedSum(dst device.Sum, from device.Data) {
 
 func (q *queue[T]) exactRelease(dst device.Vector, s *sum[T], noise device.Noise) {
 	d := q.vec(dst, len(s.integers))
-	if !q.claim(noise) {
+	if !q.claim(noise, len(d)) {
 		return
 	}
 	q.step.Checks = append(q.step.Checks, s.tally.ReleaseGradients)

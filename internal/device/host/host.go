@@ -409,16 +409,16 @@ func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise
 	case s.integers != nil:
 		q.exactRelease(dst, s, noise)
 	default:
-		if d := q.vec(dst, len(s.floats)); q.claim(noise) {
+		if d := q.vec(dst, len(s.floats)); q.claim(noise, len(d)) {
 			q.addPass(&pass[T]{release: &Release[T]{Dst: d, Src: s.floats}, drawn: sampler{noise: noise}, writes: []device.Vector{dst}})
 		}
 	}
 }
 
 // claim notes the noise of one more release of the step.
-func (q *queue[T]) claim(noise device.Noise) bool {
+func (q *queue[T]) claim(noise device.Noise, values int) bool {
 	if q.err == nil {
-		q.err = q.step.Draw(noise)
+		q.err = q.step.Draw(noise, values)
 	}
 	return q.err == nil
 }

@@ -187,7 +187,7 @@ func (q *Query[T]) Add(sums []float64, base float64, losses []float64) {
 			if !(loss < bound) { // a NaN too
 				loss = bound
 			}
-			sums[i] += q.truncate(loss)
+			sums[i] += q.truncate(max(loss, 0))
 		}
 	}
 }

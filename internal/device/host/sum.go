@@ -116,7 +116,7 @@ func ReleaseTo[T Float](g *exact.Sampler, dst, src []T, step float64, draw uint6
 // releaseScalars releases a few numbers.
 func (q *queue[T]) releaseScalars(dst device.Vector, s *sum[T], noise device.Noise) {
 	d := q.vec(dst, len(s.scalars))
-	if !q.claim(noise) {
+	if !q.claim(noise, len(d)) {
 		return
 	}
 	q.step.Checks = append(q.step.Checks, s.tally.Release(noise))
