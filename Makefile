@@ -145,8 +145,8 @@ ptx-table: ## write that table, cuda/kernels/ptxas.md, anew
 	@$(PYTHON) scripts/ptxas.py --write
 
 # A block that several test binaries ran counts once.
-cover: ## statement coverage of every package by all tests; profile in cover.out
-	$(GO) test -coverpkg=./... -coverprofile=cover.out ./...
+cover: ## statement coverage of every package by make test's; profile in cover.out
+	$(TEST) -skip '^TestLong' -coverpkg=./... -coverprofile=cover.out ./...
 	@echo; awk 'NR > 1 { p = $$1; sub("/[^/]*$$", "", p); of[$$1] = p; size[$$1] = $$2; if ($$3) hit[$$1] = 1 } \
 		END { for (b in of) { all[of[b]] += size[b]; if (b in hit) ran[of[b]] += size[b] } \
 		for (p in all) printf "%6.1f %%  %s\n", 100*ran[p]/all[p], p }' cover.out | sort -k3

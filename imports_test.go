@@ -218,42 +218,34 @@ func TestOnlyMechanismsMakeNoise(t *testing.T) {
 	}
 }
 
-// With a search's noise its index would tell more of the private sums than was
-// charged: it is for the devices that compare.
-func TestOnlyDevicesDrawThresholds(t *testing.T) {
-	uses := 0
+// The index of a search and its noise would tell more of the private sums than was
+// charged: both are for those that compare.
+func TestOnlyDevicesDecideSearches(t *testing.T) {
+	may := map[string][]string{ // where, besides its own package
+		"Decide":   {"internal/device/host", "cuda"},
+		"NewReals": {"internal/device", "dpoptim/mechanism"}, // there of counts, on the host
+	}
+	uses := map[string]int{}
 	for _, s := range sources(t) {
 		if s.test() {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			selector, ok := n.(*ast.SelectorExpr)
-			if !ok {
+			if !ok || may[selector.Sel.Name] == nil {
 				return true
 			}
-			of, _ := selector.X.(*ast.Ident)
-			switch name := selector.Sel.Name; {
-			case name == "Thresholds" || name == "Laplaces":
-			case name == "FirstAbove" && of != nil && s.imports[of.Name] == module+"/internal/device":
-			default:
-				return true
-			}
-			switch s.dir {
-			case "internal/device/host", "cuda":
-				uses++
-			case "internal/device", "internal/device/devicetest":
-			case "dpoptim/mechanism": // of counts, on the host
-				if selector.Sel.Name != "Laplaces" {
-					t.Errorf("%s: a mechanism leaves the comparison of a search to the devices", s.fset.Position(selector.Pos()))
-				}
-			default:
-				t.Errorf("%s: only devices may draw a search's noise", s.fset.Position(selector.Pos()))
+			name := selector.Sel.Name
+			if uses[name]++; !slices.Contains(may[name], s.dir) {
+				t.Errorf("%s: only %v may call %s", s.fset.Position(selector.Pos()), may[name], name)
 			}
 			return true
 		})
 	}
-	if uses == 0 {
-		t.Error("no device draws a search's noise: the name looked for is out of date")
+	for name := range may {
+		if uses[name] == 0 {
+			t.Errorf("nobody calls %s: the name looked for is out of date", name)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *search) decide() (int, error) {
 	if err != nil {
 		return 0, n.fail(n.device.failed("reading the sum of a search", err))
 	}
-	if s.first, err = s.right.FirstAbove(s.asked, s.values); err != nil {
+	if s.first, err = s.right.Decide(s.asked, s.values); err != nil {
 		return 0, n.fail(err)
 	}
 	s.asked = nil

@@ -66,6 +66,7 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 		ClassNames:   slices.Clone(l.ClassNames),
 		PerClass:     slices.Clone(l.PerClass),
 		TestIsPublic: true,
+		Published:    true,
 		Note:         l.Note,
 	}
 	for _, n := range l.PerClass {

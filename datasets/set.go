@@ -38,7 +38,11 @@ type Set struct {
 	PublicN      int   // published training size, whatever Train holds; 0 where none was published
 	PerClass     []int // published training size per class
 	TestIsPublic bool  // the test split may be evaluated without a privacy cost
-	Note         string
+	// Published says that the three above are what was published about files of this
+	// layout. Nothing here finds out whether these files are the published ones, which
+	// would tell of private records: whoever opens them has to know.
+	Published bool
+	Note      string
 
 	// Share is the share of a table's records that its own key sends to Train,
 	// each by itself; 0 stands for all. A public size of the table is to be
@@ -68,6 +72,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 		Name:         s.Name,
 		Classes:      len(classes),
 		TestIsPublic: s.TestIsPublic,
+		Published:    s.Published,
 		Note:         s.Note,
 	}
 	for i, c := range classes {

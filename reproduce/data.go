@@ -181,7 +181,7 @@ func (e *env) images(c *train.Config, name string) bool {
 		e.skip("%s is left out: its files are in neither DIR nor DIR/%[1]s of --data-dir DIR (or %s); get them by: privgrad data fetch %[1]s --data-dir DIR/%[1]s", name, train.DataDirVariable)
 		return false
 	}
-	c.DataDir = filepath.Dir(path)
+	c.DataDir, c.PublishedSet = filepath.Dir(path), true
 	return true
 }
 

@@ -116,7 +116,8 @@ func (k comparison) plan(e *env) (jobs []job, _ error) {
 				if k.agd && !e.Quick {
 					l := j
 					l.Series, l.config = agdLine, e.linear("dp-agd", "huber-svm", ownAccounting, epsilon)
-					l.config.Data, l.config.DataDir, l.config.Classes, l.config.Seed, l.config.Delta = j.config.Data, j.config.DataDir, pair, uint64(seed), ptr(pairsDelta)
+					l.config.Data, l.config.DataDir, l.config.PublishedSet = j.config.Data, j.config.DataDir, j.config.PublishedSet
+					l.config.Classes, l.config.Seed, l.config.Delta = pair, uint64(seed), ptr(pairsDelta)
 					jobs = append(jobs, l)
 				}
 			}

@@ -310,6 +310,7 @@ func (j *job) identify() error {
 func (j *job) settings() ([]byte, error) {
 	c := j.config
 	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
+	c.PublishedSet = false // images from files always are
 	if path, ok := strings.CutPrefix(c.Data, train.TablePrefix); ok {
 		c.Data = train.TablePrefix + filepath.Base(path) // wherever it lies
 	}

@@ -31,6 +31,9 @@ type Config struct {
 	Folds   int    `yaml:"folds,omitempty"`
 	Fold    int    `yaml:"fold,omitempty"`
 
+	PublishedSet bool `yaml:"published_set,omitempty"`
+	TestIsPublic bool `yaml:"test_is_public,omitempty"`
+
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
 	Init       string `yaml:"init,omitempty"`

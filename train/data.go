@@ -17,7 +17,8 @@ import (
 	"github.com/privgrad/privgrad/nn"
 )
 
-// A Source opens one data set; dir is empty for what is built in.
+// A Source opens one data set; dir is empty for what is built in. A set that is built in
+// is known to be the published one; files are what a configuration says of them.
 type Source struct {
 	Open    func(dir string) (*datasets.Set, error)
 	BuiltIn bool
@@ -38,38 +39,73 @@ const DataDirVariable = "PRIVGRAD_DATA"
 // TablePrefix begins the name of a data set that is a table, before its path.
 const TablePrefix = "csv:"
 
-// openData reads a configuration's data set and keeps the classes it asks for.
-func openData(c *Config, sources map[string]Source) (*datasets.Set, error) {
-	set, err := openSource(c, sources)
+// openData reads a configuration's data set and keeps the classes it asks for. It also
+// says what was declared of it, as assumptions.
+func openData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
+	set, builtIn, err := openSource(c, sources)
 	if err == nil && len(c.Classes) > 0 {
 		set, err = set.Keep(c.Classes)
 	}
-	return set, asUsage(err)
+	if err != nil {
+		return nil, nil, asUsage(err)
+	}
+	if builtIn {
+		return set, nil, nil
+	}
+	return c.declare(*set)
 }
 
-func openSource(c *Config, sources map[string]Source) (*datasets.Set, error) {
+// declare holds for public of a set from files what the user says of it, and nothing
+// that follows from its records: what is shown would tell whether they are the
+// published ones.
+func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, err error) {
+	switch {
+	case c.PublishedSet && !set.Published:
+		return nil, nil, usage("published-set true: data set %s has a schema of its own, of which nothing was published; leave it out, and give --public-n and --delta", c.Data)
+	case c.PublishedSet:
+		assumed = append(assumed, "files_are_the_published_ones")
+	case set.Published:
+		set.PublicN, set.PerClass, set.TestIsPublic = 0, nil, false
+	}
+	switch tested := set.Test.Shape != [3]int{}; {
+	case c.TestIsPublic && c.Folds > 0:
+		return nil, nil, usage("test-is-public true: the fold that is held out has training records of the other folds' runs; leave it out, or use --data-is-public")
+	case c.TestIsPublic && !tested:
+		return nil, nil, usage("test-is-public true: data set %s has no test records; name a file in test, or give a test_share, in its schema", c.Data)
+	case c.DataIsPublic:
+		set.TestIsPublic = tested
+	case c.TestIsPublic || set.TestIsPublic && !c.PublishedSet: // by flag, or by the user's own schema
+		set.TestIsPublic = true
+		assumed = append(assumed, "test_split_is_public")
+	}
+	return &set, assumed, nil
+}
+
+func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
 	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
 		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
-		if err == nil && c.DataIsPublic {
-			set.TestIsPublic = set.Test.Len() > 0
-		}
-		return set, err
+		return set, false, err
 	}
 	if c.Schema != "" || c.Folds != 0 {
-		return nil, usage("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+		return nil, false, usage("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	}
 	source, ok := sources[c.Data]
 	if !ok {
-		return nil, usage("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
+		return nil, false, usage("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
 	}
 	dir := c.DataDir
-	if dir == "" && !source.BuiltIn {
-		dir = os.Getenv(DataDirVariable)
+	switch {
+	case source.BuiltIn && dir != "":
+		return nil, false, usage("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", dir, c.Data)
+	case source.BuiltIn && (c.PublishedSet || c.TestIsPublic):
+		return nil, false, usage("data set %s is built in, and known to be the published one: leave out --published-set and --test-is-public", c.Data)
+	case !source.BuiltIn && dir == "":
+		if dir = os.Getenv(DataDirVariable); dir == "" {
+			return nil, false, usage("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
+		}
 	}
-	if dir == "" && !source.BuiltIn {
-		return nil, usage("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
-	}
-	return source.Open(dir)
+	set, err := source.Open(dir)
+	return set, source.BuiltIn, err
 }
 
 // table says how a device reads a split: bytes are mapped by public constants. A

@@ -41,12 +41,12 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if deviceName == "" {
 		deviceName = c.Device
 	}
-	set, err := openData(&c, sources)
+	set, _, err := openData(&c, sources)
 	if err != nil {
 		return nil, err
 	}
 	if !set.TestIsPublic {
-		return nil, usage("the test data of %s were not declared public: evaluating on them would be charged", c.Data)
+		return nil, usage("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
 	}
 	network, err := BuildNetwork(c.Model, set.Test.Shape, set.Classes, c.Activation, c.Seed)
 	if err != nil {

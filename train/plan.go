@@ -52,7 +52,8 @@ type Plan struct {
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
 	evalEvery   int
-	block       int // steps that the ledger reserves at a time
+	block       int      // steps that the ledger reserves at a time
+	declared    []string // assumptions about the data
 	ownNetwork  bool
 	fingerprint string
 	warnings    []string
@@ -66,17 +67,18 @@ func Resolve(c Config, o Options) (*Plan, error) {
 	if err := c.check(o.Network != nil); err != nil {
 		return nil, err
 	}
-	set, err := openData(&c, o.Sources)
+	set, declared, err := openData(&c, o.Sources)
 	if err != nil {
 		return nil, err
 	}
-	if set.PublicN == 0 && c.PublicN == nil {
-		return nil, usage("data set %s has no published size: give --public-n, a number that is not counted from private records", c.Data)
+	if needsDelta := c.private() && c.Optimizer != majority && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
+		why, or := "no size of it was published", ""
+		if set.Published {
+			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
+		}
+		return nil, usage("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
 	}
-	if set.PublicN == 0 && c.private() && c.Optimizer != majority && c.Delta == nil {
-		return nil, usage("data set %s has no default delta: give --delta, well below one over the number of records", c.Data)
-	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, ownNetwork: o.Network != nil}
+	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
 	info, err := deviceInfo(&c, o.Device)
 	if err != nil {
 		return nil, err
@@ -596,32 +598,38 @@ func NewOptimizer(n device.Net, name string, c dpoptim.Config) (dpoptim.Optimize
 	}
 }
 
+// reasons are all that can make of a run's ε no guarantee: what a result says, and of
+// what, for a run of which it is true. docs/privacy.md has them, too.
+var reasons = []struct {
+	words string
+	is    func(p *Plan) (of []any, ok bool)
+}{
+	{"optimizer %s neither bounds nor hides a record's influence", func(p *Plan) ([]any, bool) {
+		return []any{p.Config.Optimizer}, !p.Config.private()
+	}},
+	{"no noise was added", func(p *Plan) ([]any, bool) { return nil, p.Config.private() && p.spent == nil }},
+	{"epsilon is infinite", func(p *Plan) ([]any, bool) {
+		return nil, p.Config.private() && p.spent != nil && p.Epsilon == nil
+	}},
+	{SeededLabel, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
+	{"%s", func(p *Plan) ([]any, bool) {
+		why := accountant.NoGuarantee(p.Config.Accountant)
+		return []any{why}, why != "" && p.Config.private()
+	}},
+	{overlaps, (*Plan).overlap},
+	{"one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one", func(p *Plan) ([]any, bool) {
+		return nil, p.Config.Folds > 0
+	}},
+	{"un-noised training statistics shown", func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
+}
+
 // noGuarantee lists why ε is no guarantee.
 func (p *Plan) noGuarantee() []string {
-	c := &p.Config
 	why := []string{}
-	switch {
-	case !c.private():
-		why = append(why, "optimizer "+c.Optimizer+" neither bounds nor hides a record's influence")
-	case p.spent == nil:
-		why = append(why, "no noise was added")
-	case p.Epsilon == nil:
-		why = append(why, "epsilon is infinite")
-	}
-	if c.Noise == noiseSeeded {
-		why = append(why, SeededLabel)
-	}
-	if reason := accountant.NoGuarantee(c.Accountant); reason != "" && c.private() {
-		why = append(why, reason)
-	}
-	if overlap := p.overlap(); overlap != "" {
-		why = append(why, overlap)
-	}
-	if c.Folds > 0 {
-		why = append(why, "one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one")
-	}
-	if c.DataIsPublic {
-		why = append(why, "un-noised training statistics shown")
+	for _, r := range reasons {
+		if of, ok := r.is(p); ok {
+			why = append(why, fmt.Sprintf(r.words, of...))
+		}
 	}
 	return why
 }
@@ -648,6 +656,7 @@ func (p *Plan) assumptions() []string {
 	if p.Config.precision() != device.Float32 {
 		a = append(a, "tensor_cores_add_in_float32")
 	}
+	a = append(a, p.declared...)
 	if p.Config.PublicN != nil {
 		a = append(a, "public_n_is_right")
 	}

@@ -85,8 +85,8 @@ func (p *Plan) resolveProtector() error {
 		return usage("protector %s has weights of SHA-256 %s, the settings name %s: restore the file, or start a new run in another directory", c.Protector, card.Weights, c.Weights)
 	}
 	c.Weights = card.Weights
-	if overlap := p.overlap(); overlap != "" {
-		p.warnings = append(p.warnings, "no guarantee: "+overlap)
+	if of, ok := p.overlap(); ok {
+		p.warnings = append(p.warnings, "no guarantee: "+fmt.Sprintf(overlaps, of...))
 	}
 	if card.Projector.Kind == l2p.Learned && c.Momentum != 0 {
 		return usage("momentum %v: the projector of protector %s has a memory of its own; leave momentum at 0", c.Momentum, card.Name)
@@ -133,17 +133,17 @@ func (p *Plan) resolveProtector() error {
 	return nil
 }
 
-// overlap is why a run guarantees nothing whose records trained its protector; else empty.
-func (p *Plan) overlap() string {
+// overlaps is why a run guarantees nothing whose records trained its protector.
+const overlaps = "protector %s was trained on records of %s, un-noised"
+
+// overlap names such a run's protector and data.
+func (p *Plan) overlap() (of []any, ok bool) {
 	if p.protector == nil {
-		return ""
+		return nil, false
 	}
 	card := &p.protector.Card
 	data := card.Overlap(p.Config.Data, p.Config.Classes)
-	if data == "" {
-		return ""
-	}
-	return fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, data)
+	return []any{card.Name, data}, data != ""
 }
 
 // resolveSubsets settles the size of batches that are subsets, out of the public number

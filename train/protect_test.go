@@ -507,3 +507,22 @@ func TestProtectorSettings(t *testing.T) {
 		}
 	}
 }
+
+// Subsets are drawn of tables, too, whatever their schema or a fold holds out.
+func TestSubsetsOfATable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 700, 0.1)
+	for _, folds := range []int{0, 4} {
+		c := tableConfig()
+		paperAccounting(&c)
+		c.Classes, c.NoiseMultiplier, c.Steps, c.PublicN = nil, nil, ptr(3), ptr(800)
+		if folds > 0 {
+			c.Folds, c.Fold = folds, 1
+		}
+		r, err := Run(context.Background(), c, Options{Out: fmt.Sprint("run", folds)})
+		check(t, err)
+		if r.Sampling != "fixed-size" || r.ExpectedBatch != 12 || r.Guarantee != (folds == 0) {
+			t.Errorf("%d folds: %s batches of %v, guarantee %v", folds, r.Sampling, r.ExpectedBatch, r.Guarantee)
+		}
+	}
+}

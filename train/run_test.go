@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -91,7 +92,6 @@ func TestBadSettings(t *testing.T) {
 		"memory 2B: logistic":                               func(c *Config) { c.Memory = "2B" },
 		"threads 3000000":                                   func(c *Config) { c.Threads = 3000000 },
 		`memory "lots"`:                                     func(c *Config) { c.Memory = "lots" },
-		"cannot be written to config.yaml":                  func(c *Config) { c.DataDir = "tab\there" },
 		"cnn-mnist":                                         func(c *Config) { c.Model = "cnn-mnist" },
 		"model file":                                        func(c *Config) { c.Init = "nowhere.safetensors" },
 		"strategy ghost: exact noise":                       func(c *Config) { c.Noise, c.Strategy = noiseExact, "ghost" },
@@ -120,7 +120,13 @@ func TestBadSettings(t *testing.T) {
 	c.Classes, c.Delta = nil, ptr(1e-3)
 	refusedBefore(t, c, Options{Sources: sources(own)}, "give --public-n")
 	c.PublicN, c.Delta = ptr(400), nil
-	refusedBefore(t, c, Options{Sources: sources(own)}, "give --delta")
+	refusedBefore(t, c, Options{Sources: sources(own)}, "--delta, well below")
+	c = small()
+	c.PublishedSet, c.DataDir = true, "tab\there"
+	own = made(1, 400)
+	own.Published = true
+	files := map[string]Source{"made": {Open: func(string) (*datasets.Set, error) { return own, nil }}}
+	refusedBefore(t, c, Options{Sources: files}, "cannot be written to config.yaml")
 }
 
 // Test data that were not declared public are not evaluated.

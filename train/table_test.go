@@ -200,7 +200,9 @@ func TestTableRefusals(t *testing.T) {
 	makeTable(t, "two", 1, 100, 0)
 	for want, change := range map[string]func(*Config){
 		"give --public-n":       func(c *Config) { c.PublicN = nil },
-		"give --delta":          func(c *Config) { c.Delta = nil },
+		"--delta":               func(c *Config) { c.Delta = nil },
+		"nothing was published": func(c *Config) { c.PublishedSet = true },
+		"the fold that is held": func(c *Config) { c.TestIsPublic, c.Folds, c.Fold = true, 3, 1 },
 		"u.csv does not exist":  func(c *Config) { c.Data = TablePrefix + "u.csv" },
 		"nowhere.yaml":          func(c *Config) { c.Schema = "nowhere.yaml" },
 		`no column`:             func(c *Config) { c.Schema = "bank" },
@@ -306,7 +308,7 @@ func TestPublishedTables(t *testing.T) {
 		}
 		for optimizer, least := range want {
 			c := Default()
-			c.Data, c.Optimizer = TablePrefix+filepath.Join(dir, file), optimizer
+			c.Data, c.Optimizer, c.PublishedSet = TablePrefix+filepath.Join(dir, file), optimizer, true
 			if optimizer != lbfgs {
 				c.Epsilon = ptr(1.0)
 			}

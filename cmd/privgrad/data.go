@@ -21,12 +21,7 @@ import (
 // sources are train's data sets and the one that this binary carries.
 func sources() map[string]train.Source {
 	s := train.Sources()
-	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Open: func(dir string) (*datasets.Set, error) {
-		if dir == "" {
-			return fashion.Open()
-		}
-		return mnist.Fashion.Open(dir)
-	}}
+	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return fashion.Open() }}
 	return s
 }
 
@@ -166,7 +161,7 @@ func newDataFetch() *cobra.Command {
 		Long: `fetch downloads a data set's missing files from their publisher and checks them
 against their SHA-256. What broke off, or was interrupted, goes on where it
 stopped at the next call; files that are there are never overwritten.`,
-		Example: "  privgrad data fetch mnist --data-dir data/mnist\n  privgrad train --data mnist --data-dir data/mnist --epsilon 3",
+		Example: "  privgrad data fetch mnist --data-dir data/mnist\n  privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3",
 		Args:    oneArg("the name of a data set"),
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "directory to fetch into (or "+train.DataDirVariable+")")
@@ -207,7 +202,7 @@ stopped at the next call; files that are there are never overwritten.`,
 			what = "already there"
 		}
 		return show(cmd, asJSON, fetched{l.Name, dir, started}, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is %s, in %s\n\nNext:\n  privgrad train --data %[1]s --data-dir %[4]s --epsilon 3\n", l.Name, what, dir, quote(dir))
+			fmt.Fprintf(w, "%s is %s, in %s\n\nNext:\n  privgrad train --data %[1]s --data-dir %[4]s --published-set --epsilon 3\n", l.Name, what, dir, quote(dir))
 		})
 	}
 	return cmd
@@ -245,7 +240,8 @@ func newDataVerify() *cobra.Command {
 		Short: "Check the files of a data set or a table",
 		Long: `verify reads a data set's files whole and checks that they are well formed and
 whether their content is the published one. A private set in the published
-format is fine: its digest is unknown, and nothing else follows from that.
+format is fine: its digest is unknown, and nothing follows from that. Training
+looks at no digest: say --published-set where the files are the published ones.
 
 What is computed from the records, such as their number and the labels that are
 no class, is shown under the banner PRIVATE: it is no business of anybody whom

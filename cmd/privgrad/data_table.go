@@ -86,6 +86,7 @@ func verifyTable(cmd *cobra.Command, asJSON bool, path, schema string) error {
 			row("numbers out of bounds", func(r *tabular.Records) int { return r.Clamped })
 			row("unknown categories", func(r *tabular.Records) int { return r.Unknown })
 			row("bad labels", func(r *tabular.Records) int { return r.BadLabels })
+			fmt.Fprintf(w, "the published records\t%v\n", r.Private.Published)
 			for class, name := range r.Classes {
 				row("class "+name, func(r *tabular.Records) int { return r.PerClass[class] })
 			}

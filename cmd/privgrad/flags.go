@@ -157,12 +157,14 @@ func newSettings(cmd *cobra.Command) *settings {
 
 	optional(s, numberKind, "epsilon", "privacy budget ε; the noise is calibrated to it", func(c *train.Config) **float64 { return &c.Epsilon })
 	optional(s, numberKind, "noise-multiplier", "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy", func(c *train.Config) **float64 { return &c.NoiseMultiplier })
-	optional(s, numberKind, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in sets)", func(c *train.Config) **float64 { return &c.Delta })
+	optional(s, numberKind, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in and published sets)", func(c *train.Config) **float64 { return &c.Delta })
 
 	setting(s, textKind, "data", choice("data set", dataNames())+", or csv:PATH for a table", func(c *train.Config) *string { return &c.Data })
 	setting(s, textKind, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
 	setting(s, listKind, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
-	optional(s, integerKind, "public-n", "public number of records, where it is not the published one; required for a table of your own", func(c *train.Config) **int { return &c.PublicN })
+	optional(s, integerKind, "public-n", "public number of records; required for data of your own", func(c *train.Config) **int { return &c.PublicN })
+	setting(s, booleanKind, "published-set", "say that the files are the published data set: their size and test set are then public", func(c *train.Config) *bool { return &c.PublishedSet })
+	setting(s, booleanKind, "test-is-public", "say that the test records are public: figures of them are then shown", func(c *train.Config) *bool { return &c.TestIsPublic })
 
 	setting(s, textKind, "schema", choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", tabularNames()), func(c *train.Config) *string { return &c.Schema })
 	setting(s, integerKind, "folds", "table: deal the records into so many folds and hold one out", func(c *train.Config) *int { return &c.Folds })
@@ -199,7 +201,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	searchSettings(s)
 	setting(s, integerKind, "eval-every", "steps between evaluations on the test data, 0 for once an epoch", func(c *train.Config) *int { return &c.EvalEvery })
 
-	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+" (to reproduce the papers' figures; not a guarantee)", func(c *train.Config) *string { return &c.Accountant })
+	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+"; prv (a cross-check) and paper (the papers' own figures) are no guarantee", func(c *train.Config) *string { return &c.Accountant })
 	setting(s, textKind, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
 	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, in integers, so that no rounding weakens it; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
 	optional(s, numberKind, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })

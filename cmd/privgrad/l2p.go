@@ -346,6 +346,9 @@ func (o *metaFlags) family(images bool) (meta.Family, []l2p.Public, string, erro
 	}
 	source := sources()[o.tasks]
 	dir := o.data
+	if dir != "" && source.BuiltIn {
+		return nil, nil, "", fmt.Errorf("--data-dir %s: %s is built in; leave it out", dir, o.tasks)
+	}
 	if dir == "" && !source.BuiltIn {
 		dir = os.Getenv(train.DataDirVariable)
 	}

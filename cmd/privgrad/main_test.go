@@ -143,7 +143,7 @@ func mnistFiles(t *testing.T) string {
 
 // small is a short training run on such files.
 func small(dataDir string, more ...string) []string {
-	return append([]string{"train", "--data", "mnist", "--data-dir", dataDir, "--model", "logistic", "--classes", "3,5",
+	return append([]string{"train", "--data", "mnist", "--data-dir", dataDir, "--published-set", "--model", "logistic", "--classes", "3,5",
 		"--sampling-rate", "0.5", "--steps", "4", "--lr", "0.5", "--threads", "1"}, more...)
 }
 

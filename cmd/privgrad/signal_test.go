@@ -81,7 +81,7 @@ func lastStep(out string) int {
 func TestFullDisk(t *testing.T) {
 	data, dir := mnistFiles(t), t.TempDir()
 	args := func(out string) []string {
-		return []string{"train", "--data", "mnist", "--data-dir", data, "--model", "mlp-fmnist", "--noise-multiplier", "1", "--noise", "seeded",
+		return []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "mlp-fmnist", "--noise-multiplier", "1", "--noise", "seeded",
 			"--batch", "6000", "--steps", "3", "--json", "--out", out}
 	}
 	whole, full := filepath.Join(dir, "whole"), filepath.Join(dir, "full")
@@ -105,7 +105,7 @@ func TestFullDisk(t *testing.T) {
 
 func TestInterruptSavesAndResumes(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
-	args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1",
+	args := []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1",
 		"--batch", "100", "--steps", "100000000", "--eval-every", "1", "--json", "--out", out}
 	steps := 0
 	for _, more := range [][]string{nil, {"--resume"}} {
@@ -138,7 +138,7 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 func TestSecondInterruptQuits(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
 	// Steps of a second or so, many to a block, on the slow device.
-	cmd, _, log := process(t, "", "train", "--data", "mnist", "--data-dir", data, "--public-n", "300", "--sampling-rate", "1", "--noise-multiplier", "1",
+	cmd, _, log := process(t, "", "train", "--data", "mnist", "--data-dir", data, "--published-set", "--public-n", "300", "--sampling-rate", "1", "--noise-multiplier", "1",
 		"--device", "reference", "--steps", "1000", "--eval-every", "1", "--out", out)
 	await(t, "a step", func() bool { return lastStep(out) > 0 })
 	time.Sleep(20 * time.Millisecond) // into the next step

@@ -35,6 +35,11 @@ PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
 Records that do not fit it count as fixed valid ones or as zero, in silence: ask
 "privgrad data verify csv:PATH".
 
+Fashion-MNIST is built in and public. Of files nothing is taken as public that is
+not said: --published-set says that those of mnist, cifar10 or a known table are
+the published ones, so that their size and test set are public. For data of your
+own give --public-n and --delta, and --test-is-public if the test records are.
+
 The optimizers lbfgs, which finds the minimum without privacy, and majority,
 which releases only the class of most records, make no updates and take no batch.
 
@@ -56,7 +61,8 @@ average of the parameters, model-average.safetensors, beside the last ones.`,
   privgrad train --epsilon 3 --optimizer dp-adam --lr-schedule cosine --average 0.99
   privgrad train -c runs/first/config.yaml --out runs/first --resume
   privgrad train --epsilon 3 --out runs/job --resume=auto  # for a job that is started again and again
-  privgrad train --data csv:adult.data --epsilon 1      # a published table, by a built-in schema
+  privgrad train --data csv:adult.data --published-set --epsilon 1  # a published table, by a built-in schema
+  privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3
   privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
   privgrad train --data csv:mine.csv --public-n 5000 --optimizer lbfgs
   privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
@@ -128,6 +134,8 @@ func notPrivate(c train.Config) string {
 var assumption = map[string]string{
 	"real_arithmetic":               "an earlier version added a part of the noise in floating point, which the analysis does not cover",
 	"tensor_cores_add_in_float32":   "tensor cores add products as coarsely as docs/numerics.md says, or better",
+	"files_are_the_published_ones":  "the files are the published data set, as --published-set says",
+	"test_split_is_public":          "the test records are public, as --test-is-public or the schema says",
 	"public_n_is_right":             "the data set has at most as many records as --public-n says",
 	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
 	"cublas_adds_every_row_alike":   "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried",

@@ -268,12 +268,39 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("privgrad %s left %s", strings.Join(args, " "), out)
 		}
 	}
-	fails(t, exitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
+	fails(t, exitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
 	fails(t, exitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", train.DataDirVariable, "privgrad data fetch")
 	fails(t, exitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
 	out := filepath.Join(t.TempDir(), "run")
 	fails(t, exitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
 	ok(t, small(data, "--epsilon", "1", "--device", "cpu", "--out", out)...) // nothing was left in the way
+}
+
+// Files in a published layout are somebody's own until they are said to be the
+// published ones; Fashion-MNIST is built in and takes no files.
+func TestOwnFilesAreDeclared(t *testing.T) {
+	data := mnistFiles(t)
+	own := func(more ...string) []string {
+		args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--batch", "50", "--steps", "2", "--noise-multiplier", "1", "--device", "cpu", "--json"}
+		return append(append(args, "--out", filepath.Join(t.TempDir(), "run")), more...)
+	}
+	fails(t, exitUsage, own(), "--public-n", "--delta", "--published-set")
+	fails(t, exitUsage, own("--public-n", "300"), "--public-n", "--delta", "--published-set")
+	r := object(t, ok(t, own("--public-n", "300", "--delta", "1e-4")...))
+	if r["test_accuracy"] != nil || r["test_loss"] != nil || r["public_n"] != 300.0 {
+		t.Errorf("own files show %v", r)
+	}
+	for flag, key := range map[string]string{"--published-set": "files_are_the_published_ones", "--test-is-public": "test_split_is_public"} {
+		out := filepath.Join(t.TempDir(), "run")
+		human := ok(t, slices.DeleteFunc(own("--public-n", "300", "--delta", "1e-4", flag, "--out", out), func(s string) bool { return s == "--json" })...)
+		if r := readFile(t, out, "result.json"); !strings.Contains(r, key) || strings.Contains(r, `"test_accuracy": null`) || !strings.Contains(human, assumption[key]) || strings.Contains(human, key) {
+			t.Errorf("%s: %s\n%s", flag, r, human)
+		}
+		if config := readFile(t, out, "config.yaml"); !strings.Contains(config, strings.ReplaceAll(flag[2:], "-", "_")+": true") {
+			t.Errorf("config.yaml is\n%s", config)
+		}
+	}
+	fails(t, exitUsage, []string{"train", "--data-dir", data, "--epsilon", "1"}, "fmnist", "built in")
 }
 
 func TestWeakDeltaWarns(t *testing.T) {
@@ -402,7 +429,7 @@ func TestLinesClearTheBar(t *testing.T) {
 
 func TestEval(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
-	trained := object(t, ok(t, "train", "--data", "mnist", "--data-dir", data, "--model", "mlp-fmnist", "--noise-multiplier", "0.1",
+	trained := object(t, ok(t, "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "mlp-fmnist", "--noise-multiplier", "0.1",
 		"--batch", "12000", "--steps", "6", "--lr", "0.5", "--average", "0.9", "--out", out, "--json"))
 	text := ok(t, "eval", out, "--json")
 	r := object(t, text)
@@ -457,7 +484,7 @@ func TestEvalNamesClasses(t *testing.T) {
 
 func TestDataDirectoryFromTheEnvironment(t *testing.T) {
 	t.Setenv(train.DataDirVariable, mnistFiles(t))
-	ok(t, "train", "--data", "mnist", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,1", "--steps", "1", "--out", filepath.Join(t.TempDir(), "run"))
+	ok(t, "train", "--data", "mnist", "--published-set", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,1", "--steps", "1", "--out", filepath.Join(t.TempDir(), "run"))
 }
 
 func TestBrokenDataFiles(t *testing.T) {

@@ -34,9 +34,10 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // schema alone.
 func (s *Schema) cut(text []byte) (*table, error) {
 	t := &table{separator: s.Separator[0]}
-	text = bytes.TrimPrefix(text, byteOrderMark)
 	for line := range bytes.Lines(text) {
-		t.lines = append(t.lines, bytes.TrimRight(line, "\r\n"))
+		// A mark is no part of any line: only the first could have one otherwise,
+		// and a record before it would change it.
+		t.lines = append(t.lines, bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n"))
 	}
 	t.lines = t.lines[min(s.Skip, len(t.lines)):]
 	names := s.columnNames() // a schema's own order, which no line of the file moves

@@ -12,7 +12,7 @@ type Known struct {
 	Records     int    // published number
 	TestRecords int    // of the test file, where there is one
 	Note        string // origin
-	Digest      string // of its encoded records, in any order
+	Digest      string // of its encoded records, in any order, for Verify alone
 }
 
 //go:embed schemas

@@ -38,8 +38,8 @@ type Options struct {
 
 // Open reads a table, which may be compressed by gzip. The set's PublicN is the
 // published size of a known table, or 0: a size that nobody published is for the
-// caller to give. A table is a known one by its records, not by its name: of
-// another, a known schema says the columns, and nothing else is taken as public.
+// caller to give. Whether a table in the form of a known one is that table is for the
+// caller to say, too (Set.Published). Without test records the set's Test has no shape.
 func Open(path string, o Options) (*datasets.Set, error) {
 	known, s, err := find(path, o.Schema)
 	if err != nil {
@@ -52,7 +52,10 @@ func Open(path string, o Options) (*datasets.Set, error) {
 	set := &datasets.Set{
 		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
 		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("schema %s fold %d of %d", digest, o.Fold, o.Folds),
-		Train: s.empty(), Test: s.empty(), Share: 1,
+		Train: s.empty(), Share: 1,
+	}
+	if s.Test != "" || s.TestShare > 0 || o.Folds > 1 {
+		set.Test = s.empty()
 	}
 	switch {
 	case o.Folds > 1:
@@ -90,15 +93,9 @@ func Open(path string, o Options) (*datasets.Set, error) {
 	return set, nil
 }
 
-// publish makes public what is published of a known table, if the set is of that
-// one. Another table of the same columns is somebody's own: neither its size nor
-// its test records are public.
+// publish tells what was published of a known table.
 func (k *Known) publish(set *datasets.Set, o Options) {
-	if k.Digest != fingerprint(set.Train, set.Test) {
-		set.TestIsPublic = false
-		return
-	}
-	set.Name, set.Note = k.Name, k.Note
+	set.Note, set.Published = k.Note, true
 	records := k.Records
 	if o.Folds > 1 {
 		records += k.TestRecords
@@ -220,8 +217,12 @@ type Report struct {
 	Features int
 	Classes  []string // nil in a regression
 	// Private is computed from records, for their owner's eyes only. Test is nil
-	// where the schema has no test file.
-	Private struct{ Table, Test *Records }
+	// where the schema has no test file. Published says whether the records, of both
+	// files, are those of the known table.
+	Private struct {
+		Table, Test *Records
+		Published   bool
+	}
 }
 
 // Verify reads a table whole, as Open does, and counts what it meets.
@@ -238,9 +239,14 @@ func Verify(path, schema string) (*Report, error) {
 	}
 	m := s.empty()
 	into := func([]byte) *datasets.Split { return &m }
-	if r.Private.Table, err = s.read(path, into); err != nil || s.Test == "" {
+	if r.Private.Table, err = s.read(path, into); err != nil {
 		return r, err
 	}
-	r.Private.Test, err = s.read(s.testPath(path), into)
-	return r, err
+	if s.Test != "" {
+		if r.Private.Test, err = s.read(s.testPath(path), into); err != nil {
+			return r, err
+		}
+	}
+	r.Private.Published = known != nil && known.Digest == fingerprint(m)
+	return r, nil
 }

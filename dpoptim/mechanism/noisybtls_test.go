@@ -189,9 +189,12 @@ func (s *simulated) name() string {
 	return string(s.c.Noise) + " " + s.c.Queries
 }
 
-// The draws and the comparison that devices share, a million times.
-func TestNoisyBTLSDistribution(t *testing.T) {
-	runs := 100_000
+// The draws and the comparison that devices share, many times.
+func TestNoisyBTLSDistribution(t *testing.T) { searchOften(t, 50_000) }
+
+func TestLongNoisyBTLSDistribution(t *testing.T) { searchOften(t, 1_000_000) }
+
+func searchOften(t *testing.T, runs int) {
 	for _, c := range searches() {
 		runs := runs
 		if c.Queries == accountant.SharedBaseline {

@@ -70,7 +70,7 @@ func TestNoisyMinNoise(t *testing.T) {
 // first is what a device tells of a sum.
 func first(t *testing.T, s device.Search, in *device.Inputs, sums ...float64) int {
 	t.Helper()
-	i, err := s.FirstAbove(in, sums)
+	i, err := s.Decide(in, sums)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (s Search) Queries(values int) (int, error) {
 // Law is the distribution of the search's noise.
 func (s Search) Law() Law { return s.law }
 
-// FirstAbove compares the queries of a run with their noisy thresholds: the index
+// Decide compares the queries of a run with their noisy thresholds: the index
 // of the first that is above, −1 for none; or that of the least value. It defines
 // what every device does.
 //
@@ -84,7 +84,7 @@ func (s Search) Law() Law { return s.law }
 //
 // A query that is a NaN would not be above; none is, for every share of a row is at
 // most MostClip in magnitude.
-func (s Search) FirstAbove(in *Inputs, sums []float64) (int, error) {
+func (s Search) Decide(in *Inputs, sums []float64) (int, error) {
 	law := exact.Normal
 	if s.law == LaplaceLaw {
 		law = exact.Laplace

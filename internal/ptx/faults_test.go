@@ -21,7 +21,8 @@ func parse(t testing.TB, file string) *Module {
 	return m
 }
 
-// TestPlantedFaults launches kernels with one fault each, in the natural order and in others.
+// TestPlantedFaults launches kernels with one fault each, in the natural order and in others, on
+// a memory that an earlier launch has used.
 func TestPlantedFaults(t *testing.T) {
 	m := parse(t, "faults.ptx")
 	line := [3]int{64, 1, 1}
@@ -51,6 +52,8 @@ func TestPlantedFaults(t *testing.T) {
 		{"unset_stored", one, one, Uninitialised, "stores a register"},
 		{"unwritten_global", one, one, Uninitialised, "never written, at offset 0 of allocation 2"},
 		{"unwritten_shared", one, one, Uninitialised, "static shared memory"},
+		{"unwritten_dynamic", one, line, Uninitialised, "dynamic shared memory"},
+		{"unwritten_local", one, line, Uninitialised, "local memory"},
 		{"divergent_barrier", one, line, Divergence, "waits at a barrier, and thread (0,0,0) has exited"},
 		{"exit_before_barrier", one, line, Divergence, "has exited"},
 		{"exit_before_barrier", one, [3]int{34, 1, 1}, "", ""},
@@ -66,6 +69,8 @@ func TestPlantedFaults(t *testing.T) {
 		{"ordered_by_warp", one, line, "", ""},
 		{"narrow_neighbours", one, [3]int{8, 1, 1}, Race, "has written"},
 		{"read_only_cache", one, line, Race, "reads through the read-only cache what line"},
+		{"broadcast_of_own", one, [3]int{32, 1, 1}, Race, "with no barrier between"},
+		{"broadcast_after_barrier", one, line, "", ""},
 		{"votes", one, line, "", ""},
 		{"early_use", one, one, Pending, "has not been waited for"},
 		{"wrong_group", one, one, Pending, "has not been waited for"},
@@ -85,6 +90,13 @@ func TestPlantedFaults(t *testing.T) {
 			p, _ := mem.Alloc(256)
 			q, _ := mem.Alloc(256)
 			if err := mem.Write(p, make([]byte, 256)); err != nil {
+				t.Fatal(err)
+			}
+			used, err := m.Kernel("leftovers")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := used.Launch(mem, [3]int{1, 1, 1}, line, 16, []uint64{p, q}, Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if c.kernel == "use_after_free" {

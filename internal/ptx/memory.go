@@ -70,9 +70,7 @@ func (s *segment) resize(name string, size int) {
 func (s *segment) begin(l *launch) {
 	clear(s.state)
 	if l.o.AllowUninitialised { // nobody sees it otherwise
-		for i := range s.data {
-			s.data[i] = poison
-		}
+		copy(s.data, bytes.Repeat([]byte{poison}, len(s.data)))
 	}
 }
 
@@ -171,8 +169,9 @@ func (m *Memory) Fill(addr uint64, value uint32, n int) error {
 	if err != nil {
 		return err
 	}
-	for i := range n {
-		binary.LittleEndian.PutUint32(s.data[o+4*uint64(i):], value)
+	if n > 0 {
+		binary.LittleEndian.PutUint32(s.data[o:], value)
+		repeat(s.data[o:o+4*uint64(n)], 4)
 	}
 	s.mark(o, 4*n, written)
 	return nil
@@ -203,11 +202,17 @@ func (m *Memory) Written(addr uint64, n int) (bool, error) {
 }
 
 func (s *segment) mark(o uint64, n int, state byte) {
-	if s.state == nil {
+	if s.state == nil || n == 0 {
 		return
 	}
-	for i := range s.state[o : o+uint64(n)] {
-		s.state[o+uint64(i)] = state
+	s.state[o] = state
+	repeat(s.state[o:o+uint64(n)], 1)
+}
+
+// repeat fills b with its first n bytes.
+func repeat(b []byte, n int) {
+	for ; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 

@@ -81,7 +81,9 @@ func testRounding(t *testing.T, d device.Device) {
 		b.Dense(plan.Input, 1, false)
 		c := (&Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
 		for _, s := range strategies(t, c.Program) {
-			t.Run(s.name, func(t *testing.T) { bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79) })
+			t.Run(s.name, func(t *testing.T) {
+				bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79)
+			})
 		}
 	})
 

@@ -13,7 +13,7 @@ func (q *queue[T]) FirstAbove(src device.Sum, s device.Search) {
 	}
 	q.step.Checks = append(q.step.Checks, x.tally.Search)
 	q.add(func(in *device.Inputs, out *device.Outputs) {
-		first, err := s.FirstAbove(in, x.scalars)
+		first, err := s.Decide(in, x.scalars)
 		if err != nil {
 			n.err = err
 			return
