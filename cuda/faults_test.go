@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -285,6 +286,29 @@ func TestReplaysDrawAnew(t *testing.T) {
 	}
 	if n := replay(t, faulty{frozen: true}); n != 1 {
 		t.Errorf("%d of 3 replays of a frozen graph are right; the test sees nothing", n)
+	}
+}
+
+// TestOpenDrawsAreReleased takes noise of so many grid steps that one draw in thirty is left open by its first digits.
+func TestOpenDrawsAreReleased(t *testing.T) {
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 3, 1)
+	x := devicetest.Open(t, open(t, fake.Options{}), private(t, c.Program, perexample.Ghost), c, 4)
+	const step = 0x1p-39
+	g, err := exact.New(1/step, x.Noise.Stream(), x.Noise.Tensor())
+	must(t, err)
+	got, want := make([]float32, len(c.Params)), make([]int64, len(c.Params))
+	for draw := uint64(1); draw*uint64(len(want)) < 400; draw++ {
+		in := &device.Inputs{Draw: draw}
+		in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = 1, step
+		must(t, x.Free.Run(in))
+		must(t, x.Net.Read(x.Out, got))
+		clear(want)
+		g.Add(want, draw, 0)
+		for i, k := range want {
+			if got[i] != float32(float64(k)*step) {
+				t.Fatalf("draw %d of position %d is %v, want %v", i, draw, got[i], float64(k)*step)
+			}
+		}
 	}
 }
 

@@ -299,7 +299,7 @@ func (c *check) sanitizer(ctx context.Context) {
 		program = found[0]
 	}
 	for _, tool := range []string{"memcheck", "racecheck"} {
-		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease", "TestProject"} {
+		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease", "TestOpenDraws", "TestProject"} {
 			c.run(ctx, job{
 				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, env: []string{"PRIVGRAD_GPU=bare"},
 				command: []string{
