@@ -179,6 +179,7 @@ KERNEL __launch_bounds__(lanes) loss_shares(const Run *run, int first, int capac
 		switch (form) {
 		case Sum:
 			x = x < bound ? x : bound; // for NaN too
+			x = x > 0 ? x : 0;
 			break;
 		case Decrease:
 			x = decrease(base, x);

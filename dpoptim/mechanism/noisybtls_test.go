@@ -304,11 +304,11 @@ func (x *lineSearch) record(t *testing.T, ask device.LossQuery, body func(q devi
 }
 
 // Thousands of searches through a net, over a batch of 9 rows.
-func TestNoisyBTLSOnANet(t *testing.T) {
-	runs := 20_000
-	if testing.Short() {
-		runs = 4_000
-	}
+func TestNoisyBTLSOnANet(t *testing.T) { searchOnANet(t, 4_000) }
+
+func TestLongNoisyBTLSOnANet(t *testing.T) { searchOnANet(t, 20_000) }
+
+func searchOnANet(t *testing.T, runs int) {
 	etas := []float32{0.2, 0.1, 0.05, 0.025}
 	for _, c := range searches() {
 		x := openLineSearch(t)

@@ -129,8 +129,8 @@ func checkNoise(std, step float32) error {
 	if !Positive(std) {
 		return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
 	}
-	if !isStep(step) {
-		return fmt.Errorf("noise on a grid of step %v: must be a power of two", step)
+	if !isStep(step) || float64(step) < exact.MinGrid || float64(step) > exact.MaxGrid {
+		return fmt.Errorf("noise on a grid of step %v: must be a power of two, from %g to %g", step, exact.MinGrid, exact.MaxGrid)
 	}
 	if steps := float64(std) / float64(step); !(steps >= exact.MinStd && steps <= exact.MaxStd) {
 		return fmt.Errorf("noise of standard deviation %v on a grid of step %v: must be %g to %g steps, is %g", std, step, exact.MinStd, exact.MaxStd, steps)

@@ -167,8 +167,8 @@ func testLosses(t *testing.T, d device.Device) {
 	t.Run("noise", func(t *testing.T) {
 		x := openLosses(t, d, s, c, 6)
 		x.step = powerOfTwo(3 * 0x1p-26)
-		bare := x.of(t, c.All(), 2)
-		x.run(t, c.All(), 2)
+		bare := x.of(t, c.All(), 1)
+		x.run(t, c.All(), 1)
 		z := Drawn(t, x.Noise, x.draw+1, 3, 1)
 		close(t, "the noisy loss", x.release(t, 3)-z[0], bare)
 		if again := x.release(t, 0); again != 0 {
