@@ -45,7 +45,7 @@ var deviations = []float64{MinStd, 0.3, 1, 17.5, 0x1.2p10, 0x1.2p21, 0x1.fffffp2
 // Every implementation draws what cells draw, at every length and place.
 func TestFirstPathDrawsTheSame(t *testing.T) { drawTheSame(t, 1) }
 
-func TestLongFirstPathDrawsTheSame(t *testing.T) { drawTheSame(t, 30) }
+func TestLongFirstPathDrawsTheSame(t *testing.T) { drawTheSame(t, 8) }
 
 func drawTheSame(t *testing.T, parts int) {
 	const n = 1 << 17
@@ -200,7 +200,7 @@ func TestTableBound(t *testing.T) {
 // math/big draw them. With a β that is too small some are drawn wrongly, so the words are such as need it.
 func TestFirstPathNearBoundaries(t *testing.T) { drawNearBoundaries(t, 400) }
 
-func TestLongFirstPathNearBoundaries(t *testing.T) { drawNearBoundaries(t, 12_000) }
+func TestLongFirstPathNearBoundaries(t *testing.T) { drawNearBoundaries(t, 4_000) }
 
 func drawNearBoundaries(t *testing.T, boundaries int) {
 	rnd := rand.New(rand.NewPCG(11, 12))
