@@ -203,7 +203,7 @@ func newSettings(cmd *cobra.Command) *settings {
 
 	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+"; prv (a cross-check) and paper (the papers' own figures) are no guarantee", func(c *train.Config) *string { return &c.Accountant })
 	setting(s, textKind, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
-	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, in integers, so that no rounding weakens it; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
+	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, with sums in integers, which are the same in any order; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
 	optional(s, numberKind, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })
 	setting(s, booleanKind, "private-diagnostics", "write un-noised diagnostics for the data's owner to OUT.private", func(c *train.Config) *bool { return &c.PrivateDiagnostics })
 	setting(s, booleanKind, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
