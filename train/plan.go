@@ -617,7 +617,7 @@ var reasons = []struct {
 		return []any{why}, why != "" && p.Config.private()
 	}},
 	{overlaps, (*Plan).overlap},
-	{"one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one", func(p *Plan) ([]any, bool) {
+	{"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons", func(p *Plan) ([]any, bool) {
 		return nil, p.Config.Folds > 0
 	}},
 	{"un-noised training statistics shown", func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},

@@ -51,7 +51,7 @@ func TestDocumentedReasons(t *testing.T) {
 		accountant.NoGuarantee("paper"):         "`paper`",
 		accountant.NoGuarantee("prv"):           "`prv`",
 		strings.ReplaceAll(overlaps, "%s", "…"): "protector",
-		"one fold of a k-fold: epsilon is this run's, and a record takes part in all the runs but one": "fold",
+		"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons": "fold",
 		"un-noised training statistics shown": "declared public",
 	}
 	for _, why := range said() {

@@ -162,7 +162,7 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, textKind, "data", choice("data set", dataNames())+", or csv:PATH for a table", func(c *train.Config) *string { return &c.Data })
 	setting(s, textKind, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
 	setting(s, listKind, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
-	optional(s, integerKind, "public-n", "public number of records; required for data of your own", func(c *train.Config) **int { return &c.PublicN })
+	optional(s, integerKind, "public-n", "public number of records; required for data of your own. For a table it counts the part held out, too; with --classes only the classes kept", func(c *train.Config) **int { return &c.PublicN })
 	setting(s, booleanKind, "published-set", "say that the files are the published data set: their size and test set are then public", func(c *train.Config) *bool { return &c.PublishedSet })
 	setting(s, booleanKind, "test-is-public", "say that the test records are public: figures of them are then shown", func(c *train.Config) *bool { return &c.TestIsPublic })
 
@@ -203,7 +203,7 @@ func newSettings(cmd *cobra.Command) *settings {
 
 	setting(s, textKind, "accountant", strings.Join(accountant.Names(), ", ")+"; prv (a cross-check) and paper (the papers' own figures) are no guarantee", func(c *train.Config) *string { return &c.Accountant })
 	setting(s, textKind, "neighbouring", "relation between data sets: add-remove or replace-one", func(c *train.Config) *string { return &c.Neighbouring })
-	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, in integers, so that no rounding weakens it; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
+	setting(s, textKind, "noise", "secure (from the operating system's randomness), exact (likewise, with sums in integers, which are the same in any order; slower), or seeded to reproduce a run, which protects nobody", func(c *train.Config) *string { return &c.Noise })
 	optional(s, numberKind, "train-loss-noise", "release the training loss with this noise multiplier; it is charged", func(c *train.Config) **float64 { return &c.TrainLossNoise })
 	setting(s, booleanKind, "private-diagnostics", "write un-noised diagnostics for the data's owner to OUT.private", func(c *train.Config) *bool { return &c.PrivateDiagnostics })
 	setting(s, booleanKind, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })

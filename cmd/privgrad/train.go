@@ -35,13 +35,16 @@ PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
 Records that do not fit it count as fixed valid ones or as zero, in silence: ask
 "privgrad data verify csv:PATH".
 
-Fashion-MNIST is built in and public. Of files nothing is taken as public that is
-not said: --published-set says that those of mnist, cifar10 or a known table are
+Fashion-MNIST is built in and public. Files count as private unless you say
+otherwise: --published-set says that those of mnist, cifar10 or a known table are
 the published ones, so that their size and test set are public. For data of your
 own give --public-n and --delta, and --test-is-public if the test records are.
+--public-n is the number of records of a whole table, also where a share or a fold
+of it is held out. With --classes it is the number of records of these classes.
 
-The optimizers lbfgs, which finds the minimum without privacy, and majority,
-which releases only the class of most records, make no updates and take no batch.
+Two optimizers use all records at once; --batch and --epochs do not apply. lbfgs
+finds the minimum without privacy, in at most --steps iterations. majority releases
+only the class of most records.
 
 No record moves a sum by more than the clip norm C, whatever the --clipping:
 flat scales a longer gradient down to C; per-layer does so for every layer at
@@ -50,10 +53,12 @@ adaptive is flat at a C that follows a quantile of the norms, by a noisy count
 that is part of the price. The step size acts on what clipping leaves, so --lr
 may want another value with another clipping.
 
-Optimizers, schedules of the learning rate and averages work on noisy values
-alone, and change no price. --lr is the largest step size: --warmup and
---lr-schedule cosine make it rise and fall over the run. --average keeps a moving
-average of the parameters, model-average.safetensors, beside the last ones.`,
+Learning rates that are fixed beforehand, momentum, Adam's moments and averages
+work on noisy values alone, and cost nothing more. A line search (dp-blsgd and its
+kin, dp-agd) and a released norm (--norm-noise) ask the records again, which is
+part of ε. --lr is the largest step size: --warmup and --lr-schedule cosine make it
+rise and fall over the run. --average keeps a moving average of the parameters,
+model-average.safetensors, beside the last ones.`,
 		Example: `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
   privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
   privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
@@ -145,7 +150,7 @@ var assumption = map[string]string{
 
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
-	fmt.Fprintf(w, "%s on %s by %s: %d steps in %.0f s on %s (%s)\n\n", r.Model, r.Dataset, r.Optimizer, r.Steps, r.Seconds, r.Device, plural(r.Threads, "thread"))
+	fmt.Fprintf(w, "%s on %s by %s: %s in %.0f s on %s (%s)\n\n", r.Model, r.Dataset, r.Optimizer, plural(r.Steps, "step"), r.Seconds, r.Device, plural(r.Threads, "thread"))
 	if !r.Guarantee {
 		fmt.Fprintln(w, "NO PRIVACY GUARANTEE, because")
 		for _, why := range r.NoGuarantee {
@@ -187,9 +192,12 @@ func summarise(w io.Writer, r *train.Result) {
 		} else {
 			row("guarantee", "no")
 		}
-		if r.Sampling == "poisson" {
+		switch {
+		case r.SamplingRate == 1:
+			row("sampling", "none: all records at once (publicly %d)", r.PublicN)
+		case r.Sampling == "poisson":
 			row("sampling", "Poisson at rate %.4g: %.6g of %d records expected a step", r.SamplingRate, r.ExpectedBatch, r.PublicN)
-		} else {
+		default:
 			row("sampling", "subsets of a fixed size: %g of %d records a step", r.ExpectedBatch, r.PublicN)
 		}
 		if r.NoiseMultiplier != nil {
@@ -210,8 +218,8 @@ func summarise(w io.Writer, r *train.Result) {
 	})
 	fmt.Fprintf(w, "\nNext:\n")
 	table(w, 0, func(w io.Writer) {
-		fmt.Fprintf(w, "  confusion matrix\tprivgrad eval %s\n", quote(r.Run))
-		if r.TestAccuracy != nil {
+		if r.TestAccuracy != nil { // eval refuses test records that are not public, too
+			fmt.Fprintf(w, "  confusion matrix\tprivgrad eval %s\n", quote(r.Run))
 			fmt.Fprintf(w, "  accuracy picture\t%s\n", filepath.Join(r.Run, train.PictureFile))
 		}
 		if r.Delta != nil {

@@ -65,7 +65,8 @@ func TestTrainJSON(t *testing.T) {
 	}
 }
 
-// Batches of a fixed size, and a protector's file, are told of in words.
+// Batches of a fixed size, and a protector's file, are told of in words; and nothing is
+// proposed that would be refused.
 func TestSummaryOfProtection(t *testing.T) {
 	var b strings.Builder
 	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Guarantee: true, Assumptions: []string{"protector_file_is_public"}})
@@ -73,6 +74,9 @@ func TestSummaryOfProtection(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
 		}
+	}
+	if strings.Contains(b.String(), "privgrad eval") {
+		t.Errorf("the test records are not public, and the summary sends to eval, which refuses them:\n%s", b.String())
 	}
 }
 
