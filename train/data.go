@@ -83,6 +83,9 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 
 func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
 	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
+		if c.DataDir != "" {
+			return nil, false, usage("data-dir %s: a table is read from the path that --data names; leave it out, and give --data %sPATH the whole path", c.DataDir, TablePrefix)
+		}
 		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
 		return set, false, err
 	}

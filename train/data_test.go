@@ -111,3 +111,14 @@ func TestBuiltInTakesNoDeclaration(t *testing.T) {
 		}
 	}
 }
+
+// A table's path is whole: a directory beside it would be ignored.
+func TestTableTakesNoDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 10, 0)
+	c := tableConfig()
+	c.DataDir = "mine"
+	if _, err := Resolve(c, Options{}); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "data-dir mine") {
+		t.Error(err)
+	}
+}

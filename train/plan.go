@@ -500,7 +500,7 @@ func (p *Plan) gradient(multiplier, bound float64, s *stream.Stream, n device.Ne
 	if p.Config.exact() {
 		m, err = mechanism.NewExact(multiplier, bound, s, gradientNoise)
 	} else {
-		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(mostRows(p.ExpectedBatch)), p.Network.Program.NumParams(), s, gradientNoise)
+		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(p.mostBatch()), p.Network.Program.NumParams(), s, gradientNoise)
 	}
 	if err != nil {
 		return nil, asUsage(err)
@@ -536,9 +536,20 @@ func (p *Plan) adaptation(s *stream.Stream) (*Adaptation, error) {
 	return &Adaptation{Rule: c.adaptive(), Count: m, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip}, priced(m.Event(), p.countMultiplier())
 }
 
+// mostBatch is the batch up to which the noise covers the rounding of sums. Of a table with
+// a share held out it counts on all records: equal lines go to one side together, so
+// that any of its public number of records may be there to train on.
+func (p *Plan) mostBatch() int {
+	most := p.ExpectedBatch
+	if s := p.Set.Share; s > 0 && s < 1 {
+		most = p.SamplingRate * float64(p.PublicN+1) / s // PublicN was rounded down
+	}
+	return mostRows(most)
+}
+
 // mostRows is a batch that a Poisson batch of an expected size exceeds with a
 // probability below e⁻⁵⁰ (Bernstein: P(B ≥ E+t) ≤ exp(−t²/(2E+2t/3)) with
-// t = 10√E+40). Up to it the noise covers the rounding of sums.
+// t = 10√E+40).
 func mostRows(expected float64) int {
 	return int(math.Ceil(expected + 10*math.Sqrt(expected) + 40))
 }

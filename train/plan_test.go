@@ -1,6 +1,7 @@
 package train
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -19,6 +20,39 @@ func TestNoiseCoversRounding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.Capacity < mostRows(p.ExpectedBatch) {
+		t.Errorf("a run takes %d records, a batch may have %d", p.Capacity, mostRows(p.ExpectedBatch))
+	}
+	testCovers(t, p, mostRows(p.ExpectedBatch))
+}
+
+// Equal lines of a table go to one side together: all of its records may be there to train on,
+// whatever share of them is held out.
+func TestNoiseCoversTheWholeTable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 1, 50, 0)
+	schema := "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}, {name: c, bounds: [-1, 1]}]\n" +
+		"test_share: 0.9\nsplit_key: k\n" + tableSchemas["two"]
+	if err := os.WriteFile("t.csv.schema.yaml", []byte(schema), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, batch := range []float64{2, 200} {
+		c := tableConfig()
+		c.Clip, c.NoiseMultiplier, c.Batch, c.PublicN = 0.5, ptr(2.0), ptr(batch), ptr(2009)
+		p, err := Resolve(c, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.PublicN != 200 {
+			t.Fatalf("%d records are said to train", p.PublicN)
+		}
+		testCovers(t, p, mostRows(p.SamplingRate*2009))
+	}
+}
+
+// testCovers checks that the noise of multiplier 2 and clip norm ½ covers the rounding of so many rows.
+func testCovers(t *testing.T, p *Plan, rows int) {
+	t.Helper()
 	d, err := OpenDevice("cpu", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -38,12 +72,9 @@ func TestNoiseCoversRounding(t *testing.T) {
 	}
 	var in device.Inputs
 	m.Set(&in)
-	rounding := net.Rounding(mostRows(p.ExpectedBatch))
+	rounding := net.Rounding(rows)
 	if want := 2 * 0.5 * (1 + rounding); !(rounding > 1e-5) || !(float64(in.Scalars[device.NoiseStd]) >= want) {
 		t.Errorf("the noise has the deviation %v, want %v", in.Scalars[device.NoiseStd], want)
-	}
-	if p.Capacity < mostRows(p.ExpectedBatch) {
-		t.Errorf("a run takes %d records, a batch may have %d", p.Capacity, mostRows(p.ExpectedBatch))
 	}
 }
 

@@ -428,7 +428,7 @@ func (p *Plan) normMechanism(n device.Net, s *stream.Stream) (*mechanism.Norm, e
 	if z == nil || p.Sigma == 0 {
 		return nil, nil
 	}
-	rows := mostRows(p.ExpectedBatch)
+	rows := p.mostBatch()
 	m, err := mechanism.NewNorm(*z, p.Config.Clip, n.Rounding(rows), rows, p.Network.Program.NumParams(), s, normNoise)
 	if err != nil {
 		return nil, asUsage(err)

@@ -149,6 +149,22 @@ func TestResumeRefuses(t *testing.T) {
 		}
 		refused(t, c, o, "cannot be read")
 	})
+	t.Run("no checkpoint and no model", func(t *testing.T) {
+		c, o := start(t)
+		if err := errors.Join(os.Remove(statePath(o.Out)), os.Remove(filepath.Join(o.Out, fileModel))); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c, o, "checkpoint to go on from is gone")
+	})
+	t.Run("a result that is none", func(t *testing.T) {
+		c, o := start(t)
+		for _, text := range []string{"null", "{}", `{"steps": 24}`, "", "[]"} {
+			if err := os.WriteFile(filepath.Join(o.Out, fileResult), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, c, o, fileResult)
+		}
+	})
 	t.Run("a run in use", func(t *testing.T) {
 		c, o := start(t)
 		l, err := ledger.Open(filepath.Join(o.Out, fileLedger), headerOf(t, o.Out))
@@ -162,6 +178,34 @@ func TestResumeRefuses(t *testing.T) {
 			t.Errorf("a directory in use: %v", err)
 		}
 	})
+}
+
+// Of two processes that begin in one directory, the one that has the ledger writes the
+// settings; from a ledger that is all a killed process left, a run begins.
+func TestSettingsFollowTheLock(t *testing.T) {
+	c := small()
+	o := Options{Sources: sources(made(1, 400)), Out: t.TempDir(), Resume: ResumeAuto}
+	p, err := Resolve(c, o)
+	check(t, err)
+	l, err := ledger.Open(filepath.Join(o.Out, fileLedger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.fingerprint, Committed: p.slots()})
+	check(t, err)
+	other := c
+	other.Seed++
+	for _, c := range []Config{c, other} {
+		if _, err := Run(context.Background(), c, o); !errors.Is(err, ledger.ErrInUse) {
+			t.Errorf("while another process has the ledger: %v", err)
+		}
+	}
+	check(t, l.Close())
+	if _, err := Run(context.Background(), other, o); !errors.Is(err, ledger.ErrMismatch) {
+		t.Errorf("another run's ledger: %v", err)
+	}
+	if holds(filepath.Join(o.Out, fileConfig)) {
+		t.Error("settings were written without the lock")
+	}
+	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != 24 || headerOf(t, o.Out).RunID[:2] != "0a" {
+		t.Errorf("from the ledger alone: %v", err)
+	}
 }
 
 func headerOf(t *testing.T, dir string) ledger.Header {

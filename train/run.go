@@ -210,7 +210,10 @@ func (r *run) open() (*Result, error) {
 	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
 		return nil, usage("run directory: %w: choose an --out that can be written", err)
 	}
-	// The settings come first: a ledger without them would be nobody's.
+	// The ledger's lock comes first: of two processes that begin here, one writes its settings.
+	if err := r.openLedger(); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(r.path(fileConfig)); errors.Is(err, fs.ErrNotExist) {
 		yaml, err := r.plan.Config.YAML()
 		if err != nil {
@@ -222,9 +225,6 @@ func (r *run) open() (*Result, error) {
 		if err := durable.WriteFile(r.path(fileConfig), func(w io.Writer) error { _, err := w.Write(yaml); return err }); err != nil {
 			return nil, err
 		}
-	}
-	if err := r.openLedger(); err != nil {
-		return nil, err
 	}
 	if err := r.openEngine(); err != nil {
 		return nil, err
@@ -241,9 +241,9 @@ func (r *run) find(entries []os.DirEntry) (bool, error) {
 	path := r.path(fileConfig)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		for _, e := range entries {
-			// A run that was killed before it had written anything that counts
-			// may have left a temporary file.
-			if !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+			// A run that was killed before it had written its settings may have left a
+			// ledger, which says itself whose it is, and a temporary file.
+			if e.Name() != fileLedger && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
 				return false, usage("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
 			}
 		}
@@ -374,6 +374,10 @@ func (r *run) restore() error {
 		return err
 	}
 	charged := r.ledger.Charged()
+	if c == nil && charged > 0 {
+		// A checkpoint is there before the first step is charged.
+		return usage("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, statePath(r.options.Out))
+	}
 	if c != nil {
 		if c.runID != r.runID {
 			return usage("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
@@ -425,7 +429,7 @@ func (r *run) assume(c *checkpoint) error {
 	}
 	r.assumptions = append([]string{}, stored...)
 	also := r.plan.assumptions()
-	if old := c != nil || r.ledger.Charged() > 0; old && stored == nil && r.plan.Config.Noise != noiseExact {
+	if c != nil && stored == nil && r.plan.Config.Noise != noiseExact {
 		// Noise was of floating-point numbers when assumptions were not kept.
 		also = append(also, realArithmetic)
 	}
@@ -818,6 +822,9 @@ func readResult(path string) (*Result, error) {
 	var r Result
 	if err := json.Unmarshal(b, &r); err != nil {
 		return nil, usage("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
+	}
+	if r.Run == "" {
+		return nil, usage("%s is not what a run writes: restore it, or start a new run in another directory", path)
 	}
 	return &r, nil
 }

@@ -192,7 +192,7 @@ stopped at the next call; files that are there are never overwritten.`,
 		})
 		con.finish()
 		if errors.Is(err, context.Canceled) {
-			return fmt.Errorf("interrupted: the same command goes on from here")
+			return fmt.Errorf("%w: the same command goes on from here", train.ErrInterrupted)
 		}
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,14 +23,15 @@ import (
 
 // Exit codes.
 const (
-	exitDone    = 0
-	exitFailed  = 1 // while running
-	exitUsage   = 2 // bad usage or bad input
-	exitRefused = 3 // the privacy budget does not allow it
+	exitDone        = 0
+	exitFailed      = 1   // while running
+	exitUsage       = 2   // bad usage or bad input
+	exitRefused     = 3   // the privacy budget does not allow it
+	exitInterrupted = 130 // by SIGINT or SIGTERM, and in good order
 )
 
 func main() {
-	ignoreFileSizeSignal()
+	tameSignals()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -55,6 +57,8 @@ func execute(root *cobra.Command) int {
 		return exitRefused
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, train.ErrInterrupted), errors.Is(err, context.Canceled):
+		return exitInterrupted
 	}
 	return exitFailed
 }
@@ -87,7 +91,7 @@ nothing else.
 
 Results go to standard output, logs and progress to standard error. Exit codes:
 0 done, 1 failed while running, 2 bad usage or input, 3 refused, because the
-privacy budget does not allow it.`,
+privacy budget does not allow it, 130 interrupted, with what can go on saved.`,
 		Example: `  privgrad train --epsilon 3 --out runs/first   # a CNN on Fashion-MNIST at ε = 3
   privgrad eval runs/first                      # its accuracy and confusion matrix
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5`,

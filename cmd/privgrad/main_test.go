@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -243,7 +244,8 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("broke"), 1},
-		{fmt.Errorf("run: %w", train.ErrInterrupted), 1},
+		{fmt.Errorf("run: %w", train.ErrInterrupted), 130},
+		{fmt.Errorf("audit: %w", context.Canceled), 130},
 		{fmt.Errorf("run: %w", &train.UsageError{Err: errors.New("bad")}), 2},
 		{fmt.Errorf("ledger: %w", ledger.ErrExhausted), 3},
 		{&train.UsageError{Err: fmt.Errorf("ledger: %w", ledger.ErrExhausted)}, 3},

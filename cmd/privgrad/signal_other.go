@@ -2,5 +2,5 @@
 
 package main
 
-// ignoreFileSizeSignal does nothing: the signal is Unix's.
-func ignoreFileSizeSignal() {}
+// tameSignals does nothing: the signals are Unix's.
+func tameSignals() {}

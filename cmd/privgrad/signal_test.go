@@ -116,7 +116,7 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		said := readFile(t, log)
-		if cmd.ProcessState.ExitCode() != exitFailed || stdout.Len() != 0 {
+		if cmd.ProcessState.ExitCode() != exitInterrupted || stdout.Len() != 0 {
 			t.Fatalf("interrupted: %v, %q, %q", cmd.ProcessState, stdout.String(), said)
 		}
 		if lines := strings.Split(said, "\n"); len(lines) != 3 || !strings.Contains(lines[0], "interrupt again") || !strings.Contains(lines[1], "--resume --out "+out) {
@@ -164,7 +164,25 @@ func TestInterruptedFetch(t *testing.T) {
 		return nil, r.Context().Err()
 	})
 	r := privgrad("data", "fetch", "mnist", "--data-dir", t.TempDir())
-	if r.code != exitFailed || r.stdout != "" || !strings.Contains(r.stderr, "privgrad: interrupted: the same command goes on from here\n") {
+	if r.code != exitInterrupted || r.stdout != "" || !strings.Contains(r.stderr, "privgrad: interrupted: the same command goes on from here\n") {
 		t.Errorf("exit %d, %q", r.code, r.stderr)
+	}
+}
+
+// A stack holds lengths of what was read from private files.
+func TestQuitShowsNoStack(t *testing.T) {
+	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT} {
+		cmd, stdout, log := process(t, "", "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5",
+			"--noise-multiplier", "1", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--resume=auto", "--out", out)
+		before := lastStep(out)
+		await(t, "a step", func() bool { return lastStep(out) > before })
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if said := readFile(t, log); cmd.ProcessState.ExitCode() != 128+int(s) || stdout.Len() != 0 || strings.Contains(said, "goroutine") || strings.Contains(said, "SIG") {
+			t.Errorf("%v: %v, %q", s, cmd.ProcessState, said)
+		}
 	}
 }

@@ -22,7 +22,7 @@ var ErrEmpty = errors.New("it is empty")
 // Decode reads one document over a pointer to a struct. Keys that it does not have are
 // errors, as are numbers that YAML reads as others than they look: 2.9 where a whole
 // number belongs, which would become 2, and 010, which would become 8. Errors name the
-// key, or the line.
+// line, or a key where it looks like one: the file may be one of data, given by mistake.
 func Decode(text []byte, into any) error {
 	f, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -44,7 +44,28 @@ func Decode(text []byte, into any) error {
 }
 
 func asText(err error) error {
-	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	return concealed(strings.TrimSpace(yaml.FormatError(err, false, false)))
+}
+
+var (
+	quoted = regexp.MustCompile(`(?s) ".*"`)
+	plain  = regexp.MustCompile(`^ "[A-Za-z][A-Za-z0-9_-]{0,39}"$`) // as keys are
+)
+
+// concealed is an error without the file's own words, unless they look like a key.
+func concealed(text string) error {
+	return errors.New(quoted.ReplaceAllStringFunc(text, func(words string) string {
+		if plain.MatchString(words) {
+			return words
+		}
+		return ""
+	}))
+}
+
+// place is where a node begins, as the decoder's errors write it.
+func place(n ast.Node) string {
+	at := n.GetToken().Position
+	return fmt.Sprintf("[%d:%d]", at.Line, at.Column)
 }
 
 // decimal is a number as everybody reads it.
@@ -64,8 +85,9 @@ func whole(t reflect.Type, text string) (is, fits bool) {
 	return true, err == nil && decimal.MatchString(text)
 }
 
-// check looks at the numbers of a node that goes into a type. What else is wrong with
-// it the decoder finds.
+// check looks at the numbers of a node that goes into a type, and at the keys of structs:
+// of a mapping with a key that is no text, such as 39, the decoder silently reads nothing
+// at all. What else is wrong the decoder finds.
 func check(n ast.Node, t reflect.Type, key string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -82,9 +104,14 @@ func check(n ast.Node, t reflect.Type, key string) error {
 		if name == "<<" {
 			return errors.New("it merges keys by <<: write each key by itself")
 		}
-		if f, ok := field(t, name); ok {
-			return check(n.Value, f, strings.TrimPrefix(key+"."+name, "."))
+		if t.Kind() != reflect.Struct {
+			return nil
 		}
+		f, ok := field(t, name)
+		if !ok {
+			return concealed(place(n.Key) + ` unknown field "` + name + `"`)
+		}
+		return check(n.Value, f, strings.TrimPrefix(key+"."+name, "."))
 	case *ast.SequenceNode:
 		if t.Kind() == reflect.Slice {
 			t = t.Elem()
@@ -96,8 +123,10 @@ func check(n ast.Node, t reflect.Type, key string) error {
 		}
 	case *ast.AnchorNode:
 		return check(n.Value, t, key)
+	case *ast.AliasNode, *ast.TagNode: // what they make of a number would go unchecked
+		return errors.New(place(n) + " write the value itself, without YAML's aliases (*) and tags (!)")
 	case *ast.NullNode:
-	case ast.ScalarNode: // an alias, too, whose text is no number
+	case ast.ScalarNode:
 		text := n.GetToken().Value
 		if is, fits := whole(t, text); is && !fits {
 			return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
@@ -109,11 +138,8 @@ func check(n ast.Node, t reflect.Type, key string) error {
 	return nil
 }
 
-// field is the type of a struct's field by its key.
+// field is the type of the field of a struct by its key.
 func field(t reflect.Type, key string) (reflect.Type, bool) {
-	if t.Kind() != reflect.Struct {
-		return nil, false
-	}
 	for i := range t.NumField() {
 		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); name == key {
 			return t.Field(i).Type, true

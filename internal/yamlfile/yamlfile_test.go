@@ -55,24 +55,38 @@ func TestDecode(t *testing.T) {
 // A number that would become another one is refused, and its key named.
 func TestSlips(t *testing.T) {
 	for text, want := range map[string]string{
-		"steps: 2.9":                 "steps 2.9",
-		"steps: 2.0":                 "steps 2.0",
-		"steps: 010":                 "steps 010",
-		"steps: -010":                "steps -010",
-		"steps: 0x10":                "steps 0x10",
-		"steps: 0o10":                "steps 0o10",
-		"steps: 0b11":                "steps 0b11",
-		"steps: 1_000":               "steps 1_000",
-		"steps: 1e3":                 "steps 1e3",
-		"steps: '2.9'":               "steps 2.9",
-		"steps: ten":                 "steps ten",
-		"steps: &a 2.9":              "steps 2.9",
-		"rate: &a 2.9\nsteps: *a":    "steps *: must be",
-		"<<: {steps: 2.9}":           "merges keys",
-		"seed: 18446744073709551616": "seed 18446744073709551616",
-		"classes: [3, 2.9]":          "classes 2.9",
-		"classes:\n- 3\n- 010":       "classes 010",
-		"search: {trials: 2.5}":      "search.trials 2.5",
+		"steps: 2.9":                         "steps 2.9",
+		"steps: 2.0":                         "steps 2.0",
+		"steps: 010":                         "steps 010",
+		"steps: -010":                        "steps -010",
+		"steps: 0x10":                        "steps 0x10",
+		"steps: 0o10":                        "steps 0o10",
+		"steps: 0b11":                        "steps 0b11",
+		"steps: 1_000":                       "steps 1_000",
+		"steps: 1e3":                         "steps 1e3",
+		"steps: '2.9'":                       "steps 2.9",
+		"steps: ten":                         "steps ten",
+		"steps: &a 2.9":                      "steps 2.9",
+		"rate: &a 2.9\nsteps: *a":            "write the value itself",
+		"search: &a {trials: 2}\nmany: [*a]": "write the value itself",
+		"rate: !!float 010":                  "write the value itself",
+		"steps: !!int '010'":                 "write the value itself",
+		"!!map {steps: 2}":                   "write the value itself",
+		"steps: 2\n39: x":                    "[2:1] unknown field",
+		"null: 1":                            "[1:1] unknown field",
+		"~: 1":                               "[1:1] unknown field",
+		"1.5: 1":                             "[1:1] unknown field",
+		"39: x\nstep: 2":                     "[1:1] unknown field",
+		"search: {39: x}":                    "[1:10] unknown field",
+		"many:\n- true: 4":                   "[2:3] unknown field",
+		"&a {39: x, steps: 2}":               "unknown field",
+		"name: {39: x}":                      "cannot unmarshal",
+		"classes: {39: x}":                   "sequence is expected",
+		"<<: {steps: 2.9}":                   "merges keys",
+		"seed: 18446744073709551616":         "seed 18446744073709551616",
+		"classes: [3, 2.9]":                  "classes 2.9",
+		"classes:\n- 3\n- 010":               "classes 010",
+		"search: {trials: 2.5}":              "search.trials 2.5",
 		"many:\n- trials: 1\n  # no\n- trials: 08": "many.trials 08",
 		"rate: 010":               "rate 010",
 		"rate: 0x10":              "rate 0x10",
@@ -88,5 +102,22 @@ func TestSlips(t *testing.T) {
 		if err := Decode([]byte(text+"\n"), &got); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q; read %+v", text, err, want, got)
 		}
+	}
+}
+
+// A file of data, given by mistake, is refused without a word of it; a mistaken key is named.
+func TestQuotesKeysAlone(t *testing.T) {
+	for _, text := range []string{
+		"Ada Lovelace: 1", "Ada Lovelace: 1\nAda Lovelace: 2", `"Ada\" Lovelace": 1`, "ada@lovelace: 2", "? Ada\n: Lovelace",
+		"Ada, Lovelace", "*Ada.Lovelace", "|Ada Lovelace\nx", "Ada" + strings.Repeat("Lovelace", 5) + ": 3", "x1815.Ada: 4",
+	} {
+		got := filled()
+		err := Decode([]byte(text+"\n"), &got)
+		if err == nil || strings.Contains(err.Error(), "Ada") || strings.Contains(err.Error(), "Lovelace") || !strings.Contains(err.Error(), "[1:") && !strings.Contains(err.Error(), "[2:") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if err := Decode([]byte("lr-schedule: 1\n"), &file{}); err == nil || !strings.Contains(err.Error(), `unknown field "lr-schedule"`) {
+		t.Error(err)
 	}
 }
