@@ -63,7 +63,7 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 	case c.PublishedSet && !set.Published:
 		return nil, nil, usage("published-set true: data set %s has a schema of its own, of which nothing was published; leave it out, and give --public-n and --delta", c.Data)
 	case c.PublishedSet:
-		assumed = append(assumed, "files_are_the_published_ones")
+		assumed = append(assumed, publishedFiles)
 	case set.Published:
 		set.PublicN, set.PerClass, set.TestIsPublic = 0, nil, false
 	}
@@ -76,7 +76,7 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 		set.TestIsPublic = tested
 	case c.TestIsPublic || set.TestIsPublic && !c.PublishedSet: // by flag, or by the user's own schema
 		set.TestIsPublic = true
-		assumed = append(assumed, "test_split_is_public")
+		assumed = append(assumed, publicTest)
 	}
 	return &set, assumed, nil
 }

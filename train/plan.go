@@ -657,33 +657,51 @@ func (c *Config) label() string {
 	return strings.Join(all, "; ")
 }
 
-// realArithmetic is the assumption of runs whose noise was added in floating point, as it was before
-// every release lay on a grid.
-const realArithmetic = "real_arithmetic"
+// Assumptions that do not follow from the settings alone.
+const (
+	publishedFiles = "files_are_the_published_ones"
+	publicTest     = "test_split_is_public"
+	// realArithmetic is that of runs whose noise was added in floating point, as it was
+	// before every release lay on a grid.
+	realArithmetic = "real_arithmetic"
+)
 
-// assumptions lists what the guarantee rests on in this process, beside its mathematics.
+// assumptions are all that a guarantee can rest on, beside its mathematics: what a result
+// says, what a person is told, and of which run it is true. docs/privacy.md has them, too.
+var assumptions = []struct {
+	key, words string
+	is         func(p *Plan) bool
+}{
+	{realArithmetic, "an earlier version added a part of the noise in floating point, which the analysis does not cover", func(*Plan) bool { return false }},
+	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/numerics.md says, or better", func(p *Plan) bool { return p.Config.precision() != device.Float32 }},
+	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
+	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
+	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},
+	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.cuBLAS() }},
+	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
+	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return p.protector != nil && !l2p.IsShipped(p.Config.Protector) }},
+	{"initial_parameters_are_public", "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},
+}
+
+// Assumption is one of a result's in words; another version's stays as it is.
+func Assumption(key string) string {
+	for _, a := range assumptions {
+		if a.key == key {
+			return a.words
+		}
+	}
+	return key
+}
+
+// assumptions lists what the guarantee rests on in this process.
 func (p *Plan) assumptions() []string {
-	a := []string{}
-	if p.Config.precision() != device.Float32 {
-		a = append(a, "tensor_cores_add_in_float32")
+	all := []string{}
+	for _, a := range assumptions {
+		if a.is(p) {
+			all = append(all, a.key)
+		}
 	}
-	a = append(a, p.declared...)
-	if p.Config.PublicN != nil {
-		a = append(a, "public_n_is_right")
-	}
-	if p.Config.cuBLAS() {
-		a = append(a, "cublas_adds_every_row_alike")
-	}
-	if p.Config.Init != "" {
-		a = append(a, "init_file_is_public")
-	}
-	if p.protector != nil && !l2p.IsShipped(p.Config.Protector) {
-		a = append(a, "protector_file_is_public")
-	}
-	if p.ownNetwork {
-		a = append(a, "initial_parameters_are_public")
-	}
-	return a
+	return all
 }
 
 // matches says whether a run directory's stored configuration is this one, up

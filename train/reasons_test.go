@@ -61,6 +61,23 @@ func TestDocumentedReasons(t *testing.T) {
 	}
 }
 
+// Every assumption stands in the documentation, and has words.
+func TestDocumentedAssumptions(t *testing.T) {
+	_, section, ok := strings.Cut(string(read(t, "..", "docs", "privacy.md")), "\n## Assumptions\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, a := range assumptions {
+		if !ok || !strings.Contains(section, "`"+a.key+"`") {
+			t.Errorf("docs/privacy.md does not name %s", a.key)
+		}
+		if words := Assumption(a.key); words != a.words || !strings.Contains(words, " ") {
+			t.Errorf("%s is %q in words", a.key, words)
+		}
+	}
+	if Assumption("later_version") != "later_version" {
+		t.Error("what is not known is not shown as it is")
+	}
+}
+
 // Every reason can be given, and a run gives none that is not in the list.
 func TestEveryReasonIsGiven(t *testing.T) {
 	given := map[string]bool{}

@@ -161,9 +161,22 @@ func (s *steps) Step(done int, epsilon, testAccuracy *float64) {
 	if testAccuracy != nil {
 		text += fmt.Sprintf(", test %.1f%%", 100**testAccuracy)
 	}
-	// The mean over the whole run: single steps' times depend on the data.
-	left := time.Since(s.started) / time.Duration(done-s.first) * time.Duration(s.total-done)
-	s.update(int64(done), fmt.Sprintf("%s, %s left", text, left.Round(time.Second)))
+	if ran := done - s.first; ran >= 10 {
+		text += fmt.Sprintf(", %s left", coarse(time.Since(s.started)/time.Duration(ran)*time.Duration(s.total-done)))
+	}
+	s.update(int64(done), text)
+}
+
+// coarse rounds a time left to what may be shown of it: single steps' times depend on the
+// data. For the same reason it comes from the mean over the whole run, of ten steps or more.
+func coarse(left time.Duration) time.Duration {
+	unit := 5 * time.Second
+	for _, u := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour} {
+		if left >= 10*u {
+			unit = u
+		}
+	}
+	return left.Round(unit)
 }
 
 func (s *steps) Finish() { s.finish() }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -294,5 +295,30 @@ func TestResultThatCannotBeWritten(t *testing.T) {
 	code := run([]string{"data", "list", "--json"}, strings.NewReader(""), failing{}, &errs)
 	if code != exitFailed || errs.String() != "privgrad: writing the result: no space left\n" {
 		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}
+
+// A few steps' time is not shown, and that of more coarsely.
+func TestTimeLeft(t *testing.T) {
+	var b strings.Builder
+	con, err := newConsole(&b, "on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := steps{console: con}
+	s.Start(1000)
+	for done := 500; done < 520; done++ { // resumed
+		s.Step(done, nil, nil)
+		if got := strings.Contains(s.bar.State().Description, " left"); got != (done >= 509) {
+			t.Errorf("step %d: %q", done, s.bar.State().Description)
+		}
+	}
+	for left, want := range map[time.Duration]time.Duration{
+		0: 0, 2 * time.Second: 0, 13 * time.Second: 15 * time.Second, 599 * time.Second: 10 * time.Minute,
+		641 * time.Second: 11 * time.Minute, 104 * time.Minute: 100 * time.Minute, 1234 * time.Minute: 21 * time.Hour,
+	} {
+		if got := coarse(left); got != want {
+			t.Errorf("%v is shown as %v, want %v", left, got, want)
+		}
 	}
 }

@@ -135,19 +135,6 @@ func notPrivate(c train.Config) string {
 	return ""
 }
 
-// assumption says in words what a guarantee rests on.
-var assumption = map[string]string{
-	"real_arithmetic":               "an earlier version added a part of the noise in floating point, which the analysis does not cover",
-	"tensor_cores_add_in_float32":   "tensor cores add products as coarsely as docs/numerics.md says, or better",
-	"files_are_the_published_ones":  "the files are the published data set, as --published-set says",
-	"test_split_is_public":          "the test records are public, as --test-is-public or the schema says",
-	"public_n_is_right":             "the data set has at most as many records as --public-n says",
-	"initial_parameters_are_public": "the graph's initial parameters do not depend on the private data",
-	"cublas_adds_every_row_alike":   "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried",
-	"protector_file_is_public":      "the protector was not made of the private data; its card cannot be checked",
-	"init_file_is_public":           "the initial model does not depend on the private data",
-}
-
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
 	fmt.Fprintf(w, "%s on %s by %s: %s in %.0f s on %s (%s)\n\n", r.Model, r.Dataset, r.Optimizer, plural(r.Steps, "step"), r.Seconds, r.Device, plural(r.Threads, "thread"))
@@ -182,10 +169,7 @@ func summarise(w io.Writer, r *train.Result) {
 		if r.Guarantee {
 			row("guarantee", "yes, provided that")
 			for _, a := range r.Assumptions {
-				if words := assumption[a]; words != "" {
-					a = words
-				}
-				row("", "  %s", a)
+				row("", "  %s", train.Assumption(a))
 			}
 			row("", "  the settings were not chosen by looking at the private data")
 			row("", "  (the defaults were chosen on the %s)", r.DefaultsFrom)
