@@ -61,7 +61,8 @@ test-long: race ## run the long tests, and the race detector (minutes more)
 
 # Packages with goroutines of their own; of the slow ones the tests of these.
 race: ## run concurrent code with the race detector; needs a C compiler
-	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./cuda/driver/fake ./internal/exact ./internal/stream
+	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./cuda/driver/fake ./internal/stream
+	$(TEST) -race -run 'Release|Reals' ./internal/exact
 	$(TEST) -race -run 'Threads|Bits' ./internal/cpu
 	$(TEST) -race -run 'TestRunsDoNotWait|TestClosing|TestTableFreedUnderRuns' ./cuda
 
