@@ -26,18 +26,18 @@ var allowed = map[string][]string{
 
 	"internal/fault":    nil,
 	"internal/pages":    nil,
-	"internal/plan":     nil,
+	"internal/ir":       nil,
 	"internal/stream":   nil,
 	"internal/yamlfile": nil,
 	"internal/exact":    {"internal/stream"},
 
-	"internal/device":            {"internal/exact", "internal/plan", "internal/stream"},
-	"internal/device/admit":      {"internal/device", "internal/exact", "internal/plan", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/plan"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/plan"},
-	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/plan", "internal/stream", "perexample"},
+	"internal/device":            {"internal/exact", "internal/ir", "internal/stream"},
+	"internal/device/admit":      {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
+	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
+	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
 
-	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/pages", "internal/plan"},
+	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/pages", "internal/ir"},
 	"internal/cpu/gemm":      {"internal/pages"},
 	"internal/cpu/peak":      nil,
 	"internal/cpu/vec":       nil,
@@ -47,17 +47,17 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
-	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/fault", "internal/plan", "internal/stream"},
+	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
 	"cuda/driver":                 nil,
 	"cuda/driver/cudrv":           {"cuda/driver"},
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
 	"cuda/driver/drivertest":      {"cuda/driver"},
 	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
 	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
-	"cuda/kernels":                {"internal/device", "internal/plan"},
+	"cuda/kernels":                {"internal/device", "internal/ir"},
 
-	"nn":         {"internal/plan"},
-	"perexample": {"internal/plan"},
+	"nn":         {"internal/ir"},
+	"perexample": {"internal/ir"},
 
 	"accountant":          {"accountant/btls", "accountant/pld", "accountant/prv", "accountant/schedule"},
 	"accountant/btls":     nil,
@@ -80,19 +80,19 @@ var allowed = map[string][]string{
 
 	"train": {
 		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/l2p", "dpoptim/linesearch", "dpoptim/mechanism",
-		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/fault", "internal/plan",
+		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/fault", "internal/ir",
 		"internal/safetensors", "internal/stream", "internal/yamlfile", "nn", "perexample",
 	},
 	"audit": {
-		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/plan", "internal/stream",
+		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/stream",
 		"nn", "perexample", "train",
 	},
-	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/plan", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
-	"audit/reach":     {"internal/device", "internal/plan"},
+	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
+	"audit/reach":     {"internal/device", "internal/ir"},
 	"reproduce":       {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "train"},
 	"bench": {
 		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
-		"internal/pages", "internal/plan",
+		"internal/pages", "internal/ir",
 		"internal/stream", "nn", "perexample", "train",
 	},
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
@@ -213,13 +213,13 @@ func (c *Config) data() (shape [3]int, classes int, err error) {
 	}
 	g := c.Network.Program
 	c.Model = g.Name
-	return [3]int{1, 1, plan.Size(g.Shape)}, classesOf(g), nil
+	return [3]int{1, 1, ir.Size(g.Shape)}, classesOf(g), nil
 }
 
 // classesOf counts what a network tells apart; one logit tells two, whose
 // targets are −1 and +1.
-func classesOf(g *plan.Program) int {
-	if g.Loss == plan.SoftmaxCrossEntropy {
+func classesOf(g *ir.Program) int {
+	if g.Loss == ir.SoftmaxCrossEntropy {
 		return g.Outputs()
 	}
 	return 2

@@ -8,7 +8,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
@@ -73,13 +73,13 @@ const zeroByte = 128
 // initial parameters.
 func newRecords(c Config, p *train.Plan) (*records, error) {
 	g := p.Network.Program
-	width := plan.Size(g.Shape)
+	width := ir.Size(g.Shape)
 	r := &records{rows: device.Rows{Width: width, Scale: 1.0 / zeroByte, Offset: -1}}
 	random := rand.New(rand.NewPCG(c.Seed, 0x61756469))
 	classes := classesOf(g)
 	add := func(label int, pixel func() uint8) {
 		target := float32(label)
-		if g.Loss != plan.SoftmaxCrossEntropy {
+		if g.Loss != ir.SoftmaxCrossEntropy {
 			target = 2*target - 1
 		}
 		r.rows.Targets = append(r.rows.Targets, target)
@@ -247,13 +247,13 @@ func (o *oracle) share(row int32) ([]float32, float64, error) {
 func clip(dst, g []float32, p *train.Plan) {
 	all := p.Network.Program.Params
 	kind, bound := perexample.Clipping(p.Config.Clipping), p.Config.Clip
-	groups := [][]plan.Param{all}
+	groups := [][]ir.Param{all}
 	if kind == perexample.PerLayer {
 		groups = nil
 		for _, op := range p.Network.Program.Ops {
-			var layer []plan.Param
+			var layer []ir.Param
 			for _, i := range []int{op.Weight, op.Bias} {
-				if i != plan.None {
+				if i != ir.None {
 					layer = append(layer, all[i])
 				}
 			}
@@ -274,7 +274,7 @@ func clip(dst, g []float32, p *train.Plan) {
 		}
 		factor := min(1, bound/math.Sqrt(square))
 		if kind == perexample.Automatic {
-			factor = bound / (math.Sqrt(square) + plan.AutomaticGamma)
+			factor = bound / (math.Sqrt(square) + ir.AutomaticGamma)
 		}
 		for _, q := range group {
 			for i := q.Offset; i < q.Offset+q.Size(); i++ {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -192,7 +192,7 @@ func (faultyDevice) Load(r device.Rows, features []uint8) (device.Data, error) {
 	return host.Load(r, features)
 }
 
-func (d faultyDevice) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d faultyDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	return host.New(s, o, func() host.Backend[float32] { return &logistic{d.fault} })
 }
 

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -52,7 +52,7 @@ type addingDevice struct {
 	add adding
 }
 
-func (d addingDevice) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d addingDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(s, o)
 	return addingNet{n, d.add, s.Program.NumParams(), map[device.Vector]int{}}, err
 }

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -386,13 +386,13 @@ func TestScriptsHaveTheSameNetworks(t *testing.T) {
 
 // layerWords writes a network the way the scripts do, but for flat, which is
 // no op here.
-func layerWords(p *plan.Program) string {
+func layerWords(p *ir.Program) string {
 	var words []string
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		w := op.Window
 		switch op.Kind {
-		case plan.Conv:
+		case ir.Conv:
 			word := fmt.Sprintf("conv%dx%d", op.Out[0], w.H)
 			if w.StrideH > 1 {
 				word += fmt.Sprintf("/%d", w.StrideH)
@@ -401,9 +401,9 @@ func layerWords(p *plan.Program) string {
 				word += fmt.Sprintf("+%d", w.PadTop)
 			}
 			words = append(words, word)
-		case plan.MaxPool:
+		case ir.MaxPool:
 			words = append(words, fmt.Sprintf("pool%d/%d", w.H, w.StrideH))
-		case plan.Dense:
+		case ir.Dense:
 			words = append(words, fmt.Sprintf("fc%d", op.Out[0]))
 		default:
 			words = append(words, op.Kind.String())

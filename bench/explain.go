@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -31,7 +31,7 @@ type Alternative struct {
 
 // explain runs more steps for half of the time, with a clock at every step of
 // the schedule.
-func (o *StepOptions) explain(s *plan.Schedule, info device.Info, net device.Net, step func() error) ([]Layer, error) {
+func (o *StepOptions) explain(s *ir.Schedule, info device.Info, net device.Net, step func() error) ([]Layer, error) {
 	profiler, ok := net.(device.Profiler)
 	if !ok {
 		return nil, fmt.Errorf("device %s cannot time single layers", info.Name)
@@ -62,9 +62,9 @@ func (o *StepOptions) explain(s *plan.Schedule, info device.Info, net device.Net
 			}
 			seconds := times[i].Seconds() / float64(steps) / float64(info.Threads)
 			switch st.Kind {
-			case plan.Forward:
+			case ir.Forward:
 				layer.Forward += seconds
-			case plan.InputGrad:
+			case ir.InputGrad:
 				layer.Backward += seconds
 			default:
 				layer.Measured += seconds

@@ -6,8 +6,8 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/peak"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -138,10 +138,10 @@ func layerProducts(model string, batch int) ([]Product, error) {
 	for i := range network.Program.Ops {
 		op := &network.Program.Ops[i]
 		switch op.Kind {
-		case plan.Dense:
+		case ir.Dense:
 			out, in, _ := op.Columns()
 			all = append(all, Product{M: batch, K: in, N: out, Kind: dense})
-		case plan.Conv:
+		case ir.Conv:
 			// A stride s turns s·s phases of an image into as many channels.
 			w := op.Window
 			p := convProduct(op.Out[0], op.Shape[0]*w.StrideH*w.StrideW, (w.H+w.StrideH-1)/w.StrideH, op.Out[1], op.Out[2])

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
 )
@@ -68,14 +68,14 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+	s, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
 	if err != nil {
 		return nil, err
 	}
 	return compareGEMM(g, s, o)
 }
 
-func compareGEMM(g *cuda.Device, s *plan.Schedule, o GEMMOptions) (*GPUGEMMResult, error) {
+func compareGEMM(g *cuda.Device, s *ir.Schedule, o GEMMOptions) (*GPUGEMMResult, error) {
 	r := &GPUGEMMResult{Device: g.Info().Detail, Model: o.Model, Batch: o.Batch, Products: []GPUProduct{}}
 	if v, err := g.CuBLAS(); err != nil {
 		r.NoBLAS = err.Error()

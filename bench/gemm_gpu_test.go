@@ -9,21 +9,21 @@ import (
 	driver "github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
 )
 
-func gpu(t *testing.T, o driver.Options) (*cuda.Device, *plan.Schedule) {
+func gpu(t *testing.T, o driver.Options) (*cuda.Device, *ir.Schedule) {
 	t.Helper()
 	d, err := cuda.Open(driver.New(o), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	b := devicetest.NewBuilder("mlp", plan.SoftmaxCrossEntropy, 1, 4, 4)
-	b.Dense(b.Act(plan.ReLU, b.Dense(b.Reshape(plan.Input, 16), 5, true)), 3, true)
-	s, err := perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+	b := devicetest.NewBuilder("mlp", ir.SoftmaxCrossEntropy, 1, 4, 4)
+	b.Dense(b.Act(ir.ReLU, b.Dense(b.Reshape(ir.Input, 16), 5, true)), 3, true)
+	s, err := perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -114,8 +114,8 @@ func (o *StepOptions) check() error {
 // workload is a network on a device with rows to train on.
 type workload struct {
 	set      *datasets.Set
-	program  *plan.Program
-	schedule *plan.Schedule
+	program  *ir.Program
+	schedule *ir.Schedule
 	device   device.Device
 	net      device.Net
 	data     device.Data
@@ -207,7 +207,7 @@ func (w *workload) close() {
 // schedule decides on the step's, and gives the mechanism that goes with it.
 func (o *StepOptions) schedule(w *workload) (func(device.Net) (mechanism.Mechanism, error), error) {
 	options := perexample.Options{
-		Strategy: perexample.Strategy(o.Strategy), Clipping: plan.Flat,
+		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
 		Costs: w.device.Info().Costs, Memory: train.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
 	}
 	var err error
@@ -280,7 +280,7 @@ func (o *StepOptions) images(model nn.Info) (*datasets.Set, error) {
 	shape := model.Input
 	random := rand.New(rand.NewPCG(3, 4))
 	set := &datasets.Set{Name: "synthetic", Classes: model.Classes}
-	set.Train = datasets.Split{Shape: shape, Features: make([]uint8, rows*plan.Size(shape[:])), Labels: make([]uint8, rows)}
+	set.Train = datasets.Split{Shape: shape, Features: make([]uint8, rows*ir.Size(shape[:])), Labels: make([]uint8, rows)}
 	for i := range set.Train.Features {
 		set.Train.Features[i] = uint8(random.Uint32())
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // alignment of every buffer: that of the widest vector load, and of memory
@@ -23,7 +23,7 @@ type arena struct {
 	chunk int // examples that go through the network together
 
 	run       kernels.Ptr   // the inputs of the run in flight
-	values    []kernels.Ptr // by plan.Value, [example][element]
+	values    []kernels.Ptr // by ir.Value, [example][element]
 	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
 	targets   kernels.Ptr
 	kept      kernels.Ptr // stored gradients, rows of stored values
@@ -53,14 +53,14 @@ type arena struct {
 
 // layOut computes the arena of a schedule, for a GPU whose blocks have so many bytes of shared memory. Where dense products stay apart,
 // from activations and from each other, cuBLAS can take them. It fails where a buffer has more elements than kernels count.
-func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int, apart bool) error {
+func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool) error {
 	p := s.Program
 	a.chunk = o.Capacity
 	if s.Chunk > 0 {
 		a.chunk = min(s.Chunk, o.Capacity)
 	}
 	for v := range len(p.Ops) + 1 {
-		if size := p.ValueSize(plan.Value(v)); size > kernels.MaxElements/a.chunk {
+		if size := p.ValueSize(ir.Value(v)); size > kernels.MaxElements/a.chunk {
 			return fmt.Errorf("%d examples of network %s with %d values each are more than a kernel takes at once: %s", a.chunk, p.Name, size, lessMemory)
 		}
 	}
@@ -79,14 +79,14 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int, apart boo
 		a.fusion.absorb(p, a.trunk)
 		a.take(&a.stages, kernels.TrunkStageBytes*len(a.trunk.Stages))
 		for i := range a.trunk.Stages {
-			if op := a.trunk.Stages[i].Op; p.Ops[op].Kind == plan.MaxPool {
-				a.take(&a.trunk.Stages[i].Largest, 4*a.chunk*plan.Size(p.Ops[op].Out))
+			if op := a.trunk.Stages[i].Op; p.Ops[op].Kind == ir.MaxPool {
+				a.take(&a.trunk.Stages[i].Largest, 4*a.chunk*ir.Size(p.Ops[op].Out))
 			}
 		}
 	}
 	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
 	for v := range a.values {
-		bytes := 4 * a.chunk * p.ValueSize(plan.Value(v))
+		bytes := 4 * a.chunk * p.ValueSize(ir.Value(v))
 		if a.fusion.value[v] {
 			a.take(&a.values[v], bytes)
 		}
@@ -100,9 +100,9 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int, apart boo
 	var kept []int
 	for _, st := range s.Steps {
 		switch {
-		case st.Kind == plan.GradStore:
+		case st.Kind == ir.GradStore:
 			kept = append(kept, st.Op)
-		case st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv:
+		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv:
 			a.part = max(a.part, p.OpParams(st.Op))
 		}
 	}
@@ -121,17 +121,17 @@ func (a *arena) layOut(s *plan.Schedule, o device.Options, shared int, apart boo
 	for _, st := range s.Steps {
 		n := 1
 		switch st.Kind {
-		case plan.NormGhost:
+		case ir.NormGhost:
 			if ghosts++; ghosts > kernels.MostGhosts {
 				break
 			}
 			continue // measured with the factors
-		case plan.NormGram:
-		case plan.GradStore, plan.NormInstantiate:
+		case ir.NormGram:
+		case ir.GradStore, ir.NormInstantiate:
 			if a.trunk != nil && st.Op < a.trunk.Ops {
 				break // which writes its norms
 			}
-			if p.Ops[st.Op].Kind == plan.Conv {
+			if p.Ops[st.Op].Kind == ir.Conv {
 				n = kernels.ConvNorms(&p.Ops[st.Op])
 			}
 		default:
@@ -177,9 +177,9 @@ func (a *arena) place(base driver.Ptr) {
 }
 
 // keeps says whether the gradients of all of a trunk's convolutions are kept.
-func keeps(s *plan.Schedule, t *kernels.Trunk) bool {
+func keeps(s *ir.Schedule, t *kernels.Trunk) bool {
 	for _, st := range s.Steps {
-		if st.Kind == plan.GradSum && st.Op < t.Ops {
+		if st.Kind == ir.GradSum && st.Op < t.Ops {
 			return false
 		}
 	}
@@ -187,16 +187,16 @@ func keeps(s *plan.Schedule, t *kernels.Trunk) bool {
 }
 
 // table is what the trunk's kernels read of the arena, once it is placed.
-func (a *arena) table(p *plan.Program) []byte {
+func (a *arena) table(p *ir.Program) []byte {
 	for i := range a.trunk.Stages {
 		s := &a.trunk.Stages[i]
 		op := &p.Ops[s.Op]
 		s.Values, s.Bias = a.values[s.Out()+1], -1
-		if op.Weight == plan.None {
+		if op.Weight == ir.None {
 			continue
 		}
 		s.Weight, s.Kept, s.Norm2 = p.Params[op.Weight].Offset, a.keptAt[s.Op], a.norms(s.Op)
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			s.Bias = p.Params[op.Bias].Offset
 		}
 	}

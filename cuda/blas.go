@@ -9,7 +9,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // CuBLAS is the version of the library that is installed.
@@ -76,16 +76,16 @@ type operands struct {
 const groupBlocks = 8
 
 // summed are the dense ops whose gradients are added without being kept.
-func summed(s *plan.Schedule) (ops []int) {
+func summed(s *ir.Schedule) (ops []int) {
 	for _, st := range s.Steps {
-		if st.Kind == plan.GradSum && s.Program.Ops[st.Op].Kind == plan.Dense {
+		if st.Kind == ir.GradSum && s.Program.Ops[st.Op].Kind == ir.Dense {
 			ops = append(ops, st.Op)
 		}
 	}
 	return ops
 }
 
-func (o *operands) layOut(a *arena, s *plan.Schedule) error {
+func (o *operands) layOut(a *arena, s *ir.Schedule) error {
 	o.block = min(a.chunk, kernels.ProductBlock)
 	o.blocks = (a.chunk + o.block - 1) / o.block
 	rows := o.block * o.blocks
@@ -105,7 +105,7 @@ func (o *operands) layOut(a *arena, s *plan.Schedule) error {
 }
 
 // rowsProduct is the forward product of whole buffers, or the gradient at the input.
-func (a *arena) rowsProduct(op *plan.Op, p product, from, w, to kernels.Ptr) driver.Product {
+func (a *arena) rowsProduct(op *ir.Op, p product, from, w, to kernels.Ptr) driver.Product {
 	out, in, _ := op.Columns()
 	if p.grad {
 		return driver.Product{
@@ -117,7 +117,7 @@ func (a *arena) rowsProduct(op *plan.Op, p product, from, w, to kernels.Ptr) dri
 
 // sumProducts are the gradients of the blocks of a chunk, a group at a time, which
 // they overwrite.
-func (a *arena) sumProducts(op *plan.Op) (all []driver.Product) {
+func (a *arena) sumProducts(op *ir.Op) (all []driver.Product) {
 	out, _, _ := op.Columns()
 	o, line, inputs := &a.blas, kernels.Line(out), kernels.ProductLine(op)
 	for first := 0; first < o.blocks; first += groupBlocks {
@@ -201,7 +201,7 @@ func (n *net) openBLAS() error {
 	p := n.schedule.Program
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		if op.Kind != plan.Dense {
+		if op.Kind != ir.Dense {
 			continue
 		}
 		x, w, y := n.arena.values[op.In[0]], n.arena.shifted+uint64(4*p.Params[op.Weight].Offset), n.arena.values[i+1]
@@ -238,7 +238,7 @@ const lastBit = 1 + 0x1p-23
 // bound on rounding says (docs/numerics.md). The order in which a library adds follows
 // from shapes and places, so that random rows show it. A product that treats rows differently is left
 // to the project's kernels.
-func (n *net) tryRows(op *plan.Op, p product, from, w, to kernels.Ptr) error {
+func (n *net) tryRows(op *ir.Op, p product, from, w, to kernels.Ptr) error {
 	x := n.arena.rowsProduct(op, p, from, w, to)
 	random := rand.New(rand.NewPCG(uint64(p.op), uint64(x.K)))
 	for trial := range 1 + max(1, 64/x.N) {
@@ -278,7 +278,7 @@ func (n *net) tryRows(op *plan.Op, p product, from, w, to kernels.Ptr) error {
 }
 
 // trySums checks that no bit is lost; any order of the sum is covered.
-func (n *net) trySums(op *plan.Op) error {
+func (n *net) trySums(op *ir.Op) error {
 	for _, x := range n.arena.sumProducts(op) {
 		a, b := make([]float32, x.Batch*int(x.NextA)), make([]float32, x.Batch*int(x.NextB))
 		a[0], b[0] = lastBit, lastBit

@@ -11,7 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -19,7 +19,7 @@ import (
 // library is a device that leaves dense products to cuBLAS wherever it may.
 type library struct{ device.Device }
 
-func (l library) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (l library) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	o.CuBLAS = !o.Exact
 	return l.Device.Compile(s, o)
 }
@@ -199,11 +199,11 @@ func TestProfile(t *testing.T) {
 				for i, st := range s.Steps {
 					// The launch of another step does it too: norms are measured with the factors, and the project's dense products
 					// take activations and each other along.
-					along := st.Kind == plan.NormGhost
-					if st.Op != plan.NoOp && !lib {
-						along = along || c.Program.Ops[st.Op].Kind.Activation() || st.Kind == plan.GradSum && sums > 0
+					along := st.Kind == ir.NormGhost
+					if st.Op != ir.NoOp && !lib {
+						along = along || c.Program.Ops[st.Op].Kind.Activation() || st.Kind == ir.GradSum && sums > 0
 					}
-					if st.Kind == plan.GradSum {
+					if st.Kind == ir.GradSum {
 						sums++
 					}
 					// By the fake's clocks every piece of work takes as long. Two runs of two chunks are 4 of each.

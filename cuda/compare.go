@@ -11,7 +11,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Comparison is one matrix product of a dense layer, m×k times k×n, by the
@@ -28,7 +28,7 @@ type Comparison struct {
 
 // CompareProducts measures the dense products of a schedule on batches of so many rows. Each is
 // run for about the given time. The weight sums include what puts the examples together for cuBLAS.
-func (d *Device) CompareProducts(s *plan.Schedule, rows int, each time.Duration) ([]Comparison, error) {
+func (d *Device) CompareProducts(s *ir.Schedule, rows int, each time.Duration) ([]Comparison, error) {
 	own, results, err := d.measureProducts(s, device.Options{Capacity: rows}, each)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (d *Device) CompareProducts(s *plan.Schedule, rows int, each time.Duration)
 }
 
 // measureProducts gives times as Own, and what each product came to.
-func (d *Device) measureProducts(s *plan.Schedule, o device.Options, each time.Duration) (all []Comparison, results [][]float64, err error) {
+func (d *Device) measureProducts(s *ir.Schedule, o device.Options, each time.Duration) (all []Comparison, results [][]float64, err error) {
 	n, err := d.compile(s, o, true)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +97,7 @@ func (n *net) fillProducts() (*sum, error) {
 	fill(kernels.Ptr(n.vectors[0].at), n.params, normal)
 	fill(a.factor, a.chunk*a.groups, func() float32 { return 1 })
 	for v := range a.values {
-		size := a.chunk * p.ValueSize(plan.Value(v))
+		size := a.chunk * p.ValueSize(ir.Value(v))
 		if a.values[v] != 0 {
 			fill(a.values[v], size, normal)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // work is one thing that a step puts on the stream: a launch, memory to be zeroed, or
@@ -66,20 +66,20 @@ func (l *list) gather(b kernels.Batch, t *table) {
 	if a.trunk != nil {
 		return
 	}
-	l.launch(kernels.Gather(b, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset, a.values[plan.Input], a.targets))
+	l.launch(kernels.Gather(b, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset, a.values[ir.Input], a.targets))
 }
 
 // param is where a parameter lies in a flat vector of float32 or of 8-byte values; 0 for none.
 func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
-	if q == plan.None {
+	if q == ir.None {
 		return 0
 	}
 	return flat + uint64(bytes*l.net.schedule.Program.Params[q].Offset)
 }
 
 // find is the index of a step.
-func (l *list) find(kind plan.StepKind, op int) int {
-	return slices.IndexFunc(l.net.schedule.Steps, func(st plan.Step) bool { return st.Kind == kind && st.Op == op })
+func (l *list) find(kind ir.StepKind, op int) int {
+	return slices.IndexFunc(l.net.schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
 }
 
 // forward takes a chunk to the logits, one that was gathered or, where there is a trunk, of the table.
@@ -89,19 +89,19 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 	first := 0
 	if a.trunk != nil {
 		first = a.trunk.Ops
-		l.step = l.find(plan.Forward, 0)
+		l.step = l.find(ir.Forward, 0)
 		l.launch(kernels.TrunkForward(b, a.trunk, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset,
-			a.values[plan.Input], a.targets, params, a.stages))
+			a.values[ir.Input], a.targets, params, a.stages))
 	}
 	for i := first; i < len(p.Ops); i++ {
 		op := &p.Ops[i]
-		l.step = l.find(plan.Forward, i)
+		l.step = l.find(ir.Forward, i)
 		x := a.values[op.In[0]]
 		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
 		act := a.after[i]
 		switch {
 		case a.activated(p, i): // by the op that gave its input
-		case act != none && op.Kind == plan.Dense:
+		case act != none && op.Kind == ir.Dense:
 			l.launch(l.net.math().DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
 		case act != none:
 			l.launch(l.net.math().ConvActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
@@ -116,15 +116,15 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
 	x, y := a.values[op.In[0]], a.values[i+1]
 	switch op.Kind {
-	case plan.Dense:
+	case ir.Dense:
 		l.denseForward(b, i, x, w, bias, y)
-	case plan.Conv:
+	case ir.Conv:
 		l.launch(l.net.math().ConvForward(b, op, x, w, bias, y))
-	case plan.MaxPool:
+	case ir.MaxPool:
 		l.launch(kernels.MaxPool(b, op, x, y))
-	case plan.AvgPool:
+	case ir.AvgPool:
 		l.launch(kernels.AvgPool(b, op, x, y))
-	case plan.Add:
+	case ir.Add:
 		l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
 	default:
 		l.try(kernels.Activation(b, op, x, y))
@@ -145,9 +145,9 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		x, dx, kind := a.values[op.In[0]], a.deltas[v], p.Ops[act].Kind
 		written[v] = true
 		switch op.Kind {
-		case plan.Dense:
+		case ir.Dense:
 			l.launch(l.net.math().DenseInputGradThrough(b, op, kind, x, dy, w, dx))
-		case plan.Conv:
+		case ir.Conv:
 			l.launch(l.net.math().ConvInputGradThrough(b, op, x, dy, w, dx))
 		default:
 			l.launch(kernels.PoolGradThrough(b, op, kind, x, dy, dx))
@@ -161,15 +161,15 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		}
 		written[v] = true
 		switch op.Kind {
-		case plan.Dense:
+		case ir.Dense:
 			l.denseInputGrad(b, i, dy, w, dx, add)
-		case plan.Conv:
+		case ir.Conv:
 			l.launch(l.net.math().ConvInputGrad(b, op, dy, w, dx, add))
-		case plan.MaxPool:
+		case ir.MaxPool:
 			l.launch(kernels.MaxPoolGrad(b, op, a.values[v], dy, dx, add))
-		case plan.AvgPool:
+		case ir.AvgPool:
 			l.launch(kernels.AvgPoolGrad(b, op, dy, dx, add))
-		case plan.Add:
+		case ir.Add:
 			l.launch(kernels.AddGrad(b, op, dy, dx, add))
 		default:
 			l.try(kernels.ActivationGrad(b, op, a.values[i+1], dy, dx, add))
@@ -203,54 +203,54 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		back := false // the trunk has gone back
 		for i, st := range s.Steps {
 			l.step = i
-			if st.Op != plan.NoOp && st.Op < within && (st.Kind == plan.InputGrad || st.Kind == plan.GradStore) {
+			if st.Op != ir.NoOp && st.Op < within && (st.Kind == ir.InputGrad || st.Kind == ir.GradStore) {
 				if !back {
 					l.trunkBackward(b, params)
 				}
 				back = true
 				continue
 			}
-			var op *plan.Op
+			var op *ir.Op
 			var x, dy kernels.Ptr
-			if st.Op != plan.NoOp {
+			if st.Op != ir.NoOp {
 				op = &p.Ops[st.Op]
 				x, dy = a.values[op.In[0]], a.deltas[st.Op+1]
 			}
 			switch st.Kind {
-			case plan.Forward: // done above
-			case plan.LossGrad:
+			case ir.Forward: // done above
+			case ir.LossGrad:
 				l.launch(kernels.LossGrad(b, p.Loss, p.Outputs(), a.values[z], a.targets, a.deltas[z]))
-			case plan.InputGrad:
+			case ir.InputGrad:
 				l.inputGrad(b, st.Op, params, written)
-			case plan.NormGhost:
+			case ir.NormGhost:
 				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
-			case plan.NormGram:
+			case ir.NormGram:
 				l.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
-			case plan.NormInstantiate:
+			case ir.NormInstantiate:
 				l.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
-			case plan.GradStore:
-				if op.Kind == plan.Conv {
+			case ir.GradStore:
+				if op.Kind == ir.Conv {
 					l.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				} else {
 					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 				}
-			case plan.Factor:
+			case ir.Factor:
 				together := min(len(ghosts), kernels.MostGhosts)
 				for some := range slices.Chunk(ghosts[together:], kernels.MostGhosts) {
 					l.launch(kernels.NormGhosts(b, some...))
 				}
 				l.factors(b, count, ghosts[:together])
-			case plan.GradSum:
+			case ir.GradSum:
 				w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
 				switch {
-				case op.Kind == plan.Conv:
+				case op.Kind == ir.Conv:
 					l.convSum(b, st.Op, x, dy, w, bias)
 				case !n.apart && n.math().SumsTogether(op):
 					sums, summed = append(sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: a.factors(st.Op), SumW: w, SumB: bias}), append(summed, i)
 				default:
 					l.denseSum(b, st.Op, x, dy, a.factors(st.Op), w, bias)
 				}
-			case plan.Combine:
+			case ir.Combine:
 				kept = append(kept, st.Op)
 			default:
 				l.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
@@ -272,7 +272,7 @@ func (l *list) trunkBackward(b kernels.Batch, params kernels.Ptr) {
 	if delta == 0 { // the op behind it went through the last activation
 		delta, through = a.deltas[a.trunk.Ops-1], true
 	}
-	l.launch(kernels.TrunkBackward(b, a.trunk, a.values[plan.Input], delta, through, params, a.kept, a.stored, a.stages))
+	l.launch(kernels.TrunkBackward(b, a.trunk, a.values[ir.Input], delta, through, params, a.kept, a.stored, a.stages))
 }
 
 // factors turns norms into factors, and counts those of 1.
@@ -318,10 +318,10 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	for _, i := range ops {
 		kept := a.keep(i)
 		for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
-			if q == plan.None {
+			if q == ir.None {
 				continue
 			}
-			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), l.find(plan.Combine, i)}
+			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), l.find(ir.Combine, i)}
 			kept += uint64(4 * s.size)
 			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&
 				all[n].kept+uint64(4*all[n].size) == s.kept && all[n].to+uint64(8*all[n].size) == s.to {

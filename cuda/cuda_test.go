@@ -15,7 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -51,7 +51,7 @@ func open(t testing.TB, o fake.Options) *cuda.Device {
 	return d
 }
 
-func program(t testing.TB, name string) *plan.Program {
+func program(t testing.TB, name string) *ir.Program {
 	t.Helper()
 	for _, p := range devicetest.Programs() {
 		if p.Name == name {
@@ -62,9 +62,9 @@ func program(t testing.TB, name string) *plan.Program {
 	return nil
 }
 
-func private(t testing.TB, p *plan.Program, s perexample.Strategy) *plan.Schedule {
+func private(t testing.TB, p *ir.Program, s perexample.Strategy) *ir.Schedule {
 	t.Helper()
-	schedule, err := perexample.Private(p, perexample.Options{Strategy: s, Clipping: plan.Flat})
+	schedule, err := perexample.Private(p, perexample.Options{Strategy: s, Clipping: ir.Flat})
 	must(t, err)
 	return schedule
 }
@@ -83,7 +83,7 @@ type training struct {
 	sum, update device.Step
 }
 
-func train(d device.Device, s *plan.Schedule, c *devicetest.Case, capacity int, n *stream.Stream) (*training, error) {
+func train(d device.Device, s *ir.Schedule, c *devicetest.Case, capacity int, n *stream.Stream) (*training, error) {
 	net, err := d.Compile(s, device.Options{Capacity: capacity})
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func TestLongTrainsLikeTheCPU(t *testing.T) {
 	trainsLikeTheCPU(t, devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128), 12)
 }
 
-func trainsLikeTheCPU(t *testing.T, p *plan.Program, rows int) {
+func trainsLikeTheCPU(t *testing.T, p *ir.Program, rows int) {
 	const steps = 3
 	c := devicetest.NewCase(t, p, rows, 1)
 	s := private(t, p, perexample.Auto)

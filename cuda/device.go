@@ -17,7 +17,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -33,7 +33,7 @@ const leastCapability = 80
 
 // costs are nominal, of a large GPU of about 2023 in float32 without tensor
 // cores; the strategies compare their ratios.
-var costs = plan.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
+var costs = ir.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
 
 // precisions beside float32; every GPU that the PTX runs on has tensor cores for them.
 var precisions = []device.Precision{device.TF32, device.BF16}

@@ -2,7 +2,7 @@ package cuda
 
 import (
 	"github.com/privgrad/privgrad/cuda/kernels"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // none is no op.
@@ -18,8 +18,8 @@ type fusion struct {
 }
 
 // fuse leaves dense ops alone where their launches are not the project's.
-func fuse(p *plan.Program, m kernels.Math, dense bool) fusion {
-	alone := func(op *plan.Op) bool { return op.Kind == plan.Dense && !dense }
+func fuse(p *ir.Program, m kernels.Math, dense bool) fusion {
+	alone := func(op *ir.Op) bool { return op.Kind == ir.Dense && !dense }
 	n := len(p.Ops)
 	f := fusion{make([]int, n), make([]int, n), make([]bool, n+1), p.NeedsGrad()}
 	reader := make([]int, n+1)
@@ -35,7 +35,7 @@ func fuse(p *plan.Program, m kernels.Math, dense bool) fusion {
 	consumers := p.Consumers()
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		if !op.Kind.Activation() || op.In[0] == plan.Input || consumers[op.In[0]] != 1 {
+		if !op.Kind.Activation() || op.In[0] == ir.Input || consumers[op.In[0]] != 1 {
 			continue
 		}
 		if from := int(op.In[0] - 1); !alone(&p.Ops[from]) && m.FusesForward(&p.Ops[from], op.Kind) {
@@ -53,18 +53,18 @@ func fuse(p *plan.Program, m kernels.Math, dense bool) fusion {
 }
 
 // activated says of an activation that the forward launch of the op before it does it.
-func (f *fusion) activated(p *plan.Program, i int) bool {
+func (f *fusion) activated(p *ir.Program, i int) bool {
 	v := p.Ops[i].In[0]
-	return v != plan.Input && f.after[v-1] == i
+	return v != ir.Input && f.after[v-1] == i
 }
 
 // passed says of an activation that the backward launch of the op behind it goes through it.
-func (f *fusion) passed(p *plan.Program, i int) bool {
+func (f *fusion) passed(p *ir.Program, i int) bool {
 	return p.Ops[i].Kind.Activation() && !f.delta[i+1]
 }
 
 // absorb notes what lies inside of a trunk and has no memory of its own.
-func (f *fusion) absorb(p *plan.Program, t *kernels.Trunk) {
+func (f *fusion) absorb(p *ir.Program, t *kernels.Trunk) {
 	last := p.Ops[t.Ops-1]
 	for v := 1; v < t.Ops; v++ {
 		if f.delta[t.Ops] || v != int(last.In[0]) {

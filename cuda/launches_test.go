@@ -5,25 +5,25 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 // model is one of package nn's.
-func model(name string) *plan.Program {
-	ce := plan.SoftmaxCrossEntropy
+func model(name string) *ir.Program {
+	ce := ir.SoftmaxCrossEntropy
 	switch name {
 	case "cnn-mnist":
 		return devicetest.LeNet(name, 28, 6, 16, 256, 128)
 	case "mlp-mnist":
 		b := devicetest.NewBuilder(name, ce, 1, 28, 28)
-		b.Dense(b.Act(plan.ReLU, b.Dense(plan.Input, 1000, true)), 10, true)
+		b.Dense(b.Act(ir.ReLU, b.Dense(ir.Input, 1000, true)), 10, true)
 		return b.Program()
 	case "mnist-tf":
 		b := devicetest.NewBuilder(name, ce, 1, 28, 28)
-		x := b.Pool(plan.MaxPool, b.Act(plan.ReLU, b.Conv(plan.Input, 16, plan.Square(8, 2, 3), true)), plan.Square(2, 1, 0))
-		x = b.Pool(plan.MaxPool, b.Act(plan.ReLU, b.Conv(x, 32, plan.Square(4, 2, 0), true)), plan.Square(2, 1, 0))
-		b.Dense(b.Act(plan.ReLU, b.Dense(x, 32, true)), 10, true)
+		x := b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(ir.Input, 16, ir.Square(8, 2, 3), true)), ir.Square(2, 1, 0))
+		x = b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(x, 32, ir.Square(4, 2, 0), true)), ir.Square(2, 1, 0))
+		b.Dense(b.Act(ir.ReLU, b.Dense(x, 32, true)), 10, true)
 		return b.Program()
 	}
 	c, d := []int{32, 32, 64, 64, 128, 128}, []int{128}
@@ -31,15 +31,15 @@ func model(name string) *plan.Program {
 		c, d = []int{32, 64, 128, 128, 256, 256}, []int{1024, 512}
 	}
 	b := devicetest.NewBuilder(name, ce, 3, 32, 32)
-	x := plan.Input
+	x := ir.Input
 	for i, n := range c {
-		x = b.Act(plan.ReLU, b.Conv(x, n, plan.Square(3, 1, 1), true))
+		x = b.Act(ir.ReLU, b.Conv(x, n, ir.Square(3, 1, 1), true))
 		if i%2 == 1 {
-			x = b.Pool(plan.MaxPool, x, plan.Square(2, 2, 0))
+			x = b.Pool(ir.MaxPool, x, ir.Square(2, 2, 0))
 		}
 	}
 	for _, n := range d {
-		x = b.Act(plan.ReLU, b.Dense(x, n, true))
+		x = b.Act(ir.ReLU, b.Dense(x, n, true))
 	}
 	b.Dense(x, 10, true)
 	return b.Program()
@@ -49,7 +49,7 @@ func model(name string) *plan.Program {
 func TestLaunches(t *testing.T) {
 	for name, launches := range map[string][2]int{"mlp-mnist": {7, 8}, "cnn-mnist": {12, 29}, "mnist-tf": {10, 20}, "cifar-small": {33, 34}, "cifar-paper": {36, 37}} {
 		for precision, want := range launches {
-			s, err := perexample.Private(model(name), perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat, Costs: costs, Batch: 300})
+			s, err := perexample.Private(model(name), perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Costs: costs, Batch: 300})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -16,7 +16,7 @@ import (
 // compiled, and a block for every vector, sum and step that is asked for later.
 type net struct {
 	memory
-	schedule *plan.Schedule
+	schedule *ir.Schedule
 	options  device.Options
 	apart    bool // dense products, from activations and from each other
 	params   int
@@ -68,7 +68,7 @@ const (
 const lessMemory = "choose a smaller batch that goes through the network together (memory, max_physical_batch), or a strategy that keeps less"
 
 // Compile lays out a schedule's memory and gives it a stream.
-func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d *Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.compile(s, o, o.CuBLAS)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error)
 }
 
 // compile keeps dense products apart where cuBLAS multiplies, or what it does is compared.
-func (d *Device) compile(s *plan.Schedule, o device.Options, apart bool) (*net, error) {
+func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -274,7 +274,7 @@ func (q *queue) table(d device.Data) *table {
 		q.check(errors.New("the table was not loaded on this device"))
 		return &table{}
 	}
-	if want := plan.Size(q.net.schedule.Program.Shape); t.Width != want {
+	if want := ir.Size(q.net.schedule.Program.Shape); t.Width != want {
 		q.check(fmt.Errorf("the table's rows have %d values, network %s reads %d", t.Width, q.net.schedule.Program.Name, want))
 	}
 	return t
@@ -305,7 +305,7 @@ func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 		return
 	}
 	s, c, t := q.gradients(dst), q.scalars(count, 1), q.table(from)
-	if q.net.schedule.Clipping != plan.Flat {
+	if q.net.schedule.Clipping != ir.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", q.net.schedule.Clipping))
 	}
 	if q.err != nil {

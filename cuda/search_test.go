@@ -6,7 +6,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -22,10 +22,10 @@ func TestSearchLeavesNothing(t *testing.T) {
 	d, err := Open(fake.New(fake.Options{}), 0)
 	must(err)
 	defer func() { must(d.Close()) }()
-	b := devicetest.NewBuilder("line", plan.Huber, 2)
-	b.Dense(plan.Input, 1, true)
+	b := devicetest.NewBuilder("line", ir.Huber, 2)
+	b.Dense(ir.Input, 1, true)
 	c := devicetest.NewCase(t, b.Program(), 3, 1)
-	schedule, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+	schedule, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
 	must(err)
 	opened, err := d.Compile(schedule, device.Options{Capacity: 3})
 	must(err)

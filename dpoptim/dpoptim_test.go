@@ -9,16 +9,16 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 // line is the network z = w·x + b over three features.
-func line() *plan.Program {
-	return &plan.Program{
-		Name: "line", Shape: []int{3}, Loss: plan.Logistic,
-		Ops: []plan.Op{{Kind: plan.Dense, Name: "fc1", In: []plan.Value{plan.Input}, Shape: []int{3}, Out: []int{1}, Weight: 0, Bias: 1}},
-		Params: []plan.Param{
+func line() *ir.Program {
+	return &ir.Program{
+		Name: "line", Shape: []int{3}, Loss: ir.Logistic,
+		Ops: []ir.Op{{Kind: ir.Dense, Name: "fc1", In: []ir.Value{ir.Input}, Shape: []int{3}, Out: []int{1}, Weight: 0, Bias: 1}},
+		Params: []ir.Param{
 			{Name: "fc1.weight", Shape: []int{1, 3}},
 			{Name: "fc1.bias", Shape: []int{1}, Offset: 3},
 		},
@@ -69,7 +69,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-func must(s *plan.Schedule, err error) *plan.Schedule {
+func must(s *ir.Schedule, err error) *ir.Schedule {
 	if err != nil {
 		panic(err)
 	}

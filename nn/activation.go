@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 )
 
@@ -27,9 +27,9 @@ func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.N
 func (l *lowerer) unary(n *G.Node) (value, error) {
 	switch name := symbol(n); name {
 	case "tanh":
-		return l.pointwise(plan.Tanh, n, children(n)[0])
+		return l.pointwise(ir.Tanh, n, children(n)[0])
 	case "sigmoid":
-		return l.pointwise(plan.Sigmoid, n, children(n)[0])
+		return l.pointwise(ir.Sigmoid, n, children(n)[0])
 	default:
 		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", name)
 	}
@@ -41,9 +41,9 @@ func (l *lowerer) product(n *G.Node) (value, error) {
 	a, b := children(n)[0], children(n)[1]
 	switch {
 	case isSign(b, a):
-		return l.pointwise(plan.ReLU, n, a)
+		return l.pointwise(ir.ReLU, n, a)
 	case isSign(a, b):
-		return l.pointwise(plan.ReLU, n, b)
+		return l.pointwise(ir.ReLU, n, b)
 	case opType(a) == opAvgPool && opType(b) == opConstant:
 		return l.avgPool(a, n, constant(b))
 	case opType(b) == opAvgPool && opType(a) == opConstant:
@@ -65,10 +65,10 @@ func isSign(n, x *G.Node) bool {
 	return c[0] == x && opType(c[1]) == opConstant && constant(c[1]) == 0
 }
 
-func (l *lowerer) pointwise(kind plan.Kind, n, x *G.Node) (value, error) {
+func (l *lowerer) pointwise(kind ir.Kind, n, x *G.Node) (value, error) {
 	in, err := l.lower(x)
 	if err != nil {
 		return value{}, err
 	}
-	return l.emit(n, plan.Op{Kind: kind, In: []plan.Value{in.v}, Shape: planShape(in.shape)}, nil), nil
+	return l.emit(n, ir.Op{Kind: kind, In: []ir.Value{in.v}, Shape: planShape(in.shape)}, nil), nil
 }

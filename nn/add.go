@@ -3,7 +3,7 @@ package nn
 import (
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 )
 
@@ -31,7 +31,7 @@ func (l *lowerer) add(n *G.Node) (value, error) {
 	if !slices.Equal(x.shape, y.shape) {
 		return value{}, refuse(n, "it adds activations of the shapes %v and %v an example; make them equal", x.shape, y.shape)
 	}
-	return l.emit(n, plan.Op{Kind: plan.Add, In: []plan.Value{x.v, y.v}, Shape: planShape(x.shape)}, nil), nil
+	return l.emit(n, ir.Op{Kind: ir.Add, In: []ir.Value{x.v, y.v}, Shape: planShape(x.shape)}, nil), nil
 }
 
 // bias gives the layer whose output is node h the bias p.
@@ -69,8 +69,8 @@ func (l *lowerer) bias(n, h, p *G.Node) (value, error) {
 		}
 		channel.shape[0], channel.strides[0] = b.shape[axis], b.strides[axis]
 	}
-	if out := l.ops[i].Out[0]; channel.shape[0] != out || plan.Size(b.leaf.Shape()) != out {
-		return value{}, refuse(n, "bias %s has %d elements for %d outputs; give it one an output", describe(b.leaf), plan.Size(b.leaf.Shape()), out)
+	if out := l.ops[i].Out[0]; channel.shape[0] != out || ir.Size(b.leaf.Shape()) != out {
+		return value{}, refuse(n, "bias %s has %d elements for %d outputs; give it one an output", describe(b.leaf), ir.Size(b.leaf.Shape()), out)
 	}
 	l.biases[i] = &channel
 	return v, nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 func build(t testing.TB, name string, o Options) (*Model, *Network) {
@@ -88,7 +88,7 @@ func TestProgramOfCNN(t *testing.T) {
 	if d := cmp.Diff(want, params); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(plan.Square(5, 1, 0), p.Ops[0].Window); d != "" {
+	if d := cmp.Diff(ir.Square(5, 1, 0), p.Ops[0].Window); d != "" {
 		t.Error(d)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -76,7 +76,7 @@ func (l *lowerer) conv(n *G.Node) (value, bool, error) {
 	}
 	f = fields(cols)
 	pad, padW := f.int("padH"), f.int("padW")
-	w := plan.Window{
+	w := ir.Window{
 		H: f.int("h"), W: f.int("w"),
 		StrideH: f.int("strideH"), StrideW: f.int("strideW"),
 		PadTop: pad, PadBottom: pad, PadLeft: padW, PadRight: padW,
@@ -90,6 +90,6 @@ func (l *lowerer) conv(n *G.Node) (value, bool, error) {
 		return value{}, true, refuse(n, "its filter %s has shape %v, its window needs %v; make the filter (out, in, kh, kw) with the window of the call",
 			describe(filter.leaf), filter.shape, want)
 	}
-	v := l.emit(n, plan.Op{Kind: plan.Conv, In: []plan.Value{in.v}, Shape: in.shape, Window: w}, &filter)
+	v := l.emit(n, ir.Op{Kind: ir.Conv, In: []ir.Value{in.v}, Shape: in.shape, Window: w}, &filter)
 	return v, true, nil
 }

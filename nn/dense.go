@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 )
 
@@ -77,11 +77,11 @@ func (l *lowerer) dense(n *G.Node) (value, error) {
 		return value{}, err
 	}
 	if kind == matVec {
-		if w, err = w.reshape(1, plan.Size(w.shape)); err != nil {
+		if w, err = w.reshape(1, ir.Size(w.shape)); err != nil {
 			return value{}, refuse(n, "%v", err)
 		}
 	} else if !f.bool("transB") {
 		w = w.permute(1, 0)
 	}
-	return l.emit(n, plan.Op{Kind: plan.Dense, In: []plan.Value{in.v}, Shape: in.shape}, &w), nil
+	return l.emit(n, ir.Op{Kind: ir.Dense, In: []ir.Value{in.v}, Shape: in.shape}, &w), nil
 }

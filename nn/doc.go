@@ -1,6 +1,6 @@
 // Package nn is the Gorgonia front end: it builds the networks that the
 // project measures on, and lowers any Gorgonia graph of supported ops to a
-// plan.Program, the form in which devices run it.
+// ir.Program, the form in which devices run it.
 //
 // A graph's input is a float32 or float64 node whose axis 0 is the batch:
 // (N, C, H, W) for images, (N, n) for vectors, or any other per-example

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -19,23 +19,23 @@ type tb interface {
 
 // evaluate is what a program means: one example's logits, in float64 and in
 // the most direct way.
-func evaluate(p *plan.Program, params []float32, input []float64) []float64 {
+func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 	values := [][]float64{input}
 	at := func(i int) []float32 { return params[p.Params[i].Offset:][:p.Params[i].Size()] }
 	for _, op := range p.Ops {
 		x := values[op.In[0]]
-		out := make([]float64, plan.Size(op.Out))
+		out := make([]float64, ir.Size(op.Out))
 		switch op.Kind {
-		case plan.Dense:
+		case ir.Dense:
 			for o := range out {
 				for i, v := range x {
 					out[o] += v * float64(at(op.Weight)[o*len(x)+i])
 				}
 			}
-		case plan.Conv, plan.MaxPool, plan.AvgPool:
+		case ir.Conv, ir.MaxPool, ir.AvgPool:
 			window(op, func(o, c, position int, inside []int) {
 				switch op.Kind {
-				case plan.MaxPool:
+				case ir.MaxPool:
 					m := math.Inf(-1)
 					for _, i := range inside {
 						if i >= 0 {
@@ -43,7 +43,7 @@ func evaluate(p *plan.Program, params []float32, input []float64) []float64 {
 						}
 					}
 					out[position] = m
-				case plan.AvgPool:
+				case ir.AvgPool:
 					for _, i := range inside {
 						if i >= 0 {
 							out[position] += x[i] / float64(len(inside))
@@ -58,21 +58,21 @@ func evaluate(p *plan.Program, params []float32, input []float64) []float64 {
 					}
 				}
 			})
-		case plan.Add:
+		case ir.Add:
 			for i := range out {
 				out[i] = x[i] + values[op.In[1]][i]
 			}
 		default:
-			f := map[plan.Kind]func(float64) float64{
-				plan.ReLU:    func(v float64) float64 { return max(v, 0) },
-				plan.Tanh:    math.Tanh,
-				plan.Sigmoid: func(v float64) float64 { return 1 / (1 + math.Exp(-v)) },
+			f := map[ir.Kind]func(float64) float64{
+				ir.ReLU:    func(v float64) float64 { return max(v, 0) },
+				ir.Tanh:    math.Tanh,
+				ir.Sigmoid: func(v float64) float64 { return 1 / (1 + math.Exp(-v)) },
 			}[op.Kind]
 			for i, v := range x {
 				out[i] = f(v)
 			}
 		}
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			b := at(op.Bias)
 			for i := range out {
 				out[i] += float64(b[i/(len(out)/len(b))])
@@ -85,11 +85,11 @@ func evaluate(p *plan.Program, params []float32, input []float64) []float64 {
 
 // window calls f for every output channel, input channel and position with the
 // indices of the window's pixels, −1 for padding. A pool's channels are paired.
-func window(op plan.Op, f func(o, c, position int, inside []int)) {
+func window(op ir.Op, f func(o, c, position int, inside []int)) {
 	w, rows, cols := op.Window, op.Shape[1], op.Shape[2]
 	for o := range op.Out[0] {
 		for c := range op.Shape[0] {
-			if op.Kind != plan.Conv && c != o {
+			if op.Kind != ir.Conv && c != o {
 				continue
 			}
 			for y := range op.Out[1] {

@@ -5,28 +5,28 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 )
 
 // Loss is the per-example loss at the logits.
-type Loss = plan.Loss
+type Loss = ir.Loss
 
 // Program is a lowered network.
-type Program = plan.Program
+type Program = ir.Program
 
-// The losses, defined in internal/plan.
+// The losses, defined in internal/ir.
 const (
 	// SoftmaxCrossEntropy is −log softmax(z)[t], t a class index.
-	SoftmaxCrossEntropy = plan.SoftmaxCrossEntropy
+	SoftmaxCrossEntropy = ir.SoftmaxCrossEntropy
 	// Logistic is log(1+exp(−t·z)), t = −1 or +1, one logit.
-	Logistic = plan.Logistic
+	Logistic = ir.Logistic
 	// Hinge is max(0, 1−t·z), t = −1 or +1, one logit.
-	Hinge = plan.Hinge
+	Hinge = ir.Hinge
 	// HuberHinge is Hinge smoothed around its kink, one logit.
-	HuberHinge = plan.HuberHinge
+	HuberHinge = ir.HuberHinge
 	// Huber is the robust regression loss, t real, one logit.
-	Huber = plan.Huber
+	Huber = ir.Huber
 )
 
 // LowerOption changes what Lower does.
@@ -50,7 +50,7 @@ func WithInput(input *G.Node) LowerOption { return func(l *lowerer) { l.input = 
 // or that has an op without a lowering, gives an error that names the node.
 func Lower(logits *G.Node, options ...LowerOption) (*Network, error) {
 	l := &lowerer{
-		program: plan.Program{Name: "graph"},
+		program: ir.Program{Name: "graph"},
 		logits:  logits,
 		values:  map[*G.Node]value{},
 		readers: map[*G.Node]int{},
@@ -65,12 +65,12 @@ func Lower(logits *G.Node, options ...LowerOption) (*Network, error) {
 // value is an activation: the plan's value seen in the per-example shape of a
 // node. Reshapes change the shape only.
 type value struct {
-	v     plan.Value
+	v     ir.Value
 	shape []int
 }
 
 type lowerer struct {
-	program       plan.Program
+	program       ir.Program
 	logits, input *G.Node
 	batch         int
 	values        map[*G.Node]value
@@ -78,7 +78,7 @@ type lowerer struct {
 	used          map[*G.Node]bool
 
 	// One entry an op; nil where it has no such parameter.
-	ops             []plan.Op
+	ops             []ir.Op
 	nodes           []*G.Node
 	weights, biases []*view
 }
@@ -217,7 +217,7 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 	switch opType(n) {
 	case opLeaf:
 		if n == l.input {
-			return value{plan.Input, n.Shape()[1:]}, nil
+			return value{ir.Input, n.Shape()[1:]}, nil
 		}
 		return value{}, refuse(n, "it stands where an activation is expected, but the input is %s; a network has one input", describe(l.input))
 	case opConstant:
@@ -275,15 +275,15 @@ func (l *lowerer) transpose(n *G.Node) (value, error) {
 }
 
 // emit appends an op whose output is node n.
-func (l *lowerer) emit(n *G.Node, op plan.Op, weight *view) value {
+func (l *lowerer) emit(n *G.Node, op ir.Op, weight *view) value {
 	shape := n.Shape()[1:]
 	op.Out = planShape(shape)
-	op.Weight, op.Bias = plan.None, plan.None
+	op.Weight, op.Bias = ir.None, ir.None
 	l.ops = append(l.ops, op)
 	l.nodes = append(l.nodes, n)
 	l.weights = append(l.weights, weight)
 	l.biases = append(l.biases, nil)
-	return value{plan.Value(len(l.ops)), shape}
+	return value{ir.Value(len(l.ops)), shape}
 }
 
 // planShape gives a per-example shape in the plan's two forms, (C,H,W) and (n).
@@ -291,7 +291,7 @@ func planShape(shape []int) []int {
 	if len(shape) == 3 {
 		return shape
 	}
-	return []int{plan.Size(shape)}
+	return []int{ir.Size(shape)}
 }
 
 // parameter gives the view of a parameter, claimed for node user.
@@ -323,7 +323,7 @@ func (l *lowerer) network() (*Network, error) {
 	for i := range l.ops {
 		op := &l.ops[i]
 		name := op.Kind.String()
-		if op.Kind == plan.Dense {
+		if op.Kind == ir.Dense {
 			name = "fc"
 		}
 		count[name]++
@@ -346,9 +346,9 @@ func (l *lowerer) network() (*Network, error) {
 				}
 			}
 			*q.index = len(p.Params)
-			p.Params = append(p.Params, plan.Param{Name: op.Name + "." + q.kind, Node: q.v.leaf.Name(), Shape: q.v.shape, Offset: offset})
+			p.Params = append(p.Params, ir.Param{Name: op.Name + "." + q.kind, Node: q.v.leaf.Name(), Shape: q.v.shape, Offset: offset})
 			net.bindings = append(net.bindings, b)
-			offset += plan.Size(q.v.shape)
+			offset += ir.Size(q.v.shape)
 		}
 	}
 	if offset == 0 {

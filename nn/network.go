@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -30,7 +30,7 @@ type binding struct {
 // bind checks that a parameter's value can be read and written in place.
 func bind(v view) (binding, error) {
 	n := v.leaf
-	if plan.Size(v.shape) != plan.Size(n.Shape()) {
+	if ir.Size(v.shape) != ir.Size(n.Shape()) {
 		return binding{}, refuse(n, "a weight of shape %v is broadcast to %v; give each weight its own element", n.Shape(), v.shape)
 	}
 	if n.Value() == nil {
@@ -49,7 +49,7 @@ func bind(v view) (binding, error) {
 	b := binding{view: v, node: n, value: t}
 	b.f32, _ = t.Data().([]float32)
 	b.f64, _ = t.Data().([]float64)
-	if len(b.f32)+len(b.f64) != plan.Size(n.Shape()) {
+	if len(b.f32)+len(b.f64) != ir.Size(n.Shape()) {
 		return binding{}, refuse(n, "the parameter's value has %d elements, its node the shape %v; give it one of that shape", len(b.f32)+len(b.f64), n.Shape())
 	}
 	return b, nil
@@ -64,7 +64,7 @@ func (b *binding) shares(c binding) bool {
 func (b *binding) each(f func(flat, leaf int)) {
 	index := make([]int, len(b.shape))
 	leaf := 0
-	for flat := range plan.Size(b.shape) {
+	for flat := range ir.Size(b.shape) {
 		f(flat, leaf)
 		for axis := len(index) - 1; axis >= 0; axis-- {
 			index[axis]++

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -58,7 +58,7 @@ func pool(name string, size, stride int, f func(*G.Node) (*G.Node, error)) Layer
 	}
 }
 
-func (l *lowerer) maxPool(n *G.Node) (value, error) { return l.pool(n, n, plan.MaxPool) }
+func (l *lowerer) maxPool(n *G.Node) (value, error) { return l.pool(n, n, ir.MaxPool) }
 
 // avgPool lowers the pool, multiplied by scale in node out, provided that this
 // makes Gorgonia's result the mean.
@@ -68,16 +68,16 @@ func (l *lowerer) avgPool(pool, out *G.Node, scale float64) (value, error) {
 	if math.Abs(scale*float64(window)/float64(width)-1) > 1e-6 {
 		return value{}, refuse(pool, "gorgonia v0.9.18 divides by the image's width, %d, instead of the window's %d elements, so that the result is no mean; use nn.AvgPool, which corrects it, or gorgonia.GlobalAveragePool2D", width, window)
 	}
-	return l.pool(pool, out, plan.AvgPool)
+	return l.pool(pool, out, ir.AvgPool)
 }
 
-func (l *lowerer) pool(n, out *G.Node, kind plan.Kind) (value, error) {
+func (l *lowerer) pool(n, out *G.Node, kind ir.Kind) (value, error) {
 	in, err := l.lower(children(n)[0])
 	if err != nil {
 		return value{}, err
 	}
 	f := fields(n)
-	w := plan.Window{
+	w := ir.Window{
 		H: f.int("h"), W: f.int("w"), StrideH: f.int("strideH"), StrideW: f.int("strideW"),
 		PadTop: f.int("padNorth"), PadBottom: f.int("padSouth"), PadLeft: f.int("padWest"), PadRight: f.int("padEast"),
 		DilationH: 1, DilationW: 1,
@@ -85,7 +85,7 @@ func (l *lowerer) pool(n, out *G.Node, kind plan.Kind) (value, error) {
 	if w.PadTop != w.PadBottom || w.PadLeft != w.PadRight {
 		return value{}, refuse(n, "gorgonia v0.9.18 swaps the sides of unequal pool paddings (top %d, bottom %d, left %d, right %d); pad both sides alike", w.PadTop, w.PadBottom, w.PadLeft, w.PadRight)
 	}
-	return l.emit(out, plan.Op{Kind: kind, In: []plan.Value{in.v}, Shape: in.shape, Window: w}, nil), nil
+	return l.emit(out, ir.Op{Kind: kind, In: []ir.Value{in.v}, Shape: in.shape, Window: w}, nil), nil
 }
 
 func (l *lowerer) globalAvgPool(n *G.Node) (value, error) {
@@ -93,6 +93,6 @@ func (l *lowerer) globalAvgPool(n *G.Node) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	w := plan.Window{H: in.shape[1], W: in.shape[2], StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
-	return l.emit(n, plan.Op{Kind: plan.AvgPool, In: []plan.Value{in.v}, Shape: in.shape, Window: w}, nil), nil
+	w := ir.Window{H: in.shape[1], W: in.shape[2], StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
+	return l.emit(n, ir.Op{Kind: ir.AvgPool, In: []ir.Value{in.v}, Shape: in.shape, Window: w}, nil), nil
 }

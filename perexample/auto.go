@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // auto gives every layer its fastest choice. Where stored gradients do not
@@ -13,7 +13,7 @@ import (
 // time for a byte stop storing or fewer examples go through the network
 // together, whichever is faster by the device's Costs. Storing is the fastest
 // choice of a convolution, so none is computed twice whose store fits.
-func auto(p *plan.Program, o *Options, c choices) {
+func auto(p *ir.Program, o *Options, c choices) {
 	var options []option
 	for _, m := range o.batches() {
 		options = append(options, o.within(p, c, m))
@@ -33,7 +33,7 @@ type option struct {
 }
 
 // within makes every choice that c leaves open for a physical batch.
-func (o *Options) within(p *plan.Program, c choices, batch int) option {
+func (o *Options) within(p *ir.Program, c choices, batch int) option {
 	made := choices{}
 	type change struct {
 		op         int
@@ -113,13 +113,13 @@ func (o *Options) batches() []int {
 }
 
 // fits says whether a batch stays within the memory.
-func (o *Options) fits(s *plan.Schedule, batch int) bool {
+func (o *Options) fits(s *ir.Schedule, batch int) bool {
 	return o.Memory == 0 || int64(batch)*s.ExampleBytes(o.costs().Passes) <= o.Memory
 }
 
 // seconds is what an example of a batch costs. However small the batch is,
 // every step has to be started, weights are read, and sums read and written.
-func (o *Options) seconds(s *plan.Schedule, batch int) float64 {
+func (o *Options) seconds(s *ir.Schedule, batch int) float64 {
 	costs := o.costs()
 	flops, layers := float64(s.Program.StepFLOPs()), 0.0
 	for _, l := range Explain(s, costs) {
@@ -133,7 +133,7 @@ func (o *Options) seconds(s *plan.Schedule, batch int) float64 {
 // Together is how many examples of a batch go through the network together: as
 // many as still make it faster, unless memory says less. Larger batches go in
 // parts, so that memory does not grow with the expected batch.
-func Together(s *plan.Schedule, o Options) int {
+func Together(s *ir.Schedule, o Options) int {
 	var options []option
 	for _, m := range o.batches() {
 		options = append(options, option{batch: m, seconds: o.seconds(s, m), fits: o.fits(s, m)})

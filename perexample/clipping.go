@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Clipping names a way to bound what one example adds to the sum.
 type Clipping string
 
 const (
-	// Flat scales a gradient longer than C down to C (plan.Flat).
+	// Flat scales a gradient longer than C down to C (ir.Flat).
 	Flat Clipping = "flat"
 	// PerLayer does so layer by layer, at C over the root of their number
-	// (plan.PerLayer).
+	// (ir.PerLayer).
 	PerLayer Clipping = "per-layer"
-	// Automatic scales every gradient towards C (plan.Automatic).
+	// Automatic scales every gradient towards C (ir.Automatic).
 	Automatic Clipping = "automatic"
 	// AdaptiveFlat is Flat at a C that follows a quantile of the norms, by a
 	// noisy count that every step is charged for (Adaptive).
@@ -27,18 +27,18 @@ const (
 func Clippings() []Clipping { return []Clipping{Flat, PerLayer, Automatic, AdaptiveFlat} }
 
 // Rule is what a clipping asks of a schedule.
-func (c Clipping) Rule() (plan.Clipping, error) {
+func (c Clipping) Rule() (ir.Clipping, error) {
 	switch c {
 	case Flat, AdaptiveFlat:
-		return plan.Flat, nil
+		return ir.Flat, nil
 	case PerLayer:
-		return plan.PerLayer, nil
+		return ir.PerLayer, nil
 	case Automatic:
-		return plan.Automatic, nil
+		return ir.Automatic, nil
 	}
 	var names []string
 	for _, k := range Clippings() {
 		names = append(names, string(k))
 	}
-	return plan.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, strings.Join(names, ", "))
+	return ir.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, strings.Join(names, ", "))
 }

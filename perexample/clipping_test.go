@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 func TestClippingRules(t *testing.T) {
-	want := map[perexample.Clipping]plan.Clipping{"flat": plan.Flat, "per-layer": plan.PerLayer, "automatic": plan.Automatic, "adaptive": plan.Flat}
+	want := map[perexample.Clipping]ir.Clipping{"flat": ir.Flat, "per-layer": ir.PerLayer, "automatic": ir.Automatic, "adaptive": ir.Flat}
 	for _, c := range perexample.Clippings() {
 		if got, err := c.Rule(); err != nil || got != want[c] {
 			t.Errorf("%s is %v, %v", c, got, err)
@@ -23,7 +23,7 @@ func TestClippingRules(t *testing.T) {
 		t.Errorf("not listed: %v", want)
 	}
 	for _, c := range []perexample.Clipping{"", "Flat", "unclipped"} {
-		if got, err := c.Rule(); err == nil || got != plan.Unclipped || !strings.Contains(err.Error(), "choose one of flat, per-layer, automatic, adaptive") {
+		if got, err := c.Rule(); err == nil || got != ir.Unclipped || !strings.Contains(err.Error(), "choose one of flat, per-layer, automatic, adaptive") {
 			t.Errorf("clipping %q is %v, %v", c, got, err)
 		}
 	}

@@ -3,7 +3,7 @@ package perexample
 import (
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Layer is what a schedule does with one layer, and what else it could do.
@@ -29,17 +29,17 @@ type Alternative struct {
 }
 
 // Explain lists the layers of a private schedule.
-func Explain(s *plan.Schedule, costs plan.Costs) []Layer {
+func Explain(s *ir.Schedule, costs ir.Costs) []Layer {
 	chosen := map[int]Choice{}
 	for _, st := range s.Steps {
 		switch st.Kind {
-		case plan.GradStore:
+		case ir.GradStore:
 			chosen[st.Op] = Store
-		case plan.NormGhost:
+		case ir.NormGhost:
 			chosen[st.Op] = GhostNorm
-		case plan.NormGram:
+		case ir.NormGram:
 			chosen[st.Op] = Gram
-		case plan.NormInstantiate:
+		case ir.NormInstantiate:
 			chosen[st.Op] = Recompute
 		}
 	}
@@ -56,7 +56,7 @@ func Explain(s *plan.Schedule, costs plan.Costs) []Layer {
 // operations as the forward pass. Storing p values writes and reads them once; a
 // sum over gradients that are not stored reads and writes its p partial sums
 // for every example, but for a dense layer's, which is one product.
-func alternatives(p *plan.Program, i int, costs plan.Costs) []Alternative {
+func alternatives(p *ir.Program, i int, costs ir.Costs) []Alternative {
 	op := &p.Ops[i]
 	out, k, positions := op.Columns()
 	var all []Alternative

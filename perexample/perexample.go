@@ -1,5 +1,5 @@
 // Package perexample decides how per-example gradients are measured, clipped
-// and summed. Each strategy rewrites a plan.Program into a plan.Schedule; it
+// and summed. Each strategy rewrites a ir.Program into a ir.Schedule; it
 // never changes the result beyond rounding, only its cost.
 //
 // Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's
@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Strategy names one way to a clipped sum.
@@ -44,25 +44,25 @@ type Options struct {
 	// Strategy is a name, choices for single layers, or both, separated by
 	// commas: ghost,conv1=gram,fc1=store. Choices alone leave the rest to auto.
 	Strategy Strategy
-	Clipping plan.Clipping
-	Costs    plan.Costs // of the device; zero stands for those of a processor
-	Memory   int64      // bytes for a batch's values and stored gradients, 0 for no bound
-	Batch    float64    // expected; 0 if unknown
-	MaxBatch int        // most examples that go through the network together, 0 for no bound of the user's
+	Clipping ir.Clipping
+	Costs    ir.Costs // of the device; zero stands for those of a processor
+	Memory   int64    // bytes for a batch's values and stored gradients, 0 for no bound
+	Batch    float64  // expected; 0 if unknown
+	MaxBatch int      // most examples that go through the network together, 0 for no bound of the user's
 }
 
 // nominal are the costs of a core with AVX2.
-var nominal = plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
+var nominal = ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
 
-func (o *Options) costs() plan.Costs {
-	if o.Costs == (plan.Costs{}) {
+func (o *Options) costs() ir.Costs {
+	if o.Costs == (ir.Costs{}) {
 		return nominal
 	}
 	return o.Costs
 }
 
 // rewrites make the choice for every layer that has none yet.
-var rewrites = map[Strategy]func(p *plan.Program, o *Options, c choices){
+var rewrites = map[Strategy]func(p *ir.Program, o *Options, c choices){
 	Auto:        auto,
 	Materialise: materialise,
 	Ghost:       ghost,
@@ -71,8 +71,8 @@ var rewrites = map[Strategy]func(p *plan.Program, o *Options, c choices){
 }
 
 // Private schedules a batch's clipped sum of per-example gradients.
-func Private(p *plan.Program, o Options) (*plan.Schedule, error) {
-	if o.Clipping == plan.Unclipped {
+func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
+	if o.Clipping == ir.Unclipped {
 		return nil, fmt.Errorf("a private schedule needs a clipping: without one no noise hides an example")
 	}
 	if err := p.Validate(); err != nil {
@@ -93,7 +93,7 @@ func Private(p *plan.Program, o Options) (*plan.Schedule, error) {
 
 // Plain schedules the sum of gradients with no norm and no bound: ordinary
 // training, which protects nobody.
-func Plain(p *plan.Program) (*plan.Schedule, error) {
+func Plain(p *ir.Program) (*ir.Schedule, error) {
 	s := choices{}.schedule(p)
 	return s, s.Validate()
 }
@@ -109,11 +109,11 @@ const (
 )
 
 // Choices lists what a layer of a kind can do.
-func Choices(k plan.Kind) []Choice {
+func Choices(k ir.Kind) []Choice {
 	switch k {
-	case plan.Dense:
+	case ir.Dense:
 		return []Choice{GhostNorm, Store}
-	case plan.Conv:
+	case ir.Conv:
 		return []Choice{Store, Gram, Recompute}
 	}
 	return nil
@@ -123,7 +123,7 @@ func Choices(k plan.Kind) []Choice {
 type choices map[int]Choice
 
 // fill makes one choice for every op of a kind that has none.
-func (c choices) fill(p *plan.Program, k plan.Kind, choose func(*plan.Op) Choice) {
+func (c choices) fill(p *ir.Program, k ir.Kind, choose func(*ir.Op) Choice) {
 	for i := range p.Ops {
 		if _, chosen := c[i]; p.Ops[i].Kind == k && !chosen {
 			c[i] = choose(&p.Ops[i])
@@ -131,40 +131,40 @@ func (c choices) fill(p *plan.Program, k plan.Kind, choose func(*plan.Op) Choice
 	}
 }
 
-func always(c Choice) func(*plan.Op) Choice { return func(*plan.Op) Choice { return c } }
+func always(c Choice) func(*ir.Op) Choice { return func(*ir.Op) Choice { return c } }
 
 // schedule goes forward, to the loss, back with each op measured before δ
 // moves on to its inputs, to the factors and to the sums.
-func (c choices) schedule(p *plan.Program) *plan.Schedule {
-	s := &plan.Schedule{Program: p}
-	add := func(k plan.StepKind, op int) { s.Steps = append(s.Steps, plan.Step{Kind: k, Op: op}) }
+func (c choices) schedule(p *ir.Program) *ir.Schedule {
+	s := &ir.Schedule{Program: p}
+	add := func(k ir.StepKind, op int) { s.Steps = append(s.Steps, ir.Step{Kind: k, Op: op}) }
 	for i := range p.Ops {
-		add(plan.Forward, i)
+		add(ir.Forward, i)
 	}
-	add(plan.LossGrad, plan.NoOp)
+	add(ir.LossGrad, ir.NoOp)
 	need := p.NeedsGrad()
 	for i := len(p.Ops) - 1; i >= 0; i-- {
 		switch c[i] {
 		case Store:
-			add(plan.GradStore, i)
+			add(ir.GradStore, i)
 		case GhostNorm:
-			add(plan.NormGhost, i)
+			add(ir.NormGhost, i)
 		case Gram:
-			add(plan.NormGram, i)
+			add(ir.NormGram, i)
 		case Recompute:
-			add(plan.NormInstantiate, i)
+			add(ir.NormInstantiate, i)
 		}
-		if slices.ContainsFunc(p.Ops[i].In, func(v plan.Value) bool { return need[v] }) {
-			add(plan.InputGrad, i)
+		if slices.ContainsFunc(p.Ops[i].In, func(v ir.Value) bool { return need[v] }) {
+			add(ir.InputGrad, i)
 		}
 	}
-	add(plan.Factor, plan.NoOp)
+	add(ir.Factor, ir.NoOp)
 	for i := range p.Ops {
 		switch {
 		case c[i] == Store:
-			add(plan.Combine, i)
-		case p.Ops[i].Weight != plan.None:
-			add(plan.GradSum, i)
+			add(ir.Combine, i)
+		case p.Ops[i].Weight != ir.None:
+			add(ir.GradSum, i)
 		}
 	}
 	return s
@@ -177,7 +177,7 @@ func Check(s Strategy) error {
 }
 
 // parse reads a strategy; the layers are looked for in p unless it is nil.
-func parse(s Strategy, p *plan.Program) (Strategy, choices, error) {
+func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 	name, c := Auto, choices{}
 	for i, field := range strings.Split(string(s), ",") {
 		layer, choice, ok := strings.Cut(strings.TrimSpace(field), "=")
@@ -198,7 +198,7 @@ func parse(s Strategy, p *plan.Program) (Strategy, choices, error) {
 }
 
 // override makes the choice for one layer.
-func (c choices) override(p *plan.Program, layer string, choice Choice) error {
+func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 	if choice == Choice(Materialise) {
 		choice = Store
 	}
@@ -230,8 +230,8 @@ func (c choices) override(p *plan.Program, layer string, choice Choice) error {
 }
 
 // layerName is an op's name in its parameters' names, empty without parameters.
-func layerName(p *plan.Program, i int) string {
-	if p.Ops[i].Weight == plan.None {
+func layerName(p *ir.Program, i int) string {
+	if p.Ops[i].Weight == ir.None {
 		return ""
 	}
 	return strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight")

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 func TestSchedulesAreValid(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		for _, strategy := range perexample.Strategies() {
-			for _, clipping := range []plan.Clipping{plan.Flat, plan.PerLayer, plan.Automatic} {
+			for _, clipping := range []ir.Clipping{ir.Flat, ir.PerLayer, ir.Automatic} {
 				s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: clipping})
 				if err != nil {
 					t.Fatalf("%s %s: %v", p.Name, strategy, err)
@@ -46,7 +46,7 @@ func TestWhatStrategiesKeep(t *testing.T) {
 		perexample.Materialise: {p.NumParams(), 0},
 		perexample.Microbatch:  {p.NumParams(), 1},
 	} {
-		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,22 +57,22 @@ func TestWhatStrategiesKeep(t *testing.T) {
 }
 
 func TestSteps(t *testing.T) {
-	b := devicetest.NewBuilder("net", plan.SoftmaxCrossEntropy, 1, 4, 4)
-	b.Dense(b.Act(plan.ReLU, b.Conv(plan.Input, 2, plan.Square(3, 1, 0), true)), 3, true)
+	b := devicetest.NewBuilder("net", ir.SoftmaxCrossEntropy, 1, 4, 4)
+	b.Dense(b.Act(ir.ReLU, b.Conv(ir.Input, 2, ir.Square(3, 1, 0), true)), 3, true)
 	for _, test := range []struct {
 		name     string
-		schedule func() (*plan.Schedule, error)
+		schedule func() (*ir.Schedule, error)
 		want     string
 	}{
-		{"ghost", func() (*plan.Schedule, error) {
-			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+		{"ghost", func() (*ir.Schedule, error) {
+			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
 		},
 			"forward 0, forward 1, forward 2, loss, norm-ghost 2, input-grad 2, input-grad 1, grad-store 0, factor, combine 0, grad-sum 2"},
-		{"materialise", func() (*plan.Schedule, error) {
-			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
+		{"materialise", func() (*ir.Schedule, error) {
+			return perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
 		},
 			"forward 0, forward 1, forward 2, loss, grad-store 2, input-grad 2, input-grad 1, grad-store 0, factor, combine 0, combine 2"},
-		{"plain", func() (*plan.Schedule, error) { return perexample.Plain(b.Program()) },
+		{"plain", func() (*ir.Schedule, error) { return perexample.Plain(b.Program()) },
 			"forward 0, forward 1, forward 2, loss, input-grad 2, input-grad 1, factor, grad-sum 0, grad-sum 2"},
 	} {
 		s, err := test.schedule()
@@ -82,7 +82,7 @@ func TestSteps(t *testing.T) {
 		var steps []string
 		for _, st := range s.Steps {
 			name := st.Kind.String()
-			if st.Op != plan.NoOp {
+			if st.Op != ir.NoOp {
 				name += " " + string(rune('0'+st.Op))
 			}
 			steps = append(steps, name)
@@ -96,19 +96,19 @@ func TestSteps(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	p := devicetest.Programs()[0]
 	for _, strategy := range perexample.Strategies() {
-		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Unclipped}); err == nil || !strings.Contains(err.Error(), "needs a clipping") {
+		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Unclipped}); err == nil || !strings.Contains(err.Error(), "needs a clipping") {
 			t.Errorf("%s without clipping gives %v", strategy, err)
 		}
 	}
 	for _, strategy := range []perexample.Strategy{"", "Ghost", "per-layer"} {
-		_, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
+		_, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
 		if err == nil || !strings.Contains(err.Error(), "choose one of auto, materialise, ghost, bookkeeping, microbatch") {
 			t.Errorf("strategy %q gives %v", strategy, err)
 		}
 	}
 	broken := *p
 	broken.Ops = nil
-	if _, err := perexample.Private(&broken, perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat}); err == nil {
+	if _, err := perexample.Private(&broken, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat}); err == nil {
 		t.Error("a broken program is scheduled")
 	}
 	if _, err := perexample.Plain(&broken); err == nil {
@@ -117,24 +117,24 @@ func TestRefusals(t *testing.T) {
 }
 
 // chosen names every layer's choice.
-func chosen(t *testing.T, p *plan.Program, o perexample.Options) string {
+func chosen(t *testing.T, p *ir.Program, o perexample.Options) string {
 	t.Helper()
-	o.Clipping = plan.Flat
+	o.Clipping = ir.Flat
 	s, err := perexample.Private(p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, l := range perexample.Explain(s, plan.Costs{GEMM: 1, Gram: 1, Memory: 1}) {
+	for _, l := range perexample.Explain(s, ir.Costs{GEMM: 1, Gram: 1, Memory: 1}) {
 		all = append(all, l.Name+"="+string(l.Choice))
 	}
 	return strings.Join(all, " ")
 }
 
 // layered names its parameters as nn does.
-func layered() *plan.Program {
+func layered() *ir.Program {
 	p := *devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
-	p.Params = append([]plan.Param(nil), p.Params...)
+	p.Params = append([]ir.Param(nil), p.Params...)
 	names := []string{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"}
 	for i := range p.Params {
 		p.Params[i].Name = names[i]
@@ -165,7 +165,7 @@ func TestChoices(t *testing.T) {
 		"fc1=recompute":         "layer fc1 is a dense layer and cannot recompute: choose one of ghost, store",
 		"conv1=gram,conv1=gram": "layer conv1 is named twice",
 	} {
-		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %s", strategy, err, want)
 		}
 	}
@@ -179,32 +179,32 @@ func TestChoices(t *testing.T) {
 // TestAutoFollowsMemory gives less and less memory to a network whose second
 // convolution has few positions and many parameters.
 func TestAutoFollowsMemory(t *testing.T) {
-	b := devicetest.NewBuilder("deep", plan.SoftmaxCrossEntropy, 4, 8, 8)
-	x := b.Conv(plan.Input, 32, plan.Square(3, 2, 1), true)
-	b.Dense(b.Conv(x, 256, plan.Square(3, 2, 1), true), 10, true)
+	b := devicetest.NewBuilder("deep", ir.SoftmaxCrossEntropy, 4, 8, 8)
+	x := b.Conv(ir.Input, 32, ir.Square(3, 2, 1), true)
+	b.Dense(b.Conv(x, 256, ir.Square(3, 2, 1), true), 10, true)
 	p := b.Program()
-	costs := plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5}
+	costs := ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5}
 	values := 2 * p.ValueBytes()
 	all := values + 4*int64(p.OpParams(0)+p.OpParams(1))
 	for _, test := range []struct {
 		memory   int64
-		costs    plan.Costs
+		costs    ir.Costs
 		want     string
 		together int
 	}{
 		{0, costs, "conv1=store conv2=store", 128},
 		{128 * all, costs, "conv1=store conv2=store", 128},
 		// Half the batch costs less than anything computed twice, or does not.
-		{127 * all, plan.Costs{GEMM: 7e8, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=store", 64},
+		{127 * all, ir.Costs{GEMM: 7e8, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=store", 64},
 		{127 * all, costs, "conv1=store conv2=gram", 128},
 		// A batch of 64 no longer fits: only the large layer gives way, to the
 		// cheaper of the other choices.
 		{63 * all, costs, "conv1=store conv2=gram", 128},
-		{63 * all, plan.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=recompute", 128},
+		{63 * all, ir.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=recompute", 128},
 		{64*values + 1, costs, "conv1=recompute conv2=gram", 64},
 		{1, costs, "conv1=recompute conv2=gram", 1}, // nothing fits; train refuses it
 	} {
-		o := perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat, Costs: test.costs, Memory: test.memory, Batch: 10000}
+		o := perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Costs: test.costs, Memory: test.memory, Batch: 10000}
 		if got := chosen(t, p, o); !strings.HasPrefix(got, test.want) {
 			t.Errorf("%d bytes give %s, want %s", test.memory, got, test.want)
 		}
@@ -227,7 +227,7 @@ func TestTogether(t *testing.T) {
 	}{
 		{0.001, 0, 1}, {4, 0, 14}, {100, 0, 150}, {1e9, 0, 256}, {1e9, 7, 7}, {3, 100, 12},
 	} {
-		o := perexample.Options{Strategy: perexample.Auto, Clipping: plan.Flat, Batch: test.batch, MaxBatch: test.most}
+		o := perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Batch: test.batch, MaxBatch: test.most}
 		s, err := perexample.Private(p, o)
 		if err != nil {
 			t.Fatal(err)
@@ -243,11 +243,11 @@ func TestTogether(t *testing.T) {
 // outputs: 2400 and 96 operations.
 func TestExplain(t *testing.T) {
 	p := layered()
-	s, err := perexample.Private(p, perexample.Options{Strategy: "bookkeeping,conv2=gram", Clipping: plan.Flat})
+	s, err := perexample.Private(p, perexample.Options{Strategy: "bookkeeping,conv2=gram", Clipping: ir.Flat})
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := perexample.Explain(s, plan.Costs{GEMM: 100, Gram: 10, Memory: 1000})
+	layers := perexample.Explain(s, ir.Costs{GEMM: 100, Gram: 10, Memory: 1000})
 	conv, dense := layers[1], layers[2]
 	if conv.Name != "conv2" || conv.Choice != perexample.Gram || dense.Name != "fc1" || dense.Choice != perexample.GhostNorm {
 		t.Errorf("the layers are %+v and %+v", conv, dense)

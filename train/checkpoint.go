@@ -13,7 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
@@ -142,7 +142,7 @@ func labelled(label string, meta map[string]string) map[string]string {
 }
 
 // writeModel writes parameters in PyTorch's layout.
-func writeModel(path string, p *plan.Program, params []float32, label string) error {
+func writeModel(path string, p *ir.Program, params []float32, label string) error {
 	var tensors []safetensors.Tensor
 	for _, q := range p.Params {
 		tensors = append(tensors, safetensors.Tensor{Name: q.Name, Shape: q.Shape, Data: params[q.Offset:][:q.Size()]})
@@ -151,7 +151,7 @@ func writeModel(path string, p *plan.Program, params []float32, label string) er
 }
 
 // readModel reads parameters that must be exactly the program's.
-func readModel(path string, p *plan.Program) ([]float32, error) {
+func readModel(path string, p *ir.Program) ([]float32, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, usage("model file: %w: give a safetensors file of %s", err, p.Name)

@@ -13,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -114,9 +114,9 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 // table says how a device reads a split: bytes are mapped by public constants. A
 // label outside the classes becomes a target that no loss accepts, so that the
 // record counts as zero.
-func table(m datasets.Split, loss plan.Loss, classes int) device.Rows {
+func table(m datasets.Split, loss ir.Loss, classes int) device.Rows {
 	r := device.Rows{
-		Count: m.Len(), Width: plan.Size(m.Shape[:]),
+		Count: m.Len(), Width: ir.Size(m.Shape[:]),
 		Scale: 1 / 127.5, Offset: -1,
 		Targets: m.Targets,
 	}
@@ -131,7 +131,7 @@ func table(m datasets.Split, loss plan.Loss, classes int) device.Rows {
 		switch {
 		case int(l) >= classes:
 			r.Targets[i] = float32(math.NaN())
-		case loss == plan.SoftmaxCrossEntropy:
+		case loss == ir.SoftmaxCrossEntropy:
 			r.Targets[i] = float32(l)
 		default:
 			r.Targets[i] = 2*float32(l) - 1 // the two classes are −1 and +1
@@ -141,7 +141,7 @@ func table(m datasets.Split, loss plan.Loss, classes int) device.Rows {
 }
 
 // Load puts a split onto a device as a table for a loss over classes.
-func Load(d device.Device, m datasets.Split, loss plan.Loss, classes int) (device.Data, error) {
+func Load(d device.Device, m datasets.Split, loss ir.Loss, classes int) (device.Data, error) {
 	data, err := d.Load(table(m, loss, classes), m.Features)
 	if err != nil {
 		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)

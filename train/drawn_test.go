@@ -9,7 +9,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // drawn is a device that notes what left it, and with which noise.
@@ -29,7 +29,7 @@ type release struct {
 	found int           // by a search, or −1
 }
 
-func (d *drawn) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d *drawn) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(s, o)
 	return &drawnNet{Net: n, d: d, params: s.Program.NumParams(), scalar: map[device.Sum]bool{}}, err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // OpenDevice opens a device by its name on the command line. "auto" is the first
@@ -79,11 +79,11 @@ type Engine struct {
 // NewEngine compiles a schedule and records its steps. The rows of a batch
 // come from data, which stays the caller's to close. The clip norm is the
 // mechanism's, or moves by a where that is not nil.
-func NewEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+func NewEngine(d device.Device, s *ir.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
 	return newEngine(d, s, o, data, m, a, func(e *Engine, sum device.Sum) error { return e.recordUpdate(sum, optimizer) })
 }
 
-func newEngine(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, follow func(*Engine, device.Sum) error) (*Engine, error) {
+func newEngine(d device.Device, s *ir.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), a *Adaptation, follow func(*Engine, device.Sum) error) (*Engine, error) {
 	net, err := d.Compile(s, o)
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", d.Info().Name, err)
@@ -103,7 +103,7 @@ func newEngine(d device.Device, s *plan.Schedule, o device.Options, data device.
 // directions are released by Direction, and stepped along by Move. The
 // normaliser and the penalty are those of dpoptim.Config. An engine that
 // remembers can mix in a second gradient and tell angles.
-func NewDescent(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), optimizer func(device.Net) (dpoptim.Optimizer, error), normaliser, l2 float64, remembers bool) (*Engine, error) {
+func NewDescent(d device.Device, s *ir.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), optimizer func(device.Net) (dpoptim.Optimizer, error), normaliser, l2 float64, remembers bool) (*Engine, error) {
 	return newEngine(d, s, o, data, m, nil, func(e *Engine, sum device.Sum) error {
 		return e.recordDescent(sum, optimizer, normaliser, l2, remembers)
 	})
@@ -120,7 +120,7 @@ func (e *Engine) State() []dpoptim.State {
 // NewProtected compiles a schedule for a run that chooses the noise of every step: what
 // Protected gives of the released gradient tells the next. Norm makes what releases the
 // norm of the batch's sum beside it, nil where none is asked for.
-func NewProtected(d device.Device, s *plan.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), norm func(device.Net) (*mechanism.Norm, error), optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
+func NewProtected(d device.Device, s *ir.Schedule, o device.Options, data device.Data, m func(device.Net) (mechanism.Mechanism, error), norm func(device.Net) (*mechanism.Norm, error), optimizer func(device.Net) (dpoptim.Optimizer, error)) (*Engine, error) {
 	return newEngine(d, s, o, data, m, nil, func(e *Engine, sum device.Sum) error { return e.recordProtected(sum, norm, optimizer) })
 }
 

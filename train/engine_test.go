@@ -8,7 +8,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -102,7 +102,7 @@ func TestNoisePositionsServeOnce(t *testing.T) {
 	data, err := Load(d, set.Train, network.Program.Loss, set.Classes)
 	check(err)
 	defer data.Close()
-	schedule, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
+	schedule, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
 	check(err)
 	key, err := stream.NewKey()
 	check(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -133,7 +133,7 @@ func (r *run) majority() error {
 	clear(r.params)
 	g := r.plan.Network.Program
 	bias := r.params[g.Params[g.Ops[len(g.Ops)-1].Bias].Offset:]
-	if g.Loss == plan.SoftmaxCrossEntropy {
+	if g.Loss == ir.SoftmaxCrossEntropy {
 		bias[class] = 1
 	} else {
 		bias[0] = 2*float32(class) - 1

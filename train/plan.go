@@ -19,7 +19,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -31,7 +31,7 @@ type Plan struct {
 	Config   Config // complete and re-runnable
 	Set      *datasets.Set
 	Network  *nn.Network
-	Schedule *plan.Schedule
+	Schedule *ir.Schedule
 	Capacity int // records that one run takes; the schedule's chunk goes through the network together
 
 	PublicN       int
@@ -48,7 +48,7 @@ type Plan struct {
 	order       float64             // at which a filter of its releases spends
 	bound       int                 // steps at most, where neither they nor the noise are committed to
 	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
-	costs       plan.Costs          // of the device
+	costs       ir.Costs            // of the device
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
 	evalEvery   int
@@ -159,17 +159,17 @@ func (p *Plan) resolveNetwork() error {
 // fits checks the network against the data.
 func (p *Plan) fits() error {
 	g := p.Network.Program
-	if got, want := plan.Size(p.Set.Train.Shape[:]), plan.Size(g.Shape); got != want {
+	if got, want := ir.Size(p.Set.Train.Shape[:]), ir.Size(g.Shape); got != want {
 		return usage("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
 	}
 	if p.Set.Classes == 0 {
-		if g.Loss != plan.Huber {
+		if g.Loss != ir.Huber {
 			return usage("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
 		}
 		return nil
 	}
 	classes := g.Outputs()
-	if g.Loss != plan.SoftmaxCrossEntropy {
+	if g.Loss != ir.SoftmaxCrossEntropy {
 		classes = 2
 	}
 	if classes != p.Set.Classes {
@@ -459,7 +459,7 @@ func (p *Plan) resolveWork() error {
 // blockSteps is about a second of work, judged by arithmetic at a nominal
 // speed: a measured one would make the ledger's bytes depend on how long
 // private batches take. At most 100 steps may be lost to a crash.
-func blockSteps(p *plan.Program, batch float64) int {
+func blockSteps(p *ir.Program, batch float64) int {
 	const flopsPerSecond = 5e10
 	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), 100))
 }

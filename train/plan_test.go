@@ -7,7 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -127,7 +127,7 @@ type watched struct {
 	options device.Options
 }
 
-func (d *watched) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d *watched) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	d.options = o
 	return d.Device.Compile(s, o)
 }

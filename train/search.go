@@ -12,7 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Search is how dp-blsgd and its kin find step sizes. Fields that are nil get a
@@ -242,7 +242,7 @@ const mostFilteredSteps = 10_000
 // complete fills in the settings for a network. What the paper prescribes for
 // convex models (section 5.4) goes with budgets that adapt, what it prescribes
 // for networks, or our own, with fixed ones.
-func (s *Search) complete(c *Config, g *plan.Program) error {
+func (s *Search) complete(c *Config, g *ir.Program) error {
 	own := searching[c.Optimizer]
 	convex := len(g.Ops) == 1
 	if s.Budget == "" {

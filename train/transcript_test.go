@@ -12,7 +12,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // transcript is a device that notes every released vector or, once it holds
@@ -27,7 +27,7 @@ type transcript struct {
 	nextFind int
 }
 
-func (d *transcript) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d *transcript) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(s, o)
 	return &transcriptNet{Net: n, d: d, sizes: map[device.Vector]int{}, params: s.Program.NumParams()}, err
 }

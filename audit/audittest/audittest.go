@@ -12,7 +12,7 @@ import (
 
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/train"
@@ -34,7 +34,7 @@ const (
 
 // Adversary knows two worlds, which of them a run was of being all that it does not know.
 type Adversary struct {
-	program *plan.Program
+	program *ir.Program
 	initial []float32
 	sums    [2][]float32 // before the noise
 	noise   reach.Noise

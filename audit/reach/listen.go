@@ -2,7 +2,7 @@ package reach
 
 import (
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Scalars are what a step is told beside its rows and its position. All of them are public.
@@ -21,7 +21,7 @@ type listening struct {
 	scalars *Scalars
 }
 
-func (d listening) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d listening) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(s, o)
 	return listeningNet{n, d.scalars}, err
 }

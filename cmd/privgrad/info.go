@@ -15,7 +15,7 @@ import (
 
 	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
@@ -234,7 +234,7 @@ type paramInfo struct {
 	Offset int    `json:"offset"` // in the flat vector of all parameters
 }
 
-func planOf(p *plan.Program) planInfo {
+func planOf(p *ir.Program) planInfo {
 	i := planInfo{Model: p.Name, Input: p.Shape, Loss: p.Loss.String(), Parameters: p.NumParams(), FLOPs: p.StepFLOPs()}
 	for k := range p.Ops {
 		op := &p.Ops[k]
@@ -246,7 +246,7 @@ func planOf(p *plan.Program) planInfo {
 	return i
 }
 
-func describeParams(w io.Writer, p *plan.Program) {
+func describeParams(w io.Writer, p *ir.Program) {
 	table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "tensor\tshape\tsize\toffset")
 		for _, q := range p.Params {

@@ -3,7 +3,7 @@ package kernels
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Images lie channels, rows, columns; weights (out, channels, window rows, window
@@ -11,7 +11,7 @@ import (
 // positions, in row-major order. Padding counts as zeros.
 
 // geometry is what the C side reads as Geometry.
-func geometry(op *plan.Op) []uint64 {
+func geometry(op *ir.Op) []uint64 {
 	w := op.Window
 	var args []uint64
 	for _, n := range []int{
@@ -48,12 +48,12 @@ func conv(name string, grid [3]int, threads int, args ...[]uint64) Launch {
 
 // ConvForward is y[b][o][p] = (Σ_k w[o][k]·column[b][k][p]) + bias[o]: fused operations
 // in the order of the taps k from zero, then the bias; bias 0 is none.
-func ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
+func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return ConvActivated(b, op, noActivation, x, w, bias, y)
 }
 
 // ConvActivated is ConvForward and behind it an activation, where FusesForward says so.
-func ConvActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launch {
+func ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	out, _, positions := op.Columns()
 	rows := tileRows(out)
 	return conv(fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
@@ -63,17 +63,17 @@ func ConvActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launc
 // ConvInputGrad is the gradient at the input, dx[b][c][i][j] = Σ weights[o][c][u][v]·dy[b][o][p], over the
 // filters o in order and for each over its taps (u, v) in row-major order where a position p exists that reads
 // (i, j) through the tap: fused from zero. Where add is set, the sum is added to what dx has.
-func ConvInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool) Launch {
+func ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
 	return convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
 // ConvInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
 // activation's input, where FusesBackward says so.
-func ConvInputGradThrough(b Batch, op *plan.Op, x, dy, weights, dx Ptr) Launch {
+func ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
 	return convInputGrad(b, op, dy, weights, dx, false, x)
 }
 
-func convInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
+func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	rows := tileRows(op.Shape[0])
 	w := op.Window
 	// Pixels that lie a stride apart are read through the same taps: a block has pixels of one such phase. The first is the largest.
@@ -87,10 +87,10 @@ func convInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool, x Ptr) L
 // Sums over positions go in blocks of PositionBlock, fused in order from zero, and the blocks are added in order, all in
 // float32. The squared norm of what is kept is added, in float64, to ConvNorms parts of it, norm2[part·capacity + b]: each
 // belongs to a block of threads. stride counts float32 values.
-func ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	rows := tileRows(op.Out[0])
 	return conv(fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, ConvNorms(op), 1}, gradientThreads(rows),
-		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)), geometry(op))
 }
 
 // mostNorms bounds the blocks that share one example's gradient, and with them the parts of its squared norm.
@@ -98,9 +98,9 @@ const mostNorms = 8
 
 // ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm: the blocks that share the tiles of
 // an example's gradient, so that few examples keep a GPU busy.
-func ConvNorms(op *plan.Op) int {
+func ConvNorms(op *ir.Op) int {
 	out, k, _ := op.Columns()
-	if op.Bias != plan.None {
+	if op.Bias != ir.None {
 		k++
 	}
 	return min(ceil(k, 64)*ceil(out, tileRows(out)), mostNorms)
@@ -108,7 +108,7 @@ func ConvNorms(op *plan.Op) int {
 
 // ConvNorm adds the squared norm to norm2 as ConvStore does without keeping the gradient. It is
 // of the very values that ConvStore keeps and that ConvSum computes again.
-func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	return ConvStore(b, op, x, dy, 0, 0, norm2)
 }
 
@@ -117,15 +117,15 @@ func ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
 // a block of ExampleBlock, in order. A factor that is not above zero leaves the example out. Block g's sums are written to
 // parts[g·stride…], weights then bias, zeros where no example is live, for every block of the capacity. SumParts must follow.
 // stride counts float32 values.
-func ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
+func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	out, k, _ := op.Columns()
 	cols := k
-	if op.Bias != plan.None {
+	if op.Bias != ir.None {
 		cols++
 	}
 	rows := tileRows(out)
 	return conv(fmt.Sprint("conv_sum_", rows), [3]int{ceil(cols, 64) * ceil(out, rows), ceil(b.Capacity, ExampleBlock), 1}, gradientThreads(rows),
-		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != ir.None)), geometry(op))
 }
 
 // ConvParts is the number of partial sums that ConvSum writes.

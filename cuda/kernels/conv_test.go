@@ -7,13 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 type convShape struct {
 	size
 	channels, h, w, out int
-	window              plan.Window
+	window              ir.Window
 	bias                bool
 }
 
@@ -21,24 +21,24 @@ type convShape struct {
 // of positions, one more than a tile of filters and of taps.
 var convCases = []convShape{
 	{size{2, 3}, 2, 7, 6, 3,
-		plan.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true},
-	{size{3, 3}, 3, 6, 7, 4, plan.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}, false},
-	{size{34, 66}, 1, 4, 4, 2, plan.Square(3, 1, 0), true},
-	{size{0, 2}, 1, 4, 4, 2, plan.Square(3, 1, 1), true},
-	{size{2, 2}, 1, 11, 13, 5, plan.Square(3, 1, 1), true},
-	{size{2, 2}, 8, 4, 3, 66, plan.Square(3, 1, 1), true},
-	{size{2, 2}, 20, 3, 4, 33, plan.Square(2, 1, 0), true}, // tiles of 32 and 64 rows
-	{size{2, 2}, 33, 3, 4, 20, plan.Square(2, 1, 0), true},
-	{size{1, 2}, 66, 2, 3, 2, plan.Square(1, 1, 0), false},
-	{size{1, 1}, 66, 2, 2, 66, plan.Square(3, 1, 1), true}, // more tiles than blocks share
-	{size{2, 2}, 1, 3, 9, 2, plan.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
+		ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true},
+	{size{3, 3}, 3, 6, 7, 4, ir.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}, false},
+	{size{34, 66}, 1, 4, 4, 2, ir.Square(3, 1, 0), true},
+	{size{0, 2}, 1, 4, 4, 2, ir.Square(3, 1, 1), true},
+	{size{2, 2}, 1, 11, 13, 5, ir.Square(3, 1, 1), true},
+	{size{2, 2}, 8, 4, 3, 66, ir.Square(3, 1, 1), true},
+	{size{2, 2}, 20, 3, 4, 33, ir.Square(2, 1, 0), true}, // tiles of 32 and 64 rows
+	{size{2, 2}, 33, 3, 4, 20, ir.Square(2, 1, 0), true},
+	{size{1, 2}, 66, 2, 3, 2, ir.Square(1, 1, 0), false},
+	{size{1, 1}, 66, 2, 2, 66, ir.Square(3, 1, 1), true}, // more tiles than blocks share
+	{size{2, 2}, 1, 3, 9, 2, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 
 // convCase is one of them with its numbers.
 type convCase struct {
 	math           Math
 	s              size
-	op             *plan.Op
+	op             *ir.Op
 	in, out        int // elements of an example
 	k, positions   int
 	params         int
@@ -53,7 +53,7 @@ func (c *convCase) nearest(x float32) float64 { return float64(c.math.nearest(x)
 func someConvs(rng *rand.Rand) []convShape {
 	var list []convShape
 	for len(list) < 20 {
-		d := convShape{size{1 + rng.IntN(2), 2}, 1 + rng.IntN(3), 1 + rng.IntN(9), 1 + rng.IntN(9), 1 + rng.IntN(4), plan.Window{
+		d := convShape{size{1 + rng.IntN(2), 2}, 1 + rng.IntN(3), 1 + rng.IntN(9), 1 + rng.IntN(9), 1 + rng.IntN(4), ir.Window{
 			H: 1 + rng.IntN(4), W: 1 + rng.IntN(4), StrideH: 1 + rng.IntN(3), StrideW: 1 + rng.IntN(3), DilationH: 1 + rng.IntN(3), DilationW: 1 + rng.IntN(3),
 			PadTop: rng.IntN(4), PadBottom: rng.IntN(4), PadLeft: rng.IntN(4), PadRight: rng.IntN(4),
 		}, rng.IntN(2) == 0}
@@ -73,8 +73,8 @@ func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c 
 
 func eachConvIn(t *testing.T, k Math, rng *rand.Rand, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
 	for _, d := range slices.Concat(convCases, someConvs(rng)) {
-		op := imageOp(plan.Conv, d.channels, d.h, d.w, d.out, d.window, d.bias)
-		c := &convCase{math: k, s: d.size, op: op, in: plan.Size(op.Shape), out: plan.Size(op.Out)}
+		op := imageOp(ir.Conv, d.channels, d.h, d.w, d.out, d.window, d.bias)
+		c := &convCase{math: k, s: d.size, op: op, in: ir.Size(op.Shape), out: ir.Size(op.Out)}
 		_, c.k, c.positions = op.Columns()
 		c.params = d.out * c.k
 		c.x = spoil(normals(rng, d.capacity*c.in), d.live, d.capacity)
@@ -100,7 +100,7 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 	eachConv(t, 4, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		m := newMachine(t)
 		b, bias := m.batch(c.s), Ptr(0)
-		if c.op.Bias != plan.None {
+		if c.op.Bias != ir.None {
 			bias = m.floats(c.bias)
 		}
 		w, dy := m.floats(c.w), m.floats(c.dy)
@@ -191,7 +191,7 @@ func convSum(m *machine, c *convCase, x, dy, factors []float32, start []float64)
 	sumW := m.doubles(start[:weights])
 	m.launch(SumParts(p, stride, parts, weights, sumW))
 	sum := m.readDoubles(sumW, weights)
-	if c.op.Bias != plan.None {
+	if c.op.Bias != ir.None {
 		sumB := m.doubles(start[weights:])
 		m.launch(SumParts(p+Ptr(4*weights), stride, parts, c.op.Out[0], sumB))
 		sum = append(sum, m.readDoubles(sumB, c.op.Out[0])...)
@@ -239,7 +239,7 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 // gram is what NormGram documents.
 func gram(c *convCase, e int) float64 {
 	bias := 0.0
-	if c.op.Bias != plan.None {
+	if c.op.Bias != ir.None {
 		bias = 1
 	}
 	columns := make([]float64, c.positions*c.k)
@@ -289,7 +289,7 @@ func TestNormGram(t *testing.T) {
 
 // cancelling is a constant image under a gradient that adds up to zero: what float32 leaves over is all there is.
 func cancelling(t *testing.T, examples int) *convCase {
-	op := imageOp(plan.Conv, 1, 18, 18, 2, plan.Square(3, 1, 0), true)
+	op := imageOp(ir.Conv, 1, 18, 18, 2, ir.Square(3, 1, 0), true)
 	c := &convCase{s: size{examples, examples}, op: op, in: 18 * 18, out: 2 * 256, k: 9, positions: 256, params: 20}
 	c.x = fill(examples*c.in, 1.1)
 	rng := rand.New(rand.NewPCG(9, 9))

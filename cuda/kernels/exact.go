@@ -1,6 +1,6 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import "github.com/privgrad/privgrad/internal/ir"
 
 // gridThreads work on one example's gradient.
 const gridThreads = 256
@@ -17,7 +17,7 @@ const gridThreads = 256
 //
 // The norm is added as host.Scale does, in the order of kept, so that devices whose
 // gradients have equal bits and lie in one order release equal bits.
-func GridScale(b Batch, kept Ptr, stride, n int, loss plan.Loss, outputs int, targets, scale Ptr) Launch {
+func GridScale(b Batch, kept Ptr, stride, n int, loss ir.Loss, outputs int, targets, scale Ptr) Launch {
 	return Launch{
 		Module: "exact", Name: "grid_scale", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{gridThreads, 1, 1},
 		Args: b.args(kept, I(stride), I(n), I(int(loss)), I(outputs), targets, scale),

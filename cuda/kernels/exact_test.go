@@ -11,7 +11,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // gridCase is gradients of every size and some that do not count.
@@ -54,7 +54,7 @@ func TestGrid(t *testing.T) {
 				m := newMachine(t)
 				b := m.batch(live, capacity, clip)
 				scalePtr, keptPtr := put(m, filled(capacity, math.NaN())), put(m, kept)
-				m.run(kernels.GridScale(b, keptPtr, stride, n, plan.Logistic, 1, put(m, targets), scalePtr))
+				m.run(kernels.GridScale(b, keptPtr, stride, n, ir.Logistic, 1, put(m, targets), scalePtr))
 				scales := get[float64](m, scalePtr, capacity)
 				g := device.NewGrid(clip)
 				what := fmt.Sprintf("%d values of %d examples at %v", n, live, clip)
@@ -66,7 +66,7 @@ func TestGrid(t *testing.T) {
 				for e := range capacity {
 					gradient := kept[e*stride:][:n]
 					scale, ok := host.Scale(g, gradient)
-					if ok = ok && e < live && plan.Logistic.ValidTarget(targets[e], 1); !ok {
+					if ok = ok && e < live && ir.Logistic.ValidTarget(targets[e], 1); !ok {
 						scale = 0
 					}
 					if scales[e] != scale {
@@ -106,7 +106,7 @@ func TestGridChecksIntegers(t *testing.T) {
 		kept := append(filled(n, float32(0x1p-6)), filled(n, float32(1))...) // of norms 0.47 and 30
 		m := newMachine(t)
 		b, scale := m.batch(2, 2, 1), put(m, filled(2, math.NaN()))
-		m.execute(code, kernels.GridScale(b, put(m, kept), n, n, plan.Logistic, 1, put(m, filled(2, float32(1))), scale))
+		m.execute(code, kernels.GridScale(b, put(m, kept), n, n, ir.Logistic, 1, put(m, filled(2, float32(1))), scale))
 		got := get[float64](m, scale, 2)
 		if got[0] != 0x1p20 || (got[1] > 0) != (aim < 1) {
 			t.Errorf("aiming at %v, the scales are %v", aim, got)

@@ -1,6 +1,6 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import "github.com/privgrad/privgrad/internal/ir"
 
 // Factors computes each example's clipping factors from its squared norms, bit
 // for bit those of host.Factors[float32], with the run's Clip. norm2 is float64
@@ -14,7 +14,7 @@ import "github.com/privgrad/privgrad/internal/plan"
 // within, unless 0, is int32 [example]: under flat clipping twice the example's
 // share of the count of Queue.CountedSum, 1 for a factor of 1, −1 for a smaller
 // one, 0 for an example that counts as zero or is dead.
-func Factors(b Batch, clipping plan.Clipping, groups, parts int, norm2 Ptr, loss plan.Loss, outputs int, targets, factors, within Ptr, ghosts ...Ghost) Launch {
+func Factors(b Batch, clipping ir.Clipping, groups, parts int, norm2 Ptr, loss ir.Loss, outputs int, targets, factors, within Ptr, ghosts ...Ghost) Launch {
 	l := Launch{
 		Module: "factors", Name: "factors", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{normThreads, 1, 1},
 		Args: b.args(I(int(clipping)), I(groups), I(parts), norm2, I(int(loss)), I(outputs), targets, factors, within, I(len(ghosts))),

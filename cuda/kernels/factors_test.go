@@ -8,17 +8,17 @@ import (
 
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 func TestNormGhost(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 1))
 	for _, shape := range [][2]int{{1, 1}, {1, 300}, {127, 10}, {128, 129}, {1000, 3}} {
-		for _, bias := range []int{plan.None, 1} {
+		for _, bias := range []int{ir.None, 1} {
 			for _, live := range []int{0, 1, 4} {
 				const capacity = 5
 				in, out := shape[0], shape[1]
-				op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: bias, Shape: []int{in}, Out: []int{out}}
+				op := &ir.Op{Kind: ir.Dense, Weight: 0, Bias: bias, Shape: []int{in}, Out: []int{out}}
 				x, dy := normals32(rnd, in*capacity, 1e16), normals32(rnd, out*capacity, 1e-3)
 				for i := range in {
 					x[i] = float32(rnd.NormFloat64() / float64(in)) // beside which a bias counts
@@ -48,7 +48,7 @@ func TestNormGhost(t *testing.T) {
 						for _, v := range dy[e*out:][:out] {
 							dd += float64(v) * float64(v)
 						}
-						if bias != plan.None {
+						if bias != ir.None {
 							xx++
 						}
 						if want += xx * dd; e == 2 {
@@ -71,7 +71,7 @@ func TestNormGhosts(t *testing.T) {
 	m, together := newMachine(t), newMachine(t)
 	var ghosts, again []kernels.Ghost
 	for i := range kernels.MostGhosts {
-		op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: i%2 - 1, Shape: []int{40 + i}, Out: []int{3 * (i + 1)}}
+		op := &ir.Op{Kind: ir.Dense, Weight: 0, Bias: i%2 - 1, Shape: []int{40 + i}, Out: []int{3 * (i + 1)}}
 		x, dy := normals32(rnd, op.Shape[0]*capacity, 1), normals32(rnd, op.Out[0]*capacity, 1)
 		before := []float64{1, 2, 3, 4}
 		ghosts = append(ghosts, kernels.Ghost{Op: op, X: put(m, x), Dy: put(m, dy), Norm2: put(m, before)})
@@ -90,15 +90,15 @@ func TestNormGhosts(t *testing.T) {
 // Factors are those of the host, bit for bit, and so never above them.
 func TestFactors(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 2))
-	for _, clipping := range []plan.Clipping{plan.Unclipped, plan.Flat, plan.PerLayer, plan.Automatic} {
+	for _, clipping := range []ir.Clipping{ir.Unclipped, ir.Flat, ir.PerLayer, ir.Automatic} {
 		for _, groups := range []int{1, 2, 7} {
-			if groups > 1 && clipping != plan.PerLayer {
+			if groups > 1 && clipping != ir.PerLayer {
 				continue
 			}
 			for _, clip := range []float32{1, 0.3, 1e-30, 3e38, 1e-45} {
 				const capacity = 300
 				for _, live := range []int{0, 1, capacity - 1} {
-					s := &plan.Schedule{Program: &plan.Program{Ops: make([]plan.Op, groups)}, Clipping: clipping}
+					s := &ir.Schedule{Program: &ir.Program{Ops: make([]ir.Op, groups)}, Clipping: clipping}
 					c := host.NewClipper(s)
 					if c.Groups != groups {
 						t.Fatalf("the clipper has %d groups, want %d", c.Groups, groups)
@@ -129,7 +129,7 @@ func TestFactors(t *testing.T) {
 					m := newMachine(t)
 					b := m.batch(live, capacity, clip)
 					factors, within := put(m, filled(groups*capacity, nan32)), put(m, filled(capacity, int32(9)))
-					m.run(kernels.Factors(b, clipping, groups, 1, put(m, norm2), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
+					m.run(kernels.Factors(b, clipping, groups, 1, put(m, norm2), ir.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
 					got, counted := get[float32](m, factors, groups*capacity), get[int32](m, within, capacity)
 					what := fmt.Sprintf("%s, %d groups, clip %v, %d live", clipping, groups, clip, live)
 					count := 0.0
@@ -138,7 +138,7 @@ func TestFactors(t *testing.T) {
 						for g := range own {
 							own[g] = norm2[g*capacity+e]
 						}
-						used := host.Factors(c, want, own, clip) && e < live && plan.SoftmaxCrossEntropy.ValidTarget(targets[e], 3)
+						used := host.Factors(c, want, own, clip) && e < live && ir.SoftmaxCrossEntropy.ValidTarget(targets[e], 3)
 						share := 0.0
 						if used {
 							share = host.Within(want[0])
@@ -167,13 +167,13 @@ func TestFactors(t *testing.T) {
 						at := i/capacity*parts*capacity + i%capacity
 						split[at+rnd.IntN(parts)*capacity] = n
 					}
-					m.run(kernels.Factors(b, clipping, groups, parts, put(m, split), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
+					m.run(kernels.Factors(b, clipping, groups, parts, put(m, split), ir.SoftmaxCrossEntropy, 3, put(m, targets), factors, within))
 					allSame(t, what+", in parts", get[float32](m, factors, groups*capacity), got)
 					// Without a place for the count, and under no clipping without norms.
-					if clipping == plan.Unclipped {
+					if clipping == ir.Unclipped {
 						norm2 = nil
 					}
-					m.run(kernels.Factors(b, clipping, groups, 1, put(m, norm2), plan.SoftmaxCrossEntropy, 3, put(m, targets), factors, 0))
+					m.run(kernels.Factors(b, clipping, groups, 1, put(m, norm2), ir.SoftmaxCrossEntropy, 3, put(m, targets), factors, 0))
 					allSame(t, what, get[float32](m, factors, groups*capacity), got)
 				}
 			}
@@ -199,7 +199,7 @@ func TestFactorsMeasureGhosts(t *testing.T) {
 	split := put(m, parts)
 	var ghosts []kernels.Ghost
 	for i, g := range []int{2, 0} {
-		op := &plan.Op{Kind: plan.Dense, Weight: 0, Bias: i - 1, Shape: []int{130 + i}, Out: []int{3}}
+		op := &ir.Op{Kind: ir.Dense, Weight: 0, Bias: i - 1, Shape: []int{130 + i}, Out: []int{3}}
 		x, dy := normals32(rnd, op.Shape[0]*capacity, 0.1), normals32(rnd, op.Out[0]*capacity, 1)
 		if i == 1 {
 			x[op.Shape[0]] = nan32 // example 1
@@ -208,8 +208,8 @@ func TestFactorsMeasureGhosts(t *testing.T) {
 	}
 	m.run(kernels.NormGhosts(b, ghosts...))
 	targets, want, got := put(m, filled(capacity, float32(1))), put(m, filled(groups*capacity, nan32)), put(m, filled(groups*capacity, nan32))
-	m.run(kernels.Factors(b, plan.PerLayer, groups, 2, split, plan.SoftmaxCrossEntropy, 3, targets, want, 0))
-	m.run(kernels.Factors(b, plan.PerLayer, groups, 1, put(m, norms), plan.SoftmaxCrossEntropy, 3, targets, got, 0, ghosts...))
+	m.run(kernels.Factors(b, ir.PerLayer, groups, 2, split, ir.SoftmaxCrossEntropy, 3, targets, want, 0))
+	m.run(kernels.Factors(b, ir.PerLayer, groups, 1, put(m, norms), ir.SoftmaxCrossEntropy, 3, targets, got, 0, ghosts...))
 	factors := get[float32](m, want, groups*capacity)
 	allSame(t, "factors", get[float32](m, got, groups*capacity), factors)
 	for e := range capacity {

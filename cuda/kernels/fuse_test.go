@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // fusing holds the two launches of an op and an activation beside the one that does both.
@@ -18,23 +18,23 @@ type fusing struct {
 }
 
 // forward compares y of an op, then activated, with what the fused launch gives.
-func (f *fusing) forward(op *plan.Op, act plan.Kind, alone func(y Ptr) Launch, fused func(y Ptr) Launch) {
+func (f *fusing) forward(op *ir.Op, act ir.Kind, alone func(y Ptr) Launch, fused func(y Ptr) Launch) {
 	f.t.Helper()
-	n := plan.Size(op.Out)
+	n := ir.Size(op.Out)
 	y, want, got := f.m.empty(f.s.capacity*n), f.m.empty(f.s.capacity*n), f.m.empty(f.s.capacity*n)
 	f.m.launch(alone(y))
-	f.m.launch(activation(f.t, Activation)(f.b, &plan.Op{Kind: act, Out: op.Out}, y, want))
+	f.m.launch(activation(f.t, Activation)(f.b, &ir.Op{Kind: act, Out: op.Out}, y, want))
 	f.m.launch(fused(got))
 	same(f.t, fmt.Sprintf("%s and %s: y", f.name, act), f.m.read(got, f.s.live*n), f.m.read(want, f.s.live*n))
 }
 
 // backward compares dx of an op, passed through the activation that gave x, with what the fused launch gives.
-func (f *fusing) backward(op *plan.Op, act plan.Kind, x Ptr, alone func(dx Ptr) Launch, fused func(dx Ptr) Launch) {
+func (f *fusing) backward(op *ir.Op, act ir.Kind, x Ptr, alone func(dx Ptr) Launch, fused func(dx Ptr) Launch) {
 	f.t.Helper()
-	n := plan.Size(op.Shape)
+	n := ir.Size(op.Shape)
 	dx, want, got := f.m.empty(f.s.capacity*n), f.m.empty(f.s.capacity*n), f.m.empty(f.s.capacity*n)
 	f.m.launch(alone(dx))
-	l, err := ActivationGrad(f.b, &plan.Op{Kind: act, Out: op.Shape}, x, dx, want, false)
+	l, err := ActivationGrad(f.b, &ir.Op{Kind: act, Out: op.Shape}, x, dx, want, false)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -43,8 +43,8 @@ func (f *fusing) backward(op *plan.Op, act plan.Kind, x Ptr, alone func(dx Ptr) 
 	same(f.t, fmt.Sprintf("%s and %s: dx", f.name, act), f.m.read(got, f.s.live*n), f.m.read(want, f.s.live*n))
 }
 
-func activation(t *testing.T, f func(Batch, *plan.Op, Ptr, Ptr) (Launch, error)) func(Batch, *plan.Op, Ptr, Ptr) Launch {
-	return func(b Batch, op *plan.Op, x, y Ptr) Launch {
+func activation(t *testing.T, f func(Batch, *ir.Op, Ptr, Ptr) (Launch, error)) func(Batch, *ir.Op, Ptr, Ptr) Launch {
+	return func(b Batch, op *ir.Op, x, y Ptr) Launch {
 		l, err := f(b, op, x, y)
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func activation(t *testing.T, f func(Batch, *plan.Op, Ptr, Ptr) (Launch, error))
 	}
 }
 
-var activations = []plan.Kind{plan.ReLU, plan.Tanh, plan.Sigmoid}
+var activations = []ir.Kind{ir.ReLU, ir.Tanh, ir.Sigmoid}
 
 // Fusing changes no bit.
 func TestFusedActivations(t *testing.T) {
@@ -71,7 +71,7 @@ func TestFusedActivations(t *testing.T) {
 			bias = m.floats(normals(rng, c.out))
 		}
 		for _, act := range activations {
-			if want := k.plain() || act == plan.ReLU; k.FusesForward(op, act) != want || k.FusesBackward(op, act) != want {
+			if want := k.plain() || act == ir.ReLU; k.FusesForward(op, act) != want || k.FusesBackward(op, act) != want {
 				t.Fatalf("%s: that it is fused with %s should be %v", name, act, want)
 			} else if !want {
 				continue
@@ -89,14 +89,14 @@ func TestFusedActivations(t *testing.T) {
 		m := newMachine(t)
 		f := fusing{t, m, m.batch(c.s), c.s, "conv"}
 		x, dy, w, bias := m.floats(c.x), m.floats(c.dy), m.floats(c.w), Ptr(0)
-		if c.op.Bias != plan.None {
+		if c.op.Bias != ir.None {
 			bias = m.floats(c.bias)
 		}
-		f.forward(c.op, plan.ReLU, func(y Ptr) Launch { return c.math.ConvForward(f.b, c.op, x, w, bias, y) },
-			func(y Ptr) Launch { return c.math.ConvActivated(f.b, c.op, plan.ReLU, x, w, bias, y) })
-		f.backward(c.op, plan.ReLU, x, func(dx Ptr) Launch { return c.math.ConvInputGrad(f.b, c.op, dy, w, dx, false) },
+		f.forward(c.op, ir.ReLU, func(y Ptr) Launch { return c.math.ConvForward(f.b, c.op, x, w, bias, y) },
+			func(y Ptr) Launch { return c.math.ConvActivated(f.b, c.op, ir.ReLU, x, w, bias, y) })
+		f.backward(c.op, ir.ReLU, x, func(dx Ptr) Launch { return c.math.ConvInputGrad(f.b, c.op, dy, w, dx, false) },
 			func(dx Ptr) Launch { return c.math.ConvInputGradThrough(f.b, c.op, x, dy, w, dx) })
-		if c.math.FusesForward(c.op, plan.Tanh) {
+		if c.math.FusesForward(c.op, ir.Tanh) {
 			t.Error("a convolution is said to fuse tanh")
 		}
 	})
@@ -105,17 +105,17 @@ func TestFusedActivations(t *testing.T) {
 			s := size{2, 3}
 			m := newMachine(t)
 			f := fusing{t, m, m.batch(s), s, fmt.Sprintf("pool %+v", win)}
-			op := imageOp(plan.MaxPool, 2, 6, 5, 2, win, false)
-			x, dy := m.floats(spoil(normals(rng, s.capacity*60), s.live, s.capacity)), m.floats(normals(rng, s.capacity*plan.Size(op.Out)))
+			op := imageOp(ir.MaxPool, 2, 6, 5, 2, win, false)
+			x, dy := m.floats(spoil(normals(rng, s.capacity*60), s.live, s.capacity)), m.floats(normals(rng, s.capacity*ir.Size(op.Out)))
 			f.backward(op, act, x, func(dx Ptr) Launch { return MaxPoolGrad(f.b, op, x, dy, dx, false) },
 				func(dx Ptr) Launch { return PoolGradThrough(f.b, op, act, x, dy, dx) })
 			mean := *op
-			mean.Kind = plan.AvgPool
+			mean.Kind = ir.AvgPool
 			f.backward(&mean, act, x, func(dx Ptr) Launch { return AvgPoolGrad(f.b, &mean, dy, dx, false) },
 				func(dx Ptr) Launch { return PoolGradThrough(f.b, &mean, act, x, dy, dx) })
 		}
 	}
-	if FusesForward(denseOp(4096, 4096, true), plan.ReLU) {
+	if FusesForward(denseOp(4096, 4096, true), ir.ReLU) {
 		t.Error("large layers have no fused activation")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 type denseCase struct {
@@ -189,7 +189,7 @@ func TestDenseSums(t *testing.T) {
 		start := m.doubles(fill64(n, 0.5))
 		want := m.doubles(fill64(n, 0.5))
 		bias := func(p Ptr) Ptr {
-			if op.Bias == plan.None {
+			if op.Bias == ir.None {
 				return 0
 			}
 			return p + Ptr(8*c[0]*c[1])

@@ -2,7 +2,7 @@ package kernels
 
 import (
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Logits and δ are float32 [example][outputs], targets float32 [example], as Gather
@@ -21,7 +21,7 @@ const (
 //
 // The sum under a softmax runs over lanes of 32 (class c in lane c mod 32, in
 // order), and the lanes in a tree of halves.
-func LossGrad(b Batch, loss plan.Loss, outputs int, logits, targets, delta Ptr) Launch {
+func LossGrad(b Batch, loss ir.Loss, outputs int, logits, targets, delta Ptr) Launch {
 	return Launch{
 		Module: "loss", Name: "loss_grad", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{lossThreads, 1, 1},
 		Args: b.args(I(int(loss)), I(outputs), logits, targets, delta),
@@ -33,7 +33,7 @@ func LossGrad(b Batch, loss plan.Loss, outputs int, logits, targets, delta Ptr) 
 // predicted is 0. The bits of a loss depend on the example's logits and target alone. A row with a
 // target that the loss does not accept gets a loss of 0 and class 0, which LossShares and
 // Score leave out; dead rows stay as they are.
-func Losses(b Batch, loss plan.Loss, outputs int, logits, targets, losses, predicted Ptr) Launch {
+func Losses(b Batch, loss ir.Loss, outputs int, logits, targets, losses, predicted Ptr) Launch {
 	return Launch{
 		Module: "loss", Name: "losses", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{lossThreads, 1, 1},
 		Args: b.args(I(int(loss)), I(outputs), logits, targets, losses, predicted),
@@ -48,7 +48,7 @@ func Losses(b Batch, loss plan.Loss, outputs int, logits, targets, losses, predi
 // At and row 1+i candidate i. FirstShare is the row where the k rows of shares
 // begin. An example with a target that the loss does not accept has shares of 0.
 // Shares are truncated to multiples of the run's NoiseStep; for a step of 0 they are not.
-func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss plan.Loss, outputs int, targets Ptr) Launch {
+func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss ir.Loss, outputs int, targets Ptr) Launch {
 	return Launch{
 		Module: "loss", Name: "loss_shares", Grid: [3]int{ceil(b.Capacity, lossThreads), 1, 1}, Block: [3]int{lossThreads, 1, 1},
 		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets),

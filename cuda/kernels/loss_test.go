@@ -9,14 +9,14 @@ import (
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
-var everyLoss = []plan.Loss{plan.SoftmaxCrossEntropy, plan.Logistic, plan.Hinge, plan.HuberHinge, plan.Huber}
+var everyLoss = []ir.Loss{ir.SoftmaxCrossEntropy, ir.Logistic, ir.Hinge, ir.HuberHinge, ir.Huber}
 
 // lossCase is logits of every size, some not finite, with targets of which some
 // are not accepted.
-func lossCase(loss plan.Loss, outputs, n int) (logits, targets []float32) {
+func lossCase(loss ir.Loss, outputs, n int) (logits, targets []float32) {
 	rnd := rand.New(rand.NewPCG(uint64(loss), uint64(outputs)))
 	inf := float32(math.Inf(1))
 	for b := range n {
@@ -38,9 +38,9 @@ func lossCase(loss plan.Loss, outputs, n int) (logits, targets []float32) {
 		logits = append(logits, z...)
 		var target float32
 		switch loss {
-		case plan.SoftmaxCrossEntropy:
+		case ir.SoftmaxCrossEntropy:
 			target = float32(rnd.IntN(outputs))
-		case plan.Huber:
+		case ir.Huber:
 			target = z[0] + float32(2*rnd.NormFloat64())
 		default:
 			target = float32(2*rnd.IntN(2) - 1)
@@ -56,8 +56,8 @@ func lossCase(loss plan.Loss, outputs, n int) (logits, targets []float32) {
 	return logits, targets
 }
 
-func lossSizes(l plan.Loss) []int {
-	if l == plan.SoftmaxCrossEntropy {
+func lossSizes(l ir.Loss) []int {
+	if l == ir.SoftmaxCrossEntropy {
 		return []int{1, 2, 10, 31, 32, 33, 100, 1024}
 	}
 	return []int{1}
@@ -127,7 +127,7 @@ func TestLosses(t *testing.T) {
 							scale = max(scale, math.Abs(float64(x)))
 						}
 					}
-					if loss != plan.SoftmaxCrossEntropy {
+					if loss != ir.SoftmaxCrossEntropy {
 						scale = 0
 					}
 					if !same(got[e], want) && !(math.Abs(got[e]-want) <= 2e-15*(math.Abs(want)+scale)) {
@@ -202,7 +202,7 @@ func TestLossShares(t *testing.T) {
 						m := newMachine(t)
 						b := m.batch(live, capacity, clip, step)
 						rows := put(m, losses)
-						m.run(kernels.LossShares(b, form, k, rows, plan.SoftmaxCrossEntropy, 3, put(m, targets)))
+						m.run(kernels.LossShares(b, form, k, rows, ir.SoftmaxCrossEntropy, 3, put(m, targets)))
 						shares := rows + uint64(8*base*capacity)
 						what := fmt.Sprintf("%s, %d candidates, %d live, clip %v, step %v", form, k, live, clip, step)
 						got := get[float64](m, shares, k*capacity)
@@ -248,10 +248,10 @@ func TestScore(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(6, 3))
 	for _, loss := range everyLoss {
 		outputs := 1
-		if loss == plan.SoftmaxCrossEntropy {
+		if loss == ir.SoftmaxCrossEntropy {
 			outputs = 150
 		}
-		p := &plan.Program{Loss: loss, Shape: []int{outputs}}
+		p := &ir.Program{Loss: loss, Shape: []int{outputs}}
 		const capacity = 70
 		m := newMachine(t)
 		var want device.Score

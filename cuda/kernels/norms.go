@@ -1,6 +1,6 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import "github.com/privgrad/privgrad/internal/ir"
 
 const normThreads = 128
 
@@ -16,13 +16,13 @@ const normThreads = 128
 // error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
 // from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
 // factors covers it (docs/numerics.md, `ghost`). Dead examples' norms stay as they are.
-func NormGhost(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+func NormGhost(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	return NormGhosts(b, Ghost{Op: op, X: x, Dy: dy, Norm2: norm2})
 }
 
 // Ghost is what NormGhost takes, or Factors: that adds it to a group's norm at once, this to Norm2.
 type Ghost struct {
-	Op    *plan.Op
+	Op    *ir.Op
 	X, Dy Ptr
 	Norm2 Ptr
 	Group int
@@ -47,7 +47,7 @@ func ghostArgs(g []Ghost, more func(i int) uint64) []uint64 {
 			continue
 		}
 		out, in, _ := g[i].Op.Columns()
-		args = append(args, g[i].X, g[i].Dy, more(i), I(in), I(out), flag(g[i].Op.Bias != plan.None))
+		args = append(args, g[i].X, g[i].Dy, more(i), I(in), I(out), flag(g[i].Op.Bias != ir.None))
 	}
 	return args
 }

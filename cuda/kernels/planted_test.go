@@ -7,7 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // without removes the n-th of a text's barriers.
@@ -47,7 +47,7 @@ func TestMissingBarriers(t *testing.T) {
 			r := newTrunkRunOn(t, m, rng, trunkPrograms()[1], size{1, 1}, 0)
 			table, targets := m.bytes(make([]byte, 14*13)), m.floats([]float32{0})
 			images := m.floats(normals(rng, 14*13))
-			out := r.p.ValueSize(plan.Value(r.trunk.Ops))
+			out := r.p.ValueSize(ir.Value(r.trunk.Ops))
 			return []Launch{
 				TrunkForward(r.b, r.trunk, table, targets, 14*13, 1, 0, images, m.empty(1), r.params, r.stages),
 				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),

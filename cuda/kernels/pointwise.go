@@ -3,7 +3,7 @@ package kernels
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 const pointwiseThreads = 256
@@ -14,8 +14,8 @@ const (
 	SigmoidError = 2.5
 )
 
-func pointwise(name string, b Batch, op *plan.Op, args ...uint64) Launch {
-	size := plan.Size(op.Out)
+func pointwise(name string, b Batch, op *ir.Op, args ...uint64) Launch {
+	size := ir.Size(op.Out)
 	return Launch{
 		Module: "pointwise", Name: name,
 		Grid: [3]int{ceil(b.Capacity*size, pointwiseThreads), 1, 1}, Block: [3]int{pointwiseThreads, 1, 1},
@@ -25,7 +25,7 @@ func pointwise(name string, b Batch, op *plan.Op, args ...uint64) Launch {
 
 // Activation is y = max(x, 0), with NaN for NaN, tanh x or 1/(1+exp(−x)). The latter two
 // err by at most TanhError and SigmoidError units in the last place.
-func Activation(b Batch, op *plan.Op, x, y Ptr) (Launch, error) {
+func Activation(b Batch, op *ir.Op, x, y Ptr) (Launch, error) {
 	if !op.Kind.Activation() {
 		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
 	}
@@ -34,7 +34,7 @@ func Activation(b Batch, op *plan.Op, x, y Ptr) (Launch, error) {
 
 // ActivationGrad is dx = dy·f′, f′ from the output y: 1 above zero and 0 elsewhere, 1−y², or y·(1−y). Where add is set, it is
 // added to what dx has.
-func ActivationGrad(b Batch, op *plan.Op, y, dy, dx Ptr, add bool) (Launch, error) {
+func ActivationGrad(b Batch, op *ir.Op, y, dy, dx Ptr, add bool) (Launch, error) {
 	if !op.Kind.Activation() {
 		return Launch{}, fmt.Errorf("%s is no activation", op.Kind)
 	}
@@ -42,10 +42,10 @@ func ActivationGrad(b Batch, op *plan.Op, y, dy, dx Ptr, add bool) (Launch, erro
 }
 
 // Add is y = x0 + x1.
-func Add(b Batch, op *plan.Op, x0, x1, y Ptr) Launch { return pointwise("add", b, op, x0, x1, y) }
+func Add(b Batch, op *ir.Op, x0, x1, y Ptr) Launch { return pointwise("add", b, op, x0, x1, y) }
 
 // AddGrad passes dy on to one of Add's inputs: dx = dy, or dx += dy where add is set. An
 // input that is read twice gets it twice.
-func AddGrad(b Batch, op *plan.Op, dy, dx Ptr, add bool) Launch {
+func AddGrad(b Batch, op *ir.Op, dy, dx Ptr, add bool) Launch {
 	return pointwise("add_grad", b, op, dy, dx, flag(add))
 }

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
-func vectorOp(kind plan.Kind, n int) *plan.Op {
-	return &plan.Op{Kind: kind, Shape: []int{n}, Out: []int{n}, Weight: plan.None, Bias: plan.None}
+func vectorOp(kind ir.Kind, n int) *ir.Op {
+	return &ir.Op{Kind: kind, Shape: []int{n}, Out: []int{n}, Weight: ir.None, Bias: ir.None}
 }
 
 // ulp is the distance of the float32 values about x.
@@ -39,13 +39,13 @@ func TestActivations(t *testing.T) {
 		x = append(x, v)
 	}
 	for _, c := range []struct {
-		kind plan.Kind
+		kind ir.Kind
 		f    func(float64) float64
 		ulps float64
 	}{
-		{plan.ReLU, func(v float64) float64 { return max(v, 0) }, 0},
-		{plan.Tanh, math.Tanh, TanhError},
-		{plan.Sigmoid, sigmoid, SigmoidError},
+		{ir.ReLU, func(v float64) float64 { return max(v, 0) }, 0},
+		{ir.Tanh, math.Tanh, TanhError},
+		{ir.Sigmoid, sigmoid, SigmoidError},
 	} {
 		m := newMachine(t)
 		y := m.floats(fill(len(x), untouched))
@@ -79,15 +79,15 @@ func TestActivationGradients(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	const n = 103
 	for _, s := range []size{{5, 7}, {0, 2}, {3, 3}} {
-		for kind, f := range map[plan.Kind]func(y float64) float64{
-			plan.ReLU: func(y float64) float64 {
+		for kind, f := range map[ir.Kind]func(y float64) float64{
+			ir.ReLU: func(y float64) float64 {
 				if y > 0 {
 					return 1
 				}
 				return 0
 			},
-			plan.Tanh:    func(y float64) float64 { return 1 - y*y },
-			plan.Sigmoid: func(y float64) float64 { return y * (1 - y) },
+			ir.Tanh:    func(y float64) float64 { return 1 - y*y },
+			ir.Sigmoid: func(y float64) float64 { return y * (1 - y) },
 		} {
 			y, dy := make([]float32, s.capacity*n), spoil(normals(rng, s.capacity*n), s.live, s.capacity)
 			for i := range y {
@@ -127,7 +127,7 @@ func TestAdd(t *testing.T) {
 	for _, s := range []size{{2, 3}, {0, 1}} {
 		x0, x1 := spoil(normals(rng, s.capacity*n), s.live, s.capacity), spoil(normals(rng, s.capacity*n), s.live, s.capacity)
 		m := newMachine(t)
-		op, b, at0, at1 := vectorOp(plan.Add, n), m.batch(s), m.floats(x0), m.floats(x1)
+		op, b, at0, at1 := vectorOp(ir.Add, n), m.batch(s), m.floats(x0), m.floats(x1)
 		y, dx := m.floats(fill(s.capacity*n, untouched)), m.floats(fill(s.capacity*n, untouched))
 		m.launch(Add(b, op, at0, at1, y))
 		m.launch(AddGrad(b, op, at0, dx, false))
@@ -142,7 +142,7 @@ func TestAdd(t *testing.T) {
 }
 
 func TestActivationOfAnotherOp(t *testing.T) {
-	for _, kind := range []plan.Kind{plan.Dense, plan.Add} {
+	for _, kind := range []ir.Kind{ir.Dense, ir.Add} {
 		if _, err := Activation(Batch{}, vectorOp(kind, 1), 0, 0); err == nil {
 			t.Errorf("%s is taken for an activation", kind)
 		}

@@ -1,10 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import "github.com/privgrad/privgrad/internal/ir"
 
 const poolThreads = 256
 
-func pool(name string, b Batch, op *plan.Op, elements int, args ...uint64) Launch {
+func pool(name string, b Batch, op *ir.Op, elements int, args ...uint64) Launch {
 	return Launch{
 		Module: "pool", Name: name,
 		Grid: [3]int{ceil(b.Capacity*elements, poolThreads), 1, 1}, Block: [3]int{poolThreads, 1, 1},
@@ -14,33 +14,33 @@ func pool(name string, b Batch, op *plan.Op, elements int, args ...uint64) Launc
 
 // MaxPool is the largest value of each window. Padding never wins; of equal values,
 // and where one is NaN, the first in row-major order that no later one exceeds.
-func MaxPool(b Batch, op *plan.Op, x, y Ptr) Launch {
-	return pool("max_pool", b, op, plan.Size(op.Out), x, y)
+func MaxPool(b Batch, op *ir.Op, x, y Ptr) Launch {
+	return pool("max_pool", b, op, ir.Size(op.Out), x, y)
 }
 
 // MaxPoolGrad gives each window's dy to the element that MaxPool took, found again from x. An element
 // adds what it gets in the order of the windows, to zero or, where add is set, to what dx has.
-func MaxPoolGrad(b Batch, op *plan.Op, x, dy, dx Ptr, add bool) Launch {
-	return pool("max_pool_grad", b, op, plan.Size(op.Shape), x, dy, dx, flag(add), I(int(noActivation)))
+func MaxPoolGrad(b Batch, op *ir.Op, x, dy, dx Ptr, add bool) Launch {
+	return pool("max_pool_grad", b, op, ir.Size(op.Shape), x, dy, dx, flag(add), I(int(noActivation)))
 }
 
 // PoolGradThrough is MaxPoolGrad or AvgPoolGrad, and takes the gradient on through the activation that gave the pool's input
 // x, to the activation's input.
-func PoolGradThrough(b Batch, op *plan.Op, act plan.Kind, x, dy, dx Ptr) Launch {
+func PoolGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, dx Ptr) Launch {
 	name := "max_pool_grad"
-	if op.Kind == plan.AvgPool {
+	if op.Kind == ir.AvgPool {
 		name = "avg_pool_grad"
 	}
-	return pool(name, b, op, plan.Size(op.Shape), x, dy, dx, flag(false), I(int(act)))
+	return pool(name, b, op, ir.Size(op.Shape), x, dy, dx, flag(false), I(int(act)))
 }
 
 // AvgPool is the mean over each window, padding counted as zeros: the sum in row-major order, divided by the area.
-func AvgPool(b Batch, op *plan.Op, x, y Ptr) Launch {
-	return pool("avg_pool", b, op, plan.Size(op.Out), x, y)
+func AvgPool(b Batch, op *ir.Op, x, y Ptr) Launch {
+	return pool("avg_pool", b, op, ir.Size(op.Out), x, y)
 }
 
 // AvgPoolGrad gives an element the sum of dy over the windows that read it, in their order, divided by the area; where
 // add is set, it is added to what dx has.
-func AvgPoolGrad(b Batch, op *plan.Op, dy, dx Ptr, add bool) Launch {
-	return pool("avg_pool_grad", b, op, plan.Size(op.Shape), 0, dy, dx, flag(add), I(int(noActivation)))
+func AvgPoolGrad(b Batch, op *ir.Op, dy, dx Ptr, add bool) Launch {
+	return pool("avg_pool_grad", b, op, ir.Size(op.Shape), 0, dy, dx, flag(add), I(int(noActivation)))
 }

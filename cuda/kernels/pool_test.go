@@ -5,37 +5,37 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
-var poolWindows = []plan.Window{
-	plan.Square(2, 2, 0),
-	plan.Square(3, 1, 1), // overlapping
-	plan.Square(2, 3, 0), // leaves pixels out
+var poolWindows = []ir.Window{
+	ir.Square(2, 2, 0),
+	ir.Square(3, 1, 1), // overlapping
+	ir.Square(2, 3, 0), // leaves pixels out
 	{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 2, PadBottom: 1, PadRight: 1, DilationH: 1, DilationW: 1},
 }
 
 func TestPools(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
-	for _, kind := range []plan.Kind{plan.MaxPool, plan.AvgPool} {
+	for _, kind := range []ir.Kind{ir.MaxPool, ir.AvgPool} {
 		for _, win := range poolWindows {
 			for _, s := range []size{{3, 4}, {0, 1}, {2, 2}} {
 				name := fmt.Sprintf("%s %+v %v", kind, win, s)
 				op := imageOp(kind, 3, 7, 9, 3, win, false)
-				in, out := plan.Size(op.Shape), plan.Size(op.Out)
+				in, out := ir.Size(op.Shape), ir.Size(op.Out)
 				x, dy := make([]float32, s.capacity*in), spoil(normals(rng, s.capacity*out), s.live, s.capacity)
 				for i := range x {
 					x[i] = float32(rng.IntN(4)) // many ties
 				}
 				spoil(x, s.live, s.capacity)
-				if kind == plan.MaxPool && s.live == 3 {
+				if kind == ir.MaxPool && s.live == 3 {
 					x[in+5] = nan32 // never exceeds, and is never exceeded
 				}
 				m := newMachine(t)
 				b, xAt, dyAt := m.batch(s), m.floats(x), m.floats(dy)
 				y := m.floats(fill(s.capacity*out, untouched))
 				dx, sum := m.floats(fill(s.capacity*in, untouched)), m.floats(fill(s.capacity*in, untouched))
-				if kind == plan.MaxPool {
+				if kind == ir.MaxPool {
 					m.launch(MaxPool(b, op, xAt, y))
 					m.launch(MaxPoolGrad(b, op, xAt, dyAt, dx, false))
 					m.launch(MaxPoolGrad(b, op, xAt, dyAt, sum, true))
@@ -49,7 +49,7 @@ func TestPools(t *testing.T) {
 				for e := range s.live {
 					best := make([]int, out)
 					taps(op, func(o, i, k int) {
-						if kind == plan.AvgPool {
+						if kind == ir.AvgPool {
 							wantY[e*out+o].add(float64(x[e*in+i]) / area)
 							wantX[e*in+i].add(float64(dy[e*out+o]) / area)
 							return

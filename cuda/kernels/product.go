@@ -3,7 +3,7 @@ package kernels
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // A library's products are of whole buffers: it does not know which examples are
@@ -25,7 +25,7 @@ func productGrid(elements int) ([3]int, [3]int) {
 // ProductDeltas writes f_b·dy[b][o], rounded to float32, to row b of an operand of
 // so many rows of Line(out) values. All else is written as 0: rows of examples that are dead
 // or whose factor is not above zero, rows beyond the capacity, what fills a row up, and what overflows.
-func ProductDeltas(b Batch, op *plan.Op, rows int, dy, factors, to Ptr) Launch {
+func ProductDeltas(b Batch, op *ir.Op, rows int, dy, factors, to Ptr) Launch {
 	out, _, _ := op.Columns()
 	l := Launch{Module: "product", Name: "product_deltas", Args: b.args(I(rows), dy, factors, I(out), to, I(Line(out)))}
 	l.Grid, l.Block = productGrid(rows * Line(out))
@@ -35,7 +35,7 @@ func ProductDeltas(b Batch, op *plan.Op, rows int, dy, factors, to Ptr) Launch {
 // ProductInputs writes x[b], and 1 behind it where the op has a bias, to row b of an
 // operand of so many rows of ProductLine(op) values; all else is 0 as in ProductDeltas, so that no
 // row that is left out brings NaN into a sum.
-func ProductInputs(b Batch, op *plan.Op, rows int, x, factors, to Ptr) Launch {
+func ProductInputs(b Batch, op *ir.Op, rows int, x, factors, to Ptr) Launch {
 	_, in, cols := productColumns(op)
 	l := Launch{Module: "product", Name: "product_inputs", Args: b.args(I(rows), x, factors, I(in), I(cols), to, I(Line(cols)))}
 	l.Grid, l.Block = productGrid(rows * Line(cols))
@@ -43,14 +43,14 @@ func ProductInputs(b Batch, op *plan.Op, rows int, x, factors, to Ptr) Launch {
 }
 
 // ProductLine is the row of a dense op's inputs, and of its gradient, in such products.
-func ProductLine(op *plan.Op) int {
+func ProductLine(op *ir.Op) int {
 	_, _, cols := productColumns(op)
 	return Line(cols)
 }
 
-func productColumns(op *plan.Op) (out, in, cols int) {
+func productColumns(op *ir.Op) (out, in, cols int) {
 	out, in, _ = op.Columns()
-	if op.Bias != plan.None {
+	if op.Bias != ir.None {
 		return out, in, in + 1
 	}
 	return out, in, in
@@ -58,7 +58,7 @@ func productColumns(op *plan.Op) (out, in, cols int) {
 
 // ProductSum adds the float32 gradients of blocks of examples, [block][out][ProductLine(op)],
 // in float64, in order, from zero, and their total to the sums.
-func ProductSum(op *plan.Op, products Ptr, blocks int, sumW, sumB Ptr) Launch {
+func ProductSum(op *ir.Op, products Ptr, blocks int, sumW, sumB Ptr) Launch {
 	out, in, cols := productColumns(op)
 	l := Launch{Module: "product", Name: "product_sum", Args: []uint64{products, I(blocks), I(out), I(in), I(cols), I(Line(cols)), sumW, sumB}}
 	l.Grid, l.Block = productGrid(out * cols)
@@ -66,7 +66,7 @@ func ProductSum(op *plan.Op, products Ptr, blocks int, sumW, sumB Ptr) Launch {
 }
 
 // ProductBias adds the bias to the live rows of y, one rounding each.
-func ProductBias(b Batch, op *plan.Op, bias, y Ptr) Launch {
+func ProductBias(b Batch, op *ir.Op, bias, y Ptr) Launch {
 	out, _, _ := op.Columns()
 	l := Launch{Module: "product", Name: "product_bias", Args: b.args(bias, y, I(out))}
 	l.Grid, l.Block = productGrid(b.Capacity * out)

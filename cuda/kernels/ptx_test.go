@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/gputest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 var nan32 = float32(math.NaN())
@@ -211,18 +211,18 @@ type size struct{ live, capacity int }
 
 func (s size) String() string { return fmt.Sprintf("%d of %d", s.live, s.capacity) }
 
-func denseOp(in, out int, bias bool) *plan.Op {
-	op := &plan.Op{Kind: plan.Dense, Shape: []int{in}, Out: []int{out}, Weight: 0, Bias: plan.None}
+func denseOp(in, out int, bias bool) *ir.Op {
+	op := &ir.Op{Kind: ir.Dense, Shape: []int{in}, Out: []int{out}, Weight: 0, Bias: ir.None}
 	if bias {
 		op.Bias = 1
 	}
 	return op
 }
 
-func imageOp(kind plan.Kind, channels, h, w, out int, win plan.Window, bias bool) *plan.Op {
+func imageOp(kind ir.Kind, channels, h, w, out int, win ir.Window, bias bool) *ir.Op {
 	oh, ow := win.Out(h, w)
-	op := &plan.Op{Kind: kind, Shape: []int{channels, h, w}, Out: []int{out, oh, ow}, Weight: plan.None, Bias: plan.None, Window: win}
-	if kind == plan.Conv {
+	op := &ir.Op{Kind: kind, Shape: []int{channels, h, w}, Out: []int{out, oh, ow}, Weight: ir.None, Bias: ir.None, Window: win}
+	if kind == ir.Conv {
 		op.Weight = 0
 		if bias {
 			op.Bias = 1
@@ -232,7 +232,7 @@ func imageOp(kind plan.Kind, channels, h, w, out int, win plan.Window, bias bool
 }
 
 // taps visits every product of a convolution or a pool over one channel: output o, input i, weight k.
-func taps(op *plan.Op, f func(o, i, k int)) {
+func taps(op *ir.Op, f func(o, i, k int)) {
 	win := op.Window
 	channels, h, w := op.Shape[0], op.Shape[1], op.Shape[2]
 	filters := op.Out[0]
@@ -240,7 +240,7 @@ func taps(op *plan.Op, f func(o, i, k int)) {
 		oc, oy, ox := n/(op.Out[1]*op.Out[2]), n/op.Out[2]%op.Out[1], n%op.Out[2]
 		for k := range channels * win.H * win.W {
 			c, ky, kx := k/(win.H*win.W), k/win.W%win.H, k%win.W
-			if op.Kind != plan.Conv && c != oc {
+			if op.Kind != ir.Conv && c != oc {
 				continue
 			}
 			y, x := oy*win.StrideH-win.PadTop+ky*win.DilationH, ox*win.StrideW-win.PadLeft+kx*win.DilationW

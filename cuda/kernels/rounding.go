@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // unit bounds the relative error of one float32 operation, fused ones included.
@@ -53,7 +53,7 @@ const PositionBlock = 64
 // those of its block, and one for every block; on tensor cores those of its fragment, and one for every fragment. An element differs from its exact value by at most
 // γ(ConvTerms)·Σ_t|dy_t||a_t|, γ(n) = n·2⁻²⁴/(1−n·2⁻²⁴),
 // from that of the factors as they were cut off.
-func (m Math) ConvTerms(op *plan.Op) int {
+func (m Math) ConvTerms(op *ir.Op) int {
 	_, _, positions := op.Columns()
 	if !m.plain() {
 		return m.fragmentRoundings() + ceil(positions, m.fragment())
@@ -70,7 +70,7 @@ func (m Math) ConvTerms(op *plan.Op) int {
 // γ(k+1)‖a_s‖‖a_t‖ in float64, one of dy by γ(out)‖δ_s‖‖δ_t‖; products of floats are exact. Their product rounds once and passes a chain
 // of additions, four for each of a thread's pairs of tiles of gramSide positions, and a tree of eight levels. By
 // Cauchy–Schwarz Σ_st‖a_s‖‖a_t‖‖δ_s‖‖δ_t‖ = B².
-func (m Math) GramRounding(op *plan.Op) (sum, gradient float64) {
+func (m Math) GramRounding(op *ir.Op) (sum, gradient float64) {
 	out, k, positions := op.Columns()
 	tiles := ceil(positions, gramSide)
 	return gamma(k+1+out+1+4*tiles*(tiles+1)/2+8, 0x1p-53), gamma(m.ConvTerms(op), unit)

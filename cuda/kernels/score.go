@@ -1,6 +1,6 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/plan"
+import "github.com/privgrad/privgrad/internal/ir"
 
 // A score in device memory: ScoreBytes of it, zeroed before the first chunk of a table.
 const (
@@ -11,15 +11,15 @@ const (
 )
 
 // Classes is how many classes a confusion matrix of a loss has; 0 for none.
-func Classes(loss plan.Loss, outputs int) int {
-	if loss == plan.Huber {
+func Classes(loss ir.Loss, outputs int) int {
+	if loss == ir.Huber {
 		return 0
 	}
 	return max(outputs, 2)
 }
 
 // ScoreBytes is the size of a score.
-func ScoreBytes(loss plan.Loss, outputs int) int {
+func ScoreBytes(loss ir.Loss, outputs int) int {
 	n := Classes(loss, outputs)
 	return ScoreConfusion + 4*n*n
 }
@@ -28,7 +28,7 @@ func ScoreBytes(loss plan.Loss, outputs int) int {
 // losses (float64) and predicted (int32) are of Losses. Rows with a target that
 // the loss does not accept are left out. Losses are added in float64: blocks of
 // ExampleBlock rows each in order, the blocks in order, then the score's.
-func Score(b Batch, loss plan.Loss, outputs int, targets, losses, predicted, score Ptr) Launch {
+func Score(b Batch, loss ir.Loss, outputs int, targets, losses, predicted, score Ptr) Launch {
 	return Launch{
 		Module: "score", Name: "score", Grid: [3]int{1, 1, 1}, Block: [3]int{sumThreads, 1, 1},
 		Args: b.args(I(int(loss)), I(outputs), I(Classes(loss, outputs)), targets, losses, predicted, score),

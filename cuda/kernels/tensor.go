@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Math chooses the kernels of matrix products by the precision of their factors. Float32 is what the functions of the same
@@ -29,20 +29,20 @@ func (m Math) tensor(l Launch, name string, tile int) Launch {
 }
 
 // FusesForward is the function of this name. In tensor kernels every thread has many results.
-func (m Math) FusesForward(op *plan.Op, act plan.Kind) bool {
+func (m Math) FusesForward(op *ir.Op, act ir.Kind) bool {
 	if m.plain() {
 		return FusesForward(op, act)
 	}
-	return act == plan.ReLU && (op.Kind == plan.Dense || op.Kind == plan.Conv)
+	return act == ir.ReLU && (op.Kind == ir.Dense || op.Kind == ir.Conv)
 }
 
 // FusesBackward is the function of this name. Pools are no products.
-func (m Math) FusesBackward(op *plan.Op, act plan.Kind) bool {
-	return m.FusesForward(op, act) || op.Kind == plan.MaxPool || op.Kind == plan.AvgPool
+func (m Math) FusesBackward(op *ir.Op, act ir.Kind) bool {
+	return m.FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
 }
 
 // denseTile is the larger side of a tile in the direction of a dense op's outputs.
-func denseTile(op *plan.Op) int {
+func denseTile(op *ir.Op) int {
 	if op.Out[0] <= 16 {
 		return 16
 	}
@@ -50,12 +50,12 @@ func denseTile(op *plan.Op) int {
 }
 
 // DenseForward is the function of this name, y[b][o] = (Σ_i x[b][i]·w[o][i]) + bias[o].
-func (m Math) DenseForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
+func (m Math) DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return m.DenseActivated(b, op, noActivation, x, w, bias, y)
 }
 
 // DenseActivated is the function of this name.
-func (m Math) DenseActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launch {
+func (m Math) DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	if m.plain() {
 		return DenseActivated(b, op, act, x, w, bias, y)
 	}
@@ -66,7 +66,7 @@ func (m Math) DenseActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y 
 }
 
 // DenseInputGrad is the function of this name, dx[b][i] = Σ_o dy[b][o]·w[o][i].
-func (m Math) DenseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Launch {
+func (m Math) DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch {
 	if m.plain() {
 		return DenseInputGrad(b, op, dy, w, dx, add)
 	}
@@ -74,14 +74,14 @@ func (m Math) DenseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool) Laun
 }
 
 // DenseInputGradThrough is the function of this name.
-func (m Math) DenseInputGradThrough(b Batch, op *plan.Op, act plan.Kind, x, dy, w, dx Ptr) Launch {
+func (m Math) DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) Launch {
 	if m.plain() {
 		return DenseInputGradThrough(b, op, act, x, dy, w, dx)
 	}
 	return m.denseInputGrad(b, op, dy, w, dx, false, x)
 }
 
-func (m Math) denseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool, x Ptr) Launch {
+func (m Math) denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, x Ptr) Launch {
 	out, in, _ := op.Columns()
 	l := Launch{Module: "gemm", Grid: [3]int{ceil(b.Capacity, 64), ceil(in, 64), 1}, Args: b.args(dy, w, dx, I(in), I(out), flag(add), x)}
 	return m.tensor(l, "dense_input_grad", 64)
@@ -89,7 +89,7 @@ func (m Math) denseInputGrad(b Batch, op *plan.Op, dy, w, dx Ptr, add bool, x Pt
 
 // DenseSum is the function of this name. f·dy is rounded to float32, then it and x are cut off: an example's share is never longer
 // than in float32, so that NormGhost measures it as it is.
-func (m Math) DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
+func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
 	if m.plain() {
 		return DenseSum(b, op, x, dy, factors, sumW, sumB)
 	}
@@ -98,25 +98,25 @@ func (m Math) DenseSum(b Batch, op *plan.Op, x, dy, factors Ptr, sumW, sumB Ptr)
 }
 
 // SumsTogether is the function of this name: DenseSums is of float32.
-func (m Math) SumsTogether(op *plan.Op) bool { return m.plain() && SumsTogether(op) }
+func (m Math) SumsTogether(op *ir.Op) bool { return m.plain() && SumsTogether(op) }
 
 // ConvForward is the function of this name.
-func (m Math) ConvForward(b Batch, op *plan.Op, x, w, bias, y Ptr) Launch {
+func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return m.ConvActivated(b, op, noActivation, x, w, bias, y)
 }
 
 // ConvActivated is the function of this name.
-func (m Math) ConvActivated(b Batch, op *plan.Op, act plan.Kind, x, w, bias, y Ptr) Launch {
+func (m Math) ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	return m.conv(ConvActivated(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
 }
 
 // ConvInputGrad is the function of this name.
-func (m Math) ConvInputGrad(b Batch, op *plan.Op, dy, weights, dx Ptr, add bool) Launch {
+func (m Math) ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
 	return m.conv(ConvInputGrad(b, op, dy, weights, dx, add), "conv_input_grad", op.Shape[0])
 }
 
 // ConvInputGradThrough is the function of this name.
-func (m Math) ConvInputGradThrough(b Batch, op *plan.Op, x, dy, weights, dx Ptr) Launch {
+func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
 	return m.conv(ConvInputGradThrough(b, op, x, dy, weights, dx), "conv_input_grad", op.Shape[0])
 }
 
@@ -129,18 +129,18 @@ func (m Math) conv(l Launch, name string, rows int) Launch {
 }
 
 // ConvStore is the function of this name, but for the sums over positions: fragments, added in order. The norm is of what is kept.
-func (m Math) ConvStore(b Batch, op *plan.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+func (m Math) ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	return m.conv(ConvStore(b, op, x, dy, kept, stride, norm2), "conv_store", op.Out[0])
 }
 
 // ConvNorm is the function of this name: the norm of what ConvStore keeps and ConvSum computes again, fragment by fragment in
 // the same lanes.
-func (m Math) ConvNorm(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+func (m Math) ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	return m.ConvStore(b, op, x, dy, 0, 0, norm2)
 }
 
 // ConvSum is the function of this name, of the gradients that ConvStore keeps.
-func (m Math) ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
+func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	return m.conv(ConvSum(b, op, x, dy, factors, parts, stride), "conv_sum", op.Out[0])
 }
 
@@ -148,10 +148,10 @@ func (m Math) ConvSum(b Batch, op *plan.Op, x, dy, factors Ptr, parts Ptr, strid
 // the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
 // where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Columns and dy are cut off as ConvSum does it. Where B is not at most half of the
 // largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
-func (m Math) NormGram(b Batch, op *plan.Op, x, dy, norm2 Ptr) Launch {
+func (m Math) NormGram(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	sum, gradient := m.GramRounding(op)
 	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
-		b.args(x, dy, norm2, D(sum), D(gradient), uint64(m.kept()), flag(op.Bias != plan.None)), geometry(op))
+		b.args(x, dy, norm2, D(sum), D(gradient), uint64(m.kept()), flag(op.Bias != ir.None)), geometry(op))
 	l.Module = "gram"
 	return l
 }

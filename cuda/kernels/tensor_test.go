@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 var maths = []Math{Math(device.Float32), Math(device.TF32), Math(device.BF16)}
@@ -118,7 +118,7 @@ func TestDenseSumLeavesOutWhatOverflows(t *testing.T) {
 // would not: columns and dy just above half a place, dy of alternating sign.
 func TestGramBoundsWhatIsSummed(t *testing.T) {
 	const positions = 16 * 16
-	op := imageOp(plan.Conv, 2, 16, 16, 3, plan.Square(1, 1, 0), true)
+	op := imageOp(ir.Conv, 2, 16, 16, 3, ir.Square(1, 1, 0), true)
 	rng := rand.New(rand.NewPCG(13, 13))
 	for _, m := range maths {
 		for try, f := range []func(i int) (x, dy float32){

@@ -3,7 +3,7 @@ package kernels
 import (
 	"encoding/binary"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Trunk is how a network of small images begins: convolutions and pools, each with at most an activation
@@ -24,14 +24,14 @@ type Trunk struct {
 // TrunkStage is a convolution or a pool. The device fills in where its parts lie.
 type TrunkStage struct {
 	Op  int
-	Act plan.Kind // behind it, or 0
+	Act ir.Kind // behind it, or 0
 
 	Weight, Bias, Kept int // places among the parameters, and in a row of kept gradients; Bias −1 is none
 	Values             Ptr // the stage's output, activated
 	Largest            Ptr // int32, of a maximum pool: for each output the pixel that won, which TrunkForward leaves for TrunkBackward
 	Norm2              Ptr // of a convolution: where its squared norms are written, float64 [example]
 
-	op              *plan.Op
+	op              *ir.Op
 	x, y, input, dy int
 }
 
@@ -53,12 +53,12 @@ const (
 )
 
 // FindTrunk gives the trunk of a program, or nil where it has none that fits into so many bytes of shared memory.
-func FindTrunk(p *plan.Program, shared int) *Trunk {
+func FindTrunk(p *ir.Program, shared int) *Trunk {
 	t := &Trunk{}
 	consumers, flops, convs := p.Consumers(), 0.0, 0
 	for i := 0; i+1 < len(p.Ops); {
 		op := &p.Ops[i]
-		if len(op.In) != 1 || int(op.In[0]) != i || consumers[i] != 1 || op.Kind != plan.Conv && op.Kind != plan.MaxPool && op.Kind != plan.AvgPool {
+		if len(op.In) != 1 || int(op.In[0]) != i || consumers[i] != 1 || op.Kind != ir.Conv && op.Kind != ir.MaxPool && op.Kind != ir.AvgPool {
 			break
 		}
 		s := TrunkStage{Op: i, op: op}
@@ -68,7 +68,7 @@ func FindTrunk(p *plan.Program, shared int) *Trunk {
 		if s.Out() == len(p.Ops)-1 {
 			break // the logits
 		}
-		if flops += float64(op.FLOPs()); op.Kind == plan.Conv {
+		if flops += float64(op.FLOPs()); op.Kind == ir.Conv {
 			convs++
 		}
 		t.Stages = append(t.Stages, s)
@@ -90,16 +90,16 @@ func (t *Trunk) layOut() {
 	fours := func(n int) int { return ceil(n, 4) * 4 }
 	room := func(n int) int { return 4 * (ceil(n, 4) | 1) } // quads in trunk.cu
 	var values, deltas [2]int
-	values[0] = fours(plan.Size(t.Stages[0].op.Shape))
+	values[0] = fours(ir.Size(t.Stages[0].op.Shape))
 	inputs, weights, scratch := 0, 0, 0
 	for i := range t.Stages {
 		s := &t.Stages[i]
-		values[(i+1)%2] = max(values[(i+1)%2], fours(plan.Size(s.op.Out)))
-		dy := plan.Size(s.op.Out)
-		if s.op.Kind == plan.Conv {
+		values[(i+1)%2] = max(values[(i+1)%2], fours(ir.Size(s.op.Out)))
+		dy := ir.Size(s.op.Out)
+		if s.op.Kind == ir.Conv {
 			out, k, positions := s.op.Columns()
 			s.input = trunkSums + inputs
-			inputs += fours(plan.Size(s.op.Shape))
+			inputs += fours(ir.Size(s.op.Shape))
 			weights = max(weights, k*room(out))
 			again := 0 // δ position by position
 			if i == 0 {
@@ -132,7 +132,7 @@ func (t *Trunk) Table() []byte {
 	var b []byte
 	for i := range t.Stages {
 		s := &t.Stages[i]
-		kind := map[plan.Kind]int{plan.Conv: 0, plan.MaxPool: 1, plan.AvgPool: 2}[s.op.Kind]
+		kind := map[ir.Kind]int{ir.Conv: 0, ir.MaxPool: 1, ir.AvgPool: 2}[s.op.Kind]
 		numbers := []uint64{I(kind), I(int(s.Act))}
 		numbers = append(numbers, geometry(s.op)...)
 		for _, n := range []int{s.Weight, s.Bias, s.Kept, s.x, s.y, s.input, s.dy, 0} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 const optIn = 99 << 10 // what the smallest of the architectures gives a block
@@ -15,34 +15,34 @@ const optIn = 99 << 10 // what the smallest of the architectures gives a block
 // trunkPrograms begin with trunks that have, among them, padding of each side, strides, dilation, overlapping pools, means, every
 // activation behind convolutions and pools, more positions than a block, filters and channels that fill no four, one stage,
 // a pool first.
-func trunkPrograms() []*plan.Program {
-	var list []*plan.Program
-	build := func(name string, shape []int, body func(b *devicetest.Builder) plan.Value) {
-		b := devicetest.NewBuilder(name, plan.SoftmaxCrossEntropy, shape...)
+func trunkPrograms() []*ir.Program {
+	var list []*ir.Program
+	build := func(name string, shape []int, body func(b *devicetest.Builder) ir.Value) {
+		b := devicetest.NewBuilder(name, ir.SoftmaxCrossEntropy, shape...)
 		b.Dense(body(b), 3, true)
 		list = append(list, b.Program())
 	}
-	asymmetric := plan.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}
-	other := plan.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}
-	build("lenet", []int{1, 16, 16}, func(b *devicetest.Builder) plan.Value {
-		x := b.Pool(plan.MaxPool, b.Act(plan.ReLU, b.Conv(plan.Input, 3, plan.Square(5, 1, 0), true)), plan.Square(2, 2, 0))
-		return b.Pool(plan.MaxPool, b.Act(plan.Tanh, b.Conv(x, 6, plan.Square(3, 1, 0), true)), plan.Square(2, 2, 0))
+	asymmetric := ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}
+	other := ir.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}
+	build("lenet", []int{1, 16, 16}, func(b *devicetest.Builder) ir.Value {
+		x := b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(ir.Input, 3, ir.Square(5, 1, 0), true)), ir.Square(2, 2, 0))
+		return b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(x, 6, ir.Square(3, 1, 0), true)), ir.Square(2, 2, 0))
 	})
-	build("overlapping", []int{1, 14, 13}, func(b *devicetest.Builder) plan.Value {
-		x := b.Act(plan.Sigmoid, b.Pool(plan.MaxPool, b.Conv(plan.Input, 5, plan.Square(4, 1, 2), true), plan.Square(2, 1, 0)))
-		return b.Act(plan.ReLU, b.Pool(plan.MaxPool, b.Act(plan.ReLU, b.Conv(x, 9, plan.Square(4, 2, 1), false)), plan.Square(3, 1, 1)))
+	build("overlapping", []int{1, 14, 13}, func(b *devicetest.Builder) ir.Value {
+		x := b.Act(ir.Sigmoid, b.Pool(ir.MaxPool, b.Conv(ir.Input, 5, ir.Square(4, 1, 2), true), ir.Square(2, 1, 0)))
+		return b.Act(ir.ReLU, b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(x, 9, ir.Square(4, 2, 1), false)), ir.Square(3, 1, 1)))
 	})
-	build("asymmetric", []int{2, 7, 6}, func(b *devicetest.Builder) plan.Value {
-		x := b.Act(plan.ReLU, b.Conv(plan.Input, 3, asymmetric, true))
-		return b.Act(plan.Tanh, b.Conv(b.Conv(x, 4, other, false), 5, plan.Square(2, 1, 1), true))
+	build("asymmetric", []int{2, 7, 6}, func(b *devicetest.Builder) ir.Value {
+		x := b.Act(ir.ReLU, b.Conv(ir.Input, 3, asymmetric, true))
+		return b.Act(ir.Tanh, b.Conv(b.Conv(x, 4, other, false), 5, ir.Square(2, 1, 1), true))
 	})
-	build("means", []int{2, 9, 8}, func(b *devicetest.Builder) plan.Value {
-		x := b.Pool(plan.AvgPool, plan.Input, plan.Square(2, 1, 1))
-		x = b.Act(plan.Tanh, b.Pool(plan.AvgPool, b.Conv(x, 5, plan.Square(3, 1, 1), true), plan.Square(3, 2, 1)))
-		return b.Conv(x, 8, plan.Square(2, 1, 0), true)
+	build("means", []int{2, 9, 8}, func(b *devicetest.Builder) ir.Value {
+		x := b.Pool(ir.AvgPool, ir.Input, ir.Square(2, 1, 1))
+		x = b.Act(ir.Tanh, b.Pool(ir.AvgPool, b.Conv(x, 5, ir.Square(3, 1, 1), true), ir.Square(3, 2, 1)))
+		return b.Conv(x, 8, ir.Square(2, 1, 0), true)
 	})
-	build("one", []int{1, 11, 10}, func(b *devicetest.Builder) plan.Value {
-		return b.Act(plan.Sigmoid, b.Conv(plan.Input, 6, plan.Square(3, 1, 1), true))
+	build("one", []int{1, 11, 10}, func(b *devicetest.Builder) ir.Value {
+		return b.Act(ir.Sigmoid, b.Conv(ir.Input, 6, ir.Square(3, 1, 1), true))
 	})
 	return list
 }
@@ -51,7 +51,7 @@ func trunkPrograms() []*plan.Program {
 type trunkRun struct {
 	t      *testing.T
 	m      *machine
-	p      *plan.Program
+	p      *ir.Program
 	trunk  *Trunk
 	s      size
 	b      Batch
@@ -62,11 +62,11 @@ type trunkRun struct {
 	norms  []Ptr // by op
 }
 
-func newTrunkRun(t *testing.T, rng *rand.Rand, p *plan.Program, s size, rows ...int32) *trunkRun {
+func newTrunkRun(t *testing.T, rng *rand.Rand, p *ir.Program, s size, rows ...int32) *trunkRun {
 	return newTrunkRunOn(t, newMachine(t), rng, p, s, rows...)
 }
 
-func newTrunkRunOn(t *testing.T, m *machine, rng *rand.Rand, p *plan.Program, s size, rows ...int32) *trunkRun {
+func newTrunkRunOn(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program, s size, rows ...int32) *trunkRun {
 	r := &trunkRun{t: t, m: m, p: p, trunk: FindTrunk(p, optIn), s: s}
 	if r.trunk == nil || r.trunk.Ops != len(p.Ops)-1 {
 		t.Fatalf("%s: the trunk is %+v, want %d ops", p.Name, r.trunk, len(p.Ops)-1)
@@ -77,19 +77,19 @@ func newTrunkRunOn(t *testing.T, m *machine, rng *rand.Rand, p *plan.Program, s 
 	for i := range r.trunk.Stages {
 		st := &r.trunk.Stages[i]
 		op := &p.Ops[st.Op]
-		n := s.capacity * plan.Size(op.Out)
+		n := s.capacity * ir.Size(op.Out)
 		st.Values, st.Bias = r.m.floats(fill(n, untouched)), -1
 		r.values[st.Out()] = st.Values
-		if op.Kind == plan.MaxPool {
+		if op.Kind == ir.MaxPool {
 			st.Largest = r.m.empty(n)
 		}
-		if op.Weight == plan.None {
+		if op.Weight == ir.None {
 			continue
 		}
 		st.Norm2 = r.m.doubles(fill64(s.capacity, 3))
 		r.norms[st.Op] = st.Norm2
 		st.Weight, st.Kept = p.Params[op.Weight].Offset, r.size
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			st.Bias = p.Params[op.Bias].Offset
 		}
 		r.size += p.OpParams(st.Op)
@@ -99,7 +99,7 @@ func newTrunkRunOn(t *testing.T, m *machine, rng *rand.Rand, p *plan.Program, s 
 }
 
 func (r *trunkRun) param(q int) Ptr {
-	if q == plan.None {
+	if q == ir.None {
 		return 0
 	}
 	return r.params + Ptr(4*r.p.Params[q].Offset)
@@ -115,10 +115,10 @@ func TestTrunk(t *testing.T) {
 	}
 }
 
-func testTrunk(t *testing.T, rng *rand.Rand, p *plan.Program, s size) {
+func testTrunk(t *testing.T, rng *rand.Rand, p *ir.Program, s size) {
 	rows := []int32{4, 0, 2}[:s.live]
 	r := newTrunkRun(t, rng, p, s, rows...)
-	m, b, width := r.m, r.b, plan.Size(p.Shape)
+	m, b, width := r.m, r.b, ir.Size(p.Shape)
 	bytes, targets := make([]byte, 5*width), []float32{0, 1, 2, 1, 2}
 	for i := range bytes {
 		bytes[i] = byte(rng.IntN(6)) // ties
@@ -135,14 +135,14 @@ func testTrunk(t *testing.T, rng *rand.Rand, p *plan.Program, s size) {
 	values := []Ptr{x}
 	for i := range r.trunk.Ops {
 		op := &p.Ops[i]
-		n := plan.Size(op.Out)
+		n := ir.Size(op.Out)
 		y := m.empty(s.capacity * n)
 		switch op.Kind {
-		case plan.Conv:
+		case ir.Conv:
 			m.launch(ConvForward(b, op, values[i], r.param(op.Weight), r.param(op.Bias), y))
-		case plan.MaxPool:
+		case ir.MaxPool:
 			m.launch(MaxPool(b, op, values[i], y))
-		case plan.AvgPool:
+		case ir.AvgPool:
 			m.launch(AvgPool(b, op, values[i], y))
 		default:
 			m.launch(activation(t, Activation)(b, op, values[i], y))
@@ -155,7 +155,7 @@ func testTrunk(t *testing.T, rng *rand.Rand, p *plan.Program, s size) {
 	}
 
 	last := r.trunk.Ops - 1
-	out := plan.Size(p.Ops[last].Out)
+	out := ir.Size(p.Ops[last].Out)
 	through := p.Ops[last].Kind.Activation() && s.live == 1 // with gradients as the op behind it may leave them
 	dy := m.floats(spoil(normals(rng, s.capacity*out), s.live, s.capacity))
 	stride := r.size + 2
@@ -163,9 +163,9 @@ func testTrunk(t *testing.T, rng *rand.Rand, p *plan.Program, s size) {
 	m.launch(TrunkBackward(b, r.trunk, images, dy, through, r.params, kept, stride, r.stages))
 	for i, at := last, r.size; i >= 0; i-- {
 		op := &p.Ops[i]
-		dx := m.empty(s.capacity * plan.Size(op.Shape))
+		dx := m.empty(s.capacity * ir.Size(op.Shape))
 		switch {
-		case op.Kind == plan.Conv:
+		case op.Kind == ir.Conv:
 			at -= p.OpParams(i)
 			norms := m.doubles(fill64(s.capacity*ConvNorms(op), 0))
 			m.launch(ConvStore(b, op, values[i], dy, want+Ptr(4*at), stride, norms))
@@ -181,9 +181,9 @@ func testTrunk(t *testing.T, rng *rand.Rand, p *plan.Program, s size) {
 				close64(t, fmt.Sprintf("squared norm of op %d, example %d", i, e), n, want, 1e-13)
 			}
 			m.launch(ConvInputGrad(b, op, dy, r.param(op.Weight), dx, false))
-		case op.Kind == plan.MaxPool:
+		case op.Kind == ir.MaxPool:
 			m.launch(MaxPoolGrad(b, op, values[i], dy, dx, false))
-		case op.Kind == plan.AvgPool:
+		case op.Kind == ir.AvgPool:
 			m.launch(AvgPoolGrad(b, op, dy, dx, false))
 		case i == last && through:
 			dx = dy
@@ -201,7 +201,7 @@ func testTrunk(t *testing.T, rng *rand.Rand, p *plan.Program, s size) {
 
 // What FindTrunk takes, and what it leaves.
 func TestFindTrunk(t *testing.T) {
-	ops := func(p *plan.Program, shared int) int {
+	ops := func(p *ir.Program, shared int) int {
 		if trunk := FindTrunk(p, shared); trunk != nil {
 			return trunk.Ops
 		}

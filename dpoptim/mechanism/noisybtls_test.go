@@ -14,7 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -246,10 +246,10 @@ func openLineSearch(t *testing.T) *lineSearch {
 			t.Fatal(err)
 		}
 	}
-	b := devicetest.NewBuilder("mlp", plan.SoftmaxCrossEntropy, 6)
-	b.Dense(b.Act(plan.Tanh, b.Dense(plan.Input, 5, true)), 3, true)
+	b := devicetest.NewBuilder("mlp", ir.SoftmaxCrossEntropy, 6)
+	b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 5, true)), 3, true)
 	x := &lineSearch{Case: devicetest.NewCase(t, b.Program(), 9, 3)}
-	schedule, err := perexample.Private(x.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: plan.Flat})
+	schedule, err := perexample.Private(x.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
 	must(err)
 	d, err := cpu.Open(1)
 	must(err)

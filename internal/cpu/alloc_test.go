@@ -7,7 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -54,8 +54,8 @@ func steady(t *testing.T, threads int, step func()) {
 
 // Nor does a learned update.
 func TestWarmProjectionsDoNotAllocate(t *testing.T) {
-	b := devicetest.NewBuilder("learned", plan.Huber, 1000)
-	b.Dense(plan.Input, 1, true)
+	b := devicetest.NewBuilder("learned", ir.Huber, 1000)
+	b.Dense(ir.Input, 1, true)
 	c := devicetest.NewCase(t, b.Program(), 1, 52)
 	for _, threads := range []int{1, 3} {
 		x := devicetest.Open(t, open(t, threads), schedule(t, c.Program, perexample.Auto), c, 1)

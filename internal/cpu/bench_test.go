@@ -6,7 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -66,9 +66,9 @@ func BenchmarkConv(b *testing.B) {
 		{"cifar-paper/conv5", 128, 8, 256, 3, 1, 1},
 		{"cifar-paper/conv6", 256, 8, 256, 3, 1, 1},
 	} {
-		net := devicetest.NewBuilder(l.name, plan.Logistic, 1, l.size, l.size)
-		x := net.Conv(plan.Input, l.in, plan.Square(1, 1, 0), false)
-		x = net.Conv(x, l.out, plan.Square(l.kernel, l.stride, l.pad), true)
+		net := devicetest.NewBuilder(l.name, ir.Logistic, 1, l.size, l.size)
+		x := net.Conv(ir.Input, l.in, ir.Square(1, 1, 0), false)
+		x = net.Conv(x, l.out, ir.Square(l.kernel, l.stride, l.pad), true)
 		net.Dense(x, 1, true)
 		p := net.Program()
 		c := devicetest.NewCase(b, p, 2, 43)
@@ -105,8 +105,8 @@ func BenchmarkConv(b *testing.B) {
 // its gradient: noise, and each update rule.
 func BenchmarkParameters(b *testing.B) {
 	const size = 1 << 20
-	net := devicetest.NewBuilder("wide", plan.Hinge, size-1)
-	net.Dense(plan.Input, 1, true)
+	net := devicetest.NewBuilder("wide", ir.Hinge, size-1)
+	net.Dense(ir.Input, 1, true)
 	p := net.Program()
 	x := devicetest.Open(b, open(b, 0), schedule(b, p, perexample.Auto), devicetest.NewCase(b, p, 1, 44), 1)
 	draw := uint64(0)
@@ -144,8 +144,8 @@ func BenchmarkParameters(b *testing.B) {
 // BenchmarkProject measures a step of an LSTM for the parameters of cnn-mnist.
 func BenchmarkProject(b *testing.B) {
 	const size = 102550
-	net := devicetest.NewBuilder("learned", plan.Hinge, size-1)
-	net.Dense(plan.Input, 1, true)
+	net := devicetest.NewBuilder("learned", ir.Hinge, size-1)
+	net.Dense(ir.Input, 1, true)
 	p := net.Program()
 	l := device.LSTM{Layers: 2, Hidden: 20, Context: 3}
 	for _, threads := range []int{1, 2} {

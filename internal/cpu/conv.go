@@ -3,14 +3,14 @@ package cpu
 import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // convolution is how one op's convolution of one example is computed: as correlations at stride one that read an image
 // where it lies. An image with padding or strides is first spread: every phase of the stride becomes a plane of its own,
 // padded, in a worker's scratch memory.
 type convolution struct {
-	op   *plan.Op
+	op   *ir.Op
 	taps *gemm.Taps   // of the spread image, in the order of the weights
 	x    spread       // input to image
 	relu bool         // the next op, computed on the way out
@@ -43,7 +43,7 @@ type backward struct {
 }
 
 // newConvolution plans an op; input says whether its input's gradient is wanted.
-func newConvolution(op *plan.Op, input bool) *convolution {
+func newConvolution(op *ir.Op, input bool) *convolution {
 	c := &convolution{op: op}
 	win := op.Window
 	channels, h, w, oh, ow := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
@@ -280,7 +280,7 @@ func (s *spread) scratch() int {
 
 func (n *net) convForward(i int) func(int, *worker) {
 	c := n.convs[i]
-	in, out := c.op.In[0], plan.Value(i+1)
+	in, out := c.op.In[0], ir.Value(i+1)
 	return func(b int, w *worker) {
 		n.convolve(i, n.value(out, b), n.from(n.values, in, b), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
 	}
@@ -298,7 +298,7 @@ func (n *net) convInputGrad(i int) func(int, *worker) {
 	if len(c.back) == 0 {
 		return n.convColumnsGrad(i)
 	}
-	in, out := c.op.In[0], plan.Value(i+1)
+	in, out := c.op.In[0], ir.Value(i+1)
 	plane := c.op.Shape[1] * c.op.Shape[2]
 	return func(b int, w *worker) {
 		dx := n.delta(in, b)
@@ -325,7 +325,7 @@ func (n *net) convColumnsGrad(i int) func(int, *worker) {
 	out, k, positions := c.op.Columns()
 	return func(b int, w *worker) {
 		columns := w.scratch(k * positions)
-		gemm.PackB(&w.b, gemm.RowMajor(n.delta(plan.Value(i+1), b), out, positions))
+		gemm.PackB(&w.b, gemm.RowMajor(n.delta(ir.Value(i+1), b), out, positions))
 		gemm.MulPacked(gemm.RowMajor(columns, k, positions), &c.wT, &w.b, false)
 		vec.AddRuns(n.fresh(c.op.In[0], b), columns, &c.columns)
 	}
@@ -335,7 +335,7 @@ func (n *net) convColumnsGrad(i int) func(int, *worker) {
 func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	c := n.convs[i]
 	out, k, positions := c.op.Columns()
-	dy := n.delta(plan.Value(i+1), b)
+	dy := n.delta(ir.Value(i+1), b)
 	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
 	gemm.PackB(&w.b, gemm.RowMajor(dy, out, positions).T())
 	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, &w.b, accumulate)

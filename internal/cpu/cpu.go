@@ -15,7 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 var _ device.Device = (*Device)(nil)
@@ -43,13 +43,13 @@ func (d *Device) Info() device.Info {
 
 // costs are nominal, for one core of a server of about 2021. AVX-512 has those of AVX2: as the bits of its products are
 // the same too, a run has the same bits on both.
-var costs = map[string]plan.Costs{
+var costs = map[string]ir.Costs{
 	"AVX-512":  vector,
 	"AVX2+FMA": vector,
 	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true},
 }
 
-var vector = plan.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
+var vector = ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
 
 // Load keeps a table without copying it.
 func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
@@ -57,7 +57,7 @@ func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 }
 
 // Compile lays out the memory of a schedule and starts its workers.
-func (d *Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d *Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	return host.New(s, o, func() host.Backend[float32] { return compile(s, o, d.threads) })
 }
 

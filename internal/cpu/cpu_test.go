@@ -12,7 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -58,20 +58,20 @@ func TestThreads(t *testing.T) {
 // Choices for all convolutions of a program.
 const gram, recompute perexample.Strategy = "gram", "recompute"
 
-func schedule(t testing.TB, p *plan.Program, strategy perexample.Strategy) *plan.Schedule {
+func schedule(t testing.TB, p *ir.Program, strategy perexample.Strategy) *ir.Schedule {
 	t.Helper()
 	if strategy == gram || strategy == recompute {
 		choice := strategy
 		strategy = perexample.Bookkeeping
 		for _, op := range p.Ops {
-			if op.Kind == plan.Conv {
+			if op.Kind == ir.Conv {
 				strategy += "," + perexample.Strategy(strings.TrimSuffix(p.Params[op.Weight].Name, ".weight")) + "=" + choice
 			}
 		}
 	}
 	s, err := perexample.Plain(p)
 	if strategy != "" {
-		s, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
+		s, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
 	}
 	check(t, err)
 	return s
@@ -110,8 +110,8 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 
 // An LSTM's steps have the same bits on any number of threads, over several of its blocks and a part of one.
 func TestProjectBitsDoNotDependOnThreads(t *testing.T) {
-	b := devicetest.NewBuilder("learned", plan.Huber, 4001)
-	b.Dense(plan.Input, 1, true)
+	b := devicetest.NewBuilder("learned", ir.Huber, 4001)
+	b.Dense(ir.Input, 1, true)
 	c := devicetest.NewCase(t, b.Program(), 1, 35)
 	l := device.LSTM{Layers: 2, Hidden: 20, Context: 3}
 	var want []float32
@@ -162,7 +162,7 @@ type result struct {
 	score            device.Score
 }
 
-func train(t *testing.T, d device.Device, s *plan.Schedule, c *devicetest.Case, capacity int) []result {
+func train(t *testing.T, d device.Device, s *ir.Schedule, c *devicetest.Case, capacity int) []result {
 	t.Helper()
 	x := devicetest.Open(t, d, s, c, capacity)
 	var state []device.Vector
@@ -248,23 +248,23 @@ func FuzzGeometry(f *testing.F) {
 
 // randomProgram is a convolution, an activation, a pool, a second convolution
 // and a dense layer; nil where a window does not fit.
-func randomProgram(r *rand.Rand) *plan.Program {
+func randomProgram(r *rand.Rand) *ir.Program {
 	between := func(lo, hi int) int { return lo + r.IntN(hi-lo+1) }
-	window := func() plan.Window {
-		return plan.Window{
+	window := func() ir.Window {
+		return ir.Window{
 			H: between(1, 5), W: between(1, 5), StrideH: between(1, 3), StrideW: between(1, 3),
 			PadTop: r.IntN(5), PadBottom: r.IntN(5), PadLeft: r.IntN(5), PadRight: r.IntN(5),
 			DilationH: between(1, 3), DilationW: between(1, 3),
 		}
 	}
 	shape := []int{between(1, 3), between(1, 11), between(1, 19)}
-	b := devicetest.NewBuilder("random", plan.SoftmaxCrossEntropy, shape...)
+	b := devicetest.NewBuilder("random", ir.SoftmaxCrossEntropy, shape...)
 	h, w := shape[1], shape[2]
-	fits := func(win plan.Window) bool {
+	fits := func(win ir.Window) bool {
 		h, w = win.Out(h, w)
 		return min(h, w) > 0
 	}
-	x := plan.Input
+	x := ir.Input
 	conv := func() bool {
 		win := window()
 		if !fits(win) {
@@ -276,14 +276,14 @@ func randomProgram(r *rand.Rand) *plan.Program {
 	if !conv() {
 		return nil
 	}
-	x = b.Act([]plan.Kind{plan.Tanh, plan.Sigmoid}[r.IntN(2)], x)
-	if kind := []plan.Kind{plan.MaxPool, plan.AvgPool, plan.ReLU}[r.IntN(3)]; kind != plan.ReLU {
+	x = b.Act([]ir.Kind{ir.Tanh, ir.Sigmoid}[r.IntN(2)], x)
+	if kind := []ir.Kind{ir.MaxPool, ir.AvgPool, ir.ReLU}[r.IntN(3)]; kind != ir.ReLU {
 		win := window()
 		win.PadTop, win.PadBottom = win.PadTop%win.H, win.PadBottom%win.H
 		win.PadLeft, win.PadRight = win.PadLeft%win.W, win.PadRight%win.W
 		win.DilationH, win.DilationW = 1, 1
 		if first := b.Program().Ops[0].Window; first.PadTop+first.PadBottom+first.PadLeft+first.PadRight > 0 {
-			kind = plan.AvgPool // windows in the padding alone give the same value, and would tie
+			kind = ir.AvgPool // windows in the padding alone give the same value, and would tie
 		}
 		if !fits(win) {
 			return nil

@@ -4,7 +4,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // product is a phase that computes a chunk-wide matrix product in slices, one
@@ -34,7 +34,7 @@ func cut(n, tile, i, parts int) (lo, hi int) {
 }
 
 // matrix views the chunk's rows of a buffer.
-func (n *net) matrix(x []float32, v plan.Value) gemm.Matrix {
+func (n *net) matrix(x []float32, v ir.Value) gemm.Matrix {
 	return gemm.RowMajor(x[:n.batch*n.width[v]], n.batch, n.width[v])
 }
 
@@ -48,7 +48,7 @@ const packTile = 8
 func (n *net) packDense() {
 	for i := range n.program.Ops {
 		op := &n.program.Ops[i]
-		if op.Kind != plan.Dense {
+		if op.Kind != ir.Dense {
 			continue
 		}
 		out, in, _ := op.Columns()
@@ -82,10 +82,10 @@ func (n *net) denseForward(i int) phase {
 	op := &n.program.Ops[i]
 	out, in, _ := op.Columns()
 	bias := func(r0, r1, c0, c1 int) {
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			bias := n.param(n.params, op.Bias)[c0:c1]
 			for b := r0; b < r1; b++ {
-				vec.AddVec(n.value(plan.Value(i+1), b)[c0:c1], bias)
+				vec.AddVec(n.value(ir.Value(i+1), b)[c0:c1], bias)
 			}
 		}
 	}
@@ -98,14 +98,14 @@ func (n *net) denseForward(i int) phase {
 	}
 	if n.byRows {
 		return phase{rows: func(r0, r1 int, w *worker) {
-			x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], plan.Value(i+1))
+			x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], ir.Value(i+1))
 			gemm.PackA(&w.a, x.Slice(r0, r1, 0, in))
 			gemm.MulPacked(y.Slice(r0, r1, 0, out), &w.a, &n.dense[i].forward, false)
 			bias(r0, r1, 0, out)
 		}}
 	}
 	return n.product(out, func(r0, r1, c0, c1 int, w *worker) {
-		x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], plan.Value(i+1))
+		x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], ir.Value(i+1))
 		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
 		gemm.Mul(y.Slice(r0, r1, c0, c1), x.Slice(r0, r1, 0, in), weight.Slice(c0, c1, 0, in).T(), false, &w.ws)
 		bias(r0, r1, c0, c1)
@@ -118,13 +118,13 @@ func (n *net) denseInputGrad(i int) phase {
 	v := op.In[0]
 	if n.byRows {
 		return phase{rows: func(r0, r1 int, w *worker) {
-			dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], plan.Value(i+1))
+			dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], ir.Value(i+1))
 			gemm.PackA(&w.a, dy.Slice(r0, r1, 0, out))
 			gemm.MulPacked(dx.Slice(r0, r1, 0, in), &w.a, &n.dense[i].back, n.shared[v])
 		}}
 	}
 	return n.product(in, func(r0, r1, c0, c1 int, w *worker) {
-		dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], plan.Value(i+1))
+		dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], ir.Value(i+1))
 		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
 		gemm.Mul(dx.Slice(r0, r1, c0, c1), dy.Slice(r0, r1, 0, out), weight.Slice(0, out, c0, c1), n.shared[v], &w.ws)
 	})
@@ -133,9 +133,9 @@ func (n *net) denseInputGrad(i int) phase {
 func (n *net) normGhost(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	return func(b int, _ *worker) {
-		dy := vec.SumSquares(n.delta(plan.Value(i+1), b))
+		dy := vec.SumSquares(n.delta(ir.Value(i+1), b))
 		x := vec.SumSquares(n.value(op.In[0], b))
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			x++
 		}
 		n.measured(i, b, host.Ghost(dy, x))
@@ -145,12 +145,12 @@ func (n *net) normGhost(i int) func(int, *worker) {
 func (n *net) denseStore(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	return func(b int, w *worker) {
-		x, dy := n.value(op.In[0], b), n.delta(plan.Value(i+1), b)
+		x, dy := n.value(op.In[0], b), n.delta(ir.Value(i+1), b)
 		g := n.keep(i, b, w)
 		for o, d := range dy {
 			vec.Scaled(g[o*len(x):(o+1)*len(x)], d, x)
 		}
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			copy(g[len(dy)*len(x):], dy)
 		}
 		n.measured(i, b, vec.SumSquares(g))
@@ -171,7 +171,7 @@ func (n *net) denseGradSum(i int) []phase {
 	return []phase{{
 		tiles: func() int { return parts },
 		body: func(tile int, w *worker) {
-			x, dy := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.deltas[i+1], plan.Value(i+1))
+			x, dy := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.deltas[i+1], ir.Value(i+1))
 			dst := gemm.RowMajor(n.param(n.dst, op.Weight), out, in)
 			if out < in {
 				if lo, hi := cut(in, gemm.TileN, tile, parts); lo < hi {
@@ -180,9 +180,9 @@ func (n *net) denseGradSum(i int) []phase {
 			} else if lo, hi := cut(out, gemm.TileM, tile, parts); lo < hi {
 				gemm.Sum(dst.Slice(lo, hi, 0, in), dy.Slice(0, n.batch, lo, hi).T(), x, rowBlock, &w.ws)
 			}
-			if lo, hi := cut(out, 1, tile, parts); op.Bias != plan.None && lo < hi {
+			if lo, hi := cut(out, 1, tile, parts); op.Bias != ir.None && lo < hi {
 				vec.AddVec(n.param(n.dst, op.Bias)[lo:hi], n.sumExamples(hi-lo, w, func(dst []float32, b int) {
-					vec.AddVec(dst, n.delta(plan.Value(i+1), b)[lo:hi])
+					vec.AddVec(dst, n.delta(ir.Value(i+1), b)[lo:hi])
 				}))
 			}
 		},

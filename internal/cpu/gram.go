@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // normInstantiate measures a gradient that the sum computes again, with the
@@ -42,7 +42,7 @@ func (n *net) normGram(i int) func(int, *worker) {
 	// Sums of so many terms, row by row in tiles, of products of two dot products each.
 	own := gamma(float64(positions*positions/gramTile+3*positions+k/32+out/32+40), 0x1p-53)
 	return func(b int, w *worker) {
-		dy := n.delta(plan.Value(i+1), b)
+		dy := n.delta(ir.Value(i+1), b)
 		w.gramA, w.gramD = grow(w.gramA, k*positions), grow(w.gramD, out*positions)
 		c.taps.Columns(w.gramA, c.x.lay(n.from(n.values, op.In[0], b), w.images[i]))
 		transpose(w.gramD, dy, out, positions)
@@ -70,7 +70,7 @@ func (n *net) normGram(i int) func(int, *worker) {
 		}
 		norm := math.Sqrt(max(total, 0)+own*bound*bound) + rounding*bound
 		n.measured(i, b, norm*norm)
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			bias := w.gradient[:out]
 			biasGrad(bias, dy, positions, false)
 			n.measured(i, b, vec.SumSquares(bias))

@@ -8,7 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // An evaluator runs rows forward at points at − η·dir of the parameter space.
@@ -24,8 +24,8 @@ import (
 // are asked for, and at − 0·dir those that the pass of a gradient gives it.
 type evaluator struct {
 	n        *net
-	fixed    []bool       // by value: depends on no parameter
-	root     []plan.Value // by value: the one whose memory it shares
+	fixed    []bool     // by value: depends on no parameter
+	root     []ir.Value // by value: the one whose memory it shares
 	segments []*segment
 	asked    []point // of a query
 	again    []int   // columns of a query that repeat the first
@@ -67,7 +67,7 @@ type packedConv struct {
 type segment struct {
 	dense      bool
 	once, each []func(*view) // of an example; of an example at a point
-	values     []plan.Value  // that it reads or writes
+	values     []ir.Value    // that it reads or writes
 	tiles      func() int
 	body       func(tile int, w *worker)
 }
@@ -94,16 +94,16 @@ func newEvaluator(n *net) *evaluator {
 	p := n.program
 	ops := len(p.Ops)
 	e := &evaluator{
-		n: n, fixed: make([]bool, ops+1), root: make([]plan.Value, ops+1),
+		n: n, fixed: make([]bool, ops+1), root: make([]ir.Value, ops+1),
 		store: make([][]float32, ops+1), products: make([][]float32, ops), first: make([]packedConv, ops),
 	}
 	readers := p.Consumers()
 	for v, dependent := range p.NeedsGrad() {
-		e.fixed[v], e.root[v] = !dependent, plan.Value(v)
+		e.fixed[v], e.root[v] = !dependent, ir.Value(v)
 		if v == 0 {
 			continue
 		}
-		if op := &p.Ops[v-1]; op.Kind.Activation() && readers[op.In[0]] == 1 && op.In[0] != plan.Input {
+		if op := &p.Ops[v-1]; op.Kind.Activation() && readers[op.In[0]] == 1 && op.In[0] != ir.Input {
 			e.root[v] = e.root[op.In[0]]
 		}
 	}
@@ -126,36 +126,36 @@ func (e *evaluator) build() {
 		e.segments = append(e.segments, s)
 		return s
 	}
-	once := func(f func(*view), values ...plan.Value) {
+	once := func(f func(*view), values ...ir.Value) {
 		s := examples()
 		s.once, s.values = append(s.once, f), append(s.values, values...)
 	}
-	each := func(f func(*view), values ...plan.Value) {
+	each := func(f func(*view), values ...ir.Value) {
 		s := examples()
 		s.each, s.values = append(s.each, f), append(s.values, values...)
 	}
-	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == plan.Dense && op.Out[0] == 1 {
+	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == ir.Dense && op.Out[0] == 1 {
 		e.segments, e.rows, e.group = append(e.segments, e.line()), math.MaxInt32, device.MaxCandidates
 		return
 	}
-	once(e.gather, plan.Input)
+	once(e.gather, ir.Input)
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		in, out := op.In[0], plan.Value(i+1)
+		in, out := op.In[0], ir.Value(i+1)
 		switch {
-		case op.Kind == plan.Dense && e.fixed[in]:
+		case op.Kind == ir.Dense && e.fixed[in]:
 			s := e.dense(i)
-			s.values = []plan.Value{in}
+			s.values = []ir.Value{in}
 			e.segments = append(e.segments, s)
 			each(func(v *view) {
 				size := op.Out[0]
 				e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
 			}, out)
-		case op.Kind == plan.Dense:
+		case op.Kind == ir.Dense:
 			s := e.dense(i)
-			s.values = []plan.Value{in, out}
+			s.values = []ir.Value{in, out}
 			e.segments = append(e.segments, s)
-		case op.Kind == plan.Conv && e.fixed[in]:
+		case op.Kind == ir.Conv && e.fixed[in]:
 			once(func(v *view) {
 				y, c := v.products[i], &e.first[i]
 				if !e.slopes {
@@ -164,7 +164,7 @@ func (e *evaluator) build() {
 				v.convolve(i, y, v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
 			}, in)
 			each(func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
-		case op.Kind == plan.Conv:
+		case op.Kind == ir.Conv:
 			each(func(v *view) {
 				c := &e.deep[v.point][i]
 				v.convolve(i, v.value(out, 0), v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
@@ -205,9 +205,9 @@ func (e *evaluator) size() {
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		switch {
-		case op.Kind == plan.Dense && e.fixed[op.In[0]]:
+		case op.Kind == ir.Dense && e.fixed[op.In[0]]:
 			row += 2 * op.Out[0]
-		case op.Kind == plan.Conv && !e.fixed[op.In[0]]:
+		case op.Kind == ir.Conv && !e.fixed[op.In[0]]:
 			point += paramCount(p, op)
 		}
 	}
@@ -229,7 +229,7 @@ func (e *evaluator) reserve(points int) {
 		e.store[v] = grow(have, size+slack)
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == plan.Dense && e.store[op.In[0]] != nil && e.fixed[op.In[0]] {
+		if op := &p.Ops[i]; op.Kind == ir.Dense && e.store[op.In[0]] != nil && e.fixed[op.In[0]] {
 			e.products[i] = grow(e.products[i], 2*e.rows*op.Out[0])
 		}
 	}
@@ -284,7 +284,7 @@ func (e *evaluator) shift(dst []float32, eta float32, lo, hi int) []float32 {
 
 // span is where a parameter lies in the flat vector; nowhere if there is none.
 func (e *evaluator) span(param int) (lo, hi int) {
-	if param == plan.None {
+	if param == ir.None {
 		return 0, 0
 	}
 	q := &e.n.program.Params[param]
@@ -298,7 +298,7 @@ func (e *evaluator) pack() {
 	e.n.workers.do(len(ops)*len(e.points), func(tile int, w *worker) {
 		i, point := tile%len(ops), tile/len(ops)
 		op := &ops[i]
-		if op.Kind != plan.Conv || e.fixed[op.In[0]] && point > 0 {
+		if op.Kind != ir.Conv || e.fixed[op.In[0]] && point > 0 {
 			return
 		}
 		v := e.view(w)
@@ -335,7 +335,7 @@ func (e *evaluator) view(w *worker) *view {
 		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
 	}
 	for x := range v.values {
-		if r := e.root[x]; e.store[r] == nil && r == plan.Value(x) {
+		if r := e.root[x]; e.store[r] == nil && r == ir.Value(x) {
 			v.values[x] = make([]float32, e.n.width[r]+slack)
 		} else {
 			v.values[x] = v.values[r]
@@ -344,13 +344,13 @@ func (e *evaluator) view(w *worker) *view {
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		switch {
-		case op.Weight == plan.None:
-			if op.Kind == plan.MaxPool {
-				v.argmax[i] = make([]int32, plan.Size(op.Out))
+		case op.Weight == ir.None:
+			if op.Kind == ir.MaxPool {
+				v.argmax[i] = make([]int32, ir.Size(op.Out))
 			}
 			v.forward[i] = v.forwardOp(i)
-		case op.Kind == plan.Conv && e.fixed[op.In[0]]:
-			v.products[i] = make([]float32, 2*plan.Size(op.Out))
+		case op.Kind == ir.Conv && e.fixed[op.In[0]]:
+			v.products[i] = make([]float32, 2*ir.Size(op.Out))
 		}
 	}
 	w.view = v
@@ -392,11 +392,11 @@ func (e *evaluator) examples(s *segment, tile int, w *worker) {
 }
 
 func (e *evaluator) gather(v *view) {
-	vec.Bytes(v.value(plan.Input, 0), e.table.Row(e.row(v.example)), e.table.Scale, e.table.Offset)
+	vec.Bytes(v.value(ir.Input, 0), e.table.Row(e.row(v.example)), e.table.Scale, e.table.Offset)
 }
 
 // combine sets a first layer's output at a point from its products.
-func (e *evaluator) combine(v *view, out plan.Value, at, dir []float32) {
+func (e *evaluator) combine(v *view, out ir.Value, at, dir []float32) {
 	y := v.value(out, 0)
 	copy(y, at)
 	if eta := e.points[v.point].eta; eta != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -74,14 +74,14 @@ func TestLossBits(t *testing.T) {
 // TestLossMemory checks that the stores keep to their bound, whatever the
 // network and the number of points.
 func TestLossMemory(t *testing.T) {
-	wide := devicetest.NewBuilder("wide", plan.SoftmaxCrossEntropy, 1, 4, 4)
-	wide.Dense(wide.Act(plan.Tanh, wide.Dense(wide.Act(plan.Tanh, wide.Dense(plan.Input, 6000, true)), 2000, true)), 3, true)
-	deep := devicetest.NewBuilder("deep", plan.SoftmaxCrossEntropy, 2, 4, 4)
-	x := deep.Act(plan.ReLU, deep.Conv(plan.Input, 128, plan.Square(3, 1, 1), true))
-	x = deep.Act(plan.ReLU, deep.Conv(x, 256, plan.Square(3, 1, 1), true))
-	x = deep.Act(plan.ReLU, deep.Conv(x, 256, plan.Square(3, 1, 1), true))
+	wide := devicetest.NewBuilder("wide", ir.SoftmaxCrossEntropy, 1, 4, 4)
+	wide.Dense(wide.Act(ir.Tanh, wide.Dense(wide.Act(ir.Tanh, wide.Dense(ir.Input, 6000, true)), 2000, true)), 3, true)
+	deep := devicetest.NewBuilder("deep", ir.SoftmaxCrossEntropy, 2, 4, 4)
+	x := deep.Act(ir.ReLU, deep.Conv(ir.Input, 128, ir.Square(3, 1, 1), true))
+	x = deep.Act(ir.ReLU, deep.Conv(x, 256, ir.Square(3, 1, 1), true))
+	x = deep.Act(ir.ReLU, deep.Conv(x, 256, ir.Square(3, 1, 1), true))
 	deep.Dense(x, 3, true)
-	for _, p := range []*plan.Program{wide.Program(), deep.Program()} {
+	for _, p := range []*ir.Program{wide.Program(), deep.Program()} {
 		schedule, err := perexample.Plain(p)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestLossMemory(t *testing.T) {
 			}
 		}
 		for i := range p.Ops {
-			if op := &p.Ops[i]; op.Kind == plan.Conv && !e.fixed[op.In[0]] {
+			if op := &p.Ops[i]; op.Kind == ir.Conv && !e.fixed[op.In[0]] {
 				floats += e.group * paramCount(p, op)
 			}
 		}
@@ -121,8 +121,8 @@ func columns(etas ...float32) (points []point) {
 // TestPresentLossBits compares the losses that the passes of gradients leave behind with
 // those of an evaluation, bit by bit, also where they are not finite.
 func TestPresentLossBits(t *testing.T) {
-	long := devicetest.NewBuilder("long", plan.Logistic, 700) // several blocks of K
-	long.Dense(plan.Input, 1, true)
+	long := devicetest.NewBuilder("long", ir.Logistic, 700) // several blocks of K
+	long.Dense(ir.Input, 1, true)
 	for _, p := range append(devicetest.Programs(), long.Program()) {
 		c := devicetest.NewCase(t, p, 40, 52)
 		table, err := host.Load(c.Rows, c.Features)
@@ -137,9 +137,9 @@ func TestPresentLossBits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		schedules := map[string]*plan.Schedule{"plain": plain}
+		schedules := map[string]*ir.Schedule{"plain": plain}
 		for _, strategy := range perexample.Strategies() {
-			if schedules[string(strategy)], err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat}); err != nil {
+			if schedules[string(strategy)], err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat}); err != nil {
 				t.Fatal(err)
 			}
 		}

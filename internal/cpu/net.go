@@ -7,21 +7,21 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
-	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // net is one compiled schedule: an arena for a chunk of examples and the
 // phases that a chunk goes through.
 type net struct {
-	schedule *plan.Schedule
-	program  *plan.Program
+	schedule *ir.Schedule
+	program  *ir.Program
 	capacity int
 	chunk    int
 	workers  *workers
 
-	width   []int       // by plan.Value, floats of an example
-	values  [][]float32 // by plan.Value, one row an example
+	width   []int       // by ir.Value, floats of an example
+	values  [][]float32 // by ir.Value, one row an example
 	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
 	shared  []bool      // value read by several ops: its delta is zeroed, then added to
 	kept    []float32   // stored gradients, one row an example
@@ -69,7 +69,7 @@ type net struct {
 	project    func(tile int, w *worker)
 }
 
-func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float32] {
+func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32] {
 	p := reorder(s.Program)
 	n := &net{schedule: s, program: p, capacity: o.Capacity, chunk: o.Capacity}
 	if s.Chunk > 0 {
@@ -89,7 +89,7 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 	n.losses = make([]float64, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	for v := range n.values {
-		n.width[v] = p.ValueSize(plan.Value(v))
+		n.width[v] = p.ValueSize(ir.Value(v))
 		size := n.chunk*n.width[v] + slack
 		n.shared[v] = readers[v] > 1
 		if v > 0 {
@@ -98,11 +98,11 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 			// another activation's output.
 			op := &p.Ops[v-1]
 			in := op.In[0]
-			if op.Kind.Activation() && readers[in] == 1 && in != plan.Input && !p.Ops[in-1].Kind.Activation() {
+			if op.Kind.Activation() && readers[in] == 1 && in != ir.Input && !p.Ops[in-1].Kind.Activation() {
 				n.values[v], n.deltas[v] = n.values[in], n.deltas[in]
 				continue
 			}
-			if op.Kind == plan.MaxPool {
+			if op.Kind == ir.MaxPool {
 				n.argmax[v-1] = make([]int32, size)
 			}
 		}
@@ -113,13 +113,13 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 	}
 	n.convs = make([]*convolution, ops)
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == plan.Conv {
+		if op := &p.Ops[i]; op.Kind == ir.Conv {
 			n.convs[i] = newConvolution(op, need[op.In[0]])
 			next := i + 1
-			n.convs[i].relu = next < ops && p.Ops[next].Kind == plan.ReLU && p.Ops[next].In[0] == plan.Value(next) && readers[next] == 1
+			n.convs[i].relu = next < ops && p.Ops[next].Kind == ir.ReLU && p.Ops[next].In[0] == ir.Value(next) && readers[next] == 1
 		}
 	}
-	n.byRows = !slices.ContainsFunc(p.Ops, func(op plan.Op) bool { return op.Kind == plan.Conv })
+	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
 	if n.dense = make([]packedDense, ops); n.byRows {
 		n.packDense()
 		n.packs = func(tile int, _ *worker) { n.packing[tile]() }
@@ -139,7 +139,7 @@ func compile(s *plan.Schedule, o device.Options, threads int) host.Backend[float
 func (n *net) instantiated() int {
 	most := 0
 	for _, st := range n.schedule.Steps {
-		if st.Kind == plan.NormGram || st.Kind == plan.NormInstantiate || st.Kind == plan.GradSum && n.schedule.Private() && n.convs[st.Op] != nil {
+		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && n.schedule.Private() && n.convs[st.Op] != nil {
 			most = max(most, paramCount(n.program, &n.program.Ops[st.Op]))
 		}
 	}
@@ -150,13 +150,13 @@ func (n *net) instantiated() int {
 // fewer values are left to activate. Where rounding or a constant stretch of the
 // activation makes equals of different values, the gradient goes to the one that
 // was the largest; on a ReLU's it is zero either way.
-func reorder(p *plan.Program) *plan.Program {
+func reorder(p *ir.Program) *ir.Program {
 	q := *p
 	q.Ops = slices.Clone(p.Ops)
 	readers := p.Consumers()
 	for i := range len(q.Ops) - 1 {
 		act, pool := &q.Ops[i], &q.Ops[i+1]
-		if !act.Kind.Activation() || pool.Kind != plan.MaxPool || pool.In[0] != plan.Value(i+1) || readers[i+1] != 1 {
+		if !act.Kind.Activation() || pool.Kind != ir.MaxPool || pool.In[0] != ir.Value(i+1) || readers[i+1] != 1 {
 			continue
 		}
 		a, b := *act, *pool
@@ -174,12 +174,12 @@ func (n *net) placeGradients() {
 	may := s.Passing()
 	for _, st := range s.Steps {
 		switch {
-		case st.Kind == plan.GradStore && may[st.Op] && n.exact == nil,
-			st.Kind == plan.GradSum && p.Ops[st.Op].Kind == plan.Conv && !n.passing[st.Op]:
+		case st.Kind == ir.GradStore && may[st.Op] && n.exact == nil,
+			st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && !n.passing[st.Op]:
 			n.passing[st.Op] = true
 			n.keptAt[st.Op] = n.passed
 			n.passed += paramCount(p, &p.Ops[st.Op])
-		case st.Kind == plan.GradStore:
+		case st.Kind == ir.GradStore:
 			n.keptAt[st.Op] = n.stored
 			n.stored += paramCount(p, &p.Ops[st.Op])
 		}
@@ -216,24 +216,24 @@ func (n *net) prepare(w *worker) {
 	}
 }
 
-func paramCount(p *plan.Program, op *plan.Op) int {
+func paramCount(p *ir.Program, op *ir.Op) int {
 	c := p.Params[op.Weight].Size()
-	if op.Bias != plan.None {
+	if op.Bias != ir.None {
 		c += p.Params[op.Bias].Size()
 	}
 	return c
 }
 
 // value and delta are one example's row of a value.
-func (n *net) value(v plan.Value, b int) []float32 {
+func (n *net) value(v ir.Value, b int) []float32 {
 	return row(n.values[v], b, n.width[v])
 }
-func (n *net) delta(v plan.Value, b int) []float32 {
+func (n *net) delta(v ir.Value, b int) []float32 {
 	return row(n.deltas[v], b, n.width[v])
 }
 
 // from is a value's row and all that follows it.
-func (n *net) from(x [][]float32, v plan.Value, b int) []float32 {
+func (n *net) from(x [][]float32, v ir.Value, b int) []float32 {
 	return x[v][b*n.width[v]:]
 }
 
@@ -241,14 +241,14 @@ func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*s
 
 // weight and bias are an op's parameters, or nil.
 func (n *net) param(flat []float32, q int) []float32 {
-	if q == plan.None {
+	if q == ir.None {
 		return nil
 	}
 	return flat[n.program.Params[q].Offset:][:n.program.Params[q].Size()]
 }
 
 func (n *net) gather(b int, _ *worker) {
-	vec.Bytes(n.value(plan.Input, b), n.table.Row(n.rows[n.first+b]), n.table.Scale, n.table.Offset)
+	vec.Bytes(n.value(ir.Input, b), n.table.Row(n.rows[n.first+b]), n.table.Scale, n.table.Offset)
 	clear(row(n.norm2, b, n.clipper.Groups))
 }
 
@@ -257,7 +257,7 @@ func (n *net) target(b int) float32 { return n.table.Targets[n.rows[n.first+b]] 
 func (n *net) lossGrad(b int, _ *worker) {
 	for v, s := range n.shared {
 		if s && n.deltas[v] != nil {
-			clear(n.delta(plan.Value(v), b))
+			clear(n.delta(ir.Value(v), b))
 		}
 	}
 	z := n.program.Logits()
@@ -291,7 +291,7 @@ func (n *net) factorOf(i, b int) float32 {
 func (n *net) applyFactors() func(int, *worker) {
 	var ops []int
 	for _, st := range n.schedule.Steps {
-		if st.Kind == plan.GradSum && n.program.Ops[st.Op].Kind == plan.Dense {
+		if st.Kind == ir.GradSum && n.program.Ops[st.Op].Kind == ir.Dense {
 			ops = append(ops, st.Op)
 		}
 	}
@@ -299,20 +299,20 @@ func (n *net) applyFactors() func(int, *worker) {
 		// Automatic clipping may scale δ up. Where that overflows, the inputs are
 		// next to nothing, and ∞·0 must not enter the sum.
 		for _, i := range ops {
-			if f := n.factorOf(i, b); f > 1 && !(float64(f)*math.Sqrt(vec.SumSquares(n.delta(plan.Value(i+1), b))) <= math.MaxFloat32) {
+			if f := n.factorOf(i, b); f > 1 && !(float64(f)*math.Sqrt(vec.SumSquares(n.delta(ir.Value(i+1), b))) <= math.MaxFloat32) {
 				n.used[b] = false
 			}
 		}
 		if !n.used[b] {
 			for _, i := range ops {
-				clear(n.delta(plan.Value(i+1), b))
+				clear(n.delta(ir.Value(i+1), b))
 				clear(n.value(n.program.Ops[i].In[0], b))
 			}
 			return
 		}
 		for _, i := range ops {
 			if f := n.factorOf(i, b); f != 1 {
-				vec.Scale(n.delta(plan.Value(i+1), b), f)
+				vec.Scale(n.delta(ir.Value(i+1), b), f)
 			}
 		}
 	}

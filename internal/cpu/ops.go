@@ -2,27 +2,27 @@ package cpu
 
 import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // forwardOp is the forward pass of every op that is not dense.
 func (n *net) forwardOp(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	in, out := op.In[0], plan.Value(i+1)
+	in, out := op.In[0], ir.Value(i+1)
 	switch op.Kind {
-	case plan.Conv:
+	case ir.Conv:
 		return n.convForward(i)
-	case plan.ReLU:
+	case ir.ReLU:
 		return func(b int, _ *worker) { vec.ReLU(n.value(out, b), n.value(in, b)) }
-	case plan.Tanh:
+	case ir.Tanh:
 		return func(b int, _ *worker) { vec.Tanh(n.value(out, b), n.value(in, b)) }
-	case plan.Sigmoid:
+	case ir.Sigmoid:
 		return func(b int, _ *worker) { vec.Sigmoid(n.value(out, b), n.value(in, b)) }
-	case plan.MaxPool:
+	case ir.MaxPool:
 		return n.maxPool(i)
-	case plan.AvgPool:
+	case ir.AvgPool:
 		return n.avgPool(i)
-	default: // plan.Add
+	default: // ir.Add
 		return func(b int, _ *worker) {
 			y := n.value(out, b)
 			copy(y, n.value(in, b))
@@ -34,17 +34,17 @@ func (n *net) forwardOp(i int) func(int, *worker) {
 // inputGradOp is the backward pass of every op that is not dense.
 func (n *net) inputGradOp(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	in, out := op.In[0], plan.Value(i+1)
+	in, out := op.In[0], ir.Value(i+1)
 	switch op.Kind {
-	case plan.Conv:
+	case ir.Conv:
 		return n.convInputGrad(i)
-	case plan.ReLU:
+	case ir.ReLU:
 		return n.activationGrad(i, vec.ReLUGrad)
-	case plan.Tanh:
+	case ir.Tanh:
 		return n.activationGrad(i, vec.TanhGrad)
-	case plan.Sigmoid:
+	case ir.Sigmoid:
 		return n.activationGrad(i, vec.SigmoidGrad)
-	case plan.MaxPool:
+	case ir.MaxPool:
 		if tiled(op) && !n.shared[in] {
 			return n.maxUnpool2(i)
 		}
@@ -54,7 +54,7 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 				dx[at] += dy[o]
 			}
 		}
-	case plan.AvgPool:
+	case ir.AvgPool:
 		return func(b int, _ *worker) {
 			dx, dy := n.fresh(in, b), n.delta(out, b)
 			area := float32(op.Window.H * op.Window.W)
@@ -65,7 +65,7 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 				}
 			})
 		}
-	default: // plan.Add
+	default: // ir.Add
 		return func(b int, _ *worker) {
 			dy := n.delta(out, b)
 			for _, v := range op.In {
@@ -78,7 +78,7 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 }
 
 // fresh is the delta of a value, zero if nobody has added to it.
-func (n *net) fresh(v plan.Value, b int) []float32 {
+func (n *net) fresh(v ir.Value, b int) []float32 {
 	d := n.delta(v, b)
 	if !n.shared[v] {
 		clear(d)
@@ -87,7 +87,7 @@ func (n *net) fresh(v plan.Value, b int) []float32 {
 }
 
 func (n *net) activationGrad(i int, grad func(dst, y, g []float32)) func(int, *worker) {
-	in, out := n.program.Ops[i].In[0], plan.Value(i+1)
+	in, out := n.program.Ops[i].In[0], ir.Value(i+1)
 	if !n.shared[in] {
 		return func(b int, _ *worker) { grad(n.delta(in, b), n.value(out, b), n.delta(out, b)) }
 	}
@@ -100,7 +100,7 @@ func (n *net) activationGrad(i int, grad func(dst, y, g []float32)) func(int, *w
 
 func (n *net) maxPool(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	in, out := op.In[0], plan.Value(i+1)
+	in, out := op.In[0], ir.Value(i+1)
 	if win := op.Window; win.H == 2 && win.W == 2 && win.StrideW <= 2 && !padded(op) {
 		return func(b int, _ *worker) {
 			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.width[out])
@@ -127,14 +127,14 @@ func (n *net) maxPool(i int) func(int, *worker) {
 }
 
 // tiled: the op's windows are 2×2, side by side, and leave out at most a last row and column.
-func tiled(op *plan.Op) bool {
+func tiled(op *ir.Op) bool {
 	w := op.Window
 	return w.H == 2 && w.W == 2 && w.StrideH == 2 && w.StrideW == 2 && !padded(op)
 }
 
 func (n *net) maxUnpool2(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	in, out := op.In[0], plan.Value(i+1)
+	in, out := op.In[0], ir.Value(i+1)
 	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
 	return func(b int, _ *worker) {
 		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
@@ -148,14 +148,14 @@ func (n *net) maxUnpool2(i int) func(int, *worker) {
 	}
 }
 
-func padded(op *plan.Op) bool {
+func padded(op *ir.Op) bool {
 	w := op.Window
 	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
 }
 
 func (n *net) avgPool(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
-	in, out := op.In[0], plan.Value(i+1)
+	in, out := op.In[0], ir.Value(i+1)
 	return func(b int, _ *worker) {
 		x, y := n.value(in, b), n.value(out, b)
 		clear(y)
@@ -170,7 +170,7 @@ func (n *net) avgPool(i int) func(int, *worker) {
 
 // windows visits a pool's windows row by row: output o reads count input
 // elements from lo on. Padding is not visited.
-func windows(op *plan.Op, visit func(o, lo, count int)) {
+func windows(op *ir.Op, visit func(o, lo, count int)) {
 	h, w := op.Shape[1], op.Shape[2]
 	win := op.Window
 	o := 0

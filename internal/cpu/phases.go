@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/privgrad/privgrad/internal/plan"
+import "github.com/privgrad/privgrad/internal/ir"
 
 // phase is a stretch of the schedule that needs no exchange between examples,
 // example by example (each) or a stretch of them at a time (rows), or one that
@@ -25,7 +25,7 @@ func (n *net) phases(wrap func(step int, p phase) phase) []phase {
 	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
-			if p.each == nil && (st.Kind == plan.GradSum || st.Kind == plan.Combine) {
+			if p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine) {
 				sums = append(sums, p)
 			} else {
 				all = join(all, p)
@@ -114,21 +114,21 @@ func join(phases []phase, more ...phase) []phase {
 	return phases
 }
 
-func (n *net) compileStep(st plan.Step) []phase {
+func (n *net) compileStep(st ir.Step) []phase {
 	each := func(f func(int, *worker)) []phase { return []phase{{each: []func(int, *worker){f}}} }
 	switch st.Kind {
-	case plan.LossGrad:
+	case ir.LossGrad:
 		return each(n.lossGrad)
-	case plan.Factor:
+	case ir.Factor:
 		if n.exact != nil {
 			return each(n.setScale)
 		}
 		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
 	}
 	op := &n.program.Ops[st.Op]
-	dense := op.Kind == plan.Dense
+	dense := op.Kind == ir.Dense
 	switch st.Kind {
-	case plan.Forward:
+	case ir.Forward:
 		if dense {
 			return []phase{n.denseForward(st.Op)}
 		}
@@ -136,23 +136,23 @@ func (n *net) compileStep(st plan.Step) []phase {
 			return nil // done on the way out of the convolution
 		}
 		return each(n.forwardOp(st.Op))
-	case plan.InputGrad:
+	case ir.InputGrad:
 		if dense {
 			return []phase{n.denseInputGrad(st.Op)}
 		}
 		return each(n.inputGradOp(st.Op))
-	case plan.NormGhost:
+	case ir.NormGhost:
 		return each(n.normGhost(st.Op))
-	case plan.NormGram:
+	case ir.NormGram:
 		return each(n.normGram(st.Op))
-	case plan.NormInstantiate:
+	case ir.NormInstantiate:
 		return each(n.normInstantiate(st.Op))
-	case plan.GradStore:
+	case ir.GradStore:
 		if dense {
 			return each(n.denseStore(st.Op))
 		}
 		return each(n.convStore(st.Op))
-	case plan.Combine:
+	case ir.Combine:
 		if n.exact != nil {
 			return []phase{n.combineIntegers(st.Op)}
 		}
@@ -160,7 +160,7 @@ func (n *net) compileStep(st plan.Step) []phase {
 			return []phase{n.sumParts(st.Op)}
 		}
 		return []phase{n.combine(st.Op)}
-	default: // plan.GradSum
+	default: // ir.GradSum
 		if dense {
 			return n.denseGradSum(st.Op)
 		}

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out), the way its kernel
@@ -26,7 +26,7 @@ func (n *net) part(i, b int) (sum []float32, first bool) {
 func (n *net) pass() func(int, *worker) {
 	var ops []int
 	for _, st := range n.schedule.Steps {
-		if st.Kind == plan.Combine && n.passing[st.Op] {
+		if st.Kind == ir.Combine && n.passing[st.Op] {
 			ops = append(ops, st.Op)
 		}
 	}
@@ -129,7 +129,7 @@ func deliver[T float32 | int64](n *net, i int, dst []T, lo int, g []T) {
 	if here := min(len(g), size-lo); here > 0 {
 		weights := dst[n.program.Params[op.Weight].Offset:][:size]
 		out, k, _ := op.Columns()
-		if op.Kind != plan.Conv {
+		if op.Kind != ir.Conv {
 			out, k = 1, 1 // lies as it should
 		}
 		tap, o := lo/out, lo%out

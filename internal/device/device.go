@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -27,7 +27,7 @@ type Device interface {
 	// scaling happens on gather. A device in host memory keeps the slices, which
 	// must not change while it does.
 	Load(Rows, []uint8) (Data, error)
-	Compile(*plan.Schedule, Options) (Net, error)
+	Compile(*ir.Schedule, Options) (Net, error)
 	// Close is idempotent and allowed after a failure.
 	Close() error
 }
@@ -37,8 +37,8 @@ type Info struct {
 	Name    string // cpu, reference, …
 	Detail  string // processor, instruction set
 	Threads int
-	Costs   plan.Costs // of one core
-	Memory  int64      // bytes of a memory of its own; 0 where it uses the machine's
+	Costs   ir.Costs // of one core
+	Memory  int64    // bytes of a memory of its own; 0 where it uses the machine's
 	// Cipher is what secure noise is drawn from here. Every device takes ChaCha20;
 	// AES256CTR only one that names it.
 	Cipher stream.Cipher
@@ -47,7 +47,7 @@ type Info struct {
 }
 
 // Rows describes a table of examples: Count rows of Width bytes, each byte b
-// standing for b·Scale + Offset, and one target a row (what plan.Loss says).
+// standing for b·Scale + Offset, and one target a row (what ir.Loss says).
 // A row whose target the loss does not accept adds nothing to any sum.
 type Rows struct {
 	Count, Width  int

@@ -11,12 +11,12 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // CheckOptions finds what no net of a schedule can be. has are the precisions of the device beside Float32.
-func CheckOptions(s *plan.Schedule, o device.Options, has []device.Precision) error {
+func CheckOptions(s *ir.Schedule, o device.Options, has []device.Precision) error {
 	if o.Capacity < 1 {
 		return fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
 	}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // CheckExact says whether a schedule can run on a grid.
-func CheckExact(s *plan.Schedule) error {
-	if s.Clipping != plan.Flat {
+func CheckExact(s *ir.Schedule) error {
+	if s.Clipping != ir.Flat {
 		return fmt.Errorf("exact sums of %s need flat clipping, not %s: their bound is one norm over all parameters", s.Program.Name, s.Clipping)
 	}
 	for i := range s.Program.Ops {
@@ -19,13 +19,13 @@ func CheckExact(s *plan.Schedule) error {
 		stored, combined := 0, 0
 		for _, st := range s.Steps {
 			switch {
-			case st == plan.Step{Kind: plan.GradStore, Op: i}:
+			case st == ir.Step{Kind: ir.GradStore, Op: i}:
 				stored++
-			case st == plan.Step{Kind: plan.Combine, Op: i}:
+			case st == ir.Step{Kind: ir.Combine, Op: i}:
 				combined++
 			}
 		}
-		if op.Weight != plan.None && stored*combined != 1 {
+		if op.Weight != ir.None && stored*combined != 1 {
 			return fmt.Errorf("exact sums truncate every coordinate of every example's gradient, which the schedule never forms for %s: use strategy materialise or microbatch", op.Name)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // lossForms lists the forms of a query.
@@ -70,7 +70,7 @@ func (s *search) share(row int, form device.LossForm, clip float64) []float64 {
 }
 
 // open records a query for the search's candidates.
-func (s *search) open(t testing.TB, d device.Device, schedule *plan.Schedule, capacity int, form device.LossForm) *lossSum {
+func (s *search) open(t testing.TB, d device.Device, schedule *ir.Schedule, capacity int, form device.LossForm) *lossSum {
 	t.Helper()
 	x := Open(t, d, schedule, s.Case, capacity)
 	dir, err := x.Net.NewVector(1)

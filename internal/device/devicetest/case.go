@@ -7,7 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Margin is how far every row of a Case stays from each point where rounding
@@ -16,7 +16,7 @@ const Margin = 1e-4
 
 // Case is a program with parameters and a table for it.
 type Case struct {
-	Program  *plan.Program
+	Program  *ir.Program
 	Params   []float32
 	Rows     device.Rows
 	Features []uint8
@@ -25,7 +25,7 @@ type Case struct {
 }
 
 // newCase is NewCase in the precision of a device.
-func newCase(t testing.TB, d device.Device, p *plan.Program, rows int, seed uint64) *Case {
+func newCase(t testing.TB, d device.Device, p *ir.Program, rows int, seed uint64) *Case {
 	t.Helper()
 	c := NewCase(t, p, rows, seed)
 	c.precision = precision(d)
@@ -34,7 +34,7 @@ func newCase(t testing.TB, d device.Device, p *plan.Program, rows int, seed uint
 
 // NewCase draws parameters and rows, all with accepted targets and none within
 // Margin of a kink. The seed fixes every bit.
-func NewCase(t testing.TB, p *plan.Program, rows int, seed uint64) *Case {
+func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 	t.Helper()
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func NewCase(t testing.TB, p *plan.Program, rows int, seed uint64) *Case {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	c := &Case{Program: p, Params: make([]float32, p.NumParams())}
 	for _, op := range p.Ops {
-		if op.Weight == plan.None {
+		if op.Weight == ir.None {
 			continue
 		}
 		_, fanIn, _ := op.Columns()
@@ -52,12 +52,12 @@ func NewCase(t testing.TB, p *plan.Program, rows int, seed uint64) *Case {
 			}
 		}
 		fill(op.Weight, 1.2/math.Sqrt(float64(fanIn)))
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			fill(op.Bias, 0.3)
 		}
 	}
 	// Inputs in [−2, 2) that float32 holds exactly, whatever fuses.
-	c.Rows = device.Rows{Width: plan.Size(p.Shape), Scale: 1.0 / 64, Offset: -2}
+	c.Rows = device.Rows{Width: ir.Size(p.Shape), Scale: 1.0 / 64, Offset: -2}
 	for tries := 0; c.Rows.Count < rows; tries++ {
 		if tries > 100*rows {
 			t.Fatalf("%s: hardly a row is far from every kink", p.Name)
@@ -82,11 +82,11 @@ func NewCase(t testing.TB, p *plan.Program, rows int, seed uint64) *Case {
 }
 
 // Target draws a target that the program's loss accepts.
-func Target(rnd *rand.Rand, p *plan.Program) float32 {
+func Target(rnd *rand.Rand, p *ir.Program) float32 {
 	switch p.Loss {
-	case plan.SoftmaxCrossEntropy:
+	case ir.SoftmaxCrossEntropy:
 		return float32(rnd.IntN(p.Outputs()))
-	case plan.Huber:
+	case ir.Huber:
 		return float32(2 * rnd.NormFloat64())
 	default:
 		return float32(2*rnd.IntN(2) - 1)
@@ -138,15 +138,15 @@ func (c *Case) kink(row int, values [][]float64) string {
 		op := &p.Ops[i]
 		x := values[op.In[0]]
 		switch {
-		case op.Kind == plan.ReLU:
+		case op.Kind == ir.ReLU:
 			for _, v := range x {
 				if math.Abs(v) < Margin {
 					return op.Name
 				}
 			}
-		case op.Kind == plan.MaxPool && need[op.In[0]]:
-			rectified := op.In[0] > 0 && p.Ops[op.In[0]-1].Kind == plan.ReLU
-			for o := range plan.Size(op.Out) {
+		case op.Kind == ir.MaxPool && need[op.In[0]]:
+			rectified := op.In[0] > 0 && p.Ops[op.In[0]-1].Kind == ir.ReLU
+			for o := range ir.Size(op.Out) {
 				first, second := topTwo(op, x, o)
 				if first-second < Margin && !(rectified && first == 0) {
 					return op.Name
@@ -156,7 +156,7 @@ func (c *Case) kink(row int, values [][]float64) string {
 	}
 	z := values[p.Logits()]
 	switch p.Loss {
-	case plan.SoftmaxCrossEntropy:
+	case ir.SoftmaxCrossEntropy:
 		first, second := math.Inf(-1), math.Inf(-1)
 		for _, v := range z {
 			first, second = max(first, v), max(second, min(first, v))
@@ -164,7 +164,7 @@ func (c *Case) kink(row int, values [][]float64) string {
 		if first-second < Margin {
 			return "the prediction"
 		}
-	case plan.Hinge, plan.HuberHinge, plan.Logistic:
+	case ir.Hinge, ir.HuberHinge, ir.Logistic:
 		if math.Abs(z[0]) < Margin || math.Abs(1-float64(c.Rows.Targets[row])*z[0]) < Margin {
 			return "the margin"
 		}
@@ -173,7 +173,7 @@ func (c *Case) kink(row int, values [][]float64) string {
 }
 
 // topTwo gives the two largest elements of window o of a pool.
-func topTwo(op *plan.Op, x []float64, o int) (first, second float64) {
+func topTwo(op *ir.Op, x []float64, o int) (first, second float64) {
 	first, second = math.Inf(-1), math.Inf(-1)
 	win, h, w := op.Window, op.Shape[1], op.Shape[2]
 	c, oy, ox := o/(op.Out[1]*op.Out[2]), o/op.Out[2]%op.Out[1], o%op.Out[2]

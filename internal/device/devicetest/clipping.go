@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // clipTolerance is how far rounding may carry one example's share beyond C.
@@ -58,11 +58,11 @@ func testClipping(t *testing.T, d device.Device) {
 	// With inputs of zero a layer's whole gradient is its bias's.
 	t.Run("norm without the bias (opacus 751)", func(t *testing.T) {
 		dense := NewBuilder("dense", ce, 6)
-		dense.Dense(plan.Input, 4, true)
+		dense.Dense(ir.Input, 4, true)
 		conv := NewBuilder("conv", ce, 1, 4, 4)
-		conv.Dense(conv.Act(plan.Tanh, conv.Conv(plan.Input, 2, plan.Square(3, 1, 0), true)), 4, false)
+		conv.Dense(conv.Act(ir.Tanh, conv.Conv(ir.Input, 2, ir.Square(3, 1, 0), true)), 4, false)
 		sequence := NewBuilder("dense on an image", ce, 2, 3, 4)
-		sequence.Dense(plan.Input, 4, true)
+		sequence.Dense(ir.Input, 4, true)
 		for _, b := range []*Builder{dense, conv, sequence} {
 			c := newCase(t, d, b.Program(), 3, 9)
 			c.Rows.Scale, c.Rows.Offset = 0, 0
@@ -162,8 +162,8 @@ func testClipping(t *testing.T, d device.Device) {
 // elements.
 func steep(t testing.TB, d device.Device) *Case {
 	t.Helper()
-	b := NewBuilder("steep", plan.Huber, 1, 6, 6)
-	x := b.Act(plan.Tanh, b.Conv(plan.Input, 3, plan.Square(3, 1, 0), true))
+	b := NewBuilder("steep", ir.Huber, 1, 6, 6)
+	x := b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 0), true))
 	y := b.Dense(x, 6, true)
 	b.Dense(b.Add(y, y), 1, true)
 	c := newCase(t, d, b.Program(), 6, 12)

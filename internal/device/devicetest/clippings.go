@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 // byHand clips one gradient by the definition of a clipping, in float64, from
 // the gradient's own elements.
-func byHand(p *plan.Program, c plan.Clipping, g []float32, clip float64) []float32 {
+func byHand(p *ir.Program, c ir.Clipping, g []float32, clip float64) []float32 {
 	norm := func(parts [][]float32) float64 {
 		sum := 0.0
 		for _, part := range parts {
@@ -21,7 +21,7 @@ func byHand(p *plan.Program, c plan.Clipping, g []float32, clip float64) []float
 		}
 		return math.Sqrt(sum)
 	}
-	if c == plan.Automatic {
+	if c == ir.Automatic {
 		return scaled(g, clip/(norm([][]float32{g})+0.01))
 	}
 	share := make([]float32, len(g))
@@ -29,7 +29,7 @@ func byHand(p *plan.Program, c plan.Clipping, g []float32, clip float64) []float
 	for _, op := range p.Ops {
 		var layer [][]int
 		for _, q := range []int{op.Weight, op.Bias} {
-			if q != plan.None {
+			if q != ir.None {
 				layer = append(layer, []int{p.Params[q].Offset, p.Params[q].Offset + p.Params[q].Size()})
 			}
 		}
@@ -58,7 +58,7 @@ func byHand(p *plan.Program, c plan.Clipping, g []float32, clip float64) []float
 // share follows the definition and never exceeds C, and that sums are the
 // shares'.
 func testClippings(t *testing.T, d device.Device) {
-	for _, kind := range []plan.Clipping{plan.PerLayer, plan.Automatic} {
+	for _, kind := range []ir.Clipping{ir.PerLayer, ir.Automatic} {
 		for _, p := range some(d, Programs()) {
 			c := newCase(t, d, p, 9, 31)
 			grads := gradients(t, c)
@@ -108,12 +108,12 @@ func testClippings(t *testing.T, d device.Device) {
 	// first a finite gradient, and the first 0·∞.
 	t.Run("one layer not finite", func(t *testing.T) {
 		b := NewBuilder("saturated", ce, 1)
-		b.Dense(b.Act(plan.Tanh, b.Dense(plan.Input, 2, true)), 2, true)
+		b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 2, true)), 2, true)
 		c := &Case{
 			Program: b.Program(), Params: []float32{1, 2, 0, 0, 0.5, -0.25, 1, 0.75, 0, 0},
 			Rows: device.Rows{Count: 2, Width: 1, Scale: 3e38, Offset: 0.4, Targets: []float32{0, 1}}, Features: []uint8{0, 9},
 		}
-		for _, s := range clipped(t, c.Program, plan.PerLayer) {
+		for _, s := range clipped(t, c.Program, ir.PerLayer) {
 			x := Open(t, d, s.Schedule, c, 2)
 			good := x.Of(t, []int32{0}, 1)
 			if Norm(good) == 0 {
@@ -126,25 +126,25 @@ func testClippings(t *testing.T, d device.Device) {
 
 	// A gradient of zero stays zero where small ones are scaled up.
 	t.Run("automatic of nothing", func(t *testing.T) {
-		b := NewBuilder("flat hinge", plan.Hinge, 2)
-		b.Dense(plan.Input, 1, true)
+		b := NewBuilder("flat hinge", ir.Hinge, 2)
+		b.Dense(ir.Input, 1, true)
 		c := &Case{
 			Program: b.Program(), Params: []float32{0, 0, 5},
 			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 		}
-		for _, s := range clipped(t, c.Program, plan.Automatic) {
+		for _, s := range clipped(t, c.Program, ir.Automatic) {
 			Same(t, Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1), make([]float32, 3))
 		}
 	})
 	// Nor may scaling up overflow beside inputs of zero.
 	t.Run("automatic of nothing beside a huge δ", func(t *testing.T) {
 		b := NewBuilder("huge", ce, 1)
-		b.Dense(b.Dense(plan.Input, 1, false), 2, false)
+		b.Dense(b.Dense(ir.Input, 1, false), 2, false)
 		c := &Case{
 			Program: b.Program(), Params: []float32{1, 1e37, -1e37},
 			Rows: device.Rows{Count: 1, Width: 1, Scale: 1, Targets: []float32{0}}, Features: []uint8{0},
 		}
-		for _, s := range clipped(t, c.Program, plan.Automatic) {
+		for _, s := range clipped(t, c.Program, ir.Automatic) {
 			for _, v := range Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1) {
 				if v != 0 {
 					t.Errorf("%s: a gradient of zero adds %v", s.name, v)
@@ -162,7 +162,7 @@ type counted struct {
 	add, free device.Step
 }
 
-func openCounted(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *counted {
+func openCounted(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *counted {
 	t.Helper()
 	x := &counted{Fixture: Open(t, d, s, c, capacity)}
 	var err error
@@ -250,8 +250,8 @@ func testCounts(t *testing.T, d device.Device) {
 	c := newCase(t, d, program("thrice"), 6, 34)
 	s := strategies(t, c.Program)[0].Schedule
 	t.Run("a norm next to C", func(t *testing.T) {
-		b := NewBuilder("line", plan.Hinge, 2)
-		b.Dense(plan.Input, 1, false)
+		b := NewBuilder("line", ir.Hinge, 2)
+		b.Dense(ir.Input, 1, false)
 		c := &Case{
 			Program: b.Program(), Params: []float32{0, 0},
 			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
@@ -304,7 +304,7 @@ func testCounts(t *testing.T, d device.Device) {
 				t.Errorf("%s: recorded", what)
 			}
 		}
-		for _, s := range []named{plain(t, c.Program), clipped(t, c.Program, plan.PerLayer)[0], clipped(t, c.Program, plan.Automatic)[0]} {
+		for _, s := range []named{plain(t, c.Program), clipped(t, c.Program, ir.PerLayer)[0], clipped(t, c.Program, ir.Automatic)[0]} {
 			x := Open(t, d, s.Schedule, c, 6)
 			count, err := x.Net.NewScalarSum(1)
 			must(t, err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Run checks a device. open is called once a test and the device closed after it.
@@ -79,7 +79,7 @@ type precise struct {
 	precision device.Precision
 }
 
-func (d *precise) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (d *precise) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	if !o.Exact {
 		o.Precision = d.precision
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/exact"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -26,17 +26,17 @@ func chacha(t testing.TB) *stream.Stream {
 	return s
 }
 
-func openExact(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Fixture {
+func openExact(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *Fixture {
 	t.Helper()
 	return open(t, d, s, c, device.Options{Capacity: capacity, Exact: true}, device.NewExactNoise(chacha(t), 7))
 }
 
 // whole lists the schedules that exact nets run.
-func whole(t testing.TB, p *plan.Program) []named {
+func whole(t testing.TB, p *ir.Program) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
-		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: plan.Flat})
+		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
 		must(t, err)
 		list = append(list, named{string(strategy), s})
 	}
@@ -88,14 +88,14 @@ func steps(t testing.TB, x []float32, clip float32) []int64 {
 // wholeCase is a case in which every number on the way is a small whole number,
 // so that gradients have no rounding on any device. Rows 2i and 2i+1 have
 // opposite gradients: far from its target the Huber loss has slope ±1.
-func wholeCase(t testing.TB, p *plan.Program, pairs int) *Case {
+func wholeCase(t testing.TB, p *ir.Program, pairs int) *Case {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(41, 1))
 	c := &Case{Program: p, Params: make([]float32, p.NumParams())}
 	for i := range c.Params {
 		c.Params[i] = float32(rnd.IntN(3) - 1)
 	}
-	c.Rows = device.Rows{Width: plan.Size(p.Shape), Scale: 1, Offset: -2}
+	c.Rows = device.Rows{Width: ir.Size(p.Shape), Scale: 1, Offset: -2}
 	for range pairs {
 		features := make([]uint8, c.Rows.Width)
 		for i := range features {
@@ -107,14 +107,14 @@ func wholeCase(t testing.TB, p *plan.Program, pairs int) *Case {
 	return c
 }
 
-func wholePrograms() []*plan.Program {
-	linear := NewBuilder("exact-linear", plan.Huber, 6)
-	linear.Dense(plan.Input, 1, true)
-	deep := NewBuilder("exact-deep", plan.Huber, 2, 6, 6)
-	x := deep.Act(plan.ReLU, deep.Conv(plan.Input, 5, plan.Square(3, 1, 1), true))
-	x = deep.Act(plan.ReLU, deep.Conv(deep.Pool(plan.MaxPool, x, pool2(2)), 4, pool2(1), false))
-	deep.Dense(deep.Act(plan.ReLU, deep.Dense(x, 60, true)), 1, true)
-	return []*plan.Program{linear.Program(), deep.Program()}
+func wholePrograms() []*ir.Program {
+	linear := NewBuilder("exact-linear", ir.Huber, 6)
+	linear.Dense(ir.Input, 1, true)
+	deep := NewBuilder("exact-deep", ir.Huber, 2, 6, 6)
+	x := deep.Act(ir.ReLU, deep.Conv(ir.Input, 5, ir.Square(3, 1, 1), true))
+	x = deep.Act(ir.ReLU, deep.Conv(deep.Pool(ir.MaxPool, x, pool2(2)), 4, pool2(1), false))
+	deep.Dense(deep.Act(ir.ReLU, deep.Dense(x, 60, true)), 1, true)
+	return []*ir.Program{linear.Program(), deep.Program()}
 }
 
 // truncated is what a row adds: its gradient, scaled to the norm

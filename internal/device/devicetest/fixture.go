@@ -9,7 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/exact"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -44,12 +44,12 @@ func must(t testing.TB, err error) {
 }
 
 // Open compiles a schedule for a case's program and records both steps.
-func Open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *Fixture {
+func Open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *Fixture {
 	t.Helper()
 	return open(t, d, s, c, device.Options{Capacity: capacity}, device.NewNoise(Stream(t, d), 7))
 }
 
-func open(t testing.TB, d device.Device, s *plan.Schedule, c *Case, o device.Options, noise device.Noise) *Fixture {
+func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Options, noise device.Noise) *Fixture {
 	t.Helper()
 	if !o.Exact {
 		o.Precision = c.precision
@@ -154,18 +154,18 @@ func (s *Fixture) Of(t testing.TB, rows []int32, clip float64) []float32 {
 // named is a schedule with a name for its subtest.
 type named struct {
 	name string
-	*plan.Schedule
+	*ir.Schedule
 }
 
 // private lists every schedule that clips flat: all strategies, every choice for all
 // convolutions, and two that no strategy makes but every device must run.
-func private(t testing.TB, p *plan.Program) []named {
+func private(t testing.TB, p *ir.Program) []named {
 	t.Helper()
-	return clipped(t, p, plan.Flat)
+	return clipped(t, p, ir.Flat)
 }
 
 // clipped is private with another clipping.
-func clipped(t testing.TB, p *plan.Program, c plan.Clipping) []named {
+func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range perexample.Strategies() {
@@ -176,7 +176,7 @@ func clipped(t testing.TB, p *plan.Program, c plan.Clipping) []named {
 	for _, choice := range []perexample.Choice{perexample.Gram, perexample.Recompute} {
 		strategy := perexample.Bookkeeping
 		for i, op := range p.Ops {
-			if op.Kind == plan.Conv {
+			if op.Kind == ir.Conv {
 				strategy += perexample.Strategy(fmt.Sprintf(",%s=%s", strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight"), choice))
 			}
 		}
@@ -191,14 +191,14 @@ func clipped(t testing.TB, p *plan.Program, c plan.Clipping) []named {
 	again, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: c})
 	must(t, err)
 	for i, st := range again.Steps {
-		if st.Kind == plan.Combine && p.Ops[st.Op].Kind == plan.Conv {
-			again.Steps[i].Kind = plan.GradSum
+		if st.Kind == ir.Combine && p.Ops[st.Op].Kind == ir.Conv {
+			again.Steps[i].Kind = ir.GradSum
 		}
 	}
 	return append(list, named{"stored and computed again", again})
 }
 
-func plain(t testing.TB, p *plan.Program) named {
+func plain(t testing.TB, p *ir.Program) named {
 	t.Helper()
 	s, err := perexample.Plain(p)
 	must(t, err)
@@ -212,7 +212,7 @@ func oracle(t testing.TB, c *Case, rows []int32, clip float64) []float32 {
 	s := plain(t, c.Program).Schedule
 	if clip > 0 {
 		var err error
-		s, err = perexample.Private(c.Program, perexample.Options{Strategy: perexample.Microbatch, Clipping: plan.Flat})
+		s, err = perexample.Private(c.Program, perexample.Options{Strategy: perexample.Microbatch, Clipping: ir.Flat})
 		must(t, err)
 	}
 	return Open(t, reference.Open(), s, c, max(len(rows), 1)).Of(t, rows, clip)

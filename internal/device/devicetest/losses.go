@@ -7,7 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // lossSum adds what a query asks of rows into a private sum and releases it.
@@ -21,7 +21,7 @@ type lossSum struct {
 }
 
 // openLosses asks for the loss at the parameters.
-func openLosses(t testing.TB, d device.Device, s *plan.Schedule, c *Case, capacity int) *lossSum {
+func openLosses(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *lossSum {
 	t.Helper()
 	return Open(t, d, s, c, capacity).loss(t)
 }
@@ -223,7 +223,7 @@ func testLosses(t *testing.T, d device.Device) {
 				t.Errorf("%s: recorded", what)
 			}
 		}
-		for _, s := range []*plan.Schedule{s, plain(t, c.Program).Schedule} {
+		for _, s := range []*ir.Schedule{s, plain(t, c.Program).Schedule} {
 			for _, clip := range []float32{0, -1, float32(math.NaN()), float32(math.Inf(1))} {
 				x := openLosses(t, d, s, c, 6)
 				in := &device.Inputs{Rows: []int32{0}}

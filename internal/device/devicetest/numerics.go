@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -22,8 +22,8 @@ import (
 func cancelling(p device.Precision) (c *Case, magnitudes float64) {
 	const size = 16
 	parts := map[device.Precision][]float32{device.Float32: {1 + 56*0x1p-23}, device.TF32: {1, 0.75 * 0x1p-10}, device.BF16: {1, 0.75 * 0x1p-7}}[p]
-	b := NewBuilder("cancelling", plan.Huber, 2, size, size)
-	b.Dense(b.Dense(b.Conv(plan.Input, 3, plan.Square(1, 1, 0), false), len(parts), false), 1, false)
+	b := NewBuilder("cancelling", ir.Huber, 2, size, size)
+	b.Dense(b.Dense(b.Conv(ir.Input, 3, ir.Square(1, 1, 0), false), len(parts), false), 1, false)
 	c = &Case{Program: b.Program(), Params: make([]float32, 2*3)} // outputs of zero: the dense gradients are zero too
 	for _, w := range parts {
 		for range 3 {
@@ -77,8 +77,8 @@ func testRounding(t *testing.T, d device.Device) {
 	// An input of 2⁷⁰ under a δ of −1.5·2⁻²⁴, clipped so short that factor times δ is no normal
 	// number: rounded up to 2·2⁻¹⁴⁹ from 1.6 of them, times the input it would be a quarter longer than C.
 	t.Run("a factor that underflows", func(t *testing.T) {
-		b := NewBuilder("long", plan.Huber, 1)
-		b.Dense(plan.Input, 1, false)
+		b := NewBuilder("long", ir.Huber, 1)
+		b.Dense(ir.Input, 1, false)
 		c := (&Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
 		for _, s := range strategies(t, c.Program) {
 			t.Run(s.name, func(t *testing.T) {
@@ -91,9 +91,9 @@ func testRounding(t *testing.T, d device.Device) {
 	// Without the first row the small ones of every 32 come first and round
 	// to nothing, so that the sum moves by far more than the row's own share.
 	t.Run("a sum", func(t *testing.T) {
-		dense, conv := NewBuilder("dense", plan.Huber, 1, 1, 1), NewBuilder("conv", plan.Huber, 1, 1, 1)
-		dense.Dense(plan.Input, 1, false)
-		conv.Conv(plan.Input, 1, plan.Square(1, 1, 0), false)
+		dense, conv := NewBuilder("dense", ir.Huber, 1, 1, 1), NewBuilder("conv", ir.Huber, 1, 1, 1)
+		dense.Dense(ir.Input, 1, false)
+		conv.Conv(ir.Input, 1, ir.Square(1, 1, 0), false)
 		for _, b := range []*Builder{dense, conv} {
 			c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 1}}
 			c = c.with(1, 1, 5*0x1p-26) // the loss has minus the target as its slope

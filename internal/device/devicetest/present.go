@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // presentLosses asks again and again for losses at the parameters of one net, which may
@@ -15,13 +15,13 @@ import (
 type presentLosses struct {
 	*search
 	d        device.Device
-	schedule *plan.Schedule
+	schedule *ir.Schedule
 	form     device.LossForm
 	x        *lossSum
 	other    device.Vector
 }
 
-func (s *search) present(t testing.TB, d device.Device, schedule *plan.Schedule, form device.LossForm) *presentLosses {
+func (s *search) present(t testing.TB, d device.Device, schedule *ir.Schedule, form device.LossForm) *presentLosses {
 	t.Helper()
 	p := &presentLosses{search: s, d: d, schedule: schedule, form: form, x: s.open(t, d, schedule, presentRows, form)}
 	var err error
@@ -75,7 +75,7 @@ func (p *presentLosses) compare(t *testing.T, what string, rows []int32, want []
 // testPresentLosses moves the parameters in every way between a gradient and a query, and asks for
 // rows that the gradient went through and for others.
 func testPresentLosses(t *testing.T, d device.Device) {
-	for _, p := range some(d, []*plan.Program{program("thrice"), program("mlp-hinge"), program("linear-logistic")}) {
+	for _, p := range some(d, []*ir.Program{program("thrice"), program("mlp-hinge"), program("linear-logistic")}) {
 		c := newCase(t, d, p, 9, 28)
 		s := &search{Case: c.with(3, float32(math.NaN())), dir: direction(t, c), steps: []float32{0.5, 0}}
 		schedule := *strategies(t, p)[0].Schedule

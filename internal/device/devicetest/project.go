@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 // learner is a linear model of so many parameters.
 func learner(t testing.TB, params int) *Case {
 	t.Helper()
-	b := NewBuilder("learner", plan.Huber, params-1)
-	b.Dense(plan.Input, 1, true)
+	b := NewBuilder("learner", ir.Huber, params-1)
+	b.Dense(ir.Input, 1, true)
 	return NewCase(t, b.Program(), 1, 61)
 }
 
@@ -376,7 +376,7 @@ func testNorm(t *testing.T, d device.Device) {
 				t.Errorf("a norm %s is accepted", what)
 			}
 		}
-		schedule, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: plan.Flat})
+		schedule, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
 		must(t, err)
 		exact, err := d.Compile(schedule, device.Options{Capacity: 1, Exact: true})
 		must(t, err)

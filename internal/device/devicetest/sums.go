@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -77,7 +77,7 @@ func testKinks(t *testing.T, d device.Device) {
 	}
 	t.Run("ReLU′(0) is 0", func(t *testing.T) {
 		b := NewBuilder("relu", ce, 1)
-		b.Dense(b.Act(plan.ReLU, b.Dense(plan.Input, 2, true)), 2, true)
+		b.Dense(b.Act(ir.ReLU, b.Dense(ir.Input, 2, true)), 2, true)
 		// Weights and biases of the first layer are 0 and 1, so that one unit
 		// stands at 0; the second layer would pass a gradient back to both.
 		g := gradient(t, b, &Case{Params: []float32{0, 0, 0, 1, 1, 2, 3, 5, 0, 0}})
@@ -85,10 +85,10 @@ func testKinks(t *testing.T, d device.Device) {
 			t.Errorf("biases of units at 0 and at 1 have the gradients %v and %v; want zero and non-zero", g[2], g[3])
 		}
 	})
-	first := plan.Window{H: 3, W: 3, StrideH: 1, StrideW: 1, PadTop: 1, PadBottom: 1, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1}
+	first := ir.Window{H: 3, W: 3, StrideH: 1, StrideW: 1, PadTop: 1, PadBottom: 1, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1}
 	for _, test := range []struct {
 		name   string
-		window plan.Window
+		window ir.Window
 		image  []float32
 		want   []int // elements that a gradient reaches
 	}{
@@ -100,8 +100,8 @@ func testKinks(t *testing.T, d device.Device) {
 	} {
 		t.Run("pool tie "+test.name, func(t *testing.T) {
 			b := NewBuilder("tie", ce, 1)
-			x := b.Reshape(b.Dense(plan.Input, 16, true), 1, 4, 4)
-			x = b.Pool(plan.MaxPool, x, test.window)
+			x := b.Reshape(b.Dense(ir.Input, 16, true), 1, 4, 4)
+			x = b.Pool(ir.MaxPool, x, test.window)
 			outputs := b.Program().Outputs()
 			b.Dense(x, 2, true)
 			// The image is the bias of the first layer.
@@ -132,8 +132,8 @@ func constant(n int, x float32) []float32 {
 }
 
 // few are programs that hold every kind of op between them.
-func few() []*plan.Program {
-	var list []*plan.Program
+func few() []*ir.Program {
+	var list []*ir.Program
 	for _, name := range []string{"thrice", "residual", "avgpool", "mnist-tf", "cnn-mnist", "mlp-fmnist", "mlp-hinge"} {
 		list = append(list, program(name))
 	}
@@ -232,7 +232,7 @@ func testCapacity(t *testing.T, d device.Device) {
 		}
 	}
 	// Blocks of a sum over examples end within and beyond these batches.
-	for _, p := range []*plan.Program{program("thrice"), program("mlp-fmnist")} {
+	for _, p := range []*ir.Program{program("thrice"), program("mlp-fmnist")} {
 		c := newCase(t, d, p, 20, 5)
 		clip := clipNorms(t, c)[1].norm
 		for _, n := range some(d, []int{31, 33, 255, 257, 600}) {
@@ -256,9 +256,9 @@ func testInvalidTargets(t *testing.T, d device.Device) {
 	for _, p := range some(d, Programs()) {
 		bad := []float32{nan, inf, -inf, 0, 0.5, 2, -3, 1e30}
 		switch p.Loss {
-		case plan.SoftmaxCrossEntropy:
+		case ir.SoftmaxCrossEntropy:
 			bad = []float32{nan, inf, -inf, -1, 0.5, float32(p.Outputs()), 1e30, -1e30, math.MaxFloat32}
-		case plan.Huber:
+		case ir.Huber:
 			bad = []float32{nan, inf, -inf}
 		}
 		good := newCase(t, d, p, 4, 6)
@@ -286,12 +286,12 @@ func testInvalidTargets(t *testing.T, d device.Device) {
 
 // overflowing is a case whose rows of zeros are finite while any byte above 1
 // overflows.
-func overflowing(t testing.TB, d device.Device, p *plan.Program) *Case {
+func overflowing(t testing.TB, d device.Device, p *ir.Program) *Case {
 	t.Helper()
 	c := newCase(t, d, p, 1, 7)
 	c.Rows = device.Rows{Width: c.Rows.Width, Scale: 3e38, Offset: 0.4}
 	c.Features = nil
-	if p.Loss == plan.SoftmaxCrossEntropy {
+	if p.Loss == ir.SoftmaxCrossEntropy {
 		return c.with(0, 0, 1, 0)
 	}
 	return c.with(0, 1, -1, 1)
@@ -320,12 +320,12 @@ func testNonFinite(t *testing.T, d device.Device) {
 	// A single overflowing feature among good ones; with one of the targets a
 	// linear model's norm is infinite, with the other it is no number.
 	for _, p := range some(d, Programs()) {
-		if p.Ops[0].Kind != plan.Dense {
+		if p.Ops[0].Kind != ir.Dense {
 			continue
 		}
 		good := overflowing(t, d, p)
 		other := float32(-1)
-		if p.Loss == plan.SoftmaxCrossEntropy {
+		if p.Loss == ir.SoftmaxCrossEntropy {
 			other = 0
 		}
 		c := good.with(0, 1, other)
@@ -342,7 +342,7 @@ func testNonFinite(t *testing.T, d device.Device) {
 }
 
 // strategies is every strategy with its schedule.
-func strategies(t testing.TB, p *plan.Program) []named {
+func strategies(t testing.TB, p *ir.Program) []named {
 	t.Helper()
 	return private(t, p)[:len(perexample.Strategies())]
 }

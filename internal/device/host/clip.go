@@ -3,19 +3,19 @@ package host
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Clipper computes the factors of a schedule's clipping from squared norms,
 // alike on every host.
 type Clipper struct {
-	clipping plan.Clipping
+	clipping ir.Clipping
 	group    []int // by op
 	Groups   int   // norms and factors that an example has
 }
 
 // NewClipper prepares a schedule's clipping.
-func NewClipper(s *plan.Schedule) *Clipper {
+func NewClipper(s *ir.Schedule) *Clipper {
 	c := &Clipper{clipping: s.Clipping}
 	c.group, c.Groups = s.Groups()
 	return c
@@ -32,7 +32,7 @@ func Factors[T Float](c *Clipper, factor []T, norm2 []float64, clip float32) boo
 	for i := range factor {
 		factor[i] = 1
 	}
-	if c.clipping == plan.Unclipped {
+	if c.clipping == ir.Unclipped {
 		return true
 	}
 	for _, x := range norm2 {
@@ -43,8 +43,8 @@ func Factors[T Float](c *Clipper, factor []T, norm2 []float64, clip float32) boo
 	bound := float64(clip) / math.Sqrt(float64(c.Groups))
 	for i, x := range norm2 {
 		norm := math.Sqrt(x)
-		if c.clipping == plan.Automatic {
-			factor[i] = down[T](bound / (norm*(1+margin[T]()) + plan.AutomaticGamma))
+		if c.clipping == ir.Automatic {
+			factor[i] = down[T](bound / (norm*(1+margin[T]()) + ir.AutomaticGamma))
 		} else {
 			factor[i] = shrink[T](bound, norm)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/admit"
 	"github.com/privgrad/privgrad/internal/exact"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
-	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // Float is the type a backend computes in.
@@ -93,7 +93,7 @@ func (t *Table) Row(i int32) []uint8 {
 // Net implements device.Net over a backend. It runs at once: Run returns when
 // the work is done, and Wait only hands over outputs.
 type Net[T Float] struct {
-	schedule *plan.Schedule
+	schedule *ir.Schedule
 	options  device.Options
 	backend  Backend[T]
 	params   int
@@ -105,7 +105,7 @@ type Net[T Float] struct {
 }
 
 // New checks the schedule and wraps a backend for it, which has some precisions beside Float32.
-func New[T Float](s *plan.Schedule, o device.Options, make func() Backend[T], has ...device.Precision) (*Net[T], error) {
+func New[T Float](s *ir.Schedule, o device.Options, make func() Backend[T], has ...device.Precision) (*Net[T], error) {
 	if o.CuBLAS {
 		return nil, device.ErrNoLibrary
 	}
@@ -306,7 +306,7 @@ func (q *queue[T]) table(d device.Data) *Table {
 		q.check(fmt.Errorf("the table was not loaded on this device"))
 		return nil
 	}
-	if want := plan.Size(q.net.schedule.Program.Shape); t.Width != want {
+	if want := ir.Size(q.net.schedule.Program.Shape); t.Width != want {
 		q.check(fmt.Errorf("the table's rows have %d values, network %s reads %d", t.Width, q.net.schedule.Program.Name, want))
 	}
 	return t
@@ -363,7 +363,7 @@ func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 		return
 	}
 	s, c, t := q.gradients(dst), q.scalars(count, 1), q.table(from)
-	if n.schedule.Clipping != plan.Flat {
+	if n.schedule.Clipping != ir.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", n.schedule.Clipping))
 	}
 	if q.err != nil {

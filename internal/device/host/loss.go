@@ -4,14 +4,14 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Loss gives one example's loss at logits z and, unless delta is nil, its
 // gradient there. The caller has checked the target. It works in float64 on
 // every host: a few logits cost nothing beside the network.
-func Loss[T Float](l plan.Loss, z []T, target float32, delta []T) float64 {
-	if l == plan.SoftmaxCrossEntropy {
+func Loss[T Float](l ir.Loss, z []T, target float32, delta []T) float64 {
+	if l == ir.SoftmaxCrossEntropy {
 		return softmax(z, int(target), delta)
 	}
 	at, t := float64(z[0]), float64(target)
@@ -47,17 +47,17 @@ func softmax[T Float](z []T, target int, delta []T) float64 {
 }
 
 // ScalarLoss is Loss of one logit z and target t, for losses that are not over classes.
-func ScalarLoss(l plan.Loss, z, t float64) float64 {
+func ScalarLoss(l ir.Loss, z, t float64) float64 {
 	if math.IsNaN(z) {
 		return z // a piece that is constant in z would hide it
 	}
 	switch l {
-	case plan.Logistic:
+	case ir.Logistic:
 		return logistic(t * z)
-	case plan.Hinge:
+	case ir.Hinge:
 		return max(1-t*z, 0)
-	case plan.HuberHinge:
-		const h = plan.HuberHingeWidth
+	case ir.HuberHinge:
+		const h = ir.HuberHingeWidth
 		switch m := 1 - t*z; {
 		case m <= -h:
 			return 0
@@ -66,7 +66,7 @@ func ScalarLoss(l plan.Loss, z, t float64) float64 {
 		default:
 			return m
 		}
-	default: // plan.Huber
+	default: // ir.Huber
 		if r := math.Abs(z - t); r > 1 {
 			return r - 0.5
 		}
@@ -75,20 +75,20 @@ func ScalarLoss(l plan.Loss, z, t float64) float64 {
 }
 
 // scalarGrad is the derivative of ScalarLoss by z.
-func scalarGrad(l plan.Loss, z, t float64) float64 {
+func scalarGrad(l ir.Loss, z, t float64) float64 {
 	if math.IsNaN(z) {
 		return z
 	}
 	switch l {
-	case plan.Logistic:
+	case ir.Logistic:
 		return -t / (1 + math.Exp(t*z))
-	case plan.Hinge:
+	case ir.Hinge:
 		if 1-t*z > 0 {
 			return -t
 		}
 		return 0
-	case plan.HuberHinge:
-		const h = plan.HuberHingeWidth
+	case ir.HuberHinge:
+		const h = ir.HuberHingeWidth
 		switch m := 1 - t*z; {
 		case m <= -h:
 			return 0
@@ -97,23 +97,23 @@ func scalarGrad(l plan.Loss, z, t float64) float64 {
 		default:
 			return -t
 		}
-	default: // plan.Huber
+	default: // ir.Huber
 		r := z - t
 		return r / max(math.Abs(r), 1)
 	}
 }
 
 // Predict gives the class that the logits name; 0 for a loss that is not over classes.
-func Predict[T Float](l plan.Loss, z []T) int {
+func Predict[T Float](l ir.Loss, z []T) int {
 	best := 0
 	switch l {
-	case plan.SoftmaxCrossEntropy:
+	case ir.SoftmaxCrossEntropy:
 		for i, x := range z {
 			if x > z[best] {
 				best = i
 			}
 		}
-	case plan.Huber:
+	case ir.Huber:
 	default:
 		if z[0] >= 0 {
 			best = 1
@@ -124,14 +124,14 @@ func Predict[T Float](l plan.Loss, z []T) int {
 
 // Tally adds one row with an accepted target to a score: its loss and the
 // class predicted from its logits.
-func Tally(s *device.Score, p *plan.Program, target float32, loss float64, predicted int) {
+func Tally(s *device.Score, p *ir.Program, target float32, loss float64, predicted int) {
 	s.Count++
 	s.Loss += loss
 	truth := 0
 	switch {
-	case p.Loss == plan.Huber:
+	case p.Loss == ir.Huber:
 		return
-	case p.Loss == plan.SoftmaxCrossEntropy:
+	case p.Loss == ir.SoftmaxCrossEntropy:
 		truth = int(target)
 	case target > 0:
 		truth = 1

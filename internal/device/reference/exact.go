@@ -5,7 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // GridSum adds every example's truncated gradient.
@@ -16,7 +16,7 @@ func (b *backend) GridSum(dst []int64, params []float64, t *host.Table, rows []i
 		e := b.gather(t, row)
 		clear(gradient)
 		for _, st := range b.schedule.Steps {
-			if st.Kind == plan.Combine {
+			if st.Kind == ir.Combine {
 				add(p, &p.Ops[st.Op], gradient, 1, e.kept[st.Op])
 				continue
 			}

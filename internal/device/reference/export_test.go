@@ -3,17 +3,17 @@ package reference
 import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Gradient is a schedule's sum over one row, in float64 throughout.
-func Gradient(s *plan.Schedule, params []float64, t *host.Table, row int32) []float64 {
+func Gradient(s *ir.Schedule, params []float64, t *host.Table, row int32) []float64 {
 	g := make([]float64, len(params))
 	(&backend{schedule: s, clipper: host.NewClipper(s)}).ClippedSum(g, params, t, []int32{row}, 0)
 	return g
 }
 
 // Loss is one row's loss.
-func Loss(p *plan.Program, params []float64, t *host.Table, row int32) float64 {
+func Loss(p *ir.Program, params []float64, t *host.Table, row int32) float64 {
 	return host.Loss(p.Loss, Values(p, params, input(t, row), device.Float32)[p.Logits()], t.Targets[row], nil)
 }

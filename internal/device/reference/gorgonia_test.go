@@ -8,7 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	G "gorgonia.org/gorgonia"
@@ -41,9 +41,9 @@ func gorgoniaAgrees(t *testing.T, models []model) {
 			check(t, err)
 			p := net.Program
 			c := &devicetest.Case{Program: p, Params: net.Params(), Rows: device.Rows{
-				Count: batch, Width: plan.Size(p.Shape), Scale: 1.0 / 64, Offset: -2, Targets: []float32{3, 8},
+				Count: batch, Width: ir.Size(p.Shape), Scale: 1.0 / 64, Offset: -2, Targets: []float32{3, 8},
 			}}
-			if p.Loss != plan.SoftmaxCrossEntropy {
+			if p.Loss != ir.SoftmaxCrossEntropy {
 				c.Rows.Targets = []float32{-1, -1} // at zero weights, opposite targets cancel in the bias
 			}
 			rnd := rand.New(rand.NewPCG(22, 3))
@@ -96,7 +96,7 @@ func zeroFree(t *testing.T, c *devicetest.Case) {
 		}
 		values := reference.Values(c.Program, params, x, device.Float32)
 		for _, op := range c.Program.Ops {
-			if op.Kind != plan.ReLU {
+			if op.Kind != ir.ReLU {
 				continue
 			}
 			for _, v := range values[op.In[0]] {
@@ -115,7 +115,7 @@ func gorgonia(t *testing.T, m *nn.Model, c *devicetest.Case) map[string][]float3
 	classes := c.Program.Outputs()
 	truth := make([]float32, c.Rows.Count*classes)
 	for row, target := range c.Rows.Targets {
-		if c.Program.Loss == plan.SoftmaxCrossEntropy {
+		if c.Program.Loss == ir.SoftmaxCrossEntropy {
 			truth[row*classes+int(target)] = 1
 		} else {
 			truth[row] = target
@@ -130,9 +130,9 @@ func gorgonia(t *testing.T, m *nn.Model, c *devicetest.Case) map[string][]float3
 		G.WithValue(tensor.New(tensor.WithShape(c.Rows.Count, classes), tensor.WithBacking(truth))))
 	var cost *G.Node
 	switch c.Program.Loss {
-	case plan.Logistic:
+	case ir.Logistic:
 		cost = must(t)(G.Sum(must(t)(G.Softplus(must(t)(G.Neg(must(t)(G.HadamardProd(m.Logits, oneHot))))))))
-	case plan.Hinge:
+	case ir.Hinge:
 		one := G.NewConstant(float32(1))
 		cost = must(t)(G.Sum(must(t)(G.Rectify(must(t)(G.Sub(one, must(t)(G.HadamardProd(m.Logits, oneHot))))))))
 	default:

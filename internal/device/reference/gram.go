@@ -3,7 +3,7 @@ package reference
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // unit bounds the relative error of one float64 operation.
@@ -13,7 +13,7 @@ const unit = 0x1p-53
 // the columns, taps × positions, and Δ is δ: Σ_st (AᵀA)_st (ΔᵀΔ)_st, and the
 // bias's. Rounding of both matrices and of the gradient that will be summed is
 // included.
-func gramNorm2(op *plan.Op, x, dy []float64) float64 {
+func gramNorm2(op *ir.Op, x, dy []float64) float64 {
 	out, k, positions := op.Columns()
 	cols := make([][]float64, positions)
 	for t := range cols {
@@ -40,7 +40,7 @@ func gramNorm2(op *plan.Op, x, dy []float64) float64 {
 		}
 	}
 	n := max(total, 0) + float64(positions*positions+2*positions+k+out+4)*unit*bound*bound
-	if op.Bias != plan.None {
+	if op.Bias != ir.None {
 		for c := range out {
 			s := 0.0
 			for _, d := range dy[c*positions : (c+1)*positions] {

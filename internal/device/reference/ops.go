@@ -4,14 +4,14 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // forward writes an op's output.
-func forward(p device.Precision, op *plan.Op, values [][]float64, y, w, bias []float64) {
+func forward(p device.Precision, op *ir.Op, values [][]float64, y, w, bias []float64) {
 	x, w := factors(p, op, values[op.In[0]], w)
 	switch op.Kind {
-	case plan.Conv:
+	case ir.Conv:
 		for o := range y {
 			if bias != nil {
 				y[o] = bias[o/(op.Out[1]*op.Out[2])]
@@ -20,7 +20,7 @@ func forward(p device.Precision, op *plan.Op, values [][]float64, y, w, bias []f
 			}
 		}
 		taps(op, func(o, i, k int) { y[o] += w[k] * x[i] })
-	case plan.Dense:
+	case ir.Dense:
 		for o := range y {
 			y[o] = 0
 			if bias != nil {
@@ -30,32 +30,32 @@ func forward(p device.Precision, op *plan.Op, values [][]float64, y, w, bias []f
 				y[o] += w[o*len(x)+i] * v
 			}
 		}
-	case plan.ReLU:
+	case ir.ReLU:
 		for i, v := range x {
 			y[i] = v
 			if v <= 0 {
 				y[i] = 0
 			}
 		}
-	case plan.Tanh:
+	case ir.Tanh:
 		for i, v := range x {
 			y[i] = math.Tanh(v)
 		}
-	case plan.Sigmoid:
+	case ir.Sigmoid:
 		for i, v := range x {
 			y[i] = 1 / (1 + math.Exp(-v))
 		}
-	case plan.MaxPool:
+	case ir.MaxPool:
 		for o := range y {
 			y[o] = x[argmax(op, x, o)]
 		}
-	case plan.AvgPool:
+	case ir.AvgPool:
 		clear(y)
 		area := float64(op.Window.H * op.Window.W)
 		for o := range y {
 			window(op, o, func(i int) { y[o] += x[i] / area })
 		}
-	case plan.Add:
+	case ir.Add:
 		for i, v := range values[op.In[1]] {
 			y[i] = x[i] + v
 		}
@@ -63,42 +63,42 @@ func forward(p device.Precision, op *plan.Op, values [][]float64, y, w, bias []f
 }
 
 // inputGrad adds an op's share to the gradient at its inputs.
-func inputGrad(p device.Precision, op *plan.Op, e *example, y, dy, w []float64) {
+func inputGrad(p device.Precision, op *ir.Op, e *example, y, dy, w []float64) {
 	w, dy = factors(p, op, w, dy)
 	x, dx := e.values[op.In[0]], e.deltas[op.In[0]]
 	switch op.Kind {
-	case plan.Conv:
+	case ir.Conv:
 		taps(op, func(o, i, k int) { dx[i] += w[k] * dy[o] })
-	case plan.Dense:
+	case ir.Dense:
 		for o, d := range dy {
 			for i := range dx {
 				dx[i] += w[o*len(dx)+i] * d
 			}
 		}
-	case plan.ReLU:
+	case ir.ReLU:
 		for i, d := range dy {
 			if y[i] > 0 {
 				dx[i] += d
 			}
 		}
-	case plan.Tanh:
+	case ir.Tanh:
 		for i, d := range dy {
 			dx[i] += d * (1 - y[i]*y[i])
 		}
-	case plan.Sigmoid:
+	case ir.Sigmoid:
 		for i, d := range dy {
 			dx[i] += d * y[i] * (1 - y[i])
 		}
-	case plan.MaxPool:
+	case ir.MaxPool:
 		for o, d := range dy {
 			dx[argmax(op, x, o)] += d
 		}
-	case plan.AvgPool:
+	case ir.AvgPool:
 		area := float64(op.Window.H * op.Window.W)
 		for o, d := range dy {
 			window(op, o, func(i int) { dx[i] += d / area })
 		}
-	case plan.Add:
+	case ir.Add:
 		for _, v := range op.In {
 			for i, d := range dy {
 				e.deltas[v][i] += d
@@ -108,10 +108,10 @@ func inputGrad(p device.Precision, op *plan.Op, e *example, y, dy, w []float64) 
 }
 
 // paramGrad is one example's gradient of an op's weight, then of its bias.
-func paramGrad(p *plan.Program, op *plan.Op, x, dy []float64) []float64 {
+func paramGrad(p *ir.Program, op *ir.Op, x, dy []float64) []float64 {
 	nw := p.Params[op.Weight].Size()
 	g := make([]float64, nw, nw+op.Out[0])
-	if op.Kind == plan.Conv {
+	if op.Kind == ir.Conv {
 		taps(op, func(o, i, k int) { g[k] += dy[o] * x[i] })
 	} else {
 		for o, d := range dy {
@@ -120,7 +120,7 @@ func paramGrad(p *plan.Program, op *plan.Op, x, dy []float64) []float64 {
 			}
 		}
 	}
-	if op.Bias == plan.None {
+	if op.Bias == ir.None {
 		return g
 	}
 	positions := len(dy) / op.Out[0]
@@ -136,7 +136,7 @@ func paramGrad(p *plan.Program, op *plan.Op, x, dy []float64) []float64 {
 
 // taps visits every product of a convolution: output element o reads input
 // element i through weight k. Padding is zero and visited by nobody.
-func taps(op *plan.Op, f func(o, i, k int)) {
+func taps(op *ir.Op, f func(o, i, k int)) {
 	win := op.Window
 	c, h, w := op.Shape[0], op.Shape[1], op.Shape[2]
 	o := 0
@@ -161,7 +161,7 @@ func taps(op *plan.Op, f func(o, i, k int)) {
 }
 
 // window visits the input elements of pool output o in row-major order.
-func window(op *plan.Op, o int, f func(i int)) {
+func window(op *ir.Op, o int, f func(i int)) {
 	win := op.Window
 	h, w := op.Shape[1], op.Shape[2]
 	c, oy, ox := o/(op.Out[1]*op.Out[2]), o/op.Out[2]%op.Out[1], o%op.Out[2]
@@ -177,7 +177,7 @@ func window(op *plan.Op, o int, f func(i int)) {
 
 // argmax is the first input element, in row-major order, that no other of its
 // window exceeds.
-func argmax(op *plan.Op, x []float64, o int) int {
+func argmax(op *ir.Op, x []float64, o int) int {
 	best := -1
 	window(op, o, func(i int) {
 		if best < 0 || x[i] > x[best] {

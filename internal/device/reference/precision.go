@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // What a precision means. Forward and input gradients multiply both factors rounded to nearest, gradients of weights both factors cut off,
@@ -54,8 +54,8 @@ func rounded(p device.Precision, x []float64, f func(uint64) uint64) []float64 {
 }
 
 // factors are what an op's product reads in place of x and y, which may be δ.
-func factors(p device.Precision, op *plan.Op, x, y []float64) ([]float64, []float64) {
-	if op.Weight == plan.None {
+func factors(p device.Precision, op *ir.Op, x, y []float64) ([]float64, []float64) {
+	if op.Weight == ir.None {
 		return x, y
 	}
 	return nearest(p, x), nearest(p, y)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 var _ device.Device = Device{}
@@ -23,7 +23,7 @@ func Open() Device { return Device{} }
 
 // Info names the device.
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: plan.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9},
+	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: ir.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9},
 		Precisions: slices.Clone(precisions)}
 }
 
@@ -33,7 +33,7 @@ func (Device) Load(r device.Rows, features []uint8) (device.Data, error) {
 }
 
 // Compile prepares a schedule.
-func (Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
+func (Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s), o.Precision} },
 		precisions...)
 }
@@ -42,7 +42,7 @@ func (Device) Compile(s *plan.Schedule, o device.Options) (device.Net, error) {
 func (Device) Close() error { return nil }
 
 type backend struct {
-	schedule  *plan.Schedule
+	schedule  *ir.Schedule
 	clipper   *host.Clipper
 	precision device.Precision
 }
@@ -50,7 +50,7 @@ type backend struct {
 // example is the state of one row on its way through the schedule.
 type example struct {
 	target float32
-	values [][]float64 // by plan.Value
+	values [][]float64 // by ir.Value
 	deltas [][]float64 // gradient of the loss at each value
 	kept   [][]float64 // by op: the stored parameter gradient, bias after weight
 	norm2  []float64   // by group of the clipping
@@ -67,10 +67,10 @@ func (b *backend) gather(t *host.Table, row int32) *example {
 		norm2: make([]float64, groups), factor: make([]float64, groups),
 	}
 	for v := range e.values {
-		size := p.ValueSize(plan.Value(v))
+		size := p.ValueSize(ir.Value(v))
 		e.values[v], e.deltas[v] = make([]float64, size), make([]float64, size)
 	}
-	copy(e.values[plan.Input], input(t, row))
+	copy(e.values[ir.Input], input(t, row))
 	return e
 }
 
@@ -85,12 +85,12 @@ func input(t *host.Table, row int32) []float64 {
 
 // Values runs one example forward in a precision: its input, then the output of every op. It
 // is for telling how close an example lies to a kink.
-func Values(p *plan.Program, params, input []float64, precision device.Precision) [][]float64 {
+func Values(p *ir.Program, params, input []float64, precision device.Precision) [][]float64 {
 	values := [][]float64{input}
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		w, bias := weights(p, op, params)
-		y := make([]float64, plan.Size(op.Out))
+		y := make([]float64, ir.Size(op.Out))
 		forward(precision, op, values, y, w, bias)
 		values = append(values, y)
 	}
@@ -121,46 +121,46 @@ func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32,
 	return within
 }
 
-func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip float32) {
+func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float32) {
 	p := b.schedule.Program
-	var op *plan.Op
+	var op *ir.Op
 	var x, y, dy []float64
 	var group int
-	if st.Op != plan.NoOp {
+	if st.Op != ir.NoOp {
 		op, group = &p.Ops[st.Op], b.clipper.Group(st.Op)
 		x, y, dy = e.values[op.In[0]], e.values[st.Op+1], e.deltas[st.Op+1]
 	}
 	switch st.Kind {
-	case plan.Forward:
+	case ir.Forward:
 		w, bias := weights(p, op, params)
 		forward(b.precision, op, e.values, y, w, bias)
-	case plan.LossGrad:
+	case ir.LossGrad:
 		if e.used = p.Loss.ValidTarget(e.target, p.Outputs()); e.used {
 			host.Loss(p.Loss, e.values[p.Logits()], e.target, e.deltas[p.Logits()])
 		}
-	case plan.InputGrad:
+	case ir.InputGrad:
 		w, _ := weights(p, op, params)
 		inputGrad(b.precision, op, e, y, dy, w)
-	case plan.NormGhost:
+	case ir.NormGhost:
 		inputs := squares(x)
-		if op.Bias != plan.None {
+		if op.Bias != ir.None {
 			inputs++
 		}
 		e.norm2[group] += host.Ghost(squares(dy), inputs)
-	case plan.NormGram:
+	case ir.NormGram:
 		e.norm2[group] += gramNorm2(op, cut(b.precision, x), cut(b.precision, dy))
-	case plan.NormInstantiate:
+	case ir.NormInstantiate:
 		e.norm2[group] += squares(b.paramGrad(op, x, dy))
-	case plan.GradStore:
+	case ir.GradStore:
 		e.kept[st.Op] = b.paramGrad(op, x, dy)
 		e.norm2[group] += squares(e.kept[st.Op])
-	case plan.Factor:
+	case ir.Factor:
 		e.used = host.Factors(b.clipper, e.factor, e.norm2, clip) && e.used
-	case plan.GradSum:
+	case ir.GradSum:
 		if e.used {
 			b.sum(op, dst, e.factor[group], x, dy)
 		}
-	case plan.Combine:
+	case ir.Combine:
 		if e.used {
 			add(p, op, dst, e.factor[group], e.kept[st.Op])
 		}
@@ -168,17 +168,17 @@ func (b *backend) step(st plan.Step, e *example, dst, params []float64, clip flo
 }
 
 // paramGrad is one example's gradient of an op's parameters.
-func (b *backend) paramGrad(op *plan.Op, x, dy []float64) []float64 {
-	if op.Kind == plan.Conv {
+func (b *backend) paramGrad(op *ir.Op, x, dy []float64) []float64 {
+	if op.Kind == ir.Conv {
 		x, dy = cut(b.precision, x), cut(b.precision, dy)
 	}
 	return paramGrad(b.schedule.Program, op, x, dy)
 }
 
 // sum adds one example's gradient times its factor.
-func (b *backend) sum(op *plan.Op, dst []float64, factor float64, x, dy []float64) {
+func (b *backend) sum(op *ir.Op, dst []float64, factor float64, x, dy []float64) {
 	p := b.schedule.Program
-	if op.Kind == plan.Conv || b.precision == device.Float32 {
+	if op.Kind == ir.Conv || b.precision == device.Float32 {
 		add(p, op, dst, factor, b.paramGrad(op, x, dy))
 		return
 	}
@@ -198,9 +198,9 @@ func squares(x []float64) float64 {
 }
 
 // add accumulates an op's gradient, bias after weight, where its parameters lie.
-func add(p *plan.Program, op *plan.Op, dst []float64, factor float64, grad []float64) {
+func add(p *ir.Program, op *ir.Op, dst []float64, factor float64, grad []float64) {
 	for _, q := range []int{op.Weight, op.Bias} {
-		if q == plan.None {
+		if q == ir.None {
 			continue
 		}
 		at := dst[p.Params[q].Offset:]
@@ -211,9 +211,9 @@ func add(p *plan.Program, op *plan.Op, dst []float64, factor float64, grad []flo
 	}
 }
 
-func weights(p *plan.Program, op *plan.Op, params []float64) (w, b []float64) {
+func weights(p *ir.Program, op *ir.Op, params []float64) (w, b []float64) {
 	at := func(q int) []float64 {
-		if q == plan.None {
+		if q == ir.None {
 			return nil
 		}
 		return params[p.Params[q].Offset:][:p.Params[q].Size()]

@@ -9,7 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -77,33 +77,33 @@ func TestGradients(t *testing.T) {
 // TestLosses checks every loss against its formula at a few points, and its
 // derivative against central differences between its corners.
 func TestLosses(t *testing.T) {
-	const h = plan.HuberHingeWidth
+	const h = ir.HuberHingeWidth
 	for _, test := range []struct {
-		loss            plan.Loss
+		loss            ir.Loss
 		z, target, want float64
 	}{
-		{plan.Logistic, 0, 1, math.Ln2},
-		{plan.Logistic, 3, -1, math.Log(1 + math.Exp(3))},
-		{plan.Logistic, -800, 1, 800},
-		{plan.Logistic, 800, 1, 0},
-		{plan.Hinge, 0.25, 1, 0.75},
-		{plan.Hinge, 0.25, -1, 1.25},
-		{plan.Hinge, 1.5, 1, 0},
-		{plan.HuberHinge, 1 + h, 1, 0},
-		{plan.HuberHinge, 1, 1, h / 4},
-		{plan.HuberHinge, 1 - h, 1, h},
-		{plan.HuberHinge, -2, 1, 3},
-		{plan.HuberHinge, -1, -1, h / 4},
-		{plan.Huber, 1, 0.5, 0.125},
-		{plan.Huber, 0, 1, 0.5},
-		{plan.Huber, 0, 3, 2.5},
-		{plan.Huber, 0, -3, 2.5},
+		{ir.Logistic, 0, 1, math.Ln2},
+		{ir.Logistic, 3, -1, math.Log(1 + math.Exp(3))},
+		{ir.Logistic, -800, 1, 800},
+		{ir.Logistic, 800, 1, 0},
+		{ir.Hinge, 0.25, 1, 0.75},
+		{ir.Hinge, 0.25, -1, 1.25},
+		{ir.Hinge, 1.5, 1, 0},
+		{ir.HuberHinge, 1 + h, 1, 0},
+		{ir.HuberHinge, 1, 1, h / 4},
+		{ir.HuberHinge, 1 - h, 1, h},
+		{ir.HuberHinge, -2, 1, 3},
+		{ir.HuberHinge, -1, -1, h / 4},
+		{ir.Huber, 1, 0.5, 0.125},
+		{ir.Huber, 0, 1, 0.5},
+		{ir.Huber, 0, 3, 2.5},
+		{ir.Huber, 0, -3, 2.5},
 	} {
 		if got := host.Loss(test.loss, []float64{test.z}, float32(test.target), nil); math.Abs(got-test.want) > 1e-15*(1+test.want) {
 			t.Errorf("%s at %v with target %v is %v, want %v", test.loss, test.z, test.target, got, test.want)
 		}
 	}
-	for _, loss := range []plan.Loss{plan.Logistic, plan.Hinge, plan.HuberHinge, plan.Huber} {
+	for _, loss := range []ir.Loss{ir.Logistic, ir.Hinge, ir.HuberHinge, ir.Huber} {
 		for _, target := range []float32{-1, 1} {
 			for z := -4.013; z < 4; z += 0.017 { // meets no corner
 				at := func(z float64) float64 { return host.Loss(loss, []float64{z}, target, nil) }
@@ -128,7 +128,7 @@ func TestLosses(t *testing.T) {
 		{[]float64{50, 0}, 0, math.Exp(-50), -math.Exp(-50), math.Exp(-50)},
 	} {
 		g := make([]float64, 2)
-		loss := host.Loss(plan.SoftmaxCrossEntropy, test.z, test.target, g)
+		loss := host.Loss(ir.SoftmaxCrossEntropy, test.z, test.target, g)
 		if math.Abs(loss-test.loss) > 1e-14*(1+test.loss) {
 			t.Errorf("cross-entropy at %v is %v, want %v", test.z, loss, test.loss)
 		}
@@ -139,9 +139,9 @@ func TestLosses(t *testing.T) {
 		}
 	}
 	// NaN must not hide in a piece whose slope is constant.
-	for loss := plan.SoftmaxCrossEntropy; loss <= plan.Huber; loss++ {
+	for loss := ir.SoftmaxCrossEntropy; loss <= ir.Huber; loss++ {
 		z := []float64{math.NaN(), 1}
-		if loss != plan.SoftmaxCrossEntropy {
+		if loss != ir.SoftmaxCrossEntropy {
 			z = z[:1]
 		}
 		g := make([]float64, len(z))

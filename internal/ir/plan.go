@@ -1,9 +1,9 @@
-// Package plan holds a lowered network (Program) and what a device is asked to
+// Package ir holds a lowered network (Program) and what a device is asked to
 // do with it (Schedule). It knows shapes and costs, no numbers and no device.
 //
 // All tensors are per example: the batch dimension never appears. Images are
 // laid out channels, rows, columns.
-package plan
+package ir
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package plan
+package ir
 
 // Clipping says how an example's factors follow from its norms. C is the run's
 // clip norm; each bounds an example's share of the sum by C in the L2 norm, so

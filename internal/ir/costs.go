@@ -1,4 +1,4 @@
-package plan
+package ir
 
 // Costs are nominal speeds of a device, by which a strategy compares its
 // choices. They are constants of a code path, never measured while a program
