@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
@@ -27,7 +26,7 @@ type Projector struct {
 // NewProjector puts the learned projector of p on a network. Rate is what its output is
 // multiplied by, the card's Scale unless a user knows better, and l2 the weight λ of a penalty
 // λ/2·‖w‖² outside the clipping.
-func NewProjector(n device.Net, p *Protector, s Setting, rate, l2 float64) (*Projector, error) {
+func NewProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (*Projector, error) {
 	switch {
 	case p.Card.Projector.Kind != Learned:
 		return nil, fmt.Errorf("protector %s: its projector is %s, which is no LSTM", p.Card.Name, p.Card.Projector.Kind)
@@ -54,7 +53,7 @@ func NewProjector(n device.Net, p *Protector, s Setting, rate, l2 float64) (*Pro
 }
 
 // Record adds the update to a step.
-func (o *Projector) Record(q device.Queue, params device.Vector, g mechanism.Noisy) error {
+func (o *Projector) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
 	v, err := g.Vector()
 	if err != nil {
 		return err
@@ -65,18 +64,18 @@ func (o *Projector) Record(q device.Queue, params device.Vector, g mechanism.Noi
 
 // Set gives a run the unit of its gradient and the public figures of its step; the
 // mechanism has set the noise.
-func (o *Projector) Set(in *device.Inputs, t int) {
+func (o *Projector) Set(s *dpoptim.Scalars, t int) {
 	known := o.Released
 	if known.Step != t {
 		known = Released{Step: t, Left: math.Max(1-float64(t-1)/float64(o.setting.Steps), 0)}
 	}
-	multiplier := float64(in.Scalars[device.NoiseStd]) / o.setting.Clip
-	in.Scalars[device.Rate] = float32(o.rate)
-	in.Scalars[device.Scale] = float32(1 / o.setting.Batch)
-	in.Scalars[device.L2] = float32(o.l2)
-	in.Scalars[device.Gain] = float32(o.setting.Gain(multiplier))
+	multiplier := float64(s[device.NoiseStd]) / o.setting.Clip
+	s[device.Rate] = float32(o.rate)
+	s[device.Scale] = float32(1 / o.setting.Batch)
+	s[device.L2] = float32(o.l2)
+	s[device.Gain] = float32(o.setting.Gain(multiplier))
 	for i, x := range o.setting.Context(known, multiplier) {
-		in.Scalars[device.Context+device.Slot(i)] = float32(x)
+		s[device.Context+device.Slot(i)] = float32(x)
 	}
 }
 

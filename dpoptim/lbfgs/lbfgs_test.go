@@ -1,4 +1,4 @@
-package dpoptim
+package lbfgs
 
 import (
 	"errors"

@@ -1,14 +1,14 @@
-package dpoptim
+package sgd
 
 import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-var _ Optimizer = (*Adam)(nil)
+var _ dpoptim.Optimizer = (*Adam)(nil)
 
 // Moments are the settings of Adam alone.
 type Moments struct {
@@ -52,11 +52,11 @@ const noiseFloor = 0.1
 // γ′ = Φ/10.
 type Adam struct {
 	config Config
-	state  []device.Vector
+	state  []dpoptim.Vector
 }
 
 // NewAdam allocates the two moments.
-func NewAdam(n device.Net, c Config) (*Adam, error) {
+func NewAdam(n dpoptim.Vectors, c Config) (*Adam, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -66,31 +66,31 @@ func NewAdam(n device.Net, c Config) (*Adam, error) {
 	if err := c.Moments.Validate(); err != nil {
 		return nil, err
 	}
-	state, err := newStates(n, device.Adam)
+	state, err := dpoptim.NewStates(n, device.Adam)
 	return &Adam{config: c, state: state}, err
 }
 
 // Record adds the update to a step.
-func (o *Adam) Record(q device.Queue, params device.Vector, g mechanism.Noisy) error {
-	return record(q, device.Adam, params, g, o.state)
+func (o *Adam) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
+	return dpoptim.RecordRule(q, device.Adam, params, g, o.state)
 }
 
 // Set gives a run the bias corrections of update t, and the variance of the
 // noise that the mechanism has set.
-func (o *Adam) Set(in *device.Inputs, t int) {
-	o.config.set(in)
+func (o *Adam) Set(s *dpoptim.Scalars, t int) {
+	o.config.set(s)
 	m := o.config.Moments
-	in.Scalars[device.Beta1], in.Scalars[device.Beta2] = float32(m.Beta1), float32(m.Beta2)
-	in.Scalars[device.Bias1] = float32(1 - math.Pow(m.Beta1, float64(t)))
-	in.Scalars[device.Bias2] = float32(1 - math.Pow(m.Beta2, float64(t)))
-	in.Scalars[device.Epsilon] = float32(m.Epsilon)
-	in.Scalars[device.Variance], in.Scalars[device.Floor] = 0, 0
+	s[device.Beta1], s[device.Beta2] = float32(m.Beta1), float32(m.Beta2)
+	s[device.Bias1] = float32(1 - math.Pow(m.Beta1, float64(t)))
+	s[device.Bias2] = float32(1 - math.Pow(m.Beta2, float64(t)))
+	s[device.Epsilon] = float32(m.Epsilon)
+	s[device.Variance], s[device.Floor] = 0, 0
 	if m.SubtractNoise {
-		deviation := float64(in.Scalars[device.NoiseStd]) / o.config.Normaliser
-		in.Scalars[device.Variance] = float32(deviation * deviation)
-		in.Scalars[device.Floor] = float32(noiseFloor * deviation * deviation)
+		deviation := float64(s[device.NoiseStd]) / o.config.Normaliser
+		s[device.Variance] = float32(deviation * deviation)
+		s[device.Floor] = float32(noiseFloor * deviation * deviation)
 	}
 }
 
 // State is the first and the second moment.
-func (o *Adam) State() []State { return plain(o.state) }
+func (o *Adam) State() []dpoptim.State { return dpoptim.Plain(o.state) }

@@ -1,22 +1,22 @@
-package dpoptim
+package sgd
 
 import (
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-var _ Optimizer = (*SGD)(nil)
+var _ dpoptim.Optimizer = (*SGD)(nil)
 
 // SGD is stochastic gradient descent with heavy-ball momentum, m = μm + g,
 // w −= ηm. With the Gaussian mechanism it is DP-SGD (Abadi et al. 2016).
 type SGD struct {
 	config Config
 	rule   device.Rule
-	state  []device.Vector
+	state  []dpoptim.Vector
 }
 
 // NewSGD allocates the momentum where there is one.
-func NewSGD(n device.Net, c Config) (*SGD, error) {
+func NewSGD(n dpoptim.Vectors, c Config) (*SGD, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -25,20 +25,20 @@ func NewSGD(n device.Net, c Config) (*SGD, error) {
 		o.rule = device.HeavyBall
 	}
 	var err error
-	o.state, err = newStates(n, o.rule)
+	o.state, err = dpoptim.NewStates(n, o.rule)
 	return o, err
 }
 
 // Record adds the update to a step.
-func (o *SGD) Record(q device.Queue, params device.Vector, g mechanism.Noisy) error {
-	return record(q, o.rule, params, g, o.state)
+func (o *SGD) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
+	return dpoptim.RecordRule(q, o.rule, params, g, o.state)
 }
 
 // Set gives a run the constant settings.
-func (o *SGD) Set(in *device.Inputs, _ int) {
-	o.config.set(in)
-	in.Scalars[device.Momentum] = float32(o.config.Momentum)
+func (o *SGD) Set(s *dpoptim.Scalars, _ int) {
+	o.config.set(s)
+	s[device.Momentum] = float32(o.config.Momentum)
 }
 
 // State is the momentum, if any.
-func (o *SGD) State() []State { return plain(o.state) }
+func (o *SGD) State() []dpoptim.State { return dpoptim.Plain(o.state) }

@@ -1,4 +1,5 @@
-package dpoptim
+// Package lbfgs is the baseline without privacy that the papers compare with.
+package lbfgs
 
 import (
 	"errors"

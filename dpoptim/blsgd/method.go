@@ -1,0 +1,116 @@
+package blsgd
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/dpoptim/sgd"
+)
+
+// Method steps along released gradients by sizes that noisy searches find.
+type Method struct {
+	name     string
+	settings **Settings // the run's, nil where nothing was said; completed by Complete
+
+	s       Settings
+	l2      float64
+	epsilon *float64
+	start   float64
+}
+
+var _ dpoptim.Method = (*Method)(nil)
+
+// New makes one of the methods, by name. It completes the settings in place.
+func New(name string, s **Settings) *Method { return &Method{name: name, settings: s} }
+
+// Traits is of a private method.
+func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
+
+// Check finds faults that show without the data.
+func (m *Method) Check(c *dpoptim.Settings) error { return m.check(c) }
+
+// Complete fills in the search's settings, and the run's that follow from them.
+func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+	if c.LR == nil {
+		lr := sgd.DefaultRate(m.name, false, c)
+		c.LR = &lr
+	}
+	s := m.given()
+	if err := s.complete(m.name, n.Layers == 1); err != nil {
+		return dpoptim.Notes{}, err
+	}
+	*m.settings = &s
+	return dpoptim.Notes{}, m.resolve(c, &s)
+}
+
+// Declare is a sum of gradients and a search, in every step or in some.
+func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+	m.s, m.l2, m.epsilon, m.start = **m.settings, c.L2, c.Epsilon, *c.LR
+	s := &m.s
+	d := dpoptim.Declaration{Asks: []dpoptim.Ask{sgd.Gradient(c.Clip), {
+		Question: map[string]dpoptim.Question{formCurve: dpoptim.Curves, formMinimum: dpoptim.Minima}[s.Form],
+		Batch:    map[string]dpoptim.Batch{string(accountant.Shared): dpoptim.OfSum, string(accountant.PaperBatches): dpoptim.ByPapers}[s.Batches],
+	}}}
+	gradient, search := &d.Asks[0], &d.Asks[1]
+	if search.Question == "" {
+		search.Question = dpoptim.Searches
+	}
+	if search.Question == dpoptim.Curves {
+		search.Size = *s.Points
+	} else {
+		search.Size = *s.Trials
+	}
+	if !s.adapts() {
+		search.Every = *s.Every
+		search.Release = func(sigma float64) (dpoptim.Release, error) {
+			noise, err := s.planned(sigma)
+			return dpoptim.Release{Noise: noise, Bound: *s.Clip}, err
+		}
+		return d, nil
+	}
+	d.Budget = dpoptim.Adaptive
+	first := m.firstBudgets()
+	gradient.Release = func(float64) (dpoptim.Release, error) { return m.gradientAt(first.Gradient, c.Clip), nil }
+	search.Release = func(float64) (dpoptim.Release, error) { return m.searchAt(first) }
+	return d, nil
+}
+
+// firstBudgets are those of the first iteration: the run's ε over twice the
+// iterations expected, for a search and, as ε²/2, for a gradient (Chen and Lee
+// 2020, section 5.4).
+func (m *Method) firstBudgets() linesearch.Budgets {
+	epsilon := 1.0 // without noise nothing is spent
+	if m.epsilon != nil {
+		epsilon = *m.epsilon / (2 * float64(*m.s.Iterations))
+	}
+	b := linesearch.Budgets{Gradient: epsilon * epsilon / 2, Search: epsilon, Clip: 1}
+	if m.s.Noise == string(accountant.BTLSGaussian) {
+		b.Search = epsilon * epsilon / 2
+	}
+	return b
+}
+
+// multiplier is the noise multiplier of a gradient that is ρ-zCDP on its batch.
+func multiplier(rho float64) float64 { return 1 / math.Sqrt(2*rho) }
+
+// gradientAt is a gradient of a budget, with a clip norm.
+func (m *Method) gradientAt(rho, clip float64) dpoptim.Release {
+	return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier(rho)}, Bound: clip}
+}
+
+// searchAt is the search that costs its batch a budget: ε with Laplace noise, ρ
+// with Gaussian.
+func (m *Method) searchAt(b linesearch.Budgets) (r dpoptim.Release, err error) {
+	r.Bound = *m.s.Clip * b.Clip
+	switch {
+	case m.s.Form == formMinimum:
+		r.Noise = accountant.Pure{Epsilon: b.Search}
+	case m.s.Noise == string(accountant.BTLSLaplace):
+		r.Noise = m.s.laplace(b.Search)
+	default:
+		r.Noise, err = m.s.gaussian(math.Sqrt(2 * b.Search))
+	}
+	return r, err
+}

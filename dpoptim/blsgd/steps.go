@@ -1,0 +1,280 @@
+package blsgd
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/dpoptim/sgd"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// steps releases a direction, asks for losses along it, and takes a step last. Directions
+// are kept in units of the sum, D = qN·d.
+type steps struct {
+	method    *Method
+	engine    dpoptim.Engine
+	optimizer *sgd.SGD
+	state     state
+
+	direction dpoptim.Sum
+	move      dpoptim.Work
+	search    dpoptim.Search // of all forms but the curve
+	curve     dpoptim.Curve
+	second    *second // of budgets that adapt
+}
+
+// second is what a method has that may ask for a second gradient and tell angles.
+type second struct {
+	direction, last dpoptim.Vector
+	again           dpoptim.Sum
+	keep            dpoptim.Work
+	noise           float64          // energy of the noise in the direction
+	shared          *dpoptim.Release // a search that its batch has paid for
+	turned          float64          // by the last move
+}
+
+var (
+	_ dpoptim.Keeper   = (*steps)(nil)
+	_ dpoptim.Reporter = (*steps)(nil)
+)
+
+// Open records a direction, the step along it, and the search.
+func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	f := e.Facts()
+	s := &steps{method: m, engine: e, state: state{Eta: m.start, Start: linesearch.Start{Eta: m.start}}}
+	var err error
+	if s.optimizer, err = sgd.NewSGD(e, sgd.Config{Rate: m.start, Normaliser: f.ExpectedBatch, L2: m.l2}); err != nil {
+		return nil, err
+	}
+	if m.s.adapts() {
+		first := m.firstBudgets()
+		adaptive := linesearch.NewState(first.Gradient, first.Search, m.start)
+		s.state.Adaptive, s.second = &adaptive, &second{}
+	}
+	if err := s.record(); err != nil {
+		return nil, err
+	}
+	switch m.s.Form {
+	case formCurve:
+		s.curve, err = e.Curve(e.Gradient())
+	case formMinimum:
+		s.search, err = e.Minimum(e.Gradient())
+	default:
+		s.search, err = e.Search(e.Gradient())
+	}
+	return s, err
+}
+
+// record records the releases of directions and what is done with them.
+func (s *steps) record() error {
+	e, two := s.engine, s.second
+	direction := e.Gradient()
+	var err, moveErr error
+	if two != nil {
+		for _, v := range []*dpoptim.Vector{&two.direction, &two.last} {
+			if *v, err = e.NewVector(1); err != nil {
+				return err
+			}
+		}
+	}
+	var noisy dpoptim.Noisy
+	s.direction, err = e.Sum(dpoptim.SumQuery{Then: func(q dpoptim.Queue, g dpoptim.Noisy) error {
+		noisy = g
+		s.penalise(q, direction)
+		s.measure(q, direction)
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	s.move, err = e.Record(func(q dpoptim.Queue) {
+		if two != nil {
+			q.Dot(direction, two.last)
+			q.Dot(direction, direction)
+			q.Dot(two.last, two.last)
+		}
+		moveErr = s.optimizer.Record(q, e.Params(), noisy)
+	})
+	if err = errors.Join(err, moveErr); err != nil || two == nil {
+		return err
+	}
+	two.keep, err = e.Record(func(q dpoptim.Queue) { q.Update(dpoptim.Blending, two.last, direction) })
+	if err != nil {
+		return err
+	}
+	two.again, err = e.Sum(dpoptim.SumQuery{Into: two.direction, Then: func(q dpoptim.Queue, _ dpoptim.Noisy) error {
+		s.penalise(q, two.direction)
+		q.Dot(direction, two.direction)
+		q.Dot(direction, direction)
+		q.Dot(two.direction, two.direction)
+		q.Update(dpoptim.Blending, direction, two.direction)
+		s.measure(q, direction)
+		return nil
+	}})
+	return err
+}
+
+// penalise adds the penalty's gradient, where there is a penalty.
+func (s *steps) penalise(q dpoptim.Queue, direction dpoptim.Vector) {
+	if s.method.l2 != 0 {
+		q.Axpy(direction, device.Along, s.engine.Params())
+	}
+}
+
+// measure gives what a search has to know of a direction: D·D, and w·D where there is
+// a penalty.
+func (s *steps) measure(q dpoptim.Queue, direction dpoptim.Vector) {
+	q.Dot(direction, direction)
+	if s.method.l2 != 0 {
+		q.Dot(s.engine.Params(), direction)
+	}
+}
+
+// State is what a checkpoint must hold beside the parameters.
+func (s *steps) State() []dpoptim.State {
+	if s.second != nil {
+		return append(s.optimizer.State(), dpoptim.State{Vector: s.second.last, Width: 1})
+	}
+	return s.optimizer.State()
+}
+
+// Step makes one update.
+func (s *steps) Step() (int, error) {
+	if s.second == nil {
+		return 1, s.planned()
+	}
+	eta, err := s.method.s.rule().Iterate(s.state.Adaptive, s)
+	if err != nil {
+		return 0, err
+	}
+	s.state.Eta = eta
+	return 1, nil
+}
+
+// planned is a step under a fixed budget: a gradient, in some steps a search,
+// and a step of the size that was found last (Chen and Lee 2020, section 5.7).
+func (s *steps) planned() error {
+	f, c := s.engine.Facts(), &s.method.s
+	d, err := s.ask(s.direction, dpoptim.SumAsk{})
+	if err != nil {
+		return err
+	}
+	d.Noise = s.energy(f.Planned * f.Clip)
+	slot := s.engine.Slot()
+	if slot%*c.Every == 0 {
+		if c.Form == formCurve {
+			err = s.readCurve(d, f.Rate.At(slot+1))
+		} else {
+			err = s.backtrack(d, f.Rate.At(slot+1))
+		}
+		if err != nil {
+			return fmt.Errorf("line search: %w", err)
+		}
+	}
+	if eta := s.state.Eta; !(eta > 0) || math.IsInf(eta, 0) {
+		return fmt.Errorf("the line search gave a step size of %v; please report this", eta)
+	}
+	return s.run(f.Rate.At(slot+1) * (s.state.Eta / s.method.start))
+}
+
+// ask releases a gradient as the direction to descend along.
+func (s *steps) ask(sum dpoptim.Sum, a dpoptim.SumAsk) (linesearch.Direction, error) {
+	f, set := s.engine.Facts(), a.Set
+	a.Set = func(x *dpoptim.Scalars) {
+		x[device.Along] = float32(s.method.l2 * f.ExpectedBatch)
+		if set != nil {
+			set(x)
+		}
+	}
+	if err := sum.Ask(a); err != nil {
+		return linesearch.Direction{}, err
+	}
+	s.state.Gradients++
+	dots, err := sum.Dots()
+	if err != nil {
+		return linesearch.Direction{}, err
+	}
+	if sum != s.direction {
+		dots = dots[3:]
+	}
+	d := linesearch.Direction{Norm2: dots[0] / f.ExpectedBatch / f.ExpectedBatch, L2: s.method.l2}
+	if len(dots) > 1 {
+		d.Along = dots[1] / f.ExpectedBatch
+	}
+	return d, nil
+}
+
+// energy is E‖·‖² of the noise in a direction whose sum had noise of a
+// standard deviation.
+func (s *steps) energy(deviation float64) float64 {
+	f := s.engine.Facts()
+	return float64(f.Params) * math.Pow(deviation/f.ExpectedBatch, 2)
+}
+
+// run takes a step along the direction.
+func (s *steps) run(eta float64) error {
+	err := s.move.Run(func(x *dpoptim.Scalars) {
+		s.optimizer.Set(x, s.engine.Update())
+		x[device.Rate] = float32(eta)
+		x[device.L2] = 0 // it is in the direction
+	})
+	if err != nil {
+		return fmt.Errorf("step of size %v: %w", eta, err)
+	}
+	return nil
+}
+
+// What is tried is what would be taken: a candidate in the shape of the scheduled step
+// sizes, of which rate is the step's.
+func (s *steps) readCurve(d linesearch.Direction, rate float64) error {
+	c, shape := &s.method.s, rate/s.method.start
+	curve := c.curve(s.engine.Facts().ExpectedBatch)
+	sums, err := s.curve.Ask(nil, curve.Candidates(s.state.Eta*shape))
+	if err != nil {
+		return err
+	}
+	s.state.Losses += len(sums) + 1
+	s.state.follow(curve.Choose(s.state.Eta*shape, sums, d)/shape, *c.Weight)
+	return nil
+}
+
+// backtrack searches under a fixed budget. Where no candidate is found the
+// smallest is taken, so that every step moves.
+func (s *steps) backtrack(d linesearch.Direction, rate float64) error {
+	c, t := &s.method.s, &s.state
+	rule := s.rule(nil)
+	i, err := s.search.Ask(nil, rule.candidates(t.Start.Eta*rate/s.method.start, d, &t.Group))
+	if err != nil {
+		return err
+	}
+	t.asked(i, *c.Trials)
+	found := rule.Smallest(t.Start.Eta)
+	if i >= 0 {
+		found = rule.Candidate(t.Start.Eta, i)
+	}
+	t.follow(found, *c.Weight)
+	c.startRule().Chose(&t.Start, t.Eta)
+	return nil
+}
+
+// armijo is a backtracking search with all that follows from the noise.
+type armijo struct{ linesearch.Backtrack }
+
+// rule is the search with the noise of a release.
+func (s *steps) rule(r *dpoptim.Release) armijo {
+	b := s.method.s.backtrack(s.engine.Facts().ExpectedBatch)
+	b.Margin = *s.method.s.Margin * s.search.Deviation(r)
+	return armijo{b}
+}
+
+func (a armijo) candidates(start float64, d linesearch.Direction, g *linesearch.Group) dpoptim.Candidates {
+	c := dpoptim.Candidates{Etas: make([]float64, a.Trials), Biases: make([]float64, a.Trials), Group: g}
+	for i := range c.Etas {
+		c.Etas[i] = a.Candidate(start, i)
+		c.Biases[i] = a.Bias(c.Etas[i], d)
+	}
+	return c
+}

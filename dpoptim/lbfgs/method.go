@@ -1,0 +1,141 @@
+package lbfgs
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Name of the method.
+const Name = "lbfgs"
+
+// mostIterations where --steps says nothing.
+const mostIterations = 500
+
+// Method finds the minimum of the mean loss, without privacy.
+type Method struct{ l2 float64 }
+
+var _ dpoptim.Method = (*Method)(nil)
+
+// New makes the method.
+func New() *Method { return &Method{} }
+
+// Traits has it look at all records, as often as it likes.
+func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Once: true} }
+
+// Check refuses the settings of a schedule, of which there is none.
+func (*Method) Check(c *dpoptim.Settings) error {
+	if err := CheckOnce(Name, c); err != nil {
+		return err
+	}
+	all, steps := 1.0, mostIterations
+	if c.Steps != nil {
+		steps = *c.Steps
+	}
+	c.SamplingRate, c.Steps = &all, &steps
+	return nil
+}
+
+// CheckOnce refuses what has no meaning for a method that makes no updates by batches.
+func CheckOnce(name string, c *dpoptim.Settings) error {
+	switch {
+	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
+		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", name)
+	case c.LR != nil || c.Momentum != 0:
+		return usage.Errorf("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", name)
+	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
+		return usage.Errorf("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", name)
+	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
+		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", name)
+	}
+	return nil
+}
+
+// Complete has nothing to fill in.
+func (*Method) Complete(*dpoptim.Settings, dpoptim.Network) (dpoptim.Notes, error) {
+	return dpoptim.Notes{}, nil
+}
+
+// Declare says what is asked, un-noised: sums of gradients and of losses.
+func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+	m.l2 = c.L2
+	return dpoptim.Declaration{Asks: []dpoptim.Ask{{Question: dpoptim.Gradients}, {Question: dpoptim.Losses, Size: 1}}}, nil
+}
+
+// Open records both questions.
+func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	s := &steps{engine: e, l2: m.l2}
+	var err error
+	if s.sum, err = e.Sum(dpoptim.SumQuery{}); err != nil {
+		return nil, err
+	}
+	s.loss, err = e.Loss()
+	return s, err
+}
+
+type steps struct {
+	engine dpoptim.Engine
+	l2     float64
+	sum    dpoptim.Sum
+	loss   func() (float64, error)
+
+	params, released []float32
+}
+
+// State is none: what was stopped begins again.
+func (s *steps) State() []dpoptim.State { return nil }
+
+// Step makes all iterations.
+func (s *steps) Step() (int, error) {
+	n := s.engine.Facts().Params
+	s.params, s.released = make([]float32, n), make([]float32, n)
+	if err := s.engine.Read(s.engine.Params(), s.params); err != nil {
+		return 0, err
+	}
+	x := make([]float64, n)
+	for i, w := range s.params {
+		x[i] = float64(w)
+	}
+	iterations, err := LBFGS(x, s.engine.Facts().Steps, s.objective)
+	if err != nil {
+		return 0, fmt.Errorf("optimizer %s: %w", Name, err)
+	}
+	return iterations, s.move(x)
+}
+
+func (s *steps) move(x []float64) error {
+	for i, w := range x {
+		s.params[i] = float32(w)
+	}
+	return s.engine.Write(s.engine.Params(), s.params)
+}
+
+// objective is the sum of the records' losses over the normaliser, with the penalty
+// λ/2·‖w‖², and its gradient.
+func (s *steps) objective(x, gradient []float64) (float64, error) {
+	if err := s.engine.Stopped(); err != nil {
+		return 0, fmt.Errorf("%w before the minimum was found; --resume begins again", err)
+	}
+	if err := s.move(x); err != nil {
+		return 0, err
+	}
+	if err := s.sum.Ask(dpoptim.SumAsk{}); err != nil {
+		return 0, err
+	}
+	if err := s.engine.Read(s.engine.Gradient(), s.released); err != nil {
+		return 0, err
+	}
+	loss, err := s.loss()
+	if err != nil {
+		return 0, err
+	}
+	normaliser := s.engine.Facts().ExpectedBatch
+	value := loss / normaliser
+	for i, w := range x {
+		gradient[i] = float64(s.released[i])/normaliser + s.l2*w
+		value += s.l2 / 2 * w * w
+	}
+	return value, nil
+}

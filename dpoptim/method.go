@@ -1,0 +1,193 @@
+package dpoptim
+
+import (
+	"github.com/privgrad/privgrad/accountant"
+)
+
+// A Method is a way to train. It declares what it asks of the private records, and asks
+// it of an Engine, which prices and performs each release from the declared value. What
+// a method gets to see was released, or is public, so that nothing it does with it
+// costs privacy.
+type Method interface {
+	Traits() Traits
+	// Check finds faults of the settings that show without data and network.
+	Check(*Settings) error
+	// Complete fills in the settings that were left open, for a network.
+	Complete(*Settings, Network) (Notes, error)
+	// Declare lists everything that a step asks of the records.
+	Declare(*Settings, Facts) (Declaration, error)
+	// Open records the method's work on an engine, once for a run.
+	Open(Engine) (Steps, error)
+}
+
+// Steps is a method at work.
+type Steps interface {
+	// Step makes one update, or more of a method that has traits Once, and says how many.
+	// An error that is accountant.ErrBudget ends the run properly.
+	Step() (updates int, err error)
+	// State is what a checkpoint must hold beside the parameters.
+	State() []State
+}
+
+// A Keeper is Steps with a state of its own beside vectors: released and public values
+// only, which the checkpoint holds as JSON.
+type Keeper interface {
+	// Save encodes the state. It must hold spent, which is the engine's.
+	Save(spent Spent) ([]byte, error)
+	Restore(state []byte) (spent Spent, err error)
+}
+
+// A Reporter is Steps with figures of its own for metrics and results.
+type Reporter interface{ Figures() Figures }
+
+// Figures are what a method adds to reports. All of it is public.
+type Figures struct {
+	Gradients, Losses *int    // how many were asked of a batch, where a method counts
+	Rate              float64 // the last step size over the scheduled one
+	Clip              float64 // the clip norm over the first one, 0 where it stays
+}
+
+// Spent is where a run stands whose releases a filter admits.
+type Spent struct {
+	Draws uint64    `json:"draws,omitempty"` // batches and noise positions taken
+	Spent []float64 `json:"spent,omitempty"` // of the budget
+	Order float64   `json:"order,omitempty"` // at which a filter spends
+}
+
+// Traits are what is known of a method whatever its settings.
+type Traits struct {
+	Name    string
+	Private bool // it bounds and hides a record's influence
+	Pure    bool // it makes a single release of ε, without δ
+	Once    bool // it is no sequence of updates: it has no learning rate and no batch
+	Subsets bool // it can be priced on batches of a fixed size
+}
+
+// Settings are those of a run that a method may read, and complete where they are nil or
+// empty.
+type Settings struct {
+	Model, Activation string
+	OwnNetwork        bool // of a user's own graph
+	Data              string
+	Classes           []int
+
+	LR         *float64
+	Momentum   float64
+	L2         float64
+	LRSchedule string
+	Warmup     int
+	Average    float64
+
+	Batch, SamplingRate, Epochs *float64
+	Steps                       *int
+
+	Epsilon, NoiseMultiplier *float64
+	Clip                     float64
+	Clipping                 string
+	Accountant               string
+	Neighbouring             string
+	Noise                    string
+	TrainLossNoise           *float64
+}
+
+// The ways to draw noise, as Settings.Noise has them.
+const (
+	Secure = "secure"
+	Exact  = "exact"
+	Seeded = "seeded"
+)
+
+// Network is what a method may know of the network that it trains.
+type Network struct {
+	Layers int // with and without parameters; one is a linear model
+}
+
+// Notes are what a method has to say of a run.
+type Notes struct {
+	Warnings     []string
+	NoGuarantee  []string // why its ε is none
+	Assumes      []string // keys of assumptions that the guarantee rests on
+	DefaultsFrom string   // the data on which defaults were chosen, where they are the method's own
+}
+
+// Facts are what is public of a run before its first step.
+type Facts struct {
+	Params        int     // of the network
+	Outputs, Bias int     // of its last layer: how many there are, and where in the parameters their bias begins
+	Steps         int     // of the schedule
+	SamplingRate  float64 // of a record
+	ExpectedBatch float64 // q·N, what a released sum is divided by
+	Clip          float64 // bound on a record's share of a sum of gradients
+	L2            float64 // λ of the penalty λ/2·‖w‖²
+	Rate          Rate    // step sizes over the schedule
+	// Noise multipliers of gradients: the planned one, 0 without noise, and of a
+	// Scheduled budget the one with which a single step would spend it all.
+	Planned, Least float64
+}
+
+// A Question is a kind of release.
+type Question string
+
+// The questions.
+const (
+	Gradients Question = "gradient" // the sum of clipped gradients
+	Norms     Question = "norm"     // the norm of that sum
+	Searches  Question = "search"   // which candidate is the first whose losses have fallen enough
+	Minima    Question = "minimum"  // which candidate has the least loss
+	Curves    Question = "curve"    // by how much losses fall at some candidates
+	Losses    Question = "loss"     // the sum of clipped losses
+	Majority  Question = "majority" // which class has most records
+)
+
+// A Release is one question's noise, with the bound on a record's share that it hides. It is
+// charged and drawn from this one value.
+type Release struct {
+	Noise accountant.Mechanism // nil: none, and no privacy
+	Bound float64
+}
+
+// Batch says of which records a question is asked.
+type Batch uint8
+
+const (
+	Own      Batch = iota // a batch of its own
+	OfSum                 // that of the step's sum of gradients: both are paid for together
+	ByPapers              // likewise, priced by the arithmetic of the papers, which is no guarantee
+)
+
+// An Ask is a declared question.
+type Ask struct {
+	Question Question
+	Batch    Batch
+	Every    int // steps from one to the next, from the first on; 0 is 1
+	Size     int // candidates, of questions about losses
+	// Release gives the noise at a noise multiplier of gradients. Of an Adaptive budget
+	// it is that of the first step.
+	Release func(multiplier float64) (Release, error)
+}
+
+// Budget says when the noise of releases is decided.
+type Budget uint8
+
+const (
+	// Committed plans every release before the run, whose ε is that of all.
+	Committed Budget = iota
+	// Admitted plans them too, and a filter admits one after the other.
+	Admitted
+	// Scheduled lets the method choose the noise of every step around a planned one; a
+	// filter admits each.
+	Scheduled
+	// Adaptive lets it choose noise and questions; a filter admits each.
+	Adaptive
+)
+
+// Declaration is everything that a method asks of the records. A sum of gradients comes
+// first, where there is one.
+type Declaration struct {
+	Budget Budget
+	Asks   []Ask
+}
+
+// LeastScale and MostScale bound clip norms and the like, so that a run stays within
+// single precision.
+const LeastScale, MostScale = 1e-20, 1e20

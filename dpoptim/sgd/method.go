@@ -1,0 +1,141 @@
+package sgd
+
+import (
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// The methods of this package.
+const (
+	DPSGD     = "dp-sgd"
+	DPAdam    = "dp-adam"
+	PlainSGD  = "sgd"
+	PlainAdam = "adam"
+)
+
+// Settings are those of Adam, as a user gives them; nil stands for the default.
+type Settings struct {
+	Beta1, Beta2, Epsilon *float64
+	SubtractNoise         bool
+}
+
+// Moments are the settings with defaults for what was not given.
+func (s Settings) Moments() Moments {
+	m := DefaultMoments()
+	for _, given := range []struct{ from, to *float64 }{{s.Beta1, &m.Beta1}, {s.Beta2, &m.Beta2}, {s.Epsilon, &m.Epsilon}} {
+		if given.from != nil {
+			*given.to = *given.from
+		}
+	}
+	m.SubtractNoise = s.SubtractNoise
+	return m
+}
+
+// Check finds faults, of any optimizer's settings: those that have no moments refuse them.
+func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
+	adam := optimizer == DPAdam || optimizer == PlainAdam
+	if adam && c.Momentum != 0 {
+		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
+	}
+	if !adam {
+		for _, given := range []struct {
+			name  string
+			value *float64
+		}{{"beta1", s.Beta1}, {"beta2", s.Beta2}, {"adam-epsilon", s.Epsilon}} {
+			if given.value != nil {
+				return usage.Errorf("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, optimizer)
+			}
+		}
+	}
+	switch {
+	case s.SubtractNoise && optimizer != DPAdam:
+		return usage.Errorf("subtract-noise-variance true: optimizer %s has no second moment of noisy gradients; leave it out or use dp-adam", optimizer)
+	case s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat):
+		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
+	}
+	return usage.Wrap(s.Moments().Validate())
+}
+
+// DefaultRate is the step size where none is given. A regression's output is
+// not squashed by its loss and wants smaller steps than a classifier's. What is
+// left of a second moment without the noise's variance is smaller, and wants a smaller
+// step size.
+func DefaultRate(optimizer string, subtractNoise bool, c *dpoptim.Settings) float64 {
+	switch {
+	case optimizer == PlainAdam || subtractNoise:
+		return 1e-3
+	case optimizer == DPAdam:
+		return 2e-3
+	case optimizer == PlainSGD:
+		return 0.1
+	case c.Model == "huber-regression":
+		return 0.02
+	case c.Model == "logistic" || c.Model == "svm" || c.Model == "huber-svm":
+		return 0.5
+	case c.Activation == "relu":
+		return 1
+	default:
+		return 2
+	}
+}
+
+// Method makes an update by SGD or Adam of every batch's sum of gradients.
+type Method struct {
+	name     string
+	settings Settings
+	config   Config
+}
+
+var _ dpoptim.Method = (*Method)(nil)
+
+// New makes one of the methods, by name.
+func New(name string, s Settings) *Method { return &Method{name: name, settings: s} }
+
+// Traits tells the private ones.
+func (m *Method) Traits() dpoptim.Traits {
+	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam}
+}
+
+// Check finds nothing: Settings.Check is for every optimizer's settings.
+func (m *Method) Check(*dpoptim.Settings) error { return nil }
+
+// Complete fills in the step size.
+func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
+	if c.LR == nil {
+		lr := DefaultRate(m.name, m.settings.SubtractNoise, c)
+		c.LR = &lr
+	}
+	return dpoptim.Notes{}, nil
+}
+
+// Declare is one sum of gradients a step.
+func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.Moments()}
+	return dpoptim.Declaration{Asks: []dpoptim.Ask{Gradient(c.Clip)}}, nil
+}
+
+// Gradient declares a sum of gradients with Gaussian noise.
+func Gradient(clip float64) dpoptim.Ask {
+	return dpoptim.Ask{Question: dpoptim.Gradients, Release: func(multiplier float64) (dpoptim.Release, error) {
+		return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: clip}, nil
+	}}
+}
+
+// NewOptimizer makes an optimizer by a method's name: Adam of Adam's, SGD of any other.
+func NewOptimizer(n dpoptim.Vectors, name string, c Config) (dpoptim.Optimizer, error) {
+	if name == DPAdam || name == PlainAdam {
+		return NewAdam(n, c)
+	}
+	return NewSGD(n, c)
+}
+
+// Open records the update.
+func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	o, err := NewOptimizer(e, m.name, m.config)
+	if err != nil {
+		return nil, err
+	}
+	return dpoptim.NewUpdates(e, o)
+}

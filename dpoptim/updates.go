@@ -1,0 +1,28 @@
+package dpoptim
+
+import "github.com/privgrad/privgrad/internal/device"
+
+// Updates are steps of one sum of gradients and one update by it each, of a step size
+// that is fixed before the run.
+type Updates struct {
+	engine    Engine
+	optimizer Optimizer
+	sum       Sum
+}
+
+// NewUpdates records an optimizer's update behind the release of a sum.
+func NewUpdates(e Engine, o Optimizer) (*Updates, error) {
+	sum, err := e.Sum(SumQuery{Then: func(q Queue, g Noisy) error { return o.Record(q, e.Params(), g) }})
+	return &Updates{e, o, sum}, err
+}
+
+// Step makes one update.
+func (u *Updates) Step() (int, error) {
+	return 1, u.sum.Ask(SumAsk{Set: func(s *Scalars) {
+		u.optimizer.Set(s, u.engine.Update())
+		s[device.Rate] = float32(u.engine.Facts().Rate.At(u.engine.Slot() + 1))
+	}})
+}
+
+// State is the optimizer's.
+func (u *Updates) State() []State { return u.optimizer.State() }

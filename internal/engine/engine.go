@@ -1,0 +1,293 @@
+// Package engine runs a training method on a device. It holds the network, the private
+// sums and the mechanisms: what a method asks for was declared, is paid for, and is
+// released from the declared value. Nothing else leaves the records.
+package engine
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// Supply is what an engine asks of the run that it is part of: batches, positions
+// of the noise, and whether a release may be made.
+type Supply interface {
+	// Slot and Update are those of dpoptim.Engine.
+	Slot() int
+	Update() int
+	// Batch draws one for a question, into dst, and gives the noise position that
+	// goes with it; with skip there is only the position, since the question is asked of a
+	// batch that was drawn.
+	Batch(q dpoptim.Question, skip bool, dst []int32) (rows []int32, draw uint64)
+	// Admit has the releases of one batch paid for, before their noise exists.
+	Admit(asked ...accountant.Mechanism) error
+	// Left and Stopped are those of dpoptim.Engine.
+	Left() float64
+	Stopped() error
+}
+
+// Config is all that an engine is made of.
+type Config struct {
+	Method      dpoptim.Method
+	Declaration dpoptim.Declaration
+	Facts       dpoptim.Facts
+
+	Device   device.Device
+	Schedule *ir.Schedule
+	Options  device.Options
+	Data     device.Data // the private rows, which stay the caller's to close
+	Labels   []uint8     // of the same rows, where they are classes
+	Classes  int
+	Noise    *stream.Stream
+	Rows     int // the largest batch that the noise covers the rounding of
+	Supply   Supply
+
+	Adaptation *Adaptation // nil where the clip norm stays
+	Average    float64     // decay of the average of the parameters, 0 for none
+}
+
+// Engine is a network on a device with a method's work recorded on it.
+type Engine struct {
+	Steps      dpoptim.Steps
+	Adaptation *Adaptation
+
+	c        Config
+	net      device.Net
+	private  device.Sum // of gradients
+	sum      device.Step
+	gradient device.Vector
+	average  *average
+	inputs   device.Inputs
+	rows     []int32 // of the last batch of a sum
+	own      []int32 // of the last batch of another question
+	last     device.Step
+	declared map[dpoptim.Question]*declared
+	plainSum mechanism.Mechanism
+}
+
+var _ dpoptim.Engine = (*Engine)(nil)
+
+// Open compiles the schedule and records the method's work.
+func Open(c Config) (*Engine, error) {
+	name := c.Device.Info().Name
+	net, err := c.Device.Compile(c.Schedule, c.Options)
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", name, err)
+	}
+	e := &Engine{c: c, net: net, Adaptation: c.Adaptation}
+	if err := e.open(); err != nil {
+		net.Close()
+		return nil, fmt.Errorf("device %s: %w", name, err)
+	}
+	return e, nil
+}
+
+func (e *Engine) open() (err error) {
+	if err = e.declare(); err != nil {
+		return err
+	}
+	if e.private, err = e.net.NewSum(); err != nil {
+		return err
+	}
+	if e.gradient, err = e.net.NewVector(1); err != nil {
+		return err
+	}
+	if e.Adaptation != nil {
+		if err := e.Adaptation.open(e.net); err != nil {
+			return err
+		}
+	}
+	if e.c.Average != 0 {
+		if e.average, err = newAverage(e.net, e.c.Average); err != nil {
+			return err
+		}
+	}
+	e.sum, err = e.net.Record(func(q device.Queue) {
+		if a := e.Adaptation; a != nil {
+			q.CountedSum(e.private, a.private, e.c.Data)
+			return
+		}
+		q.ClippedSum(e.private, e.c.Data)
+	})
+	if err != nil {
+		return err
+	}
+	e.Steps, err = e.c.Method.Open(e)
+	return err
+}
+
+// Facts are what is public of the run.
+func (e *Engine) Facts() dpoptim.Facts { return e.c.Facts }
+
+// Slot is the step's place in the schedule, Update the number of the update to come.
+func (e *Engine) Slot() int   { return e.c.Supply.Slot() }
+func (e *Engine) Update() int { return e.c.Supply.Update() }
+
+// Filtered says that a filter admits every release.
+func (e *Engine) Filtered() bool { return e.c.Declaration.Budget != dpoptim.Committed }
+
+// Left is the share of the budget that is left.
+func (e *Engine) Left() float64 { return e.c.Supply.Left() }
+
+// Stopped says why long work is to stop.
+func (e *Engine) Stopped() error { return e.c.Supply.Stopped() }
+
+// Params is where the parameters lie, Gradient where sums of gradients are released.
+func (e *Engine) Params() device.Vector   { return e.net.Params() }
+func (e *Engine) Gradient() device.Vector { return e.gradient }
+
+// NewVector and NewScalars make vectors of zeros.
+func (e *Engine) NewVector(width int) (device.Vector, error) { return e.net.NewVector(width) }
+func (e *Engine) NewScalars(n int) (device.Vector, error)    { return e.net.NewScalars(n) }
+
+// Read and Write copy public vectors.
+func (e *Engine) Read(v device.Vector, dst []float32) error  { return e.net.Read(v, dst) }
+func (e *Engine) Write(v device.Vector, src []float32) error { return e.net.Write(v, src) }
+
+// ReadParams and SetParams copy the parameters.
+func (e *Engine) ReadParams(dst []float32) error { return e.net.Read(e.net.Params(), dst) }
+func (e *Engine) SetParams(src []float32) error  { return e.net.Write(e.net.Params(), src) }
+
+// Released reads the last released sum of gradients, one value a parameter and
+// not yet divided by the expected batch. It is public, as all that was released is.
+func (e *Engine) Released(dst []float32) error { return e.net.Read(e.gradient, dst) }
+
+// Wait returns when all steps are done, with the first failure.
+func (e *Engine) Wait() error {
+	if e.last == nil {
+		return nil
+	}
+	_, err := e.last.Wait()
+	return err
+}
+
+// Close frees the network.
+func (e *Engine) Close() error { return e.net.Close() }
+
+// run sums over a batch in runs of at most the capacity, then does what follows.
+func (e *Engine) run(sum, then device.Step, rows []int32, draw uint64) error {
+	e.inputs.Draw = draw
+	for len(rows) > 0 {
+		n := min(len(rows), e.c.Options.Capacity)
+		e.inputs.Rows, rows = rows[:n], rows[n:]
+		if err := sum.Run(&e.inputs); err != nil {
+			return err
+		}
+	}
+	e.inputs.Rows, e.last = nil, then
+	return then.Run(&e.inputs)
+}
+
+// work is recorded work on public vectors.
+type work struct {
+	engine *Engine
+	step   device.Step
+	moves  bool // the parameters, which an average follows
+}
+
+// Record notes work on public vectors.
+func (e *Engine) Record(body func(dpoptim.Queue)) (dpoptim.Work, error) {
+	w := &work{engine: e}
+	var err error
+	w.step, err = e.net.Record(func(q device.Queue) { w.moves = e.follow(q, body) })
+	return w, err
+}
+
+// follow records work and, where it moves the parameters, what the average makes of it.
+func (e *Engine) follow(q device.Queue, body func(dpoptim.Queue)) (moves bool) {
+	watched := &watched{Queue: q, params: e.net.Params()}
+	body(watched)
+	if watched.moved && e.average != nil {
+		e.average.record(q, e.net.Params())
+	}
+	return watched.moved
+}
+
+// watched is a queue that notes whether the parameters move. It hides what else a
+// device can do.
+type watched struct {
+	dpoptim.Queue
+	params device.Vector
+	moved  bool
+}
+
+// Update applies a rule.
+func (w *watched) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
+	w.moved = w.moved || p == w.params
+	w.Queue.Update(r, p, g, state...)
+}
+
+// Project applies a learned rule.
+func (w *watched) Project(l device.LSTM, p, g, weights, state device.Vector) {
+	w.moved = w.moved || p == w.params
+	w.Queue.Project(l, p, g, weights, state)
+}
+
+// set fills in what a run of work reads.
+func (e *Engine) set(moves bool, set func(*dpoptim.Scalars)) {
+	if set != nil {
+		set(&e.inputs.Scalars)
+	}
+	if moves && e.average != nil {
+		e.average.set(&e.inputs.Scalars, e.Update())
+	}
+}
+
+// Run does the work.
+func (w *work) Run(set func(*dpoptim.Scalars)) error {
+	e := w.engine
+	e.set(w.moves, set)
+	e.inputs.Rows, e.inputs.Draw, e.last = nil, 0, w.step
+	return w.step.Run(&e.inputs)
+}
+
+// Dots waits for the inner products.
+func (w *work) Dots() ([]float64, error) {
+	out, err := w.step.Wait()
+	return out.Dots, err
+}
+
+// Scorer records the evaluation of the parameters, or of their average, on public
+// data; it is nil where no average is kept.
+func (e *Engine) Scorer(public device.Data, average bool) (func() (device.Score, error), error) {
+	at := e.net.Params()
+	if average {
+		if e.average == nil {
+			return nil, nil
+		}
+		at = e.average.vector
+	}
+	return Scorer(e.net, at, public)
+}
+
+// Scorer records the evaluation of a network on public data.
+func Scorer(net device.Net, at device.Vector, public device.Data) (func() (device.Score, error), error) {
+	step, err := net.Record(func(q device.Queue) { q.Score(at, public) })
+	if err != nil {
+		return nil, err
+	}
+	return func() (device.Score, error) {
+		if err := step.Run(&device.Inputs{}); err != nil {
+			return device.Score{}, err
+		}
+		out, err := step.Wait()
+		if err != nil {
+			return device.Score{}, err
+		}
+		return out.Scores[0], nil
+	}, nil
+}
+
+// Average is the vector of the average of the parameters, if one is kept. A run starts it
+// at the initial parameters.
+func (e *Engine) Average() (v device.Vector, kept bool) {
+	if e.average == nil {
+		return 0, false
+	}
+	return e.average.vector, true
+}

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+)
+
+// Each mechanism of a run draws in a counter range of its own.
+const (
+	gradientNoise = 0
+	lossNoise     = 1
+	countNoise    = 2
+	searchNoise   = 3
+	normNoise     = 4
+)
+
+// declared is a question that the method may ask.
+type declared struct {
+	ask     dpoptim.Ask
+	release dpoptim.Release // as planned; of an Adaptive budget the first
+	sum     mechanism.Mechanism
+	next    int // the first slot in which a committed schedule has it again
+}
+
+// declare takes in what the method says that it will ask.
+func (e *Engine) declare() error {
+	e.declared = map[dpoptim.Question]*declared{}
+	for _, a := range e.c.Declaration.Asks {
+		d := &declared{ask: a}
+		d.ask.Every = max(a.Every, 1)
+		if a.Release != nil {
+			// Without noise the rest of the release is as it would be at any.
+			sigma := e.c.Facts.Planned
+			if sigma == 0 {
+				sigma = 1
+			}
+			var err error
+			if d.release, err = a.Release(sigma); err != nil {
+				return err
+			}
+		}
+		if d.release.Bound == 0 {
+			d.release.Bound = e.c.Facts.Clip
+		}
+		if !e.noised(a.Question) {
+			d.release.Noise = nil
+		}
+		e.declared[a.Question] = d
+	}
+	return nil
+}
+
+// noised reports whether questions are answered with noise; a pure release always is.
+func (e *Engine) noised(q dpoptim.Question) bool {
+	return e.c.Facts.Planned > 0 || q == dpoptim.Majority
+}
+
+// release is the declared one or, of runs whose releases a filter admits, what is asked for.
+func (e *Engine) release(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Release, error) {
+	d, ok := e.declared[q]
+	name := e.c.Method.Traits().Name
+	switch {
+	case !ok:
+		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s, which it has not declared; nothing was released", name, q)
+	case r == nil:
+		return d.release, nil
+	case !e.Filtered():
+		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s with noise of its own, and has declared it as planned; nothing was released", name, q)
+	case (r.Noise == nil) != (d.release.Noise == nil):
+		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s with %v as its noise, and has declared %v; nothing was released", name, q, r.Noise, d.release.Noise)
+	}
+	return *r, nil
+}
+
+// admit has what is asked of one batch paid for, before its noise exists. What a
+// committed schedule has paid for is asked in the declared steps, once in each.
+func (e *Engine) admit(q dpoptim.Question, asked ...accountant.Mechanism) error {
+	d := e.declared[q]
+	asked = slices.DeleteFunc(asked, func(m accountant.Mechanism) bool { return m == nil })
+	if slot := e.Slot(); !e.Filtered() && len(asked) > 0 {
+		if slot%d.ask.Every != 0 || slot < d.next {
+			return fmt.Errorf("optimizer %s asks for a %s in step %d of the schedule more often than it has declared; nothing was released", e.c.Method.Traits().Name, q, slot+1)
+		}
+		d.next = slot + 1
+	}
+	if e.Filtered() && d.ask.Batch != dpoptim.Own && q != dpoptim.Gradients && d.ask.Batch == dpoptim.OfSum {
+		for _, m := range asked {
+			if !slices.Contains(e.paid, m) {
+				return fmt.Errorf("optimizer %s asks %v of a batch that has not paid for it; nothing was released", e.c.Method.Traits().Name, m)
+			}
+		}
+		e.paid = nil
+		return nil
+	}
+	return e.c.Supply.Admit(asked...)
+}
+
+// unfit refuses a release whose noise is not of the question's kind.
+func (e *Engine) unfit(q dpoptim.Question, r dpoptim.Release) error {
+	return fmt.Errorf("optimizer %s declares a %s with %v as its noise, which it cannot have", e.c.Method.Traits().Name, q, r.Noise)
+}
+
+// gradientMechanism releases sums of gradients, in the arithmetic of the net.
+func (e *Engine) gradientMechanism(asked *dpoptim.Release) (mechanism.Mechanism, error) {
+	d := e.declared[dpoptim.Gradients]
+	if asked == nil && d != nil && d.sum != nil {
+		return d.sum, nil
+	}
+	r, err := e.release(dpoptim.Gradients, asked)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.newSum(r)
+	if asked == nil && err == nil {
+		d.sum = m
+	}
+	return m, err
+}
+
+func (e *Engine) newSum(r dpoptim.Release) (mechanism.Mechanism, error) {
+	if r.Noise == nil {
+		return mechanism.NewUnprotected(r.Bound, e.c.Noise), nil
+	}
+	g, ok := r.Noise.(accountant.Gaussian)
+	if !ok {
+		return nil, e.unfit(dpoptim.Gradients, r)
+	}
+	if e.c.Options.Exact {
+		return usable(mechanism.NewExact(g.NoiseMultiplier, r.Bound, e.c.Noise, gradientNoise))
+	}
+	return usable(mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Facts.Params, e.c.Noise, gradientNoise))
+}
+
+// normMechanism releases norms; nil without noise.
+func (e *Engine) normMechanism() (*mechanism.Norm, error) {
+	r, err := e.release(dpoptim.Norms, nil)
+	if err != nil || r.Noise == nil {
+		return nil, err
+	}
+	g, ok := r.Noise.(accountant.Gaussian)
+	if !ok {
+		return nil, e.unfit(dpoptim.Norms, r)
+	}
+	m, err := mechanism.NewNorm(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Rows, e.c.Facts.Params, e.c.Noise, normNoise)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	return m, nil
+}
+
+// lossMechanism releases sums of losses. They add up without rounding, whatever the
+// arithmetic of gradients.
+func (e *Engine) lossMechanism(q dpoptim.Question, r dpoptim.Release, values int, tensor uint32) (mechanism.Mechanism, error) {
+	if r.Noise == nil {
+		return mechanism.NewUnprotected(r.Bound, e.c.Noise), nil
+	}
+	g, ok := r.Noise.(accountant.Gaussian)
+	if !ok {
+		return nil, e.unfit(q, r)
+	}
+	return usable(mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, 0, values, e.c.Noise, tensor))
+}
+
+// searchMechanism tells the first candidate whose losses have fallen enough.
+func (e *Engine) searchMechanism(r dpoptim.Release) (*mechanism.NoisyBTLS, error) {
+	search, ok := r.Noise.(accountant.NoisyBTLS)
+	switch {
+	case r.Noise == nil:
+		planned := e.declared[dpoptim.Searches].queries
+		return mechanism.NewUnprotectedSearch(r.Bound, planned, e.c.Noise, searchNoise), nil
+	case !ok:
+		return nil, e.unfit(dpoptim.Searches, r)
+	}
+	m, err := mechanism.NewNoisyBTLS(search, r.Bound, e.c.Noise, searchNoise)
+	return m, usage.Wrap(err)
+}
+
+// minimumMechanism tells the candidate of least loss.
+func (e *Engine) minimumMechanism(r dpoptim.Release) (*mechanism.NoisyMin, error) {
+	pure, ok := r.Noise.(accountant.Pure)
+	switch {
+	case r.Noise == nil:
+		return mechanism.NewUnprotectedMin(r.Bound, e.c.Noise, searchNoise), nil
+	case !ok:
+		return nil, e.unfit(dpoptim.Minima, r)
+	}
+	m, err := mechanism.NewNoisyMin(pure.Epsilon, r.Bound, e.c.Noise, searchNoise)
+	return m, usage.Wrap(err)
+}
+
+// usable is a mechanism, or what the user has to mend.
+func usable[M mechanism.Mechanism](m M, err error) (mechanism.Mechanism, error) {
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	return m, nil
+}

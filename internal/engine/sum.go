@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/device"
+)
+
+// sum is a recorded question for the sum of a batch's gradients.
+type sum struct {
+	engine  *Engine
+	release device.Step
+	moves   bool
+	norm    *norm // nil where it is not asked for
+}
+
+// norm is a norm on its way out.
+type norm struct {
+	mechanism *mechanism.Norm
+	private   device.Sum
+	released  device.Vector
+	value     [1]float32
+}
+
+// Sum records the release of a sum of gradients, and what follows it.
+func (e *Engine) Sum(a dpoptim.SumQuery) (dpoptim.Sum, error) {
+	m, err := e.gradientMechanism(nil)
+	if err != nil {
+		return nil, err
+	}
+	into := a.Into
+	if into == 0 {
+		into = e.gradient
+	}
+	s := &sum{engine: e}
+	if a.Norm {
+		if s.norm, err = e.newNorm(); err != nil {
+			return nil, err
+		}
+	}
+	var thenErr error
+	s.release, err = e.net.Record(func(q device.Queue) {
+		if n := s.norm; n != nil {
+			q.Norm(n.private, e.private) // before the release clears the sum
+			n.mechanism.Release(q, n.released, n.private)
+		}
+		noisy := m.Release(q, into, e.private)
+		if d := e.Adaptation; d != nil {
+			d.count.Release(q, d.released, d.private)
+		}
+		if a.Then != nil {
+			s.moves = e.follow(q, func(q dpoptim.Queue) { thenErr = a.Then(q, noisy) })
+		}
+	})
+	return s, errors.Join(err, thenErr)
+}
+
+// newNorm makes what releases norms; nil without noise.
+func (e *Engine) newNorm() (*norm, error) {
+	m, err := e.normMechanism()
+	if m == nil || err != nil {
+		return nil, err
+	}
+	n := &norm{mechanism: m}
+	if n.private, err = e.net.NewScalarSum(1); err != nil {
+		return nil, err
+	}
+	n.released, err = e.net.NewScalars(1)
+	return n, err
+}
+
+// Ask draws a batch, pays, sums, releases, and does what follows. The batch may be empty:
+// noise is drawn and an update made all the same.
+func (s *sum) Ask(a dpoptim.SumAsk) error {
+	e := s.engine
+	m, err := e.gradientMechanism(a.Release)
+	if err != nil {
+		return err
+	}
+	asked := []accountant.Mechanism{m.Event()}
+	if s.norm != nil {
+		s.norm.mechanism.Set(&e.inputs)
+		asked = append(asked, s.norm.mechanism.Event())
+	}
+	if err := e.admit(dpoptim.Gradients, append(asked, a.Besides...)...); err != nil {
+		return err
+	}
+	e.paid = a.Besides
+	var draw uint64
+	e.rows, draw = e.c.Supply.Batch(dpoptim.Gradients, false, e.rows[:0])
+	if d := e.Adaptation; d != nil {
+		m.SetBound(d.Clip)
+		d.count.Set(&e.inputs)
+	}
+	m.Set(&e.inputs)
+	e.set(s.moves, a.Set)
+	if err := e.run(e.sum, s.release, e.rows, draw); err != nil || e.Adaptation == nil {
+		return err
+	}
+	return e.Adaptation.follow(e.net)
+}
+
+// Dots waits for the inner products.
+func (s *sum) Dots() ([]float64, error) {
+	out, err := s.release.Wait()
+	return out.Dots, err
+}
+
+// Norm waits for the released norm, 0 where none is asked for.
+func (s *sum) Norm() (float64, error) {
+	if s.norm == nil {
+		return 0, nil
+	}
+	err := s.engine.net.Read(s.norm.released, s.norm.value[:])
+	return float64(s.norm.value[0]), err
+}
+
+// Majority gives the class of most records, by noisy max.
+func (e *Engine) Majority() (int, error) {
+	r, err := e.release(dpoptim.Majority, nil)
+	if err != nil {
+		return 0, err
+	}
+	pure, ok := r.Noise.(accountant.Pure)
+	if !ok {
+		return 0, e.unfit(dpoptim.Majority, r)
+	}
+	m, err := mechanism.NewNoisyMax(pure.Epsilon, e.c.Noise, gradientNoise)
+	if err != nil {
+		return 0, err
+	}
+	if err := e.admit(dpoptim.Majority, m.Event()); err != nil {
+		return 0, err
+	}
+	_, draw := e.c.Supply.Batch(dpoptim.Majority, true, nil)
+	class, err := m.Select(device.CountLabels(e.c.Labels, e.c.Classes), draw)
+	if err != nil {
+		return 0, fmt.Errorf("majority: %w", err)
+	}
+	return class, nil
+}
