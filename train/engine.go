@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // OpenDevice opens a device by its name on the command line. "auto" is the first
@@ -38,7 +39,7 @@ func OpenDevice(name string, threads int) (device.Device, error) {
 		ordinal, err = strconv.Atoi(number)
 	}
 	if kind != "cuda" || err != nil || ordinal < 0 {
-		return nil, usage("unknown device %q: choose one of auto, cpu, cuda, cuda:N, reference", name)
+		return nil, usage.Errorf("unknown device %q: choose one of auto, cpu, cuda, cuda:N, reference", name)
 	}
 	d, err := openGPU(ordinal)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Search is how dp-blsgd and its kin find step sizes. Fields that are nil get a
@@ -119,7 +120,7 @@ func (c *Config) filtered() bool { return c.searches() && c.Search.Budget != bud
 func (c *Config) checkSearch() error {
 	if !c.searches() {
 		if c.Search != nil {
-			return usage("optimizer %s has a step size of its own: leave the search settings out, or use dp-blsgd", c.Optimizer)
+			return usage.Errorf("optimizer %s has a step size of its own: leave the search settings out, or use dp-blsgd", c.Optimizer)
 		}
 		return nil
 	}
@@ -128,21 +129,21 @@ func (c *Config) checkSearch() error {
 		if got == "" || slices.Contains(choices, got) {
 			return nil
 		}
-		return usage("unknown %s %q: choose one of %s", what, got, strings.Join(choices, ", "))
+		return usage.Errorf("unknown %s %q: choose one of %s", what, got, strings.Join(choices, ", "))
 	}
 	if err := errors.Join(
 		oneOf("search form", s.Form, SearchForms()), oneOf("search budget", s.Budget, SearchBudgets()),
 		oneOf("search batches", s.Batches, SearchBatches()), oneOf("search noise", s.Noise, SearchNoises()),
 	); err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	switch {
 	case c.Momentum != 0:
-		return usage("momentum %v: optimizer %s steps along the gradient that it searched along; leave momentum at 0", c.Momentum, c.Optimizer)
+		return usage.Errorf("momentum %v: optimizer %s steps along the gradient that it searched along; leave momentum at 0", c.Momentum, c.Optimizer)
 	case c.exact():
-		return usage("noise exact: line searches have no integer form yet; use --noise secure with optimizer %s", c.Optimizer)
+		return usage.Errorf("noise exact: line searches have no integer form yet; use --noise secure with optimizer %s", c.Optimizer)
 	case c.adapts():
-		return usage("clipping %s: optimizer %s keeps its clip norm, or shrinks it as dp-blsgd-ac; use --clipping flat", c.Clipping, c.Optimizer)
+		return usage.Errorf("clipping %s: optimizer %s keeps its clip norm, or shrinks it as dp-blsgd-ac; use --clipping flat", c.Clipping, c.Optimizer)
 	}
 	return nil
 }
@@ -175,17 +176,17 @@ func (p *Plan) resolveSearch() error {
 	}
 	c.Search = &s
 	if *c.LR < leastRate || *c.LR > mostRate {
-		return usage("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, c.Optimizer, leastRate, mostRate)
+		return usage.Errorf("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, c.Optimizer, leastRate, mostRate)
 	}
 	if err := c.resolveSearchAccountant(); err != nil {
 		return err
 	}
 	if c.filtered() && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0 {
-		return usage("noise multiplier %v: optimizer %s with search budget %s chooses its noise as it goes; give --epsilon, or --search-budget fixed", *c.NoiseMultiplier, c.Optimizer, s.Budget)
+		return usage.Errorf("noise multiplier %v: optimizer %s with search budget %s chooses its noise as it goes; give --epsilon, or --search-budget fixed", *c.NoiseMultiplier, c.Optimizer, s.Budget)
 	}
 	if searching[c.Optimizer].full {
 		if c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 {
-			return usage("optimizer %s takes every record in every step: leave --batch and --sampling-rate out, or use dp-blsgd", c.Optimizer)
+			return usage.Errorf("optimizer %s takes every record in every step: leave --batch and --sampling-rate out, or use dp-blsgd", c.Optimizer)
 		}
 		all := 1.0
 		c.SamplingRate = &all
@@ -194,13 +195,13 @@ func (p *Plan) resolveSearch() error {
 		return nil
 	}
 	if c.TrainLossNoise != nil {
-		return usage("train-loss-noise %v: budgets that adapt leave no budget aside for it; leave it out", *c.TrainLossNoise)
+		return usage.Errorf("train-loss-noise %v: budgets that adapt leave no budget aside for it; leave it out", *c.TrainLossNoise)
 	}
 	if c.LRSchedule != dpoptim.Constant || c.Warmup != 0 {
-		return usage("lr-schedule %s and warmup %d: optimizer %s with search budget %s does not know how many steps it will make; leave them out", c.LRSchedule, c.Warmup, c.Optimizer, s.Budget)
+		return usage.Errorf("lr-schedule %s and warmup %d: optimizer %s with search budget %s does not know how many steps it will make; leave them out", c.LRSchedule, c.Warmup, c.Optimizer, s.Budget)
 	}
 	if c.Epochs != nil {
-		return usage("epochs %v: optimizer %s with search budget %s steps until the budget is spent; bound it by --steps, or leave it out", *c.Epochs, c.Optimizer, s.Budget)
+		return usage.Errorf("epochs %v: optimizer %s with search budget %s steps until the budget is spent; bound it by --steps, or leave it out", *c.Epochs, c.Optimizer, s.Budget)
 	}
 	if c.Batch == nil && c.SamplingRate == nil {
 		q := 0.1 // section 5.4
@@ -221,16 +222,16 @@ func (c *Config) resolveSearchAccountant() error {
 	case c.Search.paper():
 		settled = accountant.Paper
 		if c.Neighbouring != string(accountant.AddRemove) {
-			return usage("neighbouring %s: the paper's arithmetic is for add-remove; use it, or --search-batches fresh", c.Neighbouring)
+			return usage.Errorf("neighbouring %s: the paper's arithmetic is for add-remove; use it, or --search-batches fresh", c.Neighbouring)
 		}
 		if c.TrainLossNoise != nil {
-			return usage("train-loss-noise %v: the paper's arithmetic prices gradients and line searches only; leave it out, or use --search-batches fresh", *c.TrainLossNoise)
+			return usage.Errorf("train-loss-noise %v: the paper's arithmetic prices gradients and line searches only; leave it out, or use --search-batches fresh", *c.TrainLossNoise)
 		}
 	case c.filtered():
 		settled = accountant.RDP
 	}
 	if c.Accountant != settled && c.Accountant != Default().Accountant {
-		return usage("accountant %s: search batches %s under search budget %s are priced by %s; leave it out", c.Accountant, c.Search.Batches, c.Search.Budget, settled)
+		return usage.Errorf("accountant %s: search batches %s under search budget %s are priced by %s; leave it out", c.Accountant, c.Search.Batches, c.Search.Budget, settled)
 	}
 	c.Accountant = settled
 	return nil
@@ -257,13 +258,13 @@ func (s *Search) complete(c *Config, g *ir.Program) error {
 	}
 	fixed := s.Budget == budgetFixed
 	if own.budget != "" && fixed {
-		return usage("search budget %s: optimizer %s adapts its budgets; use dp-blsgd", s.Budget, c.Optimizer)
+		return usage.Errorf("search budget %s: optimizer %s adapts its budgets; use dp-blsgd", s.Budget, c.Optimizer)
 	}
 	if c.Optimizer == agd && s.Form == "" {
 		s.Form = searchMinimum
 	}
 	if (c.Optimizer == agd) != (s.Form == searchMinimum) {
-		return usage("search form %s: optimizer dp-agd, and no other, takes the noisy minimum; leave --search-form out", s.Form)
+		return usage.Errorf("search form %s: optimizer dp-agd, and no other, takes the noisy minimum; leave --search-form out", s.Form)
 	}
 	if s.Batches == "" {
 		s.Batches = string(accountant.Fresh)
@@ -282,7 +283,7 @@ func (s *Search) complete(c *Config, g *ir.Program) error {
 	}
 	published := s.Form == searchLosses || s.Form == searchMinimum
 	if s.Form == searchCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
-		return usage("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use --search-noise gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
+		return usage.Errorf("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use --search-noise gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
 	}
 	if err := s.checkUsed(fixed); err != nil {
 		return err
@@ -368,7 +369,7 @@ func (s *Search) checkUsed(fixed bool) error {
 		{"wide", s.Wide != nil, !fixed}, {"narrow", s.Narrow != nil, !fixed}, {"decay", s.Decay != nil, !fixed},
 	} {
 		if x.given && !x.used {
-			return usage("search-%s: search form %s under search budget %s does not read it; leave it out", x.name, s.Form, s.Budget)
+			return usage.Errorf("search-%s: search form %s under search budget %s does not read it; leave it out", x.name, s.Form, s.Budget)
 		}
 	}
 	return nil
@@ -377,38 +378,38 @@ func (s *Search) checkUsed(fixed bool) error {
 func (s *Search) validate() error {
 	switch {
 	case s.Every != nil && *s.Every < 1:
-		return usage("search-every %d: must be 1 or more steps", *s.Every)
+		return usage.Errorf("search-every %d: must be 1 or more steps", *s.Every)
 	case s.Every != nil && *s.Every != 1 && s.paper():
-		return usage("search-every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
+		return usage.Errorf("search-every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
 	case s.Share != nil && !(*s.Share > 0 && *s.Share < 1):
-		return usage("search-share %v: must be in (0, 1)", *s.Share)
+		return usage.Errorf("search-share %v: must be in (0, 1)", *s.Share)
 	case !(*s.Clip >= leastScale) || *s.Clip > mostScale:
-		return usage("search-clip %v: must be in [%g, %g]", *s.Clip, leastScale, mostScale)
+		return usage.Errorf("search-clip %v: must be in [%g, %g]", *s.Clip, leastScale, mostScale)
 	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):
-		return usage("search-weight %v: must be in (0, 1]", *s.Weight)
+		return usage.Errorf("search-weight %v: must be in (0, 1]", *s.Weight)
 	case s.Margin != nil && (math.IsNaN(*s.Margin) || math.Abs(*s.Margin) > mostMargin):
-		return usage("search-margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
+		return usage.Errorf("search-margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
 	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > mostTrials):
-		return usage("search-trials %d: must be in [1, %d]", *s.Trials, mostTrials)
+		return usage.Errorf("search-trials %d: must be in [1, %d]", *s.Trials, mostTrials)
 	case s.Points != nil && *s.Points > device.MaxCandidates:
-		return usage("search-points %d: at most %d", *s.Points, device.MaxCandidates)
+		return usage.Errorf("search-points %d: at most %d", *s.Points, device.MaxCandidates)
 	case s.Iterations != nil && *s.Iterations < 1:
-		return usage("search-iterations %d: must be 1 or more", *s.Iterations)
+		return usage.Errorf("search-iterations %d: must be 1 or more", *s.Iterations)
 	}
 	if s.Form == searchCurve {
-		return asUsage(s.curve(1).Validate())
+		return usage.Wrap(s.curve(1).Validate())
 	}
 	if s.Form == searchMinimum {
 		if *s.Trials < 2 || *s.Trials > device.MaxCandidates {
-			return usage("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
+			return usage.Errorf("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
 		}
-	} else if err := asUsage(s.backtrack(1).Validate()); err != nil {
+	} else if err := usage.Wrap(s.backtrack(1).Validate()); err != nil {
 		return err
 	}
 	if s.Budget != budgetFixed {
-		return asUsage(s.rule().Validate())
+		return usage.Wrap(s.rule().Validate())
 	}
-	return asUsage(s.startRule().Validate())
+	return usage.Wrap(s.startRule().Validate())
 }
 
 // curve and backtrack are the searches, for a batch of an expected size.

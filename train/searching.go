@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // searchState is where an optimizer that chooses its step sizes stands: released
@@ -93,7 +94,7 @@ func (p *Plan) searchMechanism(asked accountant.Mechanism, bound float64, s *str
 		return nil, fmt.Errorf("a search was priced as %v; please report this", asked)
 	}
 	m, err := mechanism.NewNoisyBTLS(priced, bound, s, searchNoise)
-	return m, asUsage(err)
+	return m, usage.Wrap(err)
 }
 
 // leastMechanism tells the least of some losses.
@@ -106,7 +107,7 @@ func (p *Plan) leastMechanism(asked accountant.Mechanism, bound float64, s *stre
 		return nil, fmt.Errorf("a minimum was priced as %v; please report this", asked)
 	}
 	m, err := mechanism.NewNoisyMin(pure.Epsilon, bound, s, searchNoise)
-	return m, asUsage(err)
+	return m, usage.Wrap(err)
 }
 
 // curveMechanism releases a curve of decreases.
@@ -316,7 +317,7 @@ func (p *Plan) newBudget() (budget, error) {
 	}
 	search, err := p.searchAt(p.first.Search)
 	if err != nil {
-		return nil, asUsage(err)
+		return nil, usage.Wrap(err)
 	}
 	expected := p.asks(p.first.Gradient, search)
 	n := accountant.Neighbouring(c.Neighbouring)
@@ -327,7 +328,7 @@ func (p *Plan) newBudget() (budget, error) {
 		}
 		r, err := accountant.Account(expected, accountant.Options{Accountant: accountant.RDP, Neighbouring: n, Delta: *c.Delta})
 		if err != nil {
-			return nil, asUsage(err)
+			return nil, usage.Wrap(err)
 		}
 		if r.Epsilon > *c.Epsilon && order != 0 {
 			break
@@ -528,7 +529,7 @@ func (r *run) restoreSearch(c *checkpoint) error {
 	}
 	var state searchState
 	if err := errors.Join(state.decode(c.more), state.validate(r.plan.filtered())); err != nil {
-		return usage("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
+		return usage.Errorf("%s: the checkpoint's line search cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
 	if err := r.restoreBudget(state.filterState); err != nil {
 		return err

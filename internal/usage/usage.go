@@ -1,0 +1,22 @@
+// Package usage has the error of a request that cannot be met as it stands: a
+// bad setting, a bad file, a directory that is taken. Nothing was changed.
+package usage
+
+import "fmt"
+
+// An Error is the user's to mend.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf is fmt.Errorf as an Error.
+func Errorf(format string, a ...any) error { return &Error{fmt.Errorf(format, a...)} }
+
+// Wrap marks an error of somebody else as the user's to mend; nil stays nil.
+func Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{err}
+}
