@@ -24,10 +24,12 @@ const (
 	opCopy // cp.async
 	opCommit
 	opWait
+	opActive
+	opNop
+	// From here on, what comes next may not be what follows in the text.
 	opBra
 	opExit
 	opTrap
-	opNop
 	opBarrier
 	// From here on, all lanes of a member mask come together.
 	opWarpSync
@@ -35,7 +37,6 @@ const (
 	opVote
 	opRedux
 	opMMA
-	opActive
 )
 
 // inst is a decoded instruction. Registers are slots of a warp, negative ones constants: ^i.

@@ -36,9 +36,12 @@ func lex(src []byte) ([]token, error) {
 
 // scan gives the length of what src begins with: a token, white space or a comment.
 func scan(src []byte) (n int, isToken bool, err error) {
+	if n = wordLength(src); n > 0 {
+		return n, true, nil
+	}
 	switch {
-	case bytes.IndexByte(blanks, src[0]) >= 0:
-		for n = 1; n < len(src) && bytes.IndexByte(blanks, src[n]) >= 0; n++ {
+	case blank(src[0]):
+		for n = 1; n < len(src) && blank(src[n]); n++ {
 		}
 		return n, false, nil
 	case bytes.HasPrefix(src, []byte("//")):
@@ -57,10 +60,10 @@ func scan(src []byte) (n int, isToken bool, err error) {
 		}
 		return n + 2, true, nil
 	}
-	return max(1, wordLength(src)), true, nil
+	return 1, true, nil
 }
 
-var blanks = []byte(" \t\r\n\x00")
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == 0 }
 
 // wordLength is 0 where src begins with no word.
 func wordLength(src []byte) int {
