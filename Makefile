@@ -7,7 +7,7 @@ BENCHTIME   ?= 0.1s
 BENCHSECS   ?= 5
 PYTHON      ?= python3
 CLANG       ?= clang++-19
-PTXDIR      ?= cuda/kernels
+PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors cover clean
@@ -134,7 +134,7 @@ tables: build ## write the tables and the picture of docs/performance.json anew
 clangversion = 19.1.7
 ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 \
 	-O3 -std=c++17 -ffp-contract=off -Wall -Wextra -Werror
-ptx: ## compile cuda/kernels/*.cu to the PTX that is committed
+ptx: ## compile cuda/kernels/*.cu to the PTX that is committed, in cuda/kernels/ptx
 	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
 		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
 	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done

@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/pages":    nil,
 	"internal/ir":       nil,
 	"internal/stream":   nil,
+	"internal/usage":    nil,
 	"internal/yamlfile": nil,
 	"internal/exact":    {"internal/stream"},
 
@@ -81,19 +82,19 @@ var allowed = map[string][]string{
 	"train": {
 		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/l2p", "dpoptim/linesearch", "dpoptim/mechanism",
 		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/fault", "internal/ir",
-		"internal/safetensors", "internal/stream", "internal/yamlfile", "nn", "perexample",
+		"internal/safetensors", "internal/stream", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
 	"audit": {
-		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/stream",
+		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/stream", "internal/usage",
 		"nn", "perexample", "train",
 	},
 	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
 	"audit/reach":     {"internal/device", "internal/ir"},
-	"reproduce":       {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "train"},
+	"reproduce":       {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "internal/usage", "train"},
 	"bench": {
 		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/ir",
-		"internal/stream", "nn", "perexample", "train",
+		"internal/stream", "internal/usage", "nn", "perexample", "train",
 	},
 }
 
@@ -188,10 +189,10 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// The right to release a sum comes from device.NewNoise and NewExactNoise, that to search one from
-// NewSearch. Whoever has it can write a sum out, with noise of any size.
+// The right to release a sum comes from device.NewNoise and NewExactNoise, those to search one from
+// NewSearch and NewMinimum. Whoever has it can write a sum out, with noise of any size.
 func TestOnlyMechanismsMakeNoise(t *testing.T) {
-	makers := []string{"NewNoise", "NewExactNoise", "NewSearch", "NewLeast"}
+	makers := []string{"NewNoise", "NewExactNoise", "NewSearch", "NewMinimum", "NewCounting"}
 	used := map[string]bool{}
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {

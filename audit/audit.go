@@ -25,6 +25,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
@@ -127,8 +128,6 @@ const (
 	mostSteps           = 100_000
 )
 
-func usage(format string, a ...any) error { return &train.UsageError{Err: fmt.Errorf(format, a...)} }
-
 // Run audits a configuration.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	started := time.Now()
@@ -156,30 +155,30 @@ func (c *Config) check() error {
 		for _, k := range Canaries() {
 			names = append(names, string(k))
 		}
-		return usage("unknown canary %q: choose one of %s", c.Canary, strings.Join(names, ", "))
+		return usage.Errorf("unknown canary %q: choose one of %s", c.Canary, strings.Join(names, ", "))
 	}
 	replaces := c.Neighbouring == string(accountant.ReplaceOne)
 	switch {
 	case c.Canary == Opposite && !replaces:
-		return usage("canary %s: it takes one record for another, which %s does not speak of; use --neighbouring replace-one", c.Canary, c.Neighbouring)
+		return usage.Errorf("canary %s: it takes one record for another, which %s does not speak of; use --neighbouring replace-one", c.Canary, c.Neighbouring)
 	case c.Canary != Opposite && replaces:
-		return usage("canary %s: it is added or not, which replace-one does not speak of; use canary %s", c.Canary, Opposite)
+		return usage.Errorf("canary %s: it is added or not, which replace-one does not speak of; use canary %s", c.Canary, Opposite)
 	case c.Canary == Difference && c.SamplingRate == 1:
-		return usage("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
+		return usage.Errorf("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
 	case c.Canary == Difference && c.Steps < 2:
-		return usage("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
+		return usage.Errorf("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
 	case c.NoiseMultiplier == 0:
-		return usage("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
+		return usage.Errorf("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
 	case c.Accountant == accountant.Paper:
-		return usage("accountant %s claims no δ(ε) and no guarantee: use another", c.Accountant)
+		return usage.Errorf("accountant %s claims no δ(ε) and no guarantee: use another", c.Accountant)
 	case c.Clipping == "adaptive":
-		return usage("clipping adaptive: its moving clip norm leaves no canary of known share; audit flat, per-layer or automatic")
+		return usage.Errorf("clipping adaptive: its moving clip norm leaves no canary of known share; audit flat, per-layer or automatic")
 	case c.Steps > mostSteps:
-		return usage("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
+		return usage.Errorf("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
 	case c.Runs != 0 && c.Runs < leastRuns || c.Runs > mostRuns:
-		return usage("runs %d: must be in [%d, %d], or 0 to go by their power", c.Runs, leastRuns, mostRuns)
+		return usage.Errorf("runs %d: must be in [%d, %d], or 0 to go by their power", c.Runs, leastRuns, mostRuns)
 	case c.Threads < 0 || c.Threads > 1024:
-		return usage("threads %d: must be 1 to 1024, or 0 for all cores", c.Threads)
+		return usage.Errorf("threads %d: must be 1 to 1024, or 0 for all cores", c.Threads)
 	}
 	if c.Threads == 0 {
 		c.Threads = runtime.GOMAXPROCS(0)

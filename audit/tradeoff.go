@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // claim is what the configuration promises: δ at every ε.
@@ -32,10 +32,10 @@ func newClaim(c Config) (*claim, error) {
 	o := accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: c.Delta}
 	at, err := accountant.Account(events, o)
 	if err != nil {
-		return nil, &train.UsageError{Err: err}
+		return nil, usage.Wrap(err)
 	}
 	if math.IsInf(at.Epsilon, 0) {
-		return nil, usage("noise multiplier %v: the claimed ε is infinite, so there is nothing to refute; give a larger one", c.NoiseMultiplier)
+		return nil, usage.Errorf("noise multiplier %v: the claimed ε is infinite, so there is nothing to refute; give a larger one", c.NoiseMultiplier)
 	}
 	k := &claim{epsilon: at.Epsilon, delta: c.Delta, sensitivity: 1}
 	if relation == accountant.ReplaceOne {
@@ -47,7 +47,7 @@ func newClaim(c Config) (*claim, error) {
 		o.Epsilon = &epsilon
 		r, err := accountant.Account(events, o)
 		if err != nil {
-			return nil, &train.UsageError{Err: err}
+			return nil, usage.Wrap(err)
 		}
 		k.curve = append(k.curve, point{min(r.Delta, 1), math.Exp(epsilon), math.Exp(-epsilon)})
 	}

@@ -1,18 +1,15 @@
 package bench
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/internal/usage"
 )
-
-func usagef(format string, a ...any) error { return &train.UsageError{Err: fmt.Errorf(format, a...)} }
 
 func checkSeconds(s float64) error {
 	if !(s > 0) || s > 3600 {
-		return usagef("seconds %v: must be above 0 and at most 3600", s)
+		return usage.Errorf("seconds %v: must be above 0 and at most 3600", s)
 	}
 	return nil
 }
@@ -30,7 +27,7 @@ func threadCounts(asked int) ([]int, error) {
 func threads(asked int) (int, error) {
 	all := runtime.GOMAXPROCS(0)
 	if asked < 0 || asked > all {
-		return 0, usagef("threads %d: must be in [1, %d] on this machine, or 0 for all", asked, all)
+		return 0, usage.Errorf("threads %d: must be in [1, %d] on this machine, or 0 for all", asked, all)
 	}
 	if asked == 0 {
 		return all, nil

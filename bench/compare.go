@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
@@ -165,17 +166,17 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		return nil, err
 	}
 	if o.Rounds < 1 || o.Rounds > 1000 {
-		return nil, usagef("rounds %d: must be in [1, 1000]", o.Rounds)
+		return nil, usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
 	}
 	if o.Device != "cpu" && o.Device != "cuda" {
-		return nil, usagef("device %q: the peers know cpu and cuda", o.Device)
+		return nil, usage.Errorf("device %q: the peers know cpu and cuda", o.Device)
 	}
 	if len(o.Models) == 0 {
 		o.Models = CompareModels()
 	}
 	for _, m := range o.Models {
 		if !slices.Contains(CompareModels(), m) {
-			return nil, usagef("model %q: the peers know %s", m, strings.Join(CompareModels(), ", "))
+			return nil, usage.Errorf("model %q: the peers know %s", m, strings.Join(CompareModels(), ", "))
 		}
 	}
 	n, err := threads(o.Threads)

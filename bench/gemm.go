@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/peak"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -120,7 +121,7 @@ func GEMM(o GEMMOptions) (*GEMMResult, error) {
 // gradients of its convolutions.
 func layerProducts(model string, batch int) ([]Product, error) {
 	if batch < 1 || batch > mostRows {
-		return nil, usagef("batch %d: must be in [1, %d]", batch, mostRows)
+		return nil, usage.Errorf("batch %d: must be in [1, %d]", batch, mostRows)
 	}
 	info, err := train.Model(model)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
 )
@@ -42,10 +43,10 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 		return nil, err
 	}
 	if o.Model == "" {
-		return nil, usagef("device %s: the products of a model's dense layers are compared; give --model", o.Device)
+		return nil, usage.Errorf("device %s: the products of a model's dense layers are compared; give --model", o.Device)
 	}
 	if o.Batch < 1 || o.Batch > mostRows {
-		return nil, usagef("batch %d: must be in [1, %d]", o.Batch, mostRows)
+		return nil, usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
 	}
 	info, err := train.Model(o.Model)
 	if err != nil {
@@ -58,7 +59,7 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 	defer opened.Close()
 	g, ok := opened.(*cuda.Device)
 	if !ok {
-		return nil, usagef("device %s is no GPU: leave --device out for the processor", o.Device)
+		return nil, usage.Errorf("device %s is no GPU: leave --device out for the processor", o.Device)
 	}
 	shape := info.Input
 	if shape == [3]int{} {

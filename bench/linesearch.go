@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -62,11 +63,11 @@ func (o *LineSearchOptions) check() error {
 	}
 	switch {
 	case !slices.Contains(SearchForms(), o.Form):
-		return &train.UsageError{Err: fmt.Errorf("form %q: choose one of %s", o.Form, strings.Join(SearchForms(), ", "))}
+		return usage.Errorf("form %q: choose one of %s", o.Form, strings.Join(SearchForms(), ", "))
 	case o.Batches != string(accountant.Fresh) && o.Batches != string(accountant.Shared):
-		return &train.UsageError{Err: fmt.Errorf("batches %q: choose %s or %s", o.Batches, accountant.Fresh, accountant.Shared)}
+		return usage.Errorf("batches %q: choose %s or %s", o.Batches, accountant.Fresh, accountant.Shared)
 	case o.Tried < 1 || o.Tried > most:
-		return &train.UsageError{Err: fmt.Errorf("tried %d: must be in [1, %d] for form %s", o.Tried, most, o.Form)}
+		return usage.Errorf("tried %d: must be in [1, %d] for form %s", o.Tried, most, o.Form)
 	}
 	return nil
 }

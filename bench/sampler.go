@@ -5,6 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // SamplerOptions says which batches to draw.
@@ -41,10 +42,10 @@ func Sampler(o SamplerOptions) (*SamplerResult, error) {
 		return nil, err
 	}
 	if o.Records < 1 || o.Records > mostRecords {
-		return nil, usagef("records %d: must be in [1, %d]", o.Records, mostRecords)
+		return nil, usage.Errorf("records %d: must be in [1, %d]", o.Records, mostRecords)
 	}
 	if !(o.Batch > 0) || o.Batch > float64(o.Records) {
-		return nil, usagef("batch %v: must be above 0 and at most the %d records", o.Batch, o.Records)
+		return nil, usage.Errorf("batch %v: must be above 0 and at most the %d records", o.Batch, o.Records)
 	}
 	rate := o.Batch / float64(o.Records)
 	r := &SamplerResult{}

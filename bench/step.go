@@ -4,7 +4,6 @@ package bench
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
@@ -100,13 +100,13 @@ func Step(o StepOptions) (*StepResult, error) {
 func (o *StepOptions) check() error {
 	switch {
 	case o.Batch < 1 || o.Batch > mostRows:
-		return &train.UsageError{Err: fmt.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)}
+		return usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
 	case o.Mode != "private" && o.Mode != "plain":
-		return &train.UsageError{Err: fmt.Errorf("mode %q: choose private or plain", o.Mode)}
+		return usage.Errorf("mode %q: choose private or plain", o.Mode)
 	case o.Explain && o.Mode == "plain":
-		return &train.UsageError{Err: fmt.Errorf("explain: a plain step has no strategy to explain; use mode private")}
+		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
 	case !(o.Seconds > 0) || o.Seconds > 3600:
-		return &train.UsageError{Err: fmt.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)}
+		return usage.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (o *StepOptions) open() (*workload, error) {
 	w := &workload{}
 	if o.Precision != "" {
 		if w.precision, err = device.ParsePrecision(o.Precision); err != nil {
-			return nil, &train.UsageError{Err: err}
+			return nil, usage.Wrap(err)
 		}
 	}
 	if w.set, err = o.images(model); err != nil {
@@ -150,7 +150,7 @@ func (o *StepOptions) open() (*workload, error) {
 	}
 	if info := w.device.Info(); w.precision != device.Float32 && !slices.Contains(info.Precisions, w.precision) {
 		w.close()
-		return nil, &train.UsageError{Err: fmt.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU", w.precision, info.Name)}
+		return nil, usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU", w.precision, info.Name)
 	}
 	o.GEMM = cmp.Or(o.GEMM, train.GEMMOwn)
 	err = train.CheckGEMM(w.device, o.GEMM, w.precision)
@@ -221,7 +221,7 @@ func (o *StepOptions) schedule(w *workload) (func(device.Net) (mechanism.Mechani
 		}
 	}
 	if err != nil {
-		return nil, &train.UsageError{Err: err}
+		return nil, usage.Wrap(err)
 	}
 	if w.schedule.Chunk == 0 {
 		w.schedule.Chunk = min(perexample.Together(w.schedule, options), o.Batch)

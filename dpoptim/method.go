@@ -161,8 +161,8 @@ type Ask struct {
 	Batch    Batch
 	Every    int // steps from one to the next, from the first on; 0 is 1
 	Size     int // candidates, of questions about losses
-	// Release gives the noise at a noise multiplier of gradients. Of an Adaptive budget
-	// it is that of the first step.
+	// Release gives the noise at a noise multiplier of gradients: none at 0, for which a
+	// search has no scales. Of an Adaptive budget it is that of the first step, or none at 0.
 	Release func(multiplier float64) (Release, error)
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // hong is the paper of the figures of learned protection.
@@ -26,11 +26,11 @@ func findProtection(given, own string) (*protection, error) {
 	}
 	p, err := l2p.Find(given)
 	if err != nil {
-		var u *train.UsageError
+		var u *usage.Error
 		if errors.As(err, &u) {
 			return nil, err
 		}
-		return nil, usage("%w; another is chosen by --protector", err)
+		return nil, usage.Errorf("%w; another is chosen by --protector", err)
 	}
 	return newProtection(p), nil
 }

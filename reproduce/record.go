@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A Record is a line of the CSV file: one evaluation of one run. A run's records
@@ -123,14 +124,14 @@ func readRecords(path string) ([]Record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, usage("%w: choose another --out", err)
+		return nil, usage.Errorf("%w: choose another --out", err)
 	}
 	defer f.Close()
 	r := csv.NewReader(f)
 	names, err := r.Read()
 	known := header()
 	if err != nil || !slices.Contains(names, "settings") || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) }) {
-		return nil, usage("%s is not a file of this command: choose another --out", path)
+		return nil, usage.Errorf("%s is not a file of this command: choose another --out", path)
 	}
 	var all []Record
 	for {
@@ -139,7 +140,7 @@ func readRecords(path string) ([]Record, error) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, usage("%s: %w: restore the file, or choose another --out", path, err)
+			return nil, usage.Errorf("%s: %w: restore the file, or choose another --out", path, err)
 		}
 		var record Record
 		for _, c := range record.columns() {
@@ -148,7 +149,7 @@ func readRecords(path string) ([]Record, error) {
 				continue // the file is older than the column
 			}
 			if err := c.parse(line[i]); err != nil {
-				return nil, usage("%s: column %s: %w: restore the file, or choose another --out", path, c.name, err)
+				return nil, usage.Errorf("%s: column %s: %w: restore the file, or choose another --out", path, c.name, err)
 			}
 		}
 		all = append(all, record)

@@ -28,6 +28,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -132,10 +133,8 @@ func Find(name string) (*Figure, error) {
 		}
 		names = append(names, f.Name)
 	}
-	return nil, usage("unknown figure %q: choose one of %s", name, strings.Join(names, ", "))
+	return nil, usage.Errorf("unknown figure %q: choose one of %s", name, strings.Join(names, ", "))
 }
-
-func usage(format string, a ...any) error { return &train.UsageError{Err: fmt.Errorf(format, a...)} }
 
 // env is what the plans of figures see.
 type env struct {
@@ -182,13 +181,13 @@ func (e *env) label(text string) {
 // kept and train.ErrInterrupted returned.
 func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if o.Out == "" {
-		return nil, usage("no directory is given for the files: name one by --out")
+		return nil, usage.Errorf("no directory is given for the files: name one by --out")
 	}
 	if o.Seeds < 0 {
-		return nil, usage("seeds %d: must be 1 or more, or 0 for the figure's own number", o.Seeds)
+		return nil, usage.Errorf("seeds %d: must be 1 or more, or 0 for the figure's own number", o.Seeds)
 	}
 	if o.Threads < 0 {
-		return nil, usage("threads %d: must be 1 or more, or 0 for all cores", o.Threads)
+		return nil, usage.Errorf("threads %d: must be 1 or more, or 0 for all cores", o.Threads)
 	}
 	if o.Seeds == 0 {
 		if o.Seeds = f.seeds; o.Quick {
@@ -218,7 +217,7 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 	for i := range kept {
 		if quick := strings.Contains(kept[i].Label, quickLabel); quick != o.Quick {
-			return nil, usage("%s holds runs with --quick=%t, and these are with --quick=%t: choose another --out", s.CSV, quick, o.Quick)
+			return nil, usage.Errorf("%s holds runs with --quick=%t, and these are with --quick=%t: choose another --out", s.CSV, quick, o.Quick)
 		}
 	}
 	if f.protector != "" {
@@ -226,17 +225,17 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 			return nil, err
 		}
 	} else if o.Protector != "" {
-		return nil, usage("protector %s: %s is of no protector; leave it out", o.Protector, f.Name)
+		return nil, usage.Errorf("protector %s: %s is of no protector; leave it out", o.Protector, f.Name)
 	}
 	jobs, err := f.plan(e)
 	if err != nil {
 		return nil, err
 	}
 	if len(jobs) == 0 {
-		return nil, usage("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
+		return nil, usage.Errorf("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return nil, usage("%w: choose an --out that can be written", err)
+		return nil, usage.Errorf("%w: choose an --out that can be written", err)
 	}
 	w := &work{env: e, path: s.CSV, all: kept}
 	if err := w.do(ctx, jobs); err != nil {

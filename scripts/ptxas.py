@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Assembles cuda/kernels/*.ptx as a driver does, and says what the kernels need.
+"""Assembles cuda/kernels/ptx/*.ptx as a driver does, and says what the kernels need.
 
 Fails where the assembler complains, where a kernel spills registers, and where the
 registers, shared memory and occupancy differ from the committed table; --write writes
@@ -99,7 +99,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write the table")
     write = parser.parse_args().write
     ptxas = assembler()
-    modules = sorted(KERNELS.glob("*.ptx"))
+    modules = sorted((KERNELS / "ptx").glob("*.ptx"))
     jobs = [(a, m) for m in modules for a in ARCHITECTURES]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip(jobs, pool.map(lambda job: assemble(ptxas, *job), jobs)))

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/safetensors"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // The files of a run directory.
@@ -96,7 +97,7 @@ func readCheckpoint(dir string, params int, states []dpoptim.State) (*checkpoint
 	defer f.Close()
 	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(values+2)+1<<20)
 	if err != nil {
-		return nil, usage("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
+		return nil, usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
 	c := &checkpoint{runID: meta["run"], more: meta["search"]}
 	var e1, e2, e3 error
@@ -114,7 +115,7 @@ func readCheckpoint(dir string, params int, states []dpoptim.State) (*checkpoint
 		tensors = slices.Delete(tensors, average, average+1)
 	}
 	if e1 != nil || e2 != nil || e3 != nil || c.step < 0 || c.slot < c.step || len(tensors) != len(states)+1 || c.average != nil && len(c.average) != params {
-		return nil, usage("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
+		return nil, usage.Errorf("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {
 		width := 1
@@ -122,7 +123,7 @@ func readCheckpoint(dir string, params int, states []dpoptim.State) (*checkpoint
 			width = states[i-1].Width
 		}
 		if len(t.Data) != width*params {
-			return nil, usage("checkpoint %s holds %d values in %s, the model has %d; restore the file, or start a new run in another directory", path, len(t.Data), t.Name, width*params)
+			return nil, usage.Errorf("checkpoint %s holds %d values in %s, the model has %d; restore the file, or start a new run in another directory", path, len(t.Data), t.Name, width*params)
 		}
 		if i == 0 {
 			c.params = t.Data
@@ -154,24 +155,24 @@ func writeModel(path string, p *ir.Program, params []float32, label string) erro
 func readModel(path string, p *ir.Program) ([]float32, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usage("model file: %w: give a safetensors file of %s", err, p.Name)
+		return nil, usage.Errorf("model file: %w: give a safetensors file of %s", err, p.Name)
 	}
 	defer f.Close()
 	tensors, _, err := safetensors.Read(f, int64(p.NumParams())*4+1<<20)
 	if err != nil {
-		return nil, usage("model file %s: %w", path, err)
+		return nil, usage.Errorf("model file %s: %w", path, err)
 	}
 	flat := make([]float32, p.NumParams())
 	if len(tensors) != len(p.Params) {
-		return nil, usage("model file %s holds %d tensors, %s has %d", path, len(tensors), p.Name, len(p.Params))
+		return nil, usage.Errorf("model file %s holds %d tensors, %s has %d", path, len(tensors), p.Name, len(p.Params))
 	}
 	for _, q := range p.Params {
 		i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == q.Name })
 		if i < 0 {
-			return nil, usage("model file %s has no tensor %s, which %s needs", path, q.Name, p.Name)
+			return nil, usage.Errorf("model file %s has no tensor %s, which %s needs", path, q.Name, p.Name)
 		}
 		if !slices.Equal(tensors[i].Shape, q.Shape) {
-			return nil, usage("model file %s: tensor %s has shape %v, %s needs %v", path, q.Name, tensors[i].Shape, p.Name, q.Shape)
+			return nil, usage.Errorf("model file %s: tensor %s has shape %v, %s needs %v", path, q.Name, tensors[i].Shape, p.Name, q.Shape)
 		}
 		copy(flat[q.Offset:], tensors[i].Data)
 	}

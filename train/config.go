@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -100,10 +101,10 @@ func Default() Config {
 func ReadConfig(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return usage("configuration: %w: give the path of a YAML file, such as a run's %s", err, fileConfig)
+		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, fileConfig)
 	}
 	if err := yamlfile.Decode(b, into); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
-		return usage("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, fileConfig)
+		return usage.Errorf("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, fileConfig)
 	}
 	return nil // an empty file sets nothing
 }
@@ -183,7 +184,7 @@ func (c *Config) moments() dpoptim.Moments {
 // checkMoments finds faults of Adam's settings.
 func (c *Config) checkMoments() error {
 	if c.adam() && c.Momentum != 0 {
-		return usage("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, c.Optimizer)
+		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, c.Optimizer)
 	}
 	if !c.adam() {
 		for _, given := range []struct {
@@ -191,17 +192,17 @@ func (c *Config) checkMoments() error {
 			value *float64
 		}{{"beta1", c.Beta1}, {"beta2", c.Beta2}, {"adam-epsilon", c.AdamEpsilon}} {
 			if given.value != nil {
-				return usage("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, c.Optimizer)
+				return usage.Errorf("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, c.Optimizer)
 			}
 		}
 	}
 	switch {
 	case c.SubtractNoiseVariance && c.Optimizer != "dp-adam":
-		return usage("subtract-noise-variance true: optimizer %s has no second moment of noisy gradients; leave it out or use dp-adam", c.Optimizer)
+		return usage.Errorf("subtract-noise-variance true: optimizer %s has no second moment of noisy gradients; leave it out or use dp-adam", c.Optimizer)
 	case c.SubtractNoiseVariance && c.adapts():
-		return usage("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
+		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
-	return asUsage(c.moments().Validate())
+	return usage.Wrap(c.moments().Validate())
 }
 
 // adapts reports whether the clip norm moves.
@@ -226,10 +227,10 @@ func (c *Config) adaptive() perexample.Adaptive {
 // checkClipping finds faults of the clipping.
 func (c *Config) checkClipping() error {
 	if !c.private() && c.Clipping != string(perexample.Flat) {
-		return usage("clipping %s: optimizer %s is not private and clips nothing; leave --clipping at its default or use dp-sgd", c.Clipping, c.Optimizer)
+		return usage.Errorf("clipping %s: optimizer %s is not private and clips nothing; leave --clipping at its default or use dp-sgd", c.Clipping, c.Optimizer)
 	}
 	if !(c.Clip >= leastScale) || c.Clip > mostScale {
-		return usage("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
+		return usage.Errorf("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
 	}
 	if !c.adapts() {
 		for _, given := range []struct {
@@ -237,16 +238,16 @@ func (c *Config) checkClipping() error {
 			value *float64
 		}{{"floor", c.ClipFloor}, {"ceiling", c.ClipCeiling}, {"quantile", c.ClipQuantile}} {
 			if given.value != nil {
-				return usage("clip %s %v: clipping %s keeps the clip norm as it is; leave it out or use --clipping %s", given.name, *given.value, c.Clipping, perexample.AdaptiveFlat)
+				return usage.Errorf("clip %s %v: clipping %s keeps the clip norm as it is; leave it out or use --clipping %s", given.name, *given.value, c.Clipping, perexample.AdaptiveFlat)
 			}
 		}
 		return nil
 	}
 	a := c.adaptive()
 	if a.Floor < leastScale || a.Ceiling > mostScale {
-		return usage("clip floor %v and clip ceiling %v: must lie in [%g, %g], so that single-precision arithmetic keeps to them", a.Floor, a.Ceiling, leastScale, mostScale)
+		return usage.Errorf("clip floor %v and clip ceiling %v: must lie in [%g, %g], so that single-precision arithmetic keeps to them", a.Floor, a.Ceiling, leastScale, mostScale)
 	}
-	return asUsage(a.Validate(c.Clip))
+	return usage.Wrap(a.Validate(c.Clip))
 }
 
 // check finds every fault that shows without the data. A user's own network
@@ -287,10 +288,10 @@ func (c *Config) check(ownNetwork bool) error {
 		positive("epochs", c.Epochs),
 	)
 	if err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	if err := errors.Join(c.checkClipping(), c.checkMoments()); err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	if err := c.checkSearch(); err != nil {
 		return err
@@ -300,51 +301,51 @@ func (c *Config) check(ownNetwork bool) error {
 	}
 	switch {
 	case c.exact() && c.precision() != device.Float32:
-		return usage("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
+		return usage.Errorf("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
 	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
-		return usage("momentum %v: must be in [0, 1)", c.Momentum)
+		return usage.Errorf("momentum %v: must be in [0, 1)", c.Momentum)
 	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):
-		return usage("l2 %v: must be a finite number, 0 or more", c.L2)
+		return usage.Errorf("l2 %v: must be a finite number, 0 or more", c.L2)
 	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0 && (!(*c.NoiseMultiplier >= leastNoise) || *c.NoiseMultiplier > mostNoise):
-		return usage("noise multiplier %v: must be in [%g, %g], or 0 for no noise", *c.NoiseMultiplier, leastNoise, mostNoise)
+		return usage.Errorf("noise multiplier %v: must be in [%g, %g], or 0 for no noise", *c.NoiseMultiplier, leastNoise, mostNoise)
 	case c.Epsilon != nil && c.NoiseMultiplier != nil:
-		return usage("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
+		return usage.Errorf("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
 	case c.private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
-		return usage("optimizer %s needs a privacy budget: give --epsilon (the noise is calibrated) or --noise-multiplier (ε follows)", c.Optimizer)
+		return usage.Errorf("optimizer %s needs a privacy budget: give --epsilon (the noise is calibrated) or --noise-multiplier (ε follows)", c.Optimizer)
 	case !c.private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
-		return usage("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
+		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
 	case c.Delta != nil && (!(*c.Delta > 0) || *c.Delta >= 1):
-		return usage("delta %v: must be in (0, 1), and well below one over the number of records", *c.Delta)
+		return usage.Errorf("delta %v: must be in (0, 1), and well below one over the number of records", *c.Delta)
 	case c.Batch != nil && c.SamplingRate != nil:
-		return usage("batch %v and sampling rate %v were both given: give one, the other follows", *c.Batch, *c.SamplingRate)
+		return usage.Errorf("batch %v and sampling rate %v were both given: give one, the other follows", *c.Batch, *c.SamplingRate)
 	case c.SamplingRate != nil && (!(*c.SamplingRate > 0) || *c.SamplingRate > 1):
-		return usage("sampling rate %v: must be in (0, 1]", *c.SamplingRate)
+		return usage.Errorf("sampling rate %v: must be in (0, 1]", *c.SamplingRate)
 	case c.Steps != nil && c.Epochs != nil:
-		return usage("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
+		return usage.Errorf("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
 	case c.Steps != nil && (*c.Steps < 1 || *c.Steps > mostSteps):
-		return usage("steps %d: must be 1 to %d", *c.Steps, mostSteps)
+		return usage.Errorf("steps %d: must be 1 to %d", *c.Steps, mostSteps)
 	case c.EvalEvery < 0:
-		return usage("eval-every %d: must be a number of steps, or 0 for once an epoch", c.EvalEvery)
+		return usage.Errorf("eval-every %d: must be a number of steps, or 0 for once an epoch", c.EvalEvery)
 	case c.MaxPhysicalBatch < 0:
-		return usage("max-physical-batch %d: must be a number of records, or 0 to choose by memory", c.MaxPhysicalBatch)
+		return usage.Errorf("max-physical-batch %d: must be a number of records, or 0 to choose by memory", c.MaxPhysicalBatch)
 	case c.Threads < 0 || c.Threads > mostThreads:
-		return usage("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
+		return usage.Errorf("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
 	case c.PublicN != nil && *c.PublicN < 1:
-		return usage("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
+		return usage.Errorf("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
 	case c.Average != 0 && (!(c.Average > 0) || c.Average >= 1):
-		return usage("average %v: must be a decay in (0, 1), or 0 for no average", c.Average)
+		return usage.Errorf("average %v: must be a decay in (0, 1), or 0 for no average", c.Average)
 	case c.Folds < 0 || c.Folds == 1 || c.Folds > mostFolds:
-		return usage("folds %d: must be 2 to %d, or 0 for none", c.Folds, mostFolds)
+		return usage.Errorf("folds %d: must be 2 to %d, or 0 for none", c.Folds, mostFolds)
 	case c.Folds == 0 && c.Fold != 0 || c.Folds != 0 && (c.Fold < 1 || c.Fold > c.Folds):
-		return usage("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
+		return usage.Errorf("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
 	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
-		return usage("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
+		return usage.Errorf("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
 	case c.TrainLossNoise != nil && !c.private():
-		return usage("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
+		return usage.Errorf("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}
 	if !ownNetwork {
 		if err := oneOf("activation", c.Activation, "tanh", "relu", "sigmoid"); err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 	}
 	if c.Model != "" && !ownNetwork {
@@ -353,7 +354,7 @@ func (c *Config) check(ownNetwork bool) error {
 			models = append(models, m.Name)
 		}
 		if err := oneOf("model", c.Model, models...); err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 	}
 	_, err = c.memory()
@@ -368,11 +369,11 @@ func (c *Config) memory() (int64, error) {
 	var n float64
 	var unit string
 	if k, _ := fmt.Sscanf(c.Memory, "%g%s", &n, &unit); k < 1 || !(n > 0) {
-		return 0, usage("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
+		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
 	}
 	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
 	if !ok || n*scale > 1<<50 {
-		return 0, usage("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
+		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
 	}
 	return int64(n * scale), nil
 }

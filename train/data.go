@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -47,7 +48,7 @@ func openData(c *Config, sources map[string]Source) (*datasets.Set, []string, er
 		set, err = set.Keep(c.Classes)
 	}
 	if err != nil {
-		return nil, nil, asUsage(err)
+		return nil, nil, usage.Wrap(err)
 	}
 	if builtIn {
 		return set, nil, nil
@@ -61,7 +62,7 @@ func openData(c *Config, sources map[string]Source) (*datasets.Set, []string, er
 func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, err error) {
 	switch {
 	case c.PublishedSet && !set.Published:
-		return nil, nil, usage("published-set true: data set %s has a schema of its own, of which nothing was published; leave it out, and give --public-n and --delta", c.Data)
+		return nil, nil, usage.Errorf("published-set true: data set %s has a schema of its own, of which nothing was published; leave it out, and give --public-n and --delta", c.Data)
 	case c.PublishedSet:
 		assumed = append(assumed, publishedFiles)
 	case set.Published:
@@ -69,9 +70,9 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 	}
 	switch tested := set.Test.Shape != [3]int{}; {
 	case c.TestIsPublic && c.Folds > 0:
-		return nil, nil, usage("test-is-public true: the fold that is held out has training records of the other folds' runs; leave it out, or use --data-is-public")
+		return nil, nil, usage.Errorf("test-is-public true: the fold that is held out has training records of the other folds' runs; leave it out, or use --data-is-public")
 	case c.TestIsPublic && !tested:
-		return nil, nil, usage("test-is-public true: data set %s has no test records; name a file in test, or give a test_share, in its schema", c.Data)
+		return nil, nil, usage.Errorf("test-is-public true: data set %s has no test records; name a file in test, or give a test_share, in its schema", c.Data)
 	case c.DataIsPublic:
 		set.TestIsPublic = tested
 	case c.TestIsPublic || set.TestIsPublic && !c.PublishedSet: // by flag, or by the user's own schema
@@ -84,27 +85,27 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
 	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
 		if c.DataDir != "" {
-			return nil, false, usage("data-dir %s: a table is read from the path that --data names; leave it out, and give --data %sPATH the whole path", c.DataDir, TablePrefix)
+			return nil, false, usage.Errorf("data-dir %s: a table is read from the path that --data names; leave it out, and give --data %sPATH the whole path", c.DataDir, TablePrefix)
 		}
 		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
 		return set, false, err
 	}
 	if c.Schema != "" || c.Folds != 0 {
-		return nil, false, usage("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	}
 	source, ok := sources[c.Data]
 	if !ok {
-		return nil, false, usage("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
+		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
 	}
 	dir := c.DataDir
 	switch {
 	case source.BuiltIn && dir != "":
-		return nil, false, usage("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", dir, c.Data)
+		return nil, false, usage.Errorf("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", dir, c.Data)
 	case source.BuiltIn && (c.PublishedSet || c.TestIsPublic):
-		return nil, false, usage("data set %s is built in, and known to be the published one: leave out --published-set and --test-is-public", c.Data)
+		return nil, false, usage.Errorf("data set %s is built in, and known to be the published one: leave out --published-set and --test-is-public", c.Data)
 	case !source.BuiltIn && dir == "":
 		if dir = os.Getenv(DataDirVariable); dir == "" {
-			return nil, false, usage("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
+			return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
 		}
 	}
 	set, err := source.Open(dir)
@@ -161,5 +162,5 @@ func Model(name string) (nn.Info, error) {
 		}
 	}
 	_, err := nn.Build(name, nn.Options{})
-	return nn.Info{}, asUsage(err)
+	return nn.Info{}, usage.Wrap(err)
 }

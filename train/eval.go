@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -30,7 +31,7 @@ type Evaluation struct {
 func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int, average bool) (*Evaluation, error) {
 	var c Config
 	if _, err := os.Stat(filepath.Join(dir, fileConfig)); err != nil {
-		return nil, usage("%s is no run directory: %w: give a directory that train wrote", dir, err)
+		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
 	}
 	if err := ReadConfig(filepath.Join(dir, fileConfig), &c); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 		return nil, err
 	}
 	if !set.TestIsPublic {
-		return nil, usage("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
+		return nil, usage.Errorf("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
 	}
 	network, err := BuildNetwork(c.Model, set.Test.Shape, set.Classes, c.Activation, c.Seed)
 	if err != nil {
@@ -55,7 +56,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	model := fileModel
 	if average {
 		if model = fileAverage; c.Average == 0 {
-			return nil, usage("%s kept no average of its parameters: leave out --average, or train with one", dir)
+			return nil, usage.Errorf("%s kept no average of its parameters: leave out --average, or train with one", dir)
 		}
 	}
 	params, err := readModel(filepath.Join(dir, model), network.Program)

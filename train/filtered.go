@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Runs whose releases follow from earlier ones: an online filter admits each.
@@ -58,14 +59,14 @@ func (r *run) restoreBudget(s filterState) error {
 		return nil
 	}
 	if f, ok := r.budget.(*accountant.Filter); ok && f.Order() != s.Order {
-		return usage("%s: the checkpoint's budget was spent at order %v, this program spends at %v; go on with the program that began, or start a new run in another directory", r.options.Out, s.Order, f.Order())
+		return usage.Errorf("%s: the checkpoint's budget was spent at order %v, this program spends at %v; go on with the program that began, or start a new run in another directory", r.options.Out, s.Order, f.Order())
 	}
 	if err := r.budget.Restore(s.Spent); err != nil {
-		return usage("%s: the checkpoint's budget cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
+		return usage.Errorf("%s: the checkpoint's budget cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
 	// A share that was read from a ledger is rounded up by less than a unit.
 	if units(1-r.budget.Left()) > r.ledger.Charged()+1 {
-		return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
+		return usage.Errorf("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func asBudget(err error) error {
 	if errors.Is(err, accountant.ErrBudget) {
 		return err
 	}
-	return asUsage(err)
+	return usage.Wrap(err)
 }
 
 // budgetUnits is what the ledger of such a run counts: its slots are equal

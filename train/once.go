@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -42,15 +43,15 @@ func (p *Plan) resolveOnce() error {
 	}
 	switch {
 	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
-		return usage("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", c.Optimizer)
+		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", c.Optimizer)
 	case c.LR != nil || c.Momentum != 0:
-		return usage("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", c.Optimizer)
+		return usage.Errorf("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", c.Optimizer)
 	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
-		return usage("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", c.Optimizer)
+		return usage.Errorf("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", c.Optimizer)
 	case c.Steps != nil && *c.Steps != steps:
-		return usage("steps %d: optimizer %s makes a single release; leave out --steps", *c.Steps, c.Optimizer)
+		return usage.Errorf("steps %d: optimizer %s makes a single release; leave out --steps", *c.Steps, c.Optimizer)
 	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
-		return usage("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", c.Optimizer)
+		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", c.Optimizer)
 	}
 	c.SamplingRate, c.Steps = &all, &steps
 	if c.Optimizer != majority {
@@ -58,13 +59,13 @@ func (p *Plan) resolveOnce() error {
 	}
 	switch {
 	case c.NoiseMultiplier != nil:
-		return usage("noise multiplier %v: optimizer majority adds no Gaussian noise; give --epsilon", *c.NoiseMultiplier)
+		return usage.Errorf("noise multiplier %v: optimizer majority adds no Gaussian noise; give --epsilon", *c.NoiseMultiplier)
 	case c.exact():
-		return usage("noise exact: optimizer majority sums no gradients; use --noise secure")
+		return usage.Errorf("noise exact: optimizer majority sums no gradients; use --noise secure")
 	case p.ownNetwork || c.Model != "" && c.Model != "logistic":
-		return usage("model %s: optimizer majority needs none; leave out --model", c.Model)
+		return usage.Errorf("model %s: optimizer majority needs none; leave out --model", c.Model)
 	case c.L2 != 0:
-		return usage("l2 %v: optimizer majority fits no weights; leave out --l2", c.L2)
+		return usage.Errorf("l2 %v: optimizer majority fits no weights; leave out --l2", c.L2)
 	}
 	c.Model = "logistic" // its bias alone
 	return nil
@@ -114,7 +115,7 @@ func (r *run) majority() error {
 	}
 	m, err := mechanism.NewNoisyMax(r.plan.pureEpsilon(), r.noise, gradientNoise)
 	if err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	if want := (accountant.Pure{Epsilon: r.plan.pureEpsilon()}); m.Event() != accountant.Mechanism(want) {
 		return fmt.Errorf("the mechanism costs %v, %v was accounted for; please report this", m.Event(), want)

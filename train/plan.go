@@ -21,6 +21,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -76,7 +77,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		if set.Published {
 			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
 		}
-		return nil, usage("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
+		return nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
 	info, err := deviceInfo(&c, o.Device)
@@ -84,7 +85,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, err
 	}
 	if want := c.precision(); want != device.Float32 && !slices.Contains(info.Precisions, want) {
-		return nil, usage("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
+		return nil, usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
 	for _, step := range []func() error{p.resolveOnce, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
@@ -125,7 +126,7 @@ func (p *Plan) resolveNetwork() error {
 	c := &p.Config
 	if c.Model == "" {
 		if c.Model = defaultModel(p.Set); c.Model == "" {
-			return usage("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
+			return usage.Errorf("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
 		}
 	}
 	if p.Network == nil {
@@ -160,11 +161,11 @@ func (p *Plan) resolveNetwork() error {
 func (p *Plan) fits() error {
 	g := p.Network.Program
 	if got, want := ir.Size(p.Set.Train.Shape[:]), ir.Size(g.Shape); got != want {
-		return usage("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
+		return usage.Errorf("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
 	}
 	if p.Set.Classes == 0 {
 		if g.Loss != ir.Huber {
-			return usage("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
+			return usage.Errorf("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
 		}
 		return nil
 	}
@@ -173,7 +174,7 @@ func (p *Plan) fits() error {
 		classes = 2
 	}
 	if classes != p.Set.Classes {
-		return usage("network %s with loss %s tells %d classes apart, %s has %d: keep some of its classes", g.Name, g.Loss, classes, p.Set.Name, p.Set.Classes)
+		return usage.Errorf("network %s with loss %s tells %d classes apart, %s has %d: keep some of its classes", g.Name, g.Loss, classes, p.Set.Name, p.Set.Classes)
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ func (p *Plan) fits() error {
 func BuildNetwork(model string, shape [3]int, classes int, activation string, seed uint64) (*nn.Network, error) {
 	m, err := nn.Build(model, nn.Options{Input: shape, Classes: classes, Activation: activation, Seed: seed})
 	if err != nil {
-		return nil, asUsage(err)
+		return nil, usage.Wrap(err)
 	}
 	network, err := m.Lower()
 	if err != nil {
@@ -206,7 +207,7 @@ func (p *Plan) resolveSampling() error {
 			p.PublicN = tabular.Scaled(p.PublicN, p.Set.Share)
 		}
 		if p.PublicN < 1 {
-			return usage("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
+			return usage.Errorf("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
 		}
 	}
 	n := float64(p.PublicN)
@@ -218,12 +219,12 @@ func (p *Plan) resolveSampling() error {
 		p.SamplingRate = *c.SamplingRate
 	} else {
 		if *c.Batch > n {
-			return usage("batch %v is larger than the %d public training records: give at most that", *c.Batch, p.PublicN)
+			return usage.Errorf("batch %v is larger than the %d public training records: give at most that", *c.Batch, p.PublicN)
 		}
 		p.SamplingRate = *c.Batch / n
 	}
 	if p.ExpectedBatch = p.SamplingRate * n; p.ExpectedBatch < leastBatch {
-		return usage("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
+		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
 	}
 	if err := p.resolveSubsets(); err != nil {
 		return err
@@ -239,10 +240,10 @@ func (p *Plan) resolveSampling() error {
 		// The quotient is exact in the reals far more often than in floating point.
 		steps := math.Floor(*c.Epochs / p.SamplingRate * (1 + 1e-12))
 		if steps < 1 {
-			return usage("%v epochs at sampling rate %v make no step: give more epochs or --steps", *c.Epochs, p.SamplingRate)
+			return usage.Errorf("%v epochs at sampling rate %v make no step: give more epochs or --steps", *c.Epochs, p.SamplingRate)
 		}
 		if steps > mostSteps {
-			return usage("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", *c.Epochs, p.SamplingRate, steps)
+			return usage.Errorf("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", *c.Epochs, p.SamplingRate, steps)
 		}
 		p.Steps = int(steps)
 	}
@@ -253,7 +254,7 @@ func (p *Plan) resolveSampling() error {
 	if c.LR == nil {
 		return nil
 	}
-	return asUsage(p.rate().Validate())
+	return usage.Wrap(p.rate().Validate())
 }
 
 func (p *Plan) rate() dpoptim.Rate {
@@ -309,14 +310,14 @@ func (p *Plan) resolvePrivacy() error {
 			return err
 		}
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		p.Sigma = sigma
 	} else {
 		p.Sigma = *c.NoiseMultiplier
 	}
 	if c.exact() && p.Sigma > mechanism.MostExact {
-		return usage("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
+		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
 	}
 	p.setting.Least, p.setting.Planned = p.Sigma, p.Sigma // constant
 	if p.Sigma == 0 {
@@ -325,7 +326,7 @@ func (p *Plan) resolvePrivacy() error {
 	p.price, p.spent = s, map[int]float64{}
 	epsilon, err := s.Epsilon(p.Sigma)
 	if err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
 	return nil
@@ -346,7 +347,7 @@ func (p *Plan) resolveFilter() error {
 	}
 	search, err := p.searchAt(p.first.Search)
 	if err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	for _, e := range p.asks(p.first.Gradient, search) {
 		if err := b.Ask(e); err != nil {
@@ -395,10 +396,10 @@ func (p *Plan) evaluations(n int) int {
 func (p *Plan) resolveWork() error {
 	c := &p.Config
 	if c.exact() && c.cuBLAS() {
-		return usage("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, GEMMOwn)
+		return usage.Errorf("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, GEMMOwn)
 	}
 	if c.exact() && c.Clipping != string(perexample.Flat) {
-		return usage("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
+		return usage.Errorf("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
 	}
 	if c.exact() {
 		switch s := perexample.Strategy(c.Strategy); s {
@@ -406,7 +407,7 @@ func (p *Plan) resolveWork() error {
 			c.Strategy = string(perexample.Materialise)
 		case perexample.Materialise, perexample.Microbatch:
 		default:
-			return usage("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
+			return usage.Errorf("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
 		}
 	}
 	if c.exact() {
@@ -425,17 +426,17 @@ func (p *Plan) resolveWork() error {
 	}
 	if c.private() {
 		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		p.Schedule, err = perexample.Private(p.Network.Program, o)
 	} else {
 		p.Schedule, err = perexample.Plain(p.Network.Program)
 	}
 	if err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	if need := p.Schedule.ExampleBytes(p.costs.Passes); memory < need {
-		return usage("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
+		return usage.Errorf("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
 	p.Capacity = mostRows(p.ExpectedBatch)
 	if p.Schedule.Chunk == 0 {
@@ -503,7 +504,7 @@ func (p *Plan) gradient(multiplier, bound float64, s *stream.Stream, n device.Ne
 		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(p.mostBatch()), p.Network.Program.NumParams(), s, gradientNoise)
 	}
 	if err != nil {
-		return nil, asUsage(err)
+		return nil, usage.Wrap(err)
 	}
 	return m, priced(m.Event(), multiplier)
 }
@@ -513,7 +514,7 @@ func (p *Plan) gradient(multiplier, bound float64, s *stream.Stream, n device.Ne
 func (p *Plan) losses(multiplier, bound float64, values int, s *stream.Stream, tensor uint32) (mechanism.Mechanism, error) {
 	m, err := mechanism.NewGaussian(multiplier, bound, 0, values, s, tensor)
 	if err != nil {
-		return nil, asUsage(err)
+		return nil, usage.Wrap(err)
 	}
 	return m, priced(m.Event(), multiplier)
 }
@@ -733,7 +734,7 @@ func (c Config) matches(stored Config, path string) error {
 			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, was[k]))
 		}
 	}
-	return usage("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
 }
 
 // free settings may change between a run and its resumption.
@@ -759,7 +760,7 @@ func (c Config) survivesYAML(fingerprint string) error {
 			return nil
 		}
 	}
-	return usage("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", fileConfig)
+	return usage.Errorf("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", fileConfig)
 }
 
 func settings(a, b Config) (x, y map[string]any, err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // learned is the optimizer of learned privacy protection.
@@ -34,27 +35,27 @@ func (c *Config) checkProtector() error {
 	if !c.protects() {
 		switch {
 		case c.private() && c.Accountant == accountant.CTCDP:
-			return usage("accountant %s: it prices batches of a fixed size, which only optimizer %s draws here; use %s or %s", c.Accountant, learned, accountant.PLD, accountant.RDP)
+			return usage.Errorf("accountant %s: it prices batches of a fixed size, which only optimizer %s draws here; use %s or %s", c.Accountant, learned, accountant.PLD, accountant.RDP)
 		case c.Weights != "":
-			return usage("protector_sha256 %s: optimizer %s has no protector; leave it out", c.Weights, c.Optimizer)
+			return usage.Errorf("protector_sha256 %s: optimizer %s has no protector; leave it out", c.Weights, c.Optimizer)
 		case c.Protector != "":
-			return usage("protector %s: optimizer %s has none; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, learned)
+			return usage.Errorf("protector %s: optimizer %s has none; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, learned)
 		case c.NormNoise != nil:
-			return usage("norm-noise %v: optimizer %s asks for no norm; leave it out, or use --optimizer %s", *c.NormNoise, c.Optimizer, learned)
+			return usage.Errorf("norm-noise %v: optimizer %s asks for no norm; leave it out, or use --optimizer %s", *c.NormNoise, c.Optimizer, learned)
 		}
 		return nil
 	}
 	switch {
 	case c.adapts():
-		return usage("clipping %s: a protector was trained for a clip norm that stays; use --clipping flat", c.Clipping)
+		return usage.Errorf("clipping %s: a protector was trained for a clip norm that stays; use --clipping flat", c.Clipping)
 	case c.NormNoise != nil && (!(*c.NormNoise >= leastNoise) || *c.NormNoise > mostNoise):
-		return usage("norm-noise %v: must be a noise multiplier in [%g, %g]", *c.NormNoise, leastNoise, mostNoise)
+		return usage.Errorf("norm-noise %v: must be a noise multiplier in [%g, %g]", *c.NormNoise, leastNoise, mostNoise)
 	case c.NormNoise != nil && c.exact():
-		return usage("norm-noise %v: norms have no integer form; leave it out, or use --noise secure", *c.NormNoise)
+		return usage.Errorf("norm-noise %v: norms have no integer form; leave it out, or use --noise secure", *c.NormNoise)
 	case c.fixedSize() && c.Neighbouring != string(accountant.ReplaceOne):
-		return usage("accountant %s: it holds for batches of a fixed size and under replace-one; add --neighbouring replace-one", c.Accountant)
+		return usage.Errorf("accountant %s: it holds for batches of a fixed size and under replace-one; add --neighbouring replace-one", c.Accountant)
 	case c.fixedSize() && c.TrainLossNoise != nil:
-		return usage("train-loss-noise %v: accountant %s prices the batches of training alone; leave it out, or use another --accountant", *c.TrainLossNoise, c.Accountant)
+		return usage.Errorf("train-loss-noise %v: accountant %s prices the batches of training alone; leave it out, or use another --accountant", *c.TrainLossNoise, c.Accountant)
 	}
 	return nil
 }
@@ -74,25 +75,25 @@ func (p *Plan) resolveProtector() error {
 		return nil
 	}
 	if c.Protector == "" {
-		return usage("optimizer %s needs a protector: give --protector, a name that privgrad l2p list shows or a file that privgrad l2p train wrote", learned)
+		return usage.Errorf("optimizer %s needs a protector: give --protector, a name that privgrad l2p list shows or a file that privgrad l2p train wrote", learned)
 	}
 	var err error
 	if p.protector, err = l2p.Find(c.Protector); err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	card := &p.protector.Card
 	if c.Weights != "" && c.Weights != card.Weights {
-		return usage("protector %s has weights of SHA-256 %s, the settings name %s: restore the file, or start a new run in another directory", c.Protector, card.Weights, c.Weights)
+		return usage.Errorf("protector %s has weights of SHA-256 %s, the settings name %s: restore the file, or start a new run in another directory", c.Protector, card.Weights, c.Weights)
 	}
 	c.Weights = card.Weights
 	if of, ok := p.overlap(); ok {
 		p.warnings = append(p.warnings, "no guarantee: "+fmt.Sprintf(overlaps, of...))
 	}
 	if card.Projector.Kind == l2p.Learned && c.Momentum != 0 {
-		return usage("momentum %v: the projector of protector %s has a memory of its own; leave momentum at 0", c.Momentum, card.Name)
+		return usage.Errorf("momentum %v: the projector of protector %s has a memory of its own; leave momentum at 0", c.Momentum, card.Name)
 	}
 	if c.NormNoise != nil && !p.protector.Adapts() {
-		return usage("norm-noise %v: protector %s schedules no noise and would not look at the norm; leave it out", *c.NormNoise, card.Name)
+		return usage.Errorf("norm-noise %v: protector %s schedules no noise and would not look at the norm; leave it out", *c.NormNoise, card.Name)
 	}
 	if c.LR == nil && card.Projector.Kind == l2p.Learned {
 		lr := card.Scale
@@ -116,18 +117,18 @@ func (p *Plan) resolveProtector() error {
 	}
 	switch {
 	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
-		return usage("noise multiplier %v: the noise is scheduled; give --epsilon", *c.NoiseMultiplier)
+		return usage.Errorf("noise multiplier %v: the noise is scheduled; give --epsilon", *c.NoiseMultiplier)
 	case c.TrainLossNoise != nil:
-		return usage("train-loss-noise %v: a schedule that follows what is released leaves no budget aside for it; leave it out", *c.TrainLossNoise)
+		return usage.Errorf("train-loss-noise %v: a schedule that follows what is released leaves no budget aside for it; leave it out", *c.TrainLossNoise)
 	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0:
-		return usage("lr-schedule %s and warmup %d: a run whose noise is scheduled does not know how many steps it will make; leave them out", c.LRSchedule, c.Warmup)
+		return usage.Errorf("lr-schedule %s and warmup %d: a run whose noise is scheduled does not know how many steps it will make; leave them out", c.LRSchedule, c.Warmup)
 	}
 	settled := accountant.RDP
 	if c.fixedSize() {
 		settled = accountant.CTCDP
 	}
 	if c.Accountant != settled && c.Accountant != Default().Accountant {
-		return usage("accountant %s: a schedule that follows what is released is priced by %s, or by %s on batches of a fixed size; leave it out", c.Accountant, accountant.RDP, accountant.CTCDP)
+		return usage.Errorf("accountant %s: a schedule that follows what is released is priced by %s, or by %s on batches of a fixed size; leave it out", c.Accountant, accountant.RDP, accountant.CTCDP)
 	}
 	c.Accountant = settled
 	return nil
@@ -154,7 +155,7 @@ func (p *Plan) resolveSubsets() error {
 	}
 	size := math.Round(p.ExpectedBatch)
 	if size < 1 {
-		return usage("an expected batch of %v records: subsets have a record at least; raise --batch", p.ExpectedBatch)
+		return usage.Errorf("an expected batch of %v records: subsets have a record at least; raise --batch", p.ExpectedBatch)
 	}
 	p.ExpectedBatch, p.SamplingRate = size, size/float64(p.PublicN)
 	return nil
@@ -240,7 +241,7 @@ func (p *Plan) resolveSchedule() error {
 			e := p.asked(sigma)
 			e.Count = p.Steps
 			if p.order, err = accountant.FilterOrder([]accountant.Event{e}, s.Neighbouring, *c.Delta); err != nil {
-				return asUsage(err)
+				return usage.Wrap(err)
 			}
 		}
 		var err error
@@ -262,7 +263,7 @@ func (p *Plan) resolveSchedule() error {
 		largest = p.setting.Multiplier(1)
 	}
 	if c.exact() && largest > mechanism.MostExact {
-		return usage("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
+		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
 	}
 	b, err := p.newBudget()
 	if err != nil {
@@ -413,7 +414,7 @@ func (r *run) restoreProtection(c *checkpoint) error {
 	}
 	var state protectState
 	if err := state.decode(c.more, r.plan.protector.SchedulerState()); err != nil {
-		return usage("%s: the checkpoint's schedule cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
+		return usage.Errorf("%s: the checkpoint's schedule cannot be read: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 	}
 	if err := r.restoreBudget(state.filterState); err != nil {
 		return err
@@ -431,7 +432,7 @@ func (p *Plan) normMechanism(n device.Net, s *stream.Stream) (*mechanism.Norm, e
 	rows := p.mostBatch()
 	m, err := mechanism.NewNorm(*z, p.Config.Clip, n.Rounding(rows), rows, p.Network.Program.NumParams(), s, normNoise)
 	if err != nil {
-		return nil, asUsage(err)
+		return nil, usage.Wrap(err)
 	}
 	return m, priced(m.Event(), *z)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -188,10 +189,10 @@ func (r *run) open() (*Result, error) {
 	}
 	entries, err := os.ReadDir(r.options.Out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, usage("run directory: %w: choose another --out", err)
+		return nil, usage.Errorf("run directory: %w: choose another --out", err)
 	}
 	if len(entries) > 0 && r.options.Resume == ResumeNever {
-		return nil, usage("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", r.options.Out)
+		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", r.options.Out)
 	}
 	found, err := r.find(entries)
 	switch {
@@ -205,10 +206,10 @@ func (r *run) open() (*Result, error) {
 			return nil, err
 		}
 	case r.options.Resume == ResumeRun:
-		return nil, usage("%s holds no run to resume: name its directory by --out, or start one there by --resume=auto", r.options.Out)
+		return nil, usage.Errorf("%s holds no run to resume: name its directory by --out, or start one there by --resume=auto", r.options.Out)
 	}
 	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
-		return nil, usage("run directory: %w: choose an --out that can be written", err)
+		return nil, usage.Errorf("run directory: %w: choose an --out that can be written", err)
 	}
 	// The ledger's lock comes first: of two processes that begin here, one writes its settings.
 	if err := r.openLedger(); err != nil {
@@ -244,7 +245,7 @@ func (r *run) find(entries []os.DirEntry) (bool, error) {
 			// A run that was killed before it had written its settings may have left a
 			// ledger, which says itself whose it is, and a temporary file.
 			if e.Name() != fileLedger && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
-				return false, usage("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
+				return false, usage.Errorf("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
 			}
 		}
 		return false, nil
@@ -271,7 +272,7 @@ func (r *run) complete() error {
 			continue
 		}
 		if i := slices.IndexFunc(part.released, holds); i >= 0 {
-			return usage("%s has %s but %s: restore %s, or start a new run in another directory", r.options.Out, filepath.Base(part.released[i]), part.why, part.path)
+			return usage.Errorf("%s has %s but %s: restore %s, or start a new run in another directory", r.options.Out, filepath.Base(part.released[i]), part.why, part.path)
 		}
 	}
 	return nil
@@ -298,7 +299,7 @@ func (r *run) openLedger() error {
 	var err error
 	r.ledger, err = ledger.Open(path, h)
 	if errors.Is(err, ledger.ErrMismatch) || errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	if err != nil {
 		return err
@@ -376,23 +377,23 @@ func (r *run) restore() error {
 	charged := r.ledger.Charged()
 	if c == nil && charged > 0 {
 		// A checkpoint is there before the first step is charged.
-		return usage("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, statePath(r.options.Out))
+		return usage.Errorf("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, statePath(r.options.Out))
 	}
 	if c != nil {
 		if c.runID != r.runID {
-			return usage("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
+			return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
 		}
 		if c.slot > charged && !r.plan.filtered() {
-			return usage("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
+			return usage.Errorf("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
 		}
 		if a := r.engine.adapt; a != nil {
 			if err := a.Rule.Validate(c.clip); err != nil {
-				return usage("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", r.options.Out, err)
+				return usage.Errorf("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", r.options.Out, err)
 			}
 			a.Clip = c.clip
 		}
 		if averages != (c.average != nil) {
-			return usage("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", r.options.Out)
+			return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", r.options.Out)
 		}
 		if err := errors.Join(r.restoreSearch(c), r.restoreProtection(c)); err != nil {
 			return err
@@ -482,7 +483,7 @@ func privateDir(out string) (string, error) {
 		return "", fmt.Errorf("private diagnostics: %w", err)
 	}
 	if filepath.Dir(out) == out {
-		return "", usage("private diagnostics need a run directory with a name, --out is %s", out)
+		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
 	}
 	dir := out + suffixPrivate
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -821,10 +822,10 @@ func readResult(path string) (*Result, error) {
 	}
 	var r Result
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, usage("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
+		return nil, usage.Errorf("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
 	}
 	if r.Run == "" {
-		return nil, usage("%s is not what a run writes: restore it, or start a new run in another directory", path)
+		return nil, usage.Errorf("%s is not what a run writes: restore it, or start a new run in another directory", path)
 	}
 	return &r, nil
 }

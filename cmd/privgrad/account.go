@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // real is a number that JSON writes as null where it is infinite or undefined.
@@ -105,10 +106,10 @@ One that has no bound for an event says so.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given := cmd.Flags().Changed
 		if given("delta") == given("epsilon") {
-			return usagef("give --delta, and ε follows, or --epsilon, and δ follows")
+			return usage.Errorf("give --delta, and ε follows, or --epsilon, and δ follows")
 		}
 		if given("order") && !(order > 1) {
-			return usagef("order %v: Rényi orders are above 1", order)
+			return usage.Errorf("order %v: Rényi orders are above 1", order)
 		}
 		events, err := a.events(cmd, file)
 		if err != nil {
@@ -120,7 +121,7 @@ One that has no bound for an event says so.`,
 		}
 		r, err := accountant.Account(events, o)
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		out := account{
 			Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
@@ -145,27 +146,27 @@ One that has no bound for an event says so.`,
 func (a *accounting) events(cmd *cobra.Command, file string) ([]accountant.Event, error) {
 	if file == "" {
 		if !cmd.Flags().Changed("noise-multiplier") {
-			return nil, usagef("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
+			return nil, usage.Errorf("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
 		}
 		return []accountant.Event{accountant.PoissonBatch(a.rate, a.steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
 	}
 	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
 		if cmd.Flags().Changed(name) {
-			return nil, usagef("--events %s and --%s were both given: the file says it all", file, name)
+			return nil, usage.Errorf("--events %s and --%s were both given: the file says it all", file, name)
 		}
 	}
 	in := cmd.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, usagef("events: %w", err)
+			return nil, usage.Errorf("events: %w", err)
 		}
 		defer f.Close()
 		in = f
 	}
 	events, err := accountant.ParseEvents(in)
 	if err != nil {
-		return nil, usagef("events %s: %w", file, err)
+		return nil, usage.Errorf("events %s: %w", file, err)
 	}
 	return events, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/mnist/fashion"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
@@ -90,7 +91,7 @@ func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
 
 func checkThreads(n int) error {
 	if n < 0 {
-		return usagef("threads %d: must be 1 or more, or 0 for all", n)
+		return usage.Errorf("threads %d: must be 1 or more, or 0 for all", n)
 	}
 	return nil
 }

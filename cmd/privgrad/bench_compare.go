@@ -15,6 +15,7 @@ import (
 
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 func newBenchCompare() *cobra.Command {
@@ -61,17 +62,17 @@ with a line that says so.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		format := strings.TrimPrefix(filepath.Ext(picture), ".")
 		if picture != "" && !slices.Contains(bench.PictureFormats(), format) {
-			return usagef("plot %q: the file's name must end in .%s", picture, strings.Join(bench.PictureFormats(), " or ."))
+			return usage.Errorf("plot %q: the file's name must end in .%s", picture, strings.Join(bench.PictureFormats(), " or ."))
 		}
 		if markdown && asJSON {
-			return usagef("--markdown and --json exclude each other: give one of them")
+			return usage.Errorf("--markdown and --json exclude each other: give one of them")
 		}
 		var c *bench.Comparison
 		var err error
 		if from != "" {
 			for _, name := range []string{"models", "device", "threads", "seconds", "rounds", "python"} {
 				if cmd.Flags().Changed(name) {
-					return usagef("--from measures nothing, so that --%s has no meaning with it: leave one of them out", name)
+					return usage.Errorf("--from measures nothing, so that --%s has no meaning with it: leave one of them out", name)
 				}
 			}
 			c, err = readComparison(from)
@@ -146,14 +147,14 @@ func load() *float64 {
 func readComparison(file string) (*bench.Comparison, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, asUsage(err)
+		return nil, usage.Wrap(err)
 	}
 	c := &bench.Comparison{}
 	if err := json.Unmarshal(b, c); err != nil {
-		return nil, usagef("%s is not what --out writes: %w", file, err)
+		return nil, usage.Errorf("%s is not what --out writes: %w", file, err)
 	}
 	if len(c.Models) == 0 {
-		return nil, usagef("%s has no measurements; write one with privgrad bench compare --out", file)
+		return nil, usage.Errorf("%s has no measurements; write one with privgrad bench compare --out", file)
 	}
 	return c, nil
 }

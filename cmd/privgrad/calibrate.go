@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // calibration is the JSON form of a calibrated schedule.
@@ -41,7 +42,7 @@ value of the other.`,
 		given := cmd.Flags().Changed
 		for _, name := range []string{"epsilon", "delta"} {
 			if !given(name) {
-				return usagef("--%s is missing: a calibration needs a target --epsilon and a --delta", name)
+				return usage.Errorf("--%s is missing: a calibration needs a target --epsilon and a --delta", name)
 			}
 		}
 		s := accountant.Schedule{
@@ -62,10 +63,10 @@ value of the other.`,
 			c.SamplingRate, c.Epsilon, err = s.CalibrateSamplingRate(a.epsilon, a.sigma)
 			found = fmt.Sprintf("sampling rate %.6g", c.SamplingRate)
 		default:
-			return usagef("give two of --noise-multiplier, --sampling-rate and --steps: the third is found")
+			return usage.Errorf("give two of --noise-multiplier, --sampling-rate and --steps: the third is found")
 		}
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		c.NoGuarantee = guarantee(a.accountant)
 		c.Guarantee = len(c.NoGuarantee) == 0

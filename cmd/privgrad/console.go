@@ -14,6 +14,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // progressFlag says when a bar is shown.
@@ -41,7 +43,7 @@ func newConsole(w io.Writer, mode string) (*console, error) {
 		f, ok := w.(*os.File)
 		c.bars = ok && term.IsTerminal(int(f.Fd()))
 	default:
-		return nil, usagef("progress %q: choose auto, on or off", mode)
+		return nil, usage.Errorf("progress %q: choose auto, on or off", mode)
 	}
 	return c, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/cifar"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/mnist/fashion"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -36,7 +37,7 @@ func layout(name string) (*datasets.Layout, error) {
 		}
 		names = append(names, l.Name)
 	}
-	return nil, usagef("unknown data set %q: choose one of %s", name, strings.Join(names, ", "))
+	return nil, usage.Errorf("unknown data set %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
 func newData() *cobra.Command {
@@ -147,7 +148,7 @@ func directory(flag string) string {
 func needDirectory(flag, what string) (string, error) {
 	dir := directory(flag)
 	if dir == "" {
-		return "", usagef("no directory is given: name the one %s by --data-dir or %s", what, train.DataDirVariable)
+		return "", usage.Errorf("no directory is given: name the one %s by --data-dir or %s", what, train.DataDirVariable)
 	}
 	return dir, nil
 }
@@ -262,7 +263,7 @@ unknown categories, bad labels.`,
 			return verifyTable(cmd, asJSON, path, schema)
 		}
 		if schema != "" {
-			return usagef("schema %s: data set %s has a layout of its own; leave out --schema", schema, args[0])
+			return usage.Errorf("schema %s: data set %s has a layout of its own; leave out --schema", schema, args[0])
 		}
 		l, err := layout(args[0])
 		if err != nil {

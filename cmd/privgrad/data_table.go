@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -67,7 +68,7 @@ type tableVerification struct {
 func verifyTable(cmd *cobra.Command, asJSON bool, path, schema string) error {
 	r, err := tabular.Verify(path, schema)
 	if err != nil {
-		return asUsage(err)
+		return usage.Wrap(err)
 	}
 	return show(cmd, asJSON, tableVerification{path, r.Schema, true, r.Features, r.Classes}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s is a table by schema %s: %d features a record\n", path, r.Schema, r.Features)

@@ -20,6 +20,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/train"
 )
@@ -77,7 +78,7 @@ that made it: those that are built in, then those in the files that are named.`,
 		for _, file := range args {
 			p, err := l2p.Read(file)
 			if err != nil {
-				return asUsage(err)
+				return usage.Wrap(err)
 			}
 			all, paths = append(all, p), append(paths, file)
 		}
@@ -214,7 +215,7 @@ command goes on after an interruption, from FILE.checkpoint.`,
 		}
 		options, err := o.options(cmd)
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		con, err := newConsole(cmd.ErrOrStderr(), progress)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/accountant/schedule"
 	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -51,11 +52,11 @@ func execute(root *cobra.Command) int {
 		return exitDone
 	}
 	complain(root, err)
-	var usage *train.UsageError
+	var refused *usage.Error
 	switch {
 	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget), errors.Is(err, schedule.ErrBudget):
 		return exitRefused
-	case errors.As(err, &usage):
+	case errors.As(err, &refused):
 		return exitUsage
 	case errors.Is(err, train.ErrInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -100,7 +101,7 @@ privacy budget does not allow it, 130 interrupted, with what can go on saved.`,
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; `%s --help` shows its flags", err, cmd.CommandPath())
+		return usage.Errorf("%w; `%s --help` shows its flags", err, cmd.CommandPath())
 	})
 	root.AddCommand(newTrain(), newEval(), newAccount(), newCalibrate(), newSchedule(), newL2P(), newAudit(), newBench(), newReproduce(), newData(), newInfo())
 	root.SetHelpCommand(newHelp())
@@ -132,7 +133,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	if s := parent.SuggestionsFor(name); len(s) > 0 {
 		meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(s, " or "))
 	}
-	return usagef("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), meant)
+	return usage.Errorf("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), meant)
 }
 
 func newHelp() *cobra.Command {
@@ -144,7 +145,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return usagef("%w", err)
+				return usage.Errorf("%w", err)
 			}
 			if len(rest) > 0 {
 				return unknownCommand(c, rest[0])
@@ -156,22 +157,12 @@ func newHelp() *cobra.Command {
 	}
 }
 
-func usagef(format string, a ...any) error { return &train.UsageError{Err: fmt.Errorf(format, a...)} }
-
-// asUsage marks an error about what the user gave.
-func asUsage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &train.UsageError{Err: err}
-}
-
 // noArgs and oneArg check the number of arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("%s takes no argument, but was given %q: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0])
+	return usage.Errorf("%s takes no argument, but was given %q: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0])
 }
 
 func oneArg(what string) cobra.PositionalArgs {
@@ -179,7 +170,7 @@ func oneArg(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return usagef("%s takes one argument, %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args))
+		return usage.Errorf("%s takes one argument, %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/train"
 )
@@ -35,7 +36,7 @@ is left out, with a line that says so.`,
   privgrad reproduce fig3 --data-dir data --out figures`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("%s takes one name, but was given %d: `%[1]s list` lists them", cmd.CommandPath(), len(args))
+				return usage.Errorf("%s takes one name, but was given %d: `%[1]s list` lists them", cmd.CommandPath(), len(args))
 			}
 			return nil
 		},

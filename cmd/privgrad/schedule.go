@@ -10,6 +10,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/schedule"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // planned is what the JSON forms of all schedules share.
@@ -74,8 +75,7 @@ Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
 func require(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if !cmd.Flags().Changed(name) {
-			usage := cmd.Flags().Lookup(name).Usage
-			return usagef("--%s is missing (%s): `%s --help` shows an example", name, usage, cmd.CommandPath())
+			return usage.Errorf("--%s is missing (%s): `%s --help` shows an example", name, cmd.Flags().Lookup(name).Usage, cmd.CommandPath())
 		}
 	}
 	return nil
@@ -178,7 +178,7 @@ price, and is not offered.`, name, about.short, kind, about.noise),
 		p.Lipschitz, p.Smoothness, p.StrongConvexity = l.lipschitz, l.smoothness, l.strongConvexity
 		s, err := schedule.NewPUR(kind, p, rho)
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		out := purPlan{
 			planned: newPlan(name, enforced, "each step adds fresh noise of its σ_t to the mean gradient of all records"),
@@ -286,7 +286,7 @@ a plan that is not valid wants more steps, or another rate.`,
 		}
 		c, err := schedule.NewCtCDP(epsilon, delta, rate, steps)
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		out := ctcdpPlan{
 			planned: newPlan("ctcdp", "every batch is a fresh subset of a fixed size; Poisson batches need another accountant",
@@ -374,7 +374,7 @@ The theorem is for ε of at most 1.`,
 		}
 		r, err := schedule.NewRRPSGD(n, epsilon, delta)
 		if err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		out := rrpsgdPlan{
 			planned: newPlan("rrpsgd", enforced, "learning rates come from public numbers, also the bound on the loss at the start",
@@ -457,13 +457,13 @@ the exact condition of Balle and Wang 2018, which holds at every ε.`,
 			g.LearningRate = 1 / (g.Smoothness + g.StrongConvexity)
 		}
 		if err := g.Validate(); err != nil {
-			return asUsage(err)
+			return usage.Wrap(err)
 		}
 		if dim < 1 {
-			return usagef("dim %d: must be 1 or more", dim)
+			return usage.Errorf("dim %d: must be 1 or more", dim)
 		}
 		if !(epsilon > 0) || math.IsInf(epsilon, 0) {
-			return usagef("epsilon %v: must be a finite number above 0", epsilon)
+			return usage.Errorf("epsilon %v: must be a finite number above 0", epsilon)
 		}
 		d := float64(dim)
 		out := outputPlan{
@@ -478,7 +478,7 @@ the exact condition of Balle and Wang 2018, which holds at every ε.`,
 		if f.Changed("delta") {
 			ratio, err := schedule.AnalyticGaussian(epsilon, delta)
 			if err != nil {
-				return asUsage(err)
+				return usage.Wrap(err)
 			}
 			sigma := real(ratio) * out.Sensitivity
 			out.Mechanism, out.Sigma, out.RMSNoise = "gaussian", &sigma, sigma*real(math.Sqrt(d))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
 )
@@ -85,7 +86,7 @@ model-average.safetensors, beside the last ones.`,
 			return err
 		}
 		if resume != train.ResumeNever && out == "" {
-			return usagef("--resume continues the run in a directory: name it by --out")
+			return usage.Errorf("--resume continues the run in a directory: name it by --out")
 		}
 		con, err := newConsole(cmd.ErrOrStderr(), progress)
 		if err != nil {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-//go:embed *.ptx
+//go:embed ptx/*.ptx
 var files embed.FS
 
 // Modules lists the modules.
 func Modules() ([]string, error) {
-	entries, err := files.ReadDir(".")
+	entries, err := files.ReadDir("ptx")
 	var names []string
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".ptx"))
@@ -21,7 +21,7 @@ func Modules() ([]string, error) {
 
 // PTX is the assembly of a module.
 func PTX(module string) ([]byte, error) {
-	ptx, err := files.ReadFile(module + ".ptx")
+	ptx, err := files.ReadFile("ptx/" + module + ".ptx")
 	if err != nil {
 		return nil, fmt.Errorf("there is no module %s of kernels", module)
 	}

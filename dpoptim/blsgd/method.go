@@ -64,17 +64,36 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	}
 	if !s.adapts() {
 		search.Every = *s.Every
-		search.Release = func(sigma float64) (dpoptim.Release, error) {
+		search.Release = m.noiseless(func(sigma float64) (dpoptim.Release, error) {
 			noise, err := s.planned(sigma)
 			return dpoptim.Release{Noise: noise, Bound: *s.Clip}, err
-		}
+		})
 		return d, nil
 	}
 	d.Budget = dpoptim.Adaptive
-	first := m.firstBudgets()
-	gradient.Release = func(float64) (dpoptim.Release, error) { return m.gradientAt(first.Gradient, c.Clip), nil }
-	search.Release = func(float64) (dpoptim.Release, error) { return m.searchAt(first) }
+	first, gradients := m.firstBudgets(), gradient.Release
+	gradient.Release = func(sigma float64) (dpoptim.Release, error) {
+		if sigma == 0 {
+			return gradients(0)
+		}
+		return m.gradientAt(first.Gradient, c.Clip), nil
+	}
+	search.Release = m.noiseless(func(float64) (dpoptim.Release, error) { return m.searchAt(first) })
 	return d, nil
+}
+
+// noiseless is a search's release with what it is without noise.
+func (m *Method) noiseless(noised func(float64) (dpoptim.Release, error)) func(float64) (dpoptim.Release, error) {
+	return func(sigma float64) (dpoptim.Release, error) {
+		if sigma != 0 {
+			return noised(sigma)
+		}
+		r := dpoptim.Release{Bound: *m.s.Clip}
+		if m.s.Form == formLosses || m.s.Form == formDifferences {
+			r.Noise = accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, Queries: m.s.queries()}
+		}
+		return r, nil
+	}
 }
 
 // firstBudgets are those of the first iteration: the run's ε over twice the

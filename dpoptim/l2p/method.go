@@ -165,10 +165,13 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	m.config = sgd.Config{Rate: *c.LR, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: sgd.DefaultMoments()}
 	d := dpoptim.Declaration{Budget: m.budget(c), Asks: []dpoptim.Ask{sgd.Gradient(c.Clip)}}
 	if z := m.settings.NormNoise; z != nil {
-		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: c.Clip}
-		d.Asks = append(d.Asks, dpoptim.Ask{
-			Question: dpoptim.Norms, Batch: dpoptim.OfSum, Release: func(float64) (dpoptim.Release, error) { return release, nil },
-		})
+		norm := sgd.Gradient(c.Clip).Release
+		d.Asks = append(d.Asks, dpoptim.Ask{Question: dpoptim.Norms, Batch: dpoptim.OfSum, Release: func(multiplier float64) (dpoptim.Release, error) {
+			if multiplier == 0 {
+				return norm(0)
+			}
+			return norm(*z)
+		}})
 	}
 	return d, nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -40,7 +41,8 @@ func NewNoisyMax(epsilon float64, s *stream.Stream, tensor uint32) (*NoisyMax, e
 
 // Select draws at a noise position that nothing has used, and gives the index of
 // the largest noisy count.
-func (m *NoisyMax) Select(counts []int, draw uint64) (int, error) {
+func (m *NoisyMax) Select(private device.Counts, draw uint64) (int, error) {
+	counts := device.NewCounting(private)
 	if len(counts) == 0 {
 		return 0, fmt.Errorf("a noisy maximum of no counts: give at least one")
 	}

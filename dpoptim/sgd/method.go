@@ -119,6 +119,9 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 // Gradient declares a sum of gradients with Gaussian noise.
 func Gradient(clip float64) dpoptim.Ask {
 	return dpoptim.Ask{Question: dpoptim.Gradients, Release: func(multiplier float64) (dpoptim.Release, error) {
+		if multiplier == 0 {
+			return dpoptim.Release{Bound: clip}, nil
+		}
 		return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: clip}, nil
 	}}
 }

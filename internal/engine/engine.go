@@ -8,7 +8,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -67,7 +66,7 @@ type Engine struct {
 	own      []int32 // of the last batch of another question
 	last     device.Step
 	declared map[dpoptim.Question]*declared
-	plainSum mechanism.Mechanism
+	paid     []accountant.Mechanism // by the batch of the last sum, and not asked yet
 }
 
 var _ dpoptim.Engine = (*Engine)(nil)

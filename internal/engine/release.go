@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Each mechanism of a run draws in a counter range of its own.
@@ -33,30 +34,23 @@ func (e *Engine) declare() error {
 		d := &declared{ask: a}
 		d.ask.Every = max(a.Every, 1)
 		if a.Release != nil {
-			// Without noise the rest of the release is as it would be at any.
-			sigma := e.c.Facts.Planned
-			if sigma == 0 {
-				sigma = 1
-			}
 			var err error
-			if d.release, err = a.Release(sigma); err != nil {
+			if d.release, err = a.Release(e.c.Facts.Planned); err != nil {
 				return err
 			}
 		}
 		if d.release.Bound == 0 {
 			d.release.Bound = e.c.Facts.Clip
 		}
-		if !e.noised(a.Question) {
-			d.release.Noise = nil
-		}
 		e.declared[a.Question] = d
 	}
 	return nil
 }
 
-// noised reports whether questions are answered with noise; a pure release always is.
-func (e *Engine) noised(q dpoptim.Question) bool {
-	return e.c.Facts.Planned > 0 || q == dpoptim.Majority
+// silent reports whether a release has no noise.
+func silent(m accountant.Mechanism) bool {
+	search, ok := m.(accountant.NoisyBTLS)
+	return m == nil || ok && search.ThresholdScale == 0
 }
 
 // release is the declared one or, of runs whose releases a filter admits, what is asked for.
@@ -70,7 +64,7 @@ func (e *Engine) release(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Releas
 		return d.release, nil
 	case !e.Filtered():
 		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s with noise of its own, and has declared it as planned; nothing was released", name, q)
-	case (r.Noise == nil) != (d.release.Noise == nil):
+	case silent(r.Noise) != silent(d.release.Noise):
 		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s with %v as its noise, and has declared %v; nothing was released", name, q, r.Noise, d.release.Noise)
 	}
 	return *r, nil
@@ -87,7 +81,7 @@ func (e *Engine) admit(q dpoptim.Question, asked ...accountant.Mechanism) error 
 		}
 		d.next = slot + 1
 	}
-	if e.Filtered() && d.ask.Batch != dpoptim.Own && q != dpoptim.Gradients && d.ask.Batch == dpoptim.OfSum {
+	if e.Filtered() && d.ask.Batch == dpoptim.OfSum {
 		for _, m := range asked {
 			if !slices.Contains(e.paid, m) {
 				return fmt.Errorf("optimizer %s asks %v of a batch that has not paid for it; nothing was released", e.c.Method.Traits().Name, m)
@@ -169,9 +163,9 @@ func (e *Engine) lossMechanism(q dpoptim.Question, r dpoptim.Release, values int
 func (e *Engine) searchMechanism(r dpoptim.Release) (*mechanism.NoisyBTLS, error) {
 	search, ok := r.Noise.(accountant.NoisyBTLS)
 	switch {
-	case r.Noise == nil:
-		planned := e.declared[dpoptim.Searches].queries
-		return mechanism.NewUnprotectedSearch(r.Bound, planned, e.c.Noise, searchNoise), nil
+	case silent(r.Noise):
+		planned, _ := e.declared[dpoptim.Searches].release.Noise.(accountant.NoisyBTLS)
+		return mechanism.NewUnprotectedSearch(r.Bound, planned.Queries, e.c.Noise, searchNoise), nil
 	case !ok:
 		return nil, e.unfit(dpoptim.Searches, r)
 	}

@@ -1,12 +1,10 @@
-package train
+package engine
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 )
@@ -14,292 +12,282 @@ import (
 // largestGroup is the most candidates that a search evaluates together.
 const largestGroup = 16
 
-// descent is an engine's part for optimizers that choose their step size after
-// they have seen the gradient: it is released as a direction, losses are asked for along it,
-// and a step is taken last. Directions are kept in units of the sum, D = qN·d.
-type descent struct {
-	normaliser, l2 float64
-	release, move  device.Step
-	// Of optimizers that may ask for a second gradient.
-	second, last device.Vector
-	again, keep  device.Step
+// losses sums the losses of a batch at some candidates, in as many runs as it takes, and then
+// asks for what may leave.
+type losses struct{ sum, ask device.Step }
 
-	searches map[int]*searchStep // by candidates
-	curve    *searchStep
-	least    *searchStep
-	decrease device.Vector // the released curve
-	group    linesearch.Group
-	tried    int // candidates evaluated by the last search
-}
-
-// A searchStep sums the losses of a batch at some candidates, in as many runs as
-// it takes, and then asks for what may leave.
-type searchStep struct{ sum, ask device.Step }
-
-// recordDescent records the release of a direction and the step along it.
-func (e *Engine) recordDescent(sum device.Sum, optimizer func(device.Net) (dpoptim.Optimizer, error), normaliser, l2 float64, remembers bool) error {
-	d := &descent{normaliser: normaliser, l2: l2, searches: map[int]*searchStep{}}
-	e.descent = d
-	var err, moveErr error
-	if e.optimizer, err = optimizer(e.net); err != nil {
-		return err
-	}
-	params, direction := e.net.Params(), e.gradient
-	if remembers {
-		for _, v := range []*device.Vector{&d.second, &d.last} {
-			if *v, err = e.net.NewVector(1); err != nil {
-				return err
-			}
-		}
-	}
-	var noisy mechanism.Noisy
-	d.release, err = e.net.Record(func(q device.Queue) {
-		noisy = e.mechanism.Release(q, direction, sum)
-		d.penalise(q, direction, params)
-		d.measure(q, direction, params)
-	})
-	if err != nil {
-		return err
-	}
-	d.move, err = e.net.Record(func(q device.Queue) {
-		if remembers {
-			q.Dot(direction, d.last)
-			q.Dot(direction, direction)
-			q.Dot(d.last, d.last)
-		}
-		moveErr = e.optimizer.Record(q, params, noisy)
-	})
-	if err = errors.Join(err, moveErr); err != nil || !remembers {
-		return err
-	}
-	d.keep, err = e.net.Record(func(q device.Queue) { q.Update(device.Average, d.last, direction) })
-	if err != nil {
-		return err
-	}
-	d.again, err = e.net.Record(func(q device.Queue) {
-		e.mechanism.Release(q, d.second, sum)
-		d.penalise(q, d.second, params)
-		q.Dot(direction, d.second)
-		q.Dot(direction, direction)
-		q.Dot(d.second, d.second)
-		q.Update(device.Average, direction, d.second)
-		d.measure(q, direction, params)
-	})
-	return err
-}
-
-// penalise adds the penalty's gradient, where there is a penalty.
-func (d *descent) penalise(q device.Queue, direction, params device.Vector) {
-	if d.l2 != 0 {
-		q.Axpy(direction, device.Along, params)
-	}
-}
-
-// measure gives what a search has to know of a direction: D·D, and w·D where there is
-// a penalty.
-func (d *descent) measure(q device.Queue, direction, params device.Vector) {
-	q.Dot(direction, direction)
-	if d.l2 != 0 {
-		q.Dot(params, direction)
-	}
-}
-
-// RecordSearch records searches over losses of rows of a table, which the
-// mechanism's index leaves alone.
-func (e *Engine) RecordSearch(data device.Data, m *mechanism.NoisyBTLS) error {
-	for k := 1; k <= largestGroup; k *= 2 {
-		s, err := e.losses(data, m.Query(e.net.Params(), e.gradient, k), m.Test)
-		if err != nil {
-			return err
-		}
-		e.descent.searches[k] = s
-	}
-	return nil
-}
-
-// RecordLeast records the question which of so many candidates has the least loss.
-func (e *Engine) RecordLeast(data device.Data, candidates int, m *mechanism.NoisyMin) (err error) {
-	e.descent.least, err = e.losses(data, device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: candidates, Form: device.LossSum}, m.Test)
-	return err
-}
-
-// Least gives the index of the candidate at which the batch's loss and the
-// candidate's bias are least, with the noise of m.
-func (e *Engine) Least(rows []int32, draw uint64, m *mechanism.NoisyMin, candidates, biases []float64) (int, error) {
-	d := e.descent
-	m.Set(&e.inputs)
-	copy(e.inputs.Biases[:], biases)
-	clear(e.inputs.Candidates[:])
-	for i, c := range candidates {
-		e.inputs.Candidates[i] = float32(c / d.normaliser)
-	}
-	if err := e.run(d.least.sum, d.least.ask, rows, draw); err != nil {
-		return 0, err
-	}
-	out, err := d.least.ask.Wait()
-	if err != nil {
-		return 0, err
-	}
-	d.tried = len(candidates)
-	return out.First[0], nil
-}
-
-// RecordCurve records the release of a curve of decreases.
-func (e *Engine) RecordCurve(data device.Data, points int, m mechanism.Mechanism) error {
-	var err error
-	if e.descent.decrease, err = e.net.NewScalars(points); err != nil {
-		return err
-	}
-	query := device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: points, Form: device.LossCurve}
-	e.descent.curve, err = e.losses(data, query, func(q device.Queue, private device.Sum) {
-		m.Release(q, e.descent.decrease, private)
-	})
-	return err
-}
-
-func (e *Engine) losses(data device.Data, query device.LossQuery, ask func(device.Queue, device.Sum)) (*searchStep, error) {
+func (e *Engine) losses(query device.LossQuery, ask func(device.Queue, device.Sum)) (l losses, err error) {
 	private, err := e.net.NewScalarSum(query.K)
 	if err != nil {
+		return l, err
+	}
+	if l.sum, err = e.net.Record(func(q device.Queue) { q.Losses(private, e.c.Data, query) }); err != nil {
+		return l, err
+	}
+	l.ask, err = e.net.Record(func(q device.Queue) { ask(q, private) })
+	return l, err
+}
+
+// batch has a question about losses paid for, and gives the rows that it is asked of.
+func (e *Engine) batch(q dpoptim.Question, price accountant.Mechanism) (rows []int32, draw uint64, err error) {
+	if err := e.admit(q, price); err != nil {
+		return nil, 0, err
+	}
+	own := e.declared[q].ask.Batch == dpoptim.Own
+	if e.own, draw = e.c.Supply.Batch(q, !own, e.own[:0]); own {
+		return e.own, draw, nil
+	}
+	return e.rows, draw, nil
+}
+
+// candidates fills in step sizes, of directions in units of the sum.
+func (e *Engine) candidates(etas []float64) []float32 {
+	all := make([]float32, len(etas))
+	for i, c := range etas {
+		all[i] = float32(c / e.c.Facts.ExpectedBatch)
+	}
+	return all
+}
+
+// search finds the first candidate whose losses have fallen enough.
+type search struct {
+	engine *Engine
+	groups map[int]losses // by candidates that are evaluated together
+	tried  int
+}
+
+// Search records searches along a direction.
+func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
+	r, err := e.release(dpoptim.Searches, nil)
+	if err != nil {
 		return nil, err
 	}
-	s := &searchStep{}
-	if s.sum, err = e.net.Record(func(q device.Queue) { q.Losses(private, data, query) }); err != nil {
+	m, err := e.searchMechanism(r)
+	if err != nil {
 		return nil, err
 	}
-	s.ask, err = e.net.Record(func(q device.Queue) { ask(q, private) })
-	return s, err
+	s := &search{engine: e, groups: map[int]losses{}}
+	for k := 1; k <= largestGroup; k *= 2 {
+		if s.groups[k], err = e.losses(m.Query(e.net.Params(), along, k), m.Test); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
-// Direction releases a batch's gradient as the direction to descend along.
-func (e *Engine) Direction(rows []int32, draw uint64, m mechanism.Mechanism) (linesearch.Direction, error) {
-	d := e.descent
-	m.Set(&e.inputs)
-	e.inputs.Scalars[device.Along] = float32(d.l2 * d.normaliser)
-	if err := e.run(e.sum, d.release, rows, draw); err != nil {
-		return linesearch.Direction{}, err
-	}
-	out, err := d.release.Wait()
+// Deviation is the standard deviation of one comparison's noise.
+func (s *search) Deviation(asked *dpoptim.Release) float64 {
+	r, err := s.engine.release(dpoptim.Searches, asked)
 	if err != nil {
-		return linesearch.Direction{}, err
+		return 0 // and Ask refuses it
 	}
-	return d.direction(out.Dots), nil
-}
-
-// direction reads what was measured.
-func (d *descent) direction(dots []float64) linesearch.Direction {
-	r := linesearch.Direction{Norm2: dots[0] / d.normaliser / d.normaliser, L2: d.l2}
-	if len(dots) > 1 {
-		r.Along = dots[1] / d.normaliser
-	}
-	return r
-}
-
-// Again releases another gradient at the same parameters and mixes it into the
-// direction. The angle between both is in radians.
-func (e *Engine) Again(rows []int32, draw uint64, m mechanism.Mechanism, weight float64) (linesearch.Direction, float64, error) {
-	d := e.descent
-	m.Set(&e.inputs)
-	e.inputs.Scalars[device.Along] = float32(d.l2 * d.normaliser)
-	e.inputs.Scalars[device.Blend] = float32(weight)
-	if err := e.run(e.sum, d.again, rows, draw); err != nil {
-		return linesearch.Direction{}, 0, err
-	}
-	out, err := d.again.Wait()
+	m, err := s.engine.searchMechanism(r)
 	if err != nil {
-		return linesearch.Direction{}, 0, err
+		return 0
 	}
-	return d.direction(out.Dots[3:]), angle(out.Dots[:3]), nil
+	return m.Deviation()
 }
 
-// angle reads x·y, x·x and y·y; NaN where one of them is zero.
-func angle(dots []float64) float64 {
-	cos := dots[0] / math.Sqrt(dots[1]) / math.Sqrt(dots[2])
-	return math.Acos(min(max(cos, -1), 1))
-}
+// Tried is how many candidates the last search evaluated.
+func (s *search) Tried() int { return s.tried }
 
-// Search asks for the first of the candidates whose decrease over the batch
-// reaches its bias, with the noise of m: its index, or −1. The candidates are
-// evaluated in groups, which does not change the answer.
-func (e *Engine) Search(rows []int32, draw uint64, m *mechanism.NoisyBTLS, candidates, biases []float64) (int, error) {
-	d := e.descent
+// Ask gives the first of the candidates whose decrease over the batch reaches its bias, or −1.
+// Candidates are evaluated in groups, which does not change the answer.
+func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
+	e := s.engine
+	r, err := e.release(dpoptim.Searches, asked)
+	if err != nil {
+		return 0, err
+	}
+	m, err := e.searchMechanism(r)
+	if err != nil {
+		return 0, err
+	}
+	rows, draw, err := e.batch(dpoptim.Searches, m.Event())
+	if err != nil {
+		return 0, err
+	}
 	m.Set(&e.inputs)
-	d.tried = 0
-	etas := make([]float32, len(candidates)) // of directions in units of the sum
-	for i, c := range candidates {
-		etas[i] = float32(c / d.normaliser)
-	}
-	for first := 0; first < len(candidates); {
+	s.tried = 0
+	etas := e.candidates(c.Etas)
+	for first := 0; first < len(etas); {
 		most := 1
-		for most < len(candidates)-first {
+		for most < len(etas)-first {
 			most *= 2
 		}
-		size := d.group.Size(min(most, largestGroup))
-		s, end := d.searches[size], min(first+size, len(candidates))
-		m.Ask(&e.inputs, first, etas[first:end], biases[first:end])
-		if err := e.run(s.sum, s.ask, rows, draw); err != nil {
+		size := c.Group.Size(min(most, largestGroup))
+		group, end := s.groups[size], min(first+size, len(etas))
+		m.Ask(&e.inputs, first, etas[first:end], c.Biases[first:end])
+		if err := e.run(group.sum, group.ask, rows, draw); err != nil {
 			return 0, err
 		}
-		out, err := s.ask.Wait()
+		out, err := group.ask.Wait()
 		if err != nil {
 			return 0, err
 		}
-		d.tried += size
-		if i := out.First[0]; i >= 0 {
-			d.group.Needed(first + i + 1)
+		s.tried += size
+		if i := out.Found[0]; i >= 0 {
+			c.Group.Needed(first + i + 1)
 			return first + i, nil
 		}
 		first += size
 	}
-	d.group.Needed(len(candidates))
+	c.Group.Needed(len(etas))
 	return -1, nil
 }
 
-// Tried is how many candidates the last search evaluated, the present parameters not
-// counted. It follows from what was released.
-func (e *Engine) Tried() int { return e.descent.tried }
-
-// Decreases releases the sums of the batch's decreases at the candidates.
-func (e *Engine) Decreases(rows []int32, draw uint64, m mechanism.Mechanism, candidates []float64) ([]float64, error) {
-	d := e.descent
-	m.Set(&e.inputs)
-	clear(e.inputs.Candidates[:])
-	for i, c := range candidates {
-		e.inputs.Candidates[i] = float32(c / d.normaliser)
-	}
-	if err := e.run(d.curve.sum, d.curve.ask, rows, draw); err != nil {
-		return nil, err
-	}
-	values := make([]float32, len(candidates))
-	if err := e.net.Read(d.decrease, values); err != nil {
-		return nil, err
-	}
-	d.tried = len(candidates)
-	sums := make([]float64, len(values))
-	for i, v := range values {
-		sums[i] = float64(v)
-	}
-	return sums, nil
+// minimum finds the candidate of least loss.
+type minimum struct {
+	engine *Engine
+	losses losses
+	size   int
 }
 
-// Move takes a step along the direction, the update's number t from 1, and gives
-// the angle between it and the one of the move before, NaN where there is none
-// or none is remembered.
-func (e *Engine) Move(eta float64, t int) (float64, error) {
-	d, in := e.descent, &e.inputs
-	e.optimizer.Set(in, t)
-	in.Scalars[device.Rate] = float32(eta)
-	in.Scalars[device.L2] = 0 // it is in the direction
-	in.Rows, in.Draw = nil, 0
-	if err := d.move.Run(in); err != nil {
-		return 0, fmt.Errorf("step of size %v: %w", eta, err)
+// Minimum records the question which candidate along a direction has the least loss.
+func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
+	r, err := e.release(dpoptim.Minima, nil)
+	if err != nil {
+		return nil, err
 	}
-	if d.keep == nil {
-		return math.NaN(), nil
+	m, err := e.minimumMechanism(r)
+	if err != nil {
+		return nil, err
 	}
-	out, err := d.move.Wait()
+	s := &minimum{engine: e, size: e.declared[dpoptim.Minima].ask.Size}
+	s.losses, err = e.losses(device.LossQuery{At: e.net.Params(), Dir: along, K: s.size, Form: device.LossSum}, m.Test)
+	return s, err
+}
+
+// Deviation is 0: no threshold has noise.
+func (s *minimum) Deviation(*dpoptim.Release) float64 { return 0 }
+
+// Tried is how many candidates a question evaluates.
+func (s *minimum) Tried() int { return s.size }
+
+// Ask gives the candidate at which the batch's loss and the candidate's bias are least.
+func (s *minimum) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
+	e := s.engine
+	r, err := e.release(dpoptim.Minima, asked)
 	if err != nil {
 		return 0, err
 	}
-	in.Scalars[device.Blend] = 1
-	return angle(out.Dots), d.keep.Run(in)
+	m, err := e.minimumMechanism(r)
+	if err != nil {
+		return 0, err
+	}
+	rows, draw, err := e.batch(dpoptim.Minima, m.Event())
+	if err != nil {
+		return 0, err
+	}
+	m.Set(&e.inputs)
+	copy(e.inputs.Biases[:], c.Biases)
+	clear(e.inputs.Candidates[copy(e.inputs.Candidates[:], e.candidates(c.Etas)):])
+	if err := e.run(s.losses.sum, s.losses.ask, rows, draw); err != nil {
+		return 0, err
+	}
+	out, err := s.losses.ask.Wait()
+	if err != nil {
+		return 0, err
+	}
+	return out.Found[0], nil
+}
+
+// sums releases sums of losses, or of their decreases along a direction.
+type sums struct {
+	engine    *Engine
+	question  dpoptim.Question
+	mechanism mechanism.Mechanism
+	losses    losses
+	released  device.Vector
+	values    []float32
+}
+
+func (e *Engine) sums(q dpoptim.Question, query device.LossQuery, m mechanism.Mechanism) (*sums, error) {
+	s := &sums{engine: e, question: q, mechanism: m, values: make([]float32, query.K)}
+	var err error
+	if s.released, err = e.net.NewScalars(query.K); err != nil {
+		return nil, err
+	}
+	s.losses, err = e.losses(query, func(q device.Queue, private device.Sum) { m.Release(q, s.released, private) })
+	return s, err
+}
+
+// at releases the sums of a batch.
+func (s *sums) at(rows []int32, draw uint64, etas []float32) ([]float64, error) {
+	e := s.engine
+	s.mechanism.Set(&e.inputs)
+	clear(e.inputs.Candidates[copy(e.inputs.Candidates[:], etas):])
+	if err := e.run(s.losses.sum, s.losses.ask, rows, draw); err != nil {
+		return nil, err
+	}
+	if err := e.net.Read(s.released, s.values); err != nil {
+		return nil, err
+	}
+	all := make([]float64, len(s.values))
+	for i, v := range s.values {
+		all[i] = float64(v)
+	}
+	return all, nil
+}
+
+// Ask gives the sums of the decreases at the candidates.
+func (s *sums) Ask(asked *dpoptim.Release, etas []float64) ([]float64, error) {
+	if asked != nil {
+		return nil, fmt.Errorf("a curve has the noise that was declared")
+	}
+	rows, draw, err := s.engine.batch(s.question, s.mechanism.Event())
+	if err != nil {
+		return nil, err
+	}
+	return s.at(rows, draw, s.engine.candidates(etas))
+}
+
+// Curve records the release of a curve of decreases.
+func (e *Engine) Curve(along device.Vector) (dpoptim.Curve, error) {
+	r, err := e.release(dpoptim.Curves, nil)
+	if err != nil {
+		return nil, err
+	}
+	points := e.declared[dpoptim.Curves].ask.Size
+	m, err := e.lossMechanism(dpoptim.Curves, r, points, searchNoise)
+	if err != nil {
+		return nil, err
+	}
+	return e.sums(dpoptim.Curves, device.LossQuery{At: e.net.Params(), Dir: along, K: points, Form: device.LossCurve}, m)
+}
+
+// Loss records the question for the un-noised loss at the parameters, of methods without
+// privacy.
+func (e *Engine) Loss() (func() (float64, error), error) {
+	if e.c.Method.Traits().Private {
+		return nil, fmt.Errorf("optimizer %s is private, and asks for an un-noised loss", e.c.Method.Traits().Name)
+	}
+	ask, err := e.LossQuery(dpoptim.Release{Bound: dpoptim.MostScale}, 1)
+	if err != nil {
+		return nil, err
+	}
+	return func() (float64, error) {
+		_, draw := e.c.Supply.Batch(dpoptim.Losses, true, nil)
+		loss, err := ask(e.rows, draw)
+		if err != nil {
+			return 0, err
+		}
+		return loss[0], nil
+	}, nil
+}
+
+// LossQuery records the release of the clipped losses of a batch, summed, at k points: the
+// parameters less a step size times the last released sum of gradients. The bound is
+// that of one loss; k of them have √k times its sensitivity in L2. Step sizes that a call
+// leaves out are 0, which stands for the parameters themselves. Who calls it has paid.
+func (e *Engine) LossQuery(r dpoptim.Release, k int) (func(rows []int32, draw uint64, etas ...float32) ([]float64, error), error) {
+	m, err := e.lossMechanism(dpoptim.Losses, r, k, lossNoise)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.sums(dpoptim.Losses, device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: k}, m)
+	if err != nil {
+		return nil, err
+	}
+	return func(rows []int32, draw uint64, etas ...float32) ([]float64, error) { return s.at(rows, draw, etas) }, nil
 }

@@ -430,60 +430,67 @@ func reduction(op string, t ty) func(a, b uint64) uint64 {
 
 // atomicOp gives the new value; nil if there is none of that name.
 func atomicOp(op string, t ty) func(old, b, c uint64) uint64 {
-	mask := ^uint64(0) >> (64 - 8*uint(max(t.size(), 1)))
 	switch {
 	case t.size() < 4:
 		return nil
-	case op == "exch" && !t.float():
-		return func(_, b, _ uint64) uint64 { return b }
-	case op == "cas" && !t.float():
-		return func(old, b, c uint64) uint64 {
-			if old == b {
-				return c
-			}
-			return old
-		}
-	case op == "and" && !t.float():
-		return func(old, b, _ uint64) uint64 { return old & b }
-	case op == "or" && !t.float():
-		return func(old, b, _ uint64) uint64 { return old | b }
-	case op == "xor" && !t.float():
-		return func(old, b, _ uint64) uint64 { return old ^ b }
-	case op == "add" && t == f32:
-		return func(old, b, _ uint64) uint64 { return nan32(float32frombits(old) + float32frombits(b)) }
-	case op == "add" && t == f64:
-		return func(old, b, _ uint64) uint64 {
-			return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(b))
-		}
-	case t.float() || t == b32 || t == b64:
+	case t.float():
+		return map[string]func(old, b, c uint64) uint64{"add.f32": addFloat32, "add.f64": addFloat64}[op+"."+name(t)]
+	case atomicBits[op] != nil:
+		return atomicBits[op]
+	case t == b32 || t == b64:
 		return nil
+	case t == u32 && counters[op] != nil:
+		return counters[op]
 	case op == "add":
+		mask := low(8 * t.size())
 		return func(old, b, _ uint64) uint64 { return (old + b) & mask }
-	case op == "inc" && t == u32:
-		return func(old, b, _ uint64) uint64 {
-			if old >= b {
-				return 0
-			}
-			return old + 1
-		}
-	case op == "dec" && t == u32:
-		return func(old, b, _ uint64) uint64 {
-			if old == 0 || old > b {
-				return b
-			}
-			return old - 1
-		}
 	case op == "min" || op == "max":
-		smaller := func(a, b uint64) bool { return a < b }
-		if t.signed() {
-			smaller = func(a, b uint64) bool { return int64(t.extend(a, 8)) < int64(t.extend(b, 8)) }
-		}
 		return func(old, b, _ uint64) uint64 {
-			if smaller(old, b) == (op == "min") {
+			less := old < b
+			if t.signed() {
+				less = int64(t.extend(old, 8)) < int64(t.extend(b, 8))
+			}
+			if less == (op == "min") {
 				return old
 			}
 			return b
 		}
 	}
 	return nil
+}
+
+// atomicBits take every type but floats.
+var atomicBits = map[string]func(old, b, c uint64) uint64{
+	"exch": func(_, b, _ uint64) uint64 { return b },
+	"cas": func(old, b, c uint64) uint64 {
+		if old == b {
+			return c
+		}
+		return old
+	},
+	"and": func(old, b, _ uint64) uint64 { return old & b },
+	"or":  func(old, b, _ uint64) uint64 { return old | b },
+	"xor": func(old, b, _ uint64) uint64 { return old ^ b },
+}
+
+// counters are modulo b+1.
+var counters = map[string]func(old, b, c uint64) uint64{
+	"inc": func(old, b, _ uint64) uint64 {
+		if old >= b {
+			return 0
+		}
+		return old + 1
+	},
+	"dec": func(old, b, _ uint64) uint64 {
+		if old == 0 || old > b {
+			return b
+		}
+		return old - 1
+	},
+}
+
+func addFloat32(old, b, _ uint64) uint64 { return nan32(float32frombits(old) + float32frombits(b)) }
+
+func addFloat64(old, b, _ uint64) uint64 {
+	return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(b))
 }

@@ -6,66 +6,97 @@ import (
 	"slices"
 )
 
-// decodeCvt reads cvt[.rounding][.ftz][.sat].to.from.
-func (p *parser) decodeCvt(in *inst, part []string, ops []operand) (err error) {
-	if err := arity(ops, 2); err != nil || len(part) < 2 {
-		return errors.Join(errForm, err)
+// conversion is cvt[.rounding][.ftz][.sat].to.from.
+type conversion struct {
+	to, from ty
+	mode     string // of rounding, "" where none is named
+	ftz, sat bool
+}
+
+var roundings = []string{"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"}
+
+// conversionOf reads the words of a name behind cvt.
+func conversionOf(part []string) (c conversion, ok bool) {
+	if len(part) < 2 {
+		return c, false
 	}
-	to, from := typeNames[part[len(part)-2]], typeNames[part[len(part)-1]]
-	mode, ftz, sat := "", false, false
-	for i, m := range part[:len(part)-2] {
+	n := len(part) - 2
+	c.to, c.from = typeNames[part[n]], typeNames[part[n+1]]
+	for i, m := range part[:n] {
 		switch {
-		case m == "ftz" && (to == f32 || from == f32):
-			ftz = true
+		case m == "ftz" && (c.to == f32 || c.from == f32):
+			c.ftz = true
 		case m == "sat":
-			sat = true
-		case i == 0 && slices.Contains([]string{"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"}, m):
-			mode = m
+			c.sat = true
+		case i == 0 && slices.Contains(roundings, m):
+			c.mode = m
 		default:
-			return errForm
+			return c, false
 		}
 	}
-	if to.size() == 0 || from.size() == 0 || from == tf32 || (to == tf32) != (mode == "rna") || to == tf32 && from != f32 {
-		return errForm
-	}
-	toInteger := len(mode) == 3 && mode != "rna"
+	return c, c.known()
+}
+
+// integral says whether it rounds to an integer, which has modes of its own.
+func (c conversion) integral() bool { return len(c.mode) == 3 && c.mode != "rna" }
+
+// known says whether there is such a conversion.
+func (c conversion) known() bool {
 	switch {
-	case to == tf32:
-	case from.float() && to.float() && (to == bf16 || from == bf16) && to != f32 && from != f32:
-		return errForm
-	case from.float() && !to.float() != toInteger && !(to == from && toInteger):
-		return errForm // rounding to an integer has a mode of its own
-	case !from.float() && to.float() && (mode == "" || toInteger):
-		return errForm
-	case !from.float() && !to.float() && mode != "":
-		return errForm
-	case from.float() && to.float() && to.size() < from.size() && mode == "":
-		return errForm
+	case c.to.size() == 0 || c.from.size() == 0 || c.from == tf32:
+		return false
+	case c.to == tf32:
+		return c.from == f32 && c.mode == "rna"
+	case c.mode == "rna":
+		return false
+	case c.from.float() && c.to.float():
+		return c.floats()
+	case c.from.float():
+		return c.integral()
+	case c.to.float():
+		return c.mode != "" && !c.integral()
 	}
-	f := converter(to, from, mode, ftz, sat)
-	if f == nil {
-		return errForm
+	return c.mode == ""
+}
+
+// floats is known for conversions between floats.
+func (c conversion) floats() bool {
+	switch {
+	case (c.to == bf16 || c.from == bf16) && c.to != f32 && c.from != f32:
+		return false
+	case c.integral():
+		return c.to == c.from
+	}
+	return c.mode != "" || c.to.size() >= c.from.size()
+}
+
+func (p *parser) decodeCvt(in *inst, part []string, ops []operand) (err error) {
+	c, ok := conversionOf(part[1:])
+	if err := arity(ops, 2); err != nil || !ok {
+		return errors.Join(errForm, err)
 	}
 	in.op = opALU
-	if in.dst, err = p.dest(ops[0], to, true); err != nil {
+	if in.dst, err = p.dest(ops[0], c.to, true); err != nil {
 		return err
 	}
 	n := 8
 	if ops[0].kind == oReg {
 		n = ops[0].ty.size()
 	}
+	f := c.function()
 	in.f = func(d, a, _, _, _ *vec) {
 		for i := range d {
-			d[i] = to.extend(f(a[i]), n)
+			d[i] = c.to.extend(f(a[i]), n)
 		}
 	}
-	in.src[0], err = p.source(ops[1], from, true)
+	in.src[0], err = p.source(ops[1], c.from, true)
 	in.nsrc = 1
 	return err
 }
 
-// converter works on bits of the one type and gives those of the other.
-func converter(to, from ty, mode string, ftz, sat bool) func(x uint64) uint64 {
+// function works on bits of the one type and gives those of the other.
+func (c conversion) function() func(x uint64) uint64 {
+	to, from, mode, sat := c.to, c.from, c.mode, c.sat
 	switch {
 	case !from.float() && !to.float():
 		return func(x uint64) uint64 {
@@ -84,8 +115,39 @@ func converter(to, from ty, mode string, ftz, sat bool) func(x uint64) uint64 {
 			}
 			return fromInteger(x, neg, to, mode, sat)
 		}
+	case to == tf32:
+		return toTF32
 	}
-	value := func(x uint64) float64 {
+	value := c.value()
+	switch {
+	case !c.integral():
+		if mode == "" {
+			mode = "rn"
+		}
+		return func(x uint64) uint64 { return toFloat(value(x), to, mode, c.ftz, sat) }
+	case to.float():
+		round := integralRoundings[mode]
+		return func(x uint64) uint64 { return toFloat(round(value(x)), to, "rn", c.ftz, sat) }
+	}
+	round := integralRoundings[mode]
+	return func(x uint64) uint64 {
+		v := value(x)
+		if v != v {
+			if from == f64 || to.size() == 8 {
+				return 1 << (8*to.size() - 1)
+			}
+			return 0
+		}
+		return toInteger(round(v), to)
+	}
+}
+
+var integralRoundings = map[string]func(float64) float64{"rni": math.RoundToEven, "rzi": math.Trunc, "rmi": math.Floor, "rpi": math.Ceil}
+
+// value gives the number that bits of a float type stand for.
+func (c conversion) value() func(x uint64) float64 {
+	from, ftz := c.from, c.ftz
+	return func(x uint64) float64 {
 		switch from {
 		case f16:
 			return half(uint16(x))
@@ -99,37 +161,17 @@ func converter(to, from ty, mode string, ftz, sat bool) func(x uint64) uint64 {
 		}
 		return math.Float64frombits(x)
 	}
-	if to == tf32 {
-		return func(x uint64) uint64 { // ties away from zero, 13 bits go
-			if x&0x7f800000 == 0x7f800000 {
-				if x&0x7fffff != 0 {
-					return canonicalNaN
-				}
-				return x
-			}
-			return (x + 0x1000) &^ 0x1fff & 0xffffffff
-		}
+}
+
+// toTF32 rounds bits of a float32 with ties away from zero: 13 bits go.
+func toTF32(x uint64) uint64 {
+	switch {
+	case x&0x7f800000 != 0x7f800000:
+		return (x + 0x1000) &^ 0x1fff & 0xffffffff
+	case x&0x7fffff != 0:
+		return canonicalNaN
 	}
-	if len(mode) == 3 {
-		round := map[string]func(float64) float64{"rni": math.RoundToEven, "rzi": math.Trunc, "rmi": math.Floor, "rpi": math.Ceil}[mode]
-		if to.float() {
-			return func(x uint64) uint64 { return toFloat(round(value(x)), to, "rn", ftz, sat) }
-		}
-		return func(x uint64) uint64 {
-			v := value(x)
-			if v != v {
-				if from == f64 || to.size() == 8 {
-					return 1 << (8*to.size() - 1)
-				}
-				return 0
-			}
-			return toInteger(round(v), to)
-		}
-	}
-	if mode == "" {
-		mode = "rn"
-	}
-	return func(x uint64) uint64 { return toFloat(value(x), to, mode, ftz, sat) }
+	return x
 }
 
 // bounds of an integer type as float64, the upper one exclusive.

@@ -24,10 +24,12 @@ const (
 	opCopy // cp.async
 	opCommit
 	opWait
+	opActive
+	opNop
+	// From here on, what comes next may not be what follows in the text.
 	opBra
 	opExit
 	opTrap
-	opNop
 	opBarrier
 	// From here on, all lanes of a member mask come together.
 	opWarpSync
@@ -35,7 +37,6 @@ const (
 	opVote
 	opRedux
 	opMMA
-	opActive
 )
 
 // inst is a decoded instruction. Registers are slots of a warp, negative ones constants: ^i.
@@ -201,6 +202,32 @@ func (p *parser) sources(in *inst, ops []operand, types ...ty) error {
 	return nil
 }
 
+// decoder reads an instruction of one name; part are its words, that name first.
+type decoder func(p *parser, in *inst, part []string, ops []operand) error
+
+var decoders = map[string]decoder{
+	"mov": (*parser).decodeMov, "cvt": (*parser).decodeCvt, "cvta": (*parser).decodeCvta, "selp": (*parser).decodeSelp, "setp": (*parser).decodeSetp,
+	"and": (*parser).decodeLogic, "or": (*parser).decodeLogic, "xor": (*parser).decodeLogic, "not": (*parser).decodeLogic,
+	"ld": (*parser).decodeAccess, "ldu": (*parser).decodeAccess, "st": (*parser).decodeAccess,
+	"atom": (*parser).decodeAtom, "red": (*parser).decodeAtom, "cp": (*parser).decodeCp,
+	"bra": (*parser).decodeBra, "ret": plain(opExit, 0), "exit": plain(opExit, 0), "trap": plain(opTrap, 0),
+	"membar": plain(opNop, 0), "fence": plain(opNop, 0), "nanosleep": plain(opNop, 1),
+	"bar": (*parser).decodeBar, "barrier": (*parser).decodeBar,
+	"activemask": (*parser).decodeActive, "shfl": (*parser).decodeShuffle, "vote": (*parser).decodeVote, "redux": (*parser).decodeRedux,
+	"mma": (*parser).decodeMMA,
+	"call": func(*parser, *inst, []string, []operand) error {
+		return errors.New("calls of functions are not supported: have them inlined")
+	},
+}
+
+// plain decodes instructions whose modifiers and operands do not matter here.
+func plain(op opcode, operands int) decoder {
+	return func(_ *parser, in *inst, _ []string, ops []operand) error {
+		in.op = op
+		return arity(ops, operands)
+	}
+}
+
 func (p *parser) decode(in *inst, name string, ops []operand) (err error) {
 	in.pdst, in.qdst, in.psrc, in.dst = -1, -1, [2]int32{-1, -1}, -1
 	if f, ok := forms()[name]; ok {
@@ -217,83 +244,62 @@ func (p *parser) decode(in *inst, name string, ops []operand) (err error) {
 		return p.sources(in, ops[1:], f.src...)
 	}
 	part := strings.Split(name, ".")
-	last := typeNames[part[len(part)-1]]
-	switch part[0] {
-	case "mov":
-		return p.decodeMov(in, last, len(part), ops)
-	case "cvt":
-		return p.decodeCvt(in, part[1:], ops)
-	case "cvta":
-		return p.decodeCvta(in, part[1:], ops)
-	case "selp":
-		if err := arity(ops, 4); err != nil || len(part) != 2 || last.size() < 2 {
-			return errors.Join(errForm, err)
-		}
-		in.op = opSel
-		if in.dst, err = p.dest(ops[0], last, false); err != nil {
-			return err
-		}
-		if err := p.predicateSource(in, 0, ops[3]); err != nil {
-			return err
-		}
-		return p.sources(in, ops[1:3], last, last)
-	case "setp":
-		return p.decodeSetp(in, part[1:], last, ops)
-	case "and", "or", "xor", "not":
-		if len(part) != 2 || last != pred {
-			return errForm
-		}
-		in.op = opLogic
-		in.logic = logics[part[0]]
-		n := 3
-		if part[0] == "not" {
-			n = 2
-		}
-		if err := arity(ops, n); err != nil {
-			return err
-		}
-		if in.pdst, err = p.predicate(ops[0]); err != nil {
-			return err
-		}
-		for i, o := range ops[1:] {
-			if err := p.predicateSource(in, i, o); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "ld", "ldu", "st":
-		return p.decodeAccess(in, part, ops)
-	case "atom", "red":
-		return p.decodeAtom(in, part, ops)
-	case "cp":
-		return p.decodeCopy(in, part, ops)
-	case "bra":
-		if err := arity(ops, 1); err != nil || len(part) > 2 || len(part) == 2 && part[1] != "uni" || ops[0].kind != oName {
-			return errors.Join(errForm, err)
-		}
-		in.op = opBra
-		p.jumps = append(p.jumps, jump{len(p.k.code), ops[0].name, in.line})
-		return nil
-	case "ret", "exit":
-		in.op = opExit
-		return arity(ops, 0)
-	case "trap":
-		in.op = opTrap
-		return arity(ops, 0)
-	case "membar", "fence":
-		in.op = opNop
-		return arity(ops, 0)
-	case "nanosleep":
-		in.op = opNop
-		return arity(ops, 1)
-	case "bar", "barrier":
-		return p.decodeBar(in, name, ops)
-	case "shfl", "vote", "redux", "activemask", "mma":
-		return p.decodeWarp(in, part, ops)
-	case "call":
-		return errors.New("calls of functions are not supported: have them inlined")
+	if d, ok := decoders[part[0]]; ok {
+		return d(p, in, part, ops)
 	}
 	return errForm
+}
+
+// lastType is the type that ends a name, tNone if none does.
+func lastType(part []string) ty { return typeNames[part[len(part)-1]] }
+
+func (p *parser) decodeSelp(in *inst, part []string, ops []operand) (err error) {
+	t := lastType(part)
+	if err := arity(ops, 4); err != nil || len(part) != 2 || t.size() < 2 {
+		return errors.Join(errForm, err)
+	}
+	in.op = opSel
+	if in.dst, err = p.dest(ops[0], t, false); err != nil {
+		return err
+	}
+	if err := p.predicateSource(in, 0, ops[3]); err != nil {
+		return err
+	}
+	return p.sources(in, ops[1:3], t, t)
+}
+
+// decodeLogic reads operations on predicates; those on bits are forms.
+func (p *parser) decodeLogic(in *inst, part []string, ops []operand) (err error) {
+	if len(part) != 2 || lastType(part) != pred {
+		return errForm
+	}
+	in.op = opLogic
+	in.logic = logics[part[0]]
+	n := 3
+	if part[0] == "not" {
+		n = 2
+	}
+	if err := arity(ops, n); err != nil {
+		return err
+	}
+	if in.pdst, err = p.predicate(ops[0]); err != nil {
+		return err
+	}
+	for i, o := range ops[1:] {
+		if err := p.predicateSource(in, i, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) decodeBra(in *inst, part []string, ops []operand) error {
+	if err := arity(ops, 1); err != nil || len(part) > 2 || len(part) == 2 && part[1] != "uni" || ops[0].kind != oName {
+		return errors.Join(errForm, err)
+	}
+	in.op = opBra
+	p.jumps = append(p.jumps, jump{len(p.k.code), ops[0].name, in.line})
+	return nil
 }
 
 var logics = map[string]func(a, b uint32) uint32{
@@ -303,8 +309,9 @@ var logics = map[string]func(a, b uint32) uint32{
 	"not": func(a, _ uint32) uint32 { return ^a },
 }
 
-func (p *parser) decodeMov(in *inst, t ty, parts int, ops []operand) (err error) {
-	if err := arity(ops, 2); err != nil || parts != 2 || t == tNone {
+func (p *parser) decodeMov(in *inst, part []string, ops []operand) (err error) {
+	t := lastType(part)
+	if err := arity(ops, 2); err != nil || len(part) != 2 || t == tNone {
 		return errors.Join(errForm, err)
 	}
 	switch d, s := ops[0], ops[1]; {
@@ -350,15 +357,15 @@ func (p *parser) decodeMov(in *inst, t ty, parts int, ops []operand) (err error)
 }
 
 func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) {
-	to := len(part) > 0 && part[0] == "to"
+	to := len(part) > 1 && part[1] == "to"
 	if to {
 		part = part[1:]
 	}
-	if err := arity(ops, 2); err != nil || len(part) != 2 || part[1] != "u64" {
+	if err := arity(ops, 2); err != nil || len(part) != 3 || part[2] != "u64" {
 		return errors.Join(errForm, err)
 	}
 	var delta uint64
-	switch part[0] {
+	switch part[1] {
 	case "global", "const", "param":
 	case "shared":
 		delta = sharedWindow
@@ -382,13 +389,14 @@ func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) 
 	return p.sources(in, ops[1:], u64)
 }
 
-func (p *parser) decodeSetp(in *inst, part []string, t ty, ops []operand) (err error) {
-	if len(part) < 2 {
+func (p *parser) decodeSetp(in *inst, part []string, ops []operand) (err error) {
+	if len(part) < 3 {
 		return errForm
 	}
+	t := lastType(part)
 	in.op = opSetp
 	ftz := false
-	for _, m := range part[1 : len(part)-1] {
+	for _, m := range part[2 : len(part)-1] {
 		if l := logics[m]; l != nil && m != "not" {
 			in.logic = l
 		} else if m == "ftz" && t == f32 {
@@ -404,7 +412,7 @@ func (p *parser) decodeSetp(in *inst, part []string, t ty, ops []operand) (err e
 	if err := arity(ops, n); err != nil {
 		return err
 	}
-	if in.compare = comparison(part[0], t, ftz); in.compare == nil {
+	if in.compare = comparison(part[1], t, ftz); in.compare == nil {
 		return errForm
 	}
 	d := []operand{ops[0]}
@@ -453,52 +461,61 @@ func (p *parser) address(in *inst, o operand) (err error) {
 	return err
 }
 
-func (p *parser) decodeAccess(in *inst, part []string, ops []operand) (err error) {
+func (p *parser) decodeAccess(in *inst, part []string, ops []operand) error {
 	if err := arity(ops, 2); err != nil || len(part) < 2 {
 		return errors.Join(errForm, err)
 	}
-	load := part[0] != "st"
-	in.op, in.count = opStore, 1
-	if load {
-		in.op = opLoad
+	in.op, in.count = opLoad, 1
+	v, a := ops[0], ops[1]
+	if part[0] == "st" {
+		in.op, v, a = opStore, a, v
 	}
-	in.ty = typeNames[part[len(part)-1]]
+	in.ty = lastType(part)
 	if in.width = in.ty.size(); in.width == 0 {
 		return errForm
 	}
 	for _, m := range part[1 : len(part)-1] {
-		m, _, _ = strings.Cut(m, "::")
-		if s, ok := spaces[m]; ok {
-			in.space = s
-			continue
-		}
-		switch m {
-		case "nc":
-			in.reads = cached
-		case "weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1", "L2":
-		case "volatile", "relaxed", "acquire", "release", "cta", "gpu", "sys":
-			in.strong, in.reads = true, atomics
-		case "v2":
-			in.count = 2
-		case "v4":
-			in.count = 4
-		default:
+		if !in.accessModifier(m) {
 			return errForm
 		}
 	}
-	if !load && (in.space == inConst || in.space == inParam) {
+	if in.op == opStore && (in.space == inConst || in.space == inParam) {
 		return errForm
 	}
 	if in.count*in.width > 16 {
 		return errors.New("an access of more than 16 bytes")
 	}
-	a, v := ops[1], ops[0]
-	if !load {
-		a, v = v, a
-	}
 	if err := p.address(in, a); err != nil {
 		return err
 	}
+	return p.accessValues(in, v)
+}
+
+// accessModifier notes a modifier of ld and st, and says whether it is one.
+func (in *inst) accessModifier(m string) bool {
+	m, _, _ = strings.Cut(m, "::")
+	if s, ok := spaces[m]; ok {
+		in.space = s
+		return true
+	}
+	switch m {
+	case "nc":
+		in.reads = cached
+	case "weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1", "L2":
+	case "volatile", "relaxed", "acquire", "release", "cta", "gpu", "sys":
+		in.strong, in.reads = true, atomics
+	case "v2":
+		in.count = 2
+	case "v4":
+		in.count = 4
+	default:
+		return false
+	}
+	return true
+}
+
+// accessValues decodes what is loaded or stored.
+func (p *parser) accessValues(in *inst, v operand) (err error) {
 	list := []operand{v}
 	if v.kind == oVec {
 		list = v.list
@@ -507,17 +524,18 @@ func (p *parser) decodeAccess(in *inst, part []string, ops []operand) (err error
 		return fmt.Errorf("%d registers where %d belong", len(list), in.count)
 	}
 	for i, o := range list {
-		if load {
-			in.list[i], err = p.dest(o, in.ty, true)
-			in.regSize = 8
-			if o.kind == oReg {
-				in.regSize = o.ty.size()
+		if in.op == opStore {
+			if in.list[i], err = p.source(o, in.ty, true); err != nil {
+				return err
 			}
-		} else {
-			in.list[i], err = p.source(o, in.ty, true)
+			continue
 		}
-		if err != nil {
+		if in.list[i], err = p.dest(o, in.ty, true); err != nil {
 			return err
+		}
+		in.regSize = 8
+		if o.kind == oReg {
+			in.regSize = o.ty.size()
 		}
 	}
 	return nil
@@ -574,7 +592,8 @@ func (p *parser) decodeAtom(in *inst, part []string, ops []operand) (err error) 
 	return nil
 }
 
-func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) {
+// decodeCp reads the cp.async instructions.
+func (p *parser) decodeCp(in *inst, part []string, ops []operand) error {
 	if len(part) < 3 || part[1] != "async" {
 		return errForm
 	}
@@ -592,16 +611,17 @@ func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) 
 		in.op, in.count = opWait, int(ops[0].bits)
 		return nil
 	case "ca", "cg":
-	default:
-		return errForm
+		return p.decodeCopy(in, part, ops)
 	}
+	return errForm
+}
+
+func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) {
 	if len(part) < 5 || part[3] != "shared" || part[4] != "global" {
 		return errForm
 	}
-	for _, m := range part[5:] {
-		if !strings.HasPrefix(m, "L2::") {
-			return errForm
-		}
+	if slices.ContainsFunc(part[5:], func(m string) bool { return !strings.HasPrefix(m, "L2::") }) {
+		return errForm
 	}
 	if err := arity(ops, 3, 4); err != nil || ops[2].kind != oImm {
 		return errors.Join(errForm, err)
@@ -631,9 +651,8 @@ func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) 
 	return err
 }
 
-func (p *parser) decodeBar(in *inst, name string, ops []operand) (err error) {
-	name = strings.Replace(strings.Replace(name, "barrier", "bar", 1), ".aligned", "", 1)
-	name = strings.Replace(name, ".cta", "", 1)
+func (p *parser) decodeBar(in *inst, part []string, ops []operand) (err error) {
+	name := strings.NewReplacer("barrier", "bar", ".aligned", "", ".cta", "").Replace(strings.Join(part, "."))
 	in.op = opBarrier
 	switch {
 	case name == "bar.warp.sync":
@@ -668,95 +687,115 @@ func (p *parser) decodeBar(in *inst, name string, ops []operand) (err error) {
 	return errForm
 }
 
-func (p *parser) decodeWarp(in *inst, part []string, ops []operand) (err error) {
-	name := strings.Join(part, ".")
-	switch {
-	case name == "activemask.b32":
-		in.op = opActive
-		if err := arity(ops, 1); err != nil {
-			return err
-		}
-		in.dst, err = p.dest(ops[0], b32, false)
-		return err
-	case part[0] == "shfl" && len(part) == 4 && part[1] == "sync" && part[3] == "b32" && slices.Contains([]string{"up", "down", "bfly", "idx"}, part[2]):
-		in.op, in.mode = opShuffle, part[2]
-		if err := arity(ops, 5); err != nil {
-			return err
-		}
-		d := ops[0]
-		if d.kind == oPair {
-			if in.pdst, err = p.predicate(d.list[1]); err != nil {
-				return err
-			}
-			d = d.list[0]
-		}
-		if in.dst, err = p.dest(d, b32, false); err != nil {
-			return err
-		}
-		// The member mask comes first in src: see warp.members.
-		return p.sources(in, []operand{ops[4], ops[1], ops[2], ops[3]}, b32, b32, b32, b32)
-	case part[0] == "vote" && len(part) == 4 && part[1] == "sync":
-		in.op, in.mode = opVote, part[2]
-		if err := arity(ops, 3); err != nil {
-			return err
-		}
-		switch name {
-		case "vote.sync.ballot.b32":
-			in.dst, err = p.dest(ops[0], b32, false)
-		case "vote.sync.any.pred", "vote.sync.all.pred", "vote.sync.uni.pred":
-			in.pdst, err = p.predicate(ops[0])
-		default:
-			return errForm
-		}
-		if err != nil {
-			return err
-		}
-		if err := p.predicateSource(in, 0, ops[1]); err != nil {
-			return err
-		}
-		return p.sources(in, ops[2:], b32)
-	case part[0] == "redux" && len(part) == 4 && part[1] == "sync":
-		t := typeNames[part[3]]
-		in.op, in.reduce = opRedux, reduction(part[2], t)
-		if in.reduce == nil {
-			return errForm
-		}
-		if err := arity(ops, 3); err != nil {
-			return err
-		}
-		if in.dst, err = p.dest(ops[0], t, false); err != nil {
-			return err
-		}
-		return p.sources(in, []operand{ops[2], ops[1]}, b32, t)
-	case name == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", name == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32":
-		in.op, in.ty = opMMA, typeNames[part[7]]
-		if err := arity(ops, 4); err != nil {
-			return err
-		}
-		// list: A, B, C; the results lie in mode-less order in regs.
-		i := 0
-		for j, n := range []int{4, 2, 4} {
-			o := ops[j+1]
-			if o.kind != oVec || len(o.list) != n {
-				return errForm
-			}
-			for _, e := range o.list {
-				if in.list[i], err = p.source(e, b32, false); err != nil {
-					return err
-				}
-				i++
-			}
-		}
-		if ops[0].kind != oVec || len(ops[0].list) != 4 {
-			return errForm
-		}
-		for j, e := range ops[0].list {
-			if in.src[j], err = p.dest(e, f32, false); err != nil {
-				return err
-			}
-		}
-		in.dst = in.src[0]
-		return nil
+func (p *parser) decodeActive(in *inst, part []string, ops []operand) (err error) {
+	if len(part) != 2 || part[1] != "b32" {
+		return errForm
 	}
-	return errForm
+	in.op = opActive
+	if err := arity(ops, 1); err != nil {
+		return err
+	}
+	in.dst, err = p.dest(ops[0], b32, false)
+	return err
+}
+
+// The member mask comes first in the src of the following ones: see warp.members.
+
+func (p *parser) decodeShuffle(in *inst, part []string, ops []operand) (err error) {
+	if len(part) != 4 || part[1] != "sync" || part[3] != "b32" || !slices.Contains([]string{"up", "down", "bfly", "idx"}, part[2]) {
+		return errForm
+	}
+	in.op, in.mode = opShuffle, part[2]
+	if err := arity(ops, 5); err != nil {
+		return err
+	}
+	d := ops[0]
+	if d.kind == oPair {
+		if in.pdst, err = p.predicate(d.list[1]); err != nil {
+			return err
+		}
+		d = d.list[0]
+	}
+	if in.dst, err = p.dest(d, b32, false); err != nil {
+		return err
+	}
+	return p.sources(in, []operand{ops[4], ops[1], ops[2], ops[3]}, b32, b32, b32, b32)
+}
+
+func (p *parser) decodeVote(in *inst, part []string, ops []operand) (err error) {
+	if len(part) != 4 || part[1] != "sync" {
+		return errForm
+	}
+	in.op, in.mode = opVote, part[2]
+	if err := arity(ops, 3); err != nil {
+		return err
+	}
+	switch part[2] + "." + part[3] {
+	case "ballot.b32":
+		in.dst, err = p.dest(ops[0], b32, false)
+	case "any.pred", "all.pred", "uni.pred":
+		in.pdst, err = p.predicate(ops[0])
+	default:
+		return errForm
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.predicateSource(in, 0, ops[1]); err != nil {
+		return err
+	}
+	return p.sources(in, ops[2:], b32)
+}
+
+func (p *parser) decodeRedux(in *inst, part []string, ops []operand) (err error) {
+	if len(part) != 4 || part[1] != "sync" {
+		return errForm
+	}
+	t := lastType(part)
+	in.op, in.reduce = opRedux, reduction(part[2], t)
+	if in.reduce == nil {
+		return errForm
+	}
+	if err := arity(ops, 3); err != nil {
+		return err
+	}
+	if in.dst, err = p.dest(ops[0], t, false); err != nil {
+		return err
+	}
+	return p.sources(in, []operand{ops[2], ops[1]}, b32, t)
+}
+
+// products are the multiplications of fragments, with the type of their factors.
+var products = map[string]ty{
+	"sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32":  tf32,
+	"sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": bf16,
+}
+
+// decodeMMA puts the registers of A, B and C into list and those of the result into src.
+func (p *parser) decodeMMA(in *inst, part []string, ops []operand) (err error) {
+	t, ok := products[strings.Join(part[1:], ".")]
+	if !ok {
+		return errForm
+	}
+	in.op, in.ty = opMMA, t
+	if err := arity(ops, 4); err != nil {
+		return err
+	}
+	for j, n := range []int{4, 4, 2, 4} {
+		if ops[j].kind != oVec || len(ops[j].list) != n {
+			return errForm
+		}
+	}
+	for i, e := range slices.Concat(ops[1].list, ops[2].list, ops[3].list) {
+		if in.list[i], err = p.source(e, b32, false); err != nil {
+			return err
+		}
+	}
+	for i, e := range ops[0].list {
+		if in.src[i], err = p.dest(e, f32, false); err != nil {
+			return err
+		}
+	}
+	in.dst = in.src[0]
+	return nil
 }

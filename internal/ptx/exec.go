@@ -270,13 +270,7 @@ func (w *warp) members(l *launch, in *inst, lane int) uint32 {
 
 func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 	code := l.k.code
-	tmp := &w.tmp
-	for {
-		if g.pc >= limit || steps == 0 {
-			w.ready = append(w.ready, g)
-			return nil
-		}
-		steps--
+	for ; g.pc < limit && steps != 0; steps-- {
 		if l.left--; l.left < 0 {
 			return l.fault(w, &code[g.pc], bits.TrailingZeros32(g.mask), Endless, 0, "the block has executed %d instructions", l.o.StepLimit)
 		}
@@ -302,147 +296,160 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 				return f
 			}
 		}
-		if in.op >= opWarpSync && in.op != opActive {
-			lanes, f := w.gather(l, in, &g, m)
-			if f != nil {
-				return f
-			}
-			if lanes == 0 {
-				return nil
-			}
-			m = lanes
-			if f := w.together(l, in, m); f != nil {
+		if in.op < opBra {
+			if f := execute[in.op](w, l, in, m); f != nil {
 				return f
 			}
 			g.pc++
-			continue
+		} else if on, f := w.goOn(l, in, &g, m); f != nil || !on {
+			return f
 		}
-		switch in.op {
-		case opALU, opApprox:
-			a, b, c, e := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
-			if m == full && in.op == opALU {
-				in.f(&w.regs[in.dst], a, b, c, e)
-				w.init[in.dst] = full
-				break
-			}
-			in.f(tmp, a, b, c, e)
-			if in.op == opApprox && l.o.Approx != 0 {
-				for i := range tmp {
-					tmp[i] = perturb(l.o.Approx, tmp[i], a[i], b[i], in.ty)
-				}
-			}
-			w.set(in.dst, m, tmp)
-		case opMov:
-			s := in.src[0]
-			have := m
-			if s >= 0 {
-				have &= w.init[s]
-			}
-			w.set(in.dst, m, w.get(l, s))
-			w.init[in.dst] = w.init[in.dst]&^m | have
-		case opSel:
-			if p := in.psrc[0]; p >= 0 && m&^w.pinit[p] != 0 {
-				return l.fault(w, in, bits.TrailingZeros32(m&^w.pinit[p]), Uninitialised, 0, "reads a predicate that was never written")
-			}
-			p := w.pred(in, 0)
-			yes, no := in.src[0], in.src[1]
-			have := uint32(0)
-			if yes < 0 {
-				have |= m & p
-			} else {
-				have |= m & p & w.init[yes]
-			}
-			if no < 0 {
-				have |= m &^ p
-			} else {
-				have |= m &^ p & w.init[no]
-			}
-			a, b := w.get(l, yes), w.get(l, no)
-			for i := range tmp {
-				tmp[i] = b[i]
-				if p>>i&1 != 0 {
-					tmp[i] = a[i]
-				}
-			}
-			w.set(in.dst, m, tmp)
-			w.init[in.dst] = w.init[in.dst]&^m | have
-		case opSetp:
-			v := in.compare(w.get(l, in.src[0]), w.get(l, in.src[1]))
-			q := ^v
-			if in.logic != nil {
-				p := w.pred(in, 0)
-				v, q = in.logic(v, p), in.logic(q, p)
-			}
-			w.setPred(in.pdst, m, v)
-			w.setPred(in.qdst, m, q)
-		case opLogic:
-			w.setPred(in.pdst, m, in.logic(w.pred(in, 0), w.pred(in, 1)))
-		case opPack, opUnpack:
-			if f := w.pack(l, in, m); f != nil {
-				return f
-			}
-		case opLoad:
-			if f := w.load(l, in, m); f != nil {
-				return f
-			}
-		case opStore:
-			if f := w.store(l, in, m); f != nil {
-				return f
-			}
-		case opAtom:
-			if f := w.atom(l, in, m); f != nil {
-				return f
-			}
-		case opCopy:
-			if f := w.copyAsync(l, in, m); f != nil {
-				return f
-			}
-		case opCommit:
-			for r := m; r != 0; r &= r - 1 {
-				w.commits[bits.TrailingZeros32(r)]++
-			}
-		case opWait:
-			if f := w.wait(l, in, m); f != nil {
-				return f
-			}
-		case opActive:
-			w.setAll(in.dst, m, uint64(m))
-		case opBra:
-			if m == g.mask {
-				g.pc = in.target
-				if len(w.ready) > 0 {
-					w.ready = append(w.ready, g)
-					return nil
-				}
-				continue
-			}
-			w.ready = append(w.ready, group{pc: in.target, mask: m}, group{pc: g.pc + 1, mask: g.mask &^ m})
-			return nil
-		case opExit:
-			w.exited |= m
-			if g.mask &^= m; g.mask == 0 {
-				return nil
-			}
-		case opTrap:
-			return l.fault(w, in, bits.TrailingZeros32(m), Trap, 0, "the kernel stops itself")
-		case opBarrier:
-			lane := bits.TrailingZeros32(m)
-			at := group{pc: g.pc, mask: m, id: w.get(l, in.src[0])[lane], vote: w.pred(in, 0)}
-			if rest := g.mask &^ m; rest != 0 {
-				w.ready = append(w.ready, group{pc: g.pc + 1, mask: rest})
-			}
-			for i := range w.waiting {
-				if o := &w.waiting[i]; o.pc == at.pc && o.id == at.id {
-					o.vote = o.vote&o.mask | at.vote&m
-					o.mask |= m
-					return nil
-				}
-			}
-			w.waiting = append(w.waiting, at)
-			return nil
-		}
-		g.pc++
 	}
+	w.ready = append(w.ready, g)
+	return nil
+}
+
+// execute has what lanes do each for themselves.
+var execute = [opBra]func(w *warp, l *launch, in *inst, m uint32) *Fault{
+	opALU: (*warp).compute, opApprox: (*warp).approximate, opMov: (*warp).move, opSel: (*warp).choose,
+	opSetp: (*warp).compare, opLogic: (*warp).combine, opPack: (*warp).pack, opUnpack: (*warp).unpack,
+	opLoad: (*warp).load, opStore: (*warp).store, opAtom: (*warp).atom,
+	opCopy: (*warp).copyAsync, opCommit: (*warp).commit, opWait: (*warp).wait,
+	opActive: func(w *warp, _ *launch, in *inst, m uint32) *Fault { w.setAll(in.dst, m, uint64(m)); return nil },
+	opNop:    func(*warp, *launch, *inst, uint32) *Fault { return nil },
+}
+
+// goOn executes what decides where a group goes on, and says whether it does so
+// now, from its new place. If not, its lanes are ready or waiting, or have exited.
+func (w *warp) goOn(l *launch, in *inst, g *group, m uint32) (bool, *Fault) {
+	switch in.op {
+	case opBra:
+		return w.branch(in, g, m), nil
+	case opExit:
+		w.exited |= m
+		g.mask &^= m
+		g.pc++
+		return g.mask != 0, nil
+	case opTrap:
+		return false, l.fault(w, in, bits.TrailingZeros32(m), Trap, 0, "the kernel stops itself")
+	case opBarrier:
+		w.arrive(l, in, g, m)
+		return false, nil
+	}
+	lanes, f := w.gather(l, in, g, m)
+	if f != nil || lanes == 0 {
+		return false, f
+	}
+	g.pc++
+	return true, w.together(l, in, lanes)
+}
+
+// branch says whether the whole group goes on together.
+func (w *warp) branch(in *inst, g *group, m uint32) bool {
+	if m != g.mask {
+		w.ready = append(w.ready, group{pc: in.target, mask: m}, group{pc: g.pc + 1, mask: g.mask &^ m})
+		return false
+	}
+	g.pc = in.target
+	if len(w.ready) > 0 {
+		w.ready = append(w.ready, *g)
+		return false
+	}
+	return true
+}
+
+// arrive lets lanes wait at a barrier.
+func (w *warp) arrive(l *launch, in *inst, g *group, m uint32) {
+	lane := bits.TrailingZeros32(m)
+	at := group{pc: g.pc, mask: m, id: w.get(l, in.src[0])[lane], vote: w.pred(in, 0)}
+	if rest := g.mask &^ m; rest != 0 {
+		w.ready = append(w.ready, group{pc: g.pc + 1, mask: rest})
+	}
+	for i := range w.waiting {
+		if o := &w.waiting[i]; o.pc == at.pc && o.id == at.id {
+			o.vote = o.vote&o.mask | at.vote&m
+			o.mask |= m
+			return
+		}
+	}
+	w.waiting = append(w.waiting, at)
+}
+
+func (w *warp) compute(l *launch, in *inst, m uint32) *Fault {
+	a, b, c, e := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
+	if m == full {
+		in.f(&w.regs[in.dst], a, b, c, e)
+		w.init[in.dst] = full
+		return nil
+	}
+	in.f(&w.tmp, a, b, c, e)
+	w.set(in.dst, m, &w.tmp)
+	return nil
+}
+
+func (w *warp) approximate(l *launch, in *inst, m uint32) *Fault {
+	a, b, c, e := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
+	in.f(&w.tmp, a, b, c, e)
+	if l.o.Approx != 0 {
+		for i := range w.tmp {
+			w.tmp[i] = perturb(l.o.Approx, w.tmp[i], a[i], b[i], in.ty)
+		}
+	}
+	w.set(in.dst, m, &w.tmp)
+	return nil
+}
+
+// written are the lanes of a source that were ever written.
+func (w *warp) written(slot int32) uint32 {
+	if slot < 0 {
+		return full
+	}
+	return w.init[slot]
+}
+
+// move copies, also what was never written, which then is so in the result.
+func (w *warp) move(l *launch, in *inst, m uint32) *Fault {
+	s := in.src[0]
+	have := m & w.written(s)
+	w.set(in.dst, m, w.get(l, s))
+	w.init[in.dst] = w.init[in.dst]&^m | have
+	return nil
+}
+
+func (w *warp) choose(l *launch, in *inst, m uint32) *Fault {
+	if p := in.psrc[0]; p >= 0 && m&^w.pinit[p] != 0 {
+		return l.fault(w, in, bits.TrailingZeros32(m&^w.pinit[p]), Uninitialised, 0, "reads a predicate that was never written")
+	}
+	p := w.pred(in, 0)
+	yes, no := in.src[0], in.src[1]
+	have := m & (p&w.written(yes) | w.written(no)&^p)
+	a, b := w.get(l, yes), w.get(l, no)
+	for i := range w.tmp {
+		w.tmp[i] = b[i]
+		if p>>i&1 != 0 {
+			w.tmp[i] = a[i]
+		}
+	}
+	w.set(in.dst, m, &w.tmp)
+	w.init[in.dst] = w.init[in.dst]&^m | have
+	return nil
+}
+
+func (w *warp) compare(l *launch, in *inst, m uint32) *Fault {
+	v := in.compare(w.get(l, in.src[0]), w.get(l, in.src[1]))
+	q := ^v
+	if in.logic != nil {
+		p := w.pred(in, 0)
+		v, q = in.logic(v, p), in.logic(q, p)
+	}
+	w.setPred(in.pdst, m, v)
+	w.setPred(in.qdst, m, q)
+	return nil
+}
+
+func (w *warp) combine(_ *launch, in *inst, m uint32) *Fault {
+	w.setPred(in.pdst, m, in.logic(w.pred(in, 0), w.pred(in, 1)))
+	return nil
 }
 
 // gather collects the lanes of a member mask at an instruction that all of them
@@ -494,7 +501,6 @@ func (w *warp) gather(l *launch, in *inst, g *group, m uint32) (uint32, *Fault) 
 
 // together executes an instruction of the warp as a whole.
 func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
-	var out vec
 	switch in.op {
 	case opWarpSync:
 		w.epoch++
@@ -512,90 +518,101 @@ func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
 		}
 	case opRedux:
 		v := w.get(l, in.src[1])
-		first := true
-		var x uint64
-		for r := m; r != 0; r &= r - 1 {
-			if i := bits.TrailingZeros32(r); first {
-				x, first = v[i], false
-			} else {
-				x = in.reduce(x, v[i])
-			}
+		x := v[bits.TrailingZeros32(m)]
+		for r := m & (m - 1); r != 0; r &= r - 1 {
+			x = in.reduce(x, v[bits.TrailingZeros32(r)])
 		}
 		w.setAll(in.dst, m, x)
-	case opShuffle: // ISA 9.7.8.6
-		a, b, c := w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
-		var valid uint32
-		for r := m; r != 0; r &= r - 1 {
-			i := bits.TrailingZeros32(r)
-			bval, cval, seg := int(b[i]&31), int(c[i]&31), int(c[i]>>8&31)
-			most := i&seg | cval&^seg
-			least := i & seg
-			var j int
-			ok := false
-			switch in.mode {
-			case "up":
-				j = i - bval
-				ok = j >= most
-			case "down":
-				j = i + bval
-				ok = j <= most
-			case "bfly":
-				j = i ^ bval
-				ok = j <= most
-			case "idx":
-				j = least | bval&^seg
-				ok = j <= most
-			}
-			if ok {
-				valid |= 1 << i
-			} else {
-				j = i
-			}
-			if m>>j&1 == 0 {
-				return l.fault(w, in, i, Divergence, 0, "lane %d reads lane %d, which does not take part", i, j)
-			}
-			out[i] = a[j]
-		}
-		w.set(in.dst, m, &out)
-		w.setPred(in.pdst, m, valid)
+	case opShuffle:
+		return w.shuffle(l, in, m)
 	case opMMA:
 		return w.mma(l, in, m)
 	}
 	return nil
 }
 
-// pack joins registers to a wider one, or takes one apart.
-func (w *warp) pack(l *launch, in *inst, m uint32) *Fault {
-	var out [4]vec
-	shift := 8 * in.width
-	if in.op == opUnpack {
-		s := in.src[0]
-		have := m
-		if s >= 0 {
-			have &= w.init[s]
+// shuffle is shfl: ISA 9.7.8.6.
+func (w *warp) shuffle(l *launch, in *inst, m uint32) *Fault {
+	a, b, c := w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
+	var out vec
+	var valid uint32
+	for r := m; r != 0; r &= r - 1 {
+		i := bits.TrailingZeros32(r)
+		bval, cval, seg := int(b[i]&31), int(c[i]&31), int(c[i]>>8&31)
+		most := i&seg | cval&^seg
+		least := i & seg
+		var j int
+		ok := false
+		switch in.mode {
+		case "up":
+			j = i - bval
+			ok = j >= most
+		case "down":
+			j = i + bval
+			ok = j <= most
+		case "bfly":
+			j = i ^ bval
+			ok = j <= most
+		case "idx":
+			j = least | bval&^seg
+			ok = j <= most
 		}
-		v := w.get(l, s)
-		for j := range in.count {
-			for i := range v {
-				out[j][i] = v[i] >> (j * shift) & (1<<shift - 1)
-			}
+		if ok {
+			valid |= 1 << i
+		} else {
+			j = i
 		}
-		for j := range in.count {
-			d := in.list[j]
-			w.set(d, m, &out[j])
-			w.init[d] = w.init[d]&^m | have
+		if m>>j&1 == 0 {
+			return l.fault(w, in, i, Divergence, 0, "lane %d reads lane %d, which does not take part", i, j)
 		}
-		return nil
+		out[i] = a[j]
 	}
+	w.set(in.dst, m, &out)
+	w.setPred(in.pdst, m, valid)
+	return nil
+}
+
+// pack joins registers to a wider one.
+func (w *warp) pack(l *launch, in *inst, m uint32) *Fault {
+	var out vec
+	shift := 8 * in.width
 	for j, s := range in.list[:in.count] {
-		if s >= 0 && m&^w.init[s] != 0 {
-			return l.fault(w, in, bits.TrailingZeros32(m&^w.init[s]), Uninitialised, 0, "reads a register that was never written")
+		if un := m &^ w.written(s); un != 0 {
+			return l.fault(w, in, bits.TrailingZeros32(un), Uninitialised, 0, "reads a register that was never written")
 		}
 		v := w.get(l, s)
 		for i := range v {
-			out[0][i] |= v[i] & (1<<shift - 1) << (j * shift)
+			out[i] |= v[i] & (1<<shift - 1) << (j * shift)
 		}
 	}
-	w.set(in.dst, m, &out[0])
+	w.set(in.dst, m, &out)
+	return nil
+}
+
+// unpack takes a register apart; what was never written is so in the parts.
+func (w *warp) unpack(l *launch, in *inst, m uint32) *Fault {
+	var out [4]vec
+	shift := 8 * in.width
+	s := in.src[0]
+	have := m & w.written(s)
+	v := w.get(l, s)
+	for j := range in.count {
+		for i := range v {
+			out[j][i] = v[i] >> (j * shift) & (1<<shift - 1)
+		}
+	}
+	for j := range in.count {
+		d := in.list[j]
+		w.set(d, m, &out[j])
+		w.init[d] = w.init[d]&^m | have
+	}
+	return nil
+}
+
+// commit closes a group of cp.async.
+func (w *warp) commit(_ *launch, _ *inst, m uint32) *Fault {
+	for ; m != 0; m &= m - 1 {
+		w.commits[bits.TrailingZeros32(m)]++
+	}
 	return nil
 }

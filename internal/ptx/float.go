@@ -163,40 +163,69 @@ func oddQuotient(a, b, _ float64) float64 {
 }
 
 func floats(t table) {
-	src := map[string]int{"add": 2, "sub": 2, "mul": 2, "fma": 3, "mad": 3, "div": 2, "rcp": 1, "sqrt": 1}
-	nearest := map[string]func(a, b, c float32) float32{
-		"add": func(a, b, _ float32) float32 { return a + b }, "sub": func(a, b, _ float32) float32 { return a - b },
-		"mul": func(a, b, _ float32) float32 { return a * b }, "fma": fma32, "mad": fma32,
-		"div": func(a, b, _ float32) float32 { return a / b }, "rcp": func(a, _, _ float32) float32 { return 1 / a },
+	arithmetic32(t)
+	arithmetic64(t)
+	for _, ftz := range []bool{false, true} {
+		z := ""
+		if ftz {
+			z = ".ftz"
+		}
+		t.add("min"+z+".f32", minMax32(ftz, false, true), f32, f32, f32)
+		t.add("max"+z+".f32", minMax32(ftz, false, false), f32, f32, f32)
+		t.add("min"+z+".NaN.f32", minMax32(ftz, true, true), f32, f32, f32)
+		t.add("max"+z+".NaN.f32", minMax32(ftz, true, false), f32, f32, f32)
+		approximations32(t, z, ftz)
 	}
-	repeat := func(k ty, n int) []ty { return []ty{k, k, k}[:n] }
-	for op, n := range src {
-		exact := exact32(op)
-		for _, mode := range []string{"", "rn", "rz", "rm", "rp"} {
-			f := nearest[op]
-			if f == nil || mode != "" && mode != "rn" {
+	t.add("min.f64", wrap64(func(a, b, _ float64) float64 { return minMax(a, b, true) }), f64, f64, f64)
+	t.add("max.f64", wrap64(func(a, b, _ float64) float64 { return minMax(a, b, false) }), f64, f64, f64)
+	approximations64(t)
+	signs(t)
+	t.add("cvt.rn.bf16x2.f32", func(d, a, b, _, _ *vec) { // the first becomes the upper half: ISA 9.7.8.21
+		for i := range d {
+			d[i] = narrow(float64(float32frombits(a[i])), 8, 127, "rn")<<16 | narrow(float64(float32frombits(b[i])), 8, 127, "rn")
+		}
+	}, b32, f32, f32)
+}
+
+// arithmetic has the operations that are exact but for their rounding, in both types.
+var arithmetic = []struct {
+	op      string
+	sources int
+	plain   bool // the name of a rounding may be left out: it is to nearest
+	f32     func(a, b, c float32) float32
+	f64     func(a, b, c float64) float64
+}{
+	{"add", 2, true, func(a, b, _ float32) float32 { return a + b }, func(a, b, _ float64) float64 { return a + b }},
+	{"sub", 2, true, func(a, b, _ float32) float32 { return a - b }, func(a, b, _ float64) float64 { return a - b }},
+	{"mul", 2, true, func(a, b, _ float32) float32 { return a * b }, func(a, b, _ float64) float64 { return a * b }},
+	{"fma", 3, false, fma32, math.FMA},
+	{"mad", 3, false, fma32, math.FMA},
+	{"div", 2, false, func(a, b, _ float32) float32 { return a / b }, func(a, b, _ float64) float64 { return a / b }},
+	{"rcp", 1, false, func(a, _, _ float32) float32 { return 1 / a }, func(a, _, _ float64) float64 { return 1 / a }},
+	{"sqrt", 1, false, nil, func(a, _, _ float64) float64 { return math.Sqrt(a) }},
+}
+
+func repeated(k ty, n int) []ty { return []ty{k, k, k}[:n] }
+
+// arithmetic32 adds arithmetic in every rounding, flushing and saturating or not.
+func arithmetic32(t table) {
+	for _, o := range arithmetic {
+		exact := exact32(o.op)
+		for _, mode := range []string{"rn", "rz", "rm", "rp"} {
+			f := o.f32
+			if f == nil || mode != "rn" {
 				f = func(a, b, c float32) float32 { return round32(exact(float64(a), float64(b), float64(c)), mode) }
 			}
-			base := op + "." + mode
-			if mode == "" {
-				if op != "add" && op != "sub" && op != "mul" {
-					continue // the others must name theirs
-				}
-				base = op
+			names := []string{o.op + "." + mode}
+			if o.plain && mode == "rn" {
+				names = append(names, o.op)
 			}
-			for _, ftz := range []bool{false, true} {
-				for _, sat := range []bool{false, true} {
-					if sat && n == 1 || sat && op == "div" {
-						continue
+			for _, name := range names {
+				for _, ftz := range []string{"", ".ftz"} {
+					t.add(name+ftz+".f32", wrap32(ftz != "", false, f), f32, repeated(f32, o.sources)...)
+					if o.sources > 1 && o.op != "div" {
+						t.add(name+ftz+".sat.f32", wrap32(ftz != "", true, f), f32, repeated(f32, o.sources)...)
 					}
-					s := base
-					if ftz {
-						s += ".ftz"
-					}
-					if sat {
-						s += ".sat"
-					}
-					t.add(s+".f32", wrap32(ftz, sat, f), f32, repeat(f32, n)...)
 				}
 			}
 		}
@@ -214,81 +243,34 @@ func floats(t table) {
 			}
 		}
 	}, f32, f32, f32, f32)
+}
 
-	for op, f := range map[string]func(a, b, c float64) float64{
-		"add.rn": func(a, b, _ float64) float64 { return a + b }, "sub.rn": func(a, b, _ float64) float64 { return a - b },
-		"mul.rn": func(a, b, _ float64) float64 { return a * b }, "fma.rn": math.FMA, "mad.rn": math.FMA,
-		"div.rn": func(a, b, _ float64) float64 { return a / b }, "rcp.rn": func(a, _, _ float64) float64 { return 1 / a },
-		"sqrt.rn": func(a, _, _ float64) float64 { return math.Sqrt(a) },
-	} {
-		n := src[op[:len(op)-3]]
-		t.add(op+".f64", wrap64(f), f64, repeat(f64, n)...)
-		if op[0] != 'f' && op[0] != 'd' && op[0] != 'r' && n == 2 {
-			t.add(op[:3]+".f64", wrap64(f), f64, f64, f64)
+func arithmetic64(t table) {
+	for _, o := range arithmetic {
+		t.add(o.op+".rn.f64", wrap64(o.f64), f64, repeated(f64, o.sources)...)
+		if o.plain {
+			t.add(o.op+".f64", wrap64(o.f64), f64, f64, f64)
 		}
 	}
+}
 
-	t.add("cvt.rn.bf16x2.f32", func(d, a, b, _, _ *vec) { // the first becomes the upper half: ISA 9.7.8.21
-		for i := range d {
-			d[i] = narrow(float64(float32frombits(a[i])), 8, 127, "rn")<<16 | narrow(float64(float32frombits(b[i])), 8, 127, "rn")
-		}
-	}, b32, f32, f32)
+var approximate32 = map[string]func(a float64) float64{
+	"rcp": func(a float64) float64 { return 1 / a }, "sqrt": math.Sqrt, "rsqrt": func(a float64) float64 { return 1 / math.Sqrt(a) },
+	"ex2": math.Exp2, "lg2": math.Log2, "sin": math.Sin, "cos": math.Cos, "tanh": math.Tanh,
+}
 
-	for _, ftz := range []bool{false, true} {
-		z := ""
-		if ftz {
-			z = ".ftz"
-		}
-		t.add("min"+z+".f32", minMax32(ftz, false, true), f32, f32, f32)
-		t.add("max"+z+".f32", minMax32(ftz, false, false), f32, f32, f32)
-		t.add("min"+z+".NaN.f32", minMax32(ftz, true, true), f32, f32, f32)
-		t.add("max"+z+".NaN.f32", minMax32(ftz, true, false), f32, f32, f32)
-		for op, f := range map[string]func(uint64) uint64{
-			"neg": func(x uint64) uint64 { return x ^ 1<<31 }, "abs": func(x uint64) uint64 { return x &^ (1 << 31) },
-		} {
-			t.add(op+z+".f32", func(d, a, _, _, _ *vec) {
-				for i := range d {
-					x := a[i]
-					if ftz {
-						x = flush32(x)
-					}
-					d[i] = f(x)
-				}
-			}, f32, f32)
-		}
-		for op, f := range map[string]func(a float64) float64{
-			"rcp": func(a float64) float64 { return 1 / a }, "sqrt": math.Sqrt, "rsqrt": func(a float64) float64 { return 1 / math.Sqrt(a) },
-			"ex2": math.Exp2, "lg2": math.Log2, "sin": math.Sin, "cos": math.Cos, "tanh": math.Tanh,
-		} {
-			t[op+".approx"+z+".f32"] = form{f: wrap32(ftz, false, func(a, _, _ float32) float32 { return float32(f(float64(a))) }),
-				dst: f32, src: []ty{f32}, approx: true}
-		}
-		divide := wrap32(ftz, false, func(a, b, _ float32) float32 { return a / b })
-		t["div.approx"+z+".f32"] = form{f: divide, dst: f32, src: []ty{f32, f32}, approx: true}
-		t["div.full"+z+".f32"] = form{f: divide, dst: f32, src: []ty{f32, f32}, approx: true}
+// approximations32 adds the .approx forms; z is the modifier of those that flush.
+func approximations32(t table, z string, ftz bool) {
+	for op, f := range approximate32 {
+		t[op+".approx"+z+".f32"] = form{f: wrap32(ftz, false, func(a, _, _ float32) float32 { return float32(f(float64(a))) }),
+			dst: f32, src: []ty{f32}, approx: true}
 	}
-	t.add("copysign.f32", func(d, a, b, _, _ *vec) { // the sign of the first
-		for i := range d {
-			d[i] = b[i]&^(1<<31) | a[i]&(1<<31)
-		}
-	}, f32, f32, f32)
-	t.add("copysign.f64", func(d, a, b, _, _ *vec) {
-		for i := range d {
-			d[i] = b[i]&^(1<<63) | a[i]&(1<<63)
-		}
-	}, f64, f64, f64)
-	t.add("neg.f64", func(d, a, _, _, _ *vec) {
-		for i := range d {
-			d[i] = a[i] ^ 1<<63
-		}
-	}, f64, f64)
-	t.add("abs.f64", func(d, a, _, _, _ *vec) {
-		for i := range d {
-			d[i] = a[i] &^ (1 << 63)
-		}
-	}, f64, f64)
-	t.add("min.f64", wrap64(func(a, b, _ float64) float64 { return minMax(a, b, true) }), f64, f64, f64)
-	t.add("max.f64", wrap64(func(a, b, _ float64) float64 { return minMax(a, b, false) }), f64, f64, f64)
+	divide := wrap32(ftz, false, func(a, b, _ float32) float32 { return a / b })
+	t["div.approx"+z+".f32"] = form{f: divide, dst: f32, src: []ty{f32, f32}, approx: true}
+	t["div.full"+z+".f32"] = form{f: divide, dst: f32, src: []ty{f32, f32}, approx: true}
+}
+
+func approximations64(t table) {
 	// The low word of the operand is ignored and that of the result is zero: ISA 9.7.3.15, 9.7.3.18.
 	for op, f := range map[string]func(a float64) float64{
 		"rcp.approx.ftz.f64": func(a float64) float64 { return 1 / a }, "rsqrt.approx.ftz.f64": func(a float64) float64 { return 1 / math.Sqrt(a) },
@@ -302,6 +284,34 @@ func floats(t table) {
 		}), dst: f64, src: []ty{f64}}
 	}
 	t["rsqrt.approx.f64"] = form{f: wrap64(func(a, _, _ float64) float64 { return 1 / math.Sqrt(a) }), dst: f64, src: []ty{f64}, approx: true}
+}
+
+// signs adds what works on the sign alone, and keeps the bits of NaNs.
+func signs(t table) {
+	for k, sign := range map[ty]uint64{f32: 1 << 31, f64: 1 << 63} {
+		s := "." + name(k)
+		t.add("copysign"+s, func(d, a, b, _, _ *vec) { // the sign of the first
+			for i := range d {
+				d[i] = b[i]&^sign | a[i]&sign
+			}
+		}, k, k, k)
+		for op, f := range map[string]func(uint64) uint64{
+			"neg": func(x uint64) uint64 { return x ^ sign }, "abs": func(x uint64) uint64 { return x &^ sign },
+		} {
+			t.add(op+s, func(d, a, _, _, _ *vec) {
+				for i := range d {
+					d[i] = f(a[i])
+				}
+			}, k, k)
+			if k == f32 {
+				t.add(op+".ftz"+s, func(d, a, _, _, _ *vec) {
+					for i := range d {
+						d[i] = f(flush32(a[i]))
+					}
+				}, k, k)
+			}
+		}
+	}
 }
 
 // minMax ignores NaNs where it can, and -0 is less than 0.

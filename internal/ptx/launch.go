@@ -100,23 +100,8 @@ func (l *launch) coordinates(i int) [3]int {
 }
 
 func (l *launch) check(shared int, args []uint64) error {
-	for i, most := range []int{1<<31 - 1, 65535, 65535} {
-		if l.grid[i] < 1 || l.grid[i] > most {
-			return fmt.Errorf("grid %s: dimension %d is not in 1…%d", tuple(l.grid), i, most)
-		}
-	}
-	l.threads = l.block[0] * l.block[1] * l.block[2]
-	if l.block[0] < 1 || l.block[1] < 1 || l.block[2] < 1 || l.block[2] > 64 || l.threads > 1024 {
-		return fmt.Errorf("block %s: more than 1024 threads, or fewer than 1, or more than 64 deep", tuple(l.block))
-	}
-	if l.grid[0]*l.grid[1] > 1<<31 || l.grid[0]*l.grid[1]*l.grid[2] > 1<<31 {
-		return fmt.Errorf("grid %s: more than 2³¹ blocks are not supported here", tuple(l.grid))
-	}
-	if n := l.k.MaxThreads; n > 0 && l.threads > n {
-		return fmt.Errorf("block %s: %d threads where the kernel's .maxntid allows %d", tuple(l.block), l.threads, n)
-	}
-	if r := l.k.required; r[0] > 0 && r != l.block {
-		return fmt.Errorf("block %s: the kernel requires %s", tuple(l.block), tuple(r))
+	if err := l.checkShape(); err != nil {
+		return err
 	}
 	limit := l.o.SharedLimit
 	if limit == 0 {
@@ -140,6 +125,29 @@ func (l *launch) check(shared int, args []uint64) error {
 		args = args[(p.Size+7)/8:]
 	}
 	l.params = l.params[:l.k.paramSize]
+	return nil
+}
+
+// checkShape looks at the grid and the block.
+func (l *launch) checkShape() error {
+	for i, most := range []int{1<<31 - 1, 65535, 65535} {
+		if l.grid[i] < 1 || l.grid[i] > most {
+			return fmt.Errorf("grid %s: dimension %d is not in 1…%d", tuple(l.grid), i, most)
+		}
+	}
+	l.threads = l.block[0] * l.block[1] * l.block[2]
+	if min(l.block[0], l.block[1], l.block[2]) < 1 || l.block[2] > 64 || l.threads > 1024 {
+		return fmt.Errorf("block %s: more than 1024 threads, or fewer than 1, or more than 64 deep", tuple(l.block))
+	}
+	if l.grid[0]*l.grid[1] > 1<<31 || l.grid[0]*l.grid[1]*l.grid[2] > 1<<31 {
+		return fmt.Errorf("grid %s: more than 2³¹ blocks are not supported here", tuple(l.grid))
+	}
+	if n := l.k.MaxThreads; n > 0 && l.threads > n {
+		return fmt.Errorf("block %s: %d threads where the kernel's .maxntid allows %d", tuple(l.block), l.threads, n)
+	}
+	if r := l.k.required; r[0] > 0 && r != l.block {
+		return fmt.Errorf("block %s: the kernel requires %s", tuple(l.block), tuple(r))
+	}
 	return nil
 }
 

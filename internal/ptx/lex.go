@@ -1,6 +1,10 @@
 package ptx
 
-import "fmt"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
 
 type token struct {
 	text string
@@ -15,61 +19,60 @@ func wordByte(c byte) bool {
 // instructions keep their modifiers: ld.global.L1::no_allocate.f32 is a word.
 func lex(src []byte) ([]token, error) {
 	var out []token
-	line := 1
-	for i := 0; i < len(src); {
-		c := src[i]
-		switch {
-		case c == '\n':
-			line++
-			i++
-		case c == ' ' || c == '\t' || c == '\r' || c == 0:
-			i++
-		case c == '/' && i+1 < len(src) && src[i+1] == '/':
-			for i < len(src) && src[i] != '\n' {
-				i++
-			}
-		case c == '/' && i+1 < len(src) && src[i+1] == '*':
-			start := line
-			for i += 2; ; i++ {
-				if i+1 >= len(src) {
-					return nil, fmt.Errorf("ptx: line %d: comment without end", start)
-				}
-				if src[i] == '\n' {
-					line++
-				}
-				if src[i] == '*' && src[i+1] == '/' {
-					i += 2
-					break
-				}
-			}
-		case c == '"':
-			j := i + 1
-			for j < len(src) && src[j] != '"' && src[j] != '\n' {
-				j++
-			}
-			if j >= len(src) || src[j] == '\n' {
-				return nil, fmt.Errorf("ptx: line %d: string without end", line)
-			}
-			out = append(out, token{string(src[i : j+1]), line})
-			i = j + 1
-		case wordByte(c):
-			j := i
-			for j < len(src) {
-				if src[j] == ':' && j+2 < len(src) && src[j+1] == ':' && wordByte(src[j+2]) {
-					j += 2
-					continue
-				}
-				if !wordByte(src[j]) {
-					break
-				}
-				j++
-			}
-			out = append(out, token{string(src[i:j]), line})
-			i = j
-		default:
-			out = append(out, token{string(src[i : i+1]), line})
-			i++
+	for line := 1; len(src) > 0; {
+		n, isToken, err := scan(src)
+		if err != nil {
+			return nil, fmt.Errorf("ptx: line %d: %w", line, err)
 		}
+		if isToken {
+			out = append(out, token{string(src[:n]), line})
+		} else {
+			line += bytes.Count(src[:n], []byte("\n"))
+		}
+		src = src[n:]
 	}
 	return out, nil
+}
+
+// scan gives the length of what src begins with: a token, white space or a comment.
+func scan(src []byte) (n int, isToken bool, err error) {
+	if n = wordLength(src); n > 0 {
+		return n, true, nil
+	}
+	switch {
+	case blank(src[0]):
+		for n = 1; n < len(src) && blank(src[n]); n++ {
+		}
+		return n, false, nil
+	case bytes.HasPrefix(src, []byte("//")):
+		if n = bytes.IndexByte(src, '\n'); n < 0 {
+			n = len(src)
+		}
+		return n, false, nil
+	case bytes.HasPrefix(src, []byte("/*")):
+		if n = bytes.Index(src[2:], []byte("*/")); n < 0 {
+			return 0, false, errors.New("comment without end")
+		}
+		return n + 4, false, nil
+	case src[0] == '"':
+		if n = bytes.IndexAny(src[1:], "\"\n"); n < 0 || src[1+n] != '"' {
+			return 0, false, errors.New("string without end")
+		}
+		return n + 2, true, nil
+	}
+	return 1, true, nil
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == 0 }
+
+// wordLength is 0 where src begins with no word.
+func wordLength(src []byte) int {
+	for i := 0; i < len(src); i++ {
+		if src[i] == ':' && i > 0 && i+2 < len(src) && src[i+1] == ':' && wordByte(src[i+2]) {
+			i++
+		} else if !wordByte(src[i]) {
+			return i
+		}
+	}
+	return len(src)
 }

@@ -316,33 +316,39 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 			p = new(page)
 			s.pages[c/pageCells] = p
 		}
-		i := c % pageCells
-		if w := &p.w[i]; w.block >= since && (kind == cached || conflict(w, me, since)) {
-			return w, "written"
-		}
-		if p.a != nil && kind != atomics && conflict(&p.a[i], me, since) {
-			return &p.a[i], "accessed atomically"
-		}
-		switch r := &p.r[i]; kind {
-		case reads, cached:
-			if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
-				r.join(me, since)
-			}
-		case writes:
-			if conflict(r, me, since) {
-				return r, "read"
-			}
-			p.w[i] = *me
-		case atomics:
-			if conflict(r, me, since) {
-				return r, "read"
-			}
-			if p.a == nil {
-				p.a = make([]access, pageCells)
-			}
-			p.a[i].join(me, since)
+		if other, how := p.record(c%pageCells, kind, me, since); other != nil {
+			return other, how
 		}
 	}
+	return nil, ""
+}
+
+// record does that for a cell.
+func (p *page) record(i uint64, kind accessKind, me *access, since uint32) (*access, string) {
+	if w := &p.w[i]; w.block >= since && (kind == cached || conflict(w, me, since)) {
+		return w, "written"
+	}
+	if p.a != nil && kind != atomics && conflict(&p.a[i], me, since) {
+		return &p.a[i], "accessed atomically"
+	}
+	r := &p.r[i]
+	if kind == reads || kind == cached {
+		if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
+			r.join(me, since)
+		}
+		return nil, ""
+	}
+	if conflict(r, me, since) {
+		return r, "read"
+	}
+	if kind == writes {
+		p.w[i] = *me
+		return nil, ""
+	}
+	if p.a == nil {
+		p.a = make([]access, pageCells)
+	}
+	p.a[i].join(me, since)
 	return nil, ""
 }
 

@@ -240,89 +240,21 @@ func (p *parser) declaration(extern bool) error {
 // variable reads .space [.align n] .type name[n] [= {…}] ;
 func (p *parser) variable() (*variable, error) {
 	v := &variable{space: p.next(), align: 1}
-	var t ty
-	for {
-		switch w := p.peek(); {
-		case w == ".align":
-			p.next()
-			n, err := p.number()
-			if err != nil {
-				return nil, err
-			}
-			if n < 1 || n > 1024 || n&(n-1) != 0 {
-				return nil, p.errorf("alignment %d", n)
-			}
-			v.align = n
-			continue
-		case strings.HasPrefix(w, "."):
-			var ok bool
-			if t, ok = typeNames[w[1:]]; !ok || t == pred {
-				return nil, p.errorf("type %q of a variable", w)
-			}
-			p.next()
-			continue
-		}
-		break
-	}
-	if t == tNone {
-		return nil, p.errorf("a variable without type")
+	t, err := p.variableType(v)
+	if err != nil {
+		return nil, err
 	}
 	v.align = max(v.align, t.size())
 	v.name = p.next()
 	v.size = t.size()
 	for p.accept("[") {
-		if p.accept("]") {
-			v.size = 0
-			continue
-		}
-		n, err := p.number()
-		if err != nil {
-			return nil, err
-		}
-		if n < 0 || n > maxSize {
-			return nil, p.errorf("%s with %d elements; at most %d are supported", v.name, n, maxSize)
-		}
-		if v.size *= n; v.size > maxSize {
-			return nil, p.errorf("%s of %d bytes; at most %d are supported", v.name, v.size, maxSize)
-		}
-		if err := p.expect("]"); err != nil {
+		if err := p.dimension(v); err != nil {
 			return nil, err
 		}
 	}
 	if p.accept("=") {
-		list := []operand{}
-		depth := 0
-		for {
-			switch p.peek() {
-			case "{":
-				depth++
-				p.next()
-			case "}":
-				depth--
-				p.next()
-			case ",":
-				p.next()
-			default:
-				o, err := p.operand()
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, o)
-			}
-			if depth == 0 {
-				break
-			}
-		}
-		v.init = make([]byte, 0, v.size)
-		for _, o := range list {
-			x, err := p.immediate(o, t)
-			if err != nil {
-				return nil, err
-			}
-			v.init = append(v.init, binary.LittleEndian.AppendUint64(nil, x)[:t.size()]...)
-		}
-		if len(v.init) > v.size {
-			return nil, p.errorf("%s has %d bytes, its values %d", v.name, v.size, len(v.init))
+		if err := p.values(v, t); err != nil {
+			return nil, err
 		}
 	}
 	if v.space != ".param" {
@@ -331,6 +263,83 @@ func (p *parser) variable() (*variable, error) {
 		}
 	}
 	return v, nil
+}
+
+// variableType reads [.align n] .type.
+func (p *parser) variableType(v *variable) (t ty, err error) {
+	for w := p.peek(); strings.HasPrefix(w, "."); w = p.peek() {
+		if w == ".align" {
+			p.next()
+			n, err := p.number()
+			if err != nil {
+				return tNone, err
+			}
+			if n < 1 || n > 1024 || n&(n-1) != 0 {
+				return tNone, p.errorf("alignment %d", n)
+			}
+			v.align = n
+			continue
+		}
+		var ok bool
+		if t, ok = typeNames[w[1:]]; !ok || t == pred {
+			return tNone, p.errorf("type %q of a variable", w)
+		}
+		p.next()
+	}
+	if t == tNone {
+		return tNone, p.errorf("a variable without type")
+	}
+	return t, nil
+}
+
+// dimension reads n], or ] of an extern array.
+func (p *parser) dimension(v *variable) error {
+	if p.accept("]") {
+		v.size = 0
+		return nil
+	}
+	n, err := p.number()
+	if err != nil {
+		return err
+	}
+	if n < 0 || n > maxSize {
+		return p.errorf("%s with %d elements; at most %d are supported", v.name, n, maxSize)
+	}
+	if v.size *= n; v.size > maxSize {
+		return p.errorf("%s of %d bytes; at most %d are supported", v.name, v.size, maxSize)
+	}
+	return p.expect("]")
+}
+
+// values reads what a variable of a type begins with: a literal, or { … } of them.
+func (p *parser) values(v *variable, t ty) error {
+	v.init = make([]byte, 0, v.size)
+	for depth, first := 0, true; first || depth > 0; first = false {
+		switch p.peek() {
+		case "{":
+			depth++
+			p.next()
+		case "}":
+			depth--
+			p.next()
+		case ",":
+			p.next()
+		default:
+			o, err := p.operand()
+			if err != nil {
+				return err
+			}
+			x, err := p.immediate(o, t)
+			if err != nil {
+				return err
+			}
+			v.init = append(v.init, binary.LittleEndian.AppendUint64(nil, x)[:t.size()]...)
+		}
+	}
+	if len(v.init) > v.size {
+		return p.errorf("%s has %d bytes, its values %d", v.name, v.size, len(v.init))
+	}
+	return nil
 }
 
 // immediate gives the bits of a literal as type t.
@@ -629,31 +638,9 @@ func (p *parser) lookup(name string) (register, bool) {
 }
 
 func (p *parser) operand() (operand, error) {
-	t := p.next()
-	switch t {
+	switch t := p.next(); t {
 	case "[":
-		base, err := p.operand()
-		if err != nil {
-			return base, err
-		}
-		o := operand{kind: oAddr, list: []operand{base}}
-		for !p.accept("]") {
-			sign := int64(1)
-			if p.accept("-") {
-				sign = -1
-			} else if err := p.expect("+"); err != nil {
-				return o, err
-			}
-			if p.accept("-") {
-				sign = -sign
-			}
-			n, err := p.number()
-			if err != nil {
-				return o, err
-			}
-			o.off += sign * int64(n)
-		}
-		return o, nil
+		return p.addressOperand()
 	case "{":
 		o := operand{kind: oVec}
 		for !p.accept("}") {
@@ -670,25 +657,63 @@ func (p *parser) operand() (operand, error) {
 		o.neg = true
 		return o, err
 	case "-":
-		o, err := p.operand()
-		if o.kind == oImm {
-			o.bits = -o.bits
-		} else if o.kind == oFloat && !o.single {
-			o.bits ^= 1 << 63
-		} else if err == nil {
-			err = p.errorf("a minus before what is no number")
-		}
-		return o, err
+		return p.negative()
 	case "_":
 		return operand{kind: oSink}, nil
 	case "", ";", ",", "]", "}":
 		p.pos--
 		return operand{}, p.errorf("%q where an operand belongs", t)
+	default:
+		if c := t[0]; c >= '0' && c <= '9' {
+			return p.literal(t)
+		}
+		return p.named(t)
 	}
-	if c := t[0]; c >= '0' && c <= '9' {
-		return p.literal(t)
+}
+
+// addressOperand reads base+off+…].
+func (p *parser) addressOperand() (operand, error) {
+	base, err := p.operand()
+	if err != nil {
+		return base, err
 	}
-	if r, ok := p.lookup(t); ok {
+	o := operand{kind: oAddr, list: []operand{base}}
+	for !p.accept("]") {
+		sign := int64(1)
+		if p.accept("-") {
+			sign = -1
+		} else if err := p.expect("+"); err != nil {
+			return o, err
+		}
+		if p.accept("-") {
+			sign = -sign
+		}
+		n, err := p.number()
+		if err != nil {
+			return o, err
+		}
+		o.off += sign * int64(n)
+	}
+	return o, nil
+}
+
+// negative reads the number after a minus.
+func (p *parser) negative() (operand, error) {
+	o, err := p.operand()
+	switch {
+	case o.kind == oImm:
+		o.bits = -o.bits
+	case o.kind == oFloat && !o.single:
+		o.bits ^= 1 << 63
+	case err == nil:
+		err = p.errorf("a minus before what is no number")
+	}
+	return o, err
+}
+
+// named finds what a name stands for.
+func (p *parser) named(name string) (operand, error) {
+	if r, ok := p.lookup(name); ok {
 		o := operand{kind: oReg, reg: r.index, ty: r.ty}
 		if p.accept("|") {
 			q, err := p.operand()
@@ -696,15 +721,15 @@ func (p *parser) operand() (operand, error) {
 		}
 		return o, nil
 	}
-	if isSpecial(t) {
-		return operand{kind: oSpec, name: t}, nil
+	if isSpecial(name) {
+		return operand{kind: oSpec, name: name}, nil
 	}
 	if p.k != nil {
-		if v := p.use(t); v != nil {
+		if v := p.use(name); v != nil {
 			return operand{kind: oSym, sym: v}, nil
 		}
 	}
-	return operand{kind: oName, name: t}, nil
+	return operand{kind: oName, name: name}, nil
 }
 
 func (p *parser) literal(t string) (operand, error) {
