@@ -7,6 +7,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -140,7 +141,8 @@ type run struct {
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
 	ran        int // updates of this process
-	last       *evaluation
+	last       *Measurement
+	measured   []Measurement // all of the run's, last among them
 	rows       []int32
 	params     []float32
 	state      [][]float32
@@ -198,7 +200,7 @@ func (r *run) open() (*Result, error) {
 	case err != nil:
 		return nil, err
 	case found:
-		if done, err := readResult(r.path(fileResult)); err != nil || done != nil {
+		if done, err := r.finished(); err != nil || done != nil {
 			return done, errors.Join(err, r.fillGraph())
 		}
 		if err := r.complete(); err != nil {
@@ -452,10 +454,10 @@ func (r *run) openLogs() error {
 			return nil, err
 		}
 		return l, l.Rewrite(func(line []byte) bool {
-			var e evaluation
+			var e Measurement
 			keep := json.Unmarshal(line, &e) == nil && e.Step <= r.step
 			if keep {
-				r.last = &e
+				r.last, r.measured = &e, append(r.measured, e)
 			}
 			return keep
 		})
@@ -469,7 +471,7 @@ func (r *run) openLogs() error {
 			return err
 		}
 	}
-	r.last = nil // what is kept of the metrics decides where the run stands
+	r.last, r.measured = nil, nil // what is kept of the metrics decides where the run stands
 	r.metrics, err = open(r.path(fileMetrics))
 	return err
 }
@@ -688,8 +690,8 @@ func (r *run) saveCheckpoint() error {
 	return c.write(r.options.Out)
 }
 
-// evaluation is a line of metrics.jsonl.
-type evaluation struct {
+// A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
+type Measurement struct {
 	Step            int      `json:"step"`
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
 	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
@@ -705,7 +707,7 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), TrainLoss: loss}
+	e := &Measurement{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), TrainLoss: loss}
 	if r.plan.Config.LR != nil {
 		e.LR = finite(r.rateAt(r.slot))
 	}
@@ -746,7 +748,7 @@ func (r *run) evaluate(loss *float64) error {
 			}
 		}
 	}
-	r.last = e
+	r.last, r.measured = e, append(r.measured, *e)
 	return appendJSON(r.metrics, e)
 }
 
@@ -795,7 +797,7 @@ func (r *run) finish() (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {
+	if err := drawAccuracy(r.measured, r.path(filePicture), r.plan); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
 		os.Remove(r.path(filePicture)) // an older one would belie this run
 	}
@@ -808,6 +810,25 @@ func (r *run) finish() (*Result, error) {
 		_, err := w.Write(append(b, '\n'))
 		return err
 	})
+}
+
+// finished gives the result of a run that has finished, with what it measured; nil else.
+func (r *run) finished() (*Result, error) {
+	done, err := readResult(r.path(fileResult))
+	if err != nil || done == nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(r.path(fileMetrics))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.Lines(b) {
+		var m Measurement
+		if json.Unmarshal(line, &m) == nil {
+			done.Evaluations = append(done.Evaluations, m)
+		}
+	}
+	return done, nil
 }
 
 // readResult gives nil where a run has not finished.
