@@ -8,12 +8,9 @@
 package reproduce
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -470,8 +467,7 @@ func (w *work) train(ctx context.Context, j job, first Record) ([]Record, error)
 		c.Memory = "1GiB" // several runs share the machine's
 	}
 	first.NoGuarantee = DeclaredPublic
-	out := filepath.Join(dir, "run")
-	result, err := train.Run(ctx, c, train.Options{Out: out, Sources: w.Sources})
+	result, err := train.Run(ctx, c, train.Options{Out: filepath.Join(dir, "run"), Sources: w.Sources})
 	if errors.Is(err, accountant.ErrBudget) {
 		first.Final, first.Epsilon, first.Delta, first.Note = true, c.Epsilon, c.Delta, "the budget does not pay for a single step"
 		return []Record{first}, nil
@@ -486,7 +482,7 @@ func (w *work) train(ctx context.Context, j job, first Record) ([]Record, error)
 	first.Guarantee = result.Guarantee
 	first.NoGuarantee = strings.Join(append([]string{DeclaredPublic}, result.NoGuarantee...), "; ")
 	first.Gradients, first.Objectives = number(result.GradientEvaluations), number(result.ObjectiveEvaluations)
-	return metrics(filepath.Join(out, "metrics.jsonl"), first)
+	return evaluated(result.Evaluations, first)
 }
 
 func number(n *int) *float64 {
@@ -497,36 +493,19 @@ func number(n *int) *float64 {
 	return &x
 }
 
-// metrics reads a run's evaluations into copies of a record.
-func metrics(path string, of Record) ([]Record, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var all []Record
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		var line struct {
-			Step          int      `json:"step"`
-			EpsilonSoFar  *float64 `json:"epsilon_so_far"`
-			TestLoss      *float64 `json:"test_loss"`
-			TestAccuracy  *float64 `json:"test_accuracy"`
-			LR            *float64 `json:"lr"`
-			TrainLoss     *float64 `json:"train_loss"`
-			TrainAccuracy *float64 `json:"train_accuracy"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+// evaluated puts a run's evaluations into copies of a record.
+func evaluated(all []train.Measurement, of Record) (records []Record, _ error) {
+	for _, m := range all {
 		r := of
-		r.Step, r.EpsilonSoFar, r.Rate = line.Step, line.EpsilonSoFar, line.LR
-		r.TestLoss, r.TestAccuracy, r.TrainLoss, r.TrainAccuracy = line.TestLoss, line.TestAccuracy, line.TrainLoss, line.TrainAccuracy
-		all = append(all, r)
+		r.Step, r.EpsilonSoFar, r.Rate = m.Step, m.EpsilonSoFar, m.LR
+		r.TestLoss, r.TestAccuracy, r.TrainLoss, r.TrainAccuracy = m.TestLoss, m.TestAccuracy, m.TrainLoss, m.TrainAccuracy
+		records = append(records, r)
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no evaluation; please report this", path)
+	if len(records) == 0 {
+		return nil, fmt.Errorf("a run has no evaluation; please report this")
 	}
-	all[len(all)-1].Final = true
-	return all, nil
+	records[len(records)-1].Final = true
+	return records, nil
 }
 
 // caption stands above the picture.

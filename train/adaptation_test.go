@@ -31,7 +31,7 @@ func clips(t *testing.T, dir string) []float64 {
 	var list []float64
 	lines := bufio.NewScanner(bytes.NewReader(read(t, dir, fileMetrics)))
 	for lines.Scan() {
-		var e evaluation
+		var e Measurement
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			t.Fatal(err)
 		}

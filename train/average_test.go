@@ -16,11 +16,11 @@ import (
 )
 
 // metricsOf reads the lines of a run's metrics.
-func metricsOf(t *testing.T, dir string) []evaluation {
+func metricsOf(t *testing.T, dir string) []Measurement {
 	t.Helper()
-	var list []evaluation
+	var list []Measurement
 	for line := range bytes.Lines(read(t, dir, fileMetrics)) {
-		var e evaluation
+		var e Measurement
 		check(t, json.Unmarshal(line, &e))
 		list = append(list, e)
 	}

@@ -1,6 +1,32 @@
 package train
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A result has the lines of the metrics: of all of the run's processes, and of a run that
+// had finished before.
+func TestResultHasEvaluations(t *testing.T) {
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 3}
+	ctx, stop := stopAt(t, o, 13, true)
+	if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"resumed", "asked again"} {
+		r, err := Run(context.Background(), small(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(metricsOf(t, o.Out), r.Evaluations); d != "" || len(r.Evaluations) != 5 {
+			t.Errorf("%s: %d evaluations: %s", when, len(r.Evaluations), d)
+		}
+	}
+}
 
 // A run counts what its searches ask for: the base and the candidates up to the
 // one that was taken, or a whole curve.

@@ -1,9 +1,6 @@
 package train
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"image/color"
 	"io"
@@ -35,6 +32,7 @@ func (r *run) result() *Result {
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		AverageAccuracy:   r.last.AverageAccuracy,
+		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           coarse(PeakRSS()),
@@ -91,25 +89,16 @@ func coarse(bytes int64) int64 {
 }
 
 // drawAccuracy plots test accuracy against ε, or against steps where there is
-// no ε, from the lines of metrics.jsonl.
-func drawAccuracy(metrics, picture string, p *Plan) (err error) {
+// no ε, from a run's evaluations.
+func drawAccuracy(measured []Measurement, picture string, p *Plan) (err error) {
 	// The plotting library panics on ranges it cannot tick.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("plotting: %v", r)
 		}
 	}()
-	b, err := os.ReadFile(metrics)
-	if err != nil {
-		return err
-	}
 	var points plotter.XYs
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	for lines.Scan() {
-		var e evaluation
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return err
-		}
+	for _, e := range measured {
 		if e.TestAccuracy == nil {
 			continue
 		}

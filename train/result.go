@@ -39,6 +39,9 @@ type Result struct {
 	GradientEvaluations  *int `json:"gradient_evaluations,omitempty"`
 	ObjectiveEvaluations *int `json:"objective_evaluations,omitempty"`
 
+	// Evaluations are the lines of metrics.jsonl, also of earlier processes of the run.
+	Evaluations []Measurement `json:"-"`
+
 	TrainLoss         *float64 `json:"train_loss"`
 	TrainLossIs       *string  `json:"train_loss_is,omitempty"`
 	TestLoss          *float64 `json:"test_loss"`

@@ -380,7 +380,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("run %d: ε %v is reported after %d releases of ε %v", i, *r.EpsilonSoFar, n, *p.epsilonAt(n))
 		}
 		lines := bytes.Split(bytes.TrimSpace(read(t, dir, "run", fileMetrics)), []byte("\n"))
-		var last evaluation
+		var last Measurement
 		if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || *last.EpsilonSoFar != *r.EpsilonSoFar {
 			t.Fatalf("run %d: the metrics end with %s, ε so far is %v: %v", i, lines[len(lines)-1], *r.EpsilonSoFar, err)
 		}

@@ -7,6 +7,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -141,7 +142,8 @@ type run struct {
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
 	ran        int // updates of this process
-	last       *evaluation
+	last       *Measurement
+	measured   []Measurement // all of the run's, last among them
 	rows       []int32
 	params     []float32
 	state      [][]float32
@@ -199,7 +201,7 @@ func (r *run) open() (*Result, error) {
 	case err != nil:
 		return nil, err
 	case found:
-		if done, err := readResult(r.path(fileResult)); err != nil || done != nil {
+		if done, err := r.finished(); err != nil || done != nil {
 			return done, errors.Join(err, r.fillGraph())
 		}
 		if err := r.complete(); err != nil {
@@ -453,10 +455,10 @@ func (r *run) openLogs() error {
 			return nil, err
 		}
 		return l, l.Rewrite(func(line []byte) bool {
-			var e evaluation
+			var e Measurement
 			keep := json.Unmarshal(line, &e) == nil && e.Step <= r.step
 			if keep {
-				r.last = &e
+				r.last, r.measured = &e, append(r.measured, e)
 			}
 			return keep
 		})
@@ -470,7 +472,7 @@ func (r *run) openLogs() error {
 			return err
 		}
 	}
-	r.last = nil // what is kept of the metrics decides where the run stands
+	r.last, r.measured = nil, nil // what is kept of the metrics decides where the run stands
 	r.metrics, err = open(r.path(fileMetrics))
 	return err
 }
@@ -689,8 +691,8 @@ func (r *run) saveCheckpoint() error {
 	return c.write(r.options.Out)
 }
 
-// evaluation is a line of metrics.jsonl.
-type evaluation struct {
+// A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
+type Measurement struct {
 	Step            int      `json:"step"`
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
 	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
@@ -706,7 +708,7 @@ type evaluation struct {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	e := &evaluation{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), TrainLoss: loss}
+	e := &Measurement{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), TrainLoss: loss}
 	if r.plan.Config.LR != nil {
 		e.LR = finite(r.rateAt(r.slot))
 	}
@@ -747,7 +749,7 @@ func (r *run) evaluate(loss *float64) error {
 			}
 		}
 	}
-	r.last = e
+	r.last, r.measured = e, append(r.measured, *e)
 	return appendJSON(r.metrics, e)
 }
 
@@ -796,7 +798,7 @@ func (r *run) finish() (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := drawAccuracy(r.path(fileMetrics), r.path(filePicture), r.plan); err != nil {
+	if err := drawAccuracy(r.measured, r.path(filePicture), r.plan); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
 		os.Remove(r.path(filePicture)) // an older one would belie this run
 	}
@@ -809,6 +811,25 @@ func (r *run) finish() (*Result, error) {
 		_, err := w.Write(append(b, '\n'))
 		return err
 	})
+}
+
+// finished gives the result of a run that has finished, with what it measured; nil else.
+func (r *run) finished() (*Result, error) {
+	done, err := readResult(r.path(fileResult))
+	if err != nil || done == nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(r.path(fileMetrics))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.Lines(b) {
+		var m Measurement
+		if json.Unmarshal(line, &m) == nil {
+			done.Evaluations = append(done.Evaluations, m)
+		}
+	}
+	return done, nil
 }
 
 // readResult gives nil where a run has not finished.
