@@ -186,6 +186,9 @@ const (
 type Declaration struct {
 	Budget Budget
 	Asks   []Ask
+	// Advice is what to change where an Adaptive budget does not pay for a first step, and
+	// Unspent what to say where it was spent before a step was made.
+	Advice, Unspent string
 }
 
 // LeastScale and MostScale bound clip norms and the like, so that a run stays within

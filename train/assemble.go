@@ -2,8 +2,8 @@ package train
 
 import (
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -22,21 +22,30 @@ func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
 // Stream is what the run's mechanisms draw from.
 func (p *Plan) Stream(key stream.Key) (*stream.Stream, error) { return stream.New(p.cipher(), key) }
 
-// Engine puts the network, with the mechanism that was priced and the optimizer,
-// on a device. Its parameters are zero until they are set.
-func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream) (*Engine, error) {
-	adapt, err := p.adaptation(noise)
-	if err != nil {
-		return nil, err
+// Engine puts the network and the method on a device. Its parameters are zero until they are set.
+func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s engine.Supply) (*engine.Engine, error) {
+	c := &p.Config
+	e := engine.Config{
+		Method: p.method, Declaration: p.declaration, Facts: p.facts,
+		Device: d, Schedule: p.Schedule,
+		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: c.cuBLAS(), Precision: c.precision()},
+		Data:    data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
+		Rows: p.mostBatch(), Supply: s, Average: c.Average,
 	}
-	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
-	o := device.Options{Capacity: p.Capacity, Exact: p.Config.exact(), CuBLAS: p.Config.cuBLAS(), Precision: p.Config.precision()}
-	if p.Config.searches() {
-		return NewDescent(d, p.Schedule, o, data, m, p.optimizer, p.ExpectedBatch, p.Config.L2, p.filtered())
+	e.Facts.Planned = p.Sigma // which audits put to 0
+	if c.adapts() {
+		var err error
+		if e.Adaptation, err = engine.NewAdaptation(c.adaptive(), c.Clip, p.ExpectedBatch, noise); err != nil {
+			return nil, err
+		}
 	}
-	if p.schedules() {
-		norm := func(n device.Net) (*mechanism.Norm, error) { return p.normMechanism(n, noise) }
-		return NewProtected(d, p.Schedule, o, data, m, norm, p.optimizer)
+	return engine.Open(e)
+}
+
+// sampling is how batches are drawn, for the result.
+func (p *Plan) sampling() string {
+	if p.Config.fixedSize() {
+		return "fixed-size"
 	}
-	return NewEngine(d, p.Schedule, o, data, m, adapt, p.optimizer)
+	return "poisson"
 }

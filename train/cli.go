@@ -1,15 +1,9 @@
 package train
 
-import (
-	"maps"
-	"slices"
-)
+import "github.com/privgrad/privgrad/internal/rundir"
 
 // What a command line needs to name.
 const (
-	ConfigFile  = fileConfig
-	PictureFile = filePicture
+	ConfigFile  = rundir.Config
+	PictureFile = rundir.Picture
 )
-
-// Optimizers lists the names that a configuration may give.
-func Optimizers() []string { return slices.Sorted(maps.Keys(optimizers)) }

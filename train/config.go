@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 	"github.com/privgrad/privgrad/nn"
@@ -86,6 +87,8 @@ type Config struct {
 	Threads          int    `yaml:"threads"`
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
+
+	own dpoptim.Method // in the place of a named one
 }
 
 // Default is the run that a user gets who says nothing but ε or σ.
@@ -101,10 +104,10 @@ func Default() Config {
 func ReadConfig(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, fileConfig)
+		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, rundir.Config)
 	}
 	if err := yamlfile.Decode(b, into); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
-		return usage.Errorf("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, fileConfig)
+		return usage.Errorf("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, rundir.Config)
 	}
 	return nil // an empty file sets nothing
 }
@@ -132,9 +135,9 @@ func (c Config) fingerprint() (string, error) {
 
 // The ways to draw noise.
 const (
-	noiseSecure = "secure"
-	noiseExact  = "exact"
-	noiseSeeded = "seeded"
+	noiseSecure = dpoptim.Secure
+	noiseExact  = dpoptim.Exact
+	noiseSeeded = dpoptim.Seeded
 
 	// SeededLabel goes with everything that a seeded run shows or stores.
 	SeededLabel = "NOT PRIVATE: seeded noise, whoever knows the seed can subtract it"
@@ -142,16 +145,13 @@ const (
 
 // Bounds that keep a run within single precision and a machine within reason.
 const (
-	leastScale, mostScale = 1e-20, 1e20
+	leastScale, mostScale = dpoptim.LeastScale, dpoptim.MostScale
 	leastNoise, mostNoise = 1e-6, 1e9
 	leastBatch            = 1e-6
 	mostThreads           = 1024
 	mostFolds             = 1000
 	mostSteps             = 1_000_000_000
 )
-
-// optimizers maps each name to whether it is private.
-var optimizers = map[string]bool{"dp-sgd": true, "dp-adam": true, "dp-blsgd": true, "dp-blsgd-ac": true, "dp-blgd": true, "dp-agd": true, learned: true, "sgd": false, "adam": false, lbfgs: false, majority: true}
 
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
@@ -164,46 +164,11 @@ func (c *Config) precision() device.Precision {
 }
 
 // private reports whether the optimizer clips and noises.
-func (c *Config) private() bool { return optimizers[c.Optimizer] }
+func (c *Config) private() bool { return c.traits().Private }
 
-// adam reports whether the optimizer keeps Adam's moments.
-func (c *Config) adam() bool { return c.Optimizer == "adam" || c.Optimizer == "dp-adam" }
-
-// moments are Adam's settings, with defaults for what was not given.
-func (c *Config) moments() dpoptim.Moments {
-	m := dpoptim.DefaultMoments()
-	for _, given := range []struct{ from, to *float64 }{{c.Beta1, &m.Beta1}, {c.Beta2, &m.Beta2}, {c.AdamEpsilon, &m.Epsilon}} {
-		if given.from != nil {
-			*given.to = *given.from
-		}
-	}
-	m.SubtractNoise = c.SubtractNoiseVariance
-	return m
-}
-
-// checkMoments finds faults of Adam's settings.
-func (c *Config) checkMoments() error {
-	if c.adam() && c.Momentum != 0 {
-		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, c.Optimizer)
-	}
-	if !c.adam() {
-		for _, given := range []struct {
-			name  string
-			value *float64
-		}{{"beta1", c.Beta1}, {"beta2", c.Beta2}, {"adam-epsilon", c.AdamEpsilon}} {
-			if given.value != nil {
-				return usage.Errorf("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, c.Optimizer)
-			}
-		}
-	}
-	switch {
-	case c.SubtractNoiseVariance && c.Optimizer != "dp-adam":
-		return usage.Errorf("subtract-noise-variance true: optimizer %s has no second moment of noisy gradients; leave it out or use dp-adam", c.Optimizer)
-	case c.SubtractNoiseVariance && c.adapts():
-		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
-	}
-	return usage.Wrap(c.moments().Validate())
-}
+// fixedSize reports whether batches are subsets of a fixed size, which the
+// accountant of the paper needs.
+func (c *Config) fixedSize() bool { return c.traits().Subsets && c.Accountant == accountant.CTCDP }
 
 // adapts reports whether the clip norm moves.
 func (c *Config) adapts() bool { return c.Clipping == string(perexample.AdaptiveFlat) }
@@ -265,16 +230,12 @@ func (c *Config) check(ownNetwork bool) error {
 		}
 		return nil
 	}
-	var names, clippings []string
-	for name := range optimizers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	var clippings []string
 	for _, k := range perexample.Clippings() {
 		clippings = append(clippings, string(k))
 	}
 	err := errors.Join(
-		oneOf("optimizer", c.Optimizer, names...),
+		oneOf("optimizer", c.Optimizer, c.optimizers()...),
 		oneOf("clipping", c.Clipping, clippings...),
 		oneOf("accountant", c.Accountant, accountant.Names()...),
 		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
@@ -293,10 +254,7 @@ func (c *Config) check(ownNetwork bool) error {
 	if err := errors.Join(c.checkClipping(), c.checkMoments()); err != nil {
 		return usage.Wrap(err)
 	}
-	if err := c.checkSearch(); err != nil {
-		return err
-	}
-	if err := c.checkProtector(); err != nil {
+	if err := c.checkMethod(ownNetwork); err != nil {
 		return err
 	}
 	switch {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -30,10 +32,10 @@ type Evaluation struct {
 // the average of the parameters that is evaluated, of a run that kept one.
 func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int, average bool) (*Evaluation, error) {
 	var c Config
-	if _, err := os.Stat(filepath.Join(dir, fileConfig)); err != nil {
+	if _, err := os.Stat(rundir.Dir(dir).Path(rundir.Config)); err != nil {
 		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
 	}
-	if err := ReadConfig(filepath.Join(dir, fileConfig), &c); err != nil {
+	if err := ReadConfig(rundir.Dir(dir).Path(rundir.Config), &c); err != nil {
 		return nil, err
 	}
 	if dataDir != "" {
@@ -53,13 +55,13 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	model := fileModel
+	model := rundir.Model
 	if average {
-		if model = fileAverage; c.Average == 0 {
+		if model = rundir.Average; c.Average == 0 {
 			return nil, usage.Errorf("%s kept no average of its parameters: leave out --average, or train with one", dir)
 		}
 	}
-	params, err := readModel(filepath.Join(dir, model), network.Program)
+	params, err := rundir.ReadModel(filepath.Join(dir, model), network.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 		return nil, err
 	}
 	defer data.Close()
-	score, err := scorer(net, net.Params(), data)
+	score, err := engine.Scorer(net, net.Params(), data)
 	if err != nil {
 		return nil, err
 	}

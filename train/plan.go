@@ -3,23 +3,17 @@ package train
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -42,11 +36,12 @@ type Plan struct {
 	Sigma         float64 // noise multiplier σ/C; 0 without noise
 	Epsilon       *float64
 
+	method      dpoptim.Method
+	declaration dpoptim.Declaration // what the method asks of the records
+	facts       dpoptim.Facts       // what it knows of the run
+	notes       dpoptim.Notes       // what it says of it
 	price       accountant.Schedule // of the run, without its noise multiplier
-	first       linesearch.Budgets  // of a run whose budgets adapt
-	protector   *l2p.Protector      // nil but with optimizer l2p
-	setting     l2p.Setting         // what it knows of the run
-	order       float64             // at which a filter of its releases spends
+	order       float64             // at which a filter of scheduled releases spends
 	bound       int                 // steps at most, where neither they nor the noise are committed to
 	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
 	costs       ir.Costs            // of the device
@@ -62,53 +57,65 @@ type Plan struct {
 
 // Resolve completes a configuration, or says what is wrong with it.
 func Resolve(c Config, o Options) (*Plan, error) {
+	p, d, err := resolve(c, o)
+	if d != nil && o.Device == nil {
+		d.Close()
+	}
+	return p, err
+}
+
+// resolve also gives the device, which is open once there is one.
+func resolve(c Config, o Options) (*Plan, device.Device, error) {
 	if o.Network != nil {
 		c.Model, c.Activation = o.Network.Program.Name, ""
 	}
+	if o.Method != nil {
+		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
+	}
 	if err := c.check(o.Network != nil); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	set, declared, err := openData(&c, o.Sources)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if needsDelta := c.private() && c.Optimizer != majority && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
+	if needsDelta := c.private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
 		if set.Published {
 			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
 		}
-		return nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
+		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
+	}
+	d := o.Device
+	if d == nil {
+		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
+			return nil, nil, err
+		}
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
-	info, err := deviceInfo(&c, o.Device)
-	if err != nil {
-		return nil, err
-	}
-	if want := c.precision(); want != device.Float32 && !slices.Contains(info.Precisions, want) {
-		return nil, usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
-	}
-	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
-	for _, step := range []func() error{p.resolveOnce, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
-	if l := p.Config.label(); l != "" {
-		p.warnings = append([]string{l}, p.warnings...)
-	}
-	return p, nil
+	p.method = p.Config.method() // which completes p.Config
+	return p, d, p.resolve(d)
 }
 
-// deviceInfo is that of the device that will be used, nil for the configured one.
-func deviceInfo(c *Config, d device.Device) (device.Info, error) {
-	if d == nil {
-		var err error
-		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
-			return device.Info{}, err
-		}
-		defer d.Close()
+// resolve completes a plan for a device.
+func (p *Plan) resolve(d device.Device) error {
+	c, info := &p.Config, d.Info()
+	if err := CheckGEMM(d, c.GEMM, c.precision()); err != nil {
+		return err
 	}
-	return d.Info(), CheckGEMM(d, c.GEMM, c.precision())
+	if want := c.precision(); want != device.Float32 && !slices.Contains(info.Precisions, want) {
+		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
+	}
+	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
+	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if l := c.label(); l != "" {
+		p.warnings = append([]string{l}, p.warnings...)
+	}
+	return nil
 }
 
 // defaultModel is that for tables or for images of a shape.
@@ -139,7 +146,7 @@ func (p *Plan) resolveNetwork() error {
 		return err
 	}
 	if c.Init != "" {
-		params, err := readModel(c.Init, p.Network.Program)
+		params, err := rundir.ReadModel(c.Init, p.Network.Program)
 		if err != nil {
 			return err
 		}
@@ -147,14 +154,7 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
-	if err := p.resolveProtector(); err != nil {
-		return err
-	}
-	if c.LR == nil && !c.once() {
-		lr := c.defaultRate()
-		c.LR = &lr
-	}
-	return p.resolveSearch()
+	return p.complete()
 }
 
 // fits checks the network against the data.
@@ -226,8 +226,12 @@ func (p *Plan) resolveSampling() error {
 	if p.ExpectedBatch = p.SamplingRate * n; p.ExpectedBatch < leastBatch {
 		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
 	}
-	if err := p.resolveSubsets(); err != nil {
-		return err
+	if c.fixedSize() {
+		size := math.Round(p.ExpectedBatch)
+		if size < 1 {
+			return usage.Errorf("an expected batch of %v records: subsets have a record at least; raise --batch", p.ExpectedBatch)
+		}
+		p.ExpectedBatch, p.SamplingRate = size, size/float64(p.PublicN)
 	}
 	if c.Steps == nil && c.Epochs == nil {
 		epochs := float64(defaultEpochs)
@@ -251,147 +255,28 @@ func (p *Plan) resolveSampling() error {
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
 	}
+	return p.resolveFacts()
+}
+
+// resolveFacts gathers what the method may know.
+func (p *Plan) resolveFacts() error {
+	c, g := &p.Config, p.Network.Program
+	p.facts = dpoptim.Facts{
+		Params: g.NumParams(), Outputs: g.Outputs(), Steps: p.Steps,
+		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
+	}
+	if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
+		p.facts.Bias = g.Params[last.Bias].Offset
+	}
 	if c.LR == nil {
 		return nil
 	}
-	return usage.Wrap(p.rate().Validate())
-}
-
-func (p *Plan) rate() dpoptim.Rate {
-	return dpoptim.Rate{Peak: *p.Config.LR, Shape: p.Config.LRSchedule, Warmup: p.Config.Warmup, Steps: p.Steps}
+	p.facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
+	return usage.Wrap(p.facts.Rate.Validate())
 }
 
 // RateAt is the step size of a step of the committed schedule, counted from 1.
-func (p *Plan) RateAt(step int) float64 { return p.rate().At(step) }
-
-func (p *Plan) resolvePrivacy() error {
-	c := &p.Config
-	p.resolveSetting()
-	if !c.private() {
-		return nil
-	}
-	if c.Optimizer == majority {
-		return p.resolveMajority()
-	}
-	if c.Delta == nil {
-		delta := defaultDelta
-		c.Delta = &delta
-	}
-	if n := 1 / float64(p.PublicN); *c.Delta >= n {
-		p.warnings = append(p.warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
-	}
-	if c.filtered() {
-		return p.resolveFilter()
-	}
-	if p.schedules() {
-		return p.resolveSchedule()
-	}
-	s := accountant.Schedule{
-		SamplingRate: p.SamplingRate, Steps: p.Steps,
-		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
-	}
-	if c.adapts() {
-		a := c.adaptive()
-		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
-		s.WithSum = []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: p.countMultiplier()}}
-	}
-	if z := c.TrainLossNoise; z != nil {
-		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
-	}
-	if c.searches() {
-		s.Price = p.searchPrice
-	}
-	if c.Epsilon != nil {
-		sigma, _, err := s.Calibrate(*c.Epsilon)
-		if errors.Is(err, accountant.ErrBudget) {
-			if c.adapts() {
-				return fmt.Errorf("%w; adaptive clipping's count takes a part of it, the more the smaller the batch: raise --batch or choose another --clipping", err)
-			}
-			return err
-		}
-		if err != nil {
-			return usage.Wrap(err)
-		}
-		p.Sigma = sigma
-	} else {
-		p.Sigma = *c.NoiseMultiplier
-	}
-	if c.exact() && p.Sigma > mechanism.MostExact {
-		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
-	}
-	p.setting.Least, p.setting.Planned = p.Sigma, p.Sigma // constant
-	if p.Sigma == 0 {
-		return nil
-	}
-	p.price, p.spent = s, map[int]float64{}
-	epsilon, err := s.Epsilon(p.Sigma)
-	if err != nil {
-		return usage.Wrap(err)
-	}
-	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
-	return nil
-}
-
-// resolveFilter prices a run whose budgets adapt: its ε is that of the filter,
-// whatever will be spent.
-func (p *Plan) resolveFilter() error {
-	c := &p.Config
-	p.first = p.firstBudgets()
-	if c.Epsilon == nil {
-		return nil // no noise
-	}
-	p.Sigma, p.Epsilon, p.spent = multiplier(p.first.Gradient), c.Epsilon, map[int]float64{}
-	b, err := p.newBudget()
-	if err != nil {
-		return err
-	}
-	search, err := p.searchAt(p.first.Search)
-	if err != nil {
-		return usage.Wrap(err)
-	}
-	for _, e := range p.asks(p.first.Gradient, search) {
-		if err := b.Ask(e); err != nil {
-			return asBudget(fmt.Errorf("the first step: %w; raise --search-iterations, whose number first budgets are made for, or --epsilon", err))
-		}
-	}
-	return nil
-}
-
-// epsilonAt is the ε of the first n slots of the schedule; nil without noise.
-func (p *Plan) epsilonAt(n int) *float64 {
-	if p.spent == nil {
-		return nil
-	}
-	epsilon, known := p.spent[n]
-	if !known {
-		part := p.price
-		part.Steps, part.Besides = n, slices.Clone(part.Besides)
-		for i := range part.Besides {
-			part.Besides[i].Count = p.evaluations(n)
-		}
-		part.Besides = slices.DeleteFunc(part.Besides, func(e accountant.Event) bool { return e.Count == 0 })
-		// A part costs no more than the whole; bounds on both may cross.
-		epsilon = p.spent[p.Steps]
-		if e, err := part.Epsilon(p.Sigma); err == nil {
-			epsilon = min(e, epsilon)
-		}
-		p.spent[n] = epsilon
-	}
-	return finite(epsilon)
-}
-
-// evaluates says whether an evaluation follows slot number n, counted from 1.
-// It goes by slots, so that a slot's noisy loss is never drawn twice.
-func (p *Plan) evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
-
-// evaluations counts those after the first n slots.
-func (p *Plan) evaluations(n int) int {
-	count := n / p.evalEvery
-	if n == p.Steps && n%p.evalEvery != 0 {
-		count++
-	}
-	return count
-}
+func (p *Plan) RateAt(step int) float64 { return p.facts.Rate.At(step) }
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
@@ -489,54 +374,6 @@ func (p *Plan) cipher() stream.Cipher {
 	return stream.ChaCha20
 }
 
-func (p *Plan) mechanism(s *stream.Stream, n device.Net) (mechanism.Mechanism, error) {
-	if p.Sigma == 0 {
-		return mechanism.NewUnprotected(p.Config.Clip, s), nil
-	}
-	return p.gradient(p.Sigma, p.Config.Clip, s, n)
-}
-
-// gradient makes the mechanism of gradients that was priced, in the arithmetic asked for.
-func (p *Plan) gradient(multiplier, bound float64, s *stream.Stream, n device.Net) (m mechanism.Mechanism, err error) {
-	if p.Config.exact() {
-		m, err = mechanism.NewExact(multiplier, bound, s, gradientNoise)
-	} else {
-		m, err = mechanism.NewGaussian(multiplier, bound, n.Rounding(p.mostBatch()), p.Network.Program.NumParams(), s, gradientNoise)
-	}
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	return m, priced(m.Event(), multiplier)
-}
-
-// losses makes the mechanism of so many sums of losses that was priced. Losses add up
-// without rounding, whatever the arithmetic of gradients.
-func (p *Plan) losses(multiplier, bound float64, values int, s *stream.Stream, tensor uint32) (mechanism.Mechanism, error) {
-	m, err := mechanism.NewGaussian(multiplier, bound, 0, values, s, tensor)
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	return m, priced(m.Event(), multiplier)
-}
-
-// countMultiplier is the count's noise in units of a record's share.
-func (p *Plan) countMultiplier() float64 {
-	return perexample.CountDeviation(p.ExpectedBatch) / mechanism.CountBound
-}
-
-// adaptation is what moves the clip norm; nil where it stays.
-func (p *Plan) adaptation(s *stream.Stream) (*Adaptation, error) {
-	c := &p.Config
-	if !c.adapts() {
-		return nil, nil
-	}
-	m, err := mechanism.NewCount(perexample.CountDeviation(p.ExpectedBatch), s, countNoise)
-	if err != nil {
-		return nil, err
-	}
-	return &Adaptation{Rule: c.adaptive(), Count: m, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip}, priced(m.Event(), p.countMultiplier())
-}
-
 // mostBatch is the batch up to which the noise covers the rounding of sums. Of a table with
 // a share held out it counts on all records: equal lines go to one side together, so
 // that any of its public number of records may be there to train on.
@@ -553,225 +390,4 @@ func (p *Plan) mostBatch() int {
 // t = 10√E+40).
 func mostRows(expected float64) int {
 	return int(math.Ceil(expected + 10*math.Sqrt(expected) + 40))
-}
-
-// Each mechanism of a run draws in a counter range of its own.
-const (
-	gradientNoise = 0
-	lossNoise     = 1
-	countNoise    = 2
-	searchNoise   = 3
-)
-
-// priced refuses a mechanism whose event is not the one that was accounted for.
-func priced(e accountant.Mechanism, multiplier float64) error {
-	if e != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: multiplier}) {
-		return fmt.Errorf("the mechanism costs %v, noise multiplier %v was accounted for; please report this", e, multiplier)
-	}
-	return nil
-}
-
-// lossBound clips an example's loss where the training loss is released.
-const lossBound = 3
-
-func (p *Plan) lossMechanism(s *stream.Stream) (mechanism.Mechanism, error) {
-	return p.losses(*p.Config.TrainLossNoise, lossBound, 1, s, lossNoise)
-}
-
-func (p *Plan) optimizer(n device.Net) (dpoptim.Optimizer, error) {
-	c := &p.Config
-	rate := 1.0 // where there is none, no update is made
-	if c.LR != nil {
-		rate = *c.LR
-	}
-	if p.protector != nil && p.protector.Card.Projector.Kind == l2p.Learned {
-		o, err := l2p.NewProjector(n, p.protector, p.setting, rate, c.L2)
-		return p.averaged(n, o, err)
-	}
-	o, err := NewOptimizer(n, c.Optimizer, dpoptim.Config{Rate: rate, Normaliser: p.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: c.moments()})
-	return p.averaged(n, o, err)
-}
-
-// averaged puts the average beside an optimizer, where one is asked for.
-func (p *Plan) averaged(n device.Net, o dpoptim.Optimizer, err error) (dpoptim.Optimizer, error) {
-	if err != nil || p.Config.Average == 0 {
-		return o, err
-	}
-	return dpoptim.NewAverage(n, o, p.Config.Average)
-}
-
-// NewOptimizer makes an optimizer by its name on the command line.
-func NewOptimizer(n device.Net, name string, c dpoptim.Config) (dpoptim.Optimizer, error) {
-	switch name {
-	case "adam", "dp-adam":
-		return dpoptim.NewAdam(n, c)
-	default:
-		return dpoptim.NewSGD(n, c)
-	}
-}
-
-// reasons are all that can make of a run's ε no guarantee: what a result says, and of
-// what, for a run of which it is true. docs/privacy.md has them, too.
-var reasons = []struct {
-	words string
-	is    func(p *Plan) (of []any, ok bool)
-}{
-	{"optimizer %s neither bounds nor hides a record's influence", func(p *Plan) ([]any, bool) {
-		return []any{p.Config.Optimizer}, !p.Config.private()
-	}},
-	{"no noise was added", func(p *Plan) ([]any, bool) { return nil, p.Config.private() && p.spent == nil }},
-	{"epsilon is infinite", func(p *Plan) ([]any, bool) {
-		return nil, p.Config.private() && p.spent != nil && p.Epsilon == nil
-	}},
-	{SeededLabel, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
-	{"%s", func(p *Plan) ([]any, bool) {
-		why := accountant.NoGuarantee(p.Config.Accountant)
-		return []any{why}, why != "" && p.Config.private()
-	}},
-	{overlaps, (*Plan).overlap},
-	{"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons", func(p *Plan) ([]any, bool) {
-		return nil, p.Config.Folds > 0
-	}},
-	{"un-noised training statistics shown", func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
-}
-
-// noGuarantee lists why ε is no guarantee.
-func (p *Plan) noGuarantee() []string {
-	why := []string{}
-	for _, r := range reasons {
-		if of, ok := r.is(p); ok {
-			why = append(why, fmt.Sprintf(r.words, of...))
-		}
-	}
-	return why
-}
-
-// label is what must stand beside everything that a run shows or stores.
-func (c *Config) label() string {
-	var all []string
-	if c.Noise == noiseSeeded {
-		all = append(all, SeededLabel)
-	}
-	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.private() {
-		all = append(all, "NOT A GUARANTEE: "+why)
-	}
-	return strings.Join(all, "; ")
-}
-
-// Assumptions that do not follow from the settings alone.
-const (
-	publishedFiles = "files_are_the_published_ones"
-	publicTest     = "test_split_is_public"
-	// realArithmetic is that of runs whose noise was added in floating point, as it was
-	// before every release lay on a grid.
-	realArithmetic = "real_arithmetic"
-)
-
-// assumptions are all that a guarantee can rest on, beside its mathematics: what a result
-// says, what a person is told, and of which run it is true. docs/privacy.md has them, too.
-var assumptions = []struct {
-	key, words string
-	is         func(p *Plan) bool
-}{
-	{realArithmetic, "an earlier version added a part of the noise in floating point, which the analysis does not cover", func(*Plan) bool { return false }},
-	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/numerics.md says, or better", func(p *Plan) bool { return p.Config.precision() != device.Float32 }},
-	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
-	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
-	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},
-	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.cuBLAS() }},
-	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
-	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return p.protector != nil && !l2p.IsShipped(p.Config.Protector) }},
-	{"initial_parameters_are_public", "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},
-}
-
-// Assumption is one of a result's in words; another version's stays as it is.
-func Assumption(key string) string {
-	for _, a := range assumptions {
-		if a.key == key {
-			return a.words
-		}
-	}
-	return key
-}
-
-// assumptions lists what the guarantee rests on in this process.
-func (p *Plan) assumptions() []string {
-	all := []string{}
-	for _, a := range assumptions {
-		if a.is(p) {
-			all = append(all, a.key)
-		}
-	}
-	return all
-}
-
-// matches says whether a run directory's stored configuration is this one, up
-// to where the data lie and what computes; else it names what differs.
-func (c Config) matches(stored Config, path string) error {
-	f1, err := c.fingerprint()
-	if err != nil {
-		return err
-	}
-	f2, err := stored.fingerprint()
-	if err != nil {
-		return err
-	}
-	if f1 == f2 {
-		return nil
-	}
-	now, was, err := settings(c, stored)
-	if err != nil {
-		return err
-	}
-	var differ []string
-	for k := range now {
-		if fmt.Sprint(now[k]) != fmt.Sprint(was[k]) && !c.free(k) {
-			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, now[k], was[k]))
-		}
-	}
-	for k := range was {
-		if _, ok := now[k]; !ok && !c.free(k) {
-			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, was[k]))
-		}
-	}
-	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
-}
-
-// free settings may change between a run and its resumption.
-func (c Config) free(key string) bool {
-	switch key {
-	case "data_dir", "device", "threads":
-		return true
-	case "memory", "max_physical_batch":
-		return c.Noise != noiseSeeded
-	}
-	return false
-}
-
-// survivesYAML refuses the odd string that a YAML file would not give back.
-func (c Config) survivesYAML(fingerprint string) error {
-	b, err := c.YAML()
-	if err != nil {
-		return err
-	}
-	var back Config
-	if err := yaml.Unmarshal(b, &back); err == nil {
-		if f, err := back.fingerprint(); err == nil && f == fingerprint && back.DataDir == c.DataDir {
-			return nil
-		}
-	}
-	return usage.Errorf("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", fileConfig)
-}
-
-func settings(a, b Config) (x, y map[string]any, err error) {
-	read := func(c Config) (m map[string]any, err error) {
-		b, err := c.YAML()
-		if err != nil {
-			return nil, err
-		}
-		return m, yaml.Unmarshal(b, &m)
-	}
-	x, e1 := read(a)
-	y, e2 := read(b)
-	return x, y, errors.Join(e1, e2)
 }

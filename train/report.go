@@ -5,16 +5,16 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"os"
-	"strings"
 	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 func (r *run) result() *Result {
@@ -28,7 +28,7 @@ func (r *run) result() *Result {
 		Sampling: p.sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: r.assumptions,
 		DefaultsFrom: DefaultsFrom,
-		Released:     []string{fileModel, dirCheckpoint, fileMetrics, fileResult},
+		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		AverageAccuracy:   r.last.AverageAccuracy,
@@ -37,40 +37,23 @@ func (r *run) result() *Result {
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           coarse(PeakRSS()),
 	}
-	if p.protector != nil && p.protector.Card.Projector.Kind == l2p.Learned {
-		res.DefaultsFrom = fmt.Sprintf("public tasks of protector %s: %s", p.protector.Card.Name, strings.Join(p.protector.Card.Tasks, ", "))
+	if from := p.notes.DefaultsFrom; from != "" {
+		res.DefaultsFrom = from
 	}
-	if s := r.searcher; s != nil {
-		res.GradientEvaluations, res.ObjectiveEvaluations = &s.state.Gradients, &s.state.Losses
-	}
+	figures := r.figures()
+	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses
 	if r.average != nil {
-		res.Released = append(res.Released, fileAverage)
+		res.Released = append(res.Released, rundir.Average)
 	}
-	if _, err := os.Stat(r.path(filePicture)); err == nil {
-		res.Released = append(res.Released, filePicture)
+	if r.dir().Has(rundir.Picture) {
+		res.Released = append(res.Released, rundir.Picture)
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0
 	if c.private() {
-		res.Clipping, res.Clip, res.NoiseMultiplier = &c.Clipping, &c.Clip, &p.Sigma
-		if a := r.engine.adapt; a != nil {
-			res.Clip = &a.Clip
-		}
-		if p.filtered() { // neither its length nor its noise was committed to
-			if p.protector == nil || p.protector.Adapts() {
-				res.Committed = nil
-				if p.Sigma > 0 {
-					res.NoiseMultiplier = nil
-				}
-			}
-			if r.searcher != nil {
-				clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip
-				res.Clip = &clip
-			}
-		}
-		res.Epsilon, res.EpsilonSoFar = p.Epsilon, r.epsilonSoFar(r.ledger.Charged())
-		res.Delta, res.Accountant, res.Neighbouring = c.Delta, &c.Accountant, &c.Neighbouring
+		r.reportPrivacy(res)
+	} else if p.method.Traits().Once {
+		res.Committed = &res.Steps // it stopped by itself
 	}
-	p.describe(res)
 	if res.TrainLoss != nil {
 		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", lossBound)
 		if c.DataIsPublic {
@@ -79,6 +62,28 @@ func (r *run) result() *Result {
 		res.TrainLossIs = &is
 	}
 	return res
+}
+
+// reportPrivacy says what a private run cost, and by which noise.
+func (r *run) reportPrivacy(res *Result) {
+	p, c := r.plan, &r.plan.Config
+	res.Epsilon, res.EpsilonSoFar, res.Neighbouring = p.Epsilon, r.charge.epsilon(r.ledger.Charged()), &c.Neighbouring
+	if p.method.Traits().Pure {
+		delta, by := 0.0, accountant.Pure{}.Name()
+		res.Delta, res.Accountant = &delta, &by
+		return
+	}
+	res.Delta, res.Accountant = c.Delta, &c.Accountant
+	res.Clipping, res.Clip, res.NoiseMultiplier = &c.Clipping, &c.Clip, &p.Sigma
+	if clip := r.clip(); clip != nil {
+		res.Clip = clip
+	}
+	switch p.declaration.Budget {
+	case dpoptim.Scheduled, dpoptim.Adaptive: // neither length nor noise was committed to
+		if res.Committed = nil; p.Sigma > 0 {
+			res.NoiseMultiplier = nil
+		}
+	}
 }
 
 // coarse rounds memory up to 64 MiB, since a process holds its private records: their

@@ -7,30 +7,28 @@
 package train
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
-	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -47,6 +45,10 @@ type Options struct {
 	// configuration's model, activation and initial weights are then the graph's.
 	Network *nn.Network
 
+	// Method replaces the configured optimizer, by a user's own. Its settings are not
+	// written to the run directory: resume with a method of the same ones.
+	Method dpoptim.Method
+
 	// Device replaces the configured one, for tests and for a user's own.
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
@@ -54,9 +56,7 @@ type Options struct {
 	// onRelease is told of a slot before its noise is drawn, and block
 	// replaces the number of steps reserved at a time, for tests.
 	onRelease func(slot int) error
-	// onSchedule is told of every noise multiplier that a protector chooses.
-	onSchedule func(multiplier float64)
-	block      int
+	block     int
 }
 
 // Resume says what becomes of a run that the run directory holds.
@@ -85,29 +85,22 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p, err := Resolve(c, o)
-	if err != nil {
+	r := &run{options: o, started: time.Now()}
+	defer r.close()
+	if r.plan, r.device, err = resolve(c, o); err != nil {
 		return nil, err
 	}
+	p := r.plan
 	for _, w := range p.warnings {
 		o.Log.Warn(w)
 	}
-	if o.Out == "" {
-		o.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-"))
+	if r.options.Out == "" {
+		r.options.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-"))
 	}
-	r := &run{plan: p, options: o, started: time.Now()}
-	defer r.close()
-	if done, err := r.open(); err != nil || done != nil {
+	if done, err := r.open(ctx); err != nil || done != nil {
 		return done, err
 	}
-	work := r.train
-	switch {
-	case p.Config.once():
-		work = r.once
-	case p.filtered():
-		work = r.trainFiltered
-	}
-	if err := work(ctx); err != nil {
+	if err := r.loop(ctx); err != nil {
 		return nil, errors.Join(err, p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
@@ -123,47 +116,30 @@ type run struct {
 	options Options
 	started time.Time
 
-	ledger       *ledger.Ledger
-	metrics      *durable.Log
-	diagnostics  *durable.Log
-	device       device.Device
-	engine       *Engine
-	data, test   device.Data
-	score        func() (device.Score, error)
-	scoreAverage func() (device.Score, error) // of the average of the parameters
-	scoreTrain   func() (device.Score, error)
-	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
-	sampler      datasets.Sampler
-	noise        *stream.Stream
-	searcher     *searcher   // of optimizers that choose their step size
-	protection   *protection // of a schedule of the noise
-	budget       budget      // nil where releases are committed to, and without noise
+	ledger  *ledger.Ledger
+	device  device.Device
+	engine  *engine.Engine
+	data    device.Data
+	test    device.Data
+	sampler datasets.Sampler
+	charge  charge
+	evaluator
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied
 	ran        int // updates of this process
-	last       *Measurement
-	measured   []Measurement // all of the run's, last among them
-	rows       []int32
 	params     []float32
 	state      [][]float32
-	reserved   int // budget units not yet settled, where budgets adapt, the first of them being
-	first      int
-	stopped    func() error // whether a run whose budgets adapt is to end before its next release
-	average    []float32    // nil where none is kept
+	average    []float32 // nil where none is kept
 
 	assumptions []string // of this process and those before
 }
 
-func (r *run) path(name string) string { return filepath.Join(r.options.Out, name) }
+func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }
 
 func (r *run) close() {
-	if r.metrics != nil {
-		r.metrics.Close()
-	}
-	if r.diagnostics != nil {
-		r.diagnostics.Close()
-	}
+	r.metrics.Close()
+	r.diagnostics.Close()
 	if r.engine != nil {
 		r.engine.Close()
 	}
@@ -182,42 +158,34 @@ func (r *run) close() {
 
 // open prepares the directory, or gives the result of a run that has finished.
 // Whatever may be refused is refused before the directory is touched.
-func (r *run) open() (*Result, error) {
-	var err error
-	if r.device = r.options.Device; r.device == nil {
-		if r.device, err = OpenDevice(r.plan.Config.Device, r.plan.Config.Threads); err != nil {
-			return nil, err
-		}
-	}
-	entries, err := os.ReadDir(r.options.Out)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, usage.Errorf("run directory: %w: choose another --out", err)
-	}
-	if len(entries) > 0 && r.options.Resume == ResumeNever {
-		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", r.options.Out)
-	}
-	found, err := r.find(entries)
+func (r *run) open(ctx context.Context) (*Result, error) {
+	dir := r.dir()
+	found, anything, err := dir.Find()
 	switch {
 	case err != nil:
 		return nil, err
+	case anything && r.options.Resume == ResumeNever:
+		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", dir)
 	case found:
-		if done, err := r.finished(); err != nil || done != nil {
-			return done, errors.Join(err, r.fillGraph())
+		if done, err := r.found(); err != nil || done != nil {
+			return done, err
 		}
-		if err := r.complete(); err != nil {
+	default:
+		if err := dir.Foreign(); err != nil {
 			return nil, err
 		}
-	case r.options.Resume == ResumeRun:
-		return nil, usage.Errorf("%s holds no run to resume: name its directory by --out, or start one there by --resume=auto", r.options.Out)
+		if r.options.Resume == ResumeRun {
+			return nil, usage.Errorf("%s holds no run to resume: name its directory by --out, or start one there by --resume=auto", dir)
+		}
 	}
-	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
-		return nil, usage.Errorf("run directory: %w: choose an --out that can be written", err)
+	if err := dir.Make(); err != nil {
+		return nil, err
 	}
 	// The ledger's lock comes first: of two processes that begin here, one writes its settings.
 	if err := r.openLedger(); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(r.path(fileConfig)); errors.Is(err, fs.ErrNotExist) {
+	if !dir.Has(rundir.Config) {
 		yaml, err := r.plan.Config.YAML()
 		if err != nil {
 			return nil, err
@@ -225,71 +193,68 @@ func (r *run) open() (*Result, error) {
 		if l := r.plan.Config.label(); l != "" {
 			yaml = append([]byte("# "+l+"\n"), yaml...)
 		}
-		if err := durable.WriteFile(r.path(fileConfig), func(w io.Writer) error { _, err := w.Write(yaml); return err }); err != nil {
+		if err := dir.Write(rundir.Config, yaml); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.openEngine(); err != nil {
+	if err := r.openEngine(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.restore(); err != nil {
 		return nil, err
 	}
-	return nil, r.openLogs()
+	return nil, r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step)
 }
 
-// find says whether the directory holds a run, and refuses to continue one whose
-// configuration differs.
-func (r *run) find(entries []os.DirEntry) (bool, error) {
-	path := r.path(fileConfig)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		for _, e := range entries {
-			// A run that was killed before it had written its settings may have left a
-			// ledger, which says itself whose it is, and a temporary file.
-			if e.Name() != fileLedger && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
-				return false, usage.Errorf("%s holds no run to resume, for it has no %s: choose another --out", r.options.Out, fileConfig)
-			}
-		}
-		return false, nil
-	}
+// found gives the result of a run that has finished, and refuses one that cannot go on.
+func (r *run) found() (*Result, error) {
+	dir := r.dir()
 	var stored Config
-	if err := ReadConfig(path, &stored); err != nil {
-		return false, err
+	if err := ReadConfig(dir.Path(rundir.Config), &stored); err != nil {
+		return nil, err
 	}
-	return true, r.plan.Config.matches(stored, path)
+	if err := r.plan.Config.matches(stored, dir.Path(rundir.Config)); err != nil {
+		return nil, err
+	}
+	var done Result
+	finished, err := dir.ReadResult(&done)
+	switch {
+	case err != nil:
+		return nil, err
+	case !finished:
+		return nil, dir.Complete()
+	case done.Run == "":
+		return nil, usage.Errorf("%s is not what a run writes: restore it, or start a new run in another directory", dir.Path(rundir.Result))
+	}
+	b, err := os.ReadFile(dir.Path(rundir.Metrics))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		var m Measurement
+		if json.Unmarshal([]byte(line), &m) == nil {
+			done.Evaluations = append(done.Evaluations, m)
+		}
+	}
+	params, err := rundir.ReadModel(dir.Path(rundir.Model), r.plan.Network.Program)
+	if err != nil {
+		return &done, err
+	}
+	return &done, r.plan.Network.SetParams(params)
 }
 
-// complete refuses a run of which a file is gone without which going on would spend
-// unknown budget, or overwrite a model that nothing brings back.
-func (r *run) complete() error {
-	state := statePath(r.options.Out)
-	for _, part := range []struct {
-		path, why string
-		released  []string
-	}{
-		{r.path(fileLedger), "no ledger, so what was spent is unknown", []string{state, r.path(fileModel), r.path(fileMetrics)}},
-		{state, "no checkpoint to go on from, and a run from the beginning would overwrite it", []string{r.path(fileModel), r.path(fileAverage)}},
-	} {
-		if holds(part.path) {
-			continue
-		}
-		if i := slices.IndexFunc(part.released, holds); i >= 0 {
-			return usage.Errorf("%s has %s but %s: restore %s, or start a new run in another directory", r.options.Out, filepath.Base(part.released[i]), part.why, part.path)
-		}
+// slots is what the ledger counts: steps of the committed schedule, or shares of
+// a budget that adapts.
+func (p *Plan) slots() int {
+	if p.filtered() && p.Sigma > 0 {
+		return budgetUnits
 	}
-	return nil
-}
-
-// holds reports whether there is something in a file.
-func holds(path string) bool {
-	i, err := os.Stat(path)
-	return err == nil && i.Size() > 0
+	return p.Steps
 }
 
 func (r *run) openLedger() error {
 	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.slots()}
-	path := r.path(fileLedger)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if !r.dir().Has(rundir.Ledger) {
 		if h.RunID = r.options.RunID; h.RunID == "" {
 			id := make([]byte, 16)
 			if _, err := rand.Read(id); err != nil {
@@ -299,7 +264,7 @@ func (r *run) openLedger() error {
 		}
 	}
 	var err error
-	r.ledger, err = ledger.Open(path, h)
+	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
 	if errors.Is(err, ledger.ErrMismatch) || errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
 		return usage.Wrap(err)
 	}
@@ -310,10 +275,10 @@ func (r *run) openLedger() error {
 	return nil
 }
 
-func (r *run) openEngine() error {
+func (r *run) openEngine(ctx context.Context) error {
 	p := r.plan
-	var err error
 	loss, classes := p.Network.Program.Loss, p.Set.Classes
+	var err error
 	if r.data, err = Load(r.device, p.Set.Train, loss, classes); err != nil {
 		return err
 	}
@@ -324,39 +289,35 @@ func (r *run) openEngine() error {
 	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.sampling); err != nil {
 		return err
 	}
-	if r.noise, err = p.Stream(keys.noise); err != nil {
+	noise, err := p.Stream(keys.noise)
+	if err != nil {
 		return err
 	}
-	if r.engine, err = p.Engine(r.device, r.data, r.noise); err != nil {
+	if r.charge, err = r.newCharge(ctx); err != nil {
 		return err
 	}
-	if p.Config.searches() {
-		if err := r.openSearch(r.noise); err != nil {
-			return err
-		}
-	}
-	if err := r.openProtection(); err != nil {
+	if r.engine, err = p.Engine(r.device, r.data, noise, r.charge); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {
 		if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
 			return err
 		}
-		if r.score, err = r.engine.Scorer(r.test); err != nil {
+		if r.score, err = r.engine.Scorer(r.test, false); err != nil {
 			return err
 		}
-		if r.scoreAverage, err = r.engine.averageScorer(r.test); err != nil {
+		if r.scoreAverage, err = r.engine.Scorer(r.test, true); err != nil {
 			return err
 		}
 	}
-	if p.Config.TrainLossNoise != nil {
-		m := func(device.Net) (mechanism.Mechanism, error) { return p.lossMechanism(r.noise) }
-		if r.trainLoss, err = r.engine.LossQuery(r.data, m, 1); err != nil {
+	if z := p.Config.TrainLossNoise; z != nil {
+		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: lossBound}
+		if r.trainLoss, err = r.engine.LossQuery(release, 1); err != nil {
 			return err
 		}
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
-		r.scoreTrain, err = r.engine.Scorer(r.data)
+		r.scoreTrain, err = r.engine.Scorer(r.data, false)
 	}
 	return err
 }
@@ -365,55 +326,33 @@ func (r *run) openEngine() error {
 // else from the initialisation.
 func (r *run) restore() error {
 	r.params = r.plan.Network.Params()
-	for _, s := range r.engine.State() {
+	var widths []int
+	for _, s := range r.engine.Steps.State() {
 		r.state = append(r.state, make([]float32, s.Width*len(r.params)))
+		widths = append(widths, s.Width)
 	}
-	average, averages := r.engine.average()
+	average, averages := r.engine.Average()
 	if averages {
 		r.average = slices.Clone(r.params)
 	}
-	c, err := readCheckpoint(r.options.Out, len(r.params), r.engine.State())
+	c, err := r.dir().ReadCheckpoint(len(r.params), widths)
 	if err != nil {
 		return err
 	}
-	charged := r.ledger.Charged()
-	if c == nil && charged > 0 {
+	if c == nil && r.ledger.Charged() > 0 {
 		// A checkpoint is there before the first step is charged.
-		return usage.Errorf("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, statePath(r.options.Out))
+		return usage.Errorf("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, r.dir().State())
 	}
 	if c != nil {
-		if c.runID != r.runID {
-			return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", r.options.Out)
-		}
-		if c.slot > charged && !r.plan.filtered() {
-			return usage.Errorf("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", r.options.Out)
-		}
-		if a := r.engine.adapt; a != nil {
-			if err := a.Rule.Validate(c.clip); err != nil {
-				return usage.Errorf("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", r.options.Out, err)
-			}
-			a.Clip = c.clip
-		}
-		if averages != (c.average != nil) {
-			return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", r.options.Out)
-		}
-		if err := errors.Join(r.restoreSearch(c), r.restoreProtection(c)); err != nil {
+		if err := r.resume(c); err != nil {
 			return err
 		}
-		r.params, r.state, r.average, r.step, r.slot = c.params, c.state, c.average, c.step, c.slot
-		for i, s := range r.engine.State() {
-			if err := r.engine.net.Write(s.Vector, r.state[i]); err != nil {
-				return err
-			}
-		}
 	}
-	if r.slot < charged && r.plan.Config.Noise != noiseSeeded && !r.plan.filtered() {
-		// What was lost stays spent: fresh noise goes on in fresh slots.
-		r.options.Log.Warn(fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", charged-r.slot))
-		r.slot = charged
+	if w := r.charge.lost(); w != "" {
+		r.options.Log.Warn(w)
 	}
 	if averages {
-		if err := r.engine.net.Write(average, r.average); err != nil {
+		if err := r.engine.Write(average, r.average); err != nil {
 			return err
 		}
 	}
@@ -423,12 +362,48 @@ func (r *run) restore() error {
 	return r.assume(c)
 }
 
+// resume goes on from a checkpoint.
+func (r *run) resume(c *rundir.Checkpoint) error {
+	out := r.options.Out
+	if c.RunID != r.runID {
+		return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", out)
+	}
+	if c.Slot > r.ledger.Charged() && !r.plan.filtered() {
+		return errAhead(out)
+	}
+	if a := r.engine.Adaptation; a != nil {
+		if err := a.Rule.Validate(c.Clip); err != nil {
+			return usage.Errorf("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", out, err)
+		}
+		a.Clip = c.Clip
+	}
+	if (r.average != nil) != (c.Average != nil) {
+		return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", out)
+	}
+	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
+		spent, err := k.Restore([]byte(c.Method))
+		if err != nil {
+			return usage.Errorf("%s: the checkpoint's %w; restore the file, or start a new run in another directory", out, err)
+		}
+		if err := r.charge.restore(spent); err != nil {
+			return err
+		}
+	}
+	r.params, r.state, r.average, r.step, r.slot = c.Params, c.States, c.Average, c.Step, c.Slot
+	for i, s := range r.engine.Steps.State() {
+		if err := r.engine.Write(s.Vector, r.state[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // assume joins what this process rests on to what those before did, and has it on the
 // disk before anything is released: a result rests on all that led to it.
-func (r *run) assume(c *checkpoint) error {
+func (r *run) assume(c *rundir.Checkpoint) error {
 	var stored []string
 	if c != nil {
-		stored = c.assumptions
+		stored = c.Assumptions
 	}
 	r.assumptions = append([]string{}, stored...)
 	also := r.plan.assumptions()
@@ -447,196 +422,86 @@ func (r *run) assume(c *checkpoint) error {
 	return r.saveCheckpoint()
 }
 
-func (r *run) openLogs() error {
-	var err error
-	open := func(path string) (*durable.Log, error) {
-		l, err := durable.OpenLog(path)
-		if err != nil {
-			return nil, err
-		}
-		return l, l.Rewrite(func(line []byte) bool {
-			var e Measurement
-			keep := json.Unmarshal(line, &e) == nil && e.Step <= r.step
-			if keep {
-				r.last, r.measured = &e, append(r.measured, e)
-			}
-			return keep
-		})
+// loop makes the steps that are left, each of which is paid for before it is made.
+func (r *run) loop(ctx context.Context) error {
+	progress := r.options.Progress
+	if progress != nil {
+		progress.Start(r.charge.total())
+		defer progress.Finish()
 	}
-	if r.plan.Config.PrivateDiagnostics {
-		dir, err := privateDir(r.options.Out)
-		if err != nil {
+	saved, spent := false, false
+	for r.charge.more() && ctx.Err() == nil && !spent {
+		save, err := r.next()
+		switch {
+		case errors.Is(err, errStopped):
+			continue // and the loop ends
+		case errors.Is(err, accountant.ErrBudget):
+			spent = true
+			continue
+		case err != nil:
 			return err
 		}
-		if r.diagnostics, err = open(filepath.Join(dir, fileDiagnostics)); err != nil {
-			return err
-		}
-	}
-	r.last, r.measured = nil, nil // what is kept of the metrics decides where the run stands
-	r.metrics, err = open(r.path(fileMetrics))
-	return err
-}
-
-// privateDir makes RUN.private, beside the run directory and for its owner's
-// eyes only, also where it was there before.
-func privateDir(out string) (string, error) {
-	out, err := filepath.Abs(out)
-	if err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
-	}
-	if filepath.Dir(out) == out {
-		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
-	}
-	dir := out + suffixPrivate
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
-	}
-	return dir, nil
-}
-
-// fillGraph gives a finished run's parameters to the network's graph.
-func (r *run) fillGraph() error {
-	params, err := readModel(r.path(fileModel), r.plan.Network.Program)
-	if err != nil {
-		return err
-	}
-	return r.plan.Network.SetParams(params)
-}
-
-// train runs what is left of the committed schedule, in blocks that the ledger
-// reserves first and settles after the checkpoint.
-func (r *run) train(ctx context.Context) error {
-	p := r.plan
-	if r.options.Progress != nil {
-		r.options.Progress.Start(p.Steps)
-		defer r.options.Progress.Finish()
-	}
-	for r.slot < p.Steps && ctx.Err() == nil {
-		n := min(r.block(), p.Steps-r.slot)
-		reserved := false
-		if lost := r.ledger.Charged() - r.slot; lost > 0 {
-			n = min(n, lost) // a seeded run replays what its ledger already charges
-		} else {
-			first, err := r.ledger.Reserve(n)
-			if err != nil {
-				return err
+		if progress != nil {
+			done, epsilon := r.charge.progress()
+			var accuracy *float64
+			if r.last != nil {
+				accuracy = r.last.TestAccuracy
 			}
-			if first != r.slot {
-				return fmt.Errorf("the ledger reserved from slot %d, the run stands at %d; resume the run", first, r.slot)
-			}
-			reserved = true
+			progress.Step(done, epsilon, accuracy)
 		}
-		first := r.slot
-		for r.slot < first+n && ctx.Err() == nil {
-			if err := r.one(); err != nil {
-				return err
-			}
-		}
-		if err := r.save(); err != nil {
-			return err
-		}
-		if reserved {
-			if err := r.ledger.Settle(r.slot - first); err != nil {
+		if saved = save; save {
+			if err := r.save(); err != nil {
 				return err
 			}
 		}
 	}
-	if r.ran == 0 { // no block has saved: an earlier process may have died before it did
+	if w := r.plan.declaration.Unspent; spent && r.step == 0 && w != "" {
+		r.options.Log.Warn(w)
+	}
+	if !saved { // an earlier process may have died before it did
 		if err := r.save(); err != nil {
 			return err
 		}
 	}
-	if r.slot < p.Steps {
-		return fmt.Errorf("%w after %d of %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, r.step, p.Steps, r.options.Out)
+	if r.charge.more() && !spent {
+		return r.charge.interrupted()
 	}
 	return nil
 }
 
-// A slot's batches and noise positions, in the order in which they are drawn.
-const (
-	positionUpdate = iota
-	positionSearch
-	positionLoss
-	positions
-)
-
-// position numbers them; noise positions count from 1.
-func (r *run) position(what uint64) (batch, draw uint64) {
-	n := positions*uint64(r.slot) + what
-	return n, n + 1
-}
-
-// releases says that noise is about to be drawn, for tests.
-func (r *run) releases() error {
-	if r.options.onRelease == nil {
-		return nil
+// next is one step with what follows it; save says that a checkpoint is due.
+func (r *run) next() (save bool, err error) {
+	if err := r.charge.begin(); err != nil {
+		return false, err
 	}
-	return r.options.onRelease(r.slot)
-}
-
-func (r *run) block() int {
-	if r.options.block > 0 {
-		return r.options.block
+	updates, err := r.engine.Steps.Step()
+	if err != nil && !r.plan.method.Traits().Once {
+		err = fmt.Errorf("step %d: %w", r.step+1, err)
 	}
-	return r.plan.block
-}
-
-// one is one slot of the schedule: a fresh batch, one release, one update.
-func (r *run) one() error {
-	p := r.plan
-	update := r.update
-	if r.searcher != nil {
-		update = r.searchSlot
-	}
-	if err := update(); err != nil {
-		return fmt.Errorf("step %d: %w", r.step+1, err)
+	if err != nil {
+		return false, err
 	}
 	var loss *float64
-	if p.evaluates(r.slot+1) && r.trainLoss != nil {
-		var err error
+	if r.trainLoss != nil && r.plan.evaluates(r.slot+1) {
 		if loss, err = r.noisyLoss(); err != nil {
-			return fmt.Errorf("training loss after step %d: %w", r.step+1, err)
+			return false, fmt.Errorf("training loss after step %d: %w", r.step+1, err)
 		}
 	}
-	r.slot++
-	r.step++
-	r.ran++
-	if p.evaluates(r.slot) {
-		if err := r.evaluate(loss); err != nil {
-			return err
-		}
+	if save, err = r.charge.end(updates); err != nil {
+		return false, err
 	}
-	if r.options.Progress != nil {
-		// Both as of the last evaluation: accounting for every step would take
-		// longer than the steps.
-		var epsilon, accuracy *float64
-		if r.last != nil {
-			epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
-		}
-		r.options.Progress.Step(r.slot, epsilon, accuracy)
+	r.ran += updates
+	if r.charge.evaluates() {
+		return save, r.evaluate(loss)
 	}
-	return nil
-}
-
-// update is a slot of an optimizer whose step sizes are fixed before the run.
-func (r *run) update() error {
-	batch, draw := r.position(positionUpdate)
-	r.rows = r.sampler.Batch(batch, r.rows[:0])
-	if err := r.releases(); err != nil {
-		return err
-	}
-	r.engine.Rate = r.rateAt(r.slot + 1)
-	return r.engine.Step(r.rows, draw, r.step+1)
+	return save, nil
 }
 
 // noisyLoss releases the mean of a fresh batch's clipped losses, over the
 // public expected batch; the slot's reservation has paid for it.
 func (r *run) noisyLoss() (*float64, error) {
-	batch, draw := r.position(positionLoss)
-	sum, err := r.trainLoss(r.sampler.Batch(batch, r.rows[:0]), draw)
+	rows, draw := r.charge.Batch(dpoptim.Losses, false, nil)
+	sum, err := r.trainLoss(rows, draw)
 	if err != nil {
 		return nil, err
 	}
@@ -645,150 +510,58 @@ func (r *run) noisyLoss() (*float64, error) {
 
 // save writes the checkpoint and the model as they stand.
 func (r *run) save() error {
-	if err := r.engine.Wait(); err != nil {
+	e := r.engine
+	if err := e.Wait(); err != nil {
 		return err
 	}
-	if err := r.engine.Params(r.params); err != nil {
+	if err := e.ReadParams(r.params); err != nil {
 		return err
 	}
-	for i, s := range r.engine.State() {
-		if err := r.engine.net.Read(s.Vector, r.state[i]); err != nil {
+	for i, s := range e.Steps.State() {
+		if err := e.Read(s.Vector, r.state[i]); err != nil {
 			return err
 		}
 	}
-	if v, ok := r.engine.average(); ok {
-		if err := r.engine.net.Read(v, r.average); err != nil {
+	if v, ok := e.Average(); ok {
+		if err := e.Read(v, r.average); err != nil {
 			return err
 		}
 	}
-	if err := r.settle(); err != nil {
+	if err := r.charge.saving(); err != nil {
 		return err
 	}
 	if err := r.saveCheckpoint(); err != nil {
 		return err
 	}
-	label := r.plan.Config.label()
+	label, program, dir := r.plan.Config.label(), r.plan.Network.Program, r.dir()
 	if r.average != nil {
-		if err := writeModel(r.path(fileAverage), r.plan.Network.Program, r.average, label); err != nil {
+		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label); err != nil {
 			return err
 		}
 	}
-	return writeModel(r.path(fileModel), r.plan.Network.Program, r.params, label)
+	if err := rundir.WriteModel(dir.Path(rundir.Model), program, r.params, label); err != nil {
+		return err
+	}
+	return r.charge.saved()
 }
 
 // saveCheckpoint writes what was last read of the engine.
 func (r *run) saveCheckpoint() error {
-	c := checkpoint{
-		runID: r.runID, step: r.step, slot: r.slot, params: r.params, state: r.state, average: r.average,
-		assumptions: r.assumptions, label: r.plan.Config.label(),
+	c := rundir.Checkpoint{
+		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
+		Assumptions: r.assumptions, Label: r.plan.Config.label(),
 	}
-	if err := errors.Join(r.saveSearch(&c), r.saveProtection(&c)); err != nil {
-		return err
-	}
-	if a := r.engine.adapt; a != nil {
-		c.clip = a.Clip
-	}
-	return c.write(r.options.Out)
-}
-
-// A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
-type Measurement struct {
-	Step            int      `json:"step"`
-	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
-	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
-	TestLoss        *float64 `json:"test_loss"`
-	TestAccuracy    *float64 `json:"test_accuracy"`
-	AverageLoss     *float64 `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept
-	AverageAccuracy *float64 `json:"average_test_accuracy,omitempty"`
-	LR              *float64 `json:"lr"`             // of the last step; nil where there is none
-	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
-	TrainLoss       *float64 `json:"train_loss"`
-	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
-}
-
-// evaluate adds a line to the metrics; loss is the noisy training loss, if any.
-func (r *run) evaluate(loss *float64) error {
-	e := &Measurement{Step: r.step, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: r.plan.Config.label(), TrainLoss: loss}
-	if r.plan.Config.LR != nil {
-		e.LR = finite(r.rateAt(r.slot))
-	}
-	if a := r.engine.adapt; a != nil {
-		clip := a.Clip
-		e.Clip = &clip
-	}
-	if c := &r.plan.Config; c.filtered() && *c.Search.Shrink > 0 {
-		clip := c.Clip * r.searcher.state.Adaptive.Budgets.Clip
-		e.Clip = &clip
-	}
-	if r.score != nil {
-		s, err := r.score()
+	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
+		state, err := k.Save(r.charge.spent())
 		if err != nil {
-			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+			return err
 		}
-		e.TestLoss, e.TestAccuracy = means(s)
+		c.Method = string(state)
 	}
-	if r.scoreAverage != nil {
-		s, err := r.scoreAverage()
-		if err != nil {
-			return fmt.Errorf("evaluation of the average after step %d: %w", r.step, err)
-		}
-		e.AverageLoss, e.AverageAccuracy = means(s)
+	if a := r.engine.Adaptation; a != nil {
+		c.Clip = a.Clip
 	}
-	if r.scoreTrain != nil {
-		s, err := r.scoreTrain()
-		if err != nil {
-			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
-		}
-		loss, accuracy := means(s)
-		if r.plan.Config.DataIsPublic {
-			e.TrainLoss, e.TrainAccuracy = loss, accuracy
-		}
-		if r.diagnostics != nil {
-			if err := appendJSON(r.diagnostics, diagnostic{true, r.step, len(r.rows), loss, accuracy}); err != nil {
-				return err
-			}
-		}
-	}
-	r.last, r.measured = e, append(r.measured, *e)
-	return appendJSON(r.metrics, e)
-}
-
-// diagnostic is a line of RUN.private: computed from training records without
-// noise, for their owner's eyes only.
-type diagnostic struct {
-	Private       bool     `json:"private"`
-	Step          int      `json:"step"`
-	RealisedBatch int      `json:"realised_batch"`
-	TrainLoss     *float64 `json:"train_loss"`
-	TrainAccuracy *float64 `json:"train_accuracy"`
-}
-
-func appendJSON(l *durable.Log, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return l.Append(b)
-}
-
-// means gives the average loss and accuracy of a score, nil where undefined.
-func means(s device.Score) (loss, accuracy *float64) {
-	if s.Count == 0 {
-		return nil, nil
-	}
-	loss = finite(s.Loss / float64(s.Count))
-	if s.Confusion != nil {
-		accuracy = finite(float64(s.Correct) / float64(s.Count))
-	}
-	return loss, accuracy
-}
-
-// finite is x for JSON: null where it is no number.
-func finite(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
+	return r.dir().WriteCheckpoint(&c)
 }
 
 // finish writes the picture and, last, the result that marks a run as done.
@@ -798,55 +571,11 @@ func (r *run) finish() (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := drawAccuracy(r.measured, r.path(filePicture), r.plan); err != nil {
+	picture := r.dir().Path(rundir.Picture)
+	if err := drawAccuracy(r.measured, picture, r.plan); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
-		os.Remove(r.path(filePicture)) // an older one would belie this run
+		os.Remove(picture) // an older one would belie this run
 	}
 	result := r.result()
-	b, err := json.MarshalIndent(result, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return result, durable.WriteFile(r.path(fileResult), func(w io.Writer) error {
-		_, err := w.Write(append(b, '\n'))
-		return err
-	})
-}
-
-// finished gives the result of a run that has finished, with what it measured; nil else.
-func (r *run) finished() (*Result, error) {
-	done, err := readResult(r.path(fileResult))
-	if err != nil || done == nil {
-		return nil, err
-	}
-	b, err := os.ReadFile(r.path(fileMetrics))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for line := range bytes.Lines(b) {
-		var m Measurement
-		if json.Unmarshal(line, &m) == nil {
-			done.Evaluations = append(done.Evaluations, m)
-		}
-	}
-	return done, nil
-}
-
-// readResult gives nil where a run has not finished.
-func readResult(path string) (*Result, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var r Result
-	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, usage.Errorf("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
-	}
-	if r.Run == "" {
-		return nil, usage.Errorf("%s is not what a run writes: restore it, or start a new run in another directory", path)
-	}
-	return &r, nil
+	return result, r.dir().WriteResult(result)
 }

@@ -80,7 +80,7 @@ func (s *state) validate(adapts bool) error {
 // Figures tell what was asked, and what the searches made of step sizes and clip norms.
 func (s *steps) Figures() dpoptim.Figures {
 	f := dpoptim.Figures{Gradients: &s.state.Gradients, Losses: &s.state.Losses, Rate: s.state.Eta / s.method.start}
-	if a := s.state.Adaptive; a != nil {
+	if a := s.state.Adaptive; a != nil && *s.method.s.Shrink > 0 {
 		f.Clip = a.Budgets.Clip
 	}
 	return f

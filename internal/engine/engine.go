@@ -290,3 +290,6 @@ func (e *Engine) Average() (v device.Vector, kept bool) {
 	}
 	return e.average.vector, true
 }
+
+// Realised is the size of the last batch of a sum: private, and for the data's owner alone.
+func (e *Engine) Realised() int { return len(e.rows) }

@@ -1,0 +1,199 @@
+// Package rundir reads and writes the files of a run directory.
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// The files of a run directory.
+const (
+	Config      = "config.yaml"
+	Ledger      = "ledger.db"
+	Metrics     = "metrics.jsonl"
+	Result      = "result.json"
+	Model       = "model.safetensors"
+	Average     = "model-average.safetensors"
+	Picture     = "accuracy.png"
+	Checkpoints = "checkpoint"
+
+	state       = "state.safetensors"
+	diagnostics = "diagnostics.jsonl"
+	private     = ".private"
+)
+
+// Dir is a run directory.
+type Dir string
+
+// Path is that of a file.
+func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
+
+// State is the path of the checkpoint.
+func (d Dir) State() string { return d.Path(filepath.Join(Checkpoints, state)) }
+
+// Find says whether the directory holds a run, and whether it holds anything. One with other things is refused.
+func (d Dir) Find() (run, anything bool, err error) {
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, false, usage.Errorf("run directory: %w: choose another --out", err)
+	}
+	_, err = os.Stat(d.Path(Config))
+	return !errors.Is(err, fs.ErrNotExist), len(entries) > 0, nil
+}
+
+// Foreign refuses a directory without settings that holds something else than a run leaves
+// that was killed before it had written them: a ledger, which says itself whose it
+// is, and a temporary file.
+func (d Dir) Foreign() error {
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != Ledger && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+			return usage.Errorf("%s holds no run to resume, for it has no %s: choose another --out", d, Config)
+		}
+	}
+	return nil
+}
+
+// Complete refuses a run of which a file is gone without which going on would spend
+// unknown budget, or overwrite a model that nothing brings back.
+func (d Dir) Complete() error {
+	for _, part := range []struct {
+		path, why string
+		released  []string
+	}{
+		{d.Path(Ledger), "no ledger, so what was spent is unknown", []string{d.State(), d.Path(Model), d.Path(Metrics)}},
+		{d.State(), "no checkpoint to go on from, and a run from the beginning would overwrite it", []string{d.Path(Model), d.Path(Average)}},
+	} {
+		if holds(part.path) {
+			continue
+		}
+		if i := slices.IndexFunc(part.released, holds); i >= 0 {
+			return usage.Errorf("%s has %s but %s: restore %s, or start a new run in another directory", d, filepath.Base(part.released[i]), part.why, part.path)
+		}
+	}
+	return nil
+}
+
+// holds reports whether there is something in a file.
+func holds(path string) bool {
+	i, err := os.Stat(path)
+	return err == nil && i.Size() > 0
+}
+
+// Has reports whether there is a file.
+func (d Dir) Has(name string) bool {
+	_, err := os.Stat(d.Path(name))
+	return err == nil
+}
+
+// Make makes the directory.
+func (d Dir) Make() error {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
+		return usage.Errorf("run directory: %w: choose an --out that can be written", err)
+	}
+	return nil
+}
+
+// Write replaces a file as a whole.
+func (d Dir) Write(name string, b []byte) error {
+	return durable.WriteFile(d.Path(name), func(w io.Writer) error { _, err := w.Write(b); return err })
+}
+
+// WriteResult marks the run as done.
+func (d Dir) WriteResult(result any) error {
+	b, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	return d.Write(Result, append(b, '\n'))
+}
+
+// ReadResult reports whether the run has finished, and reads its result.
+func (d Dir) ReadResult(into any) (bool, error) {
+	path := d.Path(Result)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return false, usage.Errorf("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
+	}
+	return true, nil
+}
+
+// Log is a file of lines of JSON.
+type Log struct{ log *durable.Log }
+
+// OpenMetrics opens the metrics, and leaves of them the lines that keep takes.
+func (d Dir) OpenMetrics(keep func(line []byte) bool) (*Log, error) {
+	return openLog(d.Path(Metrics), keep)
+}
+
+func openLog(path string, keep func(line []byte) bool) (*Log, error) {
+	l, err := durable.OpenLog(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{l}, l.Rewrite(keep)
+}
+
+// Append adds a line.
+func (l *Log) Append(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return l.log.Append(b)
+}
+
+// Close is for a nil log, too.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.log.Close()
+}
+
+// OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's
+// eyes only, also where it was there before.
+func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
+	dir, err := d.private()
+	if err != nil {
+		return nil, err
+	}
+	return openLog(filepath.Join(dir, diagnostics), keep)
+}
+
+func (d Dir) private() (string, error) {
+	out, err := filepath.Abs(string(d))
+	if err != nil {
+		return "", fmt.Errorf("private diagnostics: %w", err)
+	}
+	if filepath.Dir(out) == out {
+		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
+	}
+	dir := out + private
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("private diagnostics: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return "", fmt.Errorf("private diagnostics: %w", err)
+	}
+	return dir, nil
+}

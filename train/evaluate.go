@@ -1,0 +1,161 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/rundir"
+)
+
+// A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
+type Measurement struct {
+	Step            int      `json:"step"`
+	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
+	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
+	TestLoss        *float64 `json:"test_loss"`
+	TestAccuracy    *float64 `json:"test_accuracy"`
+	AverageLoss     *float64 `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept
+	AverageAccuracy *float64 `json:"average_test_accuracy,omitempty"`
+	LR              *float64 `json:"lr"`             // of the last step; nil where there is none
+	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
+	TrainLoss       *float64 `json:"train_loss"`
+	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
+}
+
+// evaluator measures a run as it goes, on public data and by released values.
+type evaluator struct {
+	metrics      *rundir.Log
+	diagnostics  *rundir.Log
+	score        func() (device.Score, error)
+	scoreAverage func() (device.Score, error) // of the average of the parameters
+	scoreTrain   func() (device.Score, error)
+	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
+
+	last     *Measurement
+	measured []Measurement // all of the run's, last among them
+}
+
+// openLogs opens the metrics, and keeps of them the lines up to a step.
+func (e *evaluator) openLogs(dir rundir.Dir, diagnostics bool, step int) (err error) {
+	keep := func(line []byte) bool {
+		var m Measurement
+		keep := json.Unmarshal(line, &m) == nil && m.Step <= step
+		if keep {
+			e.last, e.measured = &m, append(e.measured, m)
+		}
+		return keep
+	}
+	if diagnostics {
+		if e.diagnostics, err = dir.OpenDiagnostics(keep); err != nil {
+			return err
+		}
+	}
+	e.last, e.measured = nil, nil // what is kept of the metrics decides where the run stands
+	e.metrics, err = dir.OpenMetrics(keep)
+	return err
+}
+
+// figures are those of the run's method.
+func (r *run) figures() dpoptim.Figures {
+	if m, ok := r.engine.Steps.(dpoptim.Reporter); ok {
+		return m.Figures()
+	}
+	return dpoptim.Figures{}
+}
+
+// clip is the clip norm of the next step, where it moves.
+func (r *run) clip() *float64 {
+	if a := r.engine.Adaptation; a != nil {
+		clip := a.Clip
+		return &clip
+	}
+	if f := r.figures(); f.Clip != 0 {
+		clip := r.plan.Config.Clip * f.Clip
+		return &clip
+	}
+	return nil
+}
+
+// evaluate adds a line to the metrics; loss is the noisy training loss, if any.
+func (r *run) evaluate(loss *float64) error {
+	c := &r.plan.Config
+	m := &Measurement{Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.label(), TrainLoss: loss}
+	if c.LR != nil {
+		rate := r.plan.RateAt(max(r.slot, 1))
+		if f := r.figures(); f.Rate != 0 {
+			rate *= f.Rate
+		}
+		m.LR = finite(rate)
+	}
+	m.Clip = r.clip()
+	for _, s := range []struct {
+		what           string
+		score          func() (device.Score, error)
+		loss, accuracy **float64
+	}{{"evaluation", r.score, &m.TestLoss, &m.TestAccuracy}, {"evaluation of the average", r.scoreAverage, &m.AverageLoss, &m.AverageAccuracy}} {
+		if s.score == nil {
+			continue
+		}
+		score, err := s.score()
+		if err != nil {
+			return fmt.Errorf("%s after step %d: %w", s.what, r.step, err)
+		}
+		*s.loss, *s.accuracy = means(score)
+	}
+	if r.scoreTrain != nil {
+		if err := r.evaluateTraining(m); err != nil {
+			return err
+		}
+	}
+	r.last, r.measured = m, append(r.measured, *m)
+	return r.metrics.Append(m)
+}
+
+// evaluateTraining is for public data, and for their owner's eyes.
+func (r *run) evaluateTraining(m *Measurement) error {
+	s, err := r.scoreTrain()
+	if err != nil {
+		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+	}
+	loss, accuracy := means(s)
+	if r.plan.Config.DataIsPublic {
+		m.TrainLoss, m.TrainAccuracy = loss, accuracy
+	}
+	if r.diagnostics == nil {
+		return nil
+	}
+	return r.diagnostics.Append(diagnostic{true, r.step, r.engine.Realised(), loss, accuracy})
+}
+
+// diagnostic is a line of RUN.private: computed from training records without
+// noise, for their owner's eyes only.
+type diagnostic struct {
+	Private       bool     `json:"private"`
+	Step          int      `json:"step"`
+	RealisedBatch int      `json:"realised_batch"`
+	TrainLoss     *float64 `json:"train_loss"`
+	TrainAccuracy *float64 `json:"train_accuracy"`
+}
+
+// means gives the average loss and accuracy of a score, nil where undefined.
+func means(s device.Score) (loss, accuracy *float64) {
+	if s.Count == 0 {
+		return nil, nil
+	}
+	loss = finite(s.Loss / float64(s.Count))
+	if s.Confusion != nil {
+		accuracy = finite(float64(s.Correct) / float64(s.Count))
+	}
+	return loss, accuracy
+}
+
+// finite is x for JSON: null where it is no number.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

@@ -1,0 +1,436 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// What a run costs, and the noise that makes it cost that.
+
+// resolvePrivacy prices what the method declares.
+func (p *Plan) resolvePrivacy() error {
+	c := &p.Config
+	s := c.settings()
+	var err error
+	if p.declaration, err = p.method.Declare(&s, p.facts); err != nil {
+		return err
+	}
+	if !c.private() {
+		return nil
+	}
+	if p.method.Traits().Pure { // ε, with δ = 0
+		p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, 1: *c.Epsilon}
+		return nil
+	}
+	if c.Delta == nil {
+		delta := defaultDelta
+		c.Delta = &delta
+	}
+	if n := 1 / float64(p.PublicN); *c.Delta >= n {
+		p.warnings = append(p.warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
+	}
+	switch p.declaration.Budget {
+	case dpoptim.Committed:
+		err = p.resolveCommitted()
+	case dpoptim.Adaptive:
+		err = p.resolveAdaptive()
+	default:
+		err = p.resolveScheduled()
+	}
+	p.facts.Planned = p.Sigma
+	return err
+}
+
+// filtered reports whether an online filter admits every release.
+func (p *Plan) filtered() bool {
+	return p.method.Traits().Private && p.declaration.Budget != dpoptim.Committed
+}
+
+// resolveCommitted calibrates the noise of a schedule of which every release is planned.
+func (p *Plan) resolveCommitted() error {
+	c := &p.Config
+	s := accountant.Schedule{
+		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
+	}
+	if c.adapts() {
+		a := c.adaptive()
+		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
+		s.WithSum = []accountant.Mechanism{engine.CountNoise(p.ExpectedBatch)}
+	}
+	if z := c.TrainLossNoise; z != nil {
+		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
+	}
+	if len(p.declaration.Asks) > 1 {
+		if c.adapts() {
+			return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
+		}
+		s.Price = p.priceAsks
+	}
+	if c.Epsilon != nil {
+		sigma, _, err := s.Calibrate(*c.Epsilon)
+		if errors.Is(err, accountant.ErrBudget) {
+			if c.adapts() {
+				return fmt.Errorf("%w; adaptive clipping's count takes a part of it, the more the smaller the batch: raise --batch or choose another --clipping", err)
+			}
+			return err
+		}
+		if err != nil {
+			return usage.Wrap(err)
+		}
+		p.Sigma = sigma
+	} else {
+		p.Sigma = *c.NoiseMultiplier
+	}
+	if c.exact() && p.Sigma > mechanism.MostExact {
+		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
+	}
+	p.facts.Least = p.Sigma // constant
+	if p.Sigma == 0 {
+		return nil
+	}
+	p.price, p.spent = s, map[int]float64{}
+	epsilon, err := s.Epsilon(p.Sigma)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
+	return nil
+}
+
+// prices are the noise of the declared releases at a noise multiplier of gradients.
+func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
+	for _, a := range p.declaration.Asks {
+		r, err := a.Release(sigma)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.Noise)
+	}
+	return all, nil
+}
+
+// priceAsks is what a schedule of several questions costs, of which the first is asked in every step.
+func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) {
+	prices, err := p.prices(sigma)
+	if err != nil {
+		return 0, err
+	}
+	events := s.Besides
+	add := func(count int, asked ...accountant.Mechanism) {
+		if count > 0 {
+			events = append(slices.Clip(events), accountant.PoissonBatch(s.SamplingRate, count, asked...))
+		}
+	}
+	alone := s.Steps // steps whose batch is asked the first question only
+	var apart []func()
+	for i, a := range p.declaration.Asks[1:] {
+		m, every := prices[i+1], max(a.Every, 1)
+		count := (s.Steps + every - 1) / every // the first step has one
+		switch a.Batch {
+		case dpoptim.OfSum:
+			add(count, prices[0], m)
+			alone -= count
+		case dpoptim.ByPapers:
+			search, ok := m.(accountant.NoisyBTLS)
+			if !ok || len(prices) != 2 {
+				return 0, fmt.Errorf("the papers' arithmetic is for a gradient and a line search; optimizer %s asks for %v", p.Config.Optimizer, prices)
+			}
+			if s.Steps < 1 {
+				return 0, nil
+			}
+			r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: prices[0].(accountant.Gaussian), Search: search, Searches: 1}.PaperEpsilon(s.Delta)
+			return r.Epsilon, err
+		default:
+			apart = append(apart, func() { add(count, m) })
+		}
+	}
+	add(alone, prices[0])
+	for _, more := range apart {
+		more()
+	}
+	if len(events) == 0 {
+		return 0, nil
+	}
+	r, err := accountant.Account(events, accountant.Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+	return r.Epsilon, err
+}
+
+// epsilonAt is the ε of the first n slots of the schedule; nil without noise.
+func (p *Plan) epsilonAt(n int) *float64 {
+	if p.spent == nil {
+		return nil
+	}
+	epsilon, known := p.spent[n]
+	if !known {
+		part := p.price
+		part.Steps, part.Besides = n, slices.Clone(part.Besides)
+		for i := range part.Besides {
+			part.Besides[i].Count = p.evaluations(n)
+		}
+		part.Besides = slices.DeleteFunc(part.Besides, func(e accountant.Event) bool { return e.Count == 0 })
+		// A part costs no more than the whole; bounds on both may cross.
+		epsilon = p.spent[p.Steps]
+		if e, err := part.Epsilon(p.Sigma); err == nil {
+			epsilon = min(e, epsilon)
+		}
+		p.spent[n] = epsilon
+	}
+	return finite(epsilon)
+}
+
+// evaluates says whether an evaluation follows slot number n, counted from 1.
+// It goes by slots, so that a slot's noisy loss is never drawn twice.
+func (p *Plan) evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
+
+// evaluations counts those after the first n slots.
+func (p *Plan) evaluations(n int) int {
+	count := n / p.evalEvery
+	if n == p.Steps && n%p.evalEvery != 0 {
+		count++
+	}
+	return count
+}
+
+// batch is the event of what is asked of one batch.
+func (p *Plan) batch(asked ...accountant.Mechanism) accountant.Event {
+	if p.Config.fixedSize() {
+		return accountant.SubsetBatch(p.SamplingRate, 1, asked...)
+	}
+	return accountant.PoissonBatch(p.SamplingRate, 1, asked...)
+}
+
+// first are the events of the first step of a run whose budgets adapt.
+func (p *Plan) first() (events []accountant.Event, err error) {
+	prices, err := p.prices(1)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	shared := prices[:1]
+	for i, a := range p.declaration.Asks[1:] {
+		if a.Batch == dpoptim.OfSum {
+			shared = append(slices.Clip(shared), prices[i+1])
+		} else {
+			events = append(events, p.batch(prices[i+1]))
+		}
+	}
+	return append([]accountant.Event{p.batch(shared...)}, events...), nil
+}
+
+// resolveAdaptive prices a run whose budgets adapt: its ε is that of the filter,
+// whatever will be spent.
+func (p *Plan) resolveAdaptive() error {
+	c := &p.Config
+	if c.Epsilon == nil {
+		return nil // no noise
+	}
+	first, err := p.first()
+	if err != nil {
+		return err
+	}
+	gradient, ok := first[0].Mechanisms[0].(accountant.Gaussian)
+	if !ok {
+		return fmt.Errorf("optimizer %s declares %v as the noise of its gradients, which must be Gaussian", c.Optimizer, first[0].Mechanisms[0])
+	}
+	p.Sigma, p.Epsilon, p.spent = gradient.NoiseMultiplier, c.Epsilon, map[int]float64{}
+	b, err := p.newBudget()
+	if err != nil {
+		return err
+	}
+	for _, e := range first {
+		if err := b.Ask(e); err != nil {
+			return asBudget(fmt.Errorf("the first step: %w; %s", err, p.declaration.Advice))
+		}
+	}
+	return nil
+}
+
+// newBudget is the filter that admits the releases.
+func (p *Plan) newBudget() (budget, error) {
+	c := &p.Config
+	n := accountant.Neighbouring(c.Neighbouring)
+	switch {
+	case c.fixedSize():
+		f, err := accountant.NewCtCDPFilter(*c.Epsilon, *c.Delta, p.SamplingRate)
+		return f, asBudget(err)
+	case p.declaration.Budget == dpoptim.Scheduled:
+		f, err := accountant.NewFilter(*c.Epsilon, *c.Delta, n, p.order)
+		return f, asBudget(err)
+	case c.Accountant == accountant.Paper:
+		f, err := accountant.NewPaperFilter(*c.Epsilon, *c.Delta)
+		return f, asBudget(err)
+	}
+	expected, err := p.first()
+	if err != nil {
+		return nil, err
+	}
+	order, err := spendingOrder(expected, n, *c.Epsilon, *c.Delta)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	f, err := accountant.NewFilter(*c.Epsilon, *c.Delta, n, order)
+	return f, asBudget(err)
+}
+
+// spendingOrder suits so many steps like the first as the whole budget pays for.
+func spendingOrder(expected []accountant.Event, n accountant.Neighbouring, epsilon, delta float64) (order float64, err error) {
+	for count := 1; count < 1<<30; count *= 2 {
+		for i := range expected {
+			expected[i].Count = count
+		}
+		r, err := accountant.Account(expected, accountant.Options{Accountant: accountant.RDP, Neighbouring: n, Delta: delta})
+		if err != nil {
+			return 0, err
+		}
+		if r.Epsilon > epsilon && order != 0 {
+			break
+		}
+		order = r.Order
+		if r.Epsilon > epsilon {
+			break
+		}
+	}
+	return order, nil
+}
+
+// asBudget leaves a refusal what it is, and calls any other error bad usage.
+func asBudget(err error) error {
+	if errors.Is(err, accountant.ErrBudget) {
+		return err
+	}
+	return usage.Wrap(err)
+}
+
+// asked is what steps ask at a noise multiplier.
+func (p *Plan) asked(multiplier float64, steps int) (accountant.Event, error) {
+	prices, err := p.prices(multiplier)
+	e := p.batch(prices...)
+	e.Count = steps
+	return e, usage.Wrap(err)
+}
+
+// least is the smallest noise multiplier, to one part in 10⁹, at which so many steps
+// are admitted.
+func (p *Plan) least(steps int) (float64, error) {
+	admitted := func(multiplier float64) error {
+		b, err := p.newBudget()
+		if err != nil {
+			return err
+		}
+		e, err := p.asked(multiplier, steps)
+		if err != nil {
+			return err
+		}
+		return b.Ask(e)
+	}
+	low, high := leastNoise, mostNoise
+	if err := admitted(high); err != nil {
+		return 0, asBudget(p.blameNorm(fmt.Errorf("no noise makes %d steps at sampling rate %v affordable: %w; lower --batch, or allow more epsilon", steps, p.SamplingRate, err)))
+	}
+	for high/low > 1+1e-9 {
+		middle := math.Sqrt(low * high)
+		if admitted(middle) == nil {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, nil
+}
+
+// resolveScheduled plans the noise around which a method chooses that of every step: σ_g
+// with which the planned steps spend the budget, and σ_min with which one does (Hong et
+// al. 2021, algorithm 3). The run's ε is that of the filter, whatever is spent.
+func (p *Plan) resolveScheduled() error {
+	c := &p.Config
+	if c.Epsilon == nil {
+		return nil // no noise
+	}
+	if err := p.resolveOrder(); err != nil {
+		return err
+	}
+	var err error
+	if p.Sigma, err = p.least(p.Steps); err != nil {
+		return err
+	}
+	if p.facts.Least, err = p.least(1); err != nil {
+		return err
+	}
+	p.Epsilon, p.spent = c.Epsilon, map[int]float64{}
+	largest, scheduled := p.Sigma, p.declaration.Budget == dpoptim.Scheduled
+	if scheduled {
+		largest = p.facts.Least + 2*(p.Sigma-p.facts.Least)
+	}
+	if c.exact() && largest > mechanism.MostExact {
+		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
+	}
+	b, err := p.newBudget()
+	if err != nil {
+		return err
+	}
+	e, err := p.asked(p.Sigma, p.Steps)
+	if err != nil {
+		return err
+	}
+	if err := b.Ask(e); err != nil {
+		return asBudget(err)
+	}
+	if b.Left() > 0.01 {
+		p.warnings = append(p.warnings, fmt.Sprintf("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant))
+	} else if scheduled {
+		// A step costs a quarter of a planned one at least, or nearly so, as its noise
+		// is at most twice the planned.
+		p.bound *= mostOverPlanned
+	}
+	return nil
+}
+
+// mostOverPlanned bounds the steps of a schedule, as a multiple of those planned.
+const mostOverPlanned = 8
+
+// resolveOrder settles at which order a filter spends: that which suits the noise with which a
+// committed schedule would spend the budget.
+func (p *Plan) resolveOrder() error {
+	c := &p.Config
+	if c.fixedSize() {
+		return nil
+	}
+	s := accountant.Schedule{
+		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: accountant.RDP, Delta: *c.Delta,
+	}
+	with, err := p.prices(1)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	s.WithSum = with[1:]
+	sigma, _, err := s.Calibrate(*c.Epsilon)
+	if err != nil {
+		return asBudget(p.blameNorm(err))
+	}
+	e, err := p.asked(sigma, p.Steps)
+	if err != nil {
+		return err
+	}
+	p.order, err = accountant.FilterOrder([]accountant.Event{e}, s.Neighbouring, *c.Delta)
+	return usage.Wrap(err)
+}
+
+// blameNorm adds to a refusal that norms take a part of the budget.
+func (p *Plan) blameNorm(err error) error {
+	if z := p.Config.NormNoise; z != nil {
+		return fmt.Errorf("%w; norms with a noise multiplier of %v take a part of it: raise --norm-noise, or leave it out", err, *z)
+	}
+	return err
+}
+
+// lossBound clips an example's loss where the training loss is released.
+const lossBound = 3
