@@ -185,36 +185,35 @@ func (p *progress) Start(int)                    {}
 func (p *progress) Step(int, *float64, *float64) { p.step() }
 func (p *progress) Finish()                      {}
 
-// run gives the files of a run, and what it asked of the device.
-func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) {
-	t.Helper()
+// config is the run's configuration.
+func (g golden) config(optimizer string) train.Config {
 	c := plain()
 	c.Optimizer = optimizer
 	if g.set != nil {
 		g.set(&c)
 	}
-	dir := optimizer + " " + g.name
-	d := &recorder{Device: reference.Open(), shape: g.random}
-	o := train.Options{
+	return c
+}
+
+// goldenOptions are of a run in a directory.
+func goldenOptions(dir string, d *recorder) train.Options {
+	return train.Options{
 		Sources: map[string]train.Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return goldenSet(), nil }}},
 		Out:     dir, Resume: train.ResumeAuto, Device: d, RunID: strings.Repeat("ab", 16),
 	}
+}
+
+// run gives the files of a run, and what it asked of the device.
+func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) {
+	t.Helper()
+	dir := optimizer + " " + g.name
+	d := &recorder{Device: reference.Open(), shape: g.random}
+	o := goldenOptions(dir, d)
 	for _, stop := range append(slices.Clone(g.stops), -1) {
 		if g.network != nil {
 			o.Network = g.network(t)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		left := stop
-		o.Progress = &progress{func() {
-			if left--; left == 0 {
-				cancel()
-			}
-		}}
-		if stop == 0 {
-			cancel()
-		}
-		_, err := train.Run(ctx, c, o)
-		cancel()
+		err := interrupted(g.config(optimizer), o, stop)
 		switch {
 		case stop >= 0 && !errors.Is(err, train.ErrInterrupted):
 			t.Fatalf("%s was to be interrupted after %d steps: %v", dir, stop, err)
@@ -229,6 +228,22 @@ func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) 
 		files[filepath.Join(".private", name)] = text
 	}
 	return files, d.text()
+}
+
+// interrupted trains until so many steps were reported; below 0 to the end.
+func interrupted(c train.Config, o train.Options, stop int) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if stop == 0 {
+		cancel()
+	}
+	o.Progress = &progress{func() {
+		if stop--; stop == 0 {
+			cancel()
+		}
+	}}
+	_, err := train.Run(ctx, c, o)
+	return err
 }
 
 var measured = regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`)

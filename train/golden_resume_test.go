@@ -1,0 +1,124 @@
+package train_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/train"
+)
+
+// unfinished are runs that an earlier version began and that testdata/unfinished
+// holds as it left them: interrupted after so many steps or, where crash is not 0,
+// dead at that run of a step on the device. With -update those that are not there are
+// made, by the present version; those that are there stay as they are.
+var unfinished = []struct {
+	dir, optimizer string
+	golden
+	stop, crash int
+	lost        int // updates that the crash cost
+}{
+	{dir: "dp-sgd", optimizer: "dp-sgd", stop: 4, golden: golden{random: true, set: func(c *train.Config) {
+		c.Noise, c.Momentum, c.TrainLossNoise = "secure", 0.5, of(2.0)
+	}}},
+	{dir: "dp-sgd-adaptive", optimizer: "dp-sgd", stop: 4, golden: golden{set: func(c *train.Config) {
+		c.Clipping, c.Average = "adaptive", 0.9
+	}}},
+	{dir: "dp-sgd-crashed", optimizer: "dp-sgd", crash: 240, lost: 20, golden: golden{random: true, set: func(c *train.Config) {
+		c.Noise, c.Steps, c.EvalEvery = "secure", of(120), 0
+	}}},
+	{dir: "dp-adam", optimizer: "dp-adam", stop: 4, golden: golden{set: func(c *train.Config) { c.LR, c.Average = of(0.02), 0.9 }}},
+	{dir: "dp-adam-crashed", optimizer: "dp-adam", crash: 7, golden: golden{set: func(c *train.Config) { c.LR = of(0.02) }}},
+	{dir: "dp-blsgd", optimizer: "dp-blsgd", stop: 2, golden: golden{random: true, set: all(
+		adapting(2, 3, false, train.Search{Iterations: of(20), Trials: of(3)}),
+		func(c *train.Config) { c.Noise, c.Steps = "secure", of(1000) })}},
+	{dir: "dp-blsgd-fixed", optimizer: "dp-blsgd", stop: 3, golden: golden{set: searched(0.5, train.Search{Budget: "fixed", Every: of(2)})}},
+	{dir: "dp-agd", optimizer: "dp-agd", stop: 2, golden: golden{set: adapting(2, 20, true, train.Search{Iterations: of(400), Trials: of(4)})}},
+	{dir: "l2p", optimizer: "l2p", stop: 3, golden: golden{random: true, set: all(protector("both"), func(c *train.Config) {
+		c.Noise, c.NormNoise = "secure", of(3.0)
+	})}},
+	{dir: "l2p-subsets", optimizer: "l2p", stop: 3, golden: golden{set: all(protector("scheduler"), subsets)}},
+}
+
+// Runs that an earlier version began go on: what it left is read, and where noise is
+// seeded, the files are those that it would have written itself.
+func TestGoldenResume(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"scheduler", "both"} {
+		for _, ext := range []string{".json", ".safetensors"} {
+			copyFile(t, filepath.Join(here, "testdata", name+ext), name+ext)
+		}
+	}
+	var seeded []string
+	var first map[string]string
+	for _, u := range unfinished {
+		from := filepath.Join(here, "testdata", "unfinished", u.dir)
+		c := u.config(u.optimizer)
+		if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) && *update {
+			d := &recorder{Device: reference.Open(), crash: u.crash}
+			stop := u.stop
+			if u.crash > 0 {
+				stop = -1
+			}
+			err := interrupted(c, goldenOptions(u.dir, d), stop)
+			if !errors.Is(err, train.ErrInterrupted) && !errors.Is(err, errCrash) {
+				t.Fatalf("%s was to be interrupted: %v", u.dir, err)
+			}
+			if err := os.CopyFS(from, os.DirFS(u.dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(u.dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.CopyFS(u.dir, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		before, _, err := ledger.Read(filepath.Join(u.dir, "ledger.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := runFiles(t, u.dir)["metrics.jsonl"]
+		d := &recorder{Device: reference.Open(), shape: u.random}
+		o := goldenOptions(u.dir, d)
+		o.Resume = train.ResumeRun
+		r, err := train.Run(t.Context(), c, o)
+		if err != nil {
+			t.Errorf("%s does not go on: %v", u.dir, err)
+			continue
+		}
+		after, _, err := ledger.Read(filepath.Join(u.dir, "ledger.db"))
+		if err != nil || after.Reserved < before.Reserved {
+			t.Errorf("%s: the ledger charges %d, %d before: %v", u.dir, after.Reserved, before.Reserved, err)
+		}
+		if r.Committed != nil && r.Steps != *r.Committed-u.lost || r.Steps < u.stop {
+			t.Errorf("%s: %d updates", u.dir, r.Steps)
+		}
+		if !(*r.EpsilonSoFar <= *r.Epsilon) {
+			t.Errorf("%s: ε so far %v of %v", u.dir, *r.EpsilonSoFar, *r.Epsilon)
+		}
+		files := runFiles(t, u.dir)
+		if u.crash == 0 && !strings.HasPrefix(files["metrics.jsonl"], lines) {
+			t.Errorf("%s: the lines of the metrics are\n%safter\n%s", u.dir, files["metrics.jsonl"], lines)
+		}
+		if !u.random {
+			g := u.golden
+			g.name = u.dir
+			seeded = append(seeded, g.record(files, first, d.text()))
+			if first == nil {
+				first = files
+			}
+		}
+	}
+	if recordable() {
+		compareGolden(t, filepath.Join(here, "testdata", "golden", "resumed.txt"), seeded)
+	}
+}
