@@ -12,16 +12,19 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
-// unfinished are runs that an earlier version began and that testdata/unfinished
-// holds as it left them: interrupted after so many steps or, where crash is not 0,
-// dead at that run of a step on the device. With -update those that are not there are
-// made, by the present version; those that are there stay as they are.
-var unfinished = []struct {
+// begun is the first process of a run.
+type begun struct {
 	dir, optimizer string
 	golden
 	stop, crash int
 	lost        int // updates that the crash cost
-}{
+}
+
+// unfinished are runs that an earlier version began and that testdata/unfinished
+// holds as it left them: interrupted after so many steps or, where crash is not 0,
+// dead at that run of a step on the device. With -update those that are not there are
+// made, by the present version; those that are there stay as they are.
+var unfinished = []begun{
 	{dir: "dp-sgd", optimizer: "dp-sgd", stop: 4, golden: golden{random: true, set: func(c *train.Config) {
 		c.Noise, c.Momentum, c.TrainLossNoise = "secure", 0.5, of(2.0)
 	}}},
@@ -44,6 +47,63 @@ var unfinished = []struct {
 	{dir: "l2p-subsets", optimizer: "l2p", stop: 3, golden: golden{set: all(protector("scheduler"), subsets)}},
 }
 
+// begin makes the run directory that is to be kept.
+func (u begun) begin(t *testing.T, keep string) {
+	t.Helper()
+	stop := u.stop
+	if u.crash > 0 {
+		stop = -1
+	}
+	d := &recorder{Device: reference.Open(), crash: u.crash}
+	err := interrupted(u.config(u.optimizer), goldenOptions(u.dir, d), stop)
+	if !errors.Is(err, train.ErrInterrupted) && !errors.Is(err, errCrash) {
+		t.Fatalf("%s was to be interrupted: %v", u.dir, err)
+	}
+	if err := os.CopyFS(keep, os.DirFS(u.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(u.dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goOn ends the run that was kept, in a copy of its directory.
+func (u begun) goOn(t *testing.T, kept string) (map[string]string, string) {
+	t.Helper()
+	if err := os.CopyFS(u.dir, os.DirFS(kept)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(u.dir, "ledger.db")
+	before, _, err := ledger.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := runFiles(t, u.dir)["metrics.jsonl"]
+	d := &recorder{Device: reference.Open(), shape: u.random}
+	o := goldenOptions(u.dir, d)
+	o.Resume = train.ResumeRun
+	r, err := train.Run(t.Context(), u.config(u.optimizer), o)
+	if err != nil {
+		t.Fatalf("%s does not go on: %v", u.dir, err)
+	}
+	after, _, err := ledger.Read(path)
+	if err != nil || after.Reserved < before.Reserved {
+		t.Errorf("%s: the ledger charges %d, %d before: %v", u.dir, after.Reserved, before.Reserved, err)
+	}
+	if r.Committed != nil && r.Steps != *r.Committed-u.lost || r.Steps < u.stop {
+		t.Errorf("%s: %d updates", u.dir, r.Steps)
+	}
+	if !(*r.EpsilonSoFar <= *r.Epsilon) {
+		t.Errorf("%s: ε so far %v of %v", u.dir, *r.EpsilonSoFar, *r.Epsilon)
+	}
+	files := runFiles(t, u.dir)
+	if u.crash == 0 && !strings.HasPrefix(files["metrics.jsonl"], lines) {
+		t.Errorf("%s: the lines of the metrics are\n%safter\n%s", u.dir, files["metrics.jsonl"], lines)
+	}
+	d.noteLedger(u.dir)
+	return files, d.text()
+}
+
 // Runs that an earlier version began go on: what it left is read, and where noise is
 // seeded, the files are those that it would have written itself.
 func TestGoldenResume(t *testing.T) {
@@ -52,70 +112,23 @@ func TestGoldenResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"scheduler", "both"} {
-		for _, ext := range []string{".json", ".safetensors"} {
-			copyFile(t, filepath.Join(here, "testdata", name+ext), name+ext)
-		}
-	}
+	goldenProtectors(t, here)
 	var seeded []string
 	var first map[string]string
 	for _, u := range unfinished {
-		from := filepath.Join(here, "testdata", "unfinished", u.dir)
-		c := u.config(u.optimizer)
-		if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) && *update {
-			d := &recorder{Device: reference.Open(), crash: u.crash}
-			stop := u.stop
-			if u.crash > 0 {
-				stop = -1
-			}
-			err := interrupted(c, goldenOptions(u.dir, d), stop)
-			if !errors.Is(err, train.ErrInterrupted) && !errors.Is(err, errCrash) {
-				t.Fatalf("%s was to be interrupted: %v", u.dir, err)
-			}
-			if err := os.CopyFS(from, os.DirFS(u.dir)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.RemoveAll(u.dir); err != nil {
-				t.Fatal(err)
-			}
+		kept := filepath.Join(here, "testdata", "unfinished", u.dir)
+		if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) && *update {
+			u.begin(t, kept)
 		}
-		if err := os.CopyFS(u.dir, os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
-		before, _, err := ledger.Read(filepath.Join(u.dir, "ledger.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := runFiles(t, u.dir)["metrics.jsonl"]
-		d := &recorder{Device: reference.Open(), shape: u.random}
-		o := goldenOptions(u.dir, d)
-		o.Resume = train.ResumeRun
-		r, err := train.Run(t.Context(), c, o)
-		if err != nil {
-			t.Errorf("%s does not go on: %v", u.dir, err)
+		files, asked := u.goOn(t, kept)
+		if u.random {
 			continue
 		}
-		after, _, err := ledger.Read(filepath.Join(u.dir, "ledger.db"))
-		if err != nil || after.Reserved < before.Reserved {
-			t.Errorf("%s: the ledger charges %d, %d before: %v", u.dir, after.Reserved, before.Reserved, err)
-		}
-		if r.Committed != nil && r.Steps != *r.Committed-u.lost || r.Steps < u.stop {
-			t.Errorf("%s: %d updates", u.dir, r.Steps)
-		}
-		if !(*r.EpsilonSoFar <= *r.Epsilon) {
-			t.Errorf("%s: ε so far %v of %v", u.dir, *r.EpsilonSoFar, *r.Epsilon)
-		}
-		files := runFiles(t, u.dir)
-		if u.crash == 0 && !strings.HasPrefix(files["metrics.jsonl"], lines) {
-			t.Errorf("%s: the lines of the metrics are\n%safter\n%s", u.dir, files["metrics.jsonl"], lines)
-		}
-		if !u.random {
-			g := u.golden
-			g.name = u.dir
-			seeded = append(seeded, g.record(files, first, d.text()))
-			if first == nil {
-				first = files
-			}
+		g := u.golden
+		g.name = u.dir
+		seeded = append(seeded, g.record(files, first, asked))
+		if first == nil {
+			first = files
 		}
 	}
 	if recordable() {
