@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -20,7 +21,11 @@ type recorder struct {
 	lines []string
 	// shape leaves out what depends on drawn numbers, where they follow from no seed.
 	shape bool
+	// crash is the run of a step that fails, and all after it; 0 for none.
+	crash, runs int
 }
+
+var errCrash = errors.New("crashed on purpose")
 
 func (d *recorder) note(format string, a ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, a...))
@@ -77,6 +82,11 @@ type recordedStep struct {
 }
 
 func (s *recordedStep) Run(in *device.Inputs) error {
+	if d := s.net.d; d.crash > 0 {
+		if d.runs++; d.runs >= d.crash {
+			return errCrash
+		}
+	}
 	if err := s.Step.Run(in); err != nil {
 		s.net.d.note("refused: %v", err)
 		return err

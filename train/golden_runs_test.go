@@ -233,8 +233,8 @@ func adaptiveSearches(optimizer string, full bool) (runs []golden) {
 		quick := train.Search{Budget: policy, Iterations: of(8), Trials: of(3), Beta: of(0.5), StartEvery: of(2)}
 		for _, form := range []string{"losses", "differences"} {
 			for _, noise := range []string{"gaussian", "laplace"} {
-				if (policy == "always" || policy == "never") && (form == "losses") == (noise == "gaussian") {
-					continue // as others are
+				if rest := policy != "" && policy != "adaptive"; rest && (form == "differences" || noise == "gaussian") {
+					continue // as the first policy's
 				}
 				s := quick
 				s.Form, s.Noise = form, noise
@@ -244,6 +244,9 @@ func adaptiveSearches(optimizer string, full bool) (runs []golden) {
 		shared := quick
 		shared.Batches, shared.Wide, shared.Narrow, shared.Decay = "shared", of(1.05), of(0.9), of(0.3)
 		runs = append(runs, golden{name: name + "shared, by the angle", set: adapting(8, 3, full, shared)})
+		if policy != "" && policy != "adaptive" {
+			continue
+		}
 		long := quick
 		long.Iterations = of(400)
 		runs = append(runs,

@@ -1,7 +1,6 @@
 package train_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,6 +8,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/draw"
 	"image/png"
 	"math"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/nn"
@@ -137,11 +139,7 @@ func TestGolden(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	goldenTable(t)
-	for _, name := range []string{"identity", "projector", "scheduler", "both"} {
-		for _, ext := range []string{".json", ".safetensors"} {
-			copyFile(t, filepath.Join(here, "testdata", name+ext), name+ext)
-		}
-	}
+	goldenProtectors(t, here)
 	for _, optimizer := range train.Optimizers() {
 		t.Run(optimizer, func(t *testing.T) {
 			runs, ok := goldens[optimizer]
@@ -185,36 +183,35 @@ func (p *progress) Start(int)                    {}
 func (p *progress) Step(int, *float64, *float64) { p.step() }
 func (p *progress) Finish()                      {}
 
-// run gives the files of a run, and what it asked of the device.
-func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) {
-	t.Helper()
+// config is the run's configuration.
+func (g golden) config(optimizer string) train.Config {
 	c := plain()
 	c.Optimizer = optimizer
 	if g.set != nil {
 		g.set(&c)
 	}
-	dir := optimizer + " " + g.name
-	d := &recorder{Device: reference.Open(), shape: g.random}
-	o := train.Options{
+	return c
+}
+
+// goldenOptions are of a run in a directory.
+func goldenOptions(dir string, d *recorder) train.Options {
+	return train.Options{
 		Sources: map[string]train.Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return goldenSet(), nil }}},
 		Out:     dir, Resume: train.ResumeAuto, Device: d, RunID: strings.Repeat("ab", 16),
 	}
+}
+
+// run gives the files of a run, and what it asked of the device.
+func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) {
+	t.Helper()
+	dir := optimizer + " " + g.name
+	d := &recorder{Device: reference.Open(), shape: g.random}
+	o := goldenOptions(dir, d)
 	for _, stop := range append(slices.Clone(g.stops), -1) {
 		if g.network != nil {
 			o.Network = g.network(t)
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		left := stop
-		o.Progress = &progress{func() {
-			if left--; left == 0 {
-				cancel()
-			}
-		}}
-		if stop == 0 {
-			cancel()
-		}
-		_, err := train.Run(ctx, c, o)
-		cancel()
+		err := interrupted(g.config(optimizer), o, stop)
 		switch {
 		case stop >= 0 && !errors.Is(err, train.ErrInterrupted):
 			t.Fatalf("%s was to be interrupted after %d steps: %v", dir, stop, err)
@@ -228,7 +225,36 @@ func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) 
 	for name, text := range runFiles(t, dir+".private") {
 		files[filepath.Join(".private", name)] = text
 	}
+	if !g.random {
+		d.noteLedger(dir)
+	}
 	return files, d.text()
+}
+
+// noteLedger notes what the ledger of a run charges.
+func (d *recorder) noteLedger(dir string) {
+	s, _, err := ledger.Read(filepath.Join(dir, "ledger.db"))
+	if err != nil {
+		d.note("ledger: %v", err)
+		return
+	}
+	d.note("ledger committed=%d reserved=%d settled=%d crashed=%d", s.Committed, s.Reserved, s.Settled, s.CrashedSlots)
+}
+
+// interrupted trains until so many steps were reported; below 0 to the end.
+func interrupted(c train.Config, o train.Options, stop int) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if stop == 0 {
+		cancel()
+	}
+	o.Progress = &progress{func() {
+		if stop--; stop == 0 {
+			cancel()
+		}
+	}}
+	_, err := train.Run(ctx, c, o)
+	return err
 }
 
 var measured = regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`)
@@ -311,14 +337,9 @@ func fileDigest(name, text string) string {
 	if err != nil {
 		return err.Error()
 	}
-	var b bytes.Buffer
-	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y++ {
-		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x++ {
-			red, green, blue, alpha := m.At(x, y).RGBA()
-			b.Write([]byte{byte(red >> 8), byte(green >> 8), byte(blue >> 8), byte(alpha >> 8)})
-		}
-	}
-	return "pixels " + sum(b.Bytes())
+	pixels := image.NewRGBA(m.Bounds())
+	draw.Draw(pixels, m.Bounds(), m, m.Bounds().Min, draw.Src)
+	return "pixels " + sum(pixels.Pix)
 }
 
 // compareGolden compares what runs left with a file, run by run, or writes the file.
@@ -389,13 +410,18 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("files that differ: %v", files)
 }
 
-func copyFile(t *testing.T, from, to string) {
+// goldenProtectors copies the protectors of random weights to the working directory.
+func goldenProtectors(t *testing.T, here string) {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, b, 0o644); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"identity", "projector", "scheduler", "both"} {
+		for _, ext := range []string{".json", ".safetensors"} {
+			b, err := os.ReadFile(filepath.Join(here, "testdata", name+ext))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name+ext, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
