@@ -17,6 +17,7 @@ import (
 type charge interface {
 	engine.Supply
 	more() bool
+	paused() bool // between two steps
 	// begin is called before a step, end behind it, with the updates that it made; it
 	// says whether to save now.
 	begin() error
@@ -72,6 +73,8 @@ func (p position) Stopped() error {
 	}
 	return nil
 }
+
+func (p position) paused() bool { return p.ctx.Err() != nil }
 
 // releases says that noise is about to be drawn, for tests.
 func (p position) releases() error {
@@ -379,6 +382,9 @@ func (c *filtered) lost() string {
 // uncharged is for a method without privacy that makes its model in one go: a process that
 // died begins again.
 type uncharged struct{ filtered }
+
+// paused is what Stopped says in the middle of the work.
+func (c *uncharged) paused() bool { return false }
 
 func (c *uncharged) more() bool { return c.run.step == 0 && c.run.slot == 0 }
 

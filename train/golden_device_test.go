@@ -166,14 +166,15 @@ func (q *recordedQueue) Release(dst device.Vector, src device.Sum, noise device.
 	})
 }
 
-// FirstAbove is of two kinds, which are noted by names of their own.
-func (q *recordedQueue) FirstAbove(src device.Sum, s device.Search) {
-	q.Queue.FirstAbove(src, s)
-	name := "search-first"
-	if s.Least() {
-		name = "search-least"
-	}
-	q.searched(name, s.Tensor())
+// AboveThreshold and ArgMin are noted by names of their own.
+func (q *recordedQueue) AboveThreshold(src device.Sum, s device.Search) {
+	q.Queue.AboveThreshold(src, s)
+	q.searched("search-first", s.Tensor())
+}
+
+func (q *recordedQueue) ArgMin(src device.Sum, m device.Minimum) {
+	q.Queue.ArgMin(src, m)
+	q.searched("search-least", m.Tensor())
 }
 
 // searched notes a search, its scales, and what it found.
@@ -182,7 +183,7 @@ func (q *recordedQueue) searched(name string, tensor uint32) {
 	d := q.step.net.d
 	q.add(func(in *device.Inputs, out *device.Outputs) {
 		d.note("%s draw=%d tensor=%d threshold=%v query=%v%s", name, in.Draw, tensor, in.Scalars[device.ThresholdStd],
-			in.Scalars[device.QueryStd], d.drawn(" asked=%d found=%v", in.First, out.First))
+			in.Scalars[device.QueryStd], d.drawn(" asked=%d found=%v", in.First, out.Found))
 	})
 }
 

@@ -100,7 +100,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if done, err := r.open(ctx); err != nil || done != nil {
 		return done, err
 	}
-	if err := r.loop(ctx); err != nil {
+	if err := r.loop(); err != nil {
 		return nil, errors.Join(err, p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
@@ -423,14 +423,14 @@ func (r *run) assume(c *rundir.Checkpoint) error {
 }
 
 // loop makes the steps that are left, each of which is paid for before it is made.
-func (r *run) loop(ctx context.Context) error {
+func (r *run) loop() error {
 	progress := r.options.Progress
 	if progress != nil {
 		progress.Start(r.charge.total())
 		defer progress.Finish()
 	}
 	saved, spent := false, false
-	for r.charge.more() && ctx.Err() == nil && !spent {
+	for r.charge.more() && !r.charge.paused() && !spent {
 		save, err := r.next()
 		switch {
 		case errors.Is(err, errStopped):
