@@ -33,7 +33,7 @@ type list struct {
 }
 
 // math chooses the kernels of products.
-func (n *net) math() kernels.Math { return kernels.Math(n.options.Precision) }
+func (n *net) math() kernels.Math { return kernels.Math(n.Options.Precision) }
 
 func (l *list) put(w work) {
 	w.step = l.step
@@ -42,10 +42,16 @@ func (l *list) put(w work) {
 
 func (l *list) launch(k kernels.Launch) { l.put(work{launch: k}) }
 
-func (l *list) try(k kernels.Launch, err error) {
-	if err != nil && l.err == nil {
+// check keeps the first error.
+func (l *list) check(err error) bool {
+	if l.err == nil {
 		l.err = err
 	}
+	return l.err == nil
+}
+
+func (l *list) try(k kernels.Launch, err error) {
+	l.check(err)
 	l.launch(k)
 }
 
@@ -74,17 +80,17 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 	if q == ir.None {
 		return 0
 	}
-	return flat + uint64(bytes*l.net.schedule.Program.Params[q].Offset)
+	return flat + uint64(bytes*l.net.Schedule.Program.Params[q].Offset)
 }
 
 // find is the index of a step.
 func (l *list) find(kind ir.StepKind, op int) int {
-	return slices.IndexFunc(l.net.schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
+	return slices.IndexFunc(l.net.Schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
 }
 
 // forward takes a chunk to the logits, one that was gathered or, where there is a trunk, of the table.
 func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	defer func() { l.step = noStep }()
 	first := 0
 	if a.trunk != nil {
@@ -113,7 +119,7 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 
 // forwardOp is the launch of an op alone.
 func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
-	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
 	x, y := a.values[op.In[0]], a.values[i+1]
 	switch op.Kind {
 	case ir.Dense:
@@ -134,7 +140,7 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 // inputGrad passes an op's δ on to its inputs. The first to write a value's δ
 // overwrites what an earlier chunk left, the others add.
 func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []bool) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	op := &p.Ops[i]
 	if a.passed(p, i) {
 		return
@@ -181,11 +187,11 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 // not 0 it adds the centred count of Queue.CountedSum there.
 func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	n := l.net
-	a, s := &n.arena, n.schedule
+	a, s := &n.arena, n.Schedule
 	p := s.Program
-	params := uint64(n.vectors[0].at)
+	params := n.vectors[0]
 	z := p.Logits()
-	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
+	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		if a.addsNorms {
 			l.zero(a.norm2, a.normBytes())
@@ -277,9 +283,9 @@ func (l *list) trunkBackward(b kernels.Batch, params kernels.Ptr) {
 
 // factors turns norms into factors, and counts those of 1.
 func (l *list) factors(b kernels.Batch, count kernels.Ptr, ghosts []kernels.Ghost) {
-	a, s := &l.net.arena, l.net.schedule
+	a, s := &l.net.arena, l.net.Schedule
 	p := s.Program
-	if l.net.options.Exact {
+	if l.net.Options.Exact {
 		l.launch(kernels.GridScale(b, a.kept, a.stored, a.stored, p.Loss, p.Outputs(), a.targets, a.scale))
 		return
 	}
@@ -295,9 +301,9 @@ func (l *list) factors(b kernels.Batch, count kernels.Ptr, ghosts []kernels.Ghos
 
 // convSum adds a convolution's clipped gradients without keeping them.
 func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
-	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
 	l.launch(l.net.math().ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
-	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
+	parts, size := kernels.ConvParts(a.chunk), l.net.Schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
 	if bias != 0 {
 		l.launch(kernels.SumParts(a.parts+uint64(4*size), a.part, parts, op.Out[0], bias))
@@ -307,7 +313,7 @@ func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
 // combine adds kept gradients, clipped: of each op weights, then the bias behind them. Those that lie side by
 // side, in what is kept and in the sum, and have one factor, go together.
 func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	type stretch struct {
 		kept, to kernels.Ptr
 		size     int
@@ -333,7 +339,7 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	}
 	for _, s := range all {
 		l.step = s.step
-		if l.net.options.Exact {
+		if l.net.Options.Exact {
 			l.launch(kernels.GridCombine(b, a.scale, s.kept, a.stored, s.size, s.to))
 		} else {
 			l.launch(kernels.Combine(b, s.factors, s.kept, a.stored, s.size, s.to))
@@ -344,9 +350,9 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 // lossSums adds what a query asks of a run's rows to dst.
 func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) {
 	n := l.net
-	a, p := &n.arena, n.schedule.Program
+	a, p := &n.arena, n.Schedule.Program
 	z := a.values[p.Logits()]
-	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
+	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
 			l.forward(b, t, params)
@@ -357,7 +363,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 			row(0, at)
 		}
 		for i := range q.K {
-			l.launch(kernels.Shift(a.run, i, at, dir, n.params, a.shifted))
+			l.launch(kernels.Shift(a.run, i, at, dir, n.Size, a.shifted))
 			row(first+i, a.shifted)
 		}
 		l.launch(kernels.LossShares(b, q.Form, q.K, a.losses, p.Loss, p.Outputs(), a.targets))
@@ -367,7 +373,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 
 // score adds up a public table; rows is a run of all of its rows.
 func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)

@@ -1,4 +1,4 @@
-package admit
+package record
 
 import (
 	"errors"
@@ -8,23 +8,22 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// Searches is what a net knows of its searches: of the one that it has begun last,
+// searches is what a net knows of its searches: of the one that it has begun last,
 // which may go over several steps, and of the sums that they search.
-type Searches struct {
+type searches struct {
 	search device.Search
 	draw   uint64
 	scales [3]float32
 	asked  int
-	// Found says whether a run has found the search's index. It may wait for one.
-	Found func() (bool, error)
+	latest *Step // of the search
 
 	based, differences map[device.Sum]bool
 }
 
 var errBaseline = errors.New("a search with a baseline, or for the least value, over a sum of differences of losses, which a record moves by twice the clip norm: fill it by LossSum")
 
-// Fills notes that a step fills a sum by a query of losses.
-func (u *Searches) Fills(dst device.Sum, form device.LossForm) error {
+// fills notes that a step fills a sum by a query of losses.
+func (u *searches) fills(dst device.Sum, form device.LossForm) error {
 	if form == device.LossSum {
 		return nil
 	}
@@ -39,7 +38,7 @@ func (u *Searches) Fills(dst device.Sum, form device.LossForm) error {
 }
 
 // base notes that a step reads a sum's values themselves, which LossSum must have filled.
-func (u *Searches) base(src device.Sum) error {
+func (u *searches) base(src device.Sum) error {
 	if u.differences[src] {
 		return errBaseline
 	}
@@ -54,36 +53,35 @@ func (u *Searches) base(src device.Sum) error {
 type search struct {
 	device.Search
 	queries int // 0: the step has none
-	net     *Searches
 }
 
-// Search notes that the step searches a sum of so many values.
-func (s *Step) Search(of device.Search, src device.Sum, values int, net *Searches) error {
+// searches notes that the step searches a sum of so many values.
+func (s *Step) searches(of device.Search, src device.Sum, values int) error {
 	k, err := of.Queries(values)
 	if err == nil {
 		err = s.ask(of, k)
 	}
 	if err == nil && of.Baseline() {
-		err = net.base(src)
+		err = s.net.searches.base(src)
 	}
 	if err != nil {
 		return err
 	}
-	s.search = search{of, k, net}
-	s.Checks = append(s.Checks, s.search.check)
+	s.search = search{of, k}
+	s.checks = append(s.checks, s.search.check)
 	return nil
 }
 
-// Minimum notes that the step asks for the least of a sum's values.
-func (s *Step) Minimum(of device.Minimum, src device.Sum, values int, net *Searches) error {
+// minimum notes that the step asks for the least of a sum's values.
+func (s *Step) minimum(of device.Minimum, src device.Sum, values int) error {
 	err := of.Check(values)
 	if err == nil {
 		err = s.ask(of, values)
 	}
 	if err == nil {
-		err = net.base(src)
+		err = s.net.searches.base(src)
 	}
-	s.Checks = append(s.Checks, func(in *device.Inputs) error {
+	s.checks = append(s.checks, func(in *device.Inputs) error {
 		if in.First != 0 {
 			return fmt.Errorf("the least of all values was asked for after %d of them: it goes over one run", in.First)
 		}
@@ -98,14 +96,14 @@ func (s *Step) ask(d draw, queries int) error {
 		return errors.New("a step has at most one search: its biases and its count of queries are a run's")
 	}
 	s.asks = true
-	s.Checks = append(s.Checks, func(in *device.Inputs) error { return checkQueries(in, queries) })
+	s.checks = append(s.checks, func(in *device.Inputs) error { return checkQueries(in, queries) })
 	return s.draw(d)
 }
 
 // checkQueries validates the noise and the biases of a run's queries.
 func checkQueries(in *device.Inputs, n int) error {
 	for _, slot := range []device.Slot{device.ThresholdStd, device.QueryStd} {
-		if std := in.Scalars[slot]; std != 0 && !Positive(std) {
+		if std := in.Scalars[slot]; std != 0 && !positive(std) {
 			return fmt.Errorf("a search's noise of scale %v: must be a finite number, 0 or more", std)
 		}
 	}
@@ -132,32 +130,33 @@ func scales(in *device.Inputs) [3]float32 {
 }
 
 // resume checks a run that goes on with the net's search, and notes its queries.
-func (s *search) resume(in *device.Inputs) (bool, error) {
-	if s.queries == 0 || in.First == 0 {
+func (s *Step) resume(in *device.Inputs) (bool, error) {
+	if s.search.queries == 0 || in.First == 0 {
 		return false, nil
 	}
-	u := s.net
-	if u.search != s.Search || u.draw != in.Draw || u.asked != in.First {
+	u := &s.net.searches
+	if u.search != s.search.Search || u.draw != in.Draw || u.asked != in.First {
 		return false, fmt.Errorf("query %d at noise position %d is not the next of the search under way: %w", in.First, in.Draw, device.ErrDrawUsed)
 	}
 	if u.scales != scales(in) {
 		return false, errors.New("a search goes on with another clip norm or noise than it began with")
 	}
-	found, err := u.Found()
+	found, err := u.latest.Index()
 	if err != nil {
 		return false, err
 	}
-	if found {
+	if found >= 0 {
 		return false, fmt.Errorf("the search at noise position %d has found its index: %w", in.Draw, device.ErrDrawUsed)
 	}
-	u.asked += s.queries
+	u.asked += s.search.queries
+	u.latest = s
 	return true, nil
 }
 
 // begin notes a search that takes the place of the one before.
-func (s *search) begin(in *device.Inputs) {
-	if s.queries > 0 {
-		n := s.net
-		n.search, n.draw, n.scales, n.asked = s.Search, in.Draw, scales(in), s.queries
+func (s *Step) begin(in *device.Inputs) {
+	if k := s.search.queries; k > 0 {
+		u := &s.net.searches
+		u.search, u.draw, u.scales, u.asked, u.latest = s.search.Search, in.Draw, scales(in), k, s
 	}
 }
