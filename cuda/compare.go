@@ -152,7 +152,7 @@ func (n *net) measureProduct(i int, kind string, dst kernels.Ptr, each time.Dura
 	// Once for the result, which later runs add to.
 	for j := range l.work {
 		if err := n.enqueue(&l.work[j]); err != nil {
-			return nil, nil, n.Fail(n.device.failed("a product", err))
+			return nil, nil, n.failed("a product", err)
 		}
 	}
 	if err := n.wait(); err != nil {
@@ -174,7 +174,7 @@ func (n *net) timed(all []work, each time.Duration) (time.Duration, error) {
 	for range 2 {
 		k, err := n.device.context.NewClock()
 		if err != nil {
-			return 0, n.Fail(n.device.failed("a clock", err))
+			return 0, n.failed("a clock", err)
 		}
 		t.clocks = append(t.clocks, k)
 	}
@@ -194,11 +194,11 @@ func (n *net) timed(all []work, each time.Duration) (time.Duration, error) {
 	var times []time.Duration
 	for start := time.Now(); len(times) < 3 || time.Since(start) < each; {
 		if err := n.stream.Run(t.graph); err != nil {
-			return 0, n.Fail(n.device.failed("a product", err))
+			return 0, n.failed("a product", err)
 		}
 		took, err := t.clocks[1].Since(t.clocks[0])
 		if err != nil {
-			return 0, n.Fail(n.device.failed("a product", err))
+			return 0, n.failed("a product", err)
 		}
 		times = append(times, took)
 	}

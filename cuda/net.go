@@ -124,18 +124,14 @@ func (n *net) Do(f func() error) error {
 	return err
 }
 
-func (n *net) AddVector(size int) error {
-	p, err := n.zeros(4*int64(size), "a vector of "+n.Schedule.Program.Name)
-	if err == nil {
-		n.vectors = append(n.vectors, kernels.Ptr(p))
-	}
-	return err
-}
+func (n *net) AddVector(size int) error { return n.add(&n.vectors, 4*size, "a vector of ") }
 
-func (n *net) AddSum(size int, _ record.Form) error {
-	p, err := n.zeros(8*int64(size), "a sum of "+n.Schedule.Program.Name)
+func (n *net) AddSum(size int, _ record.Form) error { return n.add(&n.sums, 8*size, "a sum of ") }
+
+func (n *net) add(to *[]kernels.Ptr, bytes int, what string) error {
+	p, err := n.zeros(int64(bytes), what+n.Schedule.Program.Name)
 	if err == nil {
-		n.sums = append(n.sums, kernels.Ptr(p))
+		*to = append(*to, kernels.Ptr(p))
 	}
 	return err
 }
@@ -144,20 +140,22 @@ func (n *net) WriteVector(v device.Vector, src []float32) error {
 	if err := n.wait(); err != nil {
 		return err
 	}
-	if err := n.device.failed("writing a vector", n.device.context.CopyIn(driver.Ptr(n.vectors[v]), bytesOf(src))); err != nil {
-		return n.Fail(err)
-	}
-	return nil
+	return n.failed("writing a vector", n.device.context.CopyIn(driver.Ptr(n.vectors[v]), bytesOf(src)))
 }
 
 func (n *net) ReadVector(v device.Vector, dst []float32) error {
 	if err := n.wait(); err != nil {
 		return err
 	}
-	if err := n.device.failed("reading a vector", n.device.context.CopyOut(bytesOf(dst), driver.Ptr(n.vectors[v]))); err != nil {
-		return n.Fail(err)
+	return n.failed("reading a vector", n.device.context.CopyOut(bytesOf(dst), driver.Ptr(n.vectors[v])))
+}
+
+// failed makes a failure of the driver stick, and says what was going on.
+func (n *net) failed(doing string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return n.Fail(n.device.failed(doing, err))
 }
 
 func (n *net) Rows(d device.Data) *device.Rows {
@@ -170,10 +168,7 @@ func (n *net) Rows(d device.Data) *device.Rows {
 // wait is until the stream has done all that was enqueued; a failure of any of it
 // shows here.
 func (n *net) wait() error {
-	if err := n.device.failed("network "+n.Schedule.Program.Name, n.stream.Sync()); err != nil {
-		return n.Fail(err)
-	}
-	return nil
+	return n.failed("network "+n.Schedule.Program.Name, n.stream.Sync())
 }
 
 // Close frees the network. It is idempotent.

@@ -69,7 +69,7 @@ func (s *step) time() error {
 	for range len(marks) + 1 {
 		k, err := n.device.context.NewClock()
 		if err != nil {
-			return n.Fail(n.device.failed("a clock", err))
+			return n.failed("a clock", err)
 		}
 		t.clocks = append(t.clocks, k)
 	}

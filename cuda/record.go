@@ -112,7 +112,7 @@ func (n *net) captureWork(all []work, before func(i int) error) (driver.Graph, e
 		return before(len(all))
 	})
 	if err != nil {
-		return nil, n.Fail(n.device.failed("recording a step of "+n.Schedule.Program.Name, err))
+		return nil, n.failed("recording a step of "+n.Schedule.Program.Name, err)
 	}
 	return g, nil
 }
@@ -158,7 +158,7 @@ func (s *step) Run(in *device.Inputs) error {
 			err = s.timing.add(n.spent)
 		}
 		if err != nil {
-			return n.Fail(n.device.failed("running a step of "+n.Schedule.Program.Name, err))
+			return n.failed("running a step of "+n.Schedule.Program.Name, err)
 		}
 		s.ran = true
 		return nil
@@ -177,7 +177,7 @@ func (s *step) Wait() (out device.Outputs, err error) {
 		}
 		for _, sc := range s.scores {
 			if err := n.device.context.CopyOut(sc.host, driver.Ptr(sc.at)); err != nil {
-				return n.Fail(n.device.failed("reading a score", err))
+				return n.failed("reading a score", err)
 			}
 			out.Scores = append(out.Scores, n.readScore(sc.host))
 		}
@@ -191,7 +191,7 @@ func (s *step) Wait() (out device.Outputs, err error) {
 		for _, at := range s.dots {
 			var word [8]byte
 			if err := n.device.context.CopyOut(word[:], driver.Ptr(at)); err != nil {
-				return n.Fail(n.device.failed("reading an inner product", err))
+				return n.failed("reading an inner product", err)
 			}
 			out.Dots = append(out.Dots, math.Float64frombits(binary.LittleEndian.Uint64(word[:])))
 		}
@@ -265,6 +265,24 @@ func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector
 			st = append(st, n.vectors[v])
 		}
 		q.try(kernels.Update(n.arena.run, r, n.Size, n.vectors[p], n.vectors[g], st...))
+	})
+}
+
+func (q *queue) Project(l device.LSTM, p, g, weights, state device.Vector) {
+	n, v := q.net, q.net.vectors
+	q.then(func() { q.try(kernels.Project(n.arena.run, l, n.Size, v[p], v[g], v[weights], v[state])) })
+}
+
+func (q *queue) Norm(dst, src device.Sum) {
+	n := q.net
+	q.then(func() {
+		parts := kernels.Dots(n.Size)
+		at, err := n.alloc(int64(8*parts), "the norm of a sum", lessMemory)
+		if !q.check(err) {
+			return
+		}
+		q.launch(kernels.SquareParts(n.Size, n.sums[src], kernels.Ptr(at)))
+		q.launch(kernels.AddNorm(parts, kernels.Ptr(at), n.sums[dst]))
 	})
 }
 

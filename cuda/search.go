@@ -58,7 +58,7 @@ func (s *search) decide() (int, error) {
 		err = n.stream.Set(s.at, 0, 2*len(s.values))
 	}
 	if err != nil {
-		return 0, n.Fail(n.device.failed("reading the sum of a search", err))
+		return 0, n.failed("reading the sum of a search", err)
 	}
 	if s.index, err = s.by(s.asked, s.values); err != nil {
 		return 0, n.Fail(err)

@@ -51,6 +51,8 @@ type sum struct {
 	size  int
 	form  Form
 	tally tally // of integers, and of losses among scalars
+	// A sum that differences of losses fill is not one whose values are compared themselves.
+	differences, based bool
 }
 
 // New is a net of a schedule that Check has found nothing in.
@@ -104,34 +106,32 @@ func checkScalars(size int) error {
 	return nil
 }
 
-func (n *Net) addVector(size int, refused error) (v device.Vector, err error) {
-	err = n.memory.Do(func() error {
+func (n *Net) addVector(size int, refused error) (device.Vector, error) {
+	err := n.memory.Do(func() error {
 		if refused != nil {
 			return refused
 		}
-		if err := n.memory.AddVector(size); err != nil {
-			return err
-		}
-		n.vectors = append(n.vectors, size)
-		v = device.Vector(len(n.vectors) - 1)
-		return nil
+		return n.memory.AddVector(size)
 	})
-	return v, err
+	if err != nil {
+		return 0, err
+	}
+	n.vectors = append(n.vectors, size)
+	return device.Vector(len(n.vectors) - 1), nil
 }
 
-func (n *Net) addSum(size int, form Form, refused error) (s device.Sum, err error) {
-	err = n.memory.Do(func() error {
+func (n *Net) addSum(size int, form Form, refused error) (device.Sum, error) {
+	err := n.memory.Do(func() error {
 		if refused != nil {
 			return refused
 		}
-		if err := n.memory.AddSum(size, form); err != nil {
-			return err
-		}
-		n.sums = append(n.sums, &sum{size: size, form: form})
-		s = device.Sum(len(n.sums) - 1)
-		return nil
+		return n.memory.AddSum(size, form)
 	})
-	return s, err
+	if err != nil {
+		return 0, err
+	}
+	n.sums = append(n.sums, &sum{size: size, form: form})
+	return device.Sum(len(n.sums) - 1), nil
 }
 
 func (n *Net) values(v device.Vector) (int, error) {

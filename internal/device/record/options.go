@@ -37,16 +37,8 @@ func checkExact(s *ir.Schedule) error {
 	}
 	for i := range s.Program.Ops {
 		op := &s.Program.Ops[i]
-		stored, combined := 0, 0
-		for _, st := range s.Steps {
-			switch {
-			case st == ir.Step{Kind: ir.GradStore, Op: i}:
-				stored++
-			case st == ir.Step{Kind: ir.Combine, Op: i}:
-				combined++
-			}
-		}
-		if op.Weight != ir.None && stored*combined != 1 {
+		formed := slices.Contains(s.Steps, ir.Step{Kind: ir.GradStore, Op: i}) && slices.Contains(s.Steps, ir.Step{Kind: ir.Combine, Op: i})
+		if op.Weight != ir.None && !formed {
 			return fmt.Errorf("exact sums truncate every coordinate of every example's gradient, which the schedule never forms for %s: use strategy materialise or microbatch", op.Name)
 		}
 	}

@@ -81,12 +81,20 @@ func (q *queue) table(d device.Data) *device.Rows {
 	return t
 }
 
+// gathers notes that the step adds up rows of a private table, clipped.
+func (q *queue) gathers(from device.Data, clips bool) bool {
+	if t := q.table(from); q.err == nil {
+		q.step.tables = append(q.step.tables, t)
+		q.step.clips = q.step.clips || clips
+	}
+	return q.err == nil
+}
+
 func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
-	s, t := q.gradients(dst), q.table(from)
-	if q.err != nil {
+	s := q.gradients(dst)
+	if !q.gathers(from, q.net.Schedule.Private()) {
 		return
 	}
-	q.step.gathers(t, q.net.Schedule.Private())
 	if s.form == Integers {
 		q.step.tallies(s)
 	}
@@ -100,28 +108,24 @@ func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 	}
 	q.gradients(dst)
 	q.scalars(count, 1)
-	t := q.table(from)
 	if c := q.net.Schedule.Clipping; c != ir.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", c))
 	}
-	if q.err != nil {
-		return
+	if q.gathers(from, true) {
+		q.to.CountedSum(dst, count, from)
 	}
-	q.step.gathers(t, true)
-	q.to.CountedSum(dst, count, from)
 }
 
 func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	if !q.check(ask.Check()) {
 		return
 	}
-	s, t, n := q.scalars(dst, ask.K), q.table(from), q.net
-	q.vec(ask.At, n.Size)
-	q.vec(ask.Dir, n.Size)
-	if q.err != nil || !q.check(n.searches.fills(dst, ask.Form)) {
+	s := q.scalars(dst, ask.K)
+	q.vec(ask.At, q.net.Size)
+	q.vec(ask.Dir, q.net.Size)
+	if q.err != nil || !q.check(s.fills(ask.Form)) || !q.gathers(from, true) {
 		return
 	}
-	q.step.gathers(t, true)
 	q.step.candidates = max(q.step.candidates, ask.K)
 	q.step.tallies(s)
 	q.to.Losses(dst, from, ask)
@@ -140,26 +144,26 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	case Integers:
 		q.step.clears(s, s.tally.releaseGradients)
 	case Scalars:
-		q.step.clears(s, s.tally.release(noise))
+		q.step.clears(s, s.tally.hidden(noise.Std()))
 	}
 	q.to.Release(dst, src, noise)
 }
 
 func (q *queue) AboveThreshold(src device.Sum, s device.Search) {
 	x := q.sum(src)
-	if q.err != nil || !q.check(q.step.searches(s, src, x.scalars())) {
+	if q.err != nil || !q.check(q.step.searches(s, x)) {
 		return
 	}
-	q.step.clears(x, x.tally.search)
+	q.step.clears(x, x.tally.hidden(device.ThresholdStd, device.QueryStd))
 	q.to.AboveThreshold(src, s)
 }
 
 func (q *queue) ArgMin(src device.Sum, m device.Minimum) {
 	x := q.sum(src)
-	if q.err != nil || !q.check(q.step.minimum(m, src, x.scalars())) {
+	if q.err != nil || !q.check(q.step.minimum(m, x)) {
 		return
 	}
-	q.step.clears(x, x.tally.search)
+	q.step.clears(x, x.tally.hidden(device.ThresholdStd, device.QueryStd))
 	q.to.ArgMin(src, m)
 }
 

@@ -8,78 +8,56 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// searches is what a net knows of its searches: of the one that it has begun last,
-// which may go over several steps, and of the sums that they search.
+// searches is what a net knows of the search that it has begun last, which may go over several steps.
 type searches struct {
 	search device.Search
 	draw   uint64
 	scales [3]float32
 	asked  int
 	latest *Step // of the search
-
-	based, differences map[device.Sum]bool
 }
 
 var errBaseline = errors.New("a search with a baseline, or for the least value, over a sum of differences of losses, which a record moves by twice the clip norm: fill it by LossSum")
 
 // fills notes that a step fills a sum by a query of losses.
-func (u *searches) fills(dst device.Sum, form device.LossForm) error {
-	if form == device.LossSum {
-		return nil
-	}
-	if u.based[dst] {
+func (s *sum) fills(form device.LossForm) error {
+	if form != device.LossSum && s.based {
 		return errBaseline
 	}
-	if u.differences == nil {
-		u.differences = map[device.Sum]bool{}
-	}
-	u.differences[dst] = true
+	s.differences = s.differences || form != device.LossSum
 	return nil
 }
 
-// base notes that a step reads a sum's values themselves, which LossSum must have filled.
-func (u *searches) base(src device.Sum) error {
-	if u.differences[src] {
+// base notes that a step compares a sum's values themselves, which LossSum must have filled.
+func (s *sum) base() error {
+	if s.differences {
 		return errBaseline
 	}
-	if u.based == nil {
-		u.based = map[device.Sum]bool{}
-	}
-	u.based[src] = true
+	s.based = true
 	return nil
 }
 
-// search is what a step asks of its runs for its AboveThreshold.
-type search struct {
-	device.Search
-	queries int // 0: the step has none
-}
-
-// searches notes that the step searches a sum of so many values.
-func (s *Step) searches(of device.Search, src device.Sum, values int) error {
-	k, err := of.Queries(values)
+// searches notes that the step searches a sum.
+func (s *Step) searches(of device.Search, x *sum) error {
+	k, err := of.Queries(x.scalars())
 	if err == nil {
-		err = s.ask(of, k)
+		err = s.asks(of, k, of.Trials())
 	}
 	if err == nil && of.Baseline() {
-		err = s.net.searches.base(src)
+		err = x.base()
 	}
-	if err != nil {
-		return err
-	}
-	s.search = search{of, k}
-	s.checks = append(s.checks, s.search.check)
-	return nil
+	s.search, s.queries = of, k
+	return err
 }
 
 // minimum notes that the step asks for the least of a sum's values.
-func (s *Step) minimum(of device.Minimum, src device.Sum, values int) error {
-	err := of.Check(values)
+func (s *Step) minimum(of device.Minimum, x *sum) error {
+	err := of.Check(x.scalars())
 	if err == nil {
-		err = s.ask(of, values)
+		err = s.asks(of, x.scalars(), 0)
 	}
 	if err == nil {
-		err = s.net.searches.base(src)
+		err = x.base()
 	}
 	s.checks = append(s.checks, func(in *device.Inputs) error {
 		if in.First != 0 {
@@ -90,36 +68,29 @@ func (s *Step) minimum(of device.Minimum, src device.Sum, values int) error {
 	return err
 }
 
-// ask notes that the step asks for one index among so many queries.
-func (s *Step) ask(d draw, queries int) error {
-	if s.asks {
+// asks notes that the step asks for one index among so many queries, with noise for so many trials, or for any number.
+func (s *Step) asks(d draw, queries, trials int) error {
+	if s.asked {
 		return errors.New("a step has at most one search: its biases and its count of queries are a run's")
 	}
-	s.asks = true
-	s.checks = append(s.checks, func(in *device.Inputs) error { return checkQueries(in, queries) })
+	s.asked = true
+	s.checks = append(s.checks, func(in *device.Inputs) error { return checkQueries(in, queries, trials) })
 	return s.draw(d)
 }
 
 // checkQueries validates the noise and the biases of a run's queries.
-func checkQueries(in *device.Inputs, n int) error {
+func checkQueries(in *device.Inputs, queries, trials int) error {
 	for _, slot := range []device.Slot{device.ThresholdStd, device.QueryStd} {
 		if std := in.Scalars[slot]; std != 0 && !positive(std) {
 			return fmt.Errorf("a search's noise of scale %v: must be a finite number, 0 or more", std)
 		}
 	}
-	for i, bias := range in.Biases[:n] {
+	for i, bias := range in.Biases[:queries] {
 		if math.IsNaN(bias) || math.IsInf(bias, -1) {
 			return fmt.Errorf("bias %d of a search is %v: must be finite, or +Inf for a query that is never above", i, bias)
 		}
-	}
-	return nil
-}
-
-// check refuses queries beyond those that the search's noise is for.
-func (s *search) check(in *device.Inputs) error {
-	for i, bias := range in.Biases[:s.queries] {
-		if most := s.Trials(); most > 0 && in.First+i >= most && !math.IsInf(bias, 1) {
-			return fmt.Errorf("a search asks query number %d: its noise is for %d; give those beyond the bias +Inf", in.First+i+1, most)
+		if trials > 0 && in.First+i >= trials && !math.IsInf(bias, 1) {
+			return fmt.Errorf("a search asks query number %d: its noise is for %d; give those beyond the bias +Inf", in.First+i+1, trials)
 		}
 	}
 	return nil
@@ -131,11 +102,11 @@ func scales(in *device.Inputs) [3]float32 {
 
 // resume checks a run that goes on with the net's search, and notes its queries.
 func (s *Step) resume(in *device.Inputs) (bool, error) {
-	if s.search.queries == 0 || in.First == 0 {
+	if s.queries == 0 || in.First == 0 {
 		return false, nil
 	}
 	u := &s.net.searches
-	if u.search != s.search.Search || u.draw != in.Draw || u.asked != in.First {
+	if u.search != s.search || u.draw != in.Draw || u.asked != in.First {
 		return false, fmt.Errorf("query %d at noise position %d is not the next of the search under way: %w", in.First, in.Draw, device.ErrDrawUsed)
 	}
 	if u.scales != scales(in) {
@@ -148,15 +119,15 @@ func (s *Step) resume(in *device.Inputs) (bool, error) {
 	if found >= 0 {
 		return false, fmt.Errorf("the search at noise position %d has found its index: %w", in.Draw, device.ErrDrawUsed)
 	}
-	u.asked += s.search.queries
+	u.asked += s.queries
 	u.latest = s
 	return true, nil
 }
 
 // begin notes a search that takes the place of the one before.
 func (s *Step) begin(in *device.Inputs) {
-	if k := s.search.queries; k > 0 {
+	if k := s.queries; k > 0 {
 		u := &s.net.searches
-		u.search, u.draw, u.scales, u.asked, u.latest = s.search.Search, in.Draw, scales(in), k, s
+		u.search, u.draw, u.scales, u.asked, u.latest = s.search, in.Draw, scales(in), k, s
 	}
 }

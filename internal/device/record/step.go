@@ -22,8 +22,9 @@ type Step struct {
 	checks     []func(*device.Inputs) error
 	after      []func(*device.Inputs) // what an admitted run changes
 	noises     []device.Noise
-	search     search
-	asks       bool   // for an index
+	search     device.Search
+	queries    int    // of the search; 0: the step has none
+	asked      bool   // for an index, by a search or a minimum
 	draws      []draw // of the noises, and of the search or the minimum
 	streams    []draw // one of each stream
 }
@@ -33,12 +34,6 @@ type draw interface {
 	Stream() *stream.Stream
 	Tensor() uint32
 	Claim(draw uint64) bool
-}
-
-// gathers notes that the step adds up rows of a private table, clipped.
-func (s *Step) gathers(t *device.Rows, clips bool) {
-	s.tables = append(s.tables, t)
-	s.clips = s.clips || clips
 }
 
 // tallies notes that the step adds a run's rows to a sum on a grid.

@@ -44,13 +44,15 @@ func (s *tally) added(in *device.Inputs) {
 	s.rows, s.clip, s.step = s.rows+len(in.Rows), in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
 }
 
-// release checks the release of losses: with noise, its grid is that of the rows.
-func (s *tally) release(noise device.Noise) func(*device.Inputs) error {
+// hidden checks that losses leave under noise on the grid of their rows, or that none of its scales is above 0.
+func (s *tally) hidden(scales ...device.Slot) func(*device.Inputs) error {
 	return func(in *device.Inputs) error {
-		if in.Scalars[noise.Std()] == 0 {
-			return nil
+		for _, k := range scales {
+			if in.Scalars[k] != 0 {
+				return s.onGrid(in)
+			}
 		}
-		return s.onGrid(in)
+		return nil
 	}
 }
 
@@ -69,14 +71,6 @@ func (s *tally) onGrid(in *device.Inputs) error {
 func isStep(x float32) bool {
 	fraction, _ := math.Frexp(float64(x))
 	return fraction == 0.5
-}
-
-// search is release of what is searched.
-func (s *tally) search(in *device.Inputs) error {
-	if in.Scalars[device.ThresholdStd] == 0 && in.Scalars[device.QueryStd] == 0 {
-		return nil
-	}
-	return s.onGrid(in)
 }
 
 // releaseGradients checks the release of an exact net's gradients, whose grid is that of the clip norm.
