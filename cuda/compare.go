@@ -132,19 +132,19 @@ func (n *net) measureProduct(i int, kind string, dst kernels.Ptr, each time.Dura
 	case "forward":
 		c.K, c.N, c.RowsAlike = in, out, n.blas.takes(product{op: i})
 		l.denseForward(b, i, x, l.param(params, op.Weight, 4), l.param(params, op.Bias, 4), y)
-		result = func() ([]float64, error) { return n.floats(y, a.chunk*out) }
+		result = func() ([]float64, error) { return read[float32](n, y, a.chunk*out) }
 	case "input gradient":
 		if dx == 0 {
 			return nil, nil, nil
 		}
 		c.K, c.N, c.RowsAlike = out, in, n.blas.takes(product{i, true, false})
 		l.denseInputGrad(b, i, dy, l.param(params, op.Weight, 4), dx, false)
-		result = func() ([]float64, error) { return n.floats(dx, a.chunk*in) }
+		result = func() ([]float64, error) { return read[float32](n, dx, a.chunk*in) }
 	default:
 		c.M, c.K, c.N = out, a.chunk, in
 		w := l.param(dst, op.Weight, 8)
 		l.denseSum(b, i, x, dy, a.factors(i), w, l.param(dst, op.Bias, 8))
-		result = func() ([]float64, error) { return n.doubles(w, out*in) }
+		result = func() ([]float64, error) { return read[float64](n, w, out*in) }
 	}
 	if err := l.load(); err != nil {
 		return nil, nil, err
@@ -206,16 +206,11 @@ func (n *net) timed(all []work, each time.Duration) (time.Duration, error) {
 	return times[len(times)/2], nil
 }
 
-func (n *net) floats(at kernels.Ptr, size int) ([]float64, error) {
-	x, y := make([]float32, size), make([]float64, size)
+func read[T float32 | float64](n *net, at kernels.Ptr, size int) ([]float64, error) {
+	x, y := make([]T, size), make([]float64, size)
 	err := n.device.failed("reading a product", n.device.context.CopyOut(bytesOf(x), driver.Ptr(at)))
 	for i := range x {
 		y[i] = float64(x[i])
 	}
 	return y, err
-}
-
-func (n *net) doubles(at kernels.Ptr, size int) ([]float64, error) {
-	x := make([]float64, size)
-	return x, n.device.failed("reading a product", n.device.context.CopyOut(bytesOf(x), driver.Ptr(at)))
 }

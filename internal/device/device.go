@@ -200,7 +200,7 @@ type Inputs struct {
 	// Draw is the noise position of this run's releases, from 1 on. A Net
 	// refuses a position that is not above every one it has used, and every one that any
 	// Net has used of the same stream: it claims the position of each stream
-	// (Noise.Claim) before it draws.
+	// (stream.Stream.Claim) before it draws.
 	Draw uint64
 }
 
@@ -375,10 +375,6 @@ type place struct {
 // Stream and Tensor say where an implementation draws.
 func (p place) Stream() *stream.Stream { return p.stream }
 func (p place) Tensor() uint32         { return p.tensor }
-
-// Claim takes a position of the stream, for all tensors; it is false where the
-// position, or one above it, was taken before.
-func (p place) Claim(draw uint64) bool { return p.stream.Claim(draw) }
 
 // Noise is the right to release a Sum. Only dpoptim/mechanism asks for one (a
 // test over the sources keeps it so); the zero value is refused.

@@ -23,9 +23,12 @@ func (q *queue) check(err error) bool {
 	return q.err == nil
 }
 
-func (q *queue) vec(v device.Vector, size int) {
-	if have, err := q.net.values(v); q.check(err) && have != size {
-		q.check(fmt.Errorf("vector %d holds %d values, want %d", v, have, size))
+// vectors are some of so many values each.
+func (q *queue) vectors(size int, all ...device.Vector) {
+	for _, v := range all {
+		if have, err := q.net.values(v); q.check(err) && have != size {
+			q.check(fmt.Errorf("vector %d holds %d values, want %d", v, have, size))
+		}
 	}
 }
 
@@ -33,7 +36,7 @@ func (q *queue) vec(v device.Vector, size int) {
 func (q *queue) pair(v, w device.Vector) {
 	size, err := q.net.values(v)
 	q.check(err)
-	q.vec(w, size)
+	q.vectors(size, w)
 }
 
 func (q *queue) sum(s device.Sum) *sum {
@@ -121,8 +124,7 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 		return
 	}
 	s := q.scalars(dst, ask.K)
-	q.vec(ask.At, q.net.Size)
-	q.vec(ask.Dir, q.net.Size)
+	q.vectors(q.net.Size, ask.At, ask.Dir)
 	if q.err != nil || !q.check(s.fills(ask.Form)) || !q.gathers(from, true) {
 		return
 	}
@@ -133,7 +135,7 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 
 func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	s := q.sum(src)
-	q.vec(dst, s.size)
+	q.vectors(s.size, dst)
 	if noise.Exact() && !q.net.Options.Exact {
 		q.check(errors.New("exact noise was to be added to a floating-point sum: compile the network with Options.Exact"))
 	}
@@ -197,10 +199,8 @@ func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector
 	if !q.check(r.Check(len(state))) {
 		return
 	}
-	for _, v := range append([]device.Vector{p, g}, state...) {
-		q.vec(v, q.net.Size)
-	}
-	if q.err == nil {
+	q.vectors(q.net.Size, p, g)
+	if q.vectors(q.net.Size, state...); q.err == nil {
 		q.to.Update(r, p, g, state...)
 	}
 }
@@ -209,17 +209,15 @@ func (q *queue) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	if !q.check(l.Check()) {
 		return
 	}
-	n := q.net.Size
-	q.vec(p, n)
-	q.vec(g, n)
-	q.vec(weights, l.Weights())
-	if q.vec(state, n*l.States()); q.err == nil {
+	q.vectors(q.net.Size, p, g)
+	q.vectors(l.Weights(), weights)
+	if q.vectors(q.net.Size*l.States(), state); q.err == nil {
 		q.to.Project(l, p, g, weights, state)
 	}
 }
 
 func (q *queue) Score(at device.Vector, public device.Data) {
-	q.vec(at, q.net.Size)
+	q.vectors(q.net.Size, at)
 	t := q.table(public)
 	if q.err != nil {
 		return

@@ -26,14 +26,13 @@ type Step struct {
 	queries    int    // of the search; 0: the step has none
 	asked      bool   // for an index, by a search or a minimum
 	draws      []draw // of the noises, and of the search or the minimum
-	streams    []draw // one of each stream
+	streams    []*stream.Stream
 }
 
 // draw is a place in a stream that a step draws from.
 type draw interface {
 	Stream() *stream.Stream
 	Tensor() uint32
-	Claim(draw uint64) bool
 }
 
 // tallies notes that the step adds a run's rows to a sum on a grid.
@@ -70,8 +69,8 @@ func (s *Step) draw(d draw) error {
 	if slices.ContainsFunc(s.draws, func(e draw) bool { return e.Stream() == d.Stream() && e.Tensor() == d.Tensor() }) {
 		return fmt.Errorf("two releases of one step name noise tensor %d: %w", d.Tensor(), device.ErrDrawUsed)
 	}
-	if !slices.ContainsFunc(s.streams, func(e draw) bool { return e.Stream() == d.Stream() }) {
-		s.streams = append(s.streams, d)
+	if !slices.Contains(s.streams, d.Stream()) {
+		s.streams = append(s.streams, d.Stream())
 	}
 	s.draws = append(s.draws, d)
 	return nil
@@ -140,8 +139,8 @@ func (s *Step) claim(in *device.Inputs) error {
 		return fmt.Errorf("noise position %d after %d: %w", in.Draw, drawn, device.ErrDrawUsed)
 	}
 	s.net.drawn = in.Draw
-	for _, d := range s.streams {
-		if !d.Claim(in.Draw) {
+	for _, x := range s.streams {
+		if !x.Claim(in.Draw) {
 			return fmt.Errorf("noise position %d of a stream that another network draws from: %w", in.Draw, device.ErrDrawUsed)
 		}
 	}
