@@ -33,8 +33,8 @@ var allowed = map[string][]string{
 	"internal/exact":    {"internal/stream"},
 
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream"},
-	"internal/device/admit":      {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/ir"},
+	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
+	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/pages", "internal/ir"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
 
@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
-	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
+	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
 	"cuda/driver":                 nil,
 	"cuda/driver/cudrv":           {"cuda/driver"},
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},

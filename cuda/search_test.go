@@ -3,6 +3,7 @@ package cuda
 import (
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
@@ -45,14 +46,14 @@ func TestSearchLeavesNothing(t *testing.T) {
 	search := recorded.(*step).search
 	values := func() []float64 {
 		x := make([]float64, 2)
-		must(n.do(func() error {
+		must(n.Do(func() error {
 			if err := n.wait(); err != nil {
 				return err
 			}
 			if err := n.device.context.CopyOut(bytesOf(x[:1]), search.at); err != nil {
 				return err
 			}
-			return n.device.context.CopyOut(bytesOf(x[1:]), n.sums[sum].at)
+			return n.device.context.CopyOut(bytesOf(x[1:]), driver.Ptr(n.sums[sum]))
 		}))
 		return append(x, search.values...)
 	}

@@ -1,4 +1,4 @@
-package admit
+package record
 
 import (
 	"fmt"
@@ -6,42 +6,18 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
-	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// CheckExact says whether a schedule can run on a grid.
-func CheckExact(s *ir.Schedule) error {
-	if s.Clipping != ir.Flat {
-		return fmt.Errorf("exact sums of %s need flat clipping, not %s: their bound is one norm over all parameters", s.Program.Name, s.Clipping)
-	}
-	for i := range s.Program.Ops {
-		op := &s.Program.Ops[i]
-		stored, combined := 0, 0
-		for _, st := range s.Steps {
-			switch {
-			case st == ir.Step{Kind: ir.GradStore, Op: i}:
-				stored++
-			case st == ir.Step{Kind: ir.Combine, Op: i}:
-				combined++
-			}
-		}
-		if op.Weight != ir.None && stored*combined != 1 {
-			return fmt.Errorf("exact sums truncate every coordinate of every example's gradient, which the schedule never forms for %s: use strategy materialise or microbatch", op.Name)
-		}
-	}
-	return nil
-}
-
-// Tally is what is known of a sum of numbers on a grid, beside its values: of an
+// tally is what is known of a sum of numbers on a grid, beside its values: of an
 // exact net's gradients, or of losses.
-type Tally struct {
+type tally struct {
 	rows       int     // added since the last release
 	clip, step float32 // with which they were
 }
 
-// Add checks what a run would add. So many rows keep a sum below 2⁵² steps: a
+// add checks what a run would add. So many rows keep a sum below 2⁵² steps: a
 // gradient's coordinate is below 2²¹, a loss at most 2²⁴.
-func (s *Tally) Add(in *device.Inputs) error {
+func (s *tally) add(in *device.Inputs) error {
 	if err := s.same(in); err != nil {
 		return err
 	}
@@ -52,7 +28,7 @@ func (s *Tally) Add(in *device.Inputs) error {
 }
 
 // same refuses another grid than that of the rows in the sum.
-func (s *Tally) same(in *device.Inputs) error {
+func (s *tally) same(in *device.Inputs) error {
 	clip, step := in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
 	if s.rows > 0 && clip != s.clip {
 		return fmt.Errorf("clip norm %v for a sum begun at %v: it can only change after the release", clip, s.clip)
@@ -63,23 +39,25 @@ func (s *Tally) same(in *device.Inputs) error {
 	return nil
 }
 
-// Added notes what a run added.
-func (s *Tally) Added(in *device.Inputs) {
+// added notes what a run added.
+func (s *tally) added(in *device.Inputs) {
 	s.rows, s.clip, s.step = s.rows+len(in.Rows), in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
 }
 
-// Release checks the release of losses: with noise, its grid is that of the rows.
-func (s *Tally) Release(noise device.Noise) func(*device.Inputs) error {
+// hidden checks that losses leave under noise on the grid of their rows, or that none of its scales is above 0.
+func (s *tally) hidden(scales ...device.Slot) func(*device.Inputs) error {
 	return func(in *device.Inputs) error {
-		if in.Scalars[noise.Std()] == 0 {
-			return nil
+		for _, k := range scales {
+			if in.Scalars[k] != 0 {
+				return s.onGrid(in)
+			}
 		}
-		return s.onGrid(in)
+		return nil
 	}
 }
 
 // onGrid refuses rows that were added without a grid, or on one on which sums may round.
-func (s *Tally) onGrid(in *device.Inputs) error {
+func (s *tally) onGrid(in *device.Inputs) error {
 	if err := s.same(in); err != nil || s.rows == 0 {
 		return err
 	}
@@ -95,18 +73,10 @@ func isStep(x float32) bool {
 	return fraction == 0.5
 }
 
-// Search is Release of what is searched.
-func (s *Tally) Search(in *device.Inputs) error {
-	if in.Scalars[device.ThresholdStd] == 0 && in.Scalars[device.QueryStd] == 0 {
-		return nil
-	}
-	return s.onGrid(in)
-}
-
-// ReleaseGradients checks the release of an exact net's gradients, whose grid is that of the clip norm.
-func (s *Tally) ReleaseGradients(in *device.Inputs) error {
+// releaseGradients checks the release of an exact net's gradients, whose grid is that of the clip norm.
+func (s *tally) releaseGradients(in *device.Inputs) error {
 	clip, step := in.Scalars[device.Clip], in.Scalars[device.NoiseStep]
-	if !Positive(clip) {
+	if !positive(clip) {
 		return fmt.Errorf("clip norm %v: must be a finite number above 0, for it says what an exact sum counts", clip)
 	}
 	if s.rows > 0 && clip != s.clip {
@@ -118,15 +88,12 @@ func (s *Tally) ReleaseGradients(in *device.Inputs) error {
 	return nil
 }
 
-// Released notes a release.
-func (s *Tally) Released() { s.rows = 0 }
-
 // checkNoise says whether noise of a deviation can be drawn on a grid.
 func checkNoise(std, step float32) error {
 	if std == 0 {
 		return nil
 	}
-	if !Positive(std) {
+	if !positive(std) {
 		return fmt.Errorf("noise of standard deviation %v: must be a finite number, 0 or more", std)
 	}
 	if !isStep(step) || float64(step) < exact.MinGrid || float64(step) > exact.MaxGrid {
