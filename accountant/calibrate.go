@@ -1,9 +1,10 @@
 package accountant
 
 import (
-	"errors"
 	"fmt"
 	"math"
+
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // Schedule is DP-SGD's: steps Poisson batches at one rate, each asked for one
@@ -55,7 +56,7 @@ func (s Schedule) method() (method, error) {
 
 // ErrBudget says that no choice meets an otherwise proper target: the budget
 // does not allow what was asked.
-var ErrBudget = errors.New("the privacy budget does not allow it")
+var ErrBudget = papers.ErrBudget
 
 func checkTarget(epsilon float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
