@@ -12,22 +12,6 @@ import (
 
 // Runs whose releases follow from earlier ones: an online filter admits each.
 
-// A budget admits releases that were chosen by looking at earlier ones.
-type budget interface {
-	Ask(accountant.Event) error
-	Left() float64
-	Spent() []float64
-	Restore(spent []float64) error
-	SpentBefore(share float64)
-	SoFar() float64
-}
-
-var (
-	_ budget = (*accountant.Filter)(nil)
-	_ budget = (*accountant.PaperFilter)(nil)
-	_ budget = (*accountant.CtCDPFilter)(nil)
-)
-
 // filterState is where such a run stands, as its checkpoint holds it.
 type filterState struct {
 	Draws uint64    `json:"draws,omitempty"` // batches and noise positions taken
@@ -43,7 +27,7 @@ func (s *filterState) draw() (batch, draw uint64) {
 }
 
 // save notes what was spent.
-func (s *filterState) save(b budget) {
+func (s *filterState) save(b accountant.Budget) {
 	if b == nil {
 		return
 	}

@@ -341,15 +341,21 @@ func (p *Plan) resolveFilter() error {
 		return nil // no noise
 	}
 	p.Sigma, p.Epsilon, p.spent = multiplier(p.first.Gradient), c.Epsilon, map[int]float64{}
-	b, err := p.newBudget()
-	if err != nil {
-		return err
-	}
 	search, err := p.searchAt(p.first.Search)
 	if err != nil {
 		return usage.Wrap(err)
 	}
-	for _, e := range p.asks(p.first.Gradient, search) {
+	first := p.asks(p.first.Gradient, search)
+	if c.Accountant == accountant.RDP {
+		if p.order, err = accountant.RepeatedOrder(first, accountant.Neighbouring(c.Neighbouring), *c.Epsilon, *c.Delta); err != nil {
+			return usage.Wrap(err)
+		}
+	}
+	b, err := p.newBudget()
+	if err != nil {
+		return err
+	}
+	for _, e := range first {
 		if err := b.Ask(e); err != nil {
 			return asBudget(fmt.Errorf("the first step: %w; raise --search-iterations, whose number first budgets are made for, or --epsilon", err))
 		}

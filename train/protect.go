@@ -181,43 +181,28 @@ func (p *Plan) asked(multiplier float64) accountant.Event {
 	return accountant.PoissonBatch(p.SamplingRate, 1, all...)
 }
 
-// scheduleBudget is the filter of a run whose noise is scheduled: at the order that
-// suits the planned noise, or the paper's.
-func (p *Plan) scheduleBudget() (budget, error) {
+// newBudget is the filter that admits the releases.
+func (p *Plan) newBudget() (accountant.Budget, error) {
 	c := &p.Config
-	if c.fixedSize() {
-		f, err := accountant.NewCtCDPFilter(*c.Epsilon, *c.Delta, p.SamplingRate)
-		return f, asBudget(err)
-	}
-	f, err := accountant.NewFilter(*c.Epsilon, *c.Delta, accountant.Neighbouring(c.Neighbouring), p.order)
-	return f, asBudget(err)
+	b, err := accountant.NewBudget(accountant.BudgetTerms{
+		Epsilon: *c.Epsilon, Delta: *c.Delta, Neighbouring: accountant.Neighbouring(c.Neighbouring),
+		Accountant: c.Accountant, Order: p.order, SamplingRate: p.SamplingRate,
+	})
+	return b, asBudget(err)
 }
 
-// least is the smallest noise multiplier, to one part in 10⁹, at which so many steps
-// are admitted.
+// least is the smallest noise multiplier at which so many steps are admitted.
 func (p *Plan) least(steps int) (float64, error) {
-	admitted := func(multiplier float64) error {
-		b, err := p.newBudget()
-		if err != nil {
-			return err
-		}
+	event := func(multiplier float64) accountant.Event {
 		e := p.asked(multiplier)
 		e.Count = steps
-		return b.Ask(e)
+		return e
 	}
-	low, high := leastNoise, mostNoise
-	if err := admitted(high); err != nil {
+	sigma, err := accountant.LeastAdmitted(event, p.newBudget, leastNoise, mostNoise)
+	if err != nil {
 		return 0, asBudget(p.blameNorm(fmt.Errorf("no noise makes %d steps at sampling rate %v affordable: %w; lower --batch, or allow more epsilon", steps, p.SamplingRate, err)))
 	}
-	for high/low > 1+1e-9 {
-		middle := math.Sqrt(low * high)
-		if admitted(middle) == nil {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return high, nil
+	return sigma, nil
 }
 
 // resolveSchedule plans the noise: σ_g with which the planned steps spend the budget,

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
@@ -134,9 +135,9 @@ type run struct {
 	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
 	sampler      datasets.Sampler
 	noise        *stream.Stream
-	searcher     *searcher   // of optimizers that choose their step size
-	protection   *protection // of a schedule of the noise
-	budget       budget      // nil where releases are committed to, and without noise
+	searcher     *searcher         // of optimizers that choose their step size
+	protection   *protection       // of a schedule of the noise
+	budget       accountant.Budget // nil where releases are committed to, and without noise
 
 	runID      string
 	slot, step int // of the committed schedule, and updates applied

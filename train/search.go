@@ -2,7 +2,6 @@ package train
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -496,32 +495,18 @@ func (p *Plan) searchPrice(s accountant.Schedule, sigma float64) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	gradient := accountant.Gaussian{NoiseMultiplier: sigma}
-	events := s.Besides
-	add := func(count int, asked ...accountant.Mechanism) {
-		if count > 0 {
-			events = append(slices.Clip(events), accountant.PoissonBatch(s.SamplingRate, count, asked...))
-		}
+	l := accountant.LineSearch{
+		Batches: accountant.Batches(f.Batches), SamplingRate: s.SamplingRate, Steps: s.Steps, Searches: f.searchesIn(s.Steps),
+		Gradient: accountant.Gaussian{NoiseMultiplier: sigma}, Search: m,
 	}
-	with := f.searchesIn(s.Steps)
-	switch accountant.Batches(f.Batches) {
-	case accountant.Shared:
-		add(with, gradient, m)
-		add(s.Steps-with, gradient)
-	case accountant.PaperBatches:
-		search, ok := m.(accountant.NoisyBTLS)
-		if !ok {
-			return 0, fmt.Errorf("a search was priced as %v; please report this", m)
-		}
+	if f.paper() {
 		if s.Steps < 1 {
 			return 0, nil
 		}
-		r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: gradient, Search: search, Searches: 1}.PaperEpsilon(s.Delta)
+		r, err := l.PaperEpsilon(s.Delta)
 		return r.Epsilon, err
-	default:
-		add(s.Steps, gradient)
-		add(with, m)
 	}
+	events := append(slices.Clip(s.Besides), l.Events()...)
 	if len(events) == 0 {
 		return 0, nil
 	}

@@ -297,49 +297,10 @@ func (p *Plan) searchAt(b float64) (accountant.Mechanism, error) {
 // asks are the events of a gradient and a search: of both on a shared batch, else
 // of one and then of the other.
 func (p *Plan) asks(rho float64, search accountant.Mechanism) []accountant.Event {
-	g := accountant.Gaussian{NoiseMultiplier: multiplier(rho)}
-	if p.Config.Search.Batches == string(accountant.Shared) {
-		return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g, search)}
-	}
-	return []accountant.Event{accountant.PoissonBatch(p.SamplingRate, 1, g), accountant.PoissonBatch(p.SamplingRate, 1, search)}
-}
-
-// newBudget is the filter that admits the releases, at an order that suits so
-// many iterations at the first budgets as the whole budget pays for.
-func (p *Plan) newBudget() (budget, error) {
-	c := &p.Config
-	if p.schedules() {
-		return p.scheduleBudget()
-	}
-	if c.Search.paper() {
-		f, err := accountant.NewPaperFilter(*c.Epsilon, *c.Delta)
-		return f, asBudget(err)
-	}
-	search, err := p.searchAt(p.first.Search)
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	expected := p.asks(p.first.Gradient, search)
-	n := accountant.Neighbouring(c.Neighbouring)
-	order := 0.0
-	for count := 1; count < 1<<30; count *= 2 {
-		for i := range expected {
-			expected[i].Count = count
-		}
-		r, err := accountant.Account(expected, accountant.Options{Accountant: accountant.RDP, Neighbouring: n, Delta: *c.Delta})
-		if err != nil {
-			return nil, usage.Wrap(err)
-		}
-		if r.Epsilon > *c.Epsilon && order != 0 {
-			break
-		}
-		order = r.Order
-		if r.Epsilon > *c.Epsilon {
-			break
-		}
-	}
-	f, err := accountant.NewFilter(*c.Epsilon, *c.Delta, n, order)
-	return f, asBudget(err)
+	return accountant.LineSearch{
+		Batches: accountant.Batches(p.Config.Search.Batches), SamplingRate: p.SamplingRate, Steps: 1, Searches: 1,
+		Gradient: accountant.Gaussian{NoiseMultiplier: multiplier(rho)}, Search: search,
+	}.Events()
 }
 
 // oracle answers an optimizer's questions of the private data.
