@@ -176,7 +176,7 @@ func TestOrderNearOneReturnsZero(t *testing.T) {
 				}
 			}
 		}
-		if e, _ := c.Epsilon(1e-5, tight); e < account(t, RDP, n, 1e-5, events...).Epsilon {
+		if e, _ := c.epsilon(1e-5, tight); e < account(t, RDP, n, 1e-5, events...).Epsilon {
 			t.Errorf("%s: orders near 1 give %v, less than all the others", n, e)
 		}
 	}

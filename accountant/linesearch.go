@@ -7,8 +7,8 @@ const (
 	// Fresh draws a batch of its own for every gradient and every line search:
 	// each is amplified by itself, and retries need no cap.
 	Fresh Batches = "fresh"
-	// Shared asks the gradient and up to a fixed number of line searches of one
-	// batch: composed first, all of them charged even if unused, amplified once.
+	// Shared asks the gradient and its line search of one batch: composed first,
+	// amplified once.
 	Shared Batches = "shared"
 	// PaperBatches asks both of one batch and amplifies each by itself, as
 	// Chen and Lee 2020 do (algorithm 2, lines 7 and 11). Not a guarantee.

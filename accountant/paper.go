@@ -61,7 +61,7 @@ func paperEpsilon(rdp []float64, delta float64) (epsilon, order float64) {
 	for i := range rdp {
 		c.Orders[i] = float64(i + 2)
 	}
-	epsilon, at := c.Epsilon(delta, proposition1)
+	epsilon, at := c.epsilon(delta, proposition1)
 	return epsilon, c.Orders[at]
 }
 

@@ -19,7 +19,7 @@ var rdpMethod = method{
 		if err != nil {
 			return Result{}, err
 		}
-		delta, at := c.Delta(epsilon)
+		delta, at := c.delta(epsilon)
 		return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: c.atEdge(at)}, nil
 	},
 }
@@ -29,7 +29,7 @@ func renyiEpsilon(events []Event, n Neighbouring, delta float64, convert convers
 	if err != nil {
 		return Result{}, err
 	}
-	epsilon, at := c.Epsilon(delta, convert)
+	epsilon, at := c.epsilon(delta, convert)
 	// An ε of 0 cannot be bettered.
 	return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: epsilon > 0 && c.atEdge(at)}, nil
 }
@@ -178,9 +178,9 @@ func tight(rdp, order, delta float64) float64 {
 	return rdp + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
 }
 
-// Epsilon is the smallest ε over the orders at δ, and the index of the order
+// epsilon is the smallest ε over the orders at δ, and the index of the order
 // that gives it. No bound is negative.
-func (c Curve) Epsilon(delta float64, convert conversion) (epsilon float64, order int) {
+func (c Curve) epsilon(delta float64, convert conversion) (epsilon float64, order int) {
 	epsilon = math.Inf(1)
 	for i, a := range c.Orders {
 		if e := math.Max(convert(c.RDP[i], a, delta), 0); e < epsilon {
@@ -190,9 +190,9 @@ func (c Curve) Epsilon(delta float64, convert conversion) (epsilon float64, orde
 	return epsilon, order
 }
 
-// Delta is the smallest δ over the orders at ε under the tight conversion. It
+// delta is the smallest δ over the orders at ε under the tight conversion. It
 // is never 0, which would claim more than a Rényi bound gives.
-func (c Curve) Delta(epsilon float64) (delta float64, order int) {
+func (c Curve) delta(epsilon float64) (delta float64, order int) {
 	delta = 1
 	for i, a := range c.Orders {
 		if d := positiveDelta(logDelta(c.RDP[i], a, epsilon)); d < delta {
