@@ -199,23 +199,12 @@ func (c *committed) lost() string {
 	return fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", lost)
 }
 
-// A budget admits releases that were chosen by looking at earlier ones.
-type budget interface {
-	Ask(accountant.Event) error
-	Left() float64
-	Spent() []float64
-	Restore(spent []float64) error
-	SpentBefore(share float64)
-	SoFar() float64
-}
-
-// filtered charges shares of a budget, from which a filter admits each release. Without
-// noise there is none.
+// filtered charges shares of a budget, from which a filter admits each release.
 type filtered struct {
 	position
-	budget   budget
-	draws    uint64 // batches and noise positions taken
-	reserved int    // units not yet settled, the first of them being
+	budget   accountant.Budget // nil without noise
+	draws    uint64            // batches and noise positions taken
+	reserved int               // units not yet settled, the first of them being
 	first    int
 	made     int // steps of this process
 }

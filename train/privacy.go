@@ -3,7 +3,6 @@ package train
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -118,50 +117,67 @@ func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
 	return all, nil
 }
 
-// priceAsks is what a schedule of several questions costs, of which the first is asked in every step.
+// priceAsks is what a schedule of several questions costs.
 func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) {
 	prices, err := p.prices(sigma)
 	if err != nil {
 		return 0, err
 	}
-	events := s.Besides
-	add := func(count int, asked ...accountant.Mechanism) {
-		if count > 0 {
-			events = append(slices.Clip(events), accountant.PoissonBatch(s.SamplingRate, count, asked...))
-		}
+	if p.declaration.Asks[1].Batch == dpoptim.ByPapers {
+		return p.priceByPapers(s, prices)
 	}
-	alone := s.Steps // steps whose batch is asked the first question only
-	var apart []func()
-	for i, a := range p.declaration.Asks[1:] {
-		m, every := prices[i+1], max(a.Every, 1)
-		count := (s.Steps + every - 1) / every // the first step has one
-		switch a.Batch {
-		case dpoptim.OfSum:
-			add(count, prices[0], m)
-			alone -= count
-		case dpoptim.ByPapers:
-			search, ok := m.(accountant.NoisyBTLS)
-			if !ok || len(prices) != 2 {
-				return 0, fmt.Errorf("the papers' arithmetic is for a gradient and a line search; optimizer %s asks for %v", p.Config.Optimizer, prices)
-			}
-			if s.Steps < 1 {
-				return 0, nil
-			}
-			r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: prices[0].(accountant.Gaussian), Search: search, Searches: 1}.PaperEpsilon(s.Delta)
-			return r.Epsilon, err
-		default:
-			apart = append(apart, func() { add(count, m) })
-		}
-	}
-	add(alone, prices[0])
-	for _, more := range apart {
-		more()
-	}
+	events := append(slices.Clip(s.Besides), p.events(prices, s.Steps)...)
 	if len(events) == 0 {
 		return 0, nil
 	}
 	r, err := accountant.Account(events, accountant.Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
 	return r.Epsilon, err
+}
+
+// priceByPapers is for a gradient and a line search in every step.
+func (p *Plan) priceByPapers(s accountant.Schedule, prices []accountant.Mechanism) (float64, error) {
+	gradient, isGaussian := prices[0].(accountant.Gaussian)
+	search, isSearch := prices[1].(accountant.NoisyBTLS)
+	if !isGaussian || !isSearch || len(prices) != 2 {
+		return 0, fmt.Errorf("the papers' arithmetic is for a gradient and a line search; optimizer %s asks for %v", p.Config.Optimizer, prices)
+	}
+	if s.Steps < 1 {
+		return 0, nil
+	}
+	r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: gradient, Search: search, Searches: 1}.PaperEpsilon(s.Delta)
+	return r.Epsilon, err
+}
+
+// events are those of so many steps. What is asked of one batch is one event; the batch of
+// the first question is drawn in every step.
+func (p *Plan) events(prices []accountant.Mechanism, steps int) (events []accountant.Event) {
+	add := func(count int, asked ...accountant.Mechanism) {
+		if count > 0 {
+			e := p.batch(asked...)
+			e.Count = count
+			events = append(events, e)
+		}
+	}
+	alone := steps
+	for i, a := range p.declaration.Asks[1:] {
+		if count := asks(a, steps); a.Batch == dpoptim.OfSum {
+			add(count, prices[0], prices[i+1])
+			alone -= count
+		}
+	}
+	add(alone, prices[0])
+	for i, a := range p.declaration.Asks[1:] {
+		if a.Batch != dpoptim.OfSum {
+			add(asks(a, steps), prices[i+1])
+		}
+	}
+	return events
+}
+
+// asks counts a question in so many steps, of which the first has it.
+func asks(a dpoptim.Ask, steps int) int {
+	every := max(a.Every, 1)
+	return (steps + every - 1) / every
 }
 
 // epsilonAt is the ε of the first n slots of the schedule; nil without noise.
@@ -209,20 +225,12 @@ func (p *Plan) batch(asked ...accountant.Mechanism) accountant.Event {
 }
 
 // first are the events of the first step of a run whose budgets adapt.
-func (p *Plan) first() (events []accountant.Event, err error) {
+func (p *Plan) first() ([]accountant.Event, error) {
 	prices, err := p.prices(1)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}
-	shared := prices[:1]
-	for i, a := range p.declaration.Asks[1:] {
-		if a.Batch == dpoptim.OfSum {
-			shared = append(slices.Clip(shared), prices[i+1])
-		} else {
-			events = append(events, p.batch(prices[i+1]))
-		}
-	}
-	return append([]accountant.Event{p.batch(shared...)}, events...), nil
+	return p.events(prices, 1), nil
 }
 
 // resolveAdaptive prices a run whose budgets adapt: its ε is that of the filter,
@@ -254,51 +262,23 @@ func (p *Plan) resolveAdaptive() error {
 }
 
 // newBudget is the filter that admits the releases.
-func (p *Plan) newBudget() (budget, error) {
+func (p *Plan) newBudget() (accountant.Budget, error) {
 	c := &p.Config
-	n := accountant.Neighbouring(c.Neighbouring)
-	switch {
-	case c.fixedSize():
-		f, err := accountant.NewCtCDPFilter(*c.Epsilon, *c.Delta, p.SamplingRate)
-		return f, asBudget(err)
-	case p.declaration.Budget == dpoptim.Scheduled:
-		f, err := accountant.NewFilter(*c.Epsilon, *c.Delta, n, p.order)
-		return f, asBudget(err)
-	case c.Accountant == accountant.Paper:
-		f, err := accountant.NewPaperFilter(*c.Epsilon, *c.Delta)
-		return f, asBudget(err)
+	t := accountant.BudgetTerms{
+		Epsilon: *c.Epsilon, Delta: *c.Delta, Neighbouring: accountant.Neighbouring(c.Neighbouring),
+		Accountant: c.Accountant, Order: p.order, SamplingRate: p.SamplingRate,
 	}
-	expected, err := p.first()
-	if err != nil {
-		return nil, err
-	}
-	order, err := spendingOrder(expected, n, *c.Epsilon, *c.Delta)
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	f, err := accountant.NewFilter(*c.Epsilon, *c.Delta, n, order)
-	return f, asBudget(err)
-}
-
-// spendingOrder suits so many steps like the first as the whole budget pays for.
-func spendingOrder(expected []accountant.Event, n accountant.Neighbouring, epsilon, delta float64) (order float64, err error) {
-	for count := 1; count < 1<<30; count *= 2 {
-		for i := range expected {
-			expected[i].Count = count
-		}
-		r, err := accountant.Account(expected, accountant.Options{Accountant: accountant.RDP, Neighbouring: n, Delta: delta})
+	if p.declaration.Budget == dpoptim.Adaptive && t.Accountant == accountant.RDP {
+		expected, err := p.first()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		if r.Epsilon > epsilon && order != 0 {
-			break
-		}
-		order = r.Order
-		if r.Epsilon > epsilon {
-			break
+		if t.Order, err = accountant.RepeatedOrder(expected, t.Neighbouring, t.Epsilon, t.Delta); err != nil {
+			return nil, usage.Wrap(err)
 		}
 	}
-	return order, nil
+	b, err := accountant.NewBudget(t)
+	return b, asBudget(err)
 }
 
 // asBudget leaves a refusal what it is, and calls any other error bad usage.
@@ -317,33 +297,22 @@ func (p *Plan) asked(multiplier float64, steps int) (accountant.Event, error) {
 	return e, usage.Wrap(err)
 }
 
-// least is the smallest noise multiplier, to one part in 10⁹, at which so many steps
-// are admitted.
+// least is the smallest noise multiplier at which so many steps are admitted.
 func (p *Plan) least(steps int) (float64, error) {
-	admitted := func(multiplier float64) error {
-		b, err := p.newBudget()
-		if err != nil {
-			return err
-		}
+	var failed error
+	event := func(multiplier float64) accountant.Event {
 		e, err := p.asked(multiplier, steps)
-		if err != nil {
-			return err
-		}
-		return b.Ask(e)
+		failed = errors.Join(failed, err)
+		return e
 	}
-	low, high := leastNoise, mostNoise
-	if err := admitted(high); err != nil {
+	sigma, err := accountant.LeastAdmitted(event, p.newBudget, leastNoise, mostNoise)
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err != nil:
 		return 0, asBudget(p.blameNorm(fmt.Errorf("no noise makes %d steps at sampling rate %v affordable: %w; lower --batch, or allow more epsilon", steps, p.SamplingRate, err)))
 	}
-	for high/low > 1+1e-9 {
-		middle := math.Sqrt(low * high)
-		if admitted(middle) == nil {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return high, nil
+	return sigma, nil
 }
 
 // resolveScheduled plans the noise around which a method chooses that of every step: σ_g

@@ -65,7 +65,7 @@ func projected(r *replay) {
 	for i := range states {
 		states[i] = make([]float64, step.States())
 	}
-	var b budget
+	var b accountant.Budget
 	scheduled := r.p.schedules() && r.p.Sigma > 0
 	if scheduled {
 		b, err = r.p.newBudget()

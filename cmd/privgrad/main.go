@@ -16,7 +16,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
-	"github.com/privgrad/privgrad/accountant/schedule"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
@@ -54,7 +53,7 @@ func execute(root *cobra.Command) int {
 	complain(root, err)
 	var refused *usage.Error
 	switch {
-	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget), errors.Is(err, schedule.ErrBudget):
+	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget):
 		return exitRefused
 	case errors.As(err, &refused):
 		return exitUsage

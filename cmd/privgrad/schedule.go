@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/schedule"
+	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -61,9 +61,9 @@ Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
   privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json`,
 	}
 	cmd.AddCommand(
-		newPUR(schedule.PURNonConvex),
-		newPUR(schedule.PURConvex),
-		newPUR(schedule.PURStronglyConvex),
+		newPUR(papers.PURNonConvex),
+		newPUR(papers.PURConvex),
+		newPUR(papers.PURStronglyConvex),
 		newCtCDP(),
 		newRRPSGD(),
 		newOutputPerturbation(),
@@ -122,16 +122,16 @@ type purPlan struct {
 	} `json:"paper"`
 }
 
-func newPUR(kind schedule.PURKind) *cobra.Command {
-	var p schedule.Problem
+func newPUR(kind papers.PURKind) *cobra.Command {
+	var p papers.Problem
 	var l losses
 	var rho float64
 	var asJSON bool
 	name := "pur-" + string(kind)
-	about := map[schedule.PURKind]struct{ short, noise, own, other, example string }{
-		schedule.PURNonConvex:      {"any smooth loss", "σ_t = 4M√F0/(√d·t), t = 1…T", "f0", "radius", ""},
-		schedule.PURConvex:         {"a convex loss on a ball", "σ_t = 4MR/(√d·t), t = 1…T, with iterates projected to a ball of radius R", "radius", "f0", " --radius 5"},
-		schedule.PURStronglyConvex: {"a strongly convex loss", "σ_t² = 2μF0·(1−μ/(2M))^t/d, t = 0…T−1", "strong-convexity", "radius", " --strong-convexity 0.001"},
+	about := map[papers.PURKind]struct{ short, noise, own, other, example string }{
+		papers.PURNonConvex:      {"any smooth loss", "σ_t = 4M√F0/(√d·t), t = 1…T", "f0", "radius", ""},
+		papers.PURConvex:         {"a convex loss on a ball", "σ_t = 4MR/(√d·t), t = 1…T, with iterates projected to a ball of radius R", "radius", "f0", " --radius 5"},
+		papers.PURStronglyConvex: {"a strongly convex loss", "σ_t² = 2μF0·(1−μ/(2M))^t/d, t = 0…T−1", "strong-convexity", "radius", " --strong-convexity 0.001"},
 	}[kind]
 	cmd := &cobra.Command{
 		Use:   name,
@@ -176,7 +176,7 @@ price, and is not offered.`, name, about.short, kind, about.noise),
 		}
 		l.complete(cmd)
 		p.Lipschitz, p.Smoothness, p.StrongConvexity = l.lipschitz, l.smoothness, l.strongConvexity
-		s, err := schedule.NewPUR(kind, p, rho)
+		s, err := papers.NewPUR(kind, p, rho)
 		if err != nil {
 			return usage.Wrap(err)
 		}
@@ -189,13 +189,13 @@ price, and is not offered.`, name, about.short, kind, about.noise),
 		}
 		out.Guarantee = true
 		switch kind {
-		case schedule.PURNonConvex:
+		case papers.PURNonConvex:
 			out.F0 = &p.InitialGap
 			out.Conditions = append(out.Conditions, "n, smoothness and f0 are public, not measured on the records")
-		case schedule.PURConvex:
+		case papers.PURConvex:
 			out.Radius = &p.Radius
 			out.Conditions = append(out.Conditions, "n, smoothness and radius are public, not measured on the records")
-		case schedule.PURStronglyConvex:
+		case papers.PURStronglyConvex:
 			out.F0, out.StrongConvexity = &p.InitialGap, &p.StrongConvexity
 			out.Conditions = append(out.Conditions, "n, smoothness, strong convexity and f0 are public, not measured on the records")
 		}
@@ -204,7 +204,7 @@ price, and is not offered.`, name, about.short, kind, about.noise),
 		}
 		out.Paper.Steps, out.Paper.RhoSpent = real(s.PaperSteps), real(s.PaperSpent)
 		out.Paper.Note = "its closed form bounds the sum of t² by T³ and stops early"
-		if kind == schedule.PURStronglyConvex {
+		if kind == papers.PURStronglyConvex {
 			out.Paper.Note = "its closed form loses a factor of the condition number"
 			if s.PaperSpent > rho {
 				out.Paper.Note += " and overspends"
@@ -284,7 +284,7 @@ a plan that is not valid wants more steps, or another rate.`,
 		if err := require(cmd, "epsilon", "delta", "sampling-rate", "steps"); err != nil {
 			return err
 		}
-		c, err := schedule.NewCtCDP(epsilon, delta, rate, steps)
+		c, err := papers.NewCtCDP(epsilon, delta, rate, steps)
 		if err != nil {
 			return usage.Wrap(err)
 		}
@@ -372,7 +372,7 @@ The theorem is for ε of at most 1.`,
 		if err := require(cmd, "n", "epsilon", "delta"); err != nil {
 			return err
 		}
-		r, err := schedule.NewRRPSGD(n, epsilon, delta)
+		r, err := papers.NewRRPSGD(n, epsilon, delta)
 		if err != nil {
 			return usage.Wrap(err)
 		}
@@ -417,7 +417,7 @@ type outputPlan struct {
 }
 
 func newOutputPerturbation() *cobra.Command {
-	var g schedule.Descent
+	var g papers.Descent
 	var l losses
 	var dim int
 	var epsilon, delta float64
@@ -476,14 +476,14 @@ the exact condition of Balle and Wang 2018, which holds at every ε.`,
 		out.Guarantee = true
 		out.Paper.Sensitivity = real(g.PaperSensitivity())
 		if f.Changed("delta") {
-			ratio, err := schedule.AnalyticGaussian(epsilon, delta)
+			ratio, err := papers.AnalyticGaussian(epsilon, delta)
 			if err != nil {
 				return usage.Wrap(err)
 			}
 			sigma := real(ratio) * out.Sensitivity
 			out.Mechanism, out.Sigma, out.RMSNoise = "gaussian", &sigma, sigma*real(math.Sqrt(d))
 		} else {
-			scale := real(schedule.RadiusScale(g.Sensitivity(), epsilon))
+			scale := real(papers.RadiusScale(g.Sensitivity(), epsilon))
 			out.Mechanism, out.RadiusScale, out.RMSNoise = "gamma-radius", &scale, scale*real(math.Sqrt(d*(d+1)))
 		}
 		return show(cmd, asJSON, out, func(w io.Writer) { describeOutput(w, out) })

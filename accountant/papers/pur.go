@@ -1,4 +1,4 @@
-package schedule
+package papers
 
 import (
 	"errors"
@@ -25,7 +25,8 @@ const (
 	PURStronglyConvex PURKind = "c"
 )
 
-// ErrBudget says that a proper budget does not pay for a single step.
+// ErrBudget says that a proper budget does not pay for what was asked: here a
+// single step. It is that of package accountant, which imports this one.
 var ErrBudget = errors.New("the privacy budget does not allow it")
 
 // A Problem is what is publicly known of an empirical risk

@@ -1,4 +1,4 @@
-// Package schedule is the planning arithmetic of published methods whose
+// Package papers is the planning arithmetic of published methods whose
 // noise is fixed before any data are touched: how many steps a budget pays
 // for, how much noise each of them gets, and which conditions that rests on.
 // It is arithmetic on public numbers alone, sees no data and draws no noise.
@@ -8,7 +8,7 @@
 // are those of the released vector itself, in its own units, unless a name
 // says otherwise. Figures that a paper prints and that differ from what holds
 // carry the name Paper, to be shown beside ours and never charged.
-package schedule
+package papers
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package schedule
+package papers
 
 import (
 	"fmt"
@@ -97,35 +97,6 @@ func compare(name string, left float64, relation string, right float64) Constrai
 // AmplifiedCost is 13q²ρ, what a step that satisfies ρ-zCDP on its batch costs
 // the whole data set (lemma A.6).
 func AmplifiedCost(q, rho float64) float64 { return 13 * q * q * rho }
-
-// A Query is one Gaussian release of a batch: its L2 sensitivity under
-// replace-one and the deviation of its noise, in the same unit.
-type Query struct{ Sensitivity, Sigma float64 }
-
-// StepRho is the zCDP price, before amplification, of everything that a step
-// asks of its batch: ΣΔ²/(2σ²). The constraints apply to this sum. It is
-// infinite where a query has no noise.
-func StepRho(queries ...Query) float64 {
-	rho := 0.0
-	for _, q := range queries {
-		rho += (q.Sensitivity / q.Sigma) * (q.Sensitivity / q.Sigma) / 2
-	}
-	return rho
-}
-
-// SumSensitivity is 2C: how far exchanging a record moves a sum of gradients
-// that are clipped to norm C. The norm of the sum moves by no more.
-func SumSensitivity(clip float64) float64 { return 2 * clip }
-
-// SquaredNormSensitivity is max(C², 4(n−1)C²): how far exchanging a record
-// moves the squared norm of a sum of n gradients of norm at most C. The
-// others' sum s and the gradient g give ‖s+g‖², which moves most when g turns
-// from along s to against it. The paper's lemma A.3, (2n−1)C², removes a
-// record instead, which no fixed-size batch allows. Under Poisson sampling n
-// is private and there is no bound.
-func SquaredNormSensitivity(clip float64, batch int) float64 {
-	return max(1, 4*float64(batch-1)) * clip * clip
-}
 
 // Steps are Count batches of the same ρ, before amplification.
 type Steps struct {
