@@ -30,7 +30,7 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream) (
 		return nil, err
 	}
 	m := func(n device.Net) (mechanism.Mechanism, error) { return p.mechanism(noise, n) }
-	o := device.Options{Capacity: p.Capacity, Exact: p.Config.exact(), CuBLAS: p.Config.cuBLAS(), Precision: p.Config.precision()}
+	o := device.Options{Capacity: p.Capacity, Exact: p.Config.exact(), CuBLAS: p.Config.cuBLAS(), Precision: p.precision}
 	if p.Config.searches() {
 		return NewDescent(d, p.Schedule, o, data, m, p.optimizer, p.ExpectedBatch, p.Config.L2, p.filtered())
 	}

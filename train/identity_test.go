@@ -24,7 +24,7 @@ var fingerprints = []struct {
 	{"no precision", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(c *Config) { c.Precision = "" }},
 	{"tf32", "cdc19cf9c2bc46328198e5f9b3726788c51ef94fd6113b81a066a3e653d7815c", func(c *Config) { c.Precision = "tf32" }},
 	{"a table", "64e9d8ef45add2a081186fa3d96b6459133eaa96d46384c114b3cd9b45767564", func(c *Config) { *c = tableConfig(); c.Schema, c.Folds, c.Fold = "s.yaml", 5, 2 }},
-	{"published", "5b319752a84f82250898c949341e766a6d3a9398c681ac305666ff0807067c63", func(c *Config) { c.PublishedSet, c.TestIsPublic, c.Init, c.Seed = true, true, "m.safetensors", 1<<64 - 1 }},
+	{"published", "5b319752a84f82250898c949341e766a6d3a9398c681ac305666ff0807067c63", func(c *Config) { c.PublishedSet, c.TestIsPublic, c.Init, c.Seed = true, true, "m.safetensors", 1<<64-1 }},
 	{"epsilon", "7b81f12494b0292634369223f1008ae9f0906706ef416520062f6e726a1618eb", func(c *Config) {
 		c.Epsilon, c.NoiseMultiplier, c.Delta, c.SamplingRate, c.Batch, c.Epochs, c.Steps = ptr(3.0), nil, ptr(1e-6), ptr(0.1), nil, ptr(2.5), nil
 	}},

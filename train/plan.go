@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
@@ -48,6 +46,7 @@ type Plan struct {
 	order       float64             // at which a filter of its releases spends
 	bound       int                 // steps at most, where neither they nor the noise are committed to
 	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
+	precision   device.Precision    // of matrix products
 	costs       ir.Costs            // of the device
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
@@ -79,11 +78,14 @@ func Resolve(c Config, o Options) (*Plan, error) {
 		return nil, usage("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
-	info, err := deviceInfo(&c, o.Device)
+	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
+		return nil, asUsage(err)
+	}
+	info, err := deviceInfo(&c, o.Device, p.precision)
 	if err != nil {
 		return nil, err
 	}
-	if want := c.precision(); want != device.Float32 && !slices.Contains(info.Precisions, want) {
+	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
 		return nil, usage("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
@@ -99,7 +101,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 }
 
 // deviceInfo is that of the device that will be used, nil for the configured one.
-func deviceInfo(c *Config, d device.Device) (device.Info, error) {
+func deviceInfo(c *Config, d device.Device, in device.Precision) (device.Info, error) {
 	if d == nil {
 		var err error
 		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
@@ -107,7 +109,7 @@ func deviceInfo(c *Config, d device.Device) (device.Info, error) {
 		}
 		defer d.Close()
 	}
-	return d.Info(), CheckGEMM(d, c.GEMM, c.precision())
+	return d.Info(), CheckGEMM(d, c.GEMM, in)
 }
 
 // defaultModel is that for tables or for images of a shape.
@@ -673,7 +675,7 @@ var assumptions = []struct {
 	is         func(p *Plan) bool
 }{
 	{realArithmetic, "an earlier version added a part of the noise in floating point, which the analysis does not cover", func(*Plan) bool { return false }},
-	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/numerics.md says, or better", func(p *Plan) bool { return p.Config.precision() != device.Float32 }},
+	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/numerics.md says, or better", func(p *Plan) bool { return p.precision != device.Float32 }},
 	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
 	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
 	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},
@@ -702,75 +704,4 @@ func (p *Plan) assumptions() []string {
 		}
 	}
 	return all
-}
-
-// matches says whether a run directory's stored configuration is this one, up
-// to where the data lie and what computes; else it names what differs.
-func (c Config) matches(stored Config, path string) error {
-	f1, err := c.fingerprint()
-	if err != nil {
-		return err
-	}
-	f2, err := stored.fingerprint()
-	if err != nil {
-		return err
-	}
-	if f1 == f2 {
-		return nil
-	}
-	now, was, err := settings(c, stored)
-	if err != nil {
-		return err
-	}
-	var differ []string
-	for k := range now {
-		if fmt.Sprint(now[k]) != fmt.Sprint(was[k]) && !c.free(k) {
-			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, now[k], was[k]))
-		}
-	}
-	for k := range was {
-		if _, ok := now[k]; !ok && !c.free(k) {
-			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, was[k]))
-		}
-	}
-	return usage("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
-}
-
-// free settings may change between a run and its resumption.
-func (c Config) free(key string) bool {
-	switch key {
-	case "data_dir", "device", "threads":
-		return true
-	case "memory", "max_physical_batch":
-		return c.Noise != noiseSeeded
-	}
-	return false
-}
-
-// survivesYAML refuses the odd string that a YAML file would not give back.
-func (c Config) survivesYAML(fingerprint string) error {
-	b, err := c.YAML()
-	if err != nil {
-		return err
-	}
-	var back Config
-	if err := yaml.Unmarshal(b, &back); err == nil {
-		if f, err := back.fingerprint(); err == nil && f == fingerprint && back.DataDir == c.DataDir {
-			return nil
-		}
-	}
-	return usage("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", fileConfig)
-}
-
-func settings(a, b Config) (x, y map[string]any, err error) {
-	read := func(c Config) (m map[string]any, err error) {
-		b, err := c.YAML()
-		if err != nil {
-			return nil, err
-		}
-		return m, yaml.Unmarshal(b, &m)
-	}
-	x, e1 := read(a)
-	y, e2 := read(b)
-	return x, y, errors.Join(e1, e2)
 }
