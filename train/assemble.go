@@ -28,7 +28,7 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s
 	e := engine.Config{
 		Method: p.method, Declaration: p.declaration, Facts: p.facts,
 		Device: d, Schedule: p.Schedule,
-		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: c.cuBLAS(), Precision: c.precision()},
+		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: c.cuBLAS(), Precision: p.precision},
 		Data:    data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
 		Rows: p.mostBatch(), Supply: s, Average: c.Average,
 	}

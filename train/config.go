@@ -1,14 +1,8 @@
 package train
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"math"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -18,7 +12,6 @@ import (
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
-	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -115,24 +108,6 @@ func ReadConfig(path string, into *Config) error {
 // YAML writes the configuration so that it can be run again.
 func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
 
-// fingerprint identifies everything that must not change between a run and its
-// resumption. Where the data lie, and what computes, may change.
-func (c Config) fingerprint() (string, error) {
-	c.DataDir, c.Device, c.Threads = "", "", 0
-	if c.Precision == device.Float32.String() {
-		c.Precision = "" // as in runs from before there were others
-	}
-	if c.Noise != noiseSeeded {
-		c.Memory, c.MaxPhysicalBatch, c.GEMM = "", 0, "" // they move rounding only, which nothing but a seeded run promises
-	}
-	b, err := c.YAML()
-	if err != nil {
-		return "", err
-	}
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:]), nil
-}
-
 // The ways to draw noise.
 const (
 	noiseSecure = dpoptim.Secure
@@ -156,12 +131,6 @@ const (
 // exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
 func (c *Config) exact() bool { return c.Noise == noiseExact && c.private() }
-
-// precision is that of the products; check has parsed it.
-func (c *Config) precision() device.Precision {
-	p, _ := device.ParsePrecision(c.Precision)
-	return p
-}
 
 // private reports whether the optimizer clips and noises.
 func (c *Config) private() bool { return c.traits().Private }
@@ -215,41 +184,10 @@ func (c *Config) checkClipping() error {
 	return usage.Wrap(a.Validate(c.Clip))
 }
 
-// check finds every fault that shows without the data. A user's own network
-// has a name and activations of its own.
+// check finds every fault that shows without the data.
 func (c *Config) check(ownNetwork bool) error {
-	oneOf := func(what, got string, choices ...string) error {
-		if slices.Contains(choices, got) {
-			return nil
-		}
-		return fmt.Errorf("unknown %s %q: choose one of %s", what, got, strings.Join(choices, ", "))
-	}
-	positive := func(what string, v *float64) error {
-		if v != nil && (!(*v > 0) || math.IsInf(*v, 0)) {
-			return fmt.Errorf("%s %v: must be a finite number above 0", what, *v)
-		}
-		return nil
-	}
-	var clippings []string
-	for _, k := range perexample.Clippings() {
-		clippings = append(clippings, string(k))
-	}
-	err := errors.Join(
-		oneOf("optimizer", c.Optimizer, c.optimizers()...),
-		oneOf("clipping", c.Clipping, clippings...),
-		oneOf("accountant", c.Accountant, accountant.Names()...),
-		oneOf("neighbouring relation", c.Neighbouring, "add-remove", "replace-one"),
-		oneOf("gemm", c.GEMM, GEMMOwn, GEMMCuBLAS),
-		oneOf("noise", c.Noise, noiseSecure, noiseExact, noiseSeeded),
-		perexample.Check(perexample.Strategy(c.Strategy)),
-		oneOf("precision", c.Precision, device.Precisions()...),
-		positive("learning rate", c.LR),
-		positive("epsilon", c.Epsilon),
-		positive("batch", c.Batch),
-		positive("epochs", c.Epochs),
-	)
-	if err != nil {
-		return usage.Wrap(err)
+	if err := c.checkSettings(ownNetwork); err != nil {
+		return err
 	}
 	if err := errors.Join(c.checkClipping(), c.checkMoments()); err != nil {
 		return usage.Wrap(err)
@@ -257,81 +195,52 @@ func (c *Config) check(ownNetwork bool) error {
 	if err := c.checkMethod(ownNetwork); err != nil {
 		return err
 	}
+	if err := c.checkBudget(); err != nil {
+		return err
+	}
+	return c.checkSampling()
+}
+
+// checkSettings finds every value that is wrong by itself. A user's own network has a
+// name and activations of its own, and a user's own method a name.
+func (c *Config) checkSettings(ownNetwork bool) error {
+	read := *c
+	var faults []error
+	for _, s := range settings {
+		if ownNetwork && (s.Key == "model" || s.Key == "activation") || c.own != nil && s.Key == "optimizer" {
+			continue
+		}
+		faults = append(faults, s.fault(&read))
+	}
+	return usage.Wrap(errors.Join(faults...))
+}
+
+// checkBudget finds settings of the noise that do not go together.
+func (c *Config) checkBudget() error {
 	switch {
-	case c.exact() && c.precision() != device.Float32:
+	case c.exact() && c.Precision != device.Float32.String():
 		return usage.Errorf("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
-	case c.Momentum < 0 || c.Momentum >= 1 || math.IsNaN(c.Momentum):
-		return usage.Errorf("momentum %v: must be in [0, 1)", c.Momentum)
-	case !(c.L2 >= 0) || math.IsInf(c.L2, 0):
-		return usage.Errorf("l2 %v: must be a finite number, 0 or more", c.L2)
-	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0 && (!(*c.NoiseMultiplier >= leastNoise) || *c.NoiseMultiplier > mostNoise):
-		return usage.Errorf("noise multiplier %v: must be in [%g, %g], or 0 for no noise", *c.NoiseMultiplier, leastNoise, mostNoise)
 	case c.Epsilon != nil && c.NoiseMultiplier != nil:
 		return usage.Errorf("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
 	case c.private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
 		return usage.Errorf("optimizer %s needs a privacy budget: give --epsilon (the noise is calibrated) or --noise-multiplier (ε follows)", c.Optimizer)
 	case !c.private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
 		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
-	case c.Delta != nil && (!(*c.Delta > 0) || *c.Delta >= 1):
-		return usage.Errorf("delta %v: must be in (0, 1), and well below one over the number of records", *c.Delta)
-	case c.Batch != nil && c.SamplingRate != nil:
-		return usage.Errorf("batch %v and sampling rate %v were both given: give one, the other follows", *c.Batch, *c.SamplingRate)
-	case c.SamplingRate != nil && (!(*c.SamplingRate > 0) || *c.SamplingRate > 1):
-		return usage.Errorf("sampling rate %v: must be in (0, 1]", *c.SamplingRate)
-	case c.Steps != nil && c.Epochs != nil:
-		return usage.Errorf("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
-	case c.Steps != nil && (*c.Steps < 1 || *c.Steps > mostSteps):
-		return usage.Errorf("steps %d: must be 1 to %d", *c.Steps, mostSteps)
-	case c.EvalEvery < 0:
-		return usage.Errorf("eval-every %d: must be a number of steps, or 0 for once an epoch", c.EvalEvery)
-	case c.MaxPhysicalBatch < 0:
-		return usage.Errorf("max-physical-batch %d: must be a number of records, or 0 to choose by memory", c.MaxPhysicalBatch)
-	case c.Threads < 0 || c.Threads > mostThreads:
-		return usage.Errorf("threads %d: must be 1 to %d, or 0 for all cores", c.Threads, mostThreads)
-	case c.PublicN != nil && *c.PublicN < 1:
-		return usage.Errorf("public-n %d: must be the public number of training records, 1 or more", *c.PublicN)
-	case c.Average != 0 && (!(c.Average > 0) || c.Average >= 1):
-		return usage.Errorf("average %v: must be a decay in (0, 1), or 0 for no average", c.Average)
-	case c.Folds < 0 || c.Folds == 1 || c.Folds > mostFolds:
-		return usage.Errorf("folds %d: must be 2 to %d, or 0 for none", c.Folds, mostFolds)
-	case c.Folds == 0 && c.Fold != 0 || c.Folds != 0 && (c.Fold < 1 || c.Fold > c.Folds):
-		return usage.Errorf("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
-	case c.TrainLossNoise != nil && (!(*c.TrainLossNoise >= leastNoise) || *c.TrainLossNoise > mostNoise):
-		return usage.Errorf("train-loss-noise %v: must be a noise multiplier in [%g, %g]", *c.TrainLossNoise, leastNoise, mostNoise)
-	case c.TrainLossNoise != nil && !c.private():
+	case !c.private() && c.TrainLossNoise != nil:
 		return usage.Errorf("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}
-	if !ownNetwork {
-		if err := oneOf("activation", c.Activation, "tanh", "relu", "sigmoid"); err != nil {
-			return usage.Wrap(err)
-		}
-	}
-	if c.Model != "" && !ownNetwork {
-		var models []string
-		for _, m := range nn.Names() {
-			models = append(models, m.Name)
-		}
-		if err := oneOf("model", c.Model, models...); err != nil {
-			return usage.Wrap(err)
-		}
-	}
-	_, err = c.memory()
-	return err
+	return nil
 }
 
-// memory parses the budget for a batch's values and gradients; 0 if there is none yet.
-func (c *Config) memory() (int64, error) {
-	if c.Memory == "" {
-		return 0, nil
+// checkSampling finds settings of batches, steps and folds that do not go together.
+func (c *Config) checkSampling() error {
+	switch {
+	case c.Batch != nil && c.SamplingRate != nil:
+		return usage.Errorf("batch %v and sampling rate %v were both given: give one, the other follows", *c.Batch, *c.SamplingRate)
+	case c.Steps != nil && c.Epochs != nil:
+		return usage.Errorf("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
+	case c.Fold < min(c.Folds, 1) || c.Fold > c.Folds:
+		return usage.Errorf("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
 	}
-	var n float64
-	var unit string
-	if k, _ := fmt.Sscanf(c.Memory, "%g%s", &n, &unit); k < 1 || !(n > 0) {
-		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
-	}
-	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
-	if !ok || n*scale > 1<<50 {
-		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", c.Memory)
-	}
-	return int64(n * scale), nil
+	return nil
 }

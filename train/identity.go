@@ -1,18 +1,46 @@
 package train
 
 import (
-	"errors"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
+// identity is the configuration without what a resumed run with such noise may change.
+func (c Config) identity(noise string) Config {
+	for _, s := range settings {
+		if s.resume.allowed(noise) {
+			s.value(&c).SetZero()
+		}
+	}
+	return c
+}
+
+// fingerprint identifies everything that must not change between a run and its
+// resumption. Ledgers hold it.
+func (c Config) fingerprint() (string, error) {
+	id := c.identity(c.Noise)
+	if id.Precision == device.Float32.String() {
+		id.Precision = "" // as in runs from before there were others
+	}
+	b, err := id.YAML()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:]), nil
+}
+
 // matches says whether a run directory's stored configuration is this one, up
-// to where the data lie and what computes; else it names what differs.
+// to what a resumed run may change; else it names what differs.
 func (c Config) matches(stored Config, path string) error {
 	f1, err := c.fingerprint()
 	if err != nil {
@@ -25,33 +53,36 @@ func (c Config) matches(stored Config, path string) error {
 	if f1 == f2 {
 		return nil
 	}
-	now, was, err := settings(c, stored)
+	now, err := c.identity(c.Noise).byKey()
+	if err != nil {
+		return err
+	}
+	was, err := stored.identity(c.Noise).byKey()
 	if err != nil {
 		return err
 	}
 	var differ []string
-	for k := range now {
-		if fmt.Sprint(now[k]) != fmt.Sprint(was[k]) && !c.free(k) {
-			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, now[k], was[k]))
+	for k, v := range now {
+		if fmt.Sprint(v) != fmt.Sprint(was[k]) {
+			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, v, was[k]))
 		}
 	}
-	for k := range was {
-		if _, ok := now[k]; !ok && !c.free(k) {
-			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, was[k]))
+	for k, v := range was {
+		if _, ok := now[k]; !ok {
+			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, v))
 		}
 	}
+	slices.Sort(differ)
 	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
 }
 
-// free settings may change between a run and its resumption.
-func (c Config) free(key string) bool {
-	switch key {
-	case "data_dir", "device", "threads":
-		return true
-	case "memory", "max_physical_batch":
-		return c.Noise != noiseSeeded
+// byKey is the configuration as a file holds it.
+func (c Config) byKey() (m map[string]any, err error) {
+	b, err := c.YAML()
+	if err != nil {
+		return nil, err
 	}
-	return false
+	return m, yaml.Unmarshal(b, &m)
 }
 
 // survivesYAML refuses the odd string that a YAML file would not give back.
@@ -67,17 +98,4 @@ func (c Config) survivesYAML(fingerprint string) error {
 		}
 	}
 	return usage.Errorf("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", rundir.Config)
-}
-
-func settings(a, b Config) (x, y map[string]any, err error) {
-	read := func(c Config) (m map[string]any, err error) {
-		b, err := c.YAML()
-		if err != nil {
-			return nil, err
-		}
-		return m, yaml.Unmarshal(b, &m)
-	}
-	x, e1 := read(a)
-	y, e2 := read(b)
-	return x, y, errors.Join(e1, e2)
 }

@@ -1,6 +1,11 @@
 package train
 
-import "github.com/privgrad/privgrad/internal/device"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/usage"
+)
 
 // unknownMemory is the default budget where the machine's memory is unknown.
 const unknownMemory = 512 << 20
@@ -18,4 +23,27 @@ func DefaultMemory(d device.Info) int64 {
 		return m
 	}
 	return unknownMemory
+}
+
+// memory is the budget for a batch's values and gradients; 0 if there is none yet.
+func (c *Config) memory() (int64, error) { return parseMemory(c.Memory) }
+
+// Units of memory, and the most that anybody has.
+var memoryUnits = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9}
+
+const mostMemory = 1 << 50
+
+// parseMemory reads a number of bytes; nothing is 0.
+func parseMemory(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	var n float64
+	var unit string
+	parts, _ := fmt.Sscanf(text, "%g%s", &n, &unit) // the unit may be left out
+	scale, ok := memoryUnits[unit]
+	if parts < 1 || !(n > 0) || !ok || n*scale > mostMemory {
+		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", text)
+	}
+	return int64(n * scale), nil
 }

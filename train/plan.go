@@ -44,6 +44,7 @@ type Plan struct {
 	order       float64             // at which a filter of scheduled releases spends
 	bound       int                 // steps at most, where neither they nor the noise are committed to
 	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
+	precision   device.Precision    // of matrix products
 	costs       ir.Costs            // of the device
 	secure      stream.Cipher       // of the device, for secure noise
 	memory      int64               // the default budget
@@ -100,10 +101,14 @@ func resolve(c Config, o Options) (*Plan, device.Device, error) {
 // resolve completes a plan for a device.
 func (p *Plan) resolve(d device.Device) error {
 	c, info := &p.Config, d.Info()
-	if err := CheckGEMM(d, c.GEMM, c.precision()); err != nil {
+	var err error
+	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
+		return usage.Wrap(err)
+	}
+	if err := CheckGEMM(d, c.GEMM, p.precision); err != nil {
 		return err
 	}
-	if want := c.precision(); want != device.Float32 && !slices.Contains(info.Precisions, want) {
+	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)

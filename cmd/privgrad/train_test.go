@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -151,6 +152,23 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// Every setting has a flag that takes its values, and says what it is for.
+func TestEverySettingHasAFlag(t *testing.T) {
+	cmd := &cobra.Command{}
+	s := newSettings(cmd)
+	for _, setting := range train.Settings() {
+		f := cmd.Flags().Lookup(setting.Flag())
+		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5"}[f.Value.Type()]
+		if err := f.Value.Set(text); err != nil || !s.given[setting.Key] || f.Usage == "" {
+			t.Errorf("--%s %s: %v", f.Name, text, err)
+		}
+		set := reflect.Indirect(reflect.ValueOf(setting.Field(&s.values)).Elem())
+		if got := strings.NewReplacer("[", "", "]", "", " ", ",").Replace(fmt.Sprint(set)); got != text {
+			t.Errorf("--%s %s made it %v", f.Name, text, got)
+		}
+	}
 }
 
 func TestSettings(t *testing.T) {

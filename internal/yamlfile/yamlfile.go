@@ -130,11 +130,11 @@ func checkKey(n *ast.MappingValueNode, t reflect.Type, key string) error {
 	if t.Kind() != reflect.Struct {
 		return nil
 	}
-	f, ok := field(t, name)
+	f, ok := Field(t, name)
 	if !ok {
 		return concealed(place(n.Key) + ` unknown field "` + name + `"`)
 	}
-	return check(n.Value, f, strings.TrimPrefix(key+"."+name, "."))
+	return check(n.Value, f.Type, strings.TrimPrefix(key+"."+name, "."))
 }
 
 func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
@@ -148,12 +148,13 @@ func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
 	return nil
 }
 
-// field is the type of the field of a struct by its key.
-func field(t reflect.Type, key string) (reflect.Type, bool) {
+// Field is the field of a struct that a key names.
+func Field(t reflect.Type, key string) (reflect.StructField, bool) {
 	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); name == key {
-			return t.Field(i).Type, true
+		f := t.Field(i)
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
+			return f, true
 		}
 	}
-	return nil, false
+	return reflect.StructField{}, false
 }
