@@ -36,7 +36,7 @@ func (rs Records) Against(panel string, series []string, epsilons []float64, q Q
 			}
 			cells = append(cells, rs.Shown(panel, s, at, q.Of, q.Text))
 			if !l.Flat || len(l.X) == 0 {
-				l.Add(x, Mean(rs.Last(panel, s, at, q.Of)), q.Scale)
+				l.Add(x, rs.Mean(panel, s, at, q.Of), q.Scale)
 			}
 		}
 		c.Lines, t.Rows = append(c.Lines, l), append(t.Rows, cells)
@@ -48,7 +48,7 @@ func (rs Records) Against(panel string, series []string, epsilons []float64, q Q
 func (rs Records) Compare(panels []string, xs []float64, a, b string, m Metric) (count Tally) {
 	for _, panel := range panels {
 		for _, x := range xs {
-			count.Add(Difference(rs.Last(panel, a, x, m), rs.Last(panel, b, x, m)))
+			count.Add(rs.Difference(panel, a, b, x, m))
 		}
 	}
 	return count

@@ -16,11 +16,11 @@ func Objective(r *Record) *float64 { return r.TrainLoss }
 // Records are the records of the runs that a figure shows.
 type Records []Record
 
-// Last gives the final figures of a series at x, by seed.
-func (rs Records) Last(panel, series string, x float64, m Metric) map[int]float64 {
+// Values gives figures by seed, of the records that are asked for.
+func (rs Records) Values(m Metric, of func(*Record) bool) map[int]float64 {
 	values := map[int]float64{}
 	for i := range rs {
-		if r := &rs[i]; r.Final && r.Panel == panel && r.Series == series && r.X == x {
+		if r := &rs[i]; of(r) {
 			if v := m(r); v != nil {
 				values[r.Seed] = *v
 			}
@@ -29,17 +29,24 @@ func (rs Records) Last(panel, series string, x float64, m Metric) map[int]float6
 	return values
 }
 
+// Last gives the final figures of a series at x, by seed.
+func (rs Records) Last(panel, series string, x float64, m Metric) map[int]float64 {
+	return rs.Values(m, func(r *Record) bool { return r.Final && r.Panel == panel && r.Series == series && r.X == x })
+}
+
 // At gives the figures of a series after a number of steps, by seed.
 func (rs Records) At(panel, series string, step int, m Metric) map[int]float64 {
-	values := map[int]float64{}
-	for i := range rs {
-		if r := &rs[i]; r.Panel == panel && r.Series == series && r.Step == step {
-			if v := m(r); v != nil {
-				values[r.Seed] = *v
-			}
-		}
-	}
-	return values
+	return rs.Values(m, func(r *Record) bool { return r.Panel == panel && r.Series == series && r.Step == step })
+}
+
+// Mean is that of the final figures of a series at x.
+func (rs Records) Mean(panel, series string, x float64, m Metric) Estimate {
+	return Mean(rs.Last(panel, series, x, m))
+}
+
+// Difference is that of the final figures of series a to those of b at x.
+func (rs Records) Difference(panel, a, b string, x float64, m Metric) Estimate {
+	return Difference(rs.Last(panel, a, x, m), rs.Last(panel, b, x, m))
 }
 
 // Shown is the mean of a series at x, as text: that no step was paid for is a

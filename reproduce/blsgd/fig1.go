@@ -127,7 +127,7 @@ func byName(rs reproduce.Records, panel, series, setting string) map[int]float64
 func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Claim {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, x := range rs.Xs(panel) {
-		if m := reproduce.Mean(rs.Last(panel, series, x, reproduce.Accuracy)); m.N > 0 {
+		if m := rs.Mean(panel, series, x, reproduce.Accuracy); m.N > 0 {
 			low, high = min(low, m.Mean), max(high, m.Mean)
 		}
 	}

@@ -57,9 +57,9 @@ func showFig2(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		for _, x := range rs.Xs(adult.panel) {
 			cells := []string{series, rs.Setting(adult.panel, x)}
 			for _, m := range []reproduce.Metric{steps, gradients, objectives, ofRecords(gradients), ofRecords(objectives)} {
-				cells = append(cells, reproduce.Mean(rs.Last(adult.panel, series, x, m)).Number())
+				cells = append(cells, rs.Mean(adult.panel, series, x, m).Number())
 			}
-			cells = append(cells, reproduce.Mean(rs.Last(adult.panel, series, x, reproduce.Accuracy)).Percent())
+			cells = append(cells, rs.Mean(adult.panel, series, x, reproduce.Accuracy).Percent())
 			h.Rows = append(h.Rows, cells)
 		}
 		p.Claims = append(p.Claims, fig2Claims(rs, series)...)
@@ -82,7 +82,7 @@ func fig2Charts(rs reproduce.Records, name string, of reproduce.Metric) (charts 
 		for _, series := range rs.Series(adult.panel) {
 			l := reproduce.Line{Name: series}
 			for _, x := range rs.Xs(adult.panel) {
-				l.Add(x, reproduce.Mean(rs.Last(adult.panel, series, x, kind.of)), kind.scale)
+				l.Add(x, rs.Mean(adult.panel, series, x, kind.of), kind.scale)
 			}
 			c.Lines = append(c.Lines, l)
 		}

@@ -115,7 +115,7 @@ func showFig5(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		for _, series := range rs.Series(panel) {
 			cells := []string{panel, series}
 			for _, kind := range kinds {
-				cells = append(cells, kind.Text(reproduce.Mean(rs.Last(panel, series, 0, kind.Of))))
+				cells = append(cells, kind.Text(rs.Mean(panel, series, 0, kind.Of)))
 			}
 			h.Rows = append(h.Rows, cells)
 		}

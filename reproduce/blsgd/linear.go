@@ -35,30 +35,25 @@ func linear(e *reproduce.Env, optimizer, model, accounting string, epsilon float
 		return c
 	}
 	c.Epsilon, c.Delta, c.Clip = &epsilon, new(delta), 3
+	batches := accountant.Fresh // a search's accountant follows from them
 	if accounting == paperAccounting {
-		c.Accountant = accountant.Paper
+		batches = accountant.PaperBatches
 	}
 	switch optimizer {
 	case "dp-agd":
-		c.Accountant = train.Default().Accountant
-		c.Search = &train.Search{Batches: string(accountant.Fresh)}
-		if accounting == paperAccounting {
-			c.Search.Batches = string(accountant.PaperBatches)
-		}
+		c.Search = &train.Search{Batches: string(batches)}
 		c.LR, c.Steps = new(linearStart), new(e.Steps(mostSteps))
 	case "dp-blsgd", "dp-blsgd-ac", "dp-blgd":
-		batches := string(accountant.Fresh)
-		if accounting == paperAccounting {
-			batches = string(accountant.PaperBatches)
-		}
-		c.Accountant = train.Default().Accountant // it follows from the batches
-		c.Search = &train.Search{Batches: batches, Noise: string(accountant.BTLSLaplace)}
+		c.Search = &train.Search{Batches: string(batches), Noise: string(accountant.BTLSLaplace)}
 		c.LR, c.Steps = new(linearStart), new(e.Steps(mostSteps))
 		if optimizer != "dp-blgd" {
 			c.SamplingRate = new(0.1)
 		}
 	case "dp-sgd":
 		c.SamplingRate, c.Steps, c.LR = new(0.1), new(min(sgdSteps, e.Steps(mostSteps))), new(sgdRate)
+		if accounting == paperAccounting {
+			c.Accountant = accountant.Paper
+		}
 	}
 	return c
 }

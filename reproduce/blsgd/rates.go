@@ -72,7 +72,7 @@ func planRates(e *reproduce.Env) (jobs []reproduce.Job, err error) {
 func bestRate(rs reproduce.Records) float64 {
 	best, top := math.NaN(), math.Inf(-1)
 	for _, lr := range sgdRates {
-		if m := reproduce.Mean(rs.Last(ratesPanel, plainSGD, lr, reproduce.Accuracy)); m.N > 0 && m.Mean > top {
+		if m := rs.Mean(ratesPanel, plainSGD, lr, reproduce.Accuracy); m.N > 0 && m.Mean > top {
 			best, top = lr, m.Mean
 		}
 	}
@@ -110,7 +110,7 @@ func showRates(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	sgd := reproduce.Table{Title: "dp-sgd", Head: []string{"learning rate", "test accuracy, %"}}
 	l := reproduce.Line{Name: plainSGD}
 	for _, lr := range sgdRates {
-		m := reproduce.Mean(rs.Last(ratesPanel, plainSGD, lr, reproduce.Accuracy))
+		m := rs.Mean(ratesPanel, plainSGD, lr, reproduce.Accuracy)
 		l.Add(lr, m, 100)
 		name := fmt.Sprint(lr)
 		if lr == best {

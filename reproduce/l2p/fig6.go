@@ -32,7 +32,7 @@ func planFig6(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 			if !slices.Contains(heldLines, s.name) {
 				continue
 			}
-			for _, f := range families() {
+			for _, f := range families {
 				jobs = append(jobs, heldOut(e, f.panel, f.Quadratics, s, epsilon))
 			}
 		}
@@ -68,7 +68,7 @@ func carried(rs reproduce.Records, panel, series string, m reproduce.Metric) (st
 func showFig6(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p := oneProblem(rs, solvers(e), fig6Budgets(e))
 	var held []reproduce.Chart
-	for _, f := range families() {
+	for _, f := range families {
 		c, t, claims := heldProblems(rs, f.panel, fig6Budgets(e))
 		held, p.Tables, p.Claims = append(held, c), append(p.Tables, t), append(p.Claims, claims...)
 	}

@@ -44,11 +44,11 @@ func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	for _, s := range solvers(e) {
 		v := view
 		spread[s.name] = v.take(rs, s.name)
-		loss := reproduce.Mean(rs.Last(panel, s.name, 0, reproduce.Objective))
+		loss := rs.Mean(panel, s.name, 0, reproduce.Objective)
 		above := loss
 		above.Mean -= bottom
 		h.Rows = append(h.Rows, []string{
-			s.name, loss.Number(), above.Number(), reproduce.Mean(rs.Last(panel, s.name, 0, distance)).Number(),
+			s.name, loss.Number(), above.Number(), rs.Mean(panel, s.name, 0, distance).Number(),
 			fmt.Sprintf("%.3g", spread[s.name]), rs.Note(panel, s.name, 0),
 		})
 		charts = append(charts, reproduce.Chart{Title: s.name, X: "θ₁", Y: "θ₂", Drawing: &v})
@@ -103,7 +103,7 @@ func nearer(rs reproduce.Records, panel string, distance reproduce.Metric) (clai
 		{"L2P ends nearer to it than AGD", agdLine},
 		{"ours, not the paper's: L2P ends nearer to it than tuned DP-SGD under the same accountant", tunedLine},
 	} {
-		d := reproduce.Difference(rs.Last(panel, c.other, 0, distance), rs.Last(panel, learnedLine, 0, distance))
+		d := rs.Difference(panel, c.other, learnedLine, 0, distance)
 		var count reproduce.Tally
 		count.Add(d)
 		found := "no figures"

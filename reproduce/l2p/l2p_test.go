@@ -75,7 +75,7 @@ func TestQuadraticFigures(t *testing.T) {
 			}
 		}
 		if f.Name == fig6.Name {
-			for _, family := range families() {
+			for _, family := range families {
 				if !panels[family.panel] {
 					t.Errorf("nothing about %s", family.panel)
 				}

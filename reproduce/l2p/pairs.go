@@ -84,23 +84,22 @@ func pairsBudgets(e *reproduce.Env) []float64 {
 	return pairsEpsilons
 }
 
-// grid is that of the tuning.
-func grid(e *reproduce.Env) []setting {
+// tuning is what DP-SGD's settings are chosen from, and by.
+func tuning(e *reproduce.Env) (steps []int, rates []float64, seeds []int) {
 	if e.Quick {
-		return rateGrid(quickSteps, quickRates)
+		return quickSteps, quickRates, tuningSeeds[:1]
 	}
-	return rateGrid(pairsSteps, pairsRates)
+	return pairsSteps, pairsRates, tuningSeeds
 }
 
-func seedsOfTuning(e *reproduce.Env) []int {
-	if e.Quick {
-		return tuningSeeds[:1]
-	}
-	return tuningSeeds
+func grid(e *reproduce.Env) []setting {
+	steps, rates, _ := tuning(e)
+	return rateGrid(steps, rates)
 }
 
 func (k comparison) plan(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	alone := unscheduled(e.Learned)
+	_, _, seeds := tuning(e)
 	if k.agd && e.Quick {
 		e.Skip("dp-agd is left out of a quick run")
 	}
@@ -122,7 +121,7 @@ func (k comparison) plan(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 				}
 			}
 			for _, s := range grid(e) {
-				for _, seed := range seedsOfTuning(e) {
+				for _, seed := range seeds {
 					j, _ := k.config(e, pair, epsilon, seed)
 					j.Panel, j.Series, j.Setting = tuningPanel(j.Panel), "dp-sgd", s.String()
 					j.Config.LR, j.Config.Steps = new(s.rate), new(s.steps)
@@ -148,12 +147,9 @@ func agdConfig(e *reproduce.Env, of train.Config) train.Config {
 func tuned(e *reproduce.Env, rs reproduce.Records, panel string, epsilon float64) (best setting, found bool) {
 	top := math.Inf(-1)
 	for _, s := range grid(e) {
-		values := map[int]float64{}
-		for i := range rs {
-			if r := &rs[i]; r.Final && r.Panel == tuningPanel(panel) && r.X == epsilon && r.Setting == s.String() && r.TestAccuracy != nil {
-				values[r.Seed] = *r.TestAccuracy
-			}
-		}
+		values := rs.Values(reproduce.Accuracy, func(r *reproduce.Record) bool {
+			return r.Final && r.Panel == tuningPanel(panel) && r.X == epsilon && r.Setting == s.String()
+		})
 		if m := reproduce.Mean(values); m.N > 0 && m.Mean > top {
 			best, top, found = s, m.Mean, true
 		}
@@ -187,7 +183,7 @@ func pairShown(e *reproduce.Env, rs reproduce.Records, panel string, lines []str
 	differences, settings := []string{"l2p − dp-sgd, points"}, []string{"dp-sgd's setting"}
 	for _, epsilon := range budgets {
 		difference, chosen := "–", "–"
-		if d := reproduce.Difference(rs.Last(panel, learnedLine, epsilon, reproduce.Accuracy), rs.Last(panel, tunedLine, epsilon, reproduce.Accuracy)); d.N > 0 {
+		if d := rs.Difference(panel, learnedLine, tunedLine, epsilon, reproduce.Accuracy); d.N > 0 {
 			difference = d.Points()
 		}
 		if s, ok := tuned(e, rs, panel, epsilon); ok {
@@ -227,9 +223,10 @@ func (k comparison) show(e *reproduce.Env, rs reproduce.Records) reproduce.Page 
 			p.Claims = append(p.Claims, rs.Compare(panels, budgets, learnedLine, c.other, c.of).Claim(c.claim))
 		}
 	}
+	steps, rates, seeds := tuning(e)
 	p.How = append([]string{
 		fmt.Sprintf("`%s`%s, an expected batch of %d drawn by Poisson sampling, C = %d, L2 %g, δ = %g, priced by Rényi divergences throughout. A run of L2P lasts as its protector says, or until its budget is spent.", k.model, map[bool]string{true: " with " + k.activation + " activations"}[k.activation != ""], pairsBatch, pairsClip, k.l2, pairsDelta),
-		fmt.Sprintf("DP-SGD has the best of T in %v and rates in %v, by mean test accuracy on the same pair at the same ε, with noise for that T and seeds of its own (%d). That data are declared public: the choice cost it no budget, which favours DP-SGD. The protector is not tuned to the pair.", gridSteps(grid(e)), gridRates(grid(e)), len(seedsOfTuning(e))),
+		fmt.Sprintf("DP-SGD has the best of T in %v and rates in %v, by mean test accuracy on the same pair at the same ε, with noise for that T and seeds of its own (%d). That data are declared public: the choice cost it no budget, which favours DP-SGD. The protector is not tuned to the pair.", steps, rates, len(seeds)),
 		"The projector alone is the protector's with the planned noise in every step.",
 	}, how(e.Learned, budgets)...)
 	for _, pair := range chosen {
@@ -238,24 +235,6 @@ func (k comparison) show(e *reproduce.Env, rs reproduce.Records) reproduce.Page 
 		}
 	}
 	return p
-}
-
-func gridSteps(grid []setting) (all []int) {
-	for _, s := range grid {
-		if !slices.Contains(all, s.steps) {
-			all = append(all, s.steps)
-		}
-	}
-	return all
-}
-
-func gridRates(grid []setting) (all []float64) {
-	for _, s := range grid {
-		if !slices.Contains(all, s.rate) {
-			all = append(all, s.rate)
-		}
-	}
-	return all
 }
 
 var (
@@ -300,7 +279,7 @@ var mnist35 = reproduce.Figure{
 	Show: func(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		p := mnist35Runs.show(e, rs)
 		panel := pairName(digits[0])
-		d := reproduce.Difference(rs.Last(panel, learnedLine, mnist35Epsilon, reproduce.Accuracy), rs.Last(panel, tunedLine, mnist35Epsilon, reproduce.Accuracy))
+		d := rs.Difference(panel, learnedLine, tunedLine, mnist35Epsilon, reproduce.Accuracy)
 		p.Claims = append([]reproduce.Claim{atLeast(fmt.Sprintf("ours, not the paper's: accuracy at ε = %g is at least the tuned DP-SGD's", mnist35Epsilon), d)}, p.Claims...)
 		return p
 	},

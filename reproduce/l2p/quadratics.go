@@ -50,15 +50,11 @@ func problems(e *reproduce.Env, full int) int {
 // fixedStart is appendix C.1's family: W and y are random, and all start at one public point.
 var fixedStart, randomStart = meta.Quadratics{Records: quadraticRecords}, meta.Quadratics{Records: quadraticRecords, Random: true}
 
-func families() []struct {
+// families are those of the problems that methods are compared on.
+var families = []struct {
 	panel string
 	meta.Quadratics
-} {
-	return []struct {
-		panel string
-		meta.Quadratics
-	}{{"held-out problems, one public start", fixedStart}, {"held-out problems, random starts", randomStart}}
-}
+}{{"held-out problems, one public start", fixedStart}, {"held-out problems, random starts", randomStart}}
 
 // what identifies a job on quadratics.
 func what(e *reproduce.Env, kind string, s solver, epsilon float64, more ...any) string {

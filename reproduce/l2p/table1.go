@@ -159,7 +159,7 @@ func byLength(rs reproduce.Records, q reproduce.Quantity, paper map[int][3]float
 	for k, form := range metaForms {
 		l := reproduce.Line{Name: form.name}
 		for i, n := range rs.Xs(panel) {
-			m := reproduce.Mean(rs.Last(panel, form.name, n, q.Of))
+			m := rs.Mean(panel, form.name, n, q.Of)
 			l.Add(n, m, q.Scale)
 			m.Mean, m.Err = m.Mean*q.Scale, m.Err*q.Scale
 			theirs := "–"
@@ -182,7 +182,7 @@ func table1Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 	lengths := rs.Xs(panel)
 	shortest, longest := lengths[0], lengths[len(lengths)-1]
 	at := func(form string, n float64, m reproduce.Metric) float64 {
-		return reproduce.Mean(rs.Last(panel, form, n, m)).Mean
+		return rs.Mean(panel, form, n, m).Mean
 	}
 	verdict := func(ok bool, figures ...float64) string {
 		switch {
