@@ -59,27 +59,24 @@ type Line struct {
 
 // Add appends a point with its interval; what is no number is left out.
 func (l *Line) Add(x float64, e Estimate, scale float64) {
-	if e.N == 0 || math.IsNaN(e.Mean) || math.IsInf(e.Mean, 0) {
-		return
+	if e.N > 0 {
+		h := e.Half()
+		l.point(x, scale*e.Mean, scale*(e.Mean-h), scale*(e.Mean+h))
 	}
-	h := e.Half()
-	if math.IsInf(h, 0) || math.IsNaN(h) {
-		h = 0
-	}
-	l.X, l.Y = append(l.X, x), append(l.Y, scale*e.Mean)
-	l.Low, l.High = append(l.Low, scale*(e.Mean-h)), append(l.High, scale*(e.Mean+h))
 }
 
-// AddMedian appends a median with its interval, none where that is infinite.
-func (l *Line) AddMedian(x float64, m Interval) {
-	if math.IsNaN(m.Median) || math.IsInf(m.Median, 0) {
+// AddMedian appends a median with its interval.
+func (l *Line) AddMedian(x float64, m Interval) { l.point(x, m.Median, m.Low, m.High) }
+
+// point appends one, without an interval where that is not finite.
+func (l *Line) point(x, y, low, high float64) {
+	if math.IsNaN(y) || math.IsInf(y, 0) {
 		return
 	}
-	if math.IsInf(m.Low, 0) || math.IsInf(m.High, 0) {
-		m.Low, m.High = m.Median, m.Median
+	if width := high - low; math.IsInf(width, 0) || math.IsNaN(width) {
+		low, high = y, y
 	}
-	l.X, l.Y = append(l.X, x), append(l.Y, m.Median)
-	l.Low, l.High = append(l.Low, m.Low), append(l.High, m.High)
+	l.X, l.Y, l.Low, l.High = append(l.X, x), append(l.Y, y), append(l.Low, low), append(l.High, high)
 }
 
 // Draw draws rows of charts under a caption as a PNG, with one legend for all.

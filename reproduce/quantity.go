@@ -44,6 +44,15 @@ func (rs Records) Against(panel string, series []string, epsilons []float64, q Q
 	return c, t
 }
 
+// Line is a quantity of a series at some settings.
+func (rs Records) Line(panel, series string, xs []float64, q Quantity) Line {
+	l := Line{Name: series}
+	for _, x := range xs {
+		l.Add(x, rs.Mean(panel, series, x, q.Of), q.Scale)
+	}
+	return l
+}
+
 // Compare counts, over panels and settings, where series a has more of a metric than b.
 func (rs Records) Compare(panels []string, xs []float64, a, b string, m Metric) (count Tally) {
 	for _, panel := range panels {

@@ -21,25 +21,47 @@ type variation struct {
 	set    func(c *train.Config, i int)
 }
 
-func variations() []variation {
-	numbers := func(panel string, values []float64, set func(*train.Config, float64)) variation {
-		v := variation{panel: panel, set: func(c *train.Config, i int) { set(c, values[i]) }}
-		for _, x := range values {
-			v.values = append(v.values, fmt.Sprint(x))
+func numbers(panel string, values []float64, set func(*train.Config, float64)) variation {
+	v := variation{panel: panel, set: func(c *train.Config, i int) { set(c, values[i]) }}
+	for _, x := range values {
+		v.values = append(v.values, fmt.Sprint(x))
+	}
+	return v
+}
+
+func names(panel string, values []string, set func(*train.Config, string)) variation {
+	return variation{panel, values, func(c *train.Config, i int) { set(c, values[i]) }}
+}
+
+var samplingRates = numbers("q", []float64{0.01, 0.05, 0.1, 0.5, 1}, func(c *train.Config, x float64) { c.SamplingRate = &x })
+
+var variations = []variation{
+	numbers("α", []float64{0.1, 0.3, 0.5, 0.7, 0.9}, func(c *train.Config, x float64) { c.Search.Alpha = &x }),
+	numbers("β", []float64{0.5, 0.6, 0.7, 0.8, 0.9}, func(c *train.Config, x float64) { c.Search.Beta = &x }),
+	names("noise", []string{"laplace", "gaussian"}, func(c *train.Config, s string) { c.Search.Noise = s }),
+	samplingRates,
+	names("budget", []string{"never", "always", "adaptive"}, func(c *train.Config, s string) { c.Search.Budget = s }),
+	numbers("ζ", []float64{0, 0.05, 0.1, 0.2, 0.3}, func(c *train.Config, x float64) { c.Search.Shrink = &x }),
+}
+
+// runs are those of all values on Adult; none where that is not there.
+func (v variation) runs(e *reproduce.Env, accounting string, epsilon float64) (jobs []reproduce.Job) {
+	for i, value := range v.values {
+		if e.Quick && len(v.values) > 3 && i%2 == 1 {
+			continue
 		}
-		return v
+		for seed := 1; seed <= e.Seeds; seed++ {
+			j := reproduce.Job{Config: linear(e, "dp-blsgd", "logistic", accounting, epsilon)}
+			j.Seed, j.Config.Seed = seed, uint64(seed)
+			if !adult.open(e, &j.Config, &j.Record) {
+				return nil
+			}
+			j.Panel, j.Setting, j.X = v.panel, value, float64(i)
+			v.set(&j.Config, i)
+			jobs = append(jobs, j)
+		}
 	}
-	names := func(panel string, values []string, set func(*train.Config, string)) variation {
-		return variation{panel, values, func(c *train.Config, i int) { set(c, values[i]) }}
-	}
-	return []variation{
-		numbers("α", []float64{0.1, 0.3, 0.5, 0.7, 0.9}, func(c *train.Config, x float64) { c.Search.Alpha = &x }),
-		numbers("β", []float64{0.5, 0.6, 0.7, 0.8, 0.9}, func(c *train.Config, x float64) { c.Search.Beta = &x }),
-		names("noise", []string{"laplace", "gaussian"}, func(c *train.Config, s string) { c.Search.Noise = s }),
-		numbers("q", []float64{0.01, 0.05, 0.1, 0.5, 1}, func(c *train.Config, x float64) { c.SamplingRate = &x }),
-		names("budget", []string{"never", "always", "adaptive"}, func(c *train.Config, s string) { c.Search.Budget = s }),
-		numbers("ζ", []float64{0, 0.05, 0.1, 0.2, 0.3}, func(c *train.Config, x float64) { c.Search.Shrink = &x }),
-	}
+	return jobs
 }
 
 func fig1Series(epsilon float64, accounting string) string {
@@ -49,23 +71,12 @@ func fig1Series(epsilon float64, accounting string) string {
 var fig1Epsilons = []float64{0.2, 0.05}
 
 func planFig1(e *reproduce.Env) (jobs []reproduce.Job, err error) {
-	for _, v := range variations() {
+	for _, v := range variations {
 		for _, accounting := range []string{paperAccounting, ownAccounting} {
 			for _, epsilon := range fig1Epsilons {
-				for i, value := range v.values {
-					if e.Quick && len(v.values) > 3 && i%2 == 1 {
-						continue
-					}
-					for seed := 1; seed <= e.Seeds; seed++ {
-						j := reproduce.Job{Config: linear(e, "dp-blsgd", "logistic", accounting, epsilon)}
-						j.Seed, j.Config.Seed = seed, uint64(seed)
-						if !adult.open(e, &j.Config, &j.Record) {
-							return nil, nil
-						}
-						j.Panel, j.Series, j.Setting, j.X = v.panel, fig1Series(epsilon, accounting), value, float64(i)
-						v.set(&j.Config, i)
-						jobs = append(jobs, j)
-					}
+				for _, j := range v.runs(e, accounting, epsilon) {
+					j.Series = fig1Series(epsilon, accounting)
+					jobs = append(jobs, j)
 				}
 			}
 		}
@@ -80,7 +91,7 @@ func showFig1(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		xs := rs.Xs(panel)
 		c, h := rs.Against(panel, rs.Series(panel), xs, reproduce.TestAccuracy)
 		c.X, c.Log = "", false
-		for _, v := range variations() {
+		for _, v := range variations {
 			if v.panel == panel {
 				c.Names = v.values
 			}

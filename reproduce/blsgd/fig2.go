@@ -1,7 +1,6 @@
 package blsgd
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/reproduce"
@@ -14,20 +13,9 @@ var fig2 = reproduce.Figure{
 
 func planFig2(e *reproduce.Env) (jobs []reproduce.Job, err error) {
 	for _, accounting := range []string{paperAccounting, ownAccounting} {
-		for i, q := range []float64{0.01, 0.05, 0.1, 0.5, 1} {
-			for seed := 1; seed <= e.Seeds; seed++ {
-				if e.Quick && i%2 == 1 {
-					continue
-				}
-				j := reproduce.Job{Config: linear(e, "dp-blsgd", "logistic", accounting, 0.4)}
-				j.Seed, j.Config.Seed = seed, uint64(seed)
-				if !adult.open(e, &j.Config, &j.Record) {
-					return nil, nil
-				}
-				j.Config.SamplingRate = new(q)
-				j.Series, j.Setting, j.X = byAccounting[accounting], fmt.Sprint(q), q
-				jobs = append(jobs, j)
-			}
+		for _, j := range samplingRates.runs(e, accounting, 0.4) {
+			j.Panel, j.Series, j.X = adult.panel, byAccounting[accounting], *j.Config.SamplingRate
+			jobs = append(jobs, j)
 		}
 	}
 	return jobs, nil
@@ -70,21 +58,10 @@ func showFig2(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 
 // fig2Charts shows what is asked of batches, and of records.
 func fig2Charts(rs reproduce.Records, name string, of reproduce.Metric) (charts []reproduce.Chart) {
-	for _, kind := range []struct {
-		title, y string
-		of       reproduce.Metric
-		scale    float64
-	}{
-		{name + " of batches", name, of, 1},
-		{name + " of records, thousands", "thousands", ofRecords(of), 1e-3},
-	} {
-		c := reproduce.Chart{Title: kind.title, X: "q", Y: kind.y, Log: true}
+	for i, kind := range []reproduce.Quantity{{Name: name, Of: of, Scale: 1}, {Name: "thousands", Of: ofRecords(of), Scale: 1e-3}} {
+		c := reproduce.Chart{Title: name + []string{" of batches", " of records, thousands"}[i], X: "q", Y: kind.Name, Log: true}
 		for _, series := range rs.Series(adult.panel) {
-			l := reproduce.Line{Name: series}
-			for _, x := range rs.Xs(adult.panel) {
-				l.Add(x, rs.Mean(adult.panel, series, x, kind.of), kind.scale)
-			}
-			c.Lines = append(c.Lines, l)
+			c.Lines = append(c.Lines, rs.Line(adult.panel, series, rs.Xs(adult.panel), kind))
 		}
 		charts = append(charts, c)
 	}

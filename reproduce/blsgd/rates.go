@@ -108,17 +108,14 @@ func showRates(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	best := bestRate(rs)
 	c := reproduce.Chart{Title: ratesPanel, X: "learning rate, or where the search starts", Y: "test accuracy, %", Log: true}
 	sgd := reproduce.Table{Title: "dp-sgd", Head: []string{"learning rate", "test accuracy, %"}}
-	l := reproduce.Line{Name: plainSGD}
 	for _, lr := range sgdRates {
-		m := rs.Mean(ratesPanel, plainSGD, lr, reproduce.Accuracy)
-		l.Add(lr, m, 100)
 		name := fmt.Sprint(lr)
 		if lr == best {
 			name += " (best)"
 		}
-		sgd.Rows = append(sgd.Rows, []string{name, m.Percent()})
+		sgd.Rows = append(sgd.Rows, []string{name, rs.Mean(ratesPanel, plainSGD, lr, reproduce.Accuracy).Percent()})
 	}
-	c.Lines = append(c.Lines, l)
+	c.Lines = []reproduce.Line{rs.Line(ratesPanel, plainSGD, sgdRates, reproduce.TestAccuracy)}
 	search := reproduce.Table{
 		Title: "dp-blsgd",
 		Head:  []string{"form", "start", "test accuracy, %", fmt.Sprintf("difference to dp-sgd at %g, points", best), "95 % bound, points", "within 1.5 points"},
