@@ -90,7 +90,14 @@ var allowed = map[string][]string{
 	},
 	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
 	"audit/reach":     {"internal/device", "internal/ir"},
-	"reproduce":       {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "internal/usage", "train"},
+	"reproduce":       {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/usage", "train"},
+
+	// A paper has a package, which papers lists and no other paper imports.
+	"reproduce/blsgd":         {"accountant", "datasets", "datasets/tabular", "reproduce", "train"},
+	"reproduce/l2p":           {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce", "train"},
+	"reproduce/papers":        {"internal/usage", "reproduce", "reproduce/blsgd", "reproduce/l2p"},
+	"reproduce/reproducetest": {"datasets", "reproduce", "train"}, // none but tests import it
+
 	"bench": {
 		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/ir",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/papers"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -56,7 +57,7 @@ is left out, with a line that says so.`,
 		if len(args) == 0 || args[0] == "list" {
 			return listFigures(cmd, asJSON)
 		}
-		figure, err := reproduce.Find(args[0])
+		figure, err := papers.Find(args[0])
 		if err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ is left out, with a line that says so.`,
 func figureList() string {
 	var b strings.Builder
 	table(&b, 0, func(w io.Writer) {
-		for _, f := range reproduce.Figures() {
+		for _, f := range papers.Figures() {
 			fmt.Fprintf(w, "  %s\t%s\n", f.Name, f.Short)
 		}
 	})
@@ -106,7 +107,7 @@ func listFigures(cmd *cobra.Command, asJSON bool) error {
 	var list struct {
 		Figures []figure `json:"figures"`
 	}
-	for _, f := range reproduce.Figures() {
+	for _, f := range papers.Figures() {
 		list.Figures = append(list.Figures, figure{f.Name, f.Short, f.Source})
 	}
 	return show(cmd, asJSON, list, func(w io.Writer) {

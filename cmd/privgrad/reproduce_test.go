@@ -7,18 +7,19 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/papers"
 	"github.com/privgrad/privgrad/train"
 )
 
 func TestReproduce(t *testing.T) {
 	t.Setenv(train.DataDirVariable, "")
 	list := object(t, ok(t, "reproduce", "list", "--json"))
-	if n := len(list["figures"].([]any)); n != len(reproduce.Figures()) {
+	if n := len(list["figures"].([]any)); n != len(papers.Figures()) {
 		t.Errorf("%d figures are listed", n)
 	}
 	human := ok(t, "reproduce")
 	help := ok(t, "reproduce", "--help")
-	for _, f := range reproduce.Figures() {
+	for _, f := range papers.Figures() {
 		for _, text := range []string{human, help} {
 			if !strings.Contains(text, "  "+f.Name+" ") || !strings.Contains(text, f.Short) {
 				t.Errorf("%s is not listed in\n%s", f.Name, text)

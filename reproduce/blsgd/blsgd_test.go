@@ -1,11 +1,10 @@
-package reproduce
+package blsgd
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"image/png"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,113 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/reproducetest"
 	"github.com/privgrad/privgrad/train"
 )
-
-// images is a made data set of Fashion-MNIST's shape, whose classes differ in
-// brightness.
-func images(records int) *datasets.Set {
-	r := rand.New(rand.NewPCG(1, 2))
-	set := &datasets.Set{Name: "fmnist", Classes: 10, TestIsPublic: true, PublicN: records, PerClass: make([]int, 10)}
-	split := func(n int) datasets.Split {
-		s := datasets.Split{Shape: [3]int{1, 28, 28}}
-		for i := range n {
-			s.Labels = append(s.Labels, uint8(i%10))
-			for range 784 {
-				s.Features = append(s.Features, uint8(20*(i%10)+r.IntN(40)))
-			}
-		}
-		return s
-	}
-	set.Train, set.Test = split(records), split(100)
-	for i := range set.PerClass {
-		set.PerClass[i] = records / 10
-	}
-	return set
-}
-
-func tiny(t *testing.T) Options {
-	t.Helper()
-	t.Setenv(train.DataDirVariable, "")
-	return Options{
-		Out: t.TempDir(), Seeds: 1, Quick: true, work: 0.003, Threads: 2,
-		Sources: map[string]train.Source{"fmnist": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return images(600), nil }}},
-	}
-}
-
-func run(t *testing.T, f Figure, o Options) *Summary {
-	t.Helper()
-	s, err := f.Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// checkOutputs looks for what every output must say, and at the form of the files.
-func checkOutputs(t *testing.T, s *Summary, labels ...string) []Record {
-	t.Helper()
-	if s.Guarantee || !slices.Equal(s.NoGuarantee, []string{DeclaredPublic}) {
-		t.Errorf("the summary says guarantee %t because %q", s.Guarantee, s.NoGuarantee)
-	}
-	records, err := readRecords(s.CSV)
-	if err != nil {
-		t.Fatal(err)
-	}
-	finals := 0
-	for _, r := range records {
-		if r.Guarantee || !strings.Contains(r.NoGuarantee, DeclaredPublic) {
-			t.Errorf("a line says guarantee %t because %q", r.Guarantee, r.NoGuarantee)
-		}
-		if r.Final {
-			finals++
-		}
-	}
-	if finals != s.Runs+s.RunsOther {
-		t.Errorf("%s has %d runs, the summary says %d and %d", s.CSV, finals, s.Runs, s.RunsOther)
-	}
-	page := read(t, s.Markdown)
-	f, err := Find(s.Figure)
-	if err != nil {
-		t.Fatal(err)
-	}
-	caption := strings.Join(s.caption(f), "\n")
-	for _, label := range append(labels, DeclaredPublic, "NO GUARANTEE") {
-		for where, text := range map[string]string{"page": page, "picture's caption": caption} {
-			if !strings.Contains(text, label) {
-				t.Errorf("the %s does not say %q", where, label)
-			}
-		}
-	}
-	for _, label := range labels {
-		if !slices.Contains(s.Labels, label) {
-			t.Errorf("the summary's labels %q are without %q", s.Labels, label)
-		}
-		for _, r := range records {
-			if label != standInLabel && !strings.Contains(r.Label, label) {
-				t.Errorf("a line's label %q is without %q", r.Label, label)
-			}
-		}
-	}
-	picture, err := png.Decode(bytes.NewReader([]byte(read(t, s.Picture))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b := picture.Bounds(); b.Dx() < 300 || b.Dy() < 200 {
-		t.Errorf("the picture is %v", b)
-	}
-	return records
-}
 
 // fewRates leaves four runs of the table; most of their time is calibration.
 func fewRates(t *testing.T) {
@@ -134,13 +30,13 @@ func fewRates(t *testing.T) {
 
 func TestRatesAndResumption(t *testing.T) {
 	fewRates(t)
-	o := tiny(t)
-	s := run(t, rates, o)
+	o := reproducetest.Tiny(t)
+	s := reproducetest.Run(t, rates, o)
 	want := len(sgdRates) + len(forms)*len(starts)
 	if s.Runs != want || s.RunsNow != want || s.RunsOther != 0 {
 		t.Fatalf("%d runs, %d now, %d others; want %d new ones", s.Runs, s.RunsNow, s.RunsOther, want)
 	}
-	records := checkOutputs(t, s, quickLabel)
+	records := reproducetest.CheckOutputs(t, rates, s, reproduce.QuickLabel)
 	epsilon, err := ratesEpsilon(3)
 	if err != nil {
 		t.Fatal(err)
@@ -151,51 +47,51 @@ func TestRatesAndResumption(t *testing.T) {
 			t.Errorf("%s at %v: ε %v after %d steps, accuracy %v", r.Series, r.X, r.Epsilon, r.Step, r.TestAccuracy)
 		}
 	}
-	page := read(t, s.Markdown)
+	page := reproducetest.Read(t, s.Markdown)
 
 	// Nothing is repeated, and the same comes out.
-	again := run(t, rates, o)
+	again := reproducetest.Run(t, rates, o)
 	if again.RunsNow != 0 || again.Runs != want {
 		t.Errorf("started again: %d runs, %d now", again.Runs, again.RunsNow)
 	}
-	if d := cmp.Diff(page, read(t, s.Markdown)); d != "" {
+	if d := cmp.Diff(page, reproducetest.Read(t, s.Markdown)); d != "" {
 		t.Error(d)
 	}
 
 	// A run of other settings is kept, and not shown; the one in its place is made. It
 	// is one of the search's, so that the best rate, from which these start, stays.
-	i := slices.IndexFunc(records, func(r Record) bool { return r.Series != plainSGD })
+	i := slices.IndexFunc(records, func(r reproduce.Record) bool { return r.Series != plainSGD })
 	records[i].Settings = "other"
-	if err := writeRecords(s.CSV, records); err != nil {
+	if err := reproduce.WriteRecords(s.CSV, records); err != nil {
 		t.Fatal(err)
 	}
-	if again := run(t, rates, o); again.RunsNow != 1 || again.Runs != want || again.RunsOther != 1 {
+	if again := reproducetest.Run(t, rates, o); again.RunsNow != 1 || again.Runs != want || again.RunsOther != 1 {
 		t.Errorf("after a change of one: %d runs, %d now, %d others", again.Runs, again.RunsNow, again.RunsOther)
 	}
 
 	// A quick file does not become a full one.
-	before := read(t, s.CSV)
+	before := reproducetest.Read(t, s.CSV)
 	o.Quick = false
 	var refused *train.UsageError
 	if _, err := rates.Run(context.Background(), o); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--quick") {
 		t.Errorf("mixing quick and full: %v", err)
 	}
-	if read(t, s.CSV) != before {
+	if reproducetest.Read(t, s.CSV) != before {
 		t.Error("the file was touched")
 	}
 }
 
 func TestCurvesOfNetworks(t *testing.T) {
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	kept := networks
 	t.Cleanup(func() { networks = kept })
 	// A quick run has the second and the fourth: one that is there and one that is not.
 	networks = []network{kept[0], {"made, CNN", "fmnist", "cnn-mnist", 0.2, 1000}, kept[0], kept[4]}
-	s := run(t, fig5, o)
+	s := reproducetest.Run(t, fig5, o)
 	if s.Runs != 4 || !slices.ContainsFunc(s.Skipped, func(l string) bool { return strings.HasPrefix(l, "cifar10 is left out") }) {
 		t.Errorf("%d runs", s.Runs)
 	}
-	for _, r := range checkOutputs(t, s, quickLabel) {
+	for _, r := range reproducetest.CheckOutputs(t, fig5, s, reproduce.QuickLabel) {
 		if r.Rate == nil || r.EpsilonSoFar == nil || r.TrainLoss == nil {
 			t.Errorf("%s after %d steps: rate %v, ε %v, objective %v", r.Series, r.Step, r.Rate, r.EpsilonSoFar, r.TrainLoss)
 		}
@@ -203,7 +99,7 @@ func TestCurvesOfNetworks(t *testing.T) {
 			t.Errorf("%s is no guarantee because %q", r.Series, r.NoGuarantee)
 		}
 	}
-	records, err := readRecords(s.CSV)
+	records, err := reproduce.ReadRecords(s.CSV)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,15 +139,15 @@ func writeAdult(t *testing.T, dir string, records int) {
 }
 
 // tinyAdult are options for figures of convex losses, on a made Adult.
-func tinyAdult(t *testing.T) Options {
+func tinyAdult(t *testing.T) reproduce.Options {
 	t.Helper()
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	o.DataDir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(o.DataDir, "tabular"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	writeAdult(t, filepath.Join(o.DataDir, "tabular"), 400)
-	o.work = 0.0003 // three steps of a search at most
+	o.Work = 0.0003 // three steps of a search at most
 	return o
 }
 
@@ -262,8 +158,8 @@ func TestConvexFigures(t *testing.T) {
 		o.Out = t.TempDir()
 		var notices []string
 		o.Notice = func(line string) { notices = append(notices, line) }
-		s := run(t, fig4, o)
-		records := checkOutputs(t, s, quickLabel)
+		s := reproducetest.Run(t, fig4, o)
+		records := reproducetest.CheckOutputs(t, fig4, s, reproduce.QuickLabel)
 		seen := map[string]int{}
 		for _, r := range records {
 			seen[r.Series]++
@@ -294,7 +190,7 @@ func TestConvexFigures(t *testing.T) {
 		}) {
 			t.Errorf("no line says where Bank's file goes: %q", notices)
 		}
-		page := read(t, s.Markdown)
+		page := reproducetest.Read(t, s.Markdown)
 		for _, text := range []string{"bank-full.csv", "no step", "**contradicts**"} {
 			if !strings.Contains(page, text) {
 				t.Errorf("the page does not say %q", text)
@@ -304,8 +200,8 @@ func TestConvexFigures(t *testing.T) {
 	t.Run("evaluations", func(t *testing.T) {
 		o := o
 		o.Out = t.TempDir()
-		s := run(t, fig2, o)
-		for _, r := range checkOutputs(t, s, quickLabel) {
+		s := reproducetest.Run(t, fig2, o)
+		for _, r := range reproducetest.CheckOutputs(t, fig2, s, reproduce.QuickLabel) {
 			// Every step takes a gradient, and a search the base and one candidate at least.
 			if r.Gradients == nil || *r.Gradients < float64(r.Step) || r.Objectives == nil || *r.Objectives < 2*float64(r.Step) || r.Batch <= 0 {
 				t.Errorf("%s at q = %v: %v gradients, %v objectives of batches of %v, %d steps", r.Series, r.X, r.Gradients, r.Objectives, r.Batch, r.Step)
@@ -316,8 +212,8 @@ func TestConvexFigures(t *testing.T) {
 
 // TestLongSettings makes sixty runs.
 func TestLongSettings(t *testing.T) {
-	s := run(t, fig1, tinyAdult(t))
-	checkOutputs(t, s, quickLabel)
+	s := reproducetest.Run(t, fig1, tinyAdult(t))
+	reproducetest.CheckOutputs(t, fig1, s, reproduce.QuickLabel)
 	if n := (3 + 3 + 2 + 3 + 3 + 3) * 4; s.Runs != n {
 		t.Errorf("%d runs, want %d", s.Runs, n)
 	}
@@ -325,11 +221,11 @@ func TestLongSettings(t *testing.T) {
 
 func TestStandIns(t *testing.T) {
 	for _, b := range []benchmark{ipumsBR, ipumsUS} {
-		e := &env{Options: Options{Sources: map[string]train.Source{}}}
+		e := &reproduce.Env{Options: reproduce.Options{Sources: map[string]train.Source{}}}
 		var c train.Config
-		r := Record{Seed: 3}
-		if !b.open(e, &c, &r) || r.Label != standInLabel || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.labels, standInLabel) {
-			t.Errorf("the record is %+v, the labels %q", r, e.labels)
+		r := reproduce.Record{Seed: 3}
+		if !b.open(e, &c, &r) || r.Label != standInLabel || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), standInLabel) {
+			t.Errorf("the record is %+v, the labels %q", r, e.Labels())
 		}
 		set, err := e.Sources[c.Data].Open("")
 		if err != nil {
@@ -353,7 +249,7 @@ func TestStandIns(t *testing.T) {
 }
 
 func TestWithoutDataSaysWhere(t *testing.T) {
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	_, err := fig1.Run(context.Background(), o)
 	var refused *train.UsageError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "adult.data") || !strings.Contains(err.Error(), "--data-dir") {
@@ -363,7 +259,7 @@ func TestWithoutDataSaysWhere(t *testing.T) {
 
 func TestInterruptionKeepsWhatFinished(t *testing.T) {
 	fewRates(t)
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	o.Threads = 1
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Progress = func(done, _ int, _ string) {
@@ -375,57 +271,9 @@ func TestInterruptionKeepsWhatFinished(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	o.Progress = nil
-	s := run(t, rates, o)
+	s := reproducetest.Run(t, rates, o)
 	if s.RunsNow != s.Runs-1 {
 		t.Errorf("%d of %d runs were made after an interruption that kept one", s.RunsNow, s.Runs)
-	}
-}
-
-func TestRecordsSurviveTheirFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.csv")
-	want := []Record{
-		{Panel: "A, \"b\"", Series: "ε\nx", X: 0.025, Seed: 3, Step: 7, Final: true, Epsilon: ptr(1.0 / 3), TestAccuracy: ptr(0.0), Batch: 300, NoGuarantee: "a; b", Settings: "00ff"},
-		{},
-	}
-	if err := writeRecords(path, want); err != nil {
-		t.Fatal(err)
-	}
-	got, err := readRecords(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if err := os.WriteFile(path, []byte("a,b\n1,2\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readRecords(path); err == nil {
-		t.Error("another program's file was taken")
-	}
-}
-
-func TestEstimates(t *testing.T) {
-	// By hand: mean 2, standard deviation 1, t quantiles with 2 degrees of freedom
-	// 4.302653 and 2.919986.
-	d := difference(map[int]float64{1: 5, 2: 7, 3: 9, 4: 100}, map[int]float64{1: 4, 2: 5, 3: 6})
-	low, high := d.bounds()
-	for _, c := range []struct{ got, want float64 }{
-		{d.mean, 2}, {d.half(), 4.302653 / math.Sqrt(3)}, {low, 2 - 2.919986/math.Sqrt(3)}, {high, 2 + 2.919986/math.Sqrt(3)},
-	} {
-		if math.Abs(c.got-c.want) > 1e-5 {
-			t.Errorf("%v, want %v", c.got, c.want)
-		}
-	}
-	if one := mean(map[int]float64{1: 2}); one.mean != 2 || !math.IsInf(one.half(), 1) {
-		t.Errorf("of one run: %+v", one)
-	}
-	var count tally
-	count.add(estimate{mean: 1, err: 0.01, n: 9})
-	count.add(estimate{mean: -1, err: 0.01, n: 9})
-	count.add(estimate{mean: 1, err: math.Inf(1), n: 1})
-	if count != (tally{above: 1, below: 1, total: 3}) || count.mostly() != undecided {
-		t.Errorf("the tally is %+v", count)
 	}
 }
 
@@ -439,17 +287,10 @@ func TestPaperArithmeticLeavesLittleRoom(t *testing.T) {
 	if got := mostReleases(0.025, 0.1); got != 0 {
 		t.Errorf("%v releases where proposition 1 alone costs more than ε", got)
 	}
-	if c := room([]float64{0.8}); c.Verdict != agrees {
+	if c := room([]float64{0.8}); c.Verdict != reproduce.Agrees {
 		t.Errorf("at ε = 0.8: %+v", c)
 	}
-	if c := room([]float64{0.8, 0.05}); c.Verdict != contradicts {
+	if c := room([]float64{0.8, 0.05}); c.Verdict != reproduce.Contradicts {
 		t.Errorf("at ε = 0.05: %+v", c)
-	}
-}
-
-func TestUnknownFigure(t *testing.T) {
-	var refused *train.UsageError
-	if _, err := Find("fig9"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "rates") {
-		t.Errorf("the error is %v", err)
 	}
 }

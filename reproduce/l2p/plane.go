@@ -1,4 +1,4 @@
-package reproduce
+package l2p
 
 import (
 	"image/color"
@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/privgrad/privgrad/reproduce"
 )
 
 // A plane shows runs over the contours of a loss of two parameters.
@@ -22,11 +24,11 @@ type plane struct {
 }
 
 // frame fits the bulk of the runs of a figure, the start and the least loss.
-func (p *plane) frame(t table) {
+func (p *plane) frame(rs reproduce.Records) {
 	for k, side := range []*[2]float64{&p.x, &p.y} {
 		var values []float64
-		for i := range t {
-			if v := [2]*float64{t[i].Theta1, t[i].Theta2}[k]; v != nil {
+		for i := range rs {
+			if v := [2]*float64{rs[i].Theta1, rs[i].Theta2}[k]; v != nil {
 				values = append(values, *v)
 			}
 		}
@@ -62,11 +64,11 @@ const (
 	cloudName, sampleName, leastName, startName = "all runs", "three runs", "least loss", "start"
 )
 
-// names are those of its legend.
-func (p *plane) names() []string { return []string{cloudName, sampleName, leastName, startName} }
+// Names are those of its legend.
+func (p *plane) Names() []string { return []string{cloudName, sampleName, leastName, startName} }
 
-// add draws it.
-func (p *plane) add(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error {
+// Add draws it.
+func (p *plane) Add(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error {
 	var levels []float64
 	top := 0.0
 	for _, x := range p.x {

@@ -1,9 +1,8 @@
-package reproduce
+package l2p
 
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/reproducetest"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -41,14 +42,14 @@ func madeProtector(t *testing.T, public ...l2p.Public) string {
 }
 
 func TestQuadraticFigures(t *testing.T) {
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	o.Protector = madeProtector(t)
-	kept := l2pQuick
-	t.Cleanup(func() { l2pQuick = kept })
-	l2pQuick = kept[:1]
-	for _, f := range []Figure{l2pFig8, l2pFig6} {
-		s := run(t, f, o)
-		records := checkOutputs(t, s, quickLabel)
+	kept := fig6Quick
+	t.Cleanup(func() { fig6Quick = kept })
+	fig6Quick = kept[:1]
+	for _, f := range []reproduce.Figure{fig8, fig6} {
+		s := reproducetest.Run(t, f, o)
+		records := reproducetest.CheckOutputs(t, f, s, reproduce.QuickLabel)
 		runs, panels := map[string]int{}, map[string]bool{}
 		for _, r := range records {
 			panels[r.Panel] = true
@@ -67,19 +68,19 @@ func TestQuadraticFigures(t *testing.T) {
 				t.Errorf("%s: %s has %d runs", f.Name, l, runs[l])
 			}
 		}
-		page := read(t, s.Markdown)
+		page := reproducetest.Read(t, s.Markdown)
 		for _, text := range []string{"outside the range that it was trained for", "is tuned without privacy", "made"} {
 			if !strings.Contains(page, text) {
 				t.Errorf("%s: the page does not say %q", f.Name, text)
 			}
 		}
-		if f.Name == l2pFig6.Name {
-			for _, family := range families() {
+		if f.Name == fig6.Name {
+			for _, family := range families {
 				if !panels[family.panel] {
 					t.Errorf("nothing about %s", family.panel)
 				}
 			}
-			if again := run(t, f, o); again.RunsNow != 0 || again.Runs != s.Runs {
+			if again := reproducetest.Run(t, f, o); again.RunsNow != 0 || again.Runs != s.Runs {
 				t.Errorf("started again: %d runs now, %d in all", again.RunsNow, again.Runs)
 			}
 		}
@@ -88,20 +89,20 @@ func TestQuadraticFigures(t *testing.T) {
 
 // Another protector's runs are others, by its weights and not by its path.
 func TestProtectorIsInTheFingerprint(t *testing.T) {
-	e := &env{Options: Options{Quick: true, work: 0.003, Seeds: 1}}
+	e := &reproduce.Env{Options: reproduce.Options{Quick: true, Work: 0.003, Seeds: 1}}
 	settings := func(change func(p *l2p.Protector)) (all []string) {
 		p, err := l2p.Read(madeProtector(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		change(p)
-		e.learned = newProtection(p)
-		jobs, err := planL2PFig8(e)
+		e.Learned = reproduce.NewProtection(p)
+		jobs, err := planFig8(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range jobs {
-			if err := jobs[i].identify(); err != nil {
+			if err := jobs[i].Identify(); err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, jobs[i].Settings)
@@ -118,12 +119,12 @@ func TestProtectorIsInTheFingerprint(t *testing.T) {
 }
 
 func TestFiguresAskForTheirProtector(t *testing.T) {
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	o.Protector = filepath.Join(t.TempDir(), "none.safetensors")
-	if _, err := l2pFig8.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--protector") {
+	if _, err := fig8.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--protector") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if _, err := rates.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of no protector") {
+	if _, err := table1.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of no protector") {
 		t.Errorf("a figure without a protector takes one: %v", err)
 	}
 }
@@ -222,27 +223,9 @@ func TestAdvancedComposition(t *testing.T) {
 	}
 }
 
-func TestMedianOf(t *testing.T) {
-	var values []float64
-	for i := range 100 {
-		values = append(values, float64(i+1))
-	}
-	// Of 100 fair coins fewer than 40 show heads with 0.0176, fewer than 41 with 0.0284.
-	if m := medianOf(values); m.median != 50.5 || m.low != 40 || m.high != 61 {
-		t.Errorf("of 1 to 100: %+v", m)
-	}
-	// Of six all show tails with 1/64, of five with 1/32.
-	if m := medianOf(values[:6]); m.median != 3.5 || m.low != 1 || m.high != 6 {
-		t.Errorf("of six: %+v", m)
-	}
-	if m := medianOf(values[:5]); m.median != 3 || !math.IsInf(m.low, -1) || !math.IsInf(m.high, 1) {
-		t.Errorf("of five: %+v", m)
-	}
-}
-
 func TestAtLeast(t *testing.T) {
-	for verdict, d := range map[string]estimate{
-		agrees: {0.02, 0.005, 10}, contradicts: {-0.02, 0.005, 10}, undecided: {0.001, 0.005, 10}, unmeasured: {},
+	for verdict, d := range map[string]reproduce.Estimate{
+		reproduce.Agrees: {Mean: 0.02, Err: 0.005, N: 10}, reproduce.Contradicts: {Mean: -0.02, Err: 0.005, N: 10}, reproduce.Undecided: {Mean: 0.001, Err: 0.005, N: 10}, reproduce.Unmeasured: {},
 	} {
 		if c := atLeast("x", d); c.Verdict != verdict {
 			t.Errorf("%+v is judged %s, want %s", d, c.Verdict, verdict)
@@ -251,9 +234,9 @@ func TestAtLeast(t *testing.T) {
 }
 
 // digitsSource has the shape of MNIST.
-func digitsSource(t *testing.T, o *Options) {
+func digitsSource(t *testing.T, o *reproduce.Options) {
 	t.Helper()
-	set := images(8000)
+	set := reproducetest.Images(8000)
 	set.Name = "mnist"
 	o.Sources["mnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}
 	e, s, r := pairsEpsilons, quickSteps, quickRates
@@ -262,12 +245,12 @@ func digitsSource(t *testing.T, o *Options) {
 }
 
 func TestFiguresOnPairs(t *testing.T) {
-	o := tiny(t)
+	o := reproducetest.Tiny(t)
 	digitsSource(t, &o)
 	o.Protector = madeProtector(t, l2p.Public{Data: "mnist", Classes: []int{3, 8}})
-	for _, f := range []Figure{l2pMNIST35, l2pFig7} {
-		s := run(t, f, o)
-		records := checkOutputs(t, s, quickLabel)
+	for _, f := range []reproduce.Figure{mnist35, fig7} {
+		s := reproducetest.Run(t, f, o)
+		records := reproducetest.CheckOutputs(t, f, s, reproduce.QuickLabel)
 		chosen := map[string]bool{}
 		for _, r := range records {
 			switch r.Panel {
@@ -290,12 +273,12 @@ func TestFiguresOnPairs(t *testing.T) {
 				t.Errorf("the projector alone made %d steps of 4", r.Step)
 			}
 		}
-		for _, series := range []string{learnedLine, projectorLine, tunedLine, plainSGD} {
+		for _, series := range []string{learnedLine, projectorLine, tunedLine, "dp-sgd"} {
 			if !chosen[series] {
 				t.Errorf("%s: no run of %s", f.Name, series)
 			}
 		}
-		if f.Name == l2pFig7.Name && !strings.Contains(read(t, s.Markdown), "IPUMS is left out") {
+		if f.Name == fig7.Name && !strings.Contains(reproducetest.Read(t, s.Markdown), "IPUMS is left out") {
 			t.Error("the page does not say that IPUMS is left out")
 		}
 	}
@@ -303,33 +286,33 @@ func TestFiguresOnPairs(t *testing.T) {
 
 // The setting with the best mean of the tuning is taken.
 func TestChosenSetting(t *testing.T) {
-	e := &env{Options: Options{Quick: true}}
-	var all table
-	for i, s := range e.grid() {
+	e := &reproduce.Env{Options: reproduce.Options{Quick: true}}
+	var all reproduce.Records
+	for i, s := range grid(e) {
 		for seed, a := range []float64{0.5 + 0.01*float64(i), 0.5 - 0.02*float64(i*i)} {
-			all = append(all, Record{Panel: tuningPanel("p"), Setting: s.String(), X: 0.2, Seed: seed, Final: true, TestAccuracy: ptr(a)})
+			all = append(all, reproduce.Record{Panel: tuningPanel("p"), Setting: s.String(), X: 0.2, Seed: seed, Final: true, TestAccuracy: new(a)})
 		}
 	}
-	if s, ok := e.chosen(all, "p", 0.2); !ok || s != e.grid()[0] {
+	if s, ok := tuned(e, all, "p", 0.2); !ok || s != grid(e)[0] {
 		t.Errorf("chose %v", s)
 	}
-	all[4].TestAccuracy = ptr(0.99)
-	if s, ok := e.chosen(all, "p", 0.2); !ok || s != e.grid()[2] {
+	all[4].TestAccuracy = new(0.99)
+	if s, ok := tuned(e, all, "p", 0.2); !ok || s != grid(e)[2] {
 		t.Errorf("chose %v", s)
 	}
-	if _, ok := e.chosen(all, "p", 0.4); ok {
+	if _, ok := tuned(e, all, "p", 0.4); ok {
 		t.Error("chose where there are no runs")
 	}
 }
 
 func TestMemoryOfMetaTraining(t *testing.T) {
-	o := tiny(t)
-	o.work = 0.01 // unrolls of 40, 60 and 160
-	o.Sources["fmnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return images(2000), nil }}
-	s := run(t, l2pTable1, o)
-	checkOutputs(t, s, quickLabel)
+	o := reproducetest.Tiny(t)
+	o.Work = 0.01 // unrolls of 40, 60 and 160
+	o.Sources["fmnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return reproducetest.Images(2000), nil }}
+	s := reproducetest.Run(t, table1, o)
+	reproducetest.CheckOutputs(t, table1, s, reproduce.QuickLabel)
 	for i, c := range s.Claims[:4] { // the fifth is of time
-		if c.Verdict != agrees {
+		if c.Verdict != reproduce.Agrees {
 			t.Errorf("claim %d: %s (%s): %s", i, c.Claim, c.Found, c.Verdict)
 		}
 	}
@@ -338,7 +321,7 @@ func TestMemoryOfMetaTraining(t *testing.T) {
 // The gradient of the deep network against central differences, and its clipped sum
 // against the definition.
 func TestPerceptrons(t *testing.T) {
-	f, err := newPerceptrons(images(2000))
+	f, err := newPerceptrons(reproducetest.Images(2000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,16 +361,5 @@ func TestPerceptrons(t *testing.T) {
 		if math.Abs(got[k]-want[k]) > 1e-12 {
 			t.Fatalf("coordinate %d: %v, want %v", k, got[k], want[k])
 		}
-	}
-}
-
-// A file from before a column was added is read.
-func TestOlderFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.csv")
-	if err := os.WriteFile(path, []byte("panel,seed,settings\np,3,ff\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := readRecords(path); err != nil || len(got) != 1 || got[0].Panel != "p" || got[0].Seed != 3 || got[0].Settings != "ff" {
-		t.Errorf("read %+v: %v", got, err)
 	}
 }

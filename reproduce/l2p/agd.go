@@ -1,4 +1,4 @@
-package reproduce
+package l2p
 
 import (
 	"errors"
