@@ -1,13 +1,10 @@
 package devicetest
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -147,165 +144,205 @@ func truncated(g []float32, clip float32) (k []int64, ambiguous []bool) {
 	return k, ambiguous
 }
 
-func testExact(t *testing.T, d device.Device) {
-	for _, p := range some(d, wholePrograms()) {
-		c := wholeCase(t, p, 4)
-		grads := gradients(t, c)
-		longest := 0.0
-		for _, g := range grads {
-			longest = max(longest, Norm(g))
-		}
-		for _, s := range some(d, whole(t, p)) {
-			t.Run("integers/"+p.Name+" "+s.name, func(t *testing.T) {
-				for _, clip := range []float32{float32(longest / 3), 1, 1.1, float32(longest * 0.8), float32(2 * longest)} {
-					x := openExact(t, d, s.Schedule, c, 5)
-					want := make([]int64, x.size)
-					unsure := make([]bool, x.size)
-					var rows []int32
-					for row, g := range grads {
-						if row%2 == 1 && row > 3 {
-							continue // their sum would be zero
-						}
-						rows = append(rows, int32(row))
-						k, ambiguous := truncated(g, clip)
-						for i := range k {
-							want[i] += k[i]
-							unsure[i] = unsure[i] || ambiguous[i]
-						}
-					}
-					sure := 0
-					got := x.integers(t, rows, clip)
-					for i := range got {
-						if unsure[i] {
-							continue
-						}
-						sure++
-						if got[i] != want[i] {
-							t.Fatalf("clip norm %v: coordinate %d is %d steps, want %d", clip, i, got[i], want[i])
-						}
-					}
-					if sure < x.size*9/10 {
-						t.Errorf("clip norm %v: only %d of %d coordinates could be told", clip, sure, x.size)
-					}
-				}
-			})
-			// Devices agree bit by bit where gradients do, at any capacity.
-			t.Run("the reference's bits/"+p.Name+" "+s.name, func(t *testing.T) {
-				clip := float32(longest / 2)
-				x, y := openExact(t, d, s.Schedule, c, 3), openExact(t, reference.Open(), whole(t, p)[0].Schedule, c, 8)
-				for _, std := range []float32{0, 0.7 * clip, 1000 * clip} {
-					x.Add(t, c.All()[:7], float64(clip))
-					y.Add(t, c.All()[:7], float64(clip))
-					Same(t, x.free(t, clip, std), y.free(t, clip, std))
-				}
-			})
-		}
-	}
-
-	// Neighbouring batches, one of 1,024 rows, differ by one row's integers, whose norm
-	// is at most C/γ. All rows but one are taken away again by their mirror
-	// images, so that the difference can be read whatever the sum was.
-	t.Run("sensitivity", func(t *testing.T) {
-		for _, p := range some(d, wholePrograms()) {
-			c := wholeCase(t, p, fewer(d, map[string]int{"exact-linear": 512, "exact-deep": 24}[p.Name], 24))
-			all := c.All()
-			for _, s := range some(d, whole(t, p)[:2]) {
-				x := openExact(t, d, s.Schedule, c, 300)
-				for _, clip := range some(d, []float32{0.01, 1, math.Nextafter32(2, 1), 3, 1e9}) {
-					for _, extra := range some(d, []int32{0, 7, 45}) {
-						x.Add(t, append(slices.Clone(all), extra), float64(clip))
-						mirrored := slices.Clone(all)
-						for i := range mirrored {
-							mirrored[i] ^= 1
-						}
-						difference := x.integers(t, mirrored, clip)
-						share := checkBound(t, difference, clip)
-						if want := x.integers(t, []int32{extra}, clip); !slices.Equal(difference, want) {
-							t.Errorf("%s, clip norm %v: one more row moves the sum by other integers than its own", p.Name, clip)
-						}
-						// The aim is 2⁻²⁰ inside, and truncation takes less than a step a coordinate.
-						if least := 1 - 0x1p-20*(2+math.Sqrt(float64(x.size))); clip <= 3 && share < least {
-							t.Errorf("%s, clip norm %v: a clipped row has norm %v·C, want at least %v·C", p.Name, clip, share, least)
-						}
-					}
-				}
-			}
-		}
-	})
-
-	// The bound holds for gradients of every kind: with rounding, enormous,
-	// tiny, of very different sizes, not finite.
-	t.Run("bound", func(t *testing.T) {
-		for _, p := range some(d, few()) {
-			usual, loud := newCase(t, d, p, 4, 42), overflowing(t, d, p).with(255, 1, 1).with(2, 1).with(200, 1)
-			scaled := *usual
-			for _, factor := range []float32{1, 1e-6, 1e15} {
-				scaled.Rows.Scale = usual.Rows.Scale * factor
-				for _, s := range some(d, whole(t, p)[:2]) {
-					x := openExact(t, d, s.Schedule, &scaled, 1)
-					for _, clip := range []float32{1e-9, 0.1, math.Nextafter32(1, 0), 1e9} {
-						for _, row := range scaled.All() {
-							checkBound(t, x.integers(t, []int32{row}, clip), clip)
-						}
-					}
-				}
-			}
-			for _, s := range some(d, whole(t, p)[:2]) {
-				x := openExact(t, d, s.Schedule, loud, 7)
-				want := x.integers(t, []int32{0, 1, 2}, 1)
-				for _, row := range loud.All()[3:] {
-					checkBound(t, x.integers(t, []int32{row}, 1), 1)
-				}
-				good := openExact(t, d, s.Schedule, overflowing(t, d, p), 7)
-				if got := good.integers(t, good3, 1); !slices.Equal(got, want) {
-					t.Errorf("%s %s: rows that are not finite moved others", p.Name, s.name)
-				}
-			}
-		}
-	})
-	t.Run("rows that do not count", func(t *testing.T) {
-		p := program("cnn-mnist")
-		good := newCase(t, d, p, 4, 43)
-		nan := float32(math.NaN())
-		c := good.with(77, nan, -1, float32(p.Outputs()), 0.5)
-		x := openExact(t, d, whole(t, p)[0].Schedule, c, 8)
-		want := x.integers(t, good.All(), 1)
-		if got := x.integers(t, []int32{4, 0, 5, 1, 6, 2, 7, 3}, 1); !slices.Equal(got, want) {
-			t.Error("rows with targets that the loss does not accept moved the sum")
-		}
-		must(t, x.Net.Write(x.Net.Params(), constant(x.size, nan)))
-		if got := x.integers(t, c.All(), 1); slices.ContainsFunc(got, func(k int64) bool { return k != 0 }) {
-			t.Error("gradients that are no numbers were summed")
-		}
-	})
-
-	t.Run("noise is the stream's", func(t *testing.T) {
-		c := wide(t)
-		s := whole(t, c.Program)[0].Schedule
-		x := openExact(t, d, s, c, 5)
-		for _, test := range some(d, []struct{ clip, std float32 }{{1, 1}, {0.3, 2}, {3, 0x1p-20}, {7, 1e4}}) {
-			k := x.integers(t, c.All(), test.clip)
-			x.Add(t, c.All(), float64(test.clip))
-			got := x.free(t, test.clip, test.std)
-			g, err := exact.New(float64(test.std)/gridStep(test.clip), chacha(t), 7)
-			must(t, err)
-			g.Add(k, x.draw, 0)
-			for i, v := range got {
-				if want := float32(float64(k[i]) * gridStep(test.clip)); v != want {
-					t.Fatalf("clip %v, std %v: value %d is %v, want %v", test.clip, test.std, i, v, want)
-				}
-			}
-			if k := x.integers(t, nil, test.clip); slices.ContainsFunc(k, func(k int64) bool { return k != 0 }) {
-				t.Error("the sum is not zero after its release")
-			}
-		}
-	})
-
-	t.Run("refusals", func(t *testing.T) { testExactRefusals(t, d) })
+// exactClaims are about sums of whole numbers of grid steps.
+var exactClaims = claims[device.Device]{
+	{"integers", testIntegers},
+	{"the reference's bits", testReferenceBits},
+	{"sensitivity", testExactSensitivity},
+	{"bound", testExactBound},
+	{"rows that are not finite", testExactNotFinite},
+	{"rows that do not count", testUncountedRows},
+	{"gradients that are no numbers", testNoNumbers},
+	{"noise is the stream's", testExactNoise},
 }
 
-// good3 names the rows of an overflowing case.
-var good3 = []int32{0, 1, 2}
+func testExact(t *testing.T, d device.Device) {
+	exactClaims.run(t, d)
+	c := wide(t)
+	exactRefusals.run(t, site{c, d, whole(t, c.Program)[0].Schedule, 4})
+}
+
+// wholeGradients is a case of whole numbers with the gradient of each row.
+type wholeGradients struct {
+	*Case
+	grads   [][]float32
+	longest float64
+}
+
+// eachWhole tests them under some of the schedules of exact nets.
+func eachWhole(t *testing.T, d device.Device, test func(*testing.T, named, wholeGradients)) {
+	t.Helper()
+	for _, p := range some(d, wholePrograms()) {
+		c := wholeGradients{Case: wholeCase(t, p, 4)}
+		c.grads = gradients(t, c.Case)
+		for _, g := range c.grads {
+			c.longest = max(c.longest, Norm(g))
+		}
+		each(t, d, c.Case, whole(t, p), func(t *testing.T, s named) { test(t, s, c) })
+	}
+}
+
+func testIntegers(t *testing.T, d device.Device) {
+	eachWhole(t, d, func(t *testing.T, s named, c wholeGradients) {
+		for _, clip := range []float32{float32(c.longest / 3), 1, 1.1, float32(c.longest * 0.8), float32(2 * c.longest)} {
+			rows := []int32{0, 1, 2, 3, 4, 6} // with 5 and 7 the sum would be zero
+			want, unsure := c.truncated(rows, clip)
+			x := openExact(t, d, s.Schedule, c.Case, 5)
+			sure := 0
+			for i, got := range x.integers(t, rows, clip) {
+				if unsure[i] {
+					continue
+				}
+				sure++
+				if got != want[i] {
+					t.Fatalf("clip norm %v: coordinate %d is %d steps, want %d", clip, i, got, want[i])
+				}
+			}
+			if sure < x.size*9/10 {
+				t.Errorf("clip norm %v: only %d of %d coordinates could be told", clip, sure, x.size)
+			}
+		}
+	})
+}
+
+// truncated is the sum of what rows add, and which of its coordinates are ambiguous.
+func (c wholeGradients) truncated(rows []int32, clip float32) (sum []int64, unsure []bool) {
+	sum, unsure = make([]int64, len(c.Params)), make([]bool, len(c.Params))
+	for _, row := range rows {
+		k, ambiguous := truncated(c.grads[row], clip)
+		for i := range k {
+			sum[i] += k[i]
+			unsure[i] = unsure[i] || ambiguous[i]
+		}
+	}
+	return sum, unsure
+}
+
+// testReferenceBits checks that devices agree bit by bit where gradients do, at any capacity.
+func testReferenceBits(t *testing.T, d device.Device) {
+	eachWhole(t, d, func(t *testing.T, s named, c wholeGradients) {
+		clip := float32(c.longest / 2)
+		x, y := openExact(t, d, s.Schedule, c.Case, 3), openExact(t, reference.Open(), whole(t, c.Program)[0].Schedule, c.Case, 8)
+		for _, std := range []float32{0, 0.7 * clip, 1000 * clip} {
+			x.Add(t, c.All()[:7], float64(clip))
+			y.Add(t, c.All()[:7], float64(clip))
+			Same(t, x.free(t, clip, std), y.free(t, clip, std))
+		}
+	})
+}
+
+// testExactSensitivity has neighbouring batches, one of 1,024 rows: they differ by one row's integers, whose norm
+// is at most C/γ. All rows but one are taken away again by their mirror
+// images, so that the difference can be read whatever the sum was.
+func testExactSensitivity(t *testing.T, d device.Device) {
+	for _, p := range some(d, wholePrograms()) {
+		c := wholeCase(t, p, fewer(d, map[string]int{"exact-linear": 512, "exact-deep": 24}[p.Name], 24))
+		mirrored := c.All()
+		for i := range mirrored {
+			mirrored[i] ^= 1
+		}
+		for _, s := range some(d, whole(t, p)[:2]) {
+			x := openExact(t, d, s.Schedule, c, 300)
+			for _, clip := range some(d, []float32{0.01, 1, math.Nextafter32(2, 1), 3, 1e9}) {
+				for _, extra := range some(d, []int32{0, 7, 45}) {
+					x.Add(t, append(c.All(), extra), float64(clip))
+					difference := x.integers(t, mirrored, clip)
+					share := checkBound(t, difference, clip)
+					if want := x.integers(t, []int32{extra}, clip); !slices.Equal(difference, want) {
+						t.Errorf("%s, clip norm %v: one more row moves the sum by other integers than its own", p.Name, clip)
+					}
+					// The aim is 2⁻²⁰ inside, and truncation takes less than a step a coordinate.
+					if least := 1 - 0x1p-20*(2+math.Sqrt(float64(x.size))); clip <= 3 && share < least {
+						t.Errorf("%s, clip norm %v: a clipped row has norm %v·C, want at least %v·C", p.Name, clip, share, least)
+					}
+				}
+			}
+		}
+	}
+}
+
+// testExactBound has gradients with rounding, enormous ones and tiny ones.
+func testExactBound(t *testing.T, d device.Device) {
+	for _, p := range some(d, few()) {
+		usual := newCase(t, d, p, 4, 42)
+		scaled := *usual
+		for _, factor := range []float32{1, 1e-6, 1e15} {
+			scaled.Rows.Scale = usual.Rows.Scale * factor
+			for _, s := range some(d, whole(t, p)[:2]) {
+				x := openExact(t, d, s.Schedule, &scaled, 1)
+				for _, clip := range []float32{1e-9, 0.1, math.Nextafter32(1, 0), 1e9} {
+					for _, row := range scaled.All() {
+						checkBound(t, x.integers(t, []int32{row}, clip), clip)
+					}
+				}
+			}
+		}
+	}
+}
+
+// testExactNotFinite has gradients of very different sizes and such as are not finite: the bound
+// holds for them too, and others are not moved.
+func testExactNotFinite(t *testing.T, d device.Device) {
+	for _, p := range some(d, few()) {
+		good := overflowing(t, d, p)
+		loud := good.with(255, 1, 1).with(2, 1).with(200, 1)
+		for _, s := range some(d, whole(t, p)[:2]) {
+			x := openExact(t, d, s.Schedule, loud, 7)
+			want := x.integers(t, good.All(), 1)
+			for _, row := range loud.All()[3:] {
+				checkBound(t, x.integers(t, []int32{row}, 1), 1)
+			}
+			if got := openExact(t, d, s.Schedule, good, 7).integers(t, good.All(), 1); !slices.Equal(got, want) {
+				t.Errorf("%s %s: rows that are not finite moved others", p.Name, s.name)
+			}
+		}
+	}
+}
+
+// uncountable is a case whose last four rows have targets that the loss does not accept.
+func uncountable(t *testing.T, d device.Device) (*Case, *Fixture) {
+	t.Helper()
+	p := program("cnn-mnist")
+	c := newCase(t, d, p, 4, 43).with(77, float32(math.NaN()), -1, float32(p.Outputs()), 0.5)
+	return c, openExact(t, d, whole(t, p)[0].Schedule, c, 8)
+}
+
+func testUncountedRows(t *testing.T, d device.Device) {
+	c, x := uncountable(t, d)
+	want := x.integers(t, c.All()[:4], 1)
+	if got := x.integers(t, []int32{4, 0, 5, 1, 6, 2, 7, 3}, 1); !slices.Equal(got, want) {
+		t.Error("rows with targets that the loss does not accept moved the sum")
+	}
+}
+
+func testNoNumbers(t *testing.T, d device.Device) {
+	c, x := uncountable(t, d)
+	x.params(t, constant(x.size, float32(math.NaN())))
+	if got := x.integers(t, c.All(), 1); slices.ContainsFunc(got, func(k int64) bool { return k != 0 }) {
+		t.Error("gradients that are no numbers were summed")
+	}
+}
+
+func testExactNoise(t *testing.T, d device.Device) {
+	c := wide(t)
+	x := openExact(t, d, whole(t, c.Program)[0].Schedule, c, 5)
+	for _, test := range some(d, []struct{ clip, std float32 }{{1, 1}, {0.3, 2}, {3, 0x1p-20}, {7, 1e4}}) {
+		k := x.integers(t, c.All(), test.clip)
+		x.Add(t, c.All(), float64(test.clip))
+		got := x.free(t, test.clip, test.std)
+		g, err := exact.New(float64(test.std)/gridStep(test.clip), chacha(t), 7)
+		must(t, err)
+		g.Add(k, x.draw, 0)
+		for i, v := range got {
+			if want := float32(float64(k[i]) * gridStep(test.clip)); v != want {
+				t.Fatalf("clip %v, std %v: value %d is %v, want %v", test.clip, test.std, i, v, want)
+			}
+		}
+		if k := x.integers(t, nil, test.clip); slices.ContainsFunc(k, func(k int64) bool { return k != 0 }) {
+			t.Error("the sum is not zero after its release")
+		}
+	}
+}
 
 // checkBound fails unless integers have a norm of at most C/γ, compared
 // exactly; it gives their norm over C/γ.
@@ -322,87 +359,4 @@ func checkBound(t testing.TB, k []int64, clip float32) float64 {
 	}
 	share, _ := new(big.Rat).Quo(new(big.Rat).SetInt(sum), most).Float64()
 	return math.Sqrt(share)
-}
-
-func testExactRefusals(t *testing.T, d device.Device) {
-	c := wide(t)
-	p := c.Program
-	said := func(what string, err error, want string) {
-		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s gives %v, want %q", what, err, want)
-		}
-	}
-	exact := device.Options{Capacity: 4, Exact: true}
-	for _, s := range some(d, private(t, p)) {
-		if s.Stored() == p.NumParams() { // and combined, as dense ops are
-			continue
-		}
-		_, err := d.Compile(s.Schedule, exact)
-		said(s.name, err, "use strategy materialise or microbatch")
-	}
-	_, err := d.Compile(plain(t, p).Schedule, exact)
-	said("a plain schedule", err, "need flat clipping, not unclipped")
-
-	schedule := whole(t, p)[0].Schedule
-	record := func(noise device.Noise) error {
-		x := openExact(t, d, schedule, c, 4)
-		_, err := x.Net.Record(func(q device.Queue) { q.Release(x.Out, x.Sum, noise) })
-		return err
-	}
-	if err := record(device.Noise{}); !errors.Is(err, device.ErrNoNoise) {
-		t.Errorf("no noise gives %v", err)
-	}
-	said("a tensor of further digits", record(device.NewNoise(chacha(t), 1<<31)), "must be below")
-	x := Open(t, d, schedule, c, 4)
-	_, err = x.Net.Record(func(q device.Queue) { q.Release(x.Out, x.Sum, device.NewExactNoise(chacha(t), 1)) })
-	said("exact noise for a floating-point sum", err, "Options.Exact")
-
-	run := func(change func(x *Fixture, in *device.Inputs)) error {
-		x := openExact(t, d, schedule, c, 4)
-		x.Add(t, []int32{0, 1}, 1)
-		in := &device.Inputs{Draw: 1}
-		in.Scalars[device.Clip], in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = 1, 1, float32(gridStep(1))
-		step := x.Free
-		change(x, in)
-		if len(in.Rows) > 0 {
-			step = x.Clipped
-		}
-		err := step.Run(in)
-		if err != nil && step.Run(&device.Inputs{}) == nil {
-			t.Error("a failure does not stick")
-		}
-		return err
-	}
-	must(t, run(func(*Fixture, *device.Inputs) {}))
-	for _, std := range []float32{1e-14, 0x1.000002p20, -1, float32(math.NaN())} {
-		said(fmt.Sprintf("a deviation of %v", std), run(func(_ *Fixture, in *device.Inputs) { in.Scalars[device.NoiseStd] = std }), "deviation")
-	}
-	for _, clip := range []float32{0, -1, float32(math.NaN()), float32(math.Inf(1))} {
-		said("a release at an impossible clip norm", run(func(_ *Fixture, in *device.Inputs) { in.Scalars[device.Clip] = clip }), "must be a finite number above 0")
-	}
-	said("a release at another clip norm", run(func(_ *Fixture, in *device.Inputs) { in.Scalars[device.Clip] = 2 }), "begun at 1")
-	said("more rows at another clip norm", run(func(_ *Fixture, in *device.Inputs) { in.Scalars[device.Clip], in.Rows = 2, []int32{1} }), "begun at 1")
-	// After a release the clip norm is free.
-	x = openExact(t, d, schedule, c, 4)
-	x.integers(t, []int32{0, 1}, 1)
-	x.integers(t, []int32{0, 1}, 2)
-	for _, size := range []int{0, -1} {
-		_, err := x.Net.NewScalarSum(size)
-		said("a sum without values", err, "at least one scalar")
-	}
-	scalar, err := x.Net.NewScalarSum(1)
-	must(t, err)
-	for _, sum := range []device.Sum{scalar, -1, 99} {
-		_, err = x.Net.Record(func(q device.Queue) { q.ClippedSum(sum, x.Data) })
-		said("a gradient into no such sum", err, "sum")
-		_, err = x.Net.Record(func(q device.Queue) { q.Release(x.Out, sum, x.Noise) })
-		said("a release into a vector of another size", err, "")
-	}
-	_, err = x.Net.Record(func(q device.Queue) {
-		q.Losses(x.Sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Net.Params(), K: 1})
-	})
-	said("losses into a gradient's sum", err, "want 1")
-	_, err = x.Net.Record(func(q device.Queue) { q.CountedSum(x.Sum, scalar, x.Data) })
-	said("a count of norms", err, "not counted on exact nets")
 }

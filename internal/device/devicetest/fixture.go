@@ -62,10 +62,7 @@ func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Optio
 	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
 	x := &Fixture{Net: n, Data: data, Noise: noise, size: len(c.Params), capacity: o.Capacity}
-	x.Sum, err = n.NewSum()
-	must(t, err)
-	x.Out, err = n.NewVector(1)
-	must(t, err)
+	x.Sum, x.Out = x.sum(t), x.vector(t, 1)
 	x.Clipped = x.record(t, func(q device.Queue) { q.ClippedSum(x.Sum, data) })
 	x.Free = x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, x.Noise) })
 	return x
@@ -76,6 +73,49 @@ func (s *Fixture) record(t testing.TB, body func(device.Queue)) device.Step {
 	step, err := s.Net.Record(body)
 	must(t, err)
 	return step
+}
+
+// vector makes one of so many values a parameter.
+func (s *Fixture) vector(t testing.TB, width int) device.Vector {
+	t.Helper()
+	v, err := s.Net.NewVector(width)
+	must(t, err)
+	return v
+}
+
+// written makes a vector of values, one a parameter.
+func (s *Fixture) written(t testing.TB, values []float32) device.Vector {
+	t.Helper()
+	v := s.vector(t, 1)
+	must(t, s.Net.Write(v, values))
+	return v
+}
+
+func (s *Fixture) scalars(t testing.TB, n int) device.Vector {
+	t.Helper()
+	v, err := s.Net.NewScalars(n)
+	must(t, err)
+	return v
+}
+
+func (s *Fixture) sum(t testing.TB) device.Sum {
+	t.Helper()
+	sum, err := s.Net.NewSum()
+	must(t, err)
+	return sum
+}
+
+func (s *Fixture) scalarSum(t testing.TB, n int) device.Sum {
+	t.Helper()
+	sum, err := s.Net.NewScalarSum(n)
+	must(t, err)
+	return sum
+}
+
+// params writes the parameters.
+func (s *Fixture) params(t testing.TB, values []float32) {
+	t.Helper()
+	must(t, s.Net.Write(s.Net.Params(), values))
 }
 
 // SetNoise gives a run a release's noise of a standard deviation, on a grid of some 2²⁶ steps
@@ -114,15 +154,22 @@ func Drawn(t testing.TB, n device.Noise, draw uint64, std float64, size int) []f
 // are one empty run.
 func (s *Fixture) Add(t testing.TB, rows []int32, clip float64) {
 	t.Helper()
-	in := &device.Inputs{}
-	in.Scalars[device.Clip] = float32(clip)
-	for first := 0; ; first += s.capacity {
-		in.Rows = rows[first:min(first+s.capacity, len(rows))]
-		must(t, s.Clipped.Run(in))
-		if first+s.capacity >= len(rows) {
-			return
-		}
+	s.addBy(t, s.Clipped, rows, clip)
+}
+
+// addBy adds rows by a step of a test's own.
+func (s *Fixture) addBy(t testing.TB, step device.Step, rows []int32, clip float64) {
+	t.Helper()
+	for first := 0; first < max(len(rows), 1); first += s.capacity {
+		must(t, step.Run(clipAt(clip, rows[first:min(first+s.capacity, len(rows))]...)))
 	}
+}
+
+// clipAt is a run of rows at a clip norm.
+func clipAt(clip float64, rows ...int32) *device.Inputs {
+	in := &device.Inputs{Rows: rows}
+	in.Scalars[device.Clip] = float32(clip)
+	return in
 }
 
 // Release reads the sum out with noise of a standard deviation, and ends it.
@@ -137,9 +184,15 @@ func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	return s.read(t, s.Out)
 }
 
+// read gives a vector of values, one a parameter.
 func (s *Fixture) read(t testing.TB, v device.Vector) []float32 {
 	t.Helper()
-	x := make([]float32, s.size)
+	return s.values(t, v, s.size)
+}
+
+func (s *Fixture) values(t testing.TB, v device.Vector, n int) []float32 {
+	t.Helper()
+	x := make([]float32, n)
 	must(t, s.Net.Read(v, x))
 	return x
 }
@@ -149,6 +202,39 @@ func (s *Fixture) Of(t testing.TB, rows []int32, clip float64) []float32 {
 	t.Helper()
 	s.Add(t, rows, clip)
 	return s.Release(t, 0)
+}
+
+// site is a case on a device: what the claims of a group open nets for.
+type site struct {
+	*Case
+	d        device.Device
+	schedule *ir.Schedule
+	capacity int
+}
+
+// on is a case under the first of the private schedules.
+func (c *Case) on(t testing.TB, d device.Device, capacity int) site {
+	t.Helper()
+	return site{c, d, strategies(t, c.Program)[0].Schedule, capacity}
+}
+
+func (s site) open(t testing.TB) *Fixture {
+	t.Helper()
+	return Open(t, s.d, s.schedule, s.Case, s.capacity)
+}
+
+// each tests some of a list of schedules for a case.
+func each(t *testing.T, d device.Device, c *Case, list []named, test func(*testing.T, named)) {
+	t.Helper()
+	for _, s := range some(d, list) {
+		t.Run(c.Program.Name+" "+s.name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+// eachNet tests a net of each of them.
+func eachNet(t *testing.T, d device.Device, c *Case, list []named, capacity int, test func(*testing.T, *Fixture)) {
+	t.Helper()
+	each(t, d, c, list, func(t *testing.T, s named) { test(t, Open(t, d, s.Schedule, c, capacity)) })
 }
 
 // named is a schedule with a name for its subtest.
