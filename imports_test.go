@@ -188,10 +188,10 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// The right to release a sum comes from device.NewNoise and NewExactNoise, that to search one from
-// NewSearch. Whoever has it can write a sum out, with noise of any size.
+// The right to release a sum comes from device.NewNoise and NewExactNoise, those to search one from
+// NewSearch and NewMinimum. Whoever has it can write a sum out, with noise of any size.
 func TestOnlyMechanismsMakeNoise(t *testing.T) {
-	makers := []string{"NewNoise", "NewExactNoise", "NewSearch", "NewLeast"}
+	makers := []string{"NewNoise", "NewExactNoise", "NewSearch", "NewMinimum"}
 	used := map[string]bool{}
 	for _, s := range sources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {

@@ -75,7 +75,7 @@ func searched(x *training, s *stream.Stream) error {
 		return err
 	}
 	step, err := x.net.Record(func(q device.Queue) {
-		q.FirstAbove(sum, device.NewSearch(s, 11, device.GaussianLaw, false, 0))
+		q.AboveThreshold(sum, device.NewSearch(s, 11, device.GaussianLaw, false, 0))
 		q.Dot(x.net.Params(), x.net.Params())
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ type step struct {
 	timing timing
 	added  []func(*device.Inputs) // what a run changes that the host must remember
 	scores []scored
-	search *search // nil: the step has none
+	search *search // or minimum; nil: the step has none
 	dots   []kernels.Ptr
 	ran    bool
 }
@@ -189,11 +189,11 @@ func (s *step) Wait() (out device.Outputs, err error) {
 			out.Scores = append(out.Scores, n.readScore(sc.host))
 		}
 		if s.search != nil {
-			first, err := s.search.decide()
+			i, err := s.search.decide()
 			if err != nil {
 				return err
 			}
-			out.First = append(out.First, first)
+			out.Found = append(out.Found, i)
 		}
 		for _, at := range s.dots {
 			var word [8]byte

@@ -8,34 +8,50 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// search is a step's search. The GPU puts the sum of a run aside, and the host decides when it is
+// search is a step's search, or its minimum. The GPU puts the sum of a run aside, and the host decides when it is
 // asked for the index: the comparison takes as many digits of the noise as it needs.
 type search struct {
 	net    *net
-	right  device.Search
+	by     func(*device.Inputs, []float64) (int, error)
 	values []float64      // of the sum, while it is decided
 	at     driver.Ptr     // where the GPU puts them
 	asked  *device.Inputs // of the last run, until it is decided
-	first  int
+	index  int
 }
 
-func (q *queue) FirstAbove(src device.Sum, of device.Search) {
+func (q *queue) AboveThreshold(src device.Sum, of device.Search) {
 	n, x := q.net, q.sum(src)
 	if q.err != nil || !q.check(q.recorded.Search(of, src, x.scalars(), &n.searches)) {
 		return
 	}
-	q.recorded.Checks = append(q.recorded.Checks, x.tally.Search)
-	s := &search{net: n, right: of, values: make([]float64, x.size)}
+	s := q.search(x, of.Decide)
+	q.recorded.added = append(q.recorded.added, func(*device.Inputs) {
+		n.searches.Found = func() (bool, error) { // when the next run of the search asks
+			first, err := s.decide()
+			return first >= 0, err
+		}
+	})
+}
+
+func (q *queue) ArgMin(src device.Sum, of device.Minimum) {
+	x := q.sum(src)
+	if q.err != nil || !q.check(q.recorded.Minimum(of, src, x.scalars(), &q.net.searches)) {
+		return
+	}
+	q.search(x, of.Decide)
+}
+
+// search puts a sum aside for the host to decide.
+func (q *queue) search(x *sum, by func(*device.Inputs, []float64) (int, error)) *search {
+	n := q.net
+	s := &search{net: n, by: by, values: make([]float64, x.size)}
 	q.recorded.search = s
+	q.recorded.Checks = append(q.recorded.Checks, x.tally.Search)
 	q.recorded.added = append(q.recorded.added, func(in *device.Inputs) {
 		x.tally.Released()
 		asked := *in
 		asked.Rows = nil
 		s.asked = &asked
-		n.searches.Found = func() (bool, error) { // when the next run of the search asks
-			first, err := s.decide()
-			return first >= 0, err
-		}
 	})
 	q.then(func() {
 		var err error
@@ -44,12 +60,13 @@ func (q *queue) FirstAbove(src device.Sum, of device.Search) {
 			q.launch(kernels.Take(kernels.Ptr(x.at), x.size, kernels.Ptr(s.at)))
 		}
 	})
+	return s
 }
 
-// decide gives the index that the last run's search has found, and leaves nothing of the sum.
+// decide gives the index that the last run has found, and leaves nothing of the sum.
 func (s *search) decide() (int, error) {
 	if s.asked == nil {
-		return s.first, nil
+		return s.index, nil
 	}
 	n := s.net
 	if err := n.wait(); err != nil {
@@ -63,11 +80,11 @@ func (s *search) decide() (int, error) {
 	if err != nil {
 		return 0, n.fail(n.device.failed("reading the sum of a search", err))
 	}
-	if s.first, err = s.right.Decide(s.asked, s.values); err != nil {
+	if s.index, err = s.by(s.asked, s.values); err != nil {
 		return 0, n.fail(err)
 	}
 	s.asked = nil
-	return s.first, nil
+	return s.index, nil
 }
 
 // pair is two vectors of one width.

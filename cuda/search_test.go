@@ -39,7 +39,7 @@ func TestSearchLeavesNothing(t *testing.T) {
 	must(err)
 	recorded, err := n.Record(func(q device.Queue) {
 		q.Losses(sum, data, device.LossQuery{At: n.Params(), Dir: n.Params(), K: 1})
-		q.FirstAbove(sum, device.NewSearch(s, 11, device.GaussianLaw, false, 0))
+		q.AboveThreshold(sum, device.NewSearch(s, 11, device.GaussianLaw, false, 0))
 	})
 	must(err)
 	search := recorded.(*step).search
@@ -65,8 +65,8 @@ func TestSearchLeavesNothing(t *testing.T) {
 	for range 2 {
 		out, err := recorded.Wait()
 		must(err)
-		if len(out.First) != 1 || out.First[0] != 0 {
-			t.Errorf("the search found %v", out.First)
+		if len(out.Found) != 1 || out.Found[0] != 0 {
+			t.Errorf("the search found %v", out.Found)
 		}
 		for _, x := range values() {
 			if x != 0 {

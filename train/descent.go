@@ -141,7 +141,7 @@ func (e *Engine) Least(rows []int32, draw uint64, m *mechanism.NoisyMin, candida
 		return 0, err
 	}
 	d.tried = len(candidates)
-	return out.First[0], nil
+	return out.Found[0], nil
 }
 
 // RecordCurve records the release of a curve of decreases.
@@ -244,7 +244,7 @@ func (e *Engine) Search(rows []int32, draw uint64, m *mechanism.NoisyBTLS, candi
 			return 0, err
 		}
 		d.tried += size
-		if i := out.First[0]; i >= 0 {
+		if i := out.Found[0]; i >= 0 {
 			d.group.Needed(first + i + 1)
 			return first + i, nil
 		}

@@ -61,9 +61,14 @@ func (q *drawnQueue) Release(dst device.Vector, src device.Sum, n device.Noise) 
 	q.Queue.Release(dst, src, n)
 }
 
-func (q *drawnQueue) FirstAbove(src device.Sum, s device.Search) {
+func (q *drawnQueue) AboveThreshold(src device.Sum, s device.Search) {
 	q.step.kind = "search"
-	q.Queue.FirstAbove(src, s)
+	q.Queue.AboveThreshold(src, s)
+}
+
+func (q *drawnQueue) ArgMin(src device.Sum, m device.Minimum) {
+	q.step.kind = "search"
+	q.Queue.ArgMin(src, m)
 }
 
 // drawnStep releases something of a kind into a vector, or of kind "" nothing.
@@ -116,7 +121,7 @@ func (s *drawnStep) Wait() (device.Outputs, error) {
 	out, err := s.Step.Wait()
 	if s.kind == "search" && err == nil {
 		r := &s.net.d.all[len(s.net.d.all)-1]
-		if r.found = out.First[0]; r.found >= 0 {
+		if r.found = out.Found[0]; r.found >= 0 {
 			r.found += s.first
 		}
 	}

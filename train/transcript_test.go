@@ -115,8 +115,11 @@ func (q *transcriptQueue) Axpy(y device.Vector, a device.Slot, x device.Vector) 
 func (q *transcriptQueue) Dot(x, y device.Vector) {
 	q.add(func(q device.Queue) { q.Dot(x, y) })
 }
-func (q *transcriptQueue) FirstAbove(src device.Sum, s device.Search) {
-	q.add(func(q device.Queue) { q.FirstAbove(src, s) })
+func (q *transcriptQueue) AboveThreshold(src device.Sum, s device.Search) {
+	q.add(func(q device.Queue) { q.AboveThreshold(src, s) })
+}
+func (q *transcriptQueue) ArgMin(src device.Sum, m device.Minimum) {
+	q.add(func(q device.Queue) { q.ArgMin(src, m) })
 }
 func (q *transcriptQueue) Score(at device.Vector, public device.Data) {
 	q.add(func(q device.Queue) { q.Score(at, public) })
@@ -173,14 +176,14 @@ func (s *transcriptStep) Wait() (device.Outputs, error) {
 		}
 		all.Scores = append(all.Scores, out.Scores...)
 		all.Dots = append(all.Dots, out.Dots...)
-		for _, i := range out.First {
+		for _, i := range out.Found {
 			if d := s.net.d; d.replay {
 				i = d.found[d.nextFind]
 				d.nextFind++
 			} else {
 				d.found = append(d.found, i)
 			}
-			all.First = append(all.First, i)
+			all.Found = append(all.Found, i)
 		}
 	}
 	return all, nil

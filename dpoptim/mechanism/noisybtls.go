@@ -84,8 +84,8 @@ func (b *NoisyBTLS) Ask(in *device.Inputs, first int, etas []float32, biases []f
 	copy(in.Biases[:], biases)
 }
 
-// Test records the search of a sum (device.Queue.FirstAbove).
-func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, b.search) }
+// Test records the search of a sum (device.Queue.AboveThreshold).
+func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.AboveThreshold(src, b.search) }
 
 // Set gives a run the bound on a record's share and both noise scales, rounded up to
 // float32. More noise of either kind never costs more, as it could be added to what

@@ -345,7 +345,7 @@ func searchOnANet(t *testing.T, runs int) {
 				for first := 0; index < 0 && first < 4; first += 3 {
 					end := min(first+3, 4)
 					s.Ask(in, first, etas[first:end], s.biases[first:end])
-					if i := x.run(t, three, in).First[0]; i >= 0 {
+					if i := x.run(t, three, in).Found[0]; i >= 0 {
 						index = first + i
 					}
 				}
@@ -420,7 +420,7 @@ func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
 				}
 			}
 			b.Ask(in, 0, etas, biases)
-			if got := x.run(t, step, in).First[0]; got != want {
+			if got := x.run(t, step, in).Found[0]; got != want {
 				t.Errorf("%s, α=%v: rate %d, Armijo's rule gives %d", queries, alpha, got, want)
 			}
 			found[want] = true

@@ -19,7 +19,7 @@ import (
 // factor of 2, and public biases beside the sums change nothing of that. Replacing a record is two such moves, as the accountant knows.
 type NoisyMin struct {
 	epsilon, bound float64
-	search         device.Search
+	minimum        device.Minimum
 }
 
 // NewNoisyMin checks ε and the bound, both above 0. The tensor must be no other mechanism's.
@@ -33,16 +33,16 @@ func NewNoisyMin(epsilon, bound float64, s *stream.Stream, tensor uint32) (*Nois
 	if s == nil {
 		return nil, fmt.Errorf("a noisy minimum needs a noise stream")
 	}
-	return &NoisyMin{epsilon, bound, device.NewLeast(s, tensor)}, nil
+	return &NoisyMin{epsilon, bound, device.NewMinimum(s, tensor)}, nil
 }
 
 // NewUnprotectedMin is the minimum without noise: nothing that it tells is private.
 func NewUnprotectedMin(bound float64, s *stream.Stream, tensor uint32) *NoisyMin {
-	return &NoisyMin{math.Inf(1), bound, device.NewLeast(s, tensor)}
+	return &NoisyMin{math.Inf(1), bound, device.NewMinimum(s, tensor)}
 }
 
-// Test records the question of a sum of losses (device.Queue.FirstAbove).
-func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.FirstAbove(src, m.search) }
+// Test records the question of a sum of losses (device.Queue.ArgMin).
+func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.ArgMin(src, m.minimum) }
 
 // Set gives a run the bound, the noise and the losses' grid, and biases of 0. On the
 // grid sums have no rounding: a record moves all losses one way, by at most the bound.

@@ -25,7 +25,7 @@ func TestNoisyMinDistribution(t *testing.T) {
 		for run := range runs {
 			in := device.Inputs{Draw: uint64(i*runs + run + 1)}
 			m.Set(&in)
-			if first(t, m.search, &in, 5, 5+gap) == 0 {
+			if first(t, m.minimum, &in, 5, 5+gap) == 0 {
 				told++
 			}
 		}
@@ -58,17 +58,19 @@ func TestNoisyMinNoise(t *testing.T) {
 	}
 	u := NewUnprotectedMin(1, testStream(t), 3)
 	u.Set(&in)
-	if i := first(t, u.search, &in, 3, 1, 2, 1); i != 1 || u.Event() != nil {
+	if i := first(t, u.minimum, &in, 3, 1, 2, 1); i != 1 || u.Event() != nil {
 		t.Errorf("without noise %d is told, at the event %v", i, u.Event())
 	}
 	in.Biases = [device.MaxCandidates]float64{0, 1.5, 0.25, 1.25}
-	if i := first(t, u.search, &in, 3, 1, 2, 1); i != 2 {
+	if i := first(t, u.minimum, &in, 3, 1, 2, 1); i != 2 {
 		t.Errorf("without noise, but with biases, %d is told", i)
 	}
 }
 
 // first is what a device tells of a sum.
-func first(t *testing.T, s device.Search, in *device.Inputs, sums ...float64) int {
+func first(t *testing.T, s interface {
+	Decide(*device.Inputs, []float64) (int, error)
+}, in *device.Inputs, sums ...float64) int {
 	t.Helper()
 	i, err := s.Decide(in, sums)
 	if err != nil {

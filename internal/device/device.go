@@ -163,7 +163,7 @@ const (
 	CountStep
 	Along        // what Axpy multiplies a vector by; finite
 	ThresholdStd // scale of the noise on a search's threshold; finite, 0 or more
-	QueryStd     // scale of the noise on each of a search's queries; finite, 0 or more
+	QueryStd     // scale of the noise on each of a search's queries, or of a minimum's values; finite, 0 or more
 	NormStd      // NoiseStd and NoiseStep of a sum's norm
 	NormStep
 	Gain    // what Project multiplies a gradient by before its LSTM reads it
@@ -207,8 +207,9 @@ type Inputs struct {
 // Outputs of a run, in the order in which the step asked for them.
 type Outputs struct {
 	Scores []Score
-	// First is what FirstAbove found: the index among this run's queries, or −1.
-	First []int
+	// Found is what AboveThreshold found, an index among this run's queries or −1, or
+	// the number of ArgMin's value.
+	Found []int
 	Dots  []float64
 }
 
@@ -283,7 +284,7 @@ type Queue interface {
 	// Rounding src moves it by at most γ/2 in each value. A deviation of 0 adds
 	// nothing and rounds nothing.
 	Release(dst Vector, src Sum, noise Noise)
-	// FirstAbove asks which query of a scalar sum that Losses filled is the first
+	// AboveThreshold asks which query of a scalar sum that Losses filled is the first
 	// above a noisy threshold, query_i + ν_i ≥ bias_i + λ, and then sets src = 0. Only
 	// that index leaves. If the search has a baseline (filled by LossSum alone, with a step of 0
 	// as the first candidate), query i of src is src[0] − src[1+i], else src[i].
@@ -293,8 +294,13 @@ type Queue interface {
 	// begins one and claims the noise position as a Release does. A later run has the
 	// same Draw and scales, and First as many queries as have been asked; where it does
 	// not, or where the search has found its index, it is refused (ErrDrawUsed). A
-	// step has at most one search. The queries of a search must all be of one batch.
-	FirstAbove(src Sum, s Search)
+	// step has at most one search, or ArgMin. The queries of a search must all be of one batch.
+	AboveThreshold(src Sum, s Search)
+	// ArgMin asks which value of a scalar sum that LossSum filled, with its bias added, is the
+	// least, less noise from the exponential distribution of mean QueryStd, and then sets
+	// src = 0. Only the value's number leaves. Its run has First = 0 and claims the noise
+	// position as a Release does.
+	ArgMin(src Sum, m Minimum)
 	// Axpy adds a multiple of one vector to another, y += scalar[a]·x.
 	Axpy(y Vector, a Slot, x Vector)
 	// Dot appends the inner product of two vectors to Outputs.Dots, added up in float64

@@ -16,14 +16,13 @@ const (
 )
 
 // Search is the right to ask which query of a sum is the first above a noisy
-// threshold (Queue.FirstAbove). Only dpoptim/mechanism asks for one, as for
+// threshold (Queue.AboveThreshold). Only dpoptim/mechanism asks for one, as for
 // Noise; the zero value is refused.
 type Search struct {
 	stream   *stream.Stream
 	tensor   uint32
 	law      Law
 	baseline bool
-	least    bool
 	trials   int
 }
 
@@ -35,13 +34,6 @@ func NewSearch(s *stream.Stream, tensor uint32, law Law, baseline bool, trials i
 	return Search{stream: s, tensor: tensor, law: law, baseline: baseline, trials: trials}
 }
 
-// NewLeast makes the right to ask instead which value of a sum that LossSum
-// filled, with its bias added, is the least, less noise from the exponential
-// distribution of mean QueryStd: its number, and no threshold. It goes over one run.
-func NewLeast(s *stream.Stream, tensor uint32) Search {
-	return Search{stream: s, tensor: tensor, law: LaplaceLaw, least: true}
-}
-
 // Stream and Tensor say where an implementation draws.
 func (s Search) Stream() *stream.Stream { return s.stream }
 func (s Search) Tensor() uint32         { return s.tensor }
@@ -49,10 +41,7 @@ func (s Search) Tensor() uint32         { return s.tensor }
 // Baseline says that the first value of a sum is the queries' baseline, and
 // Trials is the most queries that a search answers, 0 for any number.
 func (s Search) Baseline() bool { return s.baseline }
-
-// Least says that the least value is asked for.
-func (s Search) Least() bool { return s.least }
-func (s Search) Trials() int { return s.trials }
+func (s Search) Trials() int    { return s.trials }
 
 // Claim takes a position of the search's stream, as Noise.Claim does.
 func (s Search) Claim(draw uint64) bool { return s.stream.Claim(draw) }
@@ -73,8 +62,7 @@ func (s Search) Queries(values int) (int, error) {
 func (s Search) Law() Law { return s.law }
 
 // Decide compares the queries of a run with their noisy thresholds: the index
-// of the first that is above, −1 for none; or that of the least value. It defines
-// what every device does.
+// of the first that is above, −1 for none. It defines what every device does.
 //
 // Query i of the run is above if query_i − bias_i + ν_i − λ ≥ 0. λ is noise number 0
 // of (Draw, tensor) and ν_i number 1 + First + i, so that no noise depends on how a
@@ -94,16 +82,6 @@ func (s Search) Decide(in *Inputs, sums []float64) (int, error) {
 		return 0, err
 	}
 	threshold, query := float64(in.Scalars[ThresholdStd]), float64(in.Scalars[QueryStd])
-	if s.least {
-		best := 0
-		for i := 1; i < len(sums); i++ {
-			if !noise.AtLeastZero(in.Draw, []float64{sums[i], in.Biases[i], -sums[best], -in.Biases[best]},
-				exact.Term{Scale: -query, Draw: i, Magnitude: true}, exact.Term{Scale: query, Draw: best, Magnitude: true}) {
-				best = i
-			}
-		}
-		return best, nil
-	}
 	base, queries := 0.0, sums
 	if s.baseline {
 		base, queries = sums[0], sums[1:]

@@ -42,7 +42,8 @@ type Step struct {
 	Checks     []func(*device.Inputs) error
 	noises     []device.Noise
 	search     search
-	draws      []draw // of the noises and the search
+	asks       bool   // for an index
+	draws      []draw // of the noises, and of the search or the minimum
 	streams    []draw // one of each stream
 }
 

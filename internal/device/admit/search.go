@@ -38,11 +38,8 @@ func (u *Searches) Fills(dst device.Sum, form device.LossForm) error {
 	return nil
 }
 
-// searched notes that a step searches a sum.
-func (u *Searches) searched(src device.Sum, baseline bool) error {
-	if !baseline {
-		return nil
-	}
+// base notes that a step reads a sum's values themselves, which LossSum must have filled.
+func (u *Searches) base(src device.Sum) error {
 	if u.differences[src] {
 		return errBaseline
 	}
@@ -53,7 +50,7 @@ func (u *Searches) searched(src device.Sum, baseline bool) error {
 	return nil
 }
 
-// search is what a step asks of its runs for its FirstAbove.
+// search is what a step asks of its runs for its AboveThreshold.
 type search struct {
 	device.Search
 	queries int // 0: the step has none
@@ -62,17 +59,14 @@ type search struct {
 
 // Search notes that the step searches a sum of so many values.
 func (s *Step) Search(of device.Search, src device.Sum, values int, net *Searches) error {
-	if s.search.queries > 0 {
-		return errors.New("a step has at most one search: its biases and its count of queries are a run's")
-	}
 	k, err := of.Queries(values)
+	if err == nil {
+		err = s.ask(of, k)
+	}
+	if err == nil && of.Baseline() {
+		err = net.base(src)
+	}
 	if err != nil {
-		return err
-	}
-	if err := s.draw(of); err != nil {
-		return err
-	}
-	if err := net.searched(src, of.Baseline() || of.Least()); err != nil {
 		return err
 	}
 	s.search = search{of, k, net}
@@ -80,20 +74,52 @@ func (s *Step) Search(of device.Search, src device.Sum, values int, net *Searche
 	return nil
 }
 
-// check validates what does not depend on earlier runs.
-func (s *search) check(in *device.Inputs) error {
+// Minimum notes that the step asks for the least of a sum's values.
+func (s *Step) Minimum(of device.Minimum, src device.Sum, values int, net *Searches) error {
+	err := of.Check(values)
+	if err == nil {
+		err = s.ask(of, values)
+	}
+	if err == nil {
+		err = net.base(src)
+	}
+	s.Checks = append(s.Checks, func(in *device.Inputs) error {
+		if in.First != 0 {
+			return fmt.Errorf("the least of all values was asked for after %d of them: it goes over one run", in.First)
+		}
+		return nil
+	})
+	return err
+}
+
+// ask notes that the step asks for one index among so many queries.
+func (s *Step) ask(d draw, queries int) error {
+	if s.asks {
+		return errors.New("a step has at most one search: its biases and its count of queries are a run's")
+	}
+	s.asks = true
+	s.Checks = append(s.Checks, func(in *device.Inputs) error { return checkQueries(in, queries) })
+	return s.draw(d)
+}
+
+// checkQueries validates the noise and the biases of a run's queries.
+func checkQueries(in *device.Inputs, n int) error {
 	for _, slot := range []device.Slot{device.ThresholdStd, device.QueryStd} {
 		if std := in.Scalars[slot]; std != 0 && !Positive(std) {
 			return fmt.Errorf("a search's noise of scale %v: must be a finite number, 0 or more", std)
 		}
 	}
-	if s.Least() && in.First != 0 {
-		return fmt.Errorf("the least of all values was asked for after %d of them: it goes over one run", in.First)
-	}
-	for i, bias := range in.Biases[:s.queries] {
+	for i, bias := range in.Biases[:n] {
 		if math.IsNaN(bias) || math.IsInf(bias, -1) {
 			return fmt.Errorf("bias %d of a search is %v: must be finite, or +Inf for a query that is never above", i, bias)
 		}
+	}
+	return nil
+}
+
+// check refuses queries beyond those that the search's noise is for.
+func (s *search) check(in *device.Inputs) error {
+	for i, bias := range in.Biases[:s.queries] {
 		if most := s.Trials(); most > 0 && in.First+i >= most && !math.IsInf(bias, 1) {
 			return fmt.Errorf("a search asks query number %d: its noise is for %d; give those beyond the bias +Inf", in.First+i+1, most)
 		}

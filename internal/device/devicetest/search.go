@@ -58,7 +58,7 @@ func (x *searcher) steps(t testing.TB, k int) *searchSteps {
 		add: x.record(t, func(q device.Queue) {
 			q.Losses(sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: values, Form: x.form})
 		}),
-		search: x.record(t, func(q device.Queue) { q.FirstAbove(sum, x.right) }),
+		search: x.record(t, func(q device.Queue) { q.AboveThreshold(sum, x.right) }),
 	}
 	x.sizes[k] = s
 	return s
@@ -102,13 +102,13 @@ func (x *searcher) group(t testing.TB, a *ask, first, k int, draw uint64) (int, 
 		return 0, err
 	}
 	out, err := s.search.Wait()
-	if err == nil && len(out.First) != 1 {
-		t.Fatalf("a search gives the indices %v", out.First)
+	if err == nil && len(out.Found) != 1 {
+		t.Fatalf("a search gives the indices %v", out.Found)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return out.First[0], nil
+	return out.Found[0], nil
 }
 
 // search runs a whole search in groups of at most so many, −1 for no index.
@@ -396,7 +396,7 @@ func testSearch(t *testing.T, d device.Device) {
 		sum, err := x.Net.NewScalarSum(2)
 		must(t, err)
 		both := x.record(t, func(q device.Queue) {
-			q.FirstAbove(sum, x.right)
+			q.AboveThreshold(sum, x.right)
 			q.Release(x.Out, x.Sum, x.Noise)
 		})
 		in := &device.Inputs{Draw: 1}
@@ -419,33 +419,33 @@ func testSearch(t *testing.T, d device.Device) {
 		must(t, err)
 		based := device.NewSearch(Stream(t, d), 9, device.GaussianLaw, true, 0)
 		for what, body := range map[string]func(device.Queue){
-			"nobody's right":   func(q device.Queue) { q.FirstAbove(two, device.Search{}) },
-			"no stream":        func(q device.Queue) { q.FirstAbove(two, device.NewSearch(nil, 1, 0, false, 0)) },
-			"no such sum":      func(q device.Queue) { q.FirstAbove(two+9, x.right) },
-			"too many queries": func(q device.Queue) { q.FirstAbove(many, x.right) },
-			"a baseline alone": func(q device.Queue) { q.FirstAbove(one, based) },
+			"nobody's right":   func(q device.Queue) { q.AboveThreshold(two, device.Search{}) },
+			"no stream":        func(q device.Queue) { q.AboveThreshold(two, device.NewSearch(nil, 1, 0, false, 0)) },
+			"no such sum":      func(q device.Queue) { q.AboveThreshold(two+9, x.right) },
+			"too many queries": func(q device.Queue) { q.AboveThreshold(many, x.right) },
+			"a baseline alone": func(q device.Queue) { q.AboveThreshold(one, based) },
 			"a baseline of differences": func(q device.Queue) {
 				q.Losses(two, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: 2, Form: device.LossDecrease})
-				q.FirstAbove(two, based)
+				q.AboveThreshold(two, based)
 			},
 			"differences of a baseline": func(q device.Queue) {
-				q.FirstAbove(other, based)
+				q.AboveThreshold(other, based)
 				q.Losses(other, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: 2, Form: device.LossCurve})
 			},
 			"two searches": func(q device.Queue) {
-				q.FirstAbove(two, x.right)
-				q.FirstAbove(one, device.NewSearch(x.right.Stream(), 10, 0, false, 0))
+				q.AboveThreshold(two, x.right)
+				q.AboveThreshold(one, device.NewSearch(x.right.Stream(), 10, 0, false, 0))
 			},
 			"a release's noise": func(q device.Queue) {
 				q.Release(x.Out, x.Sum, device.NewNoise(x.right.Stream(), 9))
-				q.FirstAbove(two, x.right)
+				q.AboveThreshold(two, x.right)
 			},
 		} {
 			if _, err := x.Net.Record(body); err == nil {
 				t.Errorf("%s is accepted", what)
 			}
 		}
-		if _, err := x.Net.Record(func(q device.Queue) { q.FirstAbove(two, device.Search{}) }); !errors.Is(err, device.ErrNoNoise) {
+		if _, err := x.Net.Record(func(q device.Queue) { q.AboveThreshold(two, device.Search{}) }); !errors.Is(err, device.ErrNoNoise) {
 			t.Errorf("nobody's right gives %v", err)
 		}
 		for what, change := range map[string]func(*device.Inputs){

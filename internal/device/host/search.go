@@ -6,22 +6,38 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-func (q *queue[T]) FirstAbove(src device.Sum, s device.Search) {
+func (q *queue[T]) AboveThreshold(src device.Sum, s device.Search) {
 	n, x := q.net, q.sum(src)
 	if q.err != nil || !q.check(q.step.Search(s, src, len(x.scalars), &n.searches)) {
 		return
 	}
+	q.decide(x, s.Decide, func(first int) {
+		n.searches.Found = func() (bool, error) { return first >= 0, nil }
+	})
+}
+
+func (q *queue[T]) ArgMin(src device.Sum, m device.Minimum) {
+	x := q.sum(src)
+	if q.err != nil || !q.check(q.step.Minimum(m, src, len(x.scalars), &q.net.searches)) {
+		return
+	}
+	q.decide(x, m.Decide, func(int) {})
+}
+
+// decide adds an index to the outputs, which it tells found, and clears the sum that it was found by.
+func (q *queue[T]) decide(x *sum[T], by func(*device.Inputs, []float64) (int, error), found func(int)) {
+	n := q.net
 	q.step.Checks = append(q.step.Checks, x.tally.Search)
 	q.add(func(in *device.Inputs, out *device.Outputs) {
-		first, err := s.Decide(in, x.scalars)
+		i, err := by(in, x.scalars)
 		if err != nil {
 			n.err = err
 			return
 		}
 		clear(x.scalars)
 		x.tally.Released()
-		n.searches.Found = func() (bool, error) { return first >= 0, nil }
-		out.First = append(out.First, first)
+		found(i)
+		out.Found = append(out.Found, i)
 	})
 }
 
