@@ -11,9 +11,6 @@ import (
 // impossible lists what no clip norm may be.
 var impossible = []float64{0, -1, math.NaN(), math.Inf(1)}
 
-// impossibleStd lists what no standard deviation may be.
-var impossibleStd = []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1)}
-
 // recordings are mistakes, by what is wrong with them.
 type recordings map[string]func(device.Queue)
 
@@ -42,5 +39,16 @@ func refuseClips(t *testing.T, open func(*testing.T) device.Step) {
 	t.Helper()
 	for _, clip := range impossible {
 		refuse(t, fmt.Sprintf("a clip norm of %v, which bounds no example,", clip), open(t).Run(clipAt(clip, 0)))
+	}
+}
+
+// refuseStds fails for each impossible standard deviation with which a release of some noise leaves its net.
+func refuseStds(t *testing.T, open func(*testing.T) (device.Step, device.Noise)) {
+	t.Helper()
+	for _, std := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		step, noise := open(t)
+		in := &device.Inputs{Draw: 1}
+		SetNoise(in, noise, std)
+		refuse(t, fmt.Sprintf("noise of standard deviation %v", std), step.Run(in))
 	}
 }
