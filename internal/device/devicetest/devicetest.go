@@ -51,7 +51,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"exact", testExact, false},
 		{"release", testRelease, false},
 		{"update", testUpdate, false},
-		{"project", testProject, false},
+		{"project", projectClaims.run, false},
 		{"norm", testNorm, false},
 		{"vectors", testVectors, false},
 		{"search", testSearch, false},
