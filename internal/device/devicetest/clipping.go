@@ -62,14 +62,12 @@ func testGhostNorms(t *testing.T, d device.Device) {
 
 // testBiasNorms has inputs of zero: a layer's whole gradient is its bias's.
 func testBiasNorms(t *testing.T, d device.Device) {
-	dense := NewBuilder("dense", ce, 6)
-	dense.Dense(ir.Input, 4, true)
 	conv := NewBuilder("conv", ce, 1, 4, 4)
 	conv.Dense(conv.Act(ir.Tanh, conv.Conv(ir.Input, 2, ir.Square(3, 1, 0), true)), 4, false)
 	sequence := NewBuilder("dense on an image", ce, 2, 3, 4)
 	sequence.Dense(ir.Input, 4, true)
-	for _, b := range []*Builder{dense, conv, sequence} {
-		c := newCase(t, d, b.Program(), 3, 9)
+	for _, p := range []*ir.Program{linear("dense", ce, 6, 4, true), conv.Program(), sequence.Program()} {
+		c := newCase(t, d, p, 3, 9)
 		c.Rows.Scale, c.Rows.Offset = 0, 0
 		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
 			for _, row := range c.All() {

@@ -128,10 +128,8 @@ func testOneLayer(t *testing.T, d device.Device) {
 
 // testNothing has a gradient of zero, which stays zero where small ones are scaled up.
 func testNothing(t *testing.T, d device.Device) {
-	b := NewBuilder("flat hinge", ir.Hinge, 2)
-	b.Dense(ir.Input, 1, true)
 	c := &Case{
-		Program: b.Program(), Params: []float32{0, 0, 5},
+		Program: linear("flat hinge", ir.Hinge, 2, 1, true), Params: []float32{0, 0, 5},
 		Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 	}
 	for _, s := range clipped(t, c.Program, ir.Automatic) {

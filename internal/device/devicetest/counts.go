@@ -118,10 +118,8 @@ func testCountedRows(t *testing.T, d device.Device) {
 }
 
 func testCountNextToC(t *testing.T, s site) {
-	b := NewBuilder("line", ir.Hinge, 2)
-	b.Dense(ir.Input, 1, false)
 	c := &Case{
-		Program: b.Program(), Params: []float32{0, 0},
+		Program: linear("line", ir.Hinge, 2, 1, false), Params: []float32{0, 0},
 		Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 	}
 	each(t, s.d, c, private(t, c.Program), func(t *testing.T, schedule named) {

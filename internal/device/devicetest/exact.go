@@ -105,13 +105,11 @@ func wholeCase(t testing.TB, p *ir.Program, pairs int) *Case {
 }
 
 func wholePrograms() []*ir.Program {
-	linear := NewBuilder("exact-linear", ir.Huber, 6)
-	linear.Dense(ir.Input, 1, true)
 	deep := NewBuilder("exact-deep", ir.Huber, 2, 6, 6)
 	x := deep.Act(ir.ReLU, deep.Conv(ir.Input, 5, ir.Square(3, 1, 1), true))
 	x = deep.Act(ir.ReLU, deep.Conv(deep.Pool(ir.MaxPool, x, pool2(2)), 4, pool2(1), false))
 	deep.Dense(deep.Act(ir.ReLU, deep.Dense(x, 60, true)), 1, true)
-	return []*ir.Program{linear.Program(), deep.Program()}
+	return []*ir.Program{linear("exact-linear", ir.Huber, 6, 1, true), deep.Program()}
 }
 
 // truncated is what a row adds: its gradient, scaled to the norm

@@ -81,9 +81,7 @@ func testGradientOverflow(t *testing.T, d device.Device) {
 // testFactorUnderflow has an input of 2⁷⁰ under a δ of −1.5·2⁻²⁴, clipped so short that factor times δ is no normal
 // number: rounded up to 2·2⁻¹⁴⁹ from 1.6 of them, times the input it would be a quarter longer than C.
 func testFactorUnderflow(t *testing.T, d device.Device) {
-	b := NewBuilder("long", ir.Huber, 1)
-	b.Dense(ir.Input, 1, false)
-	c := (&Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
+	c := (&Case{Program: linear("long", ir.Huber, 1, 1, false), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
 	for _, s := range strategies(t, c.Program) {
 		t.Run(s.name, func(t *testing.T) {
 			bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79)

@@ -13,9 +13,7 @@ import (
 // learner is a linear model of so many parameters.
 func learner(t testing.TB, params int) *Case {
 	t.Helper()
-	b := NewBuilder("learner", ir.Huber, params-1)
-	b.Dense(ir.Input, 1, true)
-	return NewCase(t, b.Program(), 1, 61)
+	return NewCase(t, linear("learner", ir.Huber, params-1, 1, true), 1, 61)
 }
 
 // projected is a net whose parameters an LSTM moves, with its definition beside it.
