@@ -25,10 +25,9 @@ var clippingClaims = claims[device.Device]{
 }
 
 func testShare(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		c := newCase(t, d, p, 5, 8)
+	eachCase(t, d, Programs(), 5, 8, func(t *testing.T, c *Case) {
 		grads := gradients(t, c)
-		eachNet(t, d, c, private(t, p), 1, func(t *testing.T, x *Fixture) {
+		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
 			for row, g := range grads {
 				n := Norm(g)
 				for _, norm := range []float64{n / 1000, n / 3, n * 0.999, n * 1.001, 5 * n} {
@@ -41,7 +40,7 @@ func testShare(t *testing.T, d device.Device) {
 				}
 			}
 		})
-	}
+	})
 }
 
 func testGhostNorms(t *testing.T, d device.Device) {
@@ -67,23 +66,24 @@ func testBiasNorms(t *testing.T, d device.Device) {
 	sequence := NewBuilder("dense on an image", ce, 2, 3, 4)
 	sequence.Dense(ir.Input, 4, true)
 	for _, p := range []*ir.Program{linear("dense", ce, 6, 4, true), conv.Program(), sequence.Program()} {
-		c := newCase(t, d, p, 3, 9)
-		c.Rows.Scale, c.Rows.Offset = 0, 0
-		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
-			for _, row := range c.All() {
-				exactly(t, d, x.Of(t, []int32{row}, 0.05), 0.05)
-			}
+		t.Run(p.Name, func(t *testing.T) {
+			c := newCase(t, d, p, 3, 9)
+			c.Rows.Scale, c.Rows.Offset = 0, 0
+			eachNet(t, d, c, private(t, p), 1, func(t *testing.T, x *Fixture) {
+				for _, row := range c.All() {
+					exactly(t, d, x.Of(t, []int32{row}, 0.05), 0.05)
+				}
+			})
 		})
 	}
 }
 
 // testGhostState fills two sums of one net in turns.
 func testGhostState(t *testing.T, d device.Device) {
-	for _, p := range some(d, few()) {
-		c := newCase(t, d, p, 12, 10)
+	eachCase(t, d, few(), 12, 10, func(t *testing.T, c *Case) {
 		norm := clipNorms(t, c)[1].norm
 		want := oracle(t, c, c.All(), norm)
-		eachNet(t, d, c, private(t, p), 5, func(t *testing.T, x *Fixture) {
+		eachNet(t, d, c, private(t, c.Program), 5, func(t *testing.T, x *Fixture) {
 			y := *x
 			y.Sum = x.sum(t)
 			y.Clipped = x.record(t, func(q device.Queue) { q.ClippedSum(y.Sum, x.Data) })
@@ -96,7 +96,7 @@ func testGhostState(t *testing.T, d device.Device) {
 			y.draw = x.draw
 			Near(t, y.Release(t, 0), oracle(t, c, []int32{0, 1, 0, 1, 0, 1, 0, 1}, norm), tolerance(d))
 		})
-	}
+	})
 }
 
 func testElements(t *testing.T, d device.Device) {
@@ -126,16 +126,15 @@ func testSensitivity(t *testing.T, d device.Device) {
 }
 
 func testHuge(t *testing.T, d device.Device) {
-	for _, p := range some(d, few()) {
-		c := newCase(t, d, p, 1, 11)
+	eachCase(t, d, few(), 1, 11, func(t *testing.T, c *Case) {
 		c.Rows.Scale, c.Rows.Offset = 1e30, 0
 		c = c.with(1, 1).with(255, 1)
-		eachNet(t, d, c, private(t, p), 1, func(t *testing.T, x *Fixture) {
+		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
 			for _, row := range c.All() {
 				bounded(t, x.Of(t, []int32{row}, 1), 1)
 			}
 		})
-	}
+	})
 }
 
 // steep is a case whose gradients all are longer than 4, spread over many

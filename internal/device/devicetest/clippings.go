@@ -67,10 +67,9 @@ var otherClippingClaims = claims[device.Device]{
 }
 
 func testShares(t *testing.T, d device.Device, kind ir.Clipping) {
-	for _, p := range some(d, Programs()) {
-		c := newCase(t, d, p, 9, 31)
+	eachCase(t, d, Programs(), 9, 31, func(t *testing.T, c *Case) {
 		grads := gradients(t, c)
-		each(t, d, c, clipped(t, p, kind), func(t *testing.T, s named) {
+		each(t, d, clipped(t, c.Program, kind), func(t *testing.T, s named) {
 			tolerance := tolerance(d)
 			if s.name == string(perexample.Gram) {
 				tolerance *= 2 // its norm is longer by a bound on the rounding of the gradient
@@ -79,7 +78,7 @@ func testShares(t *testing.T, d device.Device, kind ir.Clipping) {
 			for _, norm := range clipNorms(t, c) {
 				sum := make([]float64, x.size)
 				for row, g := range grads {
-					want := byHand(p, kind, g, norm.norm)
+					want := byHand(c.Program, kind, g, norm.norm)
 					share := x.Of(t, []int32{int32(row)}, norm.norm)
 					bounded(t, share, norm.norm)
 					Near(t, share, want, tolerance)
@@ -92,7 +91,7 @@ func testShares(t *testing.T, d device.Device, kind ir.Clipping) {
 				Same(t, x.Of(t, c.All(), norm.norm), whole)
 			}
 		})
-	}
+	})
 }
 
 func testBrokenNumbers(t *testing.T, d device.Device, kind ir.Clipping) {

@@ -86,11 +86,10 @@ func testCounts(t *testing.T, d device.Device) {
 }
 
 func testCountedRows(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		c := newCase(t, d, p, 9, 33)
+	eachCase(t, d, Programs(), 9, 33, func(t *testing.T, c *Case) {
 		grads := gradients(t, c)
 		nan := c.with(77, float32(math.NaN()), float32(math.Inf(1)))
-		each(t, d, c, private(t, p), func(t *testing.T, s named) {
+		each(t, d, private(t, c.Program), func(t *testing.T, s named) {
 			x, plain := openCounted(t, d, s.Schedule, nan, 4), Open(t, d, s.Schedule, c, 4)
 			for _, clip := range clipNorms(t, c) {
 				want := 0.0
@@ -114,7 +113,7 @@ func testCountedRows(t *testing.T, d device.Device) {
 			x.params(t, constant(x.size, float32(math.NaN())))
 			x.counts(t, "a batch of rows that are not finite", c.All(), 1, 0)
 		})
-	}
+	})
 }
 
 func testCountNextToC(t *testing.T, s site) {
@@ -122,7 +121,7 @@ func testCountNextToC(t *testing.T, s site) {
 		Program: linear("line", ir.Hinge, 2, 1, false), Params: []float32{0, 0},
 		Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 	}
-	each(t, s.d, c, private(t, c.Program), func(t *testing.T, schedule named) {
+	each(t, s.d, private(t, c.Program), func(t *testing.T, schedule named) {
 		x := openCounted(t, s.d, schedule.Schedule, c, 1)
 		x.counts(t, "a row of a norm just within", c.All(), 5*(1+1e-6), 0.5)
 		x.counts(t, "a row of a norm just beyond", c.All(), 5*(1-1e-6), -0.5)

@@ -46,7 +46,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"rounding", roundingClaims.run, true},
 		{"accumulation", testAccumulation, false},
 		{"losses", lossClaims.run, true},
-		{"candidates", testCandidates, true},
+		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},
 		{"exact", testExact, false},
 		{"release", testRelease, false},
@@ -55,7 +55,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"norm", testNorm, false},
 		{"vectors", testVectors, false},
 		{"search", testSearch, false},
-		{"score", testScore, true},
+		{"score", scoreClaims.run, true},
 		{"misuse", testMisuse, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

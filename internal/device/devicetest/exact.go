@@ -176,7 +176,9 @@ func eachWhole(t *testing.T, d device.Device, test func(*testing.T, named, whole
 		for _, g := range c.grads {
 			c.longest = max(c.longest, Norm(g))
 		}
-		each(t, d, c.Case, whole(t, p), func(t *testing.T, s named) { test(t, s, c) })
+		t.Run(p.Name, func(t *testing.T) {
+			each(t, d, whole(t, p), func(t *testing.T, s named) { test(t, s, c) })
+		})
 	}
 }
 
@@ -261,12 +263,11 @@ func testExactSensitivity(t *testing.T, d device.Device) {
 
 // testExactBound has gradients with rounding, enormous ones and tiny ones.
 func testExactBound(t *testing.T, d device.Device) {
-	for _, p := range some(d, few()) {
-		usual := newCase(t, d, p, 4, 42)
+	eachCase(t, d, few(), 4, 42, func(t *testing.T, usual *Case) {
 		scaled := *usual
 		for _, factor := range []float32{1, 1e-6, 1e15} {
 			scaled.Rows.Scale = usual.Rows.Scale * factor
-			for _, s := range some(d, whole(t, p)[:2]) {
+			for _, s := range some(d, whole(t, usual.Program)[:2]) {
 				x := openExact(t, d, s.Schedule, &scaled, 1)
 				for _, clip := range []float32{1e-9, 0.1, math.Nextafter32(1, 0), 1e9} {
 					for _, row := range scaled.All() {
@@ -275,13 +276,13 @@ func testExactBound(t *testing.T, d device.Device) {
 				}
 			}
 		}
-	}
+	})
 }
 
 // testExactNotFinite has gradients of very different sizes and such as are not finite: the bound
 // holds for them too, and others are not moved.
 func testExactNotFinite(t *testing.T, d device.Device) {
-	for _, p := range some(d, few()) {
+	eachProgram(t, d, few(), func(t *testing.T, p *ir.Program) {
 		good := overflowing(t, d, p)
 		loud := good.with(255, 1, 1).with(2, 1).with(200, 1)
 		for _, s := range some(d, whole(t, p)[:2]) {
@@ -294,7 +295,7 @@ func testExactNotFinite(t *testing.T, d device.Device) {
 				t.Errorf("%s %s: rows that are not finite moved others", p.Name, s.name)
 			}
 		}
-	}
+	})
 }
 
 // uncountable is a case whose last four rows have targets that the loss does not accept.

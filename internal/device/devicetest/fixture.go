@@ -223,18 +223,32 @@ func (s site) open(t testing.TB) *Fixture {
 	return Open(t, s.d, s.schedule, s.Case, s.capacity)
 }
 
-// each tests some of a list of schedules for a case.
-func each(t *testing.T, d device.Device, c *Case, list []named, test func(*testing.T, named)) {
+// eachProgram tests some of a list of programs.
+func eachProgram(t *testing.T, d device.Device, programs []*ir.Program, test func(*testing.T, *ir.Program)) {
+	t.Helper()
+	for _, p := range some(d, programs) {
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}
+
+// eachCase tests a case of each of them.
+func eachCase(t *testing.T, d device.Device, programs []*ir.Program, rows int, seed uint64, test func(*testing.T, *Case)) {
+	t.Helper()
+	eachProgram(t, d, programs, func(t *testing.T, p *ir.Program) { test(t, newCase(t, d, p, rows, seed)) })
+}
+
+// each tests some of a list of schedules.
+func each(t *testing.T, d device.Device, list []named, test func(*testing.T, named)) {
 	t.Helper()
 	for _, s := range some(d, list) {
-		t.Run(c.Program.Name+" "+s.name, func(t *testing.T) { test(t, s) })
+		t.Run(s.name, func(t *testing.T) { test(t, s) })
 	}
 }
 
 // eachNet tests a net of each of them.
 func eachNet(t *testing.T, d device.Device, c *Case, list []named, capacity int, test func(*testing.T, *Fixture)) {
 	t.Helper()
-	each(t, d, c, list, func(t *testing.T, s named) { test(t, Open(t, d, s.Schedule, c, capacity)) })
+	each(t, d, list, func(t *testing.T, s named) { test(t, Open(t, d, s.Schedule, c, capacity)) })
 }
 
 // named is a schedule with a name for its subtest.

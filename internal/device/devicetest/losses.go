@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -84,7 +83,7 @@ func rowLosses(t testing.TB, c *Case) []float64 {
 		one := *c
 		one.Features = c.Features[row*c.Rows.Width:][:c.Rows.Width]
 		one.Rows.Count, one.Rows.Targets = 1, c.Rows.Targets[row:row+1]
-		list = append(list, score(t, Open(t, reference.Open(), plain(t, c.Program).Schedule, &one, 1), c.Params).Loss)
+		list = append(list, referenceScore(t, &one, c.Params).Loss)
 	}
 	return list
 }
@@ -119,12 +118,11 @@ func lossNear(t testing.TB, d device.Device, what string, got, want float64) {
 }
 
 func testRowLosses(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		c := newCase(t, d, p, 9, 23)
+	eachCase(t, d, Programs(), 9, 23, func(t *testing.T, c *Case) {
 		losses := rowLosses(t, c)
 		sorted := slices.Sorted(slices.Values(losses))
-		for _, s := range []named{plain(t, p), strategies(t, p)[0], strategies(t, p)[3]} {
-			t.Run(p.Name+" "+s.name, func(t *testing.T) {
+		for _, s := range []named{plain(t, c.Program), strategies(t, c.Program)[0], strategies(t, c.Program)[3]} {
+			t.Run(s.name, func(t *testing.T) {
 				x := openLosses(t, d, s.Schedule, c, 9)
 				for _, clip := range []float64{sorted[8] / 100, sorted[5], 2 * sorted[8]} {
 					want := 0.0
@@ -147,41 +145,35 @@ func testRowLosses(t *testing.T, d device.Device) {
 				}
 			})
 		}
-	}
+	})
 }
 
 func testLossTargets(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		t.Run(p.Name, func(t *testing.T) {
-			c := newCase(t, d, p, 9, 23)
-			bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
-			x := openLosses(t, d, plain(t, p).Schedule, bad, 11)
-			if got, want := x.of(t, bad.All(), 1), openLosses(t, d, plain(t, p).Schedule, c, 9).of(t, c.All(), 1); got != want {
-				t.Errorf("the sum is %v, want %v", got, want)
-			}
-			if got := x.of(t, []int32{9, 10}, 1); got != 0 {
-				t.Errorf("their share is %v, want 0", got)
-			}
-		})
-	}
+	eachCase(t, d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+		bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
+		x := openLosses(t, d, plain(t, c.Program).Schedule, bad, 11)
+		if got, want := x.of(t, bad.All(), 1), openLosses(t, d, plain(t, c.Program).Schedule, c, 9).of(t, c.All(), 1); got != want {
+			t.Errorf("the sum is %v, want %v", got, want)
+		}
+		if got := x.of(t, []int32{9, 10}, 1); got != 0 {
+			t.Errorf("their share is %v, want 0", got)
+		}
+	})
 }
 
 func testBrokenLosses(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		t.Run(p.Name, func(t *testing.T) {
-			c := newCase(t, d, p, 9, 23)
-			x := openLosses(t, d, plain(t, p).Schedule, c, 9)
-			x.params(t, constant(x.size, float32(math.NaN())))
-			if got := x.of(t, c.All(), 0.5); got != 4.5 {
-				t.Errorf("the sum of %d rows clipped at 0.5 is %v", c.Rows.Count, got)
-			}
-			x.params(t, c.Params)
-			fresh := openLosses(t, d, plain(t, p).Schedule, c, 9)
-			if got, want := x.of(t, []int32{2, 3}, 1), fresh.of(t, []int32{2, 3}, 1); got != want {
-				t.Errorf("after them the sum is %v, want %v", got, want)
-			}
-		})
-	}
+	eachCase(t, d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+		x := openLosses(t, d, plain(t, c.Program).Schedule, c, 9)
+		x.params(t, constant(x.size, float32(math.NaN())))
+		if got := x.of(t, c.All(), 0.5); got != 4.5 {
+			t.Errorf("the sum of %d rows clipped at 0.5 is %v", c.Rows.Count, got)
+		}
+		x.params(t, c.Params)
+		fresh := openLosses(t, d, plain(t, c.Program).Schedule, c, 9)
+		if got, want := x.of(t, []int32{2, 3}, 1), fresh.of(t, []int32{2, 3}, 1); got != want {
+			t.Errorf("after them the sum is %v, want %v", got, want)
+		}
+	})
 }
 
 func testLossBesideSum(t *testing.T, d device.Device) {

@@ -121,25 +121,24 @@ func testRoundingBound(t *testing.T, d device.Device) {
 	if precision(d) != device.Float32 {
 		most = 0.0085
 	}
-	for _, p := range some(d, few()) {
-		c := newCase(t, d, p, 1, 23)
+	eachCase(t, d, few(), 1, 23, func(t *testing.T, c *Case) {
 		var first []float64
-		for _, s := range some(d, private(t, p)) {
+		for _, s := range some(d, private(t, c.Program)) {
 			x := Open(t, d, s.Schedule, c, 512)
 			var all []float64
 			for _, rows := range []int{0, 1, 10, 512, 513, 1024, 1400} {
 				all = append(all, x.Net.Rounding(rows))
 			}
 			if !slices.IsSorted(all) || all[0] != 0 || !(all[5] <= most) {
-				t.Errorf("%s %s: the bounds are %v", p.Name, s.name, all)
+				t.Errorf("%s %s: the bounds are %v", c.Program.Name, s.name, all)
 			}
 			if first == nil {
 				first = all
 			} else if !slices.Equal(all, first) {
-				t.Errorf("%s: %s has the bounds %v, another strategy %v", p.Name, s.name, all, first)
+				t.Errorf("%s: %s has the bounds %v, another strategy %v", c.Program.Name, s.name, all, first)
 			}
 		}
-	}
+	})
 }
 
 // moves checks how far a sum moves without one of its rows.

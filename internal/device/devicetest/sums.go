@@ -147,11 +147,10 @@ func few() []*ir.Program {
 
 // testMetamorphic checks relations between sums that hold for any numbers.
 func testMetamorphic(t *testing.T, d device.Device) {
-	for _, p := range some(d, few()) {
-		c := newCase(t, d, p, 9, 2)
+	eachCase(t, d, few(), 9, 2, func(t *testing.T, c *Case) {
 		rows := c.All()
 		clip := clipNorms(t, c)[1].norm
-		each(t, d, c, all(t, p), func(t *testing.T, s named) {
+		each(t, d, all(t, c.Program), func(t *testing.T, s named) {
 			x := Open(t, d, s.Schedule, c, 12)
 			of := func(rows ...int32) []float32 { return x.Of(t, rows, clip) }
 			whole := of(rows...)
@@ -180,7 +179,7 @@ func testMetamorphic(t *testing.T, d device.Device) {
 				Near(t, of(1, 3, 1, 3), scaled(of(3, 1), 2), tolerance(d))
 			})
 		})
-	}
+	})
 }
 
 // all lists every schedule that clips flat, and the one that does not clip.
@@ -201,11 +200,10 @@ func oracleOf(t testing.TB, c *Case, s named, rows []int32, clip float64) []floa
 // testStaleMemory runs a full batch in which every value is NaN, and then a
 // smaller good one: the bits are those of a fresh net.
 func testStaleMemory(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		c := newCase(t, d, p, 8, 3)
+	eachCase(t, d, Programs(), 8, 3, func(t *testing.T, c *Case) {
 		rows := c.All()[:5]
 		clip := clipNorms(t, c)[1].norm
-		each(t, d, c, all(t, p), func(t *testing.T, s named) {
+		each(t, d, all(t, c.Program), func(t *testing.T, s named) {
 			want := Open(t, d, s.Schedule, c, 8).Of(t, rows, clip)
 			x := Open(t, d, s.Schedule, c, 8)
 			x.params(t, constant(x.size, float32(math.NaN())))
@@ -216,7 +214,7 @@ func testStaleMemory(t *testing.T, d device.Device) {
 			x.params(t, c.Params)
 			Same(t, x.Of(t, rows, clip), want)
 		})
-	}
+	})
 }
 
 // capacityClaims are about the most rows of a run.
@@ -225,10 +223,9 @@ var capacityClaims = claims[device.Device]{{"room changes nothing", testRoom}, {
 // testRoom checks that room changes nothing, and that a batch beyond it
 // takes several runs and one release.
 func testRoom(t *testing.T, d device.Device) {
-	for _, p := range some(d, few()) {
-		c := newCase(t, d, p, 20, 4)
+	eachCase(t, d, few(), 20, 4, func(t *testing.T, c *Case) {
 		clip := clipNorms(t, c)[1].norm
-		each(t, d, c, all(t, p), func(t *testing.T, s named) {
+		each(t, d, all(t, c.Program), func(t *testing.T, s named) {
 			small, large := Open(t, d, s.Schedule, c, 32), Open(t, d, s.Schedule, c, 512)
 			whole := small.Of(t, c.All(), clip)
 			Same(t, large.Of(t, c.All(), clip), whole)
@@ -238,7 +235,7 @@ func testRoom(t *testing.T, d device.Device) {
 				t.Errorf("a batch of several runs took %d releases", tight.draw)
 			}
 		})
-	}
+	})
 }
 
 // testBlocks has batches within and beyond which the blocks of a sum over examples end.
@@ -277,32 +274,32 @@ func badTargets(p *ir.Program) []float32 {
 }
 
 func testInvalidTargets(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
+	eachProgram(t, d, Programs(), func(t *testing.T, p *ir.Program) {
 		bad := badTargets(p)
 		good := newCase(t, d, p, 4, 6)
 		c := good.with(77, bad...)
 		// The good rows last: the bad ones must leave nothing behind.
 		rows := append(c.All()[4:], 0, 1, 2, 3)
 		clip := clipNorms(t, good)[1].norm
-		each(t, d, c, all(t, p), func(t *testing.T, s named) {
+		each(t, d, all(t, p), func(t *testing.T, s named) {
 			x := Open(t, d, s.Schedule, c, len(rows))
 			Near(t, x.Of(t, rows, clip), oracleOf(t, good, s, good.All(), clip), tolerance(d))
 			Same(t, x.Of(t, rows[:len(bad)], clip), make([]float32, x.size))
 		})
-	}
+	})
 }
 
 // testInvalidAndNotFinite has bad rows whose features are not finite either: 0·∞ must
 // not count, whatever the schedule.
 func testInvalidAndNotFinite(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
+	eachProgram(t, d, Programs(), func(t *testing.T, p *ir.Program) {
 		clip := clipNorms(t, newCase(t, d, p, 4, 6))[1].norm
 		c := overflowing(t, d, p).with(255, badTargets(p)...)
 		eachNet(t, d, c, all(t, p), c.Rows.Count, func(t *testing.T, x *Fixture) {
 			want := x.Of(t, []int32{0, 1, 2}, clip)
 			Near(t, x.Of(t, c.All(), clip), want, tolerance(d))
 		})
-	}
+	})
 }
 
 // overflowing is a case whose rows of zeros are finite while any byte above 1
@@ -323,7 +320,7 @@ var finiteClaims = claims[device.Device]{{"rows", testNonFinite}, {"one feature"
 
 func testNonFinite(t *testing.T, d device.Device) {
 	const clip = 0.3
-	for _, p := range some(d, Programs()) {
+	eachProgram(t, d, Programs(), func(t *testing.T, p *ir.Program) {
 		good := overflowing(t, d, p)
 		c := good.with(255, 1, 1).with(2, 1).with(200, 1)
 		rows := []int32{3, 0, 4, 1, 5, 2, 6}
@@ -335,17 +332,15 @@ func testNonFinite(t *testing.T, d device.Device) {
 			Near(t, x.Of(t, rows, clip), want, tolerance(d))
 			Same(t, x.Of(t, rows[:1], clip), make([]float32, x.size))
 		})
-	}
+	})
 }
 
 // testOneFeature has a single overflowing feature among good ones; with one of the targets a
 // linear model's norm is infinite, with the other it is no number.
 func testOneFeature(t *testing.T, d device.Device) {
 	const clip = 0.3
-	for _, p := range some(d, Programs()) {
-		if p.Ops[0].Kind != ir.Dense {
-			continue
-		}
+	dense := slices.DeleteFunc(Programs(), func(p *ir.Program) bool { return p.Ops[0].Kind != ir.Dense })
+	eachProgram(t, d, dense, func(t *testing.T, p *ir.Program) {
 		good := overflowing(t, d, p)
 		other := float32(-1)
 		if p.Loss == ir.SoftmaxCrossEntropy {
@@ -357,7 +352,7 @@ func testOneFeature(t *testing.T, d device.Device) {
 		}
 		want := oracle(t, good, good.All(), clip)
 		eachNet(t, d, c, private(t, p), 5, func(t *testing.T, x *Fixture) { Near(t, x.Of(t, c.All(), clip), want, tolerance(d)) })
-	}
+	})
 }
 
 // strategies is every strategy with its schedule.
