@@ -197,14 +197,6 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-func narrow(x []float64) []float32 {
-	y := make([]float32, len(x))
-	for i, v := range x {
-		y[i] = float32(v)
-	}
-	return y
-}
-
 // All names every row in order.
 func (c *Case) All() []int32 {
 	rows := make([]int32, c.Rows.Count)

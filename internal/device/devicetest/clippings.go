@@ -12,44 +12,20 @@ import (
 // byHand clips one gradient by the definition of a clipping, in float64, from
 // the gradient's own elements.
 func byHand(p *ir.Program, c ir.Clipping, g []float32, clip float64) []float32 {
-	norm := func(parts [][]float32) float64 {
-		sum := 0.0
-		for _, part := range parts {
-			for _, v := range part {
-				sum += float64(v) * float64(v)
-			}
-		}
-		return math.Sqrt(sum)
-	}
 	if c == ir.Automatic {
-		return scaled(g, clip/(norm([][]float32{g})+0.01))
+		return scaled(g, clip/(Norm(g)+0.01))
 	}
-	share := make([]float32, len(g))
-	var layers [][][]int // by layer its parameters, each from and to
+	var ends []int // of layers: each is a weight and perhaps a bias, in the order of the parameters
 	for _, op := range p.Ops {
-		var layer [][]int
-		for _, q := range []int{op.Weight, op.Bias} {
-			if q != ir.None {
-				layer = append(layer, []int{p.Params[q].Offset, p.Params[q].Offset + p.Params[q].Size()})
-			}
-		}
-		if layer != nil {
-			layers = append(layers, layer)
+		if op.Weight != ir.None {
+			last := p.Params[max(op.Weight, op.Bias)]
+			ends = append(ends, last.Offset+last.Size())
 		}
 	}
-	for _, layer := range layers {
-		var parts [][]float32
-		for _, at := range layer {
-			parts = append(parts, g[at[0]:at[1]])
-		}
-		bound := clip / math.Sqrt(float64(len(layers)))
-		factor := 1.0
-		if n := norm(parts); n > bound {
-			factor = bound / n
-		}
-		for _, at := range layer {
-			copy(share[at[0]:at[1]], scaled(g[at[0]:at[1]], factor))
-		}
+	var share []float32
+	for _, end := range ends {
+		layer, bound := g[len(share):end], clip/math.Sqrt(float64(len(ends)))
+		share = append(share, scaled(layer, min(1, bound/Norm(layer)))...)
 	}
 	return share
 }
@@ -76,18 +52,18 @@ func testShares(t *testing.T, d device.Device, kind ir.Clipping) {
 			}
 			x := Open(t, d, s.Schedule, c, 5)
 			for _, norm := range clipNorms(t, c) {
-				sum := make([]float64, x.size)
+				sum := make([]float32, x.size)
 				for row, g := range grads {
 					want := byHand(c.Program, kind, g, norm.norm)
 					share := x.Of(t, []int32{int32(row)}, norm.norm)
 					bounded(t, share, norm.norm)
 					Near(t, share, want, tolerance)
 					for i, v := range want {
-						sum[i] += float64(v)
+						sum[i] += v
 					}
 				}
 				whole := x.Of(t, c.All(), norm.norm) // in two runs
-				Near(t, whole, narrow(sum), tolerance)
+				Near(t, whole, sum, tolerance)
 				Same(t, x.Of(t, c.All(), norm.norm), whole)
 			}
 		})

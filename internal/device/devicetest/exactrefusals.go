@@ -12,15 +12,54 @@ import (
 
 // exactRefusals are what exact nets, and devices asked for one, refuse, with what they say.
 var exactRefusals = claims[site]{
-	{"schedules of other strategies", testExactStrategies},
-	{"a plain schedule", testExactPlain},
-	{"noise that is not exact", testExactNeedsNoise},
-	{"exact noise for a floating-point sum", testExactNoiseElsewhere},
-	{"impossible deviations", testExactStd},
-	{"impossible clip norms", testExactClips},
-	{"another clip norm", testAnotherClip},
-	{"another clip norm after a release is none", testClipIsFree},
-	{"sums without values", testExactSizes},
+	{"schedules of other strategies", func(t *testing.T, s site) {
+		for _, schedule := range some(s.d, private(t, s.Program)) {
+			if schedule.Stored() == s.Program.NumParams() { // and combined, as dense ops are
+				continue
+			}
+			said(t, schedule.name, s.compileExact(schedule), "use strategy materialise or microbatch")
+		}
+	}},
+	{"a plain schedule", func(t *testing.T, s site) {
+		said(t, "it", s.compileExact(plain(t, s.Program)), "need flat clipping, not unclipped")
+	}},
+	{"noise that is not exact", func(t *testing.T, s site) {
+		if err := recording(s.exact(t), device.Noise{}); !errors.Is(err, device.ErrNoNoise) {
+			t.Errorf("no noise gives %v", err)
+		}
+		said(t, "a tensor of further digits", recording(s.exact(t), device.NewNoise(chacha(t), 1<<31)), "must be below")
+	}},
+	{"exact noise for a floating-point sum", func(t *testing.T, s site) {
+		said(t, "it", recording(s.open(t), device.NewExactNoise(chacha(t), 1)), "Options.Exact")
+	}},
+	{"impossible deviations", func(t *testing.T, s site) {
+		must(t, s.runExact(t, func(*device.Inputs) {}))
+		for _, std := range []float32{1e-14, 0x1.000002p20, -1, float32(math.NaN())} {
+			said(t, fmt.Sprintf("a deviation of %v", std), s.runExact(t, func(in *device.Inputs) { in.Scalars[device.NoiseStd] = std }), "deviation")
+		}
+	}},
+	{"impossible clip norms", func(t *testing.T, s site) {
+		for _, clip := range impossible {
+			err := s.runExact(t, func(in *device.Inputs) { in.Scalars[device.Clip] = float32(clip) })
+			said(t, fmt.Sprintf("a release at the clip norm %v", clip), err, "must be a finite number above 0")
+		}
+	}},
+	{"another clip norm", func(t *testing.T, s site) {
+		said(t, "a release", s.runExact(t, func(in *device.Inputs) { in.Scalars[device.Clip] = 2 }), "begun at 1")
+		said(t, "more rows", s.runExact(t, func(in *device.Inputs) { in.Scalars[device.Clip], in.Rows = 2, []int32{1} }), "begun at 1")
+	}},
+	{"another clip norm after a release is none", func(t *testing.T, s site) {
+		x := s.exact(t)
+		x.integers(t, []int32{0, 1}, 1)
+		x.integers(t, []int32{0, 1}, 2)
+	}},
+	{"sums without values", func(t *testing.T, s site) {
+		x := s.exact(t)
+		for _, size := range []int{0, -1} {
+			_, err := x.Net.NewScalarSum(size)
+			said(t, "a sum without values", err, "at least one scalar")
+		}
+	}},
 	{"recordings into other sums", testExactRecordings},
 }
 
@@ -42,34 +81,10 @@ func (s site) compileExact(schedule named) error {
 	return err
 }
 
-func testExactStrategies(t *testing.T, s site) {
-	for _, schedule := range some(s.d, private(t, s.Program)) {
-		if schedule.Stored() == s.Program.NumParams() { // and combined, as dense ops are
-			continue
-		}
-		said(t, schedule.name, s.compileExact(schedule), "use strategy materialise or microbatch")
-	}
-}
-
-func testExactPlain(t *testing.T, s site) {
-	said(t, "it", s.compileExact(plain(t, s.Program)), "need flat clipping, not unclipped")
-}
-
 // recording is what a net says to a release with noise.
 func recording(x *Fixture, noise device.Noise) error {
 	_, err := x.Net.Record(func(q device.Queue) { q.Release(x.Out, x.Sum, noise) })
 	return err
-}
-
-func testExactNeedsNoise(t *testing.T, s site) {
-	if err := recording(s.exact(t), device.Noise{}); !errors.Is(err, device.ErrNoNoise) {
-		t.Errorf("no noise gives %v", err)
-	}
-	said(t, "a tensor of further digits", recording(s.exact(t), device.NewNoise(chacha(t), 1<<31)), "must be below")
-}
-
-func testExactNoiseElsewhere(t *testing.T, s site) {
-	said(t, "it", recording(s.open(t), device.NewExactNoise(chacha(t), 1)), "Options.Exact")
 }
 
 // runExact adds two rows and runs what a test changes, a release without rows, on a net of its own: a failure sticks.
@@ -88,39 +103,6 @@ func (s site) runExact(t testing.TB, change func(in *device.Inputs)) error {
 		t.Error("a failure does not stick")
 	}
 	return err
-}
-
-func testExactStd(t *testing.T, s site) {
-	must(t, s.runExact(t, func(*device.Inputs) {}))
-	for _, std := range []float32{1e-14, 0x1.000002p20, -1, float32(math.NaN())} {
-		said(t, fmt.Sprintf("a deviation of %v", std), s.runExact(t, func(in *device.Inputs) { in.Scalars[device.NoiseStd] = std }), "deviation")
-	}
-}
-
-func testExactClips(t *testing.T, s site) {
-	for _, clip := range impossible {
-		err := s.runExact(t, func(in *device.Inputs) { in.Scalars[device.Clip] = float32(clip) })
-		said(t, fmt.Sprintf("a release at the clip norm %v", clip), err, "must be a finite number above 0")
-	}
-}
-
-func testAnotherClip(t *testing.T, s site) {
-	said(t, "a release", s.runExact(t, func(in *device.Inputs) { in.Scalars[device.Clip] = 2 }), "begun at 1")
-	said(t, "more rows", s.runExact(t, func(in *device.Inputs) { in.Scalars[device.Clip], in.Rows = 2, []int32{1} }), "begun at 1")
-}
-
-func testClipIsFree(t *testing.T, s site) {
-	x := s.exact(t)
-	x.integers(t, []int32{0, 1}, 1)
-	x.integers(t, []int32{0, 1}, 2)
-}
-
-func testExactSizes(t *testing.T, s site) {
-	x := s.exact(t)
-	for _, size := range []int{0, -1} {
-		_, err := x.Net.NewScalarSum(size)
-		said(t, "a sum without values", err, "at least one scalar")
-	}
 }
 
 func testExactRecordings(t *testing.T, s site) {

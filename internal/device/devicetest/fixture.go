@@ -269,9 +269,7 @@ func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range perexample.Strategies() {
-		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
-		must(t, err)
-		list = append(list, named{string(strategy), s})
+		list = append(list, named{string(strategy), schedule(t, p, strategy, c)})
 	}
 	for _, choice := range []perexample.Choice{perexample.Gram, perexample.Recompute} {
 		strategy := perexample.Bookkeeping
@@ -280,22 +278,23 @@ func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 				strategy += perexample.Strategy(fmt.Sprintf(",%s=%s", strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight"), choice))
 			}
 		}
-		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
-		must(t, err)
-		list = append(list, named{string(choice), s})
+		list = append(list, named{string(choice), schedule(t, p, strategy, c)})
 	}
-	chunked, err := perexample.Private(p, perexample.Options{Strategy: perexample.Ghost, Clipping: c})
-	must(t, err)
+	chunked, again := schedule(t, p, perexample.Ghost, c), schedule(t, p, perexample.Materialise, c)
 	chunked.Chunk = 4
-	list = append(list, named{"ghost in chunks of 4", chunked})
-	again, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: c})
-	must(t, err)
 	for i, st := range again.Steps {
 		if st.Kind == ir.Combine && p.Ops[st.Op].Kind == ir.Conv {
 			again.Steps[i].Kind = ir.GradSum
 		}
 	}
-	return append(list, named{"stored and computed again", again})
+	return append(list, named{"ghost in chunks of 4", chunked}, named{"stored and computed again", again})
+}
+
+func schedule(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clipping) *ir.Schedule {
+	t.Helper()
+	s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
+	must(t, err)
+	return s
 }
 
 func plain(t testing.TB, p *ir.Program) named {
@@ -311,9 +310,7 @@ func oracle(t testing.TB, c *Case, rows []int32, clip float64) []float32 {
 	t.Helper()
 	s := plain(t, c.Program).Schedule
 	if clip > 0 {
-		var err error
-		s, err = perexample.Private(c.Program, perexample.Options{Strategy: perexample.Microbatch, Clipping: ir.Flat})
-		must(t, err)
+		s = schedule(t, c.Program, perexample.Microbatch, ir.Flat)
 	}
 	return Open(t, reference.Open(), s, c, max(len(rows), 1)).Of(t, rows, clip)
 }

@@ -100,8 +100,15 @@ var lossClaims = claims[device.Device]{
 	{"noise on another grid than the losses'", testOtherGrid},
 	{"sizes that are refused", testLossSizes},
 	{"recordings that are refused", testLossRecordings},
-	{"impossible clip norms", testLossClips},
-	{"a row beyond the table", testLossBeyond},
+	{"impossible clip norms", func(t *testing.T, d device.Device) {
+		s := lossSite(t, d)
+		for _, schedule := range []*ir.Schedule{s.schedule, plain(t, s.Program).Schedule} {
+			refuseClips(t, func(t *testing.T) device.Step { return openLosses(t, d, schedule, s.Case, 6).add })
+		}
+	}},
+	{"a row beyond the table", func(t *testing.T, d device.Device) {
+		refuse(t, "it", lossSite(t, d).open(t).loss(t).add.Run(clipAt(1, 6)))
+	}},
 }
 
 // lossSite is where the claims of this group that need but one case ask for losses.
@@ -246,17 +253,6 @@ func testLossRecordings(t *testing.T, d device.Device) {
 		"a score at a scalar":             func(q device.Queue) { q.Score(x.out, x.Data) },
 		"a scalar sum without mechanisms": func(q device.Queue) { q.Release(x.out, one, device.Noise{}) },
 	})
-}
-
-func testLossClips(t *testing.T, d device.Device) {
-	s := lossSite(t, d)
-	for _, schedule := range []*ir.Schedule{s.schedule, plain(t, s.Program).Schedule} {
-		refuseClips(t, func(t *testing.T) device.Step { return openLosses(t, d, schedule, s.Case, 6).add })
-	}
-}
-
-func testLossBeyond(t *testing.T, d device.Device) {
-	refuse(t, "it", lossSite(t, d).open(t).loss(t).add.Run(clipAt(1, 6)))
 }
 
 // testGridLosses checks that a row's values are whole steps of the grid within its bound, compared exactly.

@@ -19,18 +19,37 @@ func (foreign) Close() error { return nil }
 // message that only the private table knows.
 var misuseClaims = claims[site]{
 	{"rows", testWrongRows},
-	{"clip norm", testWrongClips},
-	{"no clip norm", testPlainClip},
+	{"clip norm", func(t *testing.T, s site) {
+		refuseClips(t, func(t *testing.T) device.Step { return s.open(t).Clipped })
+	}},
+	{"no clip norm", func(t *testing.T, s site) {
+		must(t, Open(t, s.d, plain(t, s.Program).Schedule, s.Case, 4).Clipped.Run(clipAt(0, 0)))
+	}},
 	{"tables in recordings", testWrongTables},
 	{"tables that do not load", testBrokenTables},
 	{"vectors", testWrongVectors},
 	{"sums", testWrongSums},
-	{"widths", testWrongWidths},
+	{"widths", func(t *testing.T, s site) {
+		x := s.open(t)
+		for _, width := range []int{0, -3} {
+			_, err := x.Net.NewVector(width)
+			refuse(t, fmt.Sprintf("a vector of width %d", width), err)
+		}
+		x.Of(t, []int32{1, 2}, 1)
+	}},
 	{"lengths", testWrongLengths},
 	{"compile", testWrongCompile},
 	{"closed", testClosed},
-	{"closed after a failure", testClosedAfterFailure},
-	{"device closed twice", testClosedTwice},
+	{"closed after a failure", func(t *testing.T, s site) {
+		x := s.open(t)
+		refuse(t, "a row beyond the table", x.Clipped.Run(&device.Inputs{Rows: []int32{misuseRows}}))
+		must(t, x.Net.Close())
+		must(t, x.Net.Close())
+	}},
+	{"device closed twice", func(t *testing.T, s site) {
+		must(t, s.d.Close())
+		must(t, s.d.Close())
+	}},
 }
 
 const misuseRows = 73
@@ -59,14 +78,6 @@ func testWrongRows(t *testing.T, s site) {
 			x.refuses(t, recordings{"a recording after it": func(device.Queue) {}})
 		})
 	}
-}
-
-func testWrongClips(t *testing.T, s site) {
-	refuseClips(t, func(t *testing.T) device.Step { return s.open(t).Clipped })
-}
-
-func testPlainClip(t *testing.T, s site) {
-	must(t, Open(t, s.d, plain(t, s.Program).Schedule, s.Case, 4).Clipped.Run(clipAt(0, 0)))
 }
 
 func testWrongTables(t *testing.T, s site) {
@@ -119,15 +130,6 @@ func testWrongSums(t *testing.T, s site) {
 	x.Of(t, []int32{1, 2}, 1)
 }
 
-func testWrongWidths(t *testing.T, s site) {
-	x := s.open(t)
-	for _, width := range []int{0, -3} {
-		_, err := x.Net.NewVector(width)
-		refuse(t, fmt.Sprintf("a vector of width %d", width), err)
-	}
-	x.Of(t, []int32{1, 2}, 1)
-}
-
 func testWrongLengths(t *testing.T, s site) {
 	x := s.open(t)
 	for _, n := range []int{0, 1, x.size - 1, x.size + 1} {
@@ -171,16 +173,4 @@ func testClosed(t *testing.T, s site) {
 	}
 	must(t, x.Data.Close())
 	must(t, x.Data.Close())
-}
-
-func testClosedAfterFailure(t *testing.T, s site) {
-	x := s.open(t)
-	refuse(t, "a row beyond the table", x.Clipped.Run(&device.Inputs{Rows: []int32{misuseRows}}))
-	must(t, x.Net.Close())
-	must(t, x.Net.Close())
-}
-
-func testClosedTwice(t *testing.T, s site) {
-	must(t, s.d.Close())
-	must(t, s.d.Close())
 }

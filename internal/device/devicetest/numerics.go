@@ -40,8 +40,26 @@ func cancelling(p device.Precision) (c *Case, magnitudes float64) {
 // roundingClaims are about the bounds on one example's influence where rounding is at its worst.
 var roundingClaims = claims[device.Device]{
 	{"a norm under cancellation", testCancellation},
-	{"a gradient that overflows", testGradientOverflow},
-	{"a factor that underflows", testFactorUnderflow},
+	// Inputs of 10³⁰ under δ of 10²⁰: a norm may be finite in more precision than
+	// the gradient that it was taken of.
+	{"a gradient that overflows", func(t *testing.T, d device.Device) {
+		c, _ := cancelling(device.Float32)
+		c.Rows.Scale = 1e30
+		for i := range len(c.Params) - 1 { // the last layer's weight stays 1
+			c.Params[i] *= 1e20
+		}
+		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) { bounded(t, x.Of(t, []int32{0}, 1), 1) })
+	}},
+	// An input of 2⁷⁰ under a δ of −1.5·2⁻²⁴, clipped so short that factor times δ is no normal
+	// number: rounded up to 2·2⁻¹⁴⁹ from 1.6 of them, times the input it would be a quarter longer than C.
+	{"a factor that underflows", func(t *testing.T, d device.Device) {
+		c := (&Case{Program: linear("long", ir.Huber, 1, 1, false), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
+		for _, s := range strategies(t, c.Program) {
+			t.Run(s.name, func(t *testing.T) {
+				bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79)
+			})
+		}
+	}},
 	{"a sum", testSumRounding},
 	{"bound", testRoundingBound},
 }
@@ -63,28 +81,6 @@ func testCancellation(t *testing.T, d device.Device) {
 				bounded(t, x.Of(t, []int32{0}, norm), norm)
 			}
 			moves(t, x, make([]int32, rows), 0, 1e-7*magnitudes)
-		})
-	}
-}
-
-// testGradientOverflow has inputs of 10³⁰ under δ of 10²⁰: a norm may be finite in more
-// precision than the gradient that it was taken of.
-func testGradientOverflow(t *testing.T, d device.Device) {
-	c, _ := cancelling(device.Float32)
-	c.Rows.Scale = 1e30
-	for i := range len(c.Params) - 1 { // the last layer's weight stays 1
-		c.Params[i] *= 1e20
-	}
-	eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) { bounded(t, x.Of(t, []int32{0}, 1), 1) })
-}
-
-// testFactorUnderflow has an input of 2⁷⁰ under a δ of −1.5·2⁻²⁴, clipped so short that factor times δ is no normal
-// number: rounded up to 2·2⁻¹⁴⁹ from 1.6 of them, times the input it would be a quarter longer than C.
-func testFactorUnderflow(t *testing.T, d device.Device) {
-	c := (&Case{Program: linear("long", ir.Huber, 1, 1, false), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
-	for _, s := range strategies(t, c.Program) {
-		t.Run(s.name, func(t *testing.T) {
-			bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79)
 		})
 	}
 }

@@ -17,11 +17,30 @@ func wide(t testing.TB) *Case {
 // releaseClaims are about sums that leave a net with noise.
 var releaseClaims = claims[site]{
 	{"noise is the stream's", testReleasedNoise},
-	{"the sum is zero afterwards", testReleasedSum},
+	{"the sum is zero afterwards", func(t *testing.T, s site) {
+		x := s.open(t)
+		x.Add(t, s.All(), 1)
+		if Norm(x.Release(t, 2)) == 0 {
+			t.Error("nothing was released")
+		}
+		Same(t, x.Release(t, 0), make([]float32, x.size))
+	}},
 	{"a used draw is refused for good", testUsedDraw},
 	{"a draw of another net of the stream is refused", testDrawOfAnotherNet},
-	{"steps without a release need no draw", testNoDraw},
-	{"no noise without a mechanism", testNoMechanism},
+	{"steps without a release need no draw", func(t *testing.T, s site) {
+		x := s.open(t)
+		must(t, drawn(x.Free, 3, 0))
+		x.Add(t, s.All(), 1)
+		x.Add(t, s.All(), 1)
+	}},
+	{"no noise without a mechanism", func(t *testing.T, s site) {
+		x := s.open(t)
+		for _, noise := range []device.Noise{{}, device.NewNoise(nil, 3)} {
+			if err := recording(x, noise); !errors.Is(err, device.ErrNoNoise) {
+				t.Errorf("recording gives %v, want %v", err, device.ErrNoNoise)
+			}
+		}
+	}},
 	{"two releases of a step", testTwoReleases},
 	{"impossible standard deviations", func(t *testing.T, s site) {
 		refuseStds(t, func(t *testing.T) (device.Step, device.Noise) { x := s.open(t); return x.Free, x.Noise })
@@ -58,15 +77,6 @@ func testReleasedNoise(t *testing.T, s site) {
 			}
 		}
 	}
-}
-
-func testReleasedSum(t *testing.T, s site) {
-	x := s.open(t)
-	x.Add(t, s.All(), 1)
-	if Norm(x.Release(t, 2)) == 0 {
-		t.Error("nothing was released")
-	}
-	Same(t, x.Release(t, 0), make([]float32, x.size))
 }
 
 func testUsedDraw(t *testing.T, s site) {
@@ -115,22 +125,6 @@ func testDrawOfAnotherNet(t *testing.T, s site) {
 		}
 		if err := x.Net.Read(x.Out, make([]float32, x.size)); err != nil != test.used {
 			t.Errorf("draw %d: a read after it gives %v", test.draw, err)
-		}
-	}
-}
-
-func testNoDraw(t *testing.T, s site) {
-	x := s.open(t)
-	must(t, drawn(x.Free, 3, 0))
-	x.Add(t, s.All(), 1)
-	x.Add(t, s.All(), 1)
-}
-
-func testNoMechanism(t *testing.T, s site) {
-	x := s.open(t)
-	for _, noise := range []device.Noise{{}, device.NewNoise(nil, 3)} {
-		if err := recording(x, noise); !errors.Is(err, device.ErrNoNoise) {
-			t.Errorf("recording gives %v, want %v", err, device.ErrNoNoise)
 		}
 	}
 }

@@ -13,7 +13,14 @@ import (
 var scoreClaims = claims[device.Device]{
 	{"tables", testTables},
 	{"empty", testEmptyTables},
-	{"at another vector", testScoreElsewhere},
+	{"at another vector", func(t *testing.T, d device.Device) {
+		s := scored(t, d)
+		x := s.open(t)
+		other := newCase(t, d, s.Program, 6, 17).Params
+		sameScore(t, d, score(t, x, other), referenceScore(t, s.Case, other))
+		// The parameters are where they were.
+		Same(t, x.read(t, x.Net.Params()), s.Params)
+	}},
 	{"between the runs of a sum", testScoreBetween},
 	{"two in a step, kept over the next run", testTwoScores},
 }
@@ -50,15 +57,6 @@ func testEmptyTables(t *testing.T, d device.Device) {
 func scored(t testing.TB, d device.Device) site {
 	t.Helper()
 	return newCase(t, d, few()[0], 6, 16).on(t, d, 4)
-}
-
-func testScoreElsewhere(t *testing.T, d device.Device) {
-	s := scored(t, d)
-	x := s.open(t)
-	other := newCase(t, d, s.Program, 6, 17).Params
-	sameScore(t, d, score(t, x, other), referenceScore(t, s.Case, other))
-	// The parameters are where they were.
-	Same(t, x.read(t, x.Net.Params()), s.Params)
 }
 
 func testScoreBetween(t *testing.T, d device.Device) {

@@ -189,18 +189,61 @@ func first(q, biases []float64, z []float64, threshold, query float64) int {
 // searchClaims are about the first query above a noisy threshold.
 var searchClaims = claims[site]{
 	{"without noise", testSearchWithoutNoise},
-	{"biases of +Inf", testUnreached},
+	{"biases of +Inf", func(t *testing.T, s site) {
+		eachRight(t, s, func(t *testing.T, a *asked) { s.search(t, 4, a.right()).finds(t, "it", &a.ask, 1, -1) })
+	}},
 	{"with noise", testSearchWithNoise},
-	{"an empty batch", testSearchOfNothing},
+	{"an empty batch", func(t *testing.T, s site) {
+		a := &ask{etas: s.etas()[:2], biases: []float64{1e-9, 0}, clip: 1}
+		s.search(t, 4, s.right(t)).finds(t, "without rows", a, 1, 1)
+	}},
 	{"the sum is zero afterwards", testSearchedSum},
-	{"losses that are not finite", testSearchNotFinite},
-	{"candidates that are not finite", testCandidatesNotFinite},
-	{"a row without a target", testSearchTarget},
+	// All are NaN: a LossDecrease counts them as 0, a LossSum as the bound.
+	{"losses that are not finite", func(t *testing.T, s site) {
+		for _, baseline := range []bool{false, true} {
+			x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, baseline, 0))
+			x.params(t, constant(x.size, float32(math.NaN())))
+			a := &ask{rows: s.All(), etas: s.etas()[:3], biases: []float64{1e-6, 0, -1}, clip: 0.7}
+			x.finds(t, fmt.Sprintf("baseline %v", baseline), a, 1, 1)
+		}
+	}},
+	// Decreases are −c, sums grow from the loss to the bound.
+	{"candidates that are not finite", func(t *testing.T, s site) {
+		x := s.search(t, 11, s.right(t))
+		must(t, x.Net.Write(x.dir, constant(x.size, float32(math.Inf(1)))))
+		a := &ask{rows: s.All(), etas: []float32{1, 1, 1}, biases: []float64{0, -11*0.5 + 1e-4, -11*0.5 - 1e-4}, clip: 0.5}
+		x.finds(t, "decreases to them", a, 1, 2)
+	}},
+	{"a row without a target", func(t *testing.T, s site) {
+		s.Case = s.with(3, float32(math.NaN()))
+		a := &ask{rows: []int32{11}, etas: s.etas()[:2], biases: []float64{1e-9, 0}, clip: 1}
+		s.search(t, 12, s.right(t)).finds(t, "the row", a, 1, 1)
+	}},
 	{"used positions", testSearchPositions},
-	{"going on after the index", testAfterIndex},
+	{"going on after the index", func(t *testing.T, s site) {
+		x, a := s.bare(t, s.right(t))
+		a.biases[1] = -1e9
+		if i, err := x.group(t, a, 0, 2, 1); i != 1 || err != nil {
+			t.Fatalf("index %d, %v", i, err)
+		}
+		x.drawUsed(t, "it", a, 2, 2, 1)
+	}},
 	{"a release between the groups", testReleaseBetween},
-	{"another tensor where a search was begun", testAnotherTensor},
-	{"another net of the stream", testSearchOfAnotherNet},
+	// Nobody has claimed its place at the position.
+	{"another tensor where a search was begun", func(t *testing.T, s site) {
+		x, a := s.begun(t, s.right(t), 1)
+		y := &searcher{Fixture: x.Fixture, form: x.form, dir: x.dir, sizes: map[int]*searchSteps{}}
+		y.right = device.NewSearch(x.right.Stream(), 10, device.GaussianLaw, false, 0)
+		y.drawUsed(t, "it", a, 2, 2, 1)
+	}},
+	{"another net of the stream", func(t *testing.T, s site) {
+		shared := s.right(t)
+		s.begun(t, shared, 7)
+		for _, first := range []int{0, 2} {
+			y, b := s.bare(t, shared)
+			y.drawUsed(t, fmt.Sprintf("from query %d on", first), b, first, 2, 7)
+		}
+	}},
 	{"a step that searches and releases", testSearchAndRelease},
 	{"recordings that are refused", testSearchRecordings},
 	{"inputs that are refused", testSearchInputs},
@@ -272,10 +315,6 @@ func testSearchWithoutNoise(t *testing.T, s site) {
 	})
 }
 
-func testUnreached(t *testing.T, s site) {
-	eachRight(t, s, func(t *testing.T, a *asked) { s.search(t, 4, a.right()).finds(t, "it", &a.ask, 1, -1) })
-}
-
 // testSearchWithNoise compares with the definition, in groups of any size. Every net begins anew, at
 // the same positions of a stream of the same key.
 func testSearchWithNoise(t *testing.T, s site) {
@@ -307,11 +346,6 @@ func testSearchWithNoise(t *testing.T, s site) {
 	})
 }
 
-func testSearchOfNothing(t *testing.T, s site) {
-	a := &ask{etas: s.etas()[:2], biases: []float64{1e-9, 0}, clip: 1}
-	s.search(t, 4, s.right(t)).finds(t, "without rows", a, 1, 1)
-}
-
 func testSearchedSum(t *testing.T, s site) {
 	for _, baseline := range []bool{false, true} {
 		x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, baseline, 0))
@@ -322,31 +356,6 @@ func testSearchedSum(t *testing.T, s site) {
 		a.biases = []float64{1, 1, 0}
 		x.finds(t, "an empty batch at 0", a, 3, 2)
 	}
-}
-
-// testSearchNotFinite has losses of NaN: a LossDecrease counts them as 0, a LossSum as the bound.
-func testSearchNotFinite(t *testing.T, s site) {
-	for _, baseline := range []bool{false, true} {
-		x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, baseline, 0))
-		x.params(t, constant(x.size, float32(math.NaN())))
-		a := &ask{rows: s.All(), etas: s.etas()[:3], biases: []float64{1e-6, 0, -1}, clip: 0.7}
-		x.finds(t, fmt.Sprintf("baseline %v", baseline), a, 1, 1)
-	}
-}
-
-// testCandidatesNotFinite breaks them alone: decreases of −c, sums that grow from the loss to the bound.
-func testCandidatesNotFinite(t *testing.T, s site) {
-	x := s.search(t, 11, s.right(t))
-	must(t, x.Net.Write(x.dir, constant(x.size, float32(math.Inf(1)))))
-	a := &ask{rows: s.All(), etas: []float32{1, 1, 1}, biases: []float64{0, -11*0.5 + 1e-4, -11*0.5 - 1e-4}, clip: 0.5}
-	x.finds(t, "decreases to them", a, 1, 2)
-}
-
-// testSearchTarget has a target that the loss does not accept, which adds nothing.
-func testSearchTarget(t *testing.T, s site) {
-	s.Case = s.with(3, float32(math.NaN()))
-	a := &ask{rows: []int32{11}, etas: s.etas()[:2], biases: []float64{1e-9, 0}, clip: 1}
-	s.search(t, 12, s.right(t)).finds(t, "the row", a, 1, 1)
 }
 
 // bare opens a search of six queries of nothing, which end without an index.
@@ -389,16 +398,6 @@ func testSearchPositions(t *testing.T, s site) {
 	}
 }
 
-// testAfterIndex checks that a search that has found its index is over.
-func testAfterIndex(t *testing.T, s site) {
-	x, a := s.bare(t, s.right(t))
-	a.biases[1] = -1e9
-	if i, err := x.group(t, a, 0, 2, 1); i != 1 || err != nil {
-		t.Fatalf("index %d, %v", i, err)
-	}
-	x.drawUsed(t, "it", a, 2, 2, 1)
-}
-
 // begun is a bare search whose first group was asked at a position.
 func (s site) begun(t testing.TB, right device.Search, draw uint64) (*searcher, *ask) {
 	t.Helper()
@@ -417,23 +416,6 @@ func testReleaseBetween(t *testing.T, s site) {
 	must(t, err)
 	if err := x.Free.Run(&device.Inputs{Draw: 1}); !errors.Is(err, device.ErrDrawUsed) {
 		t.Errorf("a release at a search's position: %v", err)
-	}
-}
-
-// testAnotherTensor goes on with a tensor whose place at the position nobody has claimed.
-func testAnotherTensor(t *testing.T, s site) {
-	x, a := s.begun(t, s.right(t), 1)
-	y := &searcher{Fixture: x.Fixture, form: x.form, dir: x.dir, sizes: map[int]*searchSteps{}}
-	y.right = device.NewSearch(x.right.Stream(), 10, device.GaussianLaw, false, 0)
-	y.drawUsed(t, "it", a, 2, 2, 1)
-}
-
-func testSearchOfAnotherNet(t *testing.T, s site) {
-	shared := s.right(t)
-	s.begun(t, shared, 7)
-	for _, first := range []int{0, 2} {
-		y, b := s.bare(t, shared)
-		y.drawUsed(t, fmt.Sprintf("from query %d on", first), b, first, 2, 7)
 	}
 }
 

@@ -14,7 +14,10 @@ var updateClaims = claims[site]{
 	{"rules", testRules},
 	{"wrong states", testWrongStates},
 	{"copy", testCopy},
-	{"unknown rule", testUnknownRule},
+	{"unknown rule", func(t *testing.T, s site) {
+		x := s.open(t)
+		x.refuses(t, recordings{"its update": func(q device.Queue) { q.Update(device.Average+1, x.Net.Params(), x.Out) }})
+	}},
 }
 
 func testUpdate(t *testing.T, d device.Device) { updateClaims.run(t, wide(t).on(t, d, 1)) }
@@ -111,9 +114,4 @@ func testCopy(t *testing.T, s site) {
 	in := &device.Inputs{Scalars: [device.Slots]float32{device.Blend: 1}}
 	must(t, x.record(t, func(q device.Queue) { q.Update(device.Average, x.Net.Params(), x.Out) }).Run(in))
 	Same(t, x.read(t, x.Net.Params()), from)
-}
-
-func testUnknownRule(t *testing.T, s site) {
-	x := s.open(t)
-	x.refuses(t, recordings{"its update": func(q device.Queue) { q.Update(device.Average+1, x.Net.Params(), x.Out) }})
 }
