@@ -65,6 +65,7 @@ func (x *counted) counts(t testing.TB, what string, rows []int32, clip, want flo
 
 // countClaims are about the centred count of the gradients within the clip norm.
 var countClaims = claims[site]{
+	{"rows within C", testCountedRows},
 	{"a norm next to C", testCountNextToC},
 	{"each release has its own noise", testCountNoise},
 	{"recordings that are refused", testCountRecordings},
@@ -81,16 +82,15 @@ var countClaims = claims[site]{
 }
 
 func testCounts(t *testing.T, d device.Device) {
-	t.Run("rows within C", func(t *testing.T) { testCountedRows(t, d) })
 	countClaims.run(t, newCase(t, d, program("thrice"), 6, 34).on(t, d, 6))
 }
 
-func testCountedRows(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 9, 33, func(t *testing.T, c *Case) {
+func testCountedRows(t *testing.T, s site) {
+	eachCase(t, s.d, Programs(), 9, 33, func(t *testing.T, c *Case) {
 		grads := gradients(t, c)
 		nan := c.with(77, float32(math.NaN()), float32(math.Inf(1)))
-		each(t, d, private(t, c.Program), func(t *testing.T, s named) {
-			x, plain := openCounted(t, d, s.Schedule, nan, 4), Open(t, d, s.Schedule, c, 4)
+		each(t, s.d, private(t, c.Program), func(t *testing.T, n named) {
+			x, plain := openCounted(t, s.d, n.Schedule, nan, 4), Open(t, s.d, n.Schedule, c, 4)
 			for _, clip := range clipNorms(t, c) {
 				want := 0.0
 				for row, g := range grads {

@@ -45,7 +45,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"counted sums", testCounts, true},
 		{"rounding", roundingClaims.run, true},
 		{"accumulation", testAccumulation, false},
-		{"losses", lossClaims.run, true},
+		{"losses", testLosses, true},
 		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},
 		{"exact", testExact, false},
@@ -55,7 +55,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"norm", testNorm, false},
 		{"vectors", testVectors, false},
 		{"search", testSearch, false},
-		{"score", scoreClaims.run, true},
+		{"score", testScore, true},
 		{"misuse", testMisuse, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 type lossSum struct {
 	*Fixture
 	add, free device.Step
+	into      device.Sum
 	out       device.Vector
 	k         int
 	step      float32 // of the grid
@@ -36,10 +37,9 @@ func (s *Fixture) loss(t testing.TB) *lossSum {
 func (s *Fixture) losses(t testing.TB, ask device.LossQuery) *lossSum {
 	t.Helper()
 	x := &lossSum{Fixture: s, k: ask.K}
-	sum := x.scalarSum(t, x.k)
-	x.out = x.scalars(t, x.k)
-	x.add = x.record(t, func(q device.Queue) { q.Losses(sum, x.Data, ask) })
-	x.free = x.record(t, func(q device.Queue) { q.Release(x.out, sum, x.Noise) })
+	x.into, x.out = x.scalarSum(t, x.k), x.scalars(t, x.k)
+	x.add = x.record(t, func(q device.Queue) { q.Losses(x.into, x.Data, ask) })
+	x.free = x.record(t, func(q device.Queue) { q.Release(x.out, x.into, x.Noise) })
 	return x
 }
 
@@ -89,7 +89,7 @@ func rowLosses(t testing.TB, c *Case) []float64 {
 }
 
 // lossClaims are about the sum of the rows' losses at the parameters.
-var lossClaims = claims[device.Device]{
+var lossClaims = claims[site]{
 	{"rows", testRowLosses},
 	{"targets that the loss does not accept", testLossTargets},
 	{"losses that are not finite", testBrokenLosses},
@@ -100,21 +100,18 @@ var lossClaims = claims[device.Device]{
 	{"noise on another grid than the losses'", testOtherGrid},
 	{"sizes that are refused", testLossSizes},
 	{"recordings that are refused", testLossRecordings},
-	{"impossible clip norms", func(t *testing.T, d device.Device) {
-		s := lossSite(t, d)
+	{"impossible clip norms", func(t *testing.T, s site) {
 		for _, schedule := range []*ir.Schedule{s.schedule, plain(t, s.Program).Schedule} {
-			refuseClips(t, func(t *testing.T) device.Step { return openLosses(t, d, schedule, s.Case, 6).add })
+			refuseClips(t, func(t *testing.T) device.Step { return openLosses(t, s.d, schedule, s.Case, 6).add })
 		}
 	}},
-	{"a row beyond the table", func(t *testing.T, d device.Device) {
-		refuse(t, "it", lossSite(t, d).open(t).loss(t).add.Run(clipAt(1, 6)))
+	{"a row beyond the table", func(t *testing.T, s site) {
+		refuse(t, "it", s.open(t).loss(t).add.Run(clipAt(1, 6)))
 	}},
 }
 
-// lossSite is where the claims of this group that need but one case ask for losses.
-func lossSite(t testing.TB, d device.Device) site {
-	t.Helper()
-	return newCase(t, d, program("thrice"), 6, 24).on(t, d, 6)
+func testLosses(t *testing.T, d device.Device) {
+	lossClaims.run(t, newCase(t, d, program("thrice"), 6, 24).on(t, d, 6))
 }
 
 func lossNear(t testing.TB, d device.Device, what string, got, want float64) {
@@ -124,28 +121,28 @@ func lossNear(t testing.TB, d device.Device, what string, got, want float64) {
 	}
 }
 
-func testRowLosses(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+func testRowLosses(t *testing.T, s site) {
+	eachCase(t, s.d, Programs(), 9, 23, func(t *testing.T, c *Case) {
 		losses := rowLosses(t, c)
 		sorted := slices.Sorted(slices.Values(losses))
-		for _, s := range []named{plain(t, c.Program), strategies(t, c.Program)[0], strategies(t, c.Program)[3]} {
-			t.Run(s.name, func(t *testing.T) {
-				x := openLosses(t, d, s.Schedule, c, 9)
+		for _, n := range []named{plain(t, c.Program), strategies(t, c.Program)[0], strategies(t, c.Program)[3]} {
+			t.Run(n.name, func(t *testing.T) {
+				x := openLosses(t, s.d, n.Schedule, c, 9)
 				for _, clip := range []float64{sorted[8] / 100, sorted[5], 2 * sorted[8]} {
 					want := 0.0
 					for row, loss := range losses {
 						share := x.of(t, []int32{int32(row)}, clip)
-						lossNear(t, d, "a row's share", share, min(loss, clip))
+						lossNear(t, s.d, "a row's share", share, min(loss, clip))
 						if share > clip*(1+0x1p-23) {
 							t.Errorf("a row's share is %v, more than %v", share, clip)
 						}
 						want += min(loss, clip)
 					}
-					lossNear(t, d, "the sum", x.of(t, c.All(), clip), want)
+					lossNear(t, s.d, "the sum", x.of(t, c.All(), clip), want)
 					x.run(t, []int32{8, 1, 0, 2}, clip)
 					x.run(t, nil, clip)
 					x.run(t, []int32{3, 4, 5, 6, 7}, clip)
-					lossNear(t, d, "the sum of three runs", x.release(t, 0), want)
+					lossNear(t, s.d, "the sum of three runs", x.release(t, 0), want)
 				}
 				if got := x.of(t, nil, 1); got != 0 {
 					t.Errorf("the loss of no rows is %v", got)
@@ -155,11 +152,11 @@ func testRowLosses(t *testing.T, d device.Device) {
 	})
 }
 
-func testLossTargets(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+func testLossTargets(t *testing.T, s site) {
+	eachCase(t, s.d, Programs(), 9, 23, func(t *testing.T, c *Case) {
 		bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
-		x := openLosses(t, d, plain(t, c.Program).Schedule, bad, 11)
-		if got, want := x.of(t, bad.All(), 1), openLosses(t, d, plain(t, c.Program).Schedule, c, 9).of(t, c.All(), 1); got != want {
+		x := openLosses(t, s.d, plain(t, c.Program).Schedule, bad, 11)
+		if got, want := x.of(t, bad.All(), 1), openLosses(t, s.d, plain(t, c.Program).Schedule, c, 9).of(t, c.All(), 1); got != want {
 			t.Errorf("the sum is %v, want %v", got, want)
 		}
 		if got := x.of(t, []int32{9, 10}, 1); got != 0 {
@@ -168,23 +165,22 @@ func testLossTargets(t *testing.T, d device.Device) {
 	})
 }
 
-func testBrokenLosses(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 9, 23, func(t *testing.T, c *Case) {
-		x := openLosses(t, d, plain(t, c.Program).Schedule, c, 9)
+func testBrokenLosses(t *testing.T, s site) {
+	eachCase(t, s.d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+		x := openLosses(t, s.d, plain(t, c.Program).Schedule, c, 9)
 		x.params(t, constant(x.size, float32(math.NaN())))
 		if got := x.of(t, c.All(), 0.5); got != 4.5 {
 			t.Errorf("the sum of %d rows clipped at 0.5 is %v", c.Rows.Count, got)
 		}
 		x.params(t, c.Params)
-		fresh := openLosses(t, d, plain(t, c.Program).Schedule, c, 9)
+		fresh := openLosses(t, s.d, plain(t, c.Program).Schedule, c, 9)
 		if got, want := x.of(t, []int32{2, 3}, 1), fresh.of(t, []int32{2, 3}, 1); got != want {
 			t.Errorf("after them the sum is %v, want %v", got, want)
 		}
 	})
 }
 
-func testLossBesideSum(t *testing.T, d device.Device) {
-	s := lossSite(t, d)
+func testLossBesideSum(t *testing.T, s site) {
 	want := s.open(t).Of(t, s.All(), 0.4)
 	x := s.open(t).loss(t)
 	loss := x.of(t, s.All(), 0.4)
@@ -196,21 +192,19 @@ func testLossBesideSum(t *testing.T, d device.Device) {
 	}
 }
 
-func testLossNoise(t *testing.T, d device.Device) {
-	s := lossSite(t, d)
+func testLossNoise(t *testing.T, s site) {
 	x := s.open(t).loss(t)
 	x.step = powerOfTwo(3 * 0x1p-26)
 	bare := x.of(t, s.All(), 1)
 	x.run(t, s.All(), 1)
 	z := Drawn(t, x.Noise, x.draw+1, 3, 1)
-	lossNear(t, d, "the noisy loss", x.release(t, 3)-z[0], bare)
+	lossNear(t, s.d, "the noisy loss", x.release(t, 3)-z[0], bare)
 	if again := x.release(t, 0); again != 0 {
 		t.Errorf("a released loss leaves %v behind", again)
 	}
 }
 
-func testOtherGrid(t *testing.T, d device.Device) {
-	s := lossSite(t, d)
+func testOtherGrid(t *testing.T, s site) {
 	for _, step := range []float32{0, 0x1p-10} {
 		x := s.open(t).loss(t)
 		x.step = step
@@ -224,8 +218,8 @@ func testOtherGrid(t *testing.T, d device.Device) {
 	}
 }
 
-func testLossSizes(t *testing.T, d device.Device) {
-	x := lossSite(t, d).open(t)
+func testLossSizes(t *testing.T, s site) {
+	x := s.open(t)
 	for _, n := range []int{0, -2} {
 		_, err := x.Net.NewScalars(n)
 		refuse(t, fmt.Sprintf("a vector of %d scalars", n), err)
@@ -234,8 +228,8 @@ func testLossSizes(t *testing.T, d device.Device) {
 	}
 }
 
-func testLossRecordings(t *testing.T, d device.Device) {
-	x := lossSite(t, d).open(t).loss(t)
+func testLossRecordings(t *testing.T, s site) {
+	x := s.open(t).loss(t)
 	two, one := x.scalarSum(t, 2), x.scalarSum(t, 1)
 	x.refuses(t, recordings{
 		"losses into a gradient":          func(q device.Queue) { q.Losses(x.Sum, x.Data, device.LossQuery{K: 1}) },
@@ -256,9 +250,9 @@ func testLossRecordings(t *testing.T, d device.Device) {
 }
 
 // testGridLosses checks that a row's values are whole steps of the grid within its bound, compared exactly.
-func testGridLosses(t *testing.T, d device.Device) {
+func testGridLosses(t *testing.T, s site) {
 	c := NewCase(t, program("thrice"), 7, 25)
-	x := c.on(t, d, 7).open(t)
+	x := c.on(t, s.d, 7).open(t)
 	dir := x.written(t, constant(x.size, 1))
 	etas := []float32{0.5, 0.05, 0.005, -0.05}
 	for form := device.LossSum; form <= device.LossCurve; form++ {
@@ -281,14 +275,14 @@ func testGridLosses(t *testing.T, d device.Device) {
 }
 
 // testWholeLosses checks which steps they are where losses are whole numbers.
-func testWholeLosses(t *testing.T, d device.Device) {
-	for _, p := range some(d, wholePrograms()) {
+func testWholeLosses(t *testing.T, s site) {
+	for _, p := range some(s.d, wholePrograms()) {
 		c := wholeCase(t, p, 10).with(1, float32(math.NaN()))
 		losses := rowLosses(t, c)
-		for _, clip := range some(d, []float32{1, 1.3, 1e-3, 3e6}) {
+		for _, clip := range some(s.d, []float32{1, 1.3, 1e-3, 3e6}) {
 			for _, x := range []*lossSum{
-				openLosses(t, d, strategies(t, p)[0].Schedule, c, 30),
-				openExact(t, d, whole(t, p)[0].Schedule, c, 30).loss(t),
+				openLosses(t, s.d, strategies(t, p)[0].Schedule, c, 30),
+				openExact(t, s.d, whole(t, p)[0].Schedule, c, 30).loss(t),
 			} {
 				x.step = float32(gridStep(clip))
 				x.run(t, c.All(), float64(clip))

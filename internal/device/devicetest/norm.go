@@ -41,6 +41,7 @@ func (x *normed) release(t testing.TB, std float64) float32 {
 
 // normClaims are about the norm of a sum, which is released beside it.
 var normClaims = claims[site]{
+	{"of a batch", testBatchNorms},
 	{"norms add up", testNormsAddUp},
 	{"noise of its own", testNormNoise},
 	{"one step", testNormInStep},
@@ -53,14 +54,13 @@ var normClaims = claims[site]{
 }
 
 func testNorm(t *testing.T, d device.Device) {
-	t.Run("of a batch", func(t *testing.T) { testBatchNorms(t, d) })
 	normClaims.run(t, NewCase(t, program("thrice"), 5, 66).on(t, d, 5))
 }
 
-func testBatchNorms(t *testing.T, d device.Device) {
-	for _, c := range some(d, []*Case{NewCase(t, program("thrice"), 9, 63), NewCase(t, program("conv-deep"), 9, 64), NewCase(t, program("dense-wide"), 9, 65)}) {
+func testBatchNorms(t *testing.T, s site) {
+	for _, c := range some(s.d, []*Case{NewCase(t, program("thrice"), 9, 63), NewCase(t, program("conv-deep"), 9, 64), NewCase(t, program("dense-wide"), 9, 65)}) {
 		t.Run(c.Program.Name, func(t *testing.T) {
-			s := c.on(t, d, 4)
+			s := c.on(t, s.d, 4)
 			x := s.normed(t)
 			// A batch beyond the capacity first, then none, then one row.
 			for _, rows := range [][]int32{c.All(), nil, {3}} {

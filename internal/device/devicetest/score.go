@@ -10,14 +10,13 @@ import (
 )
 
 // scoreClaims compare scores of public tables with the reference's.
-var scoreClaims = claims[device.Device]{
+var scoreClaims = claims[site]{
 	{"tables", testTables},
 	{"empty", testEmptyTables},
-	{"at another vector", func(t *testing.T, d device.Device) {
-		s := scored(t, d)
+	{"at another vector", func(t *testing.T, s site) {
 		x := s.open(t)
-		other := newCase(t, d, s.Program, 6, 17).Params
-		sameScore(t, d, score(t, x, other), referenceScore(t, s.Case, other))
+		other := newCase(t, s.d, s.Program, 6, 17).Params
+		sameScore(t, s.d, score(t, x, other), referenceScore(t, s.Case, other))
 		// The parameters are where they were.
 		Same(t, x.read(t, x.Net.Params()), s.Params)
 	}},
@@ -25,27 +24,31 @@ var scoreClaims = claims[device.Device]{
 	{"two in a step, kept over the next run", testTwoScores},
 }
 
-func testTables(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 17, 15, func(t *testing.T, c *Case) {
+func testScore(t *testing.T, d device.Device) {
+	scoreClaims.run(t, newCase(t, d, few()[0], 6, 16).on(t, d, 4))
+}
+
+func testTables(t *testing.T, s site) {
+	eachCase(t, s.d, Programs(), 17, 15, func(t *testing.T, c *Case) {
 		bad := c.with(90, float32(math.NaN())).with(200, float32(math.Inf(-1)))
 		want := referenceScore(t, c, c.Params)
 		if want.Count != c.Rows.Count {
 			t.Fatalf("the reference counts %d rows of %d", want.Count, c.Rows.Count)
 		}
-		each(t, d, all(t, c.Program), func(t *testing.T, s named) {
+		each(t, s.d, all(t, c.Program), func(t *testing.T, n named) {
 			for _, capacity := range []int{1, 5, 17, 40} {
-				sameScore(t, d, score(t, Open(t, d, s.Schedule, c, capacity), c.Params), want)
+				sameScore(t, s.d, score(t, Open(t, s.d, n.Schedule, c, capacity), c.Params), want)
 			}
-			sameScore(t, d, score(t, Open(t, d, s.Schedule, bad, 6), c.Params), want)
+			sameScore(t, s.d, score(t, Open(t, s.d, n.Schedule, bad, 6), c.Params), want)
 		})
 	})
 }
 
-func testEmptyTables(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 1, 15, func(t *testing.T, none *Case) {
+func testEmptyTables(t *testing.T, s site) {
+	eachCase(t, s.d, Programs(), 1, 15, func(t *testing.T, none *Case) {
 		none.Rows.Count, none.Rows.Targets, none.Features = 0, nil, nil
 		for _, empty := range []*Case{none, none.with(3, float32(math.NaN()))} {
-			got := score(t, Open(t, d, plain(t, none.Program).Schedule, empty, 4), none.Params)
+			got := score(t, Open(t, s.d, plain(t, none.Program).Schedule, empty, 4), none.Params)
 			if got.Count != 0 || got.Loss != 0 || got.Correct != 0 {
 				t.Errorf("scores %+v", got)
 			}
@@ -53,14 +56,7 @@ func testEmptyTables(t *testing.T, d device.Device) {
 	})
 }
 
-// scored is where the claims of this group that need but one case score.
-func scored(t testing.TB, d device.Device) site {
-	t.Helper()
-	return newCase(t, d, few()[0], 6, 16).on(t, d, 4)
-}
-
-func testScoreBetween(t *testing.T, d device.Device) {
-	s := scored(t, d)
+func testScoreBetween(t *testing.T, s site) {
 	x := s.open(t)
 	x.Add(t, []int32{0, 1}, 1)
 	x.Add(t, []int32{2}, 1)
@@ -71,8 +67,7 @@ func testScoreBetween(t *testing.T, d device.Device) {
 	Same(t, x.Release(t, 0), want)
 }
 
-func testTwoScores(t *testing.T, d device.Device) {
-	s := scored(t, d)
+func testTwoScores(t *testing.T, s site) {
 	x := s.open(t)
 	zero := x.vector(t, 1)
 	step := x.record(t, func(q device.Queue) {
@@ -86,7 +81,7 @@ func testTwoScores(t *testing.T, d device.Device) {
 		t.Fatalf("has %d scores, want 2", len(first.Scores))
 	}
 	before := fmt.Sprintf("%+v", first)
-	sameScore(t, d, first.Scores[1], referenceScore(t, s.Case, make([]float32, x.size)))
+	sameScore(t, s.d, first.Scores[1], referenceScore(t, s.Case, make([]float32, x.size)))
 	x.params(t, make([]float32, x.size))
 	must(t, step.Run(&device.Inputs{}))
 	second, err := step.Wait()
@@ -94,7 +89,7 @@ func testTwoScores(t *testing.T, d device.Device) {
 	if after := fmt.Sprintf("%+v", first); after != before {
 		t.Errorf("the next run changed scores handed out before, from %s to %s", before, after)
 	}
-	sameScore(t, d, second.Scores[0], second.Scores[1])
+	sameScore(t, s.d, second.Scores[0], second.Scores[1])
 }
 
 // referenceScore evaluates parameters on the reference.

@@ -18,16 +18,19 @@ type searcher struct {
 	right device.Search
 	form  device.LossForm
 	dir   device.Vector
-	sizes map[int]*searchSteps
+	sizes map[int]queries
 }
 
-// searchSteps are the two steps of a group of queries.
-type searchSteps struct{ add, search device.Step }
+// queries are the steps of a group of them: losses into a sum, and a search among these.
+type queries struct {
+	*lossSum
+	search device.Step
+}
 
 // search opens a net with room for so many rows.
 func (s site) search(t testing.TB, capacity int, right device.Search) *searcher {
 	t.Helper()
-	x := &searcher{Fixture: Open(t, s.d, s.schedule, s.Case, capacity), right: right, form: device.LossDecrease, sizes: map[int]*searchSteps{}}
+	x := &searcher{Fixture: Open(t, s.d, s.schedule, s.Case, capacity), right: right, form: device.LossDecrease, sizes: map[int]queries{}}
 	if right.Baseline() {
 		x.form = device.LossSum
 	}
@@ -47,23 +50,18 @@ func (s site) right(t testing.TB) device.Search {
 }
 
 // steps are those for groups of k queries.
-func (x *searcher) steps(t testing.TB, k int) *searchSteps {
+func (x *searcher) steps(t testing.TB, k int) queries {
 	t.Helper()
-	if s, ok := x.sizes[k]; ok {
-		return s
+	s, ok := x.sizes[k]
+	if !ok {
+		values := k
+		if x.right.Baseline() {
+			values++
+		}
+		s.lossSum = x.losses(t, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: values, Form: x.form})
+		s.search = x.record(t, func(q device.Queue) { q.AboveThreshold(s.into, x.right) })
+		x.sizes[k] = s
 	}
-	values := k
-	if x.right.Baseline() {
-		values++
-	}
-	sum := x.scalarSum(t, values)
-	s := &searchSteps{
-		add: x.record(t, func(q device.Queue) {
-			q.Losses(sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: values, Form: x.form})
-		}),
-		search: x.record(t, func(q device.Queue) { q.AboveThreshold(sum, x.right) }),
-	}
-	x.sizes[k] = s
 	return s
 }
 
@@ -80,35 +78,27 @@ type ask struct {
 // group runs queries first … first+k−1 of an ask and gives the index found among them.
 func (x *searcher) group(t testing.TB, a *ask, first, k int, draw uint64) (int, error) {
 	t.Helper()
-	s := x.steps(t, k)
-	in := clipAt(a.clip)
-	in.Draw, in.First, in.Scalars[device.NoiseStep] = draw, first, powerOfTwo(float32(a.clip)*0x1p-24)
-	in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = float32(a.threshold), float32(a.query)
-	etas := in.Candidates[:0]
+	s, etas := x.steps(t, k), a.etas[first:first+k]
 	if x.right.Baseline() {
-		etas = append(etas, 0)
+		etas = append([]float32{0}, etas...)
 	}
-	copy(in.Candidates[len(etas):], a.etas[first:first+k])
+	s.step = powerOfTwo(float32(a.clip) * 0x1p-24)
+	for begin := 0; !a.bare && begin < max(len(a.rows), 1); begin += x.capacity {
+		s.run(t, a.rows[begin:min(begin+x.capacity, len(a.rows))], a.clip, etas...)
+	}
+	in := clipAt(a.clip)
+	in.Draw, in.First, in.Scalars[device.NoiseStep] = draw, first, s.step
+	in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = float32(a.threshold), float32(a.query)
 	copy(in.Biases[:], a.biases[first:first+k])
-	for begin := 0; !a.bare; begin += x.capacity {
-		in.Rows = a.rows[begin:min(begin+x.capacity, len(a.rows))]
-		if err := s.add.Run(in); err != nil {
-			return 0, err
-		}
-		if begin+x.capacity >= len(a.rows) {
-			break
-		}
-	}
-	in.Rows = nil
 	if err := s.search.Run(in); err != nil {
 		return 0, err
 	}
 	out, err := s.search.Wait()
-	if err == nil && len(out.Found) != 1 {
-		t.Fatalf("a search gives the indices %v", out.Found)
-	}
 	if err != nil {
 		return 0, err
+	}
+	if len(out.Found) != 1 {
+		t.Fatalf("a search gives the indices %v", out.Found)
 	}
 	return out.Found[0], nil
 }
@@ -154,8 +144,8 @@ func noise(t testing.TB, right device.Search, law device.Law, draw uint64, n int
 	return z
 }
 
-// queries are an ask's exact queries: what the reference makes of every row.
-func (x *searcher) queries(t testing.TB, a *ask) []float64 {
+// exactly gives an ask's queries: what the reference makes of every row.
+func (x *searcher) exactly(t testing.TB, a *ask) []float64 {
 	t.Helper()
 	ask := device.LossQuery{At: x.Net.Params(), Dir: x.dir, K: len(a.etas), Form: x.form}
 	sums := x.losses(t, ask)
@@ -232,7 +222,7 @@ var searchClaims = claims[site]{
 	// Nobody has claimed its place at the position.
 	{"another tensor where a search was begun", func(t *testing.T, s site) {
 		x, a := s.begun(t, s.right(t), 1)
-		y := &searcher{Fixture: x.Fixture, form: x.form, dir: x.dir, sizes: map[int]*searchSteps{}}
+		y := &searcher{Fixture: x.Fixture, form: x.form, dir: x.dir, sizes: map[int]queries{}}
 		y.right = device.NewSearch(x.right.Stream(), 10, device.GaussianLaw, false, 0)
 		y.drawUsed(t, "it", a, 2, 2, 1)
 	}},
@@ -284,7 +274,7 @@ func eachRight(t *testing.T, s site, test func(*testing.T, *asked)) {
 			t.Run(fmt.Sprintf("%s, baseline %v", name, baseline), func(t *testing.T) {
 				a := &asked{ask: ask{rows: s.All(), etas: s.etas(), biases: unreached(len(s.etas())), clip: 0.7}, law: law}
 				a.right = func() device.Search { return device.NewSearch(Stream(t, s.d), 9, law, baseline, 0) }
-				a.q = s.search(t, 4, a.right()).queries(t, &a.ask) // 11 rows are three runs
+				a.q = s.search(t, 4, a.right()).exactly(t, &a.ask) // 11 rows are three runs
 				a.scale = max(slices.Max(a.q), -slices.Min(a.q))
 				test(t, a)
 			})
