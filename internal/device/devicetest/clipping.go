@@ -204,8 +204,7 @@ func testOtherSum(t *testing.T, s site) {
 	other := x.sum(t)
 	x.Add(t, s.All(), 0.5)
 	free := x.record(t, func(q device.Queue) { q.Release(x.Out, other, x.Noise) })
-	x.draw++
-	must(t, free.Run(&device.Inputs{Draw: x.draw}))
+	must(t, free.Run(x.next()))
 	Same(t, x.read(t, x.Out), make([]float32, x.size))
 	Near(t, x.Release(t, 0), oracle(t, s.Case, s.All(), 0.5), tolerance(s.d))
 }

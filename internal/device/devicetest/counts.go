@@ -17,9 +17,9 @@ type counted struct {
 	add, free device.Step
 }
 
-func openCounted(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *counted {
+func (s site) counted(t testing.TB) *counted {
 	t.Helper()
-	x := &counted{Fixture: Open(t, d, s, c, capacity)}
+	x := &counted{Fixture: s.open(t)}
 	x.count, x.out = x.scalarSum(t, 1), x.scalars(t, 1)
 	x.add = x.record(t, func(q device.Queue) { q.CountedSum(x.Sum, x.count, x.Data) })
 	x.free = x.record(t, func(q device.Queue) {
@@ -29,11 +29,6 @@ func openCounted(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacit
 	return x
 }
 
-func (s site) counted(t testing.TB) *counted {
-	t.Helper()
-	return openCounted(t, s.d, s.schedule, s.Case, s.capacity)
-}
-
 // noise is the count's.
 func (x *counted) noise() device.Noise {
 	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithSlots(device.CountStd, device.CountStep)
@@ -41,8 +36,7 @@ func (x *counted) noise() device.Noise {
 
 func (x *counted) release(t testing.TB, std, countStd float32) ([]float32, float64) {
 	t.Helper()
-	x.draw++
-	in := &device.Inputs{Draw: x.draw}
+	in := x.next()
 	SetNoise(in, x.Noise, float64(std))
 	SetNoise(in, x.noise(), float64(countStd))
 	must(t, x.free.Run(in))
@@ -90,7 +84,7 @@ func testCountedRows(t *testing.T, s site) {
 		grads := gradients(t, c)
 		nan := c.with(77, float32(math.NaN()), float32(math.Inf(1)))
 		each(t, s.d, private(t, c.Program), func(t *testing.T, n named) {
-			x, plain := openCounted(t, s.d, n.Schedule, nan, 4), Open(t, s.d, n.Schedule, c, 4)
+			x, plain := site{nan, s.d, n.Schedule, 4}.counted(t), Open(t, s.d, n.Schedule, c, 4)
 			for _, clip := range clipNorms(t, c) {
 				want := 0.0
 				for row, g := range grads {
@@ -122,7 +116,7 @@ func testCountNextToC(t *testing.T, s site) {
 		Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
 	}
 	each(t, s.d, private(t, c.Program), func(t *testing.T, schedule named) {
-		x := openCounted(t, s.d, schedule.Schedule, c, 1)
+		x := site{c, s.d, schedule.Schedule, 1}.counted(t)
 		x.counts(t, "a row of a norm just within", c.All(), 5*(1+1e-6), 0.5)
 		x.counts(t, "a row of a norm just beyond", c.All(), 5*(1-1e-6), -0.5)
 	})

@@ -18,9 +18,7 @@ import (
 // chacha gives noise that exact nets accept.
 func chacha(t testing.TB) *stream.Stream {
 	t.Helper()
-	s, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "devicetest"))
-	must(t, err)
-	return s
+	return made(stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "devicetest")))(t)
 }
 
 func openExact(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *Fixture {
@@ -52,8 +50,7 @@ func gridStep(clip float32) float64 {
 // free releases an exact sum.
 func (s *Fixture) free(t testing.TB, clip, std float32) []float32 {
 	t.Helper()
-	s.draw++
-	in := &device.Inputs{Draw: s.draw}
+	in := s.next()
 	in.Scalars[device.Clip], in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = clip, std, float32(gridStep(clip))
 	must(t, s.Free.Run(in))
 	return s.read(t, s.Out)
@@ -110,34 +107,36 @@ func wholePrograms() []*ir.Program {
 	return []*ir.Program{linear("exact-linear", ir.Huber, 6, 1, true), deep.Program()}
 }
 
-// truncated is what a row adds: its gradient, scaled to the norm
+// truncated is what rows add: each its gradient, scaled to the norm
 // C·(1-2⁻²⁰) if it is longer, over γ, without the fraction. ambiguous says
 // which coordinates lie so close to a whole number that float64 may see another.
-func truncated(g []float32, clip float32) (k []int64, ambiguous []bool) {
+func truncated(grads [][]float32, clip float32) (sum []int64, ambiguous []bool) {
 	const prec = 200
-	norm2 := new(big.Float).SetPrec(prec)
-	for _, x := range g {
-		f := new(big.Float).SetPrec(prec).SetFloat64(float64(x))
-		norm2.Add(norm2, f.Mul(f, f))
+	sum, ambiguous = make([]int64, len(grads[0])), make([]bool, len(grads[0]))
+	for _, g := range grads {
+		norm2 := new(big.Float).SetPrec(prec)
+		for _, x := range g {
+			f := new(big.Float).SetPrec(prec).SetFloat64(float64(x))
+			norm2.Add(norm2, f.Mul(f, f))
+		}
+		aim := new(big.Float).SetPrec(prec).SetFloat64(float64(clip))
+		aim.Mul(aim, big.NewFloat(1-0x1p-20))
+		factor := big.NewFloat(1).SetPrec(prec)
+		if norm := norm2.Sqrt(norm2); norm.Cmp(aim) > 0 {
+			factor.Quo(aim, norm)
+		}
+		factor.Quo(factor, big.NewFloat(gridStep(clip)))
+		for i, x := range g {
+			v := new(big.Float).SetPrec(prec).SetFloat64(float64(x))
+			v.Mul(v, factor)
+			n, _ := v.Int(nil)
+			sum[i] += n.Int64()
+			near, _ := new(big.Float).Sub(v, new(big.Float).SetInt(n)).Float64()
+			near = math.Abs(near)
+			ambiguous[i] = ambiguous[i] || factor.Cmp(big.NewFloat(1/gridStep(clip))) != 0 && x != 0 && min(near, 1-near) < 1e-6
+		}
 	}
-	aim := new(big.Float).SetPrec(prec).SetFloat64(float64(clip))
-	aim.Mul(aim, big.NewFloat(1-0x1p-20))
-	factor := big.NewFloat(1).SetPrec(prec)
-	if norm := norm2.Sqrt(norm2); norm.Cmp(aim) > 0 {
-		factor.Quo(aim, norm)
-	}
-	factor.Quo(factor, big.NewFloat(gridStep(clip)))
-	k, ambiguous = make([]int64, len(g)), make([]bool, len(g))
-	for i, x := range g {
-		v := new(big.Float).SetPrec(prec).SetFloat64(float64(x))
-		v.Mul(v, factor)
-		n, _ := v.Int(nil)
-		k[i] = n.Int64()
-		near, _ := new(big.Float).Sub(v, new(big.Float).SetInt(n)).Float64()
-		near = math.Abs(near)
-		ambiguous[i] = factor.Cmp(big.NewFloat(1/gridStep(clip))) != 0 && x != 0 && min(near, 1-near) < 1e-6
-	}
-	return k, ambiguous
+	return sum, ambiguous
 }
 
 // exactClaims are about sums of whole numbers of grid steps.
@@ -147,20 +146,7 @@ var exactClaims = claims[device.Device]{
 	{"sensitivity", testExactSensitivity},
 	{"bound", testExactBound},
 	{"rows that are not finite", testExactNotFinite},
-	{"rows that do not count", func(t *testing.T, d device.Device) {
-		c, x := uncountable(t, d)
-		want := x.integers(t, c.All()[:4], 1)
-		if got := x.integers(t, []int32{4, 0, 5, 1, 6, 2, 7, 3}, 1); !slices.Equal(got, want) {
-			t.Error("rows with targets that the loss does not accept moved the sum")
-		}
-	}},
-	{"gradients that are no numbers", func(t *testing.T, d device.Device) {
-		c, x := uncountable(t, d)
-		x.params(t, constant(x.size, float32(math.NaN())))
-		if got := x.integers(t, c.All(), 1); slices.ContainsFunc(got, func(k int64) bool { return k != 0 }) {
-			t.Error("gradients that are no numbers were summed")
-		}
-	}},
+	{"rows that do not count", testUncountedRows},
 	{"noise is the stream's", testExactNoise},
 }
 
@@ -179,7 +165,6 @@ type wholeGradients struct {
 
 // eachWhole tests them under some of the schedules of exact nets.
 func eachWhole(t *testing.T, d device.Device, test func(*testing.T, named, wholeGradients)) {
-	t.Helper()
 	for _, p := range some(d, wholePrograms()) {
 		c := wholeGradients{Case: wholeCase(t, p, 4)}
 		c.grads = gradients(t, c.Case)
@@ -195,11 +180,11 @@ func eachWhole(t *testing.T, d device.Device, test func(*testing.T, named, whole
 func testIntegers(t *testing.T, d device.Device) {
 	eachWhole(t, d, func(t *testing.T, s named, c wholeGradients) {
 		for _, clip := range []float32{float32(c.longest / 3), 1, 1.1, float32(c.longest * 0.8), float32(2 * c.longest)} {
-			rows := []int32{0, 1, 2, 3, 4, 6} // with 5 and 7 the sum would be zero
-			want, unsure := c.truncated(rows, clip)
+			g := c.grads // with 5 and 7 the sum would be zero
+			want, unsure := truncated([][]float32{g[0], g[1], g[2], g[3], g[4], g[6]}, clip)
 			x := openExact(t, d, s.Schedule, c.Case, 5)
 			sure := 0
-			for i, got := range x.integers(t, rows, clip) {
+			for i, got := range x.integers(t, []int32{0, 1, 2, 3, 4, 6}, clip) {
 				if unsure[i] {
 					continue
 				}
@@ -213,19 +198,6 @@ func testIntegers(t *testing.T, d device.Device) {
 			}
 		}
 	})
-}
-
-// truncated is the sum of what rows add, and which of its coordinates are ambiguous.
-func (c wholeGradients) truncated(rows []int32, clip float32) (sum []int64, unsure []bool) {
-	sum, unsure = make([]int64, len(c.Params)), make([]bool, len(c.Params))
-	for _, row := range rows {
-		k, ambiguous := truncated(c.grads[row], clip)
-		for i := range k {
-			sum[i] += k[i]
-			unsure[i] = unsure[i] || ambiguous[i]
-		}
-	}
-	return sum, unsure
 }
 
 // testReferenceBits checks that devices agree bit by bit where gradients do, at any capacity.
@@ -308,12 +280,19 @@ func testExactNotFinite(t *testing.T, d device.Device) {
 	})
 }
 
-// uncountable is a case whose last four rows have targets that the loss does not accept.
-func uncountable(t *testing.T, d device.Device) (*Case, *Fixture) {
-	t.Helper()
-	p := program("cnn-mnist")
-	c := newCase(t, d, p, 4, 43).with(77, float32(math.NaN()), -1, float32(p.Outputs()), 0.5)
-	return c, openExact(t, d, whole(t, p)[0].Schedule, c, 8)
+func testUncountedRows(t *testing.T, d device.Device) {
+	p, nan := program("cnn-mnist"), float32(math.NaN())
+	good := newCase(t, d, p, 4, 43)
+	c := good.with(77, nan, -1, float32(p.Outputs()), 0.5)
+	x := openExact(t, d, whole(t, p)[0].Schedule, c, 8)
+	want := x.integers(t, good.All(), 1)
+	if got := x.integers(t, []int32{4, 0, 5, 1, 6, 2, 7, 3}, 1); !slices.Equal(got, want) {
+		t.Error("rows with targets that the loss does not accept moved the sum")
+	}
+	x.params(t, constant(x.size, nan))
+	if got := x.integers(t, c.All(), 1); slices.ContainsFunc(got, func(k int64) bool { return k != 0 }) {
+		t.Error("gradients that are no numbers were summed")
+	}
 }
 
 func testExactNoise(t *testing.T, d device.Device) {

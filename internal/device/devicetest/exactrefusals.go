@@ -12,16 +12,18 @@ import (
 
 // exactRefusals are what exact nets, and devices asked for one, refuse, with what they say.
 var exactRefusals = claims[site]{
-	{"schedules of other strategies", func(t *testing.T, s site) {
+	{"schedules", func(t *testing.T, s site) {
+		compile := func(schedule named) error {
+			_, err := s.d.Compile(schedule.Schedule, device.Options{Capacity: 4, Exact: true})
+			return err
+		}
 		for _, schedule := range some(s.d, private(t, s.Program)) {
 			if schedule.Stored() == s.Program.NumParams() { // and combined, as dense ops are
 				continue
 			}
-			said(t, schedule.name, s.compileExact(schedule), "use strategy materialise or microbatch")
+			said(t, schedule.name, compile(schedule), "use strategy materialise or microbatch")
 		}
-	}},
-	{"a plain schedule", func(t *testing.T, s site) {
-		said(t, "it", s.compileExact(plain(t, s.Program)), "need flat clipping, not unclipped")
+		said(t, "a plain schedule", compile(plain(t, s.Program)), "need flat clipping, not unclipped")
 	}},
 	{"noise that is not exact", func(t *testing.T, s site) {
 		if err := recording(s.exact(t), device.Noise{}); !errors.Is(err, device.ErrNoNoise) {
@@ -71,15 +73,7 @@ func said(t testing.TB, what string, err error, want string) {
 	}
 }
 
-func (s site) exact(t testing.TB) *Fixture {
-	t.Helper()
-	return openExact(t, s.d, s.schedule, s.Case, s.capacity)
-}
-
-func (s site) compileExact(schedule named) error {
-	_, err := s.d.Compile(schedule.Schedule, device.Options{Capacity: 4, Exact: true})
-	return err
-}
+func (s site) exact(t testing.TB) *Fixture { return openExact(t, s.d, s.schedule, s.Case, s.capacity) }
 
 // recording is what a net says to a release with noise.
 func recording(x *Fixture, noise device.Noise) error {

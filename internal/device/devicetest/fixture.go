@@ -30,16 +30,22 @@ type Fixture struct {
 
 // Stream gives noise of a device's choice that a test can draw again.
 func Stream(t testing.TB, d device.Device) *stream.Stream {
-	t.Helper()
-	s, err := stream.New(d.Info().Cipher, stream.KeyFromSeed(1, "devicetest"))
-	must(t, err)
-	return s
+	return made(stream.New(d.Info().Cipher, stream.KeyFromSeed(1, "devicetest")))(t)
 }
 
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// made is a value that came without an error.
+func made[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }
 
@@ -54,11 +60,9 @@ func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Optio
 	if !o.Exact {
 		o.Precision = c.precision
 	}
-	n, err := d.Compile(s, o)
-	must(t, err)
+	n := made(d.Compile(s, o))(t)
 	t.Cleanup(func() { must(t, n.Close()) })
-	data, err := d.Load(c.Rows, c.Features)
-	must(t, err)
+	data := made(d.Load(c.Rows, c.Features))(t)
 	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
 	x := &Fixture{Net: n, Data: data, Noise: noise, size: len(c.Params), capacity: o.Capacity}
@@ -69,19 +73,16 @@ func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Optio
 }
 
 func (s *Fixture) record(t testing.TB, body func(device.Queue)) device.Step {
-	t.Helper()
-	step, err := s.Net.Record(body)
-	must(t, err)
-	return step
+	return made(s.Net.Record(body))(t)
 }
 
 // vector makes one of so many values a parameter.
 func (s *Fixture) vector(t testing.TB, width int) device.Vector {
-	t.Helper()
-	v, err := s.Net.NewVector(width)
-	must(t, err)
-	return v
+	return made(s.Net.NewVector(width))(t)
 }
+func (s *Fixture) scalars(t testing.TB, n int) device.Vector { return made(s.Net.NewScalars(n))(t) }
+func (s *Fixture) sum(t testing.TB) device.Sum               { return made(s.Net.NewSum())(t) }
+func (s *Fixture) scalarSum(t testing.TB, n int) device.Sum  { return made(s.Net.NewScalarSum(n))(t) }
 
 // written makes a vector of values, one a parameter.
 func (s *Fixture) written(t testing.TB, values []float32) device.Vector {
@@ -89,27 +90,6 @@ func (s *Fixture) written(t testing.TB, values []float32) device.Vector {
 	v := s.vector(t, 1)
 	must(t, s.Net.Write(v, values))
 	return v
-}
-
-func (s *Fixture) scalars(t testing.TB, n int) device.Vector {
-	t.Helper()
-	v, err := s.Net.NewScalars(n)
-	must(t, err)
-	return v
-}
-
-func (s *Fixture) sum(t testing.TB) device.Sum {
-	t.Helper()
-	sum, err := s.Net.NewSum()
-	must(t, err)
-	return sum
-}
-
-func (s *Fixture) scalarSum(t testing.TB, n int) device.Sum {
-	t.Helper()
-	sum, err := s.Net.NewScalarSum(n)
-	must(t, err)
-	return sum
 }
 
 // params writes the parameters.
@@ -172,11 +152,16 @@ func clipAt(clip float64, rows ...int32) *device.Inputs {
 	return in
 }
 
+// next is a run at the next position of the noise.
+func (s *Fixture) next() *device.Inputs {
+	s.draw++
+	return &device.Inputs{Draw: s.draw}
+}
+
 // Release reads the sum out with noise of a standard deviation, and ends it.
 func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	t.Helper()
-	s.draw++
-	in := &device.Inputs{Draw: s.draw}
+	in := s.next()
 	SetNoise(in, s.Noise, std)
 	must(t, s.Free.Run(in))
 	_, err := s.Free.Wait()
@@ -214,18 +199,13 @@ type site struct {
 
 // on is a case under the first of the private schedules.
 func (c *Case) on(t testing.TB, d device.Device, capacity int) site {
-	t.Helper()
 	return site{c, d, strategies(t, c.Program)[0].Schedule, capacity}
 }
 
-func (s site) open(t testing.TB) *Fixture {
-	t.Helper()
-	return Open(t, s.d, s.schedule, s.Case, s.capacity)
-}
+func (s site) open(t testing.TB) *Fixture { return Open(t, s.d, s.schedule, s.Case, s.capacity) }
 
 // eachProgram tests some of a list of programs.
 func eachProgram(t *testing.T, d device.Device, programs []*ir.Program, test func(*testing.T, *ir.Program)) {
-	t.Helper()
 	for _, p := range some(d, programs) {
 		t.Run(p.Name, func(t *testing.T) { test(t, p) })
 	}
@@ -233,13 +213,11 @@ func eachProgram(t *testing.T, d device.Device, programs []*ir.Program, test fun
 
 // eachCase tests a case of each of them.
 func eachCase(t *testing.T, d device.Device, programs []*ir.Program, rows int, seed uint64, test func(*testing.T, *Case)) {
-	t.Helper()
 	eachProgram(t, d, programs, func(t *testing.T, p *ir.Program) { test(t, newCase(t, d, p, rows, seed)) })
 }
 
 // each tests some of a list of schedules.
 func each(t *testing.T, d device.Device, list []named, test func(*testing.T, named)) {
-	t.Helper()
 	for _, s := range some(d, list) {
 		t.Run(s.name, func(t *testing.T) { test(t, s) })
 	}
@@ -247,7 +225,6 @@ func each(t *testing.T, d device.Device, list []named, test func(*testing.T, nam
 
 // eachNet tests a net of each of them.
 func eachNet(t *testing.T, d device.Device, c *Case, list []named, capacity int, test func(*testing.T, *Fixture)) {
-	t.Helper()
 	each(t, d, list, func(t *testing.T, s named) { test(t, Open(t, d, s.Schedule, c, capacity)) })
 }
 
@@ -259,10 +236,7 @@ type named struct {
 
 // private lists every schedule that clips flat: all strategies, every choice for all
 // convolutions, and two that no strategy makes but every device must run.
-func private(t testing.TB, p *ir.Program) []named {
-	t.Helper()
-	return clipped(t, p, ir.Flat)
-}
+func private(t testing.TB, p *ir.Program) []named { return clipped(t, p, ir.Flat) }
 
 // clipped is private with another clipping.
 func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
@@ -291,18 +265,10 @@ func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 }
 
 func schedule(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clipping) *ir.Schedule {
-	t.Helper()
-	s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
-	must(t, err)
-	return s
+	return made(perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c}))(t)
 }
 
-func plain(t testing.TB, p *ir.Program) named {
-	t.Helper()
-	s, err := perexample.Plain(p)
-	must(t, err)
-	return named{"plain", s}
-}
+func plain(t testing.TB, p *ir.Program) named { return named{"plain", made(perexample.Plain(p))(t)} }
 
 // oracle is what the reference's microbatch schedule makes of some rows; clip 0
 // asks for the plain sum.

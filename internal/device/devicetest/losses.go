@@ -23,13 +23,11 @@ type lossSum struct {
 
 // openLosses asks for the loss at the parameters.
 func openLosses(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *lossSum {
-	t.Helper()
 	return Open(t, d, s, c, capacity).loss(t)
 }
 
 // loss records the query of the loss at the parameters.
 func (s *Fixture) loss(t testing.TB) *lossSum {
-	t.Helper()
 	return s.losses(t, device.LossQuery{At: s.Net.Params(), K: 1})
 }
 
@@ -54,8 +52,7 @@ func (x *lossSum) run(t testing.TB, rows []int32, clip float64, steps ...float32
 
 func (x *lossSum) releaseAll(t testing.TB, std float64) []float32 {
 	t.Helper()
-	x.draw++
-	in := &device.Inputs{Draw: x.draw}
+	in := x.next()
 	if SetNoise(in, x.Noise, std); x.step != 0 {
 		in.Scalars[device.NoiseStep] = x.step
 	}

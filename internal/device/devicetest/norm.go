@@ -31,8 +31,7 @@ func (s site) normed(t testing.TB) *normed {
 // release reads the norm's sum out with noise of a standard deviation, and ends it.
 func (x *normed) release(t testing.TB, std float64) float32 {
 	t.Helper()
-	x.draw++
-	in := &device.Inputs{Draw: x.draw}
+	in := x.next()
 	SetNoise(in, x.Noise, 1e6) // of the sum, not of this
 	SetNoise(in, x.noise(), std)
 	must(t, x.free.Run(in))

@@ -175,8 +175,7 @@ func (p *presentLosses) moves(t *testing.T) []move {
 	add := func(name string, body func(device.Queue)) {
 		step := x.record(t, body)
 		list = append(list, move{name, func(t *testing.T) {
-			x.draw++
-			in := &device.Inputs{Draw: x.draw}
+			in := x.next()
 			for _, slot := range []device.Slot{device.Scale, device.Rate, device.Momentum, device.Along, device.Blend, device.Clip} {
 				in.Scalars[slot] = 0.5
 			}
@@ -241,8 +240,7 @@ func testAroundUpdate(t *testing.T, c presentCase) {
 	must(t, step.Run(in))
 	for i, sum := range sums {
 		read := x.record(t, func(q device.Queue) { q.Release(x.out, sum, x.Noise) })
-		x.draw++
-		must(t, read.Run(&device.Inputs{Draw: x.draw}))
+		must(t, read.Run(x.next()))
 		got := x.values(t, x.out, k)
 		if i == 1 {
 			Same(t, got, want)

@@ -9,7 +9,7 @@ import (
 // Programs lists small programs that together use every op, geometry and loss,
 // and small networks of the structure of each named model.
 func Programs() []*ir.Program {
-	return slices.Concat(convPrograms(), poolPrograms(), graphPrograms(), densePrograms(), modelPrograms())
+	return slices.Concat(imagePrograms(), graphPrograms(), modelPrograms())
 }
 
 // program is the one of a name.
@@ -38,8 +38,8 @@ func linear(name string, loss ir.Loss, in, out int, bias bool) *ir.Program {
 	return build(name, loss, []int{in}, func(b *Builder) { b.Dense(ir.Input, out, bias) })
 }
 
-// convPrograms are of all geometries.
-func convPrograms() []*ir.Program {
+// imagePrograms are convolutions and pools of all geometries.
+func imagePrograms() []*ir.Program {
 	return []*ir.Program{
 		build("conv-asymmetric", ce, []int{2, 7, 6}, func(b *Builder) {
 			x := b.Conv(ir.Input, 3, ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true)
@@ -60,12 +60,6 @@ func convPrograms() []*ir.Program {
 			x := b.Conv(ir.Input, 4, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true)
 			b.Dense(b.Act(ir.Sigmoid, x), 2, false)
 		}),
-	}
-}
-
-// poolPrograms are of both kinds.
-func poolPrograms() []*ir.Program {
-	return []*ir.Program{
 		build("maxpool-2x2", ce, []int{2, 6, 7}, func(b *Builder) {
 			x := b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true)), pool2(2))
 			b.Dense(x, 3, true)
@@ -89,9 +83,9 @@ func poolPrograms() []*ir.Program {
 	}
 }
 
-// graphPrograms chain ops, join values and read them again.
+// graphPrograms chain ops, join values and read them again, and have all losses.
 func graphPrograms() []*ir.Program {
-	return []*ir.Program{
+	list := []*ir.Program{
 		build("activation-chain", ce, []int{9}, func(b *Builder) {
 			x := b.Act(ir.Sigmoid, b.Act(ir.Tanh, b.Dense(ir.Input, 6, true)))
 			x = b.Act(ir.ReLU, b.Act(ir.Tanh, b.Dense(x, 6, true)))
@@ -128,12 +122,6 @@ func graphPrograms() []*ir.Program {
 			x := b.Reshape(b.Act(ir.Tanh, b.Dense(ir.Input, 18, true)), 2, 3, 3)
 			b.Dense(b.Act(ir.Tanh, b.Conv(x, 3, pool2(1), true)), 3, true)
 		}),
-	}
-}
-
-// densePrograms are of all losses.
-func densePrograms() []*ir.Program {
-	list := []*ir.Program{
 		// Wider than the tiles into which a matrix product over the batch is cut.
 		build("dense-wide", ce, []int{330}, func(b *Builder) {
 			b.Dense(b.Act(ir.ReLU, b.Dense(ir.Input, 210, true)), 3, true)

@@ -45,7 +45,6 @@ func (s site) search(t testing.TB, capacity int, right device.Search) *searcher 
 
 // right is one to search with Gaussian noise, and without a baseline.
 func (s site) right(t testing.TB) device.Search {
-	t.Helper()
 	return device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, false, 0)
 }
 
@@ -264,7 +263,6 @@ type asked struct {
 
 // eachRight tests rights of every law, with and without a baseline. Of the four a sampled device has two.
 func eachRight(t *testing.T, s site, test func(*testing.T, *asked)) {
-	t.Helper()
 	_, sampled := s.d.(*sampled)
 	for law, name := range map[device.Law]string{device.GaussianLaw: "gaussian", device.LaplaceLaw: "laplace"} {
 		for _, baseline := range []bool{false, true} {

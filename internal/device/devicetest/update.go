@@ -24,7 +24,6 @@ func testUpdate(t *testing.T, d device.Device) { updateClaims.run(t, wide(t).on(
 
 // eachRule tests every rule.
 func eachRule(t *testing.T, test func(*testing.T, device.Rule)) {
-	t.Helper()
 	for rule := device.SGD; rule <= device.Average; rule++ {
 		t.Run(rule.String(), func(t *testing.T) { test(t, rule) })
 	}
