@@ -12,32 +12,46 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Run checks a device. open is called once a test and the device closed after it.
+// claims are what a device promises, by name, each with its test. All of a list
+// are tested on the same: a device, or a case on one.
+type claims[On any] []struct {
+	name string
+	test func(*testing.T, On)
+}
+
+// run tests each claim as a subtest of its name.
+func (list claims[On]) run(t *testing.T, on On) {
+	for _, claim := range list {
+		t.Run(claim.name, func(t *testing.T) { claim.test(t, on) })
+	}
+}
+
+// Run checks a device. open is called once a group of claims and the device closed after it.
 func Run(t *testing.T, open func(*testing.T) device.Device) {
 	for _, test := range []struct {
 		name     string
-		run      func(*testing.T, device.Device)
+		group    func(*testing.T, device.Device)
 		products bool // what it looks at depends on them
 	}{
 		{"sums", testSums, true},
-		{"kinks", testKinks, true},
+		{"kinks", kinkClaims.run, true},
 		{"metamorphic", testMetamorphic, true},
 		{"stale memory", testStaleMemory, true},
-		{"capacity", testCapacity, true},
-		{"invalid targets", testInvalidTargets, true},
-		{"a NaN example poisons nothing (opacus)", testNonFinite, true},
-		{"clipping", testClipping, true},
-		{"clippings", testClippings, true},
+		{"capacity", capacityClaims.run, true},
+		{"invalid targets", targetClaims.run, true},
+		{"a NaN example poisons nothing (opacus)", finiteClaims.run, true},
+		{"clipping", clippingClaims.run, true},
+		{"clippings", otherClippingClaims.run, true},
 		{"counted sums", testCounts, true},
-		{"rounding", testRounding, true},
+		{"rounding", roundingClaims.run, true},
 		{"accumulation", testAccumulation, false},
 		{"losses", testLosses, true},
-		{"candidates", testCandidates, true},
+		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},
 		{"exact", testExact, false},
 		{"release", testRelease, false},
 		{"update", testUpdate, false},
-		{"project", testProject, false},
+		{"project", projectClaims.run, false},
 		{"norm", testNorm, false},
 		{"vectors", testVectors, false},
 		{"search", testSearch, false},
@@ -50,7 +64,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 			if precision(d) != device.Float32 && !test.products {
 				t.Skip("it is the same in every precision")
 			}
-			test.run(t, d)
+			test.group(t, d)
 		})
 	}
 }
