@@ -59,11 +59,6 @@ func (f *Filter) Ask(e Event) error {
 	return nil
 }
 
-// Guarantee is the budget, which holds whatever was spent.
-func (f *Filter) Guarantee() (epsilon, delta float64, n Neighbouring) {
-	return f.epsilon, f.delta, f.neighbouring
-}
-
 // restore raises what is charged at every order to what was spent.
 func restore(charged, spent []float64) error {
 	if len(spent) != len(charged) {
