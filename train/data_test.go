@@ -50,7 +50,7 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 				return
 			}
 			check(t, err)
-			assumed := slices.DeleteFunc(r.Assumptions, func(a string) bool { return a == realArithmetic })
+			assumed := slices.DeleteFunc(r.Assumptions, func(a string) bool { return a == RealArithmetic })
 			slices.Sort(assumed)
 			if r.PublicN != x.n || *r.Delta != x.delta || !slices.Equal(assumed, x.assumed) || !r.Guarantee {
 				t.Errorf("N = %d, δ = %v, assuming %v", r.PublicN, *r.Delta, assumed)

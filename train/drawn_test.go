@@ -187,7 +187,7 @@ func noting(t *testing.T) *drawn {
 // spentBy is what the releases of some processes cost, as a share of the filter's budget.
 func spentBy(t *testing.T, p *Plan, processes ...*drawn) float64 {
 	t.Helper()
-	b, err := p.newBudget()
+	b, err := p.NewBudget()
 	check(t, err)
 	f := b.(*accountant.Filter)
 	cost := func(events []accountant.Event) float64 {

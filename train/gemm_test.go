@@ -124,7 +124,7 @@ func TestAssumptionsOfOldCheckpoints(t *testing.T) {
 		o.Resume = ResumeRun
 		r, err := Run(context.Background(), c, o)
 		check(t, err)
-		if slices.Contains(r.Assumptions, realArithmetic) != (noise == noiseSecure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
+		if slices.Contains(r.Assumptions, RealArithmetic) != (noise == noiseSecure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
 			t.Errorf("%s noise: the run assumes %v", noise, r.Assumptions)
 		}
 	}

@@ -123,7 +123,7 @@ func conform(t *testing.T, m method) {
 		return
 	}
 	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
-	if !c.private() {
+	if !c.Private() {
 		return
 	}
 	t.Run("accounting", func(t *testing.T) { testAccounting(t, c) })
@@ -400,7 +400,7 @@ func testBadRecords(t *testing.T, c Config) {
 		}
 	}
 	same("malformed", two(made(1, 400)), two(other), 0, make([]float32, 65))
-	if !c.private() {
+	if !c.Private() {
 		return // nothing is clipped, so nothing is measured
 	}
 	// A weight that is no number makes every gradient not finite.

@@ -68,7 +68,7 @@ func projected(r *replay) {
 	var b accountant.Budget
 	scheduled := r.p.schedules() && r.p.Sigma > 0
 	if scheduled {
-		b, err = r.p.newBudget()
+		b, err = r.p.NewBudget()
 		check(r.t, err)
 	}
 	left, multiplier, norm2 := 1.0, 0.0, 0.0
@@ -175,7 +175,7 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			if lowest < p.setting.Least || highest > 2*p.setting.Planned || highest/lowest < 1.0001 {
 				t.Errorf("noise multipliers from %v to %v, σ_min is %v and σ_g %v", lowest, highest, p.setting.Least, p.setting.Planned)
 			}
-			b, err := p.newBudget()
+			b, err := p.NewBudget()
 			check(t, err)
 			for i, m := range multipliers[:r.Steps] {
 				if err := b.Ask(p.asked(m)); err != nil {
@@ -216,7 +216,7 @@ func TestPlannedNoise(t *testing.T) {
 			steps      int
 		}{{p.setting.Planned, p.Steps}, {p.setting.Least, 1}} {
 			admitted := func(multiplier float64) (n int) {
-				b, err := p.newBudget()
+				b, err := p.NewBudget()
 				check(t, err)
 				for n < 10*x.steps && b.Ask(p.asked(multiplier)) == nil {
 					n++
@@ -239,8 +239,8 @@ func TestConditionsSetTheNoise(t *testing.T) {
 		c.Protector, c.Epsilon, c.Steps, c.LR = protectors[name], ptr(2.0), ptr(5), ptr(0.1)
 		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
-		if len(p.warnings) == 0 || !strings.Contains(strings.Join(p.warnings, " "), "5 steps spend") {
-			t.Errorf("%s: warnings %v", name, p.warnings)
+		if len(p.Warnings) == 0 || !strings.Contains(strings.Join(p.Warnings, " "), "5 steps spend") {
+			t.Errorf("%s: warnings %v", name, p.Warnings)
 		}
 		r, _ := trained(t, c, made(1, 400), Options{})
 		if r.Steps != 5 || *r.EpsilonSoFar >= *r.Epsilon {
@@ -271,7 +271,7 @@ func TestSubsetsOfAnyNumber(t *testing.T) {
 			if want == nil {
 				want = p
 			}
-			if p.ExpectedBatch != want.ExpectedBatch || p.SamplingRate != want.SamplingRate || p.fingerprint != want.fingerprint {
+			if p.ExpectedBatch != want.ExpectedBatch || p.SamplingRate != want.SamplingRate || p.Fingerprint != want.fingerprint {
 				t.Errorf("%d records: batches of %v at rate %v, want %v at %v", rows, p.ExpectedBatch, p.SamplingRate, want.ExpectedBatch, want.SamplingRate)
 			}
 			n := p.Set.Train.Len()
@@ -299,8 +299,8 @@ func TestProtectorFileIsAnAssumption(t *testing.T) {
 		c.Protector = name
 		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
-		if slices.Contains(p.assumptions(), "protector_file_is_public") != assumed {
-			t.Errorf("%s: assumptions %v", name, p.assumptions())
+		if slices.Contains(p.Assumptions(), "protector_file_is_public") != assumed {
+			t.Errorf("%s: assumptions %v", name, p.Assumptions())
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestSubsetsInRuns(t *testing.T) {
 	paperAccounting(&c)
 	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 	check(t, err)
-	keys, err := p.keys()
+	keys, err := p.Keys()
 	check(t, err)
 	s, err := p.Sampler(p.PublicN, keys.sampling)
 	check(t, err)

@@ -100,7 +100,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		why := p.noGuarantee()
+		why := p.NoGuarantee()
 		if (len(why) == 0) != (name == "private") {
 			t.Errorf("%s: %v", name, why)
 		}
@@ -118,7 +118,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		{Config: Config{Optimizer: "dp-sgd"}},
 	} {
 		p.Config.Accountant, p.spent = accountant.PLD, map[int]float64{}
-		why := p.noGuarantee()
+		why := p.NoGuarantee()
 		if len(why) != 1 {
 			t.Errorf("%+v: %v", p.Config, why)
 		}

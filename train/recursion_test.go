@@ -73,7 +73,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 	asked := r.next("gradient")
 	r.rows = asked.rows
 	std, bound := float64(asked.in.Scalars[device.NoiseStd]), float64(asked.in.Scalars[device.Clip])
-	if r.c.private() && math.Abs(bound/clip-1) > 1e-6 || std < multiplier*bound*(1-1e-6) || std > multiplier*bound*(1+5e-3) {
+	if r.c.Private() && math.Abs(bound/clip-1) > 1e-6 || std < multiplier*bound*(1-1e-6) || std > multiplier*bound*(1+5e-3) {
 		r.t.Fatalf("noise of %v at a clip norm of %v, want %v times %v", std, bound, multiplier, clip)
 	}
 	g = make([]float64, len(r.w))
@@ -83,7 +83,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 		for j, x := range r.x[row] {
 			one[j] = slope * x
 		}
-		if norm = math.Sqrt(dot(one, one)); !r.c.private() {
+		if norm = math.Sqrt(dot(one, one)); !r.c.Private() {
 			norm = 0
 		}
 		for j := range g {
@@ -476,7 +476,7 @@ func testRecursion(t *testing.T, m method, c Config) {
 	bare := c
 	bare.Steps = ptr(4)
 	bare.Clip = 100 // the longest gradient is shorter than √65
-	if c.private() {
+	if c.Private() {
 		bare.NoiseMultiplier, bare.Epsilon = ptr(0.0), nil
 	}
 	if c.searches() {
@@ -485,7 +485,7 @@ func testRecursion(t *testing.T, m method, c Config) {
 		bare.Search = &s
 	}
 	runs := []Config{bare}
-	if c.private() {
+	if c.Private() {
 		runs = append(runs, c)
 	}
 	for kind, d := range devices(t) {

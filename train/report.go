@@ -13,7 +13,9 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -25,9 +27,9 @@ func (r *run) result() *Result {
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Committed: &p.Steps,
-		Sampling: p.sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: r.assumptions,
-		DefaultsFrom: DefaultsFrom,
+		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
+		PrivacyUnit: "one record", NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
+		DefaultsFrom: plan.DefaultsFrom,
 		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
@@ -35,9 +37,9 @@ func (r *run) result() *Result {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           coarse(PeakRSS()),
+		PeakRSS:           coarse(devices.PeakRSS()),
 	}
-	if from := p.notes.DefaultsFrom; from != "" {
+	if from := p.Notes.DefaultsFrom; from != "" {
 		res.DefaultsFrom = from
 	}
 	figures := r.figures()
@@ -49,13 +51,13 @@ func (r *run) result() *Result {
 		res.Released = append(res.Released, rundir.Picture)
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0
-	if c.private() {
+	if c.Private() {
 		r.reportPrivacy(res)
-	} else if p.method.Traits().Once {
+	} else if p.Method.Traits().Once {
 		res.Committed = &res.Steps // it stopped by itself
 	}
 	if res.TrainLoss != nil {
-		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", lossBound)
+		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", plan.LossBound)
 		if c.DataIsPublic {
 			is = "un-noised: the data were declared public"
 		}
@@ -68,7 +70,7 @@ func (r *run) result() *Result {
 func (r *run) reportPrivacy(res *Result) {
 	p, c := r.plan, &r.plan.Config
 	res.Epsilon, res.EpsilonSoFar, res.Neighbouring = p.Epsilon, r.charge.epsilon(r.ledger.Charged()), &c.Neighbouring
-	if p.method.Traits().Pure {
+	if p.Method.Traits().Pure {
 		delta, by := 0.0, accountant.Pure{}.Name()
 		res.Delta, res.Accountant = &delta, &by
 		return
@@ -78,7 +80,7 @@ func (r *run) reportPrivacy(res *Result) {
 	if clip := r.clip(); clip != nil {
 		res.Clip = clip
 	}
-	switch p.declaration.Budget {
+	switch p.Declaration.Budget {
 	case dpoptim.Scheduled, dpoptim.Adaptive: // neither length nor noise was committed to
 		if res.Committed = nil; p.Sigma > 0 {
 			res.NoiseMultiplier = nil
@@ -95,7 +97,7 @@ func coarse(bytes int64) int64 {
 
 // drawAccuracy plots test accuracy against ε, or against steps where there is
 // no ε, from a run's evaluations.
-func drawAccuracy(measured []Measurement, picture string, p *Plan) (err error) {
+func drawAccuracy(measured []Measurement, picture string, p *plan.Plan) (err error) {
 	// The plotting library panics on ranges it cannot tick.
 	defer func() {
 		if r := recover(); r != nil {
@@ -118,7 +120,7 @@ func drawAccuracy(measured []Measurement, picture string, p *Plan) (err error) {
 	}
 	fig := plot.New()
 	fig.Title.Text = p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer
-	if l := p.Config.label(); l != "" {
+	if l := p.Config.Label(); l != "" {
 		fig.Title.Text += "\n" + l
 	}
 	fig.X.Label.Text, fig.Y.Label.Text = "steps", "test accuracy, %"

@@ -187,7 +187,7 @@ func TestSettingsFollowTheLock(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: t.TempDir(), Resume: ResumeAuto}
 	p, err := Resolve(c, o)
 	check(t, err)
-	l, err := ledger.Open(filepath.Join(o.Out, fileLedger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.fingerprint, Committed: p.slots()})
+	l, err := ledger.Open(filepath.Join(o.Out, fileLedger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.Fingerprint, Committed: p.Slots()})
 	check(t, err)
 	other := c
 	other.Seed++
@@ -358,7 +358,7 @@ func TestKill(t *testing.T) {
 				}
 				charged = s.Reserved
 			}
-			if charged < n || *p.epsilonAt(charged) < *p.epsilonAt(n) {
+			if charged < n || *p.EpsilonAt(charged) < *p.EpsilonAt(n) {
 				t.Fatalf("run %d: %d steps were released, the ledger holds %d", i, n, charged)
 			}
 			switch {
@@ -376,8 +376,8 @@ func TestKill(t *testing.T) {
 		if lost := *r.Committed - r.Steps; lost < 0 || lost > 3*times || *r.EpsilonSoFar > *r.Epsilon {
 			t.Fatalf("run %d: %d updates of %d after %d kills, ε so far %v of %v", i, r.Steps, *r.Committed, times, *r.EpsilonSoFar, *r.Epsilon)
 		}
-		if n > p.Steps || *r.EpsilonSoFar < *p.epsilonAt(n) || *r.EpsilonSoFar != *p.epsilonAt(p.Steps) {
-			t.Fatalf("run %d: ε %v is reported after %d releases of ε %v", i, *r.EpsilonSoFar, n, *p.epsilonAt(n))
+		if n > p.Steps || *r.EpsilonSoFar < *p.EpsilonAt(n) || *r.EpsilonSoFar != *p.EpsilonAt(p.Steps) {
+			t.Fatalf("run %d: ε %v is reported after %d releases of ε %v", i, *r.EpsilonSoFar, n, *p.EpsilonAt(n))
 		}
 		lines := bytes.Split(bytes.TrimSpace(read(t, dir, "run", fileMetrics)), []byte("\n"))
 		var last Measurement

@@ -122,7 +122,7 @@ func TestSettingsSurvive(t *testing.T) {
 		check(t, ReadConfig(path, &back))
 		again, err := Resolve(back, Options{Sources: sources(made(1, 400))})
 		check(t, err)
-		if again.fingerprint != p.fingerprint {
+		if again.fingerprint != p.Fingerprint {
 			t.Errorf("%s: read back it is another run:\n%s", m.name, yaml)
 		}
 	}

@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"slices"
@@ -138,8 +138,8 @@ func (c *Config) take(s dpoptim.Settings) {
 func (p *Plan) complete() error {
 	s := p.Config.settings()
 	var err error
-	p.notes, err = p.method.Complete(&s, dpoptim.Network{Layers: len(p.Network.Program.Ops)})
+	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{Layers: len(p.Network.Program.Ops)})
 	p.Config.take(s)
-	p.warnings = append(p.warnings, p.notes.Warnings...)
+	p.Warnings = append(p.Warnings, p.Notes.Warnings...)
 	return err
 }

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package train
+package devices
 
 func machineMemory() int64 { return 0 }

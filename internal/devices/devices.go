@@ -1,4 +1,5 @@
-package train
+// Package devices opens what runs a network: the processor, a GPU, or the reference.
+package devices
 
 import (
 	"fmt"
@@ -13,9 +14,9 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// OpenDevice opens a device by its name on the command line. "auto" is the first
+// Open opens a device by its name on the command line. "auto" is the first
 // GPU where there is one that this build can use, else the processor.
-func OpenDevice(name string, threads int) (device.Device, error) {
+func Open(name string, threads int) (device.Device, error) {
 	switch {
 	case name == "auto":
 		if d, err := openGPU(0); err == nil {
@@ -56,8 +57,6 @@ const (
 	GEMMOwn    = "own"    // the project's kernels
 	GEMMCuBLAS = "cublas" // NVIDIA's library, on a GPU
 )
-
-func (c *Config) cuBLAS() bool { return c.GEMM == GEMMCuBLAS }
 
 // CheckGEMM says whether a device multiplies by what a setting names, in some precision.
 func CheckGEMM(d device.Device, gemm string, in device.Precision) error {

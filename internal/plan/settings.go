@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -106,14 +107,14 @@ var settings = []Setting{
 	{Key: "data_is_public", Help: "the training data are public: show un-noised statistics, give no guarantee"},
 
 	{Key: "device", resume: always, Help: "auto, cpu, cuda, cuda:N or reference (slow)"},
-	{Key: "gemm", limit: oneOf(GEMMOwn, GEMMCuBLAS), resume: unlessSeeded,
+	{Key: "gemm", limit: oneOf(devices.GEMMOwn, devices.GEMMCuBLAS), resume: unlessSeeded,
 		Help: "who multiplies the matrices of dense layers: own, or cublas on a GPU where NVIDIA's library is installed, whose bits are not promised"},
 	{Key: "precision", limit: oneOf(device.Precisions()...),
 		Help: "what factors of matrix products are rounded to: float32 (not at all), tf32 (11 digits) or bf16 (8), for the tensor cores of --device cuda; the guarantee holds in each, at batch 1024 for 0.3 % and 0.8 % more noise"},
 	{Key: "threads", limit: within(0, mostThreads, "1 to %d, or 0 for all cores", mostThreads), resume: always, Help: "processor threads, 0 for all; no result depends on it"},
 	{Key: "strategy", limit: reads(func(text string) error { return perexample.Check(perexample.Strategy(text)) }),
 		Help: choice("per-example clipping by", texts(perexample.Strategies())) + "; conv1=gram after a comma sets one layer's (store, ghost, gram, recompute)"},
-	{Key: "memory", limit: reads(func(text string) error { _, err := parseMemory(text); return err }), resume: unlessSeeded,
+	{Key: "memory", limit: reads(func(text string) error { _, err := devices.ParseMemory(text); return err }), resume: unlessSeeded,
 		Help: "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)"},
 	{Key: "max_physical_batch", limit: within(0, math.MaxInt, "a number of records, or 0 to choose by memory"), resume: unlessSeeded,
 		Help: "most records that go through the network together, 0 to go by memory"},

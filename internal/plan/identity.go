@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"crypto/sha256"
@@ -39,9 +39,9 @@ func (c Config) fingerprint() (string, error) {
 	return hex.EncodeToString(h[:]), nil
 }
 
-// matches says whether a run directory's stored configuration is this one, up
+// Matches says whether a run directory's stored configuration is this one, up
 // to what a resumed run may change; else it names what differs.
-func (c Config) matches(stored Config, path string) error {
+func (c Config) Matches(stored Config, path string) error {
 	f1, err := c.fingerprint()
 	if err != nil {
 		return err

@@ -1,8 +1,9 @@
-package train
+package plan
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -19,13 +20,13 @@ func (p *Plan) resolvePrivacy() error {
 	c := &p.Config
 	s := c.settings()
 	var err error
-	if p.declaration, err = p.method.Declare(&s, p.facts); err != nil {
+	if p.Declaration, err = p.Method.Declare(&s, p.Facts); err != nil {
 		return err
 	}
-	if !c.private() {
+	if !c.Private() {
 		return nil
 	}
-	if p.method.Traits().Pure { // ε, with δ = 0
+	if p.Method.Traits().Pure { // ε, with δ = 0
 		p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, 1: *c.Epsilon}
 		return nil
 	}
@@ -34,9 +35,9 @@ func (p *Plan) resolvePrivacy() error {
 		c.Delta = &delta
 	}
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
-		p.warnings = append(p.warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
 	}
-	switch p.declaration.Budget {
+	switch p.Declaration.Budget {
 	case dpoptim.Committed:
 		err = p.resolveCommitted()
 	case dpoptim.Adaptive:
@@ -44,13 +45,13 @@ func (p *Plan) resolvePrivacy() error {
 	default:
 		err = p.resolveScheduled()
 	}
-	p.facts.Planned = p.Sigma
+	p.Facts.Planned = p.Sigma
 	return err
 }
 
-// filtered reports whether an online filter admits every release.
-func (p *Plan) filtered() bool {
-	return p.method.Traits().Private && p.declaration.Budget != dpoptim.Committed
+// Filtered reports whether an online filter admits every release.
+func (p *Plan) Filtered() bool {
+	return p.Method.Traits().Private && p.Declaration.Budget != dpoptim.Committed
 }
 
 // resolveCommitted calibrates the noise of a schedule of which every release is planned.
@@ -68,7 +69,7 @@ func (p *Plan) resolveCommitted() error {
 	if z := c.TrainLossNoise; z != nil {
 		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
 	}
-	if len(p.declaration.Asks) > 1 {
+	if len(p.Declaration.Asks) > 1 {
 		if c.adapts() {
 			return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
 		}
@@ -92,7 +93,7 @@ func (p *Plan) resolveCommitted() error {
 	if c.exact() && p.Sigma > mechanism.MostExact {
 		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
 	}
-	p.facts.Least = p.Sigma // constant
+	p.Facts.Least = p.Sigma // constant
 	if p.Sigma == 0 {
 		return nil
 	}
@@ -107,7 +108,7 @@ func (p *Plan) resolveCommitted() error {
 
 // prices are the noise of the declared releases at a noise multiplier of gradients.
 func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
-	for _, a := range p.declaration.Asks {
+	for _, a := range p.Declaration.Asks {
 		r, err := a.Release(sigma)
 		if err != nil {
 			return nil, err
@@ -123,7 +124,7 @@ func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) 
 	if err != nil {
 		return 0, err
 	}
-	if p.declaration.Asks[1].Batch == dpoptim.ByPapers {
+	if p.Declaration.Asks[1].Batch == dpoptim.ByPapers {
 		return p.priceByPapers(s, prices)
 	}
 	events := append(slices.Clip(s.Besides), p.events(prices, s.Steps)...)
@@ -153,20 +154,20 @@ func (p *Plan) priceByPapers(s accountant.Schedule, prices []accountant.Mechanis
 func (p *Plan) events(prices []accountant.Mechanism, steps int) (events []accountant.Event) {
 	add := func(count int, asked ...accountant.Mechanism) {
 		if count > 0 {
-			e := p.batch(asked...)
+			e := p.BatchEvent(asked...)
 			e.Count = count
 			events = append(events, e)
 		}
 	}
 	alone := steps
-	for i, a := range p.declaration.Asks[1:] {
+	for i, a := range p.Declaration.Asks[1:] {
 		if count := asks(a, steps); a.Batch == dpoptim.OfSum {
 			add(count, prices[0], prices[i+1])
 			alone -= count
 		}
 	}
 	add(alone, prices[0])
-	for i, a := range p.declaration.Asks[1:] {
+	for i, a := range p.Declaration.Asks[1:] {
 		if a.Batch != dpoptim.OfSum {
 			add(asks(a, steps), prices[i+1])
 		}
@@ -180,8 +181,8 @@ func asks(a dpoptim.Ask, steps int) int {
 	return (steps + every - 1) / every
 }
 
-// epsilonAt is the ε of the first n slots of the schedule; nil without noise.
-func (p *Plan) epsilonAt(n int) *float64 {
+// EpsilonAt is the ε of the first n slots of the schedule; nil without noise.
+func (p *Plan) EpsilonAt(n int) *float64 {
 	if p.spent == nil {
 		return nil
 	}
@@ -203,9 +204,9 @@ func (p *Plan) epsilonAt(n int) *float64 {
 	return finite(epsilon)
 }
 
-// evaluates says whether an evaluation follows slot number n, counted from 1.
+// Evaluates says whether an evaluation follows slot number n, counted from 1.
 // It goes by slots, so that a slot's noisy loss is never drawn twice.
-func (p *Plan) evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
+func (p *Plan) Evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
 
 // evaluations counts those after the first n slots.
 func (p *Plan) evaluations(n int) int {
@@ -216,8 +217,8 @@ func (p *Plan) evaluations(n int) int {
 	return count
 }
 
-// batch is the event of what is asked of one batch.
-func (p *Plan) batch(asked ...accountant.Mechanism) accountant.Event {
+// BatchEvent is the event of what is asked of one batch.
+func (p *Plan) BatchEvent(asked ...accountant.Mechanism) accountant.Event {
 	if p.Config.fixedSize() {
 		return accountant.SubsetBatch(p.SamplingRate, 1, asked...)
 	}
@@ -249,26 +250,26 @@ func (p *Plan) resolveAdaptive() error {
 		return fmt.Errorf("optimizer %s declares %v as the noise of its gradients, which must be Gaussian", c.Optimizer, first[0].Mechanisms[0])
 	}
 	p.Sigma, p.Epsilon, p.spent = gradient.NoiseMultiplier, c.Epsilon, map[int]float64{}
-	b, err := p.newBudget()
+	b, err := p.NewBudget()
 	if err != nil {
 		return err
 	}
 	for _, e := range first {
 		if err := b.Ask(e); err != nil {
-			return asBudget(fmt.Errorf("the first step: %w; %s", err, p.declaration.Advice))
+			return asBudget(fmt.Errorf("the first step: %w; %s", err, p.Declaration.Advice))
 		}
 	}
 	return nil
 }
 
-// newBudget is the filter that admits the releases.
-func (p *Plan) newBudget() (accountant.Budget, error) {
+// NewBudget is the filter that admits the releases.
+func (p *Plan) NewBudget() (accountant.Budget, error) {
 	c := &p.Config
 	t := accountant.BudgetTerms{
 		Epsilon: *c.Epsilon, Delta: *c.Delta, Neighbouring: accountant.Neighbouring(c.Neighbouring),
 		Accountant: c.Accountant, Order: p.order, SamplingRate: p.SamplingRate,
 	}
-	if p.declaration.Budget == dpoptim.Adaptive && t.Accountant == accountant.RDP {
+	if p.Declaration.Budget == dpoptim.Adaptive && t.Accountant == accountant.RDP {
 		expected, err := p.first()
 		if err != nil {
 			return nil, err
@@ -292,7 +293,7 @@ func asBudget(err error) error {
 // asked is what steps ask at a noise multiplier.
 func (p *Plan) asked(multiplier float64, steps int) (accountant.Event, error) {
 	prices, err := p.prices(multiplier)
-	e := p.batch(prices...)
+	e := p.BatchEvent(prices...)
 	e.Count = steps
 	return e, usage.Wrap(err)
 }
@@ -305,7 +306,7 @@ func (p *Plan) least(steps int) (float64, error) {
 		failed = errors.Join(failed, err)
 		return e
 	}
-	sigma, err := accountant.LeastAdmitted(event, p.newBudget, leastNoise, mostNoise)
+	sigma, err := accountant.LeastAdmitted(event, p.NewBudget, leastNoise, mostNoise)
 	switch {
 	case failed != nil:
 		return 0, failed
@@ -330,18 +331,18 @@ func (p *Plan) resolveScheduled() error {
 	if p.Sigma, err = p.least(p.Steps); err != nil {
 		return err
 	}
-	if p.facts.Least, err = p.least(1); err != nil {
+	if p.Facts.Least, err = p.least(1); err != nil {
 		return err
 	}
 	p.Epsilon, p.spent = c.Epsilon, map[int]float64{}
-	largest, scheduled := p.Sigma, p.declaration.Budget == dpoptim.Scheduled
+	largest, scheduled := p.Sigma, p.Declaration.Budget == dpoptim.Scheduled
 	if scheduled {
-		largest = p.facts.Least + 2*(p.Sigma-p.facts.Least)
+		largest = p.Facts.Least + 2*(p.Sigma-p.Facts.Least)
 	}
 	if c.exact() && largest > mechanism.MostExact {
 		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
 	}
-	b, err := p.newBudget()
+	b, err := p.NewBudget()
 	if err != nil {
 		return err
 	}
@@ -353,11 +354,11 @@ func (p *Plan) resolveScheduled() error {
 		return asBudget(err)
 	}
 	if b.Left() > 0.01 {
-		p.warnings = append(p.warnings, fmt.Sprintf("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant))
 	} else if scheduled {
 		// A step costs a quarter of a planned one at least, or nearly so, as its noise
 		// is at most twice the planned.
-		p.bound *= mostOverPlanned
+		p.Bound *= mostOverPlanned
 	}
 	return nil
 }
@@ -401,5 +402,13 @@ func (p *Plan) blameNorm(err error) error {
 	return err
 }
 
-// lossBound clips an example's loss where the training loss is released.
-const lossBound = 3
+// LossBound clips an example's loss where the training loss is released.
+const LossBound = 3
+
+// finite is x, nil where it is no number.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -20,7 +21,7 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// Plan is a configuration made whole, before any record has been looked at:
+// A Plan is a configuration made whole, before any record has been looked at:
 // everything in it is public.
 type Plan struct {
 	Config   Config // complete and re-runnable
@@ -36,37 +37,47 @@ type Plan struct {
 	Sigma         float64 // noise multiplier σ/C; 0 without noise
 	Epsilon       *float64
 
-	method      dpoptim.Method
-	declaration dpoptim.Declaration // what the method asks of the records
-	facts       dpoptim.Facts       // what it knows of the run
-	notes       dpoptim.Notes       // what it says of it
-	price       accountant.Schedule // of the run, without its noise multiplier
-	order       float64             // at which a filter of scheduled releases spends
-	bound       int                 // steps at most, where neither they nor the noise are committed to
-	spent       map[int]float64     // ε of the first slots, as far as asked for; nil without noise
-	precision   device.Precision    // of matrix products
-	costs       ir.Costs            // of the device
-	secure      stream.Cipher       // of the device, for secure noise
-	memory      int64               // the default budget
-	evalEvery   int
-	block       int      // steps that the ledger reserves at a time
-	declared    []string // assumptions about the data
-	ownNetwork  bool
-	fingerprint string
-	warnings    []string
+	Method      dpoptim.Method
+	Declaration dpoptim.Declaration // what the method asks of the records
+	Facts       dpoptim.Facts       // what it knows of the run
+	Notes       dpoptim.Notes       // what it says of it
+	Bound       int                 // steps at most, where neither they nor the noise are committed to
+	Block       int                 // steps that the ledger reserves at a time
+	Fingerprint string              // of all that may not change between a run and its resumption
+	Warnings    []string
+
+	price      accountant.Schedule // of the run, without its noise multiplier
+	order      float64             // at which a filter of scheduled releases spends
+	spent      map[int]float64     // ε of the first slots, as far as asked for; nil without noise
+	precision  device.Precision    // of matrix products
+	costs      ir.Costs            // of the device
+	secure     stream.Cipher       // of the device, for secure noise
+	memory     int64               // the default budget
+	evalEvery  int
+	declared   []string // assumptions about the data
+	ownNetwork bool
 }
 
-// Resolve completes a configuration, or says what is wrong with it.
+// Options are what a caller supplies beside the configuration.
+type Options struct {
+	Sources map[string]Source
+	Network *nn.Network    // nil: the named model
+	Method  dpoptim.Method // nil: the named optimizer
+	Device  device.Device  // nil: the named one
+}
+
+// Resolve completes a configuration, or says what is wrong with it. It needs the device, which
+// it leaves closed where it had to open one.
 func Resolve(c Config, o Options) (*Plan, error) {
-	p, d, err := resolve(c, o)
+	p, d, err := Open(c, o)
 	if d != nil && o.Device == nil {
 		d.Close()
 	}
 	return p, err
 }
 
-// resolve also gives the device, which is open once there is one.
-func resolve(c Config, o Options) (*Plan, device.Device, error) {
+// Open is Resolve with the device, which is the caller's to close where there is one.
+func Open(c Config, o Options) (*Plan, device.Device, error) {
 	if o.Network != nil {
 		c.Model, c.Activation = o.Network.Program.Name, ""
 	}
@@ -76,11 +87,11 @@ func resolve(c Config, o Options) (*Plan, device.Device, error) {
 	if err := c.check(o.Network != nil); err != nil {
 		return nil, nil, err
 	}
-	set, declared, err := openData(&c, o.Sources)
+	set, declared, err := OpenData(&c, o.Sources)
 	if err != nil {
 		return nil, nil, err
 	}
-	if needsDelta := c.private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
+	if needsDelta := c.Private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
 		if set.Published {
 			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
@@ -89,12 +100,12 @@ func resolve(c Config, o Options) (*Plan, device.Device, error) {
 	}
 	d := o.Device
 	if d == nil {
-		if d, err = OpenDevice(c.Device, c.Threads); err != nil {
+		if d, err = devices.Open(c.Device, c.Threads); err != nil {
 			return nil, nil, err
 		}
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
-	p.method = p.Config.method() // which completes p.Config
+	p.Method = p.Config.method() // which completes p.Config
 	return p, d, p.resolve(d)
 }
 
@@ -105,20 +116,20 @@ func (p *Plan) resolve(d device.Device) error {
 	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
 		return usage.Wrap(err)
 	}
-	if err := CheckGEMM(d, c.GEMM, p.precision); err != nil {
+	if err := devices.CheckGEMM(d, c.GEMM, p.precision); err != nil {
 		return err
 	}
 	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
-	p.costs, p.secure, p.memory = info.Costs, info.Cipher, DefaultMemory(info)
+	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
 	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	if l := c.label(); l != "" {
-		p.warnings = append([]string{l}, p.warnings...)
+	if l := c.Label(); l != "" {
+		p.Warnings = append([]string{l}, p.Warnings...)
 	}
 	return nil
 }
@@ -256,7 +267,7 @@ func (p *Plan) resolveSampling() error {
 		}
 		p.Steps = int(steps)
 	}
-	p.bound = p.Steps
+	p.Bound = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
 	}
@@ -266,27 +277,27 @@ func (p *Plan) resolveSampling() error {
 // resolveFacts gathers what the method may know.
 func (p *Plan) resolveFacts() error {
 	c, g := &p.Config, p.Network.Program
-	p.facts = dpoptim.Facts{
+	p.Facts = dpoptim.Facts{
 		Params: g.NumParams(), Outputs: g.Outputs(), Steps: p.Steps,
 		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
 	}
 	if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
-		p.facts.Bias = g.Params[last.Bias].Offset
+		p.Facts.Bias = g.Params[last.Bias].Offset
 	}
 	if c.LR == nil {
 		return nil
 	}
-	p.facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
-	return usage.Wrap(p.facts.Rate.Validate())
+	p.Facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
+	return usage.Wrap(p.Facts.Rate.Validate())
 }
 
 // RateAt is the step size of a step of the committed schedule, counted from 1.
-func (p *Plan) RateAt(step int) float64 { return p.facts.Rate.At(step) }
+func (p *Plan) RateAt(step int) float64 { return p.Facts.Rate.At(step) }
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
-	if c.exact() && c.cuBLAS() {
-		return usage.Errorf("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, GEMMOwn)
+	if c.exact() && (c.GEMM == devices.GEMMCuBLAS) {
+		return usage.Errorf("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, devices.GEMMOwn)
 	}
 	if c.exact() && c.Clipping != string(perexample.Flat) {
 		return usage.Errorf("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
@@ -306,7 +317,7 @@ func (p *Plan) resolveWork() error {
 	if c.Memory == "" {
 		c.Memory = fmt.Sprint(p.memory)
 	}
-	memory, err := c.memory()
+	memory, err := devices.ParseMemory(c.Memory)
 	if err != nil {
 		return err
 	}
@@ -314,7 +325,7 @@ func (p *Plan) resolveWork() error {
 		Strategy: perexample.Strategy(c.Strategy),
 		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, MaxBatch: c.MaxPhysicalBatch,
 	}
-	if c.private() {
+	if c.Private() {
 		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
 			return usage.Wrap(err)
 		}
@@ -332,7 +343,7 @@ func (p *Plan) resolveWork() error {
 	if p.Schedule.Chunk == 0 {
 		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
 	}
-	p.block = blockSteps(p.Network.Program, p.ExpectedBatch)
+	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	f, err := c.fingerprint()
 	if err != nil {
 		return err
@@ -343,7 +354,7 @@ func (p *Plan) resolveWork() error {
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
 	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
-	p.fingerprint = hex.EncodeToString(h[:])
+	p.Fingerprint = hex.EncodeToString(h[:])
 	return nil
 }
 
@@ -355,18 +366,19 @@ func blockSteps(p *ir.Program, batch float64) int {
 	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), 100))
 }
 
-type keys struct{ sampling, noise stream.Key }
+// Keys are what a run draws from.
+type Keys struct{ Sampling, Noise stream.Key }
 
-// keys are drawn from the operating system, new for every process; a seeded
+// Keys are drawn from the operating system, new for every process; a seeded
 // run's follow from its seed, so that it can be reproduced and protects nobody.
-func (p *Plan) keys() (k keys, err error) {
+func (p *Plan) Keys() (k Keys, err error) {
 	if p.Config.Noise == noiseSeeded {
-		return keys{stream.KeyFromSeed(p.Config.Seed, "sampling"), stream.KeyFromSeed(p.Config.Seed, "noise")}, nil
+		return Keys{stream.KeyFromSeed(p.Config.Seed, "sampling"), stream.KeyFromSeed(p.Config.Seed, "noise")}, nil
 	}
-	if k.sampling, err = stream.NewKey(); err != nil {
+	if k.Sampling, err = stream.NewKey(); err != nil {
 		return k, err
 	}
-	k.noise, err = stream.NewKey()
+	k.Noise, err = stream.NewKey()
 	return k, err
 }
 

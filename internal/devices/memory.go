@@ -1,4 +1,4 @@
-package train
+package devices
 
 import (
 	"fmt"
@@ -25,16 +25,13 @@ func DefaultMemory(d device.Info) int64 {
 	return unknownMemory
 }
 
-// memory is the budget for a batch's values and gradients; 0 if there is none yet.
-func (c *Config) memory() (int64, error) { return parseMemory(c.Memory) }
-
 // Units of memory, and the most that anybody has.
 var memoryUnits = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 
 const mostMemory = 1 << 50
 
-// parseMemory reads a number of bytes; nothing is 0.
-func parseMemory(text string) (int64, error) {
+// ParseMemory reads a number of bytes; nothing is 0.
+func ParseMemory(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}

@@ -1,8 +1,9 @@
-package train
+package plan
 
 import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -26,9 +27,9 @@ func (p *Plan) Stream(key stream.Key) (*stream.Stream, error) { return stream.Ne
 func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s engine.Supply) (*engine.Engine, error) {
 	c := &p.Config
 	e := engine.Config{
-		Method: p.method, Declaration: p.declaration, Facts: p.facts,
+		Method: p.Method, Declaration: p.Declaration, Facts: p.Facts,
 		Device: d, Schedule: p.Schedule,
-		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: c.cuBLAS(), Precision: p.precision},
+		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: (c.GEMM == devices.GEMMCuBLAS), Precision: p.precision},
 		Data:    data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
 		Rows: p.mostBatch(), Supply: s, Average: c.Average,
 	}
@@ -42,8 +43,8 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s
 	return engine.Open(e)
 }
 
-// sampling is how batches are drawn, for the result.
-func (p *Plan) sampling() string {
+// Sampling is how batches are drawn, for the result.
+func (p *Plan) Sampling() string {
 	if p.Config.fixedSize() {
 		return "fixed-size"
 	}

@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"fmt"
@@ -40,9 +40,9 @@ const DataDirVariable = "PRIVGRAD_DATA"
 // TablePrefix begins the name of a data set that is a table, before its path.
 const TablePrefix = "csv:"
 
-// openData reads a configuration's data set and keeps the classes it asks for. It also
+// OpenData reads a configuration's data set and keeps the classes it asks for. It also
 // says what was declared of it, as assumptions.
-func openData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
+func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
 	set, builtIn, err := openSource(c, sources)
 	if err == nil && len(c.Classes) > 0 {
 		set, err = set.Keep(c.Classes)
