@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -122,5 +123,15 @@ func TestExactMechanism(t *testing.T) {
 	m, err := open(t, c).gradientMechanism(nil)
 	if _, ok := m.(*mechanism.Exact); !ok || err != nil {
 		t.Errorf("exact noise is added by %T, %v", m, err)
+	}
+}
+
+func TestDecayIsChecked(t *testing.T) {
+	c, _ := logistic(t, sgd.New(sgd.PlainSGD, sgd.Settings{}), 0)
+	e := open(t, c)
+	for _, decay := range []float64{0, 1, -1, math.NaN()} {
+		if _, err := newAverage(e.net, decay); err == nil || !strings.Contains(err.Error(), "decay") {
+			t.Errorf("an average of decay %v: %v", decay, err)
+		}
 	}
 }
