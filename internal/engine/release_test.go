@@ -36,8 +36,8 @@ func TestUndeclaredIsRefused(t *testing.T) {
 	noisySearch := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, MaxTrials: 3, Queries: accountant.Generic, ThresholdScale: 4, QueryScale: 8}
 	gradients := dpoptim.Ask{Question: dpoptim.Gradients, Release: always(gaussian)}
 	searches := dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch)}
-	shared, seldom := searches, searches
-	shared.Batch, seldom.Every = dpoptim.OfSum, 2
+	shared, byPapers, seldom := searches, searches, searches
+	shared.Batch, byPapers.Batch, seldom.Every = dpoptim.OfSum, dpoptim.ByPapers, 2
 	declare := func(b dpoptim.Budget, asks ...dpoptim.Ask) dpoptim.Declaration {
 		return dpoptim.Declaration{Budget: b, Asks: asks}
 	}
@@ -74,6 +74,15 @@ func TestUndeclaredIsRefused(t *testing.T) {
 			func(a asked) error { return a.search(&dpoptim.Release{Noise: noisySearch, Bound: 1}) }, "noise of its own"},
 		"a filtered sum without noise": {declare(dpoptim.Adaptive, gradients), nil,
 			func(a asked) error { return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Bound: 1}}) }, "with <nil> as its noise"},
+		"a search of the last step's batch": {declare(dpoptim.Committed, gradients, shared), func(a asked) error {
+			if err := a.sum(dpoptim.SumAsk{}); err != nil {
+				return err
+			}
+			a.supply.slot++
+			return nil
+		}, func(a asked) error { return a.search(nil) }, "of the batch of a sum that it has not asked for in step 2"},
+		"a search of the last step's batch, by the papers": {declare(dpoptim.Committed, gradients, byPapers), nil,
+			func(a asked) error { return a.search(nil) }, "of the batch of a sum that it has not asked for in step 1"},
 		"a search between its steps": {declare(dpoptim.Committed, gradients, seldom), func(a asked) error { err := a.search(nil); a.supply.slot++; return err },
 			func(a asked) error { return a.search(nil) }, "in step 2 of the schedule more often than it has declared"},
 		"a search of a batch that has not paid for it": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
