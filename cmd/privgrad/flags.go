@@ -3,16 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/train"
@@ -143,8 +142,8 @@ func optional[T any](s *settings, k kind[T], name, usage string, field func(*tra
 	add(s, k, name, usage, func(c *train.Config, v T) { *field(c) = &v })
 }
 
-func newSettings(cmd *cobra.Command) *settings {
-	s := &settings{flags: cmd.Flags()}
+func newSettings(flags *pflag.FlagSet) *settings {
+	s := &settings{flags: flags}
 	s.flags.SortFlags = false
 	var models, clippings []string
 	for _, m := range nn.Names() {
@@ -159,14 +158,14 @@ func newSettings(cmd *cobra.Command) *settings {
 	optional(s, numberKind, "noise-multiplier", "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy", func(c *train.Config) **float64 { return &c.NoiseMultiplier })
 	optional(s, numberKind, "delta", "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in and published sets)", func(c *train.Config) **float64 { return &c.Delta })
 
-	setting(s, textKind, "data", choice("data set", dataNames())+", or csv:PATH for a table", func(c *train.Config) *string { return &c.Data })
+	setting(s, textKind, "data", choice("data set", data.Names())+", or csv:PATH for a table", func(c *train.Config) *string { return &c.Data })
 	setting(s, textKind, "data-dir", "directory of the data set's files, where it is not built in (or "+train.DataDirVariable+")", func(c *train.Config) *string { return &c.DataDir })
 	setting(s, listKind, "classes", "keep these classes only, such as 3,5; two make a binary task", func(c *train.Config) *[]int { return &c.Classes })
 	optional(s, integerKind, "public-n", "public number of records; required for data of your own. For a table it counts the part held out, too; with --classes only the classes kept", func(c *train.Config) **int { return &c.PublicN })
 	setting(s, booleanKind, "published-set", "say that the files are the published data set: their size and test set are then public", func(c *train.Config) *bool { return &c.PublishedSet })
 	setting(s, booleanKind, "test-is-public", "say that the test records are public: figures of them are then shown", func(c *train.Config) *bool { return &c.TestIsPublic })
 
-	setting(s, textKind, "schema", choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", tabularNames()), func(c *train.Config) *string { return &c.Schema })
+	setting(s, textKind, "schema", choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", data.TableNames()), func(c *train.Config) *string { return &c.Schema })
 	setting(s, integerKind, "folds", "table: deal the records into so many folds and hold one out", func(c *train.Config) *int { return &c.Folds })
 	setting(s, integerKind, "fold", "table: the fold to hold out, from 1 on", func(c *train.Config) *int { return &c.Fold })
 
@@ -209,45 +208,11 @@ func newSettings(cmd *cobra.Command) *settings {
 	setting(s, booleanKind, "data-is-public", "the training data are public: show un-noised statistics, give no guarantee", func(c *train.Config) *bool { return &c.DataIsPublic })
 
 	setting(s, textKind, "device", "auto, cpu, cuda, cuda:N or reference (slow)", func(c *train.Config) *string { return &c.Device })
-	setting(s, textKind, "gemm", gemmHelp, func(c *train.Config) *string { return &c.GEMM })
-	setting(s, textKind, "precision", precisionHelp, func(c *train.Config) *string { return &c.Precision })
+	setting(s, textKind, "gemm", cli.GEMMHelp, func(c *train.Config) *string { return &c.GEMM })
+	setting(s, textKind, "precision", cli.PrecisionHelp, func(c *train.Config) *string { return &c.Precision })
 	setting(s, integerKind, "threads", "processor threads, 0 for all; no result depends on it", func(c *train.Config) *int { return &c.Threads })
-	setting(s, textKind, "strategy", strategyHelp, func(c *train.Config) *string { return &c.Strategy })
+	setting(s, textKind, "strategy", cli.StrategyHelp, func(c *train.Config) *string { return &c.Strategy })
 	setting(s, textKind, "memory", "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)", func(c *train.Config) *string { return &c.Memory })
 	setting(s, integerKind, "max-physical-batch", "most records that go through the network together, 0 to go by memory", func(c *train.Config) *int { return &c.MaxPhysicalBatch })
 	return s
-}
-
-const gemmHelp = "who multiplies the matrices of dense layers: own, or cublas on a GPU where NVIDIA's library is installed, whose bits are not promised"
-
-// precisionHelp says what --precision takes.
-const precisionHelp = "what factors of matrix products are rounded to: float32 (not at all), tf32 (11 digits) or bf16 (8), for the tensor cores of --device cuda; " +
-	"the guarantee holds in each, at batch 1024 for 0.3 % and 0.8 % more noise"
-
-// strategyHelp lists what --strategy takes.
-var strategyHelp = func() string {
-	var names []string
-	for _, s := range perexample.Strategies() {
-		names = append(names, string(s))
-	}
-	return "per-example clipping by: " + strings.Join(names, ", ") + "; conv1=gram after a comma sets one layer's (store, ghost, gram, recompute)"
-}()
-
-// tabularNames lists the tables whose schemas are known.
-func tabularNames() []string {
-	var names []string
-	for _, k := range tabular.Schemas() {
-		names = append(names, k.Name)
-	}
-	return names
-}
-
-// dataNames lists the data sets that train knows.
-func dataNames() []string {
-	var names []string
-	for name := range sources() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

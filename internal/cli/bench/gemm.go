@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -6,14 +6,15 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
-func newBenchGEMM() *cobra.Command {
+func gemm() *cobra.Command {
 	var o bench.GEMMOptions
-	var asJSON bool
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "gemm",
 		Short: "Time matrix products beside the processor's peak",
 		Long: `gemm times float32 matrix products m×k times k×n on one thread and on all of
@@ -28,31 +29,21 @@ the project's kernels and, where NVIDIA's library is installed, by cuBLAS.`,
 		Example: `  privgrad bench gemm
   privgrad bench gemm --model cifar-small --threads 2 --json
   privgrad bench gemm --device cuda --model mlp-mnist`,
-		Args: noArgs,
-	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.StringVar(&o.Model, "model", "", "products of this model's layers, instead of large shapes")
-	f.IntVar(&o.Batch, "batch", 256, "with --model: rows of the dense layers' products")
-	f.StringVar(&o.Device, "device", "cpu", "cpu, or cuda or cuda:N to compare with cuBLAS")
-	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-	f.Float64Var(&o.Seconds, "seconds", 0.5, "time to measure each product for, on one and on all threads")
-	jsonFlag(cmd, &asJSON)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.Device != "cpu" {
-			r, err := bench.GPUGEMM(o)
-			if err != nil {
-				return err
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.StringVar(&o.Model, "model", "", "products of this model's layers, instead of large shapes")
+			f.IntVar(&o.Batch, "batch", 256, "with --model: rows of the dense layers' products")
+			f.StringVar(&o.Device, "device", "cpu", "cpu, or cuda or cuda:N to compare with cuBLAS")
+			f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+			f.Float64Var(&o.Seconds, "seconds", 0.5, "time to measure each product for, on one and on all threads")
+		},
+		Run: func(c *cli.Call) error {
+			if o.Device != "cpu" {
+				return measure(&o, bench.GPUGEMM, describeGPUGEMM)(c)
 			}
-			return show(cmd, asJSON, r, func(w io.Writer) { describeGPUGEMM(w, r) })
-		}
-		r, err := bench.GEMM(o)
-		if err != nil {
-			return err
-		}
-		return show(cmd, asJSON, r, func(w io.Writer) { describeGEMM(w, r) })
-	}
-	return cmd
+			return measure(&o, bench.GEMM, describeGEMM)(c)
+		},
+	}.New()
 }
 
 func describeGEMM(w io.Writer, r *bench.GEMMResult) {
@@ -61,7 +52,7 @@ func describeGEMM(w io.Writer, r *bench.GEMMResult) {
 		fmt.Fprintf(w, "; peak: %s multiply-adds in registers", r.PeakISA)
 	}
 	fmt.Fprint(w, "\n\n")
-	table(w, tabwriter.AlignRight, func(w io.Writer) {
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, "m×k×n\tkind\tthreads\tGFLOP/s\tpeak\tof peak\t")
 		for _, p := range r.Products {
 			peak, fraction := "unknown", "unknown"
@@ -80,7 +71,7 @@ func describeGPUGEMM(w io.Writer, r *bench.GPUGEMMResult) {
 	} else {
 		fmt.Fprintf(w, "\n%s\n\n", r.NoBLAS)
 	}
-	table(w, tabwriter.AlignRight, func(w io.Writer) {
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, "layer\tproduct\tm×k×n\town\tcuBLAS\tfaster\tdifference\t")
 		for _, p := range r.Products {
 			theirs, faster, difference := "", "", ""
