@@ -468,9 +468,6 @@ func planConvex(e *env, model string) (jobs []job, _ error) {
 	}
 	plan := func(sets []benchmark) {
 		for _, m := range methods {
-			if !e.known(m.optimizer) {
-				continue
-			}
 			for _, set := range sets {
 				for _, accounting := range m.accountings {
 					at := budgets

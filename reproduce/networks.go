@@ -80,7 +80,7 @@ func planFig5(e *env) (jobs []job, err error) {
 			for seed := 1; seed <= e.Seeds; seed++ {
 				j := job{config: networkRun(n, series, steps)}
 				j.Panel, j.Series, j.Seed, j.config.Seed = n.panel, series, seed, uint64(seed)
-				if e.known(j.config.Optimizer) && e.images(&j.config, n.data) {
+				if e.images(&j.config, n.data) {
 					jobs = append(jobs, j)
 				}
 			}
@@ -217,7 +217,7 @@ func (e *env) ratesRun(seed int, optimizer string, lr, epsilon float64) (job, bo
 	c.Optimizer, c.LR, c.Seed = optimizer, &lr, uint64(seed)
 	j := job{config: c}
 	j.Panel, j.Seed, j.X = ratesPanel, seed, lr
-	return j, e.known(optimizer) && e.images(&j.config, c.Data)
+	return j, e.images(&j.config, c.Data)
 }
 
 func planRates(e *env) (jobs []job, err error) {

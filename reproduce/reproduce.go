@@ -161,15 +161,6 @@ func (e *env) skip(format string, a ...any) {
 	}
 }
 
-// known reports whether train has an optimizer, and leaves it out otherwise.
-func (e *env) known(optimizer string) bool {
-	if slices.Contains(train.Optimizers(), optimizer) {
-		return true
-	}
-	e.skip("%s is left out: this program has no optimizer of that name", optimizer)
-	return false
-}
-
 // label adds what must be said beside every figure.
 func (e *env) label(text string) {
 	if !slices.Contains(e.labels, text) {
