@@ -151,6 +151,31 @@ func (c *Config) check() error {
 			c.Canary = Opposite
 		}
 	}
+	if err := c.checkCanary(); err != nil {
+		return err
+	}
+	switch {
+	case c.NoiseMultiplier == 0:
+		return usage("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
+	case c.Accountant == accountant.Paper:
+		return usage("accountant %s claims no δ(ε) and no guarantee: use another", c.Accountant)
+	case c.Clipping == "adaptive":
+		return usage("clipping adaptive: its moving clip norm leaves no canary of known share; audit flat, per-layer or automatic")
+	case c.Steps > mostSteps:
+		return usage("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
+	case c.Runs != 0 && c.Runs < leastRuns || c.Runs > mostRuns:
+		return usage("runs %d: must be in [%d, %d], or 0 to go by their power", c.Runs, leastRuns, mostRuns)
+	case c.Threads < 0 || c.Threads > 1024:
+		return usage("threads %d: must be 1 to 1024, or 0 for all cores", c.Threads)
+	}
+	if c.Threads == 0 {
+		c.Threads = runtime.GOMAXPROCS(0)
+	}
+	return nil
+}
+
+// checkCanary refuses a canary that the relation, or the releases, have no use for.
+func (c *Config) checkCanary() error {
 	if !slices.Contains(Canaries(), c.Canary) {
 		var names []string
 		for _, k := range Canaries() {
@@ -168,21 +193,6 @@ func (c *Config) check() error {
 		return usage("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
 	case c.Canary == Difference && c.Steps < 2:
 		return usage("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
-	case c.NoiseMultiplier == 0:
-		return usage("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
-	case c.Accountant == accountant.Paper:
-		return usage("accountant %s claims no δ(ε) and no guarantee: use another", c.Accountant)
-	case c.Clipping == "adaptive":
-		return usage("clipping adaptive: its moving clip norm leaves no canary of known share; audit flat, per-layer or automatic")
-	case c.Steps > mostSteps:
-		return usage("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
-	case c.Runs != 0 && c.Runs < leastRuns || c.Runs > mostRuns:
-		return usage("runs %d: must be in [%d, %d], or 0 to go by their power", c.Runs, leastRuns, mostRuns)
-	case c.Threads < 0 || c.Threads > 1024:
-		return usage("threads %d: must be 1 to 1024, or 0 for all cores", c.Threads)
-	}
-	if c.Threads == 0 {
-		c.Threads = runtime.GOMAXPROCS(0)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (e *Epsilon) UnmarshalJSON(b []byte) error {
 // Validate finds options that cannot be.
 func (o *Options) Validate() error {
 	switch {
-	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !(o.Clip > 0) || math.IsInf(o.Clip, 0):
+	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !positive(o.Clip):
 		return fmt.Errorf("%d steps at sampling rate %v and clip norm %v: at least 1, in (0, 1], and above 0 are needed", o.Steps, o.Rate, o.Clip)
 	case o.Card.Public == nil:
 		return errors.New("a card without public data: list what trains the protector, or an empty list where nothing published does")
@@ -119,9 +119,13 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("blocks of %d of %d steps, a stored state in %d: must be 0 or more, and no more than there are", o.Block, o.Steps, o.Every)
 	case o.Card.Projector.Kind != l2p.Learned:
 		return fmt.Errorf("projector %q: only one that is learned is trained", o.Card.Projector.Kind)
-	case !(o.Card.Scale > 0) || math.IsInf(o.Card.Scale, 0):
+	case !positive(o.Card.Scale):
 		return fmt.Errorf("scale %v: must be a finite number above 0", o.Card.Scale)
 	}
+	return o.validateStages()
+}
+
+func (o *Options) validateStages() error {
 	last := math.Inf(1)
 	for _, s := range o.Stages {
 		if !(s.Epsilon > 0) || s.Epsilon > last || s.Epochs < 1 {
@@ -134,6 +138,8 @@ func (o *Options) Validate() error {
 	}
 	return nil
 }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 
 // Train meta-trains a protector. Where it is interrupted it gives the context's error;
 // called again with the same options it goes on from the checkpoint.
@@ -236,6 +242,11 @@ func (t *trainer) prepare() error {
 		}
 		t.Moments[i] = adam{M: make([]float64, l.Weights()), V: make([]float64, l.Weights())}
 	}
+	return t.restore()
+}
+
+// restore goes on from the checkpoint, where there is one.
+func (t *trainer) restore() error {
 	if t.Checkpoint == "" {
 		return nil
 	}
