@@ -5,9 +5,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
@@ -32,12 +30,4 @@ func measure[O, R any](o *O, run func(O) (R, error), write func(io.Writer, R)) f
 		}
 		return cli.Show(c, r, write)
 	}
-}
-
-// besideFlags are those of a command that times other steps beside DP-SGD's.
-func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
-	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
-	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
 }

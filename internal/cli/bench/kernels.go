@@ -88,3 +88,59 @@ func describeGPUGEMM(w io.Writer, r *bench.GPUGEMMResult) {
 		fmt.Fprintf(w, "\nIn all %.4g µs by the project's kernels, %.4g µs by cuBLAS.\n", r.Own*1e6, *r.Theirs*1e6)
 	}
 }
+
+func noise() *cobra.Command {
+	var o bench.NoiseOptions
+	return cli.Command{
+		Use:   "noise",
+		Short: "Time Gaussian noise, released and exact",
+		Long: `noise times exactly rounded Gaussian draws from the cryptographic streams, on
+one thread and on all of --threads: releases, which round a float32 to a grid and
+add a draw, and draws that are added to an integer. The kinds take turns.`,
+		Example: `  privgrad bench noise
+  privgrad bench noise --seconds 5 --json`,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+			f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each kind for, on one and on all threads")
+		},
+		Run: measure(&o, bench.Noise, describeNoise),
+	}.New()
+}
+
+func describeNoise(w io.Writer, r *bench.NoiseResult) {
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "noise\tcipher\tthreads\tns a draw and core\tmillion draws a second\t")
+		for _, c := range r.Ciphers {
+			fmt.Fprintf(w, "%s\t%s\t%d\t%.2f\t%.1f\t\n", c.Noise, c.Cipher, c.Threads, 1e9*c.SecondsPerDraw, c.DrawsPerSecond/1e6)
+		}
+	})
+}
+
+func sampler() *cobra.Command {
+	var o bench.SamplerOptions
+	return cli.Command{
+		Use:   "sampler",
+		Short: "Time the drawing of batches",
+		Long: `sampler times how batches are drawn, on one thread: which of --records join a
+batch of --batch expected rows, each independently of the others.`,
+		Example: `  privgrad bench sampler
+  privgrad bench sampler --records 1000000 --batch 4096 --json`,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.IntVar(&o.Records, "records", 60000, "records to draw from")
+			f.Float64Var(&o.Batch, "batch", 1024, "expected rows of a batch")
+			f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each sampler for")
+		},
+		Run: measure(&o, bench.Sampler, describeSampler),
+	}.New()
+}
+
+func describeSampler(w io.Writer, r *bench.SamplerResult) {
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "sampler\tcipher\trecords\trate\tµs a batch\tmillion rows a second\t")
+		for _, s := range r.Samplers {
+			fmt.Fprintf(w, "%s\t%s\t%d\t%.4g\t%.1f\t%.2f\t\n", s.Sampler, s.Cipher, s.Records, s.Rate, 1e6*s.BatchSeconds, s.RowsPerSecond/1e6)
+		}
+	})
+}
