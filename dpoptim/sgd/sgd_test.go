@@ -1,4 +1,4 @@
-package dpoptim
+package sgd
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
@@ -62,11 +63,6 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	for _, decay := range []float64{0, 1, -1, math.NaN()} {
-		if _, err := NewAverage(n, nil, decay); err == nil || !strings.Contains(err.Error(), "decay") {
-			t.Errorf("an average of decay %v: %v", decay, err)
-		}
-	}
 }
 
 func must(s *ir.Schedule, err error) *ir.Schedule {
@@ -86,11 +82,10 @@ func TestOnlyReleasedGradients(t *testing.T) {
 	c := Config{Rate: 1, Normaliser: 1, Moments: DefaultMoments()}
 	sgd, e1 := NewSGD(n, c)
 	adam, e2 := NewAdam(n, c)
-	average, e3 := NewAverage(n, sgd, 0.5)
-	if err := errors.Join(e1, e2, e3); err != nil {
+	if err := errors.Join(e1, e2); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Optimizer{sgd, adam, average} {
+	for _, o := range []dpoptim.Optimizer{sgd, adam} {
 		_, err = n.Record(func(q device.Queue) {
 			if err := o.Record(q, n.Params(), mechanism.Noisy{}); err == nil {
 				t.Errorf("%T accepts an unreleased gradient", o)
@@ -98,38 +93,6 @@ func TestOnlyReleasedGradients(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-func TestRate(t *testing.T) {
-	for _, test := range []struct {
-		rate Rate
-		want []float64 // of steps 1, 2, …
-	}{
-		{Rate{2, Constant, 0, 3}, []float64{2, 2, 2}},
-		{Rate{2, Constant, 4, 6}, []float64{0.5, 1, 1.5, 2, 2, 2}},
-		{Rate{2, Constant, 2, 2}, []float64{1, 2}},
-		{Rate{2, Cosine, 0, 4}, []float64{2, 1 + math.Sqrt2/2, 1, 1 - math.Sqrt2/2}},
-		{Rate{2, Cosine, 2, 5}, []float64{1, 2, 2, 1.5, 0.5}},
-		{Rate{2, Cosine, 2, 2}, []float64{1, 2}},
-	} {
-		if err := test.rate.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range test.want {
-			if got := test.rate.At(i + 1); math.Abs(got-want) > 1e-12 || !(got > 0) {
-				t.Errorf("%v: step %d has %v, want %v", test.rate, i+1, got, want)
-			}
-		}
-	}
-	for want, r := range map[string]Rate{
-		`unknown lr-schedule "linear"`: {2, "linear", 0, 3},
-		"warmup -1":                    {2, Cosine, -1, 3},
-		"warmup 4: must be 0 to 3":     {2, Cosine, 4, 3},
-	} {
-		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }
@@ -151,7 +114,7 @@ func TestSubtractedVariance(t *testing.T) {
 		}
 		var in device.Inputs
 		in.Scalars[device.NoiseStd], in.Scalars[device.Variance] = 6, 7
-		o.Set(&in, 1)
+		o.Set(&in.Scalars, 1)
 		variance, floor := float32(0), float32(0)
 		if subtract {
 			variance, floor = 0.0225, 0.00225

@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"errors"
@@ -8,12 +8,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // yamlKeys are those of a struct as YAML knows it, with those of the structs within.
 func yamlKeys(t reflect.Type, before string) (all []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if !f.IsExported() { // no file sets it
+			continue
+		}
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			all = append(all, yamlKeys(f.Type.Elem(), key+".")...)
@@ -105,7 +110,7 @@ func TestWhatResumptionMayChange(t *testing.T) {
 			if allowed := s.resume.allowed(noise); same != allowed || allowed != slices.Contains(free, s.Key) {
 				t.Errorf("%s, noise %s: the same run: %v; its row says %v", s.Key, noise, same, allowed)
 			}
-			if err := c.matches(was, "out"); same != (err == nil) || !same && !strings.Contains(err.Error(), strings.Split(s.Key, ".")[0]+" is ") {
+			if err := c.Matches(was, "out"); same != (err == nil) || !same && !strings.Contains(err.Error(), strings.Split(s.Key, ".")[0]+" is ") {
 				t.Errorf("%s, noise %s: %v", s.Key, noise, err)
 			}
 		}
@@ -156,7 +161,7 @@ func TestLimits(t *testing.T) {
 		c := small()
 		test.set(&c)
 		err := c.check(false)
-		var u *UsageError
+		var u *usage.Error
 		if !errors.As(err, &u) || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", test.key, err, test.want)
 		}

@@ -1,4 +1,4 @@
-package train
+package plan
 
 import (
 	"slices"
@@ -9,27 +9,29 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 )
 
+// knows is what optimizer l2p says of a run on its protector's records.
+const knows = "protector … was trained on records of …, un-noised"
+
 // said are all reasons that a run can give, with … for what it fills in.
 func said() []string {
 	var all []string
 	for _, r := range reasons {
 		if r.words != "%s" {
 			all = append(all, strings.ReplaceAll(r.words, "%s", "…"))
-			continue
-		}
-		for _, name := range accountant.Names() { // the accountant's own
-			if why := accountant.NoGuarantee(name); why != "" {
-				all = append(all, why)
-			}
 		}
 	}
-	return all
+	for _, name := range accountant.Names() { // the accountant's own
+		if why := accountant.NoGuarantee(name); why != "" {
+			all = append(all, why)
+		}
+	}
+	return append(all, knows) // the method's own
 }
 
 // The documentation names every case without a guarantee: the table of docs/privacy.md
 // is the program's list, and the README has a word for each.
 func TestDocumentedReasons(t *testing.T) {
-	_, section, ok := strings.Cut(string(read(t, "..", "docs", "privacy.md")), "\n## When there is no guarantee\n")
+	_, section, ok := strings.Cut(string(read(t, "..", "..", "docs", "privacy.md")), "\n## When there is no guarantee\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var documented []string
 	for line := range strings.Lines(section) {
@@ -41,16 +43,16 @@ func TestDocumentedReasons(t *testing.T) {
 		t.Errorf("docs/privacy.md lists\n%s\nruns say\n%s", strings.Join(documented, "\n"), strings.Join(all, "\n"))
 	}
 
-	_, section, ok = strings.Cut(string(read(t, "..", "README.md")), "\n## What is guaranteed, and what is not\n")
+	_, section, ok = strings.Cut(string(read(t, "..", "..", "README.md")), "\n## What is guaranteed, and what is not\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	words := map[string]string{
 		"optimizer … neither bounds nor hides a record's influence": "optimizers without privacy",
-		"no noise was added":                    "no noise",
-		"epsilon is infinite":                   "infinite",
-		SeededLabel:                             "`seeded`",
-		accountant.NoGuarantee("paper"):         "`paper`",
-		accountant.NoGuarantee("prv"):           "`prv`",
-		strings.ReplaceAll(overlaps, "%s", "…"): "protector",
+		"no noise was added":            "no noise",
+		"epsilon is infinite":           "infinite",
+		SeededLabel:                     "`seeded`",
+		accountant.NoGuarantee("paper"): "`paper`",
+		accountant.NoGuarantee("prv"):   "`prv`",
+		knows:                           "protector",
 		"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons": "fold",
 		"un-noised training statistics shown": "declared public",
 	}
@@ -63,7 +65,7 @@ func TestDocumentedReasons(t *testing.T) {
 
 // Every assumption stands in the documentation, and has words.
 func TestDocumentedAssumptions(t *testing.T) {
-	_, section, ok := strings.Cut(string(read(t, "..", "docs", "privacy.md")), "\n## Assumptions\n")
+	_, section, ok := strings.Cut(string(read(t, "..", "..", "docs", "privacy.md")), "\n## Assumptions\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, a := range assumptions {
 		if !ok || !strings.Contains(section, "`"+a.key+"`") {
@@ -109,12 +111,12 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		}
 	}
 	// These need a table, a shipped protector's data, or noise that is refused today.
-	protector, err := l2p.Read(protectors["identity"])
-	check(t, err)
+	known := Default()
+	known.Optimizer, known.Protector, known.Data = l2p.Name, protectors["identity"], "mnist"
 	finite := ptr(1.0)
 	for _, p := range []*Plan{
 		{Config: Config{Optimizer: "dp-sgd", Folds: 3}, Epsilon: finite},
-		{Config: Config{Optimizer: learned, Data: "mnist"}, Epsilon: finite, protector: protector},
+		knowing(t, known),
 		{Config: Config{Optimizer: "dp-sgd"}},
 	} {
 		p.Config.Accountant, p.spent = accountant.PLD, map[int]float64{}

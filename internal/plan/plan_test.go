@@ -1,12 +1,15 @@
-package train
+package plan
 
 import (
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -30,12 +33,7 @@ func TestNoiseCoversRounding(t *testing.T) {
 // whatever share of them is held out.
 func TestNoiseCoversTheWholeTable(t *testing.T) {
 	t.Chdir(t.TempDir())
-	makeTable(t, "two", 1, 50, 0)
-	schema := "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}, {name: c, bounds: [-1, 1]}]\n" +
-		"test_share: 0.9\nsplit_key: k\n" + tableSchemas["two"]
-	if err := os.WriteFile("t.csv.schema.yaml", []byte(schema), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	makeTable(t, "test_share: 0.9\nsplit_key: k\n")
 	for _, batch := range []float64{2, 200} {
 		c := tableConfig()
 		c.Clip, c.NoiseMultiplier, c.Batch, c.PublicN = 0.5, ptr(2.0), ptr(batch), ptr(2009)
@@ -53,30 +51,44 @@ func TestNoiseCoversTheWholeTable(t *testing.T) {
 // testCovers checks that the noise of multiplier 2 and clip norm ½ covers the rounding of so many rows.
 func testCovers(t *testing.T, p *Plan, rows int) {
 	t.Helper()
-	d, err := OpenDevice("cpu", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := d.Compile(p.Schedule, device.Options{Capacity: p.Capacity})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer net.Close()
-	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := p.mechanism(noise, net)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var in device.Inputs
-	m.Set(&in)
-	rounding := net.Rounding(rows)
-	if want := 2 * 0.5 * (1 + rounding); !(rounding > 1e-5) || !(float64(in.Scalars[device.NoiseStd]) >= want) {
-		t.Errorf("the noise has the deviation %v, want %v", in.Scalars[device.NoiseStd], want)
+	host, err := devices.Open("cpu", 1)
+	check(t, err)
+	d := &watched{Device: host}
+	e := opened(t, p, d)
+	defer e.Close()
+	_, err = e.Steps.Step()
+	check(t, err)
+	rounding := d.net.Rounding(rows)
+	if want := 2 * 0.5 * (1 + rounding); !(rounding > 1e-5) || !(float64(d.deviation) >= want) {
+		t.Errorf("the noise has the deviation %v, want %v", d.deviation, want)
 	}
 }
+
+// opened is a plan's engine on a device, to draw noise from a seed and no records.
+func opened(t *testing.T, p *Plan, d device.Device) *engine.Engine {
+	t.Helper()
+	data, err := Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	check(t, err)
+	t.Cleanup(func() { data.Close() })
+	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
+	check(t, err)
+	e, err := p.Engine(d, data, noise, &supply{})
+	check(t, err)
+	return e
+}
+
+// supply has everything admitted, of empty batches.
+type supply struct{ draws uint64 }
+
+func (*supply) Slot() int   { return 0 }
+func (*supply) Update() int { return 1 }
+func (s *supply) Batch(dpoptim.Question, bool, []int32) ([]int32, uint64) {
+	s.draws++
+	return nil, s.draws
+}
+func (*supply) Admit(...accountant.Mechanism) error { return nil }
+func (*supply) Left() float64                       { return 1 }
+func (*supply) Stopped() error                      { return nil }
 
 // A net has the precision that was asked for. A run in another one is another run, one from before there were any is in float32.
 func TestPrecisionReachesTheNet(t *testing.T) {
@@ -85,30 +97,14 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 		c := small()
 		c.Precision, c.Device = precision, "reference"
 		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		d := &watched{Device: reference.Open()}
-		data, err := Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := p.Engine(d, data, noise)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.Close()
+		opened(t, p, d).Close()
 		if got := d.options.Precision.String(); got != precision {
 			t.Errorf("a net in %s was asked for, and %s made", precision, got)
 		}
 		print, err := c.fingerprint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if other, ok := prints[print]; ok {
 			t.Errorf("%s and %s are the same run", precision, other)
 		}
@@ -121,15 +117,53 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 	}
 }
 
-// watched keeps what a net was made with.
+// A run with exact noise has its net sum gradients in integers, any other does not.
+func TestExactReachesTheNet(t *testing.T) {
+	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
+		c := small()
+		c.Noise, c.TrainLossNoise, c.Device = noise, ptr(1.0), "reference"
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+		check(t, err)
+		d := &watched{Device: reference.Open()}
+		opened(t, p, d).Close()
+		if d.options.Exact != (noise == noiseExact) {
+			t.Errorf("%s: the net sums exactly: %v", noise, d.options.Exact)
+		}
+	}
+}
+
+// watched keeps the net, what it was made with, and the deviation of the noise of its last release.
 type watched struct {
 	device.Device
-	options device.Options
+	options   device.Options
+	net       device.Net
+	deviation float32
 }
 
 func (d *watched) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
-	d.options = o
-	return d.Device.Compile(s, o)
+	n, err := d.Device.Compile(s, o)
+	d.options, d.net = o, &watchedNet{n, d}
+	return d.net, err
+}
+
+type watchedNet struct {
+	device.Net
+	d *watched
+}
+
+func (n *watchedNet) Record(body func(device.Queue)) (device.Step, error) {
+	s, err := n.Net.Record(body)
+	return watchedStep{s, n.d}, err
+}
+
+type watchedStep struct {
+	device.Step
+	d *watched
+}
+
+func (s watchedStep) Run(in *device.Inputs) error {
+	s.d.deviation = in.Scalars[device.NoiseStd]
+	return s.Step.Run(in)
 }
 
 func TestMemory(t *testing.T) {
@@ -143,7 +177,7 @@ func TestMemory(t *testing.T) {
 		return p
 	}
 	p := resolve(func(*Config) {})
-	if n, err := p.Config.memory(); err != nil || n != DefaultMemory(device.Info{}) || n < 64<<20 {
+	if n, err := devices.ParseMemory(p.Config.Memory); err != nil || n != devices.DefaultMemory(device.Info{}) || n < 64<<20 {
 		t.Errorf("memory is %q by default: %d, %v", p.Config.Memory, n, err)
 	}
 	if p.Schedule.Chunk < 1 || p.Schedule.Chunk > p.Capacity {
