@@ -20,7 +20,8 @@ const module = "github.com/privgrad/privgrad"
 // allowed is the direction of imports: what each package may import of this
 // module, outside its tests. What may depend on the private data's devices
 // and what may add noise follow from it, so that a new edge is a decision.
-// Packages under cmd may import all and be imported by none.
+// Packages under cmd may import all and be imported by none; only they import
+// those under internal/cli.
 var allowed = map[string][]string{
 	".": nil,
 
@@ -103,6 +104,13 @@ var allowed = map[string][]string{
 		"internal/pages", "internal/ir",
 		"internal/stream", "internal/usage", "nn", "perexample", "train",
 	},
+
+	"internal/cli":         {"accountant", "accountant/ledger", "accountant/schedule", "internal/fault", "perexample", "train"},
+	"internal/cli/bench":   {"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/durable", "perexample", "train"},
+	"internal/cli/data":    {"datasets", "datasets/cifar", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "train"},
+	"internal/cli/l2p":     {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "reproduce", "train"},
+	"internal/cli/machine": {"internal/cpu/gemm"},
+	"internal/cli/price":   {"accountant", "accountant/schedule", "internal/cli"},
 }
 
 // A source is one Go file of the repository, whatever build tags it has.

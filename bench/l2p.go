@@ -62,37 +62,23 @@ func L2P(o L2POptions) (*L2PResult, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rows := make([]int32, o.Batch)
 	position := 0 // both engines draw from one stream
-	timed := func(e *train.Engine) (time.Duration, error) {
-		position++
-		for i := range rows {
-			rows[i] = random.Int32N(int32(len(w.set.Train.Labels)))
-		}
-		began := time.Now()
-		if err := e.Step(rows, uint64(position), position); err != nil {
-			return 0, err
-		}
-		err := e.Wait()
-		return time.Since(began), err
-	}
-	var alone, with []float64
-	budget := time.Duration(o.Seconds * float64(time.Second))
-	start := time.Now()
-	for turn := 0; len(alone) == 0 || time.Since(start) < budget; turn++ {
-		for _, kind := range []struct {
-			engine *train.Engine
-			times  *[]float64
-		}{{w.engine, &alone}, {learned, &with}} {
-			for i := range turnSteps + 1 {
-				took, err := timed(kind.engine)
-				if err != nil {
-					return nil, err
-				}
-				// The first step of a turn finds the other kind's values in the caches, which no run does.
-				if i > 0 && turn > 0 && time.Since(start) > budget/10 {
-					*kind.times = append(*kind.times, took.Seconds())
-				}
+	step := func(e *train.Engine) func() (time.Duration, error) {
+		return func() (time.Duration, error) {
+			position++
+			for i := range rows {
+				rows[i] = random.Int32N(int32(len(w.set.Train.Labels)))
 			}
+			began := time.Now()
+			if err := e.Step(rows, uint64(position), position); err != nil {
+				return 0, err
+			}
+			err := e.Wait()
+			return time.Since(began), err
 		}
+	}
+	alone, with, err := inTurns(o.Seconds, 1, step(w.engine), step(learned))
+	if err != nil {
+		return nil, err
 	}
 	info := w.device.Info()
 	r := &L2PResult{

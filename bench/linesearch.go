@@ -46,9 +46,6 @@ type LineSearchResult struct {
 	Limit float64 `json:"limit"`
 }
 
-// turnSteps are the steps of a kind that are timed before the other's turn.
-const turnSteps = 3
-
 // mostTried is that of settings of a run.
 const mostTried = 1000
 
@@ -152,34 +149,15 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 		err := e.Wait()
 		return took + time.Since(began), err
 	}
-	var alone, with []float64
-	budget := time.Duration(o.Seconds * float64(time.Second))
-	start := time.Now()
-	for turn := 0; len(alone) == 0 || time.Since(start) < budget; turn++ {
-		for _, kind := range []struct {
-			step  func() (time.Duration, error)
-			times *[]float64
-		}{{plain, &alone}, {searching, &with}} {
-			for i := range turnSteps + 1 {
-				took, err := kind.step()
-				if err != nil {
-					return nil, err
-				}
-				// The first step of a turn finds the other kind's values in the caches, which no run
-				// does. The first turns find groups of candidates their size.
-				if i > 0 && turn > 5 && time.Since(start) > budget/10 {
-					*kind.times = append(*kind.times, took.Seconds())
-				}
-			}
-		}
+	alone, with, err := inTurns(o.Seconds, 6, plain, searching) // the first turns find groups of candidates their size
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(alone)
-	slices.Sort(with)
 	info := w.device.Info()
 	r := &LineSearchResult{
 		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
 		Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: e.Tried(), Limit: o.limit(),
-		Steps: len(alone), StepSeconds: with[len(with)/2], DPSGDStepSeconds: alone[len(alone)/2],
+		Steps: len(alone), StepSeconds: median(with), DPSGDStepSeconds: median(alone),
 	}
 	r.Ratio = r.StepSeconds / r.DPSGDStepSeconds
 	return r, nil

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -83,7 +84,7 @@ func (e *Env) Images(c *train.Config, name string) bool {
 	}
 	path := e.Find(name, marks[name]...)
 	if !ok || path == "" {
-		e.Skip("%s is left out: its files are in neither DIR nor DIR/%[1]s of --data-dir DIR (or %s); get them by: privgrad data fetch %[1]s --data-dir DIR/%[1]s", name, train.DataDirVariable)
+		e.Skip("%s is left out: its files are in neither DIR nor DIR/%[1]s of --data-dir DIR (or %s); get them by: privgrad data fetch %[1]s --data-dir DIR/%[1]s", name, plan.DataDirVariable)
 		return false
 	}
 	c.DataDir, c.PublishedSet = filepath.Dir(path), true

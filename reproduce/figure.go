@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
@@ -66,7 +67,7 @@ func (o *Options) complete(f *Figure) error {
 		o.Work = work
 	}
 	if o.DataDir == "" {
-		o.DataDir = os.Getenv(train.DataDirVariable)
+		o.DataDir = os.Getenv(plan.DataDirVariable)
 	}
 	o.Sources = cached(o.Sources)
 	return nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -44,8 +45,8 @@ func (j *Job) settings() ([]byte, error) {
 	c := j.Config
 	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
 	c.PublishedSet = false // images from files always are
-	if path, ok := strings.CutPrefix(c.Data, train.TablePrefix); ok {
-		c.Data = train.TablePrefix + filepath.Base(path) // wherever it lies
+	if path, ok := strings.CutPrefix(c.Data, plan.TablePrefix); ok {
+		c.Data = plan.TablePrefix + filepath.Base(path) // wherever it lies
 	}
 	if j.Protector != nil {
 		c.Protector = j.Protector.Digest

@@ -2,19 +2,12 @@ package train
 
 import (
 	"fmt"
-	"image/color"
-	"io"
 	"math"
 	"time"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/devices"
-	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
@@ -95,49 +88,25 @@ func coarse(bytes int64) int64 {
 	return (bytes + unit - 1) / unit * unit
 }
 
-// drawAccuracy plots test accuracy against ε, or against steps where there is
-// no ε, from a run's evaluations.
-func drawAccuracy(measured []Measurement, picture string, p *plan.Plan) (err error) {
-	// The plotting library panics on ranges it cannot tick.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("plotting: %v", r)
-		}
-	}()
-	var points plotter.XYs
-	for _, e := range measured {
-		if e.TestAccuracy == nil {
+// picture is test accuracy against ε, or against steps where there is no ε.
+func (r *run) picture() rundir.Plot {
+	p := r.plan
+	fig := rundir.Plot{Title: p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer, X: "steps", Y: "test accuracy, %"}
+	if l := p.Config.Label(); l != "" {
+		fig.Title += "\n" + l
+	}
+	if p.Epsilon != nil {
+		fig.X = "ε spent so far"
+	}
+	for _, m := range r.measured {
+		if m.TestAccuracy == nil {
 			continue
 		}
-		x := float64(e.Step)
-		if p.Epsilon != nil && e.EpsilonSoFar != nil {
-			x = *e.EpsilonSoFar
+		x := float64(m.Step)
+		if p.Epsilon != nil && m.EpsilonSoFar != nil {
+			x = *m.EpsilonSoFar
 		}
-		points = append(points, plotter.XY{X: x, Y: 100 * *e.TestAccuracy})
+		fig.Points = append(fig.Points, [2]float64{x, 100 * *m.TestAccuracy})
 	}
-	if len(points) == 0 {
-		return nil // a regression has no accuracy to draw
-	}
-	fig := plot.New()
-	fig.Title.Text = p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer
-	if l := p.Config.Label(); l != "" {
-		fig.Title.Text += "\n" + l
-	}
-	fig.X.Label.Text, fig.Y.Label.Text = "steps", "test accuracy, %"
-	if p.Epsilon != nil {
-		fig.X.Label.Text = "ε spent so far"
-	}
-	line, marks, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return err
-	}
-	line.Color = color.RGBA{B: 160, G: 90, A: 255}
-	line.Width = vg.Points(1.5)
-	marks.Color = line.Color
-	fig.Add(plotter.NewGrid(), line, marks)
-	w, err := fig.WriterTo(6*vg.Inch, 4*vg.Inch, "png")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(picture, func(out io.Writer) error { _, err := w.WriteTo(out); return err })
+	return fig
 }

@@ -10,10 +10,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -227,15 +225,8 @@ func (r *run) found() (*Result, error) {
 	case done.Run == "":
 		return nil, usage.Errorf("%s is not what a run writes: restore it, or start a new run in another directory", dir.Path(rundir.Result))
 	}
-	b, err := os.ReadFile(dir.Path(rundir.Metrics))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if done.Evaluations, err = rundir.ReadMetrics[Measurement](dir); err != nil {
 		return nil, err
-	}
-	for line := range strings.Lines(string(b)) {
-		var m Measurement
-		if json.Unmarshal([]byte(line), &m) == nil {
-			done.Evaluations = append(done.Evaluations, m)
-		}
 	}
 	params, err := rundir.ReadModel(dir.Path(rundir.Model), r.plan.Network.Program)
 	if err != nil {
@@ -572,10 +563,9 @@ func (r *run) finish() (*Result, error) {
 			return nil, err
 		}
 	}
-	picture := r.dir().Path(rundir.Picture)
-	if err := drawAccuracy(r.measured, picture, r.plan); err != nil {
+	if err := r.dir().WritePicture(r.picture()); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
-		os.Remove(picture) // an older one would belie this run
+		os.Remove(r.dir().Path(rundir.Picture)) // an older one would belie this run
 	}
 	result := r.result()
 	return result, r.dir().WriteResult(result)

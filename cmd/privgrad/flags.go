@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -22,10 +21,10 @@ type settings struct {
 }
 
 // newSettings makes a flag of every setting.
-func newSettings(cmd *cobra.Command) *settings {
+func newSettings(flags *pflag.FlagSet) *settings {
 	s := &settings{values: train.Default(), given: map[string]bool{}}
-	cmd.Flags().SortFlags = false
-	for _, setting := range train.Settings() {
+	flags.SortFlags = false
+	for _, setting := range plan.Settings() {
 		v, def := flagOf(setting.Field(&s.values))
 		set := v.set
 		v.set = func(text string) error {
@@ -34,10 +33,10 @@ func newSettings(cmd *cobra.Command) *settings {
 		}
 		usage := setting.Help
 		if setting.Key == "data" { // the names are this program's
-			usage = strings.Replace(usage, "data set", "data set: "+strings.Join(dataNames(), ", "), 1)
+			usage = strings.Replace(usage, "data set", "data set: "+strings.Join(data.Names(), ", "), 1)
 		}
-		cmd.Flags().Var(v, setting.Flag(), usage)
-		f := cmd.Flags().Lookup(setting.Flag())
+		flags.Var(v, setting.Flag(), usage)
+		f := flags.Lookup(setting.Flag())
 		if f.DefValue = def; v.kind == booleanKind.name {
 			f.NoOptDefVal = "true"
 		}
@@ -150,22 +149,3 @@ func (k kind[T]) value(set func(T)) flagValue {
 		return err
 	}}
 }
-
-// What the flags of other commands take, too.
-var gemmHelp, precisionHelp, strategyHelp = help("gemm"), help("precision"), help("strategy")
-
-// help is what is said of a setting.
-func help(key string) string {
-	for _, s := range train.Settings() {
-		if s.Key == key {
-			return s.Help
-		}
-	}
-	return ""
-}
-
-// tabularNames lists the tables whose schemas are known.
-func tabularNames() []string { return tabular.SchemaNames() }
-
-// dataNames lists the data sets that train knows.
-func dataNames() []string { return slices.Sorted(maps.Keys(sources())) }

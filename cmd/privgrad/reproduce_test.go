@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/reproduce/papers"
-	"github.com/privgrad/privgrad/train"
 )
 
 func TestReproduce(t *testing.T) {
-	t.Setenv(train.DataDirVariable, "")
+	t.Setenv(plan.DataDirVariable, "")
 	list := object(t, ok(t, "reproduce", "list", "--json"))
 	if n := len(list["figures"].([]any)); n != len(papers.Figures()) {
 		t.Errorf("%d figures are listed", n)
@@ -27,14 +28,14 @@ func TestReproduce(t *testing.T) {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "figures")
-	fails(t, exitUsage, []string{"reproduce", "fig9", "--out", out}, "fig9", "rates")
-	fails(t, exitUsage, []string{"reproduce", "fig1", "fig2", "--out", out}, "one name")
-	fails(t, exitUsage, []string{"reproduce", "rates", "--seeds", "-1", "--out", out}, "seeds -1")
+	fails(t, cli.ExitUsage, []string{"reproduce", "fig9", "--out", out}, "fig9", "rates")
+	fails(t, cli.ExitUsage, []string{"reproduce", "fig1", "fig2", "--out", out}, "one name")
+	fails(t, cli.ExitUsage, []string{"reproduce", "rates", "--seeds", "-1", "--out", out}, "seeds -1")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a refused command left a directory")
 	}
 	r := privgrad("reproduce", "fig1", "--out", out, "--progress", "off")
-	if r.code != exitUsage || !strings.Contains(r.stderr, "adult.data") || r.stdout != "" {
+	if r.code != cli.ExitUsage || !strings.Contains(r.stderr, "adult.data") || r.stdout != "" {
 		t.Errorf("without data: exit %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
 }

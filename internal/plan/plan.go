@@ -284,8 +284,11 @@ func (p *Plan) resolveFacts() error {
 	if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
 		p.Facts.Bias = g.Params[last.Bias].Offset
 	}
-	if c.LR == nil {
+	switch {
+	case c.LR == nil && p.Method.Traits().Once:
 		return nil
+	case c.LR == nil:
+		return usage.Errorf("optimizer %s has no learning rate of its own: give --lr", c.Optimizer)
 	}
 	p.Facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
 	return usage.Wrap(p.Facts.Rate.Validate())

@@ -417,8 +417,8 @@ func (t *trainer) epoch() {
 	for _, k := range active {
 		for _, r := range evaluate(t.rule(), t.Plan, t.Family, t.noise[k], t.Validation, t.Seed+1, t.Workers) {
 			share := 1 / float64(t.Validation*len(active))
-			e.Validation += r.Loss * share
-			e.Steps += float64(r.Steps) * share
+			e.Validation += r.loss * share
+			e.Steps += float64(r.steps) * share
 		}
 	}
 	for _, x := range []*float64{&e.Loss, &e.Spent, &e.Validation} {

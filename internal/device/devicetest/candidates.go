@@ -96,9 +96,36 @@ var candidateClaims = claims[device.Device]{
 	{"targets that the loss does not accept", testCandidateTargets},
 	{"losses that are not finite", testBrokenCandidates},
 	{"losses as large as they get", testLargestLosses},
-	{"at another vector", testOtherVector},
-	{"numbers of candidates that are refused", testCandidateNumbers},
-	{"step sizes that are refused", testStepSizes},
+	{"at another vector", func(t *testing.T, d device.Device) {
+		s, open := twoSteps(t, d)
+		x := Open(t, d, plain(t, s.Program).Schedule, s.Case, 6)
+		at, dir := x.written(t, s.Params), x.written(t, s.dir)
+		x.params(t, make([]float32, x.size))
+		got := x.losses(t, device.LossQuery{At: at, Dir: dir, K: 2}).all(t, s.All(), 1, s.steps)
+		Same(t, got, open().all(t, s.All(), 1, s.steps))
+		Same(t, x.read(t, at), s.Params)
+		Same(t, x.read(t, dir), s.dir)
+	}},
+	{"numbers of candidates that are refused", func(t *testing.T, d device.Device) {
+		_, open := twoSteps(t, d)
+		for _, k := range []int{-1, 0, device.MaxCandidates + 1} {
+			x := open()
+			sum := x.scalarSum(t, max(k, 1))
+			_, err := x.Net.Record(func(q device.Queue) { q.Losses(sum, x.Data, device.LossQuery{K: k}) })
+			said(t, "recording", err, fmt.Sprintf("query of %d candidates", k))
+		}
+	}},
+	{"step sizes that are refused", func(t *testing.T, d device.Device) {
+		_, open := twoSteps(t, d)
+		for _, eta := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			x, in := open(), clipAt(1, 0)
+			// A step size that the query does not read may be anything.
+			in.Candidates[2] = float32(eta)
+			must(t, x.add.Run(in))
+			in.Candidates[1] = float32(eta)
+			refuse(t, fmt.Sprintf("the step size %v", eta), x.add.Run(in))
+		}
+	}},
 }
 
 func testForms(t *testing.T, d device.Device) {
@@ -147,43 +174,9 @@ func testCandidateTargets(t *testing.T, d device.Device) {
 
 // twoSteps is a search of two candidates on a net that is not clipped.
 func twoSteps(t testing.TB, d device.Device) (s *search, open func() *lossSum) {
-	t.Helper()
 	c := newCase(t, d, few()[0], 6, 27)
 	s = newSearch(t, c, direction(t, c), 0.5, 0.25)
 	return s, func() *lossSum { return s.open(t, d, plain(t, c.Program).Schedule, 6, device.LossSum) }
-}
-
-func testOtherVector(t *testing.T, d device.Device) {
-	s, open := twoSteps(t, d)
-	x := Open(t, d, plain(t, s.Program).Schedule, s.Case, 6)
-	at, dir := x.written(t, s.Params), x.written(t, s.dir)
-	x.params(t, make([]float32, x.size))
-	got := x.losses(t, device.LossQuery{At: at, Dir: dir, K: 2}).all(t, s.All(), 1, s.steps)
-	Same(t, got, open().all(t, s.All(), 1, s.steps))
-	Same(t, x.read(t, at), s.Params)
-	Same(t, x.read(t, dir), s.dir)
-}
-
-func testCandidateNumbers(t *testing.T, d device.Device) {
-	_, open := twoSteps(t, d)
-	for _, k := range []int{-1, 0, device.MaxCandidates + 1} {
-		x := open()
-		sum := x.scalarSum(t, max(k, 1))
-		_, err := x.Net.Record(func(q device.Queue) { q.Losses(sum, x.Data, device.LossQuery{K: k}) })
-		said(t, "recording", err, fmt.Sprintf("query of %d candidates", k))
-	}
-}
-
-func testStepSizes(t *testing.T, d device.Device) {
-	_, open := twoSteps(t, d)
-	for _, eta := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		x, in := open(), clipAt(1, 0)
-		// A step size that the query does not read may be anything.
-		in.Candidates[2] = float32(eta)
-		must(t, x.add.Run(in))
-		in.Candidates[1] = float32(eta)
-		refuse(t, fmt.Sprintf("the step size %v", eta), x.add.Run(in))
-	}
 }
 
 // bounds gives shares' bounds that clip all rows, some, and none.

@@ -19,9 +19,27 @@ var clippingClaims = claims[device.Device]{
 	{"ghost mode ignoring C≠1 (opacus 664)", testGhostNorms},
 	{"norm without the bias (opacus 751)", testBiasNorms},
 	{"virtual batches sharing ghost state (opacus 707)", testGhostState},
-	{"elements clipped in place of the L2 norm (opacus-cpp)", testElements},
+	{"elements clipped in place of the L2 norm (opacus-cpp)", func(t *testing.T, d device.Device) {
+		c := steep(t, d)
+		grads := gradients(t, c)
+		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
+			for row, g := range grads {
+				Near(t, x.Of(t, []int32{int32(row)}, 0.1), scaled(g, 0.1/Norm(g)), tolerance(d))
+			}
+		})
+	}},
 	{"sensitivity 2C of microbatches", testSensitivity},
-	{"huge and finite", testHuge},
+	{"huge and finite", func(t *testing.T, d device.Device) {
+		eachCase(t, d, few(), 1, 11, func(t *testing.T, c *Case) {
+			c.Rows.Scale, c.Rows.Offset = 1e30, 0
+			c = c.with(1, 1).with(255, 1)
+			eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
+				for _, row := range c.All() {
+					bounded(t, x.Of(t, []int32{row}, 1), 1)
+				}
+			})
+		})
+	}},
 }
 
 func testShare(t *testing.T, d device.Device) {
@@ -99,16 +117,6 @@ func testGhostState(t *testing.T, d device.Device) {
 	})
 }
 
-func testElements(t *testing.T, d device.Device) {
-	c := steep(t, d)
-	grads := gradients(t, c)
-	eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
-		for row, g := range grads {
-			Near(t, x.Of(t, []int32{int32(row)}, 0.1), scaled(g, 0.1/Norm(g)), tolerance(d))
-		}
-	})
-}
-
 // testSensitivity leaves each record out in turn: adding one moves a sum by at
 // most C. Clipping a microbatch's mean would let a record move it by 2C.
 func testSensitivity(t *testing.T, d device.Device) {
@@ -125,22 +133,9 @@ func testSensitivity(t *testing.T, d device.Device) {
 	})
 }
 
-func testHuge(t *testing.T, d device.Device) {
-	eachCase(t, d, few(), 1, 11, func(t *testing.T, c *Case) {
-		c.Rows.Scale, c.Rows.Offset = 1e30, 0
-		c = c.with(1, 1).with(255, 1)
-		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
-			for _, row := range c.All() {
-				bounded(t, x.Of(t, []int32{row}, 1), 1)
-			}
-		})
-	})
-}
-
 // steep is a case whose gradients all are longer than 4, spread over many
 // elements.
 func steep(t testing.TB, d device.Device) *Case {
-	t.Helper()
 	b := NewBuilder("steep", ir.Huber, 1, 6, 6)
 	x := b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 0), true))
 	y := b.Dense(x, 6, true)
@@ -176,12 +171,16 @@ func exactly(t testing.TB, d device.Device, share []float32, norm float64) {
 // accumulationClaims add several batches into one sum before its release.
 var accumulationClaims = claims[site]{
 	{"noise σ√k over k batches (optax 527)", testAccumulatedNoise},
-	{"one sum leaves another alone", testOtherSum},
+	{"one sum leaves another alone", func(t *testing.T, s site) {
+		x := s.open(t)
+		other := x.sum(t)
+		x.Add(t, s.All(), 0.5)
+		free := x.record(t, func(q device.Queue) { q.Release(x.Out, other, x.Noise) })
+		must(t, free.Run(x.next()))
+		Same(t, x.read(t, x.Out), make([]float32, x.size))
+		Near(t, x.Release(t, 0), oracle(t, s.Case, s.All(), 0.5), tolerance(s.d))
+	}},
 	{"several steps in one", testWholeStep},
-}
-
-func testAccumulation(t *testing.T, d device.Device) {
-	accumulationClaims.run(t, newCase(t, d, few()[0], 10, 13).on(t, d, 10))
 }
 
 func testAccumulatedNoise(t *testing.T, s site) {
@@ -197,16 +196,6 @@ func testAccumulatedNoise(t *testing.T, s site) {
 			Near(t, noisy.Release(t, 3), want, 1e-6)
 		})
 	}
-}
-
-func testOtherSum(t *testing.T, s site) {
-	x := s.open(t)
-	other := x.sum(t)
-	x.Add(t, s.All(), 0.5)
-	free := x.record(t, func(q device.Queue) { q.Release(x.Out, other, x.Noise) })
-	must(t, free.Run(x.next()))
-	Same(t, x.read(t, x.Out), make([]float32, x.size))
-	Near(t, x.Release(t, 0), oracle(t, s.Case, s.All(), 0.5), tolerance(s.d))
 }
 
 // testWholeStep records sum, release and update as one step.

@@ -18,7 +18,6 @@ type counted struct {
 }
 
 func (s site) counted(t testing.TB) *counted {
-	t.Helper()
 	x := &counted{Fixture: s.open(t)}
 	x.count, x.out = x.scalarSum(t, 1), x.scalars(t, 1)
 	x.add = x.record(t, func(q device.Queue) { q.CountedSum(x.Sum, x.count, x.Data) })
@@ -60,10 +59,28 @@ func (x *counted) counts(t testing.TB, what string, rows []int32, clip, want flo
 // countClaims are about the centred count of the gradients within the clip norm.
 var countClaims = claims[site]{
 	{"rows within C", testCountedRows},
-	{"a norm next to C", testCountNextToC},
+	{"a norm next to C", func(t *testing.T, s site) {
+		c := &Case{
+			Program: linear("line", ir.Hinge, 2, 1, false), Params: []float32{0, 0},
+			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
+		}
+		each(t, s.d, private(t, c.Program), func(t *testing.T, schedule named) {
+			x := site{c, s.d, schedule.Schedule, 1}.counted(t)
+			x.counts(t, "a row of a norm just within", c.All(), 5*(1+1e-6), 0.5)
+			x.counts(t, "a row of a norm just beyond", c.All(), 5*(1-1e-6), -0.5)
+		})
+	}},
 	{"each release has its own noise", testCountNoise},
 	{"recordings that are refused", testCountRecordings},
-	{"clippings without a count", testUncounted},
+	{"clippings without a count", func(t *testing.T, s site) {
+		for _, schedule := range []named{plain(t, s.Program), clipped(t, s.Program, ir.PerLayer)[0], clipped(t, s.Program, ir.Automatic)[0]} {
+			x := Open(t, s.d, schedule.Schedule, s.Case, s.capacity)
+			count := x.scalarSum(t, 1)
+			if _, err := x.Net.Record(func(q device.Queue) { q.CountedSum(x.Sum, count, x.Data) }); err == nil {
+				t.Errorf("%s clipping has a count", schedule.Clipping)
+			}
+		}
+	}},
 	{"impossible standard deviations", func(t *testing.T, s site) {
 		refuseStds(t, func(t *testing.T) (device.Step, device.Noise) { x := s.counted(t); return x.free, x.noise() })
 	}},
@@ -73,10 +90,6 @@ var countClaims = claims[site]{
 	{"a row beyond the table", func(t *testing.T, s site) {
 		refuse(t, "it", s.counted(t).add.Run(clipAt(1, 6)))
 	}},
-}
-
-func testCounts(t *testing.T, d device.Device) {
-	countClaims.run(t, newCase(t, d, program("thrice"), 6, 34).on(t, d, 6))
 }
 
 func testCountedRows(t *testing.T, s site) {
@@ -107,18 +120,6 @@ func testCountedRows(t *testing.T, s site) {
 			x.params(t, constant(x.size, float32(math.NaN())))
 			x.counts(t, "a batch of rows that are not finite", c.All(), 1, 0)
 		})
-	})
-}
-
-func testCountNextToC(t *testing.T, s site) {
-	c := &Case{
-		Program: linear("line", ir.Hinge, 2, 1, false), Params: []float32{0, 0},
-		Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
-	}
-	each(t, s.d, private(t, c.Program), func(t *testing.T, schedule named) {
-		x := site{c, s.d, schedule.Schedule, 1}.counted(t)
-		x.counts(t, "a row of a norm just within", c.All(), 5*(1+1e-6), 0.5)
-		x.counts(t, "a row of a norm just beyond", c.All(), 5*(1-1e-6), -0.5)
 	})
 }
 
@@ -154,14 +155,4 @@ func testCountRecordings(t *testing.T, s site) {
 			q.Release(x.out, x.count, x.Noise.WithSlots(device.CountStd, device.CountStep))
 		},
 	})
-}
-
-func testUncounted(t *testing.T, s site) {
-	for _, schedule := range []named{plain(t, s.Program), clipped(t, s.Program, ir.PerLayer)[0], clipped(t, s.Program, ir.Automatic)[0]} {
-		x := Open(t, s.d, schedule.Schedule, s.Case, s.capacity)
-		count := x.scalarSum(t, 1)
-		if _, err := x.Net.Record(func(q device.Queue) { q.CountedSum(x.Sum, count, x.Data) }); err == nil {
-			t.Errorf("%s clipping has a count", schedule.Clipping)
-		}
-	}
 }

@@ -22,13 +22,11 @@ func chacha(t testing.TB) *stream.Stream {
 }
 
 func openExact(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) *Fixture {
-	t.Helper()
 	return open(t, d, s, c, device.Options{Capacity: capacity, Exact: true}, device.NewExactNoise(chacha(t), 7))
 }
 
 // whole lists the schedules that exact nets run.
 func whole(t testing.TB, p *ir.Program) []named {
-	t.Helper()
 	var list []named
 	for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
 		list = append(list, named{string(strategy), schedule(t, p, strategy, ir.Flat)})
@@ -81,7 +79,6 @@ func steps(t testing.TB, x []float32, clip float32) []int64 {
 // so that gradients have no rounding on any device. Rows 2i and 2i+1 have
 // opposite gradients: far from its target the Huber loss has slope ±1.
 func wholeCase(t testing.TB, p *ir.Program, pairs int) *Case {
-	t.Helper()
 	rnd := rand.New(rand.NewPCG(41, 1))
 	c := &Case{Program: p, Params: make([]float32, p.NumParams())}
 	for i := range c.Params {
@@ -142,7 +139,18 @@ func truncated(grads [][]float32, clip float32) (sum []int64, ambiguous []bool) 
 // exactClaims are about sums of whole numbers of grid steps.
 var exactClaims = claims[device.Device]{
 	{"integers", testIntegers},
-	{"the reference's bits", testReferenceBits},
+	// Devices agree bit by bit where gradients do, at any capacity.
+	{"the reference's bits", func(t *testing.T, d device.Device) {
+		eachWhole(t, d, func(t *testing.T, s named, c wholeGradients) {
+			clip := float32(c.longest / 2)
+			x, y := openExact(t, d, s.Schedule, c.Case, 3), openExact(t, reference.Open(), whole(t, c.Program)[0].Schedule, c.Case, 8)
+			for _, std := range []float32{0, 0.7 * clip, 1000 * clip} {
+				x.Add(t, c.All()[:7], float64(clip))
+				y.Add(t, c.All()[:7], float64(clip))
+				Same(t, x.free(t, clip, std), y.free(t, clip, std))
+			}
+		})
+	}},
 	{"sensitivity", testExactSensitivity},
 	{"bound", testExactBound},
 	{"rows that are not finite", testExactNotFinite},
@@ -196,19 +204,6 @@ func testIntegers(t *testing.T, d device.Device) {
 			if sure < x.size*9/10 {
 				t.Errorf("clip norm %v: only %d of %d coordinates could be told", clip, sure, x.size)
 			}
-		}
-	})
-}
-
-// testReferenceBits checks that devices agree bit by bit where gradients do, at any capacity.
-func testReferenceBits(t *testing.T, d device.Device) {
-	eachWhole(t, d, func(t *testing.T, s named, c wholeGradients) {
-		clip := float32(c.longest / 2)
-		x, y := openExact(t, d, s.Schedule, c.Case, 3), openExact(t, reference.Open(), whole(t, c.Program)[0].Schedule, c.Case, 8)
-		for _, std := range []float32{0, 0.7 * clip, 1000 * clip} {
-			x.Add(t, c.All()[:7], float64(clip))
-			y.Add(t, c.All()[:7], float64(clip))
-			Same(t, x.free(t, clip, std), y.free(t, clip, std))
 		}
 	})
 }

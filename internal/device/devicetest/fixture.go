@@ -204,6 +204,13 @@ func (c *Case) on(t testing.TB, d device.Device, capacity int) site {
 
 func (s site) open(t testing.TB) *Fixture { return Open(t, s.d, s.schedule, s.Case, s.capacity) }
 
+// on tests claims on a case of a program.
+func on(list claims[site], name string, rows int, seed uint64, capacity int) func(*testing.T, device.Device) {
+	return func(t *testing.T, d device.Device) {
+		list.run(t, newCase(t, d, program(name), rows, seed).on(t, d, capacity))
+	}
+}
+
 // eachProgram tests some of a list of programs.
 func eachProgram(t *testing.T, d device.Device, programs []*ir.Program, test func(*testing.T, *ir.Program)) {
 	for _, p := range some(d, programs) {

@@ -90,12 +90,40 @@ var lossClaims = claims[site]{
 	{"rows", testRowLosses},
 	{"targets that the loss does not accept", testLossTargets},
 	{"losses that are not finite", testBrokenLosses},
-	{"beside a sum of gradients", testLossBesideSum},
-	{"noise", testLossNoise},
+	{"beside a sum of gradients", func(t *testing.T, s site) {
+		want := s.open(t).Of(t, s.All(), 0.4)
+		x := s.open(t).loss(t)
+		loss := x.of(t, s.All(), 0.4)
+		x.Add(t, s.All(), 0.4)
+		x.run(t, s.All(), 0.4)
+		Same(t, x.Release(t, 0), want)
+		if got := x.release(t, 0); got != loss {
+			t.Errorf("the loss is %v, want %v", got, loss)
+		}
+	}},
+	{"noise", func(t *testing.T, s site) {
+		x := s.open(t).loss(t)
+		x.step = powerOfTwo(3 * 0x1p-26)
+		bare := x.of(t, s.All(), 1)
+		x.run(t, s.All(), 1)
+		z := Drawn(t, x.Noise, x.draw+1, 3, 1)
+		lossNear(t, s.d, "the noisy loss", x.release(t, 3)-z[0], bare)
+		if again := x.release(t, 0); again != 0 {
+			t.Errorf("a released loss leaves %v behind", again)
+		}
+	}},
 	{"whole steps of a grid", testGridLosses},
 	{"whole numbers on a grid", testWholeLosses},
 	{"noise on another grid than the losses'", testOtherGrid},
-	{"sizes that are refused", testLossSizes},
+	{"sizes that are refused", func(t *testing.T, s site) {
+		x := s.open(t)
+		for _, n := range []int{0, -2} {
+			_, err := x.Net.NewScalars(n)
+			refuse(t, fmt.Sprintf("a vector of %d scalars", n), err)
+			_, err = x.Net.NewScalarSum(n)
+			refuse(t, fmt.Sprintf("a sum of %d scalars", n), err)
+		}
+	}},
 	{"recordings that are refused", testLossRecordings},
 	{"impossible clip norms", func(t *testing.T, s site) {
 		for _, schedule := range []*ir.Schedule{s.schedule, plain(t, s.Program).Schedule} {
@@ -105,10 +133,6 @@ var lossClaims = claims[site]{
 	{"a row beyond the table", func(t *testing.T, s site) {
 		refuse(t, "it", s.open(t).loss(t).add.Run(clipAt(1, 6)))
 	}},
-}
-
-func testLosses(t *testing.T, d device.Device) {
-	lossClaims.run(t, newCase(t, d, program("thrice"), 6, 24).on(t, d, 6))
 }
 
 func lossNear(t testing.TB, d device.Device, what string, got, want float64) {
@@ -177,30 +201,6 @@ func testBrokenLosses(t *testing.T, s site) {
 	})
 }
 
-func testLossBesideSum(t *testing.T, s site) {
-	want := s.open(t).Of(t, s.All(), 0.4)
-	x := s.open(t).loss(t)
-	loss := x.of(t, s.All(), 0.4)
-	x.Add(t, s.All(), 0.4)
-	x.run(t, s.All(), 0.4)
-	Same(t, x.Release(t, 0), want)
-	if got := x.release(t, 0); got != loss {
-		t.Errorf("the loss is %v, want %v", got, loss)
-	}
-}
-
-func testLossNoise(t *testing.T, s site) {
-	x := s.open(t).loss(t)
-	x.step = powerOfTwo(3 * 0x1p-26)
-	bare := x.of(t, s.All(), 1)
-	x.run(t, s.All(), 1)
-	z := Drawn(t, x.Noise, x.draw+1, 3, 1)
-	lossNear(t, s.d, "the noisy loss", x.release(t, 3)-z[0], bare)
-	if again := x.release(t, 0); again != 0 {
-		t.Errorf("a released loss leaves %v behind", again)
-	}
-}
-
 func testOtherGrid(t *testing.T, s site) {
 	for _, step := range []float32{0, 0x1p-10} {
 		x := s.open(t).loss(t)
@@ -212,16 +212,6 @@ func testOtherGrid(t *testing.T, s site) {
 		if err := x.free.Run(in); err == nil {
 			t.Errorf("losses in steps of %v are released in steps of %v", step, in.Scalars[device.NoiseStep])
 		}
-	}
-}
-
-func testLossSizes(t *testing.T, s site) {
-	x := s.open(t)
-	for _, n := range []int{0, -2} {
-		_, err := x.Net.NewScalars(n)
-		refuse(t, fmt.Sprintf("a vector of %d scalars", n), err)
-		_, err = x.Net.NewScalarSum(n)
-		refuse(t, fmt.Sprintf("a sum of %d scalars", n), err)
 	}
 }
 

@@ -26,9 +26,26 @@ var misuseClaims = claims[site]{
 		must(t, Open(t, s.d, plain(t, s.Program).Schedule, s.Case, 4).Clipped.Run(clipAt(0, 0)))
 	}},
 	{"tables in recordings", testWrongTables},
-	{"tables that do not load", testBrokenTables},
+	{"tables that do not load", func(t *testing.T, s site) {
+		for what, r := range map[string]device.Rows{
+			"missing targets": {Count: 2, Width: 3}, "too few bytes": {Count: 3, Width: 3, Targets: []float32{1, 1, 1}},
+			"rows of no byte": {Count: 1, Width: 0, Targets: []float32{1}}, "a negative count": {Count: -1, Width: 3},
+		} {
+			_, err := s.d.Load(r, make([]uint8, 6))
+			refuse(t, "a table with "+what, err)
+		}
+	}},
 	{"vectors", testWrongVectors},
-	{"sums", testWrongSums},
+	{"sums", func(t *testing.T, s site) {
+		x := s.open(t)
+		for _, sum := range []device.Sum{-1, 99} {
+			x.refuses(t, recordings{
+				fmt.Sprintf("sum %d", sum):     func(q device.Queue) { q.ClippedSum(sum, x.Data) },
+				fmt.Sprintf("release %d", sum): func(q device.Queue) { q.Release(x.Out, sum, x.Noise) },
+			})
+		}
+		x.Of(t, []int32{1, 2}, 1)
+	}},
 	{"widths", func(t *testing.T, s site) {
 		x := s.open(t)
 		for _, width := range []int{0, -3} {
@@ -37,8 +54,27 @@ var misuseClaims = claims[site]{
 		}
 		x.Of(t, []int32{1, 2}, 1)
 	}},
-	{"lengths", testWrongLengths},
-	{"compile", testWrongCompile},
+	{"lengths", func(t *testing.T, s site) {
+		x := s.open(t)
+		for _, n := range []int{0, 1, x.size - 1, x.size + 1} {
+			w, r := s.open(t), s.open(t)
+			refuse(t, "writing a wrong length", w.Net.Write(w.Net.Params(), make([]float32, n)))
+			refuse(t, "reading a wrong length", r.Net.Read(r.Net.Params(), make([]float32, n)))
+		}
+		two := x.vector(t, 2)
+		must(t, x.Net.Write(two, make([]float32, 2*x.size)))
+		must(t, x.Net.Read(two, make([]float32, 2*x.size)))
+	}},
+	{"compile", func(t *testing.T, s site) {
+		for _, capacity := range []int{0, -1} {
+			_, err := s.d.Compile(s.schedule, device.Options{Capacity: capacity})
+			refuse(t, "a capacity below one", err)
+		}
+		broken := *s.schedule
+		broken.Steps = broken.Steps[1:]
+		_, err := s.d.Compile(&broken, device.Options{Capacity: 1})
+		refuse(t, "a broken schedule", err)
+	}},
 	{"closed", testClosed},
 	{"closed after a failure", func(t *testing.T, s site) {
 		x := s.open(t)
@@ -53,10 +89,6 @@ var misuseClaims = claims[site]{
 }
 
 const misuseRows = 73
-
-func testMisuse(t *testing.T, d device.Device) {
-	misuseClaims.run(t, newCase(t, d, few()[0], misuseRows, 18).on(t, d, 4))
-}
 
 func testWrongRows(t *testing.T, s site) {
 	for what, list := range map[string][]int32{
@@ -93,16 +125,6 @@ func testWrongTables(t *testing.T, s site) {
 	must(t, narrow.Close())
 }
 
-func testBrokenTables(t *testing.T, s site) {
-	for what, r := range map[string]device.Rows{
-		"missing targets": {Count: 2, Width: 3}, "too few bytes": {Count: 3, Width: 3, Targets: []float32{1, 1, 1}},
-		"rows of no byte": {Count: 1, Width: 0, Targets: []float32{1}}, "a negative count": {Count: -1, Width: 3},
-	} {
-		_, err := s.d.Load(r, make([]uint8, 6))
-		refuse(t, "a table with "+what, err)
-	}
-}
-
 func testWrongVectors(t *testing.T, s site) {
 	x := s.open(t)
 	for what, v := range map[string]device.Vector{"no vector": -1, "an unknown vector": 99, "a vector of another width": x.vector(t, 2)} {
@@ -117,40 +139,6 @@ func testWrongVectors(t *testing.T, s site) {
 		refuse(t, "reading "+what, x.Net.Read(v, make([]float32, x.size)))
 	}
 	x.Of(t, []int32{1, 2}, 1) // none of it stands in the way of good use
-}
-
-func testWrongSums(t *testing.T, s site) {
-	x := s.open(t)
-	for _, sum := range []device.Sum{-1, 99} {
-		x.refuses(t, recordings{
-			fmt.Sprintf("sum %d", sum):     func(q device.Queue) { q.ClippedSum(sum, x.Data) },
-			fmt.Sprintf("release %d", sum): func(q device.Queue) { q.Release(x.Out, sum, x.Noise) },
-		})
-	}
-	x.Of(t, []int32{1, 2}, 1)
-}
-
-func testWrongLengths(t *testing.T, s site) {
-	x := s.open(t)
-	for _, n := range []int{0, 1, x.size - 1, x.size + 1} {
-		w, r := s.open(t), s.open(t)
-		refuse(t, "writing a wrong length", w.Net.Write(w.Net.Params(), make([]float32, n)))
-		refuse(t, "reading a wrong length", r.Net.Read(r.Net.Params(), make([]float32, n)))
-	}
-	two := x.vector(t, 2)
-	must(t, x.Net.Write(two, make([]float32, 2*x.size)))
-	must(t, x.Net.Read(two, make([]float32, 2*x.size)))
-}
-
-func testWrongCompile(t *testing.T, s site) {
-	for _, capacity := range []int{0, -1} {
-		_, err := s.d.Compile(s.schedule, device.Options{Capacity: capacity})
-		refuse(t, "a capacity below one", err)
-	}
-	broken := *s.schedule
-	broken.Steps = broken.Steps[1:]
-	_, err := s.d.Compile(&broken, device.Options{Capacity: 1})
-	refuse(t, "a broken schedule", err)
 }
 
 func testClosed(t *testing.T, s site) {

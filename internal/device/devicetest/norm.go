@@ -20,7 +20,6 @@ func (x *normed) noise() device.Noise {
 }
 
 func (s site) normed(t testing.TB) *normed {
-	t.Helper()
 	x := &normed{Fixture: s.open(t)}
 	x.norm, x.out = x.scalarSum(t, 1), x.scalars(t, 1)
 	x.take = x.record(t, func(q device.Queue) { q.Norm(x.norm, x.Sum) })
@@ -44,16 +43,22 @@ var normClaims = claims[site]{
 	{"norms add up", testNormsAddUp},
 	{"noise of its own", testNormNoise},
 	{"one step", testNormInStep},
-	{"recordings that are refused", testNormRecordings},
+	{"recordings that are refused", func(t *testing.T, s site) {
+		x := s.normed(t)
+		two, list := x.scalarSum(t, 2), recordings{}
+		for what, sums := range map[string][2]device.Sum{
+			"into a sum of two": {two, x.Sum}, "into a sum of gradients": {x.Sum, x.Sum}, "of a scalar": {x.norm, x.norm}, "of two scalars": {x.norm, two},
+			"into no sum": {-1, x.Sum}, "into an unknown sum": {99, x.Sum}, "of no sum": {x.norm, -1}, "of an unknown sum": {x.norm, 99},
+		} {
+			list[what] = func(q device.Queue) { q.Norm(sums[0], sums[1]) }
+		}
+		x.refuses(t, list)
+	}},
 	{"an exact net", func(t *testing.T, s site) {
 		x := openExact(t, s.d, whole(t, s.Program)[0].Schedule, s.Case, 1)
 		norm := x.scalarSum(t, 1)
 		x.refuses(t, recordings{"the norm of a sum": func(q device.Queue) { q.Norm(norm, x.Sum) }})
 	}},
-}
-
-func testNorm(t *testing.T, d device.Device) {
-	normClaims.run(t, NewCase(t, program("thrice"), 5, 66).on(t, d, 5))
 }
 
 func testBatchNorms(t *testing.T, s site) {
@@ -123,16 +128,4 @@ func testNormInStep(t *testing.T, s site) {
 	if n == 0 || !(math.Abs(n-norm) <= (0x1p-22+0x1p-23)*n) {
 		t.Errorf("the norm is %v, that of what was released %v", norm, n)
 	}
-}
-
-func testNormRecordings(t *testing.T, s site) {
-	x := s.normed(t)
-	two, list := x.scalarSum(t, 2), recordings{}
-	for what, sums := range map[string][2]device.Sum{
-		"into a sum of two": {two, x.Sum}, "into a sum of gradients": {x.Sum, x.Sum}, "of a scalar": {x.norm, x.norm}, "of two scalars": {x.norm, two},
-		"into no sum": {-1, x.Sum}, "into an unknown sum": {99, x.Sum}, "of no sum": {x.norm, -1}, "of an unknown sum": {x.norm, 99},
-	} {
-		list[what] = func(q device.Queue) { q.Norm(sums[0], sums[1]) }
-	}
-	x.refuses(t, list)
 }

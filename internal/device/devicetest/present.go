@@ -27,7 +27,6 @@ type presentLosses struct {
 }
 
 func (c presentCase) ready(t testing.TB) *presentLosses {
-	t.Helper()
 	p := &presentLosses{presentCase: c, x: c.open(t, c.d, c.schedule, presentRows, c.form)}
 	p.other = p.x.written(t, scaled(c.dir, 0.7))
 	p.ask(t, p.x, c.All())
@@ -41,7 +40,6 @@ const (
 
 // ask gives the sums of rows, asked in as many runs as the capacity takes.
 func (p *presentLosses) ask(t testing.TB, x *lossSum, rows []int32) []float32 {
-	t.Helper()
 	for part := range slices.Chunk(rows, x.capacity) {
 		x.run(t, part, lossClip, p.steps...)
 	}
@@ -63,7 +61,6 @@ func (p *presentLosses) fresh(t *testing.T, rows []int32) []float32 {
 
 // at opens a net with other parameters.
 func (p *presentLosses) at(t testing.TB, params []float32) *lossSum {
-	t.Helper()
 	there, c := *p.search, *p.Case
 	there.Case, c.Params = &c, params
 	return there.open(t, p.d, p.schedule, presentRows, p.form)

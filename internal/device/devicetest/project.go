@@ -37,7 +37,6 @@ func openProjected(t testing.TB, d device.Device, l device.LSTM, params int) *pr
 
 // newWeights draws others: sums over a layer's inputs are of order 1, whatever their number.
 func (x *projected) newWeights(t testing.TB) {
-	t.Helper()
 	x.w = x.normals(x.lstm.Weights(), 1.5/math.Sqrt(float64(x.lstm.Inputs(0)+x.lstm.Hidden)))
 	must(t, x.Net.Write(x.weights, x.w))
 }
@@ -124,7 +123,17 @@ func projectScalars(t int) (s [device.Slots]float32) {
 // projectClaims compare an LSTM's steps with their scalar definition.
 var projectClaims = claims[device.Device]{
 	{"sizes of LSTMs", testLSTMs},
-	{"blocks", testProjectBlocks},
+	{"blocks", func(t *testing.T, d device.Device) {
+		for _, n := range some(d, []int{2, 3, 31, 64, 129, 4095, 4096, 4097, 9001}) {
+			n = fewer(d, n, 263)
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				x := openProjected(t, d, smallLSTM, n)
+				for k := range 2 {
+					x.run(t, projectScalars(k), x.normals(x.size, 300))
+				}
+			})
+		}
+	}},
 	{"place", testProjectPlace},
 	{"extremes", func(t *testing.T, d device.Device) { testProjectExtremes(t, d, false) }},
 	{"extremes, logarithm and sign", func(t *testing.T, d device.Device) { testProjectExtremes(t, d, true) }},
@@ -154,18 +163,6 @@ func testLSTMs(t *testing.T, d device.Device) {
 				case 3:
 					must(t, x.Net.Write(x.state, x.normals(x.size*l.States(), 0.7)))
 				}
-				x.run(t, projectScalars(k), x.normals(x.size, 300))
-			}
-		})
-	}
-}
-
-func testProjectBlocks(t *testing.T, d device.Device) {
-	for _, n := range some(d, []int{2, 3, 31, 64, 129, 4095, 4096, 4097, 9001}) {
-		n = fewer(d, n, 263)
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			x := openProjected(t, d, smallLSTM, n)
-			for k := range 2 {
 				x.run(t, projectScalars(k), x.normals(x.size, 300))
 			}
 		})

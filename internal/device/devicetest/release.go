@@ -47,8 +47,6 @@ var releaseClaims = claims[site]{
 	}},
 }
 
-func testRelease(t *testing.T, d device.Device) { releaseClaims.run(t, wide(t).on(t, d, 5)) }
-
 // drawn runs a release at a position.
 func drawn(s device.Step, draw uint64, std float64) error {
 	in := &device.Inputs{Draw: draw}

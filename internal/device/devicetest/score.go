@@ -12,7 +12,17 @@ import (
 // scoreClaims compare scores of public tables with the reference's.
 var scoreClaims = claims[site]{
 	{"tables", testTables},
-	{"empty", testEmptyTables},
+	{"empty", func(t *testing.T, s site) {
+		eachCase(t, s.d, Programs(), 1, 15, func(t *testing.T, none *Case) {
+			none.Rows.Count, none.Rows.Targets, none.Features = 0, nil, nil
+			for _, empty := range []*Case{none, none.with(3, float32(math.NaN()))} {
+				got := score(t, Open(t, s.d, plain(t, none.Program).Schedule, empty, 4), none.Params)
+				if got.Count != 0 || got.Loss != 0 || got.Correct != 0 {
+					t.Errorf("scores %+v", got)
+				}
+			}
+		})
+	}},
 	{"at another vector", func(t *testing.T, s site) {
 		x := s.open(t)
 		other := newCase(t, s.d, s.Program, 6, 17).Params
@@ -20,12 +30,17 @@ var scoreClaims = claims[site]{
 		// The parameters are where they were.
 		Same(t, x.read(t, x.Net.Params()), s.Params)
 	}},
-	{"between the runs of a sum", testScoreBetween},
+	{"between the runs of a sum", func(t *testing.T, s site) {
+		x := s.open(t)
+		x.Add(t, []int32{0, 1}, 1)
+		x.Add(t, []int32{2}, 1)
+		want := x.Release(t, 0)
+		x.Add(t, []int32{0, 1}, 1)
+		score(t, x, s.Params)
+		x.Add(t, []int32{2}, 1)
+		Same(t, x.Release(t, 0), want)
+	}},
 	{"two in a step, kept over the next run", testTwoScores},
-}
-
-func testScore(t *testing.T, d device.Device) {
-	scoreClaims.run(t, newCase(t, d, few()[0], 6, 16).on(t, d, 4))
 }
 
 func testTables(t *testing.T, s site) {
@@ -42,29 +57,6 @@ func testTables(t *testing.T, s site) {
 			sameScore(t, s.d, score(t, Open(t, s.d, n.Schedule, bad, 6), c.Params), want)
 		})
 	})
-}
-
-func testEmptyTables(t *testing.T, s site) {
-	eachCase(t, s.d, Programs(), 1, 15, func(t *testing.T, none *Case) {
-		none.Rows.Count, none.Rows.Targets, none.Features = 0, nil, nil
-		for _, empty := range []*Case{none, none.with(3, float32(math.NaN()))} {
-			got := score(t, Open(t, s.d, plain(t, none.Program).Schedule, empty, 4), none.Params)
-			if got.Count != 0 || got.Loss != 0 || got.Correct != 0 {
-				t.Errorf("scores %+v", got)
-			}
-		}
-	})
-}
-
-func testScoreBetween(t *testing.T, s site) {
-	x := s.open(t)
-	x.Add(t, []int32{0, 1}, 1)
-	x.Add(t, []int32{2}, 1)
-	want := x.Release(t, 0)
-	x.Add(t, []int32{0, 1}, 1)
-	score(t, x, s.Params)
-	x.Add(t, []int32{2}, 1)
-	Same(t, x.Release(t, 0), want)
 }
 
 func testTwoScores(t *testing.T, s site) {

@@ -29,7 +29,6 @@ type queries struct {
 
 // search opens a net with room for so many rows.
 func (s site) search(t testing.TB, capacity int, right device.Search) *searcher {
-	t.Helper()
 	x := &searcher{Fixture: Open(t, s.d, s.schedule, s.Case, capacity), right: right, form: device.LossDecrease, sizes: map[int]queries{}}
 	if right.Baseline() {
 		x.form = device.LossSum
@@ -50,7 +49,6 @@ func (s site) right(t testing.TB) device.Search {
 
 // steps are those for groups of k queries.
 func (x *searcher) steps(t testing.TB, k int) queries {
-	t.Helper()
 	s, ok := x.sizes[k]
 	if !ok {
 		values := k
@@ -186,7 +184,17 @@ var searchClaims = claims[site]{
 		a := &ask{etas: s.etas()[:2], biases: []float64{1e-9, 0}, clip: 1}
 		s.search(t, 4, s.right(t)).finds(t, "without rows", a, 1, 1)
 	}},
-	{"the sum is zero afterwards", testSearchedSum},
+	{"the sum is zero afterwards", func(t *testing.T, s site) {
+		for _, baseline := range []bool{false, true} {
+			x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, baseline, 0))
+			a := &ask{rows: s.All(), etas: s.etas()[:3], biases: unreached(3), clip: 0.7}
+			x.search(t, a, 3, 1)
+			a.rows, a.biases = nil, []float64{1e-30, 1e-30, 1e-30}
+			x.finds(t, "an empty batch above 1e-30", a, 2, -1)
+			a.biases = []float64{1, 1, 0}
+			x.finds(t, "an empty batch at 0", a, 3, 2)
+		}
+	}},
 	// All are NaN: a LossDecrease counts them as 0, a LossSum as the bound.
 	{"losses that are not finite", func(t *testing.T, s site) {
 		for _, baseline := range []bool{false, true} {
@@ -217,7 +225,17 @@ var searchClaims = claims[site]{
 		}
 		x.drawUsed(t, "it", a, 2, 2, 1)
 	}},
-	{"a release between the groups", testReleaseBetween},
+	// Of a later position it leaves the search alone, one of its own does not happen.
+	{"a release between the groups", func(t *testing.T, s site) {
+		x, a := s.begun(t, s.right(t), 1)
+		x.draw = 1
+		x.Release(t, 1)
+		_, err := x.group(t, a, 2, 2, 1)
+		must(t, err)
+		if err := x.Free.Run(&device.Inputs{Draw: 1}); !errors.Is(err, device.ErrDrawUsed) {
+			t.Errorf("a release at a search's position: %v", err)
+		}
+	}},
 	// Nobody has claimed its place at the position.
 	{"another tensor where a search was begun", func(t *testing.T, s site) {
 		x, a := s.begun(t, s.right(t), 1)
@@ -236,11 +254,18 @@ var searchClaims = claims[site]{
 	{"a step that searches and releases", testSearchAndRelease},
 	{"recordings that are refused", testSearchRecordings},
 	{"inputs that are refused", testSearchInputs},
-	{"more queries than the right is for", testTrials},
-}
-
-func testSearch(t *testing.T, d device.Device) {
-	searchClaims.run(t, NewCase(t, program("thrice"), 11, 31).on(t, d, 11))
+	// Those beyond may be padding.
+	{"more queries than the right is for", func(t *testing.T, s site) {
+		x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, false, 3))
+		a := &ask{bare: true, etas: make([]float32, 5), biases: []float64{1e9, 1e9, 1e9, math.Inf(1), 1e9}, clip: 0.7}
+		for first := 0; first < 4; first += 2 {
+			_, err := x.group(t, a, first, 2, 1)
+			must(t, err)
+		}
+		if _, err := x.group(t, a, 4, 1, 1); err == nil {
+			t.Error("a search for 3 queries answers the fifth")
+		}
+	}},
 }
 
 // etas are step sizes to search among.
@@ -334,21 +359,8 @@ func testSearchWithNoise(t *testing.T, s site) {
 	})
 }
 
-func testSearchedSum(t *testing.T, s site) {
-	for _, baseline := range []bool{false, true} {
-		x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, baseline, 0))
-		a := &ask{rows: s.All(), etas: s.etas()[:3], biases: unreached(3), clip: 0.7}
-		x.search(t, a, 3, 1)
-		a.rows, a.biases = nil, []float64{1e-30, 1e-30, 1e-30}
-		x.finds(t, "an empty batch above 1e-30", a, 2, -1)
-		a.biases = []float64{1, 1, 0}
-		x.finds(t, "an empty batch at 0", a, 3, 2)
-	}
-}
-
 // bare opens a search of six queries of nothing, which end without an index.
 func (s site) bare(t testing.TB, right device.Search) (*searcher, *ask) {
-	t.Helper()
 	return s.search(t, 11, right), &ask{bare: true, etas: make([]float32, 6), biases: unreached(6), clip: 0.7, threshold: 1, query: 1}
 }
 
@@ -388,23 +400,10 @@ func testSearchPositions(t *testing.T, s site) {
 
 // begun is a bare search whose first group was asked at a position.
 func (s site) begun(t testing.TB, right device.Search, draw uint64) (*searcher, *ask) {
-	t.Helper()
 	x, a := s.bare(t, right)
 	_, err := x.group(t, a, 0, 2, draw)
 	must(t, err)
 	return x, a
-}
-
-// testReleaseBetween releases between the groups: of a later position it leaves the search alone, one of its own does not happen.
-func testReleaseBetween(t *testing.T, s site) {
-	x, a := s.begun(t, s.right(t), 1)
-	x.draw = 1
-	x.Release(t, 1)
-	_, err := x.group(t, a, 2, 2, 1)
-	must(t, err)
-	if err := x.Free.Run(&device.Inputs{Draw: 1}); !errors.Is(err, device.ErrDrawUsed) {
-		t.Errorf("a release at a search's position: %v", err)
-	}
 }
 
 // testSearchAndRelease has one position for both, once.
@@ -477,18 +476,5 @@ func testSearchInputs(t *testing.T, s site) {
 			in.Draw = 1
 		}
 		refuse(t, what, step.Run(in))
-	}
-}
-
-// testTrials asks for more queries than the right is for; those beyond may be padding.
-func testTrials(t *testing.T, s site) {
-	x := s.search(t, 11, device.NewSearch(Stream(t, s.d), 9, device.GaussianLaw, false, 3))
-	a := &ask{bare: true, etas: make([]float32, 5), biases: []float64{1e9, 1e9, 1e9, math.Inf(1), 1e9}, clip: 0.7}
-	for first := 0; first < 4; first += 2 {
-		_, err := x.group(t, a, first, 2, 1)
-		must(t, err)
-	}
-	if _, err := x.group(t, a, 4, 1, 1); err == nil {
-		t.Error("a search for 3 queries answers the fifth")
 	}
 }

@@ -184,7 +184,6 @@ func testMetamorphic(t *testing.T, d device.Device) {
 
 // all lists every schedule that clips flat, and the one that does not clip.
 func all(t testing.TB, p *ir.Program) []named {
-	t.Helper()
 	return append(private(t, p), plain(t, p))
 }
 
@@ -357,6 +356,5 @@ func testOneFeature(t *testing.T, d device.Device) {
 
 // strategies is every strategy with its schedule.
 func strategies(t testing.TB, p *ir.Program) []named {
-	t.Helper()
 	return private(t, p)[:len(perexample.Strategies())]
 }

@@ -20,8 +20,6 @@ var updateClaims = claims[site]{
 	}},
 }
 
-func testUpdate(t *testing.T, d device.Device) { updateClaims.run(t, wide(t).on(t, d, 1)) }
-
 // eachRule tests every rule.
 func eachRule(t *testing.T, test func(*testing.T, device.Rule)) {
 	for rule := device.SGD; rule <= device.Average; rule++ {

@@ -1,18 +1,19 @@
-package main
+package bench
 
 import (
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
-func newBenchAccount() *cobra.Command {
+func account() *cobra.Command {
 	var o bench.AccountOptions
-	var asJSON bool
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "account",
 		Short: "Time the accountants",
 		Long: `account times what a schedule costs to account for and to calibrate, on one
@@ -20,24 +21,16 @@ thread: a long run of DP-SGD, a list of a hundred different mechanisms, and the
 noise for a given ε. δ is 1e-5 throughout.`,
 		Example: `  privgrad bench account
   privgrad bench account --seconds 5 --json`,
-		Args: noArgs,
-	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each task for, at least three times")
-	jsonFlag(cmd, &asJSON)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r, err := bench.Account(o)
-		if err != nil {
-			return err
-		}
-		return show(cmd, asJSON, r, func(w io.Writer) { describeAccounts(w, r) })
-	}
-	return cmd
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each task for, at least three times")
+		},
+		Run: measure(&o, bench.Account, describeAccounts),
+	}.New()
 }
 
 func describeAccounts(w io.Writer, r *bench.AccountResult) {
-	table(w, 0, func(w io.Writer) {
+	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "task\taccountant\tε\twidth\tmilliseconds")
 		for _, a := range r.Accounts {
 			width := "–"

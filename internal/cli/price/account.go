@@ -1,4 +1,4 @@
-package main
+package price
 
 import (
 	"encoding/json"
@@ -9,50 +9,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
 )
-
-// real is a number that JSON writes as null where it is infinite or undefined.
-type real float64
-
-func (x real) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(x))
-}
-
-// accounting are the flags that account and calibrate share.
-type accounting struct {
-	accountant, neighbouring string
-	delta, epsilon           float64
-	sigma, rate              float64
-	steps                    int
-	asJSON                   bool
-}
-
-func (a *accounting) define(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.Float64Var(&a.delta, "delta", 0, "δ, in (0, 1)")
-	f.Float64Var(&a.epsilon, "epsilon", 0, "ε")
-	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
-	f.Float64Var(&a.rate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
-	f.IntVar(&a.steps, "steps", 1, "number of steps")
-	f.StringVar(&a.accountant, "accountant", accountant.PLD, strings.Join(accountant.Names(), ", ")+" (not a guarantee)")
-	f.StringVar(&a.neighbouring, "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
-	jsonFlag(cmd, &a.asJSON)
-}
-
-// guarantee says whether an accountant's figures are one, and if not, why.
-func guarantee(name string) []string {
-	if why := accountant.NoGuarantee(name); why != "" {
-		return []string{why}
-	}
-	return []string{}
-}
 
 // account is the JSON form of an account.
 type account struct {
@@ -69,11 +31,12 @@ type account struct {
 	NoGuarantee  []string             `json:"not_a_guarantee_because"`
 }
 
-func newAccount() *cobra.Command {
-	var a accounting
+// Account is the command that says what releases cost.
+func Account() *cobra.Command {
+	var a settings
 	var file string
 	var order float64
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "account",
 		Short: "Say what a schedule of noisy releases costs",
 		Long: `account gives ε at --delta, or δ at --epsilon, of a list of noisy releases:
@@ -98,64 +61,68 @@ One that has no bound for an event says so.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
   echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
-		Args: noArgs,
+		Flags: func(f *pflag.FlagSet) {
+			a.define(f)
+			f.StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
+			f.Float64Var(&order, "order", 0, "also give the Rényi divergence of the whole list at this order, above 1")
+		},
+		Run: func(c *cli.Call) error {
+			if c.Given("delta") == c.Given("epsilon") {
+				return usage.Errorf("give --delta, and ε follows, or --epsilon, and δ follows")
+			}
+			if c.Given("order") && !(order > 1) {
+				return usage.Errorf("order %v: Rényi orders are above 1", order)
+			}
+			events, err := a.events(c, file)
+			if err != nil {
+				return err
+			}
+			o := accountant.Options{Accountant: a.accountant, Neighbouring: accountant.Neighbouring(a.neighbouring), Delta: a.delta, Order: order}
+			if c.Given("epsilon") {
+				o.Epsilon = &a.epsilon
+			}
+			r, err := accountant.Account(events, o)
+			if err != nil {
+				return usage.Wrap(err)
+			}
+			out := accountOf(events, r)
+			return c.Show(out, func(w io.Writer) { describeAccount(w, out, c.Given("epsilon"), order, r.OrderAtEdge) })
+		},
+	}.New()
+}
+
+func accountOf(events []accountant.Event, r accountant.Result) account {
+	out := account{
+		Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
+		Events: events, NoGuarantee: noGuarantee(r.Accountant), RDP: (*real)(r.RDP),
+		Interval: r.Interval, Estimate: (*real)(r.Estimate),
 	}
-	a.define(cmd)
-	cmd.Flags().StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
-	cmd.Flags().Float64Var(&order, "order", 0, "also give the Rényi divergence of the whole list at this order, above 1")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		given := cmd.Flags().Changed
-		if given("delta") == given("epsilon") {
-			return usage.Errorf("give --delta, and ε follows, or --epsilon, and δ follows")
-		}
-		if given("order") && !(order > 1) {
-			return usage.Errorf("order %v: Rényi orders are above 1", order)
-		}
-		events, err := a.events(cmd, file)
-		if err != nil {
-			return err
-		}
-		o := accountant.Options{Accountant: a.accountant, Neighbouring: accountant.Neighbouring(a.neighbouring), Delta: a.delta, Order: order}
-		if given("epsilon") {
-			o.Epsilon = &a.epsilon
-		}
-		r, err := accountant.Account(events, o)
-		if err != nil {
-			return usage.Wrap(err)
-		}
-		out := account{
-			Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
-			Events: events, NoGuarantee: guarantee(r.Accountant), RDP: (*real)(r.RDP),
-			Interval: r.Interval, Estimate: (*real)(r.Estimate),
-		}
-		switch {
-		case math.IsInf(r.Epsilon, 0):
-			out.NoGuarantee = append(out.NoGuarantee, "epsilon is infinite")
-		case r.Delta >= 1:
-			out.NoGuarantee = append(out.NoGuarantee, "delta 1 excludes nothing")
-		case r.Order > 0:
-			out.Order = (*real)(&r.Order)
-		}
-		out.Guarantee = len(out.NoGuarantee) == 0
-		return show(cmd, a.asJSON, out, func(w io.Writer) { describeAccount(w, out, given("epsilon"), order, r.OrderAtEdge) })
+	switch {
+	case math.IsInf(r.Epsilon, 0):
+		out.NoGuarantee = append(out.NoGuarantee, "epsilon is infinite")
+	case r.Delta >= 1:
+		out.NoGuarantee = append(out.NoGuarantee, "delta 1 excludes nothing")
+	case r.Order > 0:
+		out.Order = (*real)(&r.Order)
 	}
-	return cmd
+	out.Guarantee = len(out.NoGuarantee) == 0
+	return out
 }
 
 // events are those of the file or the flags' one mechanism.
-func (a *accounting) events(cmd *cobra.Command, file string) ([]accountant.Event, error) {
+func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) {
 	if file == "" {
-		if !cmd.Flags().Changed("noise-multiplier") {
+		if !c.Given("noise-multiplier") {
 			return nil, usage.Errorf("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
 		}
 		return []accountant.Event{accountant.PoissonBatch(a.rate, a.steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
 	}
 	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
-		if cmd.Flags().Changed(name) {
+		if c.Given(name) {
 			return nil, usage.Errorf("--events %s and --%s were both given: the file says it all", file, name)
 		}
 	}
-	in := cmd.InOrStdin()
+	in := c.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
@@ -177,9 +144,7 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 	} else {
 		fmt.Fprintf(w, "ε = %.6g at δ = %.6g\n", float64(a.Epsilon), float64(a.Delta))
 	}
-	for _, why := range a.NoGuarantee {
-		fmt.Fprintln(w, "NO PRIVACY GUARANTEE: "+why)
-	}
+	warn(w, a.NoGuarantee)
 	fmt.Fprintf(w, "\naccountant %s, %s neighbours", a.Accountant, a.Neighbouring)
 	if a.Order != nil {
 		fmt.Fprintf(w, ", at order %g", float64(*a.Order))
