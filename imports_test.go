@@ -68,9 +68,13 @@ var allowed = map[string][]string{
 	"accountant/prv":     nil,
 	"accountant/papers":  nil,
 	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
-	"dpoptim":            {"dpoptim/mechanism", "internal/device"},
+	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/device"},
+	"dpoptim/sgd":        {"dpoptim", "internal/device", "internal/usage", "perexample"},
+	"dpoptim/blsgd":      {"accountant", "accountant/btls", "dpoptim", "dpoptim/linesearch", "dpoptim/sgd", "internal/device", "internal/usage", "perexample"},
+	"dpoptim/lbfgs":      {"dpoptim", "internal/usage", "perexample"},
+	"dpoptim/majority":   {"accountant", "dpoptim", "dpoptim/lbfgs", "internal/usage"},
 	"dpoptim/banco":      nil,
-	"dpoptim/l2p":        {"dpoptim", "dpoptim/mechanism", "internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/l2p":        {"accountant", "dpoptim", "dpoptim/sgd", "internal/device", "internal/durable", "internal/safetensors", "internal/usage", "perexample"},
 	"dpoptim/l2p/meta":   {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
 	"dpoptim/linesearch": nil,
 
@@ -80,11 +84,12 @@ var allowed = map[string][]string{
 	"datasets/tabular":       {"datasets", "internal/yamlfile"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
-	"train": {
-		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/l2p", "dpoptim/linesearch", "dpoptim/mechanism",
-		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/fault", "internal/ir",
-		"internal/safetensors", "internal/stream", "internal/usage", "internal/yamlfile", "nn", "perexample",
-	},
+	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},
+	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
+	"internal/plan":    {"accountant", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/lbfgs", "dpoptim/majority", "dpoptim/mechanism", "dpoptim/sgd", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/rundir", "internal/stream", "internal/usage", "internal/yamlfile", "nn", "perexample"},
+	"internal/rundir":  {"internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
+
+	"train": {"accountant", "accountant/ledger", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/usage", "nn", "perexample"},
 	"audit": {
 		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/stream", "internal/usage",
 		"nn", "perexample", "train",
