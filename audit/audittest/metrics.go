@@ -12,7 +12,6 @@ import (
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -42,28 +41,42 @@ func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 		fatal(t, err)
 		a.value = func(_, loss float64) float64 { return loss * p.ExpectedBatch }
 		p.Sigma = 0
-		run(t, p, world.Options.Device, func(e *train.Engine, data device.Data, rows []int32, noise *stream.Stream) {
-			ask, err := e.LossQuery(data, func(device.Net) (mechanism.Mechanism, error) {
-				return truncating{mechanism.NewUnprotected(lossBound, noise), scalars[device.NoiseStep]}, nil
-			}, 1)
-			fatal(t, err)
-			sum, err := ask(rows, 1)
-			fatal(t, err)
-			a.sums[w] = float32(sum[0])
-		})
+		a.sums[w] = losses(t, p, world.Options.Device, scalars[device.NoiseStep])
 	}
 	return a
 }
 
-// truncating leaves out the noise, and not the grid that losses are truncated to.
-type truncating struct {
-	*mechanism.Unprotected
-	step float32
-}
-
-func (m truncating) Set(in *device.Inputs) {
-	m.Unprotected.Set(in)
-	in.Scalars[device.NoiseStep] = m.step
+// losses sums the clipped losses of all records at the initial parameters, without noise, each truncated to a
+// multiple of step, as a release with noise truncates them.
+func losses(t testing.TB, p *train.Plan, d device.Device, step float32) float32 {
+	t.Helper()
+	d, data, rows := load(t, p, d)
+	net, err := d.Compile(p.Schedule, device.Options{Capacity: p.Capacity})
+	fatal(t, err)
+	defer net.Close()
+	fatal(t, net.Write(net.Params(), p.Network.Params()))
+	direction, err := net.NewVector(1)
+	fatal(t, err)
+	private, err := net.NewScalarSum(1)
+	fatal(t, err)
+	released, err := net.NewScalars(1)
+	fatal(t, err)
+	m := mechanism.NewUnprotected(lossBound, noise(t, p))
+	sum, err := net.Record(func(q device.Queue) {
+		q.Losses(private, data, device.LossQuery{At: net.Params(), Dir: direction, K: 1})
+	})
+	fatal(t, err)
+	release, err := net.Record(func(q device.Queue) { m.Release(q, released, private) })
+	fatal(t, err)
+	in := device.Inputs{Rows: rows, Draw: 1}
+	m.Set(&in)
+	in.Scalars[device.NoiseStep] = step
+	fatal(t, sum.Run(&in))
+	in.Rows = nil
+	fatal(t, release.Run(&in))
+	value := make([]float32, 1)
+	fatal(t, net.Read(released, value))
+	return value[0]
 }
 
 // NewCounts is the adversary of clip norms that move, where all gradients are longer: of the released counts, then, of

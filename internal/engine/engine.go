@@ -5,6 +5,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -163,6 +164,16 @@ func (e *Engine) Wait() error {
 	}
 	_, err := e.last.Wait()
 	return err
+}
+
+// Profile begins to time the steps of the schedule, where the device can; see
+// device.Profiler. It is for package bench alone.
+func (e *Engine) Profile() (spent func() []time.Duration, ok bool) {
+	p, ok := e.net.(device.Profiler)
+	if !ok {
+		return nil, false
+	}
+	return p.Profile(), true
 }
 
 // Close frees the network.
