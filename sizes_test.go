@@ -3,7 +3,6 @@ package privgrad_test
 import (
 	"go/ast"
 	"go/token"
-	"slices"
 	"strings"
 	"testing"
 )
