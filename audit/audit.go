@@ -24,7 +24,9 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
@@ -197,7 +199,7 @@ func (c *Config) checkCanary() error {
 }
 
 // resolve makes the plan that a training run of this configuration would have.
-func (c *Config) resolve() (*train.Plan, error) {
+func (c *Config) resolve() (*plan.Plan, error) {
 	shape, classes, err := c.data()
 	if err != nil {
 		return nil, err
@@ -211,13 +213,13 @@ func (c *Config) resolve() (*train.Plan, error) {
 	t.PublicN, t.LR = &n, &rate
 	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
-	return train.Resolve(t, train.Options{Network: c.Network, Sources: map[string]train.Source{syntheticName: {Open: open, BuiltIn: true}}})
+	return plan.Resolve(t, plan.Options{Network: c.Network, Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}})
 }
 
 // data is the shape of the records and the number of their classes.
 func (c *Config) data() (shape [3]int, classes int, err error) {
 	if c.Network == nil {
-		model, err := train.Model(c.Model)
+		model, err := plan.Model(c.Model)
 		return model.Input, model.Classes, err
 	}
 	g := c.Network.Program
@@ -245,7 +247,7 @@ func prepare(c Config) (*game, error) {
 		return nil, err
 	}
 	g := &game{config: c, plan: p, params: p.Network.Params()}
-	g.open = func() (device.Device, error) { return train.OpenDevice(c.Device, 1) }
+	g.open = func() (device.Device, error) { return devices.Open(c.Device, 1) }
 	g.keys = newKeys
 	if c.Noise == "seeded" {
 		g.keys = keysFromSeed(c.Seed)
@@ -286,7 +288,7 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		PowerAgainstTwiceMu: power, Notes: []string{},
 	}
 	if c.Noise == "seeded" {
-		r.NotPrivate = train.SeededLabel
+		r.NotPrivate = plan.SeededLabel
 	}
 	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
 	switch {

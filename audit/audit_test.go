@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -164,7 +165,7 @@ func released(t *testing.T, c Config) *game {
 	}
 	return &game{
 		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys,
-		open: func() (device.Device, error) { return train.OpenDevice(c.Device, 1) },
+		open: func() (device.Device, error) { return devices.Open(c.Device, 1) },
 	}
 }
 
@@ -198,7 +199,7 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 					}
 				}
 				for i, row := range rows {
-					if err := l.engine.Step([]int32{row}, uint64(i+1), 1); err != nil {
+					if err := l.supply.Step(l.engine, []int32{row}); err != nil {
 						t.Fatal(err)
 					}
 					if err := l.engine.Released(l.release.values); err != nil {
@@ -212,7 +213,7 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 				}
 				// Without noise a run shows the canary's share, or nothing.
 				var seen recorder
-				l.statistic, l.slot = &seen, 1000
+				l.statistic = &seen
 				for world, row := range g.records.canary {
 					if _, err := l.run(world); err != nil {
 						t.Fatal(err)

@@ -11,15 +11,16 @@ import (
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
-	"github.com/privgrad/privgrad/train"
 )
 
 // game is one canary in two worlds: without it and with it, or one of two. The
 // plan is what runs, the claim what it is held to.
 type game struct {
 	config  Config
-	plan    *train.Plan
+	plan    *plan.Plan
 	claim   *claim
 	records *records
 	params  []float32 // initial
@@ -124,13 +125,13 @@ type lane struct {
 	game      *game
 	device    device.Device
 	data      device.Data
-	engine    *train.Engine
+	engine    *engine.Engine
+	supply    engine.Given // of all runs: their step size stays, so that no step need know its place in a run
 	samplers  [2]datasets.Sampler
 	statistic statistic
 	shadow    *shadow       // of Digits alone
 	scalars   reach.Scalars // of the latest step
 	known     [][2]float64  // products of the other records' shares with the canaries'
-	slot      uint64
 	rows      []int32
 	release   release
 }
@@ -164,7 +165,7 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	}
 	l.device = reach.Listen(d, &l.scalars)
 	if l.data, err = l.device.Load(g.records.rows, g.records.features); err == nil {
-		l.engine, err = g.plan.Engine(l.device, l.data, noise)
+		l.engine, err = g.plan.Engine(l.device, l.data, noise, &l.supply)
 	}
 	if err == nil && g.config.Canary == Digits {
 		l.shadow, err = g.newShadow()
@@ -196,9 +197,8 @@ func (l *lane) run(world int) (float64, error) {
 		return 0, err
 	}
 	l.statistic.reset()
-	for t := range g.config.Steps {
-		l.slot++
-		l.rows = l.samplers[world].Batch(l.slot, l.rows)
+	for range g.config.Steps {
+		l.rows = l.samplers[world].Batch(uint64(l.supply.Done)+1, l.rows)
 		var known [2]float64
 		r := &l.release
 		r.beside = l.rows
@@ -217,8 +217,7 @@ func (l *lane) run(world int) (float64, error) {
 				return 0, err
 			}
 		}
-		l.engine.Rate = g.plan.RateAt(t + 1)
-		if err := l.engine.Step(l.rows, l.slot, t+1); err != nil {
+		if err := l.supply.Step(l.engine, l.rows); err != nil {
 			return 0, err
 		}
 		if err := l.engine.Wait(); err != nil {

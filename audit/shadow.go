@@ -2,8 +2,8 @@ package audit
 
 import (
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/stream"
-	"github.com/privgrad/privgrad/train"
 )
 
 // A shadow follows a run without its noise, and so knows every sum that the run may
@@ -13,11 +13,11 @@ type shadow struct {
 	game   *game
 	device device.Device
 	data   device.Data
-	engine *train.Engine
+	engine *engine.Engine
+	supply engine.Given
 	params []float32
 	both   [2][]float32
 	rows   []int32
-	slot   uint64
 }
 
 func (g *game) newShadow() (s *shadow, err error) {
@@ -26,7 +26,7 @@ func (g *game) newShadow() (s *shadow, err error) {
 		return nil, err
 	}
 	p := *g.plan
-	p.Sigma = 0
+	p.Sigma = 0 // no noise
 	noise, err := p.Stream(key)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (g *game) newShadow() (s *shadow, err error) {
 		return nil, err
 	}
 	if s.data, err = s.device.Load(g.records.rows, g.records.features); err == nil {
-		s.engine, err = p.Engine(s.device, s.data, noise)
+		s.engine, err = p.Engine(s.device, s.data, noise, &s.supply)
 	}
 	if err != nil {
 		s.close()
@@ -49,8 +49,8 @@ func (g *game) newShadow() (s *shadow, err error) {
 }
 
 // sums are those of a batch at a run's parameters, without the canary and with it.
-func (s *shadow) sums(run *train.Engine, beside []int32) ([2][]float32, error) {
-	if err := run.Params(s.params); err != nil {
+func (s *shadow) sums(run *engine.Engine, beside []int32) ([2][]float32, error) {
+	if err := run.ReadParams(s.params); err != nil {
 		return s.both, err
 	}
 	s.rows = append(s.rows[:0], beside...)
@@ -58,11 +58,10 @@ func (s *shadow) sums(run *train.Engine, beside []int32) ([2][]float32, error) {
 		if w == 1 {
 			s.rows = append(s.rows, s.game.records.canary[1])
 		}
-		s.slot++
 		if err := s.engine.SetParams(s.params); err != nil {
 			return s.both, err
 		}
-		if err := s.engine.Step(s.rows, s.slot, 1); err != nil {
+		if err := s.supply.Step(s.engine, s.rows); err != nil {
 			return s.both, err
 		}
 		if err := s.engine.Released(s.both[w]); err != nil {

@@ -84,7 +84,7 @@ func TestExplainOnGPU(t *testing.T) {
 	o := &StepOptions{Batch: 3, Seconds: 1e-9}
 	in := &device.Inputs{Rows: []int32{0, 1, 2}}
 	in.Scalars[device.Clip] = 1
-	layers, err := o.explain(s, d.Info(), net, func() error { return step.Run(in) })
+	layers, err := o.explain(s, d.Info(), net.(device.Profiler).Profile(), func() error { return step.Run(in) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,8 @@ package bench
 import (
 	"math"
 	"math/rand/v2"
-	"time"
 
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
-	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/train"
 )
 
 // L2POptions says what learned step to time beside DP-SGD's. The step's mode is private.
@@ -53,30 +48,17 @@ func L2P(o L2POptions) (*L2PResult, error) {
 		return nil, err
 	}
 	defer w.close()
+	alone, err := o.sgd(w)
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Close()
 	learned, err := o.learned(w)
 	if err != nil {
 		return nil, err
 	}
 	defer learned.Close()
-
-	random := rand.New(rand.NewPCG(1, 2))
-	rows := make([]int32, o.Batch)
-	position := 0 // both engines draw from one stream
-	step := func(e *train.Engine) func() (time.Duration, error) {
-		return func() (time.Duration, error) {
-			position++
-			for i := range rows {
-				rows[i] = random.Int32N(int32(len(w.set.Train.Labels)))
-			}
-			began := time.Now()
-			if err := e.Step(rows, uint64(position), position); err != nil {
-				return 0, err
-			}
-			err := e.Wait()
-			return time.Since(began), err
-		}
-	}
-	alone, with, err := inTurns(o.Seconds, 1, step(w.engine), step(learned))
+	times, err := inTurns(alone, learned, 1, o.Seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -84,44 +66,18 @@ func L2P(o L2POptions) (*L2PResult, error) {
 	r := &L2PResult{
 		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
 		Parameters: w.program.NumParams(), Layers: l2pLayers, Hidden: l2pHidden, Limit: l2pLimit,
-		Steps: len(alone), StepSeconds: median(with), DPSGDStepSeconds: median(alone),
+		Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]),
 	}
 	r.Ratio = r.StepSeconds / r.DPSGDStepSeconds
 	return r, nil
 }
 
-// learned is an engine as a run with a projector has it, on the workload's device, data and noise.
-func (o *L2POptions) learned(w *workload) (*train.Engine, error) {
-	const multiplier = 1
-	options := device.Options{Capacity: o.Batch}
-	e, err := train.NewEngine(w.device, w.schedule, options, w.data,
-		func(n device.Net) (mechanism.Mechanism, error) {
-			return mechanism.NewGaussian(multiplier, 1, n.Rounding(o.Batch), w.program.NumParams(), w.noise, 0)
-		}, nil,
-		func(n device.Net) (dpoptim.Optimizer, error) {
-			setting := l2p.Setting{Steps: mostTimed, Params: w.program.NumParams(), Clip: 1, Batch: float64(o.Batch), Planned: multiplier}
-			p, err := l2p.NewProjector(n, randomProtector(), setting, 1e-4, 0)
-			if err == nil {
-				p.Released = l2p.Released{Step: 1, Left: 1}
-			}
-			return p, err
-		})
-	if err != nil {
-		return nil, err
-	}
-	params := make([]float32, w.program.NumParams())
-	if err = w.engine.Params(params); err == nil {
-		err = e.SetParams(params)
-	}
-	if err != nil {
-		e.Close()
-		return nil, err
-	}
-	return e, nil
+// learned makes steps as a run with a projector does, of a small size.
+func (o *L2POptions) learned(w *workload) (*stepper, error) {
+	s, rate := settings(), 1e-4
+	s.LR = &rate
+	return w.stepper(l2p.NewWith(randomProtector(), l2p.Settings{}), s, o.Batch, noised)
 }
-
-// mostTimed is T of the run that a timed step belongs to.
-const mostTimed = 1000
 
 // randomProtector has a projector that nobody trained, with weights as a fresh LSTM has them.
 func randomProtector() *l2p.Protector {

@@ -45,13 +45,12 @@ func TestL2PLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if s := e.State(); len(s) != 1 {
+	if s := e.Steps.State(); len(s) != 1 {
 		t.Fatalf("the engine has %d vectors of state, want that of the LSTM", len(s))
 	}
 	before, after := make([]float32, w.program.NumParams()), make([]float32, w.program.NumParams())
-	rows := make([]int32, o.Batch)
 	for _, step := range []func() error{
-		func() error { return e.Params(before) }, func() error { return e.Step(rows, 1, 1) }, e.Wait, func() error { return e.Params(after) },
+		func() error { return e.ReadParams(before) }, func() error { _, err := e.step(); return err }, func() error { return e.ReadParams(after) },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)

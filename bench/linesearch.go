@@ -1,19 +1,15 @@
 package bench
 
 import (
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/train"
 )
 
 // LineSearchOptions says what line search to time. The step's mode is private.
@@ -46,16 +42,13 @@ type LineSearchResult struct {
 	Limit float64 `json:"limit"`
 }
 
-// mostTried is that of settings of a run.
-const mostTried = 1000
-
 func (o *LineSearchOptions) check() error {
 	o.Mode = "private"
 	if err := o.StepOptions.check(); err != nil {
 		return err
 	}
-	most := mostTried
-	if o.Form == formCurve {
+	most := blsgd.MostTrials
+	if o.Form == blsgd.FormCurve {
 		most = device.MaxCandidates
 	}
 	switch {
@@ -69,20 +62,10 @@ func (o *LineSearchOptions) check() error {
 	return nil
 }
 
-// The forms of dp-blsgd's searches, by train's names.
-const (
-	formDifferences = "differences"
-	formCurve       = "curve"
-	formLosses      = "losses"
-)
-
-// SearchForms lists what can be timed.
-func SearchForms() []string { return []string{formDifferences, formCurve, formLosses} }
-
-const (
-	backtracking = 0.8 // from one step size to the next
-	lossClip     = 0.1
-)
+// SearchForms lists what can be timed: the forms of dp-blsgd.
+func SearchForms() []string {
+	return slices.DeleteFunc(blsgd.Forms(), func(form string) bool { return form == blsgd.FormMinimum })
+}
 
 func (o *LineSearchOptions) limit() float64 {
 	passes := float64(o.Tried)
@@ -93,8 +76,8 @@ func (o *LineSearchOptions) limit() float64 {
 }
 
 // LineSearch times DP-SGD steps and, in turns with them, DP-BLSGD steps: a released
-// direction, a search along it that finds its candidate number Tried, or a released
-// curve of so many, and the step. Drawing batches is not timed, and no accountant.
+// direction, a search along it that goes through all of its candidates, or a released
+// curve of them, and the step. Drawing batches is not timed, and no accountant.
 func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -104,142 +87,77 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 		return nil, err
 	}
 	defer w.close()
-	e, search, err := o.descent(w)
+	alone, err := o.sgd(w)
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close()
-
-	random := rand.New(rand.NewPCG(1, 2))
-	rows := make([]int32, o.Batch)
-	draw := func() {
-		for i := range rows {
-			rows[i] = random.Int32N(int32(len(w.set.Train.Labels)))
-		}
+	defer alone.Close()
+	searching, method, err := o.searching(w)
+	if err != nil {
+		return nil, err
 	}
-	position := uint64(0) // both engines draw from one stream
-	plain := func() (time.Duration, error) {
-		position++
-		draw()
-		began := time.Now()
-		if err := w.engine.Step(rows, position, int(position)); err != nil {
-			return 0, err
-		}
-		err := w.engine.Wait()
-		return time.Since(began), err
-	}
-	searching := func() (time.Duration, error) {
-		position += 2
-		draw()
-		began := time.Now()
-		if err := search.direct(rows, position-1); err != nil {
-			return 0, err
-		}
-		took := time.Since(began)
-		if o.Batches == string(accountant.Fresh) {
-			draw()
-		}
-		began = time.Now()
-		if err := search.find(rows, position); err != nil {
-			return 0, err
-		}
-		if _, err := e.Move(stepRate, int(position)); err != nil {
-			return 0, err
-		}
-		err := e.Wait()
-		return took + time.Since(began), err
-	}
-	alone, with, err := inTurns(o.Seconds, 6, plain, searching) // the first turns find groups of candidates their size
+	defer searching.Close()
+	const warm = 6 // the first turns find groups of candidates their size
+	times, err := inTurns(alone, searching, warm, o.Seconds)
 	if err != nil {
 		return nil, err
 	}
 	info := w.device.Info()
 	r := &LineSearchResult{
 		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
-		Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: e.Tried(), Limit: o.limit(),
-		Steps: len(alone), StepSeconds: median(with), DPSGDStepSeconds: median(alone),
+		Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: o.Tried, Limit: o.limit(),
+		Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]),
+	}
+	if method.search != nil {
+		r.Evaluated = method.search.Tried()
 	}
 	r.Ratio = r.StepSeconds / r.DPSGDStepSeconds
 	return r, nil
 }
 
-// lineSearch is the two releases of a DP-BLSGD step.
-type lineSearch struct {
-	direct func(rows []int32, draw uint64) error
-	find   func(rows []int32, draw uint64) error
-}
-
-// descent is an engine as a run with a line search has it, on the workload's
-// device, data and noise.
-func (o *LineSearchOptions) descent(w *workload) (*train.Engine, *lineSearch, error) {
-	var gradient mechanism.Mechanism
-	e, err := train.NewDescent(w.device, w.schedule, device.Options{Capacity: o.Batch}, w.data,
-		func(n device.Net) (m mechanism.Mechanism, err error) {
-			gradient, err = mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.program.NumParams(), w.noise, 0)
-			return gradient, err
-		},
-		func(n device.Net) (dpoptim.Optimizer, error) {
-			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
-		}, float64(o.Batch), 0, false)
-	if err != nil {
+// searching makes steps as a run with a line search does. What it changes of the settings
+// is nothing that a user may ask for: a margin that no candidate reaches, so that all are
+// tried, and candidates next to each other, so that the last, which is then taken, is
+// about the first, and the next search begins there.
+func (o *LineSearchOptions) searching(w *workload) (*stepper, *watched, error) {
+	every := 1
+	search := &blsgd.Settings{Form: o.Form, Budget: blsgd.BudgetFixed, Batches: o.Batches, Every: &every}
+	m := &watched{Method: blsgd.New(blsgd.BLSGD, &search)}
+	s := settings()
+	if _, err := m.Complete(s, dpoptim.Network{Layers: len(w.program.Ops)}); err != nil {
 		return nil, nil, err
 	}
-	params := make([]float32, w.program.NumParams())
-	err = w.engine.Params(params)
-	if err == nil {
-		err = e.SetParams(params)
+	never, beside, stays := math.Inf(1), 0.0, math.MaxInt
+	if o.Form == blsgd.FormCurve {
+		beside = 1.001
+		search.Points, search.Factor = &o.Tried, &beside
+	} else {
+		beside = 0.9999
+		search.Trials, search.Margin, search.Beta, search.StartEvery = &o.Tried, &never, &beside, &stays
 	}
-	s := &lineSearch{direct: func(rows []int32, draw uint64) error {
-		_, err := e.Direction(rows, draw, gradient)
-		return err
-	}}
-	if err == nil {
-		s.find, err = o.finder(w, e)
-	}
-	if err != nil {
-		e.Close()
-		return nil, nil, err
-	}
-	return e, s, nil
+	e, err := w.stepper(m, s, o.Batch, noised)
+	return e, m, err
 }
 
-// finder is the search: of up to 20 candidates, or as many as are to be tried, whose
-// biases make the last to be tried the first that is found, whatever the noise.
-func (o *LineSearchOptions) finder(w *workload, e *train.Engine) (func(rows []int32, draw uint64) error, error) {
-	trials := max(o.Tried, 20)
-	if o.Form == formCurve {
-		trials = o.Tried
-	}
-	candidates, biases := make([]float64, trials), make([]float64, trials)
-	for i := range candidates {
-		candidates[i] = stepRate * math.Pow(backtracking, float64(i))
-		if biases[i] = math.Inf(1); i == o.Tried-1 {
-			biases[i] = -math.MaxFloat64
-		}
-	}
-	if o.Form == formCurve {
-		m, err := mechanism.NewGaussian(1, lossClip, 0, trials, w.noise, 1)
-		if err != nil {
-			return nil, err
-		}
-		return func(rows []int32, draw uint64) error {
-			_, err := e.Decreases(rows, draw, m, candidates)
-			return err
-		}, e.RecordCurve(w.data, trials, m)
-	}
-	priced := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: trials, Queries: accountant.Generic}
-	if o.Form == formLosses {
-		priced.Queries = accountant.SharedBaseline
-	}
-	m, err := mechanism.NewNoisyBTLS(priced, lossClip, w.noise, 1)
-	if err != nil {
-		return nil, err
-	}
-	return func(rows []int32, draw uint64) error {
-		i, err := e.Search(rows, draw, m, candidates, biases)
-		if err == nil && i != o.Tried-1 {
-			err = fmt.Errorf("the search found candidate %d, not %d; please report this", i+1, o.Tried)
-		}
-		return err
-	}, e.RecordSearch(w.data, m)
+// watched is a method whose search can be asked what it evaluated.
+type watched struct {
+	dpoptim.Method
+	search dpoptim.Search // nil for a curve
+}
+
+// Open opens the method on an engine that shows its search.
+func (w *watched) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	return w.Method.Open(showing{e, w})
+}
+
+type showing struct {
+	dpoptim.Engine
+	to *watched
+}
+
+// Search is the engine's.
+func (s showing) Search(along dpoptim.Vector) (dpoptim.Search, error) {
+	search, err := s.Engine.Search(along)
+	s.to.search = search
+	return search, err
 }

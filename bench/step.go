@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
-	"github.com/privgrad/privgrad/train"
 )
 
 // StepOptions says what training step to time.
@@ -28,7 +28,7 @@ type StepOptions struct {
 	Strategy   string // of a private step
 	Activation string
 	Device     string
-	GEMM       string // train.GEMMOwn or train.GEMMCuBLAS; "" is the first
+	GEMM       string // devices.GEMMOwn or devices.GEMMCuBLAS; "" is the first
 	Precision  string // of matrix products; "" is float32
 	Threads    int
 	Seconds    float64 // to measure for, after warming up
@@ -73,8 +73,12 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer w.close()
-	step := o.stepper(w.engine, len(w.set.Train.Labels))
-	times, err := o.measure(step)
+	steps, err := o.sgd(w)
+	if err != nil {
+		return nil, err
+	}
+	defer steps.Close()
+	times, err := o.measure(steps)
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +87,19 @@ func Step(o StepOptions) (*StepResult, error) {
 	info := w.device.Info()
 	r := &StepResult{
 		Together: w.schedule.Chunk,
-		Device:   info.Name, Precision: w.precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
+		Device:   info.Name, Precision: w.options.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
-		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
+		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: devices.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
 	if o.Mode == "private" {
 		r.Strategy = &o.Strategy
 	}
 	if o.Explain {
-		r.Layers, err = o.explain(w.schedule, info, w.net, step)
+		r.Layers, err = o.explain(w.schedule, info, steps.Profile(), func() error {
+			_, err := steps.step()
+			return err
+		})
 	}
 	return r, err
 }
@@ -111,152 +118,97 @@ func (o *StepOptions) check() error {
 	return nil
 }
 
-// workload is a network on a device with rows to train on.
-type workload struct {
-	set      *datasets.Set
-	program  *ir.Program
-	schedule *ir.Schedule
-	device   device.Device
-	net      device.Net
-	data     device.Data
-	engine   *train.Engine
-	noise    *stream.Stream
-
-	precision device.Precision
-}
-
-// open prepares what the options describe, with SGD at stepRate.
+// open prepares what the options describe.
 func (o *StepOptions) open() (*workload, error) {
-	model, err := train.Model(o.Model)
+	model, err := plan.Model(o.Model)
 	if err != nil {
 		return nil, err
 	}
-	w := &workload{}
+	w := &workload{options: device.Options{Capacity: o.Batch}}
 	if o.Precision != "" {
-		if w.precision, err = device.ParsePrecision(o.Precision); err != nil {
+		if w.options.Precision, err = device.ParsePrecision(o.Precision); err != nil {
 			return nil, usage.Wrap(err)
 		}
 	}
 	if w.set, err = o.images(model); err != nil {
 		return nil, err
 	}
-	network, err := train.BuildNetwork(o.Model, model.Input, w.set.Classes, o.Activation, 1)
+	network, err := plan.BuildNetwork(o.Model, model.Input, w.set.Classes, o.Activation, 1)
 	if err != nil {
 		return nil, err
 	}
-	w.program = network.Program
-	if w.device, err = train.OpenDevice(o.Device, o.Threads); err != nil {
+	w.program, w.params = network.Program, network.Params()
+	if w.device, err = devices.Open(o.Device, o.Threads); err != nil {
 		return nil, err
 	}
-	if info := w.device.Info(); w.precision != device.Float32 && !slices.Contains(info.Precisions, w.precision) {
-		w.close()
-		return nil, usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU", w.precision, info.Name)
-	}
-	o.GEMM = cmp.Or(o.GEMM, train.GEMMOwn)
-	err = train.CheckGEMM(w.device, o.GEMM, w.precision)
-	if err == nil {
-		err = w.start(o, network.Params())
-	}
-	if err != nil {
+	if err := o.start(w); err != nil {
 		w.close()
 		return nil, err
 	}
 	return w, nil
 }
 
-// stepRate is the step size of every timed step.
-const stepRate = 0.05
-
-func (w *workload) start(o *StepOptions, params []float32) error {
+// start settles how a step is done, and puts rows on the device.
+func (o *StepOptions) start(w *workload) error {
+	info, precision := w.device.Info(), w.options.Precision
+	if precision != device.Float32 && !slices.Contains(info.Precisions, precision) {
+		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU", precision, info.Name)
+	}
+	o.GEMM = cmp.Or(o.GEMM, devices.GEMMOwn)
+	if err := devices.CheckGEMM(w.device, o.GEMM, precision); err != nil {
+		return err
+	}
+	w.options.CuBLAS = o.GEMM == devices.GEMMCuBLAS
 	key, err := stream.NewKey()
 	if err != nil {
 		return err
 	}
-	if w.noise, err = stream.New(w.device.Info().Cipher, key); err != nil {
+	if w.noise, err = stream.New(info.Cipher, key); err != nil {
 		return err
 	}
-	m, err := o.schedule(w)
-	if err != nil {
-		return err
+	if err := o.schedule(w); err != nil {
+		return usage.Wrap(err)
 	}
-	if w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes); err != nil {
-		return err
-	}
-	options := device.Options{Capacity: o.Batch, CuBLAS: o.GEMM == train.GEMMCuBLAS, Precision: w.precision}
-	w.engine, err = train.NewEngine(w.device, w.schedule, options, w.data, m, nil,
-		func(n device.Net) (dpoptim.Optimizer, error) {
-			w.net = n
-			return dpoptim.NewSGD(n, dpoptim.Config{Rate: stepRate, Normaliser: float64(o.Batch)})
-		})
-	if err != nil {
-		return err
-	}
-	return w.engine.SetParams(params)
+	w.data, err = plan.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes)
+	return err
 }
 
-func (w *workload) close() {
-	if w.engine != nil {
-		w.engine.Close()
-	}
-	if w.data != nil {
-		w.data.Close()
-	}
-	w.device.Close()
-}
-
-// schedule decides on the step's, and gives the mechanism that goes with it.
-func (o *StepOptions) schedule(w *workload) (func(device.Net) (mechanism.Mechanism, error), error) {
+// schedule decides on the step's.
+func (o *StepOptions) schedule(w *workload) (err error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
-		Costs: w.device.Info().Costs, Memory: train.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
+		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
 	}
-	var err error
-	m := func(device.Net) (mechanism.Mechanism, error) { return mechanism.NewUnprotected(1, w.noise), nil }
 	if o.Mode == "plain" {
 		w.schedule, err = perexample.Plain(w.program)
 	} else {
 		w.schedule, err = perexample.Private(w.program, options)
-		m = func(n device.Net) (mechanism.Mechanism, error) {
-			return mechanism.NewGaussian(1, 1, n.Rounding(o.Batch), w.program.NumParams(), w.noise, 0)
-		}
 	}
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	if w.schedule.Chunk == 0 {
+	if err == nil && w.schedule.Chunk == 0 {
 		w.schedule.Chunk = min(perexample.Together(w.schedule, options), o.Batch)
 	}
-	return m, nil
+	return err
 }
 
-// stepper makes one step on random rows each time.
-func (o *StepOptions) stepper(e *train.Engine, available int) func() error {
-	random := rand.New(rand.NewPCG(1, 2))
-	rows := make([]int32, o.Batch)
-	t := 0
-	return func() error {
-		for i := range rows {
-			rows[i] = random.Int32N(int32(available))
-		}
-		t++
-		if err := e.Step(rows, uint64(t), t); err != nil {
-			return err
-		}
-		return e.Wait()
+// sgd makes steps of SGD, with noise in private mode.
+func (o *StepOptions) sgd(w *workload) (*stepper, error) {
+	if o.Mode == "plain" {
+		return w.stepper(sgd.New(sgd.PlainSGD, sgd.Settings{}), settings(), o.Batch, 0)
 	}
+	return w.stepper(sgd.New(sgd.DPSGD, sgd.Settings{}), settings(), o.Batch, noised)
 }
 
 // measure times steps after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(step func() error) ([]time.Duration, error) {
+func (o *StepOptions) measure(s *stepper) ([]time.Duration, error) {
 	var times []time.Duration
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
-		began := time.Now()
-		if err := step(); err != nil {
+		took, err := s.step()
+		if err != nil {
 			return nil, err
 		}
-		if took := time.Since(began); t > 2 && time.Since(start) > budget/10 {
+		if t > 2 && time.Since(start) > budget/10 {
 			times = append(times, took)
 		}
 		if len(times) > 0 && time.Since(start) > budget {

@@ -12,7 +12,10 @@ import (
 
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/train"
@@ -47,7 +50,7 @@ func New(t testing.TB, worlds [2]World) *Adversary {
 	t.Helper()
 	a := &Adversary{}
 	for w, world := range worlds {
-		p, err := train.Resolve(world.Config, world.Options)
+		p, err := resolve(world)
 		fatal(t, err)
 		if p.Steps != 1 || p.SamplingRate != 1 {
 			t.Fatalf("%d steps at sampling rate %v: the adversary knows the sum of one step at rate 1", p.Steps, p.SamplingRate)
@@ -58,9 +61,15 @@ func New(t testing.TB, worlds [2]World) *Adversary {
 		}
 		p.Sigma = 0
 		a.sums[w] = make([]float32, len(a.initial))
-		step(t, p, world.Options.Device, func(e *train.Engine) { fatal(t, e.Released(a.sums[w])) })
+		step(t, p, world.Options.Device, func(e *engine.Engine) { fatal(t, e.Released(a.sums[w])) })
 	}
 	return a
+}
+
+// resolve makes the plan of a world.
+func resolve(w World) (*plan.Plan, error) {
+	o := w.Options
+	return plan.Resolve(w.Config, plan.Options{Sources: o.Sources, Network: o.Network, Device: o.Device})
 }
 
 func fatal(t testing.TB, err error) {
@@ -71,53 +80,61 @@ func fatal(t testing.TB, err error) {
 }
 
 // step does the first step of a plan with noise of its own.
-func step(t testing.TB, p *train.Plan, d device.Device, then func(*train.Engine)) {
+func step(t testing.TB, p *plan.Plan, d device.Device, then func(*engine.Engine)) {
 	t.Helper()
-	run(t, p, d, func(e *train.Engine, _ device.Data, rows []int32, _ *stream.Stream) {
-		fatal(t, e.Step(rows, 1, 1))
-		fatal(t, e.Wait())
-		then(e)
-	})
-}
-
-// run calls with all rows of a plan's data, at its initial parameters.
-func run(t testing.TB, p *train.Plan, d device.Device, with func(*train.Engine, device.Data, []int32, *stream.Stream)) {
-	t.Helper()
-	var err error
-	if d == nil {
-		d, err = train.OpenDevice(p.Config.Device, 1)
-		fatal(t, err)
-		defer d.Close()
-	}
-	data, err := train.Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
-	fatal(t, err)
-	defer data.Close()
-	key, err := stream.NewKey()
-	fatal(t, err)
-	noise, err := p.Stream(key)
-	fatal(t, err)
-	e, err := p.Engine(d, data, noise)
+	d, data, rows := load(t, p, d)
+	var supply engine.Given
+	e, err := p.Engine(d, data, noise(t, p), &supply)
 	fatal(t, err)
 	defer e.Close()
+	fatal(t, e.SetParams(p.Network.Params()))
+	fatal(t, supply.Step(e, rows))
+	fatal(t, e.Wait())
+	then(e)
+}
+
+// load puts a plan's data on a device, its own where there is none, and lists all rows.
+func load(t testing.TB, p *plan.Plan, d device.Device) (device.Device, device.Data, []int32) {
+	t.Helper()
+	d = opened(t, p, d)
+	data, err := plan.Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	fatal(t, err)
+	t.Cleanup(func() { data.Close() })
 	rows := make([]int32, p.Set.Train.Len())
 	for i := range rows {
 		rows[i] = int32(i)
 	}
-	fatal(t, e.SetParams(p.Network.Params()))
-	with(e, data, rows, noise)
+	return d, data, rows
 }
 
-// learn takes a step to see what is public of it, and records the update alone.
-func (a *Adversary) learn(t testing.TB, p *train.Plan, d device.Device) {
+// opened is the device, or the plan's where there is none.
+func opened(t testing.TB, p *plan.Plan, d device.Device) device.Device {
 	t.Helper()
 	if d == nil {
 		var err error
-		d, err = train.OpenDevice(p.Config.Device, 1)
+		d, err = devices.Open(p.Config.Device, 1)
 		fatal(t, err)
 		t.Cleanup(func() { d.Close() })
 	}
+	return d
+}
+
+// noise is a stream that nothing else draws from.
+func noise(t testing.TB, p *plan.Plan) *stream.Stream {
+	t.Helper()
+	key, err := stream.NewKey()
+	fatal(t, err)
+	s, err := p.Stream(key)
+	fatal(t, err)
+	return s
+}
+
+// learn takes a step to see what is public of it, and records the update alone.
+func (a *Adversary) learn(t testing.TB, p *plan.Plan, d device.Device) {
+	t.Helper()
+	d = opened(t, p, d)
 	var in device.Inputs
-	step(t, p, reach.Listen(d, &in.Scalars), func(*train.Engine) {})
+	step(t, p, reach.Listen(d, &in.Scalars), func(*engine.Engine) {})
 	a.noise = reach.NoiseOf(&in.Scalars)
 	in.Scalars[device.Rate] = float32(p.RateAt(1))
 

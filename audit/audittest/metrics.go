@@ -12,7 +12,8 @@ import (
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -38,32 +39,46 @@ func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 	scalars := rehearse(t, worlds[0])
 	a := &Metrics{key: "train_loss", noise: reach.NoiseOf(&scalars)}
 	for w, world := range worlds {
-		p, err := train.Resolve(world.Config, world.Options)
+		p, err := resolve(world)
 		fatal(t, err)
 		a.value = func(_, loss float64) float64 { return loss * p.ExpectedBatch }
 		p.Sigma = 0
-		run(t, p, world.Options.Device, func(e *train.Engine, data device.Data, rows []int32, noise *stream.Stream) {
-			ask, err := e.LossQuery(data, func(device.Net) (mechanism.Mechanism, error) {
-				return truncating{mechanism.NewUnprotected(lossBound, noise), scalars[device.NoiseStep]}, nil
-			}, 1)
-			fatal(t, err)
-			sum, err := ask(rows, 1)
-			fatal(t, err)
-			a.sums[w] = float32(sum[0])
-		})
+		a.sums[w] = losses(t, p, world.Options.Device, scalars[device.NoiseStep])
 	}
 	return a
 }
 
-// truncating leaves out the noise, and not the grid that losses are truncated to.
-type truncating struct {
-	*mechanism.Unprotected
-	step float32
-}
-
-func (m truncating) Set(in *device.Inputs) {
-	m.Unprotected.Set(in)
-	in.Scalars[device.NoiseStep] = m.step
+// losses sums the clipped losses of all records at the initial parameters, without noise, each truncated to a
+// multiple of step, as a release with noise truncates them.
+func losses(t testing.TB, p *plan.Plan, d device.Device, step float32) float32 {
+	t.Helper()
+	d, data, rows := load(t, p, d)
+	net, err := d.Compile(p.Schedule, device.Options{Capacity: p.Capacity})
+	fatal(t, err)
+	defer net.Close()
+	fatal(t, net.Write(net.Params(), p.Network.Params()))
+	direction, err := net.NewVector(1)
+	fatal(t, err)
+	private, err := net.NewScalarSum(1)
+	fatal(t, err)
+	released, err := net.NewScalars(1)
+	fatal(t, err)
+	m := mechanism.NewUnprotected(lossBound, noise(t, p))
+	sum, err := net.Record(func(q device.Queue) {
+		q.Losses(private, data, device.LossQuery{At: net.Params(), Dir: direction, K: 1})
+	})
+	fatal(t, err)
+	release, err := net.Record(func(q device.Queue) { m.Release(q, released, private) })
+	fatal(t, err)
+	in := device.Inputs{Rows: rows, Draw: 1}
+	m.Set(&in)
+	in.Scalars[device.NoiseStep] = step
+	fatal(t, sum.Run(&in))
+	in.Rows = nil
+	fatal(t, release.Run(&in))
+	value := make([]float32, 1)
+	fatal(t, net.Read(released, value))
+	return value[0]
 }
 
 // NewCounts is the adversary of clip norms that move, where all gradients are longer: of the released counts, then, of
@@ -72,7 +87,7 @@ func NewCounts(t testing.TB, worlds [2]World) *Metrics {
 	t.Helper()
 	a := &Metrics{key: "clip"}
 	for w, world := range worlds {
-		p, err := train.Resolve(world.Config, world.Options)
+		p, err := resolve(world)
 		fatal(t, err)
 		a.first = p.Config.Clip
 		a.value = func(before, clip float64) float64 {
@@ -91,7 +106,7 @@ func rehearse(t testing.TB, w World) (s reach.Scalars) {
 	var err error
 	o := w.Options
 	if o.Device == nil {
-		o.Device, err = train.OpenDevice(w.Config.Device, w.Config.Threads)
+		o.Device, err = devices.Open(w.Config.Device, w.Config.Threads)
 		fatal(t, err)
 		defer o.Device.Close()
 	}

@@ -86,7 +86,7 @@ func (s *steps) Search(b linesearch.Budgets, start float64, d linesearch.Directi
 	} else {
 		r.Bound = *s.method.s.Clip * b.Clip
 	}
-	if s.method.s.Form == formMinimum {
+	if s.method.s.Form == FormMinimum {
 		return s.least(r, start, d)
 	}
 	rule := s.rule(r)

@@ -50,7 +50,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	m.s, m.l2, m.epsilon, m.start = **m.settings, c.L2, c.Epsilon, *c.LR
 	s := &m.s
 	d := dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip), {
-		Question: map[string]dpoptim.Question{formCurve: dpoptim.Curves, formMinimum: dpoptim.Minima}[s.Form],
+		Question: map[string]dpoptim.Question{FormCurve: dpoptim.Curves, FormMinimum: dpoptim.Minima}[s.Form],
 		Batch:    map[string]dpoptim.Batch{string(accountant.Shared): dpoptim.OfSum, string(accountant.PaperBatches): dpoptim.ByPapers}[s.Batches],
 	}}}
 	gradient, search := &d.Asks[0], &d.Asks[1]
@@ -91,7 +91,7 @@ func (m *Method) noiseless(noised func(float64) (dpoptim.Release, error)) func(f
 			return noised(sigma)
 		}
 		r := dpoptim.Release{Bound: *m.s.Clip}
-		if m.s.Form == formLosses || m.s.Form == formDifferences {
+		if m.s.Form == FormLosses || m.s.Form == FormDifferences {
 			r.Noise = accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, Queries: m.s.queries()}
 		}
 		return r, nil
@@ -126,7 +126,7 @@ func (m *Method) gradientAt(rho, clip float64) dpoptim.Release {
 func (m *Method) searchAt(b linesearch.Budgets) (r dpoptim.Release, err error) {
 	r.Bound = *m.s.Clip * b.Clip
 	switch {
-	case m.s.Form == formMinimum:
+	case m.s.Form == FormMinimum:
 		r.Noise = accountant.Pure{Epsilon: b.Search}
 	case m.s.Noise == string(accountant.BTLSLaplace):
 		r.Noise = m.s.laplace(b.Search)

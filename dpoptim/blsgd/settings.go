@@ -55,30 +55,30 @@ type Settings struct {
 
 // The forms of a line search.
 const (
-	// formLosses is the published form: sums of losses clipped to [0, C_obj]
+	// FormLosses is the published form: sums of losses clipped to [0, C_obj]
 	// that share the baseline f(w).
-	formLosses = "losses"
-	// formDifferences is our own: sums of every example's decrease, clipped to
+	FormLosses = "losses"
+	// FormDifferences is our own: sums of every example's decrease, clipped to
 	// [−c, c].
-	formDifferences = "differences"
-	// formCurve is our own too: the decreases at all candidates, released.
-	formCurve = "curve"
-	// formMinimum is Lee and Kifer's: the candidate whose loss is least, of
+	FormDifferences = "differences"
+	// FormCurve is our own too: the decreases at all candidates, released.
+	FormCurve = "curve"
+	// FormMinimum is Lee and Kifer's: the candidate whose loss is least, of
 	// equally spaced ones with 0 among them.
-	formMinimum = "minimum"
+	FormMinimum = "minimum"
 )
 
 // Forms, Policies, Batches and Noises are what the fields take.
 func Forms() []string {
-	return []string{formDifferences, formCurve, formLosses, formMinimum}
+	return []string{FormDifferences, FormCurve, FormLosses, FormMinimum}
 }
 
-// budgetFixed plans every release before the run; the others are policies.
-const budgetFixed = "fixed"
+// BudgetFixed plans every release before the run; the others are policies.
+const BudgetFixed = "fixed"
 
 // Policies lists them.
 func Policies() []string {
-	all := []string{budgetFixed}
+	all := []string{BudgetFixed}
 	for _, p := range linesearch.Policies() {
 		all = append(all, string(p))
 	}
@@ -115,7 +115,7 @@ var variants = map[string]variant{
 	BLSGD:   {},
 	BLSGDAC: {budget: linesearch.ByAngle, shrink: 0.05},
 	BLGD:    {budget: linesearch.Refine, full: true},
-	AGD:     {budget: linesearch.Refine, full: true, form: formMinimum},
+	AGD:     {budget: linesearch.Refine, full: true, form: FormMinimum},
 }
 
 // check finds faults that show without the data.
@@ -161,7 +161,7 @@ func or[T any](p **T, def T) T {
 }
 
 // adapts reports whether budgets follow from what was released.
-func (s *Settings) adapts() bool { return s.Budget != budgetFixed }
+func (s *Settings) adapts() bool { return s.Budget != BudgetFixed }
 
 // resolve completes the settings of the run that follow from the search's.
 func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
@@ -238,8 +238,8 @@ func (s *Settings) complete(name string, convex bool) error {
 		return err
 	}
 	fixed := !s.adapts()
-	published := s.Form == formLosses || s.Form == formMinimum
-	if s.Form == formCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
+	published := s.Form == FormLosses || s.Form == FormMinimum
+	if s.Form == FormCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
 		return usage.Errorf("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use --search-noise gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
 	}
 	if err := s.checkUsed(fixed); err != nil {
@@ -263,7 +263,7 @@ func (s *Settings) complete(name string, convex bool) error {
 		or(&s.Share, 0.1)
 		or(&s.Weight, pick(0.3, 1, 1))
 	}
-	or(&s.Clip, pick(map[string]float64{formDifferences: 0.1, formCurve: 0.3}[s.Form], 3, 1))
+	or(&s.Clip, pick(map[string]float64{FormDifferences: 0.1, FormCurve: 0.3}[s.Form], 3, 1))
 	s.completeForm(pick, !published, fixed)
 	if !fixed {
 		or(&s.Iterations, 50)
@@ -286,7 +286,7 @@ func (s *Settings) choose(name string, convex bool) error {
 		case convex:
 			s.Budget = string(linesearch.ByAngle)
 		default:
-			s.Budget = budgetFixed
+			s.Budget = BudgetFixed
 		}
 	}
 	fixed := !s.adapts()
@@ -294,14 +294,14 @@ func (s *Settings) choose(name string, convex bool) error {
 		return usage.Errorf("search budget %s: optimizer %s adapts its budgets; use dp-blsgd", s.Budget, name)
 	}
 	s.Form = cmp.Or(s.Form, own.form)
-	if (own.form == formMinimum) != (s.Form == formMinimum) {
+	if (own.form == FormMinimum) != (s.Form == FormMinimum) {
 		return usage.Errorf("search form %s: optimizer dp-agd, and no other, takes the noisy minimum; leave --search-form out", s.Form)
 	}
 	s.Batches = cmp.Or(s.Batches, string(accountant.Fresh))
 	if s.Form == "" {
-		s.Form = formDifferences
+		s.Form = FormDifferences
 		if !fixed || s.paper() {
-			s.Form = formLosses
+			s.Form = FormLosses
 		}
 	}
 	if s.Noise == "" {
@@ -316,11 +316,11 @@ func (s *Settings) choose(name string, convex bool) error {
 // completeForm fills in what a form reads; own are those of ours.
 func (s *Settings) completeForm(pick func(own, networks, convex float64) float64, own, fixed bool) {
 	switch s.Form {
-	case formCurve:
+	case FormCurve:
 		or(&s.Points, 9)
 		or(&s.Factor, 2)
 		or(&s.Keep, 0.5)
-	case formMinimum: // Lee and Kifer 2018, section 5
+	case FormMinimum: // Lee and Kifer 2018, section 5
 		or(&s.Trials, 20)
 		or(&s.StartEvery, 10)
 		or(&s.StartFactor, 1.1)
@@ -344,17 +344,17 @@ func (s *Settings) completeForm(pick func(own, networks, convex float64) float64
 // searchEvery is how many steps save up for a search of our own.
 const searchEvery = 5
 
-// mostTrials bounds the candidates of a search, and mostMargin its margin: noise is
+// MostTrials bounds the candidates of a search, and mostMargin its margin: noise is
 // no larger.
-const mostTrials, mostMargin = 1000, 100
+const MostTrials, mostMargin = 1000, 100
 
 // paper reports whether the price is by the paper's arithmetic.
 func (s *Settings) paper() bool { return s.Batches == string(accountant.PaperBatches) }
 
 // checkUsed refuses settings that would have no effect.
 func (s *Settings) checkUsed(fixed bool) error {
-	curve := s.Form == formCurve
-	armijo := !curve && s.Form != formMinimum
+	curve := s.Form == FormCurve
+	armijo := !curve && s.Form != FormMinimum
 	for _, x := range []struct {
 		name        string
 		given, used bool
@@ -398,15 +398,15 @@ func (s *Settings) validateForm() error {
 	switch {
 	case s.Margin != nil && !(math.Abs(*s.Margin) <= mostMargin):
 		return usage.Errorf("search-margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
-	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > mostTrials):
-		return usage.Errorf("search-trials %d: must be in [1, %d]", *s.Trials, mostTrials)
+	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > MostTrials):
+		return usage.Errorf("search-trials %d: must be in [1, %d]", *s.Trials, MostTrials)
 	case s.Points != nil && *s.Points > device.MaxCandidates:
 		return usage.Errorf("search-points %d: at most %d", *s.Points, device.MaxCandidates)
-	case s.Form == formCurve:
+	case s.Form == FormCurve:
 		return usage.Wrap(s.curve(1).Validate())
-	case s.Form == formMinimum && (*s.Trials < 2 || *s.Trials > device.MaxCandidates):
+	case s.Form == FormMinimum && (*s.Trials < 2 || *s.Trials > device.MaxCandidates):
 		return usage.Errorf("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
-	case s.Form != formMinimum:
+	case s.Form != FormMinimum:
 		if err := s.backtrack(1).Validate(); err != nil {
 			return usage.Wrap(err)
 		}
@@ -441,7 +441,7 @@ func (s *Settings) rule() linesearch.Rule {
 }
 
 func (s *Settings) queries() string {
-	if s.Form == formLosses {
+	if s.Form == FormLosses {
 		return accountant.SharedBaseline
 	}
 	return accountant.Generic
@@ -480,7 +480,7 @@ func (s *Settings) searchMu(sigma float64) float64 {
 func (s *Settings) planned(sigma float64) (accountant.Mechanism, error) {
 	mu := s.searchMu(sigma)
 	switch {
-	case s.Form == formCurve:
+	case s.Form == FormCurve:
 		return accountant.Gaussian{NoiseMultiplier: 1 / mu}, nil
 	case s.Noise == string(accountant.BTLSLaplace):
 		return s.laplace(mu), nil

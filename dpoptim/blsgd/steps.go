@@ -57,9 +57,9 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 		return nil, err
 	}
 	switch m.s.Form {
-	case formCurve:
+	case FormCurve:
 		s.curve, err = e.Curve(e.Gradient())
-	case formMinimum:
+	case FormMinimum:
 		s.search, err = e.Minimum(e.Gradient())
 	default:
 		s.search, err = e.Search(e.Gradient())
@@ -164,7 +164,7 @@ func (s *steps) planned() error {
 	d.Noise = s.energy(f.Planned * f.Clip)
 	slot := s.engine.Slot()
 	if slot%*c.Every == 0 {
-		if c.Form == formCurve {
+		if c.Form == FormCurve {
 			err = s.readCurve(d, f.Rate.At(slot+1))
 		} else {
 			err = s.backtrack(d, f.Rate.At(slot+1))

@@ -42,6 +42,9 @@ var _ dpoptim.Method = (*Method)(nil)
 // New makes the method.
 func New(s Settings) *Method { return &Method{settings: s} }
 
+// NewWith makes it with a protector that is at hand.
+func NewWith(p *Protector, s Settings) *Method { return &Method{settings: s, protector: p} }
+
 // Traits is of a private method, which may draw subsets of a fixed size.
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Subsets: true}
@@ -78,18 +81,12 @@ func (m *Method) budget(c *dpoptim.Settings) dpoptim.Budget {
 
 // Complete reads the protector and fills in the settings that follow from it.
 func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim.Notes, err error) {
-	name, weights := m.settings.Protector, m.settings.Weights
-	if name == "" {
-		return notes, usage.Errorf("optimizer %s needs a protector: give --protector, a name that privgrad l2p list shows or a file that privgrad l2p train wrote", Name)
-	}
-	if m.protector, err = Find(name); err != nil {
-		return notes, usage.Wrap(err)
+	if m.protector == nil {
+		if err := m.find(); err != nil {
+			return notes, err
+		}
 	}
 	card := &m.protector.Card
-	if *weights != "" && *weights != card.Weights {
-		return notes, usage.Errorf("protector %s has weights of SHA-256 %s, the settings name %s: restore the file, or start a new run in another directory", name, card.Weights, *weights)
-	}
-	*weights = card.Weights
 	if of := card.Overlap(c.Data, c.Classes); of != "" {
 		why := fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, of)
 		notes.NoGuarantee, notes.Warnings = []string{why}, []string{"no guarantee: " + why}
@@ -112,7 +109,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 		steps := card.Steps
 		c.Steps = &steps
 	}
-	if !IsShipped(name) {
+	if !IsShipped(m.settings.Protector) {
 		notes.Assumes = []string{"protector_file_is_public"}
 	}
 	if learned {
@@ -120,6 +117,23 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 	}
 	notes.Warnings = append(notes.Warnings, card.unfamiliar(c)...)
 	return notes, m.checkScheduled(c)
+}
+
+// find reads the protector that the settings name.
+func (m *Method) find() (err error) {
+	name, weights := m.settings.Protector, m.settings.Weights
+	if name == "" {
+		return usage.Errorf("optimizer %s needs a protector: give --protector, a name that privgrad l2p list shows or a file that privgrad l2p train wrote", Name)
+	}
+	if m.protector, err = Find(name); err != nil {
+		return usage.Wrap(err)
+	}
+	of := m.protector.Card.Weights
+	if *weights != "" && *weights != of {
+		return usage.Errorf("protector %s has weights of SHA-256 %s, the settings name %s: restore the file, or start a new run in another directory", name, of, *weights)
+	}
+	*weights = of
+	return nil
 }
 
 // unfamiliar warns of a run that is not what the protector was trained for.

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -166,6 +167,15 @@ func (e *Engine) Wait() error {
 	}
 	_, err := e.last.Wait()
 	return err
+}
+
+// Profile is that of device.Profiler, nil where the device is none. It is for package
+// bench alone.
+func (e *Engine) Profile() (spent func() []time.Duration) {
+	if p, ok := e.net.(device.Profiler); ok {
+		return p.Profile()
+	}
+	return nil
 }
 
 // Close frees the network.

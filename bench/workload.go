@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// workload is a network on a device with rows to train on.
+type workload struct {
+	set      *datasets.Set
+	program  *ir.Program
+	params   []float32 // initial
+	schedule *ir.Schedule
+	device   device.Device
+	options  device.Options
+	data     device.Data
+	noise    *stream.Stream
+	position uint64 // of the noise: engines draw from one stream
+}
+
+// stepRate is the step size of every timed step.
+const stepRate = 0.05
+
+// noised is the noise multiplier of every timed step with noise.
+const noised = 1
+
+// settings are those of a timed run.
+func settings() *dpoptim.Settings {
+	lr := stepRate
+	return &dpoptim.Settings{LR: &lr, LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
+}
+
+func (w *workload) close() {
+	if w.data != nil {
+		w.data.Close()
+	}
+	w.device.Close()
+}
+
+// stepper is a method at work on a workload.
+type stepper struct {
+	*engine.Engine
+	supply *supply
+}
+
+// stepper has a method make steps of exactly so many rows, with noise of a multiplier.
+func (w *workload) stepper(m dpoptim.Method, s *dpoptim.Settings, batch int, multiplier float64) (*stepper, error) {
+	facts := dpoptim.Facts{
+		Params: w.program.NumParams(), Outputs: w.program.Outputs(), Steps: scheduled,
+		SamplingRate: 1, ExpectedBatch: float64(batch), Clip: s.Clip,
+		Rate: dpoptim.Rate{Peak: *s.LR, Shape: s.LRSchedule, Steps: scheduled}, Planned: multiplier,
+	}
+	declared, err := m.Declare(s, facts)
+	if err != nil {
+		return nil, err
+	}
+	supply := newSupply(w, batch)
+	e, err := engine.Open(engine.Config{
+		Method: m, Declaration: declared, Facts: facts,
+		Device: w.device, Schedule: w.schedule, Options: w.options, Data: w.data, Noise: w.noise, Rows: batch, Supply: supply,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.SetParams(w.params); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return &stepper{e, supply}, nil
+}
+
+// scheduled is T of the run that a timed step belongs to.
+const scheduled = 1000
+
+// step makes a step, and says how long it took. Drawing rows is not timed.
+func (s *stepper) step() (time.Duration, error) {
+	s.supply.draw()
+	began := time.Now()
+	_, err := s.Steps.Step()
+	if err == nil {
+		err = s.Wait()
+	}
+	return time.Since(began), err
+}
+
+// supply hands out batches of random rows that were drawn before.
+type supply struct {
+	engine.Given
+	workload  *workload
+	random    *rand.Rand
+	available int32
+	batches   [2][]int32 // the most that a step asks for
+	asked     int
+}
+
+func newSupply(w *workload, batch int) *supply {
+	s := &supply{workload: w, random: rand.New(rand.NewPCG(1, 2)), available: int32(w.set.Train.Len())}
+	for i := range s.batches {
+		s.batches[i] = make([]int32, batch)
+	}
+	return s
+}
+
+// draw prepares the batches of a step.
+func (s *supply) draw() {
+	for _, rows := range s.batches {
+		for i := range rows {
+			rows[i] = s.random.Int32N(s.available)
+		}
+	}
+	s.Done++
+	s.asked = 0
+}
+
+// Batch gives the next of them, and a noise position that no engine has had.
+func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
+	s.workload.position++
+	if !skip {
+		dst = append(dst, s.batches[s.asked%len(s.batches)]...)
+		s.asked++
+	}
+	return dst, s.workload.position
+}
+
+// turnSteps are the steps of a kind that are timed before the other's turn.
+const turnSteps = 3
+
+// inTurns times steps of two kinds for some seconds, after turns that are not timed and a
+// tenth of the time.
+func inTurns(one, other *stepper, warm int, seconds float64) (times [2][]float64, err error) {
+	budget := time.Duration(seconds * float64(time.Second))
+	start := time.Now()
+	for turn := 0; len(times[0]) == 0 || time.Since(start) < budget; turn++ {
+		for kind, s := range []*stepper{one, other} {
+			for i := range turnSteps + 1 {
+				took, err := s.step()
+				if err != nil {
+					return times, err
+				}
+				// The first step of a turn finds the other kind's values in the caches, which no run does.
+				if i > 0 && turn >= warm && time.Since(start) > budget/10 {
+					times[kind] = append(times[kind], took.Seconds())
+				}
+			}
+		}
+	}
+	return times, nil
+}
