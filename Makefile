@@ -3,6 +3,7 @@
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE    ?= golang.org/x/tools/cmd/deadcode@v0.52.0
 BENCHTIME   ?= 0.1s
 BENCHSECS   ?= 5
 PYTHON      ?= python3
@@ -70,6 +71,7 @@ race: ## run concurrent code with the race detector; needs a C compiler
 cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) build -tags gocuda ./...
 	$(CUDA) $(GO) vet -tags gocuda ./...
+	$(CUDA) GO=$(GO) scripts/deadcode.sh $(DEADCODE) gocuda
 	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest
 	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd/privgrad ./cuda
 
@@ -104,11 +106,12 @@ protectors: build ## meta-train the shipped protectors anew (a quarter of an hou
 		bin/privgrad $$recipe --out bin/protectors/$$name.safetensors || exit 1; done
 	cp bin/protectors/quadratic.* bin/protectors/mnist.* $(PROTECTORS)/ && rm -f $(PROTECTORS)/*.csv $(PROTECTORS)/*.png
 
-lint: ## gofmt, go vet, staticcheck, and golangci-lint where it is installed
+lint: ## gofmt, go vet, staticcheck, deadcode, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	cd internal/cpu/gen && $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	GO=$(GO) scripts/deadcode.sh $(DEADCODE)
 	@if $(call found,golangci-lint); then echo golangci-lint run; golangci-lint run; fi
 
 bench: build ## time the kernels, products, noise, sampling, then steps of cnn-mnist

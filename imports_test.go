@@ -20,7 +20,8 @@ const module = "github.com/privgrad/privgrad"
 // allowed is the direction of imports: what each package may import of this
 // module, outside its tests. What may depend on the private data's devices
 // and what may add noise follow from it, so that a new edge is a decision.
-// Packages under cmd may import all and be imported by none.
+// Packages under cmd may import all and be imported by none; only they import
+// those under internal/cli.
 var allowed = map[string][]string{
 	".": nil,
 
@@ -33,8 +34,8 @@ var allowed = map[string][]string{
 	"internal/exact":    {"internal/stream"},
 
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream"},
-	"internal/device/admit":      {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/device/admit", "internal/exact", "internal/pages", "internal/ir"},
+	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
+	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/pages", "internal/ir"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
 
@@ -48,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/durable":     nil,
 	"internal/safetensors": nil,
 
-	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/admit", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
+	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
 	"cuda/driver":                 nil,
 	"cuda/driver/cudrv":           {"cuda/driver"},
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
@@ -60,18 +61,18 @@ var allowed = map[string][]string{
 	"nn":         {"internal/ir"},
 	"perexample": {"internal/ir"},
 
-	"accountant":          {"accountant/btls", "accountant/pld", "accountant/prv", "accountant/schedule"},
-	"accountant/btls":     nil,
-	"accountant/ledger":   nil,
-	"accountant/pld":      nil,
-	"accountant/prv":      nil,
-	"accountant/schedule": nil,
-	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
-	"dpoptim":             {"dpoptim/mechanism", "internal/device"},
-	"dpoptim/banco":       nil,
-	"dpoptim/l2p":         {"dpoptim", "dpoptim/mechanism", "internal/device", "internal/durable", "internal/safetensors"},
-	"dpoptim/l2p/meta":    {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
-	"dpoptim/linesearch":  nil,
+	"accountant":         {"accountant/btls", "accountant/pld", "accountant/prv", "accountant/papers"},
+	"accountant/btls":    nil,
+	"accountant/ledger":  nil,
+	"accountant/pld":     nil,
+	"accountant/prv":     nil,
+	"accountant/papers":  nil,
+	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
+	"dpoptim":            {"dpoptim/mechanism", "internal/device"},
+	"dpoptim/banco":      nil,
+	"dpoptim/l2p":        {"dpoptim", "dpoptim/mechanism", "internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/l2p/meta":   {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/linesearch": nil,
 
 	"datasets":               {"internal/fault", "internal/stream"},
 	"datasets/cifar":         {"datasets"},
@@ -90,12 +91,26 @@ var allowed = map[string][]string{
 	},
 	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
 	"audit/reach":     {"internal/device", "internal/ir"},
-	"reproduce":       {"accountant", "datasets/tabular", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/durable", "internal/usage", "train"},
+	"reproduce":       {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/usage", "train"},
+
+	// A paper has a package, which papers lists and no other paper imports.
+	"reproduce/blsgd":         {"accountant", "datasets", "datasets/tabular", "reproduce", "train"},
+	"reproduce/l2p":           {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce", "train"},
+	"reproduce/papers":        {"internal/usage", "reproduce", "reproduce/blsgd", "reproduce/l2p"},
+	"reproduce/reproducetest": {"datasets", "reproduce", "train"}, // none but tests import it
+
 	"bench": {
 		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
 		"internal/pages", "internal/ir",
 		"internal/stream", "internal/usage", "nn", "perexample", "train",
 	},
+
+	"internal/cli":         {"accountant", "accountant/ledger", "accountant/schedule", "internal/fault", "perexample", "train"},
+	"internal/cli/bench":   {"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/durable", "perexample", "train"},
+	"internal/cli/data":    {"datasets", "datasets/cifar", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "train"},
+	"internal/cli/l2p":     {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "reproduce", "train"},
+	"internal/cli/machine": {"internal/cpu/gemm"},
+	"internal/cli/price":   {"accountant", "accountant/schedule", "internal/cli"},
 }
 
 // A source is one Go file of the repository, whatever build tags it has.

@@ -91,7 +91,7 @@ func TestCompositionAdds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		times := single.Times(k)
+		times := Curve{single.Orders, make([]float64, 2)}.Plus(single, k)
 		for i := range apart.RDP {
 			near(t, "k events", apart.RDP[i], together.RDP[i], 1e-13)
 			near(t, "k times one", times.RDP[i], together.RDP[i], 1e-13)
@@ -170,13 +170,13 @@ func TestOrderNearOneReturnsZero(t *testing.T) {
 		}
 		for i, a := range orders {
 			near(t, fmt.Sprintf("%s, order %v", n, a), c.RDP[i], kl.RDP[0], 1e-5+3*(a-1))
-			for _, convert := range []Conversion{Tight, Proposition1} {
+			for _, convert := range []conversion{tight, proposition1} {
 				if e := convert(c.RDP[i], a, 1e-5); e < 100 {
 					t.Errorf("%s: epsilon %v at order %v, where ln(1/δ)/(α−1) alone is far larger", n, e, a)
 				}
 			}
 		}
-		if e, _ := c.Epsilon(1e-5, Tight); e < account(t, RDP, n, 1e-5, events...).Epsilon {
+		if e, _ := c.epsilon(1e-5, tight); e < account(t, RDP, n, 1e-5, events...).Epsilon {
 			t.Errorf("%s: orders near 1 give %v, less than all the others", n, e)
 		}
 	}

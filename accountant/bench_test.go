@@ -6,8 +6,8 @@ import "testing"
 func BenchmarkConversion(b *testing.B) {
 	for _, c := range []struct {
 		name    string
-		convert Conversion
-	}{{"tight", Tight}, {"paper", Proposition1}} {
+		convert conversion
+	}{{"tight", tight}, {"paper", proposition1}} {
 		b.Run(c.name, func(b *testing.B) {
 			orders := DefaultOrders()
 			least := 1e9

@@ -1,9 +1,10 @@
 package accountant
 
 import (
-	"errors"
 	"fmt"
 	"math"
+
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // Schedule is DP-SGD's: steps Poisson batches at one rate, each asked for one
@@ -55,7 +56,7 @@ func (s Schedule) method() (method, error) {
 
 // ErrBudget says that no choice meets an otherwise proper target: the budget
 // does not allow what was asked.
-var ErrBudget = errors.New("the privacy budget does not allow it")
+var ErrBudget = papers.ErrBudget
 
 func checkTarget(epsilon float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
@@ -67,28 +68,17 @@ func checkTarget(epsilon float64) error {
 // A point is an argument of a calibration with the ε that it gives.
 type point struct{ x, epsilon float64 }
 
-// narrow moves good, whose ε is within the target, towards bad, whose ε is
-// not, until ε is within slack of the target, relatively, or the arguments are
-// next to each other: within gap, relatively. ε must be monotone between them.
-func narrow(target, slack, gap float64, good, bad point, at func(x float64) (float64, error)) (point, error) {
-	// Secants in logarithms, where ε is nearly a power of each argument, aimed
-	// a little to the good side. An end that stays is given less weight
-	// (Dowell and Jarratt 1971, the Illinois rule).
-	aim := math.Log(target) + math.Log1p(-slack/2)
-	height := func(p point) float64 { return math.Log(p.epsilon) - aim }
-	g, b, stayed := height(good), height(bad), 0
-	for i := 0; i < 200 && good.epsilon < target*(1-slack); i++ {
-		if math.Abs(good.x-bad.x) <= gap*good.x {
-			break
-		}
-		lx, lb := math.Log(good.x), math.Log(bad.x)
-		share := g / (g - b) // of the way from good to bad
-		if !(share > 0.001 && share < 0.999) || i%8 == 7 {
-			share = 0.5
-		}
-		x := math.Exp(lx + share*(lb-lx))
-		if x == good.x || x == bad.x {
-			break
+// A rule names the next argument to look at, which lies between good, whose ε is
+// within the target, and bad, whose ε is not; false: they are near enough.
+type rule func(good, bad point) (x float64, more bool)
+
+// narrow moves good and bad towards each other by a rule. ε must be monotone
+// between them.
+func narrow(target float64, good, bad point, next rule, at func(x float64) (float64, error)) (point, error) {
+	for {
+		x, more := next(good, bad)
+		if !more {
+			return good, nil
 		}
 		e, err := at(x)
 		if err != nil {
@@ -96,19 +86,102 @@ func narrow(target, slack, gap float64, good, bad point, at func(x float64) (flo
 		}
 		if e <= target {
 			good = point{x, e}
+		} else {
+			bad = point{x, e}
+		}
+	}
+}
+
+// secants go on until ε is within slack of the target, relatively, or the
+// arguments are next to each other: secants in logarithms, where ε is nearly a
+// power of each argument, aimed a little to the good side. An end that stays is
+// given less weight (Dowell and Jarratt 1971, the Illinois rule).
+func secants(target, slack float64) rule {
+	const gap, tries = 1e-15, 200
+	aim := math.Log(target) + math.Log1p(-slack/2)
+	height := func(p point) float64 { return math.Log(p.epsilon) - aim }
+	var last point // good, when it was looked at last
+	var g, b float64
+	stayed := 0
+	try := -1
+	return func(good, bad point) (float64, bool) {
+		switch try++; {
+		case try == 0:
+			g, b = height(good), height(bad)
+		case good.x != last.x:
 			g = height(good)
 			if stayed = max(stayed, 0) + 1; stayed > 1 {
 				b /= 2
 			}
-		} else {
-			bad = point{x, e}
+		default:
 			b = height(bad)
 			if stayed = min(stayed, 0) - 1; stayed < -1 {
 				g /= 2
 			}
 		}
+		last = good
+		if try == tries || !(good.epsilon < target*(1-slack)) || math.Abs(good.x-bad.x) <= gap*good.x {
+			return 0, false
+		}
+		lx, lb := math.Log(good.x), math.Log(bad.x)
+		share := g / (g - b) // of the way from good to bad
+		if !(share > 0.001 && share < 0.999) || try%8 == 7 {
+			share = 0.5
+		}
+		x := math.Exp(lx + share*(lb-lx))
+		return x, x != good.x && x != bad.x
 	}
-	return good, nil
+}
+
+// wholes are secants over whole numbers, of which good is the smaller: they end
+// at neighbours. Where a secant has come close, the next numbers are looked at first.
+func wholes(target float64) rule {
+	var secant float64 // what was looked at last, if it was no such probe
+	return func(good, bad point) (float64, bool) {
+		if bad.x-good.x <= 1 {
+			return 0, false
+		}
+		if good.x == secant {
+			secant = 0
+			return good.x + math.Max(1, math.Floor((bad.x-good.x)/64)), true
+		}
+		x := math.Floor(math.Sqrt(good.x * bad.x))
+		if share := (math.Log(target) - math.Log(good.epsilon)) / (math.Log(bad.epsilon) - math.Log(good.epsilon)); share > 0 && share < 1 {
+			x = math.Floor(good.x * math.Pow(bad.x/good.x, share))
+		}
+		secant = min(max(x, good.x+1), bad.x-1)
+		return secant, true
+	}
+}
+
+// halves are geometric, until the arguments are within gap of each other.
+func halves(gap float64) rule {
+	return func(good, bad point) (float64, bool) {
+		return math.Sqrt(good.x * bad.x), max(good.x, bad.x)/min(good.x, bad.x) > 1+gap
+	}
+}
+
+// LeastAdmitted is the smallest noise multiplier in [least, most], to one part in
+// 10⁹, at which a budget that was just opened admits an event. An error says why
+// it does not admit the event at most.
+func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error), least, most float64) (float64, error) {
+	admitted := func(sigma float64) error {
+		b, err := open()
+		if err != nil {
+			return err
+		}
+		return b.Ask(event(sigma))
+	}
+	if err := admitted(most); err != nil {
+		return 0, err
+	}
+	good, err := narrow(0, point{x: most}, point{x: least}, halves(1e-9), func(sigma float64) (float64, error) {
+		if admitted(sigma) != nil {
+			return math.Inf(1), nil
+		}
+		return 0, nil
+	})
+	return good.x, err
 }
 
 // Calibrate finds the smallest noise multiplier whose ε does not exceed the
@@ -144,7 +217,7 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 			return 0, 0, err
 		}
 	}
-	good, err = narrow(epsilon, m.slack, 1e-15, good, bad, s.Epsilon)
+	good, err = narrow(epsilon, good, bad, secants(epsilon, m.slack), s.Epsilon)
 	return good.x, good.epsilon, err
 }
 
@@ -202,36 +275,8 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 			return 0, 0, err
 		}
 	}
-	// Whole steps, so that the search ends at neighbours.
-	for bad.x-good.x > 1 {
-		x := math.Floor(math.Sqrt(good.x * bad.x))
-		if share := (math.Log(epsilon) - math.Log(good.epsilon)) / (math.Log(bad.epsilon) - math.Log(good.epsilon)); share > 0 && share < 1 {
-			x = math.Floor(good.x * math.Pow(bad.x/good.x, share))
-		}
-		x = min(max(x, good.x+1), bad.x-1)
-		next := point{x: x}
-		if next.epsilon, err = at(x); err != nil {
-			return 0, 0, err
-		}
-		if next.epsilon <= epsilon {
-			good = next
-			// The secant has come close: look at the next number first.
-			if step := math.Max(1, math.Floor((bad.x-good.x)/64)); bad.x-good.x > 1 {
-				probe := point{x: good.x + step}
-				if probe.epsilon, err = at(probe.x); err != nil {
-					return 0, 0, err
-				}
-				if probe.epsilon <= epsilon {
-					good = probe
-				} else {
-					bad = probe
-				}
-			}
-		} else {
-			bad = next
-		}
-	}
-	return int(good.x), good.epsilon, nil
+	good, err = narrow(epsilon, good, bad, wholes(epsilon), at)
+	return int(good.x), good.epsilon, err
 }
 
 // CalibrateSamplingRate finds the largest sampling rate whose ε does not
@@ -267,6 +312,6 @@ func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached f
 			return 0, 0, err
 		}
 	}
-	good, err = narrow(epsilon, m.slack, 1e-15, good, bad, at)
+	good, err = narrow(epsilon, good, bad, secants(epsilon, m.slack), at)
 	return good.x, good.epsilon, err
 }

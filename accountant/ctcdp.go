@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/privgrad/privgrad/accountant/schedule"
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // ctcdpMethod is the accounting of Hong et al. 2021: truncated concentrated
@@ -17,7 +17,7 @@ var ctcdpMethod = method{
 		if n != ReplaceOne {
 			return Result{}, fmt.Errorf("accountant %s holds under %s only, not %s", CTCDP, ReplaceOne, n)
 		}
-		var steps []schedule.Steps
+		var steps []papers.Steps
 		for i, e := range events {
 			s, err := ctcdp(e)
 			if err == nil && e.Rate != events[0].Rate {
@@ -28,24 +28,24 @@ var ctcdpMethod = method{
 			}
 			steps = append(steps, s)
 		}
-		epsilon, err := schedule.CtCDPEpsilon(steps, events[0].Rate, delta)
+		epsilon, err := papers.CtCDPEpsilon(steps, events[0].Rate, delta)
 		return Result{Epsilon: epsilon, Delta: delta}, err
 	},
 }
 
 // ctcdp is ρ of a batch, Δ²/(2σ²) over all that is asked of it, with Δ twice
 // what one record's presence does.
-func ctcdp(e Event) (schedule.Steps, error) {
+func ctcdp(e Event) (papers.Steps, error) {
 	if e.Sampling != FixedSize {
-		return schedule.Steps{}, errors.New("accountant ctcdp holds for fixed-size batches only: use pld or rdp")
+		return papers.Steps{}, errors.New("accountant ctcdp holds for fixed-size batches only: use pld or rdp")
 	}
 	bounds, err := e.bounds(ReplaceOne.distance())
 	if err != nil {
-		return schedule.Steps{}, err
+		return papers.Steps{}, err
 	}
 	mu := joint(bounds)
 	if mu == 0 {
-		return schedule.Steps{}, errors.New("accountant ctcdp bounds Gaussian releases only")
+		return papers.Steps{}, errors.New("accountant ctcdp bounds Gaussian releases only")
 	}
-	return schedule.Steps{Rho: mu * mu / 2, Count: e.Count}, nil
+	return papers.Steps{Rho: mu * mu / 2, Count: e.Count}, nil
 }

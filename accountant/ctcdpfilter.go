@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/schedule"
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // CtCDPFilter admits Gaussian releases of fixed-size batches, at one rate and under
@@ -15,7 +15,7 @@ import (
 //
 // Ask before a release. A CtCDPFilter is for one goroutine.
 type CtCDPFilter struct {
-	plan  schedule.CtCDP
+	plan  papers.CtCDP
 	meter // of ρ
 }
 
@@ -24,7 +24,7 @@ func NewCtCDPFilter(epsilon, delta, rate float64) (*CtCDPFilter, error) {
 	if err := checkTarget(epsilon); err != nil {
 		return nil, err
 	}
-	p, err := schedule.NewCtCDP(epsilon, delta, rate, 1)
+	p, err := papers.NewCtCDP(epsilon, delta, rate, 1)
 	return &CtCDPFilter{plan: p, meter: meter{budget: p.Total}}, err
 }
 
@@ -38,14 +38,14 @@ func (f *CtCDPFilter) Ask(e Event) error {
 	if e.Rate != f.plan.SamplingRate {
 		return fmt.Errorf("rate %v: this budget is spent at rate %v", e.Rate, f.plan.SamplingRate)
 	}
-	least, err := schedule.CtCDPEpsilon([]schedule.Steps{{Rho: s.Rho, Count: 1}}, e.Rate, f.plan.Delta)
+	least, err := papers.CtCDPEpsilon([]papers.Steps{{Rho: s.Rho, Count: 1}}, e.Rate, f.plan.Delta)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, ErrBudget)
 	}
 	if least > f.plan.Epsilon {
 		return fmt.Errorf("a step of ρ = %.6g needs epsilon %.6g by the constraints of ctCDP, which is above %v: %w", s.Rho, least, f.plan.Epsilon, ErrBudget)
 	}
-	total := math.Nextafter(f.spent+float64(e.Count)*schedule.AmplifiedCost(e.Rate, s.Rho), math.Inf(1))
+	total := math.Nextafter(f.spent+float64(e.Count)*papers.AmplifiedCost(e.Rate, s.Rho), math.Inf(1))
 	if !(total <= f.budget) {
 		return fmt.Errorf("a release would bring ρ to %.6g, of %.6g that epsilon %v at delta %v allows: %w", total, f.budget, f.plan.Epsilon, f.plan.Delta, ErrBudget)
 	}

@@ -35,19 +35,12 @@ func NewFilter(epsilon, delta float64, n Neighbouring, order float64) (*Filter, 
 		return nil, err
 	}
 	f := &Filter{epsilon: epsilon, delta: delta, order: order, neighbouring: n}
-	// Tight, solved for the divergence and rounded down.
+	// tight, solved for the divergence and rounded down.
 	f.budget = epsilon - math.Log1p(-1/order) + math.Log(delta*order)/(order-1)
 	if f.budget -= 1e-12 * math.Abs(epsilon-f.budget); f.budget <= 0 {
 		return nil, fmt.Errorf("epsilon %v at delta %v leaves nothing to spend at order %v: raise epsilon or the order: %w", epsilon, delta, order, ErrBudget)
 	}
 	return f, nil
-}
-
-// FilterOrder is the order at which releases that are expected, but may come
-// otherwise, cost least: it takes a list from the configuration, never from the data.
-func FilterOrder(expected []Event, n Neighbouring, delta float64) (float64, error) {
-	r, err := Account(expected, Options{Accountant: RDP, Neighbouring: n, Delta: delta})
-	return r.Order, err
 }
 
 // Ask charges an event, all its repetitions, if the budget allows it. An error
@@ -64,11 +57,6 @@ func (f *Filter) Ask(e Event) error {
 	}
 	f.spent = total
 	return nil
-}
-
-// Guarantee is the budget, which holds whatever was spent.
-func (f *Filter) Guarantee() (epsilon, delta float64, n Neighbouring) {
-	return f.epsilon, f.delta, f.neighbouring
 }
 
 // restore raises what is charged at every order to what was spent.
@@ -89,7 +77,7 @@ func restore(charged, spent []float64) error {
 
 // SoFar is the ε of what was admitted so far: no guarantee where the moment of
 // looking depends on what was released.
-func (f *Filter) SoFar() float64 { return math.Max(Tight(f.spent, f.order, f.delta), 0) }
+func (f *Filter) SoFar() float64 { return math.Max(tight(f.spent, f.order, f.delta), 0) }
 
 // Order is the filter's order.
 func (f *Filter) Order() float64 { return f.order }

@@ -69,7 +69,7 @@ func TestFilterNeverOverruns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Tight(c.RDP[0], order, delta); got > epsilon*(1+1e-12) {
+		if got := tight(c.RDP[0], order, delta); got > epsilon*(1+1e-12) {
 			t.Fatalf("admitted releases cost ε %v at order %v, the budget is %v", got, order, epsilon)
 		}
 	})

@@ -57,35 +57,16 @@ func (f *PaperFilter) cost(r paperRelease) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := batch{q: r.q, bounds: []bound{{rdp: func(a float64) (float64, error) { return claimed(a), nil }}}}
-	c := make([]float64, paperOrders)
-	for i := range c {
-		a := float64(i + 2)
-		if r.q == 1 {
-			c[i] = claimed(a)
-		} else if c[i], err = b.rdp(a, (*batch).poisson); err != nil {
-			return nil, err
+	var c []float64
+	if r.q == 1 {
+		for i := range paperOrders {
+			c = append(c, claimed(float64(i+2)))
 		}
+	} else if c, err = lemma4(r.q, claimed, paperOrders); err != nil {
+		return nil, err
 	}
 	f.costs[r] = c
 	return c, nil
-}
-
-// paperClaim is the Rényi curve that the paper gives a release.
-func paperClaim(m Mechanism) (func(order float64) float64, error) {
-	switch m := m.(type) {
-	case Gaussian:
-		rho := 1 / (2 * m.NoiseMultiplier * m.NoiseMultiplier)
-		return func(a float64) float64 { return a * rho }, nil
-	case Pure: // lemma 2
-		return func(a float64) float64 { return a * m.Epsilon * m.Epsilon / 2 }, nil
-	case NoisyBTLS:
-		if m.Noise == BTLSLaplace {
-			return m.search().Theorem2RDP, nil
-		}
-		return m.search().Theorem3RDP, nil
-	}
-	return nil, fmt.Errorf("mechanism %s: Chen and Lee 2020 price gradients, line searches and pure releases only", m.Name())
 }
 
 // Ask charges an event as Filter.Ask does.
@@ -144,16 +125,13 @@ func (f *PaperFilter) SoFar() float64 {
 		most, left := 0.0, f.Left()
 		for i, b := range f.budget {
 			if b > 0 {
-				most = math.Max(most, Proposition1((1-left)*b, float64(i+2), f.delta))
+				most = math.Max(most, proposition1((1-left)*b, float64(i+2), f.delta))
 			}
 		}
 		return most
 	}
-	least := math.Inf(1)
-	for i, s := range f.spent {
-		least = math.Min(least, Proposition1(s, float64(i+2), f.delta))
-	}
-	return least
+	epsilon, _ := paperEpsilon(f.spent, f.delta)
+	return epsilon
 }
 
 // Left is the share of the budget that the order with most room has not spent.

@@ -11,7 +11,7 @@ import (
 func TestPaperFilterIsThePapersArithmetic(t *testing.T) {
 	laplace := NoisyBTLS{Noise: BTLSLaplace, ThresholdScale: 20, QueryScale: 40, MaxTrials: 10, Queries: SharedBaseline}
 	for _, search := range []NoisyBTLS{paperSearch(0.05), laplace} {
-		l := LineSearch{Batches: PaperBatches, SamplingRate: 0.01, Steps: 200, Searches: 1, Gradient: Gaussian{1.2}, Search: search}
+		l := LineSearch{Batches: PaperBatches, SamplingRate: 0.01, Steps: 200, Searches: 200, Gradient: Gaussian{1.2}, Search: search}
 		want, err := l.PaperEpsilon(1e-6)
 		if err != nil {
 			t.Fatal(err)

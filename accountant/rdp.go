@@ -12,34 +12,24 @@ var rdpMethod = method{
 	name:  RDP,
 	slack: 1e-9,
 	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		return renyiEpsilon(events, n, delta, Tight)
+		return renyiEpsilon(events, n, delta, tight)
 	},
 	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
 		c, err := NewCurve(events, n, nil)
 		if err != nil {
 			return Result{}, err
 		}
-		delta, at := c.Delta(epsilon)
+		delta, at := c.delta(epsilon)
 		return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: c.atEdge(at)}, nil
 	},
 }
 
-// paperMethod is the same curve under the papers' conversion.
-var paperMethod = method{
-	name:  Paper,
-	slack: 1e-9,
-	why:   WhyNotPaper,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		return renyiEpsilon(events, n, delta, Proposition1)
-	},
-}
-
-func renyiEpsilon(events []Event, n Neighbouring, delta float64, convert Conversion) (Result, error) {
+func renyiEpsilon(events []Event, n Neighbouring, delta float64, convert conversion) (Result, error) {
 	c, err := NewCurve(events, n, nil)
 	if err != nil {
 		return Result{}, err
 	}
-	epsilon, at := c.Epsilon(delta, convert)
+	epsilon, at := c.epsilon(delta, convert)
 	// An ε of 0 cannot be bettered.
 	return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: epsilon > 0 && c.atEdge(at)}, nil
 }
@@ -180,28 +170,17 @@ func (c Curve) Plus(d Curve, times int) Curve {
 	return sum
 }
 
-// Times is n repetitions of c.
-func (c Curve) Times(n int) Curve {
-	return Curve{c.Orders, make([]float64, len(c.RDP))}.Plus(c, n)
-}
+// A conversion turns the divergence of one order into ε at δ.
+type conversion func(rdp, order, delta float64) float64
 
-// Conversion turns the divergence of one order into ε at δ.
-type Conversion func(rdp, order, delta float64) float64
-
-// Tight is Canonne, Kamath and Steinke 2020, proposition 12.
-func Tight(rdp, order, delta float64) float64 {
+// tight is Canonne, Kamath and Steinke 2020, proposition 12.
+func tight(rdp, order, delta float64) float64 {
 	return rdp + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
 }
 
-// Proposition1 is Mironov 2017, proposition 3, as the line-search paper uses
-// it (Chen and Lee 2020, proposition 1): valid, and looser than Tight.
-func Proposition1(rdp, order, delta float64) float64 {
-	return rdp - math.Log(delta)/(order-1)
-}
-
-// Epsilon is the smallest ε over the orders at δ, and the index of the order
+// epsilon is the smallest ε over the orders at δ, and the index of the order
 // that gives it. No bound is negative.
-func (c Curve) Epsilon(delta float64, convert Conversion) (epsilon float64, order int) {
+func (c Curve) epsilon(delta float64, convert conversion) (epsilon float64, order int) {
 	epsilon = math.Inf(1)
 	for i, a := range c.Orders {
 		if e := math.Max(convert(c.RDP[i], a, delta), 0); e < epsilon {
@@ -211,9 +190,9 @@ func (c Curve) Epsilon(delta float64, convert Conversion) (epsilon float64, orde
 	return epsilon, order
 }
 
-// Delta is the smallest δ over the orders at ε under the tight conversion. It
+// delta is the smallest δ over the orders at ε under the tight conversion. It
 // is never 0, which would claim more than a Rényi bound gives.
-func (c Curve) Delta(epsilon float64) (delta float64, order int) {
+func (c Curve) delta(epsilon float64) (delta float64, order int) {
 	delta = 1
 	for i, a := range c.Orders {
 		if d := positiveDelta(logDelta(c.RDP[i], a, epsilon)); d < delta {
@@ -223,7 +202,7 @@ func (c Curve) Delta(epsilon float64) (delta float64, order int) {
 	return delta, order
 }
 
-// logDelta is Tight solved for ln δ.
+// logDelta is tight solved for ln δ.
 func logDelta(rdp, order, epsilon float64) float64 {
 	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
 }

@@ -84,7 +84,7 @@ func TestGoldenGeneralBound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			best = min(best, Proposition1(1000*r, a, 1e-8))
+			best = min(best, proposition1(1000*r, a, 1e-8))
 		}
 		near(t, "joint", best, v.Joint, 1e-9)
 	}
@@ -130,7 +130,7 @@ func TestGoldenFixedSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			best = min(best, Tight(v.T*r, a, v.Delta))
+			best = min(best, tight(v.T*r, a, v.Delta))
 		}
 		near(t, "fixed size", best, v.Want, 1e-9)
 		compared++

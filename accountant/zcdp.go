@@ -16,7 +16,7 @@ var zcdpMethod = method{
 		if err != nil {
 			return Result{}, err
 		}
-		epsilon := bestOrder(func(order float64) float64 { return Tight(rho*order, order, delta) })
+		epsilon := bestOrder(func(order float64) float64 { return tight(rho*order, order, delta) })
 		return Result{Epsilon: math.Max(epsilon, 0), Delta: delta}, nil
 	},
 	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {

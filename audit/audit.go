@@ -24,10 +24,11 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
-	"github.com/privgrad/privgrad/train"
 )
 
 // Config says what is audited and how.
@@ -63,7 +64,7 @@ func Default() Config {
 		Model: "logistic", Activation: "tanh",
 		NoiseMultiplier: 1, SamplingRate: 0.25, Steps: 10,
 		Clip: 0.1, Clipping: "flat", Strategy: "auto", Noise: "secure",
-		Neighbouring: string(accountant.AddRemove), Accountant: train.Default().Accountant, Delta: 1e-5,
+		Neighbouring: string(accountant.AddRemove), Accountant: plan.Default().Accountant, Delta: 1e-5,
 		Device: "auto", Seed: 1,
 	}
 }
@@ -150,23 +151,10 @@ func (c *Config) check() error {
 			c.Canary = Opposite
 		}
 	}
-	if !slices.Contains(Canaries(), c.Canary) {
-		var names []string
-		for _, k := range Canaries() {
-			names = append(names, string(k))
-		}
-		return usage.Errorf("unknown canary %q: choose one of %s", c.Canary, strings.Join(names, ", "))
+	if err := c.checkCanary(); err != nil {
+		return err
 	}
-	replaces := c.Neighbouring == string(accountant.ReplaceOne)
 	switch {
-	case c.Canary == Opposite && !replaces:
-		return usage.Errorf("canary %s: it takes one record for another, which %s does not speak of; use --neighbouring replace-one", c.Canary, c.Neighbouring)
-	case c.Canary != Opposite && replaces:
-		return usage.Errorf("canary %s: it is added or not, which replace-one does not speak of; use canary %s", c.Canary, Opposite)
-	case c.Canary == Difference && c.SamplingRate == 1:
-		return usage.Errorf("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
-	case c.Canary == Difference && c.Steps < 2:
-		return usage.Errorf("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
 	case c.NoiseMultiplier == 0:
 		return usage.Errorf("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
 	case c.Accountant == accountant.Paper:
@@ -186,13 +174,36 @@ func (c *Config) check() error {
 	return nil
 }
 
+// checkCanary holds the canary against what is audited.
+func (c *Config) checkCanary() error {
+	if !slices.Contains(Canaries(), c.Canary) {
+		var names []string
+		for _, k := range Canaries() {
+			names = append(names, string(k))
+		}
+		return usage.Errorf("unknown canary %q: choose one of %s", c.Canary, strings.Join(names, ", "))
+	}
+	replaces := c.Neighbouring == string(accountant.ReplaceOne)
+	switch {
+	case c.Canary == Opposite && !replaces:
+		return usage.Errorf("canary %s: it takes one record for another, which %s does not speak of; use --neighbouring replace-one", c.Canary, c.Neighbouring)
+	case c.Canary != Opposite && replaces:
+		return usage.Errorf("canary %s: it is added or not, which replace-one does not speak of; use canary %s", c.Canary, Opposite)
+	case c.Canary == Difference && c.SamplingRate == 1:
+		return usage.Errorf("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
+	case c.Canary == Difference && c.Steps < 2:
+		return usage.Errorf("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
+	}
+	return nil
+}
+
 // resolve makes the plan that a training run of this configuration would have.
-func (c *Config) resolve() (*train.Plan, error) {
+func (c *Config) resolve() (*plan.Plan, error) {
 	shape, classes, err := c.data()
 	if err != nil {
 		return nil, err
 	}
-	t := train.Default()
+	t := plan.Default()
 	t.Data, t.Model, t.Activation, t.Seed = syntheticName, c.Model, c.Activation, c.Seed
 	t.NoiseMultiplier, t.SamplingRate, t.Steps, t.Delta = &c.NoiseMultiplier, &c.SamplingRate, &c.Steps, &c.Delta
 	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise
@@ -201,13 +212,13 @@ func (c *Config) resolve() (*train.Plan, error) {
 	t.PublicN, t.LR = &n, &rate
 	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
-	return train.Resolve(t, train.Options{Network: c.Network, Sources: map[string]train.Source{syntheticName: {Open: open, BuiltIn: true}}})
+	return plan.Resolve(t, plan.Options{Network: c.Network, Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}})
 }
 
 // data is the shape of the records and the number of their classes.
 func (c *Config) data() (shape [3]int, classes int, err error) {
 	if c.Network == nil {
-		model, err := train.Model(c.Model)
+		model, err := plan.Model(c.Model)
 		return model.Input, model.Classes, err
 	}
 	g := c.Network.Program
@@ -235,7 +246,7 @@ func prepare(c Config) (*game, error) {
 		return nil, err
 	}
 	g := &game{config: c, plan: p, params: p.Network.Params()}
-	g.open = func() (device.Device, error) { return train.OpenDevice(c.Device, 1) }
+	g.open = func() (device.Device, error) { return devices.Open(c.Device, 1) }
 	g.keys = newKeys
 	if c.Noise == "seeded" {
 		g.keys = keysFromSeed(c.Seed)
@@ -276,7 +287,7 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		PowerAgainstTwiceMu: power, Notes: []string{},
 	}
 	if c.Noise == "seeded" {
-		r.NotPrivate = train.SeededLabel
+		r.NotPrivate = plan.SeededLabel
 	}
 	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
 	switch {

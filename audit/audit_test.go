@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -164,7 +165,7 @@ func released(t *testing.T, c Config) *game {
 	}
 	return &game{
 		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys,
-		open: func() (device.Device, error) { return train.OpenDevice(c.Device, 1) },
+		open: func() (device.Device, error) { return devices.Open(c.Device, 1) },
 	}
 }
 

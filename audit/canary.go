@@ -9,9 +9,9 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
-	"github.com/privgrad/privgrad/train"
 )
 
 // Canary names what the adversary has to find out, and by which statistic.
@@ -71,7 +71,7 @@ const zeroByte = 128
 
 // newRecords draws the records and picks the canaries, by their gradients at the
 // initial parameters.
-func newRecords(c Config, p *train.Plan) (*records, error) {
+func newRecords(c Config, p *plan.Plan) (*records, error) {
 	g := p.Network.Program
 	width := ir.Size(g.Shape)
 	r := &records{rows: device.Rows{Width: width, Scale: 1.0 / zeroByte, Offset: -1}}
@@ -172,7 +172,7 @@ func (r *records) choose(canary Canary, candidates int, o *oracle) error {
 // device, from a schedule that neither measures nor clips, clipped here. It
 // shares nothing with what is audited but the network.
 type oracle struct {
-	plan   *train.Plan
+	plan   *plan.Plan
 	net    device.Net
 	sum    device.Step
 	read   device.Step
@@ -181,7 +181,7 @@ type oracle struct {
 	buffer []float32
 }
 
-func newOracle(p *train.Plan, r *records) (o *oracle, err error) {
+func newOracle(p *plan.Plan, r *records) (o *oracle, err error) {
 	schedule, err := perexample.Plain(p.Network.Program)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (o *oracle) share(row int32) ([]float32, float64, error) {
 }
 
 // clip writes the clipped gradient, by the definitions of perexample's clippings.
-func clip(dst, g []float32, p *train.Plan) {
+func clip(dst, g []float32, p *plan.Plan) {
 	all := p.Network.Program.Params
 	kind, bound := perexample.Clipping(p.Config.Clipping), p.Config.Clip
 	groups := [][]ir.Param{all}

@@ -12,15 +12,15 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
-	"github.com/privgrad/privgrad/train"
 )
 
 // game is one canary in two worlds: without it and with it, or one of two. The
 // plan is what runs, the claim what it is held to.
 type game struct {
 	config  Config
-	plan    *train.Plan
+	plan    *plan.Plan
 	claim   *claim
 	records *records
 	params  []float32 // initial

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
-	"github.com/privgrad/privgrad/train"
 )
 
 // scripts measure one peer each, and travel inside the program.
@@ -279,7 +279,7 @@ func turns(here []peer) []peer {
 }
 
 func (c *comparison) model(ctx context.Context, name string, here []peer) error {
-	info, err := train.Model(name)
+	info, err := plan.Model(name)
 	if err != nil {
 		return err
 	}

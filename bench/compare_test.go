@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -367,11 +368,11 @@ func TestScriptsHaveTheSameNetworks(t *testing.T) {
 	}
 	for _, f := range found {
 		name, shape, words := f[1], f[2], strings.ReplaceAll(regexp.MustCompile(`"\s*"`).ReplaceAllString(f[3], ""), `"`, "")
-		info, err := train.Model(name)
+		info, err := plan.Model(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		network, err := train.BuildNetwork(name, info.Input, info.Classes, "relu", 1)
+		network, err := plan.BuildNetwork(name, info.Input, info.Classes, "relu", 1)
 		if err != nil {
 			t.Fatal(err)
 		}

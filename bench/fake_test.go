@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // fakeVariable names a directory; with it the test binary stands in for the
@@ -69,7 +69,7 @@ func fake(dir string, args []string) int {
 		fmt.Fprintln(os.Stderr, "Traceback (most recent call last):\n  somewhere\nMemoryError: too big")
 		return 3
 	}
-	info, err := train.Model(model)
+	info, err := plan.Model(model)
 	if err != nil {
 		return 8
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/peak"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/train"
 )
 
 // The kinds of matrix product in a training step. A thread has its own part of
@@ -123,7 +123,7 @@ func layerProducts(model string, batch int) ([]Product, error) {
 	if batch < 1 || batch > mostRows {
 		return nil, usage.Errorf("batch %d: must be in [1, %d]", batch, mostRows)
 	}
-	info, err := train.Model(model)
+	info, err := plan.Model(model)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func layerProducts(model string, batch int) ([]Product, error) {
 	if shape == [3]int{} {
 		shape = [3]int{1, 28, 28}
 	}
-	network, err := train.BuildNetwork(model, shape, info.Classes, "relu", 1)
+	network, err := plan.BuildNetwork(model, shape, info.Classes, "relu", 1)
 	if err != nil {
 		return nil, err
 	}

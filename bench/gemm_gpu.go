@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
-	"github.com/privgrad/privgrad/train"
 )
 
 // GPUGEMMResult compares who may multiply the matrices of a model's dense layers on a GPU.
@@ -48,11 +49,11 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 	if o.Batch < 1 || o.Batch > mostRows {
 		return nil, usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
 	}
-	info, err := train.Model(o.Model)
+	info, err := plan.Model(o.Model)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := train.OpenDevice(o.Device, o.Threads)
+	opened, err := devices.Open(o.Device, o.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 	if shape == [3]int{} {
 		shape = [3]int{1, 28, 28}
 	}
-	network, err := train.BuildNetwork(o.Model, shape, info.Classes, "relu", 1)
+	network, err := plan.BuildNetwork(o.Model, shape, info.Classes, "relu", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +89,9 @@ func compareGEMM(g *cuda.Device, s *ir.Schedule, o GEMMOptions) (*GPUGEMMResult,
 		return nil, err
 	}
 	faster := func(own, theirs float64) *string {
-		name := train.GEMMOwn
+		name := devices.GEMMOwn
 		if theirs < own {
-			name = train.GEMMCuBLAS
+			name = devices.GEMMCuBLAS
 		}
 		return &name
 	}

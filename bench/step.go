@@ -11,12 +11,13 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
-	"github.com/privgrad/privgrad/train"
 )
 
 // StepOptions says what training step to time.
@@ -27,7 +28,7 @@ type StepOptions struct {
 	Strategy   string // of a private step
 	Activation string
 	Device     string
-	GEMM       string // train.GEMMOwn or train.GEMMCuBLAS; "" is the first
+	GEMM       string // devices.GEMMOwn or devices.GEMMCuBLAS; "" is the first
 	Precision  string // of matrix products; "" is float32
 	Threads    int
 	Seconds    float64 // to measure for, after warming up
@@ -88,7 +89,7 @@ func Step(o StepOptions) (*StepResult, error) {
 		Together: w.schedule.Chunk,
 		Device:   info.Name, Precision: w.options.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
-		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: train.PeakRSS(),
+		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: devices.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
 	if o.Mode == "private" {
@@ -119,7 +120,7 @@ func (o *StepOptions) check() error {
 
 // open prepares what the options describe.
 func (o *StepOptions) open() (*workload, error) {
-	model, err := train.Model(o.Model)
+	model, err := plan.Model(o.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +133,12 @@ func (o *StepOptions) open() (*workload, error) {
 	if w.set, err = o.images(model); err != nil {
 		return nil, err
 	}
-	network, err := train.BuildNetwork(o.Model, model.Input, w.set.Classes, o.Activation, 1)
+	network, err := plan.BuildNetwork(o.Model, model.Input, w.set.Classes, o.Activation, 1)
 	if err != nil {
 		return nil, err
 	}
 	w.program, w.params = network.Program, network.Params()
-	if w.device, err = train.OpenDevice(o.Device, o.Threads); err != nil {
+	if w.device, err = devices.Open(o.Device, o.Threads); err != nil {
 		return nil, err
 	}
 	if err := o.start(w); err != nil {
@@ -153,11 +154,11 @@ func (o *StepOptions) start(w *workload) error {
 	if precision != device.Float32 && !slices.Contains(info.Precisions, precision) {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU", precision, info.Name)
 	}
-	o.GEMM = cmp.Or(o.GEMM, train.GEMMOwn)
-	if err := train.CheckGEMM(w.device, o.GEMM, precision); err != nil {
+	o.GEMM = cmp.Or(o.GEMM, devices.GEMMOwn)
+	if err := devices.CheckGEMM(w.device, o.GEMM, precision); err != nil {
 		return err
 	}
-	w.options.CuBLAS = o.GEMM == train.GEMMCuBLAS
+	w.options.CuBLAS = o.GEMM == devices.GEMMCuBLAS
 	key, err := stream.NewKey()
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (o *StepOptions) start(w *workload) error {
 	if err := o.schedule(w); err != nil {
 		return usage.Wrap(err)
 	}
-	w.data, err = train.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes)
+	w.data, err = plan.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes)
 	return err
 }
 
@@ -176,7 +177,7 @@ func (o *StepOptions) start(w *workload) error {
 func (o *StepOptions) schedule(w *workload) (err error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
-		Costs: w.device.Info().Costs, Memory: train.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
+		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
 	}
 	if o.Mode == "plain" {
 		w.schedule, err = perexample.Plain(w.program)

@@ -59,91 +59,17 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if s.Chunk > 0 {
 		a.chunk = min(s.Chunk, o.Capacity)
 	}
-	for v := range len(p.Ops) + 1 {
-		if size := p.ValueSize(ir.Value(v)); size > kernels.MaxElements/a.chunk {
-			return fmt.Errorf("%d examples of network %s with %d values each are more than a kernel takes at once: %s", a.chunk, p.Name, size, lessMemory)
-		}
-	}
-	if n := p.NumParams(); n > kernels.MaxElements {
-		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
+	if err := countable(p, a.chunk); err != nil {
+		return err
 	}
 	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
 	a.fusion = fuse(p, kernels.Math(o.Precision), !apart)
 	if o.Precision == device.Float32 { // whose products are a trunk's
-		a.trunk = kernels.FindTrunk(p, shared)
+		a.layTrunk(s, shared)
 	}
-	if a.trunk != nil && !keeps(s, a.trunk) {
-		a.trunk = nil
-	}
-	if a.trunk != nil {
-		a.fusion.absorb(p, a.trunk)
-		a.take(&a.stages, kernels.TrunkStageBytes*len(a.trunk.Stages))
-		for i := range a.trunk.Stages {
-			if op := a.trunk.Stages[i].Op; p.Ops[op].Kind == ir.MaxPool {
-				a.take(&a.trunk.Stages[i].Largest, 4*a.chunk*ir.Size(p.Ops[op].Out))
-			}
-		}
-	}
-	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
-	for v := range a.values {
-		bytes := 4 * a.chunk * p.ValueSize(ir.Value(v))
-		if a.fusion.value[v] {
-			a.take(&a.values[v], bytes)
-		}
-		if a.fusion.delta[v] {
-			a.take(&a.deltas[v], bytes)
-		}
-	}
-	a.take(&a.targets, 4*a.chunk)
-
-	a.keptAt = make([]int, len(p.Ops))
-	var kept []int
-	for _, st := range s.Steps {
-		switch {
-		case st.Kind == ir.GradStore:
-			kept = append(kept, st.Op)
-		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv:
-			a.part = max(a.part, p.OpParams(st.Op))
-		}
-	}
-	if !o.Exact { // which adds norms in the order of the steps, as all devices do
-		slices.Sort(kept) // as the parameters lie
-	}
-	for _, i := range kept {
-		a.keptAt[i] = a.stored
-		a.stored += p.OpParams(i)
-	}
-	a.take(&a.kept, 4*a.chunk*a.stored)
-	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
-	a.group, a.groups = s.Groups()
-	a.normAt = make([]int, len(p.Ops))
-	parts, ghosts := make([]int, a.groups), 0
-	for _, st := range s.Steps {
-		n := 1
-		switch st.Kind {
-		case ir.NormGhost:
-			if ghosts++; ghosts > kernels.MostGhosts {
-				break
-			}
-			continue // measured with the factors
-		case ir.NormGram:
-		case ir.GradStore, ir.NormInstantiate:
-			if a.trunk != nil && st.Op < a.trunk.Ops {
-				break // which writes its norms
-			}
-			if p.Ops[st.Op].Kind == ir.Conv {
-				n = kernels.ConvNorms(&p.Ops[st.Op])
-			}
-		default:
-			continue
-		}
-		a.addsNorms = a.addsNorms || a.trunk == nil || st.Op >= a.trunk.Ops
-		g := a.group[st.Op]
-		a.normAt[st.Op] = parts[g]
-		parts[g] += n
-		a.normParts = max(a.normParts, parts[g])
-	}
-	a.take(&a.norm2, a.normBytes())
+	a.layValues(p)
+	a.layKept(s, !o.Exact)
+	a.layNorms(s)
 	a.take(&a.factor, 4*a.chunk*a.groups)
 	a.take(&a.within, 4*a.chunk)
 	if o.Exact {
@@ -156,6 +82,114 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 		return a.blas.layOut(a, s)
 	}
 	return nil
+}
+
+// countable refuses buffers of more elements than kernels count.
+func countable(p *ir.Program, chunk int) error {
+	for v := range len(p.Ops) + 1 {
+		if size := p.ValueSize(ir.Value(v)); size > kernels.MaxElements/chunk {
+			return fmt.Errorf("%d examples of network %s with %d values each are more than a kernel takes at once: %s", chunk, p.Name, size, lessMemory)
+		}
+	}
+	if n := p.NumParams(); n > kernels.MaxElements {
+		return fmt.Errorf("the %d parameters of network %s are more than a kernel takes: use --device cpu", n, p.Name)
+	}
+	return nil
+}
+
+// layTrunk finds the network's trunk, if all that it computes is kept.
+func (a *arena) layTrunk(s *ir.Schedule, shared int) {
+	p, t := s.Program, kernels.FindTrunk(s.Program, shared)
+	if t == nil || !keeps(s, t) {
+		return
+	}
+	a.trunk = t
+	a.fusion.absorb(p, t)
+	a.take(&a.stages, kernels.TrunkStageBytes*len(t.Stages))
+	for i := range t.Stages {
+		if op := t.Stages[i].Op; p.Ops[op].Kind == ir.MaxPool {
+			a.take(&t.Stages[i].Largest, 4*a.chunk*ir.Size(p.Ops[op].Out))
+		}
+	}
+}
+
+// inTrunk says that the trunk computes an op.
+func (a *arena) inTrunk(op int) bool { return a.trunk != nil && op < a.trunk.Ops }
+
+func (a *arena) layValues(p *ir.Program) {
+	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
+	for v := range a.values {
+		bytes := 4 * a.chunk * p.ValueSize(ir.Value(v))
+		if a.fusion.value[v] {
+			a.take(&a.values[v], bytes)
+		}
+		if a.fusion.delta[v] {
+			a.take(&a.deltas[v], bytes)
+		}
+	}
+	a.take(&a.targets, 4*a.chunk)
+}
+
+// layKept lays out the gradients that are kept, as the parameters lie or in the order of the steps.
+func (a *arena) layKept(s *ir.Schedule, asParams bool) {
+	p := s.Program
+	a.keptAt = make([]int, len(p.Ops))
+	var kept []int
+	for _, st := range s.Steps {
+		switch {
+		case st.Kind == ir.GradStore:
+			kept = append(kept, st.Op)
+		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv:
+			a.part = max(a.part, p.OpParams(st.Op))
+		}
+	}
+	if asParams { // else norms are added in the order of the steps, as on all devices
+		slices.Sort(kept)
+	}
+	for _, i := range kept {
+		a.keptAt[i] = a.stored
+		a.stored += p.OpParams(i)
+	}
+	a.take(&a.kept, 4*a.chunk*a.stored)
+	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
+}
+
+// layNorms gives every op its parts of its group's squared norm.
+func (a *arena) layNorms(s *ir.Schedule) {
+	a.group, a.groups = s.Groups()
+	a.normAt = make([]int, len(s.Program.Ops))
+	parts, ghosts := make([]int, a.groups), 0
+	for _, st := range s.Steps {
+		n := a.partsOf(s.Program, st)
+		if st.Kind == ir.NormGhost {
+			if ghosts++; ghosts <= kernels.MostGhosts {
+				n = 0 // measured with the factors
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		a.addsNorms = a.addsNorms || !a.inTrunk(st.Op)
+		g := a.group[st.Op]
+		a.normAt[st.Op] = parts[g]
+		parts[g] += n
+		a.normParts = max(a.normParts, parts[g])
+	}
+	a.take(&a.norm2, a.normBytes())
+}
+
+// partsOf is in how many parts a step measures an op's squared norm, 0 for a step that measures none.
+func (a *arena) partsOf(p *ir.Program, st ir.Step) int {
+	switch st.Kind {
+	case ir.NormGhost, ir.NormGram:
+		return 1
+	case ir.GradStore, ir.NormInstantiate:
+		if op := &p.Ops[st.Op]; op.Kind == ir.Conv && !a.inTrunk(st.Op) { // a trunk writes its norms
+			return kernels.ConvNorms(op)
+		}
+		return 1
+	}
+	return 0
 }
 
 // take appends a buffer; one of no bytes has no address.

@@ -135,7 +135,7 @@ func (a *arena) sumProducts(op *ir.Op) (all []driver.Product) {
 func (l *list) product(p driver.Product) { l.put(work{product: &p}) }
 
 func (l *list) denseForward(b kernels.Batch, i int, x, w, bias, y kernels.Ptr) {
-	op, p := &l.net.schedule.Program.Ops[i], product{op: i}
+	op, p := &l.net.Schedule.Program.Ops[i], product{op: i}
 	if !l.net.blas.takes(p) {
 		l.launch(l.net.math().DenseForward(b, op, x, w, bias, y))
 		return
@@ -147,7 +147,7 @@ func (l *list) denseForward(b kernels.Batch, i int, x, w, bias, y kernels.Ptr) {
 }
 
 func (l *list) denseInputGrad(b kernels.Batch, i int, dy, w, dx kernels.Ptr, add bool) {
-	op, p := &l.net.schedule.Program.Ops[i], product{i, true, add}
+	op, p := &l.net.Schedule.Program.Ops[i], product{i, true, add}
 	if !l.net.blas.takes(p) {
 		l.launch(l.net.math().DenseInputGrad(b, op, dy, w, dx, add))
 		return
@@ -158,7 +158,7 @@ func (l *list) denseInputGrad(b kernels.Batch, i int, dy, w, dx kernels.Ptr, add
 // denseSum puts the examples that count side by side, with zeros for all others on
 // both sides: 0·NaN would be NaN.
 func (l *list) denseSum(b kernels.Batch, i int, x, dy, factors, sumW, sumB kernels.Ptr) {
-	op, a := &l.net.schedule.Program.Ops[i], &l.net.arena
+	op, a := &l.net.Schedule.Program.Ops[i], &l.net.arena
 	if l.net.blas == nil {
 		l.launch(l.net.math().DenseSum(b, op, x, dy, factors, sumW, sumB))
 		return
@@ -198,7 +198,7 @@ func (n *net) openBLAS() error {
 		return n.device.failed(what, err)
 	}
 	n.blas = &blas{h, map[product]bool{}}
-	p := n.schedule.Program
+	p := n.Schedule.Program
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		if op.Kind != ir.Dense {
@@ -216,7 +216,7 @@ func (n *net) openBLAS() error {
 			}
 		}
 	}
-	for _, i := range summed(n.schedule) {
+	for _, i := range summed(n.Schedule) {
 		if err := n.trySums(&p.Ops[i]); err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (d *Device) measureProducts(s *ir.Schedule, o device.Options, each time.Dur
 	if err != nil {
 		return nil, nil, err
 	}
-	err = n.do(func() error {
+	err = n.Do(func() error {
 		sum, err := n.fillProducts()
 		if err != nil {
 			return err
@@ -80,8 +80,8 @@ func (d *Device) measureProducts(s *ir.Schedule, o device.Options, each time.Dur
 }
 
 // fillProducts makes every row live and every operand random.
-func (n *net) fillProducts() (*sum, error) {
-	a, p, c := &n.arena, n.schedule.Program, n.device.context
+func (n *net) fillProducts() (kernels.Ptr, error) {
+	a, p, c := &n.arena, n.Schedule.Program, n.device.context
 	run := make([]byte, kernels.RunBytes)
 	binary.LittleEndian.PutUint32(run[kernels.RunLive:], uint32(a.chunk))
 	errs := []error{n.wait(), c.CopyIn(driver.Ptr(a.run), run)}
@@ -94,7 +94,7 @@ func (n *net) fillProducts() (*sum, error) {
 		errs = append(errs, c.CopyIn(driver.Ptr(at), bytesOf(x)))
 	}
 	normal := func() float32 { return float32(random.NormFloat64()) }
-	fill(kernels.Ptr(n.vectors[0].at), n.params, normal)
+	fill(n.vectors[0], n.Size, normal)
 	fill(a.factor, a.chunk*a.groups, func() float32 { return 1 })
 	for v := range a.values {
 		size := a.chunk * p.ValueSize(ir.Value(v))
@@ -106,25 +106,25 @@ func (n *net) fillProducts() (*sum, error) {
 		}
 	}
 	if err := n.device.failed("filling operands", errors.Join(errs...)); err != nil {
-		return nil, err
+		return 0, err
 	}
-	s, err := n.newSum(n.params, floats)
+	sum, err := n.zeros(8*int64(n.Size), "a sum of "+p.Name)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return n.sums[s], n.wait()
+	return kernels.Ptr(sum), n.wait()
 }
 
 // repeats of a product are timed together: a clock's tick is half a microsecond.
 const repeats = 20
 
-func (n *net) measureProduct(i int, kind string, to *sum, each time.Duration) (*Comparison, []float64, error) {
-	a, p := &n.arena, n.schedule.Program
+func (n *net) measureProduct(i int, kind string, dst kernels.Ptr, each time.Duration) (*Comparison, []float64, error) {
+	a, p := &n.arena, n.Schedule.Program
 	op := &p.Ops[i]
 	out, in, _ := op.Columns()
 	b := kernels.Batch{Run: a.run, Capacity: a.chunk}
 	l := &list{net: n, step: noStep}
-	params, dst := kernels.Ptr(n.vectors[0].at), kernels.Ptr(to.at)
+	params := n.vectors[0]
 	x, y, dx, dy := a.values[op.In[0]], a.values[i+1], a.deltas[op.In[0]], a.deltas[i+1]
 	c := &Comparison{Layer: op.Name, Product: kind, M: a.chunk, RowsAlike: true}
 	var result func() ([]float64, error)
@@ -132,19 +132,19 @@ func (n *net) measureProduct(i int, kind string, to *sum, each time.Duration) (*
 	case "forward":
 		c.K, c.N, c.RowsAlike = in, out, n.blas.takes(product{op: i})
 		l.denseForward(b, i, x, l.param(params, op.Weight, 4), l.param(params, op.Bias, 4), y)
-		result = func() ([]float64, error) { return n.floats(y, a.chunk*out) }
+		result = func() ([]float64, error) { return read[float32](n, y, a.chunk*out) }
 	case "input gradient":
 		if dx == 0 {
 			return nil, nil, nil
 		}
 		c.K, c.N, c.RowsAlike = out, in, n.blas.takes(product{i, true, false})
 		l.denseInputGrad(b, i, dy, l.param(params, op.Weight, 4), dx, false)
-		result = func() ([]float64, error) { return n.floats(dx, a.chunk*in) }
+		result = func() ([]float64, error) { return read[float32](n, dx, a.chunk*in) }
 	default:
 		c.M, c.K, c.N = out, a.chunk, in
 		w := l.param(dst, op.Weight, 8)
 		l.denseSum(b, i, x, dy, a.factors(i), w, l.param(dst, op.Bias, 8))
-		result = func() ([]float64, error) { return n.doubles(w, out*in) }
+		result = func() ([]float64, error) { return read[float64](n, w, out*in) }
 	}
 	if err := l.load(); err != nil {
 		return nil, nil, err
@@ -152,7 +152,7 @@ func (n *net) measureProduct(i int, kind string, to *sum, each time.Duration) (*
 	// Once for the result, which later runs add to.
 	for j := range l.work {
 		if err := n.enqueue(&l.work[j]); err != nil {
-			return nil, nil, n.fail(n.device.failed("a product", err))
+			return nil, nil, n.failed("a product", err)
 		}
 	}
 	if err := n.wait(); err != nil {
@@ -174,7 +174,7 @@ func (n *net) timed(all []work, each time.Duration) (time.Duration, error) {
 	for range 2 {
 		k, err := n.device.context.NewClock()
 		if err != nil {
-			return 0, n.fail(n.device.failed("a clock", err))
+			return 0, n.failed("a clock", err)
 		}
 		t.clocks = append(t.clocks, k)
 	}
@@ -194,11 +194,11 @@ func (n *net) timed(all []work, each time.Duration) (time.Duration, error) {
 	var times []time.Duration
 	for start := time.Now(); len(times) < 3 || time.Since(start) < each; {
 		if err := n.stream.Run(t.graph); err != nil {
-			return 0, n.fail(n.device.failed("a product", err))
+			return 0, n.failed("a product", err)
 		}
 		took, err := t.clocks[1].Since(t.clocks[0])
 		if err != nil {
-			return 0, n.fail(n.device.failed("a product", err))
+			return 0, n.failed("a product", err)
 		}
 		times = append(times, took)
 	}
@@ -206,16 +206,11 @@ func (n *net) timed(all []work, each time.Duration) (time.Duration, error) {
 	return times[len(times)/2], nil
 }
 
-func (n *net) floats(at kernels.Ptr, size int) ([]float64, error) {
-	x, y := make([]float32, size), make([]float64, size)
+func read[T float32 | float64](n *net, at kernels.Ptr, size int) ([]float64, error) {
+	x, y := make([]T, size), make([]float64, size)
 	err := n.device.failed("reading a product", n.device.context.CopyOut(bytesOf(x), driver.Ptr(at)))
 	for i := range x {
 		y[i] = float64(x[i])
 	}
 	return y, err
-}
-
-func (n *net) doubles(at kernels.Ptr, size int) ([]float64, error) {
-	x := make([]float64, size)
-	return x, n.device.failed("reading a product", n.device.context.CopyOut(bytesOf(x), driver.Ptr(at)))
 }

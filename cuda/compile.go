@@ -33,7 +33,7 @@ type list struct {
 }
 
 // math chooses the kernels of products.
-func (n *net) math() kernels.Math { return kernels.Math(n.options.Precision) }
+func (n *net) math() kernels.Math { return kernels.Math(n.Options.Precision) }
 
 func (l *list) put(w work) {
 	w.step = l.step
@@ -42,10 +42,16 @@ func (l *list) put(w work) {
 
 func (l *list) launch(k kernels.Launch) { l.put(work{launch: k}) }
 
-func (l *list) try(k kernels.Launch, err error) {
-	if err != nil && l.err == nil {
+// check keeps the first error.
+func (l *list) check(err error) bool {
+	if l.err == nil {
 		l.err = err
 	}
+	return l.err == nil
+}
+
+func (l *list) try(k kernels.Launch, err error) {
+	l.check(err)
 	l.launch(k)
 }
 
@@ -74,17 +80,17 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 	if q == ir.None {
 		return 0
 	}
-	return flat + uint64(bytes*l.net.schedule.Program.Params[q].Offset)
+	return flat + uint64(bytes*l.net.Schedule.Program.Params[q].Offset)
 }
 
 // find is the index of a step.
 func (l *list) find(kind ir.StepKind, op int) int {
-	return slices.IndexFunc(l.net.schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
+	return slices.IndexFunc(l.net.Schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
 }
 
 // forward takes a chunk to the logits, one that was gathered or, where there is a trunk, of the table.
 func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	defer func() { l.step = noStep }()
 	first := 0
 	if a.trunk != nil {
@@ -113,7 +119,7 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 
 // forwardOp is the launch of an op alone.
 func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
-	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
 	x, y := a.values[op.In[0]], a.values[i+1]
 	switch op.Kind {
 	case ir.Dense:
@@ -134,7 +140,7 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 // inputGrad passes an op's δ on to its inputs. The first to write a value's δ
 // overwrites what an earlier chunk left, the others add.
 func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []bool) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	op := &p.Ops[i]
 	if a.passed(p, i) {
 		return
@@ -181,123 +187,136 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 // not 0 it adds the centred count of Queue.CountedSum there.
 func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	n := l.net
-	a, s := &n.arena, n.schedule
-	p := s.Program
-	params := uint64(n.vectors[0].at)
-	z := p.Logits()
-	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
+	a := &n.arena
+	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		if a.addsNorms {
 			l.zero(a.norm2, a.normBytes())
 		}
-		l.forward(b, t, params)
-		written := make([]bool, len(a.deltas))
-		var ghosts []kernels.Ghost
-		var kept []int // ops whose kept gradients are to be combined
-		var sums []kernels.Sum
-		var summed []int // their steps
-		within := 0      // ops before it are the trunk's
-		if a.trunk != nil {
-			within = a.trunk.Ops
+		c := &chunk{list: l, Batch: b, params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas))}
+		l.forward(b, t, c.params)
+		for l.step = range n.Schedule.Steps {
+			c.put(n.Schedule.Steps[l.step])
 		}
-		back := false // the trunk has gone back
-		for i, st := range s.Steps {
-			l.step = i
-			if st.Op != ir.NoOp && st.Op < within && (st.Kind == ir.InputGrad || st.Kind == ir.GradStore) {
-				if !back {
-					l.trunkBackward(b, params)
-				}
-				back = true
-				continue
-			}
-			var op *ir.Op
-			var x, dy kernels.Ptr
-			if st.Op != ir.NoOp {
-				op = &p.Ops[st.Op]
-				x, dy = a.values[op.In[0]], a.deltas[st.Op+1]
-			}
-			switch st.Kind {
-			case ir.Forward: // done above
-			case ir.LossGrad:
-				l.launch(kernels.LossGrad(b, p.Loss, p.Outputs(), a.values[z], a.targets, a.deltas[z]))
-			case ir.InputGrad:
-				l.inputGrad(b, st.Op, params, written)
-			case ir.NormGhost:
-				ghosts = append(ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
-			case ir.NormGram:
-				l.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
-			case ir.NormInstantiate:
-				l.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
-			case ir.GradStore:
-				if op.Kind == ir.Conv {
-					l.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
-				} else {
-					l.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
-				}
-			case ir.Factor:
-				together := min(len(ghosts), kernels.MostGhosts)
-				for some := range slices.Chunk(ghosts[together:], kernels.MostGhosts) {
-					l.launch(kernels.NormGhosts(b, some...))
-				}
-				l.factors(b, count, ghosts[:together])
-			case ir.GradSum:
-				w, bias := l.param(dst, op.Weight, 8), l.param(dst, op.Bias, 8)
-				switch {
-				case op.Kind == ir.Conv:
-					l.convSum(b, st.Op, x, dy, w, bias)
-				case !n.apart && n.math().SumsTogether(op):
-					sums, summed = append(sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: a.factors(st.Op), SumW: w, SumB: bias}), append(summed, i)
-				default:
-					l.denseSum(b, st.Op, x, dy, a.factors(st.Op), w, bias)
-				}
-			case ir.Combine:
-				kept = append(kept, st.Op)
-			default:
-				l.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
-			}
-		}
-		l.combine(b, kept, dst)
-		for first := 0; first < len(sums); first += kernels.MostSums {
-			l.step = summed[first]
-			l.launch(kernels.DenseSums(b, sums[first:min(first+kernels.MostSums, len(sums))]...))
+		l.combine(b, c.kept, dst)
+		for first := 0; first < len(c.sums); first += kernels.MostSums {
+			l.step = c.summed[first]
+			l.launch(kernels.DenseSums(b, c.sums[first:min(first+kernels.MostSums, len(c.sums))]...))
 		}
 		l.step = noStep
 	})
 }
 
+// chunk is examples on their way from the logits to the sum, with what waits to be launched together.
+type chunk struct {
+	*list
+	kernels.Batch
+	params, dst, count kernels.Ptr
+	written            []bool // by value: its δ
+	back               bool   // the trunk has gone back
+	ghosts             []kernels.Ghost
+	kept               []int // ops whose kept gradients are to be combined
+	sums               []kernels.Sum
+	summed             []int // their steps
+}
+
+// put puts a step of the schedule down.
+func (c *chunk) put(st ir.Step) {
+	n, b := c.net, c.Batch
+	a, p := &n.arena, n.Schedule.Program
+	switch st.Kind {
+	case ir.LossGrad:
+		z := p.Logits()
+		c.launch(kernels.LossGrad(b, p.Loss, p.Outputs(), a.values[z], a.targets, a.deltas[z]))
+		return
+	case ir.Factor:
+		c.factors()
+		return
+	}
+	op := &p.Ops[st.Op]
+	x, dy := a.values[op.In[0]], a.deltas[st.Op+1]
+	switch st.Kind {
+	case ir.Forward: // done before
+	case ir.InputGrad, ir.GradStore:
+		if a.inTrunk(st.Op) {
+			if !c.back {
+				c.trunkBackward()
+			}
+			c.back = true
+		} else if st.Kind == ir.InputGrad {
+			c.inputGrad(b, st.Op, c.params, c.written)
+		} else if op.Kind == ir.Conv {
+			c.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
+		} else {
+			c.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
+		}
+	case ir.NormGhost:
+		c.ghosts = append(c.ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
+	case ir.NormGram:
+		c.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
+	case ir.NormInstantiate:
+		c.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
+	case ir.GradSum:
+		c.gradSum(st.Op, x, dy)
+	case ir.Combine:
+		c.kept = append(c.kept, st.Op)
+	default:
+		c.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
+	}
+}
+
+// gradSum adds op i's clipped gradients, which are not kept.
+func (c *chunk) gradSum(i int, x, dy kernels.Ptr) {
+	n := c.net
+	op, factors := &n.Schedule.Program.Ops[i], n.arena.factors(i)
+	w, bias := c.param(c.dst, op.Weight, 8), c.param(c.dst, op.Bias, 8)
+	switch {
+	case op.Kind == ir.Conv:
+		c.convSum(c.Batch, i, x, dy, w, bias)
+	case !n.apart && n.math().SumsTogether(op):
+		c.sums, c.summed = append(c.sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: factors, SumW: w, SumB: bias}), append(c.summed, c.step)
+	default:
+		c.denseSum(c.Batch, i, x, dy, factors, w, bias)
+	}
+}
+
 // trunkBackward comes when the gradient at the trunk's output is complete.
-func (l *list) trunkBackward(b kernels.Batch, params kernels.Ptr) {
-	a := &l.net.arena
+func (c *chunk) trunkBackward() {
+	a := &c.net.arena
 	delta, through := a.deltas[a.trunk.Ops], false
 	if delta == 0 { // the op behind it went through the last activation
 		delta, through = a.deltas[a.trunk.Ops-1], true
 	}
-	l.launch(kernels.TrunkBackward(b, a.trunk, a.values[ir.Input], delta, through, params, a.kept, a.stored, a.stages))
+	c.launch(kernels.TrunkBackward(c.Batch, a.trunk, a.values[ir.Input], delta, through, c.params, a.kept, a.stored, a.stages))
 }
 
-// factors turns norms into factors, and counts those of 1.
-func (l *list) factors(b kernels.Batch, count kernels.Ptr, ghosts []kernels.Ghost) {
-	a, s := &l.net.arena, l.net.schedule
+// factors turns norms into factors, measures ghost norms with them, and counts the factors of 1.
+func (c *chunk) factors() {
+	a, s := &c.net.arena, c.net.Schedule
 	p := s.Program
-	if l.net.options.Exact {
-		l.launch(kernels.GridScale(b, a.kept, a.stored, a.stored, p.Loss, p.Outputs(), a.targets, a.scale))
+	if c.net.Options.Exact {
+		c.launch(kernels.GridScale(c.Batch, a.kept, a.stored, a.stored, p.Loss, p.Outputs(), a.targets, a.scale))
 		return
 	}
+	together := min(len(c.ghosts), kernels.MostGhosts)
+	for some := range slices.Chunk(c.ghosts[together:], kernels.MostGhosts) {
+		c.launch(kernels.NormGhosts(c.Batch, some...))
+	}
 	within := kernels.Ptr(0)
-	if count != 0 {
+	if c.count != 0 {
 		within = a.within
 	}
-	l.launch(kernels.Factors(b, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within, ghosts...))
-	if count != 0 {
-		l.launch(kernels.Count(b, within, count))
+	c.launch(kernels.Factors(c.Batch, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within, c.ghosts[:together]...))
+	if c.count != 0 {
+		c.launch(kernels.Count(c.Batch, within, c.count))
 	}
 }
 
 // convSum adds a convolution's clipped gradients without keeping them.
 func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
-	a, op := &l.net.arena, &l.net.schedule.Program.Ops[i]
+	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
 	l.launch(l.net.math().ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
-	parts, size := kernels.ConvParts(a.chunk), l.net.schedule.Program.Params[op.Weight].Size()
+	parts, size := kernels.ConvParts(a.chunk), l.net.Schedule.Program.Params[op.Weight].Size()
 	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
 	if bias != 0 {
 		l.launch(kernels.SumParts(a.parts+uint64(4*size), a.part, parts, op.Out[0], bias))
@@ -307,7 +326,7 @@ func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
 // combine adds kept gradients, clipped: of each op weights, then the bias behind them. Those that lie side by
 // side, in what is kept and in the sum, and have one factor, go together.
 func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	type stretch struct {
 		kept, to kernels.Ptr
 		size     int
@@ -333,7 +352,7 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	}
 	for _, s := range all {
 		l.step = s.step
-		if l.net.options.Exact {
+		if l.net.Options.Exact {
 			l.launch(kernels.GridCombine(b, a.scale, s.kept, a.stored, s.size, s.to))
 		} else {
 			l.launch(kernels.Combine(b, s.factors, s.kept, a.stored, s.size, s.to))
@@ -344,9 +363,9 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 // lossSums adds what a query asks of a run's rows to dst.
 func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) {
 	n := l.net
-	a, p := &n.arena, n.schedule.Program
+	a, p := &n.arena, n.Schedule.Program
 	z := a.values[p.Logits()]
-	l.chunks(a.run, n.options.Capacity, func(b kernels.Batch) {
+	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
 			l.forward(b, t, params)
@@ -357,7 +376,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 			row(0, at)
 		}
 		for i := range q.K {
-			l.launch(kernels.Shift(a.run, i, at, dir, n.params, a.shifted))
+			l.launch(kernels.Shift(a.run, i, at, dir, n.Size, a.shifted))
 			row(first+i, a.shifted)
 		}
 		l.launch(kernels.LossShares(b, q.Form, q.K, a.losses, p.Loss, p.Outputs(), a.targets))
@@ -367,7 +386,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 
 // score adds up a public table; rows is a run of all of its rows.
 func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
-	a, p := &l.net.arena, l.net.schedule.Program
+	a, p := &l.net.arena, l.net.Schedule.Program
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)

@@ -149,7 +149,7 @@ func (t *table) free() error {
 	var errs []error
 	for _, o := range t.device.owners {
 		switch n, ok := o.(*net); {
-		case ok && n.err == nil:
+		case ok && n.Err == nil:
 			errs = append(errs, n.wait())
 		case ok && n.stream != nil:
 			n.stream.Sync() // a network that was refused something has runs under way all the same

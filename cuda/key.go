@@ -25,7 +25,7 @@ func (n *net) key(s *stream.Stream) (kernels.Ptr, error) {
 	// A key that did not arrive would leave noise to what the memory held: the
 	// network is of no use then, and nothing remembers the place.
 	if err := n.device.failed("copying a noise key", n.device.context.CopyIn(p, bytesOf(words[:]))); err != nil {
-		return 0, n.fail(err)
+		return 0, n.Fail(err)
 	}
 	n.keys[s] = p
 	return kernels.Ptr(p), nil

@@ -3,8 +3,10 @@ package cuda
 import (
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/record"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -53,8 +55,8 @@ func TestLaunches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := &net{schedule: s, options: device.Options{Capacity: 300, Precision: device.Precision(precision)}, vectors: []vector{{at: 1}}}
-			if err := n.arena.layOut(s, n.options, 99<<10, false); err != nil {
+			n := &net{Net: record.New(s, device.Options{Capacity: 300, Precision: device.Precision(precision)}, nil), vectors: []kernels.Ptr{1}}
+			if err := n.arena.layOut(s, n.Options, 99<<10, false); err != nil {
 				t.Fatal(err)
 			}
 			l := &list{net: n, step: noStep}
@@ -68,7 +70,7 @@ func TestLaunches(t *testing.T) {
 				}
 			}
 			if got := len(l.work); got != want {
-				t.Errorf("%s in %s: %d launches, want %d", name, n.options.Precision, got, want)
+				t.Errorf("%s in %s: %d launches, want %d", name, n.Options.Precision, got, want)
 				for _, w := range l.work {
 					t.Logf("%s %v", w.launch.Name, w.launch.Grid)
 				}

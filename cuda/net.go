@@ -2,12 +2,12 @@ package cuda
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/device/admit"
+	"github.com/privgrad/privgrad/internal/device/record"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -16,54 +16,18 @@ import (
 // compiled, and a block for every vector, sum and step that is asked for later.
 type net struct {
 	memory
-	schedule *ir.Schedule
-	options  device.Options
-	apart    bool // dense products, from activations and from each other
-	params   int
-	stream   driver.Stream
-	arena    arena
-	blas     *blas           // nil: all products are the project's own
-	spent    []time.Duration // by step of the schedule, since Profile was called; nil before
-	ring     *ring
-	vectors  []vector
-	sums     []*sum
-	steps    []*step
-	keys     map[*stream.Stream]driver.Ptr // of the noise
-	drawn    uint64
-	searches admit.Searches
-	err      error // the first failure, for good
+	record.Net
+	apart   bool // dense products, from activations and from each other
+	stream  driver.Stream
+	arena   arena
+	blas    *blas           // nil: all products are the project's own
+	spent   []time.Duration // by step of the schedule, since Profile was called; nil before
+	ring    *ring
+	vectors []kernels.Ptr // of float32
+	sums    []kernels.Ptr // of float64; gradients of an exact net are int64
+	steps   []*step
+	keys    map[*stream.Stream]driver.Ptr // of the noise
 }
-
-// vector is float32 values on the device.
-type vector struct {
-	at   driver.Ptr
-	size int
-}
-
-// sum is float64 values on the device; gradients of an exact net are int64.
-type sum struct {
-	at    driver.Ptr
-	size  int
-	form  form
-	tally admit.Tally // of integers, and of losses among scalars
-}
-
-// scalars is how many a sum holds.
-func (s *sum) scalars() int {
-	if s.form == scalars {
-		return s.size
-	}
-	return 0
-}
-
-// form says what a sum holds.
-type form int
-
-const (
-	floats   form = iota // gradients
-	integers             // an exact net's gradients, in grid steps
-	scalars
-)
 
 const lessMemory = "choose a smaller batch that goes through the network together (memory, max_physical_batch), or a strategy that keeps less"
 
@@ -78,10 +42,7 @@ func (d *Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 
 // compile keeps dense products apart where cuBLAS multiplies, or what it does is compared.
 func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	if err := admit.CheckOptions(s, o, precisions); err != nil {
+	if err := record.Check(s, o, precisions); err != nil {
 		return nil, err
 	}
 	if o.CuBLAS {
@@ -89,7 +50,8 @@ func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, er
 			return nil, err
 		}
 	}
-	n := &net{memory: memory{device: d}, schedule: s, options: o, apart: apart, params: s.Program.NumParams(), keys: map[*stream.Stream]driver.Ptr{}}
+	n := &net{memory: memory{device: d}, apart: apart, keys: map[*stream.Stream]driver.Ptr{}}
+	n.Net = record.New(s, o, n)
 	err := d.do(func() error {
 		err := n.open()
 		if err != nil {
@@ -105,8 +67,8 @@ func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, er
 }
 
 func (n *net) open() error {
-	what := "network " + n.schedule.Program.Name
-	if err := n.arena.layOut(n.schedule, n.options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock), n.apart); err != nil {
+	what := "network " + n.Schedule.Program.Name
+	if err := n.arena.layOut(n.Schedule, n.Options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock), n.apart); err != nil {
 		return err
 	}
 	base, err := n.alloc(n.arena.bytes, what, lessMemory)
@@ -115,7 +77,7 @@ func (n *net) open() error {
 	}
 	n.arena.place(base)
 	if n.arena.trunk != nil {
-		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.schedule.Program)); err != nil {
+		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule.Program)); err != nil {
 			return n.device.failed(what, err)
 		}
 	}
@@ -125,12 +87,12 @@ func (n *net) open() error {
 	if n.ring, err = n.newRing(); err != nil {
 		return err
 	}
-	params, err := n.zeros(4*int64(n.params), "the parameters of "+what)
+	params, err := n.zeros(4*int64(n.Size), "the parameters of "+what)
 	if err != nil {
 		return err
 	}
-	n.vectors = append(n.vectors, vector{params, n.params})
-	if n.options.CuBLAS {
+	n.vectors = append(n.vectors, kernels.Ptr(params))
+	if n.Options.CuBLAS {
 		return n.openBLAS()
 	}
 	return nil
@@ -145,14 +107,14 @@ func (n *net) zeros(bytes int64, what string) (driver.Ptr, error) {
 	return p, n.device.failed(what, n.stream.Set(p, 0, int(bytes/4)))
 }
 
-// do runs f on the device's thread unless the net has failed.
-func (n *net) do(f func() error) error {
+// Do runs f on the device's thread unless the net has failed.
+func (n *net) Do(f func() error) error {
 	err := n.device.thread.do(func() error {
-		if n.err == nil && n.device.err != nil {
-			n.err = n.device.err
+		if n.Err == nil && n.device.err != nil {
+			n.Err = n.device.err
 		}
-		if n.err != nil {
-			return n.err
+		if n.Err != nil {
+			return n.Err
 		}
 		return f()
 	})
@@ -162,152 +124,58 @@ func (n *net) do(f func() error) error {
 	return err
 }
 
-// fail makes an error stick. The caller is on the device's thread.
-func (n *net) fail(err error) error {
-	if n.err == nil {
-		n.err = err
+func (n *net) AddVector(size int) error { return n.add(&n.vectors, 4*size, "a vector of ") }
+
+func (n *net) AddSum(size int, _ record.Form) error { return n.add(&n.sums, 8*size, "a sum of ") }
+
+func (n *net) add(to *[]kernels.Ptr, bytes int, what string) error {
+	p, err := n.zeros(int64(bytes), what+n.Schedule.Program.Name)
+	if err == nil {
+		*to = append(*to, kernels.Ptr(p))
 	}
-	return n.err
+	return err
 }
 
-// Params is the handle of the parameters.
-func (n *net) Params() device.Vector { return 0 }
-
-// NewVector makes a zero vector of width values per parameter.
-func (n *net) NewVector(width int) (v device.Vector, err error) {
-	return v, n.do(func() error {
-		if width < 1 {
-			return fmt.Errorf("a vector needs at least one value per parameter, was asked for %d", width)
-		}
-		v, err = n.newVector(width * n.params)
+func (n *net) WriteVector(v device.Vector, src []float32) error {
+	if err := n.wait(); err != nil {
 		return err
-	})
+	}
+	return n.failed("writing a vector", n.device.context.CopyIn(driver.Ptr(n.vectors[v]), bytesOf(src)))
 }
 
-// NewScalars makes size zero values.
-func (n *net) NewScalars(size int) (v device.Vector, err error) {
-	return v, n.do(func() error {
-		if err := checkScalars(size); err != nil {
-			return err
-		}
-		v, err = n.newVector(size)
+func (n *net) ReadVector(v device.Vector, dst []float32) error {
+	if err := n.wait(); err != nil {
 		return err
-	})
+	}
+	return n.failed("reading a vector", n.device.context.CopyOut(bytesOf(dst), driver.Ptr(n.vectors[v])))
 }
 
-// NewSum makes a zero sum.
-func (n *net) NewSum() (s device.Sum, err error) {
-	return s, n.do(func() error {
-		s, err = n.newSum(n.params, n.gradients())
-		return err
-	})
+// failed makes a failure of the driver stick, and says what was going on.
+func (n *net) failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return n.Fail(n.device.failed(doing, err))
 }
 
-// NewScalarSum makes a zero sum of size values.
-func (n *net) NewScalarSum(size int) (s device.Sum, err error) {
-	return s, n.do(func() error {
-		if err := checkScalars(size); err != nil {
-			return err
-		}
-		s, err = n.newSum(size, scalars)
-		return err
-	})
-}
-
-func checkScalars(size int) error {
-	if size < 1 {
-		return fmt.Errorf("at least one scalar is needed, %d were asked for", size)
+func (n *net) Rows(d device.Data) *device.Rows {
+	if t, ok := d.(*table); ok && t != nil && t.device == n.device {
+		return &t.Rows
 	}
 	return nil
-}
-
-func (n *net) newVector(size int) (device.Vector, error) {
-	p, err := n.zeros(4*int64(size), "a vector of "+n.schedule.Program.Name)
-	if err != nil {
-		return 0, err
-	}
-	n.vectors = append(n.vectors, vector{p, size})
-	return device.Vector(len(n.vectors) - 1), nil
-}
-
-// gradients is the form of a sum of them.
-func (n *net) gradients() form {
-	if n.options.Exact {
-		return integers
-	}
-	return floats
-}
-
-func (n *net) newSum(size int, f form) (device.Sum, error) {
-	p, err := n.zeros(8*int64(size), "a sum of "+n.schedule.Program.Name)
-	if err != nil {
-		return 0, err
-	}
-	n.sums = append(n.sums, &sum{at: p, size: size, form: f})
-	return device.Sum(len(n.sums) - 1), nil
-}
-
-func (n *net) vector(v device.Vector) (vector, error) {
-	if v < 0 || int(v) >= len(n.vectors) {
-		return vector{}, fmt.Errorf("no vector %d on this network", v)
-	}
-	return n.vectors[v], nil
-}
-
-// Write sets a vector, after all that was enqueued.
-func (n *net) Write(v device.Vector, src []float32) error {
-	return n.do(func() error {
-		dst, err := n.vector(v)
-		if err != nil {
-			return err
-		}
-		if len(src) != dst.size {
-			return fmt.Errorf("vector %d has %d values, was given %d", v, dst.size, len(src))
-		}
-		if err := n.wait(); err != nil {
-			return err
-		}
-		if err := n.device.failed("writing a vector", n.device.context.CopyIn(dst.at, bytesOf(src))); err != nil {
-			return n.fail(err)
-		}
-		return nil
-	})
-}
-
-// Read copies a vector out, after all that was enqueued.
-func (n *net) Read(v device.Vector, dst []float32) error {
-	return n.do(func() error {
-		src, err := n.vector(v)
-		if err != nil {
-			return err
-		}
-		if len(dst) != src.size {
-			return fmt.Errorf("vector %d has %d values, room for %d was given", v, src.size, len(dst))
-		}
-		if err := n.wait(); err != nil {
-			return err
-		}
-		if err := n.device.failed("reading a vector", n.device.context.CopyOut(bytesOf(dst), src.at)); err != nil {
-			return n.fail(err)
-		}
-		return nil
-	})
 }
 
 // wait is until the stream has done all that was enqueued; a failure of any of it
 // shows here.
 func (n *net) wait() error {
-	if err := n.device.failed("network "+n.schedule.Program.Name, n.stream.Sync()); err != nil {
-		return n.fail(err)
-	}
-	return nil
+	return n.failed("network "+n.Schedule.Program.Name, n.stream.Sync())
 }
 
 // Close frees the network. It is idempotent.
 func (n *net) Close() error {
 	err := n.device.drop(n)
 	n.device.thread.do(func() error {
-		n.err = device.ErrClosed
+		n.Err = device.ErrClosed
 		return nil
 	})
 	return err
@@ -319,12 +187,12 @@ func (n *net) free() error {
 	var errs []error
 	did := func(err error) { errs = append(errs, n.device.failed("closing a network", err)) }
 	if n.stream != nil {
-		if err := n.stream.Sync(); n.err == nil {
+		if err := n.stream.Sync(); n.Err == nil {
 			did(err) // else it is a failure that was told
 		}
 		did(n.forgetKeys())
 	}
-	n.err = device.ErrClosed
+	n.Err = device.ErrClosed
 	for _, s := range n.steps {
 		if s.graph != nil {
 			did(s.graph.Close())

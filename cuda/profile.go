@@ -16,8 +16,8 @@ var _ device.Profiler = (*net)(nil)
 // launch that does several steps to the one whose launch it is, the first of equals, and the others get none. Where the
 // driver fails, the times are nil and the network is spoiled.
 func (n *net) Profile() func() []time.Duration {
-	err := n.do(func() error {
-		n.spent = make([]time.Duration, len(n.schedule.Steps))
+	err := n.Do(func() error {
+		n.spent = make([]time.Duration, len(n.Schedule.Steps))
 		if err := n.wait(); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *step) time() error {
 	for range len(marks) + 1 {
 		k, err := n.device.context.NewClock()
 		if err != nil {
-			return n.fail(n.device.failed("a clock", err))
+			return n.failed("a clock", err)
 		}
 		t.clocks = append(t.clocks, k)
 	}

@@ -14,11 +14,11 @@ func gamma(n float64) float64 {
 // at most as many blocks of examples as rows, whatever the chunk and the capacity.
 // docs/numerics.md derives it.
 func (n *net) Rounding(rows int) float64 {
-	if rows <= 0 || !n.schedule.Private() || n.options.Exact {
+	if rows <= 0 || !n.Schedule.Private() || n.Options.Exact {
 		return 0
 	}
 	w := n.math().SumRoundings(rows, rows)
-	if n.options.CuBLAS { // an unknown order is worse than the order of whatever else adds
+	if n.Options.CuBLAS { // an unknown order is worse than the order of whatever else adds
 		w = kernels.ProductRoundings(rows, rows)
 	}
 	return 2 * float64(rows) * gamma(w)

@@ -119,6 +119,17 @@ const (
 	Blending  = device.Average   // p = (1 − Blend)·p + Blend·g
 )
 
+// The numbers that the work of a step reads.
+const (
+	SlotRate     = device.Rate     // step size
+	SlotScale    = device.Scale    // what a released sum is multiplied by: one over the expected batch
+	SlotL2       = device.L2       // weight decay, added to the scaled gradient
+	SlotMomentum = device.Momentum // of HeavyBall
+	SlotAlong    = device.Along    // of Axpy
+	SlotGain     = device.Gain     // of another Axpy
+	SlotBlend    = device.Blend    // weight of the gradient in Blending
+)
+
 // Queue is work on public vectors.
 type Queue interface {
 	// Axpy adds a multiple of a vector to another, y += scalar[a]·x.

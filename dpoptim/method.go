@@ -194,3 +194,22 @@ type Declaration struct {
 // LeastScale and MostScale bound clip norms and the like, so that a run stays within
 // single precision.
 const LeastScale, MostScale = 1e-20, 1e20
+
+// GaussianSum declares a sum of gradients in every step, with Gaussian noise.
+func GaussianSum(clip float64) Ask {
+	return Ask{Question: Gradients, Release: func(multiplier float64) (Release, error) {
+		if multiplier == 0 {
+			return Release{Bound: clip}, nil
+		}
+		return Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: clip}, nil
+	}}
+}
+
+// NoSettings is for a method that has none of its own, to be embedded.
+type NoSettings struct{}
+
+// Check finds no faults.
+func (NoSettings) Check(*Settings) error { return nil }
+
+// Complete fills in nothing.
+func (NoSettings) Complete(*Settings, Network) (Notes, error) { return Notes{}, nil }

@@ -1,7 +1,5 @@
 package dpoptim
 
-import "github.com/privgrad/privgrad/internal/device"
-
 // Updates are steps of one sum of gradients and one update by it each, of a step size
 // that is fixed before the run.
 type Updates struct {
@@ -20,7 +18,7 @@ func NewUpdates(e Engine, o Optimizer) (*Updates, error) {
 func (u *Updates) Step() (int, error) {
 	return 1, u.sum.Ask(SumAsk{Set: func(s *Scalars) {
 		u.optimizer.Set(s, u.engine.Update())
-		s[device.Rate] = float32(u.engine.Facts().Rate.At(u.engine.Slot() + 1))
+		s[SlotRate] = float32(u.engine.Facts().Rate.At(u.engine.Slot() + 1))
 	}})
 }
 

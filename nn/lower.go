@@ -159,39 +159,43 @@ func dataLeaves(logits *G.Node) []*G.Node {
 			return
 		}
 		seen[n] = true
-		c := children(n)
-		switch t := opType(n); t {
-		case opLeaf:
+		if opType(n) == opLeaf {
 			leaves = append(leaves, n)
-		case opRepeat, opSize:
-			visit(c[0])
-		case opConstant:
-		case opLinAlg, opBinary:
-			// Beside a computed operand, a bare leaf is a parameter; of two
-			// bare leaves in a matrix product, the right one is, unless the
-			// values say that the product is the wrong way round.
-			a, b := rootOf(c[0]) != nil, rootOf(c[1]) != nil
-			switch {
-			case a && b && t == opLinAlg && rootOf(c[0]).Value() != nil && rootOf(c[1]).Value() == nil:
-				visit(c[1])
-			case a && b && t == opLinAlg:
-				visit(c[0])
-			case a && !b && opType(c[1]) != opConstant:
-				visit(c[1])
-			case b && !a && opType(c[0]) != opConstant:
-				visit(c[0])
-			default:
-				visit(c[0])
-				visit(c[1])
-			}
-		default:
-			for _, x := range c {
-				visit(x)
-			}
+		}
+		for _, x := range activations(n) {
+			visit(x)
 		}
 	}
 	visit(logits)
 	return leaves
+}
+
+// activations are the operands of a node that are no parameters.
+func activations(n *G.Node) []*G.Node {
+	c := children(n)
+	switch t := opType(n); t {
+	case opLeaf, opConstant:
+		return nil
+	case opRepeat, opSize:
+		return c[:1]
+	case opLinAlg, opBinary:
+		// Beside a computed operand, a bare leaf is a parameter; of two
+		// bare leaves in a matrix product, the right one is, unless the
+		// values say that the product is the wrong way round.
+		a, b := rootOf(c[0]) != nil, rootOf(c[1]) != nil
+		switch {
+		case a && b && t == opLinAlg && rootOf(c[0]).Value() != nil && rootOf(c[1]).Value() == nil:
+			return c[1:2]
+		case a && b && t == opLinAlg:
+			return c[:1]
+		case a && !b && opType(c[1]) != opConstant:
+			return c[1:2]
+		case b && !a && opType(c[0]) != opConstant:
+			return c[:1]
+		}
+		return c[:2]
+	}
+	return c
 }
 
 // isParam reports whether n is a parameter, possibly rearranged.

@@ -45,18 +45,15 @@ type Options struct {
 	// commas: ghost,conv1=gram,fc1=store. Choices alone leave the rest to auto.
 	Strategy Strategy
 	Clipping ir.Clipping
-	Costs    ir.Costs // of the device; zero stands for those of a processor
+	Costs    ir.Costs // of the device; zero stands for ir.Processor
 	Memory   int64    // bytes for a batch's values and stored gradients, 0 for no bound
 	Batch    float64  // expected; 0 if unknown
 	MaxBatch int      // most examples that go through the network together, 0 for no bound of the user's
 }
 
-// nominal are the costs of a core with AVX2.
-var nominal = ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
-
 func (o *Options) costs() ir.Costs {
 	if o.Costs == (ir.Costs{}) {
-		return nominal
+		return ir.Processor
 	}
 	return o.Costs
 }

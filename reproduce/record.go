@@ -117,8 +117,8 @@ func header() (names []string) {
 	return names
 }
 
-// readRecords reads a CSV file that writeRecords wrote; none where there is no file.
-func readRecords(path string) ([]Record, error) {
+// ReadRecords reads a CSV file that WriteRecords wrote; none where there is no file.
+func ReadRecords(path string) (Records, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -133,7 +133,7 @@ func readRecords(path string) ([]Record, error) {
 	if err != nil || !slices.Contains(names, "settings") || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) }) {
 		return nil, usage.Errorf("%s is not a file of this command: choose another --out", path)
 	}
-	var all []Record
+	var all Records
 	for {
 		line, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -156,7 +156,7 @@ func readRecords(path string) ([]Record, error) {
 	}
 }
 
-func writeRecords(path string, all []Record) error {
+func WriteRecords(path string, all Records) error {
 	return durable.WriteFile(path, func(w io.Writer) error {
 		c := csv.NewWriter(w)
 		if err := c.Write(header()); err != nil {
@@ -179,92 +179,4 @@ func writeRecords(path string, all []Record) error {
 // key tells jobs apart: the settings have the seed of a job that is one run.
 func (r *Record) key() string {
 	return strings.Join([]string{r.Panel, r.Series, r.Setting, fmt.Sprint(r.X), r.Settings}, "\x00")
-}
-
-// A metric is a figure of a record, nil where it is not defined.
-type metric func(*Record) *float64
-
-func accuracy(r *Record) *float64  { return r.TestAccuracy }
-func objective(r *Record) *float64 { return r.TrainLoss }
-
-// table is the records of the runs that a figure shows.
-type table []Record
-
-// last gives the final figures of a series at x, by seed.
-func (t table) last(panel, series string, x float64, m metric) map[int]float64 {
-	values := map[int]float64{}
-	for i := range t {
-		if r := &t[i]; r.Final && r.Panel == panel && r.Series == series && r.X == x {
-			if v := m(r); v != nil {
-				values[r.Seed] = *v
-			}
-		}
-	}
-	return values
-}
-
-// at gives the figures of a series after a number of steps, by seed.
-func (t table) at(panel, series string, step int, m metric) map[int]float64 {
-	values := map[int]float64{}
-	for i := range t {
-		if r := &t[i]; r.Panel == panel && r.Series == series && r.Step == step {
-			if v := m(r); v != nil {
-				values[r.Seed] = *v
-			}
-		}
-	}
-	return values
-}
-
-// shown is the mean of a series at x, as text: that no step was paid for is a
-// result, too.
-func (t table) shown(panel, series string, x float64, m metric, write func(estimate) string) string {
-	values := t.last(panel, series, x, m)
-	for i := range t {
-		if r := &t[i]; len(values) == 0 && r.Panel == panel && r.Series == series && r.X == x && r.Note != "" {
-			return "no step"
-		}
-	}
-	return write(mean(values))
-}
-
-// distinct lists what records have, in the order in which it comes.
-func distinct[T comparable](t table, of func(*Record) (T, bool)) (all []T) {
-	for i := range t {
-		if v, ok := of(&t[i]); ok && !slices.Contains(all, v) {
-			all = append(all, v)
-		}
-	}
-	return all
-}
-
-func (t table) panels() []string {
-	return distinct(t, func(r *Record) (string, bool) { return r.Panel, true })
-}
-
-func (t table) series(panel string) []string {
-	return distinct(t, func(r *Record) (string, bool) { return r.Series, r.Panel == panel })
-}
-
-// xs lists a panel's settings, least first.
-func (t table) xs(panel string) []float64 {
-	all := distinct(t, func(r *Record) (float64, bool) { return r.X, r.Panel == panel })
-	slices.Sort(all)
-	return all
-}
-
-func (t table) steps(panel, series string) []int {
-	all := distinct(t, func(r *Record) (int, bool) { return r.Step, r.Panel == panel && r.Series == series })
-	slices.Sort(all)
-	return all
-}
-
-// setting is the name of x in a panel.
-func (t table) setting(panel string, x float64) string {
-	for i := range t {
-		if t[i].Panel == panel && t[i].X == x && t[i].Setting != "" {
-			return t[i].Setting
-		}
-	}
-	return fmt.Sprintf("%.4g", x)
 }

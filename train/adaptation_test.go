@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/exact"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -29,7 +31,7 @@ func adaptive() Config {
 func clips(t *testing.T, dir string) []float64 {
 	t.Helper()
 	var list []float64
-	lines := bufio.NewScanner(bytes.NewReader(read(t, dir, fileMetrics)))
+	lines := bufio.NewScanner(bytes.NewReader(read(t, dir, rundir.Metrics)))
 	for lines.Scan() {
 		var e Measurement
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
@@ -95,7 +97,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 	record := &transcript{Device: d}
 	c := adaptive()
 	c.Classes = nil
-	c.Noise, c.EvalEvery, c.ClipQuantile = noiseSeeded, 1, ptr(0.8)
+	c.Noise, c.EvalEvery, c.ClipQuantile = dpoptim.Seeded, 1, ptr(0.8)
 	// No record counts, so that everything released is noise.
 	set := gradientless()
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
@@ -132,8 +134,8 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 			t.Fatalf("step %d released %d counts", step, len(count))
 		}
 		draw := uint64(positions*step + 1)
-		z := normals(draw, gradientNoise, len(gradient))
-		if rounding == 0 { // more than the multiplier by what covers rounding, always the same
+		z := normals(draw, 0, len(gradient)) // the ranges of internal/engine
+		if rounding == 0 {                   // more than the multiplier by what covers rounding, always the same
 			xz, zz := 0.0, 0.0
 			for i, x := range gradient {
 				xz, zz = xz+float64(x)*z[i], zz+z[i]*z[i]
@@ -147,7 +149,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 				t.Fatalf("step %d: noise of %v at the clip norm %v, want %v", step, x, clip, want)
 			}
 		}
-		z = normals(draw, countNoise, 1)
+		z = normals(draw, 2, 1)
 		if want := *c.Batch / 20 * z[0]; math.Abs(float64(count[0])-want) > 1e-6*math.Abs(want)+0x1p-24 {
 			t.Fatalf("step %d: the count is released as %v, its noise is %v", step, count[0], want)
 		}
@@ -159,9 +161,9 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 	if *r.Clip != seen[len(seen)-1] || *r.Clipping != "adaptive" {
 		t.Errorf("the result says %s clipping at %v, the last line of the metrics %v", *r.Clipping, *r.Clip, seen[len(seen)-1])
 	}
-	cp, err := readCheckpoint(o.Out, 65, nil)
-	if err != nil || cp.clip != *r.Clip {
-		t.Errorf("the checkpoint holds the clip norm %v, the run ended at %v, %v", cp.clip, *r.Clip, err)
+	cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
+	if err != nil || cp.Clip != *r.Clip {
+		t.Errorf("the checkpoint holds the clip norm %v, the run ended at %v, %v", cp.Clip, *r.Clip, err)
 	}
 }
 
@@ -183,7 +185,7 @@ func TestAdaptiveComesToTheQuantile(t *testing.T) {
 	}
 	for _, quantile := range []float64{0.3, 0.7} {
 		c := adaptive()
-		c.Noise, c.Batch, c.Steps, c.EvalEvery = noiseSeeded, ptr(200.0), ptr(120), 1
+		c.Noise, c.Batch, c.Steps, c.EvalEvery = dpoptim.Seeded, ptr(200.0), ptr(120), 1
 		c.LR, c.Clip, c.ClipQuantile = ptr(1e-7), 0.5, &quantile
 		o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run")}
 		if _, err := Run(context.Background(), c, o); err != nil {
@@ -216,7 +218,7 @@ func TestAdaptiveKeepsItsBounds(t *testing.T) {
 		"default": func(c *Config) {},
 	} {
 		c := adaptive()
-		c.EvalEvery, c.Noise, c.LR = 1, noiseSeeded, ptr(1e-7)
+		c.EvalEvery, c.Noise, c.LR = 1, dpoptim.Seeded, ptr(1e-7)
 		change(&c)
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}
 		r, err := Run(context.Background(), c, o)
@@ -224,6 +226,8 @@ func TestAdaptiveKeepsItsBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := clips(t, o.Out)
+		var stored Config
+		check(t, ReadConfig(filepath.Join(o.Out, rundir.Config), &stored))
 		switch name {
 		case "ceiling":
 			if list[len(list)-1] != 1.25 {
@@ -234,16 +238,12 @@ func TestAdaptiveKeepsItsBounds(t *testing.T) {
 				t.Errorf("floor: ended at %v", *r.Clip)
 			}
 		default:
-			var stored Config
-			if err := ReadConfig(filepath.Join(o.Out, fileConfig), &stored); err != nil {
-				t.Fatal(err)
-			}
 			if *stored.ClipFloor != 1e-3 || *stored.ClipCeiling != 1e3 || *stored.ClipQuantile != 0.5 || stored.Clip != 1 {
 				t.Errorf("the settings are stored as C = %v in [%v, %v] for quantile %v", stored.Clip, *stored.ClipFloor, *stored.ClipCeiling, *stored.ClipQuantile)
 			}
 		}
 		for _, clip := range list {
-			if a := c.adaptive(); clip < a.Floor || clip > a.Ceiling {
+			if clip < *stored.ClipFloor || clip > *stored.ClipCeiling {
 				t.Errorf("%s: the clip norm became %v", name, clip)
 			}
 		}
@@ -259,7 +259,7 @@ func TestAdaptiveWithoutGradientNoise(t *testing.T) {
 	}
 	record := &transcript{Device: d}
 	c := adaptive()
-	c.NoiseMultiplier, c.Noise = ptr(0.0), noiseSeeded
+	c.NoiseMultiplier, c.Noise = ptr(0.0), dpoptim.Seeded
 	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record})
 	if err != nil {
 		t.Fatal(err)
@@ -307,12 +307,12 @@ func TestAdaptiveCheckpointIsChecked(t *testing.T) {
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		cp, err := readCheckpoint(o.Out, 65, nil)
+		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cp.clip = clip
-		if err := cp.write(o.Out); err != nil {
+		cp.Clip = clip
+		if err := rundir.Dir(o.Out).WriteCheckpoint(cp); err != nil {
 			t.Fatal(err)
 		}
 		_, err = Run(context.Background(), c, o)

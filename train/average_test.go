@@ -12,14 +12,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // metricsOf reads the lines of a run's metrics.
 func metricsOf(t *testing.T, dir string) []Measurement {
 	t.Helper()
 	var list []Measurement
-	for line := range bytes.Lines(read(t, dir, fileMetrics)) {
+	for line := range bytes.Lines(read(t, dir, rundir.Metrics)) {
 		var e Measurement
 		check(t, json.Unmarshal(line, &e))
 		list = append(list, e)
@@ -31,7 +33,7 @@ func metricsOf(t *testing.T, dir string) []Measurement {
 // iterate; both are evaluated.
 func TestAverage(t *testing.T) {
 	c := small()
-	c.Average, c.EvalEvery, c.Noise = 0.6, 1, noiseSeeded
+	c.Average, c.EvalEvery, c.Noise = 0.6, 1, dpoptim.Seeded
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 1, Resume: ResumeAuto}
 	var average []float64
 	for step := 1; step <= *c.Steps; step++ {
@@ -39,36 +41,36 @@ func TestAverage(t *testing.T) {
 		if _, err := Run(ctx, c, stop); err != nil && !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		at, err := readCheckpoint(o.Out, 65, nil)
+		at, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
 		if average == nil {
 			average = make([]float64, 65) // the initial parameters
 		}
 		decay := math.Min(0.6, float64(1+step)/float64(10+step))
 		for i := range average {
-			average[i] = decay*average[i] + (1-decay)*float64(at.params[i])
-			if math.Abs(average[i]-float64(at.average[i])) > 1e-6 {
-				t.Fatalf("update %d: the average's parameter %d is %v, want %v", step, i, at.average[i], average[i])
+			average[i] = decay*average[i] + (1-decay)*float64(at.Params[i])
+			if math.Abs(average[i]-float64(at.Average[i])) > 1e-6 {
+				t.Fatalf("update %d: the average's parameter %d is %v, want %v", step, i, at.Average[i], average[i])
 			}
 		}
-		if step == *c.Steps && slices.Equal(at.params, at.average) {
+		if step == *c.Steps && slices.Equal(at.Params, at.Average) {
 			t.Error("the average is the last iterate")
 		}
 	}
 	r, err := Run(context.Background(), c, o)
 	check(t, err)
-	p, err := Resolve(c, Options{Sources: o.Sources})
+	p, err := resolve(c, Options{Sources: o.Sources})
 	check(t, err)
-	last, err := readCheckpoint(o.Out, 65, nil)
+	last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 	check(t, err)
-	for name, want := range map[string][]float32{fileModel: last.params, fileAverage: last.average} {
-		if got, err := readModel(filepath.Join(o.Out, name), p.Network.Program); err != nil || !slices.Equal(got, want) {
+	for name, want := range map[string][]float32{rundir.Model: last.Params, rundir.Average: last.Average} {
+		if got, err := rundir.ReadModel(filepath.Join(o.Out, name), p.Network.Program); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is not what the checkpoint holds: %v", name, err)
 		}
 	}
 	lines := metricsOf(t, o.Out)
 	end := lines[len(lines)-1]
-	if len(lines) != *c.Steps || *end.AverageAccuracy != *r.AverageAccuracy || *end.TestLoss == *end.AverageLoss || !slices.Contains(r.Released, fileAverage) {
+	if len(lines) != *c.Steps || *end.AverageAccuracy != *r.AverageAccuracy || *end.TestLoss == *end.AverageLoss || !slices.Contains(r.Released, rundir.Average) {
 		t.Errorf("%d lines, the last %+v; result %+v", len(lines), end, r)
 	}
 	for _, average := range []bool{false, true} {
@@ -91,16 +93,16 @@ func TestNoAverage(t *testing.T) {
 	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(o.Out, fileAverage)); !os.IsNotExist(err) {
-		t.Errorf("%s without an average: %v", fileAverage, err)
+	if _, err := os.Stat(filepath.Join(o.Out, rundir.Average)); !os.IsNotExist(err) {
+		t.Errorf("%s without an average: %v", rundir.Average, err)
 	}
 	if _, err := Eval(o.Out, o.Sources, "", "", 1, true); err == nil || !strings.Contains(err.Error(), "kept no average") {
 		t.Errorf("evaluating an average that was not kept: %v", err)
 	}
-	at, err := readCheckpoint(o.Out, 65, nil)
+	at, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 	check(t, err)
-	at.average = at.params
-	check(t, at.write(o.Out))
+	at.Average = at.Params
+	check(t, rundir.Dir(o.Out).WriteCheckpoint(at))
 	var u *UsageError
 	if _, err := Run(context.Background(), c, o); !errors.As(err, &u) || !strings.Contains(err.Error(), "not one of this run's") {
 		t.Errorf("a checkpoint with an average that the run does not keep: %v", err)
@@ -150,9 +152,9 @@ func TestRateSchedule(t *testing.T) {
 					w[j] -= rate * float64(record.released[i][j]) / *c.Batch
 				}
 			}
-			last, err := readCheckpoint(o.Out, 65, nil)
+			last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 			check(t, err)
-			for j, x := range last.params {
+			for j, x := range last.Params {
 				if math.Abs(float64(x)-w[j]) > 1e-5 {
 					t.Fatalf("parameter %d ends at %v, want %v", j, x, w[j])
 				}

@@ -42,15 +42,15 @@ type charge interface {
 func (r *run) newCharge(ctx context.Context) (charge, error) {
 	common := position{r, ctx}
 	switch {
-	case r.plan.declaration.Budget != dpoptim.Committed:
+	case r.plan.Declaration.Budget != dpoptim.Committed:
 		c := &filtered{position: common}
 		if r.plan.Sigma == 0 {
 			return c, nil
 		}
 		var err error
-		c.budget, err = r.plan.newBudget()
+		c.budget, err = r.plan.NewBudget()
 		return c, err
-	case r.plan.method.Traits().Once && !r.plan.Config.private():
+	case r.plan.Method.Traits().Once && !r.plan.Config.Private():
 		return &uncharged{filtered{position: common}}, nil
 	}
 	return &committed{position: common}, nil
@@ -128,7 +128,7 @@ func (r *run) block() int {
 	if r.options.block > 0 {
 		return r.options.block
 	}
-	return r.plan.block
+	return r.plan.Block
 }
 
 func (c *committed) end(updates int) (bool, error) {
@@ -178,8 +178,8 @@ func (c *committed) progress() (int, *float64) {
 }
 
 func (c *committed) total() int                 { return c.run.plan.Steps }
-func (c *committed) epsilon(slots int) *float64 { return c.run.plan.epsilonAt(slots) }
-func (c *committed) evaluates() bool            { return c.run.plan.evaluates(c.run.slot) }
+func (c *committed) epsilon(slots int) *float64 { return c.run.plan.EpsilonAt(slots) }
+func (c *committed) evaluates() bool            { return c.run.plan.Evaluates(c.run.slot) }
 
 func (c *committed) interrupted() error {
 	return fmt.Errorf("%w after %d of %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, c.run.step, c.run.plan.Steps, c.run.options.Out)
@@ -190,7 +190,7 @@ func (c *committed) restore(dpoptim.Spent) error { return nil }
 
 func (c *committed) lost() string {
 	r, charged := c.run, c.run.ledger.Charged()
-	if r.slot >= charged || r.plan.Config.Noise == noiseSeeded {
+	if r.slot >= charged || r.plan.Config.Noise == dpoptim.Seeded {
 		return ""
 	}
 	// Fresh noise goes on in fresh slots.
@@ -199,23 +199,12 @@ func (c *committed) lost() string {
 	return fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", lost)
 }
 
-// A budget admits releases that were chosen by looking at earlier ones.
-type budget interface {
-	Ask(accountant.Event) error
-	Left() float64
-	Spent() []float64
-	Restore(spent []float64) error
-	SpentBefore(share float64)
-	SoFar() float64
-}
-
-// filtered charges shares of a budget, from which a filter admits each release. Without
-// noise there is none.
+// filtered charges shares of a budget, from which a filter admits each release.
 type filtered struct {
 	position
-	budget   budget
-	draws    uint64 // batches and noise positions taken
-	reserved int    // units not yet settled, the first of them being
+	budget   accountant.Budget // nil without noise
+	draws    uint64            // batches and noise positions taken
+	reserved int               // units not yet settled, the first of them being
 	first    int
 	made     int // steps of this process
 }
@@ -230,7 +219,7 @@ func units(share float64) int { return min(int(math.Ceil(share*budgetUnits)), bu
 // reservedShare of the budget is what a crash may lose.
 const reservedShare = 100
 
-func (c *filtered) more() bool   { return c.run.step < c.run.plan.bound }
+func (c *filtered) more() bool   { return c.run.step < c.run.plan.Bound }
 func (c *filtered) begin() error { return nil }
 
 func (c *filtered) end(updates int) (bool, error) {
@@ -278,11 +267,11 @@ var errStopped = errors.New("stopped between two releases")
 // Admit has a release admitted, and its price on the disk, before it is made. A seeded run
 // resumes exactly, which only whole steps do.
 func (c *filtered) Admit(asked ...accountant.Mechanism) error {
-	if c.ctx.Err() != nil && c.run.plan.Config.Noise != noiseSeeded {
+	if c.ctx.Err() != nil && c.run.plan.Config.Noise != dpoptim.Seeded {
 		return errStopped
 	}
 	if c.budget != nil {
-		if err := c.budget.Ask(c.run.plan.batch(asked...)); err != nil {
+		if err := c.budget.Ask(c.run.plan.BatchEvent(asked...)); err != nil {
 			return err
 		}
 		if units(1-c.budget.Left()) > c.run.ledger.Charged() {
@@ -310,7 +299,7 @@ func (c *filtered) Left() float64 {
 }
 
 func (c *filtered) progress() (int, *float64) {
-	done := c.total() * c.run.step / c.run.plan.bound
+	done := c.total() * c.run.step / c.run.plan.Bound
 	if c.budget != nil {
 		done = int(float64(c.total()) * (1 - c.budget.Left()))
 	}
@@ -324,10 +313,10 @@ func (c *filtered) epsilon(slots int) *float64 {
 	if c.budget != nil {
 		return finite(c.budget.SoFar())
 	}
-	return c.run.plan.epsilonAt(slots)
+	return c.run.plan.EpsilonAt(slots)
 }
 
-func (c *filtered) evaluates() bool { return c.run.plan.evaluates(c.run.step) }
+func (c *filtered) evaluates() bool { return c.run.plan.Evaluates(c.run.step) }
 
 func (c *filtered) interrupted() error {
 	return fmt.Errorf("%w after %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, c.run.step, c.run.options.Out)
@@ -372,7 +361,7 @@ func errAhead(out string) error {
 // lost spends what the ledger charges; a seeded run replays it.
 func (c *filtered) lost() string {
 	charged := c.run.ledger.Charged()
-	if c.budget == nil || c.run.plan.Config.Noise == noiseSeeded || charged <= units(1-c.budget.Left()) {
+	if c.budget == nil || c.run.plan.Config.Noise == dpoptim.Seeded || charged <= units(1-c.budget.Left()) {
 		return ""
 	}
 	c.budget.SpentBefore(float64(charged) / budgetUnits)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
@@ -47,18 +48,18 @@ func TestRunOnGPU(t *testing.T) {
 			}
 		})
 	}
-	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
+	for _, noise := range []string{dpoptim.Secure, dpoptim.Exact, dpoptim.Seeded} {
 		t.Run(noise, func(t *testing.T) {
 			c := small()
 			c.Noise = noise
-			if noise == noiseSecure {
+			if noise == dpoptim.Secure {
 				c.Clipping = "adaptive"
 			}
 			got := run(t, c, open(t))
 			if got.TrainLoss == nil || got.TestLoss == nil {
 				t.Fatalf("losses are %v and %v", got.TrainLoss, got.TestLoss)
 			}
-			if noise == noiseSeeded {
+			if noise == dpoptim.Seeded {
 				// The noise's multiplier contains each device's bound on rounding, which differs by up to a percent.
 				want := run(t, c, nil)
 				if math.Abs(*got.TestLoss-*want.TestLoss) > 0.05 {

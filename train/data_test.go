@@ -3,13 +3,14 @@ package train
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // Of files nothing is public that was not said, whatever is in them: neither their
@@ -50,12 +51,12 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 				return
 			}
 			check(t, err)
-			assumed := slices.DeleteFunc(r.Assumptions, func(a string) bool { return a == realArithmetic })
+			assumed := slices.DeleteFunc(r.Assumptions, func(a string) bool { return a == plan.RealArithmetic })
 			slices.Sort(assumed)
 			if r.PublicN != x.n || *r.Delta != x.delta || !slices.Equal(assumed, x.assumed) || !r.Guarantee {
 				t.Errorf("N = %d, δ = %v, assuming %v", r.PublicN, *r.Delta, assumed)
 			}
-			shown := strings.Contains(string(read(t, o.Out, fileMetrics)), `"test_loss":null`)
+			shown := strings.Contains(string(read(t, o.Out, rundir.Metrics)), `"test_loss":null`)
 			if (r.TestAccuracy != nil) != x.tested || (r.TestLoss != nil) != x.tested || shown == x.tested {
 				t.Errorf("test figures %v, %v", r.TestAccuracy, r.TestLoss)
 			}
@@ -73,52 +74,5 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 	}
 	if !set.TestIsPublic || set.PublicN == 0 {
 		t.Error("a declaration changed the set that the source keeps")
-	}
-}
-
-// A table in the form of a published one is that one by word, not by its records.
-func TestPublishedTableByWord(t *testing.T) {
-	t.Chdir(t.TempDir())
-	lines := []string{"5.1,3.5,1.4,0.2,0", "7.0,3.2,4.7,1.4,1", "6.3,3.3,6.0,2.5,2"}
-	for _, rows := range []int{0, 1, 3} {
-		text := strings.Join(append([]string{"150,4,setosa,versicolor,virginica"}, lines[:rows]...), "\n")
-		check(t, os.WriteFile("iris.csv", []byte(text), 0o644))
-		c := Default()
-		c.Data, c.NoiseMultiplier, c.Steps = TablePrefix+"iris.csv", ptr(1.0), ptr(1)
-		if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "--published-set") {
-			t.Errorf("%d records: %v", rows, err)
-		}
-		c.PublishedSet = true
-		p, err := Resolve(c, Options{})
-		check(t, err)
-		if p.PublicN != 120 || !p.Set.TestIsPublic || *p.Config.Delta != defaultDelta { // a fifth of 150 is held out
-			t.Errorf("%d records: N = %d, test records are public: %v", rows, p.PublicN, p.Set.TestIsPublic)
-		}
-	}
-}
-
-// What is built in needs no word, and takes none for other files.
-func TestBuiltInTakesNoDeclaration(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"data-dir mine": func(c *Config) { c.DataDir = "mine" },
-		"leave out --published-set and --test-is-public":  func(c *Config) { c.PublishedSet = true },
-		"built in, and known to be the published one: le": func(c *Config) { c.TestIsPublic = true },
-	} {
-		c := small()
-		change(&c)
-		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-}
-
-// A table's path is whole: a directory beside it would be ignored.
-func TestTableTakesNoDirectory(t *testing.T) {
-	t.Chdir(t.TempDir())
-	makeTable(t, "two", 1, 10, 0)
-	c := tableConfig()
-	c.DataDir = "mine"
-	if _, err := Resolve(c, Options{}); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "data-dir mine") {
-		t.Error(err)
 	}
 }

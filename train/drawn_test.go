@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // drawn is a device that notes what left it, and with which noise.
@@ -130,7 +131,7 @@ func (s *drawnStep) Wait() (device.Outputs, error) {
 
 // cost is what was drawn, in the accountant's terms: scales over the bound that went
 // with them, and one event for all that was asked of the same rows.
-func (d *drawn) cost(t *testing.T, p *Plan) []accountant.Event {
+func (d *drawn) cost(t *testing.T, p *plan.Plan) []accountant.Event {
 	t.Helper()
 	var events []accountant.Event
 	count := map[string]int{}
@@ -164,8 +165,12 @@ func (d *drawn) cost(t *testing.T, p *Plan) []accountant.Event {
 				batch = append(batch, accountant.Pure{Epsilon: clip / float64(r.in.Scalars[device.QueryStd])})
 				break
 			}
+			queries := accountant.Generic
+			if c.Form == searchLosses {
+				queries = accountant.SharedBaseline
+			}
 			batch = append(batch, accountant.NoisyBTLS{
-				Noise: accountant.BTLSNoise(c.Noise), MaxTrials: *c.Trials, Queries: c.queries(),
+				Noise: accountant.BTLSNoise(c.Noise), MaxTrials: *c.Trials, Queries: queries,
 				ThresholdScale: float64(r.in.Scalars[device.ThresholdStd]) / clip, QueryScale: float64(r.in.Scalars[device.QueryStd]) / clip,
 			})
 		}
@@ -185,9 +190,9 @@ func noting(t *testing.T) *drawn {
 }
 
 // spentBy is what the releases of some processes cost, as a share of the filter's budget.
-func spentBy(t *testing.T, p *Plan, processes ...*drawn) float64 {
+func spentBy(t *testing.T, p *plan.Plan, processes ...*drawn) float64 {
 	t.Helper()
-	b, err := p.newBudget()
+	b, err := p.NewBudget()
 	check(t, err)
 	f := b.(*accountant.Filter)
 	cost := func(events []accountant.Event) float64 {

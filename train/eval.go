@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
@@ -31,11 +33,11 @@ type Evaluation struct {
 // and threads replace the run's own where they are not zero. With average it is
 // the average of the parameters that is evaluated, of a run that kept one.
 func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int, average bool) (*Evaluation, error) {
-	var c Config
+	var c plan.Config
 	if _, err := os.Stat(rundir.Dir(dir).Path(rundir.Config)); err != nil {
 		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
 	}
-	if err := ReadConfig(rundir.Dir(dir).Path(rundir.Config), &c); err != nil {
+	if err := plan.ReadConfig(rundir.Dir(dir).Path(rundir.Config), &c); err != nil {
 		return nil, err
 	}
 	if dataDir != "" {
@@ -44,14 +46,14 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if deviceName == "" {
 		deviceName = c.Device
 	}
-	set, _, err := openData(&c, sources)
+	set, _, err := plan.OpenData(&c, sources)
 	if err != nil {
 		return nil, err
 	}
 	if !set.TestIsPublic {
 		return nil, usage.Errorf("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
 	}
-	network, err := BuildNetwork(c.Model, set.Test.Shape, set.Classes, c.Activation, c.Seed)
+	network, err := plan.BuildNetwork(c.Model, set.Test.Shape, set.Classes, c.Activation, c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	d, err := OpenDevice(deviceName, threads)
+	d, err := devices.Open(deviceName, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +84,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err := net.Write(net.Params(), params); err != nil {
 		return nil, err
 	}
-	data, err := Load(d, set.Test, network.Program.Loss, set.Classes)
+	data, err := plan.Load(d, set.Test, network.Program.Loss, set.Classes)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Average: average, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.label()}
+	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Average: average, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.Label()}
 	e.Loss, e.Accuracy = means(got)
 	return e, nil
 }

@@ -82,7 +82,7 @@ func (r *run) clip() *float64 {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c := &r.plan.Config
-	m := &Measurement{Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.label(), TrainLoss: loss}
+	m := &Measurement{Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(r.slot, 1))
 		if f := r.figures(); f.Rate != 0 {

@@ -6,38 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/perexample"
 )
-
-// The gradients of an exact run are released by the mechanism whose deviation is
-// rounded up without error. Losses are exact sums in every run.
-func TestExactMechanism(t *testing.T) {
-	c := small()
-	c.Noise, c.TrainLossNoise = noiseExact, ptr(1.0)
-	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := stream.New(p.cipher(), stream.KeyFromSeed(1, "test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := p.mechanism(s, nil)
-	if _, ok := m.(*mechanism.Exact); !ok || err != nil {
-		t.Errorf("exact noise is added by %T, %v", m, err)
-	}
-}
 
 // A run with exact noise learns, guarantees without assumptions, and says in its
 // files with which strategy.
 func TestExactRun(t *testing.T) {
 	for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, perexample.Microbatch} {
 		c := small()
-		c.Noise, c.Strategy, c.Momentum = noiseExact, string(strategy), 0.5
+		c.Noise, c.Strategy, c.Momentum = dpoptim.Exact, string(strategy), 0.5
 		// Twenty times less noise than a step: 80 test records of two classes told
 		// apart by bands of pixels leave no room for chance.
 		c.NoiseMultiplier, c.TrainLossNoise, c.Steps = ptr(0.2), ptr(1.0), ptr(40)
@@ -56,10 +37,10 @@ func TestExactRun(t *testing.T) {
 		if strategy == perexample.Auto {
 			want = perexample.Materialise
 		}
-		if s := string(read(t, "run", fileConfig)); !strings.Contains(s, "strategy: "+string(want)+"\n") || !strings.Contains(s, "noise: exact\n") {
+		if s := string(read(t, "run", rundir.Config)); !strings.Contains(s, "strategy: "+string(want)+"\n") || !strings.Contains(s, "noise: exact\n") {
 			t.Errorf("strategy %s is written as\n%s", strategy, s)
 		}
-		if s := string(read(t, "run", fileResult)); !strings.Contains(s, `"assumptions": []`) {
+		if s := string(read(t, "run", rundir.Result)); !strings.Contains(s, `"assumptions": []`) {
 			t.Errorf("%s: the result does not say that nothing is assumed:\n%s", strategy, s)
 		}
 	}
@@ -73,7 +54,7 @@ func TestReleasesLieOnTheGrid(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of gradients clipped at 1.7, and of losses clipped at 3.
-	for noise, gradient := range map[string]float64{noiseExact: 0x1p-20, noiseSecure: 0x1p-23} {
+	for noise, gradient := range map[string]float64{dpoptim.Exact: 0x1p-20, dpoptim.Secure: 0x1p-23} {
 		for _, inner := range []*transcript{{Device: fast}, {Device: reference.Open()}} {
 			c := small()
 			c.Noise, c.Clip, c.TrainLossNoise = noise, 1.7, ptr(2.0)

@@ -11,8 +11,12 @@ import (
 
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
@@ -20,7 +24,7 @@ import (
 // says what its guarantee rests on.
 func TestRunByCuBLAS(t *testing.T) {
 	c := small()
-	c.GEMM, c.Steps = GEMMCuBLAS, ptr(3)
+	c.GEMM, c.Steps = devices.GEMMCuBLAS, ptr(3)
 	run := func(f *fake.Driver) (*Result, error) {
 		t.Helper()
 		d, err := cuda.Open(f, 0)
@@ -42,11 +46,11 @@ func TestRunByCuBLAS(t *testing.T) {
 	if err == nil || errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "libcublas.so.13") || !strings.Contains(err.Error(), "--gemm own") {
 		t.Errorf("without the library: %v", err)
 	}
-	c.Noise = noiseExact
+	c.Noise = dpoptim.Exact
 	if _, err = run(f); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "exact noise promises bits") {
 		t.Errorf("with exact noise: %v", err)
 	}
-	c.Noise, c.Precision = noiseSecure, "tf32"
+	c.Noise, c.Precision = dpoptim.Secure, "tf32"
 	if _, err = run(f); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "not in tf32") {
 		t.Errorf("in TF32: %v", err)
 	}
@@ -54,24 +58,9 @@ func TestRunByCuBLAS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for gemm, want := range map[string]string{GEMMCuBLAS: "--device cuda", "mkl": `"mkl"`} {
-		if err := CheckGEMM(host, gemm, device.Float32); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
+	for gemm, want := range map[string]string{devices.GEMMCuBLAS: "--device cuda", "mkl": `"mkl"`} {
+		if err := devices.CheckGEMM(host, gemm, device.Float32); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("gemm %s on the processor: %v", gemm, err)
-		}
-	}
-}
-
-// What multiplies may change when a run is resumed, but for one that promises bits.
-func TestResumeMayChangeGEMM(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseSeeded} {
-		a := small()
-		a.Noise = noise
-		b := a
-		b.GEMM = GEMMCuBLAS
-		x, err1 := a.fingerprint()
-		y, err2 := b.fingerprint()
-		if err := errors.Join(err1, err2); err != nil || (x == y) != (noise == noiseSecure) {
-			t.Errorf("%s: the same run: %v (%v)", noise, x == y, err)
 		}
 	}
 }
@@ -89,12 +78,12 @@ func TestAssumptionsOfAllProcesses(t *testing.T) {
 		if crash {
 			ctx, first = stopAt(t, o, 0, false)
 		}
-		first.Device, c.GEMM = d, GEMMCuBLAS
+		first.Device, c.GEMM = d, devices.GEMMCuBLAS
 		if _, err := Run(ctx, c, first); !errors.Is(err, ErrInterrupted) && !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
 		check(t, d.Close())
-		c.GEMM, o.Resume = GEMMOwn, ResumeRun
+		c.GEMM, o.Resume = devices.GEMMOwn, ResumeRun
 		r, err := Run(context.Background(), c, o)
 		check(t, err)
 		if count := len(slices.Compact(slices.Sorted(slices.Values(r.Assumptions)))); !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || count != len(r.Assumptions) {
@@ -105,7 +94,7 @@ func TestAssumptionsOfAllProcesses(t *testing.T) {
 
 // Runs from before assumptions were kept had floating-point noise, unless it was exact.
 func TestAssumptionsOfOldCheckpoints(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseExact} {
+	for _, noise := range []string{dpoptim.Secure, dpoptim.Exact} {
 		c := small()
 		c.Noise, c.PublicN = noise, ptr(200)
 		o := Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run")}
@@ -113,18 +102,18 @@ func TestAssumptionsOfOldCheckpoints(t *testing.T) {
 		if _, err := Run(ctx, c, first); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		f, err := os.Open(statePath(o.Out))
+		f, err := os.Open(rundir.Dir(o.Out).State())
 		check(t, err)
 		tensors, meta, err := safetensors.Read(f, 1<<20)
 		check(t, errors.Join(err, f.Close()))
 		delete(meta, "assumptions")
-		f, err = os.Create(statePath(o.Out))
+		f, err = os.Create(rundir.Dir(o.Out).State())
 		check(t, err)
 		check(t, errors.Join(safetensors.Write(f, tensors, meta), f.Close()))
 		o.Resume = ResumeRun
 		r, err := Run(context.Background(), c, o)
 		check(t, err)
-		if slices.Contains(r.Assumptions, realArithmetic) != (noise == noiseSecure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
+		if slices.Contains(r.Assumptions, plan.RealArithmetic) != (noise == dpoptim.Secure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
 			t.Errorf("%s noise: the run assumes %v", noise, r.Assumptions)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -117,11 +119,11 @@ func ours(t *testing.T, network *nn.Network, im datasets.Split, i int, label uin
 	}
 	size := len(im.Features) / len(im.Labels)
 	one := datasets.Split{Shape: im.Shape, Features: im.Features[i*size : (i+1)*size], Labels: []uint8{label}}
-	data, err := Load(d, one, network.Program.Loss, network.Program.Outputs())
+	data, err := plan.Load(d, one, network.Program.Loss, network.Program.Outputs())
 	if err != nil {
 		t.Fatal(err)
 	}
-	score, err := scorer(net, net.Params(), data)
+	score, err := engine.Scorer(net, net.Params(), data)
 	if err != nil {
 		t.Fatal(err)
 	}

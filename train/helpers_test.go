@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // made is a small image set: class k is bright in band k. The seed changes the
@@ -42,6 +45,34 @@ func sources(set *datasets.Set) map[string]Source {
 }
 
 func ptr[T any](x T) *T { return &x }
+
+// Words of configurations.
+const (
+	lbfgs, majority, learned = "lbfgs", "majority", "l2p"
+
+	searchLosses, searchDifferences, searchCurve, searchMinimum = "losses", "differences", "curve", "minimum"
+
+	budgetFixed = "fixed"
+)
+
+// stateFile is the checkpoint's, in a run directory.
+var stateFile = rundir.Dir("").State()
+
+// resolve is the plan of a run.
+func resolve(c Config, o Options) (*plan.Plan, error) {
+	return plan.Resolve(c, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device})
+}
+
+// adapts reports whether the budgets of a search follow from what was released.
+func adapts(c Config) bool { return c.Search != nil && c.Search.Budget != budgetFixed }
+
+// takesAll reports whether every step of an optimizer takes every record.
+func takesAll(optimizer string) bool { return optimizer == "dp-blgd" || optimizer == "dp-agd" }
+
+// schedules reports whether a filter admits noise around a planned one, or just that.
+func schedules(p *plan.Plan) bool {
+	return p.Declaration.Budget == dpoptim.Scheduled || p.Declaration.Budget == dpoptim.Admitted
+}
 
 // small is a short private run on the made set, two classes of it.
 func small() Config {

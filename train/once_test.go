@@ -8,6 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // onceConfig is a run of a method without a schedule on t.csv.
@@ -33,7 +38,7 @@ func TestLBFGSFindsTheMinimum(t *testing.T) {
 			makeTable(t, "two", 1, 2000, 0.05)
 			c := onceConfig(lbfgs)
 			c.Model, c.L2, c.PublicN = model, 1e-2, ptr(1500)
-			p, err := Resolve(c, Options{})
+			p, err := resolve(c, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +46,7 @@ func TestLBFGSFindsTheMinimum(t *testing.T) {
 			if r.Epsilon != nil || r.Guarantee || r.NoiseMultiplier != nil || r.Clip != nil || r.Delta != nil || r.Steps < 3 || r.Steps != *r.Committed || r.TestAccuracy == nil || *r.TestAccuracy < 0.85 {
 				t.Errorf("the result is %+v", r)
 			}
-			w, err := readModel("run/"+fileModel, p.Network.Program)
+			w, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +115,7 @@ func TestMajority(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Every record is taken for the class that has most.
-			p, err := Resolve(c, Options{})
+			p, err := resolve(c, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,11 +132,19 @@ func TestMajority(t *testing.T) {
 				}
 			}
 			c.Neighbouring = "replace-one"
-			if p, err = Resolve(c, Options{}); err != nil || p.pureEpsilon() != 0.5 || *p.Epsilon != 1 {
-				t.Errorf("where a record is replaced the release costs twice: ε %v, %v", p.pureEpsilon(), err)
+			if p, err = resolve(c, Options{}); err != nil || pureEpsilon(t, p) != 0.5 || *p.Epsilon != 1 {
+				t.Errorf("where a record is replaced the release costs twice: ε %v, %v", pureEpsilon(t, p), err)
 			}
 		})
 	}
+}
+
+// pureEpsilon is the price of the one release.
+func pureEpsilon(t *testing.T, p *plan.Plan) float64 {
+	t.Helper()
+	r, err := p.Declaration.Asks[0].Release(0)
+	check(t, err)
+	return r.Noise.(accountant.Pure).Epsilon
 }
 
 // Two tables of one majority leave the same bytes: nothing but the released index
@@ -157,18 +170,14 @@ func TestMajorityLost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "two", 1, 500, 0)
 	c := onceConfig(majority)
-	p, err := Resolve(c, Options{})
+	p, err := resolve(c, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{plan: p, options: Options{Out: "run"}}
-	if _, err := r.open(); err != nil {
+	_, crash := stopAt(t, Options{Out: "run"}, 0, false)
+	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	if _, err := r.ledger.Reserve(1); err != nil {
-		t.Fatal(err)
-	}
-	r.close()
 	result, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +185,7 @@ func TestMajorityLost(t *testing.T) {
 	if result.Steps != 0 || *result.Committed != 1 || *result.EpsilonSoFar != 1 {
 		t.Errorf("the result is %+v", result)
 	}
-	w, err := readModel("run/"+fileModel, p.Network.Program)
+	w, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
 	if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 		t.Errorf("the model is %v: %v", w, err)
 	}
@@ -188,15 +197,15 @@ func TestMajorityIsNoisy(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "two", 1, 500, 0)
 	c := onceConfig(majority)
-	c.Epsilon, c.Noise = ptr(1e-4), noiseSeeded
+	c.Epsilon, c.Noise = ptr(1e-4), dpoptim.Seeded
 	won := map[string]int{}
 	for seed := range uint64(12) {
 		c.Seed = seed
 		r, _ := runShown(t, c, nil)
-		if r.Guarantee || !slices.Contains(r.NoGuarantee, SeededLabel) {
+		if r.Guarantee || !slices.Contains(r.NoGuarantee, plan.SeededLabel) {
 			t.Fatalf("seeded noise: guarantee %v because %v", r.Guarantee, r.NoGuarantee)
 		}
-		won[string(read(t, "run", fileModel))]++
+		won[string(read(t, "run", rundir.Model))]++
 		if err := os.RemoveAll("run"); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +236,7 @@ func TestOnceRefuses(t *testing.T) {
 		{majority, func(c *Config) { c.Steps = ptr(3) }, "a single release"},
 		{majority, func(c *Config) { c.Clipping = "adaptive" }, "clips nothing"},
 		{majority, func(c *Config) { c.TrainLossNoise = ptr(1.0) }, "releases no loss"},
-		{majority, func(c *Config) { c.Noise = noiseExact }, "noise exact"},
+		{majority, func(c *Config) { c.Noise = dpoptim.Exact }, "noise exact"},
 		{majority, func(c *Config) { c.Model = "svm" }, "leave out --model"},
 		{majority, func(c *Config) { c.L2 = 1 }, "leave out --l2"},
 	} {
@@ -243,11 +252,11 @@ func TestOnceRefuses(t *testing.T) {
 	}
 	// A resolved configuration can be run again.
 	for _, optimizer := range []string{lbfgs, majority} {
-		p, err := Resolve(onceConfig(optimizer), Options{})
+		p, err := resolve(onceConfig(optimizer), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Resolve(p.Config, Options{}); err != nil {
+		if _, err := resolve(p.Config, Options{}); err != nil {
 			t.Errorf("%s: its own configuration is refused: %v", optimizer, err)
 		}
 	}

@@ -14,9 +14,12 @@ import (
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // A method is an optimizer as the suite runs it: a new one is a row here.
@@ -73,7 +76,7 @@ var methods = []method{
 
 // lasting is a configuration with first budgets that leave enough for all of its steps.
 func lasting(c Config) Config {
-	if c.filtered() {
+	if adapts(c) {
 		s := *c.Search
 		s.Iterations, c.Search, c.Epsilon = ptr(400), &s, ptr(20.0)
 	}
@@ -123,12 +126,12 @@ func conform(t *testing.T, m method) {
 		return
 	}
 	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
-	if !c.private() {
+	if !c.Private() {
 		return
 	}
 	t.Run("accounting", func(t *testing.T) { testAccounting(t, c) })
 	t.Run("crash", func(t *testing.T) {
-		if c.filtered() {
+		if adapts(c) {
 			testEndsAnywhere(t, c)
 		} else {
 			testCrashStaysCharged(t, c)
@@ -137,7 +140,7 @@ func conform(t *testing.T, m method) {
 	t.Run("empty batches", func(t *testing.T) { testEmptyBatches(t, c) })
 	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
 	t.Run("transcript", func(t *testing.T) {
-		for name, d := range devices(t) {
+		for name, d := range everyDevice(t) {
 			t.Run(name, func(t *testing.T) {
 				c := c
 				c.Steps = ptr(6)
@@ -147,8 +150,8 @@ func conform(t *testing.T, m method) {
 	})
 }
 
-// devices are one of each kind; a fake driver stands for a GPU.
-func devices(t *testing.T) map[string]device.Device {
+// everyDevice is one of each kind; a fake driver stands for a GPU.
+func everyDevice(t *testing.T) map[string]device.Device {
 	t.Helper()
 	host, err := cpu.Open(1)
 	check(t, err)
@@ -174,21 +177,21 @@ func public(name string, rate float64) func(*Config) {
 // it priced itself: never less, and no more than rounding explains. What is asked of
 // one batch is amplified together.
 func testAccounting(t *testing.T, c Config) {
-	if c.Accountant = accountant.RDP; c.filtered() {
+	if c.Accountant = accountant.RDP; adapts(c) {
 		c.Steps, c.Epsilon = ptr(1000), ptr(2.0) // the budget ends it
 	}
 	d := noting(t)
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: ResumeAuto}
-	p, err := Resolve(c, o)
+	p, err := resolve(c, o)
 	check(t, err)
 	r, err := Run(context.Background(), c, o)
 	check(t, err)
-	s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
+	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 	check(t, err)
 	if !r.Guarantee || len(r.NoGuarantee) != 0 || *r.Accountant != c.Accountant {
 		t.Errorf("the result says %+v", r)
 	}
-	if c.filtered() {
+	if adapts(c) {
 		spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits
 		// A shared batch is charged for its search even where the run ended before it.
 		if !(spent <= charged) || c.Search.Batches != "shared" && spent < charged*(1-1e-2) || charged > 1 {
@@ -211,7 +214,7 @@ func testAccounting(t *testing.T, c Config) {
 			t.Errorf("the result says %+v", r)
 		}
 		releases := *c.Steps
-		if c.searches() {
+		if c.Search != nil {
 			releases += (*c.Steps + *p.Config.Search.Every - 1) / *p.Config.Search.Every
 		}
 		if s.Reserved != *c.Steps || r.Steps != *c.Steps || len(d.all) != releases {
@@ -228,13 +231,13 @@ func testAccounting(t *testing.T, c Config) {
 // bytes of one that never stopped.
 func testSeededResume(t *testing.T, c Config) {
 	t.Chdir(t.TempDir())
-	c.Noise = noiseSeeded
+	c.Noise = dpoptim.Seeded
 	c = lasting(c)
 	o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), block: 5}
 	o.Out = "whole"
 	_, err := Run(context.Background(), c, o)
 	check(t, err)
-	charged, _, err := ledger.Read(filepath.Join("whole", fileLedger))
+	charged, _, err := ledger.Read(filepath.Join("whole", rundir.Ledger))
 	check(t, err)
 	want := files(t, "whole")
 	o.Out, o.Resume = "pieces", ResumeAuto
@@ -254,16 +257,16 @@ func testSeededResume(t *testing.T, c Config) {
 		t.Errorf("%d of %d steps, guarantee %v", r.Steps, *c.Steps, r.Guarantee)
 	}
 	got := files(t, "pieces")
-	got[fileResult] = strings.Replace(got[fileResult], `"pieces"`, `"whole"`, 1)
+	got[rundir.Result] = strings.Replace(got[rundir.Result], `"pieces"`, `"whole"`, 1)
 	// The ledger's bytes tell how often it was written; its meaning is compared.
-	delete(want, fileLedger)
-	delete(got, fileLedger)
+	delete(want, rundir.Ledger)
+	delete(got, rundir.Ledger)
 	sameFiles(t, want, got)
 	lost := 0 // replayed, but for what a process had charged ahead
-	if c.filtered() {
+	if adapts(c) {
 		lost = budgetUnits / reservedShare
 	}
-	if s, _, err := ledger.Read(filepath.Join("pieces", fileLedger)); err != nil || s.Reserved < charged.Reserved || s.Reserved > charged.Reserved+lost {
+	if s, _, err := ledger.Read(filepath.Join("pieces", rundir.Ledger)); err != nil || s.Reserved < charged.Reserved || s.Reserved > charged.Reserved+lost {
 		t.Errorf("the ledger charges %d of its slots, %d in one piece: %v", s.Reserved, charged.Reserved, err)
 	}
 }
@@ -296,7 +299,7 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 // within the budget.
 func testEndsAnywhere(t *testing.T, c Config) {
 	c.Steps, c.Epsilon = ptr(1000), ptr(2.0)
-	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+	p, err := resolve(c, Options{Sources: sources(made(1, 400))})
 	check(t, err)
 	for _, ends := range [][]int{{0}, {1, 0}, {2, 5}, {23, 1}} {
 		dir := t.TempDir()
@@ -321,7 +324,7 @@ func testEndsAnywhere(t *testing.T, c Config) {
 			if !errors.Is(err, errCrash) {
 				t.Fatalf("%v: %v", ends, err)
 			}
-			s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
+			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 			check(t, err)
 			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/budgetUnits) {
 				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/budgetUnits)
@@ -346,7 +349,7 @@ func testEndsAnywhere(t *testing.T, c Config) {
 // An empty batch raised an error or skipped the noise elsewhere (opacus #161, #358, #522).
 func testEmptyBatches(t *testing.T, c Config) {
 	c = lasting(c)
-	c.LR, c.Noise = ptr(1e-6), noiseSeeded
+	c.LR, c.Noise = ptr(1e-6), dpoptim.Seeded
 	c.Accountant = accountant.RDP // which prices even what δ covers
 	r, params := trained(t, c, made(1, 0), Options{})
 	if r.Steps != *c.Steps || !(*r.Epsilon > 0) {
@@ -361,13 +364,13 @@ func testEmptyBatches(t *testing.T, c Config) {
 // other records of the kind, or none, leave the same parameters, and nothing
 // about the run shows them.
 func testBadRecords(t *testing.T, c Config) {
-	c.Noise, c.Classes, c.Accountant = noiseSeeded, nil, accountant.RDP
+	c.Noise, c.Classes, c.Accountant = dpoptim.Seeded, nil, accountant.RDP
 	two := func(set *datasets.Set) *datasets.Set {
 		set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 		return set
 	}
 	shown := func(set *datasets.Set, first float32) (string, []float32) {
-		network, err := BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
+		network, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
 		check(t, err)
 		params := slices.Clone(network.Params())
 		params[0] = first
@@ -400,7 +403,7 @@ func testBadRecords(t *testing.T, c Config) {
 		}
 	}
 	same("malformed", two(made(1, 400)), two(other), 0, make([]float32, 65))
-	if !c.private() {
+	if !c.Private() {
 		return // nothing is clipped, so nothing is measured
 	}
 	// A weight that is no number makes every gradient not finite.
@@ -412,7 +415,7 @@ func testBadRecords(t *testing.T, c Config) {
 func testBudget(t *testing.T, c Config) {
 	c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1e-5), accountant.RDP
 	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or")
-	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
+	if _, err := resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that no noise reaches: %v", err)
 	}
 }

@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -52,7 +54,7 @@ func protected(name string) func(*Config) {
 func projected(r *replay) {
 	p, err := l2p.Read(r.c.Protector)
 	check(r.t, err)
-	size, planned := float64(len(r.w)), float64(r.p.setting.Steps)
+	size, planned := float64(len(r.w)), float64(r.p.Facts.Steps)
 	wide := func(x []float32) (y []float64) {
 		for _, v := range x {
 			y = append(y, float64(v))
@@ -65,10 +67,10 @@ func projected(r *replay) {
 	for i := range states {
 		states[i] = make([]float64, step.States())
 	}
-	var b budget
-	scheduled := r.p.schedules() && r.p.Sigma > 0
+	var b accountant.Budget
+	scheduled := schedules(r.p) && r.p.Sigma > 0
 	if scheduled {
-		b, err = r.p.newBudget()
+		b, err = r.p.NewBudget()
 		check(r.t, err)
 	}
 	left, multiplier, norm2 := 1.0, 0.0, 0.0
@@ -95,7 +97,7 @@ func projected(r *replay) {
 			s[device.Scale], s[device.Gain], s[device.Rate] = 1, 1, 1
 			set(elapsed, left, 0)
 			y := schedule.Apply(&s, scheduleWeights, 0, energy, state)
-			multiplier = r.p.setting.Least + 2*(r.p.setting.Planned-r.p.setting.Least)/(1+math.Exp(-y))
+			multiplier = r.p.Facts.Least + 2*(r.p.Facts.Planned-r.p.Facts.Least)/(1+math.Exp(-y))
 			check(r.t, b.Ask(accountant.PoissonBatch(r.rate, 1, accountant.Gaussian{NoiseMultiplier: multiplier})))
 		}
 		g, phi := r.gradient(multiplier, r.c.Clip)
@@ -127,10 +129,10 @@ func TestScheduledRecursion(t *testing.T) {
 
 // A protector that does nothing is DP-SGD, bit for bit.
 func TestIdentityIsDPSGD(t *testing.T) {
-	for name, d := range devices(t) {
+	for name, d := range everyDevice(t) {
 		t.Run(name, func(t *testing.T) {
 			c := small()
-			c.Noise, c.L2, c.Momentum = noiseSeeded, 1e-3, 0.5
+			c.Noise, c.L2, c.Momentum = dpoptim.Seeded, 1e-3, 0.5
 			if name != "cpu" {
 				c.Steps = ptr(6)
 			}
@@ -142,6 +144,36 @@ func TestIdentityIsDPSGD(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asked is a method that notes which noise it asks sums with.
+type asked struct {
+	dpoptim.Method
+	multipliers *[]float64
+}
+
+func (a asked) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	return a.Method.Open(askedEngine{e, a.multipliers})
+}
+
+type askedEngine struct {
+	dpoptim.Engine
+	multipliers *[]float64
+}
+
+func (e askedEngine) Sum(q dpoptim.SumQuery) (dpoptim.Sum, error) {
+	s, err := e.Engine.Sum(q)
+	return askedSum{s, e.multipliers}, err
+}
+
+type askedSum struct {
+	dpoptim.Sum
+	multipliers *[]float64
+}
+
+func (s askedSum) Ask(a dpoptim.SumAsk) error {
+	*s.multipliers = append(*s.multipliers, a.Release.Noise.(accountant.Gaussian).NoiseMultiplier)
+	return s.Sum.Ask(a)
 }
 
 // What a schedule spends is what its events cost at the filter's order, within the
@@ -162,30 +194,40 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			c := small()
 			test.set(&c)
 			var multipliers []float64
-			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: devices(t)["cpu"]}
-			o.onSchedule = func(m float64) { multipliers = append(multipliers, m) }
-			r, err := Run(context.Background(), c, o)
+			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: everyDevice(t)["cpu"]}
+			p, err := resolve(c, o)
 			check(t, err)
-			p, err := Resolve(c, Options{Sources: o.Sources, Device: o.Device})
+			var weights string
+			own := c
+			own.Protector, own.NormNoise = "", nil // the method's own
+			o.Method = asked{l2p.New(l2p.Settings{Protector: c.Protector, Weights: &weights, NormNoise: c.NormNoise}), &multipliers}
+			r, err := Run(context.Background(), own, o)
 			check(t, err)
+			step := func(multiplier float64) accountant.Event {
+				prices := []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: multiplier}}
+				if c.NormNoise != nil {
+					prices = append(prices, accountant.Gaussian{NoiseMultiplier: *c.NormNoise})
+				}
+				return p.BatchEvent(prices...)
+			}
 			if r.Steps != len(multipliers)-1 && r.Steps != len(multipliers) {
 				t.Fatalf("%d steps by %d schedules", r.Steps, len(multipliers))
 			}
 			lowest, highest := slices.Min(multipliers), slices.Max(multipliers)
-			if lowest < p.setting.Least || highest > 2*p.setting.Planned || highest/lowest < 1.0001 {
-				t.Errorf("noise multipliers from %v to %v, σ_min is %v and σ_g %v", lowest, highest, p.setting.Least, p.setting.Planned)
+			if lowest < p.Facts.Least || highest > 2*p.Facts.Planned || highest/lowest < 1.0001 {
+				t.Errorf("noise multipliers from %v to %v, σ_min is %v and σ_g %v", lowest, highest, p.Facts.Least, p.Facts.Planned)
 			}
-			b, err := p.newBudget()
+			b, err := p.NewBudget()
 			check(t, err)
 			for i, m := range multipliers[:r.Steps] {
-				if err := b.Ask(p.asked(m)); err != nil {
+				if err := b.Ask(step(m)); err != nil {
 					t.Fatalf("step %d: %v", i+1, err)
 				}
 			}
-			if next := len(multipliers) > r.Steps; next && b.Ask(p.asked(multipliers[r.Steps])) == nil {
+			if next := len(multipliers) > r.Steps; next && b.Ask(step(multipliers[r.Steps])) == nil {
 				t.Errorf("the run stopped after %d steps although its budget allowed another", r.Steps)
 			}
-			s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
+			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 			check(t, err)
 			if spent := units(1 - b.Left()); s.Reserved < spent || s.Reserved > spent+1 && len(multipliers) == r.Steps {
 				t.Errorf("the ledger charges %d units, %d were spent", s.Reserved, spent)
@@ -204,32 +246,6 @@ func paperAccounting(c *Config) {
 	c.Accountant, c.Neighbouring, c.Batch, c.Epsilon = accountant.CTCDP, "replace-one", ptr(12.0), ptr(0.8)
 }
 
-// The planned noise spends the budget in the planned steps, the least in one.
-func TestPlannedNoise(t *testing.T) {
-	for _, set := range []func(*Config){protected("both"), paperAccounting, func(c *Config) { protected("both")(c); c.NormNoise = ptr(9.0) }} {
-		c := small()
-		set(&c)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-		check(t, err)
-		for _, x := range []struct {
-			multiplier float64
-			steps      int
-		}{{p.setting.Planned, p.Steps}, {p.setting.Least, 1}} {
-			admitted := func(multiplier float64) (n int) {
-				b, err := p.newBudget()
-				check(t, err)
-				for n < 10*x.steps && b.Ask(p.asked(multiplier)) == nil {
-					n++
-				}
-				return n
-			}
-			if more, fewer := admitted(x.multiplier*(1+1e-6)), admitted(x.multiplier*(1-1e-6)); more < x.steps || fewer >= x.steps {
-				t.Errorf("%s: noise multiplier %v admits %d steps and just below it %d, %d are planned", p.Config.Accountant, x.multiplier, more, fewer, x.steps)
-			}
-		}
-	}
-}
-
 // Where the conditions of the paper's accounting and not the budget set the noise, the
 // planned steps are made, no more, and what they leave of the budget is told.
 func TestConditionsSetTheNoise(t *testing.T) {
@@ -237,10 +253,10 @@ func TestConditionsSetTheNoise(t *testing.T) {
 	paperAccounting(&c)
 	for _, name := range []string{"identity", "both"} {
 		c.Protector, c.Epsilon, c.Steps, c.LR = protectors[name], ptr(2.0), ptr(5), ptr(0.1)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		p, err := resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
-		if len(p.warnings) == 0 || !strings.Contains(strings.Join(p.warnings, " "), "5 steps spend") {
-			t.Errorf("%s: warnings %v", name, p.warnings)
+		if len(p.Warnings) == 0 || !strings.Contains(strings.Join(p.Warnings, " "), "5 steps spend") {
+			t.Errorf("%s: warnings %v", name, p.Warnings)
 		}
 		r, _ := trained(t, c, made(1, 400), Options{})
 		if r.Steps != 5 || *r.EpsilonSoFar >= *r.Epsilon {
@@ -258,20 +274,20 @@ func TestConditionsSetTheNoise(t *testing.T) {
 func TestSubsetsOfAnyNumber(t *testing.T) {
 	c := small()
 	paperAccounting(&c)
-	var want *Plan
+	var want *plan.Plan
 	var drawn []int32
 	for _, rows := range []int{400, 0, 1, 100, 399, 800} {
 		for _, share := range []float64{0, 0.8} { // a table's records go by what they say
 			set := made(1, rows)
 			set.Share = share
-			p, err := Resolve(c, Options{Sources: sources(set)})
+			p, err := resolve(c, Options{Sources: sources(set)})
 			if err != nil {
 				t.Fatalf("%d records: %v", rows, err)
 			}
 			if want == nil {
 				want = p
 			}
-			if p.ExpectedBatch != want.ExpectedBatch || p.SamplingRate != want.SamplingRate || p.fingerprint != want.fingerprint {
+			if p.ExpectedBatch != want.ExpectedBatch || p.SamplingRate != want.SamplingRate || p.Fingerprint != want.Fingerprint {
 				t.Errorf("%d records: batches of %v at rate %v, want %v at %v", rows, p.ExpectedBatch, p.SamplingRate, want.ExpectedBatch, want.SamplingRate)
 			}
 			n := p.Set.Train.Len()
@@ -291,29 +307,15 @@ func TestSubsetsOfAnyNumber(t *testing.T) {
 	trained(t, c, set, Options{})
 }
 
-// A file of a user's own is an assumption, a shipped protector is not.
-func TestProtectorFileIsAnAssumption(t *testing.T) {
-	for name, assumed := range map[string]bool{protectors["projector"]: true, "mnist": false} {
-		c := small()
-		protected("projector")(&c)
-		c.Protector = name
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-		check(t, err)
-		if slices.Contains(p.assumptions(), "protector_file_is_public") != assumed {
-			t.Errorf("%s: assumptions %v", name, p.assumptions())
-		}
-	}
-}
-
 // Batches of a fixed size have it.
 func TestSubsetsInRuns(t *testing.T) {
 	c := small()
 	paperAccounting(&c)
-	p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+	p, err := resolve(c, Options{Sources: sources(made(1, 400))})
 	check(t, err)
-	keys, err := p.keys()
+	keys, err := p.Keys()
 	check(t, err)
-	s, err := p.Sampler(p.PublicN, keys.sampling)
+	s, err := p.Sampler(p.PublicN, keys.Sampling)
 	check(t, err)
 	for step := range uint64(50) {
 		if rows := s.Batch(step, nil); len(rows) != 12 {
@@ -334,7 +336,7 @@ func TestScheduleResumes(t *testing.T) {
 			t.Chdir(t.TempDir())
 			c := small()
 			protected(name)(&c)
-			c.Noise, c.NormNoise = noiseSeeded, ptr(8.0)
+			c.Noise, c.NormNoise = dpoptim.Seeded, ptr(8.0)
 			o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), Out: "whole"}
 			_, err := Run(context.Background(), c, o)
 			check(t, err)
@@ -352,22 +354,22 @@ func TestScheduleResumes(t *testing.T) {
 			_, err = Run(context.Background(), c, o)
 			check(t, err)
 			got := files(t, "pieces")
-			got[fileResult] = strings.Replace(got[fileResult], `"pieces"`, `"whole"`, 1)
-			delete(want, fileLedger)
-			delete(got, fileLedger)
+			got[rundir.Result] = strings.Replace(got[rundir.Result], `"pieces"`, `"whole"`, 1)
+			delete(want, rundir.Ledger)
+			delete(got, rundir.Ledger)
 			sameFiles(t, want, got)
 
-			c.Noise = noiseSecure
+			c.Noise = dpoptim.Secure
 			o.Out = "crashed"
 			_, crash := stopAt(t, o, 6, false)
 			if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
 				t.Fatal(err)
 			}
-			before, _, err := ledger.Read(filepath.Join("crashed", fileLedger))
+			before, _, err := ledger.Read(filepath.Join("crashed", rundir.Ledger))
 			check(t, err)
 			r, err := Run(context.Background(), c, o)
 			check(t, err)
-			s, _, err := ledger.Read(filepath.Join("crashed", fileLedger))
+			s, _, err := ledger.Read(filepath.Join("crashed", rundir.Ledger))
 			check(t, err)
 			if s.Reserved < before.Reserved || s.CrashedSlots == 0 || *r.EpsilonSoFar > *r.Epsilon {
 				t.Errorf("%d units charged before the crash and %d after it, %d of them lost", before.Reserved, s.Reserved, s.CrashedSlots)
@@ -390,7 +392,7 @@ func TestProtectorWithoutNoise(t *testing.T) {
 
 // Neither part may look at a batch: two data sets against one transcript, of norms too.
 func TestScheduleTranscript(t *testing.T) {
-	for name, d := range devices(t) {
+	for name, d := range everyDevice(t) {
 		for _, norms := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, norms), func(t *testing.T) {
 				c := small()
@@ -403,30 +405,6 @@ func TestScheduleTranscript(t *testing.T) {
 				}
 				replayed(t, c, d)
 			})
-		}
-	}
-}
-
-// A norm is charged with the sum of its batch: both are one event, of Poisson batches and
-// of subsets, and leave less of the budget for the steps.
-func TestNormIsCharged(t *testing.T) {
-	for name, set := range map[string]func(*Config){"poisson": protected("both"), "subsets": paperAccounting} {
-		c := small()
-		set(&c)
-		without, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-		check(t, err)
-		c.NormNoise = ptr(50.0)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-		check(t, err)
-		want := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: 20}, accountant.Gaussian{NoiseMultiplier: 50})
-		if name == "subsets" {
-			want.Sampling = accountant.FixedSize
-		}
-		if got := p.asked(20); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: a step asks for %+v, want %+v", name, got, want)
-		}
-		if !(p.setting.Planned > without.setting.Planned) {
-			t.Errorf("%s: %v is planned with norms and %v without", name, p.setting.Planned, without.setting.Planned)
 		}
 	}
 }
@@ -445,67 +423,6 @@ func TestScheduleKeepsThePromises(t *testing.T) {
 			t.Errorf("%d steps at ε %v, parameters of size %v", r.Steps, *r.EpsilonSoFar, rms(params))
 		}
 	})
-}
-
-// A run on records that trained its protector guarantees nothing, and says why.
-func TestProtectorKnowsTheData(t *testing.T) {
-	for _, test := range []struct {
-		data    string
-		classes []int
-		says    bool
-	}{
-		{"mnist", nil, true}, {"mnist", []int{4, 9}, true}, {"mnist", []int{3, 5}, false}, {"fmnist", nil, false}, {"made", []int{4, 6}, false},
-	} {
-		p, err := l2p.Read(protectors["identity"])
-		check(t, err)
-		plan := &Plan{Config: Config{Optimizer: learned, Data: test.data, Classes: test.classes, Accountant: accountant.PLD}, protector: p, spent: map[int]float64{}, Epsilon: ptr(1.0)}
-		why := plan.noGuarantee()
-		if said := len(why) == 1 && strings.Contains(why[0], "trained on records of mnist"); said != test.says || !said && len(why) != 0 {
-			t.Errorf("%s %v: %v", test.data, test.classes, why)
-		}
-	}
-}
-
-// Settings that go with no protector, or that a schedule has no room for.
-func TestProtectorSettings(t *testing.T) {
-	for want, set := range map[string]func(*Config){
-		"settings name 00":          func(c *Config) { c.Weights = "00" },
-		"take a part of it":         func(c *Config) { c.NormNoise = ptr(1e-3) },
-		"steps 2000000000: must be": func(c *Config) { c.Steps = ptr(2_000_000_000) },
-		"go up to": func(c *Config) {
-			c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0)
-		},
-		"which only optimizer l2p draws": func(c *Config) {
-			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
-		},
-		"needs a protector":                  func(c *Config) { c.Protector = "" },
-		"unknown protector":                  func(c *Config) { c.Protector = "nobody" },
-		"no such file":                       func(c *Config) { c.Protector = "nowhere.safetensors" },
-		"optimizer dp-sgd has none":          func(c *Config) { c.Optimizer = "dp-sgd" },
-		"asks for no norm":                   func(c *Config) { c.Optimizer, c.Protector, c.NormNoise = "dp-sgd", "", ptr(1.0) },
-		"memory of its own":                  func(c *Config) { c.Momentum = 0.9 },
-		"would not look at the norm":         func(c *Config) { protected("projector")(c); c.NormNoise = ptr(1.0) },
-		"the noise is scheduled":             func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
-		"leaves no budget aside":             func(c *Config) { c.TrainLossNoise = ptr(1.0) },
-		"does not know how many steps":       func(c *Config) { c.LRSchedule = "cosine" },
-		"clip norm that stays":               func(c *Config) { c.Clipping = "adaptive" },
-		"is priced by rdp":                   func(c *Config) { c.Accountant = accountant.PRV },
-		"under replace-one":                  func(c *Config) { c.Accountant = accountant.CTCDP },
-		"norms have no integer form":         func(c *Config) { c.Noise, c.NormNoise = noiseExact, ptr(1.0) },
-		"norm-noise -1":                      func(c *Config) { c.NormNoise = ptr(-1.0) },
-		"prices the batches":                 func(c *Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
-		"accountant ctcdp: it holds":         func(c *Config) { paperAccounting(c); c.Neighbouring = "add-remove" },
-		"scale -1 of a projector|rate -1":    func(c *Config) { c.LR = ptr(-1.0) },
-		"no noise makes|constraint of ctCDP": func(c *Config) { paperAccounting(c); c.Batch = ptr(100.0) },
-	} {
-		c := small()
-		protected("both")(&c)
-		set(&c)
-		_, err := Resolve(c, Options{Sources: sources(made(1, 400))})
-		if err == nil || !slices.ContainsFunc(strings.Split(want, "|"), func(s string) bool { return strings.Contains(err.Error(), s) }) {
-			t.Errorf("want %q, got %v", want, err)
-		}
-	}
 }
 
 // Subsets are drawn of tables, too, whatever their schema or a fold holds out.

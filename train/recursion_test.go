@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // replay is a noted run of logistic regression, which a recursion follows in
@@ -13,7 +15,7 @@ import (
 // with noise by what was released. Parameters are compared at every release.
 type replay struct {
 	t     *testing.T
-	p     *Plan
+	p     *plan.Plan
 	c     *Config     // resolved
 	x     [][]float64 // all records, with a 1 for the bias
 	y     []float64   // ±1
@@ -26,7 +28,7 @@ type replay struct {
 	took  map[string]int
 }
 
-func newReplay(t *testing.T, p *Plan, noted *drawn) *replay {
+func newReplay(t *testing.T, p *plan.Plan, noted *drawn) *replay {
 	r := &replay{t: t, p: p, c: &p.Config, rate: p.SamplingRate, batch: p.ExpectedBatch, w: make([]float64, 65), left: noted.all, noisy: !noted.silent && p.Sigma > 0, took: map[string]int{}}
 	im := p.Set.Train
 	for i, label := range im.Labels {
@@ -73,7 +75,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 	asked := r.next("gradient")
 	r.rows = asked.rows
 	std, bound := float64(asked.in.Scalars[device.NoiseStd]), float64(asked.in.Scalars[device.Clip])
-	if r.c.private() && math.Abs(bound/clip-1) > 1e-6 || std < multiplier*bound*(1-1e-6) || std > multiplier*bound*(1+5e-3) {
+	if r.c.Private() && math.Abs(bound/clip-1) > 1e-6 || std < multiplier*bound*(1-1e-6) || std > multiplier*bound*(1+5e-3) {
 		r.t.Fatalf("noise of %v at a clip norm of %v, want %v times %v", std, bound, multiplier, clip)
 	}
 	g = make([]float64, len(r.w))
@@ -83,7 +85,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 		for j, x := range r.x[row] {
 			one[j] = slope * x
 		}
-		if norm = math.Sqrt(dot(one, one)); !r.c.private() {
+		if norm = math.Sqrt(dot(one, one)); !r.c.Private() {
 			norm = 0
 		}
 		for j := range g {
@@ -93,7 +95,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 	if r.noisy {
 		for j, v := range asked.value {
 			g[j] = float64(v) / r.batch
-			if r.c.searches() { // a direction, with the penalty's gradient
+			if r.c.Search != nil { // a direction, with the penalty's gradient
 				g[j] -= r.c.L2 * r.w[j]
 			}
 		}
@@ -469,33 +471,33 @@ func testRecursion(t *testing.T, m method, c Config) {
 		}
 	}
 	c = lasting(c)
-	c.Noise, c.EvalEvery = noiseSeeded, 1000
+	c.Noise, c.EvalEvery = dpoptim.Seeded, 1000
 	if c.Steps = ptr(5); m.steps > 0 {
 		c.Steps = &m.steps
 	}
 	bare := c
 	bare.Steps = ptr(4)
 	bare.Clip = 100 // the longest gradient is shorter than √65
-	if c.private() {
+	if c.Private() {
 		bare.NoiseMultiplier, bare.Epsilon = ptr(0.0), nil
 	}
-	if c.searches() {
+	if c.Search != nil {
 		s := *c.Search
 		s.Clip = ptr(1000.0)
 		bare.Search = &s
 	}
 	runs := []Config{bare}
-	if c.private() {
+	if c.Private() {
 		runs = append(runs, c)
 	}
-	for kind, d := range devices(t) {
+	for kind, d := range everyDevice(t) {
 		for i, c := range runs {
-			noted := &drawn{Device: d, silent: i == 1 && c.searches() && !searching[c.Optimizer].full}
-			p, err := Resolve(c, Options{Sources: sources(set), Device: d})
+			noted := &drawn{Device: d, silent: i == 1 && (c.Search != nil) && !takesAll(c.Optimizer)}
+			p, err := resolve(c, Options{Sources: sources(set), Device: d})
 			check(t, err)
 			t.Run(kind+[]string{" without noise", ""}[i], func(t *testing.T) {
 				result, params := trained(t, c, set, Options{Device: noted})
-				if result.Steps != *c.Steps && !p.schedules() || i == 0 && (result.Epsilon != nil || result.Guarantee) {
+				if result.Steps != *c.Steps && !schedules(p) || i == 0 && (result.Epsilon != nil || result.Guarantee) {
 					t.Fatalf("the result says %+v", result)
 				}
 				r := newReplay(t, p, noted)

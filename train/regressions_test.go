@@ -10,6 +10,8 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
@@ -22,7 +24,7 @@ func trained(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, []f
 	if err != nil {
 		t.Fatal(err)
 	}
-	tensors, _, err := safetensors.Read(strings.NewReader(string(read(t, o.Out, fileModel))), 1<<20)
+	tensors, _, err := safetensors.Read(strings.NewReader(string(read(t, o.Out, rundir.Model))), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +146,7 @@ func TestEpsilonIsTheAccountants(t *testing.T) {
 func TestWhatIsNoGuaranteeSaysSo(t *testing.T) {
 	for why, change := range map[string]func(*Config){
 		"no noise was added": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded noise":       func(c *Config) { c.Noise = noiseSeeded },
+		"seeded noise":       func(c *Config) { c.Noise = dpoptim.Seeded },
 		"paper accounting":   func(c *Config) { c.Accountant = "paper" },
 		"neither bounds nor": func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
 		"un-noised training": func(c *Config) { c.DataIsPublic = true },
@@ -167,7 +169,7 @@ func TestWhatIsNoGuaranteeSaysSo(t *testing.T) {
 // Here two secure runs, or exact ones, with one seed share no noise, neither in
 // the weights nor in the training loss nor after a resumption.
 func TestSecureNoiseIsNeverRepeated(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseExact} {
+	for _, noise := range []string{dpoptim.Secure, dpoptim.Exact} {
 		t.Run(noise, func(t *testing.T) { testNoiseIsNeverRepeated(t, noise) })
 	}
 }
@@ -185,7 +187,7 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 		if _, err := Run(ctx, c, cut); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		cp, err := readCheckpoint(o.Out, 65, nil)
+		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,11 +195,11 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := readCheckpoint(o.Out, 65, nil)
+		last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cp.params, last.params, *r.TrainLoss
+		return cp.Params, last.Params, *r.TrainLoss
 	}
 	// Both stop after the same update, so that what follows would be equal if
 	// the resumed process took the first one's noise.

@@ -2,18 +2,13 @@ package train
 
 import (
 	"fmt"
-	"image/color"
-	"io"
 	"math"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -25,9 +20,9 @@ func (r *run) result() *Result {
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Committed: &p.Steps,
-		Sampling: p.sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: "one record", NoGuarantee: p.noGuarantee(), Assumptions: r.assumptions,
-		DefaultsFrom: DefaultsFrom,
+		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
+		PrivacyUnit: "one record", NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
+		DefaultsFrom: plan.DefaultsFrom,
 		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
@@ -35,9 +30,9 @@ func (r *run) result() *Result {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           coarse(PeakRSS()),
+		PeakRSS:           coarse(devices.PeakRSS()),
 	}
-	if from := p.notes.DefaultsFrom; from != "" {
+	if from := p.Notes.DefaultsFrom; from != "" {
 		res.DefaultsFrom = from
 	}
 	figures := r.figures()
@@ -49,13 +44,13 @@ func (r *run) result() *Result {
 		res.Released = append(res.Released, rundir.Picture)
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0
-	if c.private() {
+	if c.Private() {
 		r.reportPrivacy(res)
-	} else if p.method.Traits().Once {
+	} else if p.Method.Traits().Once {
 		res.Committed = &res.Steps // it stopped by itself
 	}
 	if res.TrainLoss != nil {
-		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", lossBound)
+		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", plan.LossBound)
 		if c.DataIsPublic {
 			is = "un-noised: the data were declared public"
 		}
@@ -68,7 +63,7 @@ func (r *run) result() *Result {
 func (r *run) reportPrivacy(res *Result) {
 	p, c := r.plan, &r.plan.Config
 	res.Epsilon, res.EpsilonSoFar, res.Neighbouring = p.Epsilon, r.charge.epsilon(r.ledger.Charged()), &c.Neighbouring
-	if p.method.Traits().Pure {
+	if p.Method.Traits().Pure {
 		delta, by := 0.0, accountant.Pure{}.Name()
 		res.Delta, res.Accountant = &delta, &by
 		return
@@ -78,7 +73,7 @@ func (r *run) reportPrivacy(res *Result) {
 	if clip := r.clip(); clip != nil {
 		res.Clip = clip
 	}
-	switch p.declaration.Budget {
+	switch p.Declaration.Budget {
 	case dpoptim.Scheduled, dpoptim.Adaptive: // neither length nor noise was committed to
 		if res.Committed = nil; p.Sigma > 0 {
 			res.NoiseMultiplier = nil
@@ -93,49 +88,25 @@ func coarse(bytes int64) int64 {
 	return (bytes + unit - 1) / unit * unit
 }
 
-// drawAccuracy plots test accuracy against ε, or against steps where there is
-// no ε, from a run's evaluations.
-func drawAccuracy(measured []Measurement, picture string, p *Plan) (err error) {
-	// The plotting library panics on ranges it cannot tick.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("plotting: %v", r)
-		}
-	}()
-	var points plotter.XYs
-	for _, e := range measured {
-		if e.TestAccuracy == nil {
+// picture is test accuracy against ε, or against steps where there is no ε.
+func (r *run) picture() rundir.Plot {
+	p := r.plan
+	fig := rundir.Plot{Title: p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer, X: "steps", Y: "test accuracy, %"}
+	if l := p.Config.Label(); l != "" {
+		fig.Title += "\n" + l
+	}
+	if p.Epsilon != nil {
+		fig.X = "ε spent so far"
+	}
+	for _, m := range r.measured {
+		if m.TestAccuracy == nil {
 			continue
 		}
-		x := float64(e.Step)
-		if p.Epsilon != nil && e.EpsilonSoFar != nil {
-			x = *e.EpsilonSoFar
+		x := float64(m.Step)
+		if p.Epsilon != nil && m.EpsilonSoFar != nil {
+			x = *m.EpsilonSoFar
 		}
-		points = append(points, plotter.XY{X: x, Y: 100 * *e.TestAccuracy})
+		fig.Points = append(fig.Points, [2]float64{x, 100 * *m.TestAccuracy})
 	}
-	if len(points) == 0 {
-		return nil // a regression has no accuracy to draw
-	}
-	fig := plot.New()
-	fig.Title.Text = p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer
-	if l := p.Config.label(); l != "" {
-		fig.Title.Text += "\n" + l
-	}
-	fig.X.Label.Text, fig.Y.Label.Text = "steps", "test accuracy, %"
-	if p.Epsilon != nil {
-		fig.X.Label.Text = "ε spent so far"
-	}
-	line, marks, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return err
-	}
-	line.Color = color.RGBA{B: 160, G: 90, A: 255}
-	line.Width = vg.Points(1.5)
-	marks.Color = line.Color
-	fig.Add(plotter.NewGrid(), line, marks)
-	w, err := fig.WriterTo(6*vg.Inch, 4*vg.Inch, "png")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(picture, func(out io.Writer) error { _, err := w.WriteTo(out); return err })
+	return fig
 }

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 var errCrash = errors.New("crashed on purpose")
@@ -58,7 +60,7 @@ func TestSeededResumeIsExact(t *testing.T) {
 
 func TestExactCrashStaysCharged(t *testing.T) {
 	c := small()
-	c.Noise = noiseExact
+	c.Noise = dpoptim.Exact
 	testCrashStaysCharged(t, c)
 }
 
@@ -70,7 +72,7 @@ func TestInterruptSettles(t *testing.T) {
 	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "--resume") {
 		t.Fatalf("interrupted: %v", err)
 	}
-	s, _, err := ledger.Read(filepath.Join(o.Out, fileLedger))
+	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 	if err != nil || s.Reserved != 13 {
 		t.Errorf("the ledger charges %d steps after 13: %v", s.Reserved, err)
 	}
@@ -113,14 +115,14 @@ func TestResumeRefuses(t *testing.T) {
 	t.Run("a foreign ledger", func(t *testing.T) {
 		c, o := start(t)
 		_, other := start(t)
-		if err := os.Rename(filepath.Join(other.Out, fileLedger), filepath.Join(o.Out, fileLedger)); err != nil {
+		if err := os.Rename(filepath.Join(other.Out, rundir.Ledger), filepath.Join(o.Out, rundir.Ledger)); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, c, o, "different runs")
 	})
 	t.Run("no ledger", func(t *testing.T) {
 		c, o := start(t)
-		if err := os.Remove(filepath.Join(o.Out, fileLedger)); err != nil {
+		if err := os.Remove(filepath.Join(o.Out, rundir.Ledger)); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, c, o, "no ledger")
@@ -132,26 +134,26 @@ func TestResumeRefuses(t *testing.T) {
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		old := read(t, o.Out, fileLedger)
+		old := read(t, o.Out, rundir.Ledger)
 		ctx, stop = stopAt(t, o, 12, true)
 		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(o.Out, fileLedger), old, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(o.Out, rundir.Ledger), old, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, c, o, "ahead of the ledger")
 	})
 	t.Run("a truncated checkpoint", func(t *testing.T) {
 		c, o := start(t)
-		if err := os.Truncate(statePath(o.Out), 40); err != nil {
+		if err := os.Truncate(rundir.Dir(o.Out).State(), 40); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, c, o, "cannot be read")
 	})
 	t.Run("no checkpoint and no model", func(t *testing.T) {
 		c, o := start(t)
-		if err := errors.Join(os.Remove(statePath(o.Out)), os.Remove(filepath.Join(o.Out, fileModel))); err != nil {
+		if err := errors.Join(os.Remove(rundir.Dir(o.Out).State()), os.Remove(filepath.Join(o.Out, rundir.Model))); err != nil {
 			t.Fatal(err)
 		}
 		refused(t, c, o, "checkpoint to go on from is gone")
@@ -159,15 +161,15 @@ func TestResumeRefuses(t *testing.T) {
 	t.Run("a result that is none", func(t *testing.T) {
 		c, o := start(t)
 		for _, text := range []string{"null", "{}", `{"steps": 24}`, "", "[]"} {
-			if err := os.WriteFile(filepath.Join(o.Out, fileResult), []byte(text), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(o.Out, rundir.Result), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			refused(t, c, o, fileResult)
+			refused(t, c, o, rundir.Result)
 		}
 	})
 	t.Run("a run in use", func(t *testing.T) {
 		c, o := start(t)
-		l, err := ledger.Open(filepath.Join(o.Out, fileLedger), headerOf(t, o.Out))
+		l, err := ledger.Open(filepath.Join(o.Out, rundir.Ledger), headerOf(t, o.Out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,9 +187,9 @@ func TestResumeRefuses(t *testing.T) {
 func TestSettingsFollowTheLock(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: t.TempDir(), Resume: ResumeAuto}
-	p, err := Resolve(c, o)
+	p, err := resolve(c, o)
 	check(t, err)
-	l, err := ledger.Open(filepath.Join(o.Out, fileLedger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.fingerprint, Committed: p.slots()})
+	l, err := ledger.Open(filepath.Join(o.Out, rundir.Ledger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.Fingerprint, Committed: p.Steps})
 	check(t, err)
 	other := c
 	other.Seed++
@@ -200,7 +202,7 @@ func TestSettingsFollowTheLock(t *testing.T) {
 	if _, err := Run(context.Background(), other, o); !errors.Is(err, ledger.ErrMismatch) {
 		t.Errorf("another run's ledger: %v", err)
 	}
-	if holds(filepath.Join(o.Out, fileConfig)) {
+	if rundir.Dir(o.Out).Has(rundir.Config) {
 		t.Error("settings were written without the lock")
 	}
 	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != 24 || headerOf(t, o.Out).RunID[:2] != "0a" {
@@ -209,7 +211,7 @@ func TestSettingsFollowTheLock(t *testing.T) {
 }
 
 func headerOf(t *testing.T, dir string) ledger.Header {
-	_, h, err := ledger.Read(filepath.Join(dir, fileLedger))
+	_, h, err := ledger.Read(filepath.Join(dir, rundir.Ledger))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +255,7 @@ func killConfig(seeded bool) Config {
 	c := small()
 	c.Steps, c.EvalEvery, c.TrainLossNoise = ptr(90), 10, ptr(5.0)
 	if seeded {
-		c.Noise, c.Clipping = noiseSeeded, "adaptive"
+		c.Noise, c.Clipping = dpoptim.Seeded, "adaptive"
 	}
 	return c
 }
@@ -286,12 +288,12 @@ func TestKillSeededAdaptive(t *testing.T) {
 	began := time.Now()
 	killed(t, dir, true, 0)
 	whole := time.Since(began)
-	want, err := readCheckpoint(filepath.Join(dir, "run"), 65, nil)
+	want, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(65, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics := read(t, dir, "run", fileMetrics)
-	if want.clip == 1 {
+	metrics := read(t, dir, "run", rundir.Metrics)
+	if want.Clip == 1 {
 		t.Fatal("the clip norm did not move")
 	}
 	for i := range 6 {
@@ -301,14 +303,14 @@ func TestKillSeededAdaptive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := readCheckpoint(filepath.Join(dir, "run"), 65, nil)
+		got, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(65, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.clip != want.clip || got.step != want.step || !slices.Equal(got.params, want.params) {
-			t.Errorf("kill %d: the clip norm ends at %v, want %v", i, got.clip, want.clip)
+		if got.Clip != want.Clip || got.Step != want.Step || !slices.Equal(got.Params, want.Params) {
+			t.Errorf("kill %d: the clip norm ends at %v, want %v", i, got.Clip, want.Clip)
 		}
-		if !bytes.Equal(read(t, dir, "run", fileMetrics), metrics) {
+		if !bytes.Equal(read(t, dir, "run", rundir.Metrics), metrics) {
 			t.Errorf("kill %d: the metrics differ", i)
 		}
 	}
@@ -326,7 +328,7 @@ func TestKill(t *testing.T) {
 	began := time.Now()
 	killed(t, t.TempDir(), false, 0)
 	whole := time.Since(began)
-	p, err := Resolve(killConfig(false), Options{Sources: sources(made(1, 400))})
+	p, err := resolve(killConfig(false), Options{Sources: sources(made(1, 400))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +336,7 @@ func TestKill(t *testing.T) {
 	kills, before, during := 0, 0, 0
 	for i := range runs {
 		dir := t.TempDir()
-		path := filepath.Join(dir, "run", fileLedger)
+		path := filepath.Join(dir, "run", rundir.Ledger)
 		released := func() int {
 			witness, _ := os.ReadFile(filepath.Join(dir, "witness"))
 			seen := map[byte]bool{}
@@ -358,7 +360,7 @@ func TestKill(t *testing.T) {
 				}
 				charged = s.Reserved
 			}
-			if charged < n || *p.epsilonAt(charged) < *p.epsilonAt(n) {
+			if charged < n || *p.EpsilonAt(charged) < *p.EpsilonAt(n) {
 				t.Fatalf("run %d: %d steps were released, the ledger holds %d", i, n, charged)
 			}
 			switch {
@@ -376,10 +378,10 @@ func TestKill(t *testing.T) {
 		if lost := *r.Committed - r.Steps; lost < 0 || lost > 3*times || *r.EpsilonSoFar > *r.Epsilon {
 			t.Fatalf("run %d: %d updates of %d after %d kills, ε so far %v of %v", i, r.Steps, *r.Committed, times, *r.EpsilonSoFar, *r.Epsilon)
 		}
-		if n > p.Steps || *r.EpsilonSoFar < *p.epsilonAt(n) || *r.EpsilonSoFar != *p.epsilonAt(p.Steps) {
-			t.Fatalf("run %d: ε %v is reported after %d releases of ε %v", i, *r.EpsilonSoFar, n, *p.epsilonAt(n))
+		if n > p.Steps || *r.EpsilonSoFar < *p.EpsilonAt(n) || *r.EpsilonSoFar != *p.EpsilonAt(p.Steps) {
+			t.Fatalf("run %d: ε %v is reported after %d releases of ε %v", i, *r.EpsilonSoFar, n, *p.EpsilonAt(n))
 		}
-		lines := bytes.Split(bytes.TrimSpace(read(t, dir, "run", fileMetrics)), []byte("\n"))
+		lines := bytes.Split(bytes.TrimSpace(read(t, dir, "run", rundir.Metrics)), []byte("\n"))
 		var last Measurement
 		if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || *last.EpsilonSoFar != *r.EpsilonSoFar {
 			t.Fatalf("run %d: the metrics end with %s, ε so far is %v: %v", i, lines[len(lines)-1], *r.EpsilonSoFar, err)

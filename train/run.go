@@ -10,10 +10,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,6 +26,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -87,11 +86,11 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	}
 	r := &run{options: o, started: time.Now()}
 	defer r.close()
-	if r.plan, r.device, err = resolve(c, o); err != nil {
+	if r.plan, r.device, err = plan.Open(c, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device}); err != nil {
 		return nil, err
 	}
 	p := r.plan
-	for _, w := range p.warnings {
+	for _, w := range p.Warnings {
 		o.Log.Warn(w)
 	}
 	if r.options.Out == "" {
@@ -112,7 +111,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 
 // run is one process's share of a run.
 type run struct {
-	plan    *Plan
+	plan    *plan.Plan
 	options Options
 	started time.Time
 
@@ -190,7 +189,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l := r.plan.Config.label(); l != "" {
+		if l := r.plan.Config.Label(); l != "" {
 			yaml = append([]byte("# "+l+"\n"), yaml...)
 		}
 		if err := dir.Write(rundir.Config, yaml); err != nil {
@@ -209,11 +208,11 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 // found gives the result of a run that has finished, and refuses one that cannot go on.
 func (r *run) found() (*Result, error) {
 	dir := r.dir()
-	var stored Config
-	if err := ReadConfig(dir.Path(rundir.Config), &stored); err != nil {
+	var stored plan.Config
+	if err := plan.ReadConfig(dir.Path(rundir.Config), &stored); err != nil {
 		return nil, err
 	}
-	if err := r.plan.Config.matches(stored, dir.Path(rundir.Config)); err != nil {
+	if err := r.plan.Config.Matches(stored, dir.Path(rundir.Config)); err != nil {
 		return nil, err
 	}
 	var done Result
@@ -226,15 +225,8 @@ func (r *run) found() (*Result, error) {
 	case done.Run == "":
 		return nil, usage.Errorf("%s is not what a run writes: restore it, or start a new run in another directory", dir.Path(rundir.Result))
 	}
-	b, err := os.ReadFile(dir.Path(rundir.Metrics))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if done.Evaluations, err = rundir.ReadMetrics[Measurement](dir); err != nil {
 		return nil, err
-	}
-	for line := range strings.Lines(string(b)) {
-		var m Measurement
-		if json.Unmarshal([]byte(line), &m) == nil {
-			done.Evaluations = append(done.Evaluations, m)
-		}
 	}
 	params, err := rundir.ReadModel(dir.Path(rundir.Model), r.plan.Network.Program)
 	if err != nil {
@@ -245,15 +237,15 @@ func (r *run) found() (*Result, error) {
 
 // slots is what the ledger counts: steps of the committed schedule, or shares of
 // a budget that adapts.
-func (p *Plan) slots() int {
-	if p.filtered() && p.Sigma > 0 {
+func (r *run) slots() int {
+	if r.plan.Filtered() && r.plan.Sigma > 0 {
 		return budgetUnits
 	}
-	return p.Steps
+	return r.plan.Steps
 }
 
 func (r *run) openLedger() error {
-	h := ledger.Header{Fingerprint: r.plan.fingerprint, Committed: r.plan.slots()}
+	h := ledger.Header{Fingerprint: r.plan.Fingerprint, Committed: r.slots()}
 	if !r.dir().Has(rundir.Ledger) {
 		if h.RunID = r.options.RunID; h.RunID == "" {
 			id := make([]byte, 16)
@@ -279,17 +271,17 @@ func (r *run) openEngine(ctx context.Context) error {
 	p := r.plan
 	loss, classes := p.Network.Program.Loss, p.Set.Classes
 	var err error
-	if r.data, err = Load(r.device, p.Set.Train, loss, classes); err != nil {
+	if r.data, err = plan.Load(r.device, p.Set.Train, loss, classes); err != nil {
 		return err
 	}
-	keys, err := p.keys()
+	keys, err := p.Keys()
 	if err != nil {
 		return err
 	}
-	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.sampling); err != nil {
+	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.Sampling); err != nil {
 		return err
 	}
-	noise, err := p.Stream(keys.noise)
+	noise, err := p.Stream(keys.Noise)
 	if err != nil {
 		return err
 	}
@@ -300,7 +292,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		return err
 	}
 	if p.Set.TestIsPublic {
-		if r.test, err = Load(r.device, p.Set.Test, loss, classes); err != nil {
+		if r.test, err = plan.Load(r.device, p.Set.Test, loss, classes); err != nil {
 			return err
 		}
 		if r.score, err = r.engine.Scorer(r.test, false); err != nil {
@@ -311,7 +303,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if z := p.Config.TrainLossNoise; z != nil {
-		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: lossBound}
+		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: plan.LossBound}
 		if r.trainLoss, err = r.engine.LossQuery(release, 1); err != nil {
 			return err
 		}
@@ -368,7 +360,7 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	if c.RunID != r.runID {
 		return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", out)
 	}
-	if c.Slot > r.ledger.Charged() && !r.plan.filtered() {
+	if c.Slot > r.ledger.Charged() && !r.plan.Filtered() {
 		return errAhead(out)
 	}
 	if a := r.engine.Adaptation; a != nil {
@@ -406,10 +398,10 @@ func (r *run) assume(c *rundir.Checkpoint) error {
 		stored = c.Assumptions
 	}
 	r.assumptions = append([]string{}, stored...)
-	also := r.plan.assumptions()
-	if c != nil && stored == nil && r.plan.Config.Noise != noiseExact {
+	also := r.plan.Assumptions()
+	if c != nil && stored == nil && r.plan.Config.Noise != dpoptim.Exact {
 		// Noise was of floating-point numbers when assumptions were not kept.
-		also = append(also, realArithmetic)
+		also = append(also, plan.RealArithmetic)
 	}
 	for _, a := range also {
 		if !slices.Contains(r.assumptions, a) {
@@ -455,7 +447,7 @@ func (r *run) loop() error {
 			}
 		}
 	}
-	if w := r.plan.declaration.Unspent; spent && r.step == 0 && w != "" {
+	if w := r.plan.Declaration.Unspent; spent && r.step == 0 && w != "" {
 		r.options.Log.Warn(w)
 	}
 	if !saved { // an earlier process may have died before it did
@@ -475,14 +467,14 @@ func (r *run) next() (save bool, err error) {
 		return false, err
 	}
 	updates, err := r.engine.Steps.Step()
-	if err != nil && !r.plan.method.Traits().Once {
+	if err != nil && !r.plan.Method.Traits().Once {
 		err = fmt.Errorf("step %d: %w", r.step+1, err)
 	}
 	if err != nil {
 		return false, err
 	}
 	var loss *float64
-	if r.trainLoss != nil && r.plan.evaluates(r.slot+1) {
+	if r.trainLoss != nil && r.plan.Evaluates(r.slot+1) {
 		if loss, err = r.noisyLoss(); err != nil {
 			return false, fmt.Errorf("training loss after step %d: %w", r.step+1, err)
 		}
@@ -533,7 +525,7 @@ func (r *run) save() error {
 	if err := r.saveCheckpoint(); err != nil {
 		return err
 	}
-	label, program, dir := r.plan.Config.label(), r.plan.Network.Program, r.dir()
+	label, program, dir := r.plan.Config.Label(), r.plan.Network.Program, r.dir()
 	if r.average != nil {
 		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label); err != nil {
 			return err
@@ -549,7 +541,7 @@ func (r *run) save() error {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
-		Assumptions: r.assumptions, Label: r.plan.Config.label(),
+		Assumptions: r.assumptions, Label: r.plan.Config.Label(),
 	}
 	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
 		state, err := k.Save(r.charge.spent())
@@ -571,10 +563,9 @@ func (r *run) finish() (*Result, error) {
 			return nil, err
 		}
 	}
-	picture := r.dir().Path(rundir.Picture)
-	if err := drawAccuracy(r.measured, picture, r.plan); err != nil {
+	if err := r.dir().WritePicture(r.picture()); err != nil {
 		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
-		os.Remove(picture) // an older one would belie this run
+		os.Remove(r.dir().Path(rundir.Picture)) // an older one would belie this run
 	}
 	result := r.result()
 	return result, r.dir().WriteResult(result)

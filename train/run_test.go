@@ -7,13 +7,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -94,13 +96,13 @@ func TestBadSettings(t *testing.T) {
 		`memory "lots"`:                                     func(c *Config) { c.Memory = "lots" },
 		"cnn-mnist":                                         func(c *Config) { c.Model = "cnn-mnist" },
 		"model file":                                        func(c *Config) { c.Init = "nowhere.safetensors" },
-		"strategy ghost: exact noise":                       func(c *Config) { c.Noise, c.Strategy = noiseExact, "ghost" },
-		"noise multipliers up to 262144, not 300000":        func(c *Config) { c.Noise, c.NoiseMultiplier = noiseExact, ptr(3e5) },
-		"clipping per-layer: exact noise":                   func(c *Config) { c.Noise, c.Clipping = noiseExact, "per-layer" },
-		"clipping adaptive: exact noise":                    func(c *Config) { c.Noise, c.Clipping = noiseExact, "adaptive" },
+		"strategy ghost: exact noise":                       func(c *Config) { c.Noise, c.Strategy = dpoptim.Exact, "ghost" },
+		"noise multipliers up to 262144, not 300000":        func(c *Config) { c.Noise, c.NoiseMultiplier = dpoptim.Exact, ptr(3e5) },
+		"clipping per-layer: exact noise":                   func(c *Config) { c.Noise, c.Clipping = dpoptim.Exact, "per-layer" },
+		"clipping adaptive: exact noise":                    func(c *Config) { c.Noise, c.Clipping = dpoptim.Exact, "adaptive" },
 		`unknown precision "half"`:                          func(c *Config) { c.Precision = "half" },
 		"precision tf32: device cpu":                        func(c *Config) { c.Precision, c.Device = "tf32", "cpu" },
-		"precision tf32: exact noise":                       func(c *Config) { c.Precision, c.Noise = "tf32", noiseExact },
+		"precision tf32: exact noise":                       func(c *Config) { c.Precision, c.Noise = "tf32", dpoptim.Exact },
 		`unknown noise "strong"`:                            func(c *Config) { c.Noise = "strong" },
 	} {
 		c := small()
@@ -111,7 +113,7 @@ func TestBadSettings(t *testing.T) {
 	c.NoiseMultiplier, c.Accountant = nil, accountant.RDP
 	c.Clipping, c.Epsilon, c.Batch = "adaptive", ptr(1.0), ptr(1.0)
 	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "adaptive clipping's count takes a part of it")
-	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
+	if _, err := resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that the count alone overruns: %v", err)
 	}
 	own := made(1, 400)
@@ -143,7 +145,7 @@ func TestPrivateTestDataStayUnseen(t *testing.T) {
 func TestOwnGraphIsAnAssumption(t *testing.T) {
 	set := made(1, 400)
 	build := func() *nn.Network {
-		n, err := BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
+		n, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,20 +175,21 @@ func TestDiagnosticsArePrivate(t *testing.T) {
 	c := small()
 	c.PrivateDiagnostics = true
 	out := filepath.Join(t.TempDir(), "run")
-	if err := os.Mkdir(out+suffixPrivate, 0o755); err != nil {
+	private := out + ".private"
+	if err := os.Mkdir(private, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i, err := os.Stat(out + suffixPrivate); err != nil || i.Mode().Perm() != 0o700 {
+	if i, err := os.Stat(private); err != nil || i.Mode().Perm() != 0o700 {
 		t.Errorf("the diagnostics' directory: %v, %v", i, err)
 	}
 	if !r.Diagnostics || !r.Guarantee || r.TrainLoss != nil {
 		t.Errorf("diagnostics %v, guarantee %v, training loss %v", r.Diagnostics, r.Guarantee, r.TrainLoss)
 	}
-	lines := strings.Split(strings.TrimSpace(string(read(t, out+suffixPrivate, fileDiagnostics))), "\n")
+	lines := strings.Split(strings.TrimSpace(string(read(t, private, "diagnostics.jsonl"))), "\n")
 	if len(lines) != 5 { // after 5, 10, 15, 20 and 24
 		t.Errorf("%d lines", len(lines))
 	}
@@ -205,11 +208,11 @@ func TestForgottenFiles(t *testing.T) {
 		remove []string
 		want   string
 	}{
-		{[]string{fileLedger}, "no ledger"},
-		{[]string{fileLedger, dirCheckpoint}, "no ledger"},
-		{[]string{fileLedger, dirCheckpoint, fileModel}, "no ledger"},
-		{[]string{fileConfig}, "no config.yaml"},
-		{[]string{dirCheckpoint}, "no checkpoint to go on from"},
+		{[]string{rundir.Ledger}, "no ledger"},
+		{[]string{rundir.Ledger, rundir.Checkpoints}, "no ledger"},
+		{[]string{rundir.Ledger, rundir.Checkpoints, rundir.Model}, "no ledger"},
+		{[]string{rundir.Config}, "no config.yaml"},
+		{[]string{rundir.Checkpoints}, "no checkpoint to go on from"},
 	} {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
@@ -264,34 +267,6 @@ func TestNothingToResume(t *testing.T) {
 			if _, err := Run(context.Background(), small(), o); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		}
-	}
-}
-
-func TestReadConfig(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "run.yaml")
-	for _, test := range []struct{ text, want string }{
-		{"", ""},
-		{"# nothing\n---\n", ""},
-		{"model: logistic\n", ""},
-		{"steps: 2.9\n", "steps 2.9"},
-		{"search: {trials: 010}\n", "search.trials 010"},
-		{"model: logistic\nmodle: svm\n", "modle"},
-		{"clip: [1\n", "configuration"},
-		{"clip: soft\n", "configuration"},
-		{"clip: 1\n---\nclip: 2\n", "more than one document"},
-	} {
-		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c := Default()
-		err := ReadConfig(path, &c)
-		var u *UsageError
-		if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &u) || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%q: %v, want %q", test.text, err, test.want)
-		}
-		if !strings.Contains(test.text, "model") && !reflect.DeepEqual(c, Default()) {
-			t.Errorf("%q changed the configuration to %+v", test.text, c)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // searchConfig is small() with a search of a fixed budget, or an ε for one that adapts.
@@ -22,7 +22,7 @@ func searchConfig(optimizer string, s Search) Config {
 	c.Optimizer, c.Search = optimizer, &s
 	if s.Budget != budgetFixed {
 		c.NoiseMultiplier, c.Epsilon = nil, ptr(1.0)
-		if searching[optimizer].full {
+		if takesAll(optimizer) {
 			c.Batch = nil
 		}
 	}
@@ -78,25 +78,25 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 			t.Errorf("%s: the result says %+v", name, r)
 		}
 		var stored Result
-		check(t, json.Unmarshal(read(t, out, fileResult), &stored))
+		check(t, json.Unmarshal(read(t, out, rundir.Result), &stored))
 		if stored.Guarantee || !slices.Contains(stored.NoGuarantee, accountant.WhyNotPaper) {
 			t.Errorf("%s: result.json says %+v", name, stored)
 		}
-		for _, file := range []string{fileConfig, fileMetrics, fileModel, filepath.Join(dirCheckpoint, fileState)} {
+		for _, file := range []string{rundir.Config, rundir.Metrics, rundir.Model, stateFile} {
 			if !strings.Contains(string(read(t, out, file)), "NOT A GUARANTEE") {
 				t.Errorf("%s: %s does not say that its ε is no guarantee", name, file)
 			}
 		}
 		var config Config
-		check(t, ReadConfig(filepath.Join(out, fileConfig), &config))
+		check(t, ReadConfig(filepath.Join(out, rundir.Config), &config))
 		if config.Accountant != accountant.Paper || config.Search.Batches != "paper" {
 			t.Errorf("%s: config.yaml says %+v", name, config)
 		}
 	}
-	p, err := Resolve(fixed, Options{Sources: sources(made(1, 400))})
+	p, err := resolve(fixed, Options{Sources: sources(made(1, 400))})
 	check(t, err)
 	l := accountant.LineSearch{
-		SamplingRate: p.SamplingRate, Steps: p.Steps, Gradient: accountant.Gaussian{NoiseMultiplier: 1}, Searches: 1,
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Gradient: accountant.Gaussian{NoiseMultiplier: 1}, Searches: p.Steps,
 		// μ² = share/(1−share), ρ = μ²/2, σ₁² = 3/(2ρ), σ₂² = 3/ρ.
 		Search: accountant.NoisyBTLS{Noise: "gaussian", ThresholdScale: math.Sqrt(3 * 9), QueryScale: math.Sqrt(6 * 9), MaxTrials: 20, Queries: accountant.SharedBaseline},
 	}
@@ -112,7 +112,7 @@ func TestSettingsSurvive(t *testing.T) {
 	for _, m := range methods {
 		c := small()
 		m.set(&c)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		p, err := resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		yaml, err := p.Config.YAML()
 		check(t, err)
@@ -120,9 +120,9 @@ func TestSettingsSurvive(t *testing.T) {
 		check(t, os.WriteFile(path, yaml, 0o600))
 		var back Config
 		check(t, ReadConfig(path, &back))
-		again, err := Resolve(back, Options{Sources: sources(made(1, 400))})
+		again, err := resolve(back, Options{Sources: sources(made(1, 400))})
 		check(t, err)
-		if again.fingerprint != p.fingerprint {
+		if again.Fingerprint != p.Fingerprint {
 			t.Errorf("%s: read back it is another run:\n%s", m.name, yaml)
 		}
 	}
@@ -185,7 +185,7 @@ func TestSearchRefuses(t *testing.T) {
 		},
 		"accountant paper: search batches fresh":                 adaptive(func(c *Config) { c.Accountant = "paper" }),
 		"momentum 0.9: optimizer dp-blsgd":                       adaptive(func(c *Config) { c.Momentum = 0.9 }),
-		"noise exact: line searches":                             adaptive(func(c *Config) { c.Noise = noiseExact }),
+		"noise exact: line searches":                             adaptive(func(c *Config) { c.Noise = dpoptim.Exact }),
 		"clipping adaptive: optimizer dp-blsgd":                  adaptive(func(c *Config) { c.Clipping = "adaptive" }),
 		"noise multiplier 1: optimizer dp-blsgd":                 adaptive(func(c *Config) { c.NoiseMultiplier, c.Epsilon = ptr(1.0), nil }),
 		"train-loss-noise 4: budgets":                            adaptive(func(c *Config) { c.TrainLossNoise = ptr(4.0) }),
@@ -209,7 +209,7 @@ func TestSearchRefuses(t *testing.T) {
 	}
 	// A first step that the budget does not allow is refused as such, before anything is written.
 	c := searchConfig("dp-blgd", Search{Iterations: ptr(1)})
-	if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
+	if _, err := resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("a first step beyond the budget: %v", err)
 	}
 }
@@ -224,33 +224,33 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 		}
 		return o
 	}
-	refused := func(t *testing.T, c Config, o Options, change func(*checkpoint), want string) {
+	refused := func(t *testing.T, c Config, o Options, change func(*rundir.Checkpoint), want string) {
 		t.Helper()
-		kept, err := readCheckpoint(o.Out, 65, map[bool][]dpoptim.State{true: {{Width: 1}}}[c.Search.Budget != budgetFixed])
+		kept, err := rundir.Dir(o.Out).ReadCheckpoint(65, map[bool][]int{true: {1}}[adapts(c)])
 		check(t, err)
 		changed := *kept
 		change(&changed)
-		check(t, changed.write(o.Out))
+		check(t, rundir.Dir(o.Out).WriteCheckpoint(&changed))
 		_, err = Run(context.Background(), c, o)
 		var u *UsageError
 		if !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a usage error with %q", err, want)
 		}
-		check(t, kept.write(o.Out))
+		check(t, rundir.Dir(o.Out).WriteCheckpoint(kept))
 	}
-	replace := func(old, new string) func(*checkpoint) {
-		return func(c *checkpoint) {
-			if !strings.Contains(c.more, old) {
-				t.Fatalf("no %s in %s", old, c.more)
+	replace := func(old, new string) func(*rundir.Checkpoint) {
+		return func(c *rundir.Checkpoint) {
+			if !strings.Contains(c.Method, old) {
+				t.Fatalf("no %s in %s", old, c.Method)
 			}
-			c.more = strings.Replace(c.more, old, new, 1)
+			c.Method = strings.Replace(c.Method, old, new, 1)
 		}
 	}
 	fixed, adapts := searchConfig("dp-blsgd", Search{Budget: budgetFixed}), adapting()
 	t.Run("fixed", func(t *testing.T) {
 		o := start(t, fixed)
-		refused(t, fixed, o, func(c *checkpoint) { c.more = "" }, "cannot be read")
-		refused(t, fixed, o, func(c *checkpoint) { c.more = "{}" }, "a step size of 0")
+		refused(t, fixed, o, func(c *rundir.Checkpoint) { c.Method = "" }, "cannot be read")
+		refused(t, fixed, o, func(c *rundir.Checkpoint) { c.Method = "{}" }, "a step size of 0")
 		refused(t, fixed, o, replace(`"eta":`, `"eta":-`), "a step size of -")
 		refused(t, fixed, o, replace(`"largest":`, `"largest":-1e9,"largest":-1`), "not what a line search leaves")
 		refused(t, fixed, o, replace(`"group":`, `"grouped":`), "grouped")
@@ -267,31 +267,4 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Of two gradients' average the noise is half of one's; the correction follows it.
-func TestNoiseOfTheDirection(t *testing.T) {
-	c := searchConfig("dp-blsgd", Search{Budget: "always", Noise: "gaussian", Form: searchDifferences, Iterations: ptr(8)})
-	d := noting(t)
-	p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: d})
-	check(t, err)
-	r := &run{plan: p, options: Options{Sources: sources(made(1, 400)), Device: d, Out: filepath.Join(t.TempDir(), "run")}}
-	defer r.close()
-	_, err = r.open()
-	check(t, err)
-	o := &oracle{run: r}
-	b := linesearch.Budgets{Gradient: p.first.Gradient, Search: p.first.Search, Clip: 0.5}
-	one := 65 * math.Pow(c.Clip*0.5/math.Sqrt(2*b.Gradient)/p.ExpectedBatch, 2)
-	first, err := o.Gradient(b)
-	check(t, err)
-	second, _, err := o.Again(b.Gradient/4, 0.2, b)
-	check(t, err)
-	if math.Abs(first.Noise-one) > 1e-9*one || math.Abs(second.Noise-(0.64+0.04*4)*one) > 1e-9*one {
-		t.Errorf("noise %v and %v, want %v and %v", first.Noise, second.Noise, one, 0.8*one)
-	}
-	// A direction of 65 noisy coordinates, mostly noise: within a factor of 3 of its energy, falsely
-	// refused with a probability below 1e-9 (χ² of 65 degrees).
-	if first.Norm2 < one/3 {
-		t.Errorf("‖d‖² = %v below its noise's %v", first.Norm2, one)
-	}
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // transcript is a device that notes every released vector or, once it holds
@@ -227,7 +228,7 @@ func TestTranscript(t *testing.T) {
 		"average":     func(c *Config) { c.Average = 0.9 },
 		"schedule":    func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 3 },
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
-		"exact":       func(c *Config) { c.Noise = noiseExact; c.TrainLossNoise = ptr(4.0) },
+		"exact":       func(c *Config) { c.Noise = dpoptim.Exact; c.TrainLossNoise = ptr(4.0) },
 	}
 	for name, change := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -281,9 +282,9 @@ func replayed(t *testing.T, c Config, d device.Device) {
 		t.Errorf("what was shown depends on the training set:\n%s\n%s", shown[0], shown[1])
 	}
 	sameFiles(t, wrote[0], wrote[1])
-	want := []string{fileConfig, fileLedger, fileMetrics, fileResult, fileModel, filePicture, filepath.Join(dirCheckpoint, fileState)}
+	want := []string{rundir.Config, rundir.Ledger, rundir.Metrics, rundir.Result, rundir.Model, rundir.Picture, stateFile}
 	if c.Average != 0 {
-		want = append(want, fileAverage)
+		want = append(want, rundir.Average)
 	}
 	for _, name := range want {
 		if _, ok := wrote[0][name]; !ok {
@@ -315,10 +316,10 @@ func TestTranscriptSeesALeak(t *testing.T) {
 		}
 		wrote[i] = files(t, "run")
 	}
-	if wrote[0][fileModel] != wrote[1][fileModel] {
+	if wrote[0][rundir.Model] != wrote[1][rundir.Model] {
 		t.Error("the model depends on the training set behind the transcript")
 	}
-	if wrote[0][fileMetrics] == wrote[1][fileMetrics] {
+	if wrote[0][rundir.Metrics] == wrote[1][rundir.Metrics] {
 		t.Error("the test does not see an un-noised training loss")
 	}
 }

@@ -108,82 +108,112 @@ func connect(c cells, g grid, slack float64) measure {
 // Where only far and rare losses could balance a group, putting it down to
 // the next grid point costs less of E[e^{tilt·loss}], and is as valid.
 func fuse(c cells, g grid, slack, tilt float64) measure {
-	m := measure{grid: g, slack: slack}
-	var group part // what waits for losses above x to balance it
-	var at int
-	var x float64
-	emit := func(q, err float64) {
-		if mass := x*q*(1-4*ulp) - err; mass > 0 {
-			m.add(at, mass)
-		}
-		group = part{}
-	}
-	// at x, err must hold too where x is above the part's own ratios.
-	scaled := func(r part) float64 { return r.err * max(1, x*r.q/r.p) }
-	down := func() {
-		loss := math.Log((group.p-2*group.err)/group.q) - g.offset
-		if !math.IsNaN(loss) && !math.IsInf(loss, 0) {
-			at = int(math.Floor((loss + slack/2) / g.spacing))
-			x = math.Exp(g.loss(at))
-			emit(group.q*(1-slack), group.err)
-		}
-		group = part{}
-	}
-	tilt = max(tilt, 1)
-	place := func(rest part) {
-		if rest.p <= 0 || rest.q <= 0 {
-			return
-		}
-		if group.q > 0 && rest.p > x*rest.q {
-			if far := math.Log(rest.p/rest.q) - g.loss(at); far > 2*g.spacing {
-				d := max(0, math.Log(x*group.q/group.p))
-				below := math.Expm1(-tilt * d)
-				join := below + math.Expm1(d)*math.Expm1(min(tilt*far, 600))/-math.Expm1(-far)
-				if join > below-math.Expm1(-tilt*g.spacing) {
-					down()
-				}
-			}
-		}
-		if d := rest.p - x*rest.q; group.q > 0 && d+slack*rest.p >= 2*rest.err && d <= 4*slack*rest.p {
-			// On the group's grid point itself, of no use to balance it.
-			m.add(at, x*rest.q*(1-slack-4*ulp)-rest.err)
-			return
-		}
-		if group.q > 0 {
-			err := scaled(rest)
-			deficit := x*group.q - group.p + 2*group.err + 4*ulp*group.p
-			gain := rest.p - x*rest.q - 2*err - 4*ulp*rest.p
-			if gain <= deficit {
-				group.p, group.q, group.err = group.p+rest.p, group.q+rest.q, group.err+err
-				return
-			}
-			f := min(1, deficit/gain*(1+4*ulp))
-			emit(group.q+f*rest.q, group.err+f*err)
-			rest = part{(1 - f) * rest.p, (1 - f) * rest.q, (1 - f) * rest.err}
-			if rest.p <= 0 || rest.q <= 0 {
-				return
-			}
-		}
-		loss := math.Log(rest.p/rest.q) - g.offset
-		if math.IsInf(loss, 0) || math.IsNaN(loss) || math.Abs(loss) > 700 {
-			return
-		}
-		at = int(math.Ceil((loss - slack/2) / g.spacing))
-		x = math.Exp(g.loss(at))
-		if x*rest.q <= rest.p*(1+slack)-2*rest.err { // on the grid already
-			emit(rest.q*(1-slack), rest.err)
-			return
-		}
-		group = rest
-		group.err = scaled(rest)
-	}
-	place(c.below)
+	f := fuser{measure: measure{grid: g, slack: slack}, tilt: max(tilt, 1)}
+	f.place(c.below)
 	for _, y := range c.list {
-		place(y.part)
+		f.place(y.part)
 	}
-	place(c.above)
-	if group.q > 0 { // nothing is left above to balance it
-		down()
+	f.place(c.above)
+	if f.group.q > 0 { // nothing is left above to balance it
+		f.down()
 	}
-	return m
+	return f.measure
+}
+
+// A fuser makes a measure of parts that come in ascending order.
+type fuser struct {
+	measure
+	tilt  float64
+	group part // what waits for losses above x to balance it
+	at    int  // the grid point that the group goes to
+	x     float64
+}
+
+// to moves to a grid point.
+func (f *fuser) to(at int) {
+	f.at = at
+	f.x = math.Exp(f.loss(at))
+}
+
+func (f *fuser) emit(q, err float64) {
+	if mass := f.x*q*(1-4*ulp) - err; mass > 0 {
+		f.add(f.at, mass)
+	}
+	f.group = part{}
+}
+
+// scaled is r's err, which at x must hold too where x is above r's own ratios.
+func (f *fuser) scaled(r part) float64 { return r.err * max(1, f.x*r.q/r.p) }
+
+// down puts the group on the next grid point below it.
+func (f *fuser) down() {
+	loss := math.Log((f.group.p-2*f.group.err)/f.group.q) - f.offset
+	if !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+		f.to(int(math.Floor((loss + f.slack/2) / f.spacing)))
+		f.emit(f.group.q*(1-f.slack), f.group.err)
+	}
+	f.group = part{}
+}
+
+// dear says that balancing the group by so far a part costs more than to put
+// it down.
+func (f *fuser) dear(rest part) bool {
+	far := math.Log(rest.p/rest.q) - f.loss(f.at)
+	if !(far > 2*f.spacing) {
+		return false
+	}
+	d := max(0, math.Log(f.x*f.group.q/f.group.p))
+	below := math.Expm1(-f.tilt * d)
+	join := below + math.Expm1(d)*math.Expm1(min(f.tilt*far, 600))/-math.Expm1(-far)
+	return join > below-math.Expm1(-f.tilt*f.spacing)
+}
+
+func (f *fuser) place(rest part) {
+	if rest.p <= 0 || rest.q <= 0 {
+		return
+	}
+	if f.group.q > 0 && rest.p > f.x*rest.q && f.dear(rest) {
+		f.down()
+	}
+	if d := rest.p - f.x*rest.q; f.group.q > 0 && d+f.slack*rest.p >= 2*rest.err && d <= 4*f.slack*rest.p {
+		// On the group's grid point itself, of no use to balance it.
+		f.add(f.at, f.x*rest.q*(1-f.slack-4*ulp)-rest.err)
+		return
+	}
+	if f.group.q > 0 {
+		if rest = f.balance(rest); rest.p <= 0 || rest.q <= 0 {
+			return
+		}
+	}
+	f.begin(rest)
+}
+
+// balance adds to the group as much of a part as balances it, and returns what
+// is left.
+func (f *fuser) balance(rest part) part {
+	err := f.scaled(rest)
+	deficit := f.x*f.group.q - f.group.p + 2*f.group.err + 4*ulp*f.group.p
+	gain := rest.p - f.x*rest.q - 2*err - 4*ulp*rest.p
+	if gain <= deficit {
+		f.group.p, f.group.q, f.group.err = f.group.p+rest.p, f.group.q+rest.q, f.group.err+err
+		return part{}
+	}
+	share := min(1, deficit/gain*(1+4*ulp))
+	f.emit(f.group.q+share*rest.q, f.group.err+share*err)
+	return part{(1 - share) * rest.p, (1 - share) * rest.q, (1 - share) * rest.err}
+}
+
+// begin makes a group of a part, at the next grid point above it.
+func (f *fuser) begin(rest part) {
+	loss := math.Log(rest.p/rest.q) - f.offset
+	if math.IsInf(loss, 0) || math.IsNaN(loss) || math.Abs(loss) > 700 {
+		return
+	}
+	f.to(int(math.Ceil((loss - f.slack/2) / f.spacing)))
+	if f.x*rest.q <= rest.p*(1+f.slack)-2*rest.err { // on the grid already
+		f.emit(rest.q*(1-f.slack), rest.err)
+		return
+	}
+	f.group = rest
+	f.group.err = f.scaled(rest)
 }

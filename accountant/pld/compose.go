@@ -103,87 +103,18 @@ func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspa
 	down = &curve{grid: up.grid, low: lows[1], tilt: up.tilt, outer: outside}
 
 	x := make([]complex128, n)
-	type bin struct {
-		value [2]complex128
-		log   [2]float64 // Σ (count−1)·ln|φ|, an upper bound
-	}
-	spectrum := make([]bin, n/2+1)
-	for j := range spectrum {
-		spectrum[j].value = [2]complex128{1, 1}
-	}
-	const dead = -80 // e^−80 of a frequency is as good as none
-	transformErr := 2.1*fftError*float64(log2) + 4*ulp
+	s := newSpectrum(n, 2.1*fftError*float64(log2)+4*ulp)
 	var steps, kinds, logs float64
 	for k := range upper {
 		clear(x)
-		for side, f := range [2]*factor{&upper[k], &lower[k]} {
-			c := up
-			if side == 1 {
-				c = down
-			}
-			cumulant, largest := f.cumulant(c.tilt)
-			count := float64(f.count)
-			c.log += count * cumulant
-			c.offset += count * f.offset
-			c.slack += count * f.slack
-			c.inf += count * f.infinite
-			c.rel += count * ulp * (4*largest + 2*math.Abs(cumulant) + 8)
-			logs += count * math.Abs(cumulant)
-			for i, at := range f.index {
-				v := f.mass[i] * math.Exp(c.tilt*float64(at)-cumulant)
-				if side == 0 {
-					x[at&(n-1)] += complex(v, 0)
-				} else {
-					x[at&(n-1)] += complex(0, v)
-				}
-			}
-		}
+		logs += up.put(x, &upper[k], func(v float64) complex128 { return complex(v, 0) })
+		logs += down.put(x, &lower[k], func(v float64) complex128 { return complex(0, v) })
 		steps += float64(upper[k].count)
 		kinds++
 		tr.forward(x)
-		for j := range spectrum {
-			// Positions 0 and 1 hold frequencies 0 and n/2; of a block
-			// [2^m, 2^{m+1}) the first half faces the second.
-			at := position(j)
-			a, b := x[at], x[opposite(at)]
-			s := &spectrum[j]
-			phi := [2]complex128{
-				complex((real(a)+real(b))/2, (imag(a)-imag(b))/2),
-				complex((imag(a)+imag(b))/2, (real(b)-real(a))/2),
-			}
-			for side, z := range phi {
-				if s.log[side] < dead {
-					continue
-				}
-				if upper[k].count > 1 {
-					r := math.Hypot(real(z), imag(z)) + transformErr
-					s.log[side] += float64(upper[k].count-1) * math.Log(r)
-					if s.log[side] < dead {
-						s.value[side] = 0
-						continue
-					}
-				}
-				s.value[side] = times(s.value[side], power(z, upper[k].count))
-			}
-		}
+		s.multiply(x, upper[k].count)
 	}
-	var sum [2]float64 // (1/n)·Σ over frequencies of the bound on Π|φ|^{count−1}
-	for j, s := range spectrum {
-		weight := 2.0
-		if j < 2 { // frequencies 0 and n/2 face themselves
-			weight = 1
-		}
-		for side := range sum {
-			sum[side] += weight * math.Exp(max(s.log[side], dead)) / float64(n)
-		}
-		// p + i·q from their transforms, at the frequency and its opposite.
-		p, q := s.value[0], s.value[1]
-		at := position(j)
-		x[at] = complex(real(p)-imag(q), imag(p)+real(q))
-		if weight == 2 {
-			x[opposite(at)] = complex(real(p)+imag(q), real(q)-imag(p))
-		}
-	}
+	sum := s.join(x)
 	tr.backward(x)
 	for side, c := range [2]*curve{up, down} {
 		c.mass = make([]float64, n)
@@ -195,12 +126,103 @@ func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspa
 				c.mass[i] = imag(v) / float64(n)
 			}
 		}
-		c.each = 1.1 * (sum[side]*(steps*(transformErr+6*ulp)+4*kinds*ulp) + fftError*float64(log2)*(sum[0]+sum[1]))
+		c.each = 1.1 * (sum[side]*(steps*(s.transformErr+6*ulp)+4*kinds*ulp) + fftError*float64(log2)*(sum[0]+sum[1]))
 		far := math.Abs(c.tilt) * (math.Abs(float64(c.low)) + float64(n))
 		c.rel += ulp * (8 + 4*far + (2+kinds)*logs)
 		c.slack += ulp * (kinds + 8) * (math.Abs(c.offset) + c.spacing*(math.Abs(float64(c.low))+float64(n)))
 	}
 	return up, down
+}
+
+// put adds a factor's tilted masses to a transform's input, as the part of the
+// numbers that as gives them, and the rest of it to the curve. It returns what
+// of logarithms the factor brings, in absolute terms.
+func (c *curve) put(x []complex128, f *factor, as func(v float64) complex128) (logs float64) {
+	cumulant, largest := f.cumulant(c.tilt)
+	count := float64(f.count)
+	c.log += count * cumulant
+	c.offset += count * f.offset
+	c.slack += count * f.slack
+	c.inf += count * f.infinite
+	c.rel += count * ulp * (4*largest + 2*math.Abs(cumulant) + 8)
+	for i, at := range f.index {
+		x[at&(len(x)-1)] += as(f.mass[i] * math.Exp(c.tilt*float64(at)-cumulant))
+	}
+	return count * math.Abs(cumulant)
+}
+
+// A spectrum is half the transform of the upper and of the lower end.
+type spectrum struct {
+	bins         []bin
+	transformErr float64 // of one transform, relatively
+}
+
+type bin struct {
+	value [2]complex128
+	log   [2]float64 // Σ (count−1)·ln|φ|, an upper bound
+}
+
+// dead is the logarithm of a frequency that is as good as none.
+const dead = -80
+
+func newSpectrum(n int, transformErr float64) *spectrum {
+	s := &spectrum{make([]bin, n/2+1), transformErr}
+	for j := range s.bins {
+		s.bins[j].value = [2]complex128{1, 1}
+	}
+	return s
+}
+
+// multiply takes in the transform of one kind, raised to its count.
+func (s *spectrum) multiply(x []complex128, count int) {
+	for j := range s.bins {
+		// Positions 0 and 1 hold frequencies 0 and n/2; of a block
+		// [2^m, 2^{m+1}) the first half faces the second.
+		at := position(j)
+		a, b := x[at], x[opposite(at)]
+		s.bins[j].multiply([2]complex128{
+			complex((real(a)+real(b))/2, (imag(a)-imag(b))/2),
+			complex((imag(a)+imag(b))/2, (real(b)-real(a))/2),
+		}, count, s.transformErr)
+	}
+}
+
+func (b *bin) multiply(phi [2]complex128, count int, transformErr float64) {
+	for side, z := range phi {
+		if b.log[side] < dead {
+			continue
+		}
+		if count > 1 {
+			r := math.Hypot(real(z), imag(z)) + transformErr
+			b.log[side] += float64(count-1) * math.Log(r)
+			if b.log[side] < dead {
+				b.value[side] = 0
+				continue
+			}
+		}
+		b.value[side] = times(b.value[side], power(z, count))
+	}
+}
+
+// join writes p + i·q, for the ends p and q, where a transform back reads it. The
+// sums are (1/n)·Σ over frequencies of the bound on Π|φ|^{count−1}.
+func (s *spectrum) join(x []complex128) (sum [2]float64) {
+	for j, b := range s.bins {
+		weight := 2.0
+		if j < 2 { // frequencies 0 and n/2 face themselves
+			weight = 1
+		}
+		for side := range sum {
+			sum[side] += weight * math.Exp(max(b.log[side], dead)) / float64(len(x))
+		}
+		p, q := b.value[0], b.value[1]
+		at := position(j)
+		x[at] = complex(real(p)-imag(q), imag(p)+real(q))
+		if weight == 2 {
+			x[opposite(at)] = complex(real(p)+imag(q), real(q)-imag(p))
+		}
+	}
+	return sum
 }
 
 // position is where frequency index j of half a spectrum is looked up: any

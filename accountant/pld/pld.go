@@ -123,17 +123,15 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
 // A Composition is a list of steps, discretised, of which ε and δ can be
 // asked many times. It is not safe for concurrent use.
 type Composition struct {
-	steps      []Step
-	replaceOne bool
-	kinds      []kind
-	mu         float64 // of all unsampled Gaussians together
-	spacing    float64
-	design     float64 // the δ that the spacing is chosen for
-	cut        float64 // mass that may be cut off from each tail of a pair
-	tilts      [directions]float64
-	sketches   [directions][]atoms // of the kinds
-	measures   map[string]*[directions]ends
-	workspace  workspace
+	kinds     []kind
+	mu        float64 // of all unsampled Gaussians together
+	spacing   float64
+	design    float64 // the δ that the spacing is chosen for
+	cut       float64 // mass that may be cut off from each tail of a pair
+	tilts     [directions]float64
+	sketches  [directions][]atoms // of the kinds
+	measures  map[string]*[directions]ends
+	workspace workspace
 }
 
 // A kind is a pair and its count. Where similar pairs were merged, high
@@ -163,31 +161,6 @@ func New(steps []Step, replaceOne bool, delta float64) (*Composition, error) {
 		return c, err
 	}
 	return c, c.refine(delta)
-}
-
-// Counts is the composition of the same steps with other counts, at the same
-// spacing: the ends are as near as promised where no count is larger. What is
-// discretised already is shared.
-func (c *Composition) Counts(counts ...int) (*Composition, error) {
-	if len(counts) != len(c.steps) {
-		return nil, fmt.Errorf("pld: %d counts for %d steps", len(counts), len(c.steps))
-	}
-	steps := slices.Clone(c.steps)
-	for i, n := range counts {
-		steps[i].Count = n
-	}
-	d, err := prepare(steps, c.replaceOne)
-	if err != nil || d.closed() {
-		return d, err
-	}
-	if c.closed() {
-		return nil, errors.New("pld: the steps counted at first had a closed form, and have none with the counts now given; start from all of them")
-	}
-	d.spacing, d.design, d.measures = c.spacing, c.design, c.measures
-	d.tails(c.design)
-	d.cut = c.cut
-	d.tilts = c.tilts
-	return d, d.discretise()
 }
 
 // closed says that a closed form answers: nothing was composed, or unsampled
@@ -278,9 +251,7 @@ func (c *Composition) directions() int {
 
 // prepare checks the steps, brings each to its kind, and merges what is alike.
 func prepare(steps []Step, replaceOne bool) (*Composition, error) {
-	c := &Composition{steps: slices.Clone(steps), replaceOne: replaceOne, measures: map[string]*[directions]ends{}}
-	var squares float64 // Σ μ² of unsampled Gaussians
-	total := 0
+	c := &Composition{measures: map[string]*[directions]ends{}}
 	at := map[string]int{}
 	insert := func(l law, count int) {
 		key := l.key()
@@ -291,60 +262,32 @@ func prepare(steps []Step, replaceOne bool) (*Composition, error) {
 		at[key] = len(c.kinds)
 		c.kinds = append(c.kinds, kind{l, l, count})
 	}
+	total, squares := 0, 0.0
 	for _, s := range steps {
-		if !(s.Rate > 0 && s.Rate <= 1) {
-			return nil, fmt.Errorf("pld: a sampling rate is %v; it must be above 0 and at most 1, which is every record", s.Rate)
-		}
-		if s.Count < 0 || s.Count > maxCount || total+s.Count > maxCount {
-			return nil, fmt.Errorf("pld: a count is %v; counts must not be negative, and at most %d together", s.Count, int64(maxCount))
+		if err := s.check(total); err != nil {
+			return nil, err
 		}
 		total += s.Count
-		var mu2 float64
-		var others []law
-		for _, p := range s.Pairs {
-			if p == nil {
-				return nil, errors.New("pld: a step has a nil pair")
-			}
-			l, err := p.law(replaceOne)
-			if err != nil {
-				return nil, err
-			}
-			if g, ok := l.(gaussian); ok {
-				mu2 += g.mu * g.mu
-			} else {
-				others = append(others, l)
-			}
+		mu2, others, err := s.laws(replaceOne)
+		if err != nil {
+			return nil, err
 		}
 		if s.Count == 0 {
 			continue
 		}
-		switch {
-		case s.Rate == 1:
+		if s.Rate == 1 {
 			squares += float64(s.Count) * mu2
 			for _, l := range others {
 				insert(l, s.Count)
 			}
-		case len(others) > 0 && replaceOne:
-			return nil, fmt.Errorf("pld: Laplace and pure releases on a Poisson batch (rate %v) are not supported under replace-one; "+
-				"use Gaussian ones, every record, or add-remove", s.Rate)
-		case len(others) > 0:
-			if mu2 > 0 {
-				if mu2 > maxMu*maxMu {
-					return nil, tooFar(math.Sqrt(mu2))
-				}
-				others = append(others, gaussian{mu: math.Sqrt(mu2), q: 1})
-			}
-			slices.SortFunc(others, func(a, b law) int { return strings.Compare(a.key(), b.key()) })
-			insert(batch{others, s.Rate}, s.Count)
-		case mu2 > 0:
-			mu := math.Sqrt(mu2)
-			if replaceOne { // the centres lie at ±μ of the distance stated
-				mu /= 2
-			}
-			if mu > maxMu {
-				return nil, tooFar(mu)
-			}
-			insert(gaussian{mu, s.Rate, replaceOne}, s.Count)
+			continue
+		}
+		l, err := s.sampled(mu2, others, replaceOne)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			insert(l, s.Count)
 		}
 	}
 	c.mu = math.Sqrt(squares)
@@ -357,6 +300,65 @@ func prepare(steps []Step, replaceOne bool) (*Composition, error) {
 	var err error
 	c.kinds, err = merge(c.kinds, maxKinds)
 	return c, err
+}
+
+// check refuses a step by itself, or after so many batches.
+func (s *Step) check(before int) error {
+	if !(s.Rate > 0 && s.Rate <= 1) {
+		return fmt.Errorf("pld: a sampling rate is %v; it must be above 0 and at most 1, which is every record", s.Rate)
+	}
+	if s.Count < 0 || s.Count > maxCount || before+s.Count > maxCount {
+		return fmt.Errorf("pld: a count is %v; counts must not be negative, and at most %d together", s.Count, int64(maxCount))
+	}
+	return nil
+}
+
+// laws are what is asked of a batch: all Gaussians as one, of which μ² is
+// returned, and the others.
+func (s *Step) laws(replaceOne bool) (mu2 float64, others []law, err error) {
+	for _, p := range s.Pairs {
+		if p == nil {
+			return 0, nil, errors.New("pld: a step has a nil pair")
+		}
+		l, err := p.law(replaceOne)
+		if err != nil {
+			return 0, nil, err
+		}
+		if g, ok := l.(gaussian); ok {
+			mu2 += g.mu * g.mu
+		} else {
+			others = append(others, l)
+		}
+	}
+	return mu2, others, nil
+}
+
+// sampled is the law of a Poisson batch that is asked so much; nil: nothing.
+func (s *Step) sampled(mu2 float64, others []law, replaceOne bool) (law, error) {
+	mu := math.Sqrt(mu2)
+	switch {
+	case len(others) > 0 && replaceOne:
+		return nil, fmt.Errorf("pld: Laplace and pure releases on a Poisson batch (rate %v) are not supported under replace-one; "+
+			"use Gaussian ones, every record, or add-remove", s.Rate)
+	case len(others) > 0:
+		if mu2 > 0 {
+			if mu2 > maxMu*maxMu {
+				return nil, tooFar(mu)
+			}
+			others = append(others, gaussian{mu: mu, q: 1})
+		}
+		slices.SortFunc(others, func(a, b law) int { return strings.Compare(a.key(), b.key()) })
+		return batch{others, s.Rate}, nil
+	case mu2 > 0:
+		if replaceOne { // the centres lie at ±μ of the distance stated
+			mu /= 2
+		}
+		if mu > maxMu {
+			return nil, tooFar(mu)
+		}
+		return gaussian{mu, s.Rate, replaceOne}, nil
+	}
+	return nil, nil
 }
 
 func tooFar(mu float64) error {

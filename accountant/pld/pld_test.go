@@ -453,33 +453,6 @@ func TestUpperIsSmoothInTheNoise(t *testing.T) {
 	}
 }
 
-func TestCounts(t *testing.T) {
-	steps := []Step{sampled(1, 0.01, 2000), sampled(0.2, 1, 50)}
-	c, err := New(steps, false, 1e-6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := 0.0
-	for n := 0; n <= 2000; n += 500 {
-		part, err := c.Counts(n, n/40)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := part.Epsilon(1e-6)
-		if err != nil || r.Upper < last || r.Upper-r.Lower > width(r.Upper) {
-			t.Errorf("%d: %v, %v", n, r, err)
-		}
-		last = r.Lower
-		fresh := epsilon(t, []Step{sampled(1, 0.01, n), sampled(0.2, 1, n/40)}, false, 1e-6)
-		if fresh.Upper < r.Lower || fresh.Lower > r.Upper {
-			t.Errorf("%d: %v, from the start %v", n, r, fresh)
-		}
-	}
-	if _, err := c.Counts(1); err == nil {
-		t.Error("two steps, one count")
-	}
-}
-
 func TestMoreThanAHundredKinds(t *testing.T) {
 	var steps []Step
 	for i := range 150 {

@@ -97,13 +97,12 @@ func (c *Composition) solve(d int, more func(t float64) bool) float64 {
 	return (low + high) / 2
 }
 
-// refine finds the spacing h. Connecting adds to the cumulant K(λ) of a step
+// spacingAt is the spacing that the formula gives, with the tails and tilts that
+// go with δ. Connecting adds to the cumulant K(λ) of a step
 // λ(λ+1)/2·h²/6, the variance of a uniform loss within a cell sent to its
 // ends, fusing takes half as much, and K moves ε by as much over λ: the ends
-// are about T(λ+1)h²/8 apart. That, with h² scaled once by what came out where
-// it was more, is a smooth function of the noise, so that a calibration sees
-// no jumps.
-func (c *Composition) refine(delta float64) error {
+// are about T(λ+1)h²/8 apart.
+func (c *Composition) spacingAt(delta float64) float64 {
 	c.design = delta
 	c.tails(delta)
 	epsilon, work := 0.0, 0.0
@@ -117,16 +116,28 @@ func (c *Composition) refine(delta float64) error {
 		}
 		epsilon, work = max(epsilon, mean), max(work, n*(t+1))
 	}
-	h := math.Sqrt(4 * width(epsilon) / work)
+	return math.Sqrt(4 * width(epsilon) / work)
+}
+
+// at is ε with the spacing h, or one near it.
+func (c *Composition) at(h, delta float64) (Interval, error) {
+	c.setSpacing(h)
+	if err := c.discretise(); err != nil {
+		return Interval{}, err
+	}
+	return c.Epsilon(delta)
+}
+
+// refine finds the spacing: that of the formula, with h² scaled once by what
+// came out where it was more, is a smooth function of the noise, so that a
+// calibration sees no jumps.
+func (c *Composition) refine(delta float64) error {
+	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
 	// What merging costs does not go away with the spacing: the formula must do.
 	merged := slices.ContainsFunc(c.kinds, func(k kind) bool { return k.high.key() != k.low.key() })
 	for try := 0; try < 5; try++ {
-		c.setSpacing(h)
-		r, err := Interval{}, c.discretise()
-		if err == nil {
-			r, err = c.Epsilon(delta)
-		}
+		r, err := c.at(h, delta)
 		switch {
 		case errors.Is(err, ErrFine) && best > 0:
 			h, try = (h+best)/2, max(try, 3) // one more, in between

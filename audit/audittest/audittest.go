@@ -12,8 +12,10 @@ import (
 
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/train"
@@ -23,6 +25,14 @@ import (
 type World struct {
 	Config  train.Config
 	Options train.Options
+}
+
+func (w World) resolve(t testing.TB) *plan.Plan {
+	t.Helper()
+	o := &w.Options
+	p, err := plan.Resolve(w.Config, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device})
+	fatal(t, err)
+	return p
 }
 
 // Released values that a run directory holds after its first step.
@@ -48,8 +58,7 @@ func New(t testing.TB, worlds [2]World) *Adversary {
 	t.Helper()
 	a := &Adversary{}
 	for w, world := range worlds {
-		p, err := train.Resolve(world.Config, world.Options)
-		fatal(t, err)
+		p := world.resolve(t)
 		if p.Steps != 1 || p.SamplingRate != 1 {
 			t.Fatalf("%d steps at sampling rate %v: the adversary knows the sum of one step at rate 1", p.Steps, p.SamplingRate)
 		}
@@ -72,7 +81,7 @@ func fatal(t testing.TB, err error) {
 }
 
 // step does the first step of a plan with noise of its own.
-func step(t testing.TB, p *train.Plan, d device.Device, then func(*engine.Engine)) {
+func step(t testing.TB, p *plan.Plan, d device.Device, then func(*engine.Engine)) {
 	t.Helper()
 	d, data, rows := load(t, p, d)
 	var supply engine.Given
@@ -86,10 +95,10 @@ func step(t testing.TB, p *train.Plan, d device.Device, then func(*engine.Engine
 }
 
 // load puts a plan's data on a device, its own where there is none, and lists all rows.
-func load(t testing.TB, p *train.Plan, d device.Device) (device.Device, device.Data, []int32) {
+func load(t testing.TB, p *plan.Plan, d device.Device) (device.Device, device.Data, []int32) {
 	t.Helper()
 	d = opened(t, p, d)
-	data, err := train.Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	data, err := plan.Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
 	fatal(t, err)
 	t.Cleanup(func() { data.Close() })
 	rows := make([]int32, p.Set.Train.Len())
@@ -100,11 +109,11 @@ func load(t testing.TB, p *train.Plan, d device.Device) (device.Device, device.D
 }
 
 // opened is the device, or the plan's where there is none.
-func opened(t testing.TB, p *train.Plan, d device.Device) device.Device {
+func opened(t testing.TB, p *plan.Plan, d device.Device) device.Device {
 	t.Helper()
 	if d == nil {
 		var err error
-		d, err = train.OpenDevice(p.Config.Device, 1)
+		d, err = devices.Open(p.Config.Device, 1)
 		fatal(t, err)
 		t.Cleanup(func() { d.Close() })
 	}
@@ -112,7 +121,7 @@ func opened(t testing.TB, p *train.Plan, d device.Device) device.Device {
 }
 
 // noise is a stream that nothing else draws from.
-func noise(t testing.TB, p *train.Plan) *stream.Stream {
+func noise(t testing.TB, p *plan.Plan) *stream.Stream {
 	t.Helper()
 	key, err := stream.NewKey()
 	fatal(t, err)
@@ -122,7 +131,7 @@ func noise(t testing.TB, p *train.Plan) *stream.Stream {
 }
 
 // learn takes a step to see what is public of it, and records the update alone.
-func (a *Adversary) learn(t testing.TB, p *train.Plan, d device.Device) {
+func (a *Adversary) learn(t testing.TB, p *plan.Plan, d device.Device) {
 	t.Helper()
 	d = opened(t, p, d)
 	var in device.Inputs

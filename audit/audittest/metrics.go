@@ -12,6 +12,8 @@ import (
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -37,8 +39,7 @@ func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 	scalars := rehearse(t, worlds[0])
 	a := &Metrics{key: "train_loss", noise: reach.NoiseOf(&scalars)}
 	for w, world := range worlds {
-		p, err := train.Resolve(world.Config, world.Options)
-		fatal(t, err)
+		p := world.resolve(t)
 		a.value = func(_, loss float64) float64 { return loss * p.ExpectedBatch }
 		p.Sigma = 0
 		a.sums[w] = losses(t, p, world.Options.Device, scalars[device.NoiseStep])
@@ -48,7 +49,7 @@ func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 
 // losses sums the clipped losses of all records at the initial parameters, without noise, each truncated to a
 // multiple of step, as a release with noise truncates them.
-func losses(t testing.TB, p *train.Plan, d device.Device, step float32) float32 {
+func losses(t testing.TB, p *plan.Plan, d device.Device, step float32) float32 {
 	t.Helper()
 	d, data, rows := load(t, p, d)
 	net, err := d.Compile(p.Schedule, device.Options{Capacity: p.Capacity})
@@ -85,8 +86,7 @@ func NewCounts(t testing.TB, worlds [2]World) *Metrics {
 	t.Helper()
 	a := &Metrics{key: "clip"}
 	for w, world := range worlds {
-		p, err := train.Resolve(world.Config, world.Options)
-		fatal(t, err)
+		p := world.resolve(t)
 		a.first = p.Config.Clip
 		a.value = func(before, clip float64) float64 {
 			return p.ExpectedBatch * (*p.Config.ClipQuantile - 0.5 - math.Log(clip/before)/clipRate)
@@ -104,7 +104,7 @@ func rehearse(t testing.TB, w World) (s reach.Scalars) {
 	var err error
 	o := w.Options
 	if o.Device == nil {
-		o.Device, err = train.OpenDevice(w.Config.Device, w.Config.Threads)
+		o.Device, err = devices.Open(w.Config.Device, w.Config.Threads)
 		fatal(t, err)
 		defer o.Device.Close()
 	}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 var accountKeys = []string{"epsilon", "delta", "accountant", "neighbouring", "order", "interval", "events", "guarantee", "not_a_guarantee_because"}
@@ -63,7 +66,7 @@ func TestAccount(t *testing.T) {
 }
 
 func ftoa(x any) string {
-	b, _ := real(x.(float64)).MarshalJSON()
+	b, _ := json.Marshal(x)
 	return string(b)
 }
 
@@ -83,7 +86,7 @@ func TestAccountEvents(t *testing.T) {
 	alone := object(t, ok(t, "account", "--noise-multiplier", "1", "--sampling-rate", "0.01", "--steps", "1000", "--delta", "1e-5", "--order", "8", "--json"))
 	near(t, "rdp of the list", r["rdp"], alone["rdp"].(float64)+3*8/(2*25.), 1e-12)
 	piped := privgradOn(list, "account", "--events", "-", "--delta", "1e-5", "--json", "--order", "8")
-	if piped.code != exitDone || piped.stdout != text {
+	if piped.code != cli.ExitDone || piped.stdout != text {
 		t.Errorf("from standard input: exit %d, %s%s", piped.code, piped.stdout, piped.stderr)
 	}
 
@@ -122,9 +125,9 @@ func TestAccountRefuses(t *testing.T) {
 		{"--events " + file + " --delta 1e-5", `"sigma"`},
 		{"--events " + file + " --steps 3 --delta 1e-5", "--steps"},
 	} {
-		fails(t, exitUsage, append([]string{"account", "--json"}, strings.Fields(c.args)...), c.want)
+		fails(t, cli.ExitUsage, append([]string{"account", "--json"}, strings.Fields(c.args)...), c.want)
 	}
-	if r := privgradOn("[]", "account", "--events", "-", "--delta", "1e-5"); r.code != exitUsage || !strings.Contains(r.stderr, "empty") {
+	if r := privgradOn("[]", "account", "--events", "-", "--delta", "1e-5"); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "empty") {
 		t.Errorf("an empty list: exit %d, %q", r.code, r.stderr)
 	}
 }
@@ -160,13 +163,13 @@ func TestCalibrate(t *testing.T) {
 		{"--epsilon 3 --delta 1e-5 --steps 0 --sampling-rate 0.1", "count 0"},
 		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 2", "rate 2"},
 	} {
-		fails(t, exitUsage, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
+		fails(t, cli.ExitUsage, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
 	}
 	// A proper question whose answer is that the budget does not reach.
 	for _, c := range []struct{ args, want string }{
 		{"--epsilon 0.01 --delta 1e-5 --noise-multiplier 0.5 --sampling-rate 1", "one step"},
 		{"--accountant rdp --epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "no noise multiplier"},
 	} {
-		fails(t, exitRefused, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
+		fails(t, cli.ExitRefused, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
 	}
 }

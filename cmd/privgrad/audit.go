@@ -10,9 +10,11 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit"
+	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -20,13 +22,18 @@ import (
 // errConvicted ends an audit that refuted the claim.
 var errConvicted = errors.New("convicted: the releases tell the canary better than the claimed ε allows, so either clipping, sampling, noise or accounting is wrong; do not rely on this configuration, and please report the command line")
 
+// An auditor is the audit command, with what runs audits.
+type auditor struct {
+	run    func(context.Context, audit.Config) (*audit.Result, error)
+	config audit.Config
+	canary string
+}
+
 func newAudit() *cobra.Command { return auditCommand(audit.Run) }
 
 func auditCommand(run func(context.Context, audit.Config) (*audit.Result, error)) *cobra.Command {
-	c := audit.Default()
-	var canary, progress string
-	var asJSON bool
-	cmd := &cobra.Command{
+	a := &auditor{run: run, config: audit.Default()}
+	return cli.Command{
 		Use:   "audit",
 		Short: "Try to refute a configuration's ε by experiment",
 		Long: `audit plays the game that (ε, δ) is a bound on. It makes thousands of short
@@ -50,8 +57,13 @@ No data set is read: all that an audit prints is public.`,
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
   privgrad audit --canary zero-input --strategy ghost --json
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
-		Args: noArgs,
-	}
+		Flags:    a.define,
+		Progress: true,
+		Run:      a.audit,
+	}.New()
+}
+
+func (a *auditor) define(f *pflag.FlagSet) {
 	var models, clippings, canaries []string
 	for _, m := range nn.Names() {
 		models = append(models, m.Name)
@@ -64,7 +76,7 @@ No data set is read: all that an audit prints is public.`,
 	for _, k := range audit.Canaries() {
 		canaries = append(canaries, string(k))
 	}
-	f := cmd.Flags()
+	c := &a.config
 	f.SortFlags = false
 	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "noise σ/C that is claimed")
 	f.Float64Var(&c.SamplingRate, "sampling-rate", c.SamplingRate, "Poisson sampling rate of a step's batch, 1 for all records")
@@ -76,42 +88,40 @@ No data set is read: all that an audit prints is public.`,
 	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C, small so that the canary's gradient is several times as long")
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
-	f.StringVar(&c.Strategy, "strategy", c.Strategy, strategyHelp)
+	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
 	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded to repeat an audit")
-	f.StringVar(&canary, "canary", "", "canary: "+strings.Join(canaries, ", ")+" (default gradient, under replace-one opposite)")
+	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(canaries, ", ")+" (default gradient, under replace-one opposite)")
 	f.IntVar(&c.Runs, "runs", 0, "runs in all, 0 for as many as convict half the noise with probability 0.99")
 	f.StringVar(&c.Device, "device", c.Device, "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&c.Threads, "threads", 0, "runs at a time, 0 for all cores; no result depends on it")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "of initial weights and synthetic records; with --noise seeded of everything")
-	progressFlag(cmd, &progress)
-	jsonFlag(cmd, &asJSON)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c.Canary = audit.Canary(canary)
-		con, err := newConsole(cmd.ErrOrStderr(), progress)
-		if err != nil {
-			return err
-		}
-		ctx, stop := interruptible(cmd.Context(), con, "stopping the audit")
-		defer stop()
-		var once sync.Once
-		c.Progress = func(done, total int) {
-			once.Do(func() { con.start(int64(total), false) })
-			con.update(int64(done), fmt.Sprintf("run %d/%d", done, total))
-		}
-		r, err := run(ctx, c)
-		con.finish()
-		if err != nil {
-			return err
-		}
-		if err := show(cmd, asJSON, r, func(w io.Writer) { describeAudit(w, r) }); err != nil {
-			return err
-		}
-		if r.Convicted {
-			return errConvicted
-		}
-		return nil
+}
+
+func (a *auditor) audit(call *cli.Call) error {
+	c := a.config
+	c.Canary = audit.Canary(a.canary)
+	ctx, con, err := call.Interruptible("stopping the audit")
+	if err != nil {
+		return err
 	}
-	return cmd
+	defer con.Release()
+	var once sync.Once
+	c.Progress = func(done, total int) {
+		once.Do(func() { con.Start(total) })
+		con.Update(done, fmt.Sprintf("run %d/%d", done, total))
+	}
+	r, err := a.run(ctx, c)
+	con.Finish()
+	if err != nil {
+		return err
+	}
+	if err := cli.Show(call, r, describeAudit); err != nil {
+		return err
+	}
+	if r.Convicted {
+		return errConvicted
+	}
+	return nil
 }
 
 // claiming lists the accountants whose figures are claims.
@@ -122,17 +132,17 @@ func claiming() []string {
 // describeAudit tells a person what was tried and what it shows.
 func describeAudit(w io.Writer, r *audit.Result) {
 	fmt.Fprintf(w, "audit of %s (%d parameters) on %s: %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
-		r.Model, r.Parameters, r.Device, plural(r.Runs, "run"), plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
+		r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
 	if r.NotPrivate != "" {
 		fmt.Fprintln(w, r.NotPrivate)
 	}
 	fmt.Fprintln(w)
-	table(w, 0, func(w io.Writer) {
-		row := func(name, format string, a ...any) { fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
+	cli.Table(w, 0, func(w io.Writer) {
+		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
 		row("claim", "ε = %.4g at δ = %g, %s neighbours, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
 		row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
-		row("false positives", "%.4g %% of %s, at most %.4g %%", 100*r.FPR, plural(r.FPRRuns, "run"), 100*r.FPRUpper)
-		row("false negatives", "%.4g %% of %s, at most %.4g %%", 100*r.FNR, plural(r.FNRRuns, "run"), 100*r.FNRUpper)
+		row("false positives", "%.4g %% of %s, at most %.4g %%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
+		row("false negatives", "%.4g %% of %s, at most %.4g %%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
 		row("", "the claim allows no less than %.3g %% of these at that many of those", 100*r.FNRLeastAllowed)
 		row("shown", "ε is at least %.4g at δ = %g, with confidence %g %%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
 		row("power", "%.4g against half the noise (twice the claimed μ)", r.PowerAgainstTwiceMu)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/audit"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 func TestAudit(t *testing.T) {
@@ -29,13 +30,13 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	bar := privgrad(append(args[:len(args)-1:len(args)-1], "on")...)
-	if bar.code != exitDone || !strings.Contains(bar.stderr, "run ") {
+	if bar.code != cli.ExitDone || !strings.Contains(bar.stderr, "run ") {
 		t.Errorf("exit %d, the bar is %q", bar.code, bar.stderr)
 	}
 
-	fails(t, exitUsage, []string{"audit", "--canary", "dog"}, "dog", "zero-input")
-	fails(t, exitUsage, []string{"audit", "--noise-multiplier", "0"}, "noise multiplier 0")
-	fails(t, exitUsage, []string{"audit", "extra"}, "extra")
+	fails(t, cli.ExitUsage, []string{"audit", "--canary", "dog"}, "dog", "zero-input")
+	fails(t, cli.ExitUsage, []string{"audit", "--noise-multiplier", "0"}, "noise multiplier 0")
+	fails(t, cli.ExitUsage, []string{"audit", "extra"}, "extra")
 }
 
 // A conviction prints its result and fails.
@@ -53,7 +54,7 @@ func TestAuditConvicts(t *testing.T) {
 	root.SetArgs([]string{"audit"})
 	root.SetOut(&out)
 	root.SetErr(&err)
-	if code := execute(root); code != exitFailed || !strings.HasPrefix(err.String(), "privgrad: convicted: ") || strings.Count(err.String(), "\n") != 1 {
+	if code := cli.Execute(root); code != cli.ExitFailed || !strings.HasPrefix(err.String(), "privgrad: convicted: ") || strings.Count(err.String(), "\n") != 1 {
 		t.Errorf("exit %d, %q", code, err.String())
 	}
 	for _, want := range []string{"CONVICTED", "ε is at least 3", "once in 500 audits", "Note: short"} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 // only is the single element of a list in a JSON object.
@@ -42,9 +43,9 @@ func TestBenchKernels(t *testing.T) {
 		t.Errorf("bench sampler shows\n%s", human)
 	}
 
-	fails(t, exitUsage, []string{"bench", "gemm", "--model", "vgg"}, `"vgg"`)
-	fails(t, exitUsage, []string{"bench", "noise", "--seconds", "0"}, "seconds 0")
-	fails(t, exitUsage, []string{"bench", "sampler", "--batch", "0"}, "batch 0")
+	fails(t, cli.ExitUsage, []string{"bench", "gemm", "--model", "vgg"}, `"vgg"`)
+	fails(t, cli.ExitUsage, []string{"bench", "noise", "--seconds", "0"}, "seconds 0")
+	fails(t, cli.ExitUsage, []string{"bench", "sampler", "--batch", "0"}, "batch 0")
 }
 
 // Without Python there is one line about it, and this program's own steps are
@@ -56,7 +57,7 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 	python := filepath.Join(dir, "python")
 	r := privgrad("bench", "compare", "--models", "mlp-fmnist", "--rounds", "1", "--seconds", "0.01", "--threads", "1",
 		"--python", python, "--out", out, "--plot", svg, "--json", "--progress", "off")
-	if r.code != exitDone || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "privgrad: every peer is left out: ") || !strings.Contains(r.stderr, python) {
+	if r.code != cli.ExitDone || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "privgrad: every peer is left out: ") || !strings.Contains(r.stderr, python) {
 		t.Fatalf("exit %d, said %q", r.code, r.stderr)
 	}
 	printed := object(t, r.stdout)
@@ -103,7 +104,7 @@ func TestBenchCompareRefuses(t *testing.T) {
 		"--from " + empty:                 "no measurements",
 		"--from " + empty + " --rounds 2": "--rounds",
 	} {
-		fails(t, exitUsage, append([]string{"bench", "compare"}, strings.Fields(args)...), want)
+		fails(t, cli.ExitUsage, append([]string{"bench", "compare"}, strings.Fields(args)...), want)
 	}
 	if help := ok(t, "bench", "compare", "--help"); !strings.Contains(help, "peers/bin/pip install ") || !strings.Contains(help, "opacus==") {
 		t.Errorf("the help does not say how to install the peers:\n%s", help)

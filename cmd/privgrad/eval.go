@@ -6,15 +6,18 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/train"
 )
 
 func newEval() *cobra.Command {
 	var dataDir, device string
 	var threads int
-	var average, asJSON bool
-	cmd := &cobra.Command{
+	var average bool
+	return cli.Command{
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
 		Long: `eval loads model.safetensors of a run directory and evaluates it on the public
@@ -24,24 +27,24 @@ model-average.safetensors, of a run that was trained with --average.`,
 		Example: `  privgrad eval runs/first
   privgrad eval runs/averaged --average
   privgrad eval runs/first --json --device reference`,
-		Args: oneArg("a run directory"),
-	}
-	cmd.Flags().StringVar(&dataDir, "data-dir", "", "directory of the data set's files, if not the run's own")
-	cmd.Flags().StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
-	cmd.Flags().IntVar(&threads, "threads", 0, "processor threads, 0 for all")
-	cmd.Flags().BoolVar(&average, "average", false, "evaluate the average of the iterates")
-	jsonFlag(cmd, &asJSON)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkThreads(threads); err != nil {
-			return err
-		}
-		e, err := train.Eval(args[0], sources(), dataDir, device, threads, average)
-		if err != nil {
-			return err
-		}
-		return show(cmd, asJSON, e, func(w io.Writer) { describeEvaluation(w, e) })
-	}
-	return cmd
+		Args: cli.OneArg("a run directory"),
+		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&dataDir, "data-dir", "", "directory of the data set's files, if not the run's own")
+			f.StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
+			f.IntVar(&threads, "threads", 0, "processor threads, 0 for all")
+			f.BoolVar(&average, "average", false, "evaluate the average of the iterates")
+		},
+		Run: func(c *cli.Call) error {
+			if err := cli.CheckThreads(threads); err != nil {
+				return err
+			}
+			e, err := train.Eval(c.Arguments[0], data.Sources(), dataDir, device, threads, average)
+			if err != nil {
+				return err
+			}
+			return cli.Show(c, e, describeEvaluation)
+		},
+	}.New()
 }
 
 func describeEvaluation(w io.Writer, e *train.Evaluation) {
@@ -54,7 +57,7 @@ func describeEvaluation(w io.Writer, e *train.Evaluation) {
 		fmt.Fprintln(w, e.NotPrivate)
 	}
 	fmt.Fprintln(w)
-	table(w, 0, func(w io.Writer) {
+	cli.Table(w, 0, func(w io.Writer) {
 		if e.Accuracy != nil {
 			fmt.Fprintf(w, "  test accuracy\t%.2f %%\n", 100**e.Accuracy)
 		}
@@ -66,7 +69,7 @@ func describeEvaluation(w io.Writer, e *train.Evaluation) {
 		return
 	}
 	fmt.Fprintf(w, "\nExamples of a class (rows) by the class that they were taken for (columns):\n\n")
-	table(w, tabwriter.AlignRight, func(w io.Writer) {
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		for to := range e.Confusion {
 			fmt.Fprintf(w, "\t%d", to)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 // gpuInfo is the installed driver and its devices, or why there are none.
@@ -87,12 +88,12 @@ func (i *gpuInfo) blas(d driver.Driver) {
 
 func describeGPUs(w io.Writer, i gpuInfo) {
 	fmt.Fprintln(w, "\nGPUs")
-	table(w, 0, func(w io.Writer) {
+	cli.Table(w, 0, func(w io.Writer) {
 		if i.Driver != nil {
 			fmt.Fprintf(w, "  driver\tfor CUDA up to %s\n", *i.Driver)
 		}
 		for k, d := range i.Devices {
-			fmt.Fprintf(w, "  %d\t%s, compute capability %s, %s\n", k, d.Name, d.Capability, byteSize(d.Memory))
+			fmt.Fprintf(w, "  %d\t%s, compute capability %s, %s\n", k, d.Name, d.Capability, cli.ByteSize(d.Memory))
 			if d.Cold != nil {
 				fmt.Fprintf(w, "  \tkernels load in %.2g s, in %.2g s when the driver has them in its cache\n", *d.Cold, *d.Cached)
 			}

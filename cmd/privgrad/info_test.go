@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -57,8 +59,8 @@ func TestInfoModel(t *testing.T) {
 	if r["parameters"] != 785.0 || len(r["tensors"].([]any)) != 2 {
 		t.Errorf("plan %v", r)
 	}
-	fails(t, exitUsage, []string{"info", "--model", "resnet"}, `"resnet"`, "cnn-mnist")
-	fails(t, exitUsage, []string{"info", "--model", "cnn-mnist", "--activation", "elu"}, `"elu"`)
+	fails(t, cli.ExitUsage, []string{"info", "--model", "resnet"}, `"resnet"`, "cnn-mnist")
+	fails(t, cli.ExitUsage, []string{"info", "--model", "cnn-mnist", "--activation", "elu"}, `"elu"`)
 }
 
 func TestBenchStep(t *testing.T) {
@@ -70,8 +72,8 @@ func TestBenchStep(t *testing.T) {
 	if r["mode"] != "private" || r["strategy"] != "auto" || r["batch"] != 8.0 || r["activation"] != "relu" || r["data"] != "fmnist" || r["parameters"] != 269322.0 {
 		t.Errorf("bench step %v", r)
 	}
-	fails(t, exitUsage, append(short, "--precision", "half"), `"half"`, "tf32")
-	fails(t, exitUsage, append(short, "--device", "cpu", "--precision", "tf32"), "precision tf32", "--device cuda")
+	fails(t, cli.ExitUsage, append(short, "--precision", "half"), `"half"`, "tf32")
+	fails(t, cli.ExitUsage, append(short, "--device", "cpu", "--precision", "tf32"), "precision tf32", "--device cuda")
 	if r := object(t, ok(t, append(short, "--json", "--mode", "plain")...)); r["mode"] != "plain" || r["strategy"] != nil {
 		t.Errorf("plain step %v", r)
 	}
@@ -83,15 +85,15 @@ func TestBenchStep(t *testing.T) {
 		code int
 		want string
 	}{
-		{"--batch 0", exitUsage, "batch 0"},
-		{"--mode fast", exitUsage, `"fast"`},
-		{"--seconds 0", exitUsage, "seconds 0"},
-		{"--model resnet", exitUsage, `"resnet"`},
-		{"--strategy hope", exitUsage, `"hope"`},
-		{"--activation elu", exitUsage, `"elu"`},
-		{"--device tpu", exitUsage, `"tpu"`},
-		{"--threads -1", exitUsage, "-1"},
-		{"--device cuda", exitFailed, "cuda"},
+		{"--batch 0", cli.ExitUsage, "batch 0"},
+		{"--mode fast", cli.ExitUsage, `"fast"`},
+		{"--seconds 0", cli.ExitUsage, "seconds 0"},
+		{"--model resnet", cli.ExitUsage, `"resnet"`},
+		{"--strategy hope", cli.ExitUsage, `"hope"`},
+		{"--activation elu", cli.ExitUsage, `"elu"`},
+		{"--device tpu", cli.ExitUsage, `"tpu"`},
+		{"--threads -1", cli.ExitUsage, "-1"},
+		{"--device cuda", cli.ExitFailed, "cuda"},
 	} {
 		fails(t, c.code, append([]string{"bench", "step", "--json"}, strings.Fields(c.args)...), c.want)
 	}
@@ -112,7 +114,7 @@ func TestBenchLineSearch(t *testing.T) {
 		"--batch 0": "batch 0", "--tried 0": "tried 0", "--tried 1001": "tried 1001", "--form loss": `"loss"`, "--batches paper": `"paper"`, "--seconds 0": "seconds 0",
 		"--model resnet": `"resnet"`, "--activation elu": `"elu"`, "--device tpu": `"tpu"`, "--threads -1": "-1",
 	} {
-		fails(t, exitUsage, append([]string{"bench", "linesearch", "--json"}, strings.Fields(args)...), want)
+		fails(t, cli.ExitUsage, append([]string{"bench", "linesearch", "--json"}, strings.Fields(args)...), want)
 	}
 }
 
@@ -130,7 +132,7 @@ func TestBenchL2P(t *testing.T) {
 	for args, want := range map[string]string{
 		"--batch 0": "batch 0", "--seconds 0": "seconds 0", "--model resnet": `"resnet"`, "--activation elu": `"elu"`, "--device tpu": `"tpu"`, "--threads -1": "-1",
 	} {
-		fails(t, exitUsage, append([]string{"bench", "l2p", "--json"}, strings.Fields(args)...), want)
+		fails(t, cli.ExitUsage, append([]string{"bench", "l2p", "--json"}, strings.Fields(args)...), want)
 	}
 }
 
@@ -148,12 +150,12 @@ func TestDataList(t *testing.T) {
 		}
 	}
 	human := ok(t, "data", "list")
-	for _, name := range dataNames() {
+	for _, name := range data.Names() {
 		if !strings.Contains(human, name+": ") {
 			t.Errorf("data list does not show %s, which train knows:\n%s", name, human)
 		}
 	}
-	for _, name := range tabularNames() {
+	for _, name := range data.TableNames() {
 		if !strings.Contains(human, "  "+name+" ") {
 			t.Errorf("data list does not show table %s:\n%s", name, human)
 		}
@@ -182,11 +184,11 @@ func TestDataVerify(t *testing.T) {
 		wantKeys(t, f.(map[string]any), "name", "path", "present", "structure", "digest")
 	}
 	r2 := privgrad("data", "verify", "cifar10", "--data-dir", dir)
-	if r2.code != exitFailed || strings.Count(r2.stdout, "missing") != 6 {
+	if r2.code != cli.ExitFailed || strings.Count(r2.stdout, "missing") != 6 {
 		t.Errorf("verify of nothing: exit %d\n%s", r2.code, r2.stdout)
 	}
-	fails(t, exitUsage, []string{"data", "verify", "imagenet"}, `"imagenet"`, "fmnist")
-	fails(t, exitUsage, []string{"data", "verify", "mnist"}, "--data-dir")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "imagenet"}, `"imagenet"`, "fmnist")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "mnist"}, "--data-dir")
 }
 
 // transport stands in for the network.
@@ -206,17 +208,17 @@ func TestDataFetch(t *testing.T) {
 		t.Errorf("fetching what is there says %q", said)
 	}
 	dir := filepath.Join(t.TempDir(), "new")
-	fails(t, exitFailed, []string{"data", "fetch", "mnist", "--data-dir", dir}, "the cable is out", "https://")
-	fails(t, exitUsage, []string{"data", "fetch", "imagenet", "--data-dir", dir}, `"imagenet"`)
-	fails(t, exitUsage, []string{"data", "fetch", "mnist"}, "--data-dir")
-	fails(t, exitUsage, []string{"data", "fetch", "mnist", "--data-dir", dir, "--progress", "x"}, `"x"`)
+	fails(t, cli.ExitFailed, []string{"data", "fetch", "mnist", "--data-dir", dir}, "the cable is out", "https://")
+	fails(t, cli.ExitUsage, []string{"data", "fetch", "imagenet", "--data-dir", dir}, `"imagenet"`)
+	fails(t, cli.ExitUsage, []string{"data", "fetch", "mnist"}, "--data-dir")
+	fails(t, cli.ExitUsage, []string{"data", "fetch", "mnist", "--data-dir", dir, "--progress", "x"}, `"x"`)
 
 	// A file of another content is neither taken for the set's nor replaced.
 	mine := filepath.Join(dir, "train-labels-idx1-ubyte")
 	if err := os.WriteFile(mine, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitFailed, []string{"data", "fetch", "mnist", "--data-dir", dir}, mine)
+	fails(t, cli.ExitFailed, []string{"data", "fetch", "mnist", "--data-dir", dir}, mine)
 	if readFile(t, mine) != "mine" {
 		t.Error("fetch replaced a file")
 	}

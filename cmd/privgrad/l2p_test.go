@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 func TestL2PList(t *testing.T) {
@@ -30,7 +31,7 @@ func TestL2PList(t *testing.T) {
 			t.Errorf("%v is missing in:\n%s", p["name"], human)
 		}
 	}
-	fails(t, exitUsage, []string{"l2p", "list", "none.safetensors"}, "none")
+	fails(t, cli.ExitUsage, []string{"l2p", "list", "none.safetensors"}, "none")
 }
 
 // The recipes of the shipped protectors are commands that this program has, for LSTMs of the
@@ -45,8 +46,11 @@ func TestShippedRecipes(t *testing.T) {
 		if len(words) < 3 || strings.Join(words[:3], " ") != "privgrad l2p train" {
 			t.Fatalf("%s is made by %q", p.Card.Name, p.Card.Recipe)
 		}
-		cmd := newL2PTrain()
-		if err := cmd.ParseFlags(words[3:]); err != nil {
+		cmd, flags, err := newRoot().Find(words[1:])
+		if err == nil {
+			err = cmd.ParseFlags(flags)
+		}
+		if err != nil {
 			t.Errorf("%s: %v", p.Card.Name, err)
 			continue
 		}
@@ -80,7 +84,7 @@ func TestL2PTrain(t *testing.T) {
 		if _, err := os.Stat(path + ".checkpoint"); err == nil {
 			t.Error("the checkpoint is left")
 		}
-		fails(t, exitUsage, args, path+" is there")
+		fails(t, cli.ExitUsage, args, path+" is there")
 		if lines := strings.Count(readFile(t, base+".csv"), "\n"); lines != 3 {
 			t.Errorf("history of %d lines", lines)
 		}
@@ -116,6 +120,6 @@ func TestL2PTrainRefuses(t *testing.T) {
 		{"--tasks fmnist --classes 0,11 --out " + out, "11"},
 		{"--tasks fmnist --pool 3 --out " + out, "pool"},
 	} {
-		fails(t, exitUsage, append([]string{"l2p", "train"}, strings.Fields(c.args)...), c.want)
+		fails(t, cli.ExitUsage, append([]string{"l2p", "train"}, strings.Fields(c.args)...), c.want)
 	}
 }

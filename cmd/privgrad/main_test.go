@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/privgrad/privgrad/accountant"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -15,11 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		child()
 	}
-	os.Unsetenv(train.DataDirVariable)
+	os.Unsetenv(plan.DataDirVariable)
 	os.Exit(m.Run())
 }
 
@@ -59,7 +60,7 @@ const (
 func ok(t *testing.T, args ...string) string {
 	t.Helper()
 	r := privgrad(args...)
-	if warned := strings.TrimPrefix(strings.TrimPrefix(r.stderr, seededWarning), paperWarning); r.code != exitDone || warned != "" {
+	if warned := strings.TrimPrefix(strings.TrimPrefix(r.stderr, seededWarning), paperWarning); r.code != cli.ExitDone || warned != "" {
 		t.Fatalf("privgrad %s: exit %d, %s", strings.Join(args, " "), r.code, r.stderr)
 	}
 	return r.stdout
@@ -178,7 +179,7 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"data", "fetch"}, "the name of a data set"},
 		{[]string{"train", "--epsilon"}, "--epsilon"},
 	} {
-		fails(t, exitUsage, c.args, c.want, "--help")
+		fails(t, cli.ExitUsage, c.args, c.want, "--help")
 	}
 }
 
@@ -235,7 +236,7 @@ func ending(f func() error) ran {
 	root.SetErr(&errs)
 	root.AddCommand(&cobra.Command{Use: "end", RunE: func(*cobra.Command, []string) error { return f() }})
 	root.SetArgs([]string{"end"})
-	return ran{execute(root), out.String(), errs.String()}
+	return ran{cli.Execute(root), out.String(), errs.String()}
 }
 
 func TestExitCodes(t *testing.T) {
@@ -271,7 +272,7 @@ func TestPanicIsALine(t *testing.T) {
 		"value": func() error { panic(fmt.Sprint("a record: ", secret)) },
 	} {
 		r := ending(f)
-		if r.code != exitFailed || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 ||
+		if r.code != cli.ExitFailed || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 ||
 			!strings.Contains(r.stderr, "internal error") || !strings.Contains(r.stderr, "report") ||
 			!strings.Contains(r.stderr, "privgrad/main_test.go:") {
 			t.Errorf("%s: exit %d, %q", name, r.code, r.stderr)
@@ -293,32 +294,7 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left"
 func TestResultThatCannotBeWritten(t *testing.T) {
 	var errs strings.Builder
 	code := run([]string{"data", "list", "--json"}, strings.NewReader(""), failing{}, &errs)
-	if code != exitFailed || errs.String() != "privgrad: writing the result: no space left\n" {
+	if code != cli.ExitFailed || errs.String() != "privgrad: writing the result: no space left\n" {
 		t.Errorf("exit %d, %q", code, errs.String())
-	}
-}
-
-// A few steps' time is not shown, and that of more coarsely.
-func TestTimeLeft(t *testing.T) {
-	var b strings.Builder
-	con, err := newConsole(&b, "on")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := steps{console: con}
-	s.Start(1000)
-	for done := 500; done < 520; done++ { // resumed
-		s.Step(done, nil, nil)
-		if got := strings.Contains(s.bar.State().Description, " left"); got != (done >= 509) {
-			t.Errorf("step %d: %q", done, s.bar.State().Description)
-		}
-	}
-	for left, want := range map[time.Duration]time.Duration{
-		0: 0, 2 * time.Second: 0, 13 * time.Second: 15 * time.Second, 599 * time.Second: 10 * time.Minute,
-		641 * time.Second: 11 * time.Minute, 104 * time.Minute: 100 * time.Minute, 1234 * time.Minute: 21 * time.Hour,
-	} {
-		if got := coarse(left); got != want {
-			t.Errorf("%v is shown as %v, want %v", left, got, want)
-		}
 	}
 }

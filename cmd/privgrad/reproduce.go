@@ -6,17 +6,19 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/reproduce/papers"
 )
 
 func newReproduce() *cobra.Command {
 	o := reproduce.Options{}
-	var progress string
-	var asJSON bool
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "reproduce [NAME|list]",
 		Short: "Rerun a figure or table of the papers",
 		Long: `reproduce reruns a figure or table of the papers and writes NAME.csv, with every
@@ -40,64 +42,66 @@ is left out, with a line that says so.`,
 			}
 			return nil
 		},
-	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	f.StringVar(&o.Out, "out", "figures", "directory of the files")
-	f.IntVar(&o.Seeds, "seeds", 0, "runs of every setting, 0 for the figure's own number (3 with --quick)")
-	f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work, which is another figure and labelled so")
-	f.StringVar(&o.Protector, "protector", "", "of the figures of learned protection: a name that privgrad l2p list shows, or a file (default the figure's own)")
-	f.StringVar(&o.DataDir, "data-dir", "", "directory of the data files, or of folders mnist, cifar10, tabular (or "+train.DataDirVariable+")")
-	f.StringVar(&o.Device, "device", "cpu", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "runs at a time, of a thread each, 0 for all cores; one at a time on a GPU")
-	progressFlag(cmd, &progress)
-	jsonFlag(cmd, &asJSON)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || args[0] == "list" {
-			return listFigures(cmd, asJSON)
-		}
-		figure, err := reproduce.Find(args[0])
-		if err != nil {
-			return err
-		}
-		con, err := newConsole(cmd.ErrOrStderr(), progress)
-		if err != nil {
-			return err
-		}
-		ctx, stop := interruptible(cmd.Context(), con, "stopping; what has finished is kept")
-		defer stop()
-		o.Sources = sources()
-		o.Notice = func(line string) { con.line("privgrad: " + line) }
-		bar := 0
-		o.Progress = func(done, total int, next string) {
-			if total != bar { // some runs are planned when others have ended
-				con.finish()
-				con.start(int64(total), false)
-				bar = total
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.StringVar(&o.Out, "out", "figures", "directory of the files")
+			f.IntVar(&o.Seeds, "seeds", 0, "runs of every setting, 0 for the figure's own number (3 with --quick)")
+			f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work, which is another figure and labelled so")
+			f.StringVar(&o.Protector, "protector", "", "of the figures of learned protection: a name that privgrad l2p list shows, or a file (default the figure's own)")
+			f.StringVar(&o.DataDir, "data-dir", "", "directory of the data files, or of folders mnist, cifar10, tabular (or "+plan.DataDirVariable+")")
+			f.StringVar(&o.Device, "device", "cpu", "auto, cpu, cuda, cuda:N or reference (slow)")
+			f.IntVar(&o.Threads, "threads", 0, "runs at a time, of a thread each, 0 for all cores; one at a time on a GPU")
+		},
+		Progress: true,
+		Run: func(c *cli.Call) error {
+			if len(c.Arguments) == 0 || c.Arguments[0] == "list" {
+				return listFigures(c)
 			}
-			con.update(int64(done), fmt.Sprintf("run %d/%d, %s", done, total, next))
-		}
-		s, err := figure.Run(ctx, o)
-		con.finish()
-		if err != nil {
-			return err
-		}
-		return show(cmd, asJSON, s, func(w io.Writer) { describeFigure(w, s) })
+			return rerun(c, c.Arguments[0], o)
+		},
+	}.New()
+}
+
+func rerun(c *cli.Call, name string, o reproduce.Options) error {
+	figure, err := papers.Find(name)
+	if err != nil {
+		return err
 	}
-	return cmd
+	ctx, con, err := c.Interruptible("stopping; what has finished is kept")
+	if err != nil {
+		return err
+	}
+	defer con.Release()
+	o.Sources = data.Sources()
+	o.Notice = func(line string) { con.Line("privgrad: " + line) }
+	bar := 0
+	o.Progress = func(done, total int, next string) {
+		if total != bar { // some runs are planned when others have ended
+			con.Finish()
+			con.Start(total)
+			bar = total
+		}
+		con.Update(done, fmt.Sprintf("run %d/%d, %s", done, total, next))
+	}
+	s, err := figure.Run(ctx, o)
+	con.Finish()
+	if err != nil {
+		return err
+	}
+	return cli.Show(c, s, describeFigure)
 }
 
 func figureList() string {
 	var b strings.Builder
-	table(&b, 0, func(w io.Writer) {
-		for _, f := range reproduce.Figures() {
+	cli.Table(&b, 0, func(w io.Writer) {
+		for _, f := range papers.Figures() {
 			fmt.Fprintf(w, "  %s\t%s\n", f.Name, f.Short)
 		}
 	})
 	return b.String()
 }
 
-func listFigures(cmd *cobra.Command, asJSON bool) error {
+func listFigures(c *cli.Call) error {
 	type figure struct {
 		Name   string `json:"name"`
 		Title  string `json:"title"`
@@ -106,10 +110,10 @@ func listFigures(cmd *cobra.Command, asJSON bool) error {
 	var list struct {
 		Figures []figure `json:"figures"`
 	}
-	for _, f := range reproduce.Figures() {
+	for _, f := range papers.Figures() {
 		list.Figures = append(list.Figures, figure{f.Name, f.Short, f.Source})
 	}
-	return show(cmd, asJSON, list, func(w io.Writer) {
+	return c.Show(list, func(w io.Writer) {
 		fmt.Fprint(w, figureList())
 		fmt.Fprintln(w, "\nNext:\n  privgrad reproduce NAME --quick --out figures/quick")
 	})
@@ -117,13 +121,13 @@ func listFigures(cmd *cobra.Command, asJSON bool) error {
 
 // describeFigure tells a person what came out.
 func describeFigure(w io.Writer, s *reproduce.Summary) {
-	fmt.Fprintf(w, "%s (%s), rerun: %s, %d of them now, %s\n\nNO GUARANTEE: %s\n", s.Figure, s.Source, plural(s.Runs, "run"), s.RunsNow, plural(s.Seeds, "seed"), strings.Join(s.NoGuarantee, "; "))
+	fmt.Fprintf(w, "%s (%s), rerun: %s, %d of them now, %s\n\nNO GUARANTEE: %s\n", s.Figure, s.Source, cli.Plural(s.Runs, "run"), s.RunsNow, cli.Plural(s.Seeds, "seed"), strings.Join(s.NoGuarantee, "; "))
 	for _, l := range s.Labels {
 		fmt.Fprintln(w, l)
 	}
 	for _, t := range s.Tables {
 		fmt.Fprintf(w, "\n%s\n", t.Title)
-		table(w, 0, func(w io.Writer) {
+		cli.Table(w, 0, func(w io.Writer) {
 			fmt.Fprintln(w, "  "+strings.Join(t.Head, "\t"))
 			for _, row := range t.Rows {
 				fmt.Fprintln(w, "  "+strings.Join(row, "\t"))

@@ -6,19 +6,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/reproduce"
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/reproduce/papers"
 )
 
 func TestReproduce(t *testing.T) {
-	t.Setenv(train.DataDirVariable, "")
+	t.Setenv(plan.DataDirVariable, "")
 	list := object(t, ok(t, "reproduce", "list", "--json"))
-	if n := len(list["figures"].([]any)); n != len(reproduce.Figures()) {
+	if n := len(list["figures"].([]any)); n != len(papers.Figures()) {
 		t.Errorf("%d figures are listed", n)
 	}
 	human := ok(t, "reproduce")
 	help := ok(t, "reproduce", "--help")
-	for _, f := range reproduce.Figures() {
+	for _, f := range papers.Figures() {
 		for _, text := range []string{human, help} {
 			if !strings.Contains(text, "  "+f.Name+" ") || !strings.Contains(text, f.Short) {
 				t.Errorf("%s is not listed in\n%s", f.Name, text)
@@ -26,14 +28,14 @@ func TestReproduce(t *testing.T) {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "figures")
-	fails(t, exitUsage, []string{"reproduce", "fig9", "--out", out}, "fig9", "rates")
-	fails(t, exitUsage, []string{"reproduce", "fig1", "fig2", "--out", out}, "one name")
-	fails(t, exitUsage, []string{"reproduce", "rates", "--seeds", "-1", "--out", out}, "seeds -1")
+	fails(t, cli.ExitUsage, []string{"reproduce", "fig9", "--out", out}, "fig9", "rates")
+	fails(t, cli.ExitUsage, []string{"reproduce", "fig1", "fig2", "--out", out}, "one name")
+	fails(t, cli.ExitUsage, []string{"reproduce", "rates", "--seeds", "-1", "--out", out}, "seeds -1")
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a refused command left a directory")
 	}
 	r := privgrad("reproduce", "fig1", "--out", out, "--progress", "off")
-	if r.code != exitUsage || !strings.Contains(r.stderr, "adult.data") || r.stdout != "" {
+	if r.code != cli.ExitUsage || !strings.Contains(r.stderr, "adult.data") || r.stdout != "" {
 		t.Errorf("without data: exit %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 var planKeys = []string{"schedule", "neighbouring", "guarantee", "not_a_guarantee_because", "conditions"}
@@ -167,10 +169,10 @@ func TestScheduleRefuses(t *testing.T) {
 		{"outpert-gd --n 10 --dim 2 --steps 3 --epsilon 0", "epsilon 0"},
 		{"outpert-gd --n 10 --dim 2 --steps 3 --epsilon 1 --delta 0", "delta 0"},
 	} {
-		fails(t, exitUsage, strings.Fields("schedule "+c.args+" --json"), c.want)
+		fails(t, cli.ExitUsage, strings.Fields("schedule "+c.args+" --json"), c.want)
 	}
-	fails(t, exitUsage, []string{"schedule", "pur-oracle"}, `unknown command "pur-oracle"`) // it reads the data
-	fails(t, exitRefused, strings.Fields("schedule pur-a --n 10 --dim 2 --rho 1e-9 --json"), "does not pay for one step")
+	fails(t, cli.ExitUsage, []string{"schedule", "pur-oracle"}, `unknown command "pur-oracle"`) // it reads the data
+	fails(t, cli.ExitRefused, strings.Fields("schedule pur-a --n 10 --dim 2 --rho 1e-9 --json"), "does not pay for one step")
 }
 
 // What docs/schedules.md shows is what the command prints.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 const limitVariable = "PRIVGRAD_TEST_FSIZE"
@@ -91,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 	cmd, stdout, log := process(t, limitVariable+"=262144", args(full)...)
 	err := cmd.Wait()
 	said := strings.TrimPrefix(readFile(t, log), seededWarning)
-	if cmd.ProcessState.ExitCode() != exitFailed || stdout.Len() != 0 {
+	if cmd.ProcessState.ExitCode() != cli.ExitFailed || stdout.Len() != 0 {
 		t.Fatalf("on a full disk: %v, %q, %q", err, stdout.String(), said)
 	}
 	if !strings.HasPrefix(said, "privgrad: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, "disk or a quota is full") || !strings.Contains(said, full) {
@@ -116,7 +117,7 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		said := readFile(t, log)
-		if cmd.ProcessState.ExitCode() != exitInterrupted || stdout.Len() != 0 {
+		if cmd.ProcessState.ExitCode() != cli.ExitInterrupted || stdout.Len() != 0 {
 			t.Fatalf("interrupted: %v, %q, %q", cmd.ProcessState, stdout.String(), said)
 		}
 		if lines := strings.Split(said, "\n"); len(lines) != 3 || !strings.Contains(lines[0], "interrupt again") || !strings.Contains(lines[1], "--resume --out "+out) {
@@ -164,7 +165,7 @@ func TestInterruptedFetch(t *testing.T) {
 		return nil, r.Context().Err()
 	})
 	r := privgrad("data", "fetch", "mnist", "--data-dir", t.TempDir())
-	if r.code != exitInterrupted || r.stdout != "" || !strings.Contains(r.stderr, "privgrad: interrupted: the same command goes on from here\n") {
+	if r.code != cli.ExitInterrupted || r.stdout != "" || !strings.Contains(r.stderr, "privgrad: interrupted: the same command goes on from here\n") {
 		t.Errorf("exit %d, %q", r.code, r.stderr)
 	}
 }

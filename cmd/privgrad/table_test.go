@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 // tableFiles is a table of so many records with a schema beside it; its middle lines
@@ -52,7 +54,7 @@ func TestTrainTable(t *testing.T) {
 		{[]string{"train", "--data", "csv:nowhere.csv", "--epsilon", "5"}, []string{"nowhere.csv"}},
 	} {
 		out := filepath.Join(t.TempDir(), "run")
-		fails(t, exitUsage, append(c.args, "--out", out), c.want...)
+		fails(t, cli.ExitUsage, append(c.args, "--out", out), c.want...)
 		if _, err := os.Stat(out); err == nil {
 			t.Errorf("privgrad %v left its run directory", c.args)
 		}
@@ -82,7 +84,7 @@ func TestVerifyTable(t *testing.T) {
 	if strings.Contains(human, "SECRET") || strings.Contains(text, "200") || strings.Contains(text, "SECRET") {
 		t.Errorf("verify shows\n%s\n%s", human, text)
 	}
-	fails(t, exitUsage, []string{"data", "verify", "csv:nowhere.csv"}, "nowhere.csv")
-	fails(t, exitUsage, []string{"data", "verify", "csv:" + path, "--schema", "bank"}, `no column "age"`)
-	fails(t, exitUsage, []string{"data", "verify", "mnist", "--schema", "bank"}, "--schema")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:nowhere.csv"}, "nowhere.csv")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path, "--schema", "bank"}, `no column "age"`)
+	fails(t, cli.ExitUsage, []string{"data", "verify", "mnist", "--schema", "bank"}, "--schema")
 }

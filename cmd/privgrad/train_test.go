@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,8 +12,11 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -141,9 +145,9 @@ func TestRerunFromStoredConfiguration(t *testing.T) {
 
 func settingsOf(t *testing.T, file string, args ...string) train.Config {
 	t.Helper()
-	cmd := &cobra.Command{}
-	s := newSettings(cmd)
-	if err := cmd.ParseFlags(args); err != nil {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s := newSettings(flags)
+	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	c, err := s.config(file)
@@ -151,6 +155,23 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// Every setting has a flag that takes its values, and says what it is for.
+func TestEverySettingHasAFlag(t *testing.T) {
+	cmd := &cobra.Command{}
+	s := newSettings(cmd)
+	for _, setting := range plan.Settings() {
+		f := cmd.Flags().Lookup(setting.Flag())
+		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5"}[f.Value.Type()]
+		if err := f.Value.Set(text); err != nil || !s.given[setting.Key] || f.Usage == "" {
+			t.Errorf("--%s %s: %v", f.Name, text, err)
+		}
+		set := reflect.Indirect(reflect.ValueOf(setting.Field(&s.values)).Elem())
+		if got := strings.NewReplacer("[", "", "]", "", " ", ",").Replace(fmt.Sprint(set)); got != text {
+			t.Errorf("--%s %s made it %v", f.Name, text, got)
+		}
+	}
 }
 
 func TestSettings(t *testing.T) {
@@ -266,17 +287,17 @@ func TestBadSettings(t *testing.T) {
 	} {
 		out := filepath.Join(t.TempDir(), "run")
 		args := small(data, append(c.more, "--out", out)...)
-		fails(t, exitUsage, args, c.want...)
-		fails(t, exitUsage, append(args, "--json"), c.want...)
+		fails(t, cli.ExitUsage, args, c.want...)
+		fails(t, cli.ExitUsage, append(args, "--json"), c.want...)
 		if _, err := os.Stat(out); err == nil {
 			t.Errorf("privgrad %s left %s", strings.Join(args, " "), out)
 		}
 	}
-	fails(t, exitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
-	fails(t, exitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", train.DataDirVariable, "privgrad data fetch")
-	fails(t, exitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
+	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
+	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", plan.DataDirVariable, "privgrad data fetch")
+	fails(t, cli.ExitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
 	out := filepath.Join(t.TempDir(), "run")
-	fails(t, exitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
+	fails(t, cli.ExitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
 	ok(t, small(data, "--epsilon", "1", "--device", "cpu", "--out", out)...) // nothing was left in the way
 }
 
@@ -288,8 +309,8 @@ func TestOwnFilesAreDeclared(t *testing.T) {
 		args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--batch", "50", "--steps", "2", "--noise-multiplier", "1", "--device", "cpu", "--json"}
 		return append(append(args, "--out", filepath.Join(t.TempDir(), "run")), more...)
 	}
-	fails(t, exitUsage, own(), "--public-n", "--delta", "--published-set")
-	fails(t, exitUsage, own("--public-n", "300"), "--public-n", "--delta", "--published-set")
+	fails(t, cli.ExitUsage, own(), "--public-n", "--delta", "--published-set")
+	fails(t, cli.ExitUsage, own("--public-n", "300"), "--public-n", "--delta", "--published-set")
 	r := object(t, ok(t, own("--public-n", "300", "--delta", "1e-4")...))
 	if r["test_accuracy"] != nil || r["test_loss"] != nil || r["public_n"] != 300.0 {
 		t.Errorf("own files show %v", r)
@@ -304,12 +325,12 @@ func TestOwnFilesAreDeclared(t *testing.T) {
 			t.Errorf("config.yaml is\n%s", config)
 		}
 	}
-	fails(t, exitUsage, []string{"train", "--data-dir", data, "--epsilon", "1"}, "fmnist", "built in")
+	fails(t, cli.ExitUsage, []string{"train", "--data-dir", data, "--epsilon", "1"}, "fmnist", "built in")
 }
 
 func TestWeakDeltaWarns(t *testing.T) {
 	r := privgrad(small(mnistFiles(t), "--epsilon", "1", "--delta", "0.002", "--public-n", "500", "--json", "--out", filepath.Join(t.TempDir(), "run"))...)
-	if r.code != exitDone || !strings.HasPrefix(r.stderr, "privgrad: warning: delta 0.002 ") {
+	if r.code != cli.ExitDone || !strings.HasPrefix(r.stderr, "privgrad: warning: delta 0.002 ") {
 		t.Fatalf("exit %d, %q", r.code, r.stderr)
 	}
 	object(t, r.stdout)
@@ -323,15 +344,15 @@ func TestRunDirectoryThatIsTaken(t *testing.T) {
 	}
 	ok(t, args...)
 	before := tree(t, out)
-	fails(t, exitUsage, args, out, "not empty", "--resume")
-	fails(t, exitUsage, append(args, "--resume", "--lr", "3"), "lr is 3, was 0.5")
+	fails(t, cli.ExitUsage, args, out, "not empty", "--resume")
+	fails(t, cli.ExitUsage, append(args, "--resume", "--lr", "3"), "lr is 3, was 0.5")
 	if after := tree(t, out); !reflect.DeepEqual(after, before) {
 		t.Error("a refused run changed the directory")
 	}
 
 	nowhere := filepath.Join(t.TempDir(), "run")
-	fails(t, exitUsage, append(args, "--out", nowhere, "--resume"), nowhere, "no run to resume", "--resume=auto")
-	fails(t, exitUsage, append(args, "--out", nowhere, "--resume=always"), "auto, true or false")
+	fails(t, cli.ExitUsage, append(args, "--out", nowhere, "--resume"), nowhere, "no run to resume", "--resume=auto")
+	fails(t, cli.ExitUsage, append(args, "--out", nowhere, "--resume=always"), "auto, true or false")
 	if _, err := os.Stat(nowhere); err == nil {
 		t.Error("a refused run made its directory")
 	}
@@ -346,8 +367,8 @@ func TestRunDirectoryThatIsTaken(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "thesis.txt"), []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitUsage, append(args, "--out", other), "not empty")
-	fails(t, exitUsage, append(args, "--out", other, "--resume"), "no run to resume")
+	fails(t, cli.ExitUsage, append(args, "--out", other), "not empty")
+	fails(t, cli.ExitUsage, append(args, "--out", other, "--resume"), "no run to resume")
 	if after := tree(t, other); len(after) != 1 || after["thesis.txt"] != "mine" {
 		t.Errorf("a refused run left %v", after)
 	}
@@ -365,7 +386,7 @@ func TestRunDirectoryThatIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitUsage, append(args, "--resume"), path, "in use")
+	fails(t, cli.ExitUsage, append(args, "--resume"), path, "in use")
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -410,27 +431,6 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestLinesClearTheBar(t *testing.T) {
-	var b strings.Builder
-	c, err := newConsole(&b, "on")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.start(10, false)
-	c.update(3, "three")
-	drawn := b.Len()
-	c.line("hello")
-	if got := b.String()[drawn:]; !regexp.MustCompile("^\r +\rhello\n$").MatchString(got) {
-		t.Errorf("a line over the bar is written as %q", got)
-	}
-	c.finish()
-	drawn = b.Len()
-	c.line("bye")
-	if got := b.String()[drawn:]; got != "bye\n" {
-		t.Errorf("a line without a bar is written as %q", got)
-	}
-}
-
 func TestEval(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
 	trained := object(t, ok(t, "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "mlp-fmnist", "--noise-multiplier", "0.1",
@@ -463,19 +463,19 @@ func TestEval(t *testing.T) {
 			t.Errorf("eval does not show %q:\n%s", want, human)
 		}
 	}
-	fails(t, exitUsage, []string{"eval", t.TempDir()}, "no run directory")
-	fails(t, exitUsage, []string{"eval", out, "--data-dir", t.TempDir()}, "images-idx3-ubyte")
-	fails(t, exitFailed, []string{"eval", out, "--device", "cuda"}, "cuda")
-	fails(t, exitUsage, []string{"eval", out, "--threads", "-2"}, "-2")
+	fails(t, cli.ExitUsage, []string{"eval", t.TempDir()}, "no run directory")
+	fails(t, cli.ExitUsage, []string{"eval", out, "--data-dir", t.TempDir()}, "images-idx3-ubyte")
+	fails(t, cli.ExitFailed, []string{"eval", out, "--device", "cuda"}, "cuda")
+	fails(t, cli.ExitUsage, []string{"eval", out, "--threads", "-2"}, "-2")
 	if err := os.Truncate(filepath.Join(out, "model.safetensors"), 1000); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, exitUsage, []string{"eval", out}, "model.safetensors")
+	fails(t, cli.ExitUsage, []string{"eval", out}, "model.safetensors")
 }
 
 func TestEvalNamesClasses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	t.Setenv(train.DataDirVariable, t.TempDir()) // not for what is built in
+	t.Setenv(plan.DataDirVariable, t.TempDir()) // not for what is built in
 	ok(t, "train", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,9", "--steps", "2", "--batch", "100", "--out", out)
 	human := ok(t, "eval", out)
 	for _, want := range []string{"T-shirt/top 0", "Ankle boot 1", "2000 test examples of fmnist"} {
@@ -483,11 +483,11 @@ func TestEvalNamesClasses(t *testing.T) {
 			t.Errorf("eval does not show %q:\n%s", want, human)
 		}
 	}
-	fails(t, exitUsage, []string{"eval", out, "--data-dir", t.TempDir()}, "fmnist") // a directory that was named is used
+	fails(t, cli.ExitUsage, []string{"eval", out, "--data-dir", t.TempDir()}, "fmnist") // a directory that was named is used
 }
 
 func TestDataDirectoryFromTheEnvironment(t *testing.T) {
-	t.Setenv(train.DataDirVariable, mnistFiles(t))
+	t.Setenv(plan.DataDirVariable, mnistFiles(t))
 	ok(t, "train", "--data", "mnist", "--published-set", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,1", "--steps", "1", "--out", filepath.Join(t.TempDir(), "run"))
 }
 
@@ -511,16 +511,16 @@ func TestBrokenDataFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		args := small(dir, "--epsilon", "1", "--out", filepath.Join(t.TempDir(), "run"))
-		fails(t, exitUsage, args, c.want, path)
+		fails(t, cli.ExitUsage, args, c.want, path)
 		if said := privgrad(args...).stderr; private.MatchString(said) {
 			t.Errorf("%s: the error says how many records there are: %q", name, said)
 		}
 		r := privgrad("data", "verify", "mnist", "--data-dir", dir)
-		if r.code != exitFailed || !strings.Contains(r.stdout, c.want) || strings.Contains(r.stdout, "PRIVATE") || !strings.HasPrefix(r.stderr, "privgrad: ") {
+		if r.code != cli.ExitFailed || !strings.Contains(r.stdout, c.want) || strings.Contains(r.stdout, "PRIVATE") || !strings.HasPrefix(r.stderr, "privgrad: ") {
 			t.Errorf("%s: data verify: exit %d, %q, %q", name, r.code, r.stdout, r.stderr)
 		}
 		r = privgrad("data", "verify", "mnist", "--data-dir", dir, "--json")
-		if o := object(t, r.stdout); r.code != exitFailed || o["ok"] != false {
+		if o := object(t, r.stdout); r.code != cli.ExitFailed || o["ok"] != false {
 			t.Errorf("%s: data verify --json: exit %d, %v", name, r.code, o)
 		}
 	}
@@ -560,7 +560,7 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		args := small(data, "--epsilon", "3", "--eval-every", "1", "--noise", noise, "--progress", "on", "--out", out)
 		r := privgrad(args...)
-		if r.code != exitDone {
+		if r.code != cli.ExitDone {
 			t.Fatal(r.stderr)
 		}
 		says("the summary", r.stdout)

@@ -48,7 +48,8 @@ func (k *Known) Schema() (*Schema, error) {
 // Text is the schema's file, to start one's own from.
 func (k *Known) Text() ([]byte, error) { return schemas.ReadFile("schemas/" + k.Name + ".yaml") }
 
-func schemaNames() []string {
+// SchemaNames lists the tables by name.
+func SchemaNames() []string {
 	var all []string
 	for _, k := range Schemas() {
 		all = append(all, k.Name)

@@ -119,22 +119,10 @@ func parse(text []byte) (*Schema, error) {
 }
 
 func (s *Schema) check() error {
-	switch {
-	case s.Separator == "" || strings.ContainsAny(s.Separator, "\"\r\n"):
-		return fmt.Errorf("separator %q: must be a character such as , or ; that is no quote and no line end", s.Separator)
-	case len(s.Separator) > 1 && s.Header != headerRequired:
-		return fmt.Errorf("separators %q: only a header says which of them counts; give one", s.Separator)
-	case !slices.Contains([]string{headerRequired, headerOptional, headerNone}, s.Header):
-		return fmt.Errorf("header %q: choose one of %s, %s, %s", s.Header, headerRequired, headerOptional, headerNone)
-	case s.Skip < 0:
-		return fmt.Errorf("skip %d: must be a number of lines, 0 or more", s.Skip)
-	case s.Test != "" && s.TestShare != 0:
-		return fmt.Errorf("test %s and test_share %v were both given: give one", s.Test, s.TestShare)
-	case !(s.TestShare >= 0 && s.TestShare < 1):
-		return fmt.Errorf("test_share %v: must be in [0, 1)", s.TestShare)
-	case s.TestIsPublic && s.Test == "" && s.TestShare == 0:
-		return errors.New("test_is_public without test records: name a file in test, or give a test_share")
-	case len(s.Columns) == 0:
+	if err := s.checkFiles(); err != nil {
+		return err
+	}
+	if len(s.Columns) == 0 {
 		return errors.New("it lists no columns")
 	}
 	label := false
@@ -155,6 +143,27 @@ func (s *Schema) check() error {
 	}
 	if err := s.Label.check(); err != nil {
 		return fmt.Errorf("label %q: %w", s.Label.Column, err)
+	}
+	return nil
+}
+
+// checkFiles looks at how files are read and parted.
+func (s *Schema) checkFiles() error {
+	switch {
+	case s.Separator == "" || strings.ContainsAny(s.Separator, "\"\r\n"):
+		return fmt.Errorf("separator %q: must be a character such as , or ; that is no quote and no line end", s.Separator)
+	case len(s.Separator) > 1 && s.Header != headerRequired:
+		return fmt.Errorf("separators %q: only a header says which of them counts; give one", s.Separator)
+	case !slices.Contains([]string{headerRequired, headerOptional, headerNone}, s.Header):
+		return fmt.Errorf("header %q: choose one of %s, %s, %s", s.Header, headerRequired, headerOptional, headerNone)
+	case s.Skip < 0:
+		return fmt.Errorf("skip %d: must be a number of lines, 0 or more", s.Skip)
+	case s.Test != "" && s.TestShare != 0:
+		return fmt.Errorf("test %s and test_share %v were both given: give one", s.Test, s.TestShare)
+	case !(s.TestShare >= 0 && s.TestShare < 1):
+		return fmt.Errorf("test_share %v: must be in [0, 1)", s.TestShare)
+	case s.TestIsPublic && s.Test == "" && s.TestShare == 0:
+		return errors.New("test_is_public without test records: name a file in test, or give a test_share")
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("schema: %w: give the path of a YAML file or one of %s", err, strings.Join(schemaNames(), ", "))
+			return nil, nil, fmt.Errorf("schema: %w: give the path of a YAML file or one of %s", err, strings.Join(SchemaNames(), ", "))
 		}
 		if s, err = parse(text); err != nil {
 			return nil, nil, fmt.Errorf("schema %s: %w", file, err)
@@ -208,7 +208,7 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 			return nil, nil, missing(path)
 		}
 	}
-	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s, or name a schema, one of %s or a file", path, trim(path)+suffix, strings.Join(schemaNames(), ", "))
+	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s, or name a schema, one of %s or a file", path, trim(path)+suffix, strings.Join(SchemaNames(), ", "))
 }
 
 // Report is what Verify found out about a table.

@@ -7,7 +7,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
-	"github.com/privgrad/privgrad/internal/device"
 )
 
 // Budgets that adapt: linesearch.Rule decides what to ask, and steps answers.
@@ -56,7 +55,7 @@ func (s *steps) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 // direction. The angle between both is in radians.
 func (s *steps) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Direction, float64, error) {
 	two := s.second
-	d, err := s.gradient(two.again, rho, b, func(x *dpoptim.Scalars) { x[device.Blend] = float32(weight) })
+	d, err := s.gradient(two.again, rho, b, func(x *dpoptim.Scalars) { x[dpoptim.SlotBlend] = float32(weight) })
 	if err != nil {
 		return linesearch.Direction{}, 0, err
 	}
@@ -135,7 +134,7 @@ func (s *steps) Move(eta float64) error {
 		return err
 	}
 	s.second.turned = angle(dots)
-	if err := s.second.keep.Run(func(x *dpoptim.Scalars) { x[device.Blend] = 1 }); err != nil {
+	if err := s.second.keep.Run(func(x *dpoptim.Scalars) { x[dpoptim.SlotBlend] = 1 }); err != nil {
 		return fmt.Errorf("direction: %w", err)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.s, m.l2, m.epsilon, m.start = **m.settings, c.L2, c.Epsilon, *c.LR
 	s := &m.s
-	d := dpoptim.Declaration{Asks: []dpoptim.Ask{sgd.Gradient(c.Clip), {
+	d := dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip), {
 		Question: map[string]dpoptim.Question{FormCurve: dpoptim.Curves, FormMinimum: dpoptim.Minima}[s.Form],
 		Batch:    map[string]dpoptim.Batch{string(accountant.Shared): dpoptim.OfSum, string(accountant.PaperBatches): dpoptim.ByPapers}[s.Batches],
 	}}}

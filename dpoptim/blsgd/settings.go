@@ -374,6 +374,7 @@ func (s *Settings) checkUsed(fixed bool) error {
 	return nil
 }
 
+// validate finds settings out of their ranges.
 func (s *Settings) validate() error {
 	switch {
 	case s.Every != nil && *s.Every < 1:
@@ -386,26 +387,31 @@ func (s *Settings) validate() error {
 		return usage.Errorf("search-clip %v: must be in [%g, %g]", *s.Clip, dpoptim.LeastScale, dpoptim.MostScale)
 	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):
 		return usage.Errorf("search-weight %v: must be in (0, 1]", *s.Weight)
-	case s.Margin != nil && (math.IsNaN(*s.Margin) || math.Abs(*s.Margin) > mostMargin):
+	case s.Iterations != nil && *s.Iterations < 1:
+		return usage.Errorf("search-iterations %d: must be 1 or more", *s.Iterations)
+	}
+	return s.validateForm()
+}
+
+// validateForm finds settings that the form, or its budget, refuses.
+func (s *Settings) validateForm() error {
+	switch {
+	case s.Margin != nil && !(math.Abs(*s.Margin) <= mostMargin):
 		return usage.Errorf("search-margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
 	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > MostTrials):
 		return usage.Errorf("search-trials %d: must be in [1, %d]", *s.Trials, MostTrials)
 	case s.Points != nil && *s.Points > device.MaxCandidates:
 		return usage.Errorf("search-points %d: at most %d", *s.Points, device.MaxCandidates)
-	case s.Iterations != nil && *s.Iterations < 1:
-		return usage.Errorf("search-iterations %d: must be 1 or more", *s.Iterations)
-	}
-	if s.Form == FormCurve {
+	case s.Form == FormCurve:
 		return usage.Wrap(s.curve(1).Validate())
-	}
-	if s.Form == FormMinimum {
-		if *s.Trials < 2 || *s.Trials > device.MaxCandidates {
-			return usage.Errorf("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
+	case s.Form == FormMinimum && (*s.Trials < 2 || *s.Trials > device.MaxCandidates):
+		return usage.Errorf("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
+	case s.Form != FormMinimum:
+		if err := s.backtrack(1).Validate(); err != nil {
+			return usage.Wrap(err)
 		}
-	} else if err := usage.Wrap(s.backtrack(1).Validate()); err != nil {
-		return err
 	}
-	if s.Budget != BudgetFixed {
+	if s.adapts() {
 		return usage.Wrap(s.rule().Validate())
 	}
 	return usage.Wrap(s.startRule().Validate())

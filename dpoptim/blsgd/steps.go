@@ -8,7 +8,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
-	"github.com/privgrad/privgrad/internal/device"
 )
 
 // steps releases a direction, asks for losses along it, and takes a step last. Directions
@@ -120,7 +119,7 @@ func (s *steps) record() error {
 // penalise adds the penalty's gradient, where there is a penalty.
 func (s *steps) penalise(q dpoptim.Queue, direction dpoptim.Vector) {
 	if s.method.l2 != 0 {
-		q.Axpy(direction, device.Along, s.engine.Params())
+		q.Axpy(direction, dpoptim.SlotAlong, s.engine.Params())
 	}
 }
 
@@ -184,7 +183,7 @@ func (s *steps) planned() error {
 func (s *steps) ask(sum dpoptim.Sum, a dpoptim.SumAsk) (linesearch.Direction, error) {
 	f, set := s.engine.Facts(), a.Set
 	a.Set = func(x *dpoptim.Scalars) {
-		x[device.Along] = float32(s.method.l2 * f.ExpectedBatch)
+		x[dpoptim.SlotAlong] = float32(s.method.l2 * f.ExpectedBatch)
 		if set != nil {
 			set(x)
 		}
@@ -218,8 +217,8 @@ func (s *steps) energy(deviation float64) float64 {
 func (s *steps) run(eta float64) error {
 	err := s.move.Run(func(x *dpoptim.Scalars) {
 		s.optimizer.Set(x, s.engine.Update())
-		x[device.Rate] = float32(eta)
-		x[device.L2] = 0 // it is in the direction
+		x[dpoptim.SlotRate] = float32(eta)
+		x[dpoptim.SlotL2] = 0 // it is in the direction
 	})
 	if err != nil {
 		return fmt.Errorf("step of size %v: %w", eta, err)

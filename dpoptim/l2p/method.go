@@ -177,9 +177,9 @@ func (m *Method) checkScheduled(c *dpoptim.Settings) error {
 // Declare is a sum of gradients a step, and its norm where that is asked for.
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.config = sgd.Config{Rate: *c.LR, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: sgd.DefaultMoments()}
-	d := dpoptim.Declaration{Budget: m.budget(c), Asks: []dpoptim.Ask{sgd.Gradient(c.Clip)}}
+	d := dpoptim.Declaration{Budget: m.budget(c), Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}
 	if z := m.settings.NormNoise; z != nil {
-		norm := sgd.Gradient(c.Clip).Release
+		norm := dpoptim.GaussianSum(c.Clip).Release
 		d.Asks = append(d.Asks, dpoptim.Ask{Question: dpoptim.Norms, Batch: dpoptim.OfSum, Release: func(multiplier float64) (dpoptim.Release, error) {
 			if multiplier == 0 {
 				return norm(0)

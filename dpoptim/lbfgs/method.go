@@ -15,7 +15,10 @@ const Name = "lbfgs"
 const mostIterations = 500
 
 // Method finds the minimum of the mean loss, without privacy.
-type Method struct{ l2 float64 }
+type Method struct {
+	dpoptim.NoSettings
+	l2 float64
+}
 
 var _ dpoptim.Method = (*Method)(nil)
 
@@ -51,11 +54,6 @@ func CheckOnce(name string, c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", name)
 	}
 	return nil
-}
-
-// Complete has nothing to fill in.
-func (*Method) Complete(*dpoptim.Settings, dpoptim.Network) (dpoptim.Notes, error) {
-	return dpoptim.Notes{}, nil
 }
 
 // Declare says what is asked, un-noised: sums of gradients and of losses.

@@ -13,7 +13,7 @@ import (
 const Name = "majority"
 
 // Method makes one release of ε, and a model of a bias.
-type Method struct{}
+type Method struct{ dpoptim.NoSettings }
 
 var _ dpoptim.Method = Method{}
 
@@ -43,11 +43,6 @@ func (Method) Check(c *dpoptim.Settings) error {
 	c.SamplingRate, c.Steps = &all, &steps
 	c.Model = "logistic" // its bias alone
 	return nil
-}
-
-// Complete has nothing to fill in.
-func (Method) Complete(*dpoptim.Settings, dpoptim.Network) (dpoptim.Notes, error) {
-	return dpoptim.Notes{}, nil
 }
 
 // Declare is the one release. Its noise is for adding or removing a record, whatever the

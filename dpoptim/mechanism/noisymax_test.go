@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
 )
 
 // permuteAndFlip is the law of the index in closed form, by McKenna and Sheldon
@@ -32,6 +33,15 @@ func permuteAndFlip(counts []int, epsilon float64) []float64 {
 	return law
 }
 
+// counted are records of which a class each has so many.
+func counted(counts ...int) device.Counts {
+	var labels []uint8
+	for class, n := range counts {
+		labels = append(labels, slices.Repeat([]uint8{uint8(class)}, n)...)
+	}
+	return device.CountLabels(labels, len(counts))
+}
+
 // Frequencies lie within 6.4 standard deviations of the closed form: a false
 // alarm once in 10⁹. The seed is fixed.
 func TestNoisyMaxLaw(t *testing.T) {
@@ -48,7 +58,7 @@ func TestNoisyMaxLaw(t *testing.T) {
 		}
 		seen := make([]float64, len(c.counts))
 		for d := range uint64(draws) {
-			i, err := m.Select(c.counts, d+1)
+			i, err := m.Select(counted(c.counts...), d+1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,14 +121,14 @@ func TestNoisyMaxRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Select(nil, 1); err == nil {
+	if _, err := m.Select(counted(), 1); err == nil {
 		t.Error("the maximum of no counts was told")
 	}
-	if _, err := m.Select([]int{1, 2}, 5); err != nil {
+	if _, err := m.Select(counted(1, 2), 5); err != nil {
 		t.Error(err)
 	}
 	for _, draw := range []uint64{5, 4, 0} {
-		if _, err := m.Select([]int{1, 2}, draw); err == nil || !strings.Contains(err.Error(), "used before") {
+		if _, err := m.Select(counted(1, 2), draw); err == nil || !strings.Contains(err.Error(), "used before") {
 			t.Errorf("position %d after 5: %v", draw, err)
 		}
 	}

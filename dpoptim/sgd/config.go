@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/device"
 )
 
 // Config is what SGD and Adam share.
@@ -32,7 +31,7 @@ func (c Config) validate() error {
 }
 
 func (c Config) set(s *dpoptim.Scalars) {
-	s[device.Rate] = float32(c.Rate)
-	s[device.Scale] = float32(1 / c.Normaliser)
-	s[device.L2] = float32(c.L2)
+	s[dpoptim.SlotRate] = float32(c.Rate)
+	s[dpoptim.SlotScale] = float32(1 / c.Normaliser)
+	s[dpoptim.SlotL2] = float32(c.L2)
 }

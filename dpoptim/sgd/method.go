@@ -1,7 +1,6 @@
 package sgd
 
 import (
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
@@ -83,6 +82,7 @@ func DefaultRate(optimizer string, subtractNoise bool, c *dpoptim.Settings) floa
 
 // Method makes an update by SGD or Adam of every batch's sum of gradients.
 type Method struct {
+	dpoptim.NoSettings
 	name     string
 	settings Settings
 	config   Config
@@ -98,9 +98,6 @@ func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam}
 }
 
-// Check finds nothing: Settings.Check is for every optimizer's settings.
-func (m *Method) Check(*dpoptim.Settings) error { return nil }
-
 // Complete fills in the step size.
 func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
@@ -113,17 +110,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes
 // Declare is one sum of gradients a step.
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.Moments()}
-	return dpoptim.Declaration{Asks: []dpoptim.Ask{Gradient(c.Clip)}}, nil
-}
-
-// Gradient declares a sum of gradients with Gaussian noise.
-func Gradient(clip float64) dpoptim.Ask {
-	return dpoptim.Ask{Question: dpoptim.Gradients, Release: func(multiplier float64) (dpoptim.Release, error) {
-		if multiplier == 0 {
-			return dpoptim.Release{Bound: clip}, nil
-		}
-		return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: clip}, nil
-	}}
+	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }
 
 // NewOptimizer makes an optimizer by a method's name: Adam of Adam's, SGD of any other.

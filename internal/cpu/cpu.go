@@ -44,12 +44,10 @@ func (d *Device) Info() device.Info {
 // costs are nominal, for one core of a server of about 2021. AVX-512 has those of AVX2: as the bits of its products are
 // the same too, a run has the same bits on both.
 var costs = map[string]ir.Costs{
-	"AVX-512":  vector,
-	"AVX2+FMA": vector,
+	"AVX-512":  ir.Processor,
+	"AVX2+FMA": ir.Processor,
 	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true},
 }
-
-var vector = ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
 
 // Load keeps a table without copying it.
 func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {

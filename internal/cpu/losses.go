@@ -208,7 +208,7 @@ func (e *evaluator) size() {
 		case op.Kind == ir.Dense && e.fixed[op.In[0]]:
 			row += 2 * op.Out[0]
 		case op.Kind == ir.Conv && !e.fixed[op.In[0]]:
-			point += paramCount(p, op)
+			point += p.OpParams(i)
 		}
 	}
 	e.rows = min(max(evalBytes/4/(row+rowPoint+1), 1), evalRows)

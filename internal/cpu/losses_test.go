@@ -100,7 +100,7 @@ func TestLossMemory(t *testing.T) {
 		}
 		for i := range p.Ops {
 			if op := &p.Ops[i]; op.Kind == ir.Conv && !e.fixed[op.In[0]] {
-				floats += e.group * paramCount(p, op)
+				floats += e.group * p.OpParams(i)
 			}
 		}
 		if 4*floats > evalBytes {

@@ -140,7 +140,7 @@ func (n *net) instantiated() int {
 	most := 0
 	for _, st := range n.schedule.Steps {
 		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && n.schedule.Private() && n.convs[st.Op] != nil {
-			most = max(most, paramCount(n.program, &n.program.Ops[st.Op]))
+			most = max(most, n.program.OpParams(st.Op))
 		}
 	}
 	return most
@@ -178,10 +178,10 @@ func (n *net) placeGradients() {
 			st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && !n.passing[st.Op]:
 			n.passing[st.Op] = true
 			n.keptAt[st.Op] = n.passed
-			n.passed += paramCount(p, &p.Ops[st.Op])
+			n.passed += p.OpParams(st.Op)
 		case st.Kind == ir.GradStore:
 			n.keptAt[st.Op] = n.stored
-			n.stored += paramCount(p, &p.Ops[st.Op])
+			n.stored += p.OpParams(st.Op)
 		}
 	}
 	n.kept = make([]float32, n.chunk*n.stored)
@@ -214,14 +214,6 @@ func (n *net) prepare(w *worker) {
 	if n.exact != nil {
 		w.integers = make([]int64, sumBlock)
 	}
-}
-
-func paramCount(p *ir.Program, op *ir.Op) int {
-	c := p.Params[op.Weight].Size()
-	if op.Bias != ir.None {
-		c += p.Params[op.Bias].Size()
-	}
-	return c
 }
 
 // value and delta are one example's row of a value.

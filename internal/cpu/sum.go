@@ -14,12 +14,12 @@ func (n *net) keep(i, b int, w *worker) []float32 {
 	if !n.passing[i] {
 		x = row(n.kept, b, n.stored)
 	}
-	return x[n.keptAt[i]:][:paramCount(n.program, &n.program.Ops[i])]
+	return x[n.keptAt[i]:][:n.program.OpParams(i)]
 }
 
 // part is op i's share of the partial sum of example b's unit; first says that b is the first to be added.
 func (n *net) part(i, b int) (sum []float32, first bool) {
-	return row(n.parts, b/n.unit, n.passed)[n.keptAt[i]:][:paramCount(n.program, &n.program.Ops[i])], b%n.unit == 0
+	return row(n.parts, b/n.unit, n.passed)[n.keptAt[i]:][:n.program.OpParams(i)], b%n.unit == 0
 }
 
 // pass adds an example's gradients to the partial sum of its unit, times its factor.
@@ -79,7 +79,7 @@ const sumBlock = 512
 
 // blocks cuts op i's gradient values.
 func (n *net) blocks(i int) (tiles int, block func(tile int) (lo, hi int)) {
-	size := paramCount(n.program, &n.program.Ops[i])
+	size := n.program.OpParams(i)
 	return (size + sumBlock - 1) / sumBlock, func(tile int) (lo, hi int) {
 		return tile * sumBlock, min((tile+1)*sumBlock, size)
 	}

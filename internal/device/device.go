@@ -200,7 +200,7 @@ type Inputs struct {
 	// Draw is the noise position of this run's releases, from 1 on. A Net
 	// refuses a position that is not above every one it has used, and every one that any
 	// Net has used of the same stream: it claims the position of each stream
-	// (Noise.Claim) before it draws.
+	// (stream.Stream.Claim) before it draws.
 	Draw uint64
 }
 
@@ -366,11 +366,20 @@ func (q LossQuery) Check() error {
 	return nil
 }
 
+// place is where the noise of a right is drawn: in the counter range (Inputs.Draw, tensor) of a stream.
+type place struct {
+	stream *stream.Stream
+	tensor uint32
+}
+
+// Stream and Tensor say where an implementation draws.
+func (p place) Stream() *stream.Stream { return p.stream }
+func (p place) Tensor() uint32         { return p.tensor }
+
 // Noise is the right to release a Sum. Only dpoptim/mechanism asks for one (a
 // test over the sources keeps it so); the zero value is refused.
 type Noise struct {
-	stream    *stream.Stream
-	tensor    uint32
+	place
 	std, step Slot
 	exact     bool
 }
@@ -379,12 +388,12 @@ type Noise struct {
 // (Inputs.Draw, tensor); tensors from 2³¹ on are refused. The noise is that of the
 // run's NoiseStd and NoiseStep; a deviation of 0 adds nothing.
 func NewNoise(s *stream.Stream, tensor uint32) Noise {
-	return Noise{s, tensor, NoiseStd, NoiseStep, false}
+	return Noise{place{s, tensor}, NoiseStd, NoiseStep, false}
 }
 
 // NewExactNoise is NewNoise for exact nets alone.
 func NewExactNoise(s *stream.Stream, tensor uint32) Noise {
-	return Noise{s, tensor, NoiseStd, NoiseStep, true}
+	return Noise{place{s, tensor}, NoiseStd, NoiseStep, true}
 }
 
 // WithSlots is the same noise with its standard deviation and its step in other
@@ -394,16 +403,9 @@ func (n Noise) WithSlots(std, step Slot) Noise {
 	return n
 }
 
-// Stream and Tensor say where an implementation draws; Std and Step name the slots
-// of the standard deviation and of the grid's step.
-func (n Noise) Stream() *stream.Stream { return n.stream }
-func (n Noise) Tensor() uint32         { return n.tensor }
-func (n Noise) Std() Slot              { return n.std }
-func (n Noise) Step() Slot             { return n.step }
-
-// Claim takes a position of the noise's stream, for all tensors; it is false where
-// the position, or one above it, was taken before.
-func (n Noise) Claim(draw uint64) bool { return n.stream.Claim(draw) }
+// Std and Step name the slots of the standard deviation and of the grid's step.
+func (n Noise) Std() Slot  { return n.std }
+func (n Noise) Step() Slot { return n.step }
 
 // Exact says that the noise is for exact nets alone.
 func (n Noise) Exact() bool { return n.exact }

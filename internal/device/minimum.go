@@ -9,21 +9,11 @@ import (
 
 // Minimum is the right to ask which value of a sum is the least (Queue.ArgMin). Only
 // dpoptim/mechanism asks for one, as for Noise; the zero value is refused.
-type Minimum struct {
-	stream *stream.Stream
-	tensor uint32
-}
+type Minimum struct{ place }
 
 // NewMinimum makes the right, with noise from s in the counter range (Inputs.Draw,
 // tensor), whose mean is the run's QueryStd.
-func NewMinimum(s *stream.Stream, tensor uint32) Minimum { return Minimum{s, tensor} }
-
-// Stream and Tensor say where an implementation draws.
-func (m Minimum) Stream() *stream.Stream { return m.stream }
-func (m Minimum) Tensor() uint32         { return m.tensor }
-
-// Claim takes a position of the minimum's stream, as Noise.Claim does.
-func (m Minimum) Claim(draw uint64) bool { return m.stream.Claim(draw) }
+func NewMinimum(s *stream.Stream, tensor uint32) Minimum { return Minimum{place{s, tensor}} }
 
 // Check refuses a sum of more values than have biases.
 func (m Minimum) Check(values int) error {

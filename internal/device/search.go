@@ -19,8 +19,7 @@ const (
 // threshold (Queue.AboveThreshold). Only dpoptim/mechanism asks for one, as for
 // Noise; the zero value is refused.
 type Search struct {
-	stream   *stream.Stream
-	tensor   uint32
+	place
 	law      Law
 	baseline bool
 	trials   int
@@ -31,20 +30,13 @@ type Search struct {
 // With a baseline the sum's first value is what all queries begin from, filled
 // by LossSum. A search answers at most trials queries, any number for 0.
 func NewSearch(s *stream.Stream, tensor uint32, law Law, baseline bool, trials int) Search {
-	return Search{stream: s, tensor: tensor, law: law, baseline: baseline, trials: trials}
+	return Search{place: place{s, tensor}, law: law, baseline: baseline, trials: trials}
 }
-
-// Stream and Tensor say where an implementation draws.
-func (s Search) Stream() *stream.Stream { return s.stream }
-func (s Search) Tensor() uint32         { return s.tensor }
 
 // Baseline says that the first value of a sum is the queries' baseline, and
 // Trials is the most queries that a search answers, 0 for any number.
 func (s Search) Baseline() bool { return s.baseline }
 func (s Search) Trials() int    { return s.trials }
-
-// Claim takes a position of the search's stream, as Noise.Claim does.
-func (s Search) Claim(draw uint64) bool { return s.stream.Claim(draw) }
 
 // Queries is how many queries a sum of so many values holds.
 func (s Search) Queries(values int) (int, error) {

@@ -117,9 +117,12 @@ func (e *Engine) open() (err error) {
 	if err != nil {
 		return err
 	}
-	e.Steps, err = e.c.Method.Open(e)
+	e.Steps, err = e.c.Method.Open(view{e})
 	return err
 }
+
+// view is what a method gets: an engine whose other methods cannot be reached.
+type view struct{ dpoptim.Engine }
 
 // Facts are what is public of the run.
 func (e *Engine) Facts() dpoptim.Facts { return e.c.Facts }

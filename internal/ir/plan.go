@@ -8,6 +8,7 @@ package ir
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -290,7 +291,30 @@ func (p *Program) Validate() error {
 
 func (p *Program) validateOp(i int, used []int) error {
 	op := &p.Ops[i]
-	inputs := 1
+	if err := p.validateInputs(i); err != nil {
+		return err
+	}
+	out, weight, err := op.shapes()
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(out, op.Out) {
+		return fmt.Errorf("gives shape %v, its input makes it %v", op.Out, out)
+	}
+	if weight == nil {
+		if op.Weight != None || op.Bias != None {
+			return fmt.Errorf("has no parameters, yet names one")
+		}
+		return nil
+	}
+	if err := p.validateParam(op.Weight, weight, "weight", used); err != nil || op.Bias == None {
+		return err
+	}
+	return p.validateParam(op.Bias, op.Out[:1], "bias", used)
+}
+
+func (p *Program) validateInputs(i int) error {
+	op, inputs := &p.Ops[i], 1
 	if op.Kind == Add {
 		inputs = 2
 	}
@@ -305,63 +329,56 @@ func (p *Program) validateOp(i int, used []int) error {
 			return fmt.Errorf("reads a value of %d elements as %v", p.ValueSize(v), op.Shape)
 		}
 	}
-	want := op.Shape
-	var weight []int
+	return nil
+}
+
+func (p *Program) validateParam(param int, shape []int, what string, used []int) error {
+	if param < 0 || param >= len(p.Params) {
+		return fmt.Errorf("%s %d is not in the parameter table", what, param)
+	}
+	if has := p.Params[param].Shape; !slices.Equal(has, shape) {
+		return fmt.Errorf("%s has shape %v, want %v", what, has, shape)
+	}
+	used[param]++
+	return nil
+}
+
+// shapes are what an op's input makes of its output, and of its weight, nil for none.
+func (op *Op) shapes() (out, weight []int, err error) {
 	switch op.Kind {
 	case Conv, MaxPool, AvgPool:
-		w := op.Window
-		if len(op.Shape) != 3 || len(op.Out) != 3 {
-			return fmt.Errorf("needs channels, rows and columns, has shape %v to %v", op.Shape, op.Out)
-		}
-		if min(w.H, w.W, w.StrideH, w.StrideW, w.DilationH, w.DilationW) < 1 || min(w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) < 0 {
-			return fmt.Errorf("has the impossible window %+v", w)
-		}
-		oh, ow := w.Out(op.Shape[1], op.Shape[2])
-		if oh < 1 || ow < 1 {
-			return fmt.Errorf("window %d×%d does not fit the %d×%d image", w.H, w.W, op.Shape[1], op.Shape[2])
-		}
-		want = []int{op.Shape[0], oh, ow}
-		if op.Kind == Conv {
-			want[0] = op.Out[0]
-			weight = []int{op.Out[0], op.Shape[0], w.H, w.W}
-		} else if w.PadTop >= w.H || w.PadBottom >= w.H || w.PadLeft >= w.W || w.PadRight >= w.W {
-			return fmt.Errorf("pool %d×%d is padded by a whole window; some would see no pixel", w.H, w.W)
-		} else if w.DilationH != 1 || w.DilationW != 1 {
-			return fmt.Errorf("pool %d×%d is dilated; only convolutions can be", w.H, w.W)
-		}
+		return op.windowShapes()
 	case Dense:
 		if len(op.Out) != 1 {
-			return fmt.Errorf("gives shape %v, want a vector", op.Out)
+			return nil, nil, fmt.Errorf("gives shape %v, want a vector", op.Out)
 		}
-		want = op.Out
-		weight = []int{op.Out[0], Size(op.Shape)}
+		return op.Out, []int{op.Out[0], Size(op.Shape)}, nil
 	}
-	if fmt.Sprint(want) != fmt.Sprint(op.Out) {
-		return fmt.Errorf("gives shape %v, its input makes it %v", op.Out, want)
+	return op.Shape, nil, nil
+}
+
+func (op *Op) windowShapes() (out, weight []int, err error) {
+	w := op.Window
+	if len(op.Shape) != 3 || len(op.Out) != 3 {
+		return nil, nil, fmt.Errorf("needs channels, rows and columns, has shape %v to %v", op.Shape, op.Out)
 	}
-	check := func(param int, shape []int, what string) error {
-		if param < 0 || param >= len(p.Params) {
-			return fmt.Errorf("%s %d is not in the parameter table", what, param)
-		}
-		if fmt.Sprint(p.Params[param].Shape) != fmt.Sprint(shape) {
-			return fmt.Errorf("%s has shape %v, want %v", what, p.Params[param].Shape, shape)
-		}
-		used[param]++
-		return nil
+	if min(w.H, w.W, w.StrideH, w.StrideW, w.DilationH, w.DilationW) < 1 || min(w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) < 0 {
+		return nil, nil, fmt.Errorf("has the impossible window %+v", w)
 	}
-	if weight == nil {
-		if op.Weight != None || op.Bias != None {
-			return fmt.Errorf("has no parameters, yet names one")
-		}
-		return nil
+	oh, ow := w.Out(op.Shape[1], op.Shape[2])
+	if oh < 1 || ow < 1 {
+		return nil, nil, fmt.Errorf("window %d×%d does not fit the %d×%d image", w.H, w.W, op.Shape[1], op.Shape[2])
 	}
-	if err := check(op.Weight, weight, "weight"); err != nil {
-		return err
+	if op.Kind == Conv {
+		return []int{op.Out[0], oh, ow}, []int{op.Out[0], op.Shape[0], w.H, w.W}, nil
 	}
-	if op.Bias == None {
-		return nil
+	if max(w.PadTop, w.PadBottom) >= w.H || max(w.PadLeft, w.PadRight) >= w.W {
+		return nil, nil, fmt.Errorf("pool %d×%d is padded by a whole window; some would see no pixel", w.H, w.W)
 	}
-	return check(op.Bias, op.Out[:1], "bias")
+	if w.DilationH != 1 || w.DilationW != 1 {
+		return nil, nil, fmt.Errorf("pool %d×%d is dilated; only convolutions can be", w.H, w.W)
+	}
+	return []int{op.Shape[0], oh, ow}, nil, nil
 }
 
 // String is the table that `privgrad info --model` shows.
@@ -372,13 +389,7 @@ func (p *Program) String() string {
 	fmt.Fprintln(w, "op\tkind\tinput\toutput\tparameters\tkFLOP/example\tbytes/example\t")
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		n := 0
-		for _, q := range []int{op.Weight, op.Bias} {
-			if q != None {
-				n += p.Params[q].Size()
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%.1f\t%d\t\n", op.Name, op.Kind, op.Shape, op.Out, n, float64(op.FLOPs())/1e3, 4*Size(op.Out))
+		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%.1f\t%d\t\n", op.Name, op.Kind, op.Shape, op.Out, p.OpParams(i), float64(op.FLOPs())/1e3, 4*Size(op.Out))
 	}
 	fmt.Fprintf(w, "total\t\t\t\t%d\t%.1f\t%d\t\n", p.NumParams(), float64(p.ForwardFLOPs())/1e3, p.ValueBytes())
 	w.Flush()

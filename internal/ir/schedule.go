@@ -123,74 +123,91 @@ func (s *Schedule) Validate() error {
 	if err := s.Program.Validate(); err != nil {
 		return err
 	}
-	fail := func(format string, args ...any) error {
-		return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
-	}
 	if s.Clipping > Automatic {
-		return fail("clipping %d is unknown", s.Clipping)
+		return s.fail("clipping %d is unknown", s.Clipping)
 	}
 	if s.Chunk < 0 {
-		return fail("chunk %d is negative", s.Chunk)
+		return s.fail("chunk %d is negative", s.Chunk)
 	}
-	ops := len(s.Program.Ops)
-	count := map[Step]int{}
-	for i, st := range s.Steps {
-		if st.Kind == LossGrad || st.Kind == Factor {
-			if st.Op != NoOp {
-				return fail("step %s belongs to no op, has op %d", st.Kind, st.Op)
-			}
-		} else if st.Op < 0 || st.Op >= ops {
-			return fail("step %s has no op %d", st.Kind, st.Op)
-		}
-		if i > 0 && s.stage(st) < s.stage(s.Steps[i-1]) {
-			return fail("step %s stands after %s", s.name(st), s.name(s.Steps[i-1]))
-		}
-		count[st]++
+	count, err := s.count()
+	if err != nil {
+		return err
 	}
 	for _, k := range []StepKind{LossGrad, Factor} {
 		if n := count[Step{k, NoOp}]; n != 1 {
-			return fail("needs one step %s, has %d", k, n)
+			return s.fail("needs one step %s, has %d", k, n)
 		}
 	}
 	need := s.Program.NeedsGrad()
 	for i := range s.Program.Ops {
-		op := &s.Program.Ops[i]
-		n := func(k StepKind) int { return count[Step{k, i}] }
-		if n(Forward) != 1 {
-			return fail("%s runs forward %d times", op.Name, n(Forward))
+		back := slices.ContainsFunc(s.Program.Ops[i].In, func(v Value) bool { return need[v] })
+		if err := s.validateOp(i, back, func(k StepKind) int { return count[Step{k, i}] }); err != nil {
+			return err
 		}
-		back := 0
-		if slices.ContainsFunc(op.In, func(v Value) bool { return need[v] }) {
-			back = 1
-		}
-		if n(InputGrad) != back {
-			return fail("%s passes its gradient on %d times, want %d", op.Name, n(InputGrad), back)
-		}
-		measured, summed := n(NormGhost)+n(NormGram)+n(NormInstantiate)+n(GradStore), n(GradSum)+n(Combine)
-		if op.Weight == None {
-			if measured+summed > 0 {
-				return fail("%s has no parameters, yet a gradient of them", op.Name)
+	}
+	return nil
+}
+
+func (s *Schedule) fail(format string, args ...any) error {
+	return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
+}
+
+// count says how often each step stands in the schedule, whose order it checks.
+func (s *Schedule) count() (map[Step]int, error) {
+	count := map[Step]int{}
+	for i, st := range s.Steps {
+		if st.Kind == LossGrad || st.Kind == Factor {
+			if st.Op != NoOp {
+				return nil, s.fail("step %s belongs to no op, has op %d", st.Kind, st.Op)
 			}
-			continue
+		} else if st.Op < 0 || st.Op >= len(s.Program.Ops) {
+			return nil, s.fail("step %s has no op %d", st.Kind, st.Op)
 		}
-		if summed != 1 {
-			return fail("the gradient of %s is summed %d times", op.Name, summed)
+		if i > 0 && s.stage(st) < s.stage(s.Steps[i-1]) {
+			return nil, s.fail("step %s stands after %s", s.name(st), s.name(s.Steps[i-1]))
 		}
-		if measured > 1 || s.Private() && measured != 1 {
-			return fail("the norm of %s is measured %d times", op.Name, measured)
+		count[st]++
+	}
+	return count, nil
+}
+
+// validateOp checks op i, whose steps n counts. back says that it has to pass its gradient on.
+func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
+	op := &s.Program.Ops[i]
+	if n(Forward) != 1 {
+		return s.fail("%s runs forward %d times", op.Name, n(Forward))
+	}
+	want := 0
+	if back {
+		want = 1
+	}
+	if n(InputGrad) != want {
+		return s.fail("%s passes its gradient on %d times, want %d", op.Name, n(InputGrad), want)
+	}
+	measured, summed := n(NormGhost)+n(NormGram)+n(NormInstantiate)+n(GradStore), n(GradSum)+n(Combine)
+	if op.Weight == None {
+		if measured+summed > 0 {
+			return s.fail("%s has no parameters, yet a gradient of them", op.Name)
 		}
-		if op.Kind == Dense && n(GradStore) > n(Combine) && s.Private() {
-			return fail("%s keeps gradients that it does not combine: the norm of a sum by δ and x is a ghost norm", op.Name)
-		}
-		if n(Combine) > n(GradStore) {
-			return fail("%s combines gradients that were not kept", op.Name)
-		}
-		if n(NormGhost) > 0 && op.Kind != Dense {
-			return fail("%s is no dense op and has no ghost norm", op.Name)
-		}
-		if n(NormGram)+n(NormInstantiate) > 0 && op.Kind != Conv {
-			return fail("%s is no convolution: its norm needs no Gram matrix and no second gradient", op.Name)
-		}
+		return nil
+	}
+	if summed != 1 {
+		return s.fail("the gradient of %s is summed %d times", op.Name, summed)
+	}
+	if measured > 1 || s.Private() && measured != 1 {
+		return s.fail("the norm of %s is measured %d times", op.Name, measured)
+	}
+	if op.Kind == Dense && n(GradStore) > n(Combine) && s.Private() {
+		return s.fail("%s keeps gradients that it does not combine: the norm of a sum by δ and x is a ghost norm", op.Name)
+	}
+	if n(Combine) > n(GradStore) {
+		return s.fail("%s combines gradients that were not kept", op.Name)
+	}
+	if n(NormGhost) > 0 && op.Kind != Dense {
+		return s.fail("%s is no dense op and has no ghost norm", op.Name)
+	}
+	if n(NormGram)+n(NormInstantiate) > 0 && op.Kind != Conv {
+		return s.fail("%s is no convolution: its norm needs no Gram matrix and no second gradient", op.Name)
 	}
 	return nil
 }

@@ -433,8 +433,14 @@ func atomicOp(op string, t ty) func(old, b, c uint64) uint64 {
 	switch {
 	case t.size() < 4:
 		return nil
+	case op == "add" && t == f32:
+		return func(old, b, _ uint64) uint64 { return nan32(float32frombits(old) + float32frombits(b)) }
+	case op == "add" && t == f64:
+		return func(old, b, _ uint64) uint64 {
+			return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(b))
+		}
 	case t.float():
-		return map[string]func(old, b, c uint64) uint64{"add.f32": addFloat32, "add.f64": addFloat64}[op+"."+name(t)]
+		return nil
 	case atomicBits[op] != nil:
 		return atomicBits[op]
 	case t == b32 || t == b64:
@@ -487,10 +493,4 @@ var counters = map[string]func(old, b, c uint64) uint64{
 		}
 		return old - 1
 	},
-}
-
-func addFloat32(old, b, _ uint64) uint64 { return nan32(float32frombits(old) + float32frombits(b)) }
-
-func addFloat64(old, b, _ uint64) uint64 {
-	return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(b))
 }

@@ -298,7 +298,7 @@ func (p *parser) decodeBra(in *inst, part []string, ops []operand) error {
 		return errors.Join(errForm, err)
 	}
 	in.op = opBra
-	p.jumps = append(p.jumps, jump{len(p.k.code), ops[0].name, in.line})
+	p.jumps = append(p.jumps, jump{len(p.k.code) - 1, ops[0].name, in.line})
 	return nil
 }
 
@@ -651,8 +651,11 @@ func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) 
 	return err
 }
 
+// barNames gives the shortest of the names of a barrier.
+var barNames = strings.NewReplacer("barrier", "bar", ".aligned", "", ".cta", "")
+
 func (p *parser) decodeBar(in *inst, part []string, ops []operand) (err error) {
-	name := strings.NewReplacer("barrier", "bar", ".aligned", "", ".cta", "").Replace(strings.Join(part, "."))
+	name := barNames.Replace(strings.Join(part, "."))
 	in.op = opBarrier
 	switch {
 	case name == "bar.warp.sync":

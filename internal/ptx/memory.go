@@ -311,45 +311,46 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 		s.pages = make([]*page, (s.size>>s.shift)/pageCells+1)
 	}
 	for c, end := o>>s.shift, (o+uint64(n)-1)>>s.shift; c <= end; c++ {
-		p := s.pages[c/pageCells]
-		if p == nil {
-			p = new(page)
-			s.pages[c/pageCells] = p
+		p := s.page(c / pageCells)
+		i := c % pageCells
+		if w := &p.w[i]; w.block >= since && (kind == cached || conflict(w, me, since)) {
+			return w, "written"
 		}
-		if other, how := p.record(c%pageCells, kind, me, since); other != nil {
-			return other, how
+		if p.a != nil && kind != atomics && conflict(&p.a[i], me, since) {
+			return &p.a[i], "accessed atomically"
 		}
+		r := &p.r[i]
+		if kind <= cached {
+			if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
+				r.join(me, since)
+			}
+			continue
+		}
+		if conflict(r, me, since) {
+			return r, "read"
+		}
+		if kind == writes {
+			p.w[i] = *me
+			continue
+		}
+		if p.a == nil {
+			p.a = make([]access, pageCells)
+		}
+		p.a[i].join(me, since)
 	}
 	return nil, ""
 }
 
-// record does that for a cell.
-func (p *page) record(i uint64, kind accessKind, me *access, since uint32) (*access, string) {
-	if w := &p.w[i]; w.block >= since && (kind == cached || conflict(w, me, since)) {
-		return w, "written"
+func (s *segment) page(i uint64) *page {
+	if p := s.pages[i]; p != nil {
+		return p
 	}
-	if p.a != nil && kind != atomics && conflict(&p.a[i], me, since) {
-		return &p.a[i], "accessed atomically"
-	}
-	r := &p.r[i]
-	if kind == reads || kind == cached {
-		if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
-			r.join(me, since)
-		}
-		return nil, ""
-	}
-	if conflict(r, me, since) {
-		return r, "read"
-	}
-	if kind == writes {
-		p.w[i] = *me
-		return nil, ""
-	}
-	if p.a == nil {
-		p.a = make([]access, pageCells)
-	}
-	p.a[i].join(me, since)
-	return nil, ""
+	return s.newPage(i)
+}
+
+func (s *segment) newPage(i uint64) *page {
+	s.pages[i] = new(page)
+	return s.pages[i]
 }
 
 // split goes over to a cell for every byte.

@@ -790,10 +790,10 @@ func (p *parser) instruction() error {
 	if err := p.expect(";"); err != nil {
 		return err
 	}
-	if err := p.decode(&in, name, ops); err != nil {
+	p.k.code = append(p.k.code, in)
+	if err := p.decode(&p.k.code[len(p.k.code)-1], name, ops); err != nil {
 		return fmt.Errorf("ptx: line %d: %s: %w", line, name, err)
 	}
 	p.m.mnemonics[name] = true
-	p.k.code = append(p.k.code, in)
 	return nil
 }

@@ -2,6 +2,7 @@
 package rundir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,6 +136,21 @@ func (d Dir) ReadResult(into any) (bool, error) {
 		return false, usage.Errorf("%s cannot be read: %w; restore it, or start a new run in another directory", path, err)
 	}
 	return true, nil
+}
+
+// ReadMetrics reads the metrics' lines, and leaves out those that are none.
+func ReadMetrics[M any](d Dir) (all []M, err error) {
+	b, err := os.ReadFile(d.Path(Metrics))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.Lines(b) {
+		var m M
+		if json.Unmarshal(line, &m) == nil {
+			all = append(all, m)
+		}
+	}
+	return all, nil
 }
 
 // Log is a file of lines of JSON.

@@ -100,18 +100,7 @@ func check(n ast.Node, t reflect.Type, key string) error {
 			}
 		}
 	case *ast.MappingValueNode:
-		name := n.Key.GetToken().Value
-		if name == "<<" {
-			return errors.New("it merges keys by <<: write each key by itself")
-		}
-		if t.Kind() != reflect.Struct {
-			return nil
-		}
-		f, ok := field(t, name)
-		if !ok {
-			return concealed(place(n.Key) + ` unknown field "` + name + `"`)
-		}
-		return check(n.Value, f, strings.TrimPrefix(key+"."+name, "."))
+		return checkKey(n, t, key)
 	case *ast.SequenceNode:
 		if t.Kind() == reflect.Slice {
 			t = t.Elem()
@@ -127,23 +116,45 @@ func check(n ast.Node, t reflect.Type, key string) error {
 		return errors.New(place(n) + " write the value itself, without YAML's aliases (*) and tags (!)")
 	case *ast.NullNode:
 	case ast.ScalarNode:
-		text := n.GetToken().Value
-		if is, fits := whole(t, text); is && !fits {
-			return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
-		}
-		if number := n.Type() == ast.IntegerType || n.Type() == ast.FloatType; number && !decimal.MatchString(text) {
-			return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5, or a text in quotes", key, text)
-		}
+		return checkScalar(n, t, key)
 	}
 	return nil
 }
 
-// field is the type of the field of a struct by its key.
-func field(t reflect.Type, key string) (reflect.Type, bool) {
+// checkKey looks at a key, and at the value behind it.
+func checkKey(n *ast.MappingValueNode, t reflect.Type, key string) error {
+	name := n.Key.GetToken().Value
+	if name == "<<" {
+		return errors.New("it merges keys by <<: write each key by itself")
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	f, ok := Field(t, name)
+	if !ok {
+		return concealed(place(n.Key) + ` unknown field "` + name + `"`)
+	}
+	return check(n.Value, f.Type, strings.TrimPrefix(key+"."+name, "."))
+}
+
+func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
+	text := n.GetToken().Value
+	if is, fits := whole(t, text); is && !fits {
+		return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
+	}
+	if number := n.Type() == ast.IntegerType || n.Type() == ast.FloatType; number && !decimal.MatchString(text) {
+		return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5, or a text in quotes", key, text)
+	}
+	return nil
+}
+
+// Field is the field of a struct that a key names.
+func Field(t reflect.Type, key string) (reflect.StructField, bool) {
 	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); name == key {
-			return t.Field(i).Type, true
+		f := t.Field(i)
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
+			return f, true
 		}
 	}
-	return nil, false
+	return reflect.StructField{}, false
 }

@@ -222,24 +222,6 @@ func (c *classifier) Loss(params, grad []float64) float64 {
 	return total/float64(n) + penalty(c.Penalty, params, grad)
 }
 
-// Accuracy is the share of the judged records that get their label.
-func (c *classifier) Accuracy(params []float64) float64 {
-	right := 0
-	rows := []int{0}
-	for i, label := range c.judged.Labels {
-		rows[0] = i
-		if c.Model == MLP {
-			_, out := c.outputs(c.judged, rows, params)
-			if (out.Data[1] > out.Data[0]) == (label == 1) {
-				right++
-			}
-		} else if (c.margin(params, c.judged.row(i)) > 0) == (label == 1) {
-			right++
-		}
-	}
-	return float64(right) / float64(len(c.judged.Labels))
-}
-
 // chunk is how many records go through a model together: few enough for a cache.
 const chunk = 256
 

@@ -68,37 +68,23 @@ func (s *simulation) run() *state {
 	}
 }
 
-// A Result is how a simulated run of a task ended.
-type Result struct {
-	Loss     float64
-	Steps    int
-	Accuracy float64 // NaN where the task has none
+// An ending is how a simulated run of a task ended.
+type ending struct {
+	loss  float64
+	steps int
 }
 
-// Evaluate runs a protector on tasks that the seed draws, with noise that follows from
-// it too. Two protectors, or two plans, so meet the same tasks, from the same starts.
-func Evaluate(p *l2p.Protector, plan Plan, f Family, epsilon float64, tasks int, seed uint64, workers int) ([]Result, error) {
-	n, err := plan.Noise(epsilon)
-	if err != nil {
-		return nil, err
-	}
-	return evaluate(ruleOf(p), plan, f, n, tasks, seed, workers), nil
-}
-
-func evaluate(r rule, plan Plan, f Family, n Noise, tasks int, seed uint64, workers int) []Result {
-	results := make([]Result, tasks)
+// evaluate runs a rule on tasks that the seed draws, with noise that follows from it
+// too. Two rules, or two plans, so meet the same tasks, from the same starts.
+func evaluate(r rule, plan Plan, f Family, n Noise, tasks int, seed uint64, workers int) []ending {
+	endings := make([]ending, tasks)
 	parallel(tasks, workers, func(i int) {
 		task := f.Draw(rand.New(rand.NewPCG(seed, 2*uint64(i))))
 		s := plan.simulate(r, task, n, rand.New(rand.NewPCG(seed, 2*uint64(i)+1)).Uint64())
 		end := s.run()
-		results[i] = Result{Loss: task.Loss(end.params, nil), Steps: end.known.Step - 1, Accuracy: math.NaN()}
-		if t, ok := task.(interface {
-			Accuracy(params []float64) float64
-		}); ok {
-			results[i].Accuracy = t.Accuracy(end.params)
-		}
+		endings[i] = ending{task.Loss(end.params, nil), end.known.Step - 1}
 	})
-	return results
+	return endings
 }
 
 // ruleOf is a stored protector as a rule.

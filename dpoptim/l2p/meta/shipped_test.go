@@ -9,6 +9,21 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 )
 
+// evaluated runs a protector on tasks that the seed draws.
+func evaluated(t *testing.T, p *l2p.Protector, plan Plan, f Family, epsilon float64, tasks int, seed uint64) []ending {
+	t.Helper()
+	n, err := plan.Noise(epsilon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return evaluate(ruleOf(p), plan, f, n, tasks, seed, 2)
+}
+
+// descent is DP-SGD as a protector: steps of a rate, with the planned noise.
+func descent(rate float64) *l2p.Protector {
+	return &l2p.Protector{Card: l2p.Card{Name: "dp-sgd", Scale: rate, Projector: l2p.Part{Kind: l2p.Identity}, Scheduler: l2p.Part{Kind: l2p.Constant}}}
+}
+
 // The shipped protector of quadratics against DP-SGD, on 100 held-out problems at the
 // same budget: with the rate and the number of steps that are best on 100 others. The
 // interval of the median covers it at least 95 times in 100, by the order statistics
@@ -22,15 +37,11 @@ func TestShippedQuadratic(t *testing.T) {
 	plan := Plan{Steps: p.Card.Steps, Rate: 1, Clip: 1, Delta: 1e-8, Neighbouring: accountant.AddRemove, Accountant: accountant.RDP}
 	run := func(p *l2p.Protector, plan Plan, epsilon float64, seed uint64) ([]float64, float64) {
 		t.Helper()
-		results, err := Evaluate(p, plan, f, epsilon, 100, seed, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var losses []float64
 		mean := 0.0
-		for _, r := range results {
-			losses = append(losses, r.Loss)
-			mean += r.Loss / 100
+		for _, r := range evaluated(t, p, plan, f, epsilon, 100, seed) {
+			losses = append(losses, r.loss)
+			mean += r.loss / 100
 		}
 		return losses, mean
 	}
@@ -40,14 +51,14 @@ func TestShippedQuadratic(t *testing.T) {
 			tried := plan
 			tried.Steps = n
 			for r := 0.003; r < 2; r *= 1.5 {
-				if _, mean := run(Descent(r), tried, epsilon, 11); mean < best {
+				if _, mean := run(descent(r), tried, epsilon, 11); mean < best {
 					best, steps, rate = mean, n, r
 				}
 			}
 		}
 		tuned := plan
 		tuned.Steps = steps
-		theirs, theirMean := run(Descent(rate), tuned, epsilon, 12)
+		theirs, theirMean := run(descent(rate), tuned, epsilon, 12)
 		ours, mean := run(p, plan, epsilon, 12)
 		for i := range ours {
 			ours[i] -= theirs[i]

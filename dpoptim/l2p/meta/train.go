@@ -103,13 +103,13 @@ func (e *Epsilon) UnmarshalJSON(b []byte) error {
 // Validate finds options that cannot be.
 func (o *Options) Validate() error {
 	switch {
-	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !(o.Clip > 0) || math.IsInf(o.Clip, 0):
+	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !positive(o.Clip):
 		return fmt.Errorf("%d steps at sampling rate %v and clip norm %v: at least 1, in (0, 1], and above 0 are needed", o.Steps, o.Rate, o.Clip)
 	case o.Card.Public == nil:
 		return errors.New("a card without public data: list what trains the protector, or an empty list where nothing published does")
 	case len(o.Stages) == 0:
 		return errors.New("no stage: name at least one epsilon")
-	case o.Batches < 1 || o.Tasks < 1 || o.Validation < 1:
+	case min(o.Batches, o.Tasks, o.Validation) < 1:
 		return fmt.Errorf("%d batches of %d tasks, %d held out: all must be 1 or more", o.Batches, o.Tasks, o.Validation)
 	case !(o.LearningRate > 0) || !(o.GradientNorm > 0):
 		return fmt.Errorf("learning rate %v and gradient norm %v: both must be above 0", o.LearningRate, o.GradientNorm)
@@ -119,11 +119,17 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("blocks of %d of %d steps, a stored state in %d: must be 0 or more, and no more than there are", o.Block, o.Steps, o.Every)
 	case o.Card.Projector.Kind != l2p.Learned:
 		return fmt.Errorf("projector %q: only one that is learned is trained", o.Card.Projector.Kind)
-	case !(o.Card.Scale > 0) || math.IsInf(o.Card.Scale, 0):
+	case !positive(o.Card.Scale):
 		return fmt.Errorf("scale %v: must be a finite number above 0", o.Card.Scale)
 	}
+	return checkStages(o.Stages)
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+
+func checkStages(stages []Stage) error {
 	last := math.Inf(1)
-	for _, s := range o.Stages {
+	for _, s := range stages {
 		if !(s.Epsilon > 0) || s.Epsilon > last || s.Epochs < 1 {
 			return fmt.Errorf("a stage of epsilon %v and %d epochs: epsilons must be above 0 and not rise, with an epoch or more each", s.Epsilon, s.Epochs)
 		}
@@ -236,6 +242,11 @@ func (t *trainer) prepare() error {
 		}
 		t.Moments[i] = adam{M: make([]float64, l.Weights()), V: make([]float64, l.Weights())}
 	}
+	return t.restore()
+}
+
+// restore goes on from the checkpoint, if there is one.
+func (t *trainer) restore() error {
 	if t.Checkpoint == "" {
 		return nil
 	}
@@ -250,12 +261,7 @@ func (t *trainer) prepare() error {
 	if err := json.Unmarshal(stored, &saved); err != nil {
 		return fmt.Errorf("checkpoint %s of meta-training: %w; remove it to start anew", t.Checkpoint, err)
 	}
-	fits := saved.Recipe == t.Recipe && saved.Done <= t.total && len(saved.Whole) == len(t.Whole) && len(saved.Blocks) == len(t.Blocks) && len(saved.History) == saved.Done
-	for i := range t.Weights {
-		n := len(t.Weights[i])
-		fits = fits && len(saved.Weights[i]) == n && len(saved.Best[i]) == n && len(saved.Moments[i].M) == n && len(saved.Moments[i].V) == n
-	}
-	if !fits {
+	if !t.takes(&saved) {
 		return fmt.Errorf("checkpoint %s is of another recipe (%s): name another file, or remove it", t.Checkpoint, saved.Recipe)
 	}
 	t.Done, t.Best, t.Moments, t.BestLoss, t.Whole, t.Blocks, t.History = saved.Done, saved.Best, saved.Moments, saved.BestLoss, saved.Whole, saved.Blocks, saved.History
@@ -263,6 +269,16 @@ func (t *trainer) prepare() error {
 		copy(t.Weights[i], saved.Weights[i])
 	}
 	return nil
+}
+
+// takes says whether a checkpoint is of the same recipe, with everything in the same sizes.
+func (t *trainer) takes(saved *trainer) bool {
+	fits := saved.Recipe == t.Recipe && saved.Done <= t.total && len(saved.Whole) == len(t.Whole) && len(saved.Blocks) == len(t.Blocks) && len(saved.History) == saved.Done
+	for i := range t.Weights {
+		n := len(t.Weights[i])
+		fits = fits && len(saved.Weights[i]) == n && len(saved.Best[i]) == n && len(saved.Moments[i].M) == n && len(saved.Moments[i].V) == n
+	}
+	return fits
 }
 
 func (t *trainer) save() error {
@@ -401,8 +417,8 @@ func (t *trainer) epoch() {
 	for _, k := range active {
 		for _, r := range evaluate(t.rule(), t.Plan, t.Family, t.noise[k], t.Validation, t.Seed+1, t.Workers) {
 			share := 1 / float64(t.Validation*len(active))
-			e.Validation += r.Loss * share
-			e.Steps += float64(r.Steps) * share
+			e.Validation += r.loss * share
+			e.Steps += float64(r.steps) * share
 		}
 	}
 	for _, x := range []*float64{&e.Loss, &e.Spent, &e.Validation} {

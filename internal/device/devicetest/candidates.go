@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -73,10 +72,7 @@ func (s *search) share(row int, form device.LossForm, clip float64) []float64 {
 func (s *search) open(t testing.TB, d device.Device, schedule *ir.Schedule, capacity int, form device.LossForm) *lossSum {
 	t.Helper()
 	x := Open(t, d, schedule, s.Case, capacity)
-	dir, err := x.Net.NewVector(1)
-	must(t, err)
-	must(t, x.Net.Write(dir, s.dir))
-	return x.losses(t, device.LossQuery{At: x.Net.Params(), Dir: dir, K: len(s.steps), Form: form})
+	return x.losses(t, device.LossQuery{At: x.Net.Params(), Dir: x.written(t, s.dir), K: len(s.steps), Form: form})
 }
 
 func (x *lossSum) all(t testing.TB, rows []int32, clip float64, steps []float32) []float32 {
@@ -93,14 +89,51 @@ func direction(t testing.TB, c *Case) []float32 {
 	return scaled(g, 0.1*Norm(c.Params)/Norm(g))
 }
 
-// testCandidates compares every form of a query with explicit evaluations.
-func testCandidates(t *testing.T, d device.Device) {
-	for _, p := range some(d, Programs()) {
-		c := newCase(t, d, p, 9, 25)
+// candidateClaims compare every form of a query with explicit evaluations.
+var candidateClaims = claims[device.Device]{
+	{"forms", testForms},
+	{"each candidate by itself", testAlone},
+	{"targets that the loss does not accept", testCandidateTargets},
+	{"losses that are not finite", testBrokenCandidates},
+	{"losses as large as they get", testLargestLosses},
+	{"at another vector", func(t *testing.T, d device.Device) {
+		s, open := twoSteps(t, d)
+		x := Open(t, d, plain(t, s.Program).Schedule, s.Case, 6)
+		at, dir := x.written(t, s.Params), x.written(t, s.dir)
+		x.params(t, make([]float32, x.size))
+		got := x.losses(t, device.LossQuery{At: at, Dir: dir, K: 2}).all(t, s.All(), 1, s.steps)
+		Same(t, got, open().all(t, s.All(), 1, s.steps))
+		Same(t, x.read(t, at), s.Params)
+		Same(t, x.read(t, dir), s.dir)
+	}},
+	{"numbers of candidates that are refused", func(t *testing.T, d device.Device) {
+		_, open := twoSteps(t, d)
+		for _, k := range []int{-1, 0, device.MaxCandidates + 1} {
+			x := open()
+			sum := x.scalarSum(t, max(k, 1))
+			_, err := x.Net.Record(func(q device.Queue) { q.Losses(sum, x.Data, device.LossQuery{K: k}) })
+			said(t, "recording", err, fmt.Sprintf("query of %d candidates", k))
+		}
+	}},
+	{"step sizes that are refused", func(t *testing.T, d device.Device) {
+		_, open := twoSteps(t, d)
+		for _, eta := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			x, in := open(), clipAt(1, 0)
+			// A step size that the query does not read may be anything.
+			in.Candidates[2] = float32(eta)
+			must(t, x.add.Run(in))
+			in.Candidates[1] = float32(eta)
+			refuse(t, fmt.Sprintf("the step size %v", eta), x.add.Run(in))
+		}
+	}},
+}
+
+func testForms(t *testing.T, d device.Device) {
+	eachCase(t, d, Programs(), 9, 25, func(t *testing.T, c *Case) {
 		s := newSearch(t, c, direction(t, c), 0, 0.5, 0.05, -0.3, 2, 0)
 		for _, form := range some(d, lossForms[:]) {
-			t.Run(fmt.Sprintf("%s %s", p.Name, form), func(t *testing.T) {
-				x := s.open(t, d, plain(t, p).Schedule, 9, form)
+			t.Run(form.String(), func(t *testing.T) {
+				x := s.open(t, d, plain(t, c.Program).Schedule, 9, form)
 				for _, clip := range s.bounds(form) {
 					total := make([]float64, len(s.steps))
 					for row := range c.Rows.Count {
@@ -121,65 +154,29 @@ func testCandidates(t *testing.T, d device.Device) {
 				Same(t, x.all(t, nil, 1, s.steps), make([]float32, len(s.steps)))
 			})
 		}
-	}
-
-	for _, p := range some(d, few()) {
-		c := newCase(t, d, p, 5, 26)
-		t.Run(p.Name+" each candidate by itself", func(t *testing.T) { testAlone(t, d, c) })
-		t.Run(p.Name+" targets that the loss does not accept", func(t *testing.T) {
-			bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
-			s := newSearch(t, c, direction(t, c), 0.5, 0.1)
-			for _, form := range lossForms {
-				want := s.open(t, d, plain(t, p).Schedule, 5, form).all(t, []int32{4, 0, 1, 2, 3}, 0.3, s.steps)
-				with := *s
-				with.Case = bad
-				x := with.open(t, d, plain(t, p).Schedule, 7, form)
-				Same(t, x.all(t, []int32{4, 5, 0, 1, 6, 2, 3}, 0.3, s.steps), want)
-				Same(t, x.all(t, []int32{5, 6}, 0.3, s.steps), make([]float32, 2))
-			}
-		})
-		t.Run(p.Name+" losses that are not finite", func(t *testing.T) { testNonFiniteLosses(t, d, c) })
-	}
-
-	p := few()[0]
-	c := newCase(t, d, p, 6, 27)
-	s := newSearch(t, c, direction(t, c), 0.5, 0.25)
-	t.Run("at another vector", func(t *testing.T) {
-		x := Open(t, d, plain(t, p).Schedule, c, 6)
-		at, err := x.Net.NewVector(1)
-		must(t, err)
-		dir, err := x.Net.NewVector(1)
-		must(t, err)
-		must(t, x.Net.Write(at, c.Params))
-		must(t, x.Net.Write(dir, s.dir))
-		must(t, x.Net.Write(x.Net.Params(), make([]float32, x.size)))
-		got := x.losses(t, device.LossQuery{At: at, Dir: dir, K: 2}).all(t, c.All(), 1, s.steps)
-		Same(t, got, s.open(t, d, plain(t, p).Schedule, 6, device.LossSum).all(t, c.All(), 1, s.steps))
-		Same(t, x.read(t, at), c.Params)
-		Same(t, x.read(t, dir), s.dir)
 	})
-	t.Run("candidates that are refused", func(t *testing.T) {
-		for _, k := range []int{-1, 0, device.MaxCandidates + 1} {
-			x := Open(t, d, plain(t, p).Schedule, c, 6)
-			sum, err := x.Net.NewScalarSum(max(k, 1))
-			must(t, err)
-			_, err = x.Net.Record(func(q device.Queue) { q.Losses(sum, x.Data, device.LossQuery{K: k}) })
-			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("query of %d candidates", k)) {
-				t.Errorf("recording %d candidates gives %v", k, err)
-			}
-		}
-		for _, eta := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			x := s.open(t, d, plain(t, p).Schedule, 6, device.LossSum)
-			in := &device.Inputs{Rows: []int32{0}, Scalars: [device.Slots]float32{device.Clip: 1}}
-			// A step size that the query does not read may be anything.
-			in.Candidates[2] = float32(eta)
-			must(t, x.add.Run(in))
-			in.Candidates[1] = float32(eta)
-			if err := x.add.Run(in); err == nil {
-				t.Errorf("the step size %v is accepted", eta)
-			}
+}
+
+func testCandidateTargets(t *testing.T, d device.Device) {
+	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+		s := newSearch(t, c, direction(t, c), 0.5, 0.1)
+		with := *s
+		with.Case = c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
+		schedule := plain(t, c.Program).Schedule
+		for _, form := range lossForms {
+			want := s.open(t, d, schedule, 5, form).all(t, []int32{4, 0, 1, 2, 3}, 0.3, s.steps)
+			x := with.open(t, d, schedule, 7, form)
+			Same(t, x.all(t, []int32{4, 5, 0, 1, 6, 2, 3}, 0.3, s.steps), want)
+			Same(t, x.all(t, []int32{5, 6}, 0.3, s.steps), make([]float32, 2))
 		}
 	})
+}
+
+// twoSteps is a search of two candidates on a net that is not clipped.
+func twoSteps(t testing.TB, d device.Device) (s *search, open func() *lossSum) {
+	c := newCase(t, d, few()[0], 6, 27)
+	s = newSearch(t, c, direction(t, c), 0.5, 0.25)
+	return s, func() *lossSum { return s.open(t, d, plain(t, c.Program).Schedule, 6, device.LossSum) }
 }
 
 // bounds gives shares' bounds that clip all rows, some, and none.
@@ -234,74 +231,82 @@ func (s *search) bounded(t testing.TB, got []float32, form device.LossForm, clip
 
 // testAlone asks for every number of candidates up to the most: each has the
 // bits that it has by itself, and that of η = 0 those of the plain loss.
-func testAlone(t *testing.T, d device.Device, c *Case) {
+func testAlone(t *testing.T, d device.Device) {
 	steps := make([]float32, device.MaxCandidates)
 	for i := range steps {
 		steps[i] = float32(math.Pow(0.8, float64(i)))
 	}
 	steps[3], steps[17] = 0, -0.4
-	s := newSearch(t, c, direction(t, c))
-	schedule := plain(t, c.Program).Schedule
-	for _, form := range some(d, []device.LossForm{device.LossSum, device.LossDecrease}) {
-		s.steps = steps[:1]
-		alone := s.open(t, d, schedule, 5, form)
-		var want []float32
-		for i := range steps {
-			want = append(want, alone.all(t, c.All(), 0.7, steps[i:i+1])...)
+	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+		s := newSearch(t, c, direction(t, c))
+		schedule := plain(t, c.Program).Schedule
+		for _, form := range some(d, []device.LossForm{device.LossSum, device.LossDecrease}) {
+			s.steps = steps[:1]
+			alone := s.open(t, d, schedule, 5, form)
+			var want []float32
+			for i := range steps {
+				want = append(want, alone.all(t, c.All(), 0.7, steps[i:i+1])...)
+			}
+			for _, k := range some(d, []int{1, 2, 3, 7, 8, 9, 31, 32}) {
+				s.steps = steps[:k]
+				Same(t, s.open(t, d, schedule, 5, form).all(t, c.All(), 0.7, s.steps), want[:k])
+			}
 		}
-		for _, k := range some(d, []int{1, 2, 3, 7, 8, 9, 31, 32}) {
-			s.steps = steps[:k]
-			Same(t, s.open(t, d, schedule, 5, form).all(t, c.All(), 0.7, s.steps), want[:k])
+		s.steps = steps
+		if got, want := s.open(t, d, schedule, 5, device.LossSum).all(t, c.All(), 0.7, steps)[3], openLosses(t, d, schedule, c, 5).of(t, c.All(), 0.7); float64(got) != want {
+			t.Errorf("the candidate of η = 0 gives %v, the loss at the parameters is %v", got, want)
 		}
-	}
-	s.steps = steps
-	if got, want := s.open(t, d, schedule, 5, device.LossSum).all(t, c.All(), 0.7, steps)[3], openLosses(t, d, schedule, c, 5).of(t, c.All(), 0.7); float64(got) != want {
-		t.Errorf("the candidate of η = 0 gives %v, the loss at the parameters is %v", got, want)
-	}
+	})
 }
 
-// testNonFiniteLosses breaks a direction or the parameters.
-func testNonFiniteLosses(t *testing.T, d device.Device, c *Case) {
-	nan := constant(len(c.Params), float32(math.NaN()))
-	huge := constant(len(c.Params), 3e38)
-	schedule := plain(t, c.Program).Schedule
+// testBrokenCandidates breaks a direction or the parameters.
+func testBrokenCandidates(t *testing.T, d device.Device) {
 	const clip = 0.5
-	rows := c.All()
-	for _, test := range []struct {
-		name        string
-		params, dir []float32
-		want        map[device.LossForm][3]float32 // of a row, at η = 0, 1 and 0; −1 where it is finite
-	}{
-		{"at a candidate", c.Params, nan, map[device.LossForm][3]float32{
-			device.LossSum: {-1, clip, -1}, device.LossDecrease: {0, -clip, 0}, device.LossCurve: {0, 0, 0},
-		}},
-		{"everywhere", nan, c.Params, map[device.LossForm][3]float32{
-			device.LossSum: {clip, clip, clip}, device.LossDecrease: {0, 0, 0}, device.LossCurve: {0, 0, 0},
-		}},
-	} {
-		for form, want := range test.want {
-			s := search{Case: c, dir: test.dir, steps: []float32{0, 1, 0}}
-			x := s.open(t, d, schedule, len(rows), form)
-			must(t, x.Net.Write(x.Net.Params(), test.params))
-			for i, got := range x.all(t, rows, clip, s.steps) {
-				if want[i] != -1 && got != float32(len(rows))*want[i] {
-					t.Errorf("%s, %s: candidate %d of %d rows gives %v, want %v a row", test.name, form, i, len(rows), got, want[i])
+	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+		nan := constant(len(c.Params), float32(math.NaN()))
+		rows := c.All()
+		for _, test := range []struct {
+			name        string
+			params, dir []float32
+			want        map[device.LossForm][3]float32 // of a row, at η = 0, 1 and 0; −1 where it is finite
+		}{
+			{"at a candidate", c.Params, nan, map[device.LossForm][3]float32{
+				device.LossSum: {-1, clip, -1}, device.LossDecrease: {0, -clip, 0}, device.LossCurve: {0, 0, 0},
+			}},
+			{"everywhere", nan, c.Params, map[device.LossForm][3]float32{
+				device.LossSum: {clip, clip, clip}, device.LossDecrease: {0, 0, 0}, device.LossCurve: {0, 0, 0},
+			}},
+		} {
+			for form, want := range test.want {
+				s := search{Case: c, dir: test.dir, steps: []float32{0, 1, 0}}
+				x := s.open(t, d, plain(t, c.Program).Schedule, len(rows), form)
+				x.params(t, test.params)
+				for i, got := range x.all(t, rows, clip, s.steps) {
+					if want[i] != -1 && got != float32(len(rows))*want[i] {
+						t.Errorf("%s, %s: candidate %d of %d rows gives %v, want %v a row", test.name, form, i, len(rows), got, want[i])
+					}
 				}
 			}
 		}
-	}
-	// Losses as large as they get stay within the bound.
-	for _, form := range lossForms {
-		s := search{Case: c, dir: huge, steps: []float32{1, -1, 3e38, 0}}
-		x := s.open(t, d, schedule, 1, form)
-		for _, row := range rows {
-			s.bounded(t, x.all(t, []int32{row}, clip, s.steps), form, clip)
+	})
+}
+
+// testLargestLosses checks that they stay within the bound, and that what was not finite leaves nothing behind.
+func testLargestLosses(t *testing.T, d device.Device) {
+	const clip = 0.5
+	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+		rows, schedule := c.All(), plain(t, c.Program).Schedule
+		for _, form := range lossForms {
+			s := search{Case: c, dir: constant(len(c.Params), 3e38), steps: []float32{1, -1, 3e38, 0}}
+			x := s.open(t, d, schedule, 1, form)
+			for _, row := range rows {
+				s.bounded(t, x.all(t, []int32{row}, clip, s.steps), form, clip)
+			}
+			x.params(t, constant(x.size, float32(math.NaN())))
+			x.all(t, rows[:1], clip, s.steps)
+			x.params(t, c.Params)
+			again := search{Case: c, dir: s.dir, steps: []float32{0, 0, 0, 0}}
+			Same(t, x.all(t, rows[:1], clip, again.steps), again.open(t, d, schedule, 1, form).all(t, rows[:1], clip, again.steps))
 		}
-		// What was not finite leaves nothing behind.
-		must(t, x.Net.Write(x.Net.Params(), nan))
-		x.all(t, rows[:1], clip, s.steps)
-		must(t, x.Net.Write(x.Net.Params(), c.Params))
-		again := search{Case: c, dir: huge, steps: []float32{0, 0, 0, 0}}
-		Same(t, x.all(t, rows[:1], clip, again.steps), again.open(t, d, schedule, 1, form).all(t, rows[:1], clip, again.steps))
-	}
+	})
 }

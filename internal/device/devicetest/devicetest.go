@@ -12,37 +12,51 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Run checks a device. open is called once a test and the device closed after it.
+// claims are what a device promises, by name, each with its test. All of a list
+// are tested on the same: a device, or a case on one.
+type claims[On any] []struct {
+	name string
+	test func(*testing.T, On)
+}
+
+// run tests each claim as a subtest of its name.
+func (list claims[On]) run(t *testing.T, on On) {
+	for _, claim := range list {
+		t.Run(claim.name, func(t *testing.T) { claim.test(t, on) })
+	}
+}
+
+// Run checks a device. open is called once a group of claims and the device closed after it.
 func Run(t *testing.T, open func(*testing.T) device.Device) {
 	for _, test := range []struct {
 		name     string
-		run      func(*testing.T, device.Device)
+		group    func(*testing.T, device.Device)
 		products bool // what it looks at depends on them
 	}{
 		{"sums", testSums, true},
-		{"kinks", testKinks, true},
+		{"kinks", kinkClaims.run, true},
 		{"metamorphic", testMetamorphic, true},
 		{"stale memory", testStaleMemory, true},
-		{"capacity", testCapacity, true},
-		{"invalid targets", testInvalidTargets, true},
-		{"a NaN example poisons nothing (opacus)", testNonFinite, true},
-		{"clipping", testClipping, true},
-		{"clippings", testClippings, true},
-		{"counted sums", testCounts, true},
-		{"rounding", testRounding, true},
-		{"accumulation", testAccumulation, false},
-		{"losses", testLosses, true},
-		{"candidates", testCandidates, true},
+		{"capacity", capacityClaims.run, true},
+		{"invalid targets", targetClaims.run, true},
+		{"a NaN example poisons nothing (opacus)", finiteClaims.run, true},
+		{"clipping", clippingClaims.run, true},
+		{"clippings", otherClippingClaims.run, true},
+		{"counted sums", on(countClaims, "thrice", 6, 34, 6), true},
+		{"rounding", roundingClaims.run, true},
+		{"accumulation", on(accumulationClaims, "thrice", 10, 13, 10), false},
+		{"losses", on(lossClaims, "thrice", 6, 24, 6), true},
+		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},
 		{"exact", testExact, false},
-		{"release", testRelease, false},
-		{"update", testUpdate, false},
-		{"project", testProject, false},
-		{"norm", testNorm, false},
+		{"release", on(releaseClaims, "dense-wide", 5, 14, 5), false},
+		{"update", on(updateClaims, "dense-wide", 5, 14, 1), false},
+		{"project", projectClaims.run, false},
+		{"norm", on(normClaims, "thrice", 5, 66, 5), false},
 		{"vectors", testVectors, false},
-		{"search", testSearch, false},
-		{"score", testScore, true},
-		{"misuse", testMisuse, false},
+		{"search", on(searchClaims, "thrice", 11, 31, 11), false},
+		{"score", on(scoreClaims, "thrice", 6, 16, 4), true},
+		{"misuse", on(misuseClaims, "thrice", misuseRows, 18, 4), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := open(t)
@@ -50,7 +64,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 			if precision(d) != device.Float32 && !test.products {
 				t.Skip("it is the same in every precision")
 			}
-			test.run(t, d)
+			test.group(t, d)
 		})
 	}
 }

@@ -30,16 +30,22 @@ type Fixture struct {
 
 // Stream gives noise of a device's choice that a test can draw again.
 func Stream(t testing.TB, d device.Device) *stream.Stream {
-	t.Helper()
-	s, err := stream.New(d.Info().Cipher, stream.KeyFromSeed(1, "devicetest"))
-	must(t, err)
-	return s
+	return made(stream.New(d.Info().Cipher, stream.KeyFromSeed(1, "devicetest")))(t)
 }
 
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// made is a value that came without an error.
+func made[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }
 
@@ -54,28 +60,42 @@ func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Optio
 	if !o.Exact {
 		o.Precision = c.precision
 	}
-	n, err := d.Compile(s, o)
-	must(t, err)
+	n := made(d.Compile(s, o))(t)
 	t.Cleanup(func() { must(t, n.Close()) })
-	data, err := d.Load(c.Rows, c.Features)
-	must(t, err)
+	data := made(d.Load(c.Rows, c.Features))(t)
 	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
 	x := &Fixture{Net: n, Data: data, Noise: noise, size: len(c.Params), capacity: o.Capacity}
-	x.Sum, err = n.NewSum()
-	must(t, err)
-	x.Out, err = n.NewVector(1)
-	must(t, err)
+	x.Sum, x.Out = x.sum(t), x.vector(t, 1)
 	x.Clipped = x.record(t, func(q device.Queue) { q.ClippedSum(x.Sum, data) })
 	x.Free = x.record(t, func(q device.Queue) { q.Release(x.Out, x.Sum, x.Noise) })
 	return x
 }
 
 func (s *Fixture) record(t testing.TB, body func(device.Queue)) device.Step {
+	return made(s.Net.Record(body))(t)
+}
+
+// vector makes one of so many values a parameter.
+func (s *Fixture) vector(t testing.TB, width int) device.Vector {
+	return made(s.Net.NewVector(width))(t)
+}
+func (s *Fixture) scalars(t testing.TB, n int) device.Vector { return made(s.Net.NewScalars(n))(t) }
+func (s *Fixture) sum(t testing.TB) device.Sum               { return made(s.Net.NewSum())(t) }
+func (s *Fixture) scalarSum(t testing.TB, n int) device.Sum  { return made(s.Net.NewScalarSum(n))(t) }
+
+// written makes a vector of values, one a parameter.
+func (s *Fixture) written(t testing.TB, values []float32) device.Vector {
 	t.Helper()
-	step, err := s.Net.Record(body)
-	must(t, err)
-	return step
+	v := s.vector(t, 1)
+	must(t, s.Net.Write(v, values))
+	return v
+}
+
+// params writes the parameters.
+func (s *Fixture) params(t testing.TB, values []float32) {
+	t.Helper()
+	must(t, s.Net.Write(s.Net.Params(), values))
 }
 
 // SetNoise gives a run a release's noise of a standard deviation, on a grid of some 2²⁶ steps
@@ -114,22 +134,34 @@ func Drawn(t testing.TB, n device.Noise, draw uint64, std float64, size int) []f
 // are one empty run.
 func (s *Fixture) Add(t testing.TB, rows []int32, clip float64) {
 	t.Helper()
-	in := &device.Inputs{}
-	in.Scalars[device.Clip] = float32(clip)
-	for first := 0; ; first += s.capacity {
-		in.Rows = rows[first:min(first+s.capacity, len(rows))]
-		must(t, s.Clipped.Run(in))
-		if first+s.capacity >= len(rows) {
-			return
-		}
+	s.addBy(t, s.Clipped, rows, clip)
+}
+
+// addBy adds rows by a step of a test's own.
+func (s *Fixture) addBy(t testing.TB, step device.Step, rows []int32, clip float64) {
+	t.Helper()
+	for first := 0; first < max(len(rows), 1); first += s.capacity {
+		must(t, step.Run(clipAt(clip, rows[first:min(first+s.capacity, len(rows))]...)))
 	}
+}
+
+// clipAt is a run of rows at a clip norm.
+func clipAt(clip float64, rows ...int32) *device.Inputs {
+	in := &device.Inputs{Rows: rows}
+	in.Scalars[device.Clip] = float32(clip)
+	return in
+}
+
+// next is a run at the next position of the noise.
+func (s *Fixture) next() *device.Inputs {
+	s.draw++
+	return &device.Inputs{Draw: s.draw}
 }
 
 // Release reads the sum out with noise of a standard deviation, and ends it.
 func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	t.Helper()
-	s.draw++
-	in := &device.Inputs{Draw: s.draw}
+	in := s.next()
 	SetNoise(in, s.Noise, std)
 	must(t, s.Free.Run(in))
 	_, err := s.Free.Wait()
@@ -137,9 +169,15 @@ func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	return s.read(t, s.Out)
 }
 
+// read gives a vector of values, one a parameter.
 func (s *Fixture) read(t testing.TB, v device.Vector) []float32 {
 	t.Helper()
-	x := make([]float32, s.size)
+	return s.values(t, v, s.size)
+}
+
+func (s *Fixture) values(t testing.TB, v device.Vector, n int) []float32 {
+	t.Helper()
+	x := make([]float32, n)
 	must(t, s.Net.Read(v, x))
 	return x
 }
@@ -151,6 +189,52 @@ func (s *Fixture) Of(t testing.TB, rows []int32, clip float64) []float32 {
 	return s.Release(t, 0)
 }
 
+// site is a case on a device: what the claims of a group open nets for.
+type site struct {
+	*Case
+	d        device.Device
+	schedule *ir.Schedule
+	capacity int
+}
+
+// on is a case under the first of the private schedules.
+func (c *Case) on(t testing.TB, d device.Device, capacity int) site {
+	return site{c, d, strategies(t, c.Program)[0].Schedule, capacity}
+}
+
+func (s site) open(t testing.TB) *Fixture { return Open(t, s.d, s.schedule, s.Case, s.capacity) }
+
+// on tests claims on a case of a program.
+func on(list claims[site], name string, rows int, seed uint64, capacity int) func(*testing.T, device.Device) {
+	return func(t *testing.T, d device.Device) {
+		list.run(t, newCase(t, d, program(name), rows, seed).on(t, d, capacity))
+	}
+}
+
+// eachProgram tests some of a list of programs.
+func eachProgram(t *testing.T, d device.Device, programs []*ir.Program, test func(*testing.T, *ir.Program)) {
+	for _, p := range some(d, programs) {
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}
+
+// eachCase tests a case of each of them.
+func eachCase(t *testing.T, d device.Device, programs []*ir.Program, rows int, seed uint64, test func(*testing.T, *Case)) {
+	eachProgram(t, d, programs, func(t *testing.T, p *ir.Program) { test(t, newCase(t, d, p, rows, seed)) })
+}
+
+// each tests some of a list of schedules.
+func each(t *testing.T, d device.Device, list []named, test func(*testing.T, named)) {
+	for _, s := range some(d, list) {
+		t.Run(s.name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+// eachNet tests a net of each of them.
+func eachNet(t *testing.T, d device.Device, c *Case, list []named, capacity int, test func(*testing.T, *Fixture)) {
+	each(t, d, list, func(t *testing.T, s named) { test(t, Open(t, d, s.Schedule, c, capacity)) })
+}
+
 // named is a schedule with a name for its subtest.
 type named struct {
 	name string
@@ -159,19 +243,14 @@ type named struct {
 
 // private lists every schedule that clips flat: all strategies, every choice for all
 // convolutions, and two that no strategy makes but every device must run.
-func private(t testing.TB, p *ir.Program) []named {
-	t.Helper()
-	return clipped(t, p, ir.Flat)
-}
+func private(t testing.TB, p *ir.Program) []named { return clipped(t, p, ir.Flat) }
 
 // clipped is private with another clipping.
 func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 	t.Helper()
 	var list []named
 	for _, strategy := range perexample.Strategies() {
-		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
-		must(t, err)
-		list = append(list, named{string(strategy), s})
+		list = append(list, named{string(strategy), schedule(t, p, strategy, c)})
 	}
 	for _, choice := range []perexample.Choice{perexample.Gram, perexample.Recompute} {
 		strategy := perexample.Bookkeeping
@@ -180,30 +259,23 @@ func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 				strategy += perexample.Strategy(fmt.Sprintf(",%s=%s", strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight"), choice))
 			}
 		}
-		s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c})
-		must(t, err)
-		list = append(list, named{string(choice), s})
+		list = append(list, named{string(choice), schedule(t, p, strategy, c)})
 	}
-	chunked, err := perexample.Private(p, perexample.Options{Strategy: perexample.Ghost, Clipping: c})
-	must(t, err)
+	chunked, again := schedule(t, p, perexample.Ghost, c), schedule(t, p, perexample.Materialise, c)
 	chunked.Chunk = 4
-	list = append(list, named{"ghost in chunks of 4", chunked})
-	again, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: c})
-	must(t, err)
 	for i, st := range again.Steps {
 		if st.Kind == ir.Combine && p.Ops[st.Op].Kind == ir.Conv {
 			again.Steps[i].Kind = ir.GradSum
 		}
 	}
-	return append(list, named{"stored and computed again", again})
+	return append(list, named{"ghost in chunks of 4", chunked}, named{"stored and computed again", again})
 }
 
-func plain(t testing.TB, p *ir.Program) named {
-	t.Helper()
-	s, err := perexample.Plain(p)
-	must(t, err)
-	return named{"plain", s}
+func schedule(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clipping) *ir.Schedule {
+	return made(perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: c}))(t)
 }
+
+func plain(t testing.TB, p *ir.Program) named { return named{"plain", made(perexample.Plain(p))(t)} }
 
 // oracle is what the reference's microbatch schedule makes of some rows; clip 0
 // asks for the plain sum.
@@ -211,9 +283,7 @@ func oracle(t testing.TB, c *Case, rows []int32, clip float64) []float32 {
 	t.Helper()
 	s := plain(t, c.Program).Schedule
 	if clip > 0 {
-		var err error
-		s, err = perexample.Private(c.Program, perexample.Options{Strategy: perexample.Microbatch, Clipping: ir.Flat})
-		must(t, err)
+		s = schedule(t, c.Program, perexample.Microbatch, ir.Flat)
 	}
 	return Open(t, reference.Open(), s, c, max(len(rows), 1)).Of(t, rows, clip)
 }

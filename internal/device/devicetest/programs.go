@@ -1,11 +1,15 @@
 package devicetest
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // Programs lists small programs that together use every op, geometry and loss,
 // and small networks of the structure of each named model.
 func Programs() []*ir.Program {
-	return append(opPrograms(), modelPrograms()...)
+	return slices.Concat(imagePrograms(), graphPrograms(), modelPrograms())
 }
 
 // program is the one of a name.
@@ -22,101 +26,114 @@ const ce = ir.SoftmaxCrossEntropy
 
 func pool2(stride int) ir.Window { return ir.Square(2, stride, 0) }
 
-func opPrograms() []*ir.Program {
-	var list []*ir.Program
-	build := func(name string, loss ir.Loss, shape []int, body func(b *Builder)) {
-		b := NewBuilder(name, loss, shape...)
-		body(b)
-		list = append(list, b.Program())
-	}
+// build is the program that a body writes.
+func build(name string, loss ir.Loss, shape []int, body func(b *Builder)) *ir.Program {
+	b := NewBuilder(name, loss, shape...)
+	body(b)
+	return b.Program()
+}
 
-	build("conv-asymmetric", ce, []int{2, 7, 6}, func(b *Builder) {
-		x := b.Conv(ir.Input, 3, ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true)
-		x = b.Act(ir.ReLU, x)
-		x = b.Conv(x, 4, ir.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}, false)
-		b.Dense(b.Act(ir.Tanh, x), 3, true)
-	})
-	// More taps than a block of K in a matrix product holds, more output
-	// channels than a register tile, more weights than a block of a sum.
-	build("conv-deep", ce, []int{40, 4, 4}, func(b *Builder) {
-		x := b.Act(ir.Tanh, b.Conv(ir.Input, 7, ir.Square(3, 1, 1), true))
-		b.Dense(b.Act(ir.Tanh, b.Conv(x, 3, ir.Square(2, 2, 0), true)), 4, true)
-	})
-	build("conv-logits", ce, []int{1, 3, 5}, func(b *Builder) {
-		b.Conv(ir.Input, 5, ir.Window{H: 3, W: 5, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, true)
-	})
-	build("conv-row", ce, []int{2, 1, 9}, func(b *Builder) {
-		x := b.Conv(ir.Input, 4, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true)
-		b.Dense(b.Act(ir.Sigmoid, x), 2, false)
-	})
-	build("maxpool-2x2", ce, []int{2, 6, 7}, func(b *Builder) {
-		x := b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true)), pool2(2))
-		b.Dense(x, 3, true)
-	})
-	build("maxpool-overlapping", ce, []int{1, 7, 8}, func(b *Builder) {
-		x := b.Act(ir.Tanh, b.Conv(ir.Input, 2, ir.Square(2, 1, 0), true))
-		x = b.Pool(ir.MaxPool, x, ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 2, PadBottom: 1, PadRight: 1, DilationH: 1, DilationW: 1})
-		x = b.Act(ir.ReLU, b.Conv(x, 3, ir.Square(2, 1, 1), true))
-		b.Dense(b.Pool(ir.MaxPool, x, pool2(1)), 3, true)
-	})
-	build("maxpool-input", ce, []int{1, 6, 6}, func(b *Builder) {
-		x := b.Pool(ir.MaxPool, ir.Input, ir.Square(3, 2, 1))
-		b.Dense(b.Act(ir.ReLU, b.Conv(x, 3, ir.Square(2, 1, 0), true)), 4, true)
-	})
-	build("avgpool", ce, []int{2, 7, 6}, func(b *Builder) {
-		x := b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true))
-		x = b.Pool(ir.AvgPool, x, ir.Window{H: 3, W: 3, StrideH: 1, StrideW: 2, PadTop: 2, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1})
-		x = b.Conv(x, 4, pool2(1), true)
-		b.Pool(ir.AvgPool, x, ir.Window{H: 6, W: 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1})
-	})
-	build("activation-chain", ce, []int{9}, func(b *Builder) {
-		x := b.Act(ir.Sigmoid, b.Act(ir.Tanh, b.Dense(ir.Input, 6, true)))
-		x = b.Act(ir.ReLU, b.Act(ir.Tanh, b.Dense(x, 6, true)))
-		b.Act(ir.Tanh, b.Act(ir.Sigmoid, b.Dense(x, 3, true)))
-	})
-	build("residual", ce, []int{2, 4, 4}, func(b *Builder) {
-		x := b.Act(ir.ReLU, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true))
-		y := b.Conv(b.Act(ir.ReLU, b.Conv(x, 3, ir.Square(3, 1, 1), true)), 3, ir.Square(3, 1, 1), false)
-		b.Dense(b.Act(ir.ReLU, b.Add(y, x)), 3, true)
-	})
-	build("residual-dense", ce, []int{7}, func(b *Builder) {
-		x := b.Dense(ir.Input, 6, true)
-		y := b.Dense(b.Act(ir.Tanh, x), 6, true)
-		b.Dense(b.Act(ir.Tanh, b.Add(x, y)), 3, true)
-	})
-	build("residual-input", ce, []int{1, 4, 4}, func(b *Builder) {
-		x := b.Add(ir.Input, ir.Input)
-		y := b.Add(b.Conv(x, 1, ir.Square(3, 1, 1), true), ir.Input)
-		b.Dense(b.Act(ir.Tanh, y), 3, true)
-	})
-	build("twice", ce, []int{6}, func(b *Builder) {
-		x := b.Act(ir.Tanh, b.Dense(ir.Input, 5, true))
-		x = b.Act(ir.Sigmoid, b.Add(x, x))
-		b.Dense(b.Add(x, x), 3, true)
-	})
-	build("thrice", ce, []int{1, 4, 5}, func(b *Builder) {
-		x := b.Conv(ir.Input, 2, ir.Square(3, 1, 1), true)
-		y := b.Add(b.Act(ir.Tanh, x), b.Add(b.Act(ir.ReLU, x), b.Conv(x, 2, ir.Square(3, 1, 1), true)))
-		z := b.Pool(ir.MaxPool, y, pool2(1))
-		z = b.Add(z, b.Add(b.Pool(ir.AvgPool, y, pool2(1)), b.Conv(y, 2, pool2(1), true)))
-		b.Add(b.Add(b.Dense(z, 3, true), b.Dense(z, 3, false)), b.Dense(b.Act(ir.Sigmoid, z), 3, true))
-	})
-	build("reshape", ce, []int{10}, func(b *Builder) {
-		x := b.Reshape(b.Act(ir.Tanh, b.Dense(ir.Input, 18, true)), 2, 3, 3)
-		b.Dense(b.Act(ir.Tanh, b.Conv(x, 3, pool2(1), true)), 3, true)
-	})
-	// Wider than the tiles into which a matrix product over the batch is cut.
-	build("dense-wide", ce, []int{330}, func(b *Builder) {
-		b.Dense(b.Act(ir.ReLU, b.Dense(ir.Input, 210, true)), 3, true)
-	})
-	build("dense-no-bias", ce, []int{20}, func(b *Builder) {
-		b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 17, false)), 10, false)
-	})
+// linear is one dense layer.
+func linear(name string, loss ir.Loss, in, out int, bias bool) *ir.Program {
+	return build(name, loss, []int{in}, func(b *Builder) { b.Dense(ir.Input, out, bias) })
+}
+
+// imagePrograms are convolutions and pools of all geometries.
+func imagePrograms() []*ir.Program {
+	return []*ir.Program{
+		build("conv-asymmetric", ce, []int{2, 7, 6}, func(b *Builder) {
+			x := b.Conv(ir.Input, 3, ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 2, PadRight: 1, DilationH: 1, DilationW: 2}, true)
+			x = b.Act(ir.ReLU, x)
+			x = b.Conv(x, 4, ir.Window{H: 2, W: 3, StrideH: 1, StrideW: 2, PadBottom: 2, PadRight: 3, DilationH: 2, DilationW: 1}, false)
+			b.Dense(b.Act(ir.Tanh, x), 3, true)
+		}),
+		// More taps than a block of K in a matrix product holds, more output
+		// channels than a register tile, more weights than a block of a sum.
+		build("conv-deep", ce, []int{40, 4, 4}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Conv(ir.Input, 7, ir.Square(3, 1, 1), true))
+			b.Dense(b.Act(ir.Tanh, b.Conv(x, 3, ir.Square(2, 2, 0), true)), 4, true)
+		}),
+		build("conv-logits", ce, []int{1, 3, 5}, func(b *Builder) {
+			b.Conv(ir.Input, 5, ir.Window{H: 3, W: 5, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, true)
+		}),
+		build("conv-row", ce, []int{2, 1, 9}, func(b *Builder) {
+			x := b.Conv(ir.Input, 4, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true)
+			b.Dense(b.Act(ir.Sigmoid, x), 2, false)
+		}),
+		build("maxpool-2x2", ce, []int{2, 6, 7}, func(b *Builder) {
+			x := b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true)), pool2(2))
+			b.Dense(x, 3, true)
+		}),
+		build("maxpool-overlapping", ce, []int{1, 7, 8}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Conv(ir.Input, 2, ir.Square(2, 1, 0), true))
+			x = b.Pool(ir.MaxPool, x, ir.Window{H: 3, W: 2, StrideH: 2, StrideW: 1, PadTop: 2, PadBottom: 1, PadRight: 1, DilationH: 1, DilationW: 1})
+			x = b.Act(ir.ReLU, b.Conv(x, 3, ir.Square(2, 1, 1), true))
+			b.Dense(b.Pool(ir.MaxPool, x, pool2(1)), 3, true)
+		}),
+		build("maxpool-input", ce, []int{1, 6, 6}, func(b *Builder) {
+			x := b.Pool(ir.MaxPool, ir.Input, ir.Square(3, 2, 1))
+			b.Dense(b.Act(ir.ReLU, b.Conv(x, 3, ir.Square(2, 1, 0), true)), 4, true)
+		}),
+		build("avgpool", ce, []int{2, 7, 6}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true))
+			x = b.Pool(ir.AvgPool, x, ir.Window{H: 3, W: 3, StrideH: 1, StrideW: 2, PadTop: 2, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1})
+			x = b.Conv(x, 4, pool2(1), true)
+			b.Pool(ir.AvgPool, x, ir.Window{H: 6, W: 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1})
+		}),
+	}
+}
+
+// graphPrograms chain ops, join values and read them again, and have all losses.
+func graphPrograms() []*ir.Program {
+	list := []*ir.Program{
+		build("activation-chain", ce, []int{9}, func(b *Builder) {
+			x := b.Act(ir.Sigmoid, b.Act(ir.Tanh, b.Dense(ir.Input, 6, true)))
+			x = b.Act(ir.ReLU, b.Act(ir.Tanh, b.Dense(x, 6, true)))
+			b.Act(ir.Tanh, b.Act(ir.Sigmoid, b.Dense(x, 3, true)))
+		}),
+		build("residual", ce, []int{2, 4, 4}, func(b *Builder) {
+			x := b.Act(ir.ReLU, b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true))
+			y := b.Conv(b.Act(ir.ReLU, b.Conv(x, 3, ir.Square(3, 1, 1), true)), 3, ir.Square(3, 1, 1), false)
+			b.Dense(b.Act(ir.ReLU, b.Add(y, x)), 3, true)
+		}),
+		build("residual-dense", ce, []int{7}, func(b *Builder) {
+			x := b.Dense(ir.Input, 6, true)
+			y := b.Dense(b.Act(ir.Tanh, x), 6, true)
+			b.Dense(b.Act(ir.Tanh, b.Add(x, y)), 3, true)
+		}),
+		build("residual-input", ce, []int{1, 4, 4}, func(b *Builder) {
+			x := b.Add(ir.Input, ir.Input)
+			y := b.Add(b.Conv(x, 1, ir.Square(3, 1, 1), true), ir.Input)
+			b.Dense(b.Act(ir.Tanh, y), 3, true)
+		}),
+		build("twice", ce, []int{6}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Dense(ir.Input, 5, true))
+			x = b.Act(ir.Sigmoid, b.Add(x, x))
+			b.Dense(b.Add(x, x), 3, true)
+		}),
+		build("thrice", ce, []int{1, 4, 5}, func(b *Builder) {
+			x := b.Conv(ir.Input, 2, ir.Square(3, 1, 1), true)
+			y := b.Add(b.Act(ir.Tanh, x), b.Add(b.Act(ir.ReLU, x), b.Conv(x, 2, ir.Square(3, 1, 1), true)))
+			z := b.Pool(ir.MaxPool, y, pool2(1))
+			z = b.Add(z, b.Add(b.Pool(ir.AvgPool, y, pool2(1)), b.Conv(y, 2, pool2(1), true)))
+			b.Add(b.Add(b.Dense(z, 3, true), b.Dense(z, 3, false)), b.Dense(b.Act(ir.Sigmoid, z), 3, true))
+		}),
+		build("reshape", ce, []int{10}, func(b *Builder) {
+			x := b.Reshape(b.Act(ir.Tanh, b.Dense(ir.Input, 18, true)), 2, 3, 3)
+			b.Dense(b.Act(ir.Tanh, b.Conv(x, 3, pool2(1), true)), 3, true)
+		}),
+		// Wider than the tiles into which a matrix product over the batch is cut.
+		build("dense-wide", ce, []int{330}, func(b *Builder) {
+			b.Dense(b.Act(ir.ReLU, b.Dense(ir.Input, 210, true)), 3, true)
+		}),
+		build("dense-no-bias", ce, []int{20}, func(b *Builder) {
+			b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 17, false)), 10, false)
+		}),
+	}
 	for _, loss := range []ir.Loss{ir.Logistic, ir.Hinge, ir.HuberHinge, ir.Huber} {
-		build("linear-"+loss.String(), loss, []int{13}, func(b *Builder) { b.Dense(ir.Input, 1, true) })
-		build("mlp-"+loss.String(), loss, []int{1, 2, 4}, func(b *Builder) {
+		list = append(list, linear("linear-"+loss.String(), loss, 13, 1, true), build("mlp-"+loss.String(), loss, []int{1, 2, 4}, func(b *Builder) {
 			b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 5, true)), 1, true)
-		})
+		}))
 	}
 	return list
 }

@@ -8,15 +8,12 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
-	"github.com/privgrad/privgrad/perexample"
 )
 
 // learner is a linear model of so many parameters.
 func learner(t testing.TB, params int) *Case {
 	t.Helper()
-	b := NewBuilder("learner", ir.Huber, params-1)
-	b.Dense(ir.Input, 1, true)
-	return NewCase(t, b.Program(), 1, 61)
+	return NewCase(t, linear("learner", ir.Huber, params-1, 1, true), 1, 61)
 }
 
 // projected is a net whose parameters an LSTM moves, with its definition beside it.
@@ -31,13 +28,8 @@ type projected struct {
 
 func openProjected(t testing.TB, d device.Device, l device.LSTM, params int) *projected {
 	t.Helper()
-	c := learner(t, params)
-	x := &projected{Fixture: Open(t, d, strategies(t, c.Program)[0].Schedule, c, 1), lstm: l, rnd: rand.New(rand.NewPCG(62, uint64(l.Weights())))}
-	var err error
-	x.weights, err = x.Net.NewScalars(l.Weights())
-	must(t, err)
-	x.state, err = x.Net.NewVector(l.States())
-	must(t, err)
+	x := &projected{Fixture: learner(t, params).on(t, d, 1).open(t), lstm: l, rnd: rand.New(rand.NewPCG(62, uint64(l.Weights())))}
+	x.weights, x.state = x.scalars(t, l.Weights()), x.vector(t, l.States())
 	x.step = x.record(t, func(q device.Queue) { q.Project(l, x.Net.Params(), x.Out, x.weights, x.state) })
 	x.newWeights(t)
 	return x
@@ -45,7 +37,6 @@ func openProjected(t testing.TB, d device.Device, l device.LSTM, params int) *pr
 
 // newWeights draws others: sums over a layer's inputs are of order 1, whatever their number.
 func (x *projected) newWeights(t testing.TB) {
-	t.Helper()
 	x.w = x.normals(x.lstm.Weights(), 1.5/math.Sqrt(float64(x.lstm.Inputs(0)+x.lstm.Hidden)))
 	must(t, x.Net.Write(x.weights, x.w))
 }
@@ -60,9 +51,7 @@ func (x *projected) normals(n int, std float64) []float32 {
 
 func (x *projected) stateOf(t testing.TB) []float32 {
 	t.Helper()
-	v := make([]float32, x.size*x.lstm.States())
-	must(t, x.Net.Read(x.state, v))
-	return v
+	return x.values(t, x.state, x.size*x.lstm.States())
 }
 
 // run makes one step with gradient g and compares it with what the definition makes of the parameters and
@@ -85,9 +74,8 @@ func (x *projected) run(t testing.TB, scalars [device.Slots]float32, g []float32
 	must(t, err)
 	gotP, gotState := x.read(t, x.Net.Params()), x.stateOf(t)
 	Same(t, x.read(t, x.Out), g)
-	w, was, kept := widen(x.w), make([]float64, states), make([]float32, len(x.w))
-	must(t, x.Net.Read(x.weights, kept))
-	Same(t, kept, x.w)
+	Same(t, x.values(t, x.weights, len(x.w)), x.w)
+	w, was := widen(x.w), make([]float64, states)
 	rounding := 8 * 0x1p-24 * float64(l.Hidden+l.Inputs(0)+8) * float64(l.Layers)
 	for i := range n {
 		for k := range was {
@@ -132,15 +120,41 @@ func projectScalars(t int) (s [device.Slots]float32) {
 	return s
 }
 
-// testProject compares an LSTM's steps with their scalar definition.
-func testProject(t *testing.T, d device.Device) {
-	size := fewer(d, 1003, 77)
+// projectClaims compare an LSTM's steps with their scalar definition.
+var projectClaims = claims[device.Device]{
+	{"sizes of LSTMs", testLSTMs},
+	{"blocks", func(t *testing.T, d device.Device) {
+		for _, n := range some(d, []int{2, 3, 31, 64, 129, 4095, 4096, 4097, 9001}) {
+			n = fewer(d, n, 263)
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				x := openProjected(t, d, smallLSTM, n)
+				for k := range 2 {
+					x.run(t, projectScalars(k), x.normals(x.size, 300))
+				}
+			})
+		}
+	}},
+	{"place", testProjectPlace},
+	{"extremes", func(t *testing.T, d device.Device) { testProjectExtremes(t, d, false) }},
+	{"extremes, logarithm and sign", func(t *testing.T, d device.Device) { testProjectExtremes(t, d, true) }},
+	{"vectors that are refused", testProjectVectors},
+	{"LSTMs that are refused", testImpossibleLSTMs},
+}
+
+// smallLSTM is one that most of the claims are tested on.
+var smallLSTM = device.LSTM{Layers: 2, Hidden: 5, Context: 1}
+
+// projectSize is how many parameters there are where any number would do.
+func projectSize(d device.Device) int { return fewer(d, 1003, 77) }
+
+func testLSTMs(t *testing.T, d device.Device) {
 	for _, l := range some(d, []device.LSTM{
 		{Layers: 2, Hidden: 20, Context: 3}, {Layers: 1, Hidden: 1}, {Layers: 2, Hidden: 1, Context: 4, LogSign: true}, {Layers: 1, Hidden: 3, Context: 1, LogSign: true},
 		{Layers: 2, Hidden: 3, Context: 2}, {Layers: 2, Hidden: 20, Context: 3, LogSign: true}, {Layers: 3, Hidden: 20, Context: 2}, {Layers: 1, Hidden: 32, LogSign: true},
 		{Layers: 3, Hidden: 32, Context: 4}, {Layers: device.MostLayers, Hidden: device.MostHidden, Context: device.Contexts, LogSign: true},
 	}) {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
+			size := projectSize(d)
 			x := openProjected(t, d, l, fewer(d, max(size*20/l.Hidden, 97), size)&^1+1)
 			for k := range fewer(d, 4, 2) {
 				switch k {
@@ -153,240 +167,99 @@ func testProject(t *testing.T, d device.Device) {
 			}
 		})
 	}
+}
 
-	small := device.LSTM{Layers: 2, Hidden: 5, Context: 1}
-	t.Run("blocks", func(t *testing.T) {
-		for _, n := range some(d, []int{2, 3, 31, 64, 129, 4095, 4096, 4097, 9001}) {
-			n = fewer(d, n, 263)
-			t.Run(fmt.Sprint(n), func(t *testing.T) {
-				x := openProjected(t, d, small, n)
-				for k := range 2 {
-					x.run(t, projectScalars(k), x.normals(x.size, 300))
-				}
-			})
-		}
-	})
-	// What a parameter gets follows from its own values, not from where it stands.
-	t.Run("place", func(t *testing.T) {
-		x := openProjected(t, d, small, size)
-		must(t, x.Net.Write(x.Net.Params(), constant(x.size, 0.3)))
-		for k := range 2 {
-			x.run(t, projectScalars(k), constant(x.size, 123))
-		}
-		p, state := x.read(t, x.Net.Params()), x.stateOf(t)
-		Same(t, p, constant(x.size, p[0]))
-		for k := range small.States() {
-			Same(t, state[k*x.size:][:x.size], constant(x.size, state[k*x.size]))
-		}
-	})
-	for _, logSign := range []bool{false, true} {
-		t.Run(fmt.Sprintf("extremes, logarithm and sign %v", logSign), func(t *testing.T) {
-			l := small
-			l.LogSign = logSign
-			x := openProjected(t, d, l, 44)
-			for i := range l.Inputs(0) { // two gates that do not read the gradient, however large
-				x.w[i], x.w[3*l.Hidden*l.Inputs(0)+i] = 0, 0
-			}
-			must(t, x.Net.Write(x.weights, x.w))
-			s := projectScalars(1)
-			s[device.Scale], s[device.L2], s[device.Gain] = 1, 0, 1
-			list := []float32{0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1e-38, -3e-39, 1e-20, -1e-20, 4.54e-5, 4.53e-5, -4.54e-5, 1, -1, 100, -1e4, 1e10, -1e20, 1e38, -math.MaxFloat32, math.MaxFloat32}
-			g := make([]float32, x.size)
-			for i := range g {
-				g[i] = list[i%len(list)]
-			}
-			state := x.normals(x.size*l.States(), 1)
-			for i := range state {
-				if k := i / x.size; k/l.Hidden%2 == 1 { // cells
-					state[i] *= [...]float32{0, 1e-40, 1, 100, 1e30}[k%5]
-				}
-			}
-			must(t, x.Net.Write(x.state, state))
-			for range 3 {
-				x.run(t, s, g)
-			}
-			// Beyond float32 only a direct gradient has its gates decided; its logarithm need not be right.
-			s[device.Gain] = 1e8
-			for i := range g {
-				g[i] = [...]float32{0, 1e36, -1e36, math.MaxFloat32, -math.MaxFloat32, -1e-45}[i%6]
-			}
-			if !logSign {
-				x.run(t, s, g)
-				return
-			}
-			must(t, x.Net.Write(x.Out, g))
-			must(t, x.step.Run(&device.Inputs{Scalars: s}))
-			for _, v := range append(x.read(t, x.Net.Params()), x.stateOf(t)...) {
-				if v-v != 0 {
-					t.Fatalf("%v came out", v)
-				}
-			}
-		})
+// testProjectPlace checks that what a parameter gets follows from its own values, not from where it stands.
+func testProjectPlace(t *testing.T, d device.Device) {
+	x := openProjected(t, d, smallLSTM, projectSize(d))
+	x.params(t, constant(x.size, 0.3))
+	for k := range 2 {
+		x.run(t, projectScalars(k), constant(x.size, 123))
 	}
-	t.Run("misuse", func(t *testing.T) {
-		l := small
-		x := openProjected(t, d, l, 30)
-		vector := func(width int) device.Vector {
-			v, err := x.Net.NewVector(width)
-			must(t, err)
-			return v
-		}
-		scalars := func(n int) device.Vector {
-			v, err := x.Net.NewScalars(n)
-			must(t, err)
-			return v
-		}
-		p := x.Net.Params()
-		for what, q := range map[string]struct{ p, g, weights, state device.Vector }{
-			"one weight too few":       {p, x.Out, scalars(l.Weights() - 1), x.state},
-			"one weight too many":      {p, x.Out, scalars(l.Weights() + 1), x.state},
-			"a narrow state":           {p, x.Out, x.weights, vector(l.States() - 1)},
-			"a wide state":             {p, x.Out, x.weights, vector(l.States() + 1)},
-			"a gradient of width 2":    {p, vector(2), x.weights, x.state},
-			"parameters of width 2":    {vector(2), x.Out, x.weights, x.state},
-			"unknown parameters":       {99, x.Out, x.weights, x.state},
-			"an unknown gradient":      {p, -1, x.weights, x.state},
-			"unknown weights":          {p, x.Out, 99, x.state},
-			"an unknown state":         {p, x.Out, x.weights, 99},
-			"weights for a gradient":   {p, x.weights, x.weights, x.state},
-			"the state of parameters":  {p, x.Out, x.weights, p},
-			"weights of the last step": {p, x.Out, x.Out, x.state},
-		} {
-			if _, err := x.Net.Record(func(r device.Queue) { r.Project(l, q.p, q.g, q.weights, q.state) }); err == nil {
-				t.Errorf("%s: accepted", what)
-			}
-		}
-		for _, l := range []device.LSTM{
-			{}, {Layers: 1}, {Hidden: 1}, {Layers: device.MostLayers + 1, Hidden: 1}, {Layers: 1, Hidden: device.MostHidden + 1},
-			{Layers: -1, Hidden: 1}, {Layers: 1, Hidden: -1}, {Layers: 1, Hidden: 1, Context: -1}, {Layers: 1, Hidden: 1, Context: device.Contexts + 1},
-		} {
-			if _, err := x.Net.Record(func(q device.Queue) { q.Project(l, p, x.Out, x.weights, x.state) }); err == nil {
-				t.Errorf("%+v: accepted", l)
-			}
-		}
-		x.run(t, projectScalars(0), x.normals(x.size, 300)) // none of it stands in the way
-	})
-}
-
-// normed is a fixture whose sums have their norm released.
-type normed struct {
-	*Fixture
-	norm       device.Sum
-	out        device.Vector
-	take, free device.Step
-}
-
-func (x *normed) noise() device.Noise {
-	return device.NewNoise(x.Noise.Stream(), x.Noise.Tensor()+1).WithSlots(device.NormStd, device.NormStep)
-}
-
-func openNormed(t testing.TB, d device.Device, c *Case, capacity int) *normed {
-	t.Helper()
-	x := &normed{Fixture: Open(t, d, strategies(t, c.Program)[0].Schedule, c, capacity)}
-	var err error
-	x.norm, err = x.Net.NewScalarSum(1)
-	must(t, err)
-	x.out, err = x.Net.NewScalars(1)
-	must(t, err)
-	x.take = x.record(t, func(q device.Queue) { q.Norm(x.norm, x.Sum) })
-	x.free = x.record(t, func(q device.Queue) { q.Release(x.out, x.norm, x.noise()) })
-	return x
-}
-
-// release reads the norm's sum out with noise of a standard deviation, and ends it.
-func (x *normed) release(t testing.TB, std float64) float32 {
-	t.Helper()
-	x.draw++
-	in := &device.Inputs{Draw: x.draw}
-	SetNoise(in, x.Noise, 1e6) // of the sum, not of this
-	SetNoise(in, x.noise(), std)
-	must(t, x.free.Run(in))
-	v := make([]float32, 1)
-	must(t, x.Net.Read(x.out, v))
-	return v[0]
-}
-
-func testNorm(t *testing.T, d device.Device) {
-	for _, c := range some(d, []*Case{NewCase(t, program("thrice"), 9, 63), NewCase(t, program("conv-deep"), 9, 64), NewCase(t, program("dense-wide"), 9, 65)}) {
-		t.Run(c.Program.Name, func(t *testing.T) {
-			x := openNormed(t, d, c, 4)
-			// A batch beyond the capacity first, then none, then one row.
-			for _, rows := range [][]int32{c.All(), nil, {3}} {
-				want := Open(t, d, strategies(t, c.Program)[0].Schedule, c, 4).Of(t, rows, 0.7)
-				x.Add(t, rows, 0.7)
-				must(t, x.take.Run(&device.Inputs{}))
-				got, norm := float64(x.release(t, 0)), Norm(want)
-				// 2⁻²³ is the contract's; what leaves, and what a sum in float64 is compared with, is rounded as well.
-				if !(math.Abs(got-norm) <= 0x1p-22*norm) {
-					t.Errorf("the norm of %d rows is %v, want %v", len(rows), got, norm)
-				}
-				Same(t, x.Release(t, 0), want) // the sum is what it was
-			}
-		})
+	p, state := x.read(t, x.Net.Params()), x.stateOf(t)
+	Same(t, p, constant(x.size, p[0]))
+	for k := range smallLSTM.States() {
+		Same(t, state[k*x.size:][:x.size], constant(x.size, state[k*x.size]))
 	}
-	c := NewCase(t, program("thrice"), 5, 66)
-	t.Run("norms add up and are released with noise of their own", func(t *testing.T) {
-		x := openNormed(t, d, c, 5)
-		x.Add(t, c.All(), 0.7)
-		must(t, x.take.Run(&device.Inputs{}))
-		one := x.release(t, 0)
-		must(t, x.take.Run(&device.Inputs{}))
-		must(t, x.take.Run(&device.Inputs{}))
-		if two := x.release(t, 0); !(math.Abs(float64(two)-2*float64(one)) <= 1e-6*float64(two)) || one == 0 {
-			t.Errorf("a norm of %v twice is %v", one, two)
+}
+
+func testProjectExtremes(t *testing.T, d device.Device, logSign bool) {
+	l := smallLSTM
+	l.LogSign = logSign
+	x := openProjected(t, d, l, 44)
+	for i := range l.Inputs(0) { // two gates that do not read the gradient, however large
+		x.w[i], x.w[3*l.Hidden*l.Inputs(0)+i] = 0, 0
+	}
+	must(t, x.Net.Write(x.weights, x.w))
+	s := projectScalars(1)
+	s[device.Scale], s[device.L2], s[device.Gain] = 1, 0, 1
+	list := []float32{0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1e-38, -3e-39, 1e-20, -1e-20, 4.54e-5, 4.53e-5, -4.54e-5, 1, -1, 100, -1e4, 1e10, -1e20, 1e38, -math.MaxFloat32, math.MaxFloat32}
+	g := make([]float32, x.size)
+	for i := range g {
+		g[i] = list[i%len(list)]
+	}
+	state := x.normals(x.size*l.States(), 1)
+	for i := range state {
+		if k := i / x.size; k/l.Hidden%2 == 1 { // cells
+			state[i] *= [...]float32{0, 1e-40, 1, 100, 1e30}[k%5]
 		}
-		if none := x.release(t, 0); none != 0 {
-			t.Errorf("after its release the norm's sum holds %v", none)
+	}
+	must(t, x.Net.Write(x.state, state))
+	for range 3 {
+		x.run(t, s, g)
+	}
+	// Beyond float32 only a direct gradient has its gates decided; its logarithm need not be right.
+	s[device.Gain] = 1e8
+	for i := range g {
+		g[i] = [...]float32{0, 1e36, -1e36, math.MaxFloat32, -math.MaxFloat32, -1e-45}[i%6]
+	}
+	if !logSign {
+		x.run(t, s, g)
+		return
+	}
+	must(t, x.Net.Write(x.Out, g))
+	must(t, x.step.Run(&device.Inputs{Scalars: s}))
+	for _, v := range append(x.read(t, x.Net.Params()), x.stateOf(t)...) {
+		if v-v != 0 {
+			t.Fatalf("%v came out", v)
 		}
-		must(t, x.take.Run(&device.Inputs{}))
-		got := x.release(t, 3)
-		want := []float32{one}
-		addNoise(t, want, x.noise(), x.draw, 3)
-		if !(math.Abs(float64(got-want[0])) <= 1e-5) { // noise of up to 9 deviations is off by 4e-7 of itself
-			t.Errorf("the norm was released as %v, want %v", got, want[0])
-		}
-		if math.Abs(float64(got-one)) < 1e-3 {
-			t.Errorf("noise of deviation 3 moved the norm from %v to %v", one, got)
-		}
-	})
-	t.Run("one step", func(t *testing.T) { // as a run records it
-		x := openNormed(t, d, c, 5)
-		both := x.record(t, func(q device.Queue) {
-			q.Norm(x.norm, x.Sum)
-			q.Release(x.Out, x.Sum, x.Noise)
-			q.Release(x.out, x.norm, x.noise())
-		})
-		x.Add(t, c.All(), 0.7)
-		must(t, both.Run(&device.Inputs{Draw: 1}))
-		sum, norm := x.read(t, x.Out), make([]float32, 1)
-		must(t, x.Net.Read(x.out, norm))
-		if n := Norm(sum); n == 0 || !(math.Abs(n-float64(norm[0])) <= (0x1p-22+0x1p-23)*n) {
-			t.Errorf("the norm is %v, that of what was released %v", norm[0], n)
-		}
-	})
-	t.Run("misuse", func(t *testing.T) {
-		x := openNormed(t, d, c, 5)
-		two, err := x.Net.NewScalarSum(2)
-		must(t, err)
-		for what, q := range map[string][2]device.Sum{
-			"into a sum of two": {two, x.Sum}, "into a sum of gradients": {x.Sum, x.Sum}, "of a scalar": {x.norm, x.norm}, "of two scalars": {x.norm, two},
-			"into no sum": {-1, x.Sum}, "into an unknown sum": {99, x.Sum}, "of no sum": {x.norm, -1}, "of an unknown sum": {x.norm, 99},
-		} {
-			if _, err := x.Net.Record(func(r device.Queue) { r.Norm(q[0], q[1]) }); err == nil {
-				t.Errorf("a norm %s is accepted", what)
-			}
-		}
-		schedule, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
-		must(t, err)
-		exact, err := d.Compile(schedule, device.Options{Capacity: 1, Exact: true})
-		must(t, err)
-		defer exact.Close()
-		sum, err := exact.NewSum()
-		must(t, err)
-		norm, err := exact.NewScalarSum(1)
-		must(t, err)
-		if _, err := exact.Record(func(q device.Queue) { q.Norm(norm, sum) }); err == nil {
-			t.Error("an exact net gives the norm of a sum")
-		}
-	})
+	}
+}
+
+func testProjectVectors(t *testing.T, d device.Device) {
+	l := smallLSTM
+	x := openProjected(t, d, l, 30)
+	p, list := x.Net.Params(), recordings{}
+	for what, v := range map[string]struct{ p, g, weights, state device.Vector }{
+		"one weight too few":       {p, x.Out, x.scalars(t, l.Weights()-1), x.state},
+		"one weight too many":      {p, x.Out, x.scalars(t, l.Weights()+1), x.state},
+		"a narrow state":           {p, x.Out, x.weights, x.vector(t, l.States()-1)},
+		"a wide state":             {p, x.Out, x.weights, x.vector(t, l.States()+1)},
+		"a gradient of width 2":    {p, x.vector(t, 2), x.weights, x.state},
+		"parameters of width 2":    {x.vector(t, 2), x.Out, x.weights, x.state},
+		"unknown parameters":       {99, x.Out, x.weights, x.state},
+		"an unknown gradient":      {p, -1, x.weights, x.state},
+		"unknown weights":          {p, x.Out, 99, x.state},
+		"an unknown state":         {p, x.Out, x.weights, 99},
+		"weights for a gradient":   {p, x.weights, x.weights, x.state},
+		"the state of parameters":  {p, x.Out, x.weights, p},
+		"weights of the last step": {p, x.Out, x.Out, x.state},
+	} {
+		list[what] = func(q device.Queue) { q.Project(l, v.p, v.g, v.weights, v.state) }
+	}
+	x.refuses(t, list)
+	x.run(t, projectScalars(0), x.normals(x.size, 300)) // none of it stands in the way
+}
+
+func testImpossibleLSTMs(t *testing.T, d device.Device) {
+	x := openProjected(t, d, smallLSTM, 30)
+	list := recordings{}
+	for _, l := range []device.LSTM{
+		{}, {Layers: 1}, {Hidden: 1}, {Layers: device.MostLayers + 1, Hidden: 1}, {Layers: 1, Hidden: device.MostHidden + 1},
+		{Layers: -1, Hidden: 1}, {Layers: 1, Hidden: -1}, {Layers: 1, Hidden: 1, Context: -1}, {Layers: 1, Hidden: 1, Context: device.Contexts + 1},
+	} {
+		list[fmt.Sprintf("%+v", l)] = func(q device.Queue) { q.Project(l, x.Net.Params(), x.Out, x.weights, x.state) }
+	}
+	x.refuses(t, list)
+	x.run(t, projectScalars(0), x.normals(x.size, 300))
 }

@@ -7,50 +7,60 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
+// activation computes an output from its input, and passes its gradient d back by the output y.
+type activation struct {
+	forward func(x float64) float64
+	back    func(d, y float64) float64
+}
+
+var activations = map[ir.Kind]activation{
+	ir.ReLU: {
+		func(x float64) float64 {
+			if x <= 0 {
+				return 0
+			}
+			return x
+		},
+		func(d, y float64) float64 {
+			if y > 0 {
+				return d
+			}
+			return 0
+		},
+	},
+	ir.Tanh: {
+		math.Tanh,
+		func(d, y float64) float64 { return d * (1 - y*y) },
+	},
+	ir.Sigmoid: {
+		func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+		func(d, y float64) float64 { return d * y * (1 - y) },
+	},
+}
+
 // forward writes an op's output.
 func forward(p device.Precision, op *ir.Op, values [][]float64, y, w, bias []float64) {
 	x, w := factors(p, op, values[op.In[0]], w)
+	clear(y)
+	if bias != nil {
+		for o := range y {
+			y[o] = bias[o*len(bias)/len(y)]
+		}
+	}
 	switch op.Kind {
 	case ir.Conv:
-		for o := range y {
-			if bias != nil {
-				y[o] = bias[o/(op.Out[1]*op.Out[2])]
-			} else {
-				y[o] = 0
-			}
-		}
 		taps(op, func(o, i, k int) { y[o] += w[k] * x[i] })
 	case ir.Dense:
 		for o := range y {
-			y[o] = 0
-			if bias != nil {
-				y[o] = bias[o]
-			}
 			for i, v := range x {
 				y[o] += w[o*len(x)+i] * v
 			}
-		}
-	case ir.ReLU:
-		for i, v := range x {
-			y[i] = v
-			if v <= 0 {
-				y[i] = 0
-			}
-		}
-	case ir.Tanh:
-		for i, v := range x {
-			y[i] = math.Tanh(v)
-		}
-	case ir.Sigmoid:
-		for i, v := range x {
-			y[i] = 1 / (1 + math.Exp(-v))
 		}
 	case ir.MaxPool:
 		for o := range y {
 			y[o] = x[argmax(op, x, o)]
 		}
 	case ir.AvgPool:
-		clear(y)
 		area := float64(op.Window.H * op.Window.W)
 		for o := range y {
 			window(op, o, func(i int) { y[o] += x[i] / area })
@@ -58,6 +68,11 @@ func forward(p device.Precision, op *ir.Op, values [][]float64, y, w, bias []flo
 	case ir.Add:
 		for i, v := range values[op.In[1]] {
 			y[i] = x[i] + v
+		}
+	default:
+		f := activations[op.Kind].forward
+		for i, v := range x {
+			y[i] = f(v)
 		}
 	}
 }
@@ -75,20 +90,6 @@ func inputGrad(p device.Precision, op *ir.Op, e *example, y, dy, w []float64) {
 				dx[i] += w[o*len(dx)+i] * d
 			}
 		}
-	case ir.ReLU:
-		for i, d := range dy {
-			if y[i] > 0 {
-				dx[i] += d
-			}
-		}
-	case ir.Tanh:
-		for i, d := range dy {
-			dx[i] += d * (1 - y[i]*y[i])
-		}
-	case ir.Sigmoid:
-		for i, d := range dy {
-			dx[i] += d * y[i] * (1 - y[i])
-		}
 	case ir.MaxPool:
 		for o, d := range dy {
 			dx[argmax(op, x, o)] += d
@@ -103,6 +104,11 @@ func inputGrad(p device.Precision, op *ir.Op, e *example, y, dy, w []float64) {
 			for i, d := range dy {
 				e.deltas[v][i] += d
 			}
+		}
+	default:
+		back := activations[op.Kind].back
+		for i, d := range dy {
+			dx[i] += back(d, y[i])
 		}
 	}
 }

@@ -1,0 +1,47 @@
+package accountant
+
+// Batches says how private line search draws what it asks.
+type Batches string
+
+const (
+	// Fresh draws a batch of its own for every gradient and every line search:
+	// each is amplified by itself, and retries need no cap.
+	Fresh Batches = "fresh"
+	// Shared asks the gradient and its line search of one batch: composed first,
+	// amplified once.
+	Shared Batches = "shared"
+	// PaperBatches asks both of one batch and amplifies each by itself, as
+	// Chen and Lee 2020 do (algorithm 2, lines 7 and 11). Not a guarantee.
+	PaperBatches Batches = "paper"
+)
+
+// LineSearch is what an optimizer with private line search asks of its batches
+// at fixed noise: Steps gradients, and Searches searches, each beside a gradient
+// of its own.
+type LineSearch struct {
+	Batches         Batches
+	SamplingRate    float64
+	Gradient        Gaussian
+	Search          Mechanism
+	Steps, Searches int
+}
+
+// Events are what is asked of the batches, gradients before searches where each
+// has a batch of its own. Under PaperBatches they are for a PaperFilter: any
+// other accountant would take what is asked of one batch for two.
+func (l LineSearch) Events() []Event {
+	var events []Event
+	add := func(count int, asked ...Mechanism) {
+		if count > 0 {
+			events = append(events, PoissonBatch(l.SamplingRate, count, asked...))
+		}
+	}
+	if l.Batches == Shared {
+		add(l.Searches, l.Gradient, l.Search)
+		add(l.Steps-l.Searches, l.Gradient)
+	} else {
+		add(l.Steps, l.Gradient)
+		add(l.Searches, l.Search)
+	}
+	return events
+}

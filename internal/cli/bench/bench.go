@@ -1,0 +1,33 @@
+// Package bench is the commands that measure how fast this machine is.
+package bench
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// New is the command that measures.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "bench",
+		Short:   "Measure how fast this machine trains",
+		Long:    "bench measures. Its figures hold for this machine and this moment: compare only what was measured side by side.",
+		Example: "  privgrad bench step --model cnn-mnist --batch 256",
+	}
+	cmd.AddCommand(step(), lineSearch(), l2p(), gemm(), noise(), sampler(), account(), compare())
+	return cmd
+}
+
+// measure runs a measurement and shows what came out.
+func measure[O, R any](o *O, run func(O) (R, error), write func(io.Writer, R)) func(*cli.Call) error {
+	return func(c *cli.Call) error {
+		r, err := run(*o)
+		if err != nil {
+			return err
+		}
+		return cli.Show(c, r, write)
+	}
+}

@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/machine"
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// A comparison is what is asked of bench compare.
+type comparison struct {
+	bench.CompareOptions
+	from, out, picture string
+	markdown           bool
+}
+
+func compare() *cobra.Command {
+	x := &comparison{}
+	return cli.Command{
+		Use:   "compare",
+		Short: "Time training steps beside PyTorch, Opacus and JAX",
+		Long: `compare times the same training steps in this program, in Opacus (per-example
+gradients by hooks, and ghost clipping), in torch.func and in JAX (vmap of grad),
+and, without privacy, in PyTorch and JAX. Every measurement is a process of its
+own on --threads processors; this program's own come before each peer's, in
+--rounds rounds, so that a machine whose speed drifts is fair to all. The figure
+for each is the median of its rounds, with the least and the most.
+
+The peers are Python packages, and none has to be there. To install them:
+
+  python3 -m venv peers
+  peers/bin/pip install ` + strings.Join(bench.Requirements(), " ") + `
+
+On a GPU (--device cuda) every process keeps to float32: TF32 is off in the peers,
+and this program does not use it. torch.compile also needs a C++ compiler. What is missing or fails is left out,
+with a line that says so.`,
+		Example: `  privgrad bench compare --python peers/bin/python --out compare.json --plot compare.svg
+  privgrad bench compare --models cnn-mnist --rounds 1 --seconds 1
+  privgrad bench compare --from compare.json --markdown`,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.StringSliceVar(&x.Models, "models", bench.CompareModels(), "models, with commas between")
+			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, of every process")
+			f.IntVar(&x.Threads, "threads", 0, "processor threads of every process, 0 for all")
+			f.Float64Var(&x.Seconds, "seconds", 3, "time to measure for, in every round of every entry")
+			f.IntVar(&x.Rounds, "rounds", 3, "measurements of every entry, in turns")
+			f.StringVar(&x.Python, "python", "python3", "Python interpreter that has the peers")
+			f.StringVar(&x.out, "out", "", "write all measurements to this file, as JSON")
+			f.StringVar(&x.picture, "plot", "", "draw the measurements to this file, .svg or .png")
+			f.StringVar(&x.from, "from", "", "measure nothing: show the measurements of this file, written by --out")
+			f.BoolVar(&x.markdown, "markdown", false, "print Markdown tables")
+		},
+		Progress: true,
+		Run:      x.run,
+	}.New()
+}
+
+func (x *comparison) run(c *cli.Call) error {
+	if err := x.check(c); err != nil {
+		return err
+	}
+	measured, err := x.measurements(c)
+	if err != nil {
+		return err
+	}
+	if x.out != "" {
+		err := durable.WriteFile(x.out, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(measured)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if x.picture != "" {
+		if err := durable.WriteFile(x.picture, func(w io.Writer) error { return measured.Draw(w, x.format()) }); err != nil {
+			return err
+		}
+	}
+	if x.markdown {
+		return measured.Markdown(c.OutOrStdout())
+	}
+	return cli.Show(c, measured, describeComparison)
+}
+
+func (x *comparison) format() string { return strings.TrimPrefix(filepath.Ext(x.picture), ".") }
+
+func (x *comparison) check(c *cli.Call) error {
+	if x.picture != "" && !slices.Contains(bench.PictureFormats(), x.format()) {
+		return usage.Errorf("plot %q: the file's name must end in .%s", x.picture, strings.Join(bench.PictureFormats(), " or ."))
+	}
+	if x.markdown && c.JSON() {
+		return usage.Errorf("--markdown and --json exclude each other: give one of them")
+	}
+	if x.from == "" {
+		return nil
+	}
+	for _, name := range []string{"models", "device", "threads", "seconds", "rounds", "python"} {
+		if c.Given(name) {
+			return usage.Errorf("--from measures nothing, so that --%s has no meaning with it: leave one of them out", name)
+		}
+	}
+	return nil
+}
+
+// measurements are those of a file, or new ones.
+func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
+	if x.from != "" {
+		return readComparison(x.from)
+	}
+	ctx, con, err := c.Interruptible("stopping the measurement")
+	if err != nil {
+		return nil, err
+	}
+	defer con.Release()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program, to measure it in a process of its own: %w", err)
+	}
+	o, m := x.CompareOptions, machine.This()
+	o.Program, o.Version = []string{self}, m.Build.String()
+	o.Machine = bench.Machine{CPU: m.CPU, Cores: runtime.NumCPU(), OS: m.OS, Arch: m.Arch, Memory: m.Memory, Kernels: m.Kernels, Load: machine.Load()}
+	o.Notice = func(line string) { con.Line("privgrad: " + line) }
+	o.Progress = func(done, total int, next string) {
+		if done == 0 {
+			con.Start(total)
+		}
+		con.Update(done, next)
+	}
+	defer con.Finish()
+	return bench.Compare(ctx, o)
+}
+
+func readComparison(file string) (*bench.Comparison, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	c := &bench.Comparison{}
+	if err := json.Unmarshal(b, c); err != nil {
+		return nil, usage.Errorf("%s is not what --out writes: %w", file, err)
+	}
+	if len(c.Models) == 0 {
+		return nil, usage.Errorf("%s has no measurements; write one with privgrad bench compare --out", file)
+	}
+	return c, nil
+}
+
+func describeComparison(w io.Writer, c *bench.Comparison) {
+	fmt.Fprintf(w, "%s, %s, %s of %v s\n", c.Machine.CPU, cli.Plural(c.Threads, "thread"), cli.Plural(c.Rounds, "round"), c.Seconds)
+	for _, m := range c.Models {
+		fmt.Fprintf(w, "\n%s, %d parameters, batch %d\n", m.Model, m.Parameters, m.Batch)
+		cli.Table(w, 0, func(w io.Writer) {
+			fmt.Fprintln(w, "  step\tms, median\tleast\tmost\tpeak memory")
+			for _, e := range m.Entries {
+				fmt.Fprintf(w, "  %s %s\t%.4g\t%.4g\t%.4g\t%s\n", e.Peer, e.Mode, 1e3*e.Median, 1e3*e.Min, 1e3*e.Max, cli.ByteSize(e.PeakRSS))
+			}
+		})
+		ratio := func(x *float64, format string, a ...any) {
+			if x != nil {
+				fmt.Fprintf(w, "  %.2f  "+format+"\n", append([]any{*x}, a...)...)
+			}
+		}
+		r := m.Ratios
+		ratio(r.PrivateOverPlain, "times our plain step is our private one")
+		ratio(r.PrivatePeerOverPrivate, "times our private step is %s, the fastest private peer", r.FastestPrivatePeer)
+		ratio(r.PlainPeerOverPlain, "times our plain step is %s, the fastest plain peer", r.FastestPlainPeer)
+		ratio(r.PrivateOverPlainPeer, "times %s is our private step", r.FastestPlainPeer)
+	}
+}

@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+func step() *cobra.Command {
+	o := bench.StepOptions{Images: data.OfShape}
+	return cli.Command{
+		Use:   "step",
+		Short: "Time whole training steps",
+		Long: `step times whole training steps on batches of exactly --batch rows: gather,
+forward, backward, clip, secure noise and update; with --mode plain the mean
+gradient and SGD, for comparison. It needs no data directory: models of 28×28
+images get Fashion-MNIST, the others synthetic bytes.`,
+		Example: `  privgrad bench step --model cnn-mnist --batch 256
+  privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
+  privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
+			f.IntVar(&o.Batch, "batch", 256, "rows of every step")
+			f.StringVar(&o.Mode, "mode", "private", "private or plain")
+			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
+			f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
+			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+			f.StringVar(&o.GEMM, "gemm", devices.GEMMOwn, cli.Help("gemm"))
+			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
+			f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+			f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+			f.BoolVar(&o.Explain, "explain", false, "list each layer's choice, its cost and what it took")
+		},
+		Run: func(c *cli.Call) error {
+			if err := cli.CheckThreads(o.Threads); err != nil {
+				return err
+			}
+			return measure(&o, bench.Step, describeStep)(c)
+		},
+	}.New()
+}
+
+func describeStep(w io.Writer, r *bench.StepResult) {
+	mode := r.Mode
+	if r.Strategy != nil {
+		mode += ", strategy " + *r.Strategy
+	}
+	by := ""
+	if r.GEMM == devices.GEMMCuBLAS {
+		by = " and cuBLAS"
+	}
+	fmt.Fprintf(w, "%s (%s): %s, batch %d of %s, on %s in %s with %s%s\n\n", r.Model, r.Activation, mode, r.Batch, r.Data, r.Device, r.Precision, cli.Plural(r.Threads, "thread"), by)
+	cli.Table(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "  examples a second\t%.0f\n", r.ExamplesPerSecond)
+		fmt.Fprintf(w, "  seconds a step\t%.4g, median of %d\n", r.StepSeconds, r.Steps)
+		fmt.Fprintf(w, "  arithmetic\t%.3g GFLOP/s (%.3g MFLOP an example)\n", float64(r.FLOPsPerExample)*r.ExamplesPerSecond/1e9, float64(r.FLOPsPerExample)/1e6)
+		fmt.Fprintf(w, "  parameters\t%d\n", r.Parameters)
+		fmt.Fprintf(w, "  peak memory\t%s\n", cli.ByteSize(r.PeakRSS))
+		fmt.Fprintf(w, "  rows at a time\t%d\n", r.Together)
+	})
+	if len(r.Layers) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "layer\tchoice\tkFLOP/example\tkB/example\testimated\tmeasured\tforward\tbackward\tinstead\t")
+		for _, l := range r.Layers {
+			var instead []string
+			for _, a := range l.Alternatives {
+				if a.Choice != l.Choice {
+					instead = append(instead, fmt.Sprintf("%s %.3g ms", a.Choice, a.Estimated*1e3))
+				}
+			}
+			fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%.3g ms\t%.3g ms\t%.3g ms\t%.3g ms\t%s\t\n", l.Name, l.Choice, float64(l.FLOPs)/1e3, float64(l.Bytes)/1e3,
+				l.Estimated*1e3, l.Measured*1e3, l.Forward*1e3, l.Backward*1e3, strings.Join(instead, ", "))
+		}
+	})
+	fmt.Fprintln(w, "\nThe first times are of gradients, norms and clipped sums; all are of one step, with a clock running.")
+}
+
+// besideFlags are those of a command that times other steps beside DP-SGD's.
+func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
+	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
+	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
+	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+}
+
+func lineSearch() *cobra.Command {
+	o := bench.LineSearchOptions{StepOptions: bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}}
+	return cli.Command{
+		Use:   "linesearch",
+		Short: "Time a private line search beside a DP-SGD step",
+		Long: `linesearch times DP-SGD steps and, in turns with them, DP-BLSGD steps: a released
+direction, a search that finds its candidate number --tried (or a curve of so
+many), and the step along it, on batches of --batch rows. The limit is what the
+forward passes at the candidates, and on a fresh batch at the present
+parameters, may cost. It needs no data directory: models of 28×28 images get
+Fashion-MNIST, the others synthetic bytes.`,
+		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
+  privgrad bench linesearch --model mlp-mnist --batch 300 --batches shared --form losses --tried 20 --json`,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
+			f.IntVar(&o.Batch, "batch", 256, "rows of every batch")
+			f.StringVar(&o.Form, "form", bench.SearchForms()[0], "what is asked of the losses: "+strings.Join(bench.SearchForms(), ", "))
+			f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search has a batch of its own; shared: it has the gradient's")
+			f.IntVar(&o.Tried, "tried", 8, "candidates that a search goes through")
+			besideFlags(f, &o.StepOptions)
+		},
+		Run: func(c *cli.Call) error {
+			if err := cli.CheckThreads(o.Threads); err != nil {
+				return err
+			}
+			return measure(&o, bench.LineSearch, describeLineSearch)(c)
+		},
+	}.New()
+}
+
+func describeLineSearch(w io.Writer, r *bench.LineSearchResult) {
+	fmt.Fprintf(w, "%s (%s): batch %d of %s, on %s with %s\n\n", r.Model, r.Activation, r.Batch, r.Data, r.Device, cli.Plural(r.Threads, "thread"))
+	cli.Table(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "  a DP-SGD step\t%.4g s, median of %d\n", r.DPSGDStepSeconds, r.Steps)
+		fmt.Fprintf(w, "  with a line search\t%.4g s, %s on a %s batch, form %s\n", r.StepSeconds, cli.Plural(r.Tried, "candidate"), r.Batches, r.Form)
+		fmt.Fprintf(w, "  ratio\t%.3g (limit %.3g)\n", r.Ratio, r.Limit)
+	})
+}
+
+func l2p() *cobra.Command {
+	o := bench.L2POptions{StepOptions: bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}}
+	return cli.Command{
+		Use:   "l2p",
+		Short: "Time a learned update beside a DP-SGD step",
+		Long: `l2p times DP-SGD steps and, in turns with them, steps of learned privacy
+protection on batches of --batch rows: the same clipped and noised gradient, then
+an update that an LSTM of 2 layers of 20 units makes for every parameter by
+itself, with a state of 80 values each. The LSTM's weights are random, which
+changes no time. What it adds grows with the number of parameters and not with the
+batch: the limit is what this program holds itself to for cnn-mnist at a batch of
+300, and many parameters with a short step of their own, as an MLP has, cost more.
+It needs no data directory: models of 28×28 images get Fashion-MNIST, the others
+synthetic bytes.`,
+		Example: `  privgrad bench l2p --model cnn-mnist --batch 300
+  privgrad bench l2p --model mlp-fmnist --batch 300 --threads 1 --seconds 10 --json`,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
+			f.IntVar(&o.Batch, "batch", 300, "rows of every batch")
+			besideFlags(f, &o.StepOptions)
+		},
+		Run: func(c *cli.Call) error {
+			if err := cli.CheckThreads(o.Threads); err != nil {
+				return err
+			}
+			return measure(&o, bench.L2P, describeL2P)(c)
+		},
+	}.New()
+}
+
+func describeL2P(w io.Writer, r *bench.L2PResult) {
+	fmt.Fprintf(w, "%s (%s), %s: batch %d of %s, on %s with %s\n\n", r.Model, r.Activation, cli.Plural(r.Parameters, "parameter"), r.Batch, r.Data, r.Device, cli.Plural(r.Threads, "thread"))
+	cli.Table(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "  a DP-SGD step\t%.4g s, median of %d\n", r.DPSGDStepSeconds, r.Steps)
+		fmt.Fprintf(w, "  a learned step\t%.4g s, LSTM of %d layers of %d units\n", r.StepSeconds, r.Layers, r.Hidden)
+		fmt.Fprintf(w, "  ratio\t%.3g (limit %.3g)\n", r.Ratio, r.Limit)
+	})
+}

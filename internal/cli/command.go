@@ -1,0 +1,109 @@
+// Package cli is what the commands of privgrad share: how one is declared, its
+// flags --json and --progress, what it prints, and how it ends.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A Command does something, and prints one result.
+type Command struct {
+	Use, Short, Long, Example string
+
+	Args     cobra.PositionalArgs   // none are taken where it is nil
+	Flags    func(f *pflag.FlagSet) // its own; --progress and --json come after them
+	Required []string               // flags that have no default
+	Progress bool                   // it takes long and has --progress
+	Run      func(c *Call) error
+}
+
+// New is the command for its parent.
+func (c Command) New() *cobra.Command {
+	cmd := &cobra.Command{Use: c.Use, Short: c.Short, Long: c.Long, Example: c.Example, Args: c.Args}
+	if cmd.Args == nil {
+		cmd.Args = noArgs
+	}
+	f := cmd.Flags()
+	if c.Flags != nil {
+		c.Flags(f)
+	}
+	if c.Progress {
+		f.String("progress", "auto", "progress bar on standard error: auto (on a terminal only), on, off")
+	}
+	if f.Lookup("json") == nil {
+		JSONFlag(f)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := require(cmd, c.Required); err != nil {
+			return err
+		}
+		return c.Run(&Call{cmd, args})
+	}
+	return cmd
+}
+
+// JSONFlag defines --json, for a command whose other flags come after it.
+func JSONFlag(f *pflag.FlagSet) {
+	f.Bool("json", false, "print one JSON object and nothing else on standard output")
+}
+
+// A Call is a command line that is carried out.
+type Call struct {
+	*cobra.Command
+	Arguments []string
+}
+
+// Given says whether a flag was.
+func (c *Call) Given(flag string) bool { return c.Flags().Changed(flag) }
+
+// JSON says whether the result is to be one JSON object.
+func (c *Call) JSON() bool {
+	asJSON, err := c.Flags().GetBool("json")
+	return err == nil && asJSON
+}
+
+// Show prints a result, as one JSON object or as the text that write makes.
+func (c *Call) Show(v any, write func(w io.Writer)) error {
+	var out strings.Builder
+	if c.JSON() {
+		e := json.NewEncoder(&out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+	} else {
+		write(&out)
+	}
+	if _, err := io.WriteString(c.OutOrStdout(), out.String()); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// Show prints a result, as one JSON object or as the text that write makes of it.
+func Show[T any](c *Call, v T, write func(w io.Writer, v T)) error {
+	return c.Show(v, func(w io.Writer) { write(w, v) })
+}
+
+// Interruptible gives the console that --progress asks for, and a context that the first
+// SIGINT or SIGTERM cancels, with a notice of what follows from that. The console is to
+// be released.
+func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
+	mode, err := c.Flags().GetString("progress")
+	if err != nil {
+		return nil, nil, err
+	}
+	con, err := newConsole(c.ErrOrStderr(), mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	return con.interruptible(c.Context(), notice), con, nil
+}

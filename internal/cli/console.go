@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// A Console is standard error with at most one progress bar, which makes room
+// for lines. It is a slog.Handler.
+type Console struct {
+	w       io.Writer
+	bars    bool
+	release func()
+
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar
+}
+
+func newConsole(w io.Writer, mode string) (*Console, error) {
+	c := &Console{w: w}
+	switch mode {
+	case "on":
+		c.bars = true
+	case "off":
+	case "auto":
+		f, ok := w.(*os.File)
+		c.bars = ok && term.IsTerminal(int(f.Fd()))
+	default:
+		return nil, usage.Errorf("progress %q: choose auto, on or off", mode)
+	}
+	return c, nil
+}
+
+// Line writes a line of its own.
+func (c *Console) Line(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bar != nil {
+		_ = c.bar.Clear() // a bar that cannot be cleared only looks worse
+	}
+	fmt.Fprintln(c.w, text)
+}
+
+// Start shows a bar of so many steps.
+func (c *Console) Start(total int) { c.start(total) }
+
+// StartBytes shows a bar of so many bytes.
+func (c *Console) StartBytes(total int) {
+	c.start(total, progressbar.OptionShowBytes(true), progressbar.OptionShowCount())
+}
+
+func (c *Console) start(total int, more ...progressbar.Option) {
+	if !c.bars || total < 1 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bar = progressbar.NewOptions(total, append([]progressbar.Option{
+		progressbar.OptionSetWriter(c.w),
+		progressbar.OptionSetWidth(20),
+		progressbar.OptionThrottle(100 * time.Millisecond),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionClearOnFinish(),
+	}, more...)...)
+}
+
+// Update moves the bar. Nothing depends on whether it could be drawn.
+func (c *Console) Update(done int, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bar != nil {
+		c.bar.Describe(text)
+		_ = c.bar.Set(done)
+	}
+}
+
+// Finish takes the bar away.
+func (c *Console) Finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bar != nil {
+		_ = c.bar.Clear()
+		c.bar = nil
+	}
+}
+
+// Enabled is of slog.Handler.
+func (c *Console) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+// Handle writes a record as a line.
+func (c *Console) Handle(_ context.Context, r slog.Record) error {
+	text := "privgrad: "
+	if r.Level >= slog.LevelWarn {
+		text += "warning: "
+	}
+	text += r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		text += " " + a.String()
+		return true
+	})
+	c.Line(text)
+	return nil
+}
+
+// WithAttrs leaves the console as it is: its lines are prose.
+func (c *Console) WithAttrs([]slog.Attr) slog.Handler { return c }
+
+// WithGroup does nothing either.
+func (c *Console) WithGroup(string) slog.Handler { return c }
+
+// interruptible gives a context that the first SIGINT or SIGTERM cancels; the
+// second ends the process in the ordinary way.
+func (c *Console) interruptible(parent context.Context, notice string) context.Context {
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(os.Interrupt) { // as it is for a shell's background jobs
+		signals = append(signals, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(parent, signals...)
+	unhook := context.AfterFunc(ctx, func() {
+		stop()
+		c.Line("privgrad: interrupted: " + notice + "; interrupt again to quit at once")
+	})
+	c.release = func() {
+		unhook()
+		stop()
+	}
+	return ctx
+}
+
+// Release leaves signals to what they do by themselves.
+func (c *Console) Release() { c.release() }

@@ -1,0 +1,82 @@
+// Package data is the data sets that the command knows, and the commands about them.
+package data
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/cifar"
+	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/mnist/fashion"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/train"
+)
+
+// New is the command of data sets.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "data",
+		Short:   "List, fetch and verify data sets",
+		Long:    "data lists the data sets, fetches those that are not built in, and verifies files.",
+		Example: "  privgrad data list\n  privgrad data fetch mnist --data-dir data/mnist",
+	}
+	cmd.AddCommand(list(), fetch(), verify())
+	return cmd
+}
+
+// Sources are train's data sets and the one that this binary carries.
+func Sources() map[string]train.Source {
+	s := train.Sources()
+	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return fashion.Open() }}
+	return s
+}
+
+// layouts are the image sets that can be fetched and verified.
+var layouts = []*datasets.Layout{&mnist.Fashion, &mnist.Layout, &cifar.Layout}
+
+func layout(name string) (*datasets.Layout, error) {
+	var names []string
+	for _, l := range layouts {
+		if l.Name == name {
+			return l, nil
+		}
+		names = append(names, l.Name)
+	}
+	return nil, usage.Errorf("unknown data set %q: choose one of %s", name, strings.Join(names, ", "))
+}
+
+// Names lists the data sets that train knows.
+func Names() []string { return slices.Sorted(maps.Keys(Sources())) }
+
+// TableNames lists the tables whose schemas are known.
+func TableNames() []string {
+	var names []string
+	for _, k := range tabular.Schemas() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// OfShape gives Fashion-MNIST to models of its shape, and nil to others.
+func OfShape(shape [3]int) (*datasets.Set, error) {
+	if shape != mnist.Fashion.Shape {
+		return nil, nil
+	}
+	return fashion.Open()
+}
+
+func needDirectory(flag, what string) (string, error) {
+	dir := cmp.Or(flag, os.Getenv(plan.DataDirVariable))
+	if dir == "" {
+		return "", usage.Errorf("no directory is given: name the one %s by --data-dir or %s", what, plan.DataDirVariable)
+	}
+	return dir, nil
+}

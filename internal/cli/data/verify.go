@@ -1,0 +1,195 @@
+package data
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/mnist/fashion"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// verification is the JSON form of data verify. What was found out about
+// records is not in it: that is for the owner's eyes, and JSON gets stored.
+type verification struct {
+	Set       string     `json:"data_set"`
+	OK        bool       `json:"ok"`
+	Files     []fileInfo `json:"files"`
+	Structure *string    `json:"structure"` // what is wrong between the files, else null
+}
+
+type fileInfo struct {
+	Name      string  `json:"name"`
+	Path      string  `json:"path"`
+	Present   bool    `json:"present"`
+	Structure *string `json:"structure"` // what is wrong, else null
+	Digest    string  `json:"digest"`    // known, unknown, or unlisted
+}
+
+// tableVerification is the JSON form of data verify of a table: nothing that was
+// found out about records.
+type tableVerification struct {
+	Table    string   `json:"table"`
+	Schema   string   `json:"schema"`
+	OK       bool     `json:"ok"`
+	Features int      `json:"features"`
+	Classes  []string `json:"classes"`
+}
+
+func verify() *cobra.Command {
+	var dir, schema string
+	return cli.Command{
+		Use:   "verify NAME|csv:PATH",
+		Short: "Check the files of a data set or a table",
+		Long: `verify reads a data set's files whole and checks that they are well formed and
+whether their content is the published one. A private set in the published
+format is fine: its digest is unknown, and nothing follows from that. Training
+looks at no digest: say --published-set where the files are the published ones.
+
+What is computed from the records, such as their number and the labels that are
+no class, is shown under the banner PRIVATE: it is no business of anybody whom
+the records are to be protected from. It is not in the JSON form. The command
+fails if the structure is broken.
+
+Of a table it checks header and schema, and counts, under the same banner, what
+training passes over in silence: malformed records, numbers out of bounds,
+unknown categories, bad labels.`,
+		Example: "  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
+		Args:    cli.OneArg("the name of a data set"),
+		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&dir, "data-dir", "", "directory of the files (or "+plan.DataDirVariable+"; fmnist is built in)")
+			f.StringVar(&schema, "schema", "", "schema of a table: a file (default PATH.schema.yaml) or one of "+strings.Join(TableNames(), ", "))
+		},
+		Run: func(c *cli.Call) error {
+			name := c.Arguments[0]
+			if path, ok := strings.CutPrefix(name, plan.TablePrefix); ok {
+				return verifyTable(c, path, schema)
+			}
+			if schema != "" {
+				return usage.Errorf("schema %s: data set %s has a layout of its own; leave out --schema", schema, name)
+			}
+			return verifySet(c, name, dir)
+		},
+	}.New()
+}
+
+func verifySet(c *cli.Call, name, dir string) error {
+	l, err := layout(name)
+	if err != nil {
+		return err
+	}
+	var r *datasets.Report
+	if dir == "" && l.Name == mnist.Fashion.Name {
+		r, err = fashion.Verify()
+	} else {
+		if dir, err = needDirectory(dir, "that holds the files"); err != nil {
+			return err
+		}
+		r, err = datasets.Verify(dir, l)
+	}
+	if err != nil {
+		return err
+	}
+	v := verification{Set: r.Set, OK: r.OK(), Structure: message(r.Structure)}
+	for _, f := range r.Files {
+		v.Files = append(v.Files, fileInfo{f.Name, f.Path, f.Present, message(f.Structure), f.Digest.String()})
+	}
+	if err := c.Show(v, func(w io.Writer) { describeReport(w, l, r) }); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return fmt.Errorf("the files of %s are not whole: see the report, then mend them or fetch them again", l.Name)
+	}
+	return nil
+}
+
+func message(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	return &text
+}
+
+func describeReport(w io.Writer, l *datasets.Layout, r *datasets.Report) {
+	cli.Table(w, 0, func(w io.Writer) {
+		fmt.Fprintln(w, "file\tstructure\tdigest")
+		for _, f := range r.Files {
+			structure, digest := "sound", f.Digest.String()
+			switch {
+			case !f.Present:
+				structure, digest = "missing", "–"
+			case f.Structure != nil:
+				structure = "broken"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Path, structure, digest)
+		}
+	})
+	for _, f := range r.Files {
+		if f.Structure != nil {
+			fmt.Fprintf(w, "\n%v\n", f.Structure)
+		}
+	}
+	if r.Structure != nil {
+		fmt.Fprintf(w, "\n%v\n", r.Structure)
+	}
+	if r.Private == nil {
+		return
+	}
+	private(w, func(w io.Writer) {
+		fmt.Fprintln(w, "\ttraining\ttest")
+		row := func(name string, of func(datasets.RecordReport) int) {
+			fmt.Fprintf(w, "%s\t%d\t%d\n", name, of(r.Private.Train), of(r.Private.Test))
+		}
+		row("records", func(r datasets.RecordReport) int { return r.Records })
+		row("labels that are no class", func(r datasets.RecordReport) int { return r.OutOfRange })
+		for class, name := range l.ClassNames {
+			row("class "+name, func(r datasets.RecordReport) int { return r.PerClass[class] })
+		}
+	})
+}
+
+func verifyTable(c *cli.Call, path, schema string) error {
+	r, err := tabular.Verify(path, schema)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	return c.Show(tableVerification{path, r.Schema, true, r.Features, r.Classes}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s is a table by schema %s: %d features a record\n", path, r.Schema, r.Features)
+		private(w, func(w io.Writer) {
+			fmt.Fprintln(w, "\ttable\ttest file")
+			row := func(name string, of func(*tabular.Records) int) {
+				fmt.Fprintf(w, "%s\t%d", name, of(r.Private.Table))
+				if r.Private.Test != nil {
+					fmt.Fprintf(w, "\t%d", of(r.Private.Test))
+				}
+				fmt.Fprintln(w)
+			}
+			row("records", func(r *tabular.Records) int { return r.Records })
+			row("malformed records", func(r *tabular.Records) int { return r.Malformed })
+			row("unreadable numbers", func(r *tabular.Records) int { return r.Unreadable })
+			row("numbers out of bounds", func(r *tabular.Records) int { return r.Clamped })
+			row("unknown categories", func(r *tabular.Records) int { return r.Unknown })
+			row("bad labels", func(r *tabular.Records) int { return r.BadLabels })
+			fmt.Fprintf(w, "the published records\t%v\n", r.Private.Published)
+			for class, name := range r.Classes {
+				row("class "+name, func(r *tabular.Records) int { return r.PerClass[class] })
+			}
+		})
+	})
+}
+
+// private shows a table of what is computed from records, between banners.
+func private(w io.Writer, rows func(io.Writer)) {
+	fmt.Fprint(w, "\n*** PRIVATE: computed from the records, for their owner only ***\n\n")
+	cli.Table(w, 0, rows)
+	fmt.Fprint(w, "\n*** end of PRIVATE ***\n")
+}

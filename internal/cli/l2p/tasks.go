@@ -1,0 +1,117 @@
+package l2p
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// A metaTask is a kind of tasks, with its settings where no flag changes them.
+type metaTask struct {
+	name, about string
+	images      bool
+	defaults    map[string]string
+}
+
+var metaTasks = []metaTask{
+	{"quadratic", "sums of 60 random quadratics of two parameters", false, map[string]string{"records": "60", "sampling-rate": "1"}},
+	{"logistic", "logistic regression between two random Gaussians", false, nil},
+	{"svm", "linear support vector machines on the same", false, nil},
+	{"mlp", "networks of one hidden layer of sigmoids on the same", false, networks},
+	{"mnist", "such networks on pairs of digits (--data-dir)", true, networks},
+	{"fmnist", "such networks on pairs of articles of clothing", true, networks},
+}
+
+// networks are longer runs than the rest, of fewer and costlier updates.
+var networks = map[string]string{"odd": "true", "curvature": "true", "steps": "60", "batches": "6", "lr": "0.002", "gamma": "4", "validation": "16"}
+
+// taskList is what the help shows.
+func taskList() string {
+	var b strings.Builder
+	cli.Table(&b, 0, func(w io.Writer) {
+		for _, t := range metaTasks {
+			fmt.Fprintf(w, "  %s\t%s\n", t.name, t.about)
+		}
+	})
+	return b.String()
+}
+
+// family gives the tasks, the published data among them, and a line about them.
+func (o *settings) family(images bool) (meta.Family, []l2p.Public, string, error) {
+	public, about := []l2p.Public{}, ""
+	if o.records < 4 || o.units < 1 {
+		return nil, nil, "", fmt.Errorf("--records %d and --units %d: at least 4 and 1 are needed", o.records, o.units)
+	}
+	const judged = 500
+	model := meta.Classifiers{Source: meta.Gaussians{Width: 20, Train: o.records, Judged: judged}, Model: o.tasks, Hidden: o.units}
+	switch {
+	case o.tasks == "quadratic":
+		if o.start != "ones" && o.start != "normal" {
+			return nil, nil, "", fmt.Errorf("--start %q: choose ones or normal", o.start)
+		}
+		about = fmt.Sprintf("sums of %d random quadratics of two parameters, started at %s", o.records, map[string]string{"ones": "(1, 1)", "normal": "random"}[o.start])
+		return meta.Quadratics{Records: o.records, Random: o.start == "normal"}, public, about, nil
+	case !images:
+		about = fmt.Sprintf("two random Gaussians of 20 columns, %d records", o.records)
+		return model, public, about, nil
+	}
+	source, about, err := o.images(judged)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	model.Source, model.Model = source, meta.MLP
+	return model, append(public, l2p.Public{Data: o.tasks, Classes: o.classes}), about, nil
+}
+
+// images gives the pairs of classes that tasks are made of, and a line about them.
+func (o *settings) images(judged int) (meta.Source, string, error) {
+	source := data.Sources()[o.tasks]
+	if o.data != "" && source.BuiltIn {
+		return nil, "", fmt.Errorf("--data-dir %s: %s is built in; leave it out", o.data, o.tasks)
+	}
+	dir := o.data
+	if !source.BuiltIn {
+		dir = cmp.Or(dir, os.Getenv(plan.DataDirVariable))
+	}
+	set, err := source.Open(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	classes := slices.Clone(o.classes)
+	if len(classes) == 0 {
+		for k := range set.Classes {
+			classes = append(classes, k)
+		}
+	}
+	for _, k := range classes {
+		if k < 0 || k >= set.Classes {
+			return nil, "", fmt.Errorf("--classes names %d: %s has 0 to %d", k, o.tasks, set.Classes-1)
+		}
+	}
+	pixels, labels := decode(set.Train)
+	pairs, err := meta.NewImages(pixels, labels, set.Train.Shape[1], o.pool, classes, o.records, judged)
+	about := fmt.Sprintf("networks of %s on pairs of classes of %s, %d images of %d×%[4]d", cli.Plural(o.units, "sigmoid"), o.tasks, o.records, set.Train.Shape[1]/max(o.pool, 1))
+	return pairs, about, err
+}
+
+// decode gives pixels their values, as training does.
+func decode(s datasets.Split) (pixels []float64, labels []int) {
+	pixels, labels = make([]float64, len(s.Features)), make([]int, len(s.Labels))
+	for i, b := range s.Features {
+		pixels[i] = float64(b)/127.5 - 1
+	}
+	for i, l := range s.Labels {
+		labels[i] = int(l)
+	}
+	return pixels, labels
+}

@@ -1,0 +1,193 @@
+package price
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// account is the JSON form of an account.
+type account struct {
+	Epsilon      real                 `json:"epsilon"`
+	Delta        real                 `json:"delta"`
+	Accountant   string               `json:"accountant"`
+	Neighbouring string               `json:"neighbouring"`
+	Order        *real                `json:"order"`
+	Interval     *accountant.Interval `json:"interval"`           // the Rényi accountants have an order instead
+	Estimate     *real                `json:"estimate,omitempty"` // of prv
+	RDP          *real                `json:"rdp,omitempty"`
+	Events       []accountant.Event   `json:"events"`
+	Guarantee    bool                 `json:"guarantee"`
+	NoGuarantee  []string             `json:"not_a_guarantee_because"`
+}
+
+// Account is the command that says what releases cost.
+func Account() *cobra.Command {
+	var a settings
+	var file string
+	var order float64
+	return cli.Command{
+		Use:   "account",
+		Short: "Say what a schedule of noisy releases costs",
+		Long: `account gives ε at --delta, or δ at --epsilon, of a list of noisy releases:
+either steps of one Gaussian mechanism, each on a fresh Poisson batch, or the
+JSON list of an events file. The noise multiplier is σ/C, in units of the bound
+on one example's contribution.
+
+An events file looks like
+  [{"batch": {"poisson": 0.01, "mechanisms": [{"mechanism": "gaussian", "noise_multiplier": 1}]}, "count": 1000},
+   {"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]
+What is asked of one batch stands in one batch event. Mechanisms are
+  ` + strings.Join(accountant.Mechanisms(), ", ") + `.
+
+--accountant chooses how the cost is computed:
+  pld    privacy loss distributions: tight, with a certified interval; the default
+  rdp    Rényi divergences: looser, and works for every mechanism and sampling
+  prv    another discretisation of the loss, as a cross-check of pld
+  gdp    exact for Gaussians on all records        zcdp   the same by concentrated privacy
+  ctcdp  fixed-size batches under replace-one, as one of the papers does
+  paper  the papers' own conversion of rdp's curve: NOT A GUARANTEE
+One that has no bound for an event says so.`,
+		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
+  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
+  echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
+		Flags: func(f *pflag.FlagSet) {
+			a.define(f)
+			f.StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
+			f.Float64Var(&order, "order", 0, "also give the Rényi divergence of the whole list at this order, above 1")
+		},
+		Run: func(c *cli.Call) error {
+			if c.Given("delta") == c.Given("epsilon") {
+				return usage.Errorf("give --delta, and ε follows, or --epsilon, and δ follows")
+			}
+			if c.Given("order") && !(order > 1) {
+				return usage.Errorf("order %v: Rényi orders are above 1", order)
+			}
+			events, err := a.events(c, file)
+			if err != nil {
+				return err
+			}
+			o := accountant.Options{Accountant: a.accountant, Neighbouring: accountant.Neighbouring(a.neighbouring), Delta: a.delta, Order: order}
+			if c.Given("epsilon") {
+				o.Epsilon = &a.epsilon
+			}
+			r, err := accountant.Account(events, o)
+			if err != nil {
+				return usage.Wrap(err)
+			}
+			out := accountOf(events, r)
+			return c.Show(out, func(w io.Writer) { describeAccount(w, out, c.Given("epsilon"), order, r.OrderAtEdge) })
+		},
+	}.New()
+}
+
+func accountOf(events []accountant.Event, r accountant.Result) account {
+	out := account{
+		Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
+		Events: events, NoGuarantee: noGuarantee(r.Accountant), RDP: (*real)(r.RDP),
+		Interval: r.Interval, Estimate: (*real)(r.Estimate),
+	}
+	switch {
+	case math.IsInf(r.Epsilon, 0):
+		out.NoGuarantee = append(out.NoGuarantee, "epsilon is infinite")
+	case r.Delta >= 1:
+		out.NoGuarantee = append(out.NoGuarantee, "delta 1 excludes nothing")
+	case r.Order > 0:
+		out.Order = (*real)(&r.Order)
+	}
+	out.Guarantee = len(out.NoGuarantee) == 0
+	return out
+}
+
+// events are those of the file or the flags' one mechanism.
+func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) {
+	if file == "" {
+		if !c.Given("noise-multiplier") {
+			return nil, usage.Errorf("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
+		}
+		return []accountant.Event{accountant.PoissonBatch(a.rate, a.steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
+	}
+	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
+		if c.Given(name) {
+			return nil, usage.Errorf("--events %s and --%s were both given: the file says it all", file, name)
+		}
+	}
+	in := c.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, usage.Errorf("events: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	events, err := accountant.ParseEvents(in)
+	if err != nil {
+		return nil, usage.Errorf("events %s: %w", file, err)
+	}
+	return events, nil
+}
+
+func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, atEdge bool) {
+	if math.IsInf(float64(a.Epsilon), 0) {
+		fmt.Fprintf(w, "ε is infinite at δ = %g\n", float64(a.Delta))
+	} else {
+		fmt.Fprintf(w, "ε = %.6g at δ = %.6g\n", float64(a.Epsilon), float64(a.Delta))
+	}
+	warn(w, a.NoGuarantee)
+	fmt.Fprintf(w, "\naccountant %s, %s neighbours", a.Accountant, a.Neighbouring)
+	if a.Order != nil {
+		fmt.Fprintf(w, ", at order %g", float64(*a.Order))
+		if atEdge {
+			fmt.Fprint(w, " (the last of its list: another order might give less)")
+		}
+	}
+	fmt.Fprintln(w)
+	if i := a.Interval; i != nil {
+		what, word := "ε", "certified"
+		if len(a.NoGuarantee) > 0 {
+			word = "interval"
+		}
+		if solvedDelta {
+			what = "δ"
+		}
+		fmt.Fprintf(w, "%s: %s is in [%.6g, %.6g] for the pairs that dominate these releases\n", word, what, i.Lower, i.Upper)
+	}
+	if a.RDP != nil {
+		fmt.Fprintf(w, "Rényi divergence at order %g: %g\n", order, float64(*a.RDP))
+	}
+	for _, e := range a.Events {
+		fmt.Fprintln(w, "  "+describeEvent(e))
+	}
+}
+
+// numbers are a mechanism's numbers, as its JSON form names them.
+func numbers(m accountant.Mechanism) string {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.NewReplacer("{", "", "}", "", `"`, "", "_", " ", ":", " ", ",", ", ").Replace(string(b))
+}
+
+func describeEvent(e accountant.Event) string {
+	var asked []string
+	for _, m := range e.Mechanisms {
+		asked = append(asked, m.Name()+" with "+numbers(m))
+	}
+	what := strings.Join(asked, " and ")
+	if e.Sampling == accountant.FullData {
+		return fmt.Sprintf("%d × %s on all records", e.Count, what)
+	}
+	return fmt.Sprintf("%d × %s on a %s batch at rate %g", e.Count, what, strings.ReplaceAll(string(e.Sampling), "_", "-"), e.Rate)
+}

@@ -1,0 +1,61 @@
+// Package price is the commands that say what private methods cost, and what a
+// budget pays for: arithmetic on public numbers.
+package price
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// real is a number that JSON writes as null where it is infinite or undefined.
+type real float64
+
+func (x real) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(x))
+}
+
+// settings are the flags that account and calibrate share.
+type settings struct {
+	accountant, neighbouring string
+	delta, epsilon           float64
+	sigma, rate              float64
+	steps                    int
+}
+
+func (a *settings) define(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.Float64Var(&a.delta, "delta", 0, "δ, in (0, 1)")
+	f.Float64Var(&a.epsilon, "epsilon", 0, "ε")
+	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
+	f.Float64Var(&a.rate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
+	f.IntVar(&a.steps, "steps", 1, "number of steps")
+	f.StringVar(&a.accountant, "accountant", accountant.PLD, strings.Join(accountant.Names(), ", ")+" (not a guarantee)")
+	f.StringVar(&a.neighbouring, "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
+	cli.JSONFlag(f)
+}
+
+// noGuarantee says why an accountant's figures are none, where they are not.
+func noGuarantee(name string) []string {
+	if why := accountant.NoGuarantee(name); why != "" {
+		return []string{why}
+	}
+	return []string{}
+}
+
+// warn says why there is no guarantee.
+func warn(w io.Writer, reasons []string) {
+	for _, why := range reasons {
+		fmt.Fprintln(w, "NO PRIVACY GUARANTEE: "+why)
+	}
+}

@@ -1,0 +1,130 @@
+package price
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// A pur is one of the noise schedules of Fay et al. 2023.
+type pur struct {
+	kind         schedule.PURKind
+	about, noise string
+	own          string // flag that it needs, if any
+	other        string // flag that only another of them uses
+	example      string
+	condition    string
+}
+
+var purs = []pur{
+	{schedule.PURNonConvex, "any smooth loss", "σ_t = 4M√F0/(√d·t), t = 1…T", "", "radius", "",
+		"n, smoothness and f0 are public, not measured on the records"},
+	{schedule.PURConvex, "a convex loss on a ball", "σ_t = 4MR/(√d·t), t = 1…T, with iterates projected to a ball of radius R", "radius", "f0", " --radius 5",
+		"n, smoothness and radius are public, not measured on the records"},
+	{schedule.PURStronglyConvex, "a strongly convex loss", "σ_t² = 2μF0·(1−μ/(2M))^t/d, t = 0…T−1", "strong-convexity", "radius", " --strong-convexity 0.001",
+		"n, smoothness, strong convexity and f0 are public, not measured on the records"},
+}
+
+func purMethods() []method {
+	var all []method
+	for _, x := range purs {
+		all = append(all, x.method())
+	}
+	return all
+}
+
+func (x pur) name() string { return "pur-" + string(x.kind) }
+
+func (x pur) method() method {
+	m := method{
+		name:  x.name(),
+		short: "Full-batch gradient descent with the noise schedule of Fay et al. 2023 for " + x.about,
+		long: fmt.Sprintf(`%s plans noisy full-batch gradient descent for %s
+(Fay et al. 2023, proposition 3 (%s)):
+
+  %s
+
+with learning rate 1/(2M). σ_t is the deviation of the noise on each coordinate
+of the mean gradient, whose sensitivity is 2L/N. T is the largest number of
+steps whose costs ρ_t = (2L/N)²/(2σ_t²) sum to at most --rho in zCDP, found by
+summing them; the closed form of the paper is shown beside it.
+
+--f0 is a public bound on how far the loss can fall from where it starts; ln 2
+is right for logistic loss from weights of zero, with any regulariser.
+The paper's schedule (6) reads the gradient's norm without noise. It has no
+price, and is not offered.`, x.name(), x.about, x.kind, x.noise),
+		example: fmt.Sprintf(`  privgrad schedule %s --n 60000 --dim 784%s --rho 0.5
+  privgrad schedule %[1]s --n 60000 --dim 784%s --rho 0.5 --lipschitz 2 --json`, x.name(), x.example, x.example),
+		flags: func(in *inputs, f *pflag.FlagSet) {
+			f.IntVar(&in.n, "n", 0, "public number of records N")
+			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
+			f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP")
+			in.loss(f)
+			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*, ln 2 for logistic loss from zero weights")
+			f.Float64Var(&in.radius, "radius", 0, "radius R of the ball to which iterates are projected")
+			// One command line may ask for all three schedules in turn: what is
+			// another's is accepted and named as ignored.
+			f.Lookup(x.other).Hidden = true
+		},
+		required: []string{"n", "dim", "rho"},
+		plan:     x.plan,
+	}
+	if x.own != "" {
+		m.required = append(m.required, x.own)
+	}
+	return m
+}
+
+func (x pur) plan(in *inputs, given func(string) bool) (*plan, error) {
+	in.complete(given)
+	s, err := schedule.NewPUR(x.kind, schedule.Problem{
+		Records: in.n, Dim: in.dim, Lipschitz: in.lipschitz, Smoothness: in.smoothness, StrongConvexity: in.strongConvexity,
+		InitialGap: in.f0, Radius: in.radius,
+	}, in.rho)
+	if err != nil {
+		return nil, err
+	}
+	var f0, radius, convexity any // null where the schedule does not use it
+	switch x.kind {
+	case schedule.PURNonConvex:
+		f0 = in.f0
+	case schedule.PURConvex:
+		radius = in.radius
+	case schedule.PURStronglyConvex:
+		f0, convexity = in.f0, in.strongConvexity
+	}
+	ignored := []string{} // flags that were given and are another schedule's
+	if given(x.other) {
+		ignored = append(ignored, x.other)
+	}
+	note := "its closed form bounds the sum of t² by T³ and stops early"
+	if x.kind == schedule.PURStronglyConvex {
+		note = "its closed form loses a factor of the condition number"
+		if s.PaperSpent > in.rho {
+			note += " and overspends"
+		}
+	}
+	first, last := s.Sigma(0), s.Sigma(s.Steps-1)
+	p := newPlan(x.name(), enforced, "each step adds fresh noise of its σ_t to the mean gradient of all records", x.condition)
+	p.figures = figures{
+		{"steps", s.Steps}, {"rho", in.rho}, {"rho_spent", s.Spent}, {"sigma_first", first}, {"sigma_last", last}, {"learning_rate", s.LearningRate},
+		{"n", in.n}, {"dim", in.dim}, {"lipschitz", in.lipschitz}, {"smoothness", in.smoothness},
+		{"strong_convexity", convexity}, {"f0", f0}, {"radius", radius}, {"ignored", ignored},
+		// The paper's steps are by its closed form, not rounded.
+		{"paper", figures{{"steps", s.PaperSteps}, {"rho_spent", s.PaperSpent}, {"guarantee", false}, {"note", note}}},
+	}
+	p.title = fmt.Sprintf("%s of %s spend ρ = %.6g of %g in zCDP", cli.Plural(s.Steps, "step"), x.name(), s.Spent, in.rho)
+	p.row("noise σ on the mean gradient", "%.6g in the first step, %.6g in the last", first, last)
+	p.row("learning rate 1/(2M)", "%.6g, M = %g", s.LearningRate, in.smoothness)
+	p.row("the paper's own T", "%.6g steps, which spend ρ = %.6g: %s (not a guarantee)", s.PaperSteps, s.PaperSpent, note)
+	p.more = func(w io.Writer) {
+		for _, flag := range ignored {
+			fmt.Fprintf(w, "not used by %s: --%s\n", x.name(), flag)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,269 @@
+package price
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Schedule is the command that plans methods whose noise is fixed in advance.
+func Schedule() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "Say what a schedule would do, before any data are touched",
+		Long: `schedule plans a method whose noise is fixed in advance: how many steps a budget
+pays for, how much noise they get, and under which conditions. It is arithmetic
+on public numbers; no data set is read. All schedules here are for replace-one:
+neighbouring data sets have the same public size and differ in one record.
+
+Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
+		Example: `  privgrad schedule pur-c --n 60000 --dim 784 --strong-convexity 0.001 --rho 0.5
+  privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
+  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json`,
+	}
+	for _, m := range append(purMethods(), methods...) {
+		cmd.AddCommand(m.command())
+	}
+	return cmd
+}
+
+// A method is a schedule that is planned by a command of its own.
+type method struct {
+	name, short, long, example string
+
+	flags    func(in *inputs, f *pflag.FlagSet)
+	required []string
+	plan     func(in *inputs, given func(flag string) bool) (*plan, error)
+}
+
+// inputs are the public numbers that a plan is made of.
+type inputs struct {
+	n, dim, steps                          int
+	epsilon, delta, rho, rate, lr          float64
+	f0, radius                             float64
+	lipschitz, smoothness, strongConvexity float64
+}
+
+func (m method) command() *cobra.Command {
+	in := &inputs{}
+	return cli.Command{
+		Use: m.name, Short: m.short, Long: m.long, Example: m.example,
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			m.flags(in, f)
+		},
+		Required: m.required,
+		Run: func(c *cli.Call) error {
+			p, err := m.plan(in, c.Given)
+			if err != nil {
+				return usage.Wrap(err)
+			}
+			return c.Show(p, p.write)
+		},
+	}.New()
+}
+
+// loss defines the flags that describe a loss.
+func (in *inputs) loss(f *pflag.FlagSet) {
+	f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regulariser: the clip of the features for logistic loss")
+	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regulariser (default L²/4 plus the strong convexity, as for logistic loss)")
+	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the regulariser's weight")
+}
+
+// complete gives the smoothness its default.
+func (in *inputs) complete(given func(flag string) bool) {
+	if !given("smoothness") {
+		in.smoothness = in.lipschitz*in.lipschitz/4 + in.strongConvexity
+	}
+}
+
+const enforced = "the Lipschitz bound L holds for every record's gradient, by clipping, whatever the record holds"
+
+// methods are those beside Fay et al.'s three.
+var methods = []method{
+	{
+		name:  "ctcdp",
+		short: "Divide an (ε, δ) budget over sampled steps in constrained truncated CDP (Hong et al. 2021)",
+		long: `ctcdp computes what learning to protect starts from (Hong et al. 2021, algorithm
+3): a = ln(1/δ)/ε, ω_a = 1+a+√(a(a+1)), the run's budget ρ_a, a step's share
+ρ_0 = ρ_a/(13q²T) before amplification, and ρ_ub = ln(1/q)/(4ω_a), which no step
+may reach. Batches are subsets of the fixed size q·N, drawn anew each step.
+
+The plan is valid if ρ_0 and q keep every constraint of the amplification
+theorem; each is listed with its figures. The sampling rate is never changed:
+a plan that is not valid wants more steps, or another rate.`,
+		example: `  privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
+  privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 30 --json   # too few steps`,
+		flags: func(in *inputs, f *pflag.FlagSet) {
+			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
+			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
+			f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
+			f.IntVar(&in.steps, "steps", 0, "number of steps T")
+		},
+		required: []string{"epsilon", "delta", "sampling-rate", "steps"},
+		plan:     planCtCDP,
+	},
+	{
+		name:  "rrpsgd",
+		short: "SGD on single records that stops after a random number of rounds (Zhang et al. 2017)",
+		long: `rrpsgd gives the noise of random round private SGD (Zhang et al. 2017, algorithm
+2 and theorem 4): each round takes one record at random, and adds noise of
+σ = 2L·√(ln(3n/δ)·ln(2/δ))/ε to its gradient, L being an enforced bound on that
+gradient's norm. The number of rounds R is drawn beforehand, P(R = k+1)
+proportional to 2η_k−βη_k², from at most n²; n² are charged.
+
+The noise multiplier is σ/(2L) here: in units of the sensitivity, not of L.
+The theorem is for ε of at most 1.`,
+		example: `  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3
+  privgrad schedule rrpsgd --n 1000 --epsilon 0.5 --delta 1e-3 --json`,
+		flags: func(in *inputs, f *pflag.FlagSet) {
+			f.IntVar(&in.n, "n", 0, "public number of records n")
+			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε, at most 1 for a guarantee")
+			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
+		},
+		required: []string{"n", "epsilon", "delta"},
+		plan:     planRRPSGD,
+	},
+	{
+		name:  "outpert-gd",
+		short: "Gradient descent whose last iterate alone is noised (Zhang et al. 2017)",
+		long: `outpert-gd gives the sensitivity of full-batch gradient descent on a convex loss
+and the noise that its last iterate needs (Zhang et al. 2017, algorithm 1). The
+sensitivity is the tight one: 2LηT/n, or (2L/(nμ))(1−(1−ημ)^T) with strong
+convexity; the paper's looser bound is shown beside it.
+
+Without --delta the noise gives pure ε: its length is Gamma-distributed with
+shape d and scale Δ/ε, its direction uniform. With --delta it is Gaussian, by
+the exact condition of Balle and Wang 2018, which holds at every ε.`,
+		example: `  privgrad schedule outpert-gd --n 60000 --dim 784 --steps 100 --epsilon 1
+  privgrad schedule outpert-gd --n 60000 --dim 784 --steps 100 --strong-convexity 0.01 --epsilon 1 --delta 1e-6 --json`,
+		flags: func(in *inputs, f *pflag.FlagSet) {
+			f.IntVar(&in.n, "n", 0, "public number of records n")
+			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
+			f.IntVar(&in.steps, "steps", 0, "number of steps T")
+			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
+			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1); without it the guarantee is pure ε")
+			f.Float64Var(&in.lr, "lr", 0, "learning rate η (default 1/(smoothness + strong convexity))")
+			in.loss(f)
+		},
+		required: []string{"n", "dim", "steps", "epsilon"},
+		plan:     planOutputPerturbation,
+	},
+}
+
+func planCtCDP(in *inputs, _ func(string) bool) (*plan, error) {
+	c, err := schedule.NewCtCDP(in.epsilon, in.delta, in.rate, in.steps)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlan("ctcdp", "every batch is a fresh subset of a fixed size; Poisson batches need another accountant",
+		"everything a step asks of its batch is within its ρ", "gradients are clipped to C, which makes the sensitivity of their sum 2C")
+	var constraints []figures
+	for _, x := range c.Constraints {
+		constraints = append(constraints, figures{{"constraint", x.Name}, {"holds", x.Holds}, {"reason", x.Reason}})
+		if !x.Holds {
+			p.broken = append(p.broken, fmt.Sprintf("constraint %s is broken: %s", x.Name, x.Reason))
+		}
+	}
+	sigma, least := 1/math.Sqrt(2*c.Step), 1/math.Sqrt(2*c.Limit)
+	p.figures = figures{
+		{"epsilon", in.epsilon}, {"delta", in.delta}, {"sampling_rate", in.rate}, {"steps", in.steps},
+		{"a", c.A}, {"omega_a", c.Omega}, {"rho_a", c.Total}, {"rho_0", c.Step}, {"rho_ub", c.Limit},
+		{"valid", c.Valid()}, {"constraints", constraints},
+		{"sigma_over_sensitivity", sigma}, {"sigma_min_over_sensitivity", least},
+	}
+	word := "valid"
+	if !c.Valid() {
+		word = "NOT valid"
+	}
+	p.title = fmt.Sprintf("%s: %s at sampling rate %g within ε = %g, δ = %g", word, cli.Plural(in.steps, "step"), in.rate, in.epsilon, in.delta)
+	p.row("a", "%.6g", c.A)
+	p.row("ω_a", "%.6g", c.Omega)
+	p.row("ρ_a, the run's budget", "%.6g", c.Total)
+	p.row("ρ_0 of a step", "%.6g, σ = %.6g sensitivities", c.Step, sigma)
+	p.row("ρ_ub, to stay below", "%.6g, σ = %.6g sensitivities", c.Limit, least)
+	p.more = func(w io.Writer) {
+		fmt.Fprintln(w)
+		cli.Table(w, 0, func(w io.Writer) {
+			for _, x := range c.Constraints {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", map[bool]string{true: "yes", false: "NO"}[x.Holds], x.Name, x.Reason)
+			}
+		})
+	}
+	return p, nil
+}
+
+func planRRPSGD(in *inputs, _ func(string) bool) (*plan, error) {
+	r, err := schedule.NewRRPSGD(in.n, in.epsilon, in.delta)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlan("rrpsgd", enforced, "learning rates come from public numbers, also the bound on the loss at the start",
+		"only the last iterate is released")
+	if !r.Claimed {
+		p.broken = append(p.broken, fmt.Sprintf("epsilon %g is above 1, where theorem 4 claims nothing", in.epsilon))
+	}
+	p.figures = figures{
+		{"noise_multiplier", r.NoiseMultiplier}, {"steps", r.Steps}, {"n", in.n}, {"epsilon", in.epsilon}, {"delta", in.delta},
+	}
+	p.title = fmt.Sprintf("noise σ = %.6g × 2L for (%g, %g)-DP over %d records", r.NoiseMultiplier, in.epsilon, in.delta, in.n)
+	p.row("noise multiplier σ/(2L)", "%.6g", r.NoiseMultiplier)
+	p.row("steps charged", "%d, whatever round it stops at", r.Steps)
+	return p, nil
+}
+
+func planOutputPerturbation(in *inputs, given func(string) bool) (*plan, error) {
+	in.complete(given)
+	g := schedule.Descent{
+		Records: in.n, Steps: in.steps, LearningRate: in.lr,
+		Lipschitz: in.lipschitz, Smoothness: in.smoothness, StrongConvexity: in.strongConvexity,
+	}
+	if !given("lr") {
+		g.LearningRate = 1 / (g.Smoothness + g.StrongConvexity)
+	}
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	if in.dim < 1 {
+		return nil, fmt.Errorf("dim %d: must be 1 or more", in.dim)
+	}
+	if !(in.epsilon > 0) || math.IsInf(in.epsilon, 0) {
+		return nil, fmt.Errorf("epsilon %v: must be a finite number above 0", in.epsilon)
+	}
+	p := newPlan("outpert-gd",
+		"every record's loss is convex, and lipschitz and smoothness hold for it wherever the descent goes, whatever the record holds",
+		"no iterate but the noised last one is released", "steps, n and the learning rate are public, not chosen on the records")
+	p.title = fmt.Sprintf("sensitivity %.6g after %s at learning rate %.6g", g.Sensitivity(), cli.Plural(g.Steps, "step"), g.LearningRate)
+
+	var radius, sigma any // one of them, of the Gamma distribution of shape d or of each coordinate
+	var mechanism string
+	var norm float64
+	d := float64(in.dim)
+	if given("delta") {
+		ratio, err := schedule.AnalyticGaussian(in.epsilon, in.delta)
+		if err != nil {
+			return nil, err
+		}
+		scale := ratio * g.Sensitivity()
+		mechanism, sigma, norm = "gaussian", scale, scale*math.Sqrt(d)
+		p.row(fmt.Sprintf("noise for (%g, %g)-DP", in.epsilon, in.delta), "Gaussian, σ = %.6g on each of %d coordinates", scale, in.dim)
+	} else {
+		scale := schedule.RadiusScale(g.Sensitivity(), in.epsilon)
+		mechanism, radius, norm = "gamma-radius", scale, scale*math.Sqrt(d*(d+1))
+		p.row(fmt.Sprintf("noise for %g-DP", in.epsilon), "length Gamma(%d, %.6g), direction uniform", in.dim, scale)
+	}
+	p.row("root mean square of its norm", "%.6g", norm)
+	p.row("the paper's own sensitivity", "%.6g, valid and looser", g.PaperSensitivity())
+	p.figures = figures{
+		{"sensitivity", g.Sensitivity()}, {"mechanism", mechanism}, {"radius_scale", radius}, {"sigma", sigma}, {"noise_rms_norm", norm},
+		{"epsilon", in.epsilon}, {"delta", in.delta}, {"steps", g.Steps}, {"learning_rate", g.LearningRate}, {"n", g.Records}, {"dim", in.dim},
+		{"paper", figures{{"sensitivity", g.PaperSensitivity()}}},
+	}
+	return p, nil
+}

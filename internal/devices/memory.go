@@ -1,0 +1,46 @@
+package devices
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// unknownMemory is the default budget where the machine's memory is unknown.
+const unknownMemory = 512 << 20
+
+// DefaultMemory is the budget for a batch's values and stored gradients: a
+// quarter of the device's memory, or of the machine's for a device that has none of its own, in whole
+// steps of 64 MiB so that a new kernel's share does not change it.
+func DefaultMemory(d device.Info) int64 {
+	const step = 64 << 20
+	all := d.Memory
+	if all == 0 {
+		all = machineMemory()
+	}
+	if m := all / 4 / step * step; m > 0 {
+		return m
+	}
+	return unknownMemory
+}
+
+// Units of memory, and the most that anybody has.
+var memoryUnits = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1e3, "MB": 1e6, "GB": 1e9}
+
+const mostMemory = 1 << 50
+
+// ParseMemory reads a number of bytes; nothing is 0.
+func ParseMemory(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	var n float64
+	var unit string
+	parts, _ := fmt.Sscanf(text, "%g%s", &n, &unit) // the unit may be left out
+	scale, ok := memoryUnits[unit]
+	if parts < 1 || !(n > 0) || !ok || n*scale > mostMemory {
+		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", text)
+	}
+	return int64(n * scale), nil
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/linesearch"
+)
+
+// asking is a private method that declares what a test has it declare, and leaves the
+// asking to the test.
+type asking struct{ dpoptim.Declaration }
+
+func (asking) Traits() dpoptim.Traits                       { return dpoptim.Traits{Name: "asking", Private: true} }
+func (asking) Check(*dpoptim.Settings) error                { return nil }
+func (asking) Step() (int, error)                           { return 1, nil }
+func (asking) State() []dpoptim.State                       { return nil }
+func (a asking) Open(dpoptim.Engine) (dpoptim.Steps, error) { return a, nil }
+func (asking) Complete(*dpoptim.Settings, dpoptim.Network) (dpoptim.Notes, error) {
+	return dpoptim.Notes{}, nil
+}
+func (a asking) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+	return a.Declaration, nil
+}
+
+func always(noise accountant.Mechanism) func(float64) (dpoptim.Release, error) {
+	return func(float64) (dpoptim.Release, error) { return dpoptim.Release{Noise: noise, Bound: 1}, nil }
+}
+
+// What was not declared, or not so, is refused before its noise exists: nothing is
+// charged, no batch drawn, and the position of the noise stays free.
+func TestUndeclaredIsRefused(t *testing.T) {
+	gaussian := accountant.Gaussian{NoiseMultiplier: 2}
+	noisySearch := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, MaxTrials: 3, Queries: accountant.Generic, ThresholdScale: 4, QueryScale: 8}
+	gradients := dpoptim.Ask{Question: dpoptim.Gradients, Release: always(gaussian)}
+	searches := dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch)}
+	shared, seldom := searches, searches
+	shared.Batch, seldom.Every = dpoptim.OfSum, 2
+	declare := func(b dpoptim.Budget, asks ...dpoptim.Ask) dpoptim.Declaration {
+		return dpoptim.Declaration{Budget: b, Asks: asks}
+	}
+	type asked struct {
+		*Engine
+		supply *supply
+		sum    func(dpoptim.SumAsk) error
+		search func(*dpoptim.Release) error
+	}
+	paid := dpoptim.SumAsk{Besides: []accountant.Mechanism{noisySearch}}
+	for name, test := range map[string]struct {
+		declared dpoptim.Declaration
+		before   func(a asked) error // which is allowed
+		refused  func(a asked) error
+		want     string
+	}{
+		"an undeclared search": {declare(dpoptim.Committed, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
+			func(a asked) error { return a.search(nil) }, "asks for a search, which it has not declared"},
+		"an undeclared sum": {declare(dpoptim.Committed, searches), func(a asked) error { return a.search(nil) },
+			func(a asked) error { return a.sum(dpoptim.SumAsk{}) }, "asks for a gradient, which it has not declared"},
+		"an undeclared majority": {declare(dpoptim.Adaptive, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
+			func(a asked) error { _, err := a.Majority(); return err }, "asks for a majority, which it has not declared"},
+		"an un-noised loss": {declare(dpoptim.Committed, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
+			func(a asked) error { _, err := a.Loss(); return err }, "is private, and asks for an un-noised loss"},
+		"a sum twice in a step": {declare(dpoptim.Committed, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
+			func(a asked) error { return a.sum(dpoptim.SumAsk{}) }, "more often than it has declared"},
+		"a search twice in a step": {declare(dpoptim.Committed, gradients, searches), func(a asked) error { return a.search(nil) },
+			func(a asked) error { return a.search(nil) }, "more often than it has declared"},
+		"a committed sum with noise of its own": {declare(dpoptim.Committed, gradients), nil,
+			func(a asked) error {
+				return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}})
+			}, "noise of its own"},
+		"a committed search with noise of its own": {declare(dpoptim.Committed, gradients, searches), nil,
+			func(a asked) error { return a.search(&dpoptim.Release{Noise: noisySearch, Bound: 1}) }, "noise of its own"},
+		"a filtered sum without noise": {declare(dpoptim.Adaptive, gradients), nil,
+			func(a asked) error { return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Bound: 1}}) }, "with <nil> as its noise"},
+		"a search between its steps": {declare(dpoptim.Committed, gradients, seldom), func(a asked) error { err := a.search(nil); a.supply.slot++; return err },
+			func(a asked) error { return a.search(nil) }, "in step 2 of the schedule more often than it has declared"},
+		"a search of a batch that has not paid for it": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
+			func(a asked) error { return a.search(nil) }, "of a batch that has not paid for it"},
+		"a search with less noise than its batch has paid for": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error { return a.sum(paid) },
+			func(a asked) error {
+				less := noisySearch
+				less.QueryScale /= 2
+				return a.search(&dpoptim.Release{Noise: less, Bound: 1})
+			}, "of a batch that has not paid for it"},
+		"a paid search again": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error {
+			if err := a.sum(paid); err != nil {
+				return err
+			}
+			return a.search(nil)
+		}, func(a asked) error { return a.search(nil) }, "of a batch that has not paid for it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := logistic(t, asking{test.declared}, 2)
+			s := &supply{rows: []int32{1, 2, 3}}
+			c.Supply = s
+			e := open(t, c)
+			a := asked{Engine: e, supply: s}
+			var sum dpoptim.Sum
+			a.sum = func(ask dpoptim.SumAsk) (err error) {
+				if sum == nil {
+					if sum, err = e.Sum(dpoptim.SumQuery{}); err != nil {
+						return err
+					}
+				}
+				return sum.Ask(ask)
+			}
+			var search dpoptim.Search
+			a.search = func(r *dpoptim.Release) (err error) {
+				if search == nil {
+					if search, err = e.Search(e.Gradient()); err != nil {
+						return err
+					}
+				}
+				_, err = search.Ask(r, dpoptim.Candidates{Etas: []float64{1, 0.5, 0.25}, Biases: make([]float64, 3), Group: &linesearch.Group{}})
+				return err
+			}
+			if test.before != nil {
+				check(t, test.before(a))
+			}
+			draw, admitted := s.draw, len(s.admitted)
+			err := test.refused(a)
+			if err == nil || !strings.Contains(err.Error(), "optimizer asking ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if s.draw != draw || len(s.admitted) != admitted || !c.Noise.Claim(draw+1) {
+				t.Errorf("noise positions were claimed from %d on, %d batches drawn, %d releases charged", draw+1, s.draw-draw, len(s.admitted)-admitted)
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package plan
+
+import (
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// The parts of a run, as its plan puts them together: for runs, and for audits of
+// them, which must test what runs use.
+
+// Sampler draws the batches of a table of n records. The key must be used for
+// nothing else.
+func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
+	if p.Config.fixedSize() {
+		return datasets.NewSubsets(n, p.PublicN, int(p.ExpectedBatch), key, p.cipher())
+	}
+	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
+}
+
+// Stream is what the run's mechanisms draw from.
+func (p *Plan) Stream(key stream.Key) (*stream.Stream, error) { return stream.New(p.cipher(), key) }
+
+// Engine puts the network and the method on a device. Its parameters are zero until they are set.
+func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s engine.Supply) (*engine.Engine, error) {
+	c := &p.Config
+	e := engine.Config{
+		Method: p.Method, Declaration: p.Declaration, Facts: p.Facts,
+		Device: d, Schedule: p.Schedule,
+		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: (c.GEMM == devices.GEMMCuBLAS), Precision: p.precision},
+		Data:    data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
+		Rows: p.mostBatch(), Supply: s, Average: c.Average,
+	}
+	e.Facts.Planned = p.Sigma // which audits put to 0
+	if c.adapts() {
+		var err error
+		if e.Adaptation, err = engine.NewAdaptation(c.adaptive(), c.Clip, p.ExpectedBatch, noise); err != nil {
+			return nil, err
+		}
+	}
+	return engine.Open(e)
+}
+
+// Sampling is how batches are drawn, for the result.
+func (p *Plan) Sampling() string {
+	if p.Config.fixedSize() {
+		return "fixed-size"
+	}
+	return "poisson"
+}

@@ -1,0 +1,249 @@
+// Package plan makes a plan of a configuration: all that a run is, before any record has
+// been looked at.
+package plan
+
+import (
+	"errors"
+	"os"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/yamlfile"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Config is a whole run as a user writes it, in flags or YAML. Zero values of
+// pointers and empty strings stand for "not given"; Resolve fills them in.
+type Config struct {
+	Data    string `yaml:"data"`
+	DataDir string `yaml:"data_dir,omitempty"`
+	Classes []int  `yaml:"classes,omitempty,flow"`
+	PublicN *int   `yaml:"public_n,omitempty"`
+	Schema  string `yaml:"schema,omitempty"`
+	Folds   int    `yaml:"folds,omitempty"`
+	Fold    int    `yaml:"fold,omitempty"`
+
+	PublishedSet bool `yaml:"published_set,omitempty"`
+	TestIsPublic bool `yaml:"test_is_public,omitempty"`
+
+	Model      string `yaml:"model"`
+	Activation string `yaml:"activation"`
+	Init       string `yaml:"init,omitempty"`
+	Seed       uint64 `yaml:"seed"`
+
+	Optimizer string   `yaml:"optimizer"`
+	LR        *float64 `yaml:"lr,omitempty"`
+	Momentum  float64  `yaml:"momentum"`
+	L2        float64  `yaml:"l2"`
+	Search    *Search  `yaml:"search,omitempty"`
+	Protector string   `yaml:"protector,omitempty"`
+	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; filled in, and checked where given
+	NormNoise *float64 `yaml:"norm_noise,omitempty"`
+
+	LRSchedule            string   `yaml:"lr_schedule"`
+	Warmup                int      `yaml:"warmup,omitempty"`
+	Beta1                 *float64 `yaml:"beta1,omitempty"`
+	Beta2                 *float64 `yaml:"beta2,omitempty"`
+	AdamEpsilon           *float64 `yaml:"adam_epsilon,omitempty"`
+	SubtractNoiseVariance bool     `yaml:"subtract_noise_variance,omitempty"`
+	Average               float64  `yaml:"average,omitempty"`
+
+	Batch        *float64 `yaml:"batch,omitempty"`
+	SamplingRate *float64 `yaml:"sampling_rate,omitempty"`
+	Steps        *int     `yaml:"steps,omitempty"`
+	Epochs       *float64 `yaml:"epochs,omitempty"`
+	EvalEvery    int      `yaml:"eval_every,omitempty"`
+
+	Epsilon         *float64 `yaml:"epsilon,omitempty"`
+	NoiseMultiplier *float64 `yaml:"noise_multiplier,omitempty"`
+	Delta           *float64 `yaml:"delta,omitempty"`
+	Clip            float64  `yaml:"clip"`
+	Clipping        string   `yaml:"clipping"`
+	ClipFloor       *float64 `yaml:"clip_floor,omitempty"`
+	ClipCeiling     *float64 `yaml:"clip_ceiling,omitempty"`
+	ClipQuantile    *float64 `yaml:"clip_quantile,omitempty"`
+	Accountant      string   `yaml:"accountant"`
+	Neighbouring    string   `yaml:"neighbouring"`
+	Noise           string   `yaml:"noise"`
+	TrainLossNoise  *float64 `yaml:"train_loss_noise,omitempty"`
+
+	PrivateDiagnostics bool `yaml:"private_diagnostics,omitempty"`
+	DataIsPublic       bool `yaml:"data_is_public,omitempty"`
+
+	Strategy         string `yaml:"strategy"`
+	Device           string `yaml:"device"`
+	GEMM             string `yaml:"gemm"`
+	Precision        string `yaml:"precision,omitempty"`
+	Threads          int    `yaml:"threads"`
+	Memory           string `yaml:"memory,omitempty"`
+	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
+
+	own dpoptim.Method // in the place of a named one
+}
+
+// Default is the run that a user gets who says nothing but ε or σ.
+func Default() Config {
+	return Config{
+		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
+		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
+		Strategy: string(perexample.Auto), Device: "auto", GEMM: devices.GEMMOwn, Precision: device.Float32.String(),
+	}
+}
+
+// ReadConfig reads a YAML file over a configuration; unknown keys are errors.
+func ReadConfig(path string, into *Config) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, rundir.Config)
+	}
+	if err := yamlfile.Decode(b, into); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
+		return usage.Errorf("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, rundir.Config)
+	}
+	return nil // an empty file sets nothing
+}
+
+// YAML writes the configuration so that it can be run again.
+func (c Config) YAML() ([]byte, error) { return yaml.Marshal(c) }
+
+// The ways to draw noise.
+const (
+	noiseSecure = dpoptim.Secure
+	noiseExact  = dpoptim.Exact
+	noiseSeeded = dpoptim.Seeded
+
+	// SeededLabel goes with everything that a seeded run shows or stores.
+	SeededLabel = "NOT PRIVATE: seeded noise, whoever knows the seed can subtract it"
+)
+
+// Bounds that keep a run within single precision and a machine within reason.
+const (
+	leastScale, mostScale = dpoptim.LeastScale, dpoptim.MostScale
+	leastNoise, mostNoise = 1e-6, 1e9
+	leastBatch            = 1e-6
+	mostThreads           = 1024
+	mostFolds             = 1000
+	mostSteps             = 1_000_000_000
+)
+
+// exact reports whether sums and noise are of integers, which hides records
+// whatever the rounding of floating-point numbers.
+func (c *Config) exact() bool { return c.Noise == noiseExact && c.Private() }
+
+// Private reports whether the optimizer clips and noises.
+func (c *Config) Private() bool { return c.traits().Private }
+
+// fixedSize reports whether batches are subsets of a fixed size, which the
+// accountant of the paper needs.
+func (c *Config) fixedSize() bool { return c.traits().Subsets && c.Accountant == accountant.CTCDP }
+
+// adapts reports whether the clip norm moves.
+func (c *Config) adapts() bool { return c.Clipping == string(perexample.AdaptiveFlat) }
+
+// adaptive is the rule by which the clip norm moves, with defaults for what was
+// not given.
+func (c *Config) adaptive() perexample.Adaptive {
+	a := perexample.Adaptive{
+		Quantile: perexample.AdaptiveQuantile,
+		Floor:    max(c.Clip/perexample.AdaptiveRange, leastScale),
+		Ceiling:  min(c.Clip*perexample.AdaptiveRange, mostScale),
+	}
+	for _, given := range []struct{ from, to *float64 }{{c.ClipQuantile, &a.Quantile}, {c.ClipFloor, &a.Floor}, {c.ClipCeiling, &a.Ceiling}} {
+		if given.from != nil {
+			*given.to = *given.from
+		}
+	}
+	return a
+}
+
+// checkClipping finds faults of the clipping.
+func (c *Config) checkClipping() error {
+	if !c.Private() && c.Clipping != string(perexample.Flat) {
+		return usage.Errorf("clipping %s: optimizer %s is not private and clips nothing; leave --clipping at its default or use dp-sgd", c.Clipping, c.Optimizer)
+	}
+	if !(c.Clip >= leastScale) || c.Clip > mostScale {
+		return usage.Errorf("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
+	}
+	if !c.adapts() {
+		for _, given := range []struct {
+			name  string
+			value *float64
+		}{{"floor", c.ClipFloor}, {"ceiling", c.ClipCeiling}, {"quantile", c.ClipQuantile}} {
+			if given.value != nil {
+				return usage.Errorf("clip %s %v: clipping %s keeps the clip norm as it is; leave it out or use --clipping %s", given.name, *given.value, c.Clipping, perexample.AdaptiveFlat)
+			}
+		}
+		return nil
+	}
+	a := c.adaptive()
+	if a.Floor < leastScale || a.Ceiling > mostScale {
+		return usage.Errorf("clip floor %v and clip ceiling %v: must lie in [%g, %g], so that single-precision arithmetic keeps to them", a.Floor, a.Ceiling, leastScale, mostScale)
+	}
+	return usage.Wrap(a.Validate(c.Clip))
+}
+
+// check finds every fault that shows without the data.
+func (c *Config) check(ownNetwork bool) error {
+	if err := c.checkSettings(ownNetwork); err != nil {
+		return err
+	}
+	if err := errors.Join(c.checkClipping(), c.checkMoments()); err != nil {
+		return usage.Wrap(err)
+	}
+	if err := c.checkMethod(ownNetwork); err != nil {
+		return err
+	}
+	if err := c.checkBudget(); err != nil {
+		return err
+	}
+	return c.checkSampling()
+}
+
+// checkSettings finds every value that is wrong by itself. A user's own network has a
+// name and activations of its own, and a user's own method a name.
+func (c *Config) checkSettings(ownNetwork bool) error {
+	read := *c
+	var faults []error
+	for _, s := range settings {
+		if ownNetwork && (s.Key == "model" || s.Key == "activation") || c.own != nil && s.Key == "optimizer" {
+			continue
+		}
+		faults = append(faults, s.fault(&read))
+	}
+	return usage.Wrap(errors.Join(faults...))
+}
+
+// checkBudget finds settings of the noise that do not go together.
+func (c *Config) checkBudget() error {
+	switch {
+	case c.exact() && c.Precision != device.Float32.String():
+		return usage.Errorf("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
+	case c.Epsilon != nil && c.NoiseMultiplier != nil:
+		return usage.Errorf("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
+	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
+		return usage.Errorf("optimizer %s needs a privacy budget: give --epsilon (the noise is calibrated) or --noise-multiplier (ε follows)", c.Optimizer)
+	case !c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
+		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
+	case !c.Private() && c.TrainLossNoise != nil:
+		return usage.Errorf("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
+	}
+	return nil
+}
+
+// checkSampling finds settings of batches, steps and folds that do not go together.
+func (c *Config) checkSampling() error {
+	switch {
+	case c.Batch != nil && c.SamplingRate != nil:
+		return usage.Errorf("batch %v and sampling rate %v were both given: give one, the other follows", *c.Batch, *c.SamplingRate)
+	case c.Steps != nil && c.Epochs != nil:
+		return usage.Errorf("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
+	case c.Fold < min(c.Folds, 1) || c.Fold > c.Folds:
+		return usage.Errorf("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/cifar"
+	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
+)
+
+// A Source opens one data set; dir is empty for what is built in. A set that is built in
+// is known to be the published one; files are what a configuration says of them.
+type Source struct {
+	Open    func(dir string) (*datasets.Set, error)
+	BuiltIn bool
+}
+
+// Sources are the data sets that are read from files.
+func Sources() map[string]Source {
+	return map[string]Source{
+		"mnist":   {Open: mnist.Open},
+		"cifar10": {Open: cifar.Open},
+	}
+}
+
+// DataDirVariable names the environment variable that stands in for --data-dir
+// where a data set is read from files.
+const DataDirVariable = "PRIVGRAD_DATA"
+
+// TablePrefix begins the name of a data set that is a table, before its path.
+const TablePrefix = "csv:"
+
+// OpenData reads a configuration's data set and keeps the classes it asks for. It also
+// says what was declared of it, as assumptions.
+func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
+	set, builtIn, err := openSource(c, sources)
+	if err == nil && len(c.Classes) > 0 {
+		set, err = set.Keep(c.Classes)
+	}
+	if err != nil {
+		return nil, nil, usage.Wrap(err)
+	}
+	if builtIn {
+		return set, nil, nil
+	}
+	return c.declare(*set)
+}
+
+// declare holds for public of a set from files what the user says of it, and nothing
+// that follows from its records: what is shown would tell whether they are the
+// published ones.
+func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, err error) {
+	switch {
+	case c.PublishedSet && !set.Published:
+		return nil, nil, usage.Errorf("published-set true: data set %s has a schema of its own, of which nothing was published; leave it out, and give --public-n and --delta", c.Data)
+	case c.PublishedSet:
+		assumed = append(assumed, publishedFiles)
+	case set.Published:
+		set.PublicN, set.PerClass, set.TestIsPublic = 0, nil, false
+	}
+	switch tested := set.Test.Shape != [3]int{}; {
+	case c.TestIsPublic && c.Folds > 0:
+		return nil, nil, usage.Errorf("test-is-public true: the fold that is held out has training records of the other folds' runs; leave it out, or use --data-is-public")
+	case c.TestIsPublic && !tested:
+		return nil, nil, usage.Errorf("test-is-public true: data set %s has no test records; name a file in test, or give a test_share, in its schema", c.Data)
+	case c.DataIsPublic:
+		set.TestIsPublic = tested
+	case c.TestIsPublic || set.TestIsPublic && !c.PublishedSet: // by flag, or by the user's own schema
+		set.TestIsPublic = true
+		assumed = append(assumed, publicTest)
+	}
+	return &set, assumed, nil
+}
+
+func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
+	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
+		if c.DataDir != "" {
+			return nil, false, usage.Errorf("data-dir %s: a table is read from the path that --data names; leave it out, and give --data %sPATH the whole path", c.DataDir, TablePrefix)
+		}
+		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+		return set, false, err
+	}
+	if c.Schema != "" || c.Folds != 0 {
+		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+	}
+	source, ok := sources[c.Data]
+	if !ok {
+		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
+	}
+	dir := c.DataDir
+	switch {
+	case source.BuiltIn && dir != "":
+		return nil, false, usage.Errorf("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", dir, c.Data)
+	case source.BuiltIn && (c.PublishedSet || c.TestIsPublic):
+		return nil, false, usage.Errorf("data set %s is built in, and known to be the published one: leave out --published-set and --test-is-public", c.Data)
+	case !source.BuiltIn && dir == "":
+		if dir = os.Getenv(DataDirVariable); dir == "" {
+			return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
+		}
+	}
+	set, err := source.Open(dir)
+	return set, source.BuiltIn, err
+}
+
+// table says how a device reads a split: bytes are mapped by public constants. A
+// label outside the classes becomes a target that no loss accepts, so that the
+// record counts as zero.
+func table(m datasets.Split, loss ir.Loss, classes int) device.Rows {
+	r := device.Rows{
+		Count: m.Len(), Width: ir.Size(m.Shape[:]),
+		Scale: 1 / 127.5, Offset: -1,
+		Targets: m.Targets,
+	}
+	if m.Unit {
+		r.Scale, r.Offset = 1.0/255, 0
+	}
+	if r.Targets != nil {
+		return r
+	}
+	r.Targets = make([]float32, len(m.Labels))
+	for i, l := range m.Labels {
+		switch {
+		case int(l) >= classes:
+			r.Targets[i] = float32(math.NaN())
+		case loss == ir.SoftmaxCrossEntropy:
+			r.Targets[i] = float32(l)
+		default:
+			r.Targets[i] = 2*float32(l) - 1 // the two classes are −1 and +1
+		}
+	}
+	return r
+}
+
+// Load puts a split onto a device as a table for a loss over classes.
+func Load(d device.Device, m datasets.Split, loss ir.Loss, classes int) (device.Data, error) {
+	data, err := d.Load(table(m, loss, classes), m.Features)
+	if err != nil {
+		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
+	}
+	return data, nil
+}
+
+// Model describes a named model; Input is the shape of Fashion-MNIST where
+// the model takes any.
+func Model(name string) (nn.Info, error) {
+	for _, m := range nn.Names() {
+		if m.Name == name {
+			if m.Input == [3]int{} {
+				m.Input = [3]int{1, 28, 28}
+			}
+			return m, nil
+		}
+	}
+	_, err := nn.Build(name, nn.Options{})
+	return nn.Info{}, usage.Wrap(err)
+}

@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// identity is the configuration without what a resumed run with such noise may change.
+func (c Config) identity(noise string) Config {
+	for _, s := range settings {
+		if s.resume.allowed(noise) {
+			s.value(&c).SetZero()
+		}
+	}
+	return c
+}
+
+// fingerprint identifies everything that must not change between a run and its
+// resumption. Ledgers hold it.
+func (c Config) fingerprint() (string, error) {
+	id := c.identity(c.Noise)
+	if id.Precision == device.Float32.String() {
+		id.Precision = "" // as in runs from before there were others
+	}
+	b, err := id.YAML()
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:]), nil
+}
+
+// Matches says whether a run directory's stored configuration is this one, up
+// to what a resumed run may change; else it names what differs.
+func (c Config) Matches(stored Config, path string) error {
+	f1, err := c.fingerprint()
+	if err != nil {
+		return err
+	}
+	f2, err := stored.fingerprint()
+	if err != nil {
+		return err
+	}
+	if f1 == f2 {
+		return nil
+	}
+	now, err := c.identity(c.Noise).byKey()
+	if err != nil {
+		return err
+	}
+	was, err := stored.identity(c.Noise).byKey()
+	if err != nil {
+		return err
+	}
+	var differ []string
+	for k, v := range now {
+		if fmt.Sprint(v) != fmt.Sprint(was[k]) {
+			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, v, was[k]))
+		}
+	}
+	for k, v := range was {
+		if _, ok := now[k]; !ok {
+			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, v))
+		}
+	}
+	slices.Sort(differ)
+	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+}
+
+// byKey is the configuration as a file holds it.
+func (c Config) byKey() (m map[string]any, err error) {
+	b, err := c.YAML()
+	if err != nil {
+		return nil, err
+	}
+	return m, yaml.Unmarshal(b, &m)
+}
+
+// survivesYAML refuses the odd string that a YAML file would not give back.
+func (c Config) survivesYAML(fingerprint string) error {
+	b, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	var back Config
+	if err := yaml.Unmarshal(b, &back); err == nil {
+		if f, err := back.fingerprint(); err == nil && f == fingerprint && back.DataDir == c.DataDir {
+			return nil
+		}
+	}
+	return usage.Errorf("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", rundir.Config)
+}

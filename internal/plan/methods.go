@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/dpoptim/lbfgs"
+	"github.com/privgrad/privgrad/dpoptim/majority"
+	"github.com/privgrad/privgrad/dpoptim/sgd"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Search are the settings of methods that find their step sizes.
+type Search = blsgd.Settings
+
+// methods makes each method, by name, with the settings that are its own.
+var methods = map[string]func(name string, c *Config) dpoptim.Method{
+	sgd.DPSGD:     byGradients,
+	sgd.DPAdam:    byGradients,
+	sgd.PlainSGD:  byGradients,
+	sgd.PlainAdam: byGradients,
+	blsgd.BLSGD:   bySearches,
+	blsgd.BLSGDAC: bySearches,
+	blsgd.BLGD:    bySearches,
+	blsgd.AGD:     bySearches,
+	l2p.Name: func(_ string, c *Config) dpoptim.Method {
+		return l2p.New(l2p.Settings{Protector: c.Protector, Weights: &c.Weights, NormNoise: c.NormNoise})
+	},
+	lbfgs.Name:    func(string, *Config) dpoptim.Method { return lbfgs.New() },
+	majority.Name: func(string, *Config) dpoptim.Method { return majority.Method{} },
+}
+
+func byGradients(name string, c *Config) dpoptim.Method { return sgd.New(name, c.moments()) }
+func bySearches(name string, c *Config) dpoptim.Method  { return blsgd.New(name, &c.Search) }
+
+// Optimizers lists the names that a configuration may give.
+func Optimizers() []string {
+	var names []string
+	for name := range methods {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// optimizers are the names that this configuration may give.
+func (c *Config) optimizers() []string {
+	if c.own != nil {
+		return []string{c.own.Traits().Name}
+	}
+	return Optimizers()
+}
+
+// method is the configured one, nil for an unknown name.
+func (c *Config) method() dpoptim.Method {
+	if c.own != nil {
+		return c.own
+	}
+	if make, ok := methods[c.Optimizer]; ok {
+		return make(c.Optimizer, c)
+	}
+	return nil
+}
+
+// traits are those of the configured method.
+func (c *Config) traits() dpoptim.Traits {
+	if m := c.method(); m != nil {
+		return m.Traits()
+	}
+	return dpoptim.Traits{Name: c.Optimizer}
+}
+
+// moments are the settings of Adam.
+func (c *Config) moments() sgd.Settings {
+	return sgd.Settings{Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.AdamEpsilon, SubtractNoise: c.SubtractNoiseVariance}
+}
+
+// checkUnread refuses settings that the method does not read.
+func (c *Config) checkUnread() error {
+	m := c.method()
+	if _, searches := m.(*blsgd.Method); c.Search != nil && !searches {
+		return usage.Errorf("optimizer %s has a step size of its own: leave the search settings out, or use dp-blsgd", c.Optimizer)
+	}
+	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
+		return usage.Errorf("accountant %s: it prices batches of a fixed size, which only optimizer %s draws here; use %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+	}
+	if _, protects := m.(*l2p.Method); protects {
+		return nil
+	}
+	switch {
+	case c.Weights != "":
+		return usage.Errorf("protector_sha256 %s: optimizer %s has no protector; leave it out", c.Weights, c.Optimizer)
+	case c.Protector != "":
+		return usage.Errorf("protector %s: optimizer %s has none; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, l2p.Name)
+	case c.NormNoise != nil:
+		return usage.Errorf("norm-noise %v: optimizer %s asks for no norm; leave it out, or use --optimizer %s", *c.NormNoise, c.Optimizer, l2p.Name)
+	}
+	return nil
+}
+
+// checkMoments finds faults of Adam's settings.
+func (c *Config) checkMoments() error {
+	s := c.settings()
+	return c.moments().Check(c.Optimizer, &s)
+}
+
+// checkMethod has the method look at its settings.
+func (c *Config) checkMethod(ownNetwork bool) error {
+	if err := c.checkUnread(); err != nil {
+		return err
+	}
+	s := c.settings()
+	s.OwnNetwork = ownNetwork
+	err := c.method().Check(&s)
+	c.take(s)
+	return err
+}
+
+// settings are what a method may read of a configuration, and take what it completed.
+func (c *Config) settings() dpoptim.Settings {
+	return dpoptim.Settings{
+		Model: c.Model, Activation: c.Activation, Data: c.Data, Classes: c.Classes,
+		LR: c.LR, Momentum: c.Momentum, L2: c.L2, LRSchedule: c.LRSchedule, Warmup: c.Warmup, Average: c.Average,
+		Batch: c.Batch, SamplingRate: c.SamplingRate, Epochs: c.Epochs, Steps: c.Steps,
+		Epsilon: c.Epsilon, NoiseMultiplier: c.NoiseMultiplier, Clip: c.Clip, Clipping: c.Clipping,
+		Accountant: c.Accountant, Neighbouring: c.Neighbouring, Noise: c.Noise, TrainLossNoise: c.TrainLossNoise,
+	}
+}
+
+func (c *Config) take(s dpoptim.Settings) {
+	c.Model, c.LR, c.SamplingRate, c.Steps, c.Accountant = s.Model, s.LR, s.SamplingRate, s.Steps, s.Accountant
+}
+
+// complete has the method settle what was left open.
+func (p *Plan) complete() error {
+	s := p.Config.settings()
+	var err error
+	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{Layers: len(p.Network.Program.Ops)})
+	p.Config.take(s)
+	p.Warnings = append(p.Warnings, p.Notes.Warnings...)
+	return err
+}

@@ -1,0 +1,413 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// A Plan is a configuration made whole, before any record has been looked at:
+// everything in it is public.
+type Plan struct {
+	Config   Config // complete and re-runnable
+	Set      *datasets.Set
+	Network  *nn.Network
+	Schedule *ir.Schedule
+	Capacity int // records that one run takes; the schedule's chunk goes through the network together
+
+	PublicN       int
+	SamplingRate  float64
+	ExpectedBatch float64 // q·N, the normaliser of every sum
+	Steps         int     // committed
+	Sigma         float64 // noise multiplier σ/C; 0 without noise
+	Epsilon       *float64
+
+	Method      dpoptim.Method
+	Declaration dpoptim.Declaration // what the method asks of the records
+	Facts       dpoptim.Facts       // what it knows of the run
+	Notes       dpoptim.Notes       // what it says of it
+	Bound       int                 // steps at most, where neither they nor the noise are committed to
+	Block       int                 // steps that the ledger reserves at a time
+	Fingerprint string              // of all that may not change between a run and its resumption
+	Warnings    []string
+
+	price      accountant.Schedule // of the run, without its noise multiplier
+	order      float64             // at which a filter of scheduled releases spends
+	spent      map[int]float64     // ε of the first slots, as far as asked for; nil without noise
+	precision  device.Precision    // of matrix products
+	costs      ir.Costs            // of the device
+	secure     stream.Cipher       // of the device, for secure noise
+	memory     int64               // the default budget
+	evalEvery  int
+	declared   []string // assumptions about the data
+	ownNetwork bool
+}
+
+// Options are what a caller supplies beside the configuration.
+type Options struct {
+	Sources map[string]Source
+	Network *nn.Network    // nil: the named model
+	Method  dpoptim.Method // nil: the named optimizer
+	Device  device.Device  // nil: the named one
+}
+
+// Resolve completes a configuration, or says what is wrong with it. It needs the device, which
+// it leaves closed where it had to open one.
+func Resolve(c Config, o Options) (*Plan, error) {
+	p, d, err := Open(c, o)
+	if d != nil && o.Device == nil {
+		d.Close()
+	}
+	return p, err
+}
+
+// Open is Resolve with the device, which is the caller's to close where there is one.
+func Open(c Config, o Options) (*Plan, device.Device, error) {
+	if o.Network != nil {
+		c.Model, c.Activation = o.Network.Program.Name, ""
+	}
+	if o.Method != nil {
+		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
+	}
+	if err := c.check(o.Network != nil); err != nil {
+		return nil, nil, err
+	}
+	set, declared, err := OpenData(&c, o.Sources)
+	if err != nil {
+		return nil, nil, err
+	}
+	if needsDelta := c.Private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
+		why, or := "no size of it was published", ""
+		if set.Published {
+			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
+		}
+		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
+	}
+	d := o.Device
+	if d == nil {
+		if d, err = devices.Open(c.Device, c.Threads); err != nil {
+			return nil, nil, err
+		}
+	}
+	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
+	p.Method = p.Config.method() // which completes p.Config
+	return p, d, p.resolve(d)
+}
+
+// resolve completes a plan for a device.
+func (p *Plan) resolve(d device.Device) error {
+	c, info := &p.Config, d.Info()
+	var err error
+	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
+		return usage.Wrap(err)
+	}
+	if err := devices.CheckGEMM(d, c.GEMM, p.precision); err != nil {
+		return err
+	}
+	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
+		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
+	}
+	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
+	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if l := c.Label(); l != "" {
+		p.Warnings = append([]string{l}, p.Warnings...)
+	}
+	return nil
+}
+
+// defaultModel is that for tables or for images of a shape.
+func defaultModel(s *datasets.Set) string {
+	switch {
+	case s.Classes == 0:
+		return "huber-regression"
+	case s.Train.Unit:
+		return "logistic"
+	}
+	return map[[3]int]string{{1, 28, 28}: "cnn-mnist", {3, 32, 32}: "cifar-small"}[s.Train.Shape]
+}
+
+func (p *Plan) resolveNetwork() error {
+	c := &p.Config
+	if c.Model == "" {
+		if c.Model = defaultModel(p.Set); c.Model == "" {
+			return usage.Errorf("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
+		}
+	}
+	if p.Network == nil {
+		var err error
+		if p.Network, err = BuildNetwork(c.Model, p.Set.Train.Shape, p.Set.Classes, c.Activation, c.Seed); err != nil {
+			return err
+		}
+	}
+	if err := p.fits(); err != nil {
+		return err
+	}
+	if c.Init != "" {
+		params, err := rundir.ReadModel(c.Init, p.Network.Program)
+		if err != nil {
+			return err
+		}
+		if err := p.Network.SetParams(params); err != nil {
+			return err
+		}
+	}
+	return p.complete()
+}
+
+// fits checks the network against the data.
+func (p *Plan) fits() error {
+	g := p.Network.Program
+	if got, want := ir.Size(p.Set.Train.Shape[:]), ir.Size(g.Shape); got != want {
+		return usage.Errorf("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
+	}
+	if p.Set.Classes == 0 {
+		if g.Loss != ir.Huber {
+			return usage.Errorf("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
+		}
+		return nil
+	}
+	classes := g.Outputs()
+	if g.Loss != ir.SoftmaxCrossEntropy {
+		classes = 2
+	}
+	if classes != p.Set.Classes {
+		return usage.Errorf("network %s with loss %s tells %d classes apart, %s has %d: keep some of its classes", g.Name, g.Loss, classes, p.Set.Name, p.Set.Classes)
+	}
+	return nil
+}
+
+// BuildNetwork builds and lowers a named model for data of a shape.
+func BuildNetwork(model string, shape [3]int, classes int, activation string, seed uint64) (*nn.Network, error) {
+	m, err := nn.Build(model, nn.Options{Input: shape, Classes: classes, Activation: activation, Seed: seed})
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	network, err := m.Lower()
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", model, err)
+	}
+	return network, nil
+}
+
+// The batch and the passes over the data where nothing was said.
+const (
+	defaultBatch  = 1024
+	defaultEpochs = 20
+	defaultDelta  = 1e-5
+)
+
+func (p *Plan) resolveSampling() error {
+	c := &p.Config
+	p.PublicN = p.Set.PublicN
+	if c.PublicN != nil {
+		if p.PublicN = *c.PublicN; p.Set.Share > 0 {
+			p.PublicN = tabular.Scaled(p.PublicN, p.Set.Share)
+		}
+		if p.PublicN < 1 {
+			return usage.Errorf("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
+		}
+	}
+	n := float64(p.PublicN)
+	if c.Batch == nil && c.SamplingRate == nil {
+		batch := math.Min(defaultBatch, n)
+		c.Batch = &batch
+	}
+	if c.SamplingRate != nil {
+		p.SamplingRate = *c.SamplingRate
+	} else {
+		if *c.Batch > n {
+			return usage.Errorf("batch %v is larger than the %d public training records: give at most that", *c.Batch, p.PublicN)
+		}
+		p.SamplingRate = *c.Batch / n
+	}
+	if p.ExpectedBatch = p.SamplingRate * n; p.ExpectedBatch < leastBatch {
+		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
+	}
+	if c.fixedSize() {
+		size := math.Round(p.ExpectedBatch)
+		if size < 1 {
+			return usage.Errorf("an expected batch of %v records: subsets have a record at least; raise --batch", p.ExpectedBatch)
+		}
+		p.ExpectedBatch, p.SamplingRate = size, size/float64(p.PublicN)
+	}
+	if c.Steps == nil && c.Epochs == nil {
+		epochs := float64(defaultEpochs)
+		c.Epochs = &epochs
+	}
+	epoch := max(int(math.Round(1/p.SamplingRate)), 1)
+	if c.Steps != nil {
+		p.Steps = *c.Steps
+	} else {
+		// The quotient is exact in the reals far more often than in floating point.
+		steps := math.Floor(*c.Epochs / p.SamplingRate * (1 + 1e-12))
+		if steps < 1 {
+			return usage.Errorf("%v epochs at sampling rate %v make no step: give more epochs or --steps", *c.Epochs, p.SamplingRate)
+		}
+		if steps > mostSteps {
+			return usage.Errorf("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", *c.Epochs, p.SamplingRate, steps)
+		}
+		p.Steps = int(steps)
+	}
+	p.Bound = p.Steps
+	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
+		p.evalEvery = epoch
+	}
+	return p.resolveFacts()
+}
+
+// resolveFacts gathers what the method may know.
+func (p *Plan) resolveFacts() error {
+	c, g := &p.Config, p.Network.Program
+	p.Facts = dpoptim.Facts{
+		Params: g.NumParams(), Outputs: g.Outputs(), Steps: p.Steps,
+		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
+	}
+	if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
+		p.Facts.Bias = g.Params[last.Bias].Offset
+	}
+	switch {
+	case c.LR == nil && p.Method.Traits().Once:
+		return nil
+	case c.LR == nil:
+		return usage.Errorf("optimizer %s has no learning rate of its own: give --lr", c.Optimizer)
+	}
+	p.Facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
+	return usage.Wrap(p.Facts.Rate.Validate())
+}
+
+// RateAt is the step size of a step of the committed schedule, counted from 1.
+func (p *Plan) RateAt(step int) float64 { return p.Facts.Rate.At(step) }
+
+func (p *Plan) resolveWork() error {
+	c := &p.Config
+	if c.exact() && (c.GEMM == devices.GEMMCuBLAS) {
+		return usage.Errorf("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, devices.GEMMOwn)
+	}
+	if c.exact() && c.Clipping != string(perexample.Flat) {
+		return usage.Errorf("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
+	}
+	if c.exact() {
+		switch s := perexample.Strategy(c.Strategy); s {
+		case perexample.Auto:
+			c.Strategy = string(perexample.Materialise)
+		case perexample.Materialise, perexample.Microbatch:
+		default:
+			return usage.Errorf("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
+		}
+	}
+	if c.exact() {
+		p.costs.Passes = false // integers are summed of gradients that are kept
+	}
+	if c.Memory == "" {
+		c.Memory = fmt.Sprint(p.memory)
+	}
+	memory, err := devices.ParseMemory(c.Memory)
+	if err != nil {
+		return err
+	}
+	o := perexample.Options{
+		Strategy: perexample.Strategy(c.Strategy),
+		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, MaxBatch: c.MaxPhysicalBatch,
+	}
+	if c.Private() {
+		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
+			return usage.Wrap(err)
+		}
+		p.Schedule, err = perexample.Private(p.Network.Program, o)
+	} else {
+		p.Schedule, err = perexample.Plain(p.Network.Program)
+	}
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	if need := p.Schedule.ExampleBytes(p.costs.Passes); memory < need {
+		return usage.Errorf("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
+	}
+	p.Capacity = mostRows(p.ExpectedBatch)
+	if p.Schedule.Chunk == 0 {
+		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
+	}
+	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch)
+	f, err := c.fingerprint()
+	if err != nil {
+		return err
+	}
+	if err := c.survivesYAML(f); err != nil {
+		return err
+	}
+	// A calibration that came out otherwise would be another schedule, and a
+	// user's own network is known by its ops alone.
+	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
+	p.Fingerprint = hex.EncodeToString(h[:])
+	return nil
+}
+
+// blockSteps is about a second of work, judged by arithmetic at a nominal
+// speed: a measured one would make the ledger's bytes depend on how long
+// private batches take. At most 100 steps may be lost to a crash.
+func blockSteps(p *ir.Program, batch float64) int {
+	const flopsPerSecond = 5e10
+	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), 100))
+}
+
+// Keys are what a run draws from.
+type Keys struct{ Sampling, Noise stream.Key }
+
+// Keys are drawn from the operating system, new for every process; a seeded
+// run's follow from its seed, so that it can be reproduced and protects nobody.
+func (p *Plan) Keys() (k Keys, err error) {
+	if p.Config.Noise == noiseSeeded {
+		return Keys{stream.KeyFromSeed(p.Config.Seed, "sampling"), stream.KeyFromSeed(p.Config.Seed, "noise")}, nil
+	}
+	if k.Sampling, err = stream.NewKey(); err != nil {
+		return k, err
+	}
+	k.Noise, err = stream.NewKey()
+	return k, err
+}
+
+// cipher is that of the noise: the device's own choice where no other device has to
+// draw the same numbers.
+func (p *Plan) cipher() stream.Cipher {
+	if p.Config.Noise == noiseSecure {
+		return p.secure
+	}
+	return stream.ChaCha20
+}
+
+// mostBatch is the batch up to which the noise covers the rounding of sums. Of a table with
+// a share held out it counts on all records: equal lines go to one side together, so
+// that any of its public number of records may be there to train on.
+func (p *Plan) mostBatch() int {
+	most := p.ExpectedBatch
+	if s := p.Set.Share; s > 0 && s < 1 {
+		most = p.SamplingRate * float64(p.PublicN+1) / s // PublicN was rounded down
+	}
+	return mostRows(most)
+}
+
+// mostRows is a batch that a Poisson batch of an expected size exceeds with a
+// probability below e⁻⁵⁰ (Bernstein: P(B ≥ E+t) ≤ exp(−t²/(2E+2t/3)) with
+// t = 10√E+40).
+func mostRows(expected float64) int {
+	return int(math.Ceil(expected + 10*math.Sqrt(expected) + 40))
+}

@@ -1,0 +1,414 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// What a run costs, and the noise that makes it cost that.
+
+// resolvePrivacy prices what the method declares.
+func (p *Plan) resolvePrivacy() error {
+	c := &p.Config
+	s := c.settings()
+	var err error
+	if p.Declaration, err = p.Method.Declare(&s, p.Facts); err != nil {
+		return err
+	}
+	if !c.Private() {
+		return nil
+	}
+	if p.Method.Traits().Pure { // ε, with δ = 0
+		p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, 1: *c.Epsilon}
+		return nil
+	}
+	if c.Delta == nil {
+		delta := defaultDelta
+		c.Delta = &delta
+	}
+	if n := 1 / float64(p.PublicN); *c.Delta >= n {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
+	}
+	switch p.Declaration.Budget {
+	case dpoptim.Committed:
+		err = p.resolveCommitted()
+	case dpoptim.Adaptive:
+		err = p.resolveAdaptive()
+	default:
+		err = p.resolveScheduled()
+	}
+	p.Facts.Planned = p.Sigma
+	return err
+}
+
+// Filtered reports whether an online filter admits every release.
+func (p *Plan) Filtered() bool {
+	return p.Method.Traits().Private && p.Declaration.Budget != dpoptim.Committed
+}
+
+// resolveCommitted calibrates the noise of a schedule of which every release is planned.
+func (p *Plan) resolveCommitted() error {
+	c := &p.Config
+	s := accountant.Schedule{
+		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
+	}
+	if c.adapts() {
+		a := c.adaptive()
+		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
+		s.WithSum = []accountant.Mechanism{engine.CountNoise(p.ExpectedBatch)}
+	}
+	if z := c.TrainLossNoise; z != nil {
+		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
+	}
+	if len(p.Declaration.Asks) > 1 {
+		if c.adapts() {
+			return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
+		}
+		s.Price = p.priceAsks
+	}
+	if c.Epsilon != nil {
+		sigma, _, err := s.Calibrate(*c.Epsilon)
+		if errors.Is(err, accountant.ErrBudget) {
+			if c.adapts() {
+				return fmt.Errorf("%w; adaptive clipping's count takes a part of it, the more the smaller the batch: raise --batch or choose another --clipping", err)
+			}
+			return err
+		}
+		if err != nil {
+			return usage.Wrap(err)
+		}
+		p.Sigma = sigma
+	} else {
+		p.Sigma = *c.NoiseMultiplier
+	}
+	if c.exact() && p.Sigma > mechanism.MostExact {
+		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
+	}
+	p.Facts.Least = p.Sigma // constant
+	if p.Sigma == 0 {
+		return nil
+	}
+	p.price, p.spent = s, map[int]float64{}
+	epsilon, err := s.Epsilon(p.Sigma)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
+	return nil
+}
+
+// prices are the noise of the declared releases at a noise multiplier of gradients.
+func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
+	for _, a := range p.Declaration.Asks {
+		r, err := a.Release(sigma)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.Noise)
+	}
+	return all, nil
+}
+
+// priceAsks is what a schedule of several questions costs.
+func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) {
+	prices, err := p.prices(sigma)
+	if err != nil {
+		return 0, err
+	}
+	if p.Declaration.Asks[1].Batch == dpoptim.ByPapers {
+		return p.priceByPapers(s, prices)
+	}
+	events := append(slices.Clip(s.Besides), p.events(prices, s.Steps)...)
+	if len(events) == 0 {
+		return 0, nil
+	}
+	r, err := accountant.Account(events, accountant.Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+	return r.Epsilon, err
+}
+
+// priceByPapers is for a gradient and a line search in every step.
+func (p *Plan) priceByPapers(s accountant.Schedule, prices []accountant.Mechanism) (float64, error) {
+	gradient, isGaussian := prices[0].(accountant.Gaussian)
+	search, isSearch := prices[1].(accountant.NoisyBTLS)
+	if !isGaussian || !isSearch || len(prices) != 2 {
+		return 0, fmt.Errorf("the papers' arithmetic is for a gradient and a line search; optimizer %s asks for %v", p.Config.Optimizer, prices)
+	}
+	if s.Steps < 1 {
+		return 0, nil
+	}
+	r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: gradient, Search: search, Searches: s.Steps}.PaperEpsilon(s.Delta)
+	return r.Epsilon, err
+}
+
+// events are those of so many steps. What is asked of one batch is one event; the batch of
+// the first question is drawn in every step.
+func (p *Plan) events(prices []accountant.Mechanism, steps int) (events []accountant.Event) {
+	add := func(count int, asked ...accountant.Mechanism) {
+		if count > 0 {
+			e := p.BatchEvent(asked...)
+			e.Count = count
+			events = append(events, e)
+		}
+	}
+	alone := steps
+	for i, a := range p.Declaration.Asks[1:] {
+		if count := asks(a, steps); a.Batch == dpoptim.OfSum {
+			add(count, prices[0], prices[i+1])
+			alone -= count
+		}
+	}
+	add(alone, prices[0])
+	for i, a := range p.Declaration.Asks[1:] {
+		if a.Batch != dpoptim.OfSum {
+			add(asks(a, steps), prices[i+1])
+		}
+	}
+	return events
+}
+
+// asks counts a question in so many steps, of which the first has it.
+func asks(a dpoptim.Ask, steps int) int {
+	every := max(a.Every, 1)
+	return (steps + every - 1) / every
+}
+
+// EpsilonAt is the ε of the first n slots of the schedule; nil without noise.
+func (p *Plan) EpsilonAt(n int) *float64 {
+	if p.spent == nil {
+		return nil
+	}
+	epsilon, known := p.spent[n]
+	if !known {
+		part := p.price
+		part.Steps, part.Besides = n, slices.Clone(part.Besides)
+		for i := range part.Besides {
+			part.Besides[i].Count = p.evaluations(n)
+		}
+		part.Besides = slices.DeleteFunc(part.Besides, func(e accountant.Event) bool { return e.Count == 0 })
+		// A part costs no more than the whole; bounds on both may cross.
+		epsilon = p.spent[p.Steps]
+		if e, err := part.Epsilon(p.Sigma); err == nil {
+			epsilon = min(e, epsilon)
+		}
+		p.spent[n] = epsilon
+	}
+	return finite(epsilon)
+}
+
+// Evaluates says whether an evaluation follows slot number n, counted from 1.
+// It goes by slots, so that a slot's noisy loss is never drawn twice.
+func (p *Plan) Evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
+
+// evaluations counts those after the first n slots.
+func (p *Plan) evaluations(n int) int {
+	count := n / p.evalEvery
+	if n == p.Steps && n%p.evalEvery != 0 {
+		count++
+	}
+	return count
+}
+
+// BatchEvent is the event of what is asked of one batch.
+func (p *Plan) BatchEvent(asked ...accountant.Mechanism) accountant.Event {
+	if p.Config.fixedSize() {
+		return accountant.SubsetBatch(p.SamplingRate, 1, asked...)
+	}
+	return accountant.PoissonBatch(p.SamplingRate, 1, asked...)
+}
+
+// first are the events of the first step of a run whose budgets adapt.
+func (p *Plan) first() ([]accountant.Event, error) {
+	prices, err := p.prices(1)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	return p.events(prices, 1), nil
+}
+
+// resolveAdaptive prices a run whose budgets adapt: its ε is that of the filter,
+// whatever will be spent.
+func (p *Plan) resolveAdaptive() error {
+	c := &p.Config
+	if c.Epsilon == nil {
+		return nil // no noise
+	}
+	first, err := p.first()
+	if err != nil {
+		return err
+	}
+	gradient, ok := first[0].Mechanisms[0].(accountant.Gaussian)
+	if !ok {
+		return fmt.Errorf("optimizer %s declares %v as the noise of its gradients, which must be Gaussian", c.Optimizer, first[0].Mechanisms[0])
+	}
+	p.Sigma, p.Epsilon, p.spent = gradient.NoiseMultiplier, c.Epsilon, map[int]float64{}
+	b, err := p.NewBudget()
+	if err != nil {
+		return err
+	}
+	for _, e := range first {
+		if err := b.Ask(e); err != nil {
+			return asBudget(fmt.Errorf("the first step: %w; %s", err, p.Declaration.Advice))
+		}
+	}
+	return nil
+}
+
+// NewBudget is the filter that admits the releases.
+func (p *Plan) NewBudget() (accountant.Budget, error) {
+	c := &p.Config
+	t := accountant.BudgetTerms{
+		Epsilon: *c.Epsilon, Delta: *c.Delta, Neighbouring: accountant.Neighbouring(c.Neighbouring),
+		Accountant: c.Accountant, Order: p.order, SamplingRate: p.SamplingRate,
+	}
+	if p.Declaration.Budget == dpoptim.Adaptive && t.Accountant == accountant.RDP {
+		expected, err := p.first()
+		if err != nil {
+			return nil, err
+		}
+		if t.Order, err = accountant.RepeatedOrder(expected, t.Neighbouring, t.Epsilon, t.Delta); err != nil {
+			return nil, usage.Wrap(err)
+		}
+	}
+	b, err := accountant.NewBudget(t)
+	return b, asBudget(err)
+}
+
+// asBudget leaves a refusal what it is, and calls any other error bad usage.
+func asBudget(err error) error {
+	if errors.Is(err, accountant.ErrBudget) {
+		return err
+	}
+	return usage.Wrap(err)
+}
+
+// asked is what steps ask at a noise multiplier.
+func (p *Plan) asked(multiplier float64, steps int) (accountant.Event, error) {
+	prices, err := p.prices(multiplier)
+	e := p.BatchEvent(prices...)
+	e.Count = steps
+	return e, usage.Wrap(err)
+}
+
+// least is the smallest noise multiplier at which so many steps are admitted.
+func (p *Plan) least(steps int) (float64, error) {
+	var failed error
+	event := func(multiplier float64) accountant.Event {
+		e, err := p.asked(multiplier, steps)
+		failed = errors.Join(failed, err)
+		return e
+	}
+	sigma, err := accountant.LeastAdmitted(event, p.NewBudget, leastNoise, mostNoise)
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err != nil:
+		return 0, asBudget(p.blameNorm(fmt.Errorf("no noise makes %d steps at sampling rate %v affordable: %w; lower --batch, or allow more epsilon", steps, p.SamplingRate, err)))
+	}
+	return sigma, nil
+}
+
+// resolveScheduled plans the noise around which a method chooses that of every step: σ_g
+// with which the planned steps spend the budget, and σ_min with which one does (Hong et
+// al. 2021, algorithm 3). The run's ε is that of the filter, whatever is spent.
+func (p *Plan) resolveScheduled() error {
+	c := &p.Config
+	if c.Epsilon == nil {
+		return nil // no noise
+	}
+	if err := p.resolveOrder(); err != nil {
+		return err
+	}
+	var err error
+	if p.Sigma, err = p.least(p.Steps); err != nil {
+		return err
+	}
+	if p.Facts.Least, err = p.least(1); err != nil {
+		return err
+	}
+	p.Epsilon, p.spent = c.Epsilon, map[int]float64{}
+	largest, scheduled := p.Sigma, p.Declaration.Budget == dpoptim.Scheduled
+	if scheduled {
+		largest = p.Facts.Least + 2*(p.Sigma-p.Facts.Least)
+	}
+	if c.exact() && largest > mechanism.MostExact {
+		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
+	}
+	b, err := p.NewBudget()
+	if err != nil {
+		return err
+	}
+	e, err := p.asked(p.Sigma, p.Steps)
+	if err != nil {
+		return err
+	}
+	if err := b.Ask(e); err != nil {
+		return asBudget(err)
+	}
+	if b.Left() > 0.01 {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant))
+	} else if scheduled {
+		// A step costs a quarter of a planned one at least, or nearly so, as its noise
+		// is at most twice the planned.
+		p.Bound *= mostOverPlanned
+	}
+	return nil
+}
+
+// mostOverPlanned bounds the steps of a schedule, as a multiple of those planned.
+const mostOverPlanned = 8
+
+// resolveOrder settles at which order a filter spends: that which suits the noise with which a
+// committed schedule would spend the budget.
+func (p *Plan) resolveOrder() error {
+	c := &p.Config
+	if c.fixedSize() {
+		return nil
+	}
+	s := accountant.Schedule{
+		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: accountant.RDP, Delta: *c.Delta,
+	}
+	with, err := p.prices(1)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	s.WithSum = with[1:]
+	sigma, _, err := s.Calibrate(*c.Epsilon)
+	if err != nil {
+		return asBudget(p.blameNorm(err))
+	}
+	e, err := p.asked(sigma, p.Steps)
+	if err != nil {
+		return err
+	}
+	p.order, err = accountant.FilterOrder([]accountant.Event{e}, s.Neighbouring, *c.Delta)
+	return usage.Wrap(err)
+}
+
+// blameNorm adds to a refusal that norms take a part of the budget.
+func (p *Plan) blameNorm(err error) error {
+	if z := p.Config.NormNoise; z != nil {
+		return fmt.Errorf("%w; norms with a noise multiplier of %v take a part of it: raise --norm-noise, or leave it out", err, *z)
+	}
+	return err
+}
+
+// LossBound clips an example's loss where the training loss is released.
+const LossBound = 3
+
+// finite is x, nil where it is no number.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+)
+
+// protectors are paths of those of random weights: identity, projector, scheduler or
+// both, by what is learned in it.
+var protectors = map[string]string{}
+
+func init() {
+	for _, name := range []string{"identity", "projector", "scheduler", "both"} {
+		protectors[name], _ = filepath.Abs("../../train/testdata/" + name + ".safetensors")
+	}
+}
+
+// protected chooses optimizer l2p; a schedule needs a budget to spend.
+func protected(name string) func(*Config) {
+	return func(c *Config) {
+		c.Optimizer, c.Protector, c.LR = l2p.Name, protectors[name], nil
+		if name == "scheduler" || name == "identity" {
+			c.LR = ptr(0.5)
+		}
+		if name == "scheduler" || name == "both" {
+			c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0)
+		}
+	}
+}
+
+// paperAccounting is the paper's: constrained truncated concentrated privacy of batches
+// of a fixed size.
+func paperAccounting(c *Config) {
+	protected("both")(c)
+	c.Accountant, c.Neighbouring, c.Batch, c.Epsilon = accountant.CTCDP, "replace-one", ptr(12.0), ptr(0.8)
+}
+
+// oneStep is what a step asks at a noise multiplier.
+func oneStep(t *testing.T, p *Plan, multiplier float64) accountant.Event {
+	t.Helper()
+	e, err := p.asked(multiplier, 1)
+	check(t, err)
+	return e
+}
+
+// knowing is the plan of a configuration as far as its protector has a say.
+func knowing(t *testing.T, c Config) *Plan {
+	t.Helper()
+	p := &Plan{Config: c, spent: map[int]float64{}, Epsilon: ptr(1.0)}
+	p.Method = p.Config.method()
+	s := c.settings()
+	var err error
+	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{})
+	check(t, err)
+	return p
+}
+
+// The planned noise spends the budget in the planned steps, the least in one.
+func TestPlannedNoise(t *testing.T) {
+	for _, set := range []func(*Config){protected("both"), paperAccounting, func(c *Config) { protected("both")(c); c.NormNoise = ptr(9.0) }} {
+		c := small()
+		set(&c)
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		for _, x := range []struct {
+			multiplier float64
+			steps      int
+		}{{p.Facts.Planned, p.Steps}, {p.Facts.Least, 1}} {
+			admitted := func(multiplier float64) (n int) {
+				b, err := p.NewBudget()
+				check(t, err)
+				for n < 10*x.steps && b.Ask(oneStep(t, p, multiplier)) == nil {
+					n++
+				}
+				return n
+			}
+			if more, fewer := admitted(x.multiplier*(1+1e-6)), admitted(x.multiplier*(1-1e-6)); more < x.steps || fewer >= x.steps {
+				t.Errorf("%s: noise multiplier %v admits %d steps and just below it %d, %d are planned", p.Config.Accountant, x.multiplier, more, fewer, x.steps)
+			}
+		}
+	}
+}
+
+// A file of a user's own is an assumption, a shipped protector is not.
+func TestProtectorFileIsAnAssumption(t *testing.T) {
+	for name, assumed := range map[string]bool{protectors["projector"]: true, "mnist": false} {
+		c := small()
+		protected("projector")(&c)
+		c.Protector = name
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		if slices.Contains(p.Assumptions(), "protector_file_is_public") != assumed {
+			t.Errorf("%s: assumptions %v", name, p.Assumptions())
+		}
+	}
+}
+
+// A norm is charged with the sum of its batch: both are one event, of Poisson batches and
+// of subsets, and leave less of the budget for the steps.
+func TestNormIsCharged(t *testing.T) {
+	for name, set := range map[string]func(*Config){"poisson": protected("both"), "subsets": paperAccounting} {
+		c := small()
+		set(&c)
+		without, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		c.NormNoise = ptr(50.0)
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		want := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: 20}, accountant.Gaussian{NoiseMultiplier: 50})
+		if name == "subsets" {
+			want.Sampling = accountant.FixedSize
+		}
+		if got := oneStep(t, p, 20); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: a step asks for %+v, want %+v", name, got, want)
+		}
+		if !(p.Facts.Planned > without.Facts.Planned) {
+			t.Errorf("%s: %v is planned with norms and %v without", name, p.Facts.Planned, without.Facts.Planned)
+		}
+	}
+}
+
+// A run on records that trained its protector guarantees nothing, and says why.
+func TestProtectorKnowsTheData(t *testing.T) {
+	for _, test := range []struct {
+		data    string
+		classes []int
+		says    bool
+	}{
+		{"mnist", nil, true}, {"mnist", []int{4, 9}, true}, {"mnist", []int{3, 5}, false}, {"fmnist", nil, false}, {"made", []int{4, 6}, false},
+	} {
+		c := Default()
+		c.Optimizer, c.Protector, c.Data, c.Classes = l2p.Name, protectors["identity"], test.data, test.classes
+		why := knowing(t, c).NoGuarantee()
+		if said := len(why) == 1 && strings.Contains(why[0], "trained on records of mnist"); said != test.says || !said && len(why) != 0 {
+			t.Errorf("%s %v: %v", test.data, test.classes, why)
+		}
+	}
+}
+
+// Settings that go with no protector, or that a schedule has no room for.
+func TestProtectorSettings(t *testing.T) {
+	for want, set := range map[string]func(*Config){
+		"settings name 00":          func(c *Config) { c.Weights = "00" },
+		"take a part of it":         func(c *Config) { c.NormNoise = ptr(1e-3) },
+		"steps 2000000000: must be": func(c *Config) { c.Steps = ptr(2_000_000_000) },
+		"go up to": func(c *Config) {
+			c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0)
+		},
+		"which only optimizer l2p draws": func(c *Config) {
+			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
+		},
+		"needs a protector":                  func(c *Config) { c.Protector = "" },
+		"unknown protector":                  func(c *Config) { c.Protector = "nobody" },
+		"no such file":                       func(c *Config) { c.Protector = "nowhere.safetensors" },
+		"optimizer dp-sgd has none":          func(c *Config) { c.Optimizer = "dp-sgd" },
+		"asks for no norm":                   func(c *Config) { c.Optimizer, c.Protector, c.NormNoise = "dp-sgd", "", ptr(1.0) },
+		"memory of its own":                  func(c *Config) { c.Momentum = 0.9 },
+		"would not look at the norm":         func(c *Config) { protected("projector")(c); c.NormNoise = ptr(1.0) },
+		"the noise is scheduled":             func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
+		"leaves no budget aside":             func(c *Config) { c.TrainLossNoise = ptr(1.0) },
+		"does not know how many steps":       func(c *Config) { c.LRSchedule = "cosine" },
+		"clip norm that stays":               func(c *Config) { c.Clipping = "adaptive" },
+		"is priced by rdp":                   func(c *Config) { c.Accountant = accountant.PRV },
+		"under replace-one":                  func(c *Config) { c.Accountant = accountant.CTCDP },
+		"norms have no integer form":         func(c *Config) { c.Noise, c.NormNoise = noiseExact, ptr(1.0) },
+		"norm-noise -1":                      func(c *Config) { c.NormNoise = ptr(-1.0) },
+		"prices the batches":                 func(c *Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
+		"accountant ctcdp: it holds":         func(c *Config) { paperAccounting(c); c.Neighbouring = "add-remove" },
+		"scale -1 of a projector|rate -1":    func(c *Config) { c.LR = ptr(-1.0) },
+		"no noise makes|constraint of ctCDP": func(c *Config) { paperAccounting(c); c.Batch = ptr(100.0) },
+	} {
+		c := small()
+		protected("both")(&c)
+		set(&c)
+		_, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		if err == nil || !slices.ContainsFunc(strings.Split(want, "|"), func(s string) bool { return strings.Contains(err.Error(), s) }) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+)
+
+// reasons are all that can make of a run's ε no guarantee: what a result says, and of
+// what, for a run of which it is true. docs/privacy.md has them, too.
+var reasons = []struct {
+	words string
+	is    func(p *Plan) (of []any, ok bool)
+}{
+	{"optimizer %s neither bounds nor hides a record's influence", func(p *Plan) ([]any, bool) {
+		return []any{p.Config.Optimizer}, !p.Config.Private()
+	}},
+	{"no noise was added", func(p *Plan) ([]any, bool) { return nil, p.Config.Private() && p.spent == nil }},
+	{"epsilon is infinite", func(p *Plan) ([]any, bool) {
+		return nil, p.Config.Private() && p.spent != nil && p.Epsilon == nil
+	}},
+	{SeededLabel, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
+	{"%s", func(p *Plan) ([]any, bool) {
+		why := accountant.NoGuarantee(p.Config.Accountant)
+		return []any{why}, why != "" && p.Config.Private()
+	}},
+	{"%s", func(p *Plan) ([]any, bool) { // the method's own
+		return []any{strings.Join(p.Notes.NoGuarantee, "; ")}, len(p.Notes.NoGuarantee) > 0
+	}},
+	{"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons", func(p *Plan) ([]any, bool) {
+		return nil, p.Config.Folds > 0
+	}},
+	{"un-noised training statistics shown", func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
+}
+
+// NoGuarantee lists why ε is no guarantee.
+func (p *Plan) NoGuarantee() []string {
+	why := []string{}
+	for _, r := range reasons {
+		if of, ok := r.is(p); ok {
+			why = append(why, fmt.Sprintf(r.words, of...))
+		}
+	}
+	return why
+}
+
+// Label is what must stand beside everything that a run shows or stores.
+func (c *Config) Label() string {
+	var all []string
+	if c.Noise == noiseSeeded {
+		all = append(all, SeededLabel)
+	}
+	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.Private() {
+		all = append(all, "NOT A GUARANTEE: "+why)
+	}
+	return strings.Join(all, "; ")
+}
+
+// Assumptions that do not follow from the settings alone.
+const (
+	publishedFiles = "files_are_the_published_ones"
+	publicTest     = "test_split_is_public"
+	// RealArithmetic is that of runs whose noise was added in floating point, as it was
+	// before every release lay on a grid.
+	RealArithmetic = "real_arithmetic"
+)
+
+// Assumptions are all that a guarantee can rest on, beside its mathematics: what a result
+// says, what a person is told, and of which run it is true. docs/privacy.md has them, too.
+var assumptions = []struct {
+	key, words string
+	is         func(p *Plan) bool
+}{
+	{RealArithmetic, "an earlier version added a part of the noise in floating point, which the analysis does not cover", func(*Plan) bool { return false }},
+	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/numerics.md says, or better", func(p *Plan) bool { return p.precision != device.Float32 }},
+	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
+	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
+	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},
+	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.GEMM == devices.GEMMCuBLAS }},
+	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
+	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return slices.Contains(p.Notes.Assumes, "protector_file_is_public") }},
+	{"initial_parameters_are_public", "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},
+}
+
+// Assumption is one of a result's in words; another version's stays as it is.
+func Assumption(key string) string {
+	for _, a := range assumptions {
+		if a.key == key {
+			return a.words
+		}
+	}
+	return key
+}
+
+// Assumptions lists what the guarantee rests on in this process.
+func (p *Plan) Assumptions() []string {
+	all := []string{}
+	for _, a := range assumptions {
+		if a.is(p) {
+			all = append(all, a.key)
+		}
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package reproduce
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/train"
+)
+
+// Env is what figures see.
+type Env struct {
+	Options
+	Learned *Protection // nil: the figure has none
+	skipped []string
+	labels  []string
+}
+
+// Steps scales a number of steps, or of anything else that is work.
+func (e *Env) Steps(full int) int { return max(int(math.Round(e.Work*float64(full))), 2) }
+
+// Skip leaves something out and says so, once.
+func (e *Env) Skip(format string, a ...any) {
+	line := fmt.Sprintf(format, a...)
+	if slices.Contains(e.skipped, line) {
+		return
+	}
+	e.skipped = append(e.skipped, line)
+	if e.Notice != nil {
+		e.Notice(line)
+	}
+}
+
+// Known reports whether train has an optimizer, and leaves it out otherwise.
+func (e *Env) Known(optimizer string) bool {
+	if slices.Contains(train.Optimizers(), optimizer) {
+		return true
+	}
+	e.Skip("%s is left out: this program has no optimizer of that name", optimizer)
+	return false
+}
+
+// Label adds what must be said beside every figure.
+func (e *Env) Label(text string) {
+	if !slices.Contains(e.labels, text) {
+		e.labels = append(e.labels, text)
+	}
+}
+
+// Labels are those so far.
+func (e *Env) Labels() []string { return e.labels }
+
+// Find looks for one of some files in the data directory, and in a folder of it.
+func (e *Env) Find(folder string, names ...string) string {
+	if e.DataDir == "" {
+		return ""
+	}
+	for _, dir := range []string{e.DataDir, filepath.Join(e.DataDir, folder)} {
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return filepath.Join(dir, name)
+			}
+		}
+	}
+	return ""
+}
+
+// Images completes a configuration with an image set; false where it is not there.
+func (e *Env) Images(c *train.Config, name string) bool {
+	s, ok := e.Sources[name]
+	c.Data = name
+	if ok && s.BuiltIn {
+		return true
+	}
+	marks := map[string][]string{
+		"mnist":   {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"},
+		"cifar10": {"data_batch_1.bin", "data_batch_1.bin.gz"},
+	}
+	path := e.Find(name, marks[name]...)
+	if !ok || path == "" {
+		e.Skip("%s is left out: its files are in neither DIR nor DIR/%[1]s of --data-dir DIR (or %s); get them by: privgrad data fetch %[1]s --data-dir DIR/%[1]s", name, plan.DataDirVariable)
+		return false
+	}
+	c.DataDir, c.PublishedSet = filepath.Dir(path), true
+	return true
+}
+
+func (e *Env) onGPU() bool { return strings.HasPrefix(e.Device, "cuda") }
+
+// cached opens every data set once for all runs, which only read it.
+func cached(sources map[string]train.Source) map[string]train.Source {
+	all := map[string]train.Source{}
+	for name, s := range sources {
+		var mu sync.Mutex
+		opened := map[string]*datasets.Set{}
+		all[name] = train.Source{BuiltIn: s.BuiltIn, Open: func(dir string) (*datasets.Set, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if set := opened[dir]; set != nil {
+				return set, nil
+			}
+			set, err := s.Open(dir)
+			if err == nil {
+				opened[dir] = set
+			}
+			return set, err
+		}}
+	}
+	return all
+}
+
+// Evenly gives about so many of a list, the ends among them.
+func Evenly[T any](all []T, count int) []T {
+	if count >= len(all) {
+		return all
+	}
+	var some []T
+	for i := range count {
+		some = append(some, all[i*(len(all)-1)/max(count-1, 1)])
+	}
+	return some
+}

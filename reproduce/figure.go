@@ -1,0 +1,168 @@
+// Package reproduce reruns figures and tables of papers, and writes what came out
+// beside what the papers say: every run's figures as CSV, a picture, and a page of
+// Markdown with a verdict on each claim. The figures themselves are in a package for
+// each paper.
+//
+// Published benchmark data count as public here: objective values on training
+// data are shown, so that no run has a guarantee, whatever ε it states, and every
+// output says so.
+package reproduce
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/train"
+)
+
+// DeclaredPublic is why no run of this package has a guarantee.
+const DeclaredPublic = "data declared public"
+
+// QuickLabel goes with whatever is not the figure's full work.
+const QuickLabel = "QUICK: a fraction of the work, not the figure's own settings"
+
+// Options is what a caller chooses.
+type Options struct {
+	Out     string // directory of the files
+	Seeds   int    // runs of every setting; 0 for the figure's own number
+	Quick   bool
+	Work    float64 // share of the full number of steps; 0 follows Quick
+	Threads int     // runs at a time, 0 for all cores; with a GPU one
+	Device  string  // as train's
+	DataDir string  // where tables and image files are looked for, or in folders of it
+	Sources map[string]train.Source
+	// Protector is that of the figures of learned protection, a name or a file; empty:
+	// the figure's own.
+	Protector string
+	// Progress is told of runs that ended, of how many there are as far as known,
+	// and what is running; Notice of what is left out.
+	Progress func(done, total int, next string)
+	Notice   func(line string)
+}
+
+// complete refuses what cannot be, and puts a figure's own choices where there are none.
+func (o *Options) complete(f *Figure) error {
+	switch {
+	case o.Out == "":
+		return usage.Errorf("no directory is given for the files: name one by --out")
+	case o.Seeds < 0:
+		return usage.Errorf("seeds %d: must be 1 or more, or 0 for the figure's own number", o.Seeds)
+	case o.Threads < 0:
+		return usage.Errorf("threads %d: must be 1 or more, or 0 for all cores", o.Threads)
+	}
+	seeds, work := f.Seeds, 1.0
+	if o.Quick {
+		seeds, work = 3, 0.2
+	}
+	if o.Seeds == 0 {
+		o.Seeds = seeds
+	}
+	if o.Work == 0 {
+		o.Work = work
+	}
+	if o.DataDir == "" {
+		o.DataDir = os.Getenv(plan.DataDirVariable)
+	}
+	o.Sources = cached(o.Sources)
+	return nil
+}
+
+// A Summary is what was done.
+type Summary struct {
+	Figure      string   `json:"figure"`
+	Source      string   `json:"source"`
+	Quick       bool     `json:"quick"`
+	Labels      []string `json:"labels"`
+	Seeds       int      `json:"seeds"`
+	Runs        int      `json:"runs"`       // shown
+	RunsNow     int      `json:"runs_now"`   // of them made by this process
+	RunsOther   int      `json:"runs_other"` // kept in the file, of other settings
+	Skipped     []string `json:"skipped"`
+	Claims      []Claim  `json:"claims"`
+	Guarantee   bool     `json:"guarantee"`
+	NoGuarantee []string `json:"not_a_guarantee_because"`
+	CSV         string   `json:"csv"`
+	Picture     string   `json:"picture"`
+	Markdown    string   `json:"markdown"`
+	Tables      []Table  `json:"-"`
+}
+
+// A Figure can be rerun.
+type Figure struct {
+	Name      string
+	Short     string // one line
+	Source    string // paper, and where in it
+	Seeds     int    // of the full figure
+	Protector string // unless another is chosen; empty: it has none
+	Alone     bool   // one job at a time, as it is measured
+
+	Plan func(e *Env) ([]Job, error)
+	Then func(e *Env, rs Records) ([]Job, error) // what depends on the first runs; nil: nothing
+	Show func(e *Env, rs Records) Page
+}
+
+// Run reruns a figure. What an earlier call with the same settings finished, in
+// the same directory, is not repeated; when ctx is cancelled, what was finished is
+// kept and train.ErrInterrupted returned.
+func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
+	if err := o.complete(f); err != nil {
+		return nil, err
+	}
+	e := &Env{Options: o}
+	if o.Quick {
+		e.Label(QuickLabel)
+	}
+	w := &work{Env: e, figure: f, path: filepath.Join(o.Out, f.Name+".csv")}
+	if err := w.read(); err != nil {
+		return nil, err
+	}
+	if err := e.protect(f); err != nil {
+		return nil, err
+	}
+	jobs, err := f.Plan(e)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return nil, usage.Errorf("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, usage.Errorf("%w: choose an --out that can be written", err)
+	}
+	if err := w.do(ctx, jobs); err != nil {
+		return nil, err
+	}
+	if f.Then != nil {
+		more, err := f.Then(e, w.of(jobs))
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, more...)
+		if err := w.do(ctx, jobs); err != nil {
+			return nil, err
+		}
+	}
+	return f.write(w, w.of(jobs))
+}
+
+// write shows the records of a figure.
+func (f *Figure) write(w *work, rs Records) (*Summary, error) {
+	e := w.Env
+	p := f.Show(e, rs)
+	s := &Summary{
+		Figure: f.Name, Source: f.Source, Quick: e.Quick, Seeds: e.Seeds, NoGuarantee: []string{DeclaredPublic},
+		Runs: rs.runs(), RunsNow: w.made, RunsOther: w.all.runs() - rs.runs(),
+		Labels: append([]string{}, e.labels...), Skipped: append([]string{}, e.skipped...), Claims: p.Claims, Tables: p.Tables,
+		CSV: w.path, Picture: filepath.Join(e.Out, f.Name+".png"), Markdown: filepath.Join(e.Out, f.Name+".md"),
+	}
+	if err := durable.WriteFile(s.Picture, func(w io.Writer) error { return Draw(w, s.Caption(f), p.Charts) }); err != nil {
+		return nil, err
+	}
+	return s, durable.WriteFile(s.Markdown, func(w io.Writer) error { _, err := io.WriteString(w, s.markdown(f, p)); return err })
+}

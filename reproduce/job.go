@@ -1,0 +1,141 @@
+package reproduce
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/train"
+)
+
+// A Job is one run of train, or, where Make is there, whatever that does.
+type Job struct {
+	Record // what identifies it
+	Config train.Config
+	// Protector takes the place of the configuration's; nil: it has none.
+	Protector *Protection
+
+	What string // in the place of the configuration, all that the records follow from
+	Make func(ctx context.Context) (Records, error)
+}
+
+// Identify completes the job's record with the fingerprint of its settings.
+func (j *Job) Identify() error {
+	b := []byte(j.What)
+	if j.Make == nil {
+		var err error
+		if b, err = j.settings(); err != nil {
+			return err
+		}
+	}
+	h := sha256.Sum256(b)
+	j.Settings = hex.EncodeToString(h[:6])
+	return nil
+}
+
+// settings are a run's configuration without what changes no result.
+func (j *Job) settings() ([]byte, error) {
+	c := j.Config
+	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
+	c.PublishedSet = false // images from files always are
+	if path, ok := strings.CutPrefix(c.Data, plan.TablePrefix); ok {
+		c.Data = plan.TablePrefix + filepath.Base(path) // wherever it lies
+	}
+	if j.Protector != nil {
+		c.Protector = j.Protector.Digest
+	}
+	return c.YAML()
+}
+
+// run does a job. What all of its records share need not be in what Make gives.
+func (e *Env) run(ctx context.Context, j Job) (Records, error) {
+	first := j.Record
+	if e.Quick {
+		first.Label = strings.TrimSuffix(QuickLabel+"; "+first.Label, "; ")
+	}
+	if j.Make == nil {
+		return e.train(ctx, j, first)
+	}
+	records, err := j.Make(ctx)
+	for i := range records {
+		r := &records[i]
+		r.Panel, r.Series, r.Setting, r.X, r.Settings, r.Label = first.Panel, first.Series, first.Setting, first.X, first.Settings, first.Label
+		r.NoGuarantee = simulated
+	}
+	return records, err
+}
+
+// simulated is why what no run of train made has no guarantee.
+const simulated = DeclaredPublic + "; simulated with ordinary pseudo-random noise"
+
+// train makes one run in a directory of its own and gives its evaluations.
+func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
+	dir, err := os.MkdirTemp("", "privgrad-reproduce-")
+	if err != nil {
+		return nil, fmt.Errorf("a directory for a run: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	c := j.Config
+	c.Device, c.DataIsPublic = e.Device, true
+	if j.Protector != nil {
+		c.Protector = filepath.Join(dir, "protector.safetensors")
+		if err := j.Protector.Write(c.Protector); err != nil {
+			return nil, err
+		}
+	}
+	if !e.onGPU() {
+		c.Threads = 1
+		if c.Device == "" {
+			c.Device = "cpu"
+		}
+	}
+	if c.Memory == "" {
+		c.Memory = "1GiB" // several runs share the machine's
+	}
+	first.NoGuarantee = DeclaredPublic
+	result, err := train.Run(ctx, c, train.Options{Out: filepath.Join(dir, "run"), Sources: e.Sources})
+	if errors.Is(err, accountant.ErrBudget) {
+		first.Final, first.Epsilon, first.Delta, first.Note = true, c.Epsilon, c.Delta, "the budget does not pay for a single step"
+		return Records{first}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	first.Epsilon, first.Delta, first.Batch, first.Seconds = result.Epsilon, result.Delta, result.ExpectedBatch, result.Seconds
+	if result.Accountant != nil {
+		first.Accountant = *result.Accountant
+	}
+	first.Guarantee = result.Guarantee
+	first.NoGuarantee = strings.Join(append([]string{DeclaredPublic}, result.NoGuarantee...), "; ")
+	first.Gradients, first.Objectives = number(result.GradientEvaluations), number(result.ObjectiveEvaluations)
+	return evaluated(result.Evaluations, first)
+}
+
+func number(n *int) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
+}
+
+// evaluated puts a run's evaluations into copies of a record.
+func evaluated(all []train.Measurement, of Record) (records Records, _ error) {
+	for _, m := range all {
+		r := of
+		r.Step, r.EpsilonSoFar, r.Rate = m.Step, m.EpsilonSoFar, m.LR
+		r.TestLoss, r.TestAccuracy, r.TrainLoss, r.TrainAccuracy = m.TestLoss, m.TestAccuracy, m.TrainLoss, m.TrainAccuracy
+		records = append(records, r)
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("a run has no evaluation; please report this")
+	}
+	records[len(records)-1].Final = true
+	return records, nil
+}

@@ -1,0 +1,137 @@
+package l2p
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/privgrad/privgrad/reproduce"
+)
+
+var fig8 = reproduce.Figure{
+	Name: "l2p-fig8", Short: "Learned protection on one quadratic: where repeated runs go",
+	Source: hong + ", appendix C.1, figure 8", Seeds: 100, Protector: "quadratic", Plan: planFig8, Show: showFig8,
+}
+
+const fig8Epsilon = 0.05
+
+func planFig8(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
+	for _, s := range solvers(e) {
+		jobs = append(jobs, repeated(e, s, fig8Epsilon))
+	}
+	return jobs, nil
+}
+
+func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
+	task, _, err := problem(fixedStart, problemSeed, 0)
+	if err != nil {
+		return reproduce.Page{How: []string{err.Error()}}
+	}
+	centre := least(task)
+	bottom := task.Loss(centre[:], nil)
+	panel := budgetPanel(fig8Epsilon)
+	h := reproduce.Table{Title: "Ends of the runs at " + panel, Head: []string{"method", "loss", "loss above the least", "distance to the least", "spread of the ends", "setting"}}
+	distance := func(r *reproduce.Record) *float64 {
+		if r.Theta1 == nil || r.Theta2 == nil {
+			return nil
+		}
+		return new(math.Hypot(*r.Theta1-centre[0], *r.Theta2-centre[1]))
+	}
+	spread := map[string]float64{}
+	var charts []reproduce.Chart
+	view := plane{loss: func(x, y float64) float64 { return task.Loss([]float64{x, y}, nil) }, bottom: bottom, least: centre}
+	view.frame(rs)
+	for _, s := range solvers(e) {
+		v := view
+		spread[s.name] = v.take(rs, s.name)
+		loss := rs.Mean(panel, s.name, 0, reproduce.Objective)
+		above := loss
+		above.Mean -= bottom
+		h.Rows = append(h.Rows, []string{
+			s.name, loss.Number(), above.Number(), rs.Mean(panel, s.name, 0, distance).Number(),
+			fmt.Sprintf("%.3g", spread[s.name]), rs.Note(panel, s.name, 0),
+		})
+		charts = append(charts, reproduce.Chart{Title: s.name, X: "θ₁", Y: "θ₂", Drawing: &v})
+	}
+	runs := 0
+	if e.Seeds > 1 {
+		runs = len(rs.Last(panel, learnedLine, 0, reproduce.Objective))
+	}
+	return reproduce.Page{
+		Charts: reproduce.Rows(charts), Tables: []reproduce.Table{h},
+		Claims: append(nearer(rs, panel, distance), wider(spread[advancedLine], spread[learnedLine], runs)),
+		How: append([]string{
+			fmt.Sprintf("Contours of the loss; the least is %.4g at (%.3f, %.3f), start at (1, 1). Blue: where the runs were after each step, darker where more were. Orange: the first three runs. Axes are the same in all panels, so that runs far out leave them.", bottom, centre[0], centre[1]),
+		}, quadraticHow(e, []float64{fig8Epsilon})...),
+	}
+}
+
+// take has a series' runs drawn, and gives the spread of their ends.
+func (p *plane) take(rs reproduce.Records, series string) float64 {
+	paths := map[int][][2]float64{}
+	var seeds []int
+	for i := range rs {
+		if r := &rs[i]; r.Series == series && r.Theta1 != nil && r.Theta2 != nil {
+			if paths[r.Seed] == nil {
+				seeds = append(seeds, r.Seed)
+			}
+			paths[r.Seed] = append(paths[r.Seed], [2]float64{*r.Theta1, *r.Theta2})
+		}
+	}
+	slices.Sort(seeds)
+	ends := [2]map[int]float64{{}, {}}
+	for k, seed := range seeds {
+		path := paths[seed]
+		p.all = append(p.all, path...)
+		if k < 3 {
+			p.sampled = append(p.sampled, path)
+		}
+		ends[0][seed], ends[1][seed] = path[len(path)-1][0], path[len(path)-1][1]
+	}
+	spread := 0.0
+	for _, m := range ends {
+		e := reproduce.Mean(m)
+		spread += e.Err * e.Err * float64(e.N)
+	}
+	return math.Sqrt(spread)
+}
+
+// nearer judges who ends nearer to the least loss.
+func nearer(rs reproduce.Records, panel string, distance reproduce.Metric) (claims []reproduce.Claim) {
+	for _, c := range []struct{ claim, other string }{
+		{"L2P ends nearer to the least loss than SGD with advanced composition", advancedLine},
+		{"L2P ends nearer to it than AGD", agdLine},
+		{"ours, not the paper's: L2P ends nearer to it than tuned DP-SGD under the same accountant", tunedLine},
+	} {
+		d := rs.Difference(panel, c.other, learnedLine, 0, distance)
+		var count reproduce.Tally
+		count.Add(d)
+		found := "no figures"
+		if d.N > 0 {
+			found = fmt.Sprintf("difference %s", d.Number())
+		}
+		claims = append(claims, reproduce.Claim{Claim: c.claim, Found: found, Verdict: count.Mostly()})
+	}
+	return claims
+}
+
+// wider judges by the spread of the ends of SGD with advanced composition and of L2P.
+func wider(sgd, learned float64, runs int) reproduce.Claim {
+	c := reproduce.Claim{
+		Claim:   "SGD with advanced composition walks in a larger region than L2P",
+		Found:   fmt.Sprintf("standard deviation of the ends %.3g, of L2P %.3g", sgd, learned),
+		Verdict: reproduce.Undecided,
+	}
+	// Beyond this ratio with less than 5 % chance, were both alike and normal, and a run's
+	// two coordinates no more than one.
+	if runs > 0 && sgd > 0 && learned > 0 {
+		limit := math.Exp(1.96 * math.Sqrt(1/(float64(runs)-1)))
+		switch {
+		case sgd > limit*learned:
+			c.Verdict = reproduce.Agrees
+		case learned > limit*sgd:
+			c.Verdict = reproduce.Contradicts
+		}
+	}
+	return c
+}

@@ -1,0 +1,51 @@
+// Package l2p has the figures of Hong et al. 2021, whose method is L2P: learned
+// protection.
+package l2p
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/reproduce"
+)
+
+const hong = "Hong et al. 2021, Learning to protect (L2P)"
+
+// Figures lists those of the paper.
+func Figures() []reproduce.Figure { return []reproduce.Figure{fig6, fig7, fig8, mnist35, table1} }
+
+// The lines of these figures.
+const (
+	learnedLine   = "l2p"
+	projectorLine = "l2p, projector alone"
+	tunedLine     = "dp-sgd, tuned"
+	agdLine       = "dp-agd"
+)
+
+// spending is what these figures' runs are priced by, so that a fixed noise is not
+// priced better than one that is scheduled.
+const spending = accountant.RDP
+
+// unscheduled is the same projector with the same noise in every step.
+func unscheduled(p *reproduce.Protection) *reproduce.Protection {
+	q := *p.Protector
+	q.Card.Scheduler, q.Scheduler = l2p.Part{Kind: l2p.Constant}, nil
+	return reproduce.NewProtection(&q)
+}
+
+// how says what the protector is, and at which ε it is a stranger.
+func how(p *reproduce.Protection, epsilons []float64) []string {
+	c := &p.Card
+	lines := []string{fmt.Sprintf("Protector `%s` (digest %s): %s; trained for ε from %g to %g at δ = %g under %s, %d steps, by `%s`.",
+		c.Name, p.Digest, c.Summary, c.EpsilonRange[0], c.EpsilonRange[1], c.Delta, c.Neighbouring, c.Steps, c.Recipe)}
+	for _, e := range epsilons {
+		if e < c.EpsilonRange[0] || e > c.EpsilonRange[1] {
+			lines = append(lines, fmt.Sprintf("ε = %g is outside the range that it was trained for.", e))
+		}
+	}
+	if !p.Adapts() {
+		lines = append(lines, "It has no scheduler: with it and with its projector alone, the noise is the same in every step.")
+	}
+	return lines
+}

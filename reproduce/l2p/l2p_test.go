@@ -1,0 +1,365 @@
+package l2p
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
+	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/reproducetest"
+	"github.com/privgrad/privgrad/train"
+)
+
+// madeProtector writes one of random weights and gives its path.
+func madeProtector(t *testing.T, public ...l2p.Public) string {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	part := l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: 3}
+	p := &l2p.Protector{Card: l2p.Card{
+		Format: l2p.Format, Name: "made", Summary: "of a test", Tasks: []string{"none"}, Public: append([]l2p.Public{}, public...),
+		EpsilonRange: [2]float64{0.1, 2}, Delta: 1e-8, Neighbouring: "add-remove", Steps: 4, Scale: 0.05, Recipe: "none",
+		Projector: part, Scheduler: part,
+	}}
+	for range part.LSTM(l2p.ProjectorContext).Weights() {
+		p.Projector = append(p.Projector, float32(0.3*r.NormFloat64()))
+	}
+	for range part.LSTM(l2p.SchedulerContext).Weights() {
+		p.Scheduler = append(p.Scheduler, float32(0.3*r.NormFloat64()))
+	}
+	path := filepath.Join(t.TempDir(), "made.safetensors")
+	if err := p.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestQuadraticFigures(t *testing.T) {
+	o := reproducetest.Tiny(t)
+	o.Protector = madeProtector(t)
+	kept := fig6Quick
+	t.Cleanup(func() { fig6Quick = kept })
+	fig6Quick = kept[:1]
+	for _, f := range []reproduce.Figure{fig8, fig6} {
+		s := reproducetest.Run(t, f, o)
+		records := reproducetest.CheckOutputs(t, f, s, reproduce.QuickLabel)
+		runs, panels := map[string]int{}, map[string]bool{}
+		for _, r := range records {
+			panels[r.Panel] = true
+			if r.TrainLoss == nil || r.Theta1 == nil || r.Theta2 == nil {
+				t.Fatalf("%s, %s has no loss or no parameters", r.Panel, r.Series)
+			}
+			if r.Final && r.Panel == "ε = 0.05" {
+				runs[r.Series]++
+			}
+			if (r.Epsilon == nil) != (r.Series == noiseFreeLine || r.Series == priorLine) {
+				t.Errorf("%s has ε %v", r.Series, r.Epsilon)
+			}
+		}
+		for _, l := range []string{learnedLine, projectorLine, tunedLine, agdLine, advancedLine, noiseFreeLine, priorLine} {
+			if runs[l] != 3 {
+				t.Errorf("%s: %s has %d runs", f.Name, l, runs[l])
+			}
+		}
+		page := reproducetest.Read(t, s.Markdown)
+		for _, text := range []string{"outside the range that it was trained for", "is tuned without privacy", "made"} {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s: the page does not say %q", f.Name, text)
+			}
+		}
+		if f.Name == fig6.Name {
+			for _, family := range families {
+				if !panels[family.panel] {
+					t.Errorf("nothing about %s", family.panel)
+				}
+			}
+			if again := reproducetest.Run(t, f, o); again.RunsNow != 0 || again.Runs != s.Runs {
+				t.Errorf("started again: %d runs now, %d in all", again.RunsNow, again.Runs)
+			}
+		}
+	}
+}
+
+// Another protector's runs are others, by its weights and not by its path.
+func TestProtectorIsInTheFingerprint(t *testing.T) {
+	e := &reproduce.Env{Options: reproduce.Options{Quick: true, Work: 0.003, Seeds: 1}}
+	settings := func(change func(p *l2p.Protector)) (all []string) {
+		p, err := l2p.Read(madeProtector(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(p)
+		e.Learned = reproduce.NewProtection(p)
+		jobs, err := planFig8(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			if err := jobs[i].Identify(); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, jobs[i].Settings)
+		}
+		return all
+	}
+	one := settings(func(*l2p.Protector) {})
+	if same := settings(func(*l2p.Protector) {}); !slices.Equal(one, same) {
+		t.Error("the same protector in another place has other fingerprints")
+	}
+	if other := settings(func(p *l2p.Protector) { p.Scheduler[3]++ }); other[0] == one[0] {
+		t.Error("another protector has the same fingerprint")
+	}
+}
+
+func TestFiguresAskForTheirProtector(t *testing.T) {
+	o := reproducetest.Tiny(t)
+	o.Protector = filepath.Join(t.TempDir(), "none.safetensors")
+	if _, err := fig8.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--protector") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if _, err := table1.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of no protector") {
+		t.Errorf("a figure without a protector takes one: %v", err)
+	}
+}
+
+// Where the noise is little, DP-AGD ends near the least loss, and where it is much it
+// spends no more than it has.
+func TestDescentBySearches(t *testing.T) {
+	task, seed, err := problem(fixedStart, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := least(task)
+	bottom := task.Loss(at[:], nil)
+	moves := func(epsilon float64) ([]meta.Point, error) {
+		p := agdPlan{iterations: 20, bound: 100}
+		plan := quadraticPlan(p.iterations)
+		n, err := plan.Noise(epsilon)
+		if err != nil {
+			return nil, err
+		}
+		b := p.budgets(float64(plan.Steps) / (2 * n.Planned * n.Planned))
+		order, err := p.order(b, plan)
+		if err != nil {
+			return nil, err
+		}
+		return p.run(plan, b, epsilon, order, task, seed)
+	}
+	for epsilon, within := range map[float64]float64{2000: 0.02, 0.1: math.Inf(1)} {
+		all, err := moves(epsilon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := all[len(all)-1].Loss; !(end-bottom < within*bottom) {
+			t.Errorf("ε = %v ends at %v after %d moves, the least is %v", epsilon, end, len(all)-1, bottom)
+		}
+		if len(all) < 2 || len(all) > 60 {
+			t.Errorf("ε = %v makes %d moves, 20 are planned", epsilon, len(all)-1)
+		}
+	}
+}
+
+// Of two candidates whose sums of losses differ by d the better is told with probability
+// 1 − e^(−d/β)/2, β = c/ε, as the difference of two exponential variables is Laplace.
+func TestNoisyMinimumOfTwo(t *testing.T) {
+	task, _, err := problem(fixedStart, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := quadraticPlan(10)
+	o := &agd{task: task, bound: 5, trials: 1, r: rand.New(rand.NewPCG(7, 8)), params: []float64{1, 1}, direction: []float64{1, 1}}
+	here, there := task.ClippedLoss([]float64{1, 1}, 5), task.ClippedLoss([]float64{0.5, 0.5}, 5)
+	const epsilon, draws = 0.1, 40_000
+	want := 1 - math.Exp(-(here-there)*epsilon/5)/2
+	if here-there < 5 || want > 0.95 {
+		t.Fatalf("losses %v and %v test nothing", here, there)
+	}
+	moved := 0
+	for range draws {
+		if o.filter, err = accountant.NewFilter(5, plan.Delta, plan.Neighbouring, 20); err != nil {
+			t.Fatal(err)
+		}
+		eta, err := o.Search(linesearch.Budgets{Search: epsilon}, 0.5, linesearch.Direction{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if eta > 0 {
+			moved++
+		}
+	}
+	// Six standard deviations: 2e-9.
+	if got, tolerance := float64(moved)/draws, 6*math.Sqrt(want*(1-want)/draws); math.Abs(got-want) > tolerance {
+		t.Errorf("the better of two is told in a share of %v, want %v ± %v", got, want, tolerance)
+	}
+}
+
+func TestLeast(t *testing.T) {
+	task, _, err := problem(randomStart, 3, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, g := least(task), make([]float64, 2)
+	if task.Loss(at[:], g); math.Hypot(g[0], g[1]) > 1e-12 {
+		t.Errorf("the gradient at %v is %v", at, g)
+	}
+}
+
+// The noise of advanced composition spends ε by the theorem's own formula.
+func TestAdvancedComposition(t *testing.T) {
+	for _, steps := range []int{1, 10, 60} {
+		const epsilon, delta = 0.2, 1e-8
+		each := math.Sqrt(2*math.Log(1.25/(delta/2/float64(steps)))) / advanced(epsilon, delta, steps)
+		total := math.Sqrt(2*float64(steps)*math.Log(1/(delta/2)))*each + float64(steps)*each*(math.Exp(each)-1)
+		if math.Abs(total-epsilon) > 1e-9 {
+			t.Errorf("%d steps spend %v", steps, total)
+		}
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	for verdict, d := range map[string]reproduce.Estimate{
+		reproduce.Agrees: {Mean: 0.02, Err: 0.005, N: 10}, reproduce.Contradicts: {Mean: -0.02, Err: 0.005, N: 10}, reproduce.Undecided: {Mean: 0.001, Err: 0.005, N: 10}, reproduce.Unmeasured: {},
+	} {
+		if c := atLeast("x", d); c.Verdict != verdict {
+			t.Errorf("%+v is judged %s, want %s", d, c.Verdict, verdict)
+		}
+	}
+}
+
+// digitsSource has the shape of MNIST.
+func digitsSource(t *testing.T, o *reproduce.Options) {
+	t.Helper()
+	set := reproducetest.Images(8000)
+	set.Name = "mnist"
+	o.Sources["mnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}
+	e, s, r := pairsEpsilons, quickSteps, quickRates
+	t.Cleanup(func() { pairsEpsilons, quickSteps, quickRates = e, s, r })
+	pairsEpsilons, quickSteps, quickRates = []float64{0.2, 1}, []int{2, 3}, []float64{0.5}
+}
+
+func TestFiguresOnPairs(t *testing.T) {
+	o := reproducetest.Tiny(t)
+	digitsSource(t, &o)
+	o.Protector = madeProtector(t, l2p.Public{Data: "mnist", Classes: []int{3, 8}})
+	for _, f := range []reproduce.Figure{mnist35, fig7} {
+		s := reproducetest.Run(t, f, o)
+		records := reproducetest.CheckOutputs(t, f, s, reproduce.QuickLabel)
+		chosen := map[string]bool{}
+		for _, r := range records {
+			switch r.Panel {
+			case "MNIST 3 against 5", "MNIST 5 against 6":
+			case "tuning, MNIST 3 against 5", "tuning, MNIST 5 against 6":
+				if r.Seed != tuningSeeds[0] {
+					t.Errorf("a tuning run of seed %d", r.Seed)
+				}
+			default: // 3 against 8 trained the protector
+				t.Errorf("%s: a run on %s", f.Name, r.Panel)
+			}
+			if r.Epsilon == nil || *r.Epsilon > r.X || r.TestAccuracy == nil || r.TrainLoss == nil {
+				t.Errorf("%s, %s at %v: ε %v, accuracy %v, loss %v", r.Panel, r.Series, r.X, r.Epsilon, r.TestAccuracy, r.TrainLoss)
+			}
+			chosen[r.Series] = true
+			if r.Series == learnedLine && strings.Contains(r.NoGuarantee, "made was trained on records of mnist") != (r.Panel == "MNIST 3 against 5") {
+				t.Errorf("a run on %s is no guarantee because %q", r.Panel, r.NoGuarantee)
+			}
+			if r.Series == projectorLine && r.Step != 4 {
+				t.Errorf("the projector alone made %d steps of 4", r.Step)
+			}
+		}
+		for _, series := range []string{learnedLine, projectorLine, tunedLine, "dp-sgd"} {
+			if !chosen[series] {
+				t.Errorf("%s: no run of %s", f.Name, series)
+			}
+		}
+		if f.Name == fig7.Name && !strings.Contains(reproducetest.Read(t, s.Markdown), "IPUMS is left out") {
+			t.Error("the page does not say that IPUMS is left out")
+		}
+	}
+}
+
+// The setting with the best mean of the tuning is taken.
+func TestChosenSetting(t *testing.T) {
+	e := &reproduce.Env{Options: reproduce.Options{Quick: true}}
+	var all reproduce.Records
+	for i, s := range grid(e) {
+		for seed, a := range []float64{0.5 + 0.01*float64(i), 0.5 - 0.02*float64(i*i)} {
+			all = append(all, reproduce.Record{Panel: tuningPanel("p"), Setting: s.String(), X: 0.2, Seed: seed, Final: true, TestAccuracy: new(a)})
+		}
+	}
+	if s, ok := tuned(e, all, "p", 0.2); !ok || s != grid(e)[0] {
+		t.Errorf("chose %v", s)
+	}
+	all[4].TestAccuracy = new(0.99)
+	if s, ok := tuned(e, all, "p", 0.2); !ok || s != grid(e)[2] {
+		t.Errorf("chose %v", s)
+	}
+	if _, ok := tuned(e, all, "p", 0.4); ok {
+		t.Error("chose where there are no runs")
+	}
+}
+
+func TestMemoryOfMetaTraining(t *testing.T) {
+	o := reproducetest.Tiny(t)
+	o.Work = 0.01 // unrolls of 40, 60 and 160
+	o.Sources["fmnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return reproducetest.Images(2000), nil }}
+	s := reproducetest.Run(t, table1, o)
+	reproducetest.CheckOutputs(t, table1, s, reproduce.QuickLabel)
+	for i, c := range s.Claims[:4] { // the fifth is of time
+		if c.Verdict != reproduce.Agrees {
+			t.Errorf("claim %d: %s (%s): %s", i, c.Claim, c.Found, c.Verdict)
+		}
+	}
+}
+
+// The gradient of the deep network against central differences, and its clipped sum
+// against the definition.
+func TestPerceptrons(t *testing.T) {
+	f, err := newPerceptrons(reproducetest.Images(2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, grad := make([]float64, f.Params()), make([]float64, f.Params())
+	r := rand.New(rand.NewPCG(1, 2))
+	f.Start(r, params)
+	for i := range params {
+		params[i] += 0.3 * r.NormFloat64()
+	}
+	f.Loss(params, grad)
+	for i := range params {
+		kept := params[i]
+		var side [2]float64
+		for k, h := range []float64{1e-5, -1e-5} {
+			params[i] = kept + h
+			side[k] = f.Loss(params, nil)
+		}
+		params[i] = kept
+		if want := (side[0] - side[1]) / 2e-5; math.Abs(grad[i]-want) > 1e-7 {
+			t.Errorf("parameter %d: %v, want %v", i, grad[i], want)
+		}
+	}
+	const clip = 0.5
+	want, got, one := make([]float64, len(params)), make([]float64, len(params)), make([]float64, len(params))
+	for i := range 5 {
+		f.ClippedSum(params, []int{i}, math.Inf(1), one)
+		norm := math.Sqrt(inner(one, one))
+		if i == 0 && norm < clip {
+			t.Fatalf("a gradient of norm %v: the case tests nothing", norm)
+		}
+		for k, v := range one {
+			want[k] += v * min(1, clip/norm)
+		}
+	}
+	f.ClippedSum(params, []int{0, 1, 2, 3, 4}, clip, got)
+	for k := range got {
+		if math.Abs(got[k]-want[k]) > 1e-12 {
+			t.Fatalf("coordinate %d: %v, want %v", k, got[k], want[k])
+		}
+	}
+}

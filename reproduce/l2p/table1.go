@@ -1,0 +1,223 @@
+package l2p
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
+	"github.com/privgrad/privgrad/reproduce"
+)
+
+// Table 1: unrolled steps, and its figures for full unrolling and blocks of 40 and 20.
+var (
+	unrolls = []int{200, 400, 600, 1000, 1200, 1600}
+
+	paperMegabytes = map[int][3]float64{200: {474, 282, 250}, 400: {730, 282, 250}, 600: {1242, 282, 250}, 1000: {1843, 282, 250}, 1200: {2066, 282, 250}, 1600: {2266, 282, 250}}
+	paperSeconds   = map[int][3]float64{200: {19, 21, 21}, 400: {41, 90, 89}, 600: {57, 102, 173}, 1000: {164, 188, 190}, 1200: {172, 248, 266}, 1600: {418, 357, 350}}
+)
+
+// A form of meta-training; the index is that of the paper's columns.
+var metaForms = []struct {
+	name  string
+	block int
+}{{"full", 0}, {"blocks of 40", 40}, {"blocks of 20", 20}}
+
+const (
+	memoryPool                = 4 // pixels a side that are averaged
+	memoryTrain, memoryJudged = 256, 64
+	memoryEpsilon             = 0.2
+	memoryHidden              = 4 // units of each LSTM
+)
+
+// timedEpochs has one to warm up.
+const timedEpochs = 4
+
+// heapLooks are those at the heap while an unrolled stretch grows, and as many while its
+// gradient holds all of it.
+const heapLooks = 2
+
+// metaRun trains for some epochs of one update and one run each, and gives the least time of
+// those after the first: another load on the machine lengthens some.
+func metaRun(ctx context.Context, f *perceptrons, steps, block, epochs int) (time.Duration, error) {
+	var last time.Time
+	took := time.Duration(math.MaxInt64)
+	part := l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: memoryHidden}
+	_, _, err := meta.Train(ctx, meta.Options{
+		Plan:   meta.Plan{Steps: steps, Rate: 0.25, Clip: 1, Delta: 1e-8, Neighbouring: "add-remove", Accountant: spending},
+		Family: f, Stages: []meta.Stage{{Epsilon: memoryEpsilon, Epochs: epochs}},
+		Card:    l2p.Card{Name: "table1", Public: []l2p.Public{{Data: "fmnist"}}, Projector: part, Scheduler: part, Scale: 0.05},
+		Batches: 1, Tasks: 1, LearningRate: 0.005, GradientNorm: 1, Gamma: 1, Block: block, Validation: 1, Seed: 1, Workers: 1,
+		Progress: func(int, int, meta.Epoch) {
+			if now := time.Now(); last.IsZero() {
+				last = now
+			} else {
+				took, last = min(took, now.Sub(last)), now
+			}
+		},
+	})
+	return took, err
+}
+
+var table1 = reproduce.Figure{
+	Name: "l2p-table1", Short: "Memory and time of meta-training against the unrolled steps",
+	Source: hong + ", appendix C.4, table 1", Seeds: 3, Alone: true, Plan: planTable1, Show: showTable1,
+}
+
+func planTable1(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
+	open, ok := e.Sources["fmnist"]
+	if !ok {
+		return nil, nil
+	}
+	dir := e.DataDir
+	if open.BuiltIn {
+		dir = ""
+	}
+	lengths, seeds := unrolls, e.Seeds
+	if e.Quick {
+		lengths, seeds = reproduce.Evenly(unrolls, 3), 1
+	}
+	for seed := 1; seed <= seeds; seed++ {
+		for _, steps := range lengths {
+			steps := unroll(e, steps)
+			for _, form := range metaForms {
+				j := reproduce.Job{What: fmt.Sprint(1, steps, form.block, layers, memoryTrain, memoryJudged, memoryHidden, heapLooks, seed)}
+				j.Panel, j.Series, j.X = "4 layers, Fashion-MNIST 0 against 1", form.name, float64(steps)
+				j.Make = func(ctx context.Context) (reproduce.Records, error) {
+					set, err := open.Open(dir)
+					if err != nil {
+						return nil, err
+					}
+					f, err := newPerceptrons(set)
+					if err != nil {
+						return nil, err
+					}
+					took, err := metaRun(ctx, f, steps, form.block, timedEpochs)
+					if err != nil {
+						return nil, err
+					}
+					f.watch = &heapWatch{every: max(steps/heapLooks, 1), base: live()}
+					if form.block > 0 {
+						f.watch.every = form.block / heapLooks
+					}
+					if _, err := metaRun(ctx, f, steps, form.block, 1); err != nil {
+						return nil, err
+					}
+					return reproduce.Records{{
+						Seed: seed, Step: steps, Final: true, Batch: memoryTrain / 4, Seconds: took.Seconds(),
+						PeakHeap: new(float64(f.watch.peak) - float64(f.watch.base)),
+					}}, nil
+				}
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs, nil
+}
+
+// unroll shortens a table for tests; --quick does not.
+func unroll(e *reproduce.Env, steps int) int {
+	if e.Work < 0.1 {
+		return max(int(float64(steps)*e.Work*10), 40)
+	}
+	return steps
+}
+
+// The quantities of the table.
+var (
+	heap  = reproduce.Quantity{Name: "MB", Of: func(r *reproduce.Record) *float64 { return r.PeakHeap }, Scale: 1e-6}
+	epoch = reproduce.Quantity{Name: "seconds", Of: func(r *reproduce.Record) *float64 { return &r.Seconds }, Scale: 1}
+)
+
+func showTable1(_ *reproduce.Env, rs reproduce.Records) reproduce.Page {
+	if len(rs) == 0 {
+		return reproduce.Page{}
+	}
+	memory, hm := byLength(rs, heap, paperMegabytes)
+	memory.Title, hm.Title = "largest live heap", "Memory, MB: here the largest live heap of meta-training (the paper: GPU memory)"
+	times, ht := byLength(rs, epoch, paperSeconds)
+	times.Title, ht.Title = "time of an epoch", "Time, seconds: here of an epoch of one update and one validation run (the paper: of its epoch)"
+	p := reproduce.Page{Charts: [][]reproduce.Chart{{memory, times}}, Tables: []reproduce.Table{hm, ht}, Claims: table1Claims(rs)}
+	p.How = []string{
+		fmt.Sprintf("A network of %d inputs and layers of %v units with sigmoids, cross-entropy, %d training images of two classes of Fashion-MNIST averaged to 7×7, q = 0.25; a projector and a scheduler of one layer of %d units. Smaller than the paper's, so that it runs in minutes: its figures are to be set beside each other, not beside the paper's.", layers[0], layers[1:], memoryTrain, memoryHidden),
+		"Memory is the largest live heap in float64, after full garbage collections, of which two come while the gradient of each unrolled stretch holds all of it; less what was live before meta-training began. Nothing else runs in the process. Times are the least of three epochs without these looks at the heap.",
+		"Blocks make each run twice, in a second pass for the multipliers (appendix B.5); validation makes it once more in each form.",
+	}
+	return p
+}
+
+// byLength shows a quantity of each form by the unrolled steps, beside the paper's figures.
+func byLength(rs reproduce.Records, q reproduce.Quantity, paper map[int][3]float64) (reproduce.Chart, reproduce.Table) {
+	c, h := reproduce.Chart{X: "unrolled steps", Y: q.Name}, reproduce.Table{Head: []string{"unrolled steps"}}
+	panel := rs[0].Panel
+	for _, n := range rs.Xs(panel) {
+		h.Rows = append(h.Rows, []string{fmt.Sprint(n)})
+	}
+	for k, form := range metaForms {
+		l := reproduce.Line{Name: form.name}
+		for i, n := range rs.Xs(panel) {
+			m := rs.Mean(panel, form.name, n, q.Of)
+			l.Add(n, m, q.Scale)
+			m.Mean, m.Err = m.Mean*q.Scale, m.Err*q.Scale
+			theirs := "–"
+			if all, ok := paper[int(n)]; ok {
+				theirs = fmt.Sprint(all[k])
+			}
+			h.Rows[i] = append(h.Rows[i], m.Number(), theirs)
+		}
+		c.Lines = append(c.Lines, l)
+		h.Head = append(h.Head, form.name, form.name+" (paper)")
+	}
+	return c, h
+}
+
+// flatMemory is what "does not grow" is taken for.
+const flatMemory = 1.2
+
+func table1Claims(rs reproduce.Records) (claims []reproduce.Claim) {
+	panel := rs[0].Panel
+	lengths := rs.Xs(panel)
+	shortest, longest := lengths[0], lengths[len(lengths)-1]
+	at := func(form string, n float64, m reproduce.Metric) float64 {
+		return rs.Mean(panel, form, n, m).Mean
+	}
+	verdict := func(ok bool, figures ...float64) string {
+		switch {
+		case len(lengths) < 2 || slices.ContainsFunc(figures, math.IsNaN):
+			return reproduce.Unmeasured
+		case ok:
+			return reproduce.Agrees
+		}
+		return reproduce.Contradicts
+	}
+	for _, form := range metaForms[1:] {
+		ratio := at(form.name, longest, heap.Of) / at(form.name, shortest, heap.Of)
+		claims = append(claims, reproduce.Claim{
+			Claim: fmt.Sprintf("in %s the memory does not grow: at %g steps it is within %g times that at %g", form.name, longest, flatMemory, shortest),
+			Found: fmt.Sprintf("%.3g times", ratio), Verdict: verdict(ratio <= flatMemory, ratio),
+		})
+	}
+	ratio, lengthen := at("full", longest, heap.Of)/at("full", shortest, heap.Of), longest/shortest
+	claims = append(claims, reproduce.Claim{
+		Claim:   "fully unrolled it grows with the steps: here within a fifth of in proportion",
+		Found:   fmt.Sprintf("%.3g times the memory for %.3g times the steps (the paper: %.3g times for 8, a constant part included)", ratio, lengthen, paperMegabytes[1600][0]/paperMegabytes[200][0]),
+		Verdict: verdict(math.Abs(ratio/lengthen-1) <= 0.2, ratio),
+	})
+	least, middle, most := at("blocks of 20", longest, heap.Of), at("blocks of 40", longest, heap.Of), at("full", longest, heap.Of)
+	claims = append(claims, reproduce.Claim{
+		Claim: fmt.Sprintf("the shorter the blocks, the less memory (%g steps)", longest),
+		Found: fmt.Sprintf("%.3g, %.3g and %.3g MB", least*1e-6, middle*1e-6, most*1e-6), Verdict: verdict(least < middle && middle < most, least, middle, most),
+	})
+	slow := 0.0
+	for _, n := range lengths {
+		slow += (at("blocks of 40", n, epoch.Of) + at("blocks of 20", n, epoch.Of)) / (2 * at("full", n, epoch.Of)) / float64(len(lengths))
+	}
+	claims = append(claims, reproduce.Claim{
+		Claim: "blocks cost time, but acceptably (ours: at most twice that of full unrolling)",
+		Found: fmt.Sprintf("%.3g times on the average", slow), Verdict: verdict(slow <= 2, slow),
+	})
+	return claims
+}

@@ -1,0 +1,77 @@
+package reproduce
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// A Page is what a figure shows of its records.
+type Page struct {
+	Charts [][]Chart
+	Claims []Claim
+	Tables []Table
+	How    []string // settings, and what the paper leaves open
+}
+
+// A Table is one of a page.
+type Table struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+}
+
+// Caption stands above the picture.
+func (s *Summary) Caption(f *Figure) []string {
+	return append([]string{f.Short + ", rerun", f.Source, "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
+}
+
+// markdown is the Markdown file.
+func (s *Summary) markdown(f *Figure, p Page) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s, rerun. Runs: %d, seeds: %d.\n\n**NO GUARANTEE**: %s. ε is what the accounting says of private data.\n\n", f.Short, f.Source, s.Runs, s.Seeds, strings.Join(s.NoGuarantee, "; "))
+	for _, l := range s.Labels {
+		fmt.Fprintf(&b, "**%s**\n\n", l)
+	}
+	fmt.Fprintf(&b, "![%s](%s)\n\n", f.Name, filepath.Base(s.Picture))
+	if len(p.Claims) > 0 {
+		b.WriteString("## What is claimed, and what came out\n\n")
+		t := Table{Head: []string{"claim, in our words", "here", "verdict"}}
+		for _, c := range p.Claims {
+			t.Rows = append(t.Rows, []string{c.Claim, c.Found, "**" + c.Verdict + "**"})
+		}
+		t.markdown(&b)
+		b.WriteString("Comparisons are paired by seed, with 95 % intervals by Student's t over seeds, unless another is named, each by itself: of many, some are wrong.\n\n")
+	}
+	for _, t := range p.Tables {
+		fmt.Fprintf(&b, "## %s\n\n", t.Title)
+		t.markdown(&b)
+	}
+	list(&b, "How", p.How)
+	list(&b, "Left out", s.Skipped)
+	if s.RunsOther > 0 {
+		fmt.Fprintf(&b, "The file %s also keeps %d runs of other settings, which nothing here shows.\n", filepath.Base(s.CSV), s.RunsOther)
+	}
+	return b.String()
+}
+
+// markdown writes a table without its title.
+func (t *Table) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "| %s |\n|%s\n", strings.Join(t.Head, " | "), strings.Repeat("---|", len(t.Head)))
+	for _, row := range t.Rows {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+	}
+	b.WriteString("\n")
+}
+
+// list writes lines under a title, where there are any.
+func list(b *strings.Builder, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "## %s\n\n", title)
+	for _, l := range lines {
+		fmt.Fprintf(b, "- %s\n", l)
+	}
+	b.WriteString("\n")
+}

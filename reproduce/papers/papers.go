@@ -1,0 +1,32 @@
+// Package papers lists the papers of which figures can be rerun.
+package papers
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/blsgd"
+	"github.com/privgrad/privgrad/reproduce/l2p"
+)
+
+// Figures lists what can be rerun.
+func Figures() []reproduce.Figure {
+	return slices.Concat(
+		blsgd.Figures(),
+		l2p.Figures(),
+	)
+}
+
+// Find gives a figure by its name.
+func Find(name string) (*reproduce.Figure, error) {
+	var names []string
+	for _, f := range Figures() {
+		if f.Name == name {
+			return &f, nil
+		}
+		names = append(names, f.Name)
+	}
+	return nil, usage.Errorf("unknown figure %q: choose one of %s", name, strings.Join(names, ", "))
+}

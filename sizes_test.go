@@ -1,0 +1,170 @@
+package privgrad_test
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What one can read at once: lines of a package without tests, and lines and
+// branches of a function.
+const (
+	packageLines     = 2000
+	functionLines    = 80
+	functionBranches = 20
+	largeFunctions   = 8 // exceptions among functions, at most
+)
+
+// What is larger, and why. CONTRIBUTING.md shows these rows.
+var (
+	largePackages = map[string]string{
+		"cuda":         "one device: memory, order of work and recorded graphs are kept in step by types that nobody else sees",
+		"internal/cpu": "one device: its ops share scratch memory and the cutting of rows, which nobody else sees",
+		"internal/ptx": "one machine: what an instruction is, how it is read and what it does are changed together",
+	}
+	// A function is a name behind its folder, and behind its receiver if it has one.
+	largeFunctionsOf = map[string]string{}
+)
+
+// pending is what is being made smaller: folders and files that are not held to
+// the sizes yet. It is to be empty.
+var pending = []string{
+	"accountant", "audit", "bench", "cmd/privgrad", "cuda/arena.go", "cuda/compile.go", "internal/device", "internal/ir", "reproduce", "train",
+}
+
+func TestSizes(t *testing.T) {
+	isPending := func(path string) bool {
+		return slices.ContainsFunc(pending, func(p string) bool { return under(path, p) })
+	}
+	lines := map[string]int{}
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() || s.dir == "internal/cpu/gen" { // a generator's functions are as long as what they write
+			continue
+		}
+		lines[s.dir] += s.fset.File(s.file.Pos()).LineCount()
+		for _, f := range s.functions() {
+			length, branches := s.lines(f.node), branches(f.node)
+			if length <= functionLines && branches <= functionBranches || f.flags {
+				continue
+			}
+			name := s.dir + "." + f.name
+			used[name] = true
+			if largeFunctionsOf[name] == "" && !isPending(s.path) {
+				t.Errorf("%s: %s has %d lines and %d branches; the most are %d and %d", s.fset.Position(f.node.Pos()), name, length, branches, functionLines, functionBranches)
+			}
+		}
+	}
+	for dir, n := range lines {
+		used[dir] = n > packageLines
+		if used[dir] && largePackages[dir] == "" && !isPending(dir) {
+			t.Errorf("package %s has %d lines without tests; the most are %d", dir, n, packageLines)
+		}
+	}
+
+	if n := len(largeFunctionsOf); n > largeFunctions {
+		t.Errorf("%d functions are larger than the rest; the most are %d", n, largeFunctions)
+	}
+	_, section, _ := strings.Cut(text(t, "CONTRIBUTING.md"), "\n## Sizes\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	shown := strings.Count(section, "\n| `")
+	for _, table := range []map[string]string{largePackages, largeFunctionsOf} {
+		for name, why := range table {
+			shown--
+			if !used[name] {
+				t.Errorf("%s needs no exception any more: take it out of the table", name)
+			}
+			if row := "| `" + name + "` | " + why + " |"; !strings.Contains(section, row) {
+				t.Errorf("CONTRIBUTING.md does not have this row under Sizes:\n%s", row)
+			}
+		}
+	}
+	if shown != 0 {
+		t.Errorf("CONTRIBUTING.md has %+d rows under Sizes beside those of the table", shown)
+	}
+}
+
+// A function is a declared one, or one written out in a table of a package.
+type function struct {
+	name  string
+	node  ast.Node
+	flags bool // it makes a command of help texts and flags, which is a list however long
+}
+
+func (s source) functions() []function {
+	var all []function
+	for _, d := range s.file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			all = append(all, function{receiver(d) + d.Name.Name, d, under(s.dir, "cmd") && makesCommand(d)})
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				v, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				ast.Inspect(v, func(n ast.Node) bool {
+					f, ok := n.(*ast.FuncLit)
+					if ok {
+						all = append(all, function{name: v.Names[0].Name, node: f})
+					}
+					return !ok
+				})
+			}
+		}
+	}
+	return all
+}
+
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	name := ""
+	ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && name == "" {
+			name = id.Name + "."
+		}
+		return true
+	})
+	return name
+}
+
+func makesCommand(d *ast.FuncDecl) bool {
+	if d.Type.Results == nil || len(d.Type.Results.List) != 1 {
+		return false
+	}
+	pointer, ok := d.Type.Results.List[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	command, ok := pointer.X.(*ast.SelectorExpr)
+	return ok && command.Sel.Name == "Command"
+}
+
+func (s source) lines(n ast.Node) int {
+	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
+}
+
+// branches counts ways through a function, McCabe's measure.
+func branches(f ast.Node) int {
+	count := 1
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.CommClause:
+			count++
+		case *ast.CaseClause:
+			if n.List != nil {
+				count++
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.LAND || n.Op == token.LOR {
+				count++
+			}
+		}
+		return true
+	})
+	return count
+}
