@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/pages", "internal/ir"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
-	"internal/device/devicetest": {"internal/device", "internal/device/host", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
+	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/pages", "internal/ir"},
 	"internal/cpu/gemm":      {"internal/pages"},
@@ -68,11 +68,15 @@ var allowed = map[string][]string{
 	"accountant/prv":     nil,
 	"accountant/papers":  nil,
 	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
-	"dpoptim":            {"dpoptim/mechanism", "internal/device"},
+	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/device"},
 	"dpoptim/banco":      nil,
-	"dpoptim/l2p":        {"dpoptim", "dpoptim/mechanism", "internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/blsgd":      {"accountant", "accountant/btls", "dpoptim", "dpoptim/linesearch", "dpoptim/sgd", "internal/device", "internal/usage", "perexample"},
+	"dpoptim/l2p":        {"accountant", "dpoptim", "dpoptim/sgd", "internal/device", "internal/durable", "internal/safetensors", "internal/usage", "perexample"},
 	"dpoptim/l2p/meta":   {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/lbfgs":      {"dpoptim", "internal/usage", "perexample"},
 	"dpoptim/linesearch": nil,
+	"dpoptim/majority":   {"accountant", "dpoptim", "dpoptim/lbfgs", "internal/usage"},
+	"dpoptim/sgd":        {"dpoptim", "internal/device", "internal/usage", "perexample"},
 
 	"datasets":               {"internal/fault", "internal/stream"},
 	"datasets/cifar":         {"datasets"},
@@ -80,37 +84,47 @@ var allowed = map[string][]string{
 	"datasets/tabular":       {"datasets", "internal/yamlfile"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 
+	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},
+	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
+	"internal/plan": {
+		"accountant", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/lbfgs",
+		"dpoptim/majority", "dpoptim/mechanism", "dpoptim/sgd", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/rundir",
+		"internal/stream", "internal/usage", "internal/yamlfile", "nn", "perexample",
+	},
+	"internal/rundir": {"internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
-		"accountant", "accountant/btls", "accountant/ledger", "cuda", "cuda/driver/cudrv", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/l2p", "dpoptim/linesearch", "dpoptim/mechanism",
-		"internal/cpu", "internal/device", "internal/device/reference", "internal/durable", "internal/fault", "internal/ir",
-		"internal/safetensors", "internal/stream", "internal/usage", "internal/yamlfile", "nn", "perexample",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault",
+		"internal/plan", "internal/rundir", "internal/usage", "nn", "perexample",
 	},
 	"audit": {
-		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/stream", "internal/usage",
-		"nn", "perexample", "train",
+		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices",
+		"internal/engine", "internal/ir", "internal/plan", "internal/stream", "internal/usage", "nn", "perexample",
 	},
-	"audit/audittest": {"audit/reach", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/safetensors", "internal/stream", "train"}, // none but tests import it
-	"audit/reach":     {"internal/device", "internal/ir"},
-	"reproduce":       {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/usage", "train"},
+	"audit/audittest": {
+		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan",
+		"internal/safetensors", "internal/stream", "train",
+	}, // none but tests import it
+	"audit/reach": {"internal/device", "internal/ir"},
+	"reproduce":   {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "train"},
 
 	// A paper has a package, which papers lists and no other paper imports.
-	"reproduce/blsgd":         {"accountant", "datasets", "datasets/tabular", "reproduce", "train"},
+	"reproduce/blsgd":         {"accountant", "datasets", "datasets/tabular", "internal/plan", "reproduce", "train"},
 	"reproduce/l2p":           {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce", "train"},
 	"reproduce/papers":        {"internal/usage", "reproduce", "reproduce/blsgd", "reproduce/l2p"},
-	"reproduce/reproducetest": {"datasets", "reproduce", "train"}, // none but tests import it
+	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
 
 	"bench": {
-		"accountant", "datasets/tabular", "cuda", "datasets", "dpoptim", "dpoptim/l2p", "dpoptim/mechanism", "internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/exact",
-		"internal/pages", "internal/ir",
-		"internal/stream", "internal/usage", "nn", "perexample", "train",
+		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
+		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/ir", "internal/pages", "internal/plan", "internal/stream",
+		"internal/usage", "nn", "perexample",
 	},
 
-	"internal/cli":         {"accountant", "accountant/ledger", "accountant/schedule", "internal/fault", "perexample", "train"},
-	"internal/cli/bench":   {"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/durable", "perexample", "train"},
-	"internal/cli/data":    {"datasets", "datasets/cifar", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "train"},
-	"internal/cli/l2p":     {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "reproduce", "train"},
+	"internal/cli":         {"accountant", "accountant/ledger", "internal/fault", "internal/plan", "internal/usage", "train"},
+	"internal/cli/bench":   {"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage", "perexample"},
+	"internal/cli/data":    {"datasets", "datasets/cifar", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "internal/plan", "internal/usage", "train"},
+	"internal/cli/l2p":     {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan", "internal/usage", "reproduce"},
 	"internal/cli/machine": {"internal/cpu/gemm"},
-	"internal/cli/price":   {"accountant", "accountant/schedule", "internal/cli"},
+	"internal/cli/price":   {"accountant", "accountant/papers", "internal/cli", "internal/usage"},
 }
 
 // A source is one Go file of the repository, whatever build tags it has.
@@ -325,7 +339,7 @@ func TestOnlyBenchProfiles(t *testing.T) {
 			switch s.dir {
 			case "bench":
 				uses++
-			case "internal/device", "internal/device/host", "internal/cpu", "cuda":
+			case "internal/device", "internal/device/host", "internal/cpu", "cuda", "internal/engine":
 			default:
 				if !s.test() {
 					t.Errorf("%s: only bench may time single steps", s.fset.Position(selector.Pos()))
@@ -336,6 +350,29 @@ func TestOnlyBenchProfiles(t *testing.T) {
 	}
 	if uses == 0 {
 		t.Error("bench times no steps: the name looked for is out of date")
+	}
+}
+
+// An engine.Given charges nothing. What it supplies must have no records behind it.
+func TestOnlyAuditsAndBenchGoUncharged(t *testing.T) {
+	uses := 0
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok || selector.Sel.Name != "Given" {
+				return true
+			}
+			if x, ok := selector.X.(*ast.Ident); !ok || s.imports[x.Name] != module+"/internal/engine" {
+				return true
+			}
+			if uses++; s.dir != "bench" && !under(s.dir, "audit") && !s.test() {
+				t.Errorf("%s: only audits and bench may make steps that no ledger pays", s.fset.Position(selector.Pos()))
+			}
+			return true
+		})
+	}
+	if uses == 0 {
+		t.Error("nobody uses engine.Given: the name looked for is out of date")
 	}
 }
 
