@@ -58,7 +58,7 @@ func L2P(o L2POptions) (*L2PResult, error) {
 		return nil, err
 	}
 	defer learned.Close()
-	plain, with, err := inTurns(o.Seconds, 1, alone.step, learned.step)
+	times, err := inTurns(alone, learned, 1, o.Seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func L2P(o L2POptions) (*L2PResult, error) {
 	r := &L2PResult{
 		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
 		Parameters: w.program.NumParams(), Layers: l2pLayers, Hidden: l2pHidden, Limit: l2pLimit,
-		Steps: len(plain), StepSeconds: median(with), DPSGDStepSeconds: median(plain),
+		Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]),
 	}
 	r.Ratio = r.StepSeconds / r.DPSGDStepSeconds
 	return r, nil

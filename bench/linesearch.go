@@ -98,7 +98,7 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	}
 	defer searching.Close()
 	const warm = 6 // the first turns find groups of candidates their size
-	plain, with, err := inTurns(o.Seconds, warm, alone.step, searching.step)
+	times, err := inTurns(alone, searching, warm, o.Seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	r := &LineSearchResult{
 		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
 		Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: o.Tried, Limit: o.limit(),
-		Steps: len(plain), StepSeconds: median(with), DPSGDStepSeconds: median(plain),
+		Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]),
 	}
 	if method.search != nil {
 		r.Evaluated = method.search.Tried()

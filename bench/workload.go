@@ -129,3 +129,28 @@ func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uin
 	}
 	return dst, s.workload.position
 }
+
+// turnSteps are the steps of a kind that are timed before the other's turn.
+const turnSteps = 3
+
+// inTurns times steps of two kinds for some seconds, after turns that are not timed and a
+// tenth of the time.
+func inTurns(one, other *stepper, warm int, seconds float64) (times [2][]float64, err error) {
+	budget := time.Duration(seconds * float64(time.Second))
+	start := time.Now()
+	for turn := 0; len(times[0]) == 0 || time.Since(start) < budget; turn++ {
+		for kind, s := range []*stepper{one, other} {
+			for i := range turnSteps + 1 {
+				took, err := s.step()
+				if err != nil {
+					return times, err
+				}
+				// The first step of a turn finds the other kind's values in the caches, which no run does.
+				if i > 0 && turn >= warm && time.Since(start) > budget/10 {
+					times[kind] = append(times[kind], took.Seconds())
+				}
+			}
+		}
+	}
+	return times, nil
+}

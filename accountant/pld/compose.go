@@ -107,8 +107,8 @@ func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspa
 	var steps, kinds, logs float64
 	for k := range upper {
 		clear(x)
-		logs += up.put(x, &upper[k], func(v float64) complex128 { return complex(v, 0) })
-		logs += down.put(x, &lower[k], func(v float64) complex128 { return complex(0, v) })
+		logs += up.put(x, 1, &upper[k])
+		logs += down.put(x, 1i, &lower[k])
 		steps += float64(upper[k].count)
 		kinds++
 		tr.forward(x)
@@ -134,10 +134,10 @@ func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspa
 	return up, down
 }
 
-// put adds a factor's tilted masses to a transform's input, as the part of the
-// numbers that as gives them, and the rest of it to the curve. It returns what
+// put adds a factor's tilted masses to a transform's input, in units of 1 or i,
+// and the rest of it to the curve. It returns what
 // of logarithms the factor brings, in absolute terms.
-func (c *curve) put(x []complex128, f *factor, as func(v float64) complex128) (logs float64) {
+func (c *curve) put(x []complex128, unit complex128, f *factor) (logs float64) {
 	cumulant, largest := f.cumulant(c.tilt)
 	count := float64(f.count)
 	c.log += count * cumulant
@@ -146,7 +146,8 @@ func (c *curve) put(x []complex128, f *factor, as func(v float64) complex128) (l
 	c.inf += count * f.infinite
 	c.rel += count * ulp * (4*largest + 2*math.Abs(cumulant) + 8)
 	for i, at := range f.index {
-		x[at&(len(x)-1)] += as(f.mass[i] * math.Exp(c.tilt*float64(at)-cumulant))
+		v := f.mass[i] * math.Exp(c.tilt*float64(at)-cumulant)
+		x[at&(len(x)-1)] += complex(v*real(unit), v*imag(unit))
 	}
 	return count * math.Abs(cumulant)
 }
@@ -175,32 +176,31 @@ func newSpectrum(n int, transformErr float64) *spectrum {
 
 // multiply takes in the transform of one kind, raised to its count.
 func (s *spectrum) multiply(x []complex128, count int) {
+	transformErr := s.transformErr
 	for j := range s.bins {
 		// Positions 0 and 1 hold frequencies 0 and n/2; of a block
 		// [2^m, 2^{m+1}) the first half faces the second.
 		at := position(j)
 		a, b := x[at], x[opposite(at)]
-		s.bins[j].multiply([2]complex128{
+		s := &s.bins[j]
+		phi := [2]complex128{
 			complex((real(a)+real(b))/2, (imag(a)-imag(b))/2),
 			complex((imag(a)+imag(b))/2, (real(b)-real(a))/2),
-		}, count, s.transformErr)
-	}
-}
-
-func (b *bin) multiply(phi [2]complex128, count int, transformErr float64) {
-	for side, z := range phi {
-		if b.log[side] < dead {
-			continue
 		}
-		if count > 1 {
-			r := math.Hypot(real(z), imag(z)) + transformErr
-			b.log[side] += float64(count-1) * math.Log(r)
-			if b.log[side] < dead {
-				b.value[side] = 0
+		for side, z := range phi {
+			if s.log[side] < dead {
 				continue
 			}
+			if count > 1 {
+				r := math.Hypot(real(z), imag(z)) + transformErr
+				s.log[side] += float64(count-1) * math.Log(r)
+				if s.log[side] < dead {
+					s.value[side] = 0
+					continue
+				}
+			}
+			s.value[side] = times(s.value[side], power(z, count))
 		}
-		b.value[side] = times(b.value[side], power(z, count))
 	}
 }
 

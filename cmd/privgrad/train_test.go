@@ -160,7 +160,7 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 // Every setting has a flag that takes its values, and says what it is for.
 func TestEverySettingHasAFlag(t *testing.T) {
 	cmd := &cobra.Command{}
-	s := newSettings(cmd)
+	s := newSettings(cmd.Flags())
 	for _, setting := range plan.Settings() {
 		f := cmd.Flags().Lookup(setting.Flag())
 		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5"}[f.Value.Type()]

@@ -1,8 +1,6 @@
 package device
 
 import (
-	"fmt"
-
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -14,14 +12,6 @@ type Minimum struct{ place }
 // NewMinimum makes the right, with noise from s in the counter range (Inputs.Draw,
 // tensor), whose mean is the run's QueryStd.
 func NewMinimum(s *stream.Stream, tensor uint32) Minimum { return Minimum{place{s, tensor}} }
-
-// Check refuses a sum of more values than have biases.
-func (m Minimum) Check(values int) error {
-	if values < 1 || values > MaxCandidates {
-		return fmt.Errorf("the least of a sum of %d values: want 1 to %d", values, MaxCandidates)
-	}
-	return nil
-}
 
 // Decide gives the number of the least of sum_i + bias_i − |ν_i|, the first of equals.
 // ν_i is noise number i of (Draw, tensor), from the Laplace distribution, so that |ν_i| is

@@ -1,8 +1,6 @@
 package device
 
 import (
-	"fmt"
-
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -39,15 +37,11 @@ func (s Search) Baseline() bool { return s.baseline }
 func (s Search) Trials() int    { return s.trials }
 
 // Queries is how many queries a sum of so many values holds.
-func (s Search) Queries(values int) (int, error) {
-	k := values
+func (s Search) Queries(values int) int {
 	if s.baseline {
-		k--
+		return values - 1
 	}
-	if k < 1 || values > MaxCandidates {
-		return 0, fmt.Errorf("a search over a sum of %d values: want 1 to %d, and one more than its queries where they share a baseline", values, MaxCandidates)
-	}
-	return k, nil
+	return values
 }
 
 // Law is the distribution of the search's noise.

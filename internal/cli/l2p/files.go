@@ -104,20 +104,20 @@ func writeHistory(w io.Writer, history []meta.Epoch) error {
 }
 
 func drawHistory(w io.Writer, name string, history []meta.Epoch) error {
-	curve := func(name string, value func(e meta.Epoch) float64) reproduce.Curve {
-		c := reproduce.Curve{Name: name}
+	curve := func(name string, value func(e meta.Epoch) float64) reproduce.Line {
+		l := reproduce.Line{Name: name}
 		for i, e := range history {
-			c.X, c.Y = append(c.X, float64(i+1)), append(c.Y, value(e))
+			l.X, l.Y = append(l.X, float64(i+1)), append(l.Y, value(e))
 		}
-		return c
+		return l
 	}
-	return reproduce.Draw(w, "meta-training of "+name,
-		reproduce.Panel{Title: "loss", X: "epoch", Y: "loss", Curves: []reproduce.Curve{
+	return reproduce.Draw(w, []string{"meta-training of " + name}, [][]reproduce.Chart{{
+		{Title: "loss", X: "epoch", Y: "loss", Lines: []reproduce.Line{
 			curve("training", func(e meta.Epoch) float64 { return e.Loss }),
 			curve("held out, budget spent", func(e meta.Epoch) float64 { return e.Validation }),
 		}},
-		reproduce.Panel{Title: "budget", X: "epoch", Y: "share of the budget", Curves: []reproduce.Curve{
+		{Title: "budget", X: "epoch", Y: "share of the budget", Lines: []reproduce.Line{
 			curve("spent by T steps", func(e meta.Epoch) float64 { return e.Spent }),
 		}},
-	)
+	}})
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
 // A pur is one of the noise schedules of Fay et al. 2023.
 type pur struct {
-	kind         schedule.PURKind
+	kind         papers.PURKind
 	about, noise string
 	own          string // flag that it needs, if any
 	other        string // flag that only another of them uses
@@ -21,11 +22,11 @@ type pur struct {
 }
 
 var purs = []pur{
-	{schedule.PURNonConvex, "any smooth loss", "σ_t = 4M√F0/(√d·t), t = 1…T", "", "radius", "",
+	{papers.PURNonConvex, "any smooth loss", "σ_t = 4M√F0/(√d·t), t = 1…T", "", "radius", "",
 		"n, smoothness and f0 are public, not measured on the records"},
-	{schedule.PURConvex, "a convex loss on a ball", "σ_t = 4MR/(√d·t), t = 1…T, with iterates projected to a ball of radius R", "radius", "f0", " --radius 5",
+	{papers.PURConvex, "a convex loss on a ball", "σ_t = 4MR/(√d·t), t = 1…T, with iterates projected to a ball of radius R", "radius", "f0", " --radius 5",
 		"n, smoothness and radius are public, not measured on the records"},
-	{schedule.PURStronglyConvex, "a strongly convex loss", "σ_t² = 2μF0·(1−μ/(2M))^t/d, t = 0…T−1", "strong-convexity", "radius", " --strong-convexity 0.001",
+	{papers.PURStronglyConvex, "a strongly convex loss", "σ_t² = 2μF0·(1−μ/(2M))^t/d, t = 0…T−1", "strong-convexity", "radius", " --strong-convexity 0.001",
 		"n, smoothness, strong convexity and f0 are public, not measured on the records"},
 }
 
@@ -81,7 +82,7 @@ price, and is not offered.`, x.name(), x.about, x.kind, x.noise),
 
 func (x pur) plan(in *inputs, given func(string) bool) (*plan, error) {
 	in.complete(given)
-	s, err := schedule.NewPUR(x.kind, schedule.Problem{
+	s, err := papers.NewPUR(x.kind, papers.Problem{
 		Records: in.n, Dim: in.dim, Lipschitz: in.lipschitz, Smoothness: in.smoothness, StrongConvexity: in.strongConvexity,
 		InitialGap: in.f0, Radius: in.radius,
 	}, in.rho)
@@ -90,11 +91,11 @@ func (x pur) plan(in *inputs, given func(string) bool) (*plan, error) {
 	}
 	var f0, radius, convexity any // null where the schedule does not use it
 	switch x.kind {
-	case schedule.PURNonConvex:
+	case papers.PURNonConvex:
 		f0 = in.f0
-	case schedule.PURConvex:
+	case papers.PURConvex:
 		radius = in.radius
-	case schedule.PURStronglyConvex:
+	case papers.PURStronglyConvex:
 		f0, convexity = in.f0, in.strongConvexity
 	}
 	ignored := []string{} // flags that were given and are another schedule's
@@ -102,7 +103,7 @@ func (x pur) plan(in *inputs, given func(string) bool) (*plan, error) {
 		ignored = append(ignored, x.other)
 	}
 	note := "its closed form bounds the sum of t² by T³ and stops early"
-	if x.kind == schedule.PURStronglyConvex {
+	if x.kind == papers.PURStronglyConvex {
 		note = "its closed form loses a factor of the condition number"
 		if s.PaperSpent > in.rho {
 			note += " and overspends"

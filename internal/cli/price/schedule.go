@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -158,7 +159,7 @@ the exact condition of Balle and Wang 2018, which holds at every ε.`,
 }
 
 func planCtCDP(in *inputs, _ func(string) bool) (*plan, error) {
-	c, err := schedule.NewCtCDP(in.epsilon, in.delta, in.rate, in.steps)
+	c, err := papers.NewCtCDP(in.epsilon, in.delta, in.rate, in.steps)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func planCtCDP(in *inputs, _ func(string) bool) (*plan, error) {
 }
 
 func planRRPSGD(in *inputs, _ func(string) bool) (*plan, error) {
-	r, err := schedule.NewRRPSGD(in.n, in.epsilon, in.delta)
+	r, err := papers.NewRRPSGD(in.n, in.epsilon, in.delta)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +221,7 @@ func planRRPSGD(in *inputs, _ func(string) bool) (*plan, error) {
 
 func planOutputPerturbation(in *inputs, given func(string) bool) (*plan, error) {
 	in.complete(given)
-	g := schedule.Descent{
+	g := papers.Descent{
 		Records: in.n, Steps: in.steps, LearningRate: in.lr,
 		Lipschitz: in.lipschitz, Smoothness: in.smoothness, StrongConvexity: in.strongConvexity,
 	}
@@ -246,7 +247,7 @@ func planOutputPerturbation(in *inputs, given func(string) bool) (*plan, error) 
 	var norm float64
 	d := float64(in.dim)
 	if given("delta") {
-		ratio, err := schedule.AnalyticGaussian(in.epsilon, in.delta)
+		ratio, err := papers.AnalyticGaussian(in.epsilon, in.delta)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +255,7 @@ func planOutputPerturbation(in *inputs, given func(string) bool) (*plan, error) 
 		mechanism, sigma, norm = "gaussian", scale, scale*math.Sqrt(d)
 		p.row(fmt.Sprintf("noise for (%g, %g)-DP", in.epsilon, in.delta), "Gaussian, σ = %.6g on each of %d coordinates", scale, in.dim)
 	} else {
-		scale := schedule.RadiusScale(g.Sensitivity(), in.epsilon)
+		scale := papers.RadiusScale(g.Sensitivity(), in.epsilon)
 		mechanism, radius, norm = "gamma-radius", scale, scale*math.Sqrt(d*(d+1))
 		p.row(fmt.Sprintf("noise for %g-DP", in.epsilon), "length Gamma(%d, %.6g), direction uniform", in.dim, scale)
 	}

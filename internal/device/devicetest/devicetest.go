@@ -1,6 +1,7 @@
 // Package devicetest is one conformance suite over the device contract. Every
 // device runs it in one line; what it means to be right is the float64
-// reference, one example at a time.
+// reference, one example at a time. What a device promises is a list of claims; each is
+// a subtest of its own, so that a device that fails says which one it breaks.
 //
 // A test sees a sum by releasing it with noise of standard deviation 0.
 package devicetest

@@ -106,14 +106,17 @@ func checkScalars(size int) error {
 	return nil
 }
 
-func (n *Net) addVector(size int, refused error) (device.Vector, error) {
-	err := n.memory.Do(func() error {
+func (n *Net) add(refused error, f func() error) error {
+	return n.memory.Do(func() error {
 		if refused != nil {
 			return refused
 		}
-		return n.memory.AddVector(size)
+		return f()
 	})
-	if err != nil {
+}
+
+func (n *Net) addVector(size int, refused error) (device.Vector, error) {
+	if err := n.add(refused, func() error { return n.memory.AddVector(size) }); err != nil {
 		return 0, err
 	}
 	n.vectors = append(n.vectors, size)
@@ -121,13 +124,7 @@ func (n *Net) addVector(size int, refused error) (device.Vector, error) {
 }
 
 func (n *Net) addSum(size int, form Form, refused error) (device.Sum, error) {
-	err := n.memory.Do(func() error {
-		if refused != nil {
-			return refused
-		}
-		return n.memory.AddSum(size, form)
-	})
-	if err != nil {
+	if err := n.add(refused, func() error { return n.memory.AddSum(size, form) }); err != nil {
 		return 0, err
 	}
 	n.sums = append(n.sums, &sum{size: size, form: form})

@@ -39,43 +39,36 @@ func (s *sum) base() error {
 
 // searches notes that the step searches a sum.
 func (s *Step) searches(of device.Search, x *sum) error {
-	k, err := of.Queries(x.scalars())
-	if err == nil {
-		err = s.asks(of, k, of.Trials())
-	}
-	if err == nil && of.Baseline() {
-		err = x.base()
-	}
-	s.search, s.queries = of, k
-	return err
+	s.search, s.queries = of, of.Queries(x.scalars())
+	return s.asks(of, x, s.queries, of.Trials(), of.Baseline())
 }
 
 // minimum notes that the step asks for the least of a sum's values.
 func (s *Step) minimum(of device.Minimum, x *sum) error {
-	err := of.Check(x.scalars())
-	if err == nil {
-		err = s.asks(of, x.scalars(), 0)
-	}
-	if err == nil {
-		err = x.base()
-	}
 	s.checks = append(s.checks, func(in *device.Inputs) error {
 		if in.First != 0 {
 			return fmt.Errorf("the least of all values was asked for after %d of them: it goes over one run", in.First)
 		}
 		return nil
 	})
-	return err
+	return s.asks(of, x, x.scalars(), 0, true)
 }
 
-// asks notes that the step asks for one index among so many queries, with noise for so many trials, or for any number.
-func (s *Step) asks(d draw, queries, trials int) error {
+// asks notes that the step asks for one index among so many queries, with noise for so
+// many trials, 0 for any number.
+func (s *Step) asks(d draw, x *sum, queries, trials int, base bool) error {
 	if s.asked {
 		return errors.New("a step has at most one search: its biases and its count of queries are a run's")
 	}
+	if n := x.scalars(); queries < 1 || n > device.MaxCandidates {
+		return fmt.Errorf("a search over a sum of %d values: want 1 to %d, and one more than its queries where they share a baseline", n, device.MaxCandidates)
+	}
 	s.asked = true
 	s.checks = append(s.checks, func(in *device.Inputs) error { return checkQueries(in, queries, trials) })
-	return s.draw(d)
+	if err := s.draw(d); err != nil || !base {
+		return err
+	}
+	return x.base()
 }
 
 // checkQueries validates the noise and the biases of a run's queries.
