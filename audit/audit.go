@@ -29,7 +29,6 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
-	"github.com/privgrad/privgrad/train"
 )
 
 // Config says what is audited and how.
@@ -65,7 +64,7 @@ func Default() Config {
 		Model: "logistic", Activation: "tanh",
 		NoiseMultiplier: 1, SamplingRate: 0.25, Steps: 10,
 		Clip: 0.1, Clipping: "flat", Strategy: "auto", Noise: "secure",
-		Neighbouring: string(accountant.AddRemove), Accountant: train.Default().Accountant, Delta: 1e-5,
+		Neighbouring: string(accountant.AddRemove), Accountant: plan.Default().Accountant, Delta: 1e-5,
 		Device: "auto", Seed: 1,
 	}
 }
@@ -204,7 +203,7 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := train.Default()
+	t := plan.Default()
 	t.Data, t.Model, t.Activation, t.Seed = syntheticName, c.Model, c.Activation, c.Seed
 	t.NoiseMultiplier, t.SamplingRate, t.Steps, t.Delta = &c.NoiseMultiplier, &c.SamplingRate, &c.Steps, &c.Delta
 	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise

@@ -27,6 +27,14 @@ type World struct {
 	Options train.Options
 }
 
+func (w World) resolve(t testing.TB) *plan.Plan {
+	t.Helper()
+	o := &w.Options
+	p, err := plan.Resolve(w.Config, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device})
+	fatal(t, err)
+	return p
+}
+
 // Released values that a run directory holds after its first step.
 const (
 	Model        = "model.safetensors"
@@ -50,8 +58,7 @@ func New(t testing.TB, worlds [2]World) *Adversary {
 	t.Helper()
 	a := &Adversary{}
 	for w, world := range worlds {
-		p, err := resolve(world)
-		fatal(t, err)
+		p := world.resolve(t)
 		if p.Steps != 1 || p.SamplingRate != 1 {
 			t.Fatalf("%d steps at sampling rate %v: the adversary knows the sum of one step at rate 1", p.Steps, p.SamplingRate)
 		}
@@ -64,12 +71,6 @@ func New(t testing.TB, worlds [2]World) *Adversary {
 		step(t, p, world.Options.Device, func(e *engine.Engine) { fatal(t, e.Released(a.sums[w])) })
 	}
 	return a
-}
-
-// resolve makes the plan of a world.
-func resolve(w World) (*plan.Plan, error) {
-	o := w.Options
-	return plan.Resolve(w.Config, plan.Options{Sources: o.Sources, Network: o.Network, Device: o.Device})
 }
 
 func fatal(t testing.TB, err error) {

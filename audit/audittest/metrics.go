@@ -39,8 +39,7 @@ func NewLosses(t testing.TB, worlds [2]World) *Metrics {
 	scalars := rehearse(t, worlds[0])
 	a := &Metrics{key: "train_loss", noise: reach.NoiseOf(&scalars)}
 	for w, world := range worlds {
-		p, err := resolve(world)
-		fatal(t, err)
+		p := world.resolve(t)
 		a.value = func(_, loss float64) float64 { return loss * p.ExpectedBatch }
 		p.Sigma = 0
 		a.sums[w] = losses(t, p, world.Options.Device, scalars[device.NoiseStep])
@@ -87,8 +86,7 @@ func NewCounts(t testing.TB, worlds [2]World) *Metrics {
 	t.Helper()
 	a := &Metrics{key: "clip"}
 	for w, world := range worlds {
-		p, err := resolve(world)
-		fatal(t, err)
+		p := world.resolve(t)
 		a.first = p.Config.Clip
 		a.value = func(before, clip float64) float64 {
 			return p.ExpectedBatch * (*p.Config.ClipQuantile - 0.5 - math.Log(clip/before)/clipRate)
