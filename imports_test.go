@@ -101,7 +101,7 @@ var allowed = map[string][]string{
 
 	"audit": {
 		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
-		"internal/ir", "internal/plan", "internal/stream", "internal/usage", "nn", "perexample", "train",
+		"internal/ir", "internal/plan", "internal/stream", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {
 		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
