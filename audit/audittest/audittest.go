@@ -27,6 +27,7 @@ type World struct {
 	Options train.Options
 }
 
+// resolve makes the plan of a world.
 func (w World) resolve(t testing.TB) *plan.Plan {
 	t.Helper()
 	o := &w.Options
