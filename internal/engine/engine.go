@@ -234,6 +234,12 @@ func (w *watched) Update(r device.Rule, p, g device.Vector, state ...device.Vect
 	w.Queue.Update(r, p, g, state...)
 }
 
+// Axpy adds a multiple of a vector.
+func (w *watched) Axpy(y device.Vector, a device.Slot, x device.Vector) {
+	w.moved = w.moved || y == w.params
+	w.Queue.Axpy(y, a, x)
+}
+
 // Project applies a learned rule.
 func (w *watched) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	w.moved = w.moved || p == w.params
