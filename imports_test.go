@@ -382,29 +382,6 @@ func TestOnlyBenchProfiles(t *testing.T) {
 	}
 }
 
-// An engine.Given charges nothing. What it supplies must have no records behind it.
-func TestOnlyAuditsAndBenchGoUncharged(t *testing.T) {
-	uses := 0
-	for _, s := range sources(t) {
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			selector, ok := n.(*ast.SelectorExpr)
-			if !ok || selector.Sel.Name != "Given" {
-				return true
-			}
-			if x, ok := selector.X.(*ast.Ident); !ok || s.imports[x.Name] != module+"/internal/engine" {
-				return true
-			}
-			if uses++; s.dir != "bench" && !under(s.dir, "audit") && !s.test() {
-				t.Errorf("%s: only audits and bench may make steps that no ledger pays", s.fset.Position(selector.Pos()))
-			}
-			return true
-		})
-	}
-	if uses == 0 {
-		t.Error("nobody uses engine.Given: the name looked for is out of date")
-	}
-}
-
 // A user meets errors, never a stack trace. Package fault alone raises again, for the
 // caller of a goroutine, what it has recovered.
 func TestNoPanic(t *testing.T) {

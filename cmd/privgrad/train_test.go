@@ -219,6 +219,9 @@ func TestSettings(t *testing.T) {
 	flagged = func(prefix string, fields reflect.Type) {
 		for i := range fields.NumField() {
 			f := fields.Field(i)
+			if !f.IsExported() {
+				continue
+			}
 			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 			name := prefix + strings.ReplaceAll(key, "_", "-")
 			if f.Type == reflect.TypeFor[*train.Search]() {

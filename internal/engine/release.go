@@ -76,8 +76,12 @@ func (e *Engine) admit(q dpoptim.Question, asked ...accountant.Mechanism) error 
 	d := e.declared[q]
 	asked = slices.DeleteFunc(asked, func(m accountant.Mechanism) bool { return m == nil })
 	if slot := e.Slot(); !e.Filtered() && len(asked) > 0 {
-		if slot%d.ask.Every != 0 || slot < d.next {
-			return fmt.Errorf("optimizer %s asks for a %s in step %d of the schedule more often than it has declared; nothing was released", e.c.Method.Traits().Name, q, slot+1)
+		sum, name := e.declared[dpoptim.Gradients], e.c.Method.Traits().Name
+		switch {
+		case slot%d.ask.Every != 0 || slot < d.next:
+			return fmt.Errorf("optimizer %s asks for a %s in step %d of the schedule more often than it has declared; nothing was released", name, q, slot+1)
+		case d.ask.Batch != dpoptim.Own && (sum == nil || sum.next <= slot):
+			return fmt.Errorf("optimizer %s asks for a %s of the batch of a sum that it has not asked for in step %d of the schedule; nothing was released", name, q, slot+1)
 		}
 		d.next = slot + 1
 	}

@@ -29,93 +29,119 @@ func always(noise accountant.Mechanism) func(float64) (dpoptim.Release, error) {
 	return func(float64) (dpoptim.Release, error) { return dpoptim.Release{Noise: noise, Bound: 1}, nil }
 }
 
+// asker asks an engine's questions, each of which is recorded when it is asked first.
+type asker struct {
+	*Engine
+	supply    *supply
+	summing   dpoptim.Sum
+	searching dpoptim.Search
+}
+
+func (a *asker) sum(ask dpoptim.SumAsk) (err error) {
+	if a.summing == nil {
+		if a.summing, err = a.Sum(dpoptim.SumQuery{}); err != nil {
+			return err
+		}
+	}
+	return a.summing.Ask(ask)
+}
+
+func (a *asker) search(r *dpoptim.Release) (err error) {
+	if a.searching == nil {
+		if a.searching, err = a.Search(a.Gradient()); err != nil {
+			return err
+		}
+	}
+	_, err = a.searching.Ask(r, dpoptim.Candidates{Etas: []float64{1, 0.5, 0.25}, Biases: make([]float64, 3), Group: &linesearch.Group{}})
+	return err
+}
+
+// What a method of these tests declares.
+var (
+	gaussian    = accountant.Gaussian{NoiseMultiplier: 2}
+	noisySearch = accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, MaxTrials: 3, Queries: accountant.Generic, ThresholdScale: 4, QueryScale: 8}
+
+	gradients = dpoptim.Ask{Question: dpoptim.Gradients, Release: always(gaussian)}
+	searches  = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch)}
+	shared    = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch), Batch: dpoptim.OfSum}
+	byPapers  = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch), Batch: dpoptim.ByPapers}
+	seldom    = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch), Every: 2}
+)
+
+func declare(b dpoptim.Budget, asks ...dpoptim.Ask) dpoptim.Declaration {
+	return dpoptim.Declaration{Budget: b, Asks: asks}
+}
+
+func aSum(a *asker) error    { return a.sum(dpoptim.SumAsk{}) }
+func aSearch(a *asker) error { return a.search(nil) }
+
+// aPaidSum is of a batch that pays for a search, too.
+func aPaidSum(a *asker) error {
+	return a.sum(dpoptim.SumAsk{Besides: []accountant.Mechanism{noisySearch}})
+}
+
+var undeclared = map[string]struct {
+	declared dpoptim.Declaration
+	before   func(*asker) error // which is allowed
+	refused  func(*asker) error
+	want     string
+}{
+	"an undeclared search": {declare(dpoptim.Committed, gradients), aSum,
+		aSearch, "asks for a search, which it has not declared"},
+	"an undeclared sum": {declare(dpoptim.Committed, searches), aSearch,
+		aSum, "asks for a gradient, which it has not declared"},
+	"an undeclared majority": {declare(dpoptim.Adaptive, gradients), aSum,
+		func(a *asker) error { _, err := a.Majority(); return err }, "asks for a majority, which it has not declared"},
+	"an un-noised loss": {declare(dpoptim.Committed, gradients), aSum,
+		func(a *asker) error { _, err := a.Loss(); return err }, "is private, and asks for an un-noised loss"},
+	"a sum twice in a step": {declare(dpoptim.Committed, gradients), aSum,
+		aSum, "more often than it has declared"},
+	"a search twice in a step": {declare(dpoptim.Committed, gradients, searches), aSearch,
+		aSearch, "more often than it has declared"},
+	"a committed sum with noise of its own": {declare(dpoptim.Committed, gradients), nil,
+		func(a *asker) error {
+			return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}})
+		}, "noise of its own"},
+	"a committed search with noise of its own": {declare(dpoptim.Committed, gradients, searches), nil,
+		func(a *asker) error { return a.search(&dpoptim.Release{Noise: noisySearch, Bound: 1}) }, "noise of its own"},
+	"a filtered sum without noise": {declare(dpoptim.Adaptive, gradients), nil,
+		func(a *asker) error { return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Bound: 1}}) }, "with <nil> as its noise"},
+	"a search of the last step's batch": {declare(dpoptim.Committed, gradients, shared), func(a *asker) error {
+		if err := aSum(a); err != nil {
+			return err
+		}
+		a.supply.slot++
+		return nil
+	}, aSearch, "of the batch of a sum that it has not asked for in step 2"},
+	"a search of the last step's batch, by the papers": {declare(dpoptim.Committed, gradients, byPapers), nil,
+		aSearch, "of the batch of a sum that it has not asked for in step 1"},
+	"a search between its steps": {declare(dpoptim.Committed, gradients, seldom), func(a *asker) error { err := a.search(nil); a.supply.slot++; return err },
+		aSearch, "in step 2 of the schedule more often than it has declared"},
+	"a search of a batch that has not paid for it": {declare(dpoptim.Adaptive, gradients, shared), aSum,
+		aSearch, "of a batch that has not paid for it"},
+	"a search with less noise than its batch has paid for": {declare(dpoptim.Adaptive, gradients, shared), aPaidSum,
+		func(a *asker) error {
+			less := noisySearch
+			less.QueryScale /= 2
+			return a.search(&dpoptim.Release{Noise: less, Bound: 1})
+		}, "of a batch that has not paid for it"},
+	"a paid search again": {declare(dpoptim.Adaptive, gradients, shared), func(a *asker) error {
+		if err := aPaidSum(a); err != nil {
+			return err
+		}
+		return a.search(nil)
+	}, aSearch, "of a batch that has not paid for it"},
+}
+
 // What was not declared, or not so, is refused before its noise exists: nothing is
 // charged, no batch drawn, and the position of the noise stays free.
 func TestUndeclaredIsRefused(t *testing.T) {
-	gaussian := accountant.Gaussian{NoiseMultiplier: 2}
-	noisySearch := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, MaxTrials: 3, Queries: accountant.Generic, ThresholdScale: 4, QueryScale: 8}
-	gradients := dpoptim.Ask{Question: dpoptim.Gradients, Release: always(gaussian)}
-	searches := dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch)}
-	shared, seldom := searches, searches
-	shared.Batch, seldom.Every = dpoptim.OfSum, 2
-	declare := func(b dpoptim.Budget, asks ...dpoptim.Ask) dpoptim.Declaration {
-		return dpoptim.Declaration{Budget: b, Asks: asks}
-	}
-	type asked struct {
-		*Engine
-		supply *supply
-		sum    func(dpoptim.SumAsk) error
-		search func(*dpoptim.Release) error
-	}
-	paid := dpoptim.SumAsk{Besides: []accountant.Mechanism{noisySearch}}
-	for name, test := range map[string]struct {
-		declared dpoptim.Declaration
-		before   func(a asked) error // which is allowed
-		refused  func(a asked) error
-		want     string
-	}{
-		"an undeclared search": {declare(dpoptim.Committed, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
-			func(a asked) error { return a.search(nil) }, "asks for a search, which it has not declared"},
-		"an undeclared sum": {declare(dpoptim.Committed, searches), func(a asked) error { return a.search(nil) },
-			func(a asked) error { return a.sum(dpoptim.SumAsk{}) }, "asks for a gradient, which it has not declared"},
-		"an undeclared majority": {declare(dpoptim.Adaptive, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
-			func(a asked) error { _, err := a.Majority(); return err }, "asks for a majority, which it has not declared"},
-		"an un-noised loss": {declare(dpoptim.Committed, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
-			func(a asked) error { _, err := a.Loss(); return err }, "is private, and asks for an un-noised loss"},
-		"a sum twice in a step": {declare(dpoptim.Committed, gradients), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
-			func(a asked) error { return a.sum(dpoptim.SumAsk{}) }, "more often than it has declared"},
-		"a search twice in a step": {declare(dpoptim.Committed, gradients, searches), func(a asked) error { return a.search(nil) },
-			func(a asked) error { return a.search(nil) }, "more often than it has declared"},
-		"a committed sum with noise of its own": {declare(dpoptim.Committed, gradients), nil,
-			func(a asked) error {
-				return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}})
-			}, "noise of its own"},
-		"a committed search with noise of its own": {declare(dpoptim.Committed, gradients, searches), nil,
-			func(a asked) error { return a.search(&dpoptim.Release{Noise: noisySearch, Bound: 1}) }, "noise of its own"},
-		"a filtered sum without noise": {declare(dpoptim.Adaptive, gradients), nil,
-			func(a asked) error { return a.sum(dpoptim.SumAsk{Release: &dpoptim.Release{Bound: 1}}) }, "with <nil> as its noise"},
-		"a search between its steps": {declare(dpoptim.Committed, gradients, seldom), func(a asked) error { err := a.search(nil); a.supply.slot++; return err },
-			func(a asked) error { return a.search(nil) }, "in step 2 of the schedule more often than it has declared"},
-		"a search of a batch that has not paid for it": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error { return a.sum(dpoptim.SumAsk{}) },
-			func(a asked) error { return a.search(nil) }, "of a batch that has not paid for it"},
-		"a search with less noise than its batch has paid for": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error { return a.sum(paid) },
-			func(a asked) error {
-				less := noisySearch
-				less.QueryScale /= 2
-				return a.search(&dpoptim.Release{Noise: less, Bound: 1})
-			}, "of a batch that has not paid for it"},
-		"a paid search again": {declare(dpoptim.Adaptive, gradients, shared), func(a asked) error {
-			if err := a.sum(paid); err != nil {
-				return err
-			}
-			return a.search(nil)
-		}, func(a asked) error { return a.search(nil) }, "of a batch that has not paid for it"},
-	} {
+	for name, test := range undeclared {
 		t.Run(name, func(t *testing.T) {
 			c, _ := logistic(t, asking{test.declared}, 2)
 			s := &supply{rows: []int32{1, 2, 3}}
 			c.Supply = s
-			e := open(t, c)
-			a := asked{Engine: e, supply: s}
-			var sum dpoptim.Sum
-			a.sum = func(ask dpoptim.SumAsk) (err error) {
-				if sum == nil {
-					if sum, err = e.Sum(dpoptim.SumQuery{}); err != nil {
-						return err
-					}
-				}
-				return sum.Ask(ask)
-			}
-			var search dpoptim.Search
-			a.search = func(r *dpoptim.Release) (err error) {
-				if search == nil {
-					if search, err = e.Search(e.Gradient()); err != nil {
-						return err
-					}
-				}
-				_, err = search.Ask(r, dpoptim.Candidates{Etas: []float64{1, 0.5, 0.25}, Biases: make([]float64, 3), Group: &linesearch.Group{}})
-				return err
-			}
+			a := &asker{Engine: open(t, c), supply: s}
 			if test.before != nil {
 				check(t, test.before(a))
 			}

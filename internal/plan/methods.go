@@ -46,14 +46,6 @@ func Optimizers() []string {
 	return names
 }
 
-// optimizers are the names that this configuration may give.
-func (c *Config) optimizers() []string {
-	if c.own != nil {
-		return []string{c.own.Traits().Name}
-	}
-	return Optimizers()
-}
-
 // method is the configured one, nil for an unknown name.
 func (c *Config) method() dpoptim.Method {
 	if c.own != nil {
