@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
@@ -213,5 +215,17 @@ func TestSettingRefuses(t *testing.T) {
 	}
 	if err := setting.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A protector that is at hand is completed as one that was found, but for its file.
+func TestNewWith(t *testing.T) {
+	s := &dpoptim.Settings{Data: "fmnist", LRSchedule: dpoptim.Constant, Accountant: accountant.PLD, Neighbouring: "add-remove"}
+	notes, err := NewWith(made(Learned, Constant), Settings{}).Complete(s, dpoptim.Network{})
+	if err != nil || *s.LR != 0.05 || *s.Steps != 40 || notes.DefaultsFrom == "" || len(notes.NoGuarantee) != 0 {
+		t.Errorf("rate %v, steps %v, %+v: %v", s.LR, s.Steps, notes, err)
+	}
+	if _, err := New(Settings{}).Complete(s, dpoptim.Network{}); err == nil || !strings.Contains(err.Error(), "needs a protector") {
+		t.Errorf("no protector: %v", err)
 	}
 }

@@ -32,9 +32,7 @@ const leastNoise, mostNoise = 1e-6, 1e9
 type Method struct {
 	settings  Settings
 	protector *Protector
-
-	l2, rate float64
-	config   sgd.Config
+	config    sgd.Config
 }
 
 var _ dpoptim.Method = (*Method)(nil)
