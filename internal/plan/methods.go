@@ -123,7 +123,7 @@ func (c *Config) settings() dpoptim.Settings {
 }
 
 func (c *Config) take(s dpoptim.Settings) {
-	c.Model, c.LR, c.SamplingRate, c.Steps, c.Accountant = s.Model, s.LR, s.SamplingRate, s.Steps, s.Accountant
+	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant
 }
 
 // complete has the method settle what was left open.
