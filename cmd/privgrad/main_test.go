@@ -127,7 +127,11 @@ func mnistFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
-	for prefix, rows := range map[string]int{"train": trainRows, "t10k": 97} {
+	for _, part := range []struct {
+		prefix string
+		rows   int
+	}{{"train", trainRows}, {"t10k", 97}} {
+		prefix, rows := part.prefix, part.rows
 		labels, pixels := make([]byte, rows), make([]byte, rows*784)
 		for i := range labels {
 			labels[i] = byte(i % 10)
