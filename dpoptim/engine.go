@@ -60,7 +60,7 @@ type SumQuery struct {
 
 // Sum is a recorded SumQuery.
 type Sum interface {
-	// Ask draws a batch, pays, sums, releases, and does what follows.
+	// Ask pays, draws a batch, sums, releases, and does what follows.
 	Ask(SumAsk) error
 	// Dots waits for the inner products of the last Ask; Norm for the released norm.
 	Dots() ([]float64, error)

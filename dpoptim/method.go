@@ -10,13 +10,17 @@ import (
 // costs privacy.
 type Method interface {
 	Traits() Traits
-	// Check finds faults of the settings that show without data and network.
+	// Check finds faults of the settings that show without data and network. It may settle
+	// those that follow from the method alone.
 	Check(*Settings) error
-	// Complete fills in the settings that were left open, for a network.
+	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
+	// SamplingRate, Steps and Accountant are taken back; what else it changes is lost.
 	Complete(*Settings, Network) (Notes, error)
-	// Declare lists everything that a step asks of the records.
+	// Declare lists everything that a step asks of the records. What the method needs of
+	// the settings it keeps here. The facts have no planned noise yet.
 	Declare(*Settings, Facts) (Declaration, error)
-	// Open records the method's work on an engine, once for a run.
+	// Open records the method's work on an engine, once for a process of a run. The
+	// parameters, and the vectors of Steps.State, are set behind it.
 	Open(Engine) (Steps, error)
 }
 
@@ -120,7 +124,7 @@ type Facts struct {
 	Clip          float64 // bound on a record's share of a sum of gradients
 	L2            float64 // λ of the penalty λ/2·‖w‖²
 	Rate          Rate    // step sizes over the schedule
-	// Noise multipliers of gradients: the planned one, 0 without noise, and of a
+	// Noise multipliers of gradients, known from Open on: the planned one, 0 without noise, and of a
 	// Scheduled budget the one with which a single step would spend it all.
 	Planned, Least float64
 }

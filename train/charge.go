@@ -34,8 +34,8 @@ type charge interface {
 	interrupted() error
 	spent() dpoptim.Spent
 	restore(dpoptim.Spent) error
-	// lost says what an earlier process charged and did not save, which stays spent.
-	lost() (warning string)
+	// writeOff gives up what an earlier process charged and did not save, and says so.
+	writeOff() (warning string)
 }
 
 // charge is the run's, by what its method declares.
@@ -51,7 +51,7 @@ func (r *run) newCharge(ctx context.Context) (charge, error) {
 		c.budget, err = r.plan.NewBudget()
 		return c, err
 	case r.plan.Method.Traits().Once && !r.plan.Config.Private():
-		return &uncharged{filtered{position: common}}, nil
+		return &uncharged{filtered: filtered{position: common}}, nil
 	}
 	return &committed{position: common}, nil
 }
@@ -188,7 +188,7 @@ func (c *committed) interrupted() error {
 func (c *committed) spent() dpoptim.Spent        { return dpoptim.Spent{} }
 func (c *committed) restore(dpoptim.Spent) error { return nil }
 
-func (c *committed) lost() string {
+func (c *committed) writeOff() string {
 	r, charged := c.run, c.run.ledger.Charged()
 	if r.slot >= charged || r.plan.Config.Noise == dpoptim.Seeded {
 		return ""
@@ -359,7 +359,7 @@ func errAhead(out string) error {
 }
 
 // lost spends what the ledger charges; a seeded run replays it.
-func (c *filtered) lost() string {
+func (c *filtered) writeOff() string {
 	charged := c.run.ledger.Charged()
 	if c.budget == nil || c.run.plan.Config.Noise == dpoptim.Seeded || charged <= units(1-c.budget.Left()) {
 		return ""
@@ -370,17 +370,23 @@ func (c *filtered) lost() string {
 
 // uncharged is for a method without privacy that makes its model in one go: a process that
 // died begins again.
-type uncharged struct{ filtered }
+type uncharged struct {
+	filtered
+	done bool
+}
 
 // paused is what Stopped says in the middle of the work.
 func (c *uncharged) paused() bool { return false }
 
-func (c *uncharged) more() bool { return c.run.step == 0 && c.run.slot == 0 }
+func (c *uncharged) more() bool { return !c.done && c.run.step == 0 && c.run.slot == 0 }
 
 func (c *uncharged) end(updates int) (bool, error) {
-	c.run.step = updates
+	c.run.step, c.done = updates, true
 	return true, nil
 }
+
+// Admit stops a method that does not ask for itself.
+func (c *uncharged) Admit(...accountant.Mechanism) error { return c.Stopped() }
 
 func (c *uncharged) total() int      { return 1 }
 func (c *uncharged) evaluates() bool { return false }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -331,6 +332,11 @@ func (r *run) restore() error {
 	if err != nil {
 		return err
 	}
+	if c == nil { // a method may have begun with other values than zeros
+		if err := r.readState(); err != nil {
+			return err
+		}
+	}
 	if c == nil && r.ledger.Charged() > 0 {
 		// A checkpoint is there before the first step is charged.
 		return usage.Errorf("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, r.dir().State())
@@ -340,7 +346,7 @@ func (r *run) restore() error {
 			return err
 		}
 	}
-	if w := r.charge.lost(); w != "" {
+	if w := r.charge.writeOff(); w != "" {
 		r.options.Log.Warn(w)
 	}
 	if averages {
@@ -360,6 +366,9 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	if c.RunID != r.runID {
 		return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", out)
 	}
+	if c.Slot < c.Step && !(c.Slot == 0 && r.plan.Method.Traits().Once) {
+		return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", out)
+	}
 	if c.Slot > r.ledger.Charged() && !r.plan.Filtered() {
 		return errAhead(out)
 	}
@@ -372,7 +381,7 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	if (r.average != nil) != (c.Average != nil) {
 		return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", out)
 	}
-	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
+	if k := r.keeper(); k != nil {
 		spent, err := k.Restore([]byte(c.Method))
 		if err != nil {
 			return usage.Errorf("%s: the checkpoint's %w; restore the file, or start a new run in another directory", out, err)
@@ -426,9 +435,10 @@ func (r *run) loop() error {
 		save, err := r.next()
 		switch {
 		case errors.Is(err, errStopped):
-			continue // and the loop ends
-		case errors.Is(err, accountant.ErrBudget):
-			spent = true
+			saved = false // what the step has spent; and the loop ends
+			continue
+		case errors.Is(err, accountant.ErrBudget) && r.plan.Filtered():
+			saved, spent = false, true
 			continue
 		case err != nil:
 			return err
@@ -509,10 +519,8 @@ func (r *run) save() error {
 	if err := e.ReadParams(r.params); err != nil {
 		return err
 	}
-	for i, s := range e.Steps.State() {
-		if err := e.Read(s.Vector, r.state[i]); err != nil {
-			return err
-		}
+	if err := r.readState(); err != nil {
+		return err
 	}
 	if v, ok := e.Average(); ok {
 		if err := e.Read(v, r.average); err != nil {
@@ -537,13 +545,46 @@ func (r *run) save() error {
 	return r.charge.saved()
 }
 
+// readState reads the method's vectors.
+func (r *run) readState() error {
+	for i, s := range r.engine.Steps.State() {
+		if err := r.engine.Read(s.Vector, r.state[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keeper keeps the method's state, or that of its budget alone; nil where there is none.
+func (r *run) keeper() dpoptim.Keeper {
+	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
+		return k
+	}
+	if r.plan.Filtered() {
+		return spentKeeper{}
+	}
+	return nil
+}
+
+// spentKeeper keeps where a filter stands for a method without a state of its own.
+type spentKeeper struct{}
+
+func (spentKeeper) Save(spent dpoptim.Spent) ([]byte, error) { return json.Marshal(spent) }
+
+func (spentKeeper) Restore(state []byte) (spent dpoptim.Spent, err error) {
+	if err := json.Unmarshal(state, &spent); err != nil {
+		return spent, fmt.Errorf("budget cannot be read: %w", err)
+	}
+	return spent, nil
+}
+
 // saveCheckpoint writes what was last read of the engine.
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
 		Assumptions: r.assumptions, Label: r.plan.Config.Label(),
 	}
-	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
+	if k := r.keeper(); k != nil {
 		state, err := k.Save(r.charge.spent())
 		if err != nil {
 			return err

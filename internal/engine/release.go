@@ -39,6 +39,10 @@ func (e *Engine) declare() error {
 				return err
 			}
 		}
+		traits := e.c.Method.Traits()
+		if traits.Private && (e.c.Facts.Planned > 0 || traits.Pure) && Silent(d.release.Noise) {
+			return fmt.Errorf("optimizer %s declares a %s without noise", traits.Name, a.Question)
+		}
 		if d.release.Bound == 0 {
 			d.release.Bound = e.c.Facts.Clip
 		}
@@ -47,8 +51,8 @@ func (e *Engine) declare() error {
 	return nil
 }
 
-// silent reports whether a release has no noise.
-func silent(m accountant.Mechanism) bool {
+// Silent reports whether a release has no noise.
+func Silent(m accountant.Mechanism) bool {
 	search, ok := m.(accountant.NoisyBTLS)
 	return m == nil || ok && search.ThresholdScale == 0
 }
@@ -64,7 +68,7 @@ func (e *Engine) release(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Releas
 		return d.release, nil
 	case !e.Filtered():
 		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s with noise of its own, and has declared it as planned; nothing was released", name, q)
-	case silent(r.Noise) != silent(d.release.Noise):
+	case Silent(r.Noise) != Silent(d.release.Noise):
 		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s with %v as its noise, and has declared %v; nothing was released", name, q, r.Noise, d.release.Noise)
 	}
 	return *r, nil
@@ -167,11 +171,16 @@ func (e *Engine) lossMechanism(q dpoptim.Question, r dpoptim.Release, values int
 func (e *Engine) searchMechanism(r dpoptim.Release) (*mechanism.NoisyBTLS, error) {
 	search, ok := r.Noise.(accountant.NoisyBTLS)
 	switch {
-	case silent(r.Noise):
+	case Silent(r.Noise):
 		planned, _ := e.declared[dpoptim.Searches].release.Noise.(accountant.NoisyBTLS)
 		return mechanism.NewUnprotectedSearch(r.Bound, planned.Queries, e.c.Noise, searchNoise), nil
 	case !ok:
 		return nil, e.unfit(dpoptim.Searches, r)
+	}
+	// What was recorded is a search of the declared shape.
+	if d, _ := e.declared[dpoptim.Searches].release.Noise.(accountant.NoisyBTLS); search.Noise != d.Noise || search.Queries != d.Queries || search.MaxTrials != d.MaxTrials {
+		return nil, fmt.Errorf("optimizer %s asks for a search of %v noise, %s queries and %d trials, and has declared %v, %s and %d; nothing was released",
+			e.c.Method.Traits().Name, search.Noise, search.Queries, search.MaxTrials, d.Noise, d.Queries, d.MaxTrials)
 	}
 	m, err := mechanism.NewNoisyBTLS(search, r.Bound, e.c.Noise, searchNoise)
 	return m, usage.Wrap(err)

@@ -73,7 +73,7 @@ func (e *Engine) newNorm() (*norm, error) {
 	return n, err
 }
 
-// Ask draws a batch, pays, sums, releases, and does what follows. The batch may be empty:
+// Ask pays, draws a batch, sums, releases, and does what follows. The batch may be empty:
 // noise is drawn and an update made all the same.
 func (s *sum) Ask(a dpoptim.SumAsk) error {
 	e := s.engine
@@ -83,6 +83,13 @@ func (s *sum) Ask(a dpoptim.SumAsk) error {
 	}
 	asked := []accountant.Mechanism{m.Event()}
 	if s.norm != nil {
+		sum, norm := e.declared[dpoptim.Gradients].release, e.declared[dpoptim.Norms].release
+		if a.Release != nil {
+			sum = *a.Release
+		}
+		if sum.Bound != norm.Bound {
+			return fmt.Errorf("optimizer %s asks for a sum at a bound of %v, and declares its norm at %v; nothing was released", e.c.Method.Traits().Name, sum.Bound, norm.Bound)
+		}
 		s.norm.mechanism.Set(&e.inputs)
 		asked = append(asked, s.norm.mechanism.Event())
 	}
@@ -96,8 +103,16 @@ func (s *sum) Ask(a dpoptim.SumAsk) error {
 		m.SetBound(d.Clip)
 		d.count.Set(&e.inputs)
 	}
+	// Once for the method to see, and once more behind what it has set.
 	m.Set(&e.inputs)
 	e.set(s.moves, a.Set)
+	m.Set(&e.inputs)
+	if e.Adaptation != nil {
+		e.Adaptation.count.Set(&e.inputs)
+	}
+	if s.norm != nil {
+		s.norm.mechanism.Set(&e.inputs)
+	}
 	if err := e.run(e.sum, s.release, e.rows, draw); err != nil || e.Adaptation == nil {
 		return err
 	}

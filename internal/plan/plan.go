@@ -356,7 +356,11 @@ func (p *Plan) resolveWork() error {
 	}
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
-	h := sha256.Sum256(fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading))
+	id := fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading)
+	if c.own != nil { // whose settings nobody knows
+		id = append(id, p.Declaration.String()...)
+	}
+	h := sha256.Sum256(id)
 	p.Fingerprint = hex.EncodeToString(h[:])
 	return nil
 }

@@ -23,12 +23,14 @@ func (p *Plan) resolvePrivacy() error {
 	if p.Declaration, err = p.Method.Declare(&s, p.Facts); err != nil {
 		return err
 	}
+	if err := p.checkDeclaration(); err != nil {
+		return err
+	}
 	if !c.Private() {
 		return nil
 	}
-	if p.Method.Traits().Pure { // ε, with δ = 0
-		p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, 1: *c.Epsilon}
-		return nil
+	if p.Method.Traits().Pure {
+		return p.resolvePure()
 	}
 	if c.Delta == nil {
 		delta := defaultDelta
@@ -47,6 +49,45 @@ func (p *Plan) resolvePrivacy() error {
 	}
 	p.Facts.Planned = p.Sigma
 	return err
+}
+
+// resolvePure prices the one release of a pure method: ε, with δ = 0.
+func (p *Plan) resolvePure() error {
+	c := &p.Config
+	prices, err := p.prices(0)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	pure, ok := prices[0].(accountant.Pure)
+	if !ok {
+		return fmt.Errorf("optimizer %s declares %v as its noise, and promises a pure ε", c.Optimizer, prices[0])
+	}
+	cost := pure.Epsilon
+	if c.Neighbouring == string(accountant.ReplaceOne) {
+		cost *= 2
+	}
+	if cost > *c.Epsilon || p.Steps != 1 {
+		return fmt.Errorf("optimizer %s declares %d releases of ε = %v, and was allowed one of %v", c.Optimizer, p.Steps, cost, *c.Epsilon)
+	}
+	p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, 1: *c.Epsilon}
+	return nil
+}
+
+// checkDeclaration refuses what does not go together with the settings.
+func (p *Plan) checkDeclaration() error {
+	c, committed := &p.Config, p.Declaration.Budget == dpoptim.Committed
+	if err := p.Declaration.Check(p.Method.Traits(), c.Accountant); err != nil {
+		return err
+	}
+	switch {
+	case (!committed || p.Method.Traits().Pure) && (c.adapts() || c.TrainLossNoise != nil):
+		return usage.Errorf("clipping %s, train-loss-noise: optimizer %s is charged for what it asks, and for nothing beside; use --clipping flat, and leave out --train-loss-noise", c.Clipping, c.Optimizer)
+	case !committed && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
+		return usage.Errorf("noise multiplier %v: optimizer %s chooses its noise as it goes; give --epsilon", *c.NoiseMultiplier, c.Optimizer)
+	case len(p.Declaration.Asks) > 1 && c.adapts():
+		return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
+	}
+	return nil
 }
 
 // Filtered reports whether an online filter admits every release.
@@ -69,12 +110,7 @@ func (p *Plan) resolveCommitted() error {
 	if z := c.TrainLossNoise; z != nil {
 		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
 	}
-	if len(p.Declaration.Asks) > 1 {
-		if c.adapts() {
-			return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
-		}
-		s.Price = p.priceAsks
-	}
+	s.Price = p.priceAsks
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
 		if errors.Is(err, accountant.ErrBudget) {
@@ -113,18 +149,28 @@ func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if (sigma > 0 || a.Question == dpoptim.Majority) && engine.Silent(r.Noise) {
+			return nil, fmt.Errorf("optimizer %s declares a %s without noise", p.Config.Optimizer, a.Question)
+		}
 		all = append(all, r.Noise)
 	}
 	return all, nil
 }
 
-// priceAsks is what a schedule of several questions costs.
+// priceAsks is what a schedule of the declared questions costs.
 func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) {
 	prices, err := p.prices(sigma)
 	if err != nil {
 		return 0, err
 	}
-	if p.Declaration.Asks[1].Batch == dpoptim.ByPapers {
+	if len(prices) == 1 && prices[0] == accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma}) && max(p.Declaration.Asks[0].Every, 1) == 1 {
+		s.Price = nil // a sum of gradients alone, with what is asked beside it
+		return s.Epsilon(sigma)
+	}
+	if len(s.WithSum) > 0 {
+		return 0, usage.Errorf("clipping %s: it is for sums of gradients with the planned noise, and optimizer %s asks for others; use --clipping flat", p.Config.Clipping, p.Config.Optimizer)
+	}
+	if len(prices) > 1 && p.Declaration.Asks[1].Batch == dpoptim.ByPapers {
 		return p.priceByPapers(s, prices)
 	}
 	events := append(slices.Clip(s.Besides), p.events(prices, s.Steps)...)
@@ -159,7 +205,7 @@ func (p *Plan) events(prices []accountant.Mechanism, steps int) (events []accoun
 			events = append(events, e)
 		}
 	}
-	alone := steps
+	alone := asks(p.Declaration.Asks[0], steps)
 	for i, a := range p.Declaration.Asks[1:] {
 		if count := asks(a, steps); a.Batch == dpoptim.OfSum {
 			add(count, prices[0], prices[i+1])

@@ -97,7 +97,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		c.Average = tensors[average].Data
 		tensors = slices.Delete(tensors, average, average+1)
 	}
-	if e1 != nil || e2 != nil || e3 != nil || c.Step < 0 || c.Slot < c.Step || len(tensors) != len(widths)+1 || c.Average != nil && len(c.Average) != params {
+	if e1 != nil || e2 != nil || e3 != nil || c.Step < 0 || c.Slot < 0 || len(tensors) != len(widths)+1 || c.Average != nil && len(c.Average) != params {
 		return nil, usage.Errorf("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {

@@ -1,0 +1,67 @@
+package dpoptim
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/accountant"
+)
+
+// String tells declarations apart.
+func (d Declaration) String() string {
+	text := fmt.Sprintf(" budget %d", d.Budget)
+	for _, a := range d.Asks {
+		text += fmt.Sprintf(" %s of batch %d every %d size %d", a.Question, a.Batch, a.Every, a.Size)
+		if a.Release != nil {
+			r, err := a.Release(1)
+			text += fmt.Sprintf(" %#v %v", r, err)
+		}
+	}
+	return text
+}
+
+// Check refuses what no price would be right for, by an accountant.
+func (d Declaration) Check(t Traits, by string) error {
+	why := d.fault(t)
+	shared, asked := 0, map[Question]bool{}
+	for i, a := range d.Asks {
+		if a.Batch == OfSum {
+			shared++
+		}
+		switch {
+		case t.Private && a.Release == nil:
+			why = fmt.Sprintf("a %s without a release", a.Question)
+		case a.Batch != Own && i == 0:
+			why = "the first question has no batch of its own"
+		case a.Question == Norms && (a.Batch != OfSum || a.Every > 1):
+			why = "norms are released with every sum"
+		case a.Batch == ByPapers && (by != accountant.Paper || i != 1):
+			why = "a batch is priced by papers under another accountant, or behind another question"
+		case shared > 1, shared > 0 && d.Asks[0].Question != Gradients:
+			why = "a batch has a sum of gradients, and at most one question beside it"
+		case (a.Question == Majority) != t.Pure:
+			why = "a majority is pure, and nothing else is"
+		case asked[a.Question]:
+			why = fmt.Sprintf("a %s twice", a.Question)
+		}
+		asked[a.Question] = true
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("what optimizer %s declares cannot be priced: %s", t.Name, why)
+}
+
+// fault is one of the declaration as a whole.
+func (d Declaration) fault(t Traits) string {
+	switch {
+	case t.Private && len(d.Asks) == 0:
+		return "it asks for nothing"
+	case t.Pure && (len(d.Asks) != 1 || d.Budget != Committed):
+		return "a pure release is the only one"
+	case d.Budget != Committed && !t.Private:
+		return "a filter admits private releases"
+	case len(d.Asks) > 1 && d.Asks[0].Every > 1:
+		return "questions beside a sum that is not asked for in every step"
+	}
+	return ""
+}
