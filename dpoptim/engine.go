@@ -115,7 +115,6 @@ type (
 const (
 	Descent   = device.SGD       // p −= Rate·g
 	HeavyBall = device.HeavyBall // m = Momentum·m + g, p −= Rate·m; state: m
-	AdamRule  = device.Adam      // state: first and second moment
 	Blending  = device.Average   // p = (1 − Blend)·p + Blend·g
 )
 

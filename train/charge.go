@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -219,7 +220,7 @@ func units(share float64) int { return min(int(math.Ceil(share*budgetUnits)), bu
 // reservedShare of the budget is what a crash may lose.
 const reservedShare = 100
 
-func (c *filtered) more() bool   { return c.run.step < c.run.plan.Bound }
+func (c *filtered) more() bool   { return c.run.step < c.run.plan.MostSteps }
 func (c *filtered) begin() error { return nil }
 
 func (c *filtered) end(updates int) (bool, error) {
@@ -299,7 +300,7 @@ func (c *filtered) Left() float64 {
 }
 
 func (c *filtered) progress() (int, *float64) {
-	done := c.total() * c.run.step / c.run.plan.Bound
+	done := c.total() * c.run.step / c.run.plan.MostSteps
 	if c.budget != nil {
 		done = int(float64(c.total()) * (1 - c.budget.Left()))
 	}
@@ -311,7 +312,7 @@ func (c *filtered) total() int { return 1000 }
 
 func (c *filtered) epsilon(slots int) *float64 {
 	if c.budget != nil {
-		return finite(c.budget.SoFar())
+		return plan.Finite(c.budget.SoFar())
 	}
 	return c.run.plan.EpsilonAt(slots)
 }

@@ -1,6 +1,9 @@
 package train
 
-import "github.com/privgrad/privgrad/internal/plan"
+import (
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+)
 
 // Config is a whole run as a user writes it, in flags or YAML.
 type Config = plan.Config
@@ -25,3 +28,9 @@ func Sources() map[string]Source { return plan.Sources() }
 
 // Assumption is one of a result's in words; another version's stays as it is.
 func Assumption(key string) string { return plan.Assumption(key) }
+
+// What a command line needs to name.
+const (
+	ConfigFile  = rundir.Config
+	PictureFile = rundir.Picture
+)

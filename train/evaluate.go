@@ -3,10 +3,10 @@ package train
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -88,7 +88,7 @@ func (r *run) evaluate(loss *float64) error {
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}
-		m.LR = finite(rate)
+		m.LR = plan.Finite(rate)
 	}
 	m.Clip = r.clip()
 	for _, s := range []struct {
@@ -145,17 +145,9 @@ func means(s device.Score) (loss, accuracy *float64) {
 	if s.Count == 0 {
 		return nil, nil
 	}
-	loss = finite(s.Loss / float64(s.Count))
+	loss = plan.Finite(s.Loss / float64(s.Count))
 	if s.Confusion != nil {
-		accuracy = finite(float64(s.Correct) / float64(s.Count))
+		accuracy = plan.Finite(float64(s.Correct) / float64(s.Count))
 	}
 	return loss, accuracy
-}
-
-// finite is x for JSON: null where it is no number.
-func finite(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }

@@ -507,7 +507,7 @@ func (r *run) noisyLoss() (*float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finite(sum[0] / r.plan.ExpectedBatch), nil
+	return plan.Finite(sum[0] / r.plan.ExpectedBatch), nil
 }
 
 // save writes the checkpoint and the model as they stand.

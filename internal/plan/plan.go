@@ -21,6 +21,9 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
+// DefaultsFrom names the data on which the default learning rates were chosen.
+const DefaultsFrom = "Fashion-MNIST test set (public benchmark data)"
+
 // A Plan is a configuration made whole, before any record has been looked at:
 // everything in it is public.
 type Plan struct {
@@ -41,7 +44,7 @@ type Plan struct {
 	Declaration dpoptim.Declaration // what the method asks of the records
 	Facts       dpoptim.Facts       // what it knows of the run
 	Notes       dpoptim.Notes       // what it says of it
-	Bound       int                 // steps at most, where neither they nor the noise are committed to
+	MostSteps   int                 // steps at most, where neither they nor the noise are committed to
 	Block       int                 // steps that the ledger reserves at a time
 	Fingerprint string              // of all that may not change between a run and its resumption
 	Warnings    []string
@@ -267,7 +270,7 @@ func (p *Plan) resolveSampling() error {
 		}
 		p.Steps = int(steps)
 	}
-	p.Bound = p.Steps
+	p.MostSteps = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
 	}

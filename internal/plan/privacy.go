@@ -138,7 +138,7 @@ func (p *Plan) resolveCommitted() error {
 	if err != nil {
 		return usage.Wrap(err)
 	}
-	p.spent[p.Steps], p.Epsilon = epsilon, finite(epsilon)
+	p.spent[p.Steps], p.Epsilon = epsilon, Finite(epsilon)
 	return nil
 }
 
@@ -247,7 +247,7 @@ func (p *Plan) EpsilonAt(n int) *float64 {
 		}
 		p.spent[n] = epsilon
 	}
-	return finite(epsilon)
+	return Finite(epsilon)
 }
 
 // Evaluates says whether an evaluation follows slot number n, counted from 1.
@@ -404,7 +404,7 @@ func (p *Plan) resolveScheduled() error {
 	} else if scheduled {
 		// A step costs a quarter of a planned one at least, or nearly so, as its noise
 		// is at most twice the planned.
-		p.Bound *= mostOverPlanned
+		p.MostSteps *= mostOverPlanned
 	}
 	return nil
 }
@@ -451,8 +451,8 @@ func (p *Plan) blameNorm(err error) error {
 // LossBound clips an example's loss where the training loss is released.
 const LossBound = 3
 
-// finite is x, nil where it is no number.
-func finite(x float64) *float64 {
+// Finite is x for JSON, nil where it is no number.
+func Finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}

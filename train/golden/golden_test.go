@@ -1,4 +1,4 @@
-package train_test
+package golden
 
 import (
 	"context"
@@ -32,12 +32,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// What seeded runs leave is recorded in testdata/golden: every byte of every file but
+// What seeded runs leave is recorded in testdata/recorded: every byte of every file but
 // for times and memory, and what was asked of the device, in order. A change that
 // means to change nothing keeps it; any other writes it anew, for its diff to be read:
 //
 //	go test ./train -run TestGolden -update
-var update = flag.Bool("update", false, "write testdata/golden anew")
+var update = flag.Bool("update", false, "write testdata/recorded anew")
 
 // A golden is one recorded run.
 type golden struct {
@@ -144,7 +144,7 @@ func TestGolden(t *testing.T) {
 	for _, optimizer := range slices.Sorted(maps.Keys(goldens)) {
 		t.Run(optimizer, func(t *testing.T) {
 			runs := goldens[optimizer]
-			path := filepath.Join(here, "testdata", "golden", optimizer+".txt")
+			path := filepath.Join(here, "testdata", "recorded", optimizer+".txt")
 			var all []string
 			var first map[string]string
 			for _, g := range runs {
@@ -413,7 +413,7 @@ func goldenProtectors(t *testing.T, here string) {
 	t.Helper()
 	for _, name := range []string{"identity", "projector", "scheduler", "both"} {
 		for _, ext := range []string{".json", ".safetensors"} {
-			b, err := os.ReadFile(filepath.Join(here, "testdata", name+ext))
+			b, err := os.ReadFile(filepath.Join(here, "..", "testdata", name+ext))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package train_test
+package golden
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package train_test
+package golden
 
 import (
 	"errors"
@@ -132,6 +132,6 @@ func TestGoldenResume(t *testing.T) {
 		}
 	}
 	if recordable() {
-		compareGolden(t, filepath.Join(here, "testdata", "golden", "resumed.txt"), seeded)
+		compareGolden(t, filepath.Join(here, "testdata", "recorded", "resumed.txt"), seeded)
 	}
 }

@@ -1,4 +1,4 @@
-package train_test
+package golden
 
 import "github.com/privgrad/privgrad/train"
 

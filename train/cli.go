@@ -1,9 +1,0 @@
-package train
-
-import "github.com/privgrad/privgrad/internal/rundir"
-
-// What a command line needs to name.
-const (
-	ConfigFile  = rundir.Config
-	PictureFile = rundir.Picture
-)
