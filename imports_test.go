@@ -219,8 +219,8 @@ func TestImportsRunOneWay(t *testing.T) {
 				to = "."
 			}
 			used[s.dir+" "+to] = true
-			if method(s.dir) && slices.Contains(methodImports, to) {
-				continue
+			if method(s.dir) && slices.Contains(methodImports, to) || s.dir == "internal/plan" && method(to) {
+				continue // the registry of methods is in internal/plan
 			}
 			if !under(s.dir, "cmd") && !slices.Contains(allowed[s.dir], to) {
 				t.Errorf("%s: %s may not import %s; if it must, add the edge to the table and say why in docs/architecture.md", s.path, s.dir, to)
