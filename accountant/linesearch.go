@@ -25,23 +25,3 @@ type LineSearch struct {
 	Search          Mechanism
 	Steps, Searches int
 }
-
-// Events are what is asked of the batches, gradients before searches where each
-// has a batch of its own. Under PaperBatches they are for a PaperFilter: any
-// other accountant would take what is asked of one batch for two.
-func (l LineSearch) Events() []Event {
-	var events []Event
-	add := func(count int, asked ...Mechanism) {
-		if count > 0 {
-			events = append(events, PoissonBatch(l.SamplingRate, count, asked...))
-		}
-	}
-	if l.Batches == Shared {
-		add(l.Searches, l.Gradient, l.Search)
-		add(l.Steps-l.Searches, l.Gradient)
-	} else {
-		add(l.Steps, l.Gradient)
-		add(l.Searches, l.Search)
-	}
-	return events
-}
