@@ -25,7 +25,7 @@ type own struct {
 	budget dpoptim.Budget
 	fill   float32 // of its vector
 	asks   int     // in a step
-	asked  func()
+	asked  func() error
 
 	engine dpoptim.Engine
 	sum    dpoptim.Sum
@@ -62,7 +62,9 @@ func (o *own) Step() (int, error) {
 			return 0, err
 		}
 		if o.asked != nil {
-			o.asked()
+			if err := o.asked(); err != nil {
+				return 0, err
+			}
 		}
 	}
 	released := make([]float32, o.engine.Facts().Params)
@@ -111,10 +113,11 @@ func TestLBFGSWithoutResult(t *testing.T) {
 func TestOwnOnceIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	asked := 0
-	m := &own{traits: dpoptim.Traits{Name: "own", Once: true}, asks: 200, asked: func() {
+	m := &own{traits: dpoptim.Traits{Name: "own", Once: true}, asks: 200, asked: func() error {
 		if asked++; asked == 3 {
 			cancel()
 		}
+		return nil
 	}}
 	c := small()
 	c.NoiseMultiplier = nil
@@ -147,6 +150,21 @@ func TestInterruptedWithinAStep(t *testing.T) {
 	ctx, o = stopAt(t, o, 11, true)
 	if _, err := Run(ctx, c, o); !errors.Is(err, ErrInterrupted) || strings.Contains(log.String(), "without saving") {
 		t.Errorf("%v; %s", err, &log)
+	}
+}
+
+// Nothing of a planned schedule is refused for its price: a method that says so has failed.
+func TestOwnCommittedHasNoBudget(t *testing.T) {
+	m := &own{traits: dpoptim.Traits{Name: "own", Private: true}, asks: 1}
+	m.asked = func() error {
+		if len(m.sums) == 5 {
+			return accountant.ErrBudget
+		}
+		return nil
+	}
+	_, err := Run(context.Background(), small(), Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Method: m})
+	if !errors.Is(err, accountant.ErrBudget) {
+		t.Errorf("%v, want %v", err, accountant.ErrBudget)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 // asking is a private method that declares what a test has it declare, and leaves the
@@ -206,5 +208,22 @@ func TestNoiseIsSetBehindTheMethod(t *testing.T) {
 	check(t, err)
 	if norm == 0 || !slices.ContainsFunc(released, func(v float32) bool { return v != 0 }) {
 		t.Errorf("no noise: norm %v, sum %v", norm, released)
+	}
+}
+
+// So is that of the count by which a clip norm moves.
+func TestCountNoiseIsSetBehindTheMethod(t *testing.T) {
+	c, network := logistic(t, asking{declare(dpoptim.Committed, gradients)}, 2)
+	var err error
+	c.Schedule, err = perexample.Private(network.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
+	check(t, err)
+	c.Adaptation, err = NewAdaptation(perexample.Adaptive{Quantile: 0.5, Floor: 0.1, Ceiling: 10}, 1, 30, c.Noise)
+	check(t, err)
+	a := &asker{Engine: open(t, c)}
+	check(t, a.sum(dpoptim.SumAsk{Set: func(s *dpoptim.Scalars) { *s = dpoptim.Scalars{} }}))
+	count := make([]float32, 1)
+	check(t, a.Read(a.Adaptation.released, count))
+	if count[0] == 0 {
+		t.Error("a count of no records has no noise")
 	}
 }
