@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 // asking is a private method that declares what a test has it declare, and leaves the
@@ -62,6 +66,7 @@ var (
 	noisySearch = accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, MaxTrials: 3, Queries: accountant.Generic, ThresholdScale: 4, QueryScale: 8}
 
 	gradients = dpoptim.Ask{Question: dpoptim.Gradients, Release: always(gaussian)}
+	norms     = dpoptim.Ask{Question: dpoptim.Norms, Release: always(gaussian), Batch: dpoptim.OfSum}
 	searches  = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch)}
 	shared    = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch), Batch: dpoptim.OfSum}
 	byPapers  = dpoptim.Ask{Question: dpoptim.Searches, Size: 3, Release: always(noisySearch), Batch: dpoptim.ByPapers}
@@ -131,6 +136,29 @@ var undeclared = map[string]struct {
 		}
 		return a.search(nil)
 	}, aSearch, "of a batch that has not paid for it"},
+	"a norm of a sum at another bound": {declare(dpoptim.Adaptive, gradients, norms), nil,
+		func(a *asker) error {
+			s, err := a.Sum(dpoptim.SumQuery{Norm: true})
+			if err != nil {
+				return err
+			}
+			return s.Ask(dpoptim.SumAsk{Release: &dpoptim.Release{Noise: gaussian, Bound: 1e6}})
+		}, "asks for a sum at a bound of 1e+06, and declares its norm at 1"},
+	"a filtered search of another law": {declare(dpoptim.Adaptive, gradients, searches), aSum,
+		searchBy(func(n *accountant.NoisyBTLS) { n.Noise = accountant.BTLSLaplace }), "asks for a search of"},
+	"a filtered search of other queries": {declare(dpoptim.Adaptive, gradients, searches), aSum,
+		searchBy(func(n *accountant.NoisyBTLS) { n.Queries = accountant.SharedBaseline }), "asks for a search of"},
+	"a filtered search of fewer trials": {declare(dpoptim.Adaptive, gradients, searches), aSum,
+		searchBy(func(n *accountant.NoisyBTLS) { n.MaxTrials = 1 }), "and 1 trials, and has declared"},
+}
+
+// searchBy asks for a search of another noise than the declared one.
+func searchBy(change func(*accountant.NoisyBTLS)) func(*asker) error {
+	return func(a *asker) error {
+		n := noisySearch
+		change(&n)
+		return a.search(&dpoptim.Release{Noise: n, Bound: 1})
+	}
 }
 
 // What was not declared, or not so, is refused before its noise exists: nothing is
@@ -154,5 +182,48 @@ func TestUndeclaredIsRefused(t *testing.T) {
 				t.Errorf("noise positions were claimed from %d on, %d batches drawn, %d releases charged", draw+1, s.draw-draw, len(s.admitted)-admitted)
 			}
 		})
+	}
+}
+
+// Noise is what was declared whatever a method sets: a batch without records shows it.
+func TestNoiseIsSetBehindTheMethod(t *testing.T) {
+	c, network := logistic(t, asking{declare(dpoptim.Committed, gradients, norms)}, 2)
+	s := &supply{}
+	c.Supply = s
+	e := open(t, c)
+	sum, err := e.Sum(dpoptim.SumQuery{Norm: true})
+	check(t, err)
+	check(t, sum.Ask(dpoptim.SumAsk{}))
+	want := e.inputs.Scalars
+	s.slot++
+	check(t, sum.Ask(dpoptim.SumAsk{Set: func(s *dpoptim.Scalars) { *s = dpoptim.Scalars{} }}))
+	for _, k := range []dpoptim.Slot{device.Clip, device.NoiseStd, device.NoiseStep} {
+		if got := e.inputs.Scalars[k]; got != want[k] || got == 0 {
+			t.Errorf("number %d is %v, and %v where the method sets nothing", k, got, want[k])
+		}
+	}
+	released := make([]float32, len(network.Params()))
+	check(t, e.Read(e.Gradient(), released))
+	norm, err := sum.Norm()
+	check(t, err)
+	if norm == 0 || !slices.ContainsFunc(released, func(v float32) bool { return v != 0 }) {
+		t.Errorf("no noise: norm %v, sum %v", norm, released)
+	}
+}
+
+// So is that of the count by which a clip norm moves.
+func TestCountNoiseIsSetBehindTheMethod(t *testing.T) {
+	c, network := logistic(t, asking{declare(dpoptim.Committed, gradients)}, 2)
+	var err error
+	c.Schedule, err = perexample.Private(network.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
+	check(t, err)
+	c.Adaptation, err = NewAdaptation(perexample.Adaptive{Quantile: 0.5, Floor: 0.1, Ceiling: 10}, 1, 30, c.Noise)
+	check(t, err)
+	a := &asker{Engine: open(t, c)}
+	check(t, a.sum(dpoptim.SumAsk{Set: func(s *dpoptim.Scalars) { *s = dpoptim.Scalars{} }}))
+	count := make([]float32, 1)
+	check(t, a.Read(a.Adaptation.released, count))
+	if count[0] == 0 {
+		t.Error("a count of no records has no noise")
 	}
 }

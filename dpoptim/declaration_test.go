@@ -1,0 +1,78 @@
+package dpoptim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+)
+
+// of is a question with noise.
+func of(q Question, b Batch, every int) Ask {
+	return Ask{Question: q, Batch: b, Every: every, Release: GaussianSum(1).Release}
+}
+
+// A declaration whose price would be wrong is refused with the reason.
+func TestDeclarationIsRefused(t *testing.T) {
+	private, pure, sum := Traits{Private: true}, Traits{Private: true, Pure: true}, GaussianSum(1)
+	for name, test := range map[string]struct {
+		traits Traits
+		by     string
+		budget Budget
+		asks   []Ask
+		want   string
+	}{
+		"nothing":                          {private, accountant.PLD, Committed, nil, "asks for nothing"},
+		"no release":                       {private, accountant.PLD, Committed, []Ask{{Question: Gradients}}, "a gradient without a release"},
+		"a first question of no batch":     {private, accountant.PLD, Committed, []Ask{of(Gradients, OfSum, 0)}, "no batch of its own"},
+		"norms seldom":                     {private, accountant.PLD, Committed, []Ask{sum, of(Norms, OfSum, 24)}, "with every sum"},
+		"norms of their own batch":         {private, accountant.PLD, Committed, []Ask{sum, of(Norms, Own, 0)}, "with every sum"},
+		"norms by the papers":              {private, accountant.Paper, Committed, []Ask{sum, of(Norms, ByPapers, 0)}, "with every sum"},
+		"two questions of a batch":         {private, accountant.PLD, Committed, []Ask{sum, of(Norms, OfSum, 0), of(Searches, OfSum, 0)}, "at most one question"},
+		"a question twice":                 {private, accountant.PLD, Committed, []Ask{sum, of(Searches, Own, 0), of(Searches, Own, 0)}, "a search twice"},
+		"a shared batch without a sum":     {private, accountant.PLD, Committed, []Ask{of(Curves, Own, 0), of(Searches, OfSum, 0)}, "has a sum of gradients"},
+		"by the papers, tightly":           {private, accountant.PLD, Committed, []Ask{sum, of(Searches, ByPapers, 0)}, "another accountant"},
+		"by the papers, third":             {private, accountant.Paper, Committed, []Ask{sum, of(Curves, Own, 0), of(Searches, ByPapers, 0)}, "behind another question"},
+		"a sampled majority":               {private, accountant.PLD, Committed, []Ask{of(Majority, Own, 0)}, "a majority is pure"},
+		"a majority beside a sum":          {private, accountant.PLD, Committed, []Ask{sum, of(Majority, Own, 24)}, "a majority is pure"},
+		"a pure sum":                       {pure, accountant.PLD, Committed, []Ask{sum}, "nothing else is"},
+		"two pure releases":                {pure, accountant.PLD, Committed, []Ask{of(Majority, Own, 0), of(Majority, Own, 0)}, "a majority twice"},
+		"no pure release":                  {Traits{Pure: true}, accountant.PLD, Committed, nil, "pure release is the only one"},
+		"a filtered majority":              {pure, accountant.PLD, Admitted, []Ask{of(Majority, Own, 0)}, "pure release is the only one"},
+		"a filter without privacy":         {Traits{}, accountant.PLD, Admitted, []Ask{{Question: Gradients}}, "a filter admits private"},
+		"questions beside an uncommon sum": {private, accountant.PLD, Committed, []Ask{of(Gradients, Own, 2), of(Searches, Own, 0)}, "not asked for in every step"},
+	} {
+		test.traits.Name = "own"
+		err := Declaration{Budget: test.budget, Asks: test.asks}.Check(test.traits, test.by)
+		if err == nil || !strings.Contains(err.Error(), "optimizer own declares cannot be priced") || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// What the methods of this module declare has a price.
+func TestDeclarationIsAllowed(t *testing.T) {
+	private, sum := Traits{Private: true}, GaussianSum(1)
+	for name, test := range map[string]struct {
+		traits Traits
+		by     string
+		budget Budget
+		asks   []Ask
+	}{
+		"sgd":                 {Traits{}, accountant.PLD, Committed, []Ask{{Question: Gradients}}},
+		"lbfgs":               {Traits{Once: true}, accountant.PLD, Committed, []Ask{{Question: Gradients}, {Question: Losses}}},
+		"majority":            {Traits{Private: true, Pure: true, Once: true}, accountant.PLD, Committed, []Ask{of(Majority, Own, 0)}},
+		"dp-sgd":              {private, accountant.PLD, Committed, []Ask{sum}},
+		"dp-blsgd":            {private, accountant.PLD, Committed, []Ask{sum, of(Searches, Own, 5)}},
+		"dp-blsgd, curves":    {private, accountant.PLD, Committed, []Ask{sum, of(Curves, Own, 0)}},
+		"dp-blsgd, shared":    {private, accountant.PLD, Committed, []Ask{sum, of(Minima, OfSum, 3)}},
+		"dp-blsgd, by papers": {private, accountant.Paper, Committed, []Ask{sum, of(Searches, ByPapers, 0)}},
+		"dp-blsgd-ac":         {private, accountant.PLD, Adaptive, []Ask{sum, of(Searches, OfSum, 0)}},
+		"l2p":                 {private, accountant.RDP, Scheduled, []Ask{sum, of(Norms, OfSum, 0)}},
+		"l2p, admitted":       {private, accountant.RDP, Admitted, []Ask{sum}},
+	} {
+		if err := (Declaration{Budget: test.budget, Asks: test.asks}).Check(test.traits, test.by); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
