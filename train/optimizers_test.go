@@ -45,6 +45,17 @@ var methods = []method{
 		c.Optimizer, c.LR, c.SubtractNoiseVariance = "dp-adam", ptr(0.02), true
 		c.Beta1, c.Beta2, c.AdamEpsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
 	}, follow: adam, variant: true},
+	{name: "dp-nesterov", set: func(c *Config) { c.Optimizer, c.LR, c.Momentum, c.L2 = "dp-nesterov", ptr(0.1), 0.8, 1e-3 }, follow: func(r *replay) {
+		m := make([]float64, len(r.w))
+		for r.more() {
+			g, _ := r.gradient(multiplierOf(r.c), r.c.Clip)
+			for i := range r.w {
+				d := g[i] + r.c.L2*r.w[i]
+				m[i] = r.c.Momentum*m[i] + d
+				r.w[i] -= *r.c.LR * (d + r.c.Momentum*m[i])
+			}
+		}
+	}},
 	{name: "l2p with an identity", set: protected("identity"), follow: sgd, variant: true},
 	{name: "l2p", set: func(c *Config) { protected("projector")(c); c.L2 = 1e-3 }, follow: projected},
 	{name: "dp-blsgd", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}), follow: blsgd},

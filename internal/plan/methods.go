@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
+	"github.com/privgrad/privgrad/dpoptim/nesterov"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -30,6 +31,7 @@ var methods = map[string]func(name string, c *Config) dpoptim.Method{
 		return l2p.New(l2p.Settings{Protector: c.Protector, Weights: &c.Weights, NormNoise: c.NormNoise})
 	},
 	lbfgs.Name:    func(string, *Config) dpoptim.Method { return lbfgs.New() },
+	nesterov.Name: func(string, *Config) dpoptim.Method { return nesterov.New() },
 	majority.Name: func(string, *Config) dpoptim.Method { return majority.Method{} },
 }
 
