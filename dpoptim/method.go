@@ -1,6 +1,9 @@
 package dpoptim
 
 import (
+	"bytes"
+	"encoding/json"
+
 	"github.com/privgrad/privgrad/accountant"
 )
 
@@ -39,6 +42,14 @@ type Keeper interface {
 	// Save encodes the state. It must hold spent, which is the engine's.
 	Save(spent Spent) ([]byte, error)
 	Restore(state []byte) (spent Spent, err error)
+}
+
+// DecodeState reads a state back that a Keeper saved as JSON; a field that the state has
+// not is an error.
+func DecodeState(state []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(state))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }
 
 // A Reporter is Steps with figures of its own for metrics and results.

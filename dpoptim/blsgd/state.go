@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
@@ -53,9 +52,7 @@ func (s *steps) Save(spent dpoptim.Spent) ([]byte, error) {
 // Restore reads a state back.
 func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	var read state
-	d := json.NewDecoder(strings.NewReader(string(text)))
-	d.DisallowUnknownFields()
-	err := d.Decode(&read)
+	err := dpoptim.DecodeState(text, &read)
 	if err == nil {
 		err = read.validate(s.method.s.adapts())
 	}

@@ -288,9 +288,7 @@ func (s *steps) Save(spent dpoptim.Spent) ([]byte, error) {
 // Restore reads a state back.
 func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	var read state
-	d := json.NewDecoder(strings.NewReader(string(text)))
-	d.DisallowUnknownFields()
-	err := d.Decode(&read)
+	err := dpoptim.DecodeState(text, &read)
 	if err == nil && (len(read.Scheduler) != len(s.state.Scheduler) || read.Released.Step < 1) {
 		err = errors.New("not what a schedule of this protector leaves")
 	}
