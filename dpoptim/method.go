@@ -8,7 +8,7 @@ import (
 )
 
 // A Method is a way to train. It declares what it asks of the private records, and asks
-// it of an Engine, which prices and performs each release from the declared value. What
+// it of an Engine. The declared value is what is priced, and what is drawn. What
 // a method gets to see was released, or is public, so that nothing it does with it
 // costs privacy.
 type Method interface {
