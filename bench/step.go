@@ -12,9 +12,11 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -35,6 +37,9 @@ type StepOptions struct {
 	Explain    bool    // list what each layer does and what that takes
 	// Images gives rows to train on, shaped (C, H, W); nil makes synthetic ones.
 	Images func(shape [3]int) (*datasets.Set, error)
+	// Input makes synthetic rows of this shape in half precision, as a front end gives them,
+	// for a model that takes any; zero: the model's own.
+	Input [3]int
 }
 
 // StepResult is one timed kind of step.
@@ -110,6 +115,8 @@ func (o *StepOptions) check() error {
 		return usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
 	case o.Mode != "private" && o.Mode != "plain":
 		return usage.Errorf("mode %q: choose private or plain", o.Mode)
+	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
+		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
 	case o.Explain && o.Mode == "plain":
 		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
 	case !(o.Seconds > 0) || o.Seconds > 3600:
@@ -129,6 +136,9 @@ func (o *StepOptions) open() (*workload, error) {
 		if w.options.Precision, err = device.ParsePrecision(o.Precision); err != nil {
 			return nil, usage.Wrap(err)
 		}
+	}
+	if o.Input != [3]int{} {
+		model.Input, model.Classes, o.Images = o.Input, 10, nil
 	}
 	if w.set, err = o.images(model); err != nil {
 		return nil, err
@@ -169,8 +179,21 @@ func (o *StepOptions) start(w *workload) error {
 	if err := o.schedule(w); err != nil {
 		return usage.Wrap(err)
 	}
-	w.data, err = plan.Load(w.device, w.set.Train, w.program.Loss, w.set.Classes)
+	rows, values := tables.Reader{Loss: w.program.Loss, Classes: w.set.Classes}.Table(w.set.Train)
+	if o.Input != [3]int{} {
+		values = halves(w.set.Train.Features)
+	}
+	w.data, err = w.device.Load(rows, values)
 	return err
+}
+
+// halves are bytes as numbers of about norm 63, as rows of features have.
+func halves(bytes []uint8) device.Halves {
+	h := make(device.Halves, len(bytes))
+	for i, b := range bytes {
+		h[i] = half.FromFloat32(float32(b)/128 - 1)
+	}
+	return h
 }
 
 // schedule decides on the step's.

@@ -8,10 +8,14 @@ package datasets
 
 import "fmt"
 
-// Split is one split of a data set, as stored: a byte a value.
+// Split is one split of a data set: a byte a value as stored, or float values.
 type Split struct {
 	Shape    [3]int  // channels, height, width; 1, 1, n for a table of n columns
 	Features []uint8 // one record after the other, each in Shape's order
+	// Values take the place of Features, and are what a network reads as they are; of an
+	// image they are in [0, 1] where a front end reads it. A record with one that is not
+	// finite counts as zero.
+	Values []float32
 	// Unit says that a byte b stands for b/255, in [0, 1], as in tables; else it
 	// is a pixel and stands for b/127.5 − 1.
 	Unit bool
@@ -102,16 +106,20 @@ func (m Split) keep(relabel *[256]int16) Split {
 		}
 	}
 	record := size(m.Shape)
-	kept := Split{
-		Shape:    m.Shape,
-		Unit:     m.Unit,
-		Features: make([]uint8, 0, n*record),
-		Labels:   make([]uint8, 0, n),
+	kept := Split{Shape: m.Shape, Unit: m.Unit, Labels: make([]uint8, 0, n)}
+	if m.Values != nil {
+		kept.Values = make([]float32, 0, n*record)
+	} else {
+		kept.Features = make([]uint8, 0, n*record)
 	}
 	for i, l := range m.Labels {
 		if to := relabel[l]; to >= 0 {
 			kept.Labels = append(kept.Labels, uint8(to))
-			kept.Features = append(kept.Features, m.Features[i*record:(i+1)*record]...)
+			if m.Values != nil {
+				kept.Values = append(kept.Values, m.Values[i*record:(i+1)*record]...)
+			} else {
+				kept.Features = append(kept.Features, m.Features[i*record:(i+1)*record]...)
+			}
 		}
 	}
 	return kept

@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -53,7 +54,15 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if !set.TestIsPublic {
 		return nil, usage.Errorf("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
 	}
-	network, err := plan.BuildNetwork(c.Model, set.Test.Shape, set.Classes, c.Activation, c.Seed)
+	input := set.Test.Shape
+	front, err := frontOf(rundir.Dir(dir), &c, input)
+	if err != nil {
+		return nil, err
+	}
+	if front != nil {
+		input = front.Out()
+	}
+	network, err := plan.BuildNetwork(c.Model, input, set.Classes, c.Activation, c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +93,8 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 	if err := net.Write(net.Params(), params); err != nil {
 		return nil, err
 	}
-	data, err := plan.Load(d, set.Test, network.Program.Loss, set.Classes)
+	read := tables.Reader{Front: front, Loss: network.Program.Loss, Classes: set.Classes, Threads: threads}
+	data, err := read.Load(d, set.Test)
 	if err != nil {
 		return nil, err
 	}

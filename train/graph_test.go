@@ -13,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -119,7 +119,7 @@ func ours(t *testing.T, network *nn.Network, im datasets.Split, i int, label uin
 	}
 	size := len(im.Features) / len(im.Labels)
 	one := datasets.Split{Shape: im.Shape, Features: im.Features[i*size : (i+1)*size], Labels: []uint8{label}}
-	data, err := plan.Load(d, one, network.Program.Loss, network.Program.Outputs())
+	data, err := tables.Reader{Loss: network.Program.Loss, Classes: network.Program.Outputs()}.Load(d, one)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func (r *run) result() *Result {
 		Steps: r.step, Committed: &p.Steps,
 		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
-		DefaultsFrom: plan.DefaultsFrom,
+		DefaultsFrom: p.DefaultsFrom(),
 		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
@@ -31,9 +31,6 @@ func (r *run) result() *Result {
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
 		PeakRSS:           coarse(devices.PeakRSS()),
-	}
-	if from := p.Notes.DefaultsFrom; from != "" {
-		res.DefaultsFrom = from
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses

@@ -47,6 +47,7 @@ func TestSeededResumeIsExact(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"noisy loss": func(c *Config) { c.TrainLossNoise = ptr(3.0) },
 		"adaptive":   func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
+		"features":   func(c *Config) { c.Features, c.LR = "scatter", ptr(0.05) },
 		"schedule":   func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 7 },
 		"average":    func(c *Config) { c.Optimizer, c.LR, c.Average = "dp-adam", ptr(0.01), 0.9 },
 	} {
@@ -255,7 +256,7 @@ func killConfig(seeded bool) Config {
 	c := small()
 	c.Steps, c.EvalEvery, c.TrainLossNoise = ptr(90), 10, ptr(5.0)
 	if seeded {
-		c.Noise, c.Clipping = dpoptim.Seeded, "adaptive"
+		c.Noise, c.Clipping, c.Features = dpoptim.Seeded, "adaptive", "scatter"
 	}
 	return c
 }

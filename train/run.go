@@ -24,6 +24,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
@@ -44,6 +45,10 @@ type Options struct {
 	// Network is a user's own lowered graph, in the place of a named model; the
 	// configuration's model, activation and initial weights are then the graph's.
 	Network *nn.Network
+
+	// Features replace the configured ones, by a user's own map of a record or by one that was
+	// read from a file.
+	Features *features.Front
 
 	// Method replaces the configured optimizer, by a user's own. Its settings are not
 	// written to the run directory: resume with a method of the same ones.
@@ -87,7 +92,9 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	}
 	r := &run{options: o, started: time.Now()}
 	defer r.close()
-	if r.plan, r.device, err = plan.Open(c, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device}); err != nil {
+	if r.plan, r.device, err = plan.Open(c, plan.Options{
+		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(),
+	}); err != nil {
 		return nil, err
 	}
 	p := r.plan
@@ -197,6 +204,9 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
+	if err := r.keepFront(); err != nil {
+		return nil, err
+	}
 	if err := r.openEngine(ctx); err != nil {
 		return nil, err
 	}
@@ -270,9 +280,10 @@ func (r *run) openLedger() error {
 
 func (r *run) openEngine(ctx context.Context) error {
 	p := r.plan
-	loss, classes := p.Network.Program.Loss, p.Set.Classes
+	read := p.Reader()
+	read.Progress = r.options.featureProgress()
 	var err error
-	if r.data, err = plan.Load(r.device, p.Set.Train, loss, classes); err != nil {
+	if r.data, err = read.Load(r.device, p.Set.Train); err != nil {
 		return err
 	}
 	keys, err := p.Keys()
@@ -293,7 +304,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		return err
 	}
 	if p.Set.TestIsPublic {
-		if r.test, err = plan.Load(r.device, p.Set.Test, loss, classes); err != nil {
+		if r.test, err = read.Load(r.device, p.Set.Test); err != nil {
 			return err
 		}
 		if r.score, err = r.engine.Scorer(r.test, false); err != nil {
@@ -535,11 +546,11 @@ func (r *run) save() error {
 	}
 	label, program, dir := r.plan.Config.Label(), r.plan.Network.Program, r.dir()
 	if r.average != nil {
-		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label); err != nil {
+		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label, r.modelFacts()); err != nil {
 			return err
 		}
 	}
-	if err := rundir.WriteModel(dir.Path(rundir.Model), program, r.params, label); err != nil {
+	if err := rundir.WriteModel(dir.Path(rundir.Model), program, r.params, label, r.modelFacts()); err != nil {
 		return err
 	}
 	return r.charge.saved()

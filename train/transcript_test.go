@@ -193,7 +193,8 @@ func (s *transcriptStep) Wait() (device.Outputs, error) {
 // screen notes what a run shows while it goes.
 type screen struct{ bytes.Buffer }
 
-func (s *screen) Start(total int) { fmt.Fprintln(s, "start", total) }
+func (s *screen) Features(percent int) { fmt.Fprintln(s, "features", percent) }
+func (s *screen) Start(total int)      { fmt.Fprintln(s, "start", total) }
 func (s *screen) Step(done int, epsilon, accuracy *float64) {
 	show := func(x *float64) float64 {
 		if x == nil {
@@ -225,6 +226,7 @@ func TestTranscript(t *testing.T) {
 			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
 			c.Average, c.LRSchedule, c.Warmup = 0.9, "cosine", 3
 		},
+		"features":    func(c *Config) { c.Features, c.Mirror = "scatter", true },
 		"average":     func(c *Config) { c.Average = 0.9 },
 		"schedule":    func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 3 },
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },

@@ -99,7 +99,7 @@ func step(t testing.TB, p *plan.Plan, d device.Device, then func(*engine.Engine)
 func load(t testing.TB, p *plan.Plan, d device.Device) (device.Device, device.Data, []int32) {
 	t.Helper()
 	d = opened(t, p, d)
-	data, err := plan.Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	data, err := p.Reader().Load(d, p.Set.Train)
 	fatal(t, err)
 	t.Cleanup(func() { data.Close() })
 	rows := make([]int32, p.Set.Train.Len())

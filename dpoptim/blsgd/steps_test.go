@@ -60,7 +60,7 @@ func TestNoiseOfTheDirection(t *testing.T) {
 		"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }},
 	}})
 	check(t, err)
-	data, err := plan.Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	data, err := p.Reader().Load(d, p.Set.Train)
 	check(t, err)
 	defer data.Close()
 	keys, err := p.Keys()

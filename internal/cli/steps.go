@@ -13,6 +13,17 @@ type Steps struct {
 	started      time.Time
 }
 
+// Features is of train.FeatureProgress.
+func (s *Steps) Features(percent int) {
+	if percent == 1 {
+		s.Console.Start(100)
+	}
+	s.Update(percent, fmt.Sprintf("features of all images: %d %%", percent))
+	if percent == 100 {
+		s.Finish()
+	}
+}
+
 // Start is of train.Progress, like Step and Finish.
 func (s *Steps) Start(total int) {
 	s.total, s.first, s.started = total, -1, time.Now()

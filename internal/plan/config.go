@@ -4,6 +4,7 @@ package plan
 
 import (
 	"errors"
+	"maps"
 	"os"
 
 	"github.com/goccy/go-yaml"
@@ -31,6 +32,13 @@ type Config struct {
 
 	PublishedSet bool `yaml:"published_set,omitempty"`
 	TestIsPublic bool `yaml:"test_is_public,omitempty"`
+
+	Recipe         string `yaml:"recipe,omitempty"`
+	RecipeChosenOn string `yaml:"recipe_chosen_on,omitempty"` // filled in
+
+	Features string `yaml:"features,omitempty"`
+	Whiten   string `yaml:"whiten,omitempty"`
+	Mirror   bool   `yaml:"mirror,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
@@ -84,7 +92,8 @@ type Config struct {
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
 
-	own dpoptim.Method // in the place of a named one
+	own   dpoptim.Method  // in the place of a named one
+	given map[string]bool // keys that a file or a flag set
 }
 
 // Default is the run that a user gets who says nothing but ε or σ.
@@ -102,10 +111,38 @@ func ReadConfig(path string, into *Config) error {
 	if err != nil {
 		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, rundir.Config)
 	}
-	if err := yamlfile.Decode(b, into); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
+	err = yamlfile.Decode(b, into)
+	if errors.Is(err, yamlfile.ErrEmpty) {
+		return nil // it sets nothing
+	}
+	if err == nil {
+		err = into.giveAll(b)
+	}
+	if err != nil {
 		return usage.Errorf("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, rundir.Config)
 	}
-	return nil // an empty file sets nothing
+	return nil
+}
+
+// giveAll notes the keys of a YAML file.
+func (c *Config) giveAll(text []byte) error {
+	var keys map[string]any
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return err
+	}
+	for key := range keys {
+		c.give(key)
+	}
+	return nil
+}
+
+// give notes that a key was set on purpose.
+func (c *Config) give(key string) {
+	c.given = maps.Clone(c.given) // which copies of the configuration share
+	if c.given == nil {
+		c.given = map[string]bool{}
+	}
+	c.given[key] = true
 }
 
 // YAML writes the configuration so that it can be run again.
@@ -192,7 +229,7 @@ func (c *Config) check(ownNetwork bool) error {
 	if err := c.checkSettings(ownNetwork); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkClipping(), c.checkMoments()); err != nil {
+	if err := errors.Join(c.checkFront(), c.checkClipping(), c.checkMoments()); err != nil {
 		return usage.Wrap(err)
 	}
 	if err := c.checkMethod(ownNetwork); err != nil {

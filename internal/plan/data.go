@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -12,8 +10,6 @@ import (
 	"github.com/privgrad/privgrad/datasets/cifar"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/tabular"
-	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -110,44 +106,6 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 	}
 	set, err := source.Open(dir)
 	return set, source.BuiltIn, err
-}
-
-// table says how a device reads a split: bytes are mapped by public constants. A
-// label outside the classes becomes a target that no loss accepts, so that the
-// record counts as zero.
-func table(m datasets.Split, loss ir.Loss, classes int) device.Rows {
-	r := device.Rows{
-		Count: m.Len(), Width: ir.Size(m.Shape[:]),
-		Scale: 1 / 127.5, Offset: -1,
-		Targets: m.Targets,
-	}
-	if m.Unit {
-		r.Scale, r.Offset = 1.0/255, 0
-	}
-	if r.Targets != nil {
-		return r
-	}
-	r.Targets = make([]float32, len(m.Labels))
-	for i, l := range m.Labels {
-		switch {
-		case int(l) >= classes:
-			r.Targets[i] = float32(math.NaN())
-		case loss == ir.SoftmaxCrossEntropy:
-			r.Targets[i] = float32(l)
-		default:
-			r.Targets[i] = 2*float32(l) - 1 // the two classes are −1 and +1
-		}
-	}
-	return r
-}
-
-// Load puts a split onto a device as a table for a loss over classes.
-func Load(d device.Device, m datasets.Split, loss ir.Loss, classes int) (device.Data, error) {
-	data, err := d.Load(table(m, loss, classes), m.Features)
-	if err != nil {
-		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
-	}
-	return data, nil
 }
 
 // Model describes a named model; Input is the shape of Fashion-MNIST where

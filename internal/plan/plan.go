@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,9 +12,11 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -21,14 +24,12 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// DefaultsFrom names the data on which the default learning rates were chosen.
-const DefaultsFrom = "Fashion-MNIST test set (public benchmark data)"
-
 // A Plan is a configuration made whole, before any record has been looked at:
 // everything in it is public.
 type Plan struct {
 	Config   Config // complete and re-runnable
 	Set      *datasets.Set
+	Front    *features.Front // nil: the network reads the records as they are
 	Network  *nn.Network
 	Schedule *ir.Schedule
 	Capacity int // records that one run takes; the schedule's chunk goes through the network together
@@ -59,14 +60,18 @@ type Plan struct {
 	evalEvery  int
 	declared   []string // assumptions about the data
 	ownNetwork bool
+	ownFront   bool
 }
 
 // Options are what a caller supplies beside the configuration.
 type Options struct {
 	Sources map[string]Source
-	Network *nn.Network    // nil: the named model
-	Method  dpoptim.Method // nil: the named optimizer
-	Device  device.Device  // nil: the named one
+	Network *nn.Network     // nil: the named model
+	Front   *features.Front // nil: the named features
+	Method  dpoptim.Method  // nil: the named optimizer
+	Device  device.Device   // nil: the named one
+	// FrontProgress is told how far a front end is made that is not at hand; nil: nobody asks.
+	FrontProgress func(percent int)
 }
 
 // Resolve completes a configuration, or says what is wrong with it. It needs the device, which
@@ -87,10 +92,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	if o.Method != nil {
 		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
 	}
-	if err := c.check(o.Network != nil); err != nil {
-		return nil, nil, err
-	}
-	set, declared, err := OpenData(&c, o.Sources)
+	warnings, set, declared, err := c.open(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,9 +109,32 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, declared: declared, ownNetwork: o.Network != nil}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil}
 	p.Method = p.Config.method() // which completes p.Config
+	if err := p.resolveFront(o); err != nil {
+		return nil, d, err
+	}
 	return p, d, p.resolve(d)
+}
+
+// open checks the configuration and opens its data. A recipe needs the data for what it fills in.
+func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared []string, err error) {
+	recipe := c.Recipe == recipes.Best
+	if recipe {
+		err = errors.Join(c.checkSettings(o.Network != nil), c.checkRecipe())
+	} else {
+		err = c.check(o.Network != nil)
+	}
+	if err == nil {
+		set, declared, err = OpenData(c, o.Sources)
+	}
+	if err == nil && recipe {
+		if warnings, err = c.follow(set); err == nil {
+			err = c.check(o.Network != nil)
+		}
+	}
+	c.Recipe = "" // it has said what it had to say
+	return warnings, set, declared, err
 }
 
 // resolve completes a plan for a device.
@@ -151,13 +176,16 @@ func defaultModel(s *datasets.Set) string {
 func (p *Plan) resolveNetwork() error {
 	c := &p.Config
 	if c.Model == "" {
-		if c.Model = defaultModel(p.Set); c.Model == "" {
+		if c.Model = defaultModel(p.Set); p.Front != nil {
+			c.Model = "logistic"
+		}
+		if c.Model == "" {
 			return usage.Errorf("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
 		}
 	}
 	if p.Network == nil {
 		var err error
-		if p.Network, err = BuildNetwork(c.Model, p.Set.Train.Shape, p.Set.Classes, c.Activation, c.Seed); err != nil {
+		if p.Network, err = BuildNetwork(c.Model, p.input(), p.Set.Classes, c.Activation, c.Seed); err != nil {
 			return err
 		}
 	}
@@ -179,8 +207,13 @@ func (p *Plan) resolveNetwork() error {
 // fits checks the network against the data.
 func (p *Plan) fits() error {
 	g := p.Network.Program
-	if got, want := ir.Size(p.Set.Train.Shape[:]), ir.Size(g.Shape); got != want {
-		return usage.Errorf("network %s reads %d values an example, the records of %s have %d", g.Name, want, p.Set.Name, got)
+	input := p.input()
+	if got, want := ir.Size(input[:]), ir.Size(g.Shape); got != want {
+		of := "the records of " + p.Set.Name
+		if p.Front != nil {
+			of = "features " + p.Config.Features
+		}
+		return usage.Errorf("network %s reads %d values an example, %s have %d", g.Name, want, of, got)
 	}
 	if p.Set.Classes == 0 {
 		if g.Loss != ir.Huber {

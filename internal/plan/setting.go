@@ -78,6 +78,7 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 		switch {
 		case given[s.Key]:
 			s.value(c).Set(s.value(by))
+			c.give(s.Key)
 		case given[s.instead], s.with != "" && moves(s.with):
 			s.value(c).SetZero()
 		}

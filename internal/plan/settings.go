@@ -9,8 +9,10 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -34,6 +36,15 @@ var settings = []Setting{
 		Help: "public number of records; required for data of your own. For a table it counts the part held out, too; with --classes only the classes kept"},
 	{Key: "published_set", Help: "say that the files are the published data set: their size and test set are then public"},
 	{Key: "test_is_public", Help: "say that the test records are public: figures of them are then shown"},
+
+	{Key: "recipe", limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
+		Help: "best: fill in whatever else is left open with the most accurate known settings for images and --epsilon, chosen on public data (default none)"},
+	{Key: "recipe_chosen_on", Help: "data on which the settings were chosen; a recipe fills it in, and the result shows it"},
+	{Key: "features", limit: unlessEmpty(oneOf(append(features.Kinds(), noFeatures)...)),
+		Help: choice("images: fixed public features in the place of pixels, which cost no privacy", append(features.Kinds(), noFeatures)) + " (default none)"},
+	{Key: "whiten", with: "features", limit: unlessEmpty(oneOf(features.Whitenings()...)),
+		Help: choice("features: synthetic images by which their channels are decorrelated", features.Whitenings()) + " (default leaves)"},
+	{Key: "mirror", with: "features", Help: "features: average those of an image and of its mirror image"},
 
 	{Key: "schema", Help: choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", tabular.SchemaNames())},
 	{Key: "folds", limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"io"
+	"maps"
 	"os"
 	"slices"
 
@@ -13,19 +14,22 @@ import (
 
 // labelled puts a run's label into the metadata of a tensor file.
 func labelled(label string, meta map[string]string) map[string]string {
+	if meta == nil {
+		meta = map[string]string{}
+	}
 	if label != "" {
 		meta["noise"] = label
 	}
 	return meta
 }
 
-// WriteModel writes parameters in PyTorch's layout.
-func WriteModel(path string, p *ir.Program, params []float32, label string) error {
+// WriteModel writes parameters in PyTorch's layout, and what is to be known of them.
+func WriteModel(path string, p *ir.Program, params []float32, label string, meta map[string]string) error {
 	var tensors []safetensors.Tensor
 	for _, q := range p.Params {
 		tensors = append(tensors, safetensors.Tensor{Name: q.Name, Shape: q.Shape, Data: params[q.Offset:][:q.Size()]})
 	}
-	return durable.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, labelled(label, map[string]string{})) })
+	return durable.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, labelled(label, maps.Clone(meta))) })
 }
 
 // ReadModel reads parameters that must be exactly the program's.

@@ -25,6 +25,7 @@ const (
 	Result      = "result.json"
 	Model       = "model.safetensors"
 	Average     = "model-average.safetensors"
+	Features    = "features.safetensors"
 	Picture     = "accuracy.png"
 	Checkpoints = "checkpoint"
 
@@ -110,7 +111,12 @@ func (d Dir) Make() error {
 
 // Write replaces a file as a whole.
 func (d Dir) Write(name string, b []byte) error {
-	return durable.WriteFile(d.Path(name), func(w io.Writer) error { _, err := w.Write(b); return err })
+	return d.WriteTo(name, func(w io.Writer) error { _, err := w.Write(b); return err })
+}
+
+// WriteTo replaces a file as a whole by what a function writes.
+func (d Dir) WriteTo(name string, write func(io.Writer) error) error {
+	return durable.WriteFile(d.Path(name), write)
 }
 
 // WriteResult marks the run as done.

@@ -14,25 +14,30 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
 
 func step() *cobra.Command {
 	o := bench.StepOptions{Images: data.OfShape}
+	var input []int
 	return cli.Command{
 		Use:   "step",
 		Short: "Time whole training steps",
 		Long: `step times whole training steps on batches of exactly --batch rows: gather,
 forward, backward, clip, secure noise and update; with --mode plain the mean
 gradient and SGD, for comparison. It needs no data directory: models of 28×28
-images get Fashion-MNIST, the others synthetic bytes.`,
+images get Fashion-MNIST, the others synthetic bytes. --input gives a model that
+takes any rows synthetic ones in half precision, as a front end makes them.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
+  privgrad bench step --model logistic --input 755,4,4 --batch 8192
   privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
   privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
 			f.IntVar(&o.Batch, "batch", 256, "rows of every step")
+			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic rows, such as 755,4,4 (default the model's own)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
 			f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
@@ -46,6 +51,12 @@ images get Fashion-MNIST, the others synthetic bytes.`,
 		Run: func(c *cli.Call) error {
 			if err := cli.CheckThreads(o.Threads); err != nil {
 				return err
+			}
+			switch {
+			case len(input) == 3:
+				o.Input = [3]int(input)
+			case input != nil:
+				return usage.Errorf("input %v: give channels, height and width, such as 755,4,4", input)
 			}
 			return measure(&o, bench.Step, describeStep)(c)
 		},

@@ -1,0 +1,105 @@
+// Accuracy chooses the settings of recipes on images held out from the training files, and
+// measures what the recipes reach on the test files. What it writes is committed.
+//
+//	accuracy tune     try settings; what is found is added to a CSV file
+//	accuracy table    write the table of recipes from that file
+//	accuracy measure  train by the recipes, a process a run, and add what comes out to a CSV file
+//	accuracy page     write the tables of docs/accuracy.md and its picture from both files
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+)
+
+// Files that are committed, below the root of the module.
+const (
+	triedFile    = "internal/recipes/tried.csv"
+	tableFile    = "internal/recipes/table.go"
+	measuredFile = "bench/results/accuracy.csv"
+	pageFile     = "docs/accuracy.md"
+	pictureFile  = "docs/accuracy-recipes.svg"
+)
+
+// options are what the commands take.
+type options struct {
+	data            string
+	sets            list[string]
+	epsilons, rates list[float64]
+	seeds           int
+	binary, recipe  string
+
+	front    variant
+	epochs   float64
+	sampling float64
+	schedule string
+	note     string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "accuracy:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, options) error{
+		"tune": tune, "table": writeTable, "measure": measure, "page": writePage,
+	}
+	if len(args) == 0 || commands[args[0]] == nil {
+		return errors.New("name what to do: tune, table, measure or page")
+	}
+	o := options{sets: list[string]{"fmnist", "mnist", "cifar10"}, epsilons: list[float64]{0.5, 1, 3, 8}}
+	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.StringVar(&o.data, "data-dir", os.Getenv("PRIVGRAD_DATA"), "directory with folders mnist and cifar10")
+	f.Var(&o.sets, "sets", "data sets, with commas")
+	f.Var(&o.epsilons, "epsilons", "budgets, with commas")
+	f.Var(&o.rates, "rates", "tune: learning rates times 63, with commas")
+	f.IntVar(&o.seeds, "seeds", 5, "runs of each setting")
+	f.StringVar(&o.binary, "binary", "bin/privgrad", "measure: the command")
+	f.StringVar(&o.recipe, "recipe-of", "", "measure: take the recipe of another set")
+	f.StringVar(&o.front.kind, "features", "", "tune: front end, in the place of the recipe's")
+	f.StringVar(&o.front.whiten, "whiten", "leaves", "tune: its whitening")
+	f.BoolVar(&o.front.mirror, "mirror", false, "tune: average with the mirror image")
+	f.Float64Var(&o.epochs, "epochs", 20, "tune: passes over the data")
+	f.Float64Var(&o.sampling, "sampling-rate", 0, "tune: in the place of the recipe's")
+	f.StringVar(&o.schedule, "lr-schedule", "constant", "tune: constant or cosine")
+	f.StringVar(&o.note, "note", "recipe", "tune: what is tried; rows of this note make the table")
+	if err := f.Parse(args[1:]); err != nil {
+		return err
+	}
+	return commands[args[0]](ctx, o)
+}
+
+// A list is a flag of values with commas.
+type list[T any] []T
+
+func (l *list[T]) String() string { return fmt.Sprint([]T(*l)) }
+
+func (l *list[T]) Set(text string) error {
+	*l = nil
+	for field := range strings.SplitSeq(text, ",") {
+		var v T
+		switch p := any(&v).(type) {
+		case *string:
+			*p = field
+		case *float64:
+			x, err := strconv.ParseFloat(field, 64)
+			if err != nil {
+				return err
+			}
+			*p = x
+		}
+		*l = append(*l, v)
+	}
+	return nil
+}

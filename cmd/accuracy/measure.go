@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/recipes"
+)
+
+// measured is a run of the command by a recipe, on the test files.
+type measured struct {
+	data         string
+	recipe       string // whose settings it took
+	epsilon      float64
+	seed         int
+	accuracy     float64
+	seconds, cpu float64 // of the whole command; of all its threads
+	peak         float64 // GiB
+}
+
+var measuredHead = []string{"data", "recipe", "epsilon", "seed", "test_accuracy", "seconds", "processor_seconds", "peak_gib"}
+
+func (m measured) fields() []string {
+	return []string{m.data, m.recipe, text(m.epsilon), fmt.Sprint(m.seed), text(m.accuracy), text(m.seconds), text(m.cpu), text(m.peak)}
+}
+
+func readMeasured() (all []measured, err error) {
+	rows, err := readCSV(measuredFile)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range rows {
+		m := measured{data: f[0], recipe: f[1]}
+		for i, into := range []*float64{&m.epsilon, nil, &m.accuracy, &m.seconds, &m.cpu, &m.peak} {
+			if into == nil {
+				continue
+			}
+			if *into, err = strconv.ParseFloat(f[2+i], 64); err != nil {
+				return nil, fmt.Errorf("%s: %w", measuredFile, err)
+			}
+		}
+		if m.seed, err = strconv.Atoi(f[3]); err != nil {
+			return nil, fmt.Errorf("%s: %w", measuredFile, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// measure runs what is not yet in the file. Every run that ends is in it: none is chosen.
+func measure(ctx context.Context, o options) error {
+	done, err := readMeasured()
+	if err != nil {
+		return err
+	}
+	l, err := openLog(measuredFile, measuredHead)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for seed := 1; seed <= o.seeds; seed++ {
+		for _, data := range o.sets {
+			for _, epsilon := range o.epsilons {
+				if slices.ContainsFunc(done, func(m measured) bool {
+					return m.data == data && m.recipe == cmp.Or(o.recipe, data) && m.epsilon == epsilon && m.seed == seed
+				}) {
+					continue
+				}
+				m, err := o.once(ctx, data, epsilon, seed)
+				if err != nil {
+					return err
+				}
+				if err := l.write(m.fields()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// once is one process, from raw images to a model and its accuracy.
+func (o options) once(ctx context.Context, data string, epsilon float64, seed int) (measured, error) {
+	m := measured{data: data, recipe: cmp.Or(o.recipe, data), epsilon: epsilon, seed: seed}
+	out, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		return m, err
+	}
+	defer os.RemoveAll(out)
+	args := []string{
+		"train", "--data", data, "--epsilon", text(epsilon), "--delta", "1e-5", "--seed", fmt.Sprint(seed),
+		"--out", filepath.Join(out, "run"), "--json", "--progress", "off",
+	}
+	if m.recipe == data {
+		args = append(args, "--recipe", recipes.Best)
+	} else {
+		r, err := recipes.Find(m.recipe, [3]int{}, epsilon)
+		if err != nil {
+			return m, err
+		}
+		for key, value := range r.Keys() {
+			args = append(args, fmt.Sprintf("--%s=%v", strings.ReplaceAll(key, "_", "-"), value))
+		}
+	}
+	if data != "fmnist" { // which is built in
+		args = append(args, "--data-dir", filepath.Join(o.data, data), "--published-set")
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, o.binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return m, fmt.Errorf("%s: %w: %s", cmd, err, stderr.String())
+	}
+	var r struct {
+		Accuracy  float64 `json:"test_accuracy"`
+		Seconds   float64 `json:"seconds"`
+		Peak      float64 `json:"peak_rss_bytes"`
+		Guarantee bool    `json:"guarantee"`
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		return m, err
+	}
+	if !r.Guarantee {
+		return m, fmt.Errorf("%s: the run has no guarantee", cmd)
+	}
+	s := cmd.ProcessState
+	m.accuracy, m.seconds, m.peak = r.Accuracy, r.Seconds, r.Peak/(1<<30)
+	m.cpu = (s.UserTime() + s.SystemTime()).Seconds()
+	return m, nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/train"
+)
+
+// heldOut is how many training images settings are compared on.
+const heldOut = 10000
+
+// A variant is a front end to try.
+type variant struct {
+	kind, whiten string
+	mirror       bool
+}
+
+// tune trains the head on mapped images, without the held-out ones, for every budget and rate.
+func tune(ctx context.Context, o options) error {
+	log, err := openTried()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for _, name := range o.sets {
+		base, err := recipes.Find(name, [3]int{}, 3)
+		if err != nil {
+			return err
+		}
+		if o.front.kind != "" {
+			base.Features, base.Whiten, base.Mirror = o.front.kind, o.front.whiten, o.front.mirror
+		}
+		if o.sampling != 0 {
+			base.SamplingRate = o.sampling
+		}
+		base.Epochs, base.LRSchedule = o.epochs, o.schedule
+		set, err := mapped(name, o.data, base)
+		if err != nil {
+			return err
+		}
+		for _, epsilon := range o.epsilons {
+			for _, rate := range o.rates {
+				base.Epsilon, base.LR = epsilon, rate/features.Norm
+				for seed := 1; seed <= o.seeds; seed++ {
+					accuracy, err := fit(ctx, set, base, seed)
+					if err != nil {
+						return err
+					}
+					if err := log.add(tried{o.note, base, seed, accuracy}); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mapped is a data set without its test files: features of the training images, of which the last ones
+// take the place of the test set.
+func mapped(name, dir string, r recipes.Recipe) (*datasets.Set, error) {
+	source := data.Sources()[name]
+	if source.BuiltIn {
+		dir = ""
+	} else {
+		dir = filepath.Join(dir, name)
+	}
+	set, err := source.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	front, err := features.New(features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Mirror: r.Mirror, Shape: set.Train.Shape}, nil)
+	if err != nil {
+		return nil, err
+	}
+	rows := front.Rows(features.Images{Bytes: set.Train.Features}, runtime.NumCPU(), nil)
+	values := make([]float32, len(rows))
+	for i, h := range rows {
+		values[i] = half.ToFloat32(h)
+	}
+	kept, labels := set.Train.Len()-heldOut, set.Train.Labels
+	part := func(from, to int) datasets.Split {
+		w := front.Width()
+		return datasets.Split{Shape: [3]int{1, 1, w}, Values: values[from*w : to*w], Labels: labels[from:to]}
+	}
+	m := *set
+	m.Train, m.Test, m.PublicN, m.PerClass = part(0, kept), part(kept, kept+heldOut), kept, nil
+	return &m, nil
+}
+
+// fit trains the head and gives its accuracy on the held-out images.
+func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (float64, error) {
+	out, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(out)
+	never := 1 << 30
+	c := train.Default()
+	c.Data, c.Seed, c.EvalEvery, c.Epsilon = set.Name, uint64(seed), never, &r.Epsilon
+	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
+	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
+	result, err := train.Run(ctx, c, train.Options{
+		Out: filepath.Join(out, "run"),
+		Sources: map[string]train.Source{set.Name: {
+			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil },
+		}},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if result.TestAccuracy == nil {
+		return 0, fmt.Errorf("%s at epsilon %g: no accuracy was measured", set.Name, r.Epsilon)
+	}
+	return *result.TestAccuracy, nil
+}

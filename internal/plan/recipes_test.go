@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// images is a set of a few images of a shape, under a name.
+func images(name string, shape [3]int) map[string]Source {
+	size := shape[0] * shape[1] * shape[2]
+	split := datasets.Split{Shape: shape, Features: make([]uint8, 40*size), Labels: make([]uint8, 40)}
+	set := &datasets.Set{Name: name, Classes: 10, Train: split, Test: split, PublicN: 60000, TestIsPublic: true}
+	return map[string]Source{name: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+}
+
+// follows gives the plan of a run by the best recipe.
+func follows(t *testing.T, data string, shape [3]int, epsilon float64, change func(*Config)) (*Plan, error) {
+	t.Helper()
+	c := Default()
+	c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads = data, recipes.Best, &epsilon, ptr(1e-5), 1
+	if change != nil {
+		change(&c)
+	}
+	return Resolve(c, Options{Sources: images(data, shape)})
+}
+
+var grey = [3]int{1, 28, 28}
+
+// Every setting of a recipe is a key of the configuration, of its type, and every one that is
+// left open is filled in.
+func TestRecipeFillsIn(t *testing.T) {
+	for _, epsilon := range []float64{0.5, 1, 2.9, 3, 100} {
+		p, err := follows(t, "mnist", grey, epsilon, nil)
+		check(t, err)
+		r, err := recipes.Find("mnist", grey, epsilon)
+		check(t, err)
+		if r.Epsilon > epsilon {
+			t.Fatalf("epsilon %g gets the recipe of %g", epsilon, r.Epsilon)
+		}
+		values := r.Keys()
+		for _, s := range settings {
+			v, ok := values[s.Key]
+			if !ok {
+				continue
+			}
+			delete(values, s.Key)
+			if got := reflect.Indirect(reflect.ValueOf(s.Field(&p.Config)).Elem()).Interface(); !reflect.DeepEqual(got, v) {
+				t.Errorf("epsilon %g: %s is %v, the recipe says %v", epsilon, s.Key, got, v)
+			}
+		}
+		if len(values) > 0 {
+			t.Errorf("no setting has the keys %v", values)
+		}
+		if from := p.DefaultsFrom(); from != r.From() || !strings.Contains(from, "mnist") || p.Config.Recipe != "" {
+			t.Errorf("settings chosen on %q, recipe %q", from, p.Config.Recipe)
+		}
+		if p.Front == nil || p.Network.Program.Shape != p.Front.Out() {
+			t.Errorf("the network reads %v", p.Network.Program.Shape)
+		}
+		if len(p.Warnings) > 0 {
+			t.Errorf("warned of %q", p.Warnings)
+		}
+	}
+}
+
+// What the user says wins, also where it is what the default says; and what takes a
+// setting's place.
+func TestRecipeLeavesWhatIsGiven(t *testing.T) {
+	by, given := Default(), map[string]bool{"clip": true, "batch": true, "steps": true, "lr": true}
+	by.Batch, by.Steps, by.LR = ptr(500.0), ptr(7), ptr(0.25)
+	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Override(&by, given) })
+	check(t, err)
+	if c := p.Config; c.Clip != by.Clip || *c.Batch != 500 || c.SamplingRate != nil || *c.Steps != 7 || c.Epochs != nil || *c.LR != 0.25 {
+		t.Errorf("given settings were changed: %+v", c)
+	}
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	check(t, os.WriteFile(file, []byte("momentum: 0\nfeatures: none\nmodel: cnn-mnist\n"), 0o644))
+	p, err = follows(t, "mnist", grey, 3, func(c *Config) { check(t, ReadConfig(file, c)) })
+	check(t, err)
+	if c := p.Config; c.Momentum != 0 || c.Features != "" || c.Model != "cnn-mnist" || p.Front != nil {
+		t.Errorf("a file's settings were changed: %+v", c)
+	}
+}
+
+// Any images get the recipe of the nearest shape, and are told whose it is.
+func TestRecipeOfOwnImages(t *testing.T) {
+	p, err := follows(t, "birds", [3]int{3, 40, 40}, 3, nil)
+	check(t, err)
+	if !strings.Contains(p.DefaultsFrom(), "cifar10") || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "cifar10") {
+		t.Errorf("chosen on %q, warned of %q", p.DefaultsFrom(), p.Warnings)
+	}
+	if p, err = follows(t, "letters", [3]int{1, 32, 32}, 3, nil); err != nil || !strings.Contains(p.DefaultsFrom(), "mnist") {
+		t.Errorf("%v: chosen on %q", err, p.DefaultsFrom())
+	}
+}
+
+// A resolved configuration runs again as it did, and resumes.
+func TestRecipeIsResolved(t *testing.T) {
+	p, err := follows(t, "mnist", grey, 3, nil)
+	check(t, err)
+	text, err := p.Config.YAML()
+	check(t, err)
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	check(t, os.WriteFile(file, text, 0o644))
+	c := Default()
+	check(t, ReadConfig(file, &c))
+	again, err := Resolve(c, Options{Sources: images("mnist", grey)})
+	check(t, err)
+	if again.Fingerprint != p.Fingerprint || again.DefaultsFrom() != p.DefaultsFrom() {
+		t.Errorf("the file gives another run, or one of settings chosen on %q", again.DefaultsFrom())
+	}
+	check(t, p.Config.Matches(again.Config, file))
+}
+
+func TestRecipeRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"without a budget":   {func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
+		"below the table":    {func(c *Config) { c.Epsilon = ptr(0.01) }, "begins at epsilon 0.5"},
+		"another recipe":     {func(c *Config) { c.Recipe = "fast" }, "choose one of"},
+		"whitening alone":    {func(c *Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
+		"mirror alone":       {func(c *Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
+		"unknown features":   {func(c *Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
+		"a network of pixel": {func(c *Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := follows(t, "mnist", grey, 3, c.change)
+			var u *usage.Error
+			if !errors.As(err, &u) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want a usage error with %q", err, c.want)
+			}
+		})
+	}
+	t.Run("a table", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		makeTable(t, "")
+		for _, change := range []func(*Config){
+			func(c *Config) { c.Recipe, c.Epsilon, c.NoiseMultiplier = recipes.Best, ptr(3.0), nil },
+			func(c *Config) { c.Features = "scatter" },
+		} {
+			c := tableConfig()
+			change(&c)
+			if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "table") {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,79 @@
+// Package recipes holds the settings that reached the best accuracy on public data sets,
+// for a data set and an ε. They were chosen on images held out from the training files.
+package recipes
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Best is the name of the one table there is.
+const Best = "best"
+
+// A Recipe is a row of the table.
+type Recipe struct {
+	Data    string // the set on which it was chosen
+	Shape   [3]int // of its images: channels, height, width
+	Epsilon float64
+	Settings
+}
+
+// Settings are what a recipe settles. SamplingRate and Epochs do not depend on the number
+// of records; steps and batch follow from them.
+type Settings struct {
+	Features, Whiten     string
+	Mirror               bool
+	Optimizer, Model     string
+	LR, Momentum, Clip   float64
+	LRSchedule           string
+	SamplingRate, Epochs float64
+}
+
+// Keys are the settings by their names in a configuration.
+func (s Settings) Keys() map[string]any {
+	return map[string]any{
+		"features": s.Features, "whiten": s.Whiten, "mirror": s.Mirror,
+		"optimizer": s.Optimizer, "model": s.Model,
+		"lr": s.LR, "momentum": s.Momentum, "clip": s.Clip, "lr_schedule": s.LRSchedule,
+		"sampling_rate": s.SamplingRate, "epochs": s.Epochs,
+	}
+}
+
+// From says where a recipe was chosen.
+func (r Recipe) From() string {
+	return fmt.Sprintf("%s, on training images held out for it (public benchmark data)", r.Data)
+}
+
+// Find gives the row for the largest ε that is not above the given one: of the data set,
+// or else of the one with images of the nearest shape.
+func Find(data string, shape [3]int, epsilon float64) (Recipe, error) {
+	rows := slices.DeleteFunc(slices.Clone(table), func(r Recipe) bool { return r.Data != data })
+	if len(rows) == 0 {
+		rows = slices.Clone(table)
+		near := slices.MinFunc(rows, func(a, b Recipe) int { return cmp.Compare(distance(a.Shape, shape), distance(b.Shape, shape)) })
+		rows = slices.DeleteFunc(rows, func(r Recipe) bool { return r.Data != near.Data })
+	}
+	least := math.Inf(1)
+	var found Recipe
+	for _, r := range rows {
+		least = min(least, r.Epsilon)
+		if r.Epsilon <= epsilon && r.Epsilon > found.Epsilon {
+			found = r
+		}
+	}
+	if found.Data == "" {
+		return found, fmt.Errorf("recipe %s: it begins at epsilon %g, not at %g; raise --epsilon, or leave out --recipe", Best, least, epsilon)
+	}
+	return found, nil
+}
+
+// distance compares colours first, and then numbers of pixels.
+func distance(a, b [3]int) float64 {
+	d := math.Abs(math.Log(float64(a[1]*a[2]) / float64(b[1]*b[2])))
+	if a[0] != b[0] {
+		d += 100
+	}
+	return d
+}

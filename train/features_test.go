@@ -1,0 +1,124 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/safetensors"
+)
+
+// scattered is a short private run on features of the made set.
+func scattered() Config {
+	c := small()
+	c.Features, c.LR = "scatter", ptr(0.05)
+	return c
+}
+
+// A run on features keeps all that its model needs, and eval uses what was kept.
+func TestFeatures(t *testing.T) {
+	set := sources(made(1, 400))
+	out := filepath.Join(t.TempDir(), "run")
+	r, err := Run(context.Background(), scattered(), Options{Sources: set, Out: out})
+	check(t, err)
+	if r.Parameters != 81*2*2+1 || !r.Guarantee || slices.Contains(r.Released, rundir.Features) || len(r.Assumptions) > 0 {
+		t.Errorf("%d parameters, guarantee %v, assumptions %q, released %q", r.Parameters, r.Guarantee, r.Assumptions, r.Released)
+	}
+	f, err := os.Open(filepath.Join(out, rundir.Model))
+	check(t, err)
+	defer f.Close()
+	_, meta, err := safetensors.Read(f, 1<<20)
+	check(t, err)
+	if meta["features"] != "scatter" || meta["features_file"] != rundir.Features {
+		t.Errorf("the model says %v", meta)
+	}
+	e, err := Eval(out, set, "", "", 1, false)
+	check(t, err)
+	if *e.Accuracy != *r.TestAccuracy || *e.Loss != *r.TestLoss {
+		t.Errorf("eval finds %v, %v, the run ended with %v, %v", *e.Accuracy, *e.Loss, *r.TestAccuracy, *r.TestLoss)
+	}
+
+	kept := filepath.Join(out, rundir.Features)
+	whole := read(t, kept)
+	for name, damage := range map[string]struct {
+		do   func() error
+		want string
+	}{
+		"cut":     {func() error { return os.WriteFile(kept, whole[:len(whole)/2], 0o644) }, kept},
+		"of none": {func() error { return os.WriteFile(kept, nil, 0o644) }, kept},
+		"another": {func() error {
+			var b bytes.Buffer
+			front, err := features.Fit(features.Spec{Kind: "scatter", Whiten: features.Leaves, Mirror: true, Shape: [3]int{1, 8, 8}}, nil)
+			check(t, err)
+			check(t, front.Write(&b))
+			return os.WriteFile(kept, b.Bytes(), 0o644)
+		}, "other settings"},
+		"gone": {func() error { return os.Remove(kept) }, "restore it"},
+	} {
+		check(t, damage.do())
+		var u *UsageError
+		if _, err := Eval(out, set, "", "", 1, false); !errors.As(err, &u) || !strings.Contains(err.Error(), damage.want) {
+			t.Errorf("%s: got %v, want a usage error with %q", name, err, damage.want)
+		}
+		check(t, os.WriteFile(kept, whole, 0o644))
+	}
+}
+
+// What makes a front end is the same for any training set.
+func TestFeaturesHoldNoRecord(t *testing.T) {
+	var kept [2][]byte
+	for i, set := range []map[string]Source{sources(made(1, 400)), sources(made(2, 143))} {
+		out := filepath.Join(t.TempDir(), "run")
+		c := scattered()
+		c.Whiten, c.Mirror = "pink", true
+		_, err := Run(context.Background(), c, Options{Sources: set, Out: out})
+		check(t, err)
+		kept[i] = read(t, out, rundir.Features)
+	}
+	if !bytes.Equal(kept[0], kept[1]) {
+		t.Error("the files differ")
+	}
+}
+
+// A user's own features say that they are trusted.
+func TestOwnFeatures(t *testing.T) {
+	c := small()
+	c.Classes, c.LR = nil, ptr(0.5)
+	means := func(dst, image []float32) {
+		for i := range dst {
+			dst[i] = 0
+			for _, x := range image[8*i : 8*i+8] {
+				dst[i] += x / 8
+			}
+		}
+	}
+	front, err := features.Own("rows", [3]int{1, 8, 8}, [3]int{1, 1, 8}, means)
+	check(t, err)
+	out := filepath.Join(t.TempDir(), "run")
+	c.NoiseMultiplier, c.Steps = ptr(0.1), ptr(100)
+	o := Options{Sources: sources(made(1, 400)), Out: out, Features: front}
+	r, err := Run(context.Background(), c, o)
+	check(t, err)
+	if !r.Guarantee || !slices.Contains(r.Assumptions, "own_features_are_public") {
+		t.Errorf("guarantee %v, assumptions %q", r.Guarantee, r.Assumptions)
+	}
+	if *r.TestAccuracy < 0.9 {
+		t.Errorf("accuracy %v: the class is the brightest pair of rows", *r.TestAccuracy)
+	}
+	if _, err := Eval(out, o.Sources, "", "", 1, false); err == nil || !strings.Contains(err.Error(), "in Go") {
+		t.Errorf("eval without the features: %v", err)
+	}
+	other, err := features.Own("rows", [3]int{1, 4, 4}, [3]int{1, 1, 1}, func(dst, image []float32) { dst[0] = image[0] })
+	check(t, err)
+	o.Features, o.Out = other, filepath.Join(t.TempDir(), "other")
+	if _, err := Run(context.Background(), c, o); err == nil || !strings.Contains(err.Error(), "shape") {
+		t.Errorf("features of another shape: %v", err)
+	}
+}

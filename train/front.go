@@ -1,0 +1,85 @@
+package train
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// FeatureProgress is a Progress that is also told how far the features of the records are. The
+// percentages are the same for any number of records.
+type FeatureProgress interface {
+	Progress
+	Features(percent int)
+}
+
+func (o *Options) featureProgress() func(percent int) {
+	if p, ok := o.Progress.(FeatureProgress); ok {
+		return p.Features
+	}
+	return nil
+}
+
+// keepFront writes the front end with all its constants beside the model, or goes on with the
+// one that is there: another version might make another. One of the user's own is not written.
+func (r *run) keepFront() error {
+	p, dir := r.plan, r.dir()
+	if p.Front == nil || r.options.Features != nil {
+		return nil
+	}
+	stored, err := readFront(dir, p.Front.Spec())
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir.WriteTo(rundir.Features, p.Front.Write)
+	}
+	if err == nil {
+		p.Front = stored
+	}
+	return err
+}
+
+// readFront reads the front end of a run directory, which must be the configured one.
+func readFront(dir rundir.Dir, want features.Spec) (*features.Front, error) {
+	path := dir.Path(rundir.Features)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	front, err := features.Read(f)
+	if err != nil {
+		return nil, usage.Errorf("%s: %w; restore it, or start a new run in another directory", path, err)
+	}
+	if got := front.Spec(); got != want {
+		return nil, usage.Errorf("%s holds features %s of other settings than %s: restore it, or start a new run in another directory", path, got.Kind, rundir.Config)
+	}
+	return front, nil
+}
+
+// modelFacts are what a model's file says of what the model reads.
+func (r *run) modelFacts() map[string]string {
+	if r.plan.Front == nil {
+		return nil
+	}
+	facts := map[string]string{"features": r.plan.Config.Features}
+	if r.options.Features == nil {
+		facts["features_file"] = rundir.Features
+	}
+	return facts
+}
+
+// frontOf gives the front end by which a finished run's model reads a shape; nil where it has none.
+func frontOf(dir rundir.Dir, c *plan.Config, shape [3]int) (*features.Front, error) {
+	if c.Features == "" {
+		return nil, nil
+	}
+	front, err := readFront(dir, c.FrontSpec(shape))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage.Errorf("%s has no %s, by which its model reads records: restore it; a run with features of your own is evaluated by them, in Go", dir, rundir.Features)
+	}
+	return front, err
+}
