@@ -143,7 +143,7 @@ func table(m datasets.Split, loss ir.Loss, classes int) device.Rows {
 
 // Load puts a split onto a device as a table for a loss over classes.
 func Load(d device.Device, m datasets.Split, loss ir.Loss, classes int) (device.Data, error) {
-	data, err := d.Load(table(m, loss, classes), m.Features)
+	data, err := d.Load(table(m, loss, classes), device.Bytes(m.Features))
 	if err != nil {
 		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
 	}
