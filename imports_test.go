@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	".": nil,
 
 	"internal/fault":       nil,
+	"internal/half":        nil,
 	"internal/pages":       nil,
 	"internal/ir":          nil,
 	"internal/stream":      nil,
@@ -38,14 +39,14 @@ var allowed = map[string][]string{
 
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
-	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/ir", "internal/pages"},
+	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/pages"},
 	"internal/cpu/peak":      nil,
-	"internal/cpu/vec":       nil,
+	"internal/cpu/vec":       {"internal/half"},
 	"internal/cpu/vec/guard": nil,
 
 	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},

@@ -42,7 +42,7 @@ const syntheticName = "synthetic"
 // canary's row is canary[w] in world w, none where that is below zero.
 type records struct {
 	rows     device.Rows
-	features []uint8
+	features device.Bytes
 	canary   [2]int32
 	shares   [][]float32 // of the rows beside the canaries
 	canaries [2][]float32

@@ -188,8 +188,8 @@ type faultyDevice struct{ fault fault }
 
 func (faultyDevice) Info() device.Info { return device.Info{Name: "faulty", Threads: 1} }
 func (faultyDevice) Close() error      { return nil }
-func (faultyDevice) Load(r device.Rows, features []uint8) (device.Data, error) {
-	return host.Load(r, features)
+func (faultyDevice) Load(r device.Rows, f device.Features) (device.Data, error) {
+	return host.Load(r, f)
 }
 
 func (d faultyDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
@@ -204,8 +204,8 @@ func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, rows []int32
 	n := t.Width
 	for _, row := range rows {
 		z, square := float64(params[n]), 0.0
-		for i, b := range t.Row(row) {
-			x := float64(b)*float64(t.Scale) + float64(t.Offset)
+		values := t.Row(row)
+		for i, x := range values {
 			z += x * float64(params[i])
 			square += x * x
 		}
@@ -218,8 +218,8 @@ func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, rows []int32
 		if norm := math.Abs(delta) * math.Sqrt(square); norm > float64(clip) {
 			factor = float64(clip) / norm
 		}
-		for i, b := range t.Row(row) {
-			dst[i] += float32(factor * delta * (float64(b)*float64(t.Scale) + float64(t.Offset)))
+		for i, x := range values {
+			dst[i] += float32(factor * delta * x)
 		}
 		dst[n] += float32(factor * delta)
 	}

@@ -69,7 +69,7 @@ func TestExplainOnGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer net.Close()
-	data, err := d.Load(device.Rows{Count: 3, Width: 16, Targets: make([]float32, 3)}, make([]byte, 48))
+	data, err := d.Load(device.Rows{Count: 3, Width: 16, Targets: make([]float32, 3)}, make(device.Bytes, 48))
 	if err != nil {
 		t.Fatal(err)
 	}

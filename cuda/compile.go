@@ -72,7 +72,7 @@ func (l *list) gather(b kernels.Batch, t *table) {
 	if a.trunk != nil {
 		return
 	}
-	l.launch(kernels.Gather(b, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset, a.values[ir.Input], a.targets))
+	l.launch(kernels.Gather(b, t.inMemory(), a.values[ir.Input], a.targets))
 }
 
 // param is where a parameter lies in a flat vector of float32 or of 8-byte values; 0 for none.
@@ -96,8 +96,7 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 	if a.trunk != nil {
 		first = a.trunk.Ops
 		l.step = l.find(ir.Forward, 0)
-		l.launch(kernels.TrunkForward(b, a.trunk, uint64(t.features), uint64(t.targets), t.Width, t.Scale, t.Offset,
-			a.values[ir.Input], a.targets, params, a.stages))
+		l.launch(kernels.TrunkForward(b, a.trunk, t.inMemory(), a.values[ir.Input], a.targets, params, a.stages))
 	}
 	for i := first; i < len(p.Ops); i++ {
 		op := &p.Ops[i]

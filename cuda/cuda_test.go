@@ -258,7 +258,7 @@ func TestErrorsSay(t *testing.T) {
 	// The number of rows is private: no message follows from it.
 	var told []string
 	for _, n := range []int{8, 9, 1000} {
-		_, err = small.Load(device.Rows{Count: n, Width: 1000, Targets: make([]float32, n)}, make([]byte, 1000*n))
+		_, err = small.Load(device.Rows{Count: n, Width: 1000, Targets: make([]float32, n)}, make(device.Bytes, 1000*n))
 		said("a table beyond the memory", err, "4096 bytes of GPU memory", "--device cpu")
 		told = append(told, err.Error())
 	}

@@ -98,66 +98,6 @@ func (d *Device) Info() device.Info {
 	}
 }
 
-// Load copies a table to the GPU's memory.
-func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
-	if err := r.Validate(features); err != nil {
-		return nil, err
-	}
-	t := &table{Rows: r, memory: memory{device: d}}
-	t.Targets = nil // the caller's
-	err := d.do(func() error {
-		var err error
-		if t.features, err = t.alloc(int64(len(features)), "a table", "load fewer records, or use --device cpu"); err != nil {
-			return err
-		}
-		if t.targets, err = t.alloc(4*int64(len(r.Targets)), "a table", "load fewer records, or use --device cpu"); err != nil {
-			return errors.Join(err, t.release())
-		}
-		if len(features) > 0 {
-			err = d.failed("copying a table", d.context.CopyIn(t.features, features))
-		}
-		if err == nil && len(r.Targets) > 0 {
-			err = d.failed("copying a table", d.context.CopyIn(t.targets, bytesOf(r.Targets)))
-		}
-		if err != nil {
-			return errors.Join(err, t.release())
-		}
-		d.owners = append(d.owners, t)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// table is data in the GPU's memory.
-type table struct {
-	device.Rows
-	memory
-	features, targets driver.Ptr
-}
-
-// Close frees the table's memory. It is idempotent.
-func (t *table) Close() error {
-	t.Count = 0
-	return t.device.drop(t)
-}
-
-// free waits for what was enqueued, which may still read the table.
-func (t *table) free() error {
-	var errs []error
-	for _, o := range t.device.owners {
-		switch n, ok := o.(*net); {
-		case ok && n.Err == nil:
-			errs = append(errs, n.wait())
-		case ok && n.stream != nil:
-			n.stream.Sync() // a network that was refused something has runs under way all the same
-		}
-	}
-	return t.device.joined(append(errs, t.release()))
-}
-
 // Close frees everything that lives on the GPU, then the GPU. It is idempotent
 // and allowed after a failure.
 func (d *Device) Close() error {
@@ -312,7 +252,7 @@ func (m *memory) release() error {
 }
 
 // bytesOf is a slice's memory, little-endian as on every GPU's host.
-func bytesOf[T float32 | float64 | int32 | int64 | uint32 | uint64](x []T) []byte {
+func bytesOf[T float32 | float64 | int32 | int64 | uint16 | uint32 | uint64](x []T) []byte {
 	if len(x) == 0 {
 		return nil
 	}

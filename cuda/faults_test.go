@@ -396,7 +396,7 @@ func TestFaultOnTheThread(t *testing.T) {
 	}})
 	d, err := cuda.Open(f, 0)
 	must(t, err)
-	_, err = d.Load(device.Rows{Count: 1, Width: 4, Targets: []float32{0}}, make([]byte, 4))
+	_, err = d.Load(device.Rows{Count: 1, Width: 4, Targets: []float32{0}}, make(device.Bytes, 4))
 	if err == nil || !strings.Contains(err.Error(), "internal error (at cuda/faults_test.go:") || strings.Contains(err.Error(), "range") {
 		t.Errorf("the error is %v", err)
 	}

@@ -30,7 +30,7 @@ func text(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 func (t tried) fields() []string {
 	return []string{
-		t.note, t.Data, text(t.Epsilon), t.Features, t.Whiten, fmt.Sprint(t.Mirror), text(t.LR * features.Norm), t.LRSchedule,
+		t.note, t.Data, text(t.Epsilon), t.Features, t.Whiten, fmt.Sprint(t.Mirror), text(t.LR * features.Scale), t.LRSchedule,
 		text(t.SamplingRate), text(t.Epochs), fmt.Sprint(t.seed), text(t.accuracy),
 	}
 }
@@ -57,7 +57,7 @@ func readTried() (all []tried, err error) {
 		if t.seed, err = strconv.Atoi(f[10]); err != nil {
 			return nil, fmt.Errorf("%s: %w", triedFile, err)
 		}
-		t.LR = rate / features.Norm
+		t.LR = rate / features.Scale
 		all = append(all, t)
 	}
 	return all, nil

@@ -49,7 +49,7 @@ func tune(ctx context.Context, o options) error {
 		}
 		for _, epsilon := range o.epsilons {
 			for _, rate := range o.rates {
-				base.Epsilon, base.LR = epsilon, rate/features.Norm
+				base.Epsilon, base.LR = epsilon, rate/features.Scale
 				for seed := 1; seed <= o.seeds; seed++ {
 					accuracy, err := fit(ctx, set, base, seed)
 					if err != nil {

@@ -45,11 +45,11 @@ func TestMissingBarriers(t *testing.T) {
 		}},
 		{"trunk", 1, func(m *machine) []Launch {
 			r := newTrunkRunOn(t, m, rng, trunkPrograms()[1], size{1, 1}, 0)
-			table, targets := m.bytes(make([]byte, 14*13)), m.floats([]float32{0})
+			table := &Table{Values: m.bytes(make([]byte, 14*13)), Targets: m.floats([]float32{0}), Width: 14 * 13, Scale: 1}
 			images := m.floats(normals(rng, 14*13))
 			out := r.p.ValueSize(ir.Value(r.trunk.Ops))
 			return []Launch{
-				TrunkForward(r.b, r.trunk, table, targets, 14*13, 1, 0, images, m.empty(1), r.params, r.stages),
+				TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
 				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
 			}
 		}},

@@ -2,6 +2,7 @@
 // shared memory. Every element of a value or a gradient is the same chain of operations as in conv.cu and pool.cu.
 #include "activation.cuh"
 #include "run.cuh"
+#include "table.cuh"
 #include "tile.cuh"
 #include "window.cuh"
 
@@ -99,9 +100,10 @@ static __device__ __forceinline__ void poolForward(const Stage &s, float *values
 	}
 }
 
-KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, int capacity, const uint8 *table, const float *targets,
-                                                   int width, float scale, float offset, float *images, float *t, const float *params,
-                                                   const Stage *stages, int count, int weights) {
+KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, int capacity, const void *inputs, const float *targets,
+                                                   int form, int width, float scale, float offset, float *images, float *t,
+                                                   const float *params, const Stage *stages, int count, int weights) {
+	Table table = {inputs, targets, form, width, scale, offset};
 	int b = blockX();
 	if (b >= liveRows(run, first, capacity)) {
 		if (threadX() == 0)
@@ -109,10 +111,11 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, in
 		return;
 	}
 	int64 row = run->rows[first + b];
+	float target = targets[row];
 	if (threadX() == 0)
-		t[b] = targets[row];
+		t[b] = target;
 	for (int j = threadX(); j < width; j += THREADS) {
-		float v = fmaf(table[row * width + j], scale, offset);
+		float v = table.read(row, j, target);
 		memory[stages->x + j] = v;
 		images[b * width + j] = v;
 	}

@@ -150,10 +150,10 @@ func (t *Trunk) Table() []byte {
 
 // TrunkForward is Gather and the trunk's forward pass with a flat vector of parameters: it writes images, targets and every
 // stage's Values. stages is the Table. Of dead rows it writes the targets alone.
-func TrunkForward(b Batch, t *Trunk, table, targets Ptr, width int, scale, offset float32, images, to, params, stages Ptr) Launch {
+func TrunkForward(b Batch, t *Trunk, table *Table, images, to, params, stages Ptr) Launch {
 	return Launch{
 		Module: "trunk", Name: "trunk_forward", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{trunkThreads, 1, 1}, Shared: t.forward,
-		Args: b.args(table, targets, I(width), F(scale), F(offset), images, to, params, stages, I(len(t.Stages)), I(t.weights)),
+		Args: b.args(append(table.args(), images, to, params, stages, I(len(t.Stages)), I(t.weights))...),
 	}
 }
 

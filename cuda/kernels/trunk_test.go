@@ -110,25 +110,32 @@ func TestTrunk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 1))
 	for _, p := range trunkPrograms() {
 		for _, s := range []size{{3, 4}, {1, 1}, {0, 2}} {
-			t.Run(fmt.Sprintf("%s, %v", p.Name, s), func(t *testing.T) { testTrunk(t, rng, p, s) })
+			t.Run(fmt.Sprintf("%s, %v", p.Name, s), func(t *testing.T) { testTrunk(t, rng, p, s, Bytes) })
+		}
+		for _, form := range []Form{Floats, Halves} {
+			t.Run(fmt.Sprintf("%s, form %d", p.Name, form), func(t *testing.T) { testTrunk(t, rng, p, size{2, 3}, form) })
 		}
 	}
 }
 
-func testTrunk(t *testing.T, rng *rand.Rand, p *ir.Program, s size) {
+func testTrunk(t *testing.T, rng *rand.Rand, p *ir.Program, s size, form Form) {
 	rows := []int32{4, 0, 2}[:s.live]
 	r := newTrunkRun(t, rng, p, s, rows...)
 	m, b, width := r.m, r.b, ir.Size(p.Shape)
-	bytes, targets := make([]byte, 5*width), []float32{0, 1, 2, 1, 2}
-	for i := range bytes {
-		bytes[i] = byte(rng.IntN(6)) // ties
+	features, targets := make([]float32, 5*width), []float32{0, 1, 2, 1, 2}
+	for i := range features {
+		features[i] = float32(rng.IntN(6)) // ties
 	}
-	table, classes := m.bytes(bytes), m.floats(targets)
+	if form != Bytes {
+		features[1], targets[0] = nan32, nan32 // a row of zeros
+	}
+	tables, _ := m.tables(features, targets, width)
+	table := tables[form]
 	images, to := m.floats(fill(s.capacity*width, untouched)), m.floats(fill(s.capacity, untouched))
-	m.launch(TrunkForward(b, r.trunk, table, classes, width, 0.01, -0.02, images, to, r.params, r.stages))
+	m.launch(TrunkForward(b, r.trunk, table, images, to, r.params, r.stages))
 
 	x, wantTo := m.empty(s.capacity*width), m.empty(s.capacity)
-	m.launch(Gather(b, table, classes, width, 0.01, -0.02, x, wantTo))
+	m.launch(Gather(b, table, x, wantTo))
 	same(t, "targets", m.read(to, s.capacity), m.read(wantTo, s.capacity))
 	same(t, "images", m.read(images, s.live*width), m.read(x, s.live*width))
 	same(t, "dead images", m.read(images, s.capacity*width)[s.live*width:], fill((s.capacity-s.live)*width, untouched))

@@ -50,8 +50,8 @@ var costs = map[string]ir.Costs{
 }
 
 // Load keeps a table without copying it.
-func (d *Device) Load(r device.Rows, features []uint8) (device.Data, error) {
-	return host.Load(r, features)
+func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
+	return host.Load(r, f)
 }
 
 // Compile lays out the memory of a schedule and starts its workers.

@@ -392,7 +392,7 @@ func (e *evaluator) examples(s *segment, tile int, w *worker) {
 }
 
 func (e *evaluator) gather(v *view) {
-	vec.Bytes(v.value(ir.Input, 0), e.table.Row(e.row(v.example)), e.table.Scale, e.table.Offset)
+	read(v.value(ir.Input, 0), e.table, e.row(v.example))
 }
 
 // combine sets a first layer's output at a point from its products.
@@ -493,7 +493,7 @@ func (e *evaluator) line() *segment {
 			floats := w.scratch(n*in + 2*in + 2*n)
 			x, weights, z := floats[:n*in], floats[n*in:(n+2)*in], floats[(n+2)*in:]
 			for b := range n {
-				vec.Bytes(row(x, b, in), e.table.Row(e.row(first+b)), e.table.Scale, e.table.Offset)
+				read(row(x, b, in), e.table, e.row(first+b))
 			}
 			products := 1
 			copy(weights, e.at[lo:hi])

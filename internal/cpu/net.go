@@ -240,7 +240,7 @@ func (n *net) param(flat []float32, q int) []float32 {
 }
 
 func (n *net) gather(b int, _ *worker) {
-	vec.Bytes(n.value(ir.Input, b), n.table.Row(n.rows[n.first+b]), n.table.Scale, n.table.Offset)
+	read(n.value(ir.Input, b), n.table, n.rows[n.first+b])
 	clear(row(n.norm2, b, n.clipper.Groups))
 }
 

@@ -23,10 +23,9 @@ import (
 // Net.Read have to block. The first failure of a Net sticks to it.
 type Device interface {
 	Info() Info
-	// Load puts a table on the device, once. Bytes stay bytes; the public
-	// scaling happens on gather. A device in host memory keeps the slices, which
-	// must not change while it does.
-	Load(Rows, []uint8) (Data, error)
+	// Load puts a table on the device, once. Values keep their form there and become float32 on
+	// gather. A device in host memory keeps the slices, which must not change while it does.
+	Load(Rows, Features) (Data, error)
 	Compile(*ir.Schedule, Options) (Net, error)
 	// Close is idempotent and allowed after a failure.
 	Close() error
@@ -44,27 +43,6 @@ type Info struct {
 	Cipher stream.Cipher
 	// Precisions are those that nets may have beside Float32.
 	Precisions []Precision
-}
-
-// Rows describes a table of examples: Count rows of Width bytes, each byte b
-// standing for b·Scale + Offset, and one target a row (what ir.Loss says).
-// A row whose target the loss does not accept adds nothing to any sum.
-type Rows struct {
-	Count, Width  int
-	Scale, Offset float32
-	Targets       []float32
-}
-
-// Validate checks a table against its bytes. Counts of rows are private, so
-// no message names them.
-func (r Rows) Validate(features []uint8) error {
-	if r.Count < 0 || r.Width < 1 {
-		return fmt.Errorf("a table needs rows of at least one byte, has width %d", r.Width)
-	}
-	if len(features) != r.Count*r.Width || len(r.Targets) != r.Count {
-		return errors.New("a table's bytes, targets and row count do not agree")
-	}
-	return nil
 }
 
 // Data is a loaded table.

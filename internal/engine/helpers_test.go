@@ -52,7 +52,7 @@ func logistic(t *testing.T, m dpoptim.Method, planned float64) (Config, *nn.Netw
 	check(t, err)
 	d, err := cpu.Open(1)
 	check(t, err)
-	features, labels, targets := make([]uint8, rows*width), make([]uint8, rows), make([]float32, rows)
+	features, labels, targets := make(device.Bytes, rows*width), make([]uint8, rows), make([]float32, rows)
 	for i := range features {
 		features[i] = uint8(37 * i)
 	}

@@ -67,7 +67,7 @@ func testCovers(t *testing.T, p *Plan, rows int) {
 // opened is a plan's engine on a device, to draw noise from a seed and no records.
 func opened(t *testing.T, p *Plan, d device.Device) *engine.Engine {
 	t.Helper()
-	data, err := Load(d, p.Set.Train, p.Network.Program.Loss, p.Set.Classes)
+	data, err := p.Reader().Load(d, p.Set.Train)
 	check(t, err)
 	t.Cleanup(func() { data.Close() })
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))

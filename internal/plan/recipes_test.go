@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,8 @@ func TestRecipeFillsIn(t *testing.T) {
 		if from := p.DefaultsFrom(); from != r.From() || !strings.Contains(from, "mnist") || p.Config.Recipe != "" {
 			t.Errorf("settings chosen on %q, recipe %q", from, p.Config.Recipe)
 		}
-		if p.Front == nil || p.Network.Program.Shape != p.Front.Out() {
+		shape := p.Front.Out()
+		if !slices.Equal(p.Network.Program.Shape, shape[:]) {
 			t.Errorf("the network reads %v", p.Network.Program.Shape)
 		}
 		if len(p.Warnings) > 0 {

@@ -219,6 +219,22 @@ func halves(q [8]uint64) (v [16]uint32) {
 // fma stands for a multiply-add that rounds once: what it is compared with uses it too, so only the order matters.
 func fma(x, y, z float32) float32 { return float32(math.FMA(float64(x), float64(y), float64(z))) }
 
+// fromHalf is the bits of a half's value.
+func fromHalf(h uint16) uint32 {
+	x := math.Ldexp(float64(h&0x3ff), -24)
+	switch e := int(h >> 10 & 31); e {
+	case 0:
+	case 31:
+		x = math.Inf(1)
+		if h&0x3ff != 0 {
+			x = math.NaN()
+		}
+	default:
+		x = math.Ldexp(float64(h&0x3ff|0x400), e-25)
+	}
+	return math.Float32bits(float32(x)) | uint32(h&0x8000)<<16
+}
+
 func (m *machine) step(in *ir.Instruction) {
 	if in.Opcode == "VZEROUPPER" {
 		return // no kernel reads a vector after it
@@ -457,6 +473,23 @@ func (m *machine) step(in *ir.Instruction) {
 			v[i] = math.Float32bits(float32(math.Float64frombits(x)))
 		}
 		m.write(last, v, 8, mask, !zeroing)
+	case "VMOVDQU16": // two of a register's lanes here are one of its lanes
+		from, v := ops[0].(operand.Mem), [16]uint32{}
+		for i := range 2 * lanes(last) {
+			if mask>>i&1 == 1 {
+				v[i/2] |= uint32(binary.LittleEndian.Uint16(m.bytes(from.Offset(2*i), 2))) << (i % 2 * 16)
+			}
+		}
+		m.write(last, v, lanes(last), math.MaxUint64, false)
+	case "VCVTPH2PS":
+		n := lanes(last)
+		var v [16]uint32
+		for i, x := range m.read(ops[0], n/2, mask) {
+			if i < n/2 {
+				v[2*i], v[2*i+1] = fromHalf(uint16(x)), fromHalf(uint16(x>>16))
+			}
+		}
+		m.write(last, v, n, mask, !zeroing)
 	case "VINSERTF32X8", "VINSERTF64X4":
 		v, half := m.read(ops[2], 16, mask), m.read(ops[1], 8, mask)
 		copy(v[8*m.integer(ops[0], 1):], half[:8])

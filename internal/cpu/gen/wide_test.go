@@ -327,3 +327,20 @@ func TestAVX512KernelsNeedWhatIsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+func TestAVX512Halves(t *testing.T) {
+	functions, m := kernelsOf(t, "../vec", "kernels")
+	r := rand.New(rand.NewPCG(11, 12))
+	for n := range 50 {
+		var halves []byte
+		want := make([]float32, n)
+		for i := range want {
+			h := uint16(r.Uint32())
+			halves = binary.LittleEndian.AppendUint16(halves, h)
+			want[i] = math.Float32frombits(fromHalf(h))
+		}
+		got := floatBytes(random(r, n))
+		m.run(t, functions["halvesAVX512"], got, n, n, halves, n, n)
+		check(t, got, want)
+	}
+}

@@ -6,7 +6,7 @@ func BenchmarkVec(b *testing.B) {
 	const n = 4096
 	r := newRand(1)
 	dst, x, y := make([]float32, n), values(r, n), values(r, n)
-	src, arg := make([]uint8, n), make([]int32, n)
+	src, halves, arg := make([]uint8, n), asHalves(x), make([]int32, n)
 	squared := squares(x)
 	MaxPool2(dst, arg, x, 24, 24, 48, 48, 2, 0)
 	var rows Runs // of 28 values, as of an image that lies in columns
@@ -35,6 +35,7 @@ func BenchmarkVec(b *testing.B) {
 		{"Scale", func() { Scale(dst, 1) }},
 		{"Scaled", func() { Scaled(dst, 2, x) }},
 		{"Bytes", func() { Bytes(dst, src, 2, 1) }},
+		{"Halves", func() { Halves(dst, halves) }},
 		{"MaxPool2", func() { MaxPool2(dst, arg, x, 24, 24, 48, 48, 2, 0) }},
 		{"CopyRuns", func() { CopyRuns(dst, x, &rows) }},
 		{"AddRuns", func() { AddRuns(dst, x, &rows) }},

@@ -5,11 +5,20 @@ package vec
 import "golang.org/x/sys/cpu"
 
 func best() kernels {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		return avx2
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return portable
 	}
-	return portable
+	k := avx2
+	switch {
+	case hasAVX512:
+		k.halves = halvesAVX512
+	case !cpu.X86.HasF16C:
+		k.halves = portable.halves
+	}
+	return k
 }
+
+var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
 
 var avx2 = kernels{
 	tanh:        tanhAVX2,
@@ -27,6 +36,7 @@ var avx2 = kernels{
 	gated:       gatedAVX2,
 	keep:        keepAVX2,
 	bytes:       bytesAVX2,
+	halves:      halvesAVX2,
 	copyRuns:    copyRunsAVX2,
 	addRuns:     addRunsAVX2,
 	gather2:     gather2AVX2,

@@ -42,6 +42,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 				}
 				src := regions[3].Bytes(n, end)
 				Bytes(dst, src, a, b)
+				Halves(dst, regions[3].Halves(n, end))
 				Sum(x)
 				SumSquares(x)
 				Dot(x, y)

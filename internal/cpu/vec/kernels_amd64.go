@@ -79,6 +79,16 @@ func keepAVX2(dst []float32, f []float32, x []float32, nf float32)
 //go:noescape
 func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 
+// halvesAVX2 sets dst[i] to the value of the half src[i]; it needs F16C.
+//
+//go:noescape
+func halvesAVX2(dst []float32, src []uint16)
+
+// halvesAVX512 is halvesAVX2; it needs AVX-512 F, BW and VL, and BMI2.
+//
+//go:noescape
+func halvesAVX512(dst []float32, src []uint16)
+
 // maxPool2By4Step1AVX2 pools rows by cols windows of 2x2, cols at least 4, that stand 1 apart in a row and down
 // from row to row.
 //

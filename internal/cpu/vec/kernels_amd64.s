@@ -1602,6 +1602,72 @@ done:
 	VZEROUPPER
 	RET
 
+// func halvesAVX2(dst []float32, src []uint16)
+// Requires: AVX, F16C
+TEXT ·halvesAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $0x08, DX
+	JL   rest
+
+loop:
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x20, AX
+	SUBQ      $0x08, DX
+	JGE       loop
+
+rest:
+	ADDQ $0x08, DX
+	JZ   done
+
+single:
+	MOVWLZX   (CX), BX
+	VMOVD     BX, X0
+	VCVTPH2PS X0, X0
+	VMOVSS    X0, (AX)
+	ADDQ      $0x02, CX
+	ADDQ      $0x04, AX
+	DECQ      DX
+	JNZ       single
+
+done:
+	VZEROUPPER
+	RET
+
+// func halvesAVX512(dst []float32, src []uint16)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
+TEXT ·halvesAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	SUBQ $0x10, DX
+	JL   rest
+
+loop:
+	VCVTPH2PS (CX), Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x10, DX
+	JGE       loop
+
+rest:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVW       BX, K1
+	VMOVDQU16.Z (CX), K1, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVUPS     Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func maxPool2By4Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 // Requires: AVX, AVX2, CMOV
 TEXT ·maxPool2By4Step1AVX2(SB), NOSPLIT, $0-64

@@ -1,6 +1,10 @@
 package vec
 
-import "math"
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/half"
+)
 
 // portable is the implementation without assembly.
 var portable = kernels{
@@ -127,6 +131,11 @@ var portable = kernels{
 	bytes: func(dst []float32, src []uint8, scale, offset float32) {
 		for i := range dst {
 			dst[i] = fma(float32(src[i]), scale, offset)
+		}
+	},
+	halves: func(dst []float32, src []uint16) {
+		for i := range dst {
+			dst[i] = half.ToFloat32(src[i])
 		}
 	},
 	sum: func(x []float32) float64 {

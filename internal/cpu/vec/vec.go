@@ -103,6 +103,12 @@ func Bytes(dst []float32, src []uint8, scale, offset float32) {
 	use.bytes(dst, src, scale, offset)
 }
 
+// Halves sets dst[i] to the value of src[i], a half of IEEE 754; it is exact, and NaN stays NaN.
+func Halves(dst []float32, src []uint16) {
+	fits(len(dst), len(src))
+	use.halves(dst, src)
+}
+
 // Sum returns Σ x[i], added in float64 within γ(n/32+6) Σ|x[i]|, where γ(n) = nu/(1−nu) and u = 2⁻⁵³.
 func Sum(x []float32) float64 { return use.sum(x) }
 
@@ -163,6 +169,7 @@ type kernels struct {
 	gated                           func(dst, g, x []float32, ng, bx float32) // ng and nf are minus the biases
 	keep                            func(dst, f, x []float32, nf float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
+	halves                          func(dst []float32, src []uint16)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
 	copyRuns, addRuns               func(dst, src []float32, list []int32)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/half"
 )
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
@@ -76,6 +78,9 @@ var elementwise = []struct {
 	{"Bytes", func(dst, x, _ []float32) { Bytes(dst, asBytes(x), a, b) }, func(_, x, _ float64) float64 {
 		return float64(asBytes([]float32{float32(x)})[0])*float64(float32(a)) + float64(float32(b))
 	}, nil, 1.01},
+	{"Halves", func(dst, x, _ []float32) { Halves(dst, asHalves(x)) }, func(_, x, _ float64) float64 {
+		return float64(half.ToFloat32(asHalves([]float32{float32(x)})[0]))
+	}, nil, 0},
 }
 
 const a32, b32 = float64(float32(a)), float64(float32(b))
@@ -97,6 +102,45 @@ func asBytes(x []float32) []uint8 {
 		y[i] = uint8(math.Float32bits(v) >> 13)
 	}
 	return y
+}
+
+func asHalves(x []float32) []uint16 {
+	y := make([]uint16, len(x))
+	for i, v := range x {
+		y[i] = half.FromFloat32(v)
+	}
+	return y
+}
+
+// TestEveryHalf compares all 65,536 with their meaning, at every place of a vector.
+func TestEveryHalf(t *testing.T) {
+	var all []uint16
+	for h := range 1<<16 + 17 {
+		all = append(all, uint16(h))
+	}
+	eachImplementation(t, func(t *testing.T) {
+		for first := range 17 {
+			got := make([]float32, 1<<16)
+			Halves(got, all[first:])
+			for i, y := range got {
+				h := all[first+i]
+				want := math.Ldexp(float64(h&0x3ff), -24)
+				if e := int(h >> 10 & 31); e > 0 {
+					want = math.Ldexp(float64(h&0x3ff|0x400), e-25)
+				}
+				if h&0x7c00 == 0x7c00 {
+					want = math.Inf(1)
+					if h&0x3ff != 0 {
+						want = math.NaN()
+					}
+				}
+				want = math.Copysign(want, -float64(h>>15)+0.5)
+				if math.Float32bits(y) != math.Float32bits(float32(want)) && (y == y || want == want) {
+					t.Fatalf("%#04x is %g, want %g", h, y, want)
+				}
+			}
+		}
+	})
 }
 
 func TestElementwise(t *testing.T) {
@@ -413,6 +457,7 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"Gated":       func(dst []float32) { Gated(dst, short, 0, long, 0) },
 		"Keep":        func(dst []float32) { Keep(dst, long, 0, short) },
 		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },
+		"Halves":      func(dst []float32) { Halves(dst, make([]uint16, 2, 3)) },
 		"Dot":         func(dst []float32) { Dot(dst, short) },
 	} {
 		t.Run(name, func(t *testing.T) {

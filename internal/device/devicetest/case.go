@@ -19,7 +19,7 @@ type Case struct {
 	Program  *ir.Program
 	Params   []float32
 	Rows     device.Rows
-	Features []uint8
+	Features device.Bytes
 
 	precision device.Precision
 }

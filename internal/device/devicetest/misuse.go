@@ -31,7 +31,7 @@ var misuseClaims = claims[site]{
 			"missing targets": {Count: 2, Width: 3}, "too few bytes": {Count: 3, Width: 3, Targets: []float32{1, 1, 1}},
 			"rows of no byte": {Count: 1, Width: 0, Targets: []float32{1}}, "a negative count": {Count: -1, Width: 3},
 		} {
-			_, err := s.d.Load(r, make([]uint8, 6))
+			_, err := s.d.Load(r, make(device.Bytes, 6))
 			refuse(t, "a table with "+what, err)
 		}
 	}},
@@ -114,7 +114,7 @@ func testWrongRows(t *testing.T, s site) {
 
 func testWrongTables(t *testing.T, s site) {
 	x := s.open(t)
-	narrow, err := s.d.Load(device.Rows{Width: 3, Count: 1, Targets: []float32{0}, Scale: s.Rows.Scale, Offset: s.Rows.Offset}, []uint8{1, 2, 3})
+	narrow, err := s.d.Load(device.Rows{Width: 3, Count: 1, Targets: []float32{0}, Scale: s.Rows.Scale, Offset: s.Rows.Offset}, device.Bytes{1, 2, 3})
 	must(t, err)
 	for what, table := range map[string]device.Data{"no table": nil, "a foreign table": foreign{}, "a table of another width": narrow} {
 		x.refuses(t, recordings{

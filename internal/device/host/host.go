@@ -5,6 +5,7 @@ package host
 import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
+	"github.com/privgrad/privgrad/internal/half"
 )
 
 // Float is the type a backend computes in.
@@ -62,15 +63,15 @@ type Projection[T Float] struct {
 // Table is data loaded into host memory.
 type Table struct {
 	device.Rows
-	Features []uint8
+	Features device.Features
 }
 
-// Load checks a table and keeps it, without a copy.
-func Load(r device.Rows, features []uint8) (*Table, error) {
-	if err := r.Validate(features); err != nil {
+// Load checks a table and keeps its values, without a copy.
+func Load(r device.Rows, f device.Features) (*Table, error) {
+	if err := r.Validate(f); err != nil {
 		return nil, err
 	}
-	return &Table{r, features}, nil
+	return &Table{r.Checked(f), f}, nil
 }
 
 // Close drops the table's memory.
@@ -79,9 +80,33 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// Row gives the bytes of one row.
-func (t *Table) Row(i int32) []uint8 {
-	return t.Features[int(i)*t.Width : (int(i)+1)*t.Width]
+// Span is where a row lies among the values.
+func (t *Table) Span(row int32) (lo, hi int) {
+	return int(row) * t.Width, (int(row) + 1) * t.Width
+}
+
+// Row is what a network reads of a row.
+func (t *Table) Row(row int32) []float64 {
+	x := make([]float64, t.Width)
+	if t.Void(row) {
+		return x
+	}
+	lo, hi := t.Span(row)
+	switch f := t.Features.(type) {
+	case device.Bytes:
+		for i, b := range f[lo:hi] {
+			x[i] = float64(float32(b)*t.Scale + t.Offset)
+		}
+	case device.Floats:
+		for i, v := range f[lo:hi] {
+			x[i] = float64(v)
+		}
+	case device.Halves:
+		for i, h := range f[lo:hi] {
+			x[i] = float64(half.ToFloat32(h))
+		}
+	}
+	return x
 }
 
 // Each applies the scalar definition to parameters lo to hi.

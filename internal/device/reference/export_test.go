@@ -15,5 +15,5 @@ func Gradient(s *ir.Schedule, params []float64, t *host.Table, row int32) []floa
 
 // Loss is one row's loss.
 func Loss(p *ir.Program, params []float64, t *host.Table, row int32) float64 {
-	return host.Loss(p.Loss, Values(p, params, input(t, row), device.Float32)[p.Logits()], t.Targets[row], nil)
+	return host.Loss(p.Loss, Values(p, params, t.Row(row), device.Float32)[p.Logits()], t.Targets[row], nil)
 }

@@ -28,8 +28,8 @@ func (Device) Info() device.Info {
 }
 
 // Load keeps a table.
-func (Device) Load(r device.Rows, features []uint8) (device.Data, error) {
-	return host.Load(r, features)
+func (Device) Load(r device.Rows, f device.Features) (device.Data, error) {
+	return host.Load(r, f)
 }
 
 // Compile prepares a schedule.
@@ -70,17 +70,8 @@ func (b *backend) gather(t *host.Table, row int32) *example {
 		size := p.ValueSize(ir.Value(v))
 		e.values[v], e.deltas[v] = make([]float64, size), make([]float64, size)
 	}
-	copy(e.values[ir.Input], input(t, row))
+	copy(e.values[ir.Input], t.Row(row))
 	return e
-}
-
-// input is a row's features as the network reads them.
-func input(t *host.Table, row int32) []float64 {
-	x := make([]float64, t.Width)
-	for i, b := range t.Row(row) {
-		x[i] = float64(float32(b)*t.Scale + t.Offset)
-	}
-	return x
 }
 
 // Values runs one example forward in a precision: its input, then the output of every op. It
@@ -251,7 +242,7 @@ func (b *backend) Score(params []float64, t *host.Table) device.Score {
 	var s device.Score
 	for row := range t.Count {
 		if target := t.Targets[row]; p.Loss.ValidTarget(target, p.Outputs()) {
-			z := Values(p, params, input(t, int32(row)), b.precision)[p.Logits()]
+			z := Values(p, params, t.Row(int32(row)), b.precision)[p.Logits()]
 			host.Tally(&s, p, target, host.Loss(p.Loss, z, target, nil), host.Predict(p.Loss, z))
 		}
 	}
@@ -271,7 +262,7 @@ func (b *backend) Losses(sums []float64, q host.Query[float64], t *host.Table, r
 			continue
 		}
 		at := func(params []float64) float64 {
-			return host.Loss(p.Loss, Values(p, params, input(t, row), b.precision)[p.Logits()], target, nil)
+			return host.Loss(p.Loss, Values(p, params, t.Row(row), b.precision)[p.Logits()], target, nil)
 		}
 		for i := range losses {
 			losses[i] = at(shifted[i])

@@ -46,9 +46,15 @@ func (r Region) Bytes(n int, end bool) []byte {
 }
 
 // Floats is n values at the region's end, or else at its beginning; all calls share the memory.
-func (r Region) Floats(n int, end bool) []float32 {
+func (r Region) Floats(n int, end bool) []float32 { return of[float32](r, n, end) }
+
+// Halves is n values of 16 bits, likewise.
+func (r Region) Halves(n int, end bool) []uint16 { return of[uint16](r, n, end) }
+
+func of[T any](r Region, n int, end bool) []T {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(r.Bytes(4*n, end)))), n)
+	var value T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r.Bytes(n*int(unsafe.Sizeof(value)), end)))), n)
 }

@@ -1,0 +1,23 @@
+package kernels
+
+// Form is how the values of a table lie in memory; table.cuh numbers forms alike.
+type Form int
+
+const (
+	Bytes  Form = iota // b stands for b·scale + offset, in one rounding
+	Floats             // float32
+	Halves             // IEEE half precision
+)
+
+// Table is a table in device memory: rows of Width values, and targets. Kernels read a row
+// whose target is NaN as zeros.
+type Table struct {
+	Form            Form
+	Values, Targets Ptr
+	Width           int
+	Scale, Offset   float32 // of Bytes
+}
+
+func (t *Table) args() []uint64 {
+	return []uint64{t.Values, t.Targets, I(int(t.Form)), I(t.Width), F(t.Scale), F(t.Offset)}
+}
