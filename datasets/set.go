@@ -16,8 +16,8 @@ type Split struct {
 	// image they are in [0, 1] where a front end reads it. A record with one that is not
 	// finite counts as zero.
 	Values []float32
-	// Unit says that a byte b stands for b/255, in [0, 1], as in tables; else it
-	// is a pixel and stands for b/127.5 − 1.
+	// Unit says that the split is a table, of values in [0, 1]: a byte b stands for b/255.
+	// Else it is of images, and a byte stands for b/127.5 − 1.
 	Unit bool
 	// Labels holds a byte a record. A label that is no class is kept as it is: a
 	// bad record, which counts as zero later and is never reported. In a training

@@ -128,10 +128,7 @@ func unquote(line []byte) (field, rest []byte) {
 	return field, nil
 }
 
-// levels is the number of steps between the ends of a byte's range.
-const levels = 255
-
-// encoder turns the fields of one record into bytes.
+// encoder turns the fields of one record into values in [0, 1].
 type encoder struct {
 	schema   *Schema
 	category []map[string]int // of each column; nil for others
@@ -179,12 +176,12 @@ func (e *encoder) add(m *datasets.Split, t *table, line []byte) {
 			if !ok {
 				e.seen.Unreadable++
 			}
-			m.Features = append(m.Features, uint8(math.Round(levels*x)))
+			m.Values = append(m.Values, float32(x))
 		case c.Categories != nil:
-			at := len(m.Features)
-			m.Features = append(m.Features, make([]uint8, len(c.Categories))...)
+			at := len(m.Values)
+			m.Values = append(m.Values, make([]float32, len(c.Categories))...)
 			if k, ok := e.category[i][text]; ok {
-				m.Features[at+k] = levels
+				m.Values[at+k] = 1
 			} else {
 				e.seen.Unknown++
 			}

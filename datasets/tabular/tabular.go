@@ -51,7 +51,7 @@ func Open(path string, o Options) (*datasets.Set, error) {
 	}
 	set := &datasets.Set{
 		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
-		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("schema %s fold %d of %d", digest, o.Fold, o.Folds),
+		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %s fold %d of %d", digest, o.Fold, o.Folds),
 		Train: s.empty(), Share: 1,
 	}
 	if s.Test != "" || s.TestShare > 0 || o.Folds > 1 {
@@ -103,14 +103,17 @@ func (k *Known) publish(set *datasets.Set, o Options) {
 	set.PublicN = Scaled(records, set.Share)
 }
 
-// fingerprint identifies the records of some splits, as they were encoded, in any
+// fingerprint identifies the records of some splits, by their values in 256 levels, in any
 // order and however they were dealt.
 func fingerprint(splits ...datasets.Split) string {
 	var records []string
 	for _, split := range splits {
 		width := split.Shape[0] * split.Shape[1] * split.Shape[2]
 		for i := range split.Len() {
-			record := slices.Clone(split.Features[i*width:][:width])
+			var record []byte
+			for _, v := range split.Values[i*width:][:width] {
+				record = append(record, uint8(math.Round(255*float64(v))))
+			}
 			if split.Targets != nil {
 				record = binary.LittleEndian.AppendUint32(record, math.Float32bits(split.Targets[i]))
 			} else {

@@ -33,36 +33,36 @@ func open(t *testing.T, path string, o Options) *datasets.Set {
 	return set
 }
 
-// Encodings worked out by hand: age (x−20)/50, temperature (x+10.5)/50.5, times
-// 255, rounded; a ward in three bytes.
+// Encodings worked out by hand: age (x−20)/50, temperature (x+10.5)/50.5; a ward in three
+// values.
 func TestEncoding(t *testing.T) {
 	want := []struct {
-		bytes [5]uint8
-		label uint8
+		values [5]float32
+		label  uint8
 	}{
-		{[5]uint8{0, 255, 0, 0, 0}, 0},
-		{[5]uint8{255, 0, 255, 0, 255}, 1},
-		{[5]uint8{128, 0, 255, 0, 128}, 1}, // 25.25/50.5 is ½, which rounds up
-		{[5]uint8{51, 0, 0, 255, 53}, 0},
-		{[5]uint8{0, 255, 0, 0, 0}, 0},
-		{[5]uint8{255, 255, 0, 0, 255}, 1},
-		{[5]uint8{0, 0, 0, 0, 0}, 1},
-		{[5]uint8{0, 0, 0, 0, 0}, badLabel}, // 0x10 is no decimal number to a table, 0x10p0 would be
-		{[5]uint8{0, 0, 0, 0, 0}, badLabel},
-		{[5]uint8{0, 0, 0, 0, 0}, badLabel},
-		{[5]uint8{0, 0, 0, 0, 0}, badLabel},
-		{[5]uint8{128, 0, 0, 0, 104}, 1},
+		{[5]float32{0, 1, 0, 0, 0}, 0},
+		{[5]float32{1, 0, 1, 0, 1}, 1},
+		{[5]float32{0.5, 0, 1, 0, 0.5}, 1},
+		{[5]float32{0.2, 0, 0, 1, 10.5 / 50.5}, 0},
+		{[5]float32{0, 1, 0, 0, 0}, 0},
+		{[5]float32{1, 1, 0, 0, 1}, 1},
+		{[5]float32{0, 0, 0, 0, 0}, 1},
+		{[5]float32{0, 0, 0, 0, 0}, badLabel}, // 0x10 is no decimal number to a table, 0x10p0 would be
+		{[5]float32{0, 0, 0, 0, 0}, badLabel},
+		{[5]float32{0, 0, 0, 0, 0}, badLabel},
+		{[5]float32{0, 0, 0, 0, 0}, badLabel},
+		{[5]float32{0.5, 0, 0, 0, 20.5 / 50.5}, 1},
 	}
 	set := open(t, "testdata/visits.csv", Options{})
 	if set.Name != "visits" || set.Classes != 2 || !slices.Equal(set.ClassNames, []string{"no", "yes"}) || set.PublicN != 0 || set.TestIsPublic || set.Train.Shape != [3]int{1, 1, 5} || !set.Train.Unit {
 		t.Errorf("the set is %+v", set)
 	}
-	if set.Train.Len() != len(want) || set.Test.Len() != 0 || len(set.Train.Features) != 5*len(want) {
+	if set.Train.Len() != len(want) || set.Test.Len() != 0 || set.Train.Features != nil || len(set.Train.Values) != 5*len(want) {
 		t.Fatalf("%d records, of them %d to test; want %d", set.Train.Len(), set.Test.Len(), len(want))
 	}
 	for i, w := range want {
-		if got := set.Train.Features[5*i : 5*i+5]; !slices.Equal(got, w.bytes[:]) || set.Train.Labels[i] != w.label {
-			t.Errorf("record %d: %v labelled %d, want %v labelled %d", i, got, set.Train.Labels[i], w.bytes, w.label)
+		if got := set.Train.Values[5*i : 5*i+5]; !slices.Equal(got, w.values[:]) || set.Train.Labels[i] != w.label {
+			t.Errorf("record %d: %v labelled %d, want %v labelled %d", i, got, set.Train.Labels[i], w.values, w.label)
 		}
 	}
 	r, err := Verify("testdata/visits.csv", "")
@@ -100,7 +100,7 @@ const plain = "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [x, y]
 // What lies around the records: headers, separators, lines to skip, comments,
 // compression, the ends of lines.
 func TestForms(t *testing.T) {
-	one := []uint8{255, 0, 255}
+	one := []float32{1, 0, 1}
 	for name, c := range map[string]struct{ schema, text string }{
 		"header":              {plain, "a,b,y\n1,y,0\n"},
 		"another order":       {plain, "y,more,b,a\n0,?,y,1\n"},
@@ -129,8 +129,8 @@ func TestForms(t *testing.T) {
 			write(t, dir, "z.csv.gz", z.String())
 			for path, schema := range map[string]string{path: "", filepath.Join(dir, "z.csv.gz"): path + suffix, filepath.Join(dir, "z.csv"): path + suffix} {
 				m := open(t, path, Options{Schema: schema}).Train
-				if !slices.Equal(m.Features, one) && !(name == "tabs" && len(m.Features) == 3) || !slices.Equal(m.Labels, []uint8{0}) {
-					t.Errorf("%s: %v labelled %v", path, m.Features, m.Labels)
+				if !slices.Equal(m.Values, one) && !(name == "tabs" && len(m.Values) == 3) || !slices.Equal(m.Labels, []uint8{0}) {
+					t.Errorf("%s: %v labelled %v", path, m.Values, m.Labels)
 				}
 			}
 		})
@@ -154,7 +154,7 @@ func TestNoRecordIsAHeader(t *testing.T) {
 		all := map[string]int{}
 		for i, l := range m.Labels {
 			if l != badLabel { // a record that adds nothing
-				all[fmt.Sprint(m.Features[3*i:][:3], l)]++
+				all[fmt.Sprint(m.Values[3*i:][:3], l)]++
 			}
 		}
 		return all
@@ -278,7 +278,7 @@ func TestSplits(t *testing.T) {
 		t.Errorf("%d and %d records, share %v, public %v", set.Train.Len(), set.Test.Len(), set.Share, set.TestIsPublic)
 	}
 	write(t, dir, "other.yaml", plain+"test_share: 0.25\nsplit_key: two\ntest_is_public: true\n")
-	if other := open(t, path, Options{Schema: filepath.Join(dir, "other.yaml")}); bytes.Equal(other.Test.Features, set.Test.Features) || other.Reading == set.Reading {
+	if other := open(t, path, Options{Schema: filepath.Join(dir, "other.yaml")}); slices.Equal(other.Test.Values, set.Test.Values) || other.Reading == set.Reading {
 		t.Error("another key makes the same split")
 	}
 	// Without its first record, and with one more at the front, the rest stays.
@@ -288,12 +288,12 @@ func TestSplits(t *testing.T) {
 		if d := changed.Train.Len() - set.Train.Len() + changed.Test.Len() - set.Test.Len(); d != 1 && d != -1 {
 			t.Fatalf("%d records came or went", d)
 		}
-		for what, m := range map[string][2][]uint8{"training": {set.Train.Features, changed.Train.Features}, "test": {set.Test.Features, changed.Test.Features}} {
+		for what, m := range map[string][2][]float32{"training": {set.Train.Values, changed.Train.Values}, "test": {set.Test.Values, changed.Test.Values}} {
 			a, b := m[0], m[1]
 			if len(a) < len(b) {
 				a, b = b, a
 			}
-			if !bytes.HasSuffix(a, b) || len(a)-len(b) > 3 {
+			if len(a)-len(b) > 3 || !slices.Equal(a[len(a)-len(b):], b) {
 				t.Errorf("one record at the front moved others of the %s split", what)
 			}
 		}
@@ -348,21 +348,22 @@ func FuzzRecords(f *testing.F) {
 			return m
 		}
 		all := read(body)
-		if len(all.Features) != 5*all.Len() {
-			t.Fatalf("%d bytes in %d records", len(all.Features), all.Len())
+		if len(all.Values) != 5*all.Len() {
+			t.Fatalf("%d values in %d records", len(all.Values), all.Len())
 		}
 		for i, l := range all.Labels {
-			r := all.Features[5*i:]
-			if l > 1 && l != badLabel || int(r[1])+int(r[2])+int(r[3]) > levels || r[1]%levels != 0 || r[2]%levels != 0 || r[3]%levels != 0 {
+			r := all.Values[5*i:]
+			numbers := r[0] >= 0 && r[0] <= 1 && r[4] >= 0 && r[4] <= 1
+			if l > 1 && l != badLabel || !numbers || r[1]+r[2]+r[3] > 1 || r[1]*(1-r[1]) != 0 || r[2]*(1-r[2]) != 0 || r[3]*(1-r[3]) != 0 {
 				t.Errorf("record %d is %v labelled %d", i, r[:5], l)
 			}
 		}
 		var apart datasets.Split
 		for line := range bytes.Lines(body) {
 			m := read(line)
-			apart.Features, apart.Labels = append(apart.Features, m.Features...), append(apart.Labels, m.Labels...)
+			apart.Values, apart.Labels = append(apart.Values, m.Values...), append(apart.Labels, m.Labels...)
 		}
-		if !bytes.Equal(apart.Features, all.Features) || !bytes.Equal(apart.Labels, all.Labels) {
+		if !slices.Equal(apart.Values, all.Values) || !bytes.Equal(apart.Labels, all.Labels) {
 			t.Error("a record's neighbours changed it")
 		}
 	})
@@ -394,8 +395,8 @@ func TestSchemas(t *testing.T) {
 		t.Errorf("Adult is %+v", set)
 	}
 	on := 0
-	for _, b := range set.Test.Features {
-		if b == levels {
+	for _, v := range set.Test.Values {
+		if v == 1 {
 			on++
 		}
 	}
