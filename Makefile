@@ -11,7 +11,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors recipes accuracy cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -105,6 +105,21 @@ protectors: build ## meta-train the shipped protectors anew (a quarter of an hou
 		rm -f bin/protectors/$$name.json bin/protectors/$$name.csv bin/protectors/$$name.png bin/protectors/$$name.safetensors; \
 		bin/privgrad $$recipe --out bin/protectors/$$name.safetensors || exit 1; done
 	cp bin/protectors/quadratic.* bin/protectors/mnist.* $(PROTECTORS)/ && rm -f $(PROTECTORS)/*.csv $(PROTECTORS)/*.png
+
+# Both need the files of MNIST and CIFAR-10, in folders mnist and cifar10 of DATADIR.
+ACCURACY = PRIVGRAD_DATA="$(DATADIR)" $(GO) run ./cmd/accuracy
+recipes: ## choose the settings of --recipe best anew, on held-out training images (hours); DATADIR has mnist and cifar10
+	@test -n "$(DATADIR)" || { echo 'make recipes needs DATADIR, a directory with the folders mnist and cifar10: privgrad data fetch fills them' >&2; exit 1; }
+	rm -f internal/recipes/tried.csv
+	$(ACCURACY) tune --seeds 2
+	$(ACCURACY) table
+
+accuracy: build ## measure what --recipe best reaches (an hour), and document that; DATADIR as for recipes
+	@test -n "$(DATADIR)" || { echo 'make accuracy needs DATADIR, a directory with the folders mnist and cifar10: privgrad data fetch fills them' >&2; exit 1; }
+	$(ACCURACY) measure
+	$(ACCURACY) measure --sets fmnist --recipe-of mnist
+	$(ACCURACY) measure --sets cifar10 --recipe-of fmnist
+	$(ACCURACY) page
 
 lint: ## gofmt, go vet, staticcheck, deadcode, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

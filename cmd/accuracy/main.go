@@ -1,7 +1,7 @@
 // Accuracy chooses the settings of recipes on images held out from the training files, and
 // measures what the recipes reach on the test files. What it writes is committed.
 //
-//	accuracy tune     try settings; what is found is added to a CSV file
+//	accuracy tune     make the trials of trials.go; what is found is added to a CSV file
 //	accuracy table    write the table of recipes from that file
 //	accuracy measure  train by the recipes, a process a run, and add what comes out to a CSV file
 //	accuracy page     write the tables of docs/accuracy.md and its picture from both files
@@ -29,17 +29,12 @@ const (
 
 // options are what the commands take.
 type options struct {
-	data            string
-	sets            list[string]
-	epsilons, rates list[float64]
-	seeds           int
-	binary, recipe  string
-
-	front    variant
-	epochs   float64
-	sampling float64
-	schedule string
-	note     string
+	data           string
+	sets           list[string]
+	epsilons       list[float64]
+	seeds          int
+	binary, recipe string
+	note           string
 }
 
 func main() {
@@ -63,17 +58,10 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&o.data, "data-dir", os.Getenv("PRIVGRAD_DATA"), "directory with folders mnist and cifar10")
 	f.Var(&o.sets, "sets", "data sets, with commas")
 	f.Var(&o.epsilons, "epsilons", "budgets, with commas")
-	f.Var(&o.rates, "rates", "tune: learning rates times 63, with commas")
 	f.IntVar(&o.seeds, "seeds", 5, "runs of each setting")
 	f.StringVar(&o.binary, "binary", "bin/privgrad", "measure: the command")
 	f.StringVar(&o.recipe, "recipe-of", "", "measure: take the recipe of another set")
-	f.StringVar(&o.front.kind, "features", "", "tune: front end, in the place of the recipe's")
-	f.StringVar(&o.front.whiten, "whiten", "leaves", "tune: its whitening")
-	f.BoolVar(&o.front.mirror, "mirror", false, "tune: average with the mirror image")
-	f.Float64Var(&o.epochs, "epochs", 20, "tune: passes over the data")
-	f.Float64Var(&o.sampling, "sampling-rate", 0, "tune: in the place of the recipe's")
-	f.StringVar(&o.schedule, "lr-schedule", "constant", "tune: constant or cosine")
-	f.StringVar(&o.note, "note", "recipe", "tune: what is tried; rows of this note make the table")
+	f.StringVar(&o.note, "note", "", "tune: only the trials of this note")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}

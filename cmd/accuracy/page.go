@@ -177,7 +177,7 @@ func triedTable(tries []tried) string {
 	var b bytes.Buffer
 	b.WriteString("| what | data set | ε | features | rate · 63 | epochs | held-out accuracy, % (runs) |\n|---|---|---|---|---|---|---|\n")
 	for _, m := range means(tries) {
-		if m.note == "recipe" {
+		if m.note == recipe {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s | %g | %s | %.3g, %s | %g | %.2f (%d) |\n", m.note, names[m.Data], m.Epsilon, front(m), m.LR*63, m.LRSchedule, m.Epochs, 100*m.accuracy, m.runs)

@@ -24,15 +24,21 @@ type tried struct {
 	accuracy float64
 }
 
-var triedHead = []string{"note", "data", "epsilon", "features", "whiten", "mirror", "rate", "lr_schedule", "sampling_rate", "epochs", "seed", "held_out_accuracy"}
+var triedHead = []string{"note", "data", "epsilon", "optimizer", "features", "whiten", "mirror", "rate", "lr_schedule", "sampling_rate", "epochs", "seed", "held_out_accuracy"}
 
 func text(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 func (t tried) fields() []string {
 	return []string{
-		t.note, t.Data, text(t.Epsilon), t.Features, t.Whiten, fmt.Sprint(t.Mirror), text(t.LR * features.Scale), t.LRSchedule,
+		t.note, t.Data, text(t.Epsilon), t.Optimizer, t.Features, t.Whiten, fmt.Sprint(t.Mirror), text(t.LR * features.Scale), t.LRSchedule,
 		text(t.SamplingRate), text(t.Epochs), fmt.Sprint(t.seed), text(t.accuracy),
 	}
+}
+
+// is reports whether two are the same trial, whatever came out.
+func (t tried) is(other tried) bool {
+	a, b := t.fields(), other.fields()
+	return slices.Equal(a[:len(a)-1], b[:len(b)-1])
 }
 
 // readTried reads them all.
@@ -47,14 +53,14 @@ func readTried() (all []tried, err error) {
 			return nil, err
 		}
 		t := tried{note: f[0], Recipe: r}
-		t.Features, t.Whiten, t.Mirror, t.LRSchedule = f[3], f[4], f[5] == "true", f[7]
+		t.Optimizer, t.Features, t.Whiten, t.Mirror, t.LRSchedule = f[3], f[4], f[5], f[6] == "true", f[8]
 		var rate float64
-		for field, into := range map[string]*float64{f[2]: &t.Epsilon, f[6]: &rate, f[8]: &t.SamplingRate, f[9]: &t.Epochs, f[11]: &t.accuracy} {
+		for field, into := range map[string]*float64{f[2]: &t.Epsilon, f[7]: &rate, f[9]: &t.SamplingRate, f[10]: &t.Epochs, f[12]: &t.accuracy} {
 			if *into, err = strconv.ParseFloat(field, 64); err != nil {
 				return nil, fmt.Errorf("%s: %w", triedFile, err)
 			}
 		}
-		if t.seed, err = strconv.Atoi(f[10]); err != nil {
+		if t.seed, err = strconv.Atoi(f[11]); err != nil {
 			return nil, fmt.Errorf("%s: %w", triedFile, err)
 		}
 		t.LR = rate / features.Scale
@@ -93,10 +99,6 @@ func openLog(name string, head []string) (*log, error) {
 	}
 	return l, l.write(head)
 }
-
-func openTried() (*log, error) { return openLog(triedFile, triedHead) }
-
-func (l *log) add(t tried) error { return l.write(t.fields()) }
 
 func (l *log) write(row []string) error {
 	w := csv.NewWriter(l.f)
@@ -142,7 +144,7 @@ func means(all []tried) (list []mean) {
 // best are the settings of the highest means, for each data set and budget.
 func best(all []tried) (list []mean) {
 	for _, m := range means(all) {
-		if m.note != "recipe" {
+		if m.note != recipe {
 			continue
 		}
 		i := slices.IndexFunc(list, func(b mean) bool { return b.Data == m.Data && b.Epsilon == m.Epsilon })

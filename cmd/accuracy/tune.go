@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
@@ -18,46 +19,43 @@ import (
 // heldOut is how many training images settings are compared on.
 const heldOut = 10000
 
-// A variant is a front end to try.
-type variant struct {
-	kind, whiten string
-	mirror       bool
-}
-
-// tune trains the head on mapped images, without the held-out ones, for every budget and rate.
+// tune makes the trials that are not yet in the file, one after the other: the head is trained on
+// mapped images, without those held out.
 func tune(ctx context.Context, o options) error {
-	log, err := openTried()
+	done, err := readTried()
+	if err != nil {
+		return err
+	}
+	log, err := openLog(triedFile, triedHead)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	for _, name := range o.sets {
-		base, err := recipes.Find(name, [3]int{}, 3)
+	for _, t := range trials {
+		if !slices.Contains(o.sets, t.data) || o.note != "" && o.note != t.note {
+			continue
+		}
+		all, err := t.settings(o.epsilons)
 		if err != nil {
 			return err
 		}
-		if o.front.kind != "" {
-			base.Features, base.Whiten, base.Mirror = o.front.kind, o.front.whiten, o.front.mirror
-		}
-		if o.sampling != 0 {
-			base.SamplingRate = o.sampling
-		}
-		base.Epochs, base.LRSchedule = o.epochs, o.schedule
-		set, err := mapped(name, o.data, base)
-		if err != nil {
-			return err
-		}
-		for _, epsilon := range o.epsilons {
-			for _, rate := range o.rates {
-				base.Epsilon, base.LR = epsilon, rate/features.Scale
-				for seed := 1; seed <= o.seeds; seed++ {
-					accuracy, err := fit(ctx, set, base, seed)
-					if err != nil {
+		var set *datasets.Set // made when it is needed
+		for _, r := range all {
+			for seed := 1; seed <= o.seeds; seed++ {
+				try := tried{note: t.note, Recipe: r, seed: seed}
+				if slices.ContainsFunc(done, try.is) {
+					continue
+				}
+				if set == nil {
+					if set, err = mapped(o.data, r); err != nil {
 						return err
 					}
-					if err := log.add(tried{o.note, base, seed, accuracy}); err != nil {
-						return err
-					}
+				}
+				if try.accuracy, err = fit(ctx, set, r, seed); err != nil {
+					return err
+				}
+				if err := log.write(try.fields()); err != nil {
+					return err
 				}
 			}
 		}
@@ -67,12 +65,12 @@ func tune(ctx context.Context, o options) error {
 
 // mapped is a data set without its test files: features of the training images, of which the last ones
 // take the place of the test set.
-func mapped(name, dir string, r recipes.Recipe) (*datasets.Set, error) {
-	source := data.Sources()[name]
+func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
+	source := data.Sources()[r.Data]
 	if source.BuiltIn {
 		dir = ""
 	} else {
-		dir = filepath.Join(dir, name)
+		dir = filepath.Join(dir, r.Data)
 	}
 	set, err := source.Open(dir)
 	if err != nil {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/recipes"
+)
+
+// A trial is settings that are compared on held-out images: a front end with learning rates
+// for each budget. All else is as in the present recipe.
+type trial struct {
+	note   string // recipes are made of those that say "recipe"
+	data   string
+	change func(*recipes.Settings) // nil: the recipe's own
+	rates  map[float64][]float64   // ε → rates times 63
+}
+
+// recipe is the note of the trials that make the table.
+const recipe = "recipe"
+
+var trials = []trial{
+	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
+	{recipe, "mnist", nil, map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
+	{recipe, "cifar10", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 3: {4, 6, 8}, 8: {8, 10, 14}}},
+
+	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
+	{"scattering alone", "fmnist", kind("scatter"), at3(8)},
+	{"patches alone", "cifar10", kind("patches"), at3(6)},
+	{"patches alone", "fmnist", kind("patches"), at3(8)},
+	{"patches too", "mnist", kind("scatter+patches"), at3(8)},
+	{"without the mirror image", "cifar10", mirror(false), at3(6)},
+	{"without the mirror image", "fmnist", mirror(false), at3(8)},
+	{"with the mirror image", "mnist", mirror(true), at3(8)},
+	{"whitened by pink noise", "cifar10", whiten("pink"), at3(6)},
+	{"whitened by pink noise", "fmnist", whiten("pink"), at3(8)},
+	{"whitened by pink noise", "mnist", whiten("pink"), at3(8)},
+	{"not whitened", "cifar10", whiten("none"), at3(6, 20)},
+	{"not whitened", "fmnist", whiten("none"), at3(8, 25)},
+	{"not whitened", "mnist", whiten("none"), at3(8, 25)},
+	{"40 epochs", "cifar10", epochs(40), at3(3, 6)},
+	{"10 epochs", "cifar10", epochs(10), at3(6, 12)},
+	{"rate falls as a cosine", "cifar10", cosine, map[float64][]float64{1: {3, 6}, 3: {9, 15}}},
+	{"rate falls as a cosine", "mnist", cosine, map[float64][]float64{1: {4, 8}, 3: {12, 20}}},
+	{"DP-Adam", "cifar10", adam, at3(0.03, 0.1)},
+}
+
+func at3(rates ...float64) map[float64][]float64 { return map[float64][]float64{3: rates} }
+
+func kind(name string) func(*recipes.Settings) {
+	return func(s *recipes.Settings) { s.Features = name }
+}
+func mirror(on bool) func(*recipes.Settings)   { return func(s *recipes.Settings) { s.Mirror = on } }
+func whiten(by string) func(*recipes.Settings) { return func(s *recipes.Settings) { s.Whiten = by } }
+func epochs(n float64) func(*recipes.Settings) { return func(s *recipes.Settings) { s.Epochs = n } }
+func cosine(s *recipes.Settings)               { s.LRSchedule = "cosine" }
+func adam(s *recipes.Settings)                 { s.Optimizer, s.Momentum = "dp-adam", 0 }
+
+// settings are the trial's recipes, without those of other budgets than the given ones.
+func (t trial) settings(epsilons []float64) (all []recipes.Recipe, err error) {
+	for _, epsilon := range slices.Sorted(maps.Keys(t.rates)) {
+		if !slices.Contains(epsilons, epsilon) {
+			continue
+		}
+		r, err := recipes.Find(t.data, [3]int{}, epsilon)
+		if err != nil {
+			return nil, err
+		}
+		if r.Epsilon = epsilon; t.change != nil {
+			t.change(&r.Settings)
+		}
+		for _, rate := range t.rates[epsilon] {
+			r.LR = rate / features.Scale
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
