@@ -95,9 +95,11 @@ func (c *Config) follow(set *datasets.Set) (warnings []string, err error) {
 	initial := Default()
 	values := r.Keys()
 	for _, s := range settings {
-		if v, ok := values[s.Key]; ok && s.open(c, &initial) {
-			s.put(c, v)
+		v, ok := values[s.Key]
+		if !ok || !s.open(c, &initial) || s.with == "features" && c.Features == noFeatures {
+			continue
 		}
+		s.put(c, v)
 	}
 	return warnings, nil
 }
