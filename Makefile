@@ -11,7 +11,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors features cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -105,6 +105,9 @@ protectors: build ## meta-train the shipped protectors anew (a quarter of an hou
 		rm -f bin/protectors/$$name.json bin/protectors/$$name.csv bin/protectors/$$name.png bin/protectors/$$name.safetensors; \
 		bin/privgrad $$recipe --out bin/protectors/$$name.safetensors || exit 1; done
 	cp bin/protectors/quadratic.* bin/protectors/mnist.* $(PROTECTORS)/ && rm -f $(PROTECTORS)/*.csv $(PROTECTORS)/*.png
+
+features: ## make the constants of front ends anew, in features/constants (a minute)
+	$(TEST) ./features -run '^TestLongConstants$$' -update
 
 lint: ## gofmt, go vet, staticcheck, deadcode, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	".": nil,
 
 	"internal/fault":       nil,
+	"internal/half":        nil,
 	"internal/pages":       nil,
 	"internal/ir":          nil,
 	"internal/stream":      nil,
@@ -59,6 +60,9 @@ var allowed = map[string][]string{
 
 	"nn":         {"internal/ir"},
 	"perexample": {"internal/ir"},
+
+	"features":           {"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/safetensors", "internal/usage"},
+	"features/synthetic": nil,
 
 	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv"},
 	"accountant/btls":   nil,
