@@ -11,7 +11,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors recipes accuracy cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors features recipes accuracy cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -120,6 +120,9 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 	$(ACCURACY) measure --sets fmnist --recipe-of mnist
 	$(ACCURACY) measure --sets cifar10 --recipe-of fmnist
 	$(ACCURACY) page
+
+features: ## make the constants of front ends anew, in features/constants (a minute)
+	$(TEST) ./features -run '^TestLongConstants$$' -update
 
 lint: ## gofmt, go vet, staticcheck, deadcode, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

@@ -61,6 +61,9 @@ var allowed = map[string][]string{
 	"nn":         {"internal/ir"},
 	"perexample": {"internal/ir"},
 
+	"features":           {"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/safetensors", "internal/usage"},
+	"features/synthetic": nil,
+
 	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv"},
 	"accountant/btls":   nil,
 	"accountant/ledger": nil,

@@ -113,6 +113,23 @@ func vec(g *asm) {
 			return in[1]
 		}
 	})
+	g.elementwise("modulus", "dst[i] = sqrt(x[i]*x[i] + y[i]*y[i]), the second square unrounded", []string{"x", "y"}, nil, func() func(in, _ []vector) vector {
+		return func(in, _ []vector) vector {
+			g.VMULPS(in[0], in[0], in[0])
+			g.VFMADD231PS(in[1], in[1], in[0])
+			g.VSQRTPS(in[0], in[0])
+			return in[0]
+		}
+	})
+	g.elementwise("addExcess", "dst[i] += max(a*x[i] - b, 0), NaN for NaN", []string{"dst", "x"}, []string{"a", "b"}, func() func(in, s []vector) vector {
+		zero := g.zero()
+		return func(in, s []vector) vector {
+			g.VFMSUB132PS(s[0], s[1], in[1])
+			g.VMAXPS(in[1], zero, in[1])
+			g.VADDPS(in[1], in[0], in[0])
+			return in[0]
+		}
+	})
 	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func() func(in, s []vector) vector {
 		return func(in, s []vector) vector {
 			g.VMULPS(in[2], s[1], in[2])

@@ -27,6 +27,8 @@ func BenchmarkVec(b *testing.B) {
 		{"AddVec", func() { AddVec(dst, x) }},
 		{"Mix", func() { Mix(dst, 0.5, x, 0.5, y) }},
 		{"MixSquares", func() { MixSquares(dst, 0.5, 0.5, x) }},
+		{"Modulus", func() { Modulus(dst, x, y) }},
+		{"AddExcess", func() { AddExcess(dst, 1, x, 100) }},
 		{"Adam", func() { Adam(dst, 1e-3, x, 1, squared, 0.1, 1e-3, 1e-6) }},
 		{"Gated", func() { Gated(dst, x, 0.5, y, 0.5) }},
 		{"Keep", func() { Keep(dst, x, 0.5, y) }},

@@ -32,6 +32,8 @@ var avx2 = kernels{
 	scaled:      scaledAVX2,
 	mix:         mixAVX2,
 	mixSquares:  mixSquaresAVX2,
+	modulus:     modulusAVX2,
+	addExcess:   addExcessAVX2,
 	adam:        adamAVX2,
 	gated:       gatedAVX2,
 	keep:        keepAVX2,

@@ -54,6 +54,16 @@ func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
 //go:noescape
 func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
 
+// modulusAVX2 sets, for the length of dst, dst[i] = sqrt(x[i]*x[i] + y[i]*y[i]), the second square unrounded.
+//
+//go:noescape
+func modulusAVX2(dst []float32, x []float32, y []float32)
+
+// addExcessAVX2 sets, for the length of dst, dst[i] += max(a*x[i] - b, 0), NaN for NaN.
+//
+//go:noescape
+func addExcessAVX2(dst []float32, x []float32, a float32, b float32)
+
 // adamAVX2 sets, for the length of dst, dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c).
 //
 //go:noescape

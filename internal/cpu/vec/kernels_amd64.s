@@ -925,6 +925,130 @@ done:
 	VZEROUPPER
 	RET
 
+// func modulusAVX2(dst []float32, x []float32, y []float32)
+// Requires: AVX, FMA3
+TEXT ·modulusAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x10, BX
+	JL   after2
+
+by2:
+	VMOVUPS     (CX)(SI*4), Y0
+	VMOVUPS     (DX)(SI*4), Y1
+	VMULPS      Y0, Y0, Y0
+	VFMADD231PS Y1, Y1, Y0
+	VSQRTPS     Y0, Y0
+	VMOVUPS     Y0, (AX)(SI*4)
+	VMOVUPS     32(CX)(SI*4), Y0
+	VMOVUPS     32(DX)(SI*4), Y1
+	VMULPS      Y0, Y0, Y0
+	VFMADD231PS Y1, Y1, Y0
+	VSQRTPS     Y0, Y0
+	VMOVUPS     Y0, 32(AX)(SI*4)
+	ADDQ        $0x10, SI
+	SUBQ        $0x10, BX
+	JGE         by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(SI*4), Y0
+	VMOVUPS     (DX)(SI*4), Y1
+	VMULPS      Y0, Y0, Y0
+	VFMADD231PS Y1, Y1, Y0
+	VSQRTPS     Y0, Y0
+	VMOVUPS     Y0, (AX)(SI*4)
+	ADDQ        $0x08, SI
+	SUBQ        $0x08, BX
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, BX
+	JZ          done
+	LEAQ        lanes8<>+32(SB), DI
+	NEGQ        BX
+	VMOVUPS     (DI)(BX*4), Y0
+	VMASKMOVPS  (CX)(SI*4), Y0, Y1
+	VMASKMOVPS  (DX)(SI*4), Y0, Y2
+	VMULPS      Y1, Y1, Y1
+	VFMADD231PS Y2, Y2, Y1
+	VSQRTPS     Y1, Y1
+	VMASKMOVPS  Y1, Y0, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addExcessAVX2(dst []float32, x []float32, a float32, b float32)
+// Requires: AVX, FMA3
+TEXT ·addExcessAVX2(SB), NOSPLIT, $0-56
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Y0
+	VBROADCASTSS b+52(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	XORQ         BX, BX
+	SUBQ         $0x10, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Y3
+	VMOVUPS     (CX)(BX*4), Y4
+	VFMSUB132PS Y0, Y1, Y4
+	VMAXPS      Y4, Y2, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	VMOVUPS     32(AX)(BX*4), Y3
+	VMOVUPS     32(CX)(BX*4), Y4
+	VFMSUB132PS Y0, Y1, Y4
+	VMAXPS      Y4, Y2, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     Y3, 32(AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x10, DX
+	SUBQ $0x08, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Y3
+	VMOVUPS     (CX)(BX*4), Y4
+	VFMSUB132PS Y0, Y1, Y4
+	VMAXPS      Y4, Y2, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	ADDQ        $0x08, BX
+	SUBQ        $0x08, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, DX
+	JZ          done
+	LEAQ        lanes8<>+32(SB), SI
+	NEGQ        DX
+	VMOVUPS     (SI)(DX*4), Y3
+	VMASKMOVPS  (AX)(BX*4), Y3, Y4
+	VMASKMOVPS  (CX)(BX*4), Y3, Y5
+	VFMSUB132PS Y0, Y1, Y5
+	VMAXPS      Y5, Y2, Y5
+	VADDPS      Y5, Y4, Y4
+	VMASKMOVPS  Y4, Y3, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
 // Requires: AVX
 TEXT ·adamAVX2(SB), NOSPLIT, $0-92

@@ -66,6 +66,18 @@ var portable = kernels{
 			dst[i] = fma(a, dst[i], b*(x[i]*x[i]))
 		}
 	},
+	modulus: func(dst, x, y []float32) {
+		for i := range dst {
+			dst[i] = float32(math.Sqrt(float64(fma(y[i], y[i], x[i]*x[i]))))
+		}
+	},
+	addExcess: func(dst, x []float32, a, b float32) {
+		for i := range dst {
+			if v := fma(a, x[i], -b); !(v <= 0) { // a NaN stays
+				dst[i] += v
+			}
+		}
+	},
 	adam: func(dst, x, y []float32, a, b, less, least, c float32) {
 		for i := range dst {
 			v := float32(b*y[i]) - less

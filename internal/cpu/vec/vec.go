@@ -70,6 +70,18 @@ func MixSquares(dst []float32, a, b float32, x []float32) {
 	use.mixSquares(dst, x, a, b)
 }
 
+// Modulus sets dst[i] = √(x[i]² + y[i]²).
+func Modulus(dst, x, y []float32) {
+	fits(len(dst), min(len(x), len(y)))
+	use.modulus(dst, x, y)
+}
+
+// AddExcess sets dst[i] += max(a·x[i] − b, 0); NaN stays NaN.
+func AddExcess(dst []float32, a float32, x []float32, b float32) {
+	fits(len(dst), len(x))
+	use.addExcess(dst, x, a, b)
+}
+
 // Adam sets dst[i] −= a·m[i]/(√max(b·v[i] − less, least) + c).
 func Adam(dst []float32, a float32, m []float32, b float32, v []float32, less, least, c float32) {
 	fits(len(dst), min(len(m), len(v)))
@@ -165,6 +177,8 @@ type kernels struct {
 	axpy, scaled                    func(dst, x []float32, a float32)
 	mix                             func(dst, x, y []float32, a, b float32)
 	mixSquares                      func(dst, x []float32, a, b float32)
+	modulus                         func(dst, x, y []float32)
+	addExcess                       func(dst, x []float32, a, b float32)
 	adam                            func(dst, x, y []float32, a, b, less, least, c float32)
 	gated                           func(dst, g, x []float32, ng, bx float32) // ng and nf are minus the biases
 	keep                            func(dst, f, x []float32, nf float32)

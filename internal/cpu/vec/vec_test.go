@@ -61,6 +61,10 @@ var elementwise = []struct {
 	{"MixSquares", func(dst, x, _ []float32) { MixSquares(dst, a, b, x) }, func(d, x, _ float64) float64 {
 		return float64(float32(a))*d + float64(float32(b))*x*x
 	}, func(d, x, _ float64) float64 { return math.Abs(a*d) + math.Abs(b*x*x) }, 3.01},
+	{"Modulus", Modulus, func(_, x, y float64) float64 { return math.Sqrt(x*x + y*y) }, nil, 2.01},
+	{"AddExcess", func(dst, x, _ []float32) { AddExcess(dst, a, x, b) }, func(d, x, _ float64) float64 {
+		return d + max(float64(float32(a))*x-float64(float32(b)), 0)
+	}, func(d, x, _ float64) float64 { return math.Abs(d) + 2*math.Abs(a*x) + 2*math.Abs(b) }, 2.01},
 	{"Adam", func(dst, x, y []float32) { Adam(dst, a, x, 3, squares(y), 0, 0, 1e-3) }, func(d, x, y float64) float64 {
 		return d - float64(float32(a))*x/(math.Sqrt(3*y*y)+1e-3)
 	}, func(d, x, y float64) float64 { return math.Abs(d) + math.Abs(a*x)/(math.Sqrt(3*y*y)+1e-3) }, 6},

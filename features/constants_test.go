@@ -1,0 +1,59 @@
+package features
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the constants that come with the package anew")
+
+// shipped are the specs whose constants come with the package.
+var shipped = []Spec{
+	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
+	{Kind: "scatter", Whiten: Leaves, Shape: [3]int{1, 28, 28}},
+	{Kind: "scatter+patches", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
+	{Kind: "scatter+patches", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
+}
+
+// What is committed is what Fit makes, on every machine: rounding of float32 products may
+// differ, by 1e-5 of the largest constant.
+func TestLongConstants(t *testing.T) {
+	for _, spec := range shipped {
+		t.Run(spec.name(), func(t *testing.T) {
+			fitted, err := Fit(spec, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *update {
+				var b bytes.Buffer
+				if err := fitted.Write(&b); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(constantPath(spec), b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			had, err := committed(spec)
+			if err != nil || had == nil {
+				t.Fatalf("no constants: %v", err)
+			}
+			for i, b := range fitted.blocks {
+				for name, values := range b.constants {
+					largest, worst := 0., 0.
+					for k, v := range values {
+						largest = max(largest, math.Abs(float64(v)))
+						worst = max(worst, math.Abs(float64(v-had.blocks[i].constants[name][k])))
+					}
+					t.Logf("%s.%s: at most %.2g of the largest, %g", b.name, name, worst/largest, largest)
+					if !(worst <= 1e-5*largest) {
+						t.Errorf("%s.%s differ by %g, the largest is %g: run make features and say why in the commit", b.name, name, worst, largest)
+					}
+				}
+			}
+		})
+	}
+}

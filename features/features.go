@@ -1,0 +1,138 @@
+// Package features has front ends: fixed public maps of one image to a row of values,
+// in front of a network that is trained with privacy.
+//
+//	front, err := features.New(features.Spec{Kind: "scatter", Whiten: features.Leaves, Mirror: true, Shape: [3]int{1, 28, 28}}, nil)
+//	rows := front.Rows(features.Images{Bytes: images}, 2, nil)
+//
+// A row is a function of its image and of constants that come from a seed. Nothing of
+// the training data enters it, so that it costs no privacy. See docs/features.md.
+package features
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Whitening names what the covariance of a block's channels comes from.
+type Whitening string
+
+// The whitenings. Any but None subtracts the channels' means, too.
+const (
+	None   Whitening = "none"
+	Leaves Whitening = "leaves" // dead leaves
+	Pink   Whitening = "pink"   // pink noise
+)
+
+// Whitenings lists them.
+func Whitenings() []string { return []string{string(None), string(Leaves), string(Pink)} }
+
+// Scale is the norm of a row. The linear layer behind it has a bias, whose input is 1:
+// the bias then has 1/63 of the weight that a row has in a clipped gradient.
+const Scale = 63
+
+// Spec names a front end.
+type Spec struct {
+	Kind   string    // "scatter", "patches", "scatter+patches"; see Kinds
+	Whiten Whitening // what the channels' covariance comes from
+	Mirror bool      // average each image's features with those of its mirror image
+	Shape  [3]int    // channels, height, width of an image
+}
+
+// The largest images. Constants and memory grow with the square of their size.
+const (
+	maxChannels = 8
+	maxSide     = 96
+)
+
+// A kind is one way to make features: one file, and a line in kinds.
+type kind struct {
+	name string
+	damp float64 // what is added to the covariance, in units of its mean diagonal
+	// check says in words what shape it needs, or nothing if that is met.
+	check func(shape [3]int) string
+	depth func(shape [3]int) int // number of channels
+	// shapes lists the constants that it needs, beside those of whitening.
+	shapes func(shape [3]int) map[string][]int
+	// fit makes these constants.
+	fit func(shape [3]int) map[string][]float32
+	// open gives the map that the constants make.
+	open func(shape [3]int, mirror bool, constants map[string][]float32) layer
+}
+
+var kinds = []kind{scatterKind, patchesKind}
+
+// A layer maps images to channels on a grid.
+type layer struct {
+	channels, rows, cols int
+	// keep is the number of columns that are kept, from the left; the others are the
+	// same numbers in another order, where an image is averaged with its mirror image.
+	keep int
+	// worker gives a function for one goroutine. It writes an image's channels, all of
+	// a position together, position by position.
+	worker func() func(dst, image []float32)
+}
+
+// Kinds lists what Spec.Kind may be: the kinds, and kinds joined by +.
+func Kinds() []string {
+	var all []string
+	for n := range 1 << len(kinds) {
+		var names []string
+		for i, k := range kinds {
+			if n>>i&1 == 1 {
+				names = append(names, k.name)
+			}
+		}
+		if len(names) > 0 {
+			all = append(all, strings.Join(names, "+"))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return strings.Count(a, "+") - strings.Count(b, "+") })
+	return all
+}
+
+// kinds are those that the spec joins, in the order of the registry.
+func (s Spec) kinds() []kind {
+	var list []kind
+	for _, k := range kinds {
+		if slices.Contains(strings.Split(s.Kind, "+"), k.name) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// Check says what is wrong with a spec, and what to do.
+func (s Spec) Check() error {
+	if !slices.Contains(Kinds(), s.Kind) {
+		return usage.Errorf("there are no features %q; use one of %s", s.Kind, strings.Join(Kinds(), ", "))
+	}
+	if !slices.Contains(Whitenings(), string(s.Whiten)) {
+		return usage.Errorf("there is no whitening %q; use one of %s", s.Whiten, strings.Join(Whitenings(), ", "))
+	}
+	shape := shapeText(s.Shape)
+	if s.Shape[0] < 1 || s.Shape[0] > maxChannels || s.Shape[1] < 1 || s.Shape[1] > maxSide || s.Shape[2] < 1 || s.Shape[2] > maxSide {
+		return usage.Errorf("features %s are for images of at most %d channels and %d×%d pixels, and these are %s; use smaller images", s.Kind, maxChannels, maxSide, maxSide, shape)
+	}
+	for _, k := range s.kinds() {
+		if needs := k.check(s.Shape); needs != "" {
+			return usage.Errorf("features %s need images %s, and these are %s; use other features or other images", k.name, needs, shape)
+		}
+	}
+	return nil
+}
+
+// name is that of a file of constants.
+func (s Spec) name() string {
+	parts := []string{s.Kind, shapeText(s.Shape), string(s.Whiten)}
+	if s.Mirror {
+		parts = append(parts, "mirror")
+	}
+	return strings.Join(parts, "-")
+}
+
+func shapeText(shape [3]int) string { return fmt.Sprintf("%dx%dx%d", shape[0], shape[1], shape[2]) }
+
+func volume(shape [3]int) int { return shape[0] * shape[1] * shape[2] }

@@ -1,0 +1,309 @@
+package features
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/privgrad/privgrad/features/synthetic"
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+)
+
+// Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,
+// less its mean and over its contrast, has in common with atoms, shrunk towards zero, in
+// two parts by its sign, and averaged over sixteen cells. Atoms are whitened patches of
+// dead leaves.
+
+const (
+	patchSide     = 6
+	patchGrid     = 4 // cells, each way
+	patchAtoms    = 256
+	patchShrink   = .25  // in standard deviations of the products
+	patchFlat     = .002 // added to a patch's variance
+	patchDamp     = .001 // added to the covariance of patches, in units of its largest eigenvalue
+	patchChannels = 2 * patchAtoms
+
+	patchSeed   = 1
+	patchImages = 2000 // from which patches come
+	patchDraws  = 40   // of each
+	patchSpread = 100  // images by which products are measured
+)
+
+var patchesKind = kind{
+	name: "patches",
+	damp: .01,
+	check: func(shape [3]int) string {
+		if min(shape[1], shape[2]) < patchSide+patchGrid-1 {
+			return "of 9×9 pixels or more"
+		}
+		return ""
+	},
+	depth: func([3]int) int { return patchChannels },
+	shapes: func(shape [3]int) map[string][]int {
+		return map[string][]int{"atoms": {patchAtoms, shape[0], patchSide, patchSide}}
+	},
+	fit: func(shape [3]int) map[string][]float32 {
+		return map[string][]float32{"atoms": dictionary(shape)}
+	},
+	open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
+		p := newPatches(shape, mirror, constants["atoms"])
+		return layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: p.worker}
+	},
+}
+
+// patches holds what goroutines share.
+type patches struct {
+	shape      [3]int
+	mirror     bool
+	rows, cols int          // places of a patch
+	taps       *gemm.Taps   // of a row of places
+	atoms      gemm.PackedB // a column an atom; behind them the mirrored ones
+	width      int          // of that
+	down       [][]int      // for each row of places, the rows of cells that it is in
+	across     [][]int      // the same of columns
+}
+
+func newPatches(shape [3]int, mirror bool, atoms []float32) *patches {
+	p := &patches{shape: shape, mirror: mirror, rows: shape[1] - patchSide + 1, cols: shape[2] - patchSide + 1, width: patchAtoms}
+	size := shape[0] * patchSide * patchSide
+	var offsets []int
+	for i := range size {
+		offsets = append(offsets, i/(patchSide*patchSide)*shape[1]*shape[2]+i/patchSide%patchSide*shape[2]+i%patchSide)
+	}
+	p.taps = gemm.NewTaps(offsets, 1, p.cols, shape[2])
+	all := atoms
+	if mirror {
+		p.width *= 2
+		all = append([]float32(nil), atoms...)
+		for i := range atoms {
+			all = append(all, atoms[i-i%patchSide+patchSide-1-i%patchSide])
+		}
+	}
+	gemm.PackB(&p.atoms, gemm.RowMajor(all, p.width, size).T())
+	p.down, p.across = cells(p.rows), cells(p.cols)
+	return p
+}
+
+// extent is where cell c of n places begins and ends. Cells overlap where they do not divide n.
+func extent(n, c int) (from, to int) { return c * n / patchGrid, ((c+1)*n + patchGrid - 1) / patchGrid }
+
+// cells gives the cells of each of n places.
+func cells(n int) [][]int {
+	of := make([][]int, n)
+	for c := range patchGrid {
+		from, to := extent(n, c)
+		for i := from; i < to; i++ {
+			of[i] = append(of[i], c)
+		}
+	}
+	return of
+}
+
+// A matcher compares the patches of one row of places at a time with the atoms.
+type matcher struct {
+	*patches
+	columns, products, inverse []float32
+	packed                     gemm.PackedA
+	contrast                   func(inverse, image []float32)
+}
+
+func (p *patches) matcher() *matcher {
+	size := p.shape[0] * patchSide * patchSide
+	return &matcher{
+		patches: p, columns: make([]float32, p.cols*size), products: make([]float32, p.cols*p.width),
+		inverse: make([]float32, p.rows*p.cols), contrast: p.contrast(),
+	}
+}
+
+// row returns the products at row y of places, whose contrasts are known: a row a place.
+func (m *matcher) row(image []float32, y int) []float32 {
+	m.taps.Columns(m.columns, image[y*m.shape[2]:])
+	size := len(m.columns) / m.cols
+	for x := range m.cols {
+		vec.Scale(m.columns[x*size:(x+1)*size], m.inverse[y*m.cols+x])
+	}
+	gemm.PackA(&m.packed, gemm.RowMajor(m.columns, m.cols, size))
+	gemm.MulPacked(gemm.RowMajor(m.products, m.cols, m.width), &m.packed, &m.atoms, false)
+	return m.products
+}
+
+func (p *patches) worker() func(dst, image []float32) {
+	m := p.matcher()
+	both := 2 * p.width                     // positive parts, then negative ones
+	line := make([]float32, patchGrid*both) // sums over a row of places, for each column of cells
+	grid := make([]float32, patchGrid*len(line))
+	return func(dst, image []float32) {
+		m.contrast(m.inverse, image)
+		clear(grid)
+		for y := range p.rows {
+			products := m.row(image, y)
+			clear(line)
+			for x := range p.cols {
+				z := products[x*p.width:][:p.width]
+				for _, c := range p.across[x] {
+					sums := line[c*both:][:both]
+					vec.AddExcess(sums[:p.width], 1, z, patchShrink)
+					vec.AddExcess(sums[p.width:], -1, z, patchShrink)
+				}
+			}
+			for _, c := range p.down[y] {
+				vec.AddVec(grid[c*len(line):][:len(line)], line)
+			}
+		}
+		p.arrange(dst, grid)
+	}
+}
+
+// arrange makes means of sums, and with mirroring the average of both images: what the
+// mirrored atoms find on the one side is what the atoms find on the other in the mirror image.
+func (p *patches) arrange(dst, grid []float32) {
+	for o := range patchGrid * patchGrid {
+		y, x := o/patchGrid, o%patchGrid
+		y0, y1 := extent(p.rows, y)
+		x0, x1 := extent(p.cols, x)
+		share := 1 / float32((y1-y0)*(x1-x0))
+		from, other := grid[o*2*p.width:], grid[(o-x+patchGrid-1-x)*2*p.width+p.width-patchAtoms:]
+		out := dst[o*patchChannels:][:patchChannels]
+		for k := range patchAtoms {
+			if p.mirror {
+				out[k] = .5 * share * (from[k] + other[k])
+				out[patchAtoms+k] = .5 * share * (from[p.width+k] + other[p.width+k])
+			} else {
+				out[k], out[patchAtoms+k] = share*from[k], share*from[p.width+k]
+			}
+		}
+	}
+}
+
+// contrast gives a function that finds, for every place, 1 over the deviation of the patch there.
+func (p *patches) contrast() func(inverse, image []float32) {
+	height, width := p.shape[1], p.shape[2]
+	sum, square := make([]float32, height*width), make([]float32, height*width)
+	return func(inverse, image []float32) {
+		clear(sum)
+		clear(square)
+		for c := range p.shape[0] {
+			plane := image[c*height*width:][:height*width]
+			vec.AddVec(sum, plane)
+			vec.MixSquares(square, 1, 1, plane)
+		}
+		box(sum, height, width)
+		box(square, height, width)
+		n := float32(p.shape[0] * patchSide * patchSide)
+		for i := range inverse {
+			at := i/p.cols*width + i%p.cols
+			mean := sum[at] / n
+			variance := max(square[at]/n-mean*mean, 0)
+			inverse[i] = 1 / float32(math.Sqrt(float64(variance+patchFlat)))
+		}
+	}
+}
+
+// box replaces every place of a plane that a patch begins at by the sum over the patch.
+func box(plane []float32, height, width int) {
+	for y := range height {
+		line := plane[y*width:][:width]
+		for x := range width - patchSide + 1 {
+			line[x] += line[x+1] + line[x+2] + line[x+3] + line[x+4] + line[x+5]
+		}
+	}
+	for y := range height - patchSide + 1 {
+		for k := 1; k < patchSide; k++ {
+			vec.AddVec(plane[y*width:][:width], plane[(y+k)*width:])
+		}
+	}
+}
+
+// dictionary makes the atoms, for products of deviation 1 on dead leaves.
+func dictionary(shape [3]int) []float32 {
+	size := shape[0] * patchSide * patchSide
+	random := rand.NewPCG(patchSeed, 0)
+	below := func(n int) int { return int((random.Uint64() >> 11) % uint64(n)) }
+
+	samples := make([]float64, 0, patchImages*patchDraws*size)
+	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
+	for i := range patchImages {
+		source.Draw(image, patchSeed, uint64(i))
+		for range patchDraws {
+			y, x := below(shape[1]-patchSide+1), below(shape[2]-patchSide+1)
+			samples = append(samples, normalised(image, shape, y, x)...)
+		}
+	}
+	whiten := inverseRoot(secondMoments(samples, size), size, func(eigenvalues []float64) float64 {
+		return patchDamp * eigenvalues[len(eigenvalues)-1]
+	})
+
+	atoms := make([]float32, patchAtoms*size)
+	atom, whitened := make([]float64, size), make([]float64, size)
+	taken := map[int]bool{}
+	for k := range patchAtoms {
+		i := below(len(samples) / size)
+		for taken[i] {
+			i = below(len(samples) / size)
+		}
+		taken[i] = true
+		symmetricMul(whitened, whiten, samples[i*size:(i+1)*size])
+		square := 0.
+		for _, v := range whitened {
+			square += v * v
+		}
+		norm := math.Sqrt(square) + 1e-6
+		symmetricMul(atom, whiten, whitened)
+		mean := 0.
+		for _, v := range atom {
+			mean += v / float64(size)
+		}
+		for j, v := range atom {
+			atoms[k*size+j] = float32((v - mean) / norm) // without its mean it does not see the patch's
+		}
+	}
+	spread := spreadOf(shape, atoms)
+	for i, v := range atoms {
+		atoms[i] = float32(float64(v) / spread)
+	}
+	return atoms
+}
+
+// normalised is a patch less its mean and over its contrast.
+func normalised(image []float32, shape [3]int, y, x int) []float64 {
+	var patch []float64
+	mean := 0.
+	for c := range shape[0] {
+		for i := range patchSide * patchSide {
+			v := float64(image[(c*shape[1]+y+i/patchSide)*shape[2]+x+i%patchSide])
+			patch = append(patch, v)
+			mean += v
+		}
+	}
+	n := float64(len(patch))
+	mean /= n
+	square := 0.
+	for i := range patch {
+		patch[i] -= mean
+		square += patch[i] * patch[i]
+	}
+	deviation := math.Sqrt(square/n + patchFlat)
+	for i := range patch {
+		patch[i] /= deviation
+	}
+	return patch
+}
+
+// spreadOf is the standard deviation of the products of patches with atoms.
+func spreadOf(shape [3]int, atoms []float32) float64 {
+	p := newPatches(shape, false, atoms)
+	m := p.matcher()
+	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
+	sum, square, count := 0., 0., 0.
+	for i := range patchSpread {
+		source.Draw(image, patchSeed, uint64(i))
+		m.contrast(m.inverse, image)
+		for y := range p.rows {
+			products := m.row(image, y)
+			sum += vec.Sum(products)
+			square += vec.SumSquares(products)
+			count += float64(len(products))
+		}
+	}
+	return math.Sqrt(square/count - sum/count*(sum/count))
+}

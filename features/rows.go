@@ -1,0 +1,203 @@
+package features
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/half"
+)
+
+// Images are rows of f.In() values each, channel by channel. Exactly one field is set.
+type Images struct {
+	Bytes  []uint8   // b stands for b/255
+	Values []float32 // of [0, 1]
+}
+
+// notANumber is the half that a row without features is full of. Such a row has no
+// gradient that could be clipped: it counts as zero.
+const notANumber = 0x7e00
+
+// Rows maps images to rows of f.Width() values of half precision (internal/half), on as many
+// goroutines as threads. A row depends on its image alone: its bits are the same among
+// other images, in another order and on more threads. An image that is not finite, or whose features
+// are not, gives a row of NaN.
+//
+// progress, unless nil, gets 1 to 100, each once and one after the other, so that it does
+// not show how many images there are.
+//
+// A panic of a user's Func is raised as a fault that says where it was: internal/fault
+// makes an error of it.
+func (f *Front) Rows(images Images, threads int, progress func(percent int)) []uint16 {
+	in, width := volume(f.In()), f.Width()
+	n := (len(images.Bytes) + len(images.Values)) / in
+	if images.Bytes != nil && images.Values != nil || n*in != len(images.Bytes)+len(images.Values) {
+		fault.Raise(errors.New("images need whole rows in one field"))
+	}
+	rows := make([]uint16, n*width)
+	p := meter{total: n, report: progress}
+	err := parallel(threads, n, func() func(i int) {
+		image, row := make([]float32, in), f.row()
+		return func(i int) {
+			if images.take(image, i) {
+				row(rows[i*width:(i+1)*width], image)
+			} else {
+				fill(rows[i*width:(i+1)*width], notANumber)
+			}
+			p.add()
+		}
+	})
+	fault.Raise(err)
+	p.finish()
+	return rows
+}
+
+// take copies image i and reports whether it is finite.
+func (images Images) take(dst []float32, i int) bool {
+	if images.Bytes != nil {
+		for k, b := range images.Bytes[i*len(dst):][:len(dst)] {
+			dst[k] = float32(b) / 255
+		}
+		return true
+	}
+	copy(dst, images.Values[i*len(dst):])
+	return finite(dst)
+}
+
+func finite(x []float32) bool {
+	for _, v := range x {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func fill(dst []uint16, v uint16) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+// row gives a function for one goroutine, from a finite image to a row.
+func (f *Front) row() func(dst []uint16, image []float32) {
+	if f.own != nil {
+		out := make([]float32, f.Width())
+		return func(dst []uint16, image []float32) {
+			f.own(out, image)
+			if !finite(out) {
+				fill(dst, notANumber)
+				return
+			}
+			for i, v := range out {
+				dst[i] = half.FromFloat32(v)
+			}
+		}
+	}
+	var parts []func(dst []uint16, image []float32) bool
+	for _, b := range f.blocks {
+		parts = append(parts, b.part(Scale/math.Sqrt(float64(len(f.blocks)))))
+	}
+	return func(dst []uint16, image []float32) {
+		rest := dst
+		for i, part := range parts {
+			width := f.blocks[i].width()
+			if !part(rest[:width], image) {
+				fill(dst, notANumber)
+				return
+			}
+			rest = rest[width:]
+		}
+	}
+}
+
+// part gives a function for one goroutine that writes a block's part of a row, of the
+// given norm, and reports whether it is finite.
+func (b *block) part(norm float64) func(dst []uint16, image []float32) bool {
+	c, kept := b.channels, b.rows*b.keep
+	maps, apply := make([]float32, c*b.rows*b.cols), b.worker()
+	whiten := b.whiten()
+	left, out := make([]float32, c*kept), make([]float32, c*kept)
+	return func(dst []uint16, image []float32) bool {
+		apply(maps, image)
+		for y := range b.rows {
+			copy(left[y*b.keep*c:(y+1)*b.keep*c], maps[y*b.cols*c:])
+		}
+		whiten(out, left)
+		b.weigh(out)
+		square := vec.SumSquares(out)
+		if square-square != 0 {
+			return false
+		}
+		factor := 0.
+		if square > 0 {
+			factor = norm / math.Sqrt(square)
+		}
+		for k := range c {
+			to := dst[k*kept:][:kept]
+			for o := range to {
+				to[o] = half.FromFloat32(float32(float64(out[o*c+k]) * factor))
+			}
+		}
+		return true
+	}
+}
+
+// weigh gives the middle column, whose features stand in it twice, the weight of one
+// of them. A row's products with others are then those of whole rows, up to a factor.
+func (b *block) weigh(out []float32) {
+	if b.keep == b.cols || b.cols%2 == 0 {
+		return
+	}
+	for y := range b.rows {
+		vec.Scale(out[((y+1)*b.keep-1)*b.channels:][:b.channels], math.Sqrt2/2)
+	}
+}
+
+// A meter reports percents of a total.
+type meter struct {
+	lock            sync.Mutex
+	total, done, at int
+	report          func(percent int)
+}
+
+func (m *meter) add() {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.done++
+	m.to(m.done * 100 / m.total)
+}
+
+func (m *meter) finish() { m.to(100) }
+
+func (m *meter) to(percent int) {
+	for m.at < percent {
+		m.at++
+		if m.report != nil {
+			m.report(m.at)
+		}
+	}
+}
+
+// parallel calls do for 0 to n−1 on up to threads goroutines, each with a do of its
+// own. A panic becomes an error that says where it was.
+func parallel(threads, n int, worker func() (do func(i int))) error {
+	threads = max(min(threads, n), 1)
+	errs := make([]error, threads)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for t := range threads {
+		group.Go(func() {
+			defer fault.Recover(&errs[t])
+			do := worker()
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				do(int(i - 1))
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,251 @@
+package features
+
+import (
+	"math"
+	"math/cmplx"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+)
+
+// The scattering transform (Bruna and Mallat 2013) of order two with wavelets of two
+// scales and eight angles: an image's moduli of wavelet coefficients, those of these
+// moduli, and an average of all of them. Grids are centred, so that the features of a
+// mirror image are the mirrored features with angles exchanged.
+
+const (
+	angles       = 8
+	scatterMaps  = 1 + 2*angles + angles*angles // of one colour
+	fineTaps     = 9                            // side of the wavelets of scale 0, at full resolution
+	coarseTaps   = 16                           // of scale 1, whose results have half the resolution
+	scatterSide  = 4                            // pixels to a position, each way
+	scatterLeast = 8                            // padding by reflection needs as many pixels
+	poolFrom     = 8                            // a grid of as many positions, and even, is averaged by two
+)
+
+var scatterKind = kind{
+	name: "scatter",
+	damp: .001,
+	check: func(shape [3]int) string {
+		if shape[1]%scatterSide != 0 || shape[2]%scatterSide != 0 || shape[1] < scatterLeast || shape[2] < scatterLeast {
+			return "whose height and width are multiples of 4, and 8 or more"
+		}
+		return ""
+	},
+	depth:  func(shape [3]int) int { return shape[0] * scatterMaps },
+	shapes: func([3]int) map[string][]int { return nil },
+	fit:    func([3]int) map[string][]float32 { return nil },
+	open: func(shape [3]int, mirror bool, _ map[string][]float32) layer {
+		s := newScatter(shape, mirror)
+		l := layer{channels: s.shape[0] * scatterMaps, rows: s.rows, cols: s.cols, keep: s.cols, worker: s.worker}
+		if mirror {
+			l.keep = (s.cols + 1) / 2
+		}
+		return l
+	},
+}
+
+// scatter holds what goroutines share.
+type scatter struct {
+	shape      [3]int
+	mirror     bool
+	rows, cols int // of the grid
+
+	wave0, wave1 gemm.PackedA // real parts, then imaginary parts, of wavelets at every angle
+	taps0, taps1 *gemm.Taps
+	pad0, pad1   []int32 // places in a plane, for every place in what the taps read
+
+	low0, low1 gemm.PackedB // averages over the grid, from full and from half resolution
+}
+
+func newScatter(shape [3]int, mirror bool) *scatter {
+	height, width := shape[1], shape[2]
+	s := &scatter{shape: shape, mirror: mirror, rows: height / scatterSide, cols: width / scatterSide}
+	pool := 1
+	if s.rows >= poolFrom && s.cols >= poolFrom && s.rows%2 == 0 && s.cols%2 == 0 {
+		pool = 2
+		s.rows, s.cols = s.rows/2, s.cols/2
+	}
+	gemm.PackA(&s.wave0, wavelets(0, fineTaps))
+	gemm.PackA(&s.wave1, wavelets(1, coarseTaps))
+	s.taps0, s.pad0 = fullTaps(height, width)
+	s.taps1, s.pad1 = halfTaps(height, width)
+	gemm.PackB(&s.low0, average(height, width, 12, 4, 1.6, pool))
+	gemm.PackB(&s.low1, average(height/2, width/2, 8, 2, .8, pool))
+	return s
+}
+
+// wavelets are Morlet wavelets of scale 2ʲ: a wave under an envelope across its
+// direction, less as much of the envelope as brings the sum to zero.
+func wavelets(scale, side int) gemm.Matrix {
+	const slant = 4. / angles
+	deviation, frequency := .8*float64(int(1)<<scale), 3*math.Pi/4/float64(int(1)<<scale)
+	m := gemm.RowMajor(make([]float32, 2*angles*side*side), 2*angles, side*side)
+	wave := make([]complex128, side*side)
+	envelope := make([]float64, side*side)
+	for a := range angles {
+		sin, cos := math.Sincos(math.Pi * float64(a) / angles)
+		var sum complex128
+		area := 0.
+		for i := range envelope {
+			y, x := float64(i/side)-float64(side-1)/2, float64(i%side)-float64(side-1)/2
+			u, v := x*cos+y*sin, slant*(y*cos-x*sin)
+			envelope[i] = math.Exp(-(u*u+v*v)/(2*deviation*deviation)) * slant / (2 * math.Pi * deviation * deviation)
+			wave[i] = cmplx.Rect(envelope[i], frequency*u)
+			sum += wave[i]
+			area += envelope[i]
+		}
+		for i, w := range wave {
+			w -= sum * complex(envelope[i]/area, 0)
+			m.Data[a*side*side+i], m.Data[(angles+a)*side*side+i] = float32(real(w)), float32(imag(w))
+		}
+	}
+	return m
+}
+
+// reflect is the place in a line of n that place i, which may lie beyond its ends, mirrors.
+func reflect(i, n int) int {
+	if i < 0 {
+		i = -i
+	}
+	if i >= n {
+		i = 2*(n-1) - i
+	}
+	return i
+}
+
+// fullTaps are those of a wavelet at every pixel of a plane with a margin.
+func fullTaps(height, width int) (*gemm.Taps, []int32) {
+	const margin = (fineTaps - 1) / 2
+	pitch := width + 2*margin
+	var offsets []int
+	for i := range fineTaps * fineTaps {
+		offsets = append(offsets, i/fineTaps*pitch+i%fineTaps)
+	}
+	taps := gemm.NewTaps(offsets, height, width, pitch)
+	places := make([]int32, max(taps.Reach(), (height+2*margin)*pitch))
+	for i := range places {
+		y, x := min(i/pitch, height+2*margin-1), i%pitch
+		places[i] = int32(reflect(y-margin, height)*width + reflect(x-margin, width))
+	}
+	return taps, places
+}
+
+// halfTaps are those of a wavelet at every second pixel each way. The plane with its margin lies
+// in four parts, by whether rows and columns are even: what a tap reads at successive
+// outputs then lies side by side.
+func halfTaps(height, width int) (*gemm.Taps, []int32) {
+	const margin = (coarseTaps - 2) / 2
+	rows, pitch := height/2+margin, width/2+margin
+	var offsets []int
+	for i := range coarseTaps * coarseTaps {
+		y, x := i/coarseTaps, i%coarseTaps
+		offsets = append(offsets, (y%2*2+x%2)*rows*pitch+y/2*pitch+x/2)
+	}
+	taps := gemm.NewTaps(offsets, height/2, width/2, pitch)
+	places := make([]int32, max(taps.Reach(), 4*rows*pitch))
+	for i := range min(len(places), 4*rows*pitch) {
+		part, rest := i/(rows*pitch), i%(rows*pitch)
+		y, x := rest/pitch*2+part/2, rest%pitch*2+part%2
+		places[i] = int32(reflect(y-margin, height)*width + reflect(x-margin, width))
+	}
+	return taps, places
+}
+
+// average is a matrix from a plane to a grid: a Gaussian window of a margin by
+// reflection at every stride, then the mean over pool by pool positions.
+func average(height, width, side, stride int, deviation float64, pool int) gemm.Matrix {
+	axis := func(n int) []float64 {
+		line := make([]float64, n/stride/pool*n)
+		window, sum := make([]float64, side), 0.
+		for k := range window {
+			d := float64(k) - float64(side-1)/2
+			window[k] = math.Exp(-d * d / (2 * deviation * deviation))
+			sum += window[k]
+		}
+		for o := range n / stride {
+			for k, w := range window {
+				line[o/pool*n+reflect(o*stride+k-(side-stride)/2, n)] += w / sum / float64(pool)
+			}
+		}
+		return line
+	}
+	down, across := axis(height), axis(width)
+	rows, cols := height/stride/pool, width/stride/pool
+	m := gemm.RowMajor(make([]float32, height*width*rows*cols), height*width, rows*cols)
+	for i := range height * width {
+		for o := range rows * cols {
+			m.Data[i*rows*cols+o] = float32(down[o/cols*height+i/width] * across[o%cols*width+i%width])
+		}
+	}
+	return m
+}
+
+// mirrored is the map of a mirror image that has the values of map k of an image.
+func mirrored(k int) int {
+	turn := func(a int) int { return (angles - a) % angles }
+	switch first := k - 1 - 2*angles; {
+	case k == 0:
+		return 0
+	case k <= angles:
+		return 1 + turn(k-1)
+	case first < 0:
+		return 1 + angles + turn(k-1-angles)
+	default:
+		return 1 + 2*angles + turn(first/angles)*angles + turn(first%angles)
+	}
+}
+
+func (s *scatter) worker() func(dst, image []float32) {
+	plane := s.shape[1] * s.shape[2]
+	quarter, grid := plane/4, s.rows*s.cols
+	padded0, padded1 := make([]float32, len(s.pad0)), make([]float32, len(s.pad1))
+	waves := make([]float32, 2*angles*plane)
+	full := make([]float32, (1+angles)*plane)          // the plane and its moduli of scale 0
+	half := make([]float32, angles*(1+angles)*quarter) // those of scale 1, of the plane and of its moduli
+	maps := make([]float32, scatterMaps*grid)
+	var first, second gemm.PackedA
+
+	coarse := func(dst, src []float32) {
+		gather(padded1, src, s.pad1)
+		gemm.Correlate(waves, quarter, &s.wave1, padded1, s.taps1, false, nil, false)
+		vec.Modulus(dst, waves[:angles*quarter], waves[angles*quarter:2*angles*quarter])
+	}
+	return func(dst, image []float32) {
+		for c := range s.shape[0] {
+			x := full[:plane]
+			copy(x, image[c*plane:])
+			gather(padded0, x, s.pad0)
+			gemm.Correlate(waves, plane, &s.wave0, padded0, s.taps0, false, nil, false)
+			vec.Modulus(full[plane:], waves[:angles*plane], waves[angles*plane:])
+			for i := range 1 + angles { // the plane itself, then each of its moduli
+				coarse(half[i*angles*quarter:][:angles*quarter], full[i*plane:][:plane])
+			}
+			gemm.PackA(&first, gemm.RowMajor(full, 1+angles, plane))
+			gemm.PackA(&second, gemm.RowMajor(half, angles*(1+angles), quarter))
+			gemm.MulPacked(gemm.RowMajor(maps, 1+angles, grid), &first, &s.low0, false)
+			gemm.MulPacked(gemm.RowMajor(maps[(1+angles)*grid:], angles*(1+angles), grid), &second, &s.low1, false)
+			s.arrange(dst, maps, c)
+		}
+	}
+}
+
+// arrange writes the maps of a colour position by position.
+func (s *scatter) arrange(dst, maps []float32, colour int) {
+	grid, channels := s.rows*s.cols, s.shape[0]*scatterMaps
+	for k := range scatterMaps {
+		from, other := maps[k*grid:][:grid], maps[mirrored(k)*grid:][:grid]
+		for o, v := range from {
+			if s.mirror {
+				v = .5 * (v + other[o-o%s.cols+s.cols-1-o%s.cols])
+			}
+			dst[o*channels+colour*scatterMaps+k] = v
+		}
+	}
+}
+
+func gather(dst, src []float32, places []int32) {
+	for i, p := range places {
+		dst[i] = src[p]
+	}
+}

@@ -1,0 +1,220 @@
+package features
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/privgrad/privgrad/features/synthetic"
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+)
+
+// Whitening of channels: the same symmetric matrix at every position, (A + d·m)^−½ with
+// the covariance A of the channels over positions of synthetic images, its mean diagonal
+// m, and a kind's damping d. Units of A are those of m, so that whitened channels have a
+// variance of at most 1.
+
+const (
+	whitenSeed   = 11
+	whitenImages = 4000
+	whitenShards = 16  // that goroutines work on; sums are in their order
+	whitenFirst  = 50  // images of a provisional mean, about which the covariance is summed up
+	whitenBatch  = 256 // positions of a product in float32; products are added in float64
+)
+
+// moments are sums over positions of values less a provisional mean.
+type moments struct {
+	n             float64
+	first, second []float64 // second has n·n elements
+}
+
+// fitWhitening gives the mean of the channels and the lower triangle of the matrix.
+func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress func(share float64)) (mean, lower []float32, err error) {
+	open := synthetic.Leaves
+	if from == Pink {
+		open = synthetic.Pink
+	}
+	about := provisionalMean(l, open(shape), shape)
+	shards := make([]moments, whitenShards)
+	var lock sync.Mutex
+	done := 0
+	err = parallel(runtime.GOMAXPROCS(0), whitenShards, func() func(int) {
+		source, maps := open(shape), l.worker()
+		return func(i int) {
+			shards[i] = l.moments(about, source, maps, volume(shape), i*whitenImages/whitenShards, (i+1)*whitenImages/whitenShards)
+			lock.Lock()
+			defer lock.Unlock()
+			done++
+			progress(float64(done) / whitenShards)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	total := shards[0]
+	for _, s := range shards[1:] {
+		total.n += s.n
+		add(total.first, s.first)
+		add(total.second, s.second)
+	}
+	mean, covariance := total.covariance(about)
+	c := l.channels
+	diagonal := 0.
+	for i := range c {
+		diagonal += covariance[i*c+i] / float64(c)
+	}
+	for i := range covariance {
+		covariance[i] /= diagonal
+	}
+	root := inverseRoot(covariance, c, func([]float64) float64 { return damp })
+	if root == nil || !(diagonal > 0) {
+		return nil, nil, fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use another whitening", shapeText(shape), c)
+	}
+	for i := range c {
+		for j := range i + 1 {
+			lower = append(lower, float32(root[i*c+j]))
+		}
+	}
+	return mean, lower, nil
+}
+
+// provisionalMean need not be exact: it keeps sums of squares from cancelling.
+func provisionalMean(l layer, source synthetic.Source, shape [3]int) []float32 {
+	maps := l.worker()
+	image, out := make([]float32, volume(shape)), make([]float32, l.channels*l.rows*l.cols)
+	sums := make([]float64, l.channels)
+	for i := range whitenFirst {
+		source.Draw(image, whitenSeed, uint64(i))
+		maps(out, image)
+		for k, v := range out {
+			sums[k%l.channels] += float64(v)
+		}
+	}
+	mean := make([]float32, l.channels)
+	for c, s := range sums {
+		mean[c] = float32(s / float64(whitenFirst*l.rows*l.cols))
+	}
+	return mean
+}
+
+// moments are those of images first to end, the end excluded.
+func (l layer) moments(about []float32, source synthetic.Source, maps func(dst, image []float32), pixels, first, end int) moments {
+	c, grid := l.channels, l.rows*l.cols
+	m := moments{first: make([]float64, c), second: make([]float64, c*c)}
+	image := make([]float32, pixels)
+	rows := make([]float32, 0, (whitenBatch+grid)*c)
+	product := gemm.RowMajor(make([]float32, c*c), c, c)
+	var space gemm.Workspace
+	flush := func(n int) {
+		batch := gemm.RowMajor(rows[:n*c], n, c)
+		gemm.Mul(product, batch.T(), batch, false, &space)
+		for i, v := range product.Data {
+			m.second[i] += float64(v)
+		}
+		for i, v := range batch.Data {
+			m.first[i%c] += float64(v)
+		}
+		m.n += float64(n)
+		rows = rows[:copy(rows, rows[n*c:])]
+	}
+	for i := first; i < end; i++ {
+		source.Draw(image, whitenSeed, uint64(i))
+		start := len(rows)
+		rows = rows[:start+grid*c]
+		maps(rows[start:], image)
+		for k := range grid * c {
+			rows[start+k] -= about[k%c]
+		}
+		for len(rows) >= whitenBatch*c {
+			flush(whitenBatch)
+		}
+	}
+	if len(rows) > 0 {
+		flush(len(rows) / c)
+	}
+	return m
+}
+
+func (m moments) covariance(about []float32) (mean []float32, covariance []float64) {
+	c := len(about)
+	mean, covariance = make([]float32, c), make([]float64, c*c)
+	for i := range c {
+		mean[i] = float32(float64(about[i]) + m.first[i]/m.n)
+		for j := range c {
+			covariance[i*c+j] = m.second[i*c+j]/m.n - m.first[i]/m.n*(m.first[j]/m.n)
+		}
+	}
+	return mean, covariance
+}
+
+func add(dst, x []float64) {
+	for i, v := range x {
+		dst[i] += v
+	}
+}
+
+// secondMoments is the mean of the outer products of rows with themselves.
+func secondMoments(rows []float64, n int) []float64 {
+	m := make([]float64, n*n)
+	for k := 0; k < len(rows); k += n {
+		row := rows[k : k+n]
+		for i, a := range row {
+			line := m[i*n:][:i+1]
+			for j := range line {
+				line[j] += a * row[j]
+			}
+		}
+	}
+	count := float64(len(rows) / n)
+	for i := range n {
+		for j := range i + 1 {
+			m[i*n+j] /= count
+			m[j*n+i] = m[i*n+j]
+		}
+	}
+	return m
+}
+
+// inverseRoot is (A + d)^−½ of a symmetric A of n rows, with d from its eigenvalues in
+// ascending order; nil if these cannot be found.
+func inverseRoot(a []float64, n int, damp func(eigenvalues []float64) float64) []float64 {
+	var e mat.EigenSym
+	if !e.Factorize(mat.NewSymDense(n, a), true) {
+		return nil
+	}
+	values := e.Values(nil)
+	d := damp(values)
+	var vectors, scaled, root mat.Dense
+	e.VectorsTo(&vectors)
+	scaled.Apply(func(_, j int, v float64) float64 { return v / math.Sqrt(max(values[j], 0)+d) }, &vectors)
+	root.Mul(&scaled, vectors.T())
+	return root.RawMatrix().Data
+}
+
+// symmetricMul sets dst = a·x.
+func symmetricMul(dst, a, x []float64) {
+	n := len(x)
+	for i := range dst {
+		sum := 0.
+		for j, v := range x {
+			sum += a[i*n+j] * v
+		}
+		dst[i] = sum
+	}
+}
+
+// symmetric makes the matrix of its lower triangle.
+func symmetric(lower []float32, n int) gemm.Matrix {
+	m := gemm.RowMajor(make([]float32, n*n), n, n)
+	k := 0
+	for i := range n {
+		for j := range i + 1 {
+			m.Data[i*n+j], m.Data[j*n+i] = lower[k], lower[k]
+			k++
+		}
+	}
+	return m
+}
