@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
-	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/ir", "internal/stream", "perexample"},
+	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/pages"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -21,7 +22,39 @@ type Case struct {
 	Rows     device.Rows
 	Features device.Bytes
 
+	other     device.Features // in the place of Features, if any
 	precision device.Precision
+}
+
+// table is the case's values.
+func (c *Case) table() device.Features {
+	if c.other != nil {
+		return c.other
+	}
+	return c.Features
+}
+
+// in is the case with other values.
+func (c *Case) in(f device.Features) *Case {
+	d := *c
+	d.other = f
+	return &d
+}
+
+// values is what a row's features stand for.
+func (c *Case) values(row int) []float64 {
+	x := make([]float64, c.Rows.Width)
+	for i := range x {
+		switch at := row*c.Rows.Width + i; f := c.table().(type) {
+		case device.Floats:
+			x[i] = float64(f[at])
+		case device.Halves:
+			x[i] = float64(half.ToFloat32(f[at]))
+		case device.Bytes:
+			x[i] = float64(float32(f[at])*c.Rows.Scale + c.Rows.Offset)
+		}
+	}
+	return x
 }
 
 // newCase is NewCase in the precision of a device.
@@ -114,10 +147,7 @@ func (c *Case) with(b uint8, targets ...float32) *Case {
 // every precision), the hinge's corner, a tie between predictions.
 func (c *Case) Kink(row int) string {
 	p := c.Program
-	x := make([]float64, c.Rows.Width)
-	for i := range x {
-		x[i] = float64(float32(c.Features[row*c.Rows.Width+i])*c.Rows.Scale + c.Rows.Offset)
-	}
+	x := c.values(row)
 	for i := range device.Precisions() {
 		if kink := c.kink(row, reference.Values(p, widen(c.Params), x, device.Precision(i))); kink != "" {
 			return kink

@@ -62,7 +62,7 @@ func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Optio
 	}
 	n := made(d.Compile(s, o))(t)
 	t.Cleanup(func() { must(t, n.Close()) })
-	data := made(d.Load(c.Rows, c.Features))(t)
+	data := made(d.Load(c.Rows, c.table()))(t)
 	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
 	x := &Fixture{Net: n, Data: data, Noise: noise, size: len(c.Params), capacity: o.Capacity}
