@@ -92,15 +92,17 @@ var allowed = map[string][]string{
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},
+	"internal/recipes": nil,
+	"internal/tables":  {"datasets", "features", "internal/device", "internal/ir"},
 	"internal/plan": {
 		"accountant", "datasets", "datasets/cifar", "datasets/mnist", "datasets/tabular", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/lbfgs",
-		"dpoptim/majority", "dpoptim/mechanism", "dpoptim/sgd", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/rundir",
-		"internal/stream", "internal/usage", "internal/yamlfile", "nn", "perexample",
+		"dpoptim/majority", "dpoptim/mechanism", "dpoptim/sgd", "features", "internal/device", "internal/devices", "internal/engine", "internal/ir",
+		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/rundir": {"internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/plan",
-		"internal/rundir", "internal/usage", "nn", "perexample",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",
+		"internal/plan", "internal/rundir", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 
 	"audit": {
@@ -114,8 +116,8 @@ var allowed = map[string][]string{
 	"audit/reach": {"internal/device", "internal/ir"},
 	"bench": {
 		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
-		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/ir", "internal/pages", "internal/plan", "internal/stream",
-		"internal/usage", "nn", "perexample",
+		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
+		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 
 	// A paper has a package, which papers lists and no other paper imports.

@@ -25,6 +25,7 @@ var (
 		"accountant":                 "a mechanism and an accountant each is a file of its own; what they share is an interface that is nobody else's",
 		"cuda":                       "one device: memory, order of work and recorded graphs are kept in step by types that nobody else sees",
 		"internal/cpu":               "one device: its ops share scratch memory and the cutting of rows, which nobody else sees",
+		"internal/plan":              "one configuration: its settings, their checks and their price read the same fields, which nobody else changes",
 		"internal/ptx":               "one machine: what an instruction is, how it is read and what it does are changed together",
 	}
 	// A function is a name behind its folder, and behind its receiver if it has one.

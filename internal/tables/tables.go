@@ -3,8 +3,10 @@
 package tables
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
@@ -17,7 +19,7 @@ type Reader struct {
 	Front    *features.Front // nil: none
 	Loss     ir.Loss
 	Classes  int
-	Threads  int               // of the front end
+	Threads  int               // of the front end; 0: all cores
 	Progress func(percent int) // of the front end; nil: nobody asks
 }
 
@@ -43,7 +45,8 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features) {
 	case r.Front != nil:
 		rows.Width = r.Front.Width()
 		images := features.Images{Bytes: m.Features, Values: m.Values}
-		return rows, device.Halves(r.Front.Rows(images, r.Threads, r.Progress))
+		threads := cmp.Or(r.Threads, runtime.GOMAXPROCS(0))
+		return rows, device.Halves(r.Front.Rows(images, threads, r.Progress))
 	case m.Values != nil:
 		return rows, device.Floats(m.Values)
 	case m.Unit:
