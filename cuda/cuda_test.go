@@ -306,3 +306,17 @@ func TestErrorsSay(t *testing.T) {
 	}
 	must(t, x.net.Close())
 }
+
+// TestTableMemory: a table takes the memory of its form and of its targets, and no more.
+func TestTableMemory(t *testing.T) {
+	const values = 1000
+	for bytes, f := range map[int64]device.Features{1: make(device.Bytes, values), 2: make(device.Halves, values), 4: make(device.Floats, values)} {
+		r := device.Rows{Count: 1, Width: values, Targets: []float32{0}}
+		data, err := open(t, fake.Options{Memory: bytes*values + 4}).Load(r, f)
+		must(t, err)
+		must(t, data.Close())
+		if _, err := open(t, fake.Options{Memory: bytes*values + 3}).Load(r, f); err == nil {
+			t.Errorf("a %T takes less than %d bytes a value", f, bytes)
+		}
+	}
+}
