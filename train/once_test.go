@@ -59,13 +59,13 @@ func TestLBFGSFindsTheMinimum(t *testing.T) {
 				if l > 1 {
 					continue
 				}
-				x, y, z := m.Features[i*width:(i+1)*width], 2*float64(l)-1, float64(w[width])
+				x, y, z := m.Values[i*width:(i+1)*width], 2*float64(l)-1, float64(w[width])
 				for k, b := range x {
-					z += float64(w[k]) * float64(b) / 255
+					z += float64(w[k]) * float64(b)
 				}
 				d := slope(z, y) / 1500
 				for k, b := range x {
-					gradient[k] += d * float64(b) / 255
+					gradient[k] += d * float64(b)
 				}
 				gradient[width] += d
 				size += math.Abs(d)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/cli/data"
@@ -95,7 +96,8 @@ func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
 	return &m, nil
 }
 
-// fit trains the head and gives its accuracy on the held-out images.
+// fit trains the head and gives its accuracy on the held-out images. The noise is that of all
+// training images, less by as much as there are fewer: settings are chosen for all of them.
 func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (float64, error) {
 	out, err := os.MkdirTemp("", "accuracy")
 	if err != nil {
@@ -104,7 +106,16 @@ func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (fl
 	defer os.RemoveAll(out)
 	never := 1 << 30
 	c := train.Default()
-	c.Data, c.Seed, c.EvalEvery, c.Epsilon = set.Name, uint64(seed), never, &r.Epsilon
+	schedule := accountant.Schedule{
+		SamplingRate: r.SamplingRate, Steps: int(r.Epochs / r.SamplingRate * (1 + 1e-12)),
+		Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: 1e-5,
+	}
+	sigma, _, err := schedule.Calibrate(r.Epsilon)
+	if err != nil {
+		return 0, err
+	}
+	sigma *= float64(set.PublicN) / float64(set.PublicN+heldOut)
+	c.Data, c.Seed, c.EvalEvery, c.NoiseMultiplier = set.Name, uint64(seed), never, &sigma
 	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
 	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
 	result, err := train.Run(ctx, c, train.Options{
