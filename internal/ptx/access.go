@@ -47,10 +47,10 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 		case s.freed:
 			return place{}, l.fault(w, in, lane, UseAfterFree, addr, "%d bytes at offset %d of %s, which was freed", n, addr-s.base, s.name)
 		}
-		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant && !l.o.AllowRaces}, nil
+		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant}, nil
 	}
 	addr -= window
-	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: !l.o.AllowRaces}
+	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: true}
 	o := addr
 	if sp == inLocal {
 		p.s, p.lanes, p.racy = &w.local[lane], 1<<lane, false
@@ -292,10 +292,6 @@ func (w *warp) loadParam(l *launch, in *inst, m uint32, base *vec) *Fault {
 func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
 	n := in.width * in.count
-	kind := writes
-	if in.strong {
-		kind = atomics
-	}
 	var v [4]*vec
 	for j, s := range in.list[:in.count] {
 		if s >= 0 && m&^w.init[s] != 0 {
@@ -318,7 +314,7 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 		if f := w.checkWrite(l, in, lane, p.s, o, addr, n); f != nil {
 			return f
 		}
-		if f := w.race(l, in, lane, &p, addr, n, kind, &me); f != nil {
+		if f := w.race(l, in, lane, &p, addr, n, writes, &me); f != nil {
 			return f
 		}
 		b := p.s.data[o : o+uint64(n)]
@@ -330,7 +326,7 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 }
 
 func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
-	base, b, c := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2])
+	base, b := w.get(l, in.src[0]), w.get(l, in.src[1])
 	n := in.width
 	var out vec
 	me := w.access(l, in)
@@ -355,12 +351,10 @@ func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
 			return f
 		}
 		old := get(p.s.data[o:], n)
-		put(p.s.data[o:], n, in.atomic(old, b[lane], c[lane]))
+		put(p.s.data[o:], n, in.atomic(old, b[lane]))
 		out[lane] = old
 	}
-	if in.dst >= 0 {
-		w.set(in.dst, m, &out)
-	}
+	w.set(in.dst, m, &out)
 	return nil
 }
 

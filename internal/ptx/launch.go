@@ -27,10 +27,9 @@ type launch struct {
 	blocks  []int      // in the order in which they run; nil for the natural one
 	lanes   [32]uint8  // order of lanes in atomics
 
-	first       uint32 // number of the first block
-	shared      *[2]segment
-	template    []byte // states of static shared memory at the beginning
-	sharedBytes int
+	first    uint32 // number of the first block
+	shared   *[2]segment
+	template []byte // states of static shared memory at the beginning
 
 	// of the block at hand
 	id    [3]int
@@ -145,15 +144,11 @@ func (l *launch) checkShape() error {
 	if n := l.k.MaxThreads; n > 0 && l.threads > n {
 		return fmt.Errorf("block %s: %d threads where the kernel's .maxntid allows %d", tuple(l.block), l.threads, n)
 	}
-	if r := l.k.required; r[0] > 0 && r != l.block {
-		return fmt.Errorf("block %s: the kernel requires %s", tuple(l.block), tuple(r))
-	}
 	return nil
 }
 
 // makeShared lays shared memory out; what lies between variables is outside.
 func (l *launch) makeShared(dynamicBytes int) {
-	l.sharedBytes = l.k.Shared + dynamicBytes
 	end := 0
 	for _, v := range l.k.shared {
 		if !v.extern {
@@ -234,8 +229,6 @@ func (l *launch) barrier() *Fault {
 		}
 	}
 	id := first.waiting[0].id
-	count := 0
-	var all, any = true, false
 	for _, w := range l.warps {
 		if w.exited != 0 {
 			return l.fault(first, at, bits.TrailingZeros32(first.waiting[0].mask), Divergence, 0,
@@ -247,38 +240,14 @@ func (l *launch) barrier() *Fault {
 					"waits at a barrier, and thread %s waits at line %d for another", tuple(l.thread(w.id*32+bits.TrailingZeros32(g.mask))),
 					l.k.code[g.pc].line)
 			}
-			for m := g.mask; m != 0; m &= m - 1 {
-				if g.vote>>bits.TrailingZeros32(m)&1 != 0 {
-					count++
-					any = true
-				} else {
-					all = false
-				}
-			}
 		}
 	}
 	l.me.epoch++
 	for _, w := range l.warps {
-		mask := w.exists
-		switch at.mode {
-		case "popc.u32":
-			w.setAll(at.dst, mask, uint64(count))
-		case "and.pred":
-			w.setPred(at.pdst, mask, truth(all))
-		case "or.pred":
-			w.setPred(at.pdst, mask, truth(any))
-		}
 		w.waiting = w.waiting[:0]
-		w.ready = append(w.ready[:0], group{pc: pc + 1, mask: mask})
+		w.ready = append(w.ready[:0], group{pc: pc + 1, mask: w.exists})
 	}
 	return nil
-}
-
-func truth(b bool) uint32 {
-	if b {
-		return ^uint32(0)
-	}
-	return 0
 }
 
 // lanesOf lists lanes for messages.
