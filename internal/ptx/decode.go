@@ -194,6 +194,17 @@ func (p *parser) sources(in *inst, ops []operand, types ...ty) error {
 	return nil
 }
 
+// computes decodes a result and its sources.
+func (p *parser) computes(in *inst, ops []operand, dst ty, src ...ty) (err error) {
+	if err := arity(ops, 1+len(src)); err != nil {
+		return err
+	}
+	if in.dst, err = p.dest(ops[0], dst, false); err != nil {
+		return err
+	}
+	return p.sources(in, ops[1:], src...)
+}
+
 // decoder reads an instruction of one name; part are its words, that name first.
 type decoder func(p *parser, in *inst, part []string, ops []operand) error
 
@@ -216,17 +227,11 @@ func plain(op opcode) decoder {
 	}
 }
 
-func (p *parser) decode(in *inst, name string, ops []operand) (err error) {
+func (p *parser) decode(in *inst, name string, ops []operand) error {
 	in.psrc = [2]int32{-1, -1}
 	if f, ok := forms()[name]; ok {
-		if err := arity(ops, 1+len(f.src)); err != nil {
-			return err
-		}
 		in.op, in.f = opALU, f.f
-		if in.dst, err = p.dest(ops[0], f.dst, false); err != nil {
-			return err
-		}
-		return p.sources(in, ops[1:], f.src...)
+		return p.computes(in, ops, f.dst, f.src...)
 	}
 	part := strings.Split(name, ".")
 	if d, ok := decoders[part[0]]; ok {
@@ -334,14 +339,11 @@ func (p *parser) decodeMov(in *inst, part []string, ops []operand) (err error) {
 	default:
 		in.op = opMov
 		in.f = func(d, a, _, _ *vec) { *d = *a }
-		if in.dst, err = p.dest(d, t, false); err != nil {
-			return err
-		}
-		return p.sources(in, ops[1:], t)
+		return p.computes(in, ops, t, t)
 	}
 }
 
-func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) {
+func (p *parser) decodeCvta(in *inst, part []string, ops []operand) error {
 	to := len(part) > 1 && part[1] == "to"
 	if to {
 		part = part[1:]
@@ -368,10 +370,7 @@ func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) 
 			d[i] = a[i] + delta
 		}
 	}
-	if in.dst, err = p.dest(ops[0], u64, false); err != nil {
-		return err
-	}
-	return p.sources(in, ops[1:], u64)
+	return p.computes(in, ops, u64, u64)
 }
 
 func (p *parser) decodeSetp(in *inst, part []string, ops []operand) (err error) {

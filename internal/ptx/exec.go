@@ -252,7 +252,6 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 				continue
 			}
 		}
-		l.laneInstructions += int64(bits.OnesCount32(m))
 		if in.op != opMov && in.op != opSel && (in.nsrc > 0 || in.psrc[0] >= 0) {
 			if f := w.checkSources(l, in, m); f != nil {
 				return f

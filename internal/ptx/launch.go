@@ -37,22 +37,15 @@ type launch struct {
 	left  int64
 	warps []*warp
 	last  *segment
-
-	laneInstructions int64
 }
 
 // Launch runs a kernel to its end. Arguments take 8 bytes each, low bytes
 // first; a structure takes as many as it needs. shared is dynamic shared memory
 // in bytes. A returned *Fault is the kernel's, other errors are the launch's.
 func (k *Kernel) Launch(mem *Memory, grid, block [3]int, shared int, args []uint64, o Options) error {
-	_, err := k.run(mem, grid, block, shared, args, o)
-	return err
-}
-
-func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64, o Options) (int64, error) {
 	l := &launch{k: k, mem: mem, o: o, grid: grid, block: block}
 	if err := l.check(shared, args); err != nil {
-		return 0, fmt.Errorf("ptx: launch of %s: %w", k.Name, err)
+		return fmt.Errorf("ptx: launch of %s: %w", k.Name, err)
 	}
 	l.consts = append([]vec(nil), k.consts...)
 	at := mem.place(k.module)
@@ -69,7 +62,7 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 	}
 	blocks := grid[0] * grid[1] * grid[2]
 	if uint64(mem.blocks)+uint64(blocks) >= 1<<32 {
-		return 0, fmt.Errorf("ptx: launch of %s: a memory takes 2³² blocks, and had %d: make a new one", k.Name, mem.blocks)
+		return fmt.Errorf("ptx: launch of %s: a memory takes 2³² blocks, and had %d: make a new one", k.Name, mem.blocks)
 	}
 	l.first = mem.blocks + 1 // 0 is that of accesses that never were
 	mem.blocks += uint32(blocks)
@@ -84,10 +77,10 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 		l.id = l.coordinates(i)
 		l.me = access{block: l.first + uint32(i)}
 		if f := l.runBlock(); f != nil {
-			return l.laneInstructions, f
+			return f
 		}
 	}
-	return l.laneInstructions, nil
+	return nil
 }
 
 // coordinates are those of the block that runs as number i.
