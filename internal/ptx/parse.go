@@ -190,6 +190,10 @@ func (p *parser) top() error {
 		if a := p.restOfLine(); len(a) != 2 || a[1] != "64" {
 			return p.errorf("addresses that are not of 64 bits")
 		}
+	case ".section": // of what clang -g adds
+		p.next()
+		p.next()
+		return p.skipBraces()
 	case ".visible", ".extern":
 		p.next()
 		return p.declaration(t == ".extern")
