@@ -28,7 +28,7 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 	}
 	window := uint64(0)
 	switch {
-	case sp == inShared || sp == inLocal:
+	case sp == inShared || sp == inLocal || sp == inParam:
 	case sp == generic && addr-sharedWindow < windowSize:
 		sp, window = inShared, sharedWindow
 	case sp == generic && addr-localWindow < windowSize:
@@ -52,9 +52,12 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 	addr -= window
 	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: true}
 	o := addr
-	if sp == inLocal {
+	switch {
+	case sp == inLocal:
 		p.s, p.lanes, p.racy = &w.local[lane], 1<<lane, false
-	} else if addr >= dynamicBase {
+	case sp == inParam:
+		p.s, p.racy = &l.params, false
+	case addr >= dynamicBase:
 		p.s = &l.shared[dynamic]
 		o -= dynamicBase
 		p.from += dynamicBase
@@ -199,9 +202,6 @@ func put(b []byte, n int, x uint64) {
 
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
-	if in.space == inParam {
-		return w.loadParam(l, in, m, base)
-	}
 	out := &w.loaded
 	n := in.width * in.count
 	signed := in.ty.signed()
@@ -242,42 +242,6 @@ func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 		for j := range in.count {
 			x := get(b[j*in.width:], in.width)
 			if signed {
-				x = in.ty.extend(x, in.regSize)
-			}
-			out[j][lane] = x
-		}
-	}
-	for j := range in.count {
-		w.set(in.list[j], m, &out[j])
-	}
-	return nil
-}
-
-// loadParam loads parameters, most often the same ones in all lanes.
-func (w *warp) loadParam(l *launch, in *inst, m uint32, base *vec) *Fault {
-	out := &w.loaded
-	n := in.width * in.count
-	size := uint64(len(l.params))
-	last := -1
-	for r := m; r != 0; r &= r - 1 {
-		lane := bits.TrailingZeros32(r) & 31
-		if last >= 0 && base[lane] == base[last] {
-			for j := range in.count {
-				out[j][lane] = out[j][last]
-			}
-			continue
-		}
-		last = lane
-		addr := base[lane] + in.off
-		if addr > size || addr+uint64(n) > size {
-			return l.fault(w, in, lane, OutOfBounds, 0, "%d bytes at offset %d of the parameters, which have %d", n, addr, len(l.params))
-		}
-		if addr%uint64(n) != 0 {
-			return l.fault(w, in, lane, Misaligned, 0, "%d bytes at offset %d of the parameters", n, addr)
-		}
-		for j := range in.count {
-			x := get(l.params[addr+uint64(j*in.width):], in.width)
-			if in.ty.signed() {
 				x = in.ty.extend(x, in.regSize)
 			}
 			out[j][lane] = x

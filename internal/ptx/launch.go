@@ -21,7 +21,7 @@ type launch struct {
 	grid    [3]int
 	block   [3]int
 	threads int
-	params  []byte
+	params  segment
 	consts  []vec
 	order   *rand.Rand // nil for the natural order
 	blocks  []int      // in the order in which they run; nil for the natural one
@@ -109,14 +109,14 @@ func (l *launch) check(shared int, args []uint64) error {
 	if len(args) != want {
 		return fmt.Errorf("%d arguments of 8 bytes where the kernel takes %d", len(args), want)
 	}
-	l.params = make([]byte, l.k.paramSize+8)
+	params := make([]byte, l.k.paramSize)
 	for _, p := range l.k.Params {
 		for i := range p.Size {
-			l.params[p.Offset+i] = byte(args[i/8] >> (8 * (i % 8)))
+			params[p.Offset+i] = byte(args[i/8] >> (8 * (i % 8)))
 		}
 		args = args[(p.Size+7)/8:]
 	}
-	l.params = l.params[:l.k.paramSize]
+	l.params = segment{name: "parameter memory", size: uint64(len(params)), data: params}
 	return nil
 }
 

@@ -696,30 +696,26 @@ func (p *parser) named(name string) (operand, error) {
 }
 
 func (p *parser) literal(t string) (operand, error) {
+	o, err := operand{kind: oFloat}, error(nil)
 	switch {
 	case len(t) == 10 && (t[:2] == "0f" || t[:2] == "0F"):
-		x, err := strconv.ParseUint(t[2:], 16, 32)
-		if err == nil {
-			return operand{kind: oFloat, single: true, bits: x}, nil
-		}
+		o.single = true
+		o.bits, err = strconv.ParseUint(t[2:], 16, 32)
 	case len(t) == 18 && (t[:2] == "0d" || t[:2] == "0D"):
-		x, err := strconv.ParseUint(t[2:], 16, 64)
-		if err == nil {
-			return operand{kind: oFloat, bits: x}, nil
-		}
+		o.bits, err = strconv.ParseUint(t[2:], 16, 64)
 	case strings.Contains(t, "."):
-		x, err := strconv.ParseFloat(t, 64)
-		if err == nil {
-			return operand{kind: oFloat, bits: math.Float64bits(x)}, nil
-		}
+		var x float64
+		x, err = strconv.ParseFloat(t, 64)
+		o.bits = math.Float64bits(x)
 	default:
-		x, err := strconv.ParseUint(strings.TrimSuffix(t, "U"), 0, 64)
-		if err == nil {
-			return operand{kind: oImm, bits: x}, nil
-		}
+		o.kind = oImm
+		o.bits, err = strconv.ParseUint(strings.TrimSuffix(t, "U"), 0, 64)
 	}
-	p.pos--
-	return operand{}, p.errorf("%q is no number", t)
+	if err != nil {
+		p.pos--
+		return operand{}, p.errorf("%q is no number", t)
+	}
+	return o, nil
 }
 
 func (p *parser) instruction() error {

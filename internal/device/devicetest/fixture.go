@@ -123,6 +123,11 @@ func Drawn(t testing.TB, n device.Noise, draw uint64, std float64, size int) []f
 	step := float64(powerOfTwo(float32(std) * 0x1p-26))
 	g, err := exact.New(float64(float32(std))/step, n.Stream(), n.Tensor())
 	must(t, err)
+	return steppedBy(g, draw, size, step)
+}
+
+// steppedBy is what a sampler draws at a position, times a step.
+func steppedBy(g *exact.Sampler, draw uint64, size int, step float64) []float64 {
 	k, z := make([]int64, size), make([]float64, size)
 	g.Add(k, draw, 0)
 	for i, k := range k {

@@ -130,12 +130,7 @@ func noise(t testing.TB, right device.Search, law device.Law, draw uint64, n int
 	}
 	g, err := sampler(exact.MaxStd, right.Stream(), right.Tensor())
 	must(t, err)
-	k, z := make([]int64, n), make([]float64, n)
-	g.Add(k, draw, 0)
-	for i, k := range k {
-		z[i] = float64(k) / exact.MaxStd
-	}
-	return z
+	return steppedBy(g, draw, n, 1/exact.MaxStd)
 }
 
 // exactly gives an ask's queries: what the reference makes of every row.
