@@ -1,8 +1,10 @@
 package nn
 
 import (
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // ReLU is max(x, 0) of every element.
@@ -15,12 +17,7 @@ func Tanh(x *G.Node) (*G.Node, error) { return elementwise("tanh", x, G.Tanh) }
 func Sigmoid(x *G.Node) (*G.Node, error) { return elementwise("sigmoid", x, G.Sigmoid) }
 
 func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.Node, error) {
-	return guard(name, func() (*G.Node, error) {
-		if _, err := batched(x, 0); err != nil {
-			return nil, err
-		}
-		return f(x)
-	})
+	return layer(name, 0, func(x *G.Node, _ tensor.Shape) (*G.Node, error) { return f(x) })(x)
 }
 
 // unary lowers the activations that Gorgonia has as single ops.

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Loss is the per-example loss at the logits.
@@ -15,18 +16,13 @@ type Loss = ir.Loss
 // Program is a lowered network.
 type Program = ir.Program
 
-// The losses, defined in internal/ir.
+// The losses; those of one logit have targets of −1 and +1, or real ones.
 const (
-	// SoftmaxCrossEntropy is −log softmax(z)[t], t a class index.
-	SoftmaxCrossEntropy = ir.SoftmaxCrossEntropy
-	// Logistic is log(1+exp(−t·z)), t = −1 or +1, one logit.
-	Logistic = ir.Logistic
-	// Hinge is max(0, 1−t·z), t = −1 or +1, one logit.
-	Hinge = ir.Hinge
-	// HuberHinge is Hinge smoothed around its kink, one logit.
-	HuberHinge = ir.HuberHinge
-	// Huber is the robust regression loss, t real, one logit.
-	Huber = ir.Huber
+	SoftmaxCrossEntropy = ir.SoftmaxCrossEntropy // −log softmax(z)[t], t a class index
+	Logistic            = ir.Logistic            // log(1+exp(−t·z))
+	Hinge               = ir.Hinge               // max(0, 1−t·z)
+	HuberHinge          = ir.HuberHinge          // Hinge smoothed around its kink
+	Huber               = ir.Huber               // the robust regression loss, t real
 )
 
 // LowerOption changes what Lower does.
@@ -46,8 +42,7 @@ func WithInput(input *G.Node) LowerOption { return func(l *lowerer) { l.input = 
 // leaf with a value that is convolved, multiplied or added as a bias is a
 // parameter; ops and parameters come in an order that the graph alone fixes,
 // operands before results and left before right. Nothing runs and nothing in
-// the graph changes. A graph that cannot be trained with per-example clipping,
-// or that has an op without a lowering, gives an error that names the node.
+// the graph changes. An error names the node that does not lower.
 func Lower(logits *G.Node, options ...LowerOption) (*Network, error) {
 	l := &lowerer{
 		program: ir.Program{Name: "graph"},
@@ -235,7 +230,7 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 	case opUnary:
 		return l.unary(n)
 	case opMaxPool:
-		return l.maxPool(n)
+		return l.pool(n, n, ir.MaxPool)
 	case opAvgPool:
 		return l.avgPool(n, n, 1)
 	case opGlobalAvg:

@@ -3,9 +3,10 @@ package nn
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Network is a lowered graph with the way back: it knows which node of the
