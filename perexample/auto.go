@@ -2,6 +2,7 @@ package perexample
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -18,10 +19,7 @@ func auto(p *ir.Program, o *Options, c choices) {
 	for _, m := range o.batches() {
 		options = append(options, o.within(p, c, m))
 	}
-	best := fastest(options)
-	for i, choice := range best.choices {
-		c[i] = choice
-	}
+	maps.Copy(c, fastest(options).choices)
 }
 
 // An option is a physical batch and a choice for every layer.

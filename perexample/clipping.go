@@ -2,7 +2,6 @@ package perexample
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -36,9 +35,5 @@ func (c Clipping) Rule() (ir.Clipping, error) {
 	case Automatic:
 		return ir.Automatic, nil
 	}
-	var names []string
-	for _, k := range Clippings() {
-		names = append(names, string(k))
-	}
-	return ir.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, strings.Join(names, ", "))
+	return ir.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, list(Clippings()))
 }

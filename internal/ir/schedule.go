@@ -3,8 +3,6 @@ package ir
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"text/tabwriter"
 )
 
 // StepKind is one thing that a device does for a whole batch.
@@ -235,20 +233,4 @@ func (s *Schedule) name(st Step) string {
 		return st.Kind.String()
 	}
 	return st.Kind.String() + " of " + s.Program.Ops[st.Op].Name
-}
-
-// String lists the steps.
-func (s *Schedule) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s clipping, %d values kept an example\n", s.Program.Name, s.Clipping, s.Stored())
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, st := range s.Steps {
-		name := ""
-		if st.Op != NoOp {
-			name = s.Program.Ops[st.Op].Name
-		}
-		fmt.Fprintf(w, "  %s\t%s\n", st.Kind, name)
-	}
-	w.Flush()
-	return b.String()
 }
