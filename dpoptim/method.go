@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 // A Method is a way to train. It declares what it asks of the private records, and asks
@@ -103,6 +105,21 @@ type Settings struct {
 	Neighbouring             string
 	Noise                    string
 	TrainLossNoise           *float64
+}
+
+// CheckOnce refuses what has no meaning for a method with traits Once.
+func (c *Settings) CheckOnce(name string) error {
+	switch {
+	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
+		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", name)
+	case c.LR != nil || c.Momentum != 0:
+		return usage.Errorf("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", name)
+	case c.LRSchedule != Constant || c.Warmup != 0 || c.Average != 0:
+		return usage.Errorf("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", name)
+	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
+		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", name)
+	}
+	return nil
 }
 
 // The ways to draw noise, as Settings.Noise has them.

@@ -34,8 +34,7 @@ func (m *Method) Check(c *dpoptim.Settings) error { return m.check(c) }
 // Complete fills in the search's settings, and the run's that follow from them.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
-		lr := sgd.DefaultRate(m.name, false, c)
-		c.LR = &lr
+		c.LR = new(sgd.DefaultRate(m.name, false, c))
 	}
 	s := m.given()
 	if err := s.complete(m.name, n.Layers == 1); err != nil {

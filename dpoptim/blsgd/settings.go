@@ -155,7 +155,7 @@ func (m *Method) given() Settings {
 // or gives a setting its default.
 func or[T any](p **T, def T) T {
 	if *p == nil {
-		*p = &def
+		*p = new(def)
 	}
 	return **p
 }
@@ -178,8 +178,7 @@ func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
 		if c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 {
 			return usage.Errorf("optimizer %s takes every record in every step: leave --batch and --sampling-rate out, or use dp-blsgd", m.name)
 		}
-		all := 1.0
-		c.SamplingRate = &all
+		c.SamplingRate = new(1.0)
 	}
 	if s.adapts() {
 		return m.resolveLength(c, s)

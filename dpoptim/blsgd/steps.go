@@ -15,7 +15,7 @@ import (
 type steps struct {
 	method    *Method
 	engine    dpoptim.Engine
-	optimizer *sgd.SGD
+	optimizer *sgd.Optimizer
 	state     state
 
 	direction dpoptim.Sum

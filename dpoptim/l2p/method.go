@@ -97,15 +97,13 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 		return notes, usage.Errorf("norm-noise %v: protector %s schedules no noise and would not look at the norm; leave it out", *z, card.Name)
 	}
 	if c.LR == nil {
-		lr := sgd.DefaultRate(Name, false, c)
+		c.LR = new(sgd.DefaultRate(Name, false, c))
 		if learned {
-			lr = card.Scale
+			*c.LR = card.Scale
 		}
-		c.LR = &lr
 	}
 	if c.Steps == nil && c.Epochs == nil {
-		steps := card.Steps
-		c.Steps = &steps
+		c.Steps = new(card.Steps)
 	}
 	if !IsShipped(m.settings.Protector) {
 		notes.Assumes = []string{"protector_file_is_public"}

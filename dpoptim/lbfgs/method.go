@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/perexample"
 )
 
 // Name of the method.
@@ -30,28 +28,12 @@ func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Once:
 
 // Check refuses the settings of a schedule, of which there is none.
 func (*Method) Check(c *dpoptim.Settings) error {
-	if err := CheckOnce(Name, c); err != nil {
+	if err := c.CheckOnce(Name); err != nil {
 		return err
 	}
-	all, steps := 1.0, mostIterations
-	if c.Steps != nil {
-		steps = *c.Steps
-	}
-	c.SamplingRate, c.Steps = &all, &steps
-	return nil
-}
-
-// CheckOnce refuses what has no meaning for a method that makes no updates by batches.
-func CheckOnce(name string, c *dpoptim.Settings) error {
-	switch {
-	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
-		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", name)
-	case c.LR != nil || c.Momentum != 0:
-		return usage.Errorf("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", name)
-	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
-		return usage.Errorf("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", name)
-	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
-		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", name)
+	c.SamplingRate = new(1.0)
+	if c.Steps == nil {
+		c.Steps = new(mostIterations)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ package majority
 import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -24,7 +23,7 @@ func (Method) Traits() dpoptim.Traits {
 
 // Check refuses the settings of a schedule and of a model, of which there are none.
 func (Method) Check(c *dpoptim.Settings) error {
-	if err := lbfgs.CheckOnce(Name, c); err != nil {
+	if err := c.CheckOnce(Name); err != nil {
 		return err
 	}
 	switch {
@@ -39,8 +38,7 @@ func (Method) Check(c *dpoptim.Settings) error {
 	case c.L2 != 0:
 		return usage.Errorf("l2 %v: optimizer majority fits no weights; leave out --l2", c.L2)
 	}
-	all, steps := 1.0, 1
-	c.SamplingRate, c.Steps = &all, &steps
+	c.SamplingRate, c.Steps = new(1.0), new(1)
 	c.Model = "logistic" // its bias alone
 	return nil
 }

@@ -35,8 +35,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes
 		c.Momentum = defaultMomentum
 	}
 	if c.LR == nil {
-		lr := sgd.DefaultRate(Name, false, c) * (1 - c.Momentum)
-		c.LR = &lr
+		c.LR = new(sgd.DefaultRate(Name, false, c) * (1 - c.Momentum))
 	}
 	return dpoptim.Notes{}, nil
 }
@@ -85,7 +84,7 @@ type steps struct {
 }
 
 // State is the velocity.
-func (s *steps) State() []dpoptim.State { return dpoptim.Plain([]dpoptim.Vector{s.velocity}) }
+func (s *steps) State() []dpoptim.State { return []dpoptim.State{{Vector: s.velocity, Width: 1}} }
 
 // Step makes one update.
 func (s *steps) Step() (int, error) {

@@ -101,8 +101,7 @@ func (m *Method) Traits() dpoptim.Traits {
 // Complete fills in the step size.
 func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
-		lr := DefaultRate(m.name, m.settings.SubtractNoise, c)
-		c.LR = &lr
+		c.LR = new(DefaultRate(m.name, m.settings.SubtractNoise, c))
 	}
 	return dpoptim.Notes{}, nil
 }
@@ -113,17 +112,13 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }
 
-// NewOptimizer makes an optimizer by a method's name: Adam of Adam's, SGD of any other.
-func NewOptimizer(n dpoptim.Vectors, name string, c Config) (dpoptim.Optimizer, error) {
-	if name == DPAdam || name == PlainAdam {
-		return NewAdam(n, c)
-	}
-	return NewSGD(n, c)
-}
-
 // Open records the update.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
-	o, err := NewOptimizer(e, m.name, m.config)
+	create := NewSGD
+	if m.name == DPAdam || m.name == PlainAdam {
+		create = NewAdam
+	}
+	o, err := create(e, m.config)
 	if err != nil {
 		return nil, err
 	}
