@@ -87,32 +87,26 @@ func (b *NoisyBTLS) Ask(in *device.Inputs, first int, etas []float32, biases []f
 // Test records the search of a sum (device.Queue.AboveThreshold).
 func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.AboveThreshold(src, b.search) }
 
-// Set gives a run the bound on a record's share and both noise scales, rounded up to
-// float32. More noise of either kind never costs more, as it could be added to what
-// is there. The scales follow the bound as float32 has it. Losses are truncated to the
-// grid of lossStep, on which sums have no rounding: a record moves a value by at most the bound.
+// Set gives a run the bound on a record's share, both noise scales and the losses' grid.
 func (b *NoisyBTLS) Set(in *device.Inputs) {
-	clip := float32(b.bound)
-	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
-	if b.c.ThresholdScale > 0 {
-		in.Scalars[device.NoiseStep] = lossStep(clip)
+	setScales(in, b.bound, b.c.ThresholdScale, b.c.QueryScale)
+}
+
+// setScales gives a run a bound, and noise scales in units of the bound as float32 has
+// it, rounded up. More noise of either kind never costs more, as it could be added to what
+// is there. Where there is noise, losses are truncated to a grid, on which sums have no
+// rounding: a record moves a value by at most the bound.
+func setScales(in *device.Inputs, bound, threshold, query float64) {
+	clip := float32(bound)
+	scale := func(multiple float64) float32 {
+		return roundUp(multiple * float64(clip) * (1 + 0x1p-50)) // the factor is for the roundings of the product and of the multiple
 	}
-	in.Scalars[device.ThresholdStd] = scale(b.c.ThresholdScale, clip)
-	in.Scalars[device.QueryStd] = scale(b.c.QueryScale, clip)
+	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
+	if max(threshold, query) > 0 {
+		in.Scalars[device.NoiseStep] = float32(stepOf(math.Max(float64(clip)*gridDigits, leastStep)))
+	}
+	in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = scale(threshold), scale(query)
 }
-
-// lossStep is the step of the grid of the losses of a search.
-func lossStep(clip float32) float32 {
-	return float32(stepOf(math.Max(float64(clip)*gridDigits, leastStep)))
-}
-
-// scale is a multiple of the bound, rounded up.
-func scale(multiple float64, clip float32) float32 {
-	return roundUp(multiple * float64(clip) * (1 + 0x1p-50)) // the factor is for the roundings of the product and of the multiple
-}
-
-// SetBound moves the bound for the searches to come, and the noise with it.
-func (b *NoisyBTLS) SetBound(c float64) { b.bound = c }
 
 // Deviation is the standard deviation of the noise of one comparison, ν_i − λ, in
 // the unit of the loss: public, for margins.

@@ -16,7 +16,7 @@ type Adaptation struct {
 	// released counts alone: public, and part of a checkpoint.
 	Clip float64
 
-	count    *mechanism.Count
+	count    *mechanism.Scalar
 	batch    float64
 	private  device.Sum
 	released device.Vector
@@ -29,11 +29,7 @@ func CountNoise(expectedBatch float64) accountant.Gaussian {
 
 // NewAdaptation moves clip norms from the first one on.
 func NewAdaptation(rule perexample.Adaptive, clip, expectedBatch float64, s *stream.Stream) (*Adaptation, error) {
-	return newAdaptation(rule, clip, expectedBatch, s, countNoise)
-}
-
-func newAdaptation(rule perexample.Adaptive, clip, expectedBatch float64, s *stream.Stream, tensor uint32) (*Adaptation, error) {
-	count, err := mechanism.NewCount(CountNoise(expectedBatch).NoiseMultiplier*mechanism.CountBound, s, tensor)
+	count, err := mechanism.NewCount(CountNoise(expectedBatch).NoiseMultiplier*mechanism.CountBound, s, countNoise)
 	return &Adaptation{Rule: rule, Clip: clip, count: count, batch: expectedBatch}, err
 }
 

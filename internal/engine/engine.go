@@ -195,16 +195,25 @@ func (e *Engine) run(sum, then device.Step, rows []int32, draw uint64) error {
 	return then.Run(&e.inputs)
 }
 
-// work is recorded work on public vectors.
-type work struct {
+// recorded is what was recorded for a method.
+type recorded struct {
 	engine *Engine
 	step   device.Step
 	moves  bool // the parameters, which an average follows
 }
 
+// Dots waits for the inner products.
+func (r *recorded) Dots() ([]float64, error) {
+	out, err := r.step.Wait()
+	return out.Dots, err
+}
+
+// work is on public vectors.
+type work struct{ recorded }
+
 // Record notes work on public vectors.
 func (e *Engine) Record(body func(dpoptim.Queue)) (dpoptim.Work, error) {
-	w := &work{engine: e}
+	w := &work{recorded{engine: e}}
 	var err error
 	w.step, err = e.net.Record(func(q device.Queue) { w.moves = e.follow(q, body) })
 	return w, err
@@ -262,12 +271,6 @@ func (w *work) Run(set func(*dpoptim.Scalars)) error {
 	e.set(w.moves, set)
 	e.inputs.Rows, e.inputs.Draw, e.last = nil, 0, w.step
 	return w.step.Run(&e.inputs)
-}
-
-// Dots waits for the inner products.
-func (w *work) Dots() ([]float64, error) {
-	out, err := w.step.Wait()
-	return out.Dots, err
 }
 
 // Scorer records the evaluation of the parameters, or of their average, on public

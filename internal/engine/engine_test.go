@@ -81,7 +81,7 @@ func TestNoisePositionsServeOnce(t *testing.T) {
 		return err
 	}
 	query := func(e *Engine, tensor uint32, at uint64) error {
-		m, err := e.lossMechanism(dpoptim.Losses, dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}, 1, tensor)
+		m, err := e.sumMechanism(dpoptim.Losses, dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}, 1, tensor)
 		check(t, err)
 		q, err := e.sums(dpoptim.Losses, device.LossQuery{At: e.Params(), Dir: e.Gradient(), K: 1}, m)
 		check(t, err)
@@ -97,7 +97,9 @@ func TestNoisePositionsServeOnce(t *testing.T) {
 		"a query of another network": func(*Engine) error { return query(open(t, c), lossNoise, draw) },
 		"two mechanisms of one step": func(*Engine) error {
 			c := c
-			c.Adaptation, err = newAdaptation(perexample.Adaptive{Quantile: 0.5, Floor: 0.1, Ceiling: 10}, 1, 30, c.Noise, gradientNoise)
+			c.Adaptation, err = NewAdaptation(perexample.Adaptive{Quantile: 0.5, Floor: 0.1, Ceiling: 10}, 1, 30, c.Noise)
+			check(t, err)
+			c.Adaptation.count, err = mechanism.NewCount(1.5, c.Noise, gradientNoise)
 			check(t, err)
 			_, err := Open(c)
 			return err

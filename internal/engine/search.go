@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -58,11 +59,7 @@ type search struct {
 
 // Search records searches along a direction.
 func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
-	r, err := e.release(dpoptim.Searches, nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := e.searchMechanism(r)
+	m, err := e.searchMechanism(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +74,9 @@ func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
 
 // Deviation is the standard deviation of one comparison's noise.
 func (s *search) Deviation(asked *dpoptim.Release) float64 {
-	r, err := s.engine.release(dpoptim.Searches, asked)
+	m, err := s.engine.searchMechanism(asked)
 	if err != nil {
 		return 0 // and Ask refuses it
-	}
-	m, err := s.engine.searchMechanism(r)
-	if err != nil {
-		return 0
 	}
 	return m.Deviation()
 }
@@ -95,11 +88,7 @@ func (s *search) Tried() int { return s.tried }
 // Candidates are evaluated in groups, which does not change the answer.
 func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
 	e := s.engine
-	r, err := e.release(dpoptim.Searches, asked)
-	if err != nil {
-		return 0, err
-	}
-	m, err := e.searchMechanism(r)
+	m, err := e.searchMechanism(asked)
 	if err != nil {
 		return 0, err
 	}
@@ -111,10 +100,7 @@ func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) 
 	s.tried = 0
 	etas := e.candidates(c.Etas)
 	for first := 0; first < len(etas); {
-		most := 1
-		for most < len(etas)-first {
-			most *= 2
-		}
+		most := 1 << bits.Len(uint(len(etas)-first-1)) // the power of two that covers the rest
 		size := c.Group.Size(min(most, largestGroup))
 		group, end := s.groups[size], min(first+size, len(etas))
 		m.Ask(&e.inputs, first, etas[first:end], c.Biases[first:end])
@@ -145,11 +131,7 @@ type minimum struct {
 
 // Minimum records the question which candidate along a direction has the least loss.
 func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
-	r, err := e.release(dpoptim.Minima, nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := e.minimumMechanism(r)
+	m, err := e.minimumMechanism(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +149,7 @@ func (s *minimum) Tried() int { return s.size }
 // Ask gives the candidate at which the batch's loss and the candidate's bias are least.
 func (s *minimum) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
 	e := s.engine
-	r, err := e.release(dpoptim.Minima, asked)
-	if err != nil {
-		return 0, err
-	}
-	m, err := e.minimumMechanism(r)
+	m, err := e.minimumMechanism(asked)
 	if err != nil {
 		return 0, err
 	}
@@ -249,7 +227,7 @@ func (e *Engine) Curve(along device.Vector) (dpoptim.Curve, error) {
 		return nil, err
 	}
 	points := e.declared[dpoptim.Curves].ask.Size
-	m, err := e.lossMechanism(dpoptim.Curves, r, points, searchNoise)
+	m, err := e.sumMechanism(dpoptim.Curves, r, points, searchNoise)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +259,7 @@ func (e *Engine) Loss() (func() (float64, error), error) {
 // that of one loss; k of them have √k times its sensitivity in L2. Step sizes that a call
 // leaves out are 0, which stands for the parameters themselves. Who calls it has paid.
 func (e *Engine) LossQuery(r dpoptim.Release, k int) (func(rows []int32, draw uint64, etas ...float32) ([]float64, error), error) {
-	m, err := e.lossMechanism(dpoptim.Losses, r, k, lossNoise)
+	m, err := e.sumMechanism(dpoptim.Losses, r, k, lossNoise)
 	if err != nil {
 		return nil, err
 	}
