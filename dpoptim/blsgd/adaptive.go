@@ -90,7 +90,7 @@ func (s *steps) Search(b linesearch.Budgets, start float64, d linesearch.Directi
 		return s.least(r, start, d)
 	}
 	rule := s.rule(r)
-	i, err := s.search.Ask(r, rule.candidates(start, d, &s.state.Group))
+	i, err := s.search.Ask(r, s.candidates(rule, d, func(i int) float64 { return rule.Candidate(start, i) }))
 	if err != nil {
 		return 0, err
 	}
@@ -107,12 +107,8 @@ func (s *steps) Search(b linesearch.Budgets, start float64, d linesearch.Directi
 // least takes the candidate of least objective among equally spaced ones from 0 to most.
 func (s *steps) least(r *dpoptim.Release, most float64, d linesearch.Direction) (float64, error) {
 	trials := *s.method.s.Trials
-	c := dpoptim.Candidates{Etas: make([]float64, trials), Biases: make([]float64, trials)}
 	penalty := linesearch.Backtrack{Batch: s.engine.Facts().ExpectedBatch} // of the slope it asks nothing
-	for i := range c.Etas {
-		c.Etas[i] = most * float64(i) / float64(trials-1)
-		c.Biases[i] = penalty.Bias(c.Etas[i], d)
-	}
+	c := s.candidates(penalty, d, func(i int) float64 { return most * float64(i) / float64(trials-1) })
 	i, err := s.search.Ask(r, c)
 	if err != nil {
 		return 0, err

@@ -28,9 +28,6 @@ func New(name string, s **Settings) *Method { return &Method{name: name, setting
 // Traits is of a private method.
 func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
 
-// Check finds faults that show without the data.
-func (m *Method) Check(c *dpoptim.Settings) error { return m.check(c) }
-
 // Complete fills in the search's settings, and the run's that follow from them.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {

@@ -118,8 +118,8 @@ var variants = map[string]variant{
 	AGD:     {budget: linesearch.Refine, full: true, form: FormMinimum},
 }
 
-// check finds faults that show without the data.
-func (m *Method) check(c *dpoptim.Settings) error {
+// Check finds faults that show without the data.
+func (m *Method) Check(c *dpoptim.Settings) error {
 	s := m.given()
 	oneOf := func(what, got string, choices []string) error {
 		if got == "" || slices.Contains(choices, got) {

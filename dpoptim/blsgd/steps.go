@@ -244,8 +244,8 @@ func (s *steps) readCurve(d linesearch.Direction, rate float64) error {
 // smallest is taken, so that every step moves.
 func (s *steps) backtrack(d linesearch.Direction, rate float64) error {
 	c, t := &s.method.s, &s.state
-	rule := s.rule(nil)
-	i, err := s.search.Ask(nil, rule.candidates(t.Start.Eta*rate/s.method.start, d, &t.Group))
+	rule, start := s.rule(nil), t.Start.Eta*rate/s.method.start
+	i, err := s.search.Ask(nil, s.candidates(rule, d, func(i int) float64 { return rule.Candidate(start, i) }))
 	if err != nil {
 		return err
 	}
@@ -259,21 +259,19 @@ func (s *steps) backtrack(d linesearch.Direction, rate float64) error {
 	return nil
 }
 
-// armijo is a backtracking search with all that follows from the noise.
-type armijo struct{ linesearch.Backtrack }
-
 // rule is the search with the noise of a release.
-func (s *steps) rule(r *dpoptim.Release) armijo {
+func (s *steps) rule(r *dpoptim.Release) linesearch.Backtrack {
 	b := s.method.s.backtrack(s.engine.Facts().ExpectedBatch)
 	b.Margin = *s.method.s.Margin * s.search.Deviation(r)
-	return armijo{b}
+	return b
 }
 
-func (a armijo) candidates(start float64, d linesearch.Direction, g *linesearch.Group) dpoptim.Candidates {
-	c := dpoptim.Candidates{Etas: make([]float64, a.Trials), Biases: make([]float64, a.Trials), Group: g}
-	for i := range c.Etas {
-		c.Etas[i] = a.Candidate(start, i)
-		c.Biases[i] = a.Bias(c.Etas[i], d)
+// candidates are those of a rule, by their number.
+func (s *steps) candidates(rule linesearch.Backtrack, d linesearch.Direction, eta func(i int) float64) dpoptim.Candidates {
+	c := dpoptim.Candidates{Group: &s.state.Group}
+	for i := range *s.method.s.Trials {
+		c.Etas = append(c.Etas, eta(i))
+		c.Biases = append(c.Biases, rule.Bias(c.Etas[i], d))
 	}
 	return c
 }

@@ -265,14 +265,10 @@ func (s *steps) Step() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	norm2 := 0.0
-	for _, d := range dots {
-		norm2 += d
-	}
 	s.state.Scheduler = next
 	s.state.Released = Released{
 		Step: e.Update() + 1, Left: max(e.Left(), 0), Multiplier: multiplier,
-		Norm2: norm2 / f.ExpectedBatch / f.ExpectedBatch, Norm: norm / f.ExpectedBatch,
+		Norm2: dots[0] / f.ExpectedBatch / f.ExpectedBatch, Norm: norm / f.ExpectedBatch,
 	}
 	return 1, nil
 }

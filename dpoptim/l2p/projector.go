@@ -27,14 +27,6 @@ type Projector struct {
 // multiplied by, the card's Scale unless a user knows better, and l2 the weight λ of a penalty
 // λ/2·‖w‖² outside the clipping.
 func NewProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (*Projector, error) {
-	switch {
-	case p.Card.Projector.Kind != Learned:
-		return nil, fmt.Errorf("protector %s: its projector is %s, which is no LSTM", p.Card.Name, p.Card.Projector.Kind)
-	case !(rate > 0) || math.IsInf(rate, 0):
-		return nil, fmt.Errorf("scale %v of a projector: must be a finite number above 0", rate)
-	case !(l2 >= 0) || math.IsInf(l2, 0):
-		return nil, fmt.Errorf("l2 %v: must be a finite number, 0 or more", l2)
-	}
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package linesearch
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Budgets set the noise of the releases to come.
@@ -70,7 +71,7 @@ type Rule struct {
 // Validate checks the settings.
 func (r Rule) Validate() error {
 	switch {
-	case r.Policy != ByAngle && r.Policy != Always && r.Policy != Never && r.Policy != Refine:
+	case !slices.Contains(Policies(), r.Policy):
 		return fmt.Errorf("budget policy %q: choose one of %v", r.Policy, Policies())
 	case !(r.Growth > 0 && r.Growth <= mostGrowth):
 		return fmt.Errorf("budgets grow by %v: must be above 0 and at most %d", r.Growth, mostGrowth)
@@ -95,12 +96,13 @@ type State struct {
 
 // Validate checks a state that was read back.
 func (s State) Validate() error {
-	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 	if b := s.Budgets; !positive(b.Gradient) || !positive(b.Search) || !(b.Clip > 0 && b.Clip <= 1) || !(s.Angle >= 0 && s.Angle <= math.Pi) {
 		return fmt.Errorf("budgets %+v, angle %v: not what a line search leaves", b, s.Angle)
 	}
 	return s.Start.Validate()
 }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 
 // NewState begins at the budgets, searching from eta.
 func NewState(gradient, search, eta float64) State {

@@ -40,7 +40,7 @@ type Backtrack struct {
 // leastCandidate, over the first, is still told from 0 by single precision.
 const leastCandidate = 1e-20
 
-// Validate checks the settings.
+// Validate checks what a user may set.
 func (b Backtrack) Validate() error {
 	switch {
 	case !(b.Alpha > 0 && b.Alpha < 1):
@@ -51,10 +51,6 @@ func (b Backtrack) Validate() error {
 		return fmt.Errorf("%d candidates of the line search with beta %v: the last would be less than %g of the first; ask for fewer or raise beta", b.Trials, b.Beta, leastCandidate)
 	case b.Trials < 1:
 		return fmt.Errorf("%d candidates of the line search: must be 1 or more", b.Trials)
-	case !(b.Batch > 0) || math.IsInf(b.Batch, 0):
-		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", b.Batch)
-	case math.IsNaN(b.Margin) || math.IsInf(b.Margin, 0):
-		return fmt.Errorf("margin %v of the line search: must be a finite number", b.Margin)
 	}
 	return nil
 }
@@ -94,7 +90,7 @@ type Start struct {
 
 // Validate checks a Start that was read back.
 func (s Start) Validate() error {
-	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || !(s.Largest >= 0) || math.IsInf(s.Largest, 0) || s.Found < 0 {
+	if !positive(s.Eta) || s.Largest != 0 && !positive(s.Largest) || s.Found < 0 {
 		return fmt.Errorf("a search that starts at %v after %d steps of at most %v: not what a line search leaves", s.Eta, s.Found, s.Largest)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -199,10 +200,8 @@ func (c *classifier) view(params []float64) view {
 
 func (c *classifier) ClippedSum(params []float64, rows []int, clip float64, sum []float64) {
 	clear(sum)
-	for len(rows) > 0 {
-		n := min(chunk, len(rows))
-		c.gradients(c.train, rows[:n], params, clip, 1, sum)
-		rows = rows[n:]
+	for part := range slices.Chunk(rows, chunk) {
+		c.gradients(c.train, part, params, clip, 1, sum)
 	}
 }
 
@@ -214,10 +213,8 @@ func (c *classifier) Loss(params, grad []float64) float64 {
 		rows[i] = i
 	}
 	total := 0.0
-	for len(rows) > 0 {
-		k := min(chunk, len(rows))
-		total += c.gradients(c.judged, rows[:k], params, 0, 1/float64(n), grad)
-		rows = rows[k:]
+	for part := range slices.Chunk(rows, chunk) {
+		total += c.gradients(c.judged, part, params, 0, 1/float64(n), grad)
 	}
 	return total/float64(n) + penalty(c.Penalty, params, grad)
 }

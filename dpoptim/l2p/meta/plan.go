@@ -60,13 +60,14 @@ func (p Plan) simulate(r rule, task Task, n Noise, seed uint64) *simulation {
 // run makes steps as long as the budget pays for the next.
 func (s *simulation) run() *state {
 	at := s.start()
-	for {
-		if next := s.schedule(at); next.cost > at.known.Left+1e-9 {
-			return at
-		}
+	for s.affords(at) {
 		at = s.step(at).after
 	}
+	return at
 }
+
+// affords reports whether the budget pays for the next step.
+func (s *simulation) affords(at *state) bool { return s.schedule(at).cost <= at.known.Left+1e-9 }
 
 // An ending is how a simulated run of a task ended.
 type ending struct {

@@ -32,9 +32,6 @@ func Trace(p *l2p.Protector, plan Plan, task Task, n Noise, seed uint64) []Point
 	return all
 }
 
-// affords reports whether the budget pays for the next step, as run does.
-func (s *simulation) affords(at *state) bool { return s.schedule(at).cost <= at.known.Left+1e-9 }
-
 // ClippedLoss is the sum of the records' losses, each clipped to [0, bound], for searches
 // that ask for losses.
 func (q *quadratic) ClippedLoss(params []float64, bound float64) float64 {

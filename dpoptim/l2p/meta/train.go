@@ -240,7 +240,7 @@ func (t *trainer) prepare() error {
 			t.masks[i] = oddMask(l)
 			multiply(t.Weights[i], t.masks[i])
 		}
-		t.Moments[i] = adam{M: make([]float64, l.Weights()), V: make([]float64, l.Weights())}
+		t.Moments[i] = newAdam(l.Weights())
 	}
 	return t.restore()
 }
@@ -368,6 +368,8 @@ type adam struct {
 	T    int
 }
 
+func newAdam(n int) adam { return adam{M: make([]float64, n), V: make([]float64, n)} }
+
 func (a *adam) step(w, g []float64, rate float64) {
 	a.T++
 	const b1, b2 = 0.9, 0.999
@@ -394,7 +396,7 @@ func (t *trainer) epoch() {
 		// Go on from the best of the stage before.
 		for i := range t.Weights {
 			copy(t.Weights[i], t.Best[i])
-			t.Moments[i] = adam{M: make([]float64, len(t.Weights[i])), V: make([]float64, len(t.Weights[i]))}
+			t.Moments[i] = newAdam(len(t.Weights[i]))
 		}
 	}
 	active := []int{stage} // noises, the latest first
