@@ -21,7 +21,7 @@ type steps struct {
 	direction dpoptim.Sum
 	move      dpoptim.Work
 	search    dpoptim.Search // of all forms but the curve
-	curve     dpoptim.Curve
+	curve     func(etas []float64) ([]float64, error)
 	second    *second // of budgets that adapt
 }
 
@@ -50,8 +50,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	}
 	if m.s.adapts() {
 		first := m.firstBudgets()
-		adaptive := linesearch.NewState(first.Gradient, first.Search, m.start)
-		s.state.Adaptive, s.second = &adaptive, &second{}
+		s.state.Adaptive, s.second = new(linesearch.NewState(first.Gradient, first.Search, m.start)), &second{}
 	}
 	if err := s.record(); err != nil {
 		return nil, err
@@ -231,7 +230,7 @@ func (s *steps) run(eta float64) error {
 func (s *steps) readCurve(d linesearch.Direction, rate float64) error {
 	c, shape := &s.method.s, rate/s.method.start
 	curve := c.curve(s.engine.Facts().ExpectedBatch)
-	sums, err := s.curve.Ask(nil, curve.Candidates(s.state.Eta*shape))
+	sums, err := s.curve(curve.Candidates(s.state.Eta*shape))
 	if err != nil {
 		return err
 	}

@@ -173,15 +173,14 @@ func (s *minimum) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error)
 // sums releases sums of losses, or of their decreases along a direction.
 type sums struct {
 	engine    *Engine
-	question  dpoptim.Question
 	mechanism mechanism.Mechanism
 	losses    losses
 	released  device.Vector
 	values    []float32
 }
 
-func (e *Engine) sums(q dpoptim.Question, query device.LossQuery, m mechanism.Mechanism) (*sums, error) {
-	s := &sums{engine: e, question: q, mechanism: m, values: make([]float32, query.K)}
+func (e *Engine) sums(query device.LossQuery, m mechanism.Mechanism) (*sums, error) {
+	s := &sums{engine: e, mechanism: m, values: make([]float32, query.K)}
 	var err error
 	if s.released, err = e.net.NewScalars(query.K); err != nil {
 		return nil, err
@@ -208,20 +207,8 @@ func (s *sums) at(rows []int32, draw uint64, etas []float32) ([]float64, error) 
 	return all, nil
 }
 
-// Ask gives the sums of the decreases at the candidates.
-func (s *sums) Ask(asked *dpoptim.Release, etas []float64) ([]float64, error) {
-	if asked != nil {
-		return nil, fmt.Errorf("a curve has the noise that was declared")
-	}
-	rows, draw, err := s.engine.batch(s.question, s.mechanism.Event())
-	if err != nil {
-		return nil, err
-	}
-	return s.at(rows, draw, s.engine.candidates(etas))
-}
-
 // Curve records the release of a curve of decreases.
-func (e *Engine) Curve(along device.Vector) (dpoptim.Curve, error) {
+func (e *Engine) Curve(along device.Vector) (func([]float64) ([]float64, error), error) {
 	r, err := e.release(dpoptim.Curves, nil)
 	if err != nil {
 		return nil, err
@@ -231,7 +218,14 @@ func (e *Engine) Curve(along device.Vector) (dpoptim.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.sums(dpoptim.Curves, device.LossQuery{At: e.net.Params(), Dir: along, K: points, Form: device.LossCurve}, m)
+	s, err := e.sums(device.LossQuery{At: e.net.Params(), Dir: along, K: points, Form: device.LossCurve}, m)
+	return func(etas []float64) ([]float64, error) {
+		rows, draw, err := e.batch(dpoptim.Curves, m.Event())
+		if err != nil {
+			return nil, err
+		}
+		return s.at(rows, draw, e.candidates(etas))
+	}, err
 }
 
 // Loss records the question for the un-noised loss at the parameters, of methods without
@@ -240,32 +234,26 @@ func (e *Engine) Loss() (func() (float64, error), error) {
 	if e.c.Method.Traits().Private {
 		return nil, fmt.Errorf("optimizer %s is private, and asks for an un-noised loss", e.c.Method.Traits().Name)
 	}
-	ask, err := e.LossQuery(dpoptim.Release{Bound: dpoptim.MostScale}, 1)
+	ask, err := e.LossQuery(dpoptim.Release{Bound: dpoptim.MostScale})
+	return func() (float64, error) {
+		_, draw := e.c.Supply.Batch(dpoptim.Losses, true, nil)
+		return ask(e.rows, draw)
+	}, err
+}
+
+// LossQuery records the release of the sum of a batch's losses at the parameters, each
+// clipped to the bound. Who calls it has paid.
+func (e *Engine) LossQuery(r dpoptim.Release) (func(rows []int32, draw uint64) (float64, error), error) {
+	m, err := e.sumMechanism(dpoptim.Losses, r, 1, lossNoise)
 	if err != nil {
 		return nil, err
 	}
-	return func() (float64, error) {
-		_, draw := e.c.Supply.Batch(dpoptim.Losses, true, nil)
-		loss, err := ask(e.rows, draw)
+	s, err := e.sums(device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: 1}, m)
+	return func(rows []int32, draw uint64) (float64, error) {
+		loss, err := s.at(rows, draw, nil)
 		if err != nil {
 			return 0, err
 		}
 		return loss[0], nil
-	}, nil
-}
-
-// LossQuery records the release of the clipped losses of a batch, summed, at k points: the
-// parameters less a step size times the last released sum of gradients. The bound is
-// that of one loss; k of them have √k times its sensitivity in L2. Step sizes that a call
-// leaves out are 0, which stands for the parameters themselves. Who calls it has paid.
-func (e *Engine) LossQuery(r dpoptim.Release, k int) (func(rows []int32, draw uint64, etas ...float32) ([]float64, error), error) {
-	m, err := e.sumMechanism(dpoptim.Losses, r, k, lossNoise)
-	if err != nil {
-		return nil, err
-	}
-	s, err := e.sums(dpoptim.Losses, device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: k}, m)
-	if err != nil {
-		return nil, err
-	}
-	return func(rows []int32, draw uint64, etas ...float32) ([]float64, error) { return s.at(rows, draw, etas) }, nil
+	}, err
 }
