@@ -160,7 +160,6 @@ type Facts struct {
 // A Question is a kind of release.
 type Question string
 
-// The questions.
 const (
 	Gradients Question = "gradient" // the sum of clipped gradients
 	Norms     Question = "norm"     // the norm of that sum
@@ -240,8 +239,6 @@ func GaussianSum(clip float64) Ask {
 // NoSettings is for a method that has none of its own, to be embedded.
 type NoSettings struct{}
 
-// Check finds no faults.
 func (NoSettings) Check(*Settings) error { return nil }
 
-// Complete fills in nothing.
 func (NoSettings) Complete(*Settings, Network) (Notes, error) { return Notes{}, nil }

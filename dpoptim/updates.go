@@ -14,7 +14,6 @@ func NewUpdates(e Engine, o Optimizer) (*Updates, error) {
 	return &Updates{e, o, sum}, err
 }
 
-// Step makes one update.
 func (u *Updates) Step() (int, error) {
 	return 1, u.sum.Ask(SumAsk{Set: func(s *Scalars) {
 		u.optimizer.Set(s, u.engine.Update())
@@ -22,5 +21,4 @@ func (u *Updates) Step() (int, error) {
 	}})
 }
 
-// State is the optimizer's.
 func (u *Updates) State() []State { return u.optimizer.State() }

@@ -20,12 +20,9 @@ type Method struct {
 	start   float64
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
 // New makes one of the methods, by name. It completes the settings in place.
 func New(name string, s **Settings) *Method { return &Method{name: name, settings: s} }
 
-// Traits is of a private method.
 func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
 
 // Complete fills in the search's settings, and the run's that follow from them.

@@ -43,13 +43,11 @@ func (s *state) follow(found, weight float64) {
 	s.Eta, s.Searched = min(max(linesearch.Smooth(s.Eta, found, weight), leastRate), mostRate), true
 }
 
-// Save encodes the state.
 func (s *steps) Save(spent dpoptim.Spent) ([]byte, error) {
 	s.state.Spent = spent
 	return json.Marshal(&s.state)
 }
 
-// Restore reads a state back.
 func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	var read state
 	err := dpoptim.DecodeState(text, &read)
@@ -63,7 +61,6 @@ func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	return read.Spent, nil
 }
 
-// validate checks a state that was read back.
 func (s *state) validate(adapts bool) error {
 	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || (s.Adaptive != nil) != adapts {
 		return fmt.Errorf("a step size of %v: not what a line search leaves", s.Eta)

@@ -131,7 +131,6 @@ func (s *steps) measure(q dpoptim.Queue, direction dpoptim.Vector) {
 	}
 }
 
-// State is what a checkpoint must hold beside the parameters.
 func (s *steps) State() []dpoptim.State {
 	if s.second != nil {
 		return append(s.optimizer.State(), dpoptim.State{Vector: s.second.last, Width: 1})
@@ -139,7 +138,6 @@ func (s *steps) State() []dpoptim.State {
 	return s.optimizer.State()
 }
 
-// Step makes one update.
 func (s *steps) Step() (int, error) {
 	if s.second == nil {
 		return 1, s.planned()
@@ -230,7 +228,7 @@ func (s *steps) run(eta float64) error {
 func (s *steps) readCurve(d linesearch.Direction, rate float64) error {
 	c, shape := &s.method.s, rate/s.method.start
 	curve := c.curve(s.engine.Facts().ExpectedBatch)
-	sums, err := s.curve(curve.Candidates(s.state.Eta*shape))
+	sums, err := s.curve(curve.Candidates(s.state.Eta * shape))
 	if err != nil {
 		return err
 	}

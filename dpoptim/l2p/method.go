@@ -14,7 +14,6 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// Name of the method.
 const Name = "l2p"
 
 // Settings are those of learned privacy protection alone.
@@ -35,20 +34,15 @@ type Method struct {
 	config    sgd.Config
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
-// New makes the method.
 func New(s Settings) *Method { return &Method{settings: s} }
 
 // NewWith makes it with a protector that is at hand.
 func NewWith(p *Protector, s Settings) *Method { return &Method{settings: s, protector: p} }
 
-// Traits is of a private method, which may draw subsets of a fixed size.
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Subsets: true}
 }
 
-// Check finds faults that show without the protector.
 func (m *Method) Check(c *dpoptim.Settings) error {
 	z, subsets := m.settings.NormNoise, c.Accountant == accountant.CTCDP
 	switch {
@@ -186,7 +180,6 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return d, nil
 }
 
-// settingOf is what is public of the run.
 func settingOf(f dpoptim.Facts) Setting {
 	return Setting{Steps: f.Steps, Params: f.Params, Clip: f.Clip, Batch: f.ExpectedBatch, Least: f.Least, Planned: f.Planned}
 }
@@ -236,7 +229,6 @@ type steps struct {
 
 var _ dpoptim.Keeper = (*steps)(nil)
 
-// State is the optimizer's.
 func (s *steps) State() []dpoptim.State { return s.optimizer.State() }
 
 // Step chooses the noise, and makes an update with it.
@@ -273,13 +265,11 @@ func (s *steps) Step() (int, error) {
 	return 1, nil
 }
 
-// Save encodes the state.
 func (s *steps) Save(spent dpoptim.Spent) ([]byte, error) {
 	s.state.Spent = spent
 	return json.Marshal(&s.state)
 }
 
-// Restore reads a state back.
 func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	var read state
 	err := dpoptim.DecodeState(text, &read)

@@ -8,8 +8,6 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-var _ dpoptim.Optimizer = (*Projector)(nil)
-
 // Projector is an optimizer whose steps a coordinate-wise LSTM makes of noised
 // gradients: θ += rate·y.
 type Projector struct {
@@ -44,7 +42,6 @@ func NewProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (
 	return o, nil
 }
 
-// Record adds the update to a step.
 func (o *Projector) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
 	v, err := g.Vector()
 	if err != nil {
@@ -71,7 +68,6 @@ func (o *Projector) Set(s *dpoptim.Scalars, t int) {
 	}
 }
 
-// State is the LSTM's.
 func (o *Projector) State() []dpoptim.State {
 	return []dpoptim.State{{Vector: o.state, Width: o.lstm.States()}}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 )
 
-// Name of the method.
 const Name = "lbfgs"
 
 // mostIterations where --steps says nothing.
@@ -18,12 +17,8 @@ type Method struct {
 	l2 float64
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
-// New makes the method.
 func New() *Method { return &Method{} }
 
-// Traits has it look at all records, as often as it likes.
 func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Once: true} }
 
 // Check refuses the settings of a schedule, of which there is none.
@@ -44,7 +39,6 @@ func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{{Question: dpoptim.Gradients}, {Question: dpoptim.Losses, Size: 1}}}, nil
 }
 
-// Open records both questions.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	s := &steps{engine: e, l2: m.l2}
 	var err error
@@ -67,7 +61,6 @@ type steps struct {
 // State is none: what was stopped begins again.
 func (s *steps) State() []dpoptim.State { return nil }
 
-// Step makes all iterations.
 func (s *steps) Step() (int, error) {
 	n := s.engine.Facts().Params
 	s.params, s.released = make([]float32, n), make([]float32, n)

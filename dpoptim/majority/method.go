@@ -8,15 +8,11 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Name of the method.
 const Name = "majority"
 
 // Method makes one release of ε, and a model of a bias.
 type Method struct{ dpoptim.NoSettings }
 
-var _ dpoptim.Method = Method{}
-
-// Traits has it look at all records once.
 func (Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Pure: true, Once: true}
 }
@@ -56,12 +52,10 @@ func (Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration
 	}}}, nil
 }
 
-// Open has nothing to record.
 func (Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return steps{e}, nil }
 
 type steps struct{ engine dpoptim.Engine }
 
-// State is none.
 func (steps) State() []dpoptim.State { return nil }
 
 // Step releases the class, as a model of a bias.

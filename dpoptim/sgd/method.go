@@ -6,7 +6,6 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// The methods of this package.
 const (
 	DPSGD     = "dp-sgd"
 	DPAdam    = "dp-adam"
@@ -88,17 +87,13 @@ type Method struct {
 	config   Config
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
 // New makes one of the methods, by name.
 func New(name string, s Settings) *Method { return &Method{name: name, settings: s} }
 
-// Traits tells the private ones.
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam}
 }
 
-// Complete fills in the step size.
 func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
 		c.LR = new(DefaultRate(m.name, m.settings.SubtractNoise, c))
@@ -112,7 +107,6 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }
 
-// Open records the update.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	create := NewSGD
 	if m.name == DPAdam || m.name == PlainAdam {

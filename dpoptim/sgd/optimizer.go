@@ -44,8 +44,6 @@ type Optimizer struct {
 	state  []dpoptim.Vector // the momentum, or both moments
 }
 
-var _ dpoptim.Optimizer = (*Optimizer)(nil)
-
 // NewSGD makes stochastic gradient descent with heavy-ball momentum, m = μm + g,
 // w −= ηm. With the Gaussian mechanism it is DP-SGD (Abadi et al. 2016).
 func NewSGD(n vectors, c Config) (*Optimizer, error) {
@@ -93,7 +91,6 @@ func newOptimizer(n vectors, c Config, rule device.Rule) (*Optimizer, error) {
 	return o, nil
 }
 
-// Record adds the update to a step.
 func (o *Optimizer) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
 	v, err := g.Vector()
 	if err != nil {

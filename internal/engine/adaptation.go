@@ -33,7 +33,6 @@ func NewAdaptation(rule perexample.Adaptive, clip, expectedBatch float64, s *str
 	return &Adaptation{Rule: rule, Clip: clip, count: count, batch: expectedBatch}, err
 }
 
-// open makes room for the count.
 func (a *Adaptation) open(n device.Net) (err error) {
 	if a.private, err = n.NewScalarSum(1); err != nil {
 		return err

@@ -136,11 +136,13 @@ func (e *Engine) sumMechanism(q dpoptim.Question, r dpoptim.Release, values int,
 	rounding := 0.0
 	if q == dpoptim.Gradients {
 		if e.c.Options.Exact {
-			return usable(mechanism.NewExact(g.NoiseMultiplier, r.Bound, e.c.Noise, tensor))
+			m, err := mechanism.NewExact(g.NoiseMultiplier, r.Bound, e.c.Noise, tensor)
+			return m, usage.Wrap(err)
 		}
 		rounding = e.net.Rounding(e.c.Rows)
 	}
-	return usable(mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, rounding, values, e.c.Noise, tensor))
+	m, err := mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, rounding, values, e.c.Noise, tensor)
+	return m, usage.Wrap(err)
 }
 
 // searchMechanism tells the first candidate whose losses have fallen enough.
@@ -179,12 +181,4 @@ func (e *Engine) minimumMechanism(asked *dpoptim.Release) (*mechanism.NoisyMin, 
 	}
 	m, err := mechanism.NewNoisyMin(pure.Epsilon, r.Bound, e.c.Noise, searchNoise)
 	return m, usage.Wrap(err)
-}
-
-// usable is a mechanism, or what the user has to mend.
-func usable[M mechanism.Mechanism](m M, err error) (mechanism.Mechanism, error) {
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	return m, nil
 }

@@ -57,7 +57,6 @@ type search struct {
 	tried  int
 }
 
-// Search records searches along a direction.
 func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
 	m, err := e.searchMechanism(nil)
 	if err != nil {
@@ -72,7 +71,6 @@ func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
 	return s, nil
 }
 
-// Deviation is the standard deviation of one comparison's noise.
 func (s *search) Deviation(asked *dpoptim.Release) float64 {
 	m, err := s.engine.searchMechanism(asked)
 	if err != nil {
@@ -81,7 +79,6 @@ func (s *search) Deviation(asked *dpoptim.Release) float64 {
 	return m.Deviation()
 }
 
-// Tried is how many candidates the last search evaluated.
 func (s *search) Tried() int { return s.tried }
 
 // Ask gives the first of the candidates whose decrease over the batch reaches its bias, or −1.
@@ -129,7 +126,6 @@ type minimum struct {
 	size   int
 }
 
-// Minimum records the question which candidate along a direction has the least loss.
 func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
 	m, err := e.minimumMechanism(nil)
 	if err != nil {
@@ -143,7 +139,6 @@ func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
 // Deviation is 0: no threshold has noise.
 func (s *minimum) Deviation(*dpoptim.Release) float64 { return 0 }
 
-// Tried is how many candidates a question evaluates.
 func (s *minimum) Tried() int { return s.size }
 
 // Ask gives the candidate at which the batch's loss and the candidate's bias are least.
@@ -207,7 +202,6 @@ func (s *sums) at(rows []int32, draw uint64, etas []float32) ([]float64, error) 
 	return all, nil
 }
 
-// Curve records the release of a curve of decreases.
 func (e *Engine) Curve(along device.Vector) (func([]float64) ([]float64, error), error) {
 	r, err := e.release(dpoptim.Curves, nil)
 	if err != nil {
@@ -228,8 +222,7 @@ func (e *Engine) Curve(along device.Vector) (func([]float64) ([]float64, error),
 	}, err
 }
 
-// Loss records the question for the un-noised loss at the parameters, of methods without
-// privacy.
+// Loss refuses private methods.
 func (e *Engine) Loss() (func() (float64, error), error) {
 	if e.c.Method.Traits().Private {
 		return nil, fmt.Errorf("optimizer %s is private, and asks for an un-noised loss", e.c.Method.Traits().Name)

@@ -25,7 +25,6 @@ type norm struct {
 	value    [1]float32
 }
 
-// Sum records the release of a sum of gradients, and what follows it.
 func (e *Engine) Sum(a dpoptim.SumQuery) (dpoptim.Sum, error) {
 	m, err := e.gradientMechanism(nil)
 	if err != nil {
