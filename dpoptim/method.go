@@ -46,8 +46,7 @@ type Keeper interface {
 	Restore(state []byte) (spent Spent, err error)
 }
 
-// DecodeState reads a state back that a Keeper saved as JSON; a field that the state has
-// not is an error.
+// DecodeState reads a state back that was saved as JSON; an unknown field is an error.
 func DecodeState(state []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(state))
 	d.DisallowUnknownFields()

@@ -341,7 +341,7 @@ func (l *lowerer) network() (*Network, error) {
 			}
 			for _, other := range net.bindings {
 				if other.shares(b) {
-					return nil, refuse(b.node, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", describe(other.node))
+					return nil, refuse(b.leaf, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", describe(other.leaf))
 				}
 			}
 			*q.index = len(p.Params)

@@ -22,7 +22,6 @@ type Network struct {
 // PyTorch's order, lie in the value of the leaf. One of the slices is nil.
 type binding struct {
 	view
-	node  *G.Node
 	value *tensor.Dense
 	f32   []float32
 	f64   []float64
@@ -47,7 +46,7 @@ func bind(v view) (binding, error) {
 	if !t.Info().C() || t.RequiresIterator() {
 		return binding{}, refuse(n, "the parameter's value is not contiguous in row-major order; clone or materialise it")
 	}
-	b := binding{view: v, node: n, value: t}
+	b := binding{view: v, value: t}
 	b.f32, _ = t.Data().([]float32)
 	b.f64, _ = t.Data().([]float64)
 	if len(b.f32)+len(b.f64) != ir.Size(n.Shape()) {
@@ -105,8 +104,8 @@ func (net *Network) SetParams(flat []float32) error {
 		return fmt.Errorf("network %s has %d parameters, got %d values", net.Program.Name, want, len(flat))
 	}
 	for i := range net.bindings {
-		if b := &net.bindings[i]; b.node.Value() != G.Value(b.value) {
-			return fmt.Errorf("network %s: %s was bound to another value since the graph was lowered; lower it again", net.Program.Name, describe(b.node))
+		if b := &net.bindings[i]; b.leaf.Value() != G.Value(b.value) {
+			return fmt.Errorf("network %s: %s was bound to another value since the graph was lowered; lower it again", net.Program.Name, describe(b.leaf))
 		}
 	}
 	for i, q := range net.Program.Params {

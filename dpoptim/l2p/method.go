@@ -180,13 +180,10 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return d, nil
 }
 
-func settingOf(f dpoptim.Facts) Setting {
-	return Setting{Steps: f.Steps, Params: f.Params, Clip: f.Clip, Batch: f.ExpectedBatch, Least: f.Least, Planned: f.Planned}
-}
-
 // Open records the update by the projector, or by SGD where that is the identity.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
-	s := &steps{method: m, engine: e, setting: settingOf(e.Facts())}
+	f := e.Facts()
+	s := &steps{method: m, engine: e, setting: Setting{f.Steps, f.Params, f.Clip, f.ExpectedBatch, f.Least, f.Planned}}
 	var err error
 	if m.protector.Card.Projector.Kind == Learned {
 		s.projector, err = NewProjector(e, m.protector, s.setting, m.config.Rate, m.config.L2)

@@ -167,13 +167,8 @@ func Train(ctx context.Context, o Options) (*l2p.Protector, []Epoch, error) {
 	}
 	p := &l2p.Protector{Card: o.Card, Projector: narrowed(t.Best[0]), Scheduler: narrowed(t.Best[1])}
 	p.Card.Format, p.Card.Delta, p.Card.Neighbouring, p.Card.Steps = l2p.Format, o.Delta, string(o.Neighbouring), o.Steps
-	least, most := math.Inf(1), 0.0
-	for _, n := range t.noise {
-		if !math.IsInf(n.Epsilon, 1) {
-			least, most = min(least, n.Epsilon), max(most, n.Epsilon)
-		}
-	}
-	p.Card.EpsilonRange = [2]float64{least, most}
+	first := slices.IndexFunc(o.Stages, func(s Stage) bool { return !math.IsInf(s.Epsilon, 1) }) // of those that do not rise
+	p.Card.EpsilonRange = [2]float64{o.Stages[len(o.Stages)-1].Epsilon, o.Stages[first].Epsilon}
 	return p, t.History, p.Validate()
 }
 
