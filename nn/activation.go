@@ -20,7 +20,6 @@ func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.N
 	return layer(name, 0, func(x *G.Node, _ tensor.Shape) (*G.Node, error) { return f(x) })(x)
 }
 
-// unary lowers the activations that Gorgonia has as single ops.
 func (l *lowerer) unary(n *G.Node) (value, error) {
 	switch name := symbol(n); name {
 	case "tanh":

@@ -40,7 +40,6 @@ func (m *Model) Lower() (*Network, error) {
 	return Lower(m.Logits, WithName(m.Name), WithLoss(m.Loss), WithInput(m.Input))
 }
 
-// Names lists the models that Build knows.
 func Names() []Info {
 	var list []Info
 	for _, s := range specs {

@@ -40,7 +40,6 @@ func symbol(n *G.Node) string {
 	return s
 }
 
-// children are the operands of n, in order.
 func children(n *G.Node) []*G.Node {
 	var c []*G.Node
 	for it := n.Graph().From(n.ID()); it.Next(); {
@@ -49,12 +48,10 @@ func children(n *G.Node) []*G.Node {
 	return c
 }
 
-// constant is the value of a scalar constant.
 func constant(n *G.Node) float64 {
 	return reflect.ValueOf(n.Value().Data()).Convert(reflect.TypeFor[float64]()).Float()
 }
 
-// opFields reads the fields of a node's op.
 type opFields struct{ v reflect.Value }
 
 func fields(n *G.Node) opFields { return opFields{reflect.Indirect(reflect.ValueOf(n.Op()))} }

@@ -58,7 +58,6 @@ func guard[T any](what string, f func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// batched gives the shape of an activation, checked as layer says.
 func batched(x *G.Node, dims int) (tensor.Shape, error) {
 	if x == nil {
 		return nil, errors.New("its input is nil")

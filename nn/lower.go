@@ -10,10 +10,8 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Loss is the per-example loss at the logits.
 type Loss = ir.Loss
 
-// Program is a lowered network.
 type Program = ir.Program
 
 // The losses; those of one logit have targets of −1 and +1, or real ones.
@@ -25,7 +23,6 @@ const (
 	Huber               = ir.Huber               // the robust regression loss, t real
 )
 
-// LowerOption changes what Lower does.
 type LowerOption func(*lowerer)
 
 // WithLoss sets the program's loss; the default is SoftmaxCrossEntropy.
@@ -273,7 +270,6 @@ func (l *lowerer) transpose(n *G.Node) (value, error) {
 	return value{}, refuse(n, "transposing activations is not supported; permute the data or the weights instead")
 }
 
-// emit appends an op whose output is node n.
 func (l *lowerer) emit(n *G.Node, op ir.Op, weight *view) value {
 	shape := n.Shape()[1:]
 	op.Out = planShape(shape)

@@ -27,7 +27,6 @@ type binding struct {
 	f64   []float64
 }
 
-// bind checks that a parameter's value can be read and written in place.
 func bind(v view) (binding, error) {
 	n := v.leaf
 	if ir.Size(v.shape) != ir.Size(n.Shape()) {

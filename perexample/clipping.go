@@ -22,7 +22,6 @@ const (
 	AdaptiveFlat Clipping = "adaptive"
 )
 
-// Clippings lists what Rule accepts.
 func Clippings() []Clipping { return []Clipping{Flat, PerLayer, Automatic, AdaptiveFlat} }
 
 // Rule is what a clipping asks of a schedule.

@@ -14,7 +14,6 @@ type Layer struct {
 	Alternatives []Alternative // the choice made among them
 }
 
-// Chosen is what the choice costs.
 func (l Layer) Chosen() Alternative {
 	return l.Alternatives[slices.IndexFunc(l.Alternatives, func(a Alternative) bool { return a.Choice == l.Choice })]
 }

@@ -2,9 +2,8 @@
 // and summed. Each strategy rewrites a ir.Program into a ir.Schedule; it
 // never changes the result beyond rounding, only its cost.
 //
-// Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's
-// own loss and cᵢ its clipping factor: one for all parameters together or, by
-// PerLayer, one a layer. An example with a norm that is not finite, or with a
+// Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's own loss
+// and cᵢ its clipping factor. An example with a norm that is not finite, or with a
 // target that the loss does not accept, adds zero, silently.
 package perexample
 
@@ -39,7 +38,6 @@ const (
 	Microbatch Strategy = "microbatch"
 )
 
-// Strategies lists the names that a strategy may begin with.
 func Strategies() []Strategy { return []Strategy{Auto, Materialise, Ghost, Bookkeeping, Microbatch} }
 
 // Options say how to schedule.
@@ -210,7 +208,6 @@ func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 	return name, c, nil
 }
 
-// override makes the choice for one layer.
 func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 	if choice == Choice(Materialise) {
 		choice = Store

@@ -25,7 +25,6 @@ func New(name string, s **Settings) *Method { return &Method{name: name, setting
 
 func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
 
-// Complete fills in the search's settings, and the run's that follow from them.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
 		c.LR = new(sgd.DefaultRate(m.name, false, c))

@@ -61,8 +61,7 @@ const (
 	// FormDifferences is our own: sums of every example's decrease, clipped to
 	// [−c, c].
 	FormDifferences = "differences"
-	// FormCurve is our own too: the decreases at all candidates, released.
-	FormCurve = "curve"
+	FormCurve       = "curve" // our own too: the decreases at all candidates, released
 	// FormMinimum is Lee and Kifer's: the candidate whose loss is least, of
 	// equally spaced ones with 0 among them.
 	FormMinimum = "minimum"
@@ -76,7 +75,6 @@ func Forms() []string {
 // BudgetFixed plans every release before the run; the others are policies.
 const BudgetFixed = "fixed"
 
-// Policies lists them.
 func Policies() []string {
 	all := []string{BudgetFixed}
 	for _, p := range linesearch.Policies() {
@@ -85,17 +83,14 @@ func Policies() []string {
 	return all
 }
 
-// Batches lists what a search may be asked of.
 func Batches() []string {
 	return []string{string(accountant.Fresh), string(accountant.Shared), string(accountant.PaperBatches)}
 }
 
-// Noises lists the laws of a search's noise.
 func Noises() []string {
 	return []string{string(accountant.BTLSGaussian), string(accountant.BTLSLaplace)}
 }
 
-// The methods of this package.
 const (
 	BLSGD   = "dp-blsgd"
 	BLSGDAC = "dp-blsgd-ac"
@@ -203,8 +198,8 @@ func (m *Method) resolveLength(c *dpoptim.Settings, s *Settings) error {
 	return nil
 }
 
-// resolveAccountant settles who prices a run with a search: the paper's
-// arithmetic goes with the paper's batches, and a filter adds up Rényi divergences.
+// resolveAccountant: the paper's arithmetic goes with the paper's batches, and a filter
+// adds up Rényi divergences.
 func (s *Settings) resolveAccountant(c *dpoptim.Settings) error {
 	settled := c.Accountant
 	switch {
@@ -275,7 +270,6 @@ func (s *Settings) complete(name string, convex bool) error {
 	return s.validate()
 }
 
-// choose settles form, budget, batches and noise.
 func (s *Settings) choose(name string, convex bool) error {
 	own := variants[name]
 	if s.Budget == "" {
@@ -350,7 +344,6 @@ const MostTrials, mostMargin = 1000, 100
 // paper reports whether the price is by the paper's arithmetic.
 func (s *Settings) paper() bool { return s.Batches == string(accountant.PaperBatches) }
 
-// checkUsed refuses settings that would have no effect.
 func (s *Settings) checkUsed(fixed bool) error {
 	curve := s.Form == FormCurve
 	armijo := !curve && s.Form != FormMinimum
@@ -373,7 +366,6 @@ func (s *Settings) checkUsed(fixed bool) error {
 	return nil
 }
 
-// validate finds settings out of their ranges.
 func (s *Settings) validate() error {
 	switch {
 	case s.Every != nil && *s.Every < 1:

@@ -66,7 +66,6 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	return s, err
 }
 
-// record records the releases of directions and what is done with them.
 func (s *steps) record() error {
 	e, two := s.engine, s.second
 	direction := e.Gradient()
@@ -176,7 +175,6 @@ func (s *steps) planned() error {
 	return s.run(f.Rate.At(slot+1) * (s.state.Eta / s.method.start))
 }
 
-// ask releases a gradient as the direction to descend along.
 func (s *steps) ask(sum dpoptim.Sum, a dpoptim.SumAsk) (linesearch.Direction, error) {
 	f, set := s.engine.Facts(), a.Set
 	a.Set = func(x *dpoptim.Scalars) {
@@ -210,7 +208,6 @@ func (s *steps) energy(deviation float64) float64 {
 	return float64(f.Params) * math.Pow(deviation/f.ExpectedBatch, 2)
 }
 
-// run takes a step along the direction.
 func (s *steps) run(eta float64) error {
 	err := s.move.Run(func(x *dpoptim.Scalars) {
 		s.optimizer.Set(x, s.engine.Update())

@@ -21,9 +21,8 @@ type Projector struct {
 	Released Released
 }
 
-// NewProjector puts the learned projector of p on a network. Rate is what its output is
-// multiplied by, the card's Scale unless a user knows better, and l2 the weight λ of a penalty
-// λ/2·‖w‖² outside the clipping.
+// NewProjector puts the learned projector of p on a network. Rate multiplies its output,
+// and l2 is the weight λ of a penalty λ/2·‖w‖² outside the clipping.
 func NewProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (*Projector, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -16,7 +16,6 @@ type Setting struct {
 	Least, Planned float64
 }
 
-// Validate finds settings that no run has.
 func (s Setting) Validate() error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 	switch {

@@ -13,8 +13,8 @@ import (
 var ErrNoMinimum = errors.New("the loss or its gradient is not finite at the initial parameters")
 
 // LBFGS minimises a smooth function by limited-memory BFGS (Liu and Nocedal 1989),
-// as gonum has it: 15 pairs, steps by Moré and Thuente. It has no privacy and no
-// private form: it takes exact values, and stops by them.
+// as gonum has it: 15 pairs, steps by Moré and Thuente. It has no private form, as it
+// stops by exact values.
 //
 // It changes x to where the function was least, in at most so many iterations, and
 // returns how many it made. It stops earlier where ten have not improved the value by

@@ -13,12 +13,10 @@ type Budgets struct {
 	Clip     float64 `json:"clip"`     // what C_grad and C_obj are multiplied by, 1 at first
 }
 
-// Oracle answers what a Rule asks of the private data. It charges every
-// release before it draws noise; an error that is accountant.ErrBudget says
-// that the budget does not allow it, and that nothing was released.
+// Oracle answers what a Rule asks of the private data. It charges every release before
+// it draws noise; accountant.ErrBudget says that nothing was released.
 type Oracle interface {
-	// Gradient releases a gradient at the parameters as the direction to search
-	// along.
+	// Gradient releases the direction to search along.
 	Gradient(b Budgets) (Direction, error)
 	// Again releases another gradient at the same parameters, at ρ of its own, and
 	// mixes it into the direction: (1−weight)·old + weight·new. The angle is that
@@ -68,7 +66,6 @@ type Rule struct {
 	Wide, Narrow, Decay float64
 }
 
-// Validate checks the settings.
 func (r Rule) Validate() error {
 	switch {
 	case !slices.Contains(Policies(), r.Policy):
@@ -94,7 +91,6 @@ type State struct {
 	Angle   float64 `json:"angle"` // θ, the moving average, in radians
 }
 
-// Validate checks a state that was read back.
 func (s State) Validate() error {
 	if b := s.Budgets; !positive(b.Gradient) || !positive(b.Search) || !(b.Clip > 0 && b.Clip <= 1) || !(s.Angle >= 0 && s.Angle <= math.Pi) {
 		return fmt.Errorf("budgets %+v, angle %v: not what a line search leaves", b, s.Angle)

@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// Curve chooses from noisy decreases of the loss at all of its candidates, a
-// ladder around the present step size: an ordinary Gaussian release of a
-// vector, where Backtrack is told one index.
+// Curve chooses from noisy decreases of the loss at a ladder of candidates around the
+// present step size: a Gaussian release of a vector, where Backtrack is told one index.
 type Curve struct {
 	Points int     // candidates, odd, so that one is the present step size
 	Factor float64 // between neighbours, above 1

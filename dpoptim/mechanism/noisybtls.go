@@ -14,11 +14,10 @@ import (
 // is told by its number, or that there is none. Nothing else leaves the device.
 //
 // A query is a decrease of loss, and its bias what Armijo's rule asks of it, both
-// summed over a batch, in units of the loss. The queries share a baseline if they are
-// differences of losses clipped to [0, Δ] (device.LossSum, of which the first
-// candidate is a step of 0), and are generic if every difference is clipped to
-// [−Δ, Δ] (device.LossDecrease), Δ being the bound. Biases must be functions of
-// public and released values alone.
+// summed over a batch. The queries share a baseline if they are differences of losses
+// clipped to [0, Δ] (device.LossSum, whose first candidate is a step of 0), and are generic
+// if every difference is clipped to [−Δ, Δ] (device.LossDecrease), Δ being the bound.
+// Biases must be functions of public and released values alone.
 //
 // Privacy, under add-remove: a record moves generic queries by a vector in
 // [−Δ, Δ]^K, and those of a shared baseline by one in [(a−1)Δ, aΔ]^K for one
@@ -28,9 +27,8 @@ import (
 // general and never used. Replacing a record moves the queries by twice as much,
 // which the accountant knows.
 //
-// The event is one search, of at most MaxTrials queries, of one batch, and is paid
-// whether an index is found or not. It belongs into the batch's event, with all else
-// that is asked of the batch.
+// The event is one search of at most MaxTrials queries, paid whether an index is found
+// or not. It belongs into the batch's event, with all else that is asked of the batch.
 type NoisyBTLS struct {
 	c      accountant.NoisyBTLS
 	bound  float64
@@ -84,10 +82,8 @@ func (b *NoisyBTLS) Ask(in *device.Inputs, first int, etas []float32, biases []f
 	copy(in.Biases[:], biases)
 }
 
-// Test records the search of a sum (device.Queue.AboveThreshold).
 func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.AboveThreshold(src, b.search) }
 
-// Set gives a run the bound on a record's share, both noise scales and the losses' grid.
 func (b *NoisyBTLS) Set(in *device.Inputs) {
 	setScales(in, b.bound, b.c.ThresholdScale, b.c.QueryScale)
 }

@@ -41,7 +41,6 @@ func NewUnprotectedMin(bound float64, s *stream.Stream, tensor uint32) *NoisyMin
 	return &NoisyMin{math.Inf(1), bound, device.NewMinimum(s, tensor)}
 }
 
-// Test records the question of a sum of losses (device.Queue.ArgMin).
 func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.ArgMin(src, m.minimum) }
 
 // Set gives a run the bound, the noise and the losses' grid, and biases of 0. On the

@@ -20,7 +20,6 @@ func (s *Scalar) Release(q device.Queue, dst device.Vector, src device.Sum) {
 	s.gaussian.Release(q, dst, src)
 }
 
-// Set gives a run the noise.
 func (s *Scalar) Set(in *device.Inputs) { s.gaussian.set(in) }
 
 // Event is a Gaussian of the multiplier: that of the norm, or σ_b over the count's bound.

@@ -57,9 +57,8 @@ func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
 }
 
 // DefaultRate is the step size where none is given. A regression's output is
-// not squashed by its loss and wants smaller steps than a classifier's. What is
-// left of a second moment without the noise's variance is smaller, and wants a smaller
-// step size.
+// not squashed by its loss and wants smaller steps than a classifier's; so does
+// what is left of a second moment without the noise's variance.
 func DefaultRate(optimizer string, subtractNoise bool, c *dpoptim.Settings) float64 {
 	switch {
 	case optimizer == PlainAdam || subtractNoise:
@@ -101,7 +100,6 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes
 	return dpoptim.Notes{}, nil
 }
 
-// Declare is one sum of gradients a step.
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.Moments()}
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil

@@ -27,7 +27,6 @@ func CountNoise(expectedBatch float64) accountant.Gaussian {
 	return accountant.Gaussian{NoiseMultiplier: perexample.CountDeviation(expectedBatch) / mechanism.CountBound}
 }
 
-// NewAdaptation moves clip norms from the first one on.
 func NewAdaptation(rule perexample.Adaptive, clip, expectedBatch float64, s *stream.Stream) (*Adaptation, error) {
 	count, err := mechanism.NewCount(CountNoise(expectedBatch).NoiseMultiplier*mechanism.CountBound, s, countNoise)
 	return &Adaptation{Rule: rule, Clip: clip, count: count, batch: expectedBatch}, err
@@ -41,7 +40,6 @@ func (a *Adaptation) open(n device.Net) (err error) {
 	return err
 }
 
-// follow takes in what the last step released.
 func (a *Adaptation) follow(n device.Net) error {
 	count := make([]float32, 1)
 	if err := n.Read(a.released, count); err != nil {

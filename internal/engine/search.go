@@ -50,7 +50,6 @@ func (e *Engine) candidates(etas []float64) []float32 {
 	return all
 }
 
-// search finds the first candidate whose losses have fallen enough.
 type search struct {
 	engine *Engine
 	groups map[int]losses // by candidates that are evaluated together
@@ -119,7 +118,6 @@ func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) 
 	return -1, nil
 }
 
-// minimum finds the candidate of least loss.
 type minimum struct {
 	engine *Engine
 	losses losses
@@ -184,7 +182,6 @@ func (e *Engine) sums(query device.LossQuery, m mechanism.Mechanism) (*sums, err
 	return s, err
 }
 
-// at releases the sums of a batch.
 func (s *sums) at(rows []int32, draw uint64, etas []float32) ([]float64, error) {
 	e := s.engine
 	s.mechanism.Set(&e.inputs)

@@ -16,8 +16,7 @@ type Point struct {
 }
 
 // Trace simulates a private run of one task and gives where it started and where each step
-// led. Start, batches and noise follow from the seed: two protectors with one seed start
-// at the same point.
+// led. Two protectors with one seed start at the same point.
 func Trace(p *l2p.Protector, plan Plan, task Task, n Noise, seed uint64) []Point {
 	s := plan.simulate(ruleOf(p), task, n, seed)
 	at := s.start()
