@@ -21,14 +21,11 @@ func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.N
 }
 
 func (l *lowerer) unary(n *G.Node) (value, error) {
-	switch name := symbol(n); name {
-	case "tanh":
-		return l.pointwise(ir.Tanh, n, children(n)[0])
-	case "sigmoid":
-		return l.pointwise(ir.Sigmoid, n, children(n)[0])
-	default:
-		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", name)
+	kind, ok := map[string]ir.Kind{"tanh": ir.Tanh, "sigmoid": ir.Sigmoid}[symbol(n)]
+	if !ok {
+		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", symbol(n))
 	}
+	return l.pointwise(kind, n, children(n)[0])
 }
 
 // product lowers x ⊙ (x ≥ 0), which is how Gorgonia writes Rectify, its twin

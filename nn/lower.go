@@ -197,16 +197,14 @@ func (l *lowerer) isParam(n *G.Node) bool {
 }
 
 // lower gives the value of an activation, lowering what it depends on first.
-func (l *lowerer) lower(n *G.Node) (value, error) {
+func (l *lowerer) lower(n *G.Node) (v value, err error) {
 	if v, ok := l.values[n]; ok {
 		return v, nil
 	}
-	v, err := l.lowerNew(n)
-	if err != nil {
-		return value{}, err
+	if v, err = l.lowerNew(n); err == nil {
+		l.values[n] = v
 	}
-	l.values[n] = v
-	return v, nil
+	return v, err
 }
 
 func (l *lowerer) lowerNew(n *G.Node) (value, error) {

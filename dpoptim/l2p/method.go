@@ -99,7 +99,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 	if c.Steps == nil && c.Epochs == nil {
 		c.Steps = new(card.Steps)
 	}
-	if !IsShipped(m.settings.Protector) {
+	if !isShipped(m.settings.Protector) {
 		notes.Assumes = []string{"protector_file_is_public"}
 	}
 	if learned {
@@ -186,7 +186,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	s := &steps{method: m, engine: e, setting: Setting{f.Steps, f.Params, f.Clip, f.ExpectedBatch, f.Least, f.Planned}}
 	var err error
 	if m.protector.Card.Projector.Kind == Learned {
-		s.projector, err = NewProjector(e, m.protector, s.setting, m.config.Rate, m.config.L2)
+		s.projector, err = newProjector(e, m.protector, s.setting, m.config.Rate, m.config.L2)
 		s.optimizer = s.projector
 	} else {
 		s.optimizer, err = sgd.NewSGD(e, m.config)
@@ -197,7 +197,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	if !e.Filtered() {
 		return dpoptim.NewUpdates(e, s.optimizer)
 	}
-	s.state.Scheduler = make([]float64, m.protector.SchedulerState())
+	s.state.Scheduler = make([]float64, m.protector.schedulerState())
 	s.state.Released = Released{Step: 1, Left: 1}
 	s.sum, err = e.Sum(dpoptim.SumQuery{Norm: m.settings.NormNoise != nil, Then: func(q dpoptim.Queue, g dpoptim.Noisy) error {
 		q.Dot(e.Gradient(), e.Gradient())
@@ -219,7 +219,7 @@ type steps struct {
 	engine    dpoptim.Engine
 	setting   Setting
 	optimizer dpoptim.Optimizer
-	projector *Projector // nil where it is the identity
+	projector *projector // nil where it is the identity
 	sum       dpoptim.Sum
 	state     state
 }
@@ -232,7 +232,7 @@ func (s *steps) State() []dpoptim.State { return s.optimizer.State() }
 func (s *steps) Step() (int, error) {
 	f, e := s.engine.Facts(), s.engine
 	next := append([]float64(nil), s.state.Scheduler...)
-	multiplier := s.method.protector.Next(s.setting, s.state.Released, next)
+	multiplier := s.method.protector.next(s.setting, s.state.Released, next)
 	release := dpoptim.Release{Bound: f.Clip}
 	if f.Planned > 0 {
 		release.Noise = accountant.Gaussian{NoiseMultiplier: multiplier}

@@ -82,8 +82,7 @@ type Protector struct {
 // mostSteps is more than any run makes whose noise is planned.
 const mostSteps = 1_000_000
 
-// Digest is that of the weights.
-func (p *Protector) Digest() string {
+func (p *Protector) digest() string {
 	h := sha256.New()
 	for _, part := range p.parts() {
 		fmt.Fprintf(h, "%s %d\n", part.name, len(*part.weights))
@@ -144,20 +143,17 @@ func (p part) validate(of string) error {
 // name, and with classes in common. Empty: none does.
 func (c *Card) Overlap(data string, classes []int) string {
 	for _, p := range c.Public {
-		common := len(p.Classes) == 0 || len(classes) == 0
-		for _, k := range classes {
-			common = common || slices.Contains(p.Classes, k)
-		}
-		if p.Data == data && common {
+		common := func(class int) bool { return slices.Contains(p.Classes, class) }
+		if p.Data == data && (len(p.Classes) == 0 || len(classes) == 0 || slices.ContainsFunc(classes, common)) {
 			return data
 		}
 	}
 	return ""
 }
 
-// Next is the noise multiplier of the step r.Step: the planned one where the
+// next is the noise multiplier of the step r.Step: the planned one where the
 // scheduler is constant. The state has State values, zero at first.
-func (p *Protector) Next(s Setting, r Released, state []float64) float64 {
+func (p *Protector) next(s Setting, r Released, state []float64) float64 {
 	if !p.Adapts() {
 		return s.Planned
 	}
@@ -175,8 +171,8 @@ func (p *Protector) Next(s Setting, r Released, state []float64) float64 {
 	return s.Multiplier(1 / (1 + math.Exp(-l.Apply(&scalars, w, 0, x, state))))
 }
 
-// SchedulerState is the number of values of a scheduler's state.
-func (p *Protector) SchedulerState() int {
+// schedulerState is the number of values of a scheduler's state.
+func (p *Protector) schedulerState() int {
 	if !p.Adapts() {
 		return 0
 	}
@@ -217,7 +213,7 @@ func (p *Protector) Write(path string) error {
 			all = append(all, t)
 		}
 	}
-	p.Card.Weights = p.Digest()
+	p.Card.Weights = p.digest()
 	card, err := json.MarshalIndent(p.Card, "", "  ")
 	if err != nil {
 		return err
@@ -243,7 +239,6 @@ func (p *Protector) parts() [2]part {
 	}
 }
 
-// tensors are the names and shapes of a part, in the order of its weights.
 func (p part) tensors() (all []safetensors.Tensor) {
 	h := p.lstm.Hidden
 	add := func(name string, shape ...int) {
@@ -259,7 +254,6 @@ func (p part) tensors() (all []safetensors.Tensor) {
 	return all
 }
 
-// Read reads a protector that Write stored.
 func Read(path string) (*Protector, error) {
 	weights, err := os.Open(path)
 	if err != nil {
@@ -309,7 +303,7 @@ func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 	if used != len(stored) {
 		return nil, fmt.Errorf("protector %s: %d tensors are not of its card: the file and its card do not belong together", path, len(stored)-used)
 	}
-	if p.Digest() != p.Card.Weights {
+	if p.digest() != p.Card.Weights {
 		return nil, fmt.Errorf("protector %s: its weights are not those of its card: restore the matching pair", path)
 	}
 	return p, nil

@@ -21,7 +21,6 @@ func New() *Method { return &Method{} }
 
 func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Once: true} }
 
-// Check refuses the settings of a schedule, of which there is none.
 func (*Method) Check(c *dpoptim.Settings) error {
 	if err := c.CheckOnce(Name); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (s *steps) Step() (int, error) {
 	for i, w := range s.params {
 		x[i] = float64(w)
 	}
-	iterations, err := LBFGS(x, s.engine.Facts().Steps, s.objective)
+	iterations, err := minimise(x, s.engine.Facts().Steps, s.objective)
 	if err != nil {
 		return 0, fmt.Errorf("optimizer %s: %w", Name, err)
 	}

@@ -19,8 +19,8 @@ type Settings struct {
 	SubtractNoise         bool
 }
 
-// Moments are the settings with defaults for what was not given.
-func (s Settings) Moments() Moments {
+// moments are the settings with defaults for what was not given.
+func (s Settings) moments() Moments {
 	m := DefaultMoments()
 	for _, given := range []struct{ from, to *float64 }{{s.Beta1, &m.Beta1}, {s.Beta2, &m.Beta2}, {s.Epsilon, &m.Epsilon}} {
 		if given.from != nil {
@@ -53,7 +53,7 @@ func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
 	case s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat):
 		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
-	return usage.Wrap(s.Moments().Validate())
+	return usage.Wrap(s.moments().validate())
 }
 
 // DefaultRate is the step size where none is given. A regression's output is
@@ -101,14 +101,14 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes
 }
 
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
-	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.Moments()}
+	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.moments()}
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }
 
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	create := NewSGD
 	if m.name == DPAdam || m.name == PlainAdam {
-		create = NewAdam
+		create = newAdam
 	}
 	o, err := create(e, m.config)
 	if err != nil {

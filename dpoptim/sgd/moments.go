@@ -10,7 +10,7 @@ type Moments struct {
 	Beta1, Beta2 float64 // decay of the moments, in [0, 1)
 	Epsilon      float64 // added to the root of the second, above 0
 	// SubtractNoise takes the variance of the noise out of the second moment
-	// (NewAdam). The mechanism's bound must not move.
+	// (newAdam). The mechanism's bound must not move.
 	SubtractNoise bool
 }
 
@@ -18,8 +18,8 @@ type Moments struct {
 // algorithm 1), without subtraction.
 func DefaultMoments() Moments { return Moments{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8} }
 
-// Validate finds faults of what a user may set.
-func (m Moments) Validate() error {
+// validate finds faults of what a user may set.
+func (m Moments) validate() error {
 	switch {
 	case !(m.Beta1 >= 0) || m.Beta1 >= 1:
 		return fmt.Errorf("beta1 %v: must be in [0, 1)", m.Beta1)

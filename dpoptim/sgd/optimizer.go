@@ -53,7 +53,7 @@ func NewSGD(n vectors, c Config) (*Optimizer, error) {
 	return newOptimizer(n, c, device.SGD)
 }
 
-// NewAdam scales each coordinate by running moments of its gradient (Kingma and Ba
+// newAdam scales each coordinate by running moments of its gradient (Kingma and Ba
 // 2015, algorithm 1); the gradient of the L2 penalty is part of the gradient.
 //
 // A private gradient's second moment is mostly the noise's variance
@@ -61,11 +61,11 @@ func NewSGD(n vectors, c Config) (*Optimizer, error) {
 // those of SGD. With SubtractNoise the step is m̂/(√max(v̂ − Φ, γ′) + ε), which
 // is DP-AdamBC (Tang, Shpilevskiy and Lécuyer 2024, algorithm 1), with
 // γ′ = Φ/10.
-func NewAdam(n vectors, c Config) (*Optimizer, error) {
+func newAdam(n vectors, c Config) (*Optimizer, error) {
 	if c.Momentum != 0 {
 		return nil, fmt.Errorf("momentum %v: Adam has its own moments; leave it at 0", c.Momentum)
 	}
-	if err := c.Moments.Validate(); err != nil {
+	if err := c.Moments.validate(); err != nil {
 		return nil, err
 	}
 	return newOptimizer(n, c, device.Adam)

@@ -119,7 +119,7 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
-// view is what a method gets: an engine whose other methods cannot be reached.
+// view is what a method gets: other methods of the engine cannot be reached.
 type view struct{ dpoptim.Engine }
 
 // What follows dpoptim.Engine has described.

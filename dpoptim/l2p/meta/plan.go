@@ -21,10 +21,9 @@ type Plan struct {
 }
 
 // Noise is what an ε asks for, in units of C: σ_g, with which T steps spend it, and
-// σ_min, with which one does.
+// σ_min, with which one does. ε = +Inf stands for no noise.
 type Noise struct{ Epsilon, Least, Planned float64 }
 
-// Noise calibrates; ε = +Inf stands for no noise.
 func (p Plan) Noise(epsilon float64) (Noise, error) {
 	n := Noise{Epsilon: epsilon}
 	if math.IsInf(epsilon, 1) {
@@ -43,7 +42,6 @@ func (p Plan) Noise(epsilon float64) (Noise, error) {
 	return n, nil
 }
 
-// simulate prepares a run of a task.
 func (p Plan) simulate(r rule, task Task, n Noise, seed uint64) *simulation {
 	return &simulation{
 		rule: r,
@@ -69,7 +67,6 @@ func (s *simulation) run() *state {
 // affords reports whether the budget pays for the next step.
 func (s *simulation) affords(at *state) bool { return s.schedule(at).cost <= at.known.Left+1e-9 }
 
-// An ending is how a simulated run of a task ended.
 type ending struct {
 	loss  float64
 	steps int
@@ -88,7 +85,6 @@ func evaluate(r rule, plan Plan, f Family, n Noise, tasks int, seed uint64, work
 	return endings
 }
 
-// ruleOf is a stored protector as a rule.
 func ruleOf(p *l2p.Protector) rule {
 	r := rule{scale: p.Card.Scale}
 	if p.Card.Projector.Kind == l2p.Learned {

@@ -10,9 +10,8 @@ import (
 type Point struct {
 	Params []float64
 	Loss   float64
-	// Noise is the multiplier of the step that led here, and Left the share of the
-	// budget after it.
-	Noise, Left float64
+	Noise  float64 // multiplier of the step that led here
+	Left   float64 // share of the budget after it
 }
 
 // Trace simulates a private run of one task and gives where it started and where each step

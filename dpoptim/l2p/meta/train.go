@@ -65,7 +65,6 @@ const (
 	firstMu, shrinkMu, leastMu = 0.5, 0.9, 0.1
 )
 
-// Epoch is a line of the history.
 type Epoch struct {
 	Stage   int     `json:"stage"`
 	Epsilon Epsilon `json:"epsilon"`
@@ -84,7 +83,6 @@ type Epoch struct {
 // Epsilon is written as null where it is infinite.
 type Epsilon float64
 
-// MarshalJSON writes it.
 func (e Epsilon) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(e), 0) {
 		return []byte("null"), nil
@@ -92,7 +90,6 @@ func (e Epsilon) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(e))
 }
 
-// UnmarshalJSON reads it.
 func (e *Epsilon) UnmarshalJSON(b []byte) error {
 	if *e = Epsilon(math.Inf(1)); string(b) == "null" {
 		return nil
@@ -100,7 +97,6 @@ func (e *Epsilon) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(e))
 }
 
-// Validate finds options that cannot be.
 func (o *Options) Validate() error {
 	switch {
 	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !positive(o.Clip):
@@ -240,7 +236,6 @@ func (t *trainer) prepare() error {
 	return t.restore()
 }
 
-// restore goes on from the checkpoint, if there is one.
 func (t *trainer) restore() error {
 	if t.Checkpoint == "" {
 		return nil
