@@ -10,16 +10,10 @@ import (
 type Clipping string
 
 const (
-	// Flat scales a gradient longer than C down to C (ir.Flat).
-	Flat Clipping = "flat"
-	// PerLayer does so layer by layer, at C over the root of their number
-	// (ir.PerLayer).
-	PerLayer Clipping = "per-layer"
-	// Automatic scales every gradient towards C (ir.Automatic).
-	Automatic Clipping = "automatic"
-	// AdaptiveFlat is Flat at a C that follows a quantile of the norms, by a
-	// noisy count that every step is charged for (Adaptive).
-	AdaptiveFlat Clipping = "adaptive"
+	Flat         Clipping = "flat"      // ir.Flat
+	PerLayer     Clipping = "per-layer" // ir.PerLayer
+	Automatic    Clipping = "automatic" // ir.Automatic
+	AdaptiveFlat Clipping = "adaptive"  // ir.Flat at a C that moves (Adaptive)
 )
 
 func Clippings() []Clipping { return []Clipping{Flat, PerLayer, Automatic, AdaptiveFlat} }

@@ -55,16 +55,10 @@ type Settings struct {
 
 // The forms of a line search.
 const (
-	// FormLosses is the published form: sums of losses clipped to [0, C_obj]
-	// that share the baseline f(w).
-	FormLosses = "losses"
-	// FormDifferences is our own: sums of every example's decrease, clipped to
-	// [−c, c].
-	FormDifferences = "differences"
-	FormCurve       = "curve" // our own too: the decreases at all candidates, released
-	// FormMinimum is Lee and Kifer's: the candidate whose loss is least, of
-	// equally spaced ones with 0 among them.
-	FormMinimum = "minimum"
+	FormLosses      = "losses"      // published: sums of losses clipped to [0, C_obj] that share the baseline f(w)
+	FormDifferences = "differences" // our own: sums of every example's decrease, clipped to [−c, c]
+	FormCurve       = "curve"       // our own too: the decreases at all candidates, released
+	FormMinimum     = "minimum"     // Lee and Kifer's: the candidate of least loss, of equally spaced ones from 0
 )
 
 // Forms, Policies, Batches and Noises are what the fields take.

@@ -134,10 +134,8 @@ func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
 	return s, err
 }
 
-// Deviation is 0: no threshold has noise.
-func (s *minimum) Deviation(*dpoptim.Release) float64 { return 0 }
-
-func (s *minimum) Tried() int { return s.size }
+func (s *minimum) Deviation(*dpoptim.Release) float64 { return 0 } // no threshold has noise
+func (s *minimum) Tried() int                         { return s.size }
 
 // Ask gives the candidate at which the batch's loss and the candidate's bias are least.
 func (s *minimum) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {

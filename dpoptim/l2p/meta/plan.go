@@ -88,20 +88,12 @@ func evaluate(r rule, plan Plan, f Family, n Noise, tasks int, seed uint64, work
 func ruleOf(p *l2p.Protector) rule {
 	r := rule{scale: p.Card.Scale}
 	if p.Card.Projector.Kind == l2p.Learned {
-		r.projector = newNetwork(p.Card.Projector.LSTM(l2p.ProjectorContext), widened(p.Projector))
+		r.projector = newNetwork(p.Card.Projector.LSTM(l2p.ProjectorContext), converted[float64](p.Projector))
 	}
 	if p.Card.Scheduler.Kind == l2p.Learned {
-		r.scheduler = newNetwork(p.Card.Scheduler.LSTM(l2p.SchedulerContext), widened(p.Scheduler))
+		r.scheduler = newNetwork(p.Card.Scheduler.LSTM(l2p.SchedulerContext), converted[float64](p.Scheduler))
 	}
 	return r
-}
-
-func widened(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
 }
 
 // parallel calls f(0) … f(n−1), a few at a time.

@@ -161,20 +161,16 @@ func Train(ctx context.Context, o Options) (*l2p.Protector, []Epoch, error) {
 			o.Progress(t.Done, t.total, t.History[len(t.History)-1])
 		}
 	}
-	p := &l2p.Protector{Card: o.Card, Projector: narrowed(t.Best[0]), Scheduler: narrowed(t.Best[1])}
+	p := &l2p.Protector{Card: o.Card, Projector: converted[float32](t.Best[0]), Scheduler: converted[float32](t.Best[1])}
 	p.Card.Format, p.Card.Delta, p.Card.Neighbouring, p.Card.Steps = l2p.Format, o.Delta, string(o.Neighbouring), o.Steps
 	first := slices.IndexFunc(o.Stages, func(s Stage) bool { return !math.IsInf(s.Epsilon, 1) }) // of those that do not rise
 	p.Card.EpsilonRange = [2]float64{o.Stages[len(o.Stages)-1].Epsilon, o.Stages[first].Epsilon}
 	return p, t.History, p.Validate()
 }
 
-func narrowed(x []float64) []float32 {
-	if len(x) == 0 {
-		return nil
-	}
-	y := make([]float32, len(x))
-	for i, v := range x {
-		y[i] = float32(v)
+func converted[To, From float32 | float64](x []From) (y []To) {
+	for _, v := range x {
+		y = append(y, To(v))
 	}
 	return y
 }
