@@ -183,7 +183,8 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 // Open records the update by the projector, or by SGD where that is the identity.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	f := e.Facts()
-	s := &steps{method: m, engine: e, setting: Setting{f.Steps, f.Params, f.Clip, f.ExpectedBatch, f.Least, f.Planned}}
+	s := &steps{method: m, engine: e}
+	s.setting = Setting{Steps: f.Steps, Params: f.Params, Clip: f.Clip, Batch: f.ExpectedBatch, Least: f.Least, Planned: f.Planned}
 	var err error
 	if m.protector.Card.Projector.Kind == Learned {
 		s.projector, err = newProjector(e, m.protector, s.setting, m.config.Rate, m.config.L2)

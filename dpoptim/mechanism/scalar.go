@@ -53,9 +53,10 @@ const normRounding = 0x1p-22
 
 // NewNorm releases the norm of a sum of clipped gradients, beside the sum itself, with
 // noise of a multiplier (σ/C, above 0) times the bound C. By the triangle inequality a
-// record moves the norm by no more than it moves the sum. The squared norm, which
-// Hong et al. 2021 release, has no public bound where the size of the batch is private,
-// and 4(n−1)C² where it is n; this says the same with far less noise.
+// record moves the norm by no more than it moves the sum: by C when it is added or
+// removed, by 2C when it is replaced. The squared norm, which Hong et al. 2021 release,
+// has no public bound where the size of the batch is private, and 4(n−1)C² where it is n;
+// this says the same with far less noise.
 //
 // The rounding is of sums of at most so many rows and of so many values: what underflow
 // does to each moves the norm, too. The gradient's mechanism sets the clip norm.

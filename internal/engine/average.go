@@ -6,9 +6,9 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// average is an exponential moving average of the parameters, from which nothing learns.
-// It starts at the initial parameters, and update t from 1 on makes it
-// d·average + (1−d)·parameters with
+// average is an exponential moving average of the parameters: of released values, and
+// nothing learns from it. It starts at the initial parameters, and update t from 1 on
+// makes it d·average + (1−d)·parameters with
 //
 //	d = min(decay, (1+t)/(10+t)),
 //

@@ -141,8 +141,8 @@ func (e *Engine) Write(v device.Vector, src []float32) error { return e.net.Writ
 func (e *Engine) ReadParams(dst []float32) error { return e.net.Read(e.net.Params(), dst) }
 func (e *Engine) SetParams(src []float32) error  { return e.net.Write(e.net.Params(), src) }
 
-// Released reads the last released sum of gradients, not yet divided by the expected
-// batch.
+// Released reads the last released sum of gradients, one value a parameter and not yet
+// divided by the expected batch.
 func (e *Engine) Released(dst []float32) error { return e.net.Read(e.gradient, dst) }
 
 // Wait returns when all steps are done, with the first failure.
