@@ -60,12 +60,11 @@ func TestNoisyBTLSNoise(t *testing.T) {
 	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
 		for _, bound := range []float64{0.1, 1.0 / 3, 3, 1e-5} {
 			c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1.152180194854736, QueryScale: 7.3, MaxTrials: 20, Queries: queries}
-			b, err := NewNoisyBTLS(c, bound, testStream(t), 3)
-			if err != nil {
-				t.Fatal(err)
-			}
 			for _, divisor := range []float64{1, 3} {
-				b.SetBound(bound / divisor)
+				b, err := NewNoisyBTLS(c, bound/divisor, testStream(t), 3)
+				if err != nil {
+					t.Fatal(err)
+				}
 				var in, want device.Inputs
 				b.Set(&in)
 				clip := float64(in.Scalars[device.Clip])
@@ -90,12 +89,12 @@ func TestNoisyBTLSNoise(t *testing.T) {
 				if d := b.Deviation(); math.Abs(d/(clip*math.Hypot(c.ThresholdScale, c.QueryScale))-1) > 1e-6 {
 					t.Errorf("the deviation of a comparison is %v", d)
 				}
-			}
-			if b.Event() != accountant.Mechanism(c) {
-				t.Errorf("the event is %v, want %v", b.Event(), c)
-			}
-			if b.search.Baseline() != (queries == accountant.SharedBaseline) || b.search.Trials() != 20 || b.search.Tensor() != 3 {
-				t.Errorf("%s searches with a baseline: %v, of %d trials", queries, b.search.Baseline(), b.search.Trials())
+				if b.Event() != accountant.Mechanism(c) {
+					t.Errorf("the event is %v, want %v", b.Event(), c)
+				}
+				if b.search.Baseline() != (queries == accountant.SharedBaseline) || b.search.Trials() != 20 || b.search.Tensor() != 3 {
+					t.Errorf("%s searches with a baseline: %v, of %d trials", queries, b.search.Baseline(), b.search.Trials())
+				}
 			}
 		}
 	}
