@@ -119,8 +119,7 @@ func (d *draws) each(body func(sum vector)) {
 	d.JL(LabelRef("loop"))
 	d.Label("open")
 	d.Store(d.i, d.ReturnIndex(0))
-	d.VZEROUPPER()
-	d.RET()
+	d.end()
 }
 
 // rows gives the place of each lane's row.
@@ -240,7 +239,7 @@ func (d *draws) sum512() vector {
 
 func addDraws(g *asm, wide bool) {
 	d := newDraws(g, wide, "addDraws", "dst []int64", "whole int64", "adds the upper bits of sums, less whole, to dst")
-	dst := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual)
+	dst := g.base("dst")
 	whole := d.spread("whole")
 	d.each(func(sum vector) {
 		g.VPSRLVQ(d.places, sum, sum)

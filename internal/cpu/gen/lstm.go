@@ -12,22 +12,16 @@ import (
 func lstm(g *asm) {
 	v := g.YMM
 	// Of two unordered values the instructions give the first here: NaN stays.
-	above := func(bound Mem, xs []vector) {
+	bounded := func(by func(...Op), bound Mem, xs []vector) {
 		b := g.load(bound)
 		for _, x := range xs {
-			g.VMAXPS(x, b, x)
-		}
-	}
-	below := func(bound Mem, xs []vector) {
-		b := g.load(bound)
-		for _, x := range xs {
-			g.VMINPS(x, b, x)
+			by(x, b, x)
 		}
 	}
 	// gates bounds arguments of exp: beyond 87, 2ⁿ is no normal number.
 	gates := func(zs []vector) {
-		above(g.floats("expLowest", -87), zs)
-		below(g.floats("expHighest", 87), zs)
+		bounded(g.VMAXPS, g.floats("expLowest", -87), zs)
+		bounded(g.VMINPS, g.floats("expHighest", 87), zs)
 	}
 	// twice gives -2|x|, bounded where tanh(x) has long been 1.
 	twice := func(xs []vector) (zs []vector) {
@@ -38,7 +32,7 @@ func lstm(g *asm) {
 			g.VADDPS(z, z, z)
 			zs = append(zs, z)
 		}
-		above(g.floats("tanhLowest", -40), zs)
+		bounded(g.VMAXPS, g.floats("tanhLowest", -40), zs)
 		return zs
 	}
 	// expm1 returns q and t with exp(z) = 2ⁿ(1+q), n being the exponent of t. With one factor of ln 2, f is off by

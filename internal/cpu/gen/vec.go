@@ -61,20 +61,16 @@ func vec(g *asm) {
 			return in[0]
 		}
 	})
-	g.elementwise("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
-		return func(in, _ []vector) vector {
-			d := g.load(g.floats("one", 1))
-			g.VFNMADD231PS(in[0], in[0], d)
-			g.VMULPS(in[1], d, d)
-			return d
-		}
+	g.plain("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
+		d := g.load(g.floats("one", 1))
+		g.VFNMADD231PS(in[0], in[0], d)
+		g.VMULPS(in[1], d, d)
+		return d
 	})
-	g.elementwise("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
-		return func(in, _ []vector) vector {
-			g.VFNMADD213PS(in[0], in[0], in[0])
-			g.VMULPS(in[1], in[0], in[0])
-			return in[0]
-		}
+	g.plain("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
+		g.VFNMADD213PS(in[0], in[0], in[0])
+		g.VMULPS(in[1], in[0], in[0])
+		return in[0]
 	})
 	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
 		const less = 0x11
@@ -85,52 +81,39 @@ func vec(g *asm) {
 			return in[0]
 		}
 	})
-	add := func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VADDPS(append(in, s...)[1], in[0], in[0])
-			return in[0]
-		}
-	}
-	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, add)
-	g.elementwise("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VFMADD231PS(in[1], s[0], in[0])
-			return in[0]
-		}
+	g.plain("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, func(in, _ []vector) vector {
+		g.VADDPS(in[1], in[0], in[0])
+		return in[0]
 	})
-	g.elementwise("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[1], s[1], in[1])
-			g.VFMADD231PS(in[0], s[0], in[1])
-			return in[1]
-		}
+	g.plain("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func(in, s []vector) vector {
+		g.VFMADD231PS(in[1], s[0], in[0])
+		return in[0]
 	})
-	g.elementwise("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[1], in[1], in[1])
-			g.VMULPS(in[1], s[1], in[1])
-			g.VFMADD231PS(in[0], s[0], in[1])
-			return in[1]
-		}
+	g.plain("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func(in, s []vector) vector {
+		g.VMULPS(in[1], s[1], in[1])
+		g.VFMADD231PS(in[0], s[0], in[1])
+		return in[1]
 	})
-	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[2], s[1], in[2])
-			g.VSUBPS(s[2], in[2], in[2])
-			g.VMAXPS(in[2], s[3], in[2]) // a NaN stays: of unordered values it takes the first operand here
-			g.VSQRTPS(in[2], in[2])
-			g.VADDPS(s[4], in[2], in[2])
-			g.VMULPS(in[1], s[0], in[1])
-			g.VDIVPS(in[2], in[1], in[1])
-			g.VSUBPS(in[1], in[0], in[0])
-			return in[0]
-		}
+	g.plain("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func(in, s []vector) vector {
+		g.VMULPS(in[1], in[1], in[1])
+		g.VMULPS(in[1], s[1], in[1])
+		g.VFMADD231PS(in[0], s[0], in[1])
+		return in[1]
 	})
-	g.elementwise("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[0], s[0], in[0])
-			return in[0]
-		}
+	g.plain("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func(in, s []vector) vector {
+		g.VMULPS(in[2], s[1], in[2])
+		g.VSUBPS(s[2], in[2], in[2])
+		g.VMAXPS(in[2], s[3], in[2]) // a NaN stays: of unordered values it takes the first operand here
+		g.VSQRTPS(in[2], in[2])
+		g.VADDPS(s[4], in[2], in[2])
+		g.VMULPS(in[1], s[0], in[1])
+		g.VDIVPS(in[2], in[1], in[1])
+		g.VSUBPS(in[1], in[0], in[0])
+		return in[0]
+	})
+	g.plain("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func(in, s []vector) vector {
+		g.VMULPS(in[0], s[0], in[0])
+		return in[0]
 	})
 	lstm(g)
 	g.bytes()
@@ -216,13 +199,9 @@ func (g *asm) zero() vector {
 func (g *asm) pointers(slices []string) map[string]reg.GPVirtual {
 	p := map[string]reg.GPVirtual{}
 	for _, s := range slices {
-		p[s] = g.Load(g.Param(s).Base(), g.GP64()).(reg.GPVirtual)
+		p[s] = g.base(s)
 	}
 	return p
-}
-
-func (g *asm) length(slice string) reg.GPVirtual {
-	return g.Load(g.Param(slice).Len(), g.GP64()).(reg.GPVirtual)
 }
 
 // elementwise writes a kernel of the length of dst. prepare runs once and returns what maps inputs and broadcast
@@ -244,6 +223,11 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 			out(k, body(x, s))
 		}
 	})
+}
+
+// plain is elementwise with nothing to prepare.
+func (g *asm) plain(name, doc string, inputs, scalars []string, body func(in, s []vector) vector) {
+	g.elementwise(name, doc, inputs, scalars, func() func(in, s []vector) vector { return body })
 }
 
 // inStep is elementwise whose body maps up to unroll vectors together, and loads inputs and scalars when it wants them.
@@ -271,16 +255,10 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	g.XORQ(i, i)
 	m := func(p string, k int) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 32 * k} }
 	for _, u := range []int{unroll, 1} {
-		loop, done := fmt.Sprint("by", u), fmt.Sprint("after", u)
-		g.SUBQ(Imm(uint64(8*u)), n)
-		g.JL(LabelRef(done))
-		g.Label(loop)
-		body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
-		g.ADDQ(Imm(uint64(8*u)), i)
-		g.SUBQ(Imm(uint64(8*u)), n)
-		g.JGE(LabelRef(loop))
-		g.Label(done)
-		g.ADDQ(Imm(uint64(8*u)), n)
+		g.whole(fmt.Sprint("by", u), fmt.Sprint("after", u), 8*u, n, func() {
+			body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
+			g.ADDQ(Imm(uint64(8*u)), i)
+		})
 	}
 	g.JZ(LabelRef("done"))
 	mask := g.YMM()
@@ -291,8 +269,7 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 		return x
 	}, func(_ int, v vector) { g.VMASKMOVPS(v, mask, m("dst", 0)) })
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
@@ -348,34 +325,27 @@ func (g *asm) bytes() {
 	n := g.length("dst")
 	scale, offset := g.splat("scale"), g.splat("offset")
 	x := g.YMM()
-	g.SUBQ(Imm(8), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	g.VPMOVZXBD(Mem{Base: p["src"]}, x)
-	g.VCVTDQ2PS(x, x)
-	g.VFMADD213PS(offset, scale, x)
-	g.VMOVUPS(x, Mem{Base: p["dst"]})
-	g.ADDQ(Imm(8), p["src"])
-	g.ADDQ(Imm(32), p["dst"])
-	g.SUBQ(Imm(8), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(8), n)
+	g.whole("loop", "rest", 8, n, func() {
+		g.VPMOVZXBD(Mem{Base: p["src"]}, x)
+		g.VCVTDQ2PS(x, x)
+		g.VFMADD213PS(offset, scale, x)
+		g.VMOVUPS(x, Mem{Base: p["dst"]})
+		g.ADDQ(Imm(8), p["src"])
+		g.ADDQ(Imm(32), p["dst"])
+	})
 	g.JZ(LabelRef("done"))
-	g.Label("single")
-	b := g.GP32()
-	g.MOVBLZX(Mem{Base: p["src"]}, b)
-	g.VMOVD(b, x.AsX())
-	g.VCVTDQ2PS(x, x)
-	g.VFMADD213PS(offset, scale, x)
-	g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
-	g.INCQ(p["src"])
-	g.ADDQ(Imm(4), p["dst"])
-	g.DECQ(n)
-	g.JNZ(LabelRef("single"))
+	g.repeat("single", n, func() {
+		b := g.GP32()
+		g.MOVBLZX(Mem{Base: p["src"]}, b)
+		g.VMOVD(b, x.AsX())
+		g.VCVTDQ2PS(x, x)
+		g.VFMADD213PS(offset, scale, x)
+		g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
+		g.INCQ(p["src"])
+		g.ADDQ(Imm(4), p["dst"])
+	})
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // move loads or stores 8, 4, 2 or 1 floats.
@@ -416,8 +386,7 @@ func (g *asm) eachRun(body func(from, to, n reg.GPVirtual, x vector)) {
 	body(from, to, n, x)
 	g.JMP(LabelRef("run"))
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // runs visits stretches given as triples of destination, source and length.
@@ -457,10 +426,7 @@ func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to
 	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
 		for _, width := range []int{8, 4, 1} {
 			loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
-			need := width + 1
-			if width == 1 {
-				need = 1
-			}
+			need := width + min(1, width-1)
 			g.Label(loop)
 			g.CMPQ(n, Imm(uint64(need)))
 			g.JL(LabelRef(below))
@@ -480,22 +446,15 @@ func (g *asm) maxPool2(step, lanes int) {
 	g.function(fmt.Sprintf("maxPool2By%dStep%dAVX2", lanes, step), "y *float32, arg *int32, x *float32, rows, cols, width, down, at int",
 		fmt.Sprintf("maxPool2By%dStep%dAVX2 pools rows by cols windows of 2x2, cols at least %d, that stand %d apart in a row and down", lanes, step, lanes, step),
 		"from row to row.")
-	wide := lanes == 8
-	register := func() reg.VecVirtual {
-		if wide {
-			return g.YMM()
-		}
-		return g.XMM()
-	}
-	splat := func(from reg.GPVirtual, dst reg.VecVirtual) {
-		g.VMOVD(from.As32(), dst.AsX())
-		g.VPBROADCASTD(dst.AsX(), dst)
+	wide, register := lanes == 8, g.XMM
+	if wide {
+		register = g.YMM
 	}
 	y, arg, upper, rows, cols := g.gp("y"), g.gp("arg"), g.gp("x"), g.gp("rows"), g.gp("cols")
 	width, at := g.gp("width"), g.gp("at")
 	right, down, diagonal := register(), register(), register()
 	g.VMOVDQU(g.octet("int1", 1), right)
-	splat(width, down)
+	g.fill(down, width)
 	g.VPADDD(right, down, diagonal)
 	lower, last, j := g.GP64(), g.GP64(), g.GP64()
 	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
@@ -538,7 +497,7 @@ func (g *asm) maxPool2(step, lanes int) {
 	g.VMOVUPS(best, Mem{Base: y, Index: j, Scale: 4})
 	here := g.GP64()
 	g.LEAQ(Mem{Base: at, Index: j, Scale: uint8(step)}, here)
-	splat(here, place)
+	g.fill(place, here)
 	if step == 1 {
 		g.VPADDD(g.words("ones", 0, 1, 2, 3, 4, 5, 6, 7), place, place)
 	} else {
@@ -546,13 +505,7 @@ func (g *asm) maxPool2(step, lanes int) {
 	}
 	g.VPADDD(which, place, place)
 	g.VMOVDQU(place, Mem{Base: arg, Index: j, Scale: 4})
-	g.ADDQ(Imm(uint64(lanes)), j)
-	g.CMPQ(j, cols)
-	g.JGE(LabelRef("next"))
-	g.CMPQ(j, last)
-	g.CMOVQGT(last, j)
-	g.JMP(LabelRef("loop"))
-	g.Label("next")
+	g.nextWindows(lanes, j, cols, last)
 	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
 	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
 	below := g.gp("down")
@@ -560,8 +513,7 @@ func (g *asm) maxPool2(step, lanes int) {
 	g.ADDQ(below, at)
 	g.DECQ(rows)
 	g.JNZ(LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // maxUnpool2 undoes lanes windows at a time; the last ones of a row overlap those before, as in maxPool2.
@@ -569,23 +521,16 @@ func (g *asm) maxUnpool2(lanes int) {
 	g.function(fmt.Sprintf("maxUnpool2By%dAVX2", lanes), "x *float32, arg *int32, y *float32, rows, cols, width, at int",
 		fmt.Sprintf("maxUnpool2By%dAVX2 writes rows by cols windows of 2x2, cols at least %d, side by side and row below row: y where arg", lanes, lanes),
 		"names the element, zero elsewhere.")
-	wide := lanes == 8
-	register := func() reg.VecVirtual {
-		if wide {
-			return g.YMM()
-		}
-		return g.XMM()
-	}
-	splat := func(from reg.GPVirtual, dst reg.VecVirtual) {
-		g.VMOVD(from.As32(), dst.AsX())
-		g.VPBROADCASTD(dst.AsX(), dst)
+	wide, register := lanes == 8, g.XMM
+	if wide {
+		register = g.YMM
 	}
 	upper, arg, y, rows, cols := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols")
 	width, at := g.gp("width"), g.gp("at")
 	one, down, twos := register(), register(), register()
 	g.VMOVDQU(g.octet("int1", 1), one)
 	g.VMOVDQU(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), twos)
-	splat(width, down)
+	g.fill(down, width)
 	lower, last, j := g.GP64(), g.GP64(), g.GP64()
 	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
 
@@ -596,7 +541,7 @@ func (g *asm) maxUnpool2(lanes int) {
 	d, which, place, even, odd, t := register(), register(), register(), register(), register(), register()
 	here := g.GP64()
 	g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
-	splat(here, place)
+	g.fill(place, here)
 	g.VPADDD(twos, place, place)
 	g.VMOVUPS(Mem{Base: y, Index: j, Scale: 4}, d)
 	g.VMOVDQU(Mem{Base: arg, Index: j, Scale: 4}, which)
@@ -622,6 +567,18 @@ func (g *asm) maxUnpool2(lanes int) {
 			odd, t = register(), register()
 		}
 	}
+	g.nextWindows(lanes, j, cols, last)
+	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
+	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
+	g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
+	g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
+	g.DECQ(rows)
+	g.JNZ(LabelRef("row"))
+	g.end()
+}
+
+// nextWindows goes back to the loop for the next lanes windows of a row, or the last ones where that many are not left.
+func (g *asm) nextWindows(lanes int, j, cols, last reg.GPVirtual) {
 	g.ADDQ(Imm(uint64(lanes)), j)
 	g.CMPQ(j, cols)
 	g.JGE(LabelRef("next"))
@@ -629,14 +586,12 @@ func (g *asm) maxUnpool2(lanes int) {
 	g.CMOVQGT(last, j)
 	g.JMP(LabelRef("loop"))
 	g.Label("next")
-	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
-	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
-	g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+}
+
+// fill sets every lane of dst to an integer.
+func (g *asm) fill(dst vector, from reg.GPVirtual) {
+	g.VMOVD(from.As32(), dst.AsX())
+	g.VPBROADCASTD(dst.AsX(), dst)
 }
 
 // reduction writes a sum over the length of x in 32 float64 lanes: element i goes to lane i mod 32, and the lanes are
@@ -646,7 +601,7 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 		fmt.Sprintf("%sAVX2 returns the sum of %s over the length of x.", name, doc))
 	p := g.pointers(inputs)
 	n := g.length("x")
-	sums := g.ymms(8)
+	sums := several(8, g.YMM)
 	for _, s := range sums {
 		g.VXORPS(s, s, s)
 	}
@@ -661,17 +616,12 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 			add(in, s)
 		}
 	}
-	g.SUBQ(Imm(32), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	each(func(_ int, m Mem, x vector) { g.VCVTPS2PD(m, x) })
-	for _, i := range inputs {
-		g.SUBQ(I8(-128), p[i]) // += 128
-	}
-	g.SUBQ(Imm(32), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(32), n)
+	g.whole("loop", "rest", 32, n, func() {
+		each(func(_ int, m Mem, x vector) { g.VCVTPS2PD(m, x) })
+		for _, i := range inputs {
+			g.SUBQ(I8(-128), p[i]) // += 128
+		}
+	})
 	g.JZ(LabelRef("done"))
 	table := g.GP64()
 	g.LEAQ(g.lanes(32).Offset(4*32), table)
@@ -694,6 +644,5 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 	g.VUNPCKHPD(total, total, high)
 	g.VADDSD(high, total, total)
 	g.VMOVSD(total, g.address(g.ReturnIndex(0)))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
