@@ -48,15 +48,14 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 	win := op.Window
 	channels, h, w, oh, ow := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
 	y, x := newAxis(win.StrideH, win.DilationH, win.PadTop, win.H, h, oh), newAxis(win.StrideW, win.DilationW, win.PadLeft, win.W, w, ow)
-	pitch, plane, image := w, h*w, 0
+	pitch, plane := w, h*w
 	if !y.plain() || !x.plain() {
 		pitch, plane = x.length, y.length*x.length
-		image = channels * y.phases() * x.phases() * plane
-		c.x = spread{size: image, runs: vec.Gather(win.StrideW)}
+		c.x = spread{size: channels * y.stride * x.stride * plane, runs: vec.Gather(win.StrideW)}
 		for ch := range channels {
-			for py := range y.phases() {
-				for px := range x.phases() {
-					at := ((ch*y.phases()+py)*x.phases() + px) * plane
+			for py := range y.stride {
+				for px := range x.stride {
+					at := ((ch*y.stride+py)*x.stride + px) * plane
 					lo, hi := x.inside(px)
 					for i := range y.length {
 						if row := i*win.StrideH + py - win.PadTop; row >= 0 && row < h && lo < hi {
@@ -73,11 +72,7 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 			for kx := range win.W {
 				py, iy := y.tap(ky)
 				px, ix := x.tap(kx)
-				if image == 0 {
-					offsets = append(offsets, ch*plane+ky*win.DilationH*pitch+kx*win.DilationW)
-				} else {
-					offsets = append(offsets, ((ch*y.phases()+py)*x.phases()+px)*plane+iy*pitch+ix)
-				}
+				offsets = append(offsets, ((ch*y.stride+py)*x.stride+px)*plane+iy*pitch+ix)
 			}
 		}
 	}
@@ -207,9 +202,6 @@ func newAxis(stride, dilation, padding, kernel, in, out int) axis {
 func (a axis) plain() bool {
 	return a.stride == 1 && a.padding == 0 && a.out+(a.kernel-1)*a.dilation <= a.in
 }
-
-// phases is how many phases of the padded input are kept.
-func (a axis) phases() int { return a.stride }
 
 // tap gives the phase that tap k reads and where in it.
 func (a axis) tap(k int) (phase, at int) { return k * a.dilation % a.stride, k * a.dilation / a.stride }

@@ -30,22 +30,17 @@ func (n *net) setScale(b int, _ *worker) {
 // combineIntegers adds Σ truncated gradient of one op; integers may be added
 // in any order.
 func (n *net) combineIntegers(i int) phase {
-	tiles, block := n.blocks(i)
 	at := n.keptAt[i]
-	return phase{
-		tiles: func() int { return tiles },
-		body: func(tile int, w *worker) {
-			lo, hi := block(tile)
-			sum := w.integers[:hi-lo]
-			clear(sum)
-			for b := range n.batch {
-				if n.used[b] {
-					host.Accumulate(sum, row(n.kept, b, n.stored)[at+lo:at+hi], n.exact.scale[b])
-				}
+	return n.blockwise(i, func(lo, hi int, w *worker) {
+		sum := w.integers[:hi-lo]
+		clear(sum)
+		for b := range n.batch {
+			if n.used[b] {
+				host.Accumulate(sum, row(n.kept, b, n.stored)[at+lo:at+hi], n.exact.scale[b])
 			}
-			deliver(n, i, n.exact.dst, lo, sum)
-		},
-	}
+		}
+		deliver(n, i, n.exact.dst, lo, sum)
+	})
 }
 
 // Blocks are shared out among the workers.

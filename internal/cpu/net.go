@@ -129,7 +129,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	if n.chunk < o.Capacity && n.exact == nil {
 		n.group = make([]float32, p.NumParams())
 	}
-	n.build()
+	n.build(func(_ int, p phase) phase { return p })
 	n.apply, n.project = n.applyBlock, n.projectBlock
 	n.evaluator = newEvaluator(n)
 	return n
@@ -231,7 +231,7 @@ func (n *net) from(x [][]float32, v ir.Value, b int) []float32 {
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }
 
-// weight and bias are an op's parameters, or nil.
+// param is where a parameter lies in a flat vector; nil if there is none.
 func (n *net) param(flat []float32, q int) []float32 {
 	if q == ir.None {
 		return nil
@@ -319,7 +319,7 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 	} else {
 		n.sumGroups(dst, len(rows))
 	}
-	n.release()
+	n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 // the caller's memory
 	return n.within
 }
 
@@ -354,9 +354,6 @@ func (n *net) sumGroups(dst []float32, rows int) {
 		vec.AddVec(dst, n.group)
 	}
 }
-
-// release drops references into the caller's memory.
-func (n *net) release() { n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 }
 
 // pack prepares the weights, once a run.
 func (n *net) pack() {

@@ -19,10 +19,8 @@ func (t *pairwise) next() []float32 {
 	if t.depth == len(t.stack) {
 		t.stack = append(t.stack, nil)
 	}
-	if cap(t.stack[t.depth]) < t.size {
-		t.stack[t.depth] = make([]float32, t.size)
-	}
-	return t.stack[t.depth][:t.size]
+	t.stack[t.depth] = grow(t.stack[t.depth], t.size)
+	return t.stack[t.depth]
 }
 
 func (t *pairwise) push() {

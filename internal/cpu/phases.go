@@ -12,14 +12,9 @@ type phase struct {
 	body  func(tile int, w *worker)
 }
 
-// build turns the steps into phases, fusing neighbours that treat each
-// example by itself: one example then stays in cache through all of them.
-func (n *net) build() {
-	n.all = n.fuse(n.phases(func(_ int, p phase) phase { return p }))
-}
-
-// phases are those of the whole schedule, each step's changed by wrap.
-func (n *net) phases(wrap func(step int, p phase) phase) []phase {
+// build turns the steps into phases, each step's changed by wrap. Neighbours that treat
+// each example by itself are fused: one example then stays in cache through all of them.
+func (n *net) build(wrap func(step int, p phase) phase) {
 	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
 	for i, st := range n.schedule.Steps {
@@ -32,7 +27,7 @@ func (n *net) phases(wrap func(step int, p phase) phase) []phase {
 			}
 		}
 	}
-	return append(all, together(sums))
+	n.all = n.fuse(append(all, together(sums)))
 }
 
 // together makes one phase of several that touch nothing in common.

@@ -25,10 +25,8 @@ type worker struct {
 }
 
 func (w *worker) scratch(n int) []float32 {
-	if cap(w.floats) < n {
-		w.floats = make([]float32, n)
-	}
-	return w.floats[:n]
+	w.floats = grow(w.floats, n)
+	return w.floats
 }
 
 // workers are persistent goroutines that block between jobs. The caller of do
