@@ -62,7 +62,7 @@ func lstm(g *asm) {
 		g.VPADDD(t, q, q)
 		g.VADDPS(one, q, q)
 	}
-	g.inStep("gated", "dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx)", []string{"o", "x"}, []string{"no", "bx"}, 2, func(u int, in func(string, int) vector, out func(int, vector)) {
+	g.vectors("gated", "dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx)", []string{"o", "x"}, []string{"no", "bx"}, 2, func() {}, func(u int, in func(string, int) vector, out func(int, vector)) {
 		var os, xs []vector
 		no, bx := g.splat("no"), g.splat("bx")
 		for k := range u {
@@ -89,7 +89,7 @@ func lstm(g *asm) {
 			out(k, num)
 		}
 	})
-	g.inStep("keep", "dst[i] = dst[i]*sigmoid(f[i]-nf) + x[i]", []string{"f", "dst", "x"}, []string{"nf"}, 4, func(u int, in func(string, int) vector, out func(int, vector)) {
+	g.vectors("keep", "dst[i] = dst[i]*sigmoid(f[i]-nf) + x[i]", []string{"f", "dst", "x"}, []string{"nf"}, 4, func() {}, func(u int, in func(string, int) vector, out func(int, vector)) {
 		var fs []vector
 		nf := g.splat("nf")
 		for k := range u {

@@ -122,11 +122,11 @@ func vec(g *asm) {
 		g.maxPool2(2, lanes)
 		g.maxUnpool2(lanes)
 	}
-	g.runs("copyRuns", "=", func(from, to Mem, width int, x vector) {
+	g.runs("copyRuns", "dst[d+i] = src[s+i]", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
 		g.move(x, to, width)
 	})
-	g.runs("addRuns", "+=", func(from, to Mem, width int, x vector) {
+	g.runs("addRuns", "dst[d+i] += src[s+i]", func(from, to Mem, width int, x vector) {
 		y := g.YMM()
 		g.move(from, x, width)
 		g.move(to, y, width)
@@ -228,11 +228,6 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 // plain is elementwise with nothing to prepare.
 func (g *asm) plain(name, doc string, inputs, scalars []string, body func(in, s []vector) vector) {
 	g.elementwise(name, doc, inputs, scalars, func() func(in, s []vector) vector { return body })
-}
-
-// inStep is elementwise whose body maps up to unroll vectors together, and loads inputs and scalars when it wants them.
-func (g *asm) inStep(name, doc string, inputs, scalars []string, unroll int, body func(u int, in func(input string, k int) vector, out func(k int, v vector))) {
-	g.vectors(name, doc, inputs, scalars, unroll, func() {}, body)
 }
 
 // vectors goes over the length of dst, unroll vectors at a time and then one. The lanes of the tail run through the same
@@ -368,8 +363,10 @@ func (g *asm) move(from, to Op, width int) {
 	}
 }
 
-// eachRun loops over triples of destination, source and length, and returns at their end.
-func (g *asm) eachRun(body func(from, to, n reg.GPVirtual, x vector)) {
+// eachRun is a kernel over triples of destination, source and length.
+func (g *asm) eachRun(name, doc string, body func(from, to, n reg.GPVirtual, x vector)) {
+	g.function(name+"AVX2", "dst, src []float32, list []int32",
+		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
 	p := g.pointers([]string{"dst", "src", "list"})
 	left := g.length("list")
 	from, to, n := g.GP64(), g.GP64(), g.GP64()
@@ -389,11 +386,9 @@ func (g *asm) eachRun(body func(from, to, n reg.GPVirtual, x vector)) {
 	g.end()
 }
 
-// runs visits stretches given as triples of destination, source and length.
-func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)) {
-	g.function(name+"AVX2", "dst, src []float32, list []int32",
-		fmt.Sprintf("%sAVX2 does dst[d+i] %s src[s+i], i < n, for each triple d, s, n of list.", name, op))
-	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
+// runs visits stretches of neighbours.
+func (g *asm) runs(name, doc string, each func(from, to Mem, width int, x vector)) {
+	g.eachRun(name, doc, func(from, to, n reg.GPVirtual, x vector) {
 		g.SUBQ(Imm(16), n)
 		g.JL(LabelRef("tail"))
 		g.Label("sixteen")
@@ -421,9 +416,7 @@ func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)
 // strided is runs whose elements stand apart on one side. A block also touches what stands behind its last element
 // there, so the last element of a run is always done alone.
 func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to Mem, width int, x vector)) {
-	g.function(name+"AVX2", "dst, src []float32, list []int32",
-		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
-	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
+	g.eachRun(name, doc, func(from, to, n reg.GPVirtual, x vector) {
 		for _, width := range []int{8, 4, 1} {
 			loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
 			need := width + min(1, width-1)
@@ -440,8 +433,7 @@ func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to
 	})
 }
 
-// maxPool2 takes lanes windows, step apart, at a time; the last ones of a row overlap those before, which writes the
-// same again.
+// maxPool2 takes windows that stand step apart.
 func (g *asm) maxPool2(step, lanes int) {
 	g.function(fmt.Sprintf("maxPool2By%dStep%dAVX2", lanes, step), "y *float32, arg *int32, x *float32, rows, cols, width, down, at int",
 		fmt.Sprintf("maxPool2By%dStep%dAVX2 pools rows by cols windows of 2x2, cols at least %d, that stand %d apart in a row and down", lanes, step, lanes, step),
@@ -456,67 +448,56 @@ func (g *asm) maxPool2(step, lanes int) {
 	g.VMOVDQU(g.octet("int1", 1), right)
 	g.fill(down, width)
 	g.VPADDD(right, down, diagonal)
-	lower, last, j := g.GP64(), g.GP64(), g.GP64()
-	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
-
-	g.Label("row")
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
-	g.XORQ(j, j)
-	g.Label("loop")
-	best, which, over, a, b, place := register(), register(), register(), register(), register(), register()
-	scale := uint8(4 * step)
-	// column loads the left or the right column of the windows in a row. At step two the wide lanes stay in the order
-	// 0 1 4 5 2 3 6 7 until the end.
-	column := func(row reg.GPVirtual, side int, dst reg.VecVirtual) {
-		if step == 1 {
-			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * side}, dst)
-			return
+	g.windows(lanes, upper, width, y, arg, rows, cols, func(lower, j reg.GPVirtual) {
+		best, which, over, a, b, place := register(), register(), register(), register(), register(), register()
+		scale := uint8(4 * step)
+		// column loads the left or the right column of the windows in a row. At step two the wide lanes stay in the order
+		// 0 1 4 5 2 3 6 7 until the end.
+		column := func(row reg.GPVirtual, side int, dst reg.VecVirtual) {
+			if step == 1 {
+				g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * side}, dst)
+				return
+			}
+			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale}, a)
+			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * lanes}, b)
+			g.VSHUFPS(Imm([]uint64{0x88, 0xdd}[side]), b, a, dst)
 		}
-		g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale}, a)
-		g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * lanes}, b)
-		g.VSHUFPS(Imm([]uint64{0x88, 0xdd}[side]), b, a, dst)
-	}
-	const greater = 0x1e
-	column(upper, 0, best)
-	g.VPXOR(which, which, which)
-	v := register()
-	for _, c := range []struct {
-		row  reg.GPVirtual
-		side int
-		is   reg.VecVirtual
-	}{{upper, 1, right}, {lower, 0, down}, {lower, 1, diagonal}} {
-		column(c.row, c.side, v)
-		g.VCMPPS(Imm(greater), best, v, over)
-		g.VBLENDVPS(over, v, best, best)
-		g.VBLENDVPS(over, c.is, which, which)
-	}
-	if step == 2 && wide {
-		g.VPERMPD(Imm(0xd8), best, best)
-		g.VPERMPD(Imm(0xd8), which, which)
-	}
-	g.VMOVUPS(best, Mem{Base: y, Index: j, Scale: 4})
-	here := g.GP64()
-	g.LEAQ(Mem{Base: at, Index: j, Scale: uint8(step)}, here)
-	g.fill(place, here)
-	if step == 1 {
-		g.VPADDD(g.words("ones", 0, 1, 2, 3, 4, 5, 6, 7), place, place)
-	} else {
-		g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
-	}
-	g.VPADDD(which, place, place)
-	g.VMOVDQU(place, Mem{Base: arg, Index: j, Scale: 4})
-	g.nextWindows(lanes, j, cols, last)
-	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
-	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
-	below := g.gp("down")
-	g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
-	g.ADDQ(below, at)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-	g.end()
+		const greater = 0x1e
+		column(upper, 0, best)
+		g.VPXOR(which, which, which)
+		v := register()
+		for _, c := range []struct {
+			row  reg.GPVirtual
+			side int
+			is   reg.VecVirtual
+		}{{upper, 1, right}, {lower, 0, down}, {lower, 1, diagonal}} {
+			column(c.row, c.side, v)
+			g.VCMPPS(Imm(greater), best, v, over)
+			g.VBLENDVPS(over, v, best, best)
+			g.VBLENDVPS(over, c.is, which, which)
+		}
+		if step == 2 && wide {
+			g.VPERMPD(Imm(0xd8), best, best)
+			g.VPERMPD(Imm(0xd8), which, which)
+		}
+		g.VMOVUPS(best, Mem{Base: y, Index: j, Scale: 4})
+		here := g.GP64()
+		g.LEAQ(Mem{Base: at, Index: j, Scale: uint8(step)}, here)
+		g.fill(place, here)
+		if step == 1 {
+			g.VPADDD(g.words("ones", 0, 1, 2, 3, 4, 5, 6, 7), place, place)
+		} else {
+			g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
+		}
+		g.VPADDD(which, place, place)
+		g.VMOVDQU(place, Mem{Base: arg, Index: j, Scale: 4})
+	}, func() {
+		below := g.gp("down")
+		g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
+		g.ADDQ(below, at)
+	})
 }
 
-// maxUnpool2 undoes lanes windows at a time; the last ones of a row overlap those before, as in maxPool2.
 func (g *asm) maxUnpool2(lanes int) {
 	g.function(fmt.Sprintf("maxUnpool2By%dAVX2", lanes), "x *float32, arg *int32, y *float32, rows, cols, width, at int",
 		fmt.Sprintf("maxUnpool2By%dAVX2 writes rows by cols windows of 2x2, cols at least %d, side by side and row below row: y where arg", lanes, lanes),
@@ -531,61 +512,64 @@ func (g *asm) maxUnpool2(lanes int) {
 	g.VMOVDQU(g.octet("int1", 1), one)
 	g.VMOVDQU(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), twos)
 	g.fill(down, width)
-	lower, last, j := g.GP64(), g.GP64(), g.GP64()
-	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
-
-	g.Label("row")
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
-	g.XORQ(j, j)
-	g.Label("loop")
-	d, which, place, even, odd, t := register(), register(), register(), register(), register(), register()
-	here := g.GP64()
-	g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
-	g.fill(place, here)
-	g.VPADDD(twos, place, place)
-	g.VMOVUPS(Mem{Base: y, Index: j, Scale: 4}, d)
-	g.VMOVDQU(Mem{Base: arg, Index: j, Scale: 4}, which)
-	for i, to := range []reg.GPVirtual{upper, lower} {
-		if i == 1 {
-			g.VPADDD(down, place, place)
+	g.windows(lanes, upper, width, y, arg, rows, cols, func(lower, j reg.GPVirtual) {
+		d, which, place, even, odd, t := register(), register(), register(), register(), register(), register()
+		here := g.GP64()
+		g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
+		g.fill(place, here)
+		g.VPADDD(twos, place, place)
+		g.VMOVUPS(Mem{Base: y, Index: j, Scale: 4}, d)
+		g.VMOVDQU(Mem{Base: arg, Index: j, Scale: 4}, which)
+		for i, to := range []reg.GPVirtual{upper, lower} {
+			if i == 1 {
+				g.VPADDD(down, place, place)
+			}
+			g.VPCMPEQD(place, which, even)
+			g.VPADDD(one, place, t)
+			g.VPCMPEQD(t, which, odd)
+			g.VANDPS(d, even, even)
+			g.VANDPS(d, odd, odd)
+			g.VUNPCKLPS(odd, even, t)
+			g.VUNPCKHPS(odd, even, even)
+			if wide {
+				g.VPERM2F128(Imm(0x20), even, t, odd)
+				g.VPERM2F128(Imm(0x31), even, t, even)
+				t = odd
+			}
+			g.VMOVUPS(t, Mem{Base: to, Index: j, Scale: 8})
+			g.VMOVUPS(even, Mem{Base: to, Index: j, Scale: 8, Disp: 4 * lanes})
+			if wide {
+				odd, t = register(), register()
+			}
 		}
-		g.VPCMPEQD(place, which, even)
-		g.VPADDD(one, place, t)
-		g.VPCMPEQD(t, which, odd)
-		g.VANDPS(d, even, even)
-		g.VANDPS(d, odd, odd)
-		g.VUNPCKLPS(odd, even, t)
-		g.VUNPCKHPS(odd, even, even)
-		if wide {
-			g.VPERM2F128(Imm(0x20), even, t, odd)
-			g.VPERM2F128(Imm(0x31), even, t, even)
-			t = odd
-		}
-		g.VMOVUPS(t, Mem{Base: to, Index: j, Scale: 8})
-		g.VMOVUPS(even, Mem{Base: to, Index: j, Scale: 8, Disp: 4 * lanes})
-		if wide {
-			odd, t = register(), register()
-		}
-	}
-	g.nextWindows(lanes, j, cols, last)
-	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
-	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
-	g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-	g.end()
+	}, func() {
+		g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
+		g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
+	})
 }
 
-// nextWindows goes back to the loop for the next lanes windows of a row, or the last ones where that many are not left.
-func (g *asm) nextWindows(lanes int, j, cols, last reg.GPVirtual) {
-	g.ADDQ(Imm(uint64(lanes)), j)
-	g.CMPQ(j, cols)
-	g.JGE(LabelRef("next"))
-	g.CMPQ(j, last)
-	g.CMOVQGT(last, j)
-	g.JMP(LabelRef("loop"))
-	g.Label("next")
+// windows does body for lanes windows of a row at a time, and next behind each row; the last ones of a row overlap those before,
+// which writes the same again.
+func (g *asm) windows(lanes int, upper, width, y, arg, rows, cols reg.GPVirtual, body func(lower, j reg.GPVirtual), next func()) {
+	lower, last, j := g.GP64(), g.GP64(), g.GP64()
+	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
+	g.repeat("row", rows, func() {
+		g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
+		g.XORQ(j, j)
+		g.Label("loop")
+		body(lower, j)
+		g.ADDQ(Imm(uint64(lanes)), j)
+		g.CMPQ(j, cols)
+		g.JGE(LabelRef("next"))
+		g.CMPQ(j, last)
+		g.CMOVQGT(last, j)
+		g.JMP(LabelRef("loop"))
+		g.Label("next")
+		g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
+		g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
+		next()
+	})
+	g.end()
 }
 
 // fill sets every lane of dst to an integer.
@@ -602,9 +586,7 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 	p := g.pointers(inputs)
 	n := g.length("x")
 	sums := several(8, g.YMM)
-	for _, s := range sums {
-		g.VXORPS(s, s, s)
-	}
+	g.clear([][]vector{sums})
 	each := func(load func(k int, m Mem, x vector)) {
 		for k, s := range sums {
 			var in []vector
