@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// tail gives P(|Z| > x) of a normal, 0 ≤ x ≤ FarTail + 1, at the precision of x
+// tail gives P(|Z| > x) of a normal, 0 ≤ x ≤ farEnd.most + 1, at the precision of x
 // and within tailError:
 //
 //	1 - 2φ(x)·Σ x²ᵏ⁺¹/(1·3·…·(2k+1)),
@@ -26,7 +26,7 @@ func tail(x *big.Float) *big.Float {
 	return sum.Sub(big.NewFloat(1).SetPrec(prec), sum)
 }
 
-// exponentialTail is tail for a Laplace variable, exp(-x), 0 ≤ x ≤ LaplaceTail + 1.
+// exponentialTail is tail for a Laplace variable, exp(-x), 0 ≤ x ≤ laplaceEnd.most + 1.
 func exponentialTail(x *big.Float) *big.Float {
 	return new(big.Float).SetPrec(x.Prec()).Quo(big.NewFloat(1), exponential(x))
 }

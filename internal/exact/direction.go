@@ -9,11 +9,10 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
+// Within these a draw of a Direction stays below 2⁵³.
 const (
-	// MaxScale bounds a Direction's scale, in grid steps, and MaxDimension its
-	// number of coordinates; within both a draw stays below 2⁵³.
-	MaxScale     = 0x1p32
-	MaxDimension = 1 << 24
+	maxScale     = 0x1p32 // in grid steps
+	maxDimension = 1 << 24
 )
 
 // Direction draws vectors round(z), z ∈ ℝᵈ of density ∝ exp(-‖z‖/scale): a
@@ -37,14 +36,14 @@ type Direction struct {
 	source
 }
 
-// NewDirection checks a scale in grid steps in [MinStd, MaxScale], taken as
-// exactly that number, a dimension in [1, MaxDimension], and the rest as New does.
+// NewDirection checks a scale in grid steps in [MinStd, maxScale], taken as
+// exactly that number, a dimension in [1, maxDimension], and the rest as New does.
 func NewDirection(scale float64, dimension int, s *stream.Stream, tensor uint32) (*Direction, error) {
-	if !(scale >= MinStd && scale <= MaxScale) {
-		return nil, fmt.Errorf("exact direction noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, MaxScale)
+	if !(scale >= MinStd && scale <= maxScale) {
+		return nil, fmt.Errorf("exact direction noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, maxScale)
 	}
-	if dimension < 1 || dimension > MaxDimension {
-		return nil, fmt.Errorf("exact direction noise in %d dimensions: must be in [1, %d]", dimension, MaxDimension)
+	if dimension < 1 || dimension > maxDimension {
+		return nil, fmt.Errorf("exact direction noise in %d dimensions: must be in [1, %d]", dimension, maxDimension)
 	}
 	if err := Check(s, tensor); err != nil {
 		return nil, err

@@ -5,14 +5,12 @@
 // that is 2⁻¹²⁸ for a normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has
 // the proof.
 //
-// The method is inversion. The bits of a draw are the first binary digits of a
-// uniform V, and |Z| is the point that a normal exceeds in absolute value with
-// probability V. Float64 arithmetic with a proven error bound gives the integer
-// unless a rounding boundary lies within the bound; then more digits of the
-// same V are read and math/big decides. It is the lazy evaluation of Karney,
-// "Sampling exactly from the normal distribution", ACM TOMS 42(1), 2016, by
-// another route than his rejection, so that a draw takes a fixed place in the
-// stream.
+// The method is inversion: |Z| is the point that a normal exceeds in absolute value with
+// probability V, where V is uniform and a draw's bits are its first binary digits. Float64
+// arithmetic with a proven error bound gives the integer unless a rounding boundary lies
+// within the bound; then more digits of V are read and math/big decides. That is lazy, as in
+// Karney, "Sampling exactly from the normal distribution", ACM TOMS 42(1), 2016, but
+// without his rejection, so that a draw takes a fixed place in the stream.
 package exact
 
 import (
@@ -29,13 +27,6 @@ const (
 	// MinStd and MaxStd bound the standard deviation, in integers.
 	MinStd = 0x1p-20
 	MaxStd = 0x1p40
-	// Tail bounds |Z| of a normal: V ≥ 2⁻¹²⁸ implies |Z| < Tail. A smaller V,
-	// which is the event of probability 2⁻¹²⁸, gives Tail.
-	Tail = 13.2
-	// FarTail and LaplaceTail are the same for V ≥ 2⁻⁴⁴⁸, of the normals of a
-	// Direction and of a Laplace variable of scale 1.
-	FarTail     = 24.9
-	LaplaceTail = 311
 )
 
 // Sampler draws from one tensor of a stream. It may be used concurrently. It does
@@ -52,15 +43,11 @@ type Sampler struct {
 	source
 }
 
-// New makes the sampler of normals of a standard deviation, which may be any float64 in
-// [MinStd, MaxStd] and is taken as exactly that number. The tensor is below
-// MaxTensor, and no other user of the stream may draw under tensor or
-// tensor + MaxTensor. New is cheap: a deviation that changes may have a new sampler at every step.
+// New makes the sampler of normals of a standard deviation, taken as exactly that number, in
+// [MinStd, MaxStd]. The tensor is below MaxTensor, and no other user of the stream may draw under
+// tensor or tensor + MaxTensor. New is cheap: a deviation that changes may have a new sampler at every step.
 func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
-	if !(std >= MinStd && std <= MaxStd) {
-		return nil, fmt.Errorf("exact noise of standard deviation %v grid steps: must be in [%g, %g]", std, MinStd, MaxStd)
-	}
-	g, err := newSampler(std, &normal, normalEnd, s, tensor)
+	g, err := newSampler("noise of standard deviation", std, &normal, normalEnd, s, tensor)
 	if err == nil && fused {
 		g.fixed, _ = NewFixed(std)
 	}
@@ -73,13 +60,13 @@ func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 // rounding does not change; the event left out here has probability 2⁻⁴⁴⁸, far below
 // what a guess of the key has.
 func NewLaplace(scale float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
-	if !(scale >= MinStd && scale <= MaxStd) {
-		return nil, fmt.Errorf("exact Laplace noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, MaxStd)
-	}
-	return newSampler(scale, &laplace, laplaceEnd, s, tensor)
+	return newSampler("Laplace noise of scale", scale, &laplace, laplaceEnd, s, tensor)
 }
 
-func newSampler(scale float64, l *law, e end, s *stream.Stream, tensor uint32) (*Sampler, error) {
+func newSampler(what string, scale float64, l *law, e end, s *stream.Stream, tensor uint32) (*Sampler, error) {
+	if !(scale >= MinStd && scale <= MaxStd) {
+		return nil, fmt.Errorf("exact %s %v grid steps: must be in [%g, %g]", what, scale, MinStd, MaxStd)
+	}
 	if err := Check(s, tensor); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (l *law) inverse(v, most float64) float64 {
 
 // An end is where a law's draws stop: V below 2^-digits, the event that the
 // claim of exactness leaves out, counts as |Z| = most. V above it implies a
-// smaller |Z|.
+// smaller |Z|. The far one is for the normals of a Direction.
 type end struct {
 	digits int
 	most   float64
@@ -66,7 +66,7 @@ type end struct {
 func (e end) reached(all *big.Int) bool { return all.BitLen() <= mostDigits-e.digits }
 
 var (
-	normalEnd  = end{128, Tail}
-	farEnd     = end{448, FarTail}
-	laplaceEnd = end{448, LaplaceTail}
+	normalEnd  = end{128, 13.2}
+	farEnd     = end{448, 24.9}
+	laplaceEnd = end{448, 311}
 )

@@ -160,11 +160,7 @@ func (l *law) quickly(v uint64, e end) (least, most *big.Float) {
 // between bounds |Z| for V in [v, v+1]·2^-digits, by a point near it and the tails on both sides of that.
 func (l *law) between(v *big.Int, digits uint, e end) (least, most *big.Float) {
 	prec := digits + guard
-	at := func(n *big.Int) *big.Float {
-		x := new(big.Float).SetPrec(prec).SetInt(n)
-		return x.SetMantExp(x, -int(digits))
-	}
-	from, to := at(v), at(new(big.Int).Add(v, big.NewInt(1)))
+	from, to := fractions(v, digits)
 	middle := new(big.Float).Add(from, to)
 	middle.SetMantExp(middle, -1)
 	f, _ := middle.Float64()

@@ -63,17 +63,23 @@ func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
 	}
 	boundary, margin := g.law.tail(x), tailError(prec)
 	margin.Add(margin, big.NewFloat(g.slack).SetPrec(prec))
-	at := func(n *big.Int) *big.Float {
-		f := new(big.Float).SetPrec(prec).SetInt(n)
-		return f.SetMantExp(f, -int(digits))
-	}
-	if new(big.Float).Add(at(new(big.Int).Add(known, big.NewInt(1))), margin).Cmp(boundary) <= 0 {
+	from, to := fractions(known, digits)
+	switch {
+	case to.Add(to, margin).Cmp(boundary) <= 0:
 		return yes
-	}
-	if new(big.Float).Sub(at(known), margin).Cmp(boundary) >= 0 {
+	case from.Sub(from, margin).Cmp(boundary) >= 0:
 		return no
 	}
 	return unknown
+}
+
+// fractions are n and n+1 in units of 2^-digits.
+func fractions(n *big.Int, digits uint) (from, to *big.Float) {
+	at := func(n *big.Int) *big.Float {
+		x := new(big.Float).SetPrec(digits + guard).SetInt(n)
+		return x.SetMantExp(x, -int(digits))
+	}
+	return at(n), at(new(big.Int).Add(n, big.NewInt(1)))
 }
 
 // guess is close to the answer.

@@ -15,8 +15,8 @@ const (
 	// large it is.
 	tableBound = 0x1.cap-46
 	tableMost  = 4.95
-	// MaxFast is the largest deviation with a Fixed; at it one draw in 60,000 is open.
-	MaxFast = 0x1p28
+	// maxFast is the largest deviation with a Fixed; at it one draw in 60,000 is open.
+	maxFast = 0x1p28
 )
 
 // A Row is the polynomial of a cell: the bits of c0, c1, c2 and c3 as float64. The lower half of c3, which belongs to
@@ -53,9 +53,9 @@ type Fixed struct {
 	Places uint64  // after the point
 }
 
-// NewFixed is the arithmetic of a deviation that New accepts; false above MaxFast.
+// NewFixed is the arithmetic of a deviation that New accepts; false above maxFast.
 func NewFixed(std float64) (*Fixed, bool) {
-	if !(std >= MinStd && std <= MaxFast) {
+	if !(std >= MinStd && std <= maxFast) {
 		return nil, false
 	}
 	_, e := math.Frexp((std*tableBound + math.Ldexp(1, -places(std)-1)) * (1 + 0x1p-40))
