@@ -205,10 +205,10 @@ func (d Dir) private() (string, error) {
 		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
 	}
 	dir := out + private
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = os.Chmod(dir, 0o700)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("private diagnostics: %w", err)
 	}
 	return dir, nil

@@ -49,7 +49,7 @@ func exists(path string) bool {
 }
 
 // finish writes the files, and says what came out.
-func (o *settings) finish(c *cli.Call, p *l2p.Protector, history []meta.Epoch, checkpoint string) error {
+func (o *settings) finish(c *cli.Call, p *l2p.Protector, history []meta.Epoch) error {
 	base := strings.TrimSuffix(o.out, ".safetensors")
 	if err := p.Write(o.out); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (o *settings) finish(c *cli.Call, p *l2p.Protector, history []meta.Epoch, c
 	if err := durable.WriteFile(base+".png", func(w io.Writer) error { return drawHistory(w, p.Card.Name, history) }); err != nil {
 		return err
 	}
-	if err := os.Remove(checkpoint); err != nil {
+	if err := os.Remove(o.Checkpoint); err != nil {
 		return err
 	}
 	best := math.Inf(1)
