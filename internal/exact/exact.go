@@ -56,9 +56,7 @@ func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 
 // NewLaplace is New for Laplace noise: Z has density exp(-|z|)/2, and the scale
 // is what New's standard deviation is. Noise of scale Δ/ε on an integer of
-// sensitivity Δ gives pure ε (Dwork, McSherry, Nissim and Smith 2006), which the
-// rounding does not change; the event left out here has probability 2⁻⁴⁴⁸, far below
-// what a guess of the key has.
+// sensitivity Δ gives pure ε (Dwork, McSherry, Nissim and Smith 2006).
 func NewLaplace(scale float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 	return newSampler("Laplace noise of scale", scale, &laplace, laplaceEnd, s, tensor)
 }
@@ -74,15 +72,13 @@ func newSampler(what string, scale float64, l *law, e end, s *stream.Stream, ten
 }
 
 // Add adds draw number first+i of a step to dst[i]. A draw is a function of
-// key, step, tensor and number alone.
+// key, step, tensor and number alone. Draws outside [0, Draws) set dst to the
+// least int64: a visible failure, after which nothing is left of what stood there.
 //
 // Draw i reads little-endian word i of the keystream of (step, tensor): its
-// top bit is the sign, the other 63 the first digits of V. 512 further digits follow
-// under (step, tensor + MaxTensor), from the highest bit on: block i of ChaCha20,
-// blocks 4i to 4i+3 of AES. They are only computed where they are needed.
-//
-// Draws outside [0, Draws) set dst to the least int64: a visible failure,
-// after which nothing is left of what stood there.
+// top bit is the sign, the other 63 the first digits of V. Where they are needed, 512
+// more follow under (step, tensor + MaxTensor), from the highest bit on: block i of
+// ChaCha20, blocks 4i to 4i+3 of AES.
 func (g *Sampler) Add(dst []int64, step uint64, first int) {
 	if !g.holds(first, len(dst)) {
 		for i := range dst {

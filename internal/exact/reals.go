@@ -18,10 +18,8 @@ const (
 )
 
 // Reals compares sums of real numbers with real noise. Nothing is rounded: a comparison is decided by as many digits of
-// the noise as it needs, so that what is proven of continuous noise holds as it stands. It may be used concurrently.
-//
-// The events left out are that of a Sampler's draws, V below the end of the law, which counts as its end, and that all
-// digits leave a comparison open, which at up to 2²⁰ terms of different draws has a probability below 2⁻⁵⁰⁰.
+// the noise as it needs, so that what is proven of continuous noise holds as it stands. What a Sampler leaves out is left out
+// here, and that all digits leave a comparison open: below 2⁻⁵⁰⁰ at up to 2²⁰ draws. It may be used concurrently.
 type Reals struct {
 	law *law
 	end end

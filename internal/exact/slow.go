@@ -6,8 +6,7 @@ import (
 )
 
 // slow gives |round(s·Z)| for a V of 63 digits v and 512 more, of which it
-// takes as many as it needs: where the scale is exact, 191 leave a rounding open with
-// probability below 2⁻¹³⁵, all with one below 2⁻⁵²⁰.
+// takes as many as it needs.
 func (g *Sampler) slow(v uint64, more *[digitBytes]byte) int64 {
 	all := wholeOf(v, more)
 	if g.end.reached(all) {
@@ -51,8 +50,8 @@ const (
 	no
 )
 
-// above says whether s·|Z| lies above k + ½, as far as the digits known of V
-// tell, which is whether V lies below the tail of (k+½)/s.
+// above says whether s·|Z| lies above k + ½, which is whether V, of which some digits are
+// known, lies below the tail of (k+½)/s.
 func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
 	prec := digits + guard
 	x := new(big.Float).SetPrec(prec).SetInt64(2*k + 1)
