@@ -215,26 +215,32 @@ func transposeA(g *asm, f form) {
 			g.VMOVHPS(t[4+p/2], at.Offset(16))
 		}
 	}
-	g.whole("loop", "rest", 4, n, func() {
+	mask := g.YMM()
+	g.turn(4, f.m, n, dst, src, r, mask, mask.AsX(), transpose, put)
+}
+
+// turn does size columns of rows at a time, then the rest under a mask: transpose what is in r, and put each column.
+func (g *asm) turn(size, stride int, n, dst reg.GPVirtual, src []reg.GPVirtual, r []vector, mask vector, lanes Op, transpose func(), put func(p int)) {
+	g.whole("loop", "rest", size, n, func() {
 		for i := range r {
 			g.VMOVUPS(Mem{Base: src[i]}, r[i])
-			g.ADDQ(Imm(16), src[i])
+			g.ADDQ(sizeOf(size), src[i])
 		}
 		transpose()
-		for p := range 4 {
+		for p := range size {
 			put(p)
 		}
-		g.ADDQ(sizeOf(4*f.m), dst)
+		g.ADDQ(sizeOf(size*stride), dst)
 	})
 	g.JZ(LabelRef("done"))
-	left, mask := g.GP64(), g.YMM()
+	left := g.GP64()
 	g.MOVQ(n, left)
 	g.mask(left, mask)
 	for i := range r {
-		g.VMASKMOVPS(Mem{Base: src[i]}, mask.AsX(), r[i])
+		g.VMASKMOVPS(Mem{Base: src[i]}, lanes, r[i])
 	}
 	transpose()
-	for p := range 3 {
+	for p := range size - 1 {
 		put(p)
 		g.DECQ(n)
 		g.JZ(LabelRef("done"))
@@ -262,32 +268,7 @@ func transposeB(g *asm, name string, stride int) {
 		}
 	}
 	put := func(p int) { g.VMOVUPS(t[p], Mem{Base: dst, Disp: 4 * stride * p}) }
-	g.whole("loop", "rest", 8, n, func() {
-		for i := range r {
-			g.VMOVUPS(Mem{Base: src[i]}, r[i])
-			g.ADDQ(Imm(32), src[i])
-		}
-		transpose()
-		for p := range t {
-			put(p)
-		}
-		g.ADDQ(sizeOf(8*stride), dst)
-	})
-	g.JZ(LabelRef("done"))
-	left := g.GP64()
-	g.MOVQ(n, left)
-	g.mask(left, t[0])
-	for i := range r {
-		g.VMASKMOVPS(Mem{Base: src[i]}, t[0], r[i])
-	}
-	transpose()
-	for p := range 7 {
-		put(p)
-		g.DECQ(n)
-		g.JZ(LabelRef("done"))
-	}
-	g.Label("done")
-	g.end()
+	g.turn(8, stride, n, dst, src, r, t[0], t[0], transpose, put)
 }
 
 // transpose sets t to the columns of the 8 by 8 matrix whose rows are in r, which it overwrites.
