@@ -90,7 +90,12 @@ parameters as model.safetensors names them.`,
 			p := network.Program
 			return c.Show(planOf(p), func(w io.Writer) {
 				fmt.Fprintf(w, "%v\n", p)
-				describeParams(w, p)
+				cli.Table(w, 0, func(w io.Writer) {
+					fmt.Fprintln(w, "tensor\tshape\tsize\toffset")
+					for _, q := range p.Params {
+						fmt.Fprintf(w, "%s\t%v\t%d\t%d\n", q.Name, q.Shape, q.Size(), q.Offset)
+					}
+				})
 			})
 		},
 	}.New()
@@ -179,13 +184,4 @@ func planOf(p *ir.Program) planInfo {
 		i.Tensors = append(i.Tensors, paramInfo{q.Name, q.Shape, q.Size(), q.Offset})
 	}
 	return i
-}
-
-func describeParams(w io.Writer, p *ir.Program) {
-	cli.Table(w, 0, func(w io.Writer) {
-		fmt.Fprintln(w, "tensor\tshape\tsize\toffset")
-		for _, q := range p.Params {
-			fmt.Fprintf(w, "%s\t%v\t%d\t%d\n", q.Name, q.Shape, q.Size(), q.Offset)
-		}
-	})
 }

@@ -1,5 +1,4 @@
-// Package cli is what the commands of privgrad share: how one is declared, its
-// flags --json and --progress, what it prints, and how it ends.
+// Package cli is what the commands of privgrad share.
 package cli
 
 import (
@@ -93,9 +92,8 @@ func Show[T any](c *Call, v T, write func(w io.Writer, v T)) error {
 	return c.Show(v, func(w io.Writer) { write(w, v) })
 }
 
-// Interruptible gives the console that --progress asks for, and a context that the first
-// SIGINT or SIGTERM cancels, with a notice of what follows from that. The console is to
-// be released.
+// Interruptible gives the console that --progress asks for, which is to be released, and a
+// context that the first SIGINT or SIGTERM cancels, with a notice of what follows from that.
 func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	mode, err := c.Flags().GetString("progress")
 	if err != nil {

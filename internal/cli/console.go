@@ -17,8 +17,7 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// A Console is standard error with at most one progress bar, which makes room
-// for lines. It is a slog.Handler.
+// A Console is standard error with at most one progress bar. It is a slog.Handler.
 type Console struct {
 	w       io.Writer
 	bars    bool

@@ -5,12 +5,11 @@ import (
 	"github.com/privgrad/privgrad/internal/device/host"
 )
 
-// exactSum is what an exact net knows beside others: where the integers go,
-// and each example's scale.
+// exactSum is what an exact net knows beside others.
 type exactSum struct {
 	dst   []int64
 	grid  device.Grid
-	scale []float64
+	scale []float64 // by example
 }
 
 // GridSum runs the schedule with integers at its end.
@@ -27,8 +26,7 @@ func (n *net) setScale(b int, _ *worker) {
 	n.used[b] = n.used[b] && ok
 }
 
-// combineIntegers adds Σ truncated gradient of one op; integers may be added
-// in any order.
+// combineIntegers adds Σ truncated gradient of one op, in any order.
 func (n *net) combineIntegers(i int) phase {
 	at := n.keptAt[i]
 	return n.blockwise(i, func(lo, hi int, w *worker) {

@@ -15,10 +15,9 @@ import (
 //
 // A layer whose input depends on no parameter is linear in η: its products with
 // at and with dir are computed once a row, and every point combines them.
-// Other layers take shifted weights, of which only the packed ones of
-// convolutions and one worker's slice of a dense layer exist. A worker takes an
-// example through all points while its first products are in cache; values
-// outlive a segment only on either side of a dense layer.
+// Other layers take shifted weights. A worker takes an example through all points
+// while its first products are in cache; values outlive a segment only on either
+// side of a dense layer.
 //
 // The loss of a row at a point has the same bits whatever other rows and points
 // are asked for, and at − 0·dir those that the pass of a gradient gives it.
@@ -62,8 +61,7 @@ type packedConv struct {
 	bias []float32
 }
 
-// segment is a stretch of the network that treats every example by itself, or
-// one dense layer.
+// segment is a stretch of the network without a dense layer, or one such layer.
 type segment struct {
 	dense      bool
 	once, each []func(*view) // of an example; of an example at a point
@@ -72,8 +70,8 @@ type segment struct {
 	body       func(tile int, w *worker)
 }
 
-// view is one worker's hold on an example at a point. Its net has one row,
-// whose values lie in the view's own memory or in a store.
+// view is one worker's hold on an example at a point. The values of its net's one
+// row lie in memory of its own or in a store.
 type view struct {
 	net
 	w        *worker
@@ -408,8 +406,7 @@ func (e *evaluator) loss(v *view) {
 }
 
 // dense is the segment of one dense layer: of a first one its products with at
-// and with dir, of another its outputs at every point. A part of a product
-// makes its own shifted weights.
+// and with dir, of another its outputs at every point.
 func (e *evaluator) dense(i int) *segment {
 	op := &e.n.program.Ops[i]
 	out, in, _ := op.Columns()

@@ -164,8 +164,8 @@ func (n *net) avgPool(i int) func(int, *worker) {
 	}
 }
 
-// windows visits a pool's windows row by row: output o reads count input
-// elements from lo on. Padding is not visited.
+// windows visits a pool's windows row by row, without padding: output o reads count
+// elements from lo on.
 func windows(op *ir.Op, visit func(o, lo, count int)) {
 	h, w := op.Shape[1], op.Shape[2]
 	win := op.Window

@@ -2,9 +2,8 @@ package cpu
 
 import "github.com/privgrad/privgrad/internal/ir"
 
-// phase is a stretch of the schedule that needs no exchange between examples,
-// example by example (each) or a stretch of them at a time (rows), or one that
-// works on the whole chunk (tiles).
+// phase is a part of the schedule that goes example by example (each) or a stretch of
+// them at a time (rows), or one that works on the whole chunk (tiles).
 type phase struct {
 	each  []func(b int, w *worker)
 	rows  func(r0, r1 int, w *worker)
@@ -88,8 +87,8 @@ func (n *net) fuse(phases []phase) []phase {
 	}, phases[last]}
 }
 
-// mostRows is how many rows go through the network at a time: what a layer makes
-// of them is still in cache for the next, and a layer's weights are read seldom.
+// mostRows go through the network at a time: what a layer makes of them is still in
+// cache for the next, and a layer's weights are read seldom.
 const mostRows = 192
 
 // stretches is in how many a chunk's rows are cut, as many for every worker.

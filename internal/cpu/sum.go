@@ -5,8 +5,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out), the way its kernel
-// makes them, and are turned round only in the sum.
+// Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out) up to the sum.
 
 // keep is where example b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {

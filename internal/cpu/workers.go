@@ -83,9 +83,8 @@ func (j *job) take(w *worker) (err error) {
 	}
 }
 
-// do runs f for every tile and returns when all are done. Which worker takes
-// a tile is left to chance; f must not let it matter. A fault of any of them is the
-// caller's.
+// do runs f for every tile and returns when all are done. Which worker takes a tile is
+// left to chance. A fault of any of them is the caller's.
 func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
 	j := &ws.job
 	j.tiles, j.f = tiles, f

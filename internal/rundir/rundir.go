@@ -52,9 +52,8 @@ func (d Dir) Find() (run, anything bool, err error) {
 	return !errors.Is(err, fs.ErrNotExist), len(entries) > 0, nil
 }
 
-// Foreign refuses a directory without settings that holds something else than a run leaves
-// that was killed before it had written them: a ledger, which says itself whose it
-// is, and a temporary file.
+// Foreign refuses a directory without settings that holds more than a run killed before it
+// wrote them leaves: a ledger, which says itself whose it is, and a temporary file.
 func (d Dir) Foreign() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,8 +185,7 @@ func (l *Log) Close() error {
 	return l.log.Close()
 }
 
-// OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's
-// eyes only, also where it was there before.
+// OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's eyes only.
 func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
 	dir, err := d.private()
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 // endings of the files that a meta-training leaves.
 var endings = []string{".safetensors", ".json", ".csv", ".png"}
 
-// free checks that the files can be written and that none would be overwritten but those
-// of an interrupted call.
+// free checks that the files can be written, and that none is there unless a call was interrupted.
 func (o *settings) free() error {
 	if _, err := os.Stat(o.out + ".checkpoint"); err == nil {
 		return nil
 	}
 	for _, ending := range endings {
-		if path := strings.TrimSuffix(o.out, endings[0]) + ending; exists(path) {
+		path := strings.TrimSuffix(o.out, endings[0]) + ending
+		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s is there: remove it, or choose another --out", path)
 		}
 	}
@@ -41,11 +41,6 @@ func (o *settings) free() error {
 		return fmt.Errorf("--out %s: %w", o.out, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // finish writes the files, and says what came out.

@@ -1,5 +1,4 @@
-// Package price is the commands that say what private methods cost, and what a
-// budget pays for: arithmetic on public numbers.
+// Package price is the commands that say what private methods cost, by arithmetic on public numbers.
 package price
 
 import (

@@ -15,8 +15,7 @@ const (
 )
 
 // exactNoise writes the kernels of rounded normals. They transform keystream as Fixed.Draw of internal/exact does, bit by bit.
-// Rows are loaded one by one and turned into columns: gathers are slow on many processors, and where they are fast, this takes
-// little longer.
+// Rows are loaded one by one and turned into columns, as gathers are slow on many processors.
 func exactNoise(g *asm) {
 	for _, wide := range []bool{false, true} {
 		addDraws(g, wide)

@@ -7,8 +7,7 @@ import (
 )
 
 // lstm writes the pointwise part of a layer of long short-term memory. The exponentials of a product share one division, and
-// those of several vectors go in step: alone, each would be one long chain of operations that wait for one another, and load every
-// constant again.
+// those of several vectors go in step, as each is one long chain of operations that wait for one another.
 func lstm(g *asm) {
 	v := g.YMM
 	// Of two unordered values the instructions give the first here: NaN stays.
