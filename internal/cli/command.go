@@ -6,10 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // A Command does something, and prints one result.
@@ -103,5 +108,28 @@ func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return con.interruptible(c.Context(), notice), con, nil
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(os.Interrupt) { // as it is for a shell's background jobs
+		signals = append(signals, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), signals...)
+	unhook := context.AfterFunc(ctx, func() {
+		stop()
+		con.Line("privgrad: interrupted: " + notice + "; interrupt again to quit at once")
+	})
+	con.Release = func() {
+		unhook()
+		stop()
+	}
+	return ctx, con, nil
+}
+
+// Help is what is said of a setting of train, for commands that take it, too.
+func Help(key string) string {
+	for _, s := range plan.Settings() {
+		if s.Key == key {
+			return s.Help
+		}
+	}
+	return ""
 }

@@ -120,8 +120,12 @@ func packB(dst []float32, stride int, b Matrix) {
 	if b.CS == 1 {
 		// Row by row: long contiguous reads keep the prefetcher busy.
 		whole := b.Cols / TileN
-		if whole > 0 {
-			copyRowsB(dst, b.Data, b.Rows, whole, b.RS, stride)
+		if whole > 0 && !copyRowsB(dst, b.Data, b.Rows, whole, b.RS, stride) {
+			for p := range b.Rows {
+				for j := range whole {
+					copy(dst[j*stride+p*TileN:][:TileN], b.Data[p*b.RS+j*TileN:])
+				}
+			}
 		}
 		if rest := b.Cols % TileN; rest > 0 {
 			for p := range b.Rows {

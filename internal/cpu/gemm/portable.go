@@ -92,12 +92,3 @@ func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b,
 		}
 	}
 }
-
-// copyRowsPortable is copyRowsB without assembly.
-func copyRowsPortable(dst, src []float32, rows, groups, ld, stride int) {
-	for p := range rows {
-		for j := range groups {
-			copy(dst[j*stride+p*TileN:][:TileN], src[p*ld+j*TileN:])
-		}
-	}
-}
