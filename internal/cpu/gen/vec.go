@@ -11,96 +11,84 @@ import (
 
 func vec(g *asm) {
 	v := g.YMM // a fresh register
-	g.elementwise("tanh", "dst[i] = tanh(x[i])", []string{"x"}, nil, func() func(in, _ []vector) vector {
-		lowest := g.load(g.floats("tanhLowest", -40)) // tanh(20) rounds to 1
-		return func(in, _ []vector) vector {
-			x, z, s := in[0], v(), v()
-			g.VORPS(g.octet("sign", 1<<31), x, z)
-			g.VADDPS(z, z, z)
-			g.VMAXPS(z, lowest, z) // in this order NaN stays
-			q, n := g.expm1Reduced(z)
-			g.exponent(n, s)
-			e := v() // expm1(−2|x|) = 2ⁿq + (2ⁿ − 1)
-			g.VSUBPS(g.floats("one", 1), s, e)
-			g.VFMADD231PS(s, q, e)
-			g.VADDPS(g.floats("two", 2), e, q)
-			g.VANDPS(g.octet("magnitude", math.MaxInt32), e, e)
-			g.VDIVPS(q, e, e)
-			g.VANDPS(g.octet("sign", 1<<31), x, x)
-			g.VORPS(x, e, e)
-			return e
-		}
-	})
-	g.elementwise("sigmoid", "dst[i] = 1/(1+exp(-x[i]))", []string{"x"}, nil, func() func(in, _ []vector) vector {
-		lowest := g.load(g.floats("sigmoidLowest", -104)) // exp(−104) rounds to 0
-		return func(in, _ []vector) vector {
-			x, z, s := in[0], v(), v()
-			g.VORPS(g.octet("sign", 1<<31), x, z)
-			g.VMAXPS(z, lowest, z)
-			e, n := g.expm1Reduced(z)
-			g.VADDPS(g.floats("one", 1), e, e)
-			// 2ⁿ in two factors: their product may be subnormal.
-			half := v()
-			g.VPSRAD(Imm(1), n, half)
-			g.VPSUBD(half, n, n)
-			g.exponent(half, s)
-			g.VMULPS(s, e, e)
-			g.exponent(n, s)
-			g.VMULPS(s, e, e)
-			one := g.load(g.floats("one", 1))
-			g.VADDPS(one, e, s)
-			g.VBLENDVPS(x, e, one, e) // the numerator: exp(x) left of zero
-			g.VDIVPS(s, e, e)
-			return e
-		}
-	})
-	g.elementwise("relu", "dst[i] = max(x[i], 0), NaN for NaN", []string{"x"}, nil, func() func(in, _ []vector) vector {
-		zero := g.zero()
-		return func(in, _ []vector) vector {
-			g.VMAXPS(in[0], zero, in[0])
-			return in[0]
-		}
-	})
-	g.plain("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
+	g.elementwise("tanh", "dst[i] = tanh(x[i])", []string{"x"}, nil, func(in, held []vector) vector {
+		x, z, s := in[0], v(), v()
+		g.VORPS(g.octet("sign", 1<<31), x, z)
+		g.VADDPS(z, z, z)
+		g.VMAXPS(z, held[0], z) // in this order NaN stays
+		q, n := g.expm1Reduced(z)
+		g.exponent(n, s)
+		e := v() // expm1(−2|x|) = 2ⁿq + (2ⁿ − 1)
+		g.VSUBPS(g.floats("one", 1), s, e)
+		g.VFMADD231PS(s, q, e)
+		g.VADDPS(g.floats("two", 2), e, q)
+		g.VANDPS(g.octet("magnitude", math.MaxInt32), e, e)
+		g.VDIVPS(q, e, e)
+		g.VANDPS(g.octet("sign", 1<<31), x, x)
+		g.VORPS(x, e, e)
+		return e
+	}, func() vector { return g.load(g.floats("tanhLowest", -40)) }) // tanh(20) rounds to 1
+	g.elementwise("sigmoid", "dst[i] = 1/(1+exp(-x[i]))", []string{"x"}, nil, func(in, held []vector) vector {
+		x, z, s := in[0], v(), v()
+		g.VORPS(g.octet("sign", 1<<31), x, z)
+		g.VMAXPS(z, held[0], z)
+		e, n := g.expm1Reduced(z)
+		g.VADDPS(g.floats("one", 1), e, e)
+		// 2ⁿ in two factors: their product may be subnormal.
+		half := v()
+		g.VPSRAD(Imm(1), n, half)
+		g.VPSUBD(half, n, n)
+		g.exponent(half, s)
+		g.VMULPS(s, e, e)
+		g.exponent(n, s)
+		g.VMULPS(s, e, e)
+		one := g.load(g.floats("one", 1))
+		g.VADDPS(one, e, s)
+		g.VBLENDVPS(x, e, one, e) // the numerator: exp(x) left of zero
+		g.VDIVPS(s, e, e)
+		return e
+	}, func() vector { return g.load(g.floats("sigmoidLowest", -104)) }) // exp(−104) rounds to 0
+	g.elementwise("relu", "dst[i] = max(x[i], 0), NaN for NaN", []string{"x"}, nil, func(in, held []vector) vector {
+		g.VMAXPS(in[0], held[0], in[0])
+		return in[0]
+	}, g.zero)
+	g.elementwise("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
 		d := g.load(g.floats("one", 1))
 		g.VFNMADD231PS(in[0], in[0], d)
 		g.VMULPS(in[1], d, d)
 		return d
 	})
-	g.plain("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
+	g.elementwise("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
 		g.VFNMADD213PS(in[0], in[0], in[0])
 		g.VMULPS(in[1], in[0], in[0])
 		return in[0]
 	})
-	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
+	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func(in, held []vector) vector {
 		const less = 0x11
-		zero := g.zero()
-		return func(in, _ []vector) vector {
-			g.VCMPPS(Imm(less), in[0], zero, in[0])
-			g.VANDPS(in[1], in[0], in[0])
-			return in[0]
-		}
-	})
-	g.plain("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, func(in, _ []vector) vector {
+		g.VCMPPS(Imm(less), in[0], held[0], in[0])
+		g.VANDPS(in[1], in[0], in[0])
+		return in[0]
+	}, g.zero)
+	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, func(in, _ []vector) vector {
 		g.VADDPS(in[1], in[0], in[0])
 		return in[0]
 	})
-	g.plain("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func(in, s []vector) vector {
+	g.elementwise("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func(in, s []vector) vector {
 		g.VFMADD231PS(in[1], s[0], in[0])
 		return in[0]
 	})
-	g.plain("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func(in, s []vector) vector {
+	g.elementwise("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func(in, s []vector) vector {
 		g.VMULPS(in[1], s[1], in[1])
 		g.VFMADD231PS(in[0], s[0], in[1])
 		return in[1]
 	})
-	g.plain("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func(in, s []vector) vector {
+	g.elementwise("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func(in, s []vector) vector {
 		g.VMULPS(in[1], in[1], in[1])
 		g.VMULPS(in[1], s[1], in[1])
 		g.VFMADD231PS(in[0], s[0], in[1])
 		return in[1]
 	})
-	g.plain("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func(in, s []vector) vector {
+	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func(in, s []vector) vector {
 		g.VMULPS(in[2], s[1], in[2])
 		g.VSUBPS(s[2], in[2], in[2])
 		g.VMAXPS(in[2], s[3], in[2]) // a NaN stays: of unordered values it takes the first operand here
@@ -111,7 +99,7 @@ func vec(g *asm) {
 		g.VSUBPS(in[1], in[0], in[0])
 		return in[0]
 	})
-	g.plain("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func(in, s []vector) vector {
+	g.elementwise("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func(in, s []vector) vector {
 		g.VMULPS(in[0], s[0], in[0])
 		return in[0]
 	})
@@ -204,16 +192,17 @@ func (g *asm) pointers(slices []string) map[string]reg.GPVirtual {
 	return p
 }
 
-// elementwise writes a kernel of the length of dst. prepare runs once and returns what maps inputs and broadcast
-// scalars to the output; it may overwrite the inputs.
-func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare func() func(in, s []vector) vector) {
+// elementwise writes a kernel of the length of dst. body maps inputs, broadcast scalars and what is held in registers to the
+// output; it may overwrite the inputs.
+func (g *asm) elementwise(name, doc string, inputs, scalars []string, body func(in, s []vector) vector, held ...func() vector) {
 	var s []vector
-	var body func(in, s []vector) vector
 	g.vectors(name, doc, inputs, scalars, 2, func() {
 		for _, p := range scalars {
 			s = append(s, g.splat(p))
 		}
-		body = prepare()
+		for _, h := range held {
+			s = append(s, h())
+		}
 	}, func(u int, in func(string, int) vector, out func(int, vector)) {
 		for k := range u {
 			var x []vector
@@ -223,11 +212,6 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 			out(k, body(x, s))
 		}
 	})
-}
-
-// plain is elementwise with nothing to prepare.
-func (g *asm) plain(name, doc string, inputs, scalars []string, body func(in, s []vector) vector) {
-	g.elementwise(name, doc, inputs, scalars, func() func(in, s []vector) vector { return body })
 }
 
 // vectors goes over the length of dst, unroll vectors at a time and then one. The lanes of the tail run through the same
