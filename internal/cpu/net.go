@@ -308,7 +308,11 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 	if len(rows) <= n.chunk || n.exact != nil {
 		n.sumChunks(len(rows), len(rows))
 	} else {
-		n.sumGroups(dst, len(rows))
+		for n.dst = n.group; n.first < len(rows); {
+			clear(n.group)
+			n.sumChunks(len(rows), chunkGroup(n.chunk))
+			vec.AddVec(dst, n.group)
+		}
 	}
 	n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 // the caller's memory
 	return n.within
@@ -334,15 +338,6 @@ func (n *net) sumChunks(end, most int) {
 func chunkGroup(chunk int) int {
 	const additions = 24
 	return max(additions/((chunk+rowBlock-1)/rowBlock), 2)
-}
-
-func (n *net) sumGroups(dst []float32, rows int) {
-	n.dst = n.group
-	for n.first < rows {
-		clear(n.group)
-		n.sumChunks(rows, chunkGroup(n.chunk))
-		vec.AddVec(dst, n.group)
-	}
 }
 
 // pack prepares the weights, once a run.

@@ -19,10 +19,14 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
-			if p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine) {
+			last := &all[len(all)-1]
+			switch {
+			case p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine):
 				sums = append(sums, p)
-			} else {
-				all = join(all, p)
+			case p.each != nil && last.each != nil:
+				last.each = append(last.each, p.each...)
+			default:
+				all = append(all, p)
 			}
 		}
 	}
@@ -95,17 +99,6 @@ const mostRows = 192
 func (n *net) stretches() int {
 	each := n.workers.n * mostRows
 	return (n.batch + each - 1) / each * n.workers.n
-}
-
-func join(phases []phase, more ...phase) []phase {
-	for _, m := range more {
-		if last := &phases[len(phases)-1]; m.each != nil && last.each != nil {
-			last.each = append(last.each, m.each...)
-			continue
-		}
-		phases = append(phases, m)
-	}
-	return phases
 }
 
 func (n *net) compileStep(st ir.Step) []phase {

@@ -22,11 +22,6 @@ func tail(x *big.Float) *big.Float {
 	return sum.Sub(big.NewFloat(1).SetPrec(prec), sum)
 }
 
-// exponentialTail is tail for a Laplace variable, exp(-x), 0 ≤ x ≤ laplaceEnd.most + 1.
-func exponentialTail(x *big.Float) *big.Float {
-	return new(big.Float).SetPrec(x.Prec()).Quo(big.NewFloat(1), exponential(x))
-}
-
 // tailError bounds the error of a tail: below 2¹¹ terms make below 2¹⁴ roundings of a
 // sum that is at most 1 in the end, and what is left of the series is below 2^(4-prec).
 func tailError(prec uint) *big.Float {

@@ -26,9 +26,14 @@ var (
 		derive:  differentiate,
 	}
 	laplace = law{
-		tail:    exponentialTail,
+		tail: func(x *big.Float) *big.Float {
+			return new(big.Float).SetPrec(x.Prec()).Quo(big.NewFloat(1), exponential(x))
+		},
 		roughly: func(x float64) float64 { return math.Exp(-x) },
-		rate:    exponentialRate,
+		rate: func(z float64, prec uint) *big.Float {
+			r := exponential(new(big.Float).SetPrec(prec).SetFloat64(z))
+			return r.SetMantExp(r, -63)
+		},
 		derive: func(p []int64, n int64) []int64 {
 			return []int64{n * p[0]} // the rate is its own derivative, squared
 		},

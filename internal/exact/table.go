@@ -118,12 +118,6 @@ func evaluate(p []int64, x float64, prec uint) *big.Float {
 	return y
 }
 
-// exponentialRate is d|Z|/dt of a Laplace variable: 2⁻⁶³ over the tail.
-func exponentialRate(z float64, prec uint) *big.Float {
-	r := exponential(new(big.Float).SetPrec(prec).SetFloat64(z))
-	return r.SetMantExp(r, -63)
-}
-
 // differentiate gives Pₙ₊₁ = Pₙ′ + n·x·Pₙ, with which f⁽ⁿ⁺¹⁾ = Pₙ₊₁(f)·f′ⁿ⁺¹
 // follows from f″ = f·f′².
 func differentiate(p []int64, n int64) []int64 {

@@ -187,27 +187,19 @@ func (l *Log) Close() error {
 
 // OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's eyes only.
 func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
-	dir, err := d.private()
-	if err != nil {
-		return nil, err
-	}
-	return openLog(filepath.Join(dir, diagnostics), keep)
-}
-
-func (d Dir) private() (string, error) {
 	out, err := filepath.Abs(string(d))
 	if err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+		return nil, fmt.Errorf("private diagnostics: %w", err)
 	}
 	if filepath.Dir(out) == out {
-		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
+		return nil, usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
 	}
 	dir := out + private
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = os.Chmod(dir, 0o700)
 	}
 	if err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+		return nil, fmt.Errorf("private diagnostics: %w", err)
 	}
-	return dir, nil
+	return openLog(filepath.Join(dir, diagnostics), keep)
 }
