@@ -45,8 +45,7 @@ func (i *gpuInfo) ask(d driver.Driver) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%d.%d", v/1000, v%1000/10)
-	i.Driver = &text
+	i.Driver = new(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
 	n, err := d.Devices()
 	if err != nil {
 		return err
@@ -79,8 +78,7 @@ func (x *gpuDevice) start(d driver.Driver, ordinal int) {
 	}
 	defer g.Close()
 	if cold, cached, err := g.StartTimes(); err == nil {
-		a, b := cold.Seconds(), cached.Seconds()
-		x.Cold, x.Cached = &a, &b
+		x.Cold, x.Cached = new(cold.Seconds()), new(cached.Seconds())
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// product is a phase that computes a chunk-wide matrix product in slices, one
-// a thread, along whichever side of the result is longer.
+// product is a chunk-wide matrix product in slices, one a thread, along the longer side of the result.
 func (n *net) product(cols int, f func(r0, r1, c0, c1 int, w *worker)) phase {
 	return phase{
 		tiles: func() int { return n.workers.n },

@@ -26,7 +26,7 @@ func (n *net) setScale(b int, _ *worker) {
 	n.used[b] = n.used[b] && ok
 }
 
-// combineIntegers adds Σ truncated gradient of one op, in any order.
+// combineIntegers adds Σ truncated gradient of one op.
 func (n *net) combineIntegers(i int) phase {
 	at := n.keptAt[i]
 	return n.blockwise(i, func(lo, hi int, w *worker) {

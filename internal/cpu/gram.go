@@ -7,7 +7,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// normInstantiate measures a gradient that the sum computes again.
+// normInstantiate measures a gradient that the sum computes again, with the same bits.
 func (n *net) normInstantiate(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		g := n.instantiate(i, b, w)

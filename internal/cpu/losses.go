@@ -70,8 +70,7 @@ type segment struct {
 	body       func(tile int, w *worker)
 }
 
-// view is one worker's hold on an example at a point. The values of its net's one
-// row lie in memory of its own or in a store.
+// view is one worker's hold on an example at a point: a net of one row.
 type view struct {
 	net
 	w        *worker
@@ -279,8 +278,7 @@ func (e *evaluator) span(param int) (lo, hi int) {
 	return q.Offset, q.Offset + q.Size()
 }
 
-// pack prepares the convolutions' weights for a group of points: the first
-// ones' at and dir one above the other, the others' shifted.
+// pack prepares convolutions' weights for a group: first ones' at and dir one above the other, others' shifted.
 func (e *evaluator) pack() {
 	ops := e.n.program.Ops
 	e.n.workers.do(len(ops)*len(e.points), func(tile int, w *worker) {

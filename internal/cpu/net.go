@@ -164,8 +164,7 @@ func reorder(p *ir.Program) *ir.Program {
 	return &q
 }
 
-// placeGradients decides where single gradients live: in memory, or with a worker where each
-// can go into a sum at once.
+// placeGradients keeps single gradients in memory, or with a worker where each can go into a sum at once.
 func (n *net) placeGradients() {
 	p, s := n.program, n.schedule
 	may := s.Passing()
@@ -189,8 +188,7 @@ func (n *net) placeGradients() {
 	n.parts = make([]float32, n.units(n.chunk)*n.passed)
 }
 
-// Examples pass into partial sums in units: few enough of them to share the work
-// out evenly, many enough for the sums to stay small beside the values.
+// Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
 const (
 	leastUnit = 8
 	mostParts = 16 << 20 // values of all partial sums

@@ -2,8 +2,7 @@ package cpu
 
 import "github.com/privgrad/privgrad/internal/cpu/vec"
 
-// pairwise adds blocks in a binary tree whose shape depends on their number
-// alone: the rounding error grows with its logarithm.
+// pairwise adds blocks in a binary tree, which keeps rounding small; its shape depends on their number alone.
 type pairwise struct {
 	stack [][]float32
 	depth int

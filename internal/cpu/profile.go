@@ -9,8 +9,7 @@ import (
 
 var _ device.Profiler = (*net)(nil)
 
-// Profile times every step of the schedule from now on, example by example
-// where steps are fused. A net that nobody profiles runs the bare phases.
+// Profile times every step of the schedule from now on, example by example where steps are fused.
 func (n *net) Profile() func() []time.Duration {
 	spent := make([]atomic.Int64, len(n.schedule.Steps))
 	n.build(func(step int, p phase) phase {

@@ -29,8 +29,7 @@ func (w *worker) scratch(n int) []float32 {
 	return w.floats
 }
 
-// workers are persistent goroutines that block between jobs. The caller of do
-// is the first of them.
+// workers are persistent goroutines. The caller of do is the first of them.
 type workers struct {
 	own  worker
 	jobs chan *job

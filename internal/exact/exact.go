@@ -1,9 +1,8 @@
 // Package exact draws noise rounded to integers, round(s·Z), without any error
 // of floating point: Z standard normal (New) or Laplace (NewLaplace), or all
 // coordinates of a vector with density ∝ exp(-‖z‖) (NewDirection). Given uniform bits, every
-// probability is that of the rounded variable, up to an event of a probability
-// that is 2⁻¹²⁸ for a normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has
-// the proof.
+// probability is that of the rounded variable, up to an event of probability 2⁻¹²⁸ for a
+// normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has the proof.
 //
 // The method is inversion: |Z| is the point that a normal exceeds in absolute value with
 // probability V, where V is uniform and a draw's bits are its first binary digits. Float64
@@ -29,9 +28,8 @@ const (
 	MaxStd = 0x1p40
 )
 
-// Sampler draws from one tensor of a stream. It may be used concurrently. It does
-// not know which steps were drawn before: whoever releases claims a step of the
-// stream first (stream.Stream.Claim), as devices do.
+// Sampler draws from one tensor of a stream. It may be used concurrently. Whoever releases
+// claims a step of the stream first (stream.Stream.Claim), as devices do.
 type Sampler struct {
 	// The scale is std + low for the cells, and wide for the slow path.
 	std, low float64
@@ -127,8 +125,7 @@ func (g *Sampler) draw(word, step uint64, i int) int64 {
 	return k ^ sign - sign
 }
 
-// fast gives |round(s·Z)| if the first 63 digits of V decide it within the
-// error bound.
+// fast gives |round(s·Z)| if the first 63 digits of V decide it.
 func (g *Sampler) fast(v uint64) (k int64, ok bool) {
 	octave := bits.LeadingZeros64(v) - 1
 	if octave >= octaves {

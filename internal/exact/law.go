@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A law is a distribution on the line, symmetric about 0, that is sampled by
-// the inversion of its tail, P(|Z| > x).
+// A law is a distribution symmetric about 0, sampled by inversion of its tail, P(|Z| > x).
 type law struct {
 	tail    func(x *big.Float) *big.Float           // at the precision of x, within tailError
 	roughly func(x float64) float64                 // the same, to choose points by
@@ -59,9 +58,8 @@ func (l *law) inverse(v, most float64) float64 {
 	return low
 }
 
-// An end is where a law's draws stop: V below 2^-digits, the event that the
-// claim of exactness leaves out, counts as |Z| = most. V above it implies a
-// smaller |Z|. The far one is for the normals of a Direction.
+// An end is where a law's draws stop: V below 2^-digits counts as |Z| = most, and V
+// above it implies a smaller |Z|. The far one is for the normals of a Direction.
 type end struct {
 	digits int
 	most   float64

@@ -5,8 +5,7 @@ import (
 	"math/big"
 )
 
-// slow gives |round(s·Z)| for a V of 63 digits v and 512 more, of which it
-// takes as many as it needs.
+// slow gives |round(s·Z)| for a V of 63 digits v and as many of 512 more as it needs.
 func (g *Sampler) slow(v uint64, more *[digitBytes]byte) int64 {
 	all := wholeOf(v, more)
 	if g.end.reached(all) {

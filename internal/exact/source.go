@@ -15,8 +15,7 @@ const (
 	MaxTensor = 1 << 31
 )
 
-// Draws is how many draws one (step, tensor) of a cipher holds: as many as there are blocks for the further
-// digits of each.
+// Draws is how many draws one (step, tensor) of a cipher holds: each has its blocks for further digits.
 func Draws(c stream.Cipher) uint64 { return maxDraws / moreBlocks(c) }
 
 // Check says whether a stream and a tensor can serve a sampler.

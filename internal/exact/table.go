@@ -25,9 +25,8 @@ type cell struct {
 const unit = 0x1p-53
 
 // scaled gives (s+low)·|Z| as whole + rest, within bound, for a V whose first 63
-// digits are v, where |low| ≤ unit·s. The product with the centre is split without error, so
-// that only the small rest is rounded. The bound has room for a scale that is off by another
-// 4·unit²·s.
+// digits are v, where |low| ≤ unit·s and only the small rest is rounded. The bound has room
+// for a scale that is off by another 4·unit²·s.
 func (c *cell) scaled(v uint64, s, low float64) (whole, rest, bound float64) {
 	t := float64(c.at - int64(v))
 	w := t * (c.c[0] + t*(c.c[1]+t*(c.c[2]+t*(c.c[3]+t*(c.c[4]+t*(c.c[5]+t*(c.c[6]+t*c.c[7])))))))

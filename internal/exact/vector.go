@@ -19,8 +19,7 @@ const (
 	maxFast = 0x1p28
 )
 
-// A Row is the polynomial of a cell: the bits of c0, c1, c2 and c3 as float64. The lower half of c3 is also the upper half
-// of c4, whose own lower half is 0.
+// A Row is the polynomial of a cell: c0, c1, c2 and c3 as float64, the lower half of c3 being the upper one of c4, too.
 type Row [4]uint64
 
 // Table gives the rows: that of x = 1 first, 2⁷ in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and

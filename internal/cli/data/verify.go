@@ -114,8 +114,7 @@ func message(err error) *string {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	return &text
+	return new(err.Error())
 }
 
 func describeReport(w io.Writer, l *datasets.Layout, r *datasets.Report) {

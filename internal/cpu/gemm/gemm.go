@@ -69,9 +69,9 @@ func (m Matrix) Slice(i0, i1, j0, j1 int) Matrix {
 	m.Rows, m.Cols = i1-i0, j1-j0
 	if m.Rows == 0 || m.Cols == 0 {
 		m.Data = nil
-		return m
+	} else {
+		m.Data = m.Data[i0*m.RS+j0*m.CS:]
 	}
-	m.Data = m.Data[i0*m.RS+j0*m.CS:]
 	return m
 }
 

@@ -71,8 +71,7 @@ func (p *PackedB) PackRows(row int, b Matrix) {
 	}
 }
 
-// MulPacked computes C = A·B, or C += A·B when accumulate is set, with the bits of Mul. C must have CS = 1.
-// Goroutines may share the operands.
+// MulPacked is Mul of packed operands, with its bits. Goroutines may share them.
 func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {
 	c.checkResult(a.m, a.k, b.k, b.n)
 	if c.Rows == 0 || c.Cols == 0 {

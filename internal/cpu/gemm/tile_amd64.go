@@ -108,8 +108,7 @@ func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	return true
 }
 
-// copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A; it reports false where there is no
-// kernel for it.
+// copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A if there is a kernel for it.
 func copyColumnsA(dst, src []float32, k, ld, h int) bool {
 	if !assembly || !wide && h < TileM {
 		return false
@@ -123,8 +122,7 @@ func copyColumnsA(dst, src []float32, k, ld, h int) bool {
 	return true
 }
 
-// copyRowsB packs rows of whole groups of TileN values, ld apart, as panels of B stride apart; it reports false where there
-// is no kernel for it.
+// copyRowsB packs rows of whole groups of TileN values, ld apart, as panels of B stride apart if there is a kernel for it.
 func copyRowsB(dst, src []float32, rows, groups, ld, stride int) bool {
 	if !assembly {
 		return false

@@ -28,7 +28,7 @@ type draws struct {
 	*asm
 	wide                bool
 	lanes               int
-	register            func() vector // a new one of the kernel's width
+	register, sum       func() vector // a new one of the kernel's width; that of a vector of draws
 	words, table, i, n  reg.GPVirtual
 	slots               reg.GPVirtual
 	std, magic, places  vector
@@ -42,9 +42,10 @@ type draws struct {
 // newDraws opens a function that takes some parameters before those of every kernel and some after them.
 func newDraws(g *asm, wide bool, name, before, after, doc string) *draws {
 	d := &draws{asm: g, wide: wide, lanes: 4, register: g.YMM}
+	d.sum = d.sum256
 	suffix := "AVX2"
 	if wide {
-		d.lanes, d.register, suffix = 8, g.ZMM, "AVX512"
+		d.lanes, d.register, d.sum, suffix = 8, g.ZMM, d.sum512, "AVX512"
 	}
 	name += suffix
 	g.function(name, before+", words *byte, table *[4]uint64, std, magic float64, open, places uint64, "+after+") (done int",
@@ -107,11 +108,7 @@ func (d *draws) each(body func(sum vector)) {
 	d.XORQ(d.i, d.i)
 	d.JMP(LabelRef("next"))
 	d.Label("loop")
-	if d.wide {
-		body(d.sum512())
-	} else {
-		body(d.sum256())
-	}
+	body(d.sum())
 	d.ADDQ(Imm(uint64(d.lanes)), d.i)
 	d.Label("next")
 	d.CMPQ(d.i, d.n)

@@ -10,8 +10,7 @@ import (
 // Of fourteen rows two steps are long enough for a loop.
 var avx512 = form{"AVX512", 14, 32, 16, 2}
 
-// gemm512 writes the products and convolutions in registers of sixteen. Correlate and transpose work on groups of eight
-// as they do in AVX2: images and their groups of outputs look the same to both.
+// gemm512 writes the products and convolutions in registers of sixteen. Groups of outputs are of eight as in AVX2.
 func gemm512(g *asm) {
 	for h := 1; h <= avx512.m; h++ {
 		tile(g, avx512, h)
