@@ -129,7 +129,7 @@ var allowed = map[string][]string{
 		"train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan",
+		"accountant", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan",
 		"internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},

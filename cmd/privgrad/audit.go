@@ -64,6 +64,7 @@ No data set is read: all that an audit prints is public.`,
 }
 
 func (a *auditor) define(f *pflag.FlagSet) {
+	claiming := slices.DeleteFunc(accountant.Names(), func(name string) bool { return name == accountant.Paper })
 	var models, clippings, canaries []string
 	for _, m := range nn.Names() {
 		models = append(models, m.Name)
@@ -83,7 +84,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.IntVar(&c.Steps, "steps", c.Steps, "steps of each run")
 	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated")
 	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "relation between data sets: add-remove or replace-one")
-	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming(), ", "))
+	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming, ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
 	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C, small so that the canary's gradient is several times as long")
@@ -122,11 +123,6 @@ func (a *auditor) audit(call *cli.Call) error {
 		return errConvicted
 	}
 	return nil
-}
-
-// claiming lists the accountants whose figures are claims.
-func claiming() []string {
-	return slices.DeleteFunc(accountant.Names(), func(name string) bool { return name == accountant.Paper })
 }
 
 // describeAudit tells a person what was tried and what it shows.
