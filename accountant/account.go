@@ -28,12 +28,11 @@ const (
 	Paper = "paper"
 )
 
-// A method is an accountant: what it says of a list of events under a
-// relation. Each refuses the events that it has no bound for.
+// A method is an accountant. It refuses the events that it has no bound for.
 type method struct {
-	name    string
-	epsilon func(events []Event, n Neighbouring, delta float64) (Result, error)
-	delta   func(events []Event, n Neighbouring, epsilon float64) (Result, error) // nil: not offered
+	name        string
+	solve       func(events []Event, o Options) (Result, error)
+	epsilonOnly bool // it does not solve for δ
 	// slack is how far below its target a calibration may end, relative to
 	// it: what a search by this method's figures can resolve.
 	slack float64
@@ -46,8 +45,7 @@ func methods() []method {
 }
 
 // Names lists the accountants.
-func Names() []string {
-	var names []string
+func Names() (names []string) {
 	for _, m := range methods() {
 		names = append(names, m.name)
 	}
@@ -69,6 +67,14 @@ type Options struct {
 	Delta        float64  // in (0, 1), or 0 with Epsilon
 	Epsilon      *float64 // given: solve for δ
 	Order        float64  // above 1: also report the total Rényi divergence at this order
+}
+
+// result is what solves for x.
+func (o Options) result(x float64) Result {
+	if o.Epsilon != nil {
+		return Result{Epsilon: *o.Epsilon, Delta: x}
+	}
+	return Result{Epsilon: x, Delta: o.Delta}
 }
 
 // An Interval holds the true value of what was solved for.
@@ -133,8 +139,7 @@ func Account(events []Event, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	solve := func() (Result, error) { return m.epsilon(events, o.Neighbouring, o.Delta) }
-	none := Result{Epsilon: math.Inf(1), Delta: o.Delta}
+	r := o.result(math.Inf(1)) // without noise
 	switch {
 	case o.Epsilon == nil:
 		err = checkDelta(o.Delta)
@@ -142,20 +147,16 @@ func Account(events []Event, o Options) (Result, error) {
 		err = fmt.Errorf("epsilon %v and delta %v are both given: give the one to solve the other for", *o.Epsilon, o.Delta)
 	case !(*o.Epsilon >= 0) || math.IsInf(*o.Epsilon, 0):
 		err = fmt.Errorf("epsilon %v: must be a finite number, 0 or more", *o.Epsilon)
-	case m.delta == nil:
+	case m.epsilonOnly:
 		err = fmt.Errorf("accountant %s does not solve for delta: use %s or %s", m.name, PLD, RDP)
 	default:
-		solve = func() (Result, error) { return m.delta(events, o.Neighbouring, *o.Epsilon) }
-		none = Result{Epsilon: *o.Epsilon, Delta: 1}
+		r.Delta = 1
+	}
+	if err == nil && !noNoise {
+		r, err = m.solve(events, o)
 	}
 	if err != nil {
 		return Result{}, err
-	}
-	r := none
-	if !noNoise {
-		if r, err = solve(); err != nil {
-			return Result{}, err
-		}
 	}
 	if math.IsNaN(r.Epsilon) || math.IsNaN(r.Delta) {
 		return Result{}, fmt.Errorf("accountant %s cannot bound these events in floating point: use %s", m.name, RDP)

@@ -13,21 +13,20 @@ var prvMethod = method{
 	name:  PRV,
 	slack: 5e-5,
 	why:   "prv is a cross-check: its allowance for rounding errors is measured, not proved",
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+	solve: func(events []Event, o Options) (Result, error) {
 		steps, err := prvSteps(events)
 		if err != nil {
 			return Result{}, err
 		}
-		r, err := prv.Epsilon(steps, n == ReplaceOne, delta)
-		return Result{Epsilon: r.Upper, Delta: delta, Interval: &Interval{r.Lower, r.Upper}, Estimate: &r.Estimate}, err
-	},
-	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
-		steps, err := prvSteps(events)
-		if err != nil {
-			return Result{}, err
+		var ends prv.Result
+		if o.Epsilon != nil {
+			ends, err = prv.Delta(steps, o.Neighbouring == ReplaceOne, *o.Epsilon)
+		} else {
+			ends, err = prv.Epsilon(steps, o.Neighbouring == ReplaceOne, o.Delta)
 		}
-		r, err := prv.Delta(steps, n == ReplaceOne, epsilon)
-		return Result{Epsilon: epsilon, Delta: r.Upper, Interval: &Interval{r.Lower, r.Upper}, Estimate: &r.Estimate}, err
+		r := o.result(ends.Upper)
+		r.Interval, r.Estimate = &Interval{ends.Lower, ends.Upper}, &ends.Estimate
+		return r, err
 	},
 }
 

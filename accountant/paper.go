@@ -9,12 +9,11 @@ import (
 
 // paperMethod is the curve of rdp under the papers' conversion.
 var paperMethod = method{
-	name:  Paper,
-	slack: 1e-9,
-	why:   WhyNotPaper,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		return renyiEpsilon(events, n, delta, proposition1)
-	},
+	name:        Paper,
+	slack:       1e-9,
+	why:         WhyNotPaper,
+	solve:       func(events []Event, o Options) (Result, error) { return solveRenyi(events, o, proposition1) },
+	epsilonOnly: true,
 }
 
 // proposition1 is Mironov 2017, proposition 3, as the line-search paper uses
