@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -239,10 +240,7 @@ func (s Schedule) guess(epsilon float64) float64 {
 // CalibrateSteps finds the largest number of steps whose ε does not exceed the
 // target, for a noise multiplier; s.Steps is ignored.
 func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached float64, err error) {
-	if err := checkTarget(epsilon); err != nil {
-		return 0, 0, err
-	}
-	if err := checkDelta(s.Delta); err != nil {
+	if err := cmp.Or(checkTarget(epsilon), checkDelta(s.Delta)); err != nil {
 		return 0, 0, err
 	}
 	at := func(n float64) (float64, error) {

@@ -2,6 +2,7 @@ package accountant
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -203,13 +204,10 @@ func parseEvent(raw []byte) (Event, error) {
 		return Event{}, err
 	}
 	e := Event{Rate: 1, Count: 1}
-	if err := o.read("count", &e.Count); err != nil {
+	if err := cmp.Or(o.read("count", &e.Count), o.read("neighbouring", &e.Neighbouring)); err != nil {
 		return Event{}, err
 	}
 	if o.has("neighbouring") {
-		if err := o.read("neighbouring", &e.Neighbouring); err != nil {
-			return Event{}, err
-		}
 		if err := e.Neighbouring.validate(); err != nil {
 			return Event{}, err
 		}

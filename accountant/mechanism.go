@@ -147,4 +147,9 @@ func key(f reflect.StructField) (name string, optional bool) {
 	return name, option == "omitempty"
 }
 
-func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+func positive(name string, x float64) error {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return fmt.Errorf("%s %v: must be a finite number above 0", name, x)
+	}
+	return nil
+}

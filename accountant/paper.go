@@ -64,18 +64,16 @@ func paperEpsilon(rdp []float64, delta float64) (epsilon, order float64) {
 	return epsilon, c.Orders[at]
 }
 
-// PaperEpsilon is the ε that Chen and Lee 2020 state for a line search under
-// add-remove: gradient and search amplified separately by lemma 4, the search
-// priced by theorem 2 or 3, and proposition 1 at integer orders up to 63. It is
-// NOT A GUARANTEE: the batch is one, and neither theorem holds.
+// PaperEpsilon is the ε that Chen and Lee 2020 state under add-remove: gradient
+// and search amplified separately by lemma 4, the search priced by theorem 2 or
+// 3, and proposition 1 at integer orders up to 63. It is NOT A GUARANTEE: the
+// batch is one, and neither theorem holds.
 func (l LineSearch) PaperEpsilon(delta float64) (Result, error) {
 	if err := checkDelta(delta); err != nil {
 		return Result{}, err
 	}
-	for _, e := range []Event{PoissonBatch(l.SamplingRate, l.Steps, l.Gradient), PoissonBatch(l.SamplingRate, l.Searches, l.Search)} {
-		if err := e.Validate(); err != nil {
-			return Result{}, err
-		}
+	if err := PoissonBatch(l.SamplingRate, l.Steps, l.Gradient, l.Search).Validate(); err != nil {
+		return Result{}, err
 	}
 	claimed, err := paperClaim(l.Search)
 	if err != nil {
@@ -92,9 +90,9 @@ func (l LineSearch) PaperEpsilon(delta float64) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	total, share := make([]float64, orders), float64(l.Searches)/float64(l.Steps)
+	total := make([]float64, orders)
 	for i := range total {
-		total[i] = float64(l.Steps) * (gradient[i] + share*search[i])
+		total[i] = float64(l.Steps) * (gradient[i] + search[i])
 	}
 	r := Result{Delta: delta, Accountant: Paper, Neighbouring: AddRemove, NotAGuarantee: WhyNotPaper}
 	r.Epsilon, r.Order = paperEpsilon(total, delta)

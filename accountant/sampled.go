@@ -116,7 +116,7 @@ func (b *batch) fixedSize(order int) float64 {
 // the order 2·most, if all that is asked amounts to that.
 func (b *batch) growCentral(most int) {
 	mu := joint(b.bounds)
-	if !positive(mu) {
+	if mu == 0 || math.IsInf(mu, 1) {
 		return
 	}
 	p := addPair{1, mu}

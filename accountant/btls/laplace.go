@@ -2,12 +2,6 @@ package btls
 
 import "math"
 
-// Names of the bounds of a search with Laplace noise.
-const (
-	BoundPure      = "pure"      // the worst ε-DP mechanism at ε₁+s·ε₂
-	BoundThreshold = "threshold" // RDP of the threshold's noise at ε₁, plus s·ε₂
-)
-
 // LaplacePure is the ε of pure differential privacy of the search with Laplace
 // noise under add-remove, with any number of trials: ε₁+s·ε₂ for ε₁ = 1/Threshold,
 // ε₂ = 1/Query, s = 1 for a shared baseline and 2 for generic queries (where it
@@ -21,20 +15,21 @@ func (s Search) LaplacePure() float64 {
 }
 
 // LaplaceRDP bounds the Rényi divergence of order alpha > 1, in both directions,
-// of the search with Laplace noise under add-remove, and names the bound that
-// is least there. It is rounded up; an order that is not above 1 has no bound, +Inf.
-func (s Search) LaplaceRDP(alpha float64) (rdp float64, bound string) {
+// of the search with Laplace noise under add-remove: by the worst mechanism of
+// LaplacePure's ε, or by the divergence of the threshold's noise and s·ε₂. It is
+// rounded up; an order that is not above 1 has no bound, +Inf.
+func (s Search) LaplaceRDP(alpha float64) float64 {
 	if !(alpha > 1) || math.IsInf(alpha, 1) {
-		return math.Inf(1), BoundPure
+		return math.Inf(1)
 	}
 	pure := pureRDP(s.LaplacePure(), alpha) * up
 	if !(s.Threshold > 0 && s.Query > 0) {
-		return pure, BoundPure
+		return pure
 	}
 	if r := (laplaceRDP(1/s.Threshold, alpha) + s.reach()/s.Query) * up; r < pure {
-		return r, BoundThreshold
+		return r
 	}
-	return pure, BoundPure
+	return pure
 }
 
 // pureRDP is the largest divergence of order alpha that ε-differential privacy
