@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -25,13 +26,10 @@ type Descent struct {
 // Validate refuses a descent for which no bound on the sensitivity holds:
 // η must be at most 2/β, or 1/(β+μ) with strong convexity.
 func (g Descent) Validate() error {
-	for _, err := range []error{
-		atLeastOne("records", g.Records), atLeastOne("steps", g.Steps), positive("lipschitz", g.Lipschitz),
-		positive("smoothness", g.Smoothness), positive("learning rate", g.LearningRate),
-	} {
-		if err != nil {
-			return err
-		}
+	err := cmp.Or(atLeastOne("records", g.Records), atLeastOne("steps", g.Steps), positive("lipschitz", g.Lipschitz),
+		positive("smoothness", g.Smoothness), positive("learning rate", g.LearningRate))
+	if err != nil {
+		return err
 	}
 	switch mu, most := g.StrongConvexity, 1/(g.Smoothness+g.StrongConvexity); {
 	case !(mu >= 0) || mu > g.Smoothness:
@@ -89,10 +87,8 @@ type RRPSGD struct {
 
 // NewRRPSGD is the noise of theorem 4 for n records.
 func NewRRPSGD(records int, epsilon, delta float64) (RRPSGD, error) {
-	for _, err := range []error{atLeastOne("records", records), positive("epsilon", epsilon), probability("delta", delta)} {
-		if err != nil {
-			return RRPSGD{}, err
-		}
+	if err := cmp.Or(atLeastOne("records", records), positive("epsilon", epsilon), probability("delta", delta)); err != nil {
+		return RRPSGD{}, err
 	}
 	if records > math.MaxInt/records {
 		return RRPSGD{}, fmt.Errorf("records %d: their square, the number of steps, does not fit an integer", records)

@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -78,10 +79,7 @@ const precision = 512
 // does not. It fails where a field is missing or out of range, and with
 // ErrBudget where ρ does not pay for one step.
 func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
-	if err := p.validate(kind); err != nil {
-		return nil, err
-	}
-	if err := positive("rho", budget); err != nil {
+	if err := cmp.Or(p.validate(kind), positive("rho", budget)); err != nil {
 		return nil, err
 	}
 	s := &PUR{Kind: kind, Budget: budget, LearningRate: 1 / (2 * p.Smoothness)}
@@ -124,40 +122,29 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	s.Steps = lo
 	s.Spent = up(product(first, s.weight(lo)))
 	s.paper(p, budget, up(first))
-	for _, err := range []error{
-		positive("first noise deviation", s.Sigma(0)), positive("last noise deviation", s.Sigma(lo-1)), positive("learning rate", s.LearningRate),
-	} {
-		if err != nil { // beyond float64's range
-			return nil, fmt.Errorf("%w; give smoothness and the other bounds in units nearer to 1", err)
-		}
+	err := cmp.Or(positive("first noise deviation", s.Sigma(0)), positive("last noise deviation", s.Sigma(lo-1)), positive("learning rate", s.LearningRate))
+	if err != nil { // beyond float64's range
+		return nil, fmt.Errorf("%w; give smoothness and the other bounds in units nearer to 1", err)
 	}
 	return s, nil
 }
 
 func (p Problem) validate(kind PURKind) error {
-	check := []error{
-		atLeastOne("records", p.Records), atLeastOne("dim", p.Dim),
-		positive("lipschitz", p.Lipschitz), positive("smoothness", p.Smoothness),
-	}
+	var own error // of the kind's own fields
 	switch kind {
 	case PURNonConvex:
-		check = append(check, positive("f0", p.InitialGap))
+		own = positive("f0", p.InitialGap)
 	case PURConvex:
-		check = append(check, positive("radius", p.Radius))
+		own = positive("radius", p.Radius)
 	case PURStronglyConvex:
-		check = append(check, positive("f0", p.InitialGap), positive("strong convexity", p.StrongConvexity))
+		own = cmp.Or(positive("f0", p.InitialGap), positive("strong convexity", p.StrongConvexity))
+		if own == nil && p.StrongConvexity > p.Smoothness {
+			own = fmt.Errorf("strong convexity %v exceeds smoothness %v: no loss has a condition number below 1", p.StrongConvexity, p.Smoothness)
+		}
 	default:
 		return fmt.Errorf("PUR schedule %q: choose a, b or c", string(kind))
 	}
-	for _, err := range check {
-		if err != nil {
-			return err
-		}
-	}
-	if kind == PURStronglyConvex && p.StrongConvexity > p.Smoothness {
-		return fmt.Errorf("strong convexity %v exceeds smoothness %v: no loss has a condition number below 1", p.StrongConvexity, p.Smoothness)
-	}
-	return nil
+	return cmp.Or(atLeastOne("records", p.Records), atLeastOne("dim", p.Dim), positive("lipschitz", p.Lipschitz), positive("smoothness", p.Smoothness), own)
 }
 
 // paper fills in the closed forms of the paper's proposition 4.

@@ -1,6 +1,9 @@
 package pld
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A grid is the set of losses offset + i·spacing, i any integer.
 type grid struct{ spacing, offset float64 }
@@ -54,22 +57,15 @@ func (m *measure) add(i int, mass float64) {
 		return
 	}
 	// Cells ascend and overlap in one grid point at most.
-	for k := len(m.index) - 1; k >= 0 && m.index[k] >= i; k-- {
-		if m.index[k] == i {
-			m.mass[k] += mass
-			return
-		}
-		if k == 0 || m.index[k-1] < i {
-			m.index = append(m.index, 0)
-			m.mass = append(m.mass, 0)
-			copy(m.index[k+1:], m.index[k:])
-			copy(m.mass[k+1:], m.mass[k:])
-			m.index[k], m.mass[k] = i, mass
-			return
-		}
+	k := len(m.index)
+	for k > 0 && m.index[k-1] > i {
+		k--
 	}
-	m.index = append(m.index, i)
-	m.mass = append(m.mass, mass)
+	if k > 0 && m.index[k-1] == i {
+		m.mass[k-1] += mass
+		return
+	}
+	m.index, m.mass = slices.Insert(m.index, k, i), slices.Insert(m.mass, k, mass)
 }
 
 // connect is the pessimistic connect-the-dots estimate: each cell's mass goes

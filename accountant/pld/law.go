@@ -270,7 +270,7 @@ func (l laplace) symmetric() bool { return true }
 func (l laplace) slack() float64  { return 32 * ulp * (1 + float64(l)) }
 func (l laplace) span() float64   { return 2 * float64(l) }
 
-// below is the part with losses in [a, b], within (−ε, ε).
+// interval is the part with losses in [a, b], within (−ε, ε).
 func (l laplace) interval(a, b float64) part {
 	e := float64(l)
 	share := -math.Expm1(-(b-a)/2) / 2

@@ -90,24 +90,35 @@ type Interval struct{ Lower, Upper float64 }
 // most 1e-3·ε, or 1e-4 below ε = 0.1, wherever a few million points suffice;
 // elsewhere the interval is wider, and as valid.
 func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
-	c, err := New(steps, replaceOne, delta)
-	if err != nil {
-		return Interval{}, err
+	if !(delta >= minDelta && delta < 1) {
+		return Interval{}, fmt.Errorf("pld: delta is %v; it must be at least %g, below which nothing is certified, and below 1", delta, float64(minDelta))
 	}
-	return c.Epsilon(delta)
+	c, err := prepare(steps, replaceOne)
+	switch {
+	case err != nil:
+		return Interval{}, err
+	case len(c.kinds) > 0:
+		if err := c.refine(delta); err != nil {
+			return Interval{}, err
+		}
+		return c.epsilon(delta)
+	case c.mu == 0:
+		return Interval{}, nil
+	}
+	return widen(gaussianEpsilon(c.mu, delta)), nil
 }
 
 // Delta is the ends between which δ lies at ε ≥ 0, which are as near as those
 // of Epsilon at that δ.
 func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
-	if err := checkEpsilon(epsilon); err != nil {
-		return Interval{}, err
+	if !(epsilon >= 0 && epsilon <= math.MaxFloat64) {
+		return Interval{}, fmt.Errorf("pld: epsilon is %v; it must be finite and not negative", epsilon)
 	}
 	c, err := prepare(steps, replaceOne)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Interval{}, err
-	}
-	if !c.closed() {
+	case len(c.kinds) > 0:
 		c.tails(startDelta)
 		delta := minDelta
 		for d := range c.directions() {
@@ -116,14 +127,18 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
 		if err := c.refine(min(delta, 0.5)); err != nil {
 			return Interval{}, err
 		}
+		return c.delta(epsilon)
+	case c.mu == 0:
+		return Interval{}, nil
 	}
-	return c.Delta(epsilon)
+	r := widen(math.Exp(gaussianDelta(c.mu, epsilon)))
+	r.Upper = max(r.Upper, math.SmallestNonzeroFloat64) // it underflows, and is above 0
+	return r, nil
 }
 
-// A Composition is a list of steps, discretised, of which ε and δ can be
-// asked many times. It is not safe for concurrent use.
-type Composition struct {
-	kinds     []kind
+// A composition is a list of steps, discretised once there are kinds.
+type composition struct {
+	kinds     []kind  // none: a closed form answers
 	mu        float64 // of all unsampled Gaussians together
 	spacing   float64
 	design    float64 // the δ that the spacing is chosen for
@@ -151,33 +166,7 @@ const (
 	maxCount   = 1 << 40
 )
 
-// New discretises a composition, with the spacing that Epsilon(delta) needs.
-func New(steps []Step, replaceOne bool, delta float64) (*Composition, error) {
-	if err := checkDelta(delta); err != nil {
-		return nil, err
-	}
-	c, err := prepare(steps, replaceOne)
-	if err != nil || c.closed() {
-		return c, err
-	}
-	return c, c.refine(delta)
-}
-
-// closed says that a closed form answers: nothing was composed, or unsampled
-// Gaussians alone.
-func (c *Composition) closed() bool { return len(c.kinds) == 0 }
-
-// Epsilon is like the function Epsilon.
-func (c *Composition) Epsilon(delta float64) (Interval, error) {
-	if err := checkDelta(delta); err != nil {
-		return Interval{}, err
-	}
-	if c.closed() {
-		if c.mu == 0 {
-			return Interval{}, nil
-		}
-		return widen(gaussianEpsilon(c.mu, delta)), nil
-	}
+func (c *composition) epsilon(delta float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
 		t := c.tilts[d]
@@ -207,19 +196,7 @@ func (c *Composition) Epsilon(delta float64) (Interval, error) {
 	return r, nil
 }
 
-// Delta is like the function Delta.
-func (c *Composition) Delta(epsilon float64) (Interval, error) {
-	if err := checkEpsilon(epsilon); err != nil {
-		return Interval{}, err
-	}
-	if c.closed() {
-		if c.mu == 0 {
-			return Interval{}, nil
-		}
-		r := widen(math.Exp(gaussianDelta(c.mu, epsilon)))
-		r.Upper = max(r.Upper, math.SmallestNonzeroFloat64) // it underflows, and is above 0
-		return r, nil
-	}
+func (c *composition) delta(epsilon float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
 		up, down, err := c.compose(d, c.tiltAt(d, epsilon))
@@ -232,15 +209,8 @@ func (c *Composition) Delta(epsilon float64) (Interval, error) {
 	return r, nil
 }
 
-func checkEpsilon(epsilon float64) error {
-	if !(epsilon >= 0 && epsilon <= math.MaxFloat64) {
-		return fmt.Errorf("pld: epsilon is %v; it must be finite and not negative", epsilon)
-	}
-	return nil
-}
-
 // directions is how many directions differ.
-func (c *Composition) directions() int {
+func (c *composition) directions() int {
 	for _, k := range c.kinds {
 		if !k.high.symmetric() {
 			return directions
@@ -250,8 +220,8 @@ func (c *Composition) directions() int {
 }
 
 // prepare checks the steps, brings each to its kind, and merges what is alike.
-func prepare(steps []Step, replaceOne bool) (*Composition, error) {
-	c := &Composition{measures: map[string]*[directions]ends{}}
+func prepare(steps []Step, replaceOne bool) (*composition, error) {
+	c := &composition{measures: map[string]*[directions]ends{}}
 	at := map[string]int{}
 	insert := func(l law, count int) {
 		key := l.key()

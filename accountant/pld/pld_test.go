@@ -140,9 +140,9 @@ func TestPublishedFigures(t *testing.T) {
 }
 
 // general is a composition of unsampled Gaussians that takes no short cut.
-func general(t *testing.T, mu float64, count int, delta float64) *Composition {
+func general(t *testing.T, mu float64, count int, delta float64) *composition {
 	t.Helper()
-	c := &Composition{measures: map[string]*[directions]ends{}}
+	c := &composition{measures: map[string]*[directions]ends{}}
 	l := gaussian{mu: mu, q: 1}
 	c.kinds = []kind{{l, l, count}}
 	if err := c.refine(delta); err != nil {
@@ -156,13 +156,13 @@ func TestUnsampledGaussianWithoutTheClosedForm(t *testing.T) {
 		for _, count := range []int{1, 10, 1000} {
 			mu := 2 / math.Sqrt(float64(count))
 			c := general(t, mu, count, delta)
-			r, err := c.Epsilon(delta)
+			r, err := c.epsilon(delta)
 			want := gaussianEpsilon(2, delta)
 			if err != nil || !(r.Lower <= want && want <= r.Upper && r.Upper-r.Lower <= width(r.Upper)) {
 				t.Errorf("delta %v, count %v: %v, want %v, %v", delta, count, r, want, err)
 			}
 			for _, e := range []float64{0, 0.1, 1, 5, want} {
-				d, err := c.Delta(e)
+				d, err := c.delta(e)
 				if want := math.Exp(gaussianDelta(2, e)); err != nil || !(d.Lower <= want && want <= d.Upper && d.Upper < 1.5*d.Lower) {
 					t.Errorf("epsilon %v, count %v, design %v: %v, want %v, %v", e, count, delta, d, want, err)
 				}
@@ -323,10 +323,11 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 // rounding.
 func TestAgainstDirectConvolution(t *testing.T) {
 	for _, step := range []Step{sampled(1, 0.1, 6), {[]Pair{Laplace(0.5), Pure(0.2)}, 0.2, 6}} {
-		c, err := New([]Step{step}, false, 1e-12)
+		c, err := prepare([]Step{step}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.spacingAt(1e-12)
 		c.setSpacing(0.02)
 		if err := c.discretise(); err != nil {
 			t.Fatal(err)
@@ -485,7 +486,7 @@ func TestMoreThanAHundredKinds(t *testing.T) {
 		if err := few.refine(1e-5); err != nil {
 			t.Fatal(err)
 		}
-		r, err := few.Epsilon(1e-5)
+		r, err := few.epsilon(1e-5)
 		slack := 2 * width(r.Upper)
 		if err != nil || r.Lower > r.Upper || r.Upper > last.Upper+slack || r.Lower < last.Lower-slack {
 			t.Errorf("%d kinds: %v, fewer: %v, %v", most, r, last, err)
