@@ -120,8 +120,6 @@ func NoGuarantee(accountant string) string {
 // WhyNotPaper is what every figure of the paper accountant carries.
 const WhyNotPaper = "paper accounting: it follows the papers' own arithmetic to reproduce their figures"
 
-const whyNoNoise = "some release has no noise: its divergence is infinite"
-
 func checkDelta(delta float64) error {
 	if !(delta > 0) || delta >= 1 {
 		return fmt.Errorf("delta %v: must be in (0, 1)", delta)
@@ -163,7 +161,7 @@ func Account(events []Event, o Options) (Result, error) {
 	}
 	r.Accountant, r.Neighbouring, r.NotAGuarantee = m.name, o.Neighbouring, m.why
 	if noNoise {
-		r.NotAGuarantee = whyNoNoise
+		r.NotAGuarantee = "some release has no noise: its divergence is infinite"
 	}
 	if o.Order != 0 {
 		one, err := NewCurve(events, o.Neighbouring, []float64{o.Order})

@@ -25,12 +25,6 @@ type Budget interface {
 	SoFar() float64
 }
 
-var (
-	_ Budget = (*Filter)(nil)
-	_ Budget = (*paperFilter)(nil)
-	_ Budget = (*ctcdpFilter)(nil)
-)
-
 // BudgetTerms are what decides how a run's budget is spent.
 type BudgetTerms struct {
 	Epsilon, Delta float64

@@ -155,13 +155,6 @@ func wholes(target float64) rule {
 	}
 }
 
-// halves are geometric, until the arguments are within gap of each other.
-func halves(gap float64) rule {
-	return func(good, bad point) (float64, bool) {
-		return math.Sqrt(good.x * bad.x), max(good.x, bad.x)/min(good.x, bad.x) > 1+gap
-	}
-}
-
 // LeastAdmitted is the smallest noise multiplier in [least, most], to one part in
 // 10⁹, at which a budget that was just opened admits an event. An error says why
 // it does not admit the event at most.
@@ -176,13 +169,15 @@ func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error),
 	if err := admitted(most); err != nil {
 		return 0, err
 	}
-	good, err := narrow(0, point{x: most}, point{x: least}, halves(1e-9), func(sigma float64) (float64, error) {
-		if admitted(sigma) != nil {
-			return math.Inf(1), nil
+	good, bad := most, least
+	for good/bad > 1+1e-9 {
+		if sigma := math.Sqrt(good * bad); admitted(sigma) == nil {
+			good = sigma
+		} else {
+			bad = sigma
 		}
-		return 0, nil
-	})
-	return good.x, err
+	}
+	return good, nil
 }
 
 // Calibrate finds the smallest noise multiplier whose ε does not exceed the

@@ -40,16 +40,16 @@ func prvSteps(events []Event) ([]prv.Step, error) {
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
-		s := prv.Step{Release: prv.Release{Noise: prv.GaussianNoise, Size: joint(bounds)}, Rate: e.rate(), Count: e.Count}
-		if s.Release.Size == 0 {
+		s := prv.Step{Noise: prv.GaussianNoise, Size: joint(bounds), Rate: e.rate(), Count: e.Count}
+		if s.Size == 0 {
 			if len(bounds) > 1 {
 				return nil, fmt.Errorf("event %d: accountant %s composes only Gaussian releases on one batch: use pld", i+1, PRV)
 			}
-			if s.Release = (prv.Release{Noise: prv.LaplaceNoise, Size: bounds[0].laplace}); s.Release.Size == 0 {
+			if s.Noise, s.Size = prv.LaplaceNoise, bounds[0].laplace; s.Size == 0 {
 				return nil, fmt.Errorf("event %d: accountant %s has no bound for mechanism %s: use pld", i+1, PRV, e.Mechanisms[0].Name())
 			}
 		}
-		if math.IsInf(s.Release.Size, 1) {
+		if math.IsInf(s.Size, 1) {
 			return nil, fmt.Errorf("event %d: mechanism %s has no noise", i+1, e.Mechanisms[0].Name())
 		}
 		steps = append(steps, s)

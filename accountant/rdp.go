@@ -146,7 +146,8 @@ func (b *batch) rdpPoisson(order float64, n Neighbouring) (float64, error) {
 		return best, nil
 	}
 	if epsilon := together(b.bounds); epsilon > 0 {
-		best = min(best, rdpPure(amplified(b.q, epsilon), order))
+		amplified, _ := mix(b.q, epsilon) // ln(1+q(e^ε−1)): Balle, Barthe and Gaboardi 2018, theorem 8
+		best = min(best, rdpPure(amplified, order))
 	}
 	general, err := b.rdp(order, (*batch).poisson)
 	return min(best, general), err

@@ -7,13 +7,6 @@ import (
 
 // Bounds on a sampled batch that need only Rényi bounds of what is asked of it.
 
-// amplified is the pure ε of an (ε, 0)-private release on a Poisson batch
-// (Balle, Barthe and Gaboardi 2018, theorem 8): ln(1+q(e^ε−1)).
-func amplified(q, epsilon float64) float64 {
-	u, _ := mix(q, epsilon)
-	return u
-}
-
 // mostGeneral is the highest order that sums over all orders below it go to.
 const mostGeneral = 4096
 

@@ -20,9 +20,9 @@ type Search struct {
 	Shared bool
 }
 
-// Scaled is the search in units of a sensitivity f times as large, all scales
-// divided by f. Under replace-one the search costs what Scaled(2) costs under
-// add-remove, whatever the noise and the queries.
+// Scaled is the search in units of a sensitivity f times as large. Under
+// replace-one the search costs what Scaled(2) costs under add-remove, whatever the
+// noise and the queries.
 func (s Search) Scaled(f float64) Search {
 	s.Threshold /= f
 	s.Query /= f
@@ -30,7 +30,7 @@ func (s Search) Scaled(f float64) Search {
 }
 
 // reach is the most by which one record moves a query against the threshold
-// once the threshold has moved along, in units of Δ: the s of the package comment.
+// once that has moved along, in units of Δ: the s of the package comment.
 func (s Search) reach() float64 {
 	if s.Shared {
 		return 1

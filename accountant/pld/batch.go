@@ -72,8 +72,7 @@ func (l batch) base(spacing, tails float64, tilts []float64) (upper, lower measu
 		spacing = widest / math.Ceil(widest/spacing)
 	}
 	for i, x := range l.laws {
-		p := plan{spacing, tails, [][]float64{tilts}, func() []part { return x.sketch(tails) }}
-		high, low, g := x.cut(p, remove)
+		high, low, g := x.cut(plan{spacing, tails, [][]float64{tilts}}, remove)
 		u, d := connect(high, g, x.slack()), fuse(low, g, x.slack(), slices.Max(tilts)/2)
 		if i == 0 {
 			upper, lower = u, d

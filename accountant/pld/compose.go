@@ -83,22 +83,11 @@ func window(factors []factor, t tilting) (low, high float64) {
 	return -(down + rest) / (t.down * h), (up + rest) / (t.up * h)
 }
 
-// A workspace holds what transforms of one composition reuse.
-type workspace struct{ transform *transform }
-
-func (w *workspace) of(log2 int) *transform {
-	if w.transform == nil || w.transform.log2 != log2 {
-		w.transform = newTransform(log2)
-	}
-	return w.transform
-}
-
 // compose raises the transforms of the tilted measures to their counts and
 // multiplies them. The upper and the lower end travel as the real and the
 // imaginary part of one transform. The measures' error analysis is in doc.go.
-func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspace) (up, down *curve) {
-	n := 1 << log2
-	tr := w.of(log2)
+func compose(upper, lower []factor, t tilting, lows [2]int, tr *transform) (up, down *curve) {
+	n, log2 := tr.n, tr.log2
 	up = &curve{grid: grid{spacing: upper[0].spacing}, low: lows[0], tilt: t.tilt * upper[0].spacing, outer: outside}
 	down = &curve{grid: up.grid, low: lows[1], tilt: up.tilt, outer: outside}
 

@@ -35,9 +35,8 @@ type law interface {
 // A plan is what a pair is cut for.
 type plan struct {
 	spacing float64
-	tails   float64       // mass that may be cut off from a tail
-	tilts   [][]float64   // by direction: tilts under which the losses should be exact
-	sketch  func() []part // the law's
+	tails   float64     // mass that may be cut off from a tail
+	tilts   [][]float64 // by direction: tilts under which the losses should be exact
 }
 
 const (
@@ -222,7 +221,7 @@ const coarse = 1e-3
 // fusing grows with the mass of a cell, under the tilt of interest, times the
 // square of its width.
 func (l gaussian) widths(p plan, low, high float64) []edge {
-	parts := p.sketch()
+	parts := l.sketch(p.tails)
 	weight := make([]float64, len(parts))
 	for d, tilts := range p.tilts {
 		for _, t := range tilts {

@@ -10,67 +10,51 @@ import (
 
 // A Pair is a pair of distributions that dominates one release under
 // add-remove: how far the outputs with and without one record are apart.
-type Pair interface {
-	// law is the pair unsampled, at twice the distance under replace-one.
-	law(replaceOne bool) (law, error)
+type Pair struct {
+	what string
+	size float64
+	most float64 // of the size, or of its double under replace-one
+	law  func(size float64) law
 }
-
-type (
-	gaussianPair float64
-	laplacePair  float64
-	purePair     float64
-)
 
 // Gaussian is N(μ,1) against N(0,1): Gaussian noise of standard deviation σ
 // on a sum to which one record adds at most C in norm has μ = C/σ.
-func Gaussian(mu float64) Pair { return gaussianPair(mu) }
-
-// Laplace is Laplace noise of scale 1/ε on a number that one record changes
-// by at most 1.
-func Laplace(epsilon float64) Pair { return laplacePair(epsilon) }
-
-// Pure is randomised response, the pair that dominates every (ε, 0)-DP release.
-func Pure(epsilon float64) Pair { return purePair(epsilon) }
-
-func distance(what string, x float64, replaceOne bool) (float64, error) {
-	if !(x > 0 && x <= 1e6) {
-		return 0, fmt.Errorf("pld: %s is %v; it must be positive and at most 1e6", what, x)
-	}
-	if replaceOne {
-		x *= 2
-	}
-	return x, nil
+func Gaussian(mu float64) Pair {
+	// What is nearer loses as good as nothing; squares stay above 0.
+	return Pair{"a Gaussian's mu", mu, math.Inf(1), func(mu float64) law { return gaussian{mu: max(mu, 1e-150), q: 1} }}
 }
-
-func (p gaussianPair) law(replaceOne bool) (law, error) {
-	mu, err := distance("a Gaussian's mu", float64(p), replaceOne)
-	mu = max(mu, leastMu)
-	return gaussian{mu: mu, q: 1}, err
-}
-
-// leastMu keeps squares above 0; what is nearer loses as good as nothing.
-const leastMu = 1e-150
 
 // mostPure keeps probabilities e^{−ε} within float64.
 const mostPure = 300
 
-func pureDistance(what string, x float64, replaceOne bool) (float64, error) {
-	e, err := distance(what, x, replaceOne)
-	if err == nil && e > mostPure {
-		return 0, fmt.Errorf("pld: %s is %v; above %d under add-remove or %d under replace-one it is not supported",
-			what, x, mostPure, mostPure/2)
+// Laplace is Laplace noise of scale 1/ε on a number that one record changes
+// by at most 1.
+func Laplace(epsilon float64) Pair {
+	return Pair{"a Laplace epsilon", epsilon, mostPure, func(e float64) law { return laplace(e) }}
+}
+
+// Pure is randomised response, the pair that dominates every (ε, 0)-DP release.
+func Pure(epsilon float64) Pair {
+	return Pair{"a pure epsilon", epsilon, mostPure, func(e float64) law { return pure(e) }}
+}
+
+// unsampled is the pair's law, at twice the distance under replace-one.
+func (p Pair) unsampled(replaceOne bool) (law, error) {
+	if p.law == nil {
+		return nil, errors.New("pld: a step has a nil pair")
 	}
-	return e, err
-}
-
-func (p laplacePair) law(replaceOne bool) (law, error) {
-	e, err := pureDistance("a Laplace epsilon", float64(p), replaceOne)
-	return laplace(e), err
-}
-
-func (p purePair) law(replaceOne bool) (law, error) {
-	e, err := pureDistance("a pure epsilon", float64(p), replaceOne)
-	return pure(e), err
+	if !(p.size > 0 && p.size <= 1e6) {
+		return nil, fmt.Errorf("pld: %s is %v; it must be positive and at most 1e6", p.what, p.size)
+	}
+	size := p.size
+	if replaceOne {
+		size *= 2
+	}
+	if size > p.most {
+		return nil, fmt.Errorf("pld: %s is %v; above %d under add-remove or %d under replace-one it is not supported",
+			p.what, p.size, mostPure, mostPure/2)
+	}
+	return p.law(size), nil
 }
 
 // A Step is Count batches drawn at one rate. Each batch is asked all Pairs,
@@ -146,7 +130,7 @@ type composition struct {
 	tilts     [directions]float64
 	sketches  [directions][]atoms // of the kinds
 	measures  map[string]*[directions]ends
-	workspace workspace
+	transform *transform // of the latest window
 }
 
 // A kind is a pair and its count. Where similar pairs were merged, high
@@ -287,10 +271,7 @@ func (s *Step) check(before int) error {
 // returned, and the others.
 func (s *Step) laws(replaceOne bool) (mu2 float64, others []law, err error) {
 	for _, p := range s.Pairs {
-		if p == nil {
-			return 0, nil, errors.New("pld: a step has a nil pair")
-		}
-		l, err := p.law(replaceOne)
+		l, err := p.unsampled(replaceOne)
 		if err != nil {
 			return 0, nil, err
 		}

@@ -298,7 +298,7 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 				return with - math.Exp(e)*without
 			}
 			for _, h := range []float64{1e-3, 0.1, 1.3} {
-				p := plan{h, 1e-26, [][]float64{{0, 4, 10}, {0, 4, 10}}, func() []part { return l.sketch(1e-26) }}
+				p := plan{h, 1e-26, [][]float64{{0, 4, 10}, {0, 4, 10}}}
 				up, down, g := l.cut(p, d)
 				upper, lower := connect(up, g, l.slack()), fuse(down, g, l.slack(), 4)
 				for e := -1.; e < 6; e += 0.083 {
@@ -406,7 +406,7 @@ func TestProperties(t *testing.T) {
 			steps = append(steps, s)
 			more = append(more, Step{s.Pairs, s.Rate, s.Count + s.Count/10 + 1})
 			rarer = append(rarer, Step{s.Pairs, 0.9 * s.Rate, s.Count})
-			quieter = append(quieter, sampled(0.9*float64(s.Pairs[0].(gaussianPair)), s.Rate, s.Count))
+			quieter = append(quieter, sampled(0.9*s.Pairs[0].size, s.Rate, s.Count))
 		}
 		delta := math.Pow(10, -3-9*r.Float64())
 		base := epsilon(t, steps, false, delta)
@@ -529,7 +529,7 @@ func TestRefusals(t *testing.T) {
 		"mu is -1":         func() error { _, err := Epsilon([]Step{sampled(-1, 0.1, 1)}, false, 1e-5); return err },
 		"raise the noise":  func() error { _, err := Epsilon([]Step{sampled(30, 0.1, 1)}, false, 1e-5); return err },
 		"not supported un": func() error { _, err := Epsilon([]Step{{[]Pair{Laplace(1)}, 0.1, 1}}, true, 1e-5); return err },
-		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{nil}, 0.1, 1}}, true, 1e-5); return err },
+		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{{}}, 0.1, 1}}, true, 1e-5); return err },
 		"pure epsilon":     func() error { _, err := Epsilon([]Step{{[]Pair{Pure(1e4)}, 1, 1}}, false, 1e-5); return err },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), want) {

@@ -151,7 +151,7 @@ func (c *composition) refine(delta float64) error {
 			best, bestWidth = c.spacing, w
 		}
 		// A window near the most that is allowed leaves nothing to refine.
-		full := c.workspace.transform.log2 >= maxLog2-1
+		full := c.transform.log2 >= maxLog2-1
 		if w <= 0.6*want || merged || try > 0 && (w <= want || little || full) {
 			break
 		}
@@ -196,8 +196,7 @@ func (c *composition) discretise() error {
 				continue
 			}
 			cutting := func(l law) (upper, lower cells, g grid, err error) {
-				p := plan{c.spacing, c.cut, tilts[:], func() []part { return l.sketch(c.cut) }}
-				upper, lower, g = l.cut(p, d)
+				upper, lower, g = l.cut(plan{c.spacing, c.cut, tilts[:]}, d)
 				if len(upper.list) > maxCells {
 					err = ErrFine
 				}
@@ -245,7 +244,10 @@ func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 		}
 		lows[i] = int(math.Floor(low)) - 1
 	}
-	up, down = compose(upper, lower, tilting, lows, int(log2), &c.workspace)
+	if c.transform == nil || c.transform.log2 != int(log2) {
+		c.transform = newTransform(int(log2))
+	}
+	up, down = compose(upper, lower, tilting, lows, c.transform)
 	if empty {
 		down = nil
 	}
