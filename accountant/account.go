@@ -82,16 +82,13 @@ type Interval struct{ Lower, Upper float64 }
 
 // MarshalJSON writes lower and upper; an infinite end is null.
 func (i Interval) MarshalJSON() ([]byte, error) {
-	end := func(x float64) *float64 {
-		if math.IsInf(x, 0) {
-			return nil
+	ends := map[string]*float64{"lower": &i.Lower, "upper": &i.Upper}
+	for name, x := range ends {
+		if math.IsInf(*x, 0) {
+			ends[name] = nil
 		}
-		return &x
 	}
-	return json.Marshal(struct {
-		Lower *float64 `json:"lower"`
-		Upper *float64 `json:"upper"`
-	}{end(i.Lower), end(i.Upper)})
+	return json.Marshal(ends)
 }
 
 // Result of an account.

@@ -24,9 +24,9 @@ type Schedule struct {
 	Price func(s Schedule, sigma float64) (float64, error)
 }
 
-// Step is count of the schedule's steps at a noise multiplier of the sum: one
+// step is count of the schedule's steps at a noise multiplier of the sum: one
 // event, since what is asked of one batch is amplified together.
-func (s Schedule) Step(sigma float64, count int) Event {
+func (s Schedule) step(sigma float64, count int) Event {
 	return PoissonBatch(s.SamplingRate, count, append([]Mechanism{Gaussian{sigma}}, s.WithSum...)...)
 }
 
@@ -38,7 +38,7 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	}
 	events := s.Besides
 	if s.Steps > 0 {
-		events = append([]Event{s.Step(sigma, s.Steps)}, events...)
+		events = append([]Event{s.step(sigma, s.Steps)}, events...)
 	}
 	if len(events) == 0 {
 		return 0, nil
@@ -47,8 +47,11 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	return r.Epsilon, err
 }
 
-// method is the schedule's accountant, if there are steps to calibrate.
-func (s Schedule) method() (method, error) {
+// method is the schedule's accountant, if there is something to calibrate.
+func (s Schedule) method(epsilon float64) (method, error) {
+	if err := checkTarget(epsilon); err != nil {
+		return method{}, err
+	}
 	if s.Steps < 1 {
 		return method{}, fmt.Errorf("step count %d: must be 1 or more", s.Steps)
 	}
@@ -183,10 +186,7 @@ func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error),
 // Calibrate finds the smallest noise multiplier whose ε does not exceed the
 // target: never above it, and within 1e-4 relative below.
 func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error) {
-	if err := checkTarget(epsilon); err != nil {
-		return 0, 0, err
-	}
-	m, err := s.method()
+	m, err := s.method(epsilon)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -239,9 +239,8 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 		return 0, 0, err
 	}
 	at := func(n float64) (float64, error) {
-		t := s
-		t.Steps = int(n)
-		return t.Epsilon(sigma)
+		s.Steps = int(n)
+		return s.Epsilon(sigma)
 	}
 	before, err := at(0)
 	if err != nil {
@@ -275,17 +274,13 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 // CalibrateSamplingRate finds the largest sampling rate whose ε does not
 // exceed the target, for a noise multiplier; s.SamplingRate is ignored.
 func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached float64, err error) {
-	if err := checkTarget(epsilon); err != nil {
-		return 0, 0, err
-	}
-	m, err := s.method()
+	m, err := s.method(epsilon)
 	if err != nil {
 		return 0, 0, err
 	}
 	at := func(q float64) (float64, error) {
-		t := s
-		t.SamplingRate = q
-		return t.Epsilon(sigma)
+		s.SamplingRate = q
+		return s.Epsilon(sigma)
 	}
 	bad := point{x: 1}
 	if bad.epsilon, err = at(1); err != nil {

@@ -67,22 +67,18 @@ func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := make(chan int)
+	var next atomic.Int64
 	errs := make([]error, lanes)
 	var workers sync.WaitGroup
 	for range min(g.config.Threads, lanes) {
 		workers.Go(func() {
-			for i := range next {
+			for i := int(next.Add(1)) - 1; i < lanes; i = int(next.Add(1)) - 1 {
 				if errs[i] = g.lane(ctx, i, stats, tell); errs[i] != nil {
 					cancel() // the others stop as well
 				}
 			}
 		})
 	}
-	for i := range lanes {
-		next <- i
-	}
-	close(next)
 	workers.Wait()
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, context.Canceled) {

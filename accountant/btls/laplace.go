@@ -19,13 +19,11 @@ func (s Search) LaplacePure() float64 {
 // LaplacePure's ε, or by the divergence of the threshold's noise and s·ε₂. It is
 // rounded up; an order that is not above 1 has no bound, +Inf.
 func (s Search) LaplaceRDP(alpha float64) float64 {
-	if !(alpha > 1) || math.IsInf(alpha, 1) {
+	epsilon := s.LaplacePure()
+	if !(alpha > 1) || math.IsInf(alpha, 1) || math.IsInf(epsilon, 1) {
 		return math.Inf(1)
 	}
-	pure := pureRDP(s.LaplacePure(), alpha) * up
-	if !(s.Threshold > 0 && s.Query > 0) {
-		return pure
-	}
+	pure := pureRDP(epsilon, alpha) * up
 	if r := (laplaceRDP(1/s.Threshold, alpha) + s.reach()/s.Query) * up; r < pure {
 		return r
 	}
@@ -38,9 +36,6 @@ func (s Search) LaplaceRDP(alpha float64) float64 {
 // ln[p·e^x + (1−p)·e^{−x}]/(α−1) with x = (α−1)ε and p = 1/(1+e^{−ε}). It is
 // below ε and, by Bun and Steinke 2016, proposition 3.3, below αε²/2.
 func pureRDP(eps, alpha float64) float64 {
-	if math.IsInf(eps, 1) {
-		return eps
-	}
 	x := (alpha - 1) * eps
 	if x > 1 {
 		return (x - math.Log1p(math.Exp(-eps)) + math.Log1p(math.Exp(-eps-2*x))) / (alpha - 1)

@@ -74,7 +74,6 @@ func RadiusScale(sensitivity, epsilon float64) float64 { return sensitivity / ep
 // with replacement, that stops after a random, public number R of steps
 // (algorithm 2). Only the last iterate is released.
 type RRPSGD struct {
-	Epsilon, Delta float64
 	// NoiseMultiplier is σ/(2L), L an enforced bound on a record's gradient:
 	// √(ln(3n/δ)·ln(2/δ))/ε. Note the unit: σ over the sensitivity, not over L.
 	NoiseMultiplier float64
@@ -95,10 +94,7 @@ func NewRRPSGD(records int, epsilon, delta float64) (RRPSGD, error) {
 	}
 	// ln(3n)−ln δ, for deltas so small that 3n/δ overflows.
 	product := (math.Log(3*float64(records)) - math.Log(delta)) * (math.Ln2 - math.Log(delta))
-	return RRPSGD{
-		Epsilon: epsilon, Delta: delta, NoiseMultiplier: math.Sqrt(product) / epsilon,
-		Steps: records * records, Claimed: epsilon <= 1,
-	}, nil
+	return RRPSGD{NoiseMultiplier: math.Sqrt(product) / epsilon, Steps: records * records, Claimed: epsilon <= 1}, nil
 }
 
 // DrawRounds draws R with P(R = k+1) proportional to 2η_k−βη_k² (theorem 5),

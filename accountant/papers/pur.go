@@ -51,10 +51,8 @@ type Problem struct {
 // One step costs ρ_t = Δ²/(2σ_t²) in zCDP, Δ = 2L/N (replace-one; Bun and
 // Steinke 2016, proposition 1.6), and costs add.
 type PUR struct {
-	Kind         PURKind
 	Steps        int     // T, the largest with Σρ_t ≤ ρ
-	Budget       float64 // ρ
-	Spent        float64 // Σρ_t, rounded up; never above Budget
+	Spent        float64 // Σρ_t, rounded up; never above ρ
 	LearningRate float64 // η = 1/(2M)
 
 	// PaperSteps is T by the closed form of the paper's proposition 4, before
@@ -82,7 +80,7 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	if err := cmp.Or(p.validate(kind), positive("rho", budget)); err != nil {
 		return nil, err
 	}
-	s := &PUR{Kind: kind, Budget: budget, LearningRate: 1 / (2 * p.Smoothness)}
+	s := &PUR{LearningRate: 1 / (2 * p.Smoothness)}
 	m, d := exact(p.Smoothness), new(big.Rat).SetInt64(int64(p.Dim))
 	switch kind {
 	case PURNonConvex:

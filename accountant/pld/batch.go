@@ -105,9 +105,7 @@ func convolve(a, b measure, round float64) measure {
 	return m
 }
 
-// amplify is the pair after sampling, from the pair before it as atoms. With
-// the record: losses ℓ become ln(1−q+q·e^ℓ) under (1−q)Q+qP. Without: the
-// mirror image, −ln(1−q+q·e^{−ℓ}) under P, where P is the batch without.
+// amplify is the pair after sampling, from the pair before it as atoms.
 func (l batch) amplify(m measure, direction int, upper bool) []part {
 	var parts []part
 	without := 0.0

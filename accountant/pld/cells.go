@@ -68,10 +68,9 @@ func (m *measure) add(i int, mass float64) {
 	m.index, m.mass = slices.Insert(m.index, k, i), slices.Insert(m.mass, k, mass)
 }
 
-// connect is the pessimistic connect-the-dots estimate: each cell's mass goes
-// to its two ends, with its P and Q kept. The hockey-stick curve becomes its
-// interpolation between the grid points, linear in e^ε, which is above it
-// (Doroshenko et al. 2022, section 3).
+// connect makes the upper end. The hockey-stick curve becomes its interpolation
+// between the grid points, linear in e^ε, which is above it (Doroshenko et al.
+// 2022, section 3).
 func connect(c cells, g grid, slack float64) measure {
 	m := measure{grid: g, slack: slack}
 	m.infinite = c.above.p + c.above.err
@@ -94,12 +93,10 @@ func connect(c cells, g grid, slack float64) measure {
 	return m
 }
 
-// fuse is the optimistic estimate: cells are joined, and cut between two
-// groups where need be, so that each group's ratio P/Q is that of a grid
-// point, where all of it is put. Joining is post-processing. The hockey-stick
-// curve becomes a polygon of supporting lines that meet at grid points, which
-// is below it (Doroshenko et al. 2022, section 4, with cells for the points
-// of the curve).
+// fuse makes the lower end. Cells are joined, which is post-processing, and cut
+// between two groups where need be. The hockey-stick curve becomes a polygon of
+// supporting lines that meet at grid points, which is below it (section 4 there,
+// with cells for the points of the curve).
 //
 // Where only far and rare losses could balance a group, putting it down to
 // the next grid point costs less of E[e^{tilt·loss}], and is as valid.

@@ -68,10 +68,6 @@
 // upper end from the largest, the lower from the smallest of each group's
 // parameters, so that what merging costs shows in the interval.
 //
-// # The spacing
-//
-// It is chosen so that ε at the δ asked for has ends within 1e-3·ε, 1e-4 below
-// ε = 0.1, and is a smooth function of the noise (see refine). Where windows
-// of 2²¹ points do not suffice, as for 10⁷ steps with rare large losses, the
-// interval is wider, and as valid.
+// The spacing is a smooth function of the noise (see refine). Windows of 2²¹
+// points do not suffice for 10⁷ steps with rare large losses.
 package pld

@@ -91,11 +91,10 @@ func (c *composition) solve(d int, more func(t float64) bool) float64 {
 	return (low + high) / 2
 }
 
-// spacingAt is the spacing that the formula gives, with the tails and tilts that
-// go with δ. Connecting adds to the cumulant K(λ) of a step
-// λ(λ+1)/2·h²/6, the variance of a uniform loss within a cell sent to its
-// ends, fusing takes half as much, and K moves ε by as much over λ: the ends
-// are about T(λ+1)h²/8 apart.
+// spacingAt is the formula's spacing, with the tails and tilts for δ. Connecting
+// adds to the cumulant K(λ) of a step λ(λ+1)/2·h²/6, the variance of a uniform loss
+// within a cell sent to its ends, fusing takes half as much, and K moves ε by as
+// much over λ: the ends are about T(λ+1)h²/8 apart.
 func (c *composition) spacingAt(delta float64) float64 {
 	c.design = delta
 	n := c.tails(delta)
