@@ -146,10 +146,7 @@ func (l batch) cut(p plan, direction int) (upper, lower cells, g grid) {
 		}
 		g = aligned(p.spacing, top)
 	}
-	tilts := []float64{0}
-	for _, t := range p.tilts {
-		tilts = append(tilts, t...)
-	}
+	tilts := append(slices.Concat(p.tilts...), 0)
 	high, low := l.base(p.spacing, p.tails, tilts)
 	return l.cells(l.amplify(high, direction, true), g), l.cells(l.amplify(low, direction, false), g), g
 }

@@ -3,6 +3,7 @@ package pld
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The two directions of add-remove: what is gained by seeing the record's
@@ -238,22 +239,15 @@ func (l gaussian) widths(p plan, low, high float64) []edge {
 			}
 		}
 	}
-	widest := 1.0 // the square is the whole story only where tilt·width is small
-	for _, tilts := range p.tilts {
-		for _, t := range tilts {
-			widest = max(widest, t)
-		}
-	}
-	widest = 1 / (widest * p.spacing)
+	// The square is the whole story only where tilt·width is small.
+	widest := 1 / (max(1, slices.Max(slices.Concat(p.tilts...))) * p.spacing)
 	edges := make([]edge, len(parts))
 	from := l.loss(low)
 	for i := range edges {
 		to := l.loss(low + (high-low)*float64(i+1)/nodes)
-		steps := 1.0
+		steps := widest
 		if weight[i] > 0 {
 			steps = math.Cbrt(coarse * (to - from) / (weight[i] * p.spacing))
-		} else {
-			steps = widest
 		}
 		edges[i] = edge{to, int(max(1, min(steps, widest)))}
 		from = to
