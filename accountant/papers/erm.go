@@ -13,11 +13,9 @@ import (
 // whose last iterate alone is released, with noise (algorithm 1, output
 // perturbation).
 type Descent struct {
-	Records int // n
-	Steps   int // T
-	// Lipschitz is L, a bound on the gradient's norm of what a record
-	// contributes. A regulariser cancels between neighbours and is left out.
-	Lipschitz       float64
+	Records         int     // n
+	Steps           int     // T
+	Lipschitz       float64 // L, as in Problem
 	Smoothness      float64 // β
 	StrongConvexity float64 // μ; 0 for a loss that is only convex
 	LearningRate    float64 // η

@@ -28,11 +28,7 @@ func AnalyticGaussian(epsilon, delta float64) (float64, error) {
 		}
 	}
 	for hi-lo > 1e-15*hi {
-		mid := lo + (hi-lo)/2
-		if mid == lo || mid == hi {
-			break
-		}
-		if gaussianDelta(epsilon, mid) <= delta {
+		if mid := lo + (hi-lo)/2; gaussianDelta(epsilon, mid) <= delta {
 			hi = mid
 		} else {
 			lo = mid

@@ -10,9 +10,8 @@ import (
 
 // A PURKind is one of the three data-independent schedules of Fay, Magnússon,
 // Sjölund and Johansson 2023, "Adaptive Hyperparameter Selection for
-// Differentially Private Gradient Descent", proposition 3. Their schedule (6),
-// σ_t = ‖∇F(θ_t)‖/√d, reads the gradient's norm without noise: it is an oracle
-// to compare with, has no price, and is not planned here.
+// Differentially Private Gradient Descent", proposition 3. Their schedule (6)
+// reads the gradient's norm without noise, and has no price.
 type PURKind string
 
 const (
@@ -36,10 +35,9 @@ var ErrBudget = errors.New("the privacy budget does not allow it")
 type Problem struct {
 	Records int // N
 	Dim     int // d, the number of parameters
-	// Lipschitz is L: a bound on the gradient's norm of what a record
-	// contributes. A regulariser is the same for every record, cancels
-	// between neighbours, and is left out: for logistic regression L is the
-	// clip of the features' norm.
+	// Lipschitz is L: a bound on the gradient's norm of what a record contributes,
+	// without a regulariser, which cancels between neighbours. For logistic
+	// regression it is the clip of the features' norm.
 	Lipschitz       float64
 	Smoothness      float64 // M, of F with its regulariser
 	StrongConvexity float64 // μ, schedule (c) only

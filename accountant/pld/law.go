@@ -227,7 +227,7 @@ func (l gaussian) widths(p plan, low, high float64) []edge {
 	for d, tilts := range p.tilts {
 		for _, t := range tilts {
 			a := newAtoms(parts, d == add)
-			k := a.cumulant(t)
+			k, _, _ := a.moments(t)
 			for i := range parts {
 				j := i
 				if d == add {
@@ -369,24 +369,7 @@ func newAtoms(parts []part, mirror bool) atoms {
 	return a
 }
 
-// cumulant is ln E[e^{t·loss}].
-func (a atoms) cumulant(t float64) float64 {
-	top := math.Inf(-1)
-	for _, x := range a {
-		if x.mass > 0 {
-			top = max(top, t*x.loss)
-		}
-	}
-	sum := 0.0
-	for _, x := range a {
-		if x.mass > 0 {
-			sum += x.mass * math.Exp(t*x.loss-top)
-		}
-	}
-	return top + math.Log(sum)
-}
-
-// moments are the cumulant and its first two derivatives.
+// moments are the cumulant ln E[e^{t·loss}] and its first two derivatives.
 func (a atoms) moments(t float64) (k, mean, variance float64) {
 	top, at := math.Inf(-1), 0.0
 	for _, x := range a {
