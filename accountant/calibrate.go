@@ -24,12 +24,6 @@ type Schedule struct {
 	Price func(s Schedule, sigma float64) (float64, error)
 }
 
-// step is count of the schedule's steps at a noise multiplier of the sum: one
-// event, since what is asked of one batch is amplified together.
-func (s Schedule) step(sigma float64, count int) Event {
-	return PoissonBatch(s.SamplingRate, count, append([]Mechanism{Gaussian{sigma}}, s.WithSum...)...)
-}
-
 // Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it
 // releases nothing.
 func (s Schedule) Epsilon(sigma float64) (float64, error) {
@@ -38,7 +32,8 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	}
 	events := s.Besides
 	if s.Steps > 0 {
-		events = append([]Event{s.step(sigma, s.Steps)}, events...)
+		asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
+		events = append([]Event{PoissonBatch(s.SamplingRate, s.Steps, asked...)}, events...)
 	}
 	if len(events) == 0 {
 		return 0, nil

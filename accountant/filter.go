@@ -70,13 +70,12 @@ func (f *Filter) SoFar() float64 { return math.Max(tight(f.spent, f.order, f.del
 // Order is the filter's order.
 func (f *Filter) Order() float64 { return f.order }
 
-// meter is a budget of one number, and what of it was admitted so far.
+// meter is a budget of one number, and what of it was admitted so far. Its methods
+// are those of a Budget.
 type meter struct{ budget, spent float64 }
 
-// Spent is what was admitted so far, for Restore.
 func (m *meter) Spent() []float64 { return []float64{m.spent} }
 
-// Restore charges what an earlier process had admitted of the same budget.
 func (m *meter) Restore(spent []float64) error {
 	charged := m.Spent()
 	err := restore(charged, spent)
@@ -84,10 +83,8 @@ func (m *meter) Restore(spent []float64) error {
 	return err
 }
 
-// SpentBefore charges what an earlier process spent, as a share of the budget.
 func (m *meter) SpentBefore(share float64) {
 	m.spent = math.Max(m.spent, math.Nextafter(share*m.budget, math.Inf(1)))
 }
 
-// Left is the share of the budget that is not spent, from 1 to 0.
 func (m *meter) Left() float64 { return 1 - m.spent/m.budget }

@@ -5,9 +5,7 @@ import (
 	"math"
 )
 
-// The papers' own arithmetic, to reproduce their figures: NOT A GUARANTEE.
-
-// paperMethod is the curve of rdp under the papers' conversion.
+// paperMethod is the curve of rdp under the papers' conversion: NOT A GUARANTEE.
 var paperMethod = method{
 	name:        Paper,
 	slack:       1e-9,

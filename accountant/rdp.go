@@ -20,12 +20,9 @@ func solveRenyi(events []Event, o Options, convert conversion) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	var value float64
-	var at int
+	value, at := c.epsilon(o.Delta, convert)
 	if o.Epsilon != nil {
 		value, at = c.delta(*o.Epsilon)
-	} else {
-		value, at = c.epsilon(o.Delta, convert)
 	}
 	r := o.result(value)
 	r.Order = c.Orders[at]

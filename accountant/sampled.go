@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// Bounds on a sampled batch that need only Rényi bounds of what is asked of it.
-
 // mostGeneral is the highest order that sums over all orders below it go to.
 const mostGeneral = 4096
 
-// A batch is one event with the general bounds' common terms, each computed once.
+// A batch is one event, for bounds that need only Rényi bounds of what is asked of
+// it. Their common terms are computed once.
 type batch struct {
 	q       float64
 	bounds  []bound

@@ -97,10 +97,7 @@ func newRecords(c Config, p *plan.Plan) (*records, error) {
 		// An image of extremes, its negative, and both under another label.
 		image := make([]uint8, width)
 		for i := range image {
-			image[i] = 1
-			if random.IntN(2) == 1 {
-				image[i] = 255
-			}
+			image[i] = 1 + 254*uint8(random.IntN(2))
 		}
 		candidates = 4
 		for k := range candidates {

@@ -15,7 +15,6 @@ import (
 type CtCDP struct {
 	Epsilon, Delta float64
 	SamplingRate   float64 // q = n_B/N
-	Steps          int     // T
 
 	A     float64 // a = ln(1/δ)/ε
 	Omega float64 // ω_a = 1+a+√(a(a+1))
@@ -42,7 +41,7 @@ func NewCtCDP(epsilon, delta, rate float64, steps int) (CtCDP, error) {
 		return CtCDP{}, err
 	}
 	log := -math.Log(delta)
-	c := CtCDP{Epsilon: epsilon, Delta: delta, SamplingRate: rate, Steps: steps, A: log / epsilon}
+	c := CtCDP{Epsilon: epsilon, Delta: delta, SamplingRate: rate, A: log / epsilon}
 	c.Omega = 1 + c.A + math.Sqrt(c.A*(c.A+1))
 	root := epsilon / (math.Sqrt(log+epsilon) + math.Sqrt(log)) // the difference of the roots, without cancellation
 	c.Total = root * root

@@ -29,12 +29,11 @@
 // Computed losses are off by at most slack a step (law.slack): the upper end
 // is asked at ε−Σslack, the lower at ε+Σslack.
 //
-// Several releases on one batch that are not all Gaussian are composed by
-// plain sums (convolve, rounded up or down by its own bound), and every atom
-// amplified: with the record ℓ → ln(1−q+q·e^ℓ) under (1−q)Q+qP, without it
-// the mirror image. H of the sampled pair increases with H of the other (for
-// the upper end Q is filled up to 1), so directions are kept (Zhu, Dong and
-// Wang 2022, theorem 11).
+// Several releases on one batch that are not all Gaussian are composed by plain
+// sums, rounded up or down, and every atom amplified: with the record ℓ →
+// ln(1−q+q·e^ℓ) under (1−q)Q+qP, without it the mirror image. H of the sampled
+// pair increases with H of the other (for the upper end Q is filled up to 1), so
+// directions are kept (Zhu, Dong and Wang 2022, theorem 11).
 //
 // Composition. With t the tilt, masses p·e^{tL−K(t)} are transformed, raised to
 // their counts, multiplied, transformed back, and weighted by e^{ΣK−tL}. All of

@@ -195,10 +195,8 @@ func (c *composition) delta(epsilon float64) (Interval, error) {
 
 // directions is how many directions differ.
 func (c *composition) directions() int {
-	for _, k := range c.kinds {
-		if !k.high.symmetric() {
-			return directions
-		}
+	if slices.ContainsFunc(c.kinds, func(k kind) bool { return !k.high.symmetric() }) {
+		return directions
 	}
 	return 1
 }

@@ -108,15 +108,6 @@ func (c *composition) spacingAt(delta float64) float64 {
 	return math.Sqrt(4 * width(epsilon) / work)
 }
 
-// at is ε with the spacing h, or one near it.
-func (c *composition) at(h, delta float64) (Interval, error) {
-	c.setSpacing(h)
-	if err := c.discretise(); err != nil {
-		return Interval{}, err
-	}
-	return c.epsilon(delta)
-}
-
 // refine finds the spacing: that of the formula, with h² scaled once by what
 // came out where it was more, is a smooth function of the noise, so that a
 // calibration sees no jumps.
@@ -126,7 +117,12 @@ func (c *composition) refine(delta float64) error {
 	// What merging costs does not go away with the spacing: the formula must do.
 	merged := slices.ContainsFunc(c.kinds, func(k kind) bool { return k.high.key() != k.low.key() })
 	for try := 0; try < 5; try++ {
-		r, err := c.at(h, delta)
+		c.setSpacing(h)
+		var r Interval
+		err := c.discretise()
+		if err == nil {
+			r, err = c.epsilon(delta)
+		}
 		switch {
 		case errors.Is(err, ErrFine) && best > 0:
 			h, try = (h+best)/2, max(try, 3) // one more, in between
@@ -231,8 +227,7 @@ func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 	if empty { // a lower end with no mass left is 0
 		lower = upper
 	}
-	tilting := tilting{tilt: t}
-	tilting.up, tilting.down = chernoff(upper, t)
+	tilting := chernoff(upper, t)
 	var lows [2]int
 	log2 := 6.0
 	for i, f := range [2][]factor{upper, lower} {
@@ -253,9 +248,9 @@ func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 	return up, down, nil
 }
 
-// chernoff is the further tilts that bound both tails best: the ends are
+// chernoff is t with the further tilts that bound both tails best: the ends are
 // alike enough for one choice.
-func chernoff(factors []factor, t float64) (up, down float64) {
+func chernoff(factors []factor, t float64) tilting {
 	h := factors[0].spacing
 	cumulant := func(t float64) (sum float64) {
 		for i := range factors {
@@ -285,5 +280,5 @@ func chernoff(factors []factor, t float64) (up, down float64) {
 		}
 		return math.Exp(at)
 	}
-	return best(1), best(-1)
+	return tilting{t, best(1), best(-1)}
 }

@@ -26,11 +26,9 @@ type Step struct {
 	Count int
 }
 
-// Result is an interval that holds the exact value, and an estimate in it.
-//
-// The interval is proved but for the rounding errors of the Fourier transform.
-// Its allowance for them is ten times the largest that was seen over the
-// schedules of this package's tests.
+// Result is an interval that holds the exact value, and an estimate in it. The
+// interval is proved but for the rounding errors of the Fourier transform, for which
+// it allows ten times the largest seen over the schedules of this package's tests.
 type Result struct{ Lower, Estimate, Upper float64 }
 
 // Limits of what can be computed.
