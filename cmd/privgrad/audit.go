@@ -65,7 +65,7 @@ No data set is read: all that an audit prints is public.`,
 
 func (a *auditor) define(f *pflag.FlagSet) {
 	claiming := slices.DeleteFunc(accountant.Names(), func(name string) bool { return name == accountant.Paper })
-	var models, clippings, canaries []string
+	var models, clippings []string
 	for _, m := range nn.Names() {
 		models = append(models, m.Name)
 	}
@@ -73,9 +73,6 @@ func (a *auditor) define(f *pflag.FlagSet) {
 		if k != perexample.AdaptiveFlat {
 			clippings = append(clippings, string(k))
 		}
-	}
-	for _, k := range audit.Canaries() {
-		canaries = append(canaries, string(k))
 	}
 	c := &a.config
 	f.SortFlags = false
@@ -91,7 +88,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
 	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded to repeat an audit")
-	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(canaries, ", ")+" (default gradient, under replace-one opposite)")
+	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient, under replace-one opposite)")
 	f.IntVar(&c.Runs, "runs", 0, "runs in all, 0 for as many as convict half the noise with probability 0.99")
 	f.StringVar(&c.Device, "device", c.Device, "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&c.Threads, "threads", 0, "runs at a time, 0 for all cores; no result depends on it")
@@ -100,7 +97,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 
 func (a *auditor) audit(call *cli.Call) error {
 	c := a.config
-	c.Canary = audit.Canary(a.canary)
+	c.Canary = a.canary
 	ctx, con, err := call.Interruptible("stopping the audit")
 	if err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/btls"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
@@ -100,7 +100,7 @@ func TestNoisyBTLSNoise(t *testing.T) {
 	}
 }
 
-// simulated is a search with its distribution, which package btls has by quadrature.
+// simulated is a search with the counts of where it stopped.
 type simulated struct {
 	*NoisyBTLS
 	queries, biases []float64 // of the unit of the loss
@@ -126,24 +126,47 @@ func (s *simulated) tally(index int) {
 	s.counts[index]++
 }
 
+// distribution is that of the index at which the search stops when its queries are
+// levels above the threshold, none being the last, by the midpoint rule over the
+// threshold's noise.
+func (s *simulated) distribution(levels []float64) []float64 {
+	law := func(scale float64) interface {
+		Prob(float64) float64
+		CDF(float64) float64
+	} {
+		if s.c.Noise == accountant.BTLSLaplace {
+			return distuv.Laplace{Scale: scale}
+		}
+		return distuv.Normal{Sigma: scale}
+	}
+	threshold, query := law(s.c.ThresholdScale), law(s.c.QueryScale)
+	p := make([]float64, len(levels)+1)
+	const nodes = 1 << 16
+	width := 80 * s.c.ThresholdScale / nodes
+	for i := range nodes {
+		at := (float64(i) + 0.5 - nodes/2) * width
+		rest := width * threshold.Prob(at)
+		for j, level := range levels {
+			below := query.CDF(at - level)
+			p[j] += rest * (1 - below)
+			rest *= below
+		}
+		p[len(levels)] += rest
+	}
+	return p
+}
+
 // judge compares the counts with the distribution by a chi-square test that rejects
 // what is right with probability 1e-9 (of a fixed seed: so never). Cells of less than
 // 10 expected searches are one.
 func (s *simulated) judge(t *testing.T) {
 	t.Helper()
 	const unit = testBound
-	noise := btls.Gaussian
-	if s.c.Noise == accountant.BTLSLaplace {
-		noise = btls.Laplace
-	}
 	levels := make([]float64, len(s.queries))
 	for i, q := range s.queries {
 		levels[i] = (q - s.biases[i]) / unit
 	}
-	p, err := btls.Search{Threshold: s.c.ThresholdScale, Query: s.c.QueryScale, Trials: len(levels)}.Distribution(levels, noise)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := s.distribution(levels)
 	n := 0.0
 	for _, c := range s.counts {
 		n += float64(c)
