@@ -94,3 +94,32 @@ func NewRRPSGD(records int, epsilon, delta float64) (RRPSGD, error) {
 	product := (math.Log(3*float64(records)) - math.Log(delta)) * (math.Ln2 - math.Log(delta))
 	return RRPSGD{NoiseMultiplier: math.Sqrt(product) / epsilon, Steps: records * records, Claimed: epsilon <= 1}, nil
 }
+
+// DrawRounds draws R with P(R = k+1) proportional to 2η_k−βη_k² (theorem 5),
+// k from 0 to steps−1, by rejection: rate gives η_k in (0, 1/β], largest is no
+// less than any of them, uniform is a source on [0, 1). It refuses rates out
+// of range, and gives up where nearly every rate is far below largest.
+func DrawRounds(steps int, rate func(k int) float64, smoothness, largest float64, uniform func() float64) (int, error) {
+	if steps < 1 || int64(steps) > 1<<53 {
+		return 0, fmt.Errorf("steps %d: must be between 1 and 2^53", steps)
+	}
+	if err := positive("smoothness", smoothness); err != nil {
+		return 0, err
+	}
+	if !(largest > 0) || largest*smoothness > 1 {
+		return 0, fmt.Errorf("learning rate %v: must be above 0 and at most 1/smoothness = %v", largest, 1/smoothness)
+	}
+	weight := func(eta float64) float64 { return eta * (2 - smoothness*eta) } // grows up to 1/β
+	const tries = 1 << 20
+	for range tries {
+		k := min(int(uniform()*float64(steps)), steps-1)
+		eta := rate(k)
+		if !(eta > 0) || eta > largest {
+			return 0, fmt.Errorf("learning rate %v of step %d: must be above 0 and at most %v", eta, k, largest)
+		}
+		if uniform()*weight(largest) < weight(eta) {
+			return k + 1, nil
+		}
+	}
+	return 0, fmt.Errorf("no round accepted in %d draws: nearly all learning rates are far below %v", tries, largest)
+}
