@@ -73,15 +73,13 @@ var allowed = map[string][]string{
 
 	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim/linesearch": nil,
-	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/device"},
+	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/device", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
 	"dpoptim/sgd":      {"internal/device"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
-	"dpoptim/lbfgs":    nil,
-	"dpoptim/majority": {"dpoptim/lbfgs"},
 	"dpoptim/banco":    nil,
 
 	"datasets":               {"internal/fault", "internal/stream"},
@@ -137,7 +135,7 @@ var allowed = map[string][]string{
 		"train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan",
+		"accountant", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan",
 		"internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},

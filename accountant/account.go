@@ -28,12 +28,11 @@ const (
 	Paper = "paper"
 )
 
-// A method is an accountant: what it says of a list of events under a
-// relation. Each refuses the events that it has no bound for.
+// A method is an accountant. It refuses the events that it has no bound for.
 type method struct {
-	name    string
-	epsilon func(events []Event, n Neighbouring, delta float64) (Result, error)
-	delta   func(events []Event, n Neighbouring, epsilon float64) (Result, error) // nil: not offered
+	name        string
+	solve       func(events []Event, o Options) (Result, error)
+	epsilonOnly bool // it does not solve for δ
 	// slack is how far below its target a calibration may end, relative to
 	// it: what a search by this method's figures can resolve.
 	slack float64
@@ -46,8 +45,7 @@ func methods() []method {
 }
 
 // Names lists the accountants.
-func Names() []string {
-	var names []string
+func Names() (names []string) {
 	for _, m := range methods() {
 		names = append(names, m.name)
 	}
@@ -71,21 +69,26 @@ type Options struct {
 	Order        float64  // above 1: also report the total Rényi divergence at this order
 }
 
+// result is what solves for x.
+func (o Options) result(x float64) Result {
+	if o.Epsilon != nil {
+		return Result{Epsilon: *o.Epsilon, Delta: x}
+	}
+	return Result{Epsilon: x, Delta: o.Delta}
+}
+
 // An Interval holds the true value of what was solved for.
 type Interval struct{ Lower, Upper float64 }
 
 // MarshalJSON writes lower and upper; an infinite end is null.
 func (i Interval) MarshalJSON() ([]byte, error) {
-	end := func(x float64) *float64 {
-		if math.IsInf(x, 0) {
-			return nil
+	ends := map[string]*float64{"lower": &i.Lower, "upper": &i.Upper}
+	for name, x := range ends {
+		if math.IsInf(*x, 0) {
+			ends[name] = nil
 		}
-		return &x
 	}
-	return json.Marshal(struct {
-		Lower *float64 `json:"lower"`
-		Upper *float64 `json:"upper"`
-	}{end(i.Lower), end(i.Upper)})
+	return json.Marshal(ends)
 }
 
 // Result of an account.
@@ -114,8 +117,6 @@ func NoGuarantee(accountant string) string {
 // WhyNotPaper is what every figure of the paper accountant carries.
 const WhyNotPaper = "paper accounting: it follows the papers' own arithmetic to reproduce their figures"
 
-const whyNoNoise = "some release has no noise: its divergence is infinite"
-
 func checkDelta(delta float64) error {
 	if !(delta > 0) || delta >= 1 {
 		return fmt.Errorf("delta %v: must be in (0, 1)", delta)
@@ -133,8 +134,7 @@ func Account(events []Event, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	solve := func() (Result, error) { return m.epsilon(events, o.Neighbouring, o.Delta) }
-	none := Result{Epsilon: math.Inf(1), Delta: o.Delta}
+	r := o.result(math.Inf(1)) // without noise
 	switch {
 	case o.Epsilon == nil:
 		err = checkDelta(o.Delta)
@@ -142,27 +142,23 @@ func Account(events []Event, o Options) (Result, error) {
 		err = fmt.Errorf("epsilon %v and delta %v are both given: give the one to solve the other for", *o.Epsilon, o.Delta)
 	case !(*o.Epsilon >= 0) || math.IsInf(*o.Epsilon, 0):
 		err = fmt.Errorf("epsilon %v: must be a finite number, 0 or more", *o.Epsilon)
-	case m.delta == nil:
+	case m.epsilonOnly:
 		err = fmt.Errorf("accountant %s does not solve for delta: use %s or %s", m.name, PLD, RDP)
 	default:
-		solve = func() (Result, error) { return m.delta(events, o.Neighbouring, *o.Epsilon) }
-		none = Result{Epsilon: *o.Epsilon, Delta: 1}
+		r.Delta = 1
+	}
+	if err == nil && !noNoise {
+		r, err = m.solve(events, o)
 	}
 	if err != nil {
 		return Result{}, err
-	}
-	r := none
-	if !noNoise {
-		if r, err = solve(); err != nil {
-			return Result{}, err
-		}
 	}
 	if math.IsNaN(r.Epsilon) || math.IsNaN(r.Delta) {
 		return Result{}, fmt.Errorf("accountant %s cannot bound these events in floating point: use %s", m.name, RDP)
 	}
 	r.Accountant, r.Neighbouring, r.NotAGuarantee = m.name, o.Neighbouring, m.why
 	if noNoise {
-		r.NotAGuarantee = whyNoNoise
+		r.NotAGuarantee = "some release has no noise: its divergence is infinite"
 	}
 	if o.Order != 0 {
 		one, err := NewCurve(events, o.Neighbouring, []float64{o.Order})

@@ -9,7 +9,7 @@ func BenchmarkConversion(b *testing.B) {
 		convert conversion
 	}{{"tight", tight}, {"paper", proposition1}} {
 		b.Run(c.name, func(b *testing.B) {
-			orders := DefaultOrders()
+			orders := defaultOrders()
 			least := 1e9
 			for b.Loop() {
 				for _, order := range orders {

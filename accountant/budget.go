@@ -7,6 +7,7 @@ import (
 
 // A Budget admits releases that were chosen by looking at earlier ones, as long
 // as all together stay within an (ε, δ) fixed in advance. Ask before a release.
+// It is for one goroutine.
 type Budget interface {
 	// Ask charges an event, all its repetitions, if the budget allows it. An
 	// error that is ErrBudget says that it does not: nothing is charged.
@@ -24,12 +25,6 @@ type Budget interface {
 	SoFar() float64
 }
 
-var (
-	_ Budget = (*Filter)(nil)
-	_ Budget = (*PaperFilter)(nil)
-	_ Budget = (*CtCDPFilter)(nil)
-)
-
 // BudgetTerms are what decides how a run's budget is spent.
 type BudgetTerms struct {
 	Epsilon, Delta float64
@@ -45,9 +40,9 @@ func NewBudget(t BudgetTerms) (Budget, error) {
 	case RDP:
 		return NewFilter(t.Epsilon, t.Delta, t.Neighbouring, t.Order)
 	case CTCDP:
-		return NewCtCDPFilter(t.Epsilon, t.Delta, t.SamplingRate)
+		return newCtCDPFilter(t.Epsilon, t.Delta, t.SamplingRate)
 	case Paper:
-		return NewPaperFilter(t.Epsilon, t.Delta)
+		return newPaperFilter(t.Epsilon, t.Delta)
 	}
 	return nil, fmt.Errorf("accountant %s has no filter: choose one of %s, %s, %s", t.Accountant, RDP, CTCDP, Paper)
 }
@@ -72,10 +67,9 @@ func RepeatedOrder(expected []Event, n Neighbouring, epsilon, delta float64) (fl
 		if err != nil {
 			return 0, err
 		}
-		if r.Epsilon > epsilon && order != 0 {
-			break
+		if r.Epsilon <= epsilon || order == 0 {
+			order = r.Order
 		}
-		order = r.Order
 		if r.Epsilon > epsilon {
 			break
 		}

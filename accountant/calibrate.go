@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -23,12 +24,6 @@ type Schedule struct {
 	Price func(s Schedule, sigma float64) (float64, error)
 }
 
-// Step is count of the schedule's steps at a noise multiplier of the sum: one
-// event, since what is asked of one batch is amplified together.
-func (s Schedule) Step(sigma float64, count int) Event {
-	return PoissonBatch(s.SamplingRate, count, append([]Mechanism{Gaussian{sigma}}, s.WithSum...)...)
-}
-
 // Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it
 // releases nothing.
 func (s Schedule) Epsilon(sigma float64) (float64, error) {
@@ -37,7 +32,8 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	}
 	events := s.Besides
 	if s.Steps > 0 {
-		events = append([]Event{s.Step(sigma, s.Steps)}, events...)
+		asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
+		events = append([]Event{PoissonBatch(s.SamplingRate, s.Steps, asked...)}, events...)
 	}
 	if len(events) == 0 {
 		return 0, nil
@@ -46,8 +42,11 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	return r.Epsilon, err
 }
 
-// method is the schedule's accountant, if there are steps to calibrate.
-func (s Schedule) method() (method, error) {
+// method is the schedule's accountant, if there is something to calibrate.
+func (s Schedule) method(epsilon float64) (method, error) {
+	if err := checkTarget(epsilon); err != nil {
+		return method{}, err
+	}
 	if s.Steps < 1 {
 		return method{}, fmt.Errorf("step count %d: must be 1 or more", s.Steps)
 	}
@@ -154,13 +153,6 @@ func wholes(target float64) rule {
 	}
 }
 
-// halves are geometric, until the arguments are within gap of each other.
-func halves(gap float64) rule {
-	return func(good, bad point) (float64, bool) {
-		return math.Sqrt(good.x * bad.x), max(good.x, bad.x)/min(good.x, bad.x) > 1+gap
-	}
-}
-
 // LeastAdmitted is the smallest noise multiplier in [least, most], to one part in
 // 10⁹, at which a budget that was just opened admits an event. An error says why
 // it does not admit the event at most.
@@ -175,22 +167,21 @@ func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error),
 	if err := admitted(most); err != nil {
 		return 0, err
 	}
-	good, err := narrow(0, point{x: most}, point{x: least}, halves(1e-9), func(sigma float64) (float64, error) {
-		if admitted(sigma) != nil {
-			return math.Inf(1), nil
+	good, bad := most, least
+	for good/bad > 1+1e-9 {
+		if sigma := math.Sqrt(good * bad); admitted(sigma) == nil {
+			good = sigma
+		} else {
+			bad = sigma
 		}
-		return 0, nil
-	})
-	return good.x, err
+	}
+	return good, nil
 }
 
 // Calibrate finds the smallest noise multiplier whose ε does not exceed the
 // target: never above it, and within 1e-4 relative below.
 func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error) {
-	if err := checkTarget(epsilon); err != nil {
-		return 0, 0, err
-	}
-	m, err := s.method()
+	m, err := s.method(epsilon)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -239,16 +230,12 @@ func (s Schedule) guess(epsilon float64) float64 {
 // CalibrateSteps finds the largest number of steps whose ε does not exceed the
 // target, for a noise multiplier; s.Steps is ignored.
 func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached float64, err error) {
-	if err := checkTarget(epsilon); err != nil {
-		return 0, 0, err
-	}
-	if err := checkDelta(s.Delta); err != nil {
+	if err := cmp.Or(checkTarget(epsilon), checkDelta(s.Delta)); err != nil {
 		return 0, 0, err
 	}
 	at := func(n float64) (float64, error) {
-		t := s
-		t.Steps = int(n)
-		return t.Epsilon(sigma)
+		s.Steps = int(n)
+		return s.Epsilon(sigma)
 	}
 	before, err := at(0)
 	if err != nil {
@@ -282,17 +269,13 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 // CalibrateSamplingRate finds the largest sampling rate whose ε does not
 // exceed the target, for a noise multiplier; s.SamplingRate is ignored.
 func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached float64, err error) {
-	if err := checkTarget(epsilon); err != nil {
-		return 0, 0, err
-	}
-	m, err := s.method()
+	m, err := s.method(epsilon)
 	if err != nil {
 		return 0, 0, err
 	}
 	at := func(q float64) (float64, error) {
-		t := s
-		t.SamplingRate = q
-		return t.Epsilon(sigma)
+		s.SamplingRate = q
+		return s.Epsilon(sigma)
 	}
 	bad := point{x: 1}
 	if bad.epsilon, err = at(1); err != nil {

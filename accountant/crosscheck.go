@@ -13,21 +13,20 @@ var prvMethod = method{
 	name:  PRV,
 	slack: 5e-5,
 	why:   "prv is a cross-check: its allowance for rounding errors is measured, not proved",
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
+	solve: func(events []Event, o Options) (Result, error) {
 		steps, err := prvSteps(events)
 		if err != nil {
 			return Result{}, err
 		}
-		r, err := prv.Epsilon(steps, n == ReplaceOne, delta)
-		return Result{Epsilon: r.Upper, Delta: delta, Interval: &Interval{r.Lower, r.Upper}, Estimate: &r.Estimate}, err
-	},
-	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
-		steps, err := prvSteps(events)
-		if err != nil {
-			return Result{}, err
+		var ends prv.Result
+		if o.Epsilon != nil {
+			ends, err = prv.Delta(steps, o.Neighbouring == ReplaceOne, *o.Epsilon)
+		} else {
+			ends, err = prv.Epsilon(steps, o.Neighbouring == ReplaceOne, o.Delta)
 		}
-		r, err := prv.Delta(steps, n == ReplaceOne, epsilon)
-		return Result{Epsilon: epsilon, Delta: r.Upper, Interval: &Interval{r.Lower, r.Upper}, Estimate: &r.Estimate}, err
+		r := o.result(ends.Upper)
+		r.Interval, r.Estimate = &Interval{ends.Lower, ends.Upper}, &ends.Estimate
+		return r, err
 	},
 }
 
@@ -41,16 +40,16 @@ func prvSteps(events []Event) ([]prv.Step, error) {
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
-		s := prv.Step{Release: prv.Release{Noise: prv.GaussianNoise, Size: joint(bounds)}, Rate: e.rate(), Count: e.Count}
-		if s.Release.Size == 0 {
+		s := prv.Step{Noise: prv.GaussianNoise, Size: joint(bounds), Rate: e.rate(), Count: e.Count}
+		if s.Size == 0 {
 			if len(bounds) > 1 {
 				return nil, fmt.Errorf("event %d: accountant %s composes only Gaussian releases on one batch: use pld", i+1, PRV)
 			}
-			if s.Release = (prv.Release{Noise: prv.LaplaceNoise, Size: bounds[0].laplace}); s.Release.Size == 0 {
+			if s.Noise, s.Size = prv.LaplaceNoise, bounds[0].laplace; s.Size == 0 {
 				return nil, fmt.Errorf("event %d: accountant %s has no bound for mechanism %s: use pld", i+1, PRV, e.Mechanisms[0].Name())
 			}
 		}
-		if math.IsInf(s.Release.Size, 1) {
+		if math.IsInf(s.Size, 1) {
 			return nil, fmt.Errorf("event %d: mechanism %s has no noise", i+1, e.Mechanisms[0].Name())
 		}
 		steps = append(steps, s)

@@ -11,11 +11,12 @@ import (
 // privacy of fixed-size batches under replace-one, amplified within its
 // constraints, which are checked of every batch.
 var ctcdpMethod = method{
-	name:  CTCDP,
-	slack: 1e-12,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		if n != ReplaceOne {
-			return Result{}, fmt.Errorf("accountant %s holds under %s only, not %s", CTCDP, ReplaceOne, n)
+	name:        CTCDP,
+	slack:       1e-12,
+	epsilonOnly: true,
+	solve: func(events []Event, o Options) (Result, error) {
+		if o.Neighbouring != ReplaceOne {
+			return Result{}, fmt.Errorf("accountant %s holds under %s only, not %s", CTCDP, ReplaceOne, o.Neighbouring)
 		}
 		var steps []papers.Steps
 		for i, e := range events {
@@ -28,8 +29,8 @@ var ctcdpMethod = method{
 			}
 			steps = append(steps, s)
 		}
-		epsilon, err := papers.CtCDPEpsilon(steps, events[0].Rate, delta)
-		return Result{Epsilon: epsilon, Delta: delta}, err
+		epsilon, err := papers.CtCDPEpsilon(steps, events[0].Rate, o.Delta)
+		return o.result(epsilon), err
 	},
 }
 

@@ -7,30 +7,27 @@ import (
 	"github.com/privgrad/privgrad/accountant/papers"
 )
 
-// CtCDPFilter admits Gaussian releases of fixed-size batches, at one rate and under
+// A ctcdpFilter admits Gaussian releases of fixed-size batches, at one rate and under
 // replace-one, as long as all together stay within a budget that is spent in
 // constrained truncated concentrated privacy (Hong et al. 2021). The prices may
 // be chosen by looking at earlier releases: at the one order that turns the budget
 // into (ε, δ) what is added up are Rényi divergences, as a Filter does.
-//
-// Ask before a release. A CtCDPFilter is for one goroutine.
-type CtCDPFilter struct {
+type ctcdpFilter struct {
 	plan  papers.CtCDP
 	meter // of ρ
 }
 
-// NewCtCDPFilter sets the budget (ε, δ) and the rate q = n_B/N.
-func NewCtCDPFilter(epsilon, delta, rate float64) (*CtCDPFilter, error) {
+// newCtCDPFilter sets the budget (ε, δ) and the rate q = n_B/N.
+func newCtCDPFilter(epsilon, delta, rate float64) (*ctcdpFilter, error) {
 	if err := checkTarget(epsilon); err != nil {
 		return nil, err
 	}
 	p, err := papers.NewCtCDP(epsilon, delta, rate, 1)
-	return &CtCDPFilter{plan: p, meter: meter{budget: p.Total}}, err
+	return &ctcdpFilter{plan: p, meter: meter{budget: p.Total}}, err
 }
 
-// Ask charges an event, all its repetitions, if the constraints hold of it and the budget
-// allows it. An error that is ErrBudget says that it does not: nothing is charged.
-func (f *CtCDPFilter) Ask(e Event) error {
+// Ask is that of a Budget; the constraints must hold as well.
+func (f *ctcdpFilter) Ask(e Event) error {
 	s, err := ctcdp(e)
 	if err != nil {
 		return err
@@ -53,8 +50,7 @@ func (f *CtCDPFilter) Ask(e Event) error {
 	return nil
 }
 
-// SoFar is the ε of what was admitted so far, without the constraints: no
-// guarantee where the moment of looking depends on what was released.
-func (f *CtCDPFilter) SoFar() float64 {
+// SoFar leaves out the constraints.
+func (f *ctcdpFilter) SoFar() float64 {
 	return f.spent + 2*math.Sqrt(-f.spent*math.Log(f.plan.Delta))
 }

@@ -10,7 +10,7 @@ import (
 // name prices within the budget, and one more step is not.
 func TestCtCDPFilterAgreesWithTheAccountant(t *testing.T) {
 	const epsilon, delta, q = 0.8, 1e-8, 0.01
-	f, err := NewCtCDPFilter(epsilon, delta, q)
+	f, err := newCtCDPFilter(epsilon, delta, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestCtCDPFilterAgreesWithTheAccountant(t *testing.T) {
 		t.Errorf("%d events were admitted, of ε %v", len(events), within)
 	}
 
-	again, err := NewCtCDPFilter(epsilon, delta, q)
+	again, err := newCtCDPFilter(epsilon, delta, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestCtCDPFilterConstraints(t *testing.T) {
 		"another rate":         {5, 0.01, SubsetBatch(0.02, 1, Gaussian{20})},
 		"other than Gaussians": {5, 0.01, SubsetBatch(0.01, 1, Laplace{20})},
 	} {
-		f, err := NewCtCDPFilter(x.epsilon, 1e-8, x.q)
+		f, err := newCtCDPFilter(x.epsilon, 1e-8, x.q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestCtCDPFilterConstraints(t *testing.T) {
 		}
 	}
 	for _, bad := range [][3]float64{{0, 1e-8, 0.01}, {1, 0, 0.01}, {1, 1e-8, 0}, {1, 1e-8, 2}} {
-		if _, err := NewCtCDPFilter(bad[0], bad[1], bad[2]); err == nil {
+		if _, err := newCtCDPFilter(bad[0], bad[1], bad[2]); err == nil {
 			t.Errorf("a filter of %v is made", bad)
 		}
 	}

@@ -10,9 +10,4 @@
 // Sampling belongs to a batch, not to a query: everything asked of one batch
 // is composed first and amplified once. Under Poisson sampling at rate q each
 // record joins a batch independently with probability q.
-//
-// Sources: Rényi differential privacy, Mironov 2017 (arXiv 1702.07476); the
-// subsampled Gaussian, Mironov, Talwar and Zhang 2019 (arXiv 1908.10530);
-// conversion to (ε, δ), Canonne, Kamath and Steinke 2020 (arXiv 2004.00010),
-// proposition 12.
 package accountant

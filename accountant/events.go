@@ -2,6 +2,7 @@ package accountant
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,7 +136,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
-	var mechanisms []json.RawMessage
+	var mechanisms [][]byte
 	for _, m := range e.Mechanisms {
 		b, err := json.Marshal(m)
 		if err != nil {
@@ -148,19 +149,12 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	if e.Sampling == FullData && len(mechanisms) == 1 {
 		b = mechanisms[0][:len(mechanisms[0])-1]
 	} else {
-		list, err := json.Marshal(mechanisms)
-		if err != nil {
-			return nil, err
-		}
 		b = append(b, `{"batch":{`...)
 		if e.Sampling != FullData {
-			rate, err := json.Marshal(e.Rate)
-			if err != nil {
-				return nil, err
-			}
+			rate, _ := json.Marshal(e.Rate) // finite, as Validate says
 			b = fmt.Appendf(b, `%q:%s,`, string(e.Sampling), rate)
 		}
-		b = fmt.Appendf(b, `"mechanisms":%s}`, list)
+		b = fmt.Appendf(b, `"mechanisms":[%s]}`, bytes.Join(mechanisms, []byte(",")))
 	}
 	b = fmt.Appendf(b, `,"count":%d`, e.Count)
 	if e.Neighbouring != "" {
@@ -203,13 +197,10 @@ func parseEvent(raw []byte) (Event, error) {
 		return Event{}, err
 	}
 	e := Event{Rate: 1, Count: 1}
-	if err := o.read("count", &e.Count); err != nil {
+	if err := cmp.Or(o.read("count", &e.Count), o.read("neighbouring", &e.Neighbouring)); err != nil {
 		return Event{}, err
 	}
 	if o.has("neighbouring") {
-		if err := o.read("neighbouring", &e.Neighbouring); err != nil {
-			return Event{}, err
-		}
 		if err := e.Neighbouring.validate(); err != nil {
 			return Event{}, err
 		}

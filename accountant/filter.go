@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -11,8 +12,6 @@ import (
 // of what was asked, conditioned on what was seen, bounds the divergence of the
 // whole at that order (Feldman and Zrnic 2021, theorem 4.3; Lécuyer 2021,
 // theorem 1). What a filtered run guarantees is (Epsilon, Delta), whatever was spent.
-//
-// Ask before a release. A Filter is for one goroutine.
 type Filter struct {
 	epsilon, delta, order float64
 	neighbouring          Neighbouring
@@ -22,16 +21,7 @@ type Filter struct {
 // NewFilter sets the budget (ε, δ) under a relation, and the order above 1 at
 // which it is spent. FilterOrder suggests one.
 func NewFilter(epsilon, delta float64, n Neighbouring, order float64) (*Filter, error) {
-	if err := checkTarget(epsilon); err != nil {
-		return nil, err
-	}
-	if err := checkDelta(delta); err != nil {
-		return nil, err
-	}
-	if err := n.validate(); err != nil {
-		return nil, err
-	}
-	if err := checkOrder(order); err != nil {
+	if err := cmp.Or(checkTarget(epsilon), checkDelta(delta), n.validate(), checkOrder(order)); err != nil {
 		return nil, err
 	}
 	f := &Filter{epsilon: epsilon, delta: delta, order: order, neighbouring: n}
@@ -43,9 +33,8 @@ func NewFilter(epsilon, delta float64, n Neighbouring, order float64) (*Filter, 
 	return f, nil
 }
 
-// Ask charges an event, all its repetitions, if the budget allows it. An error
-// that is ErrBudget says that it does not: nothing is charged, nothing may be
-// released, and a smaller event may be asked for.
+// Ask charges an event, all its repetitions, if the budget allows it. After an
+// error that is ErrBudget a smaller event may be asked for.
 func (f *Filter) Ask(e Event) error {
 	c, err := NewCurve([]Event{e}, f.neighbouring, []float64{f.order})
 	if err != nil {
@@ -75,20 +64,18 @@ func restore(charged, spent []float64) error {
 	return nil
 }
 
-// SoFar is the ε of what was admitted so far: no guarantee where the moment of
-// looking depends on what was released.
+// SoFar is the ε of what was admitted so far, as Budget says.
 func (f *Filter) SoFar() float64 { return math.Max(tight(f.spent, f.order, f.delta), 0) }
 
 // Order is the filter's order.
 func (f *Filter) Order() float64 { return f.order }
 
-// meter is a budget of one number, and what of it was admitted so far.
+// meter is a budget of one number, and what of it was admitted so far. Its methods
+// are those of a Budget.
 type meter struct{ budget, spent float64 }
 
-// Spent is what was admitted so far, for Restore.
 func (m *meter) Spent() []float64 { return []float64{m.spent} }
 
-// Restore charges what an earlier process had admitted of the same budget.
 func (m *meter) Restore(spent []float64) error {
 	charged := m.Spent()
 	err := restore(charged, spent)
@@ -96,11 +83,8 @@ func (m *meter) Restore(spent []float64) error {
 	return err
 }
 
-// SpentBefore charges what an earlier process spent of the same budget, as a
-// share of it.
 func (m *meter) SpentBefore(share float64) {
 	m.spent = math.Max(m.spent, math.Nextafter(share*m.budget, math.Inf(1)))
 }
 
-// Left is the share of the budget that is not spent, from 1 to 0.
 func (m *meter) Left() float64 { return 1 - m.spent/m.budget }

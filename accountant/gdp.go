@@ -13,21 +13,13 @@ import (
 var gdpMethod = method{
 	name:  GDP,
 	slack: 1e-13,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		step, err := gdp(events, n)
+	solve: func(events []Event, o Options) (Result, error) {
+		step, err := gdp(events, o.Neighbouring)
 		if err != nil {
 			return Result{}, err
 		}
-		i, err := pld.Epsilon(step, false, delta)
-		return Result{Epsilon: i.Upper, Delta: delta}, err
-	},
-	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
-		step, err := gdp(events, n)
-		if err != nil {
-			return Result{}, err
-		}
-		i, err := pld.Delta(step, false, epsilon)
-		return Result{Epsilon: epsilon, Delta: i.Upper}, err
+		i, err := o.ends(step, false)
+		return o.result(i.Upper), err
 	},
 }
 

@@ -72,7 +72,7 @@ func TestGoldenEpsilon(t *testing.T) {
 
 func TestGoldenOrders(t *testing.T) {
 	g := readGolden(t)
-	if got := DefaultOrders(); !slices.Equal(got, g.Orders) {
+	if got := defaultOrders(); !slices.Equal(got, g.Orders) {
 		t.Errorf("default orders are %v, want %v", got, g.Orders)
 	}
 	for _, v := range g.Vectors {

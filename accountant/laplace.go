@@ -1,9 +1,6 @@
 package accountant
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Laplace adds Laplace noise to a number; it is (1/Scale, 0)-private under
 // add-remove.
@@ -16,12 +13,7 @@ var _ = register(Laplace{})
 // Name is "laplace".
 func (Laplace) Name() string { return "laplace" }
 
-func (l Laplace) validate() error {
-	if !positive(l.Scale) {
-		return fmt.Errorf("scale %v: must be a finite number above 0", l.Scale)
-	}
-	return nil
-}
+func (l Laplace) validate() error { return positive("scale", l.Scale) }
 
 func (l Laplace) bound(distance float64) (bound, error) {
 	epsilon := distance / l.Scale

@@ -16,12 +16,10 @@ const (
 )
 
 // LineSearch is what an optimizer with private line search asks of its batches
-// at fixed noise: Steps gradients, and Searches searches, each beside a gradient
-// of its own.
+// at fixed noise: in each of Steps a gradient and a search.
 type LineSearch struct {
-	Batches         Batches
-	SamplingRate    float64
-	Gradient        Gaussian
-	Search          Mechanism
-	Steps, Searches int
+	SamplingRate float64
+	Gradient     Gaussian
+	Search       Mechanism
+	Steps        int
 }

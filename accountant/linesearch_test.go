@@ -5,10 +5,16 @@ import (
 	"testing"
 )
 
+// searching is a line search of fewer searches than steps.
+type searching struct {
+	LineSearch
+	Batches  Batches
+	Searches int
+}
+
 // events are what is asked of the batches, gradients before searches where each
-// has a batch of its own. Under PaperBatches they are for a PaperFilter: any
-// other accountant would take what is asked of one batch for two.
-func (l LineSearch) events() []Event {
+// has a batch of its own.
+func (l searching) events() []Event {
 	var events []Event
 	add := func(count int, asked ...Mechanism) {
 		if count > 0 {
@@ -37,7 +43,7 @@ func paperSearch(rho float64) NoisyBTLS {
 func TestGoldenPaperEpsilon(t *testing.T) {
 	for _, v := range vectors[sameBatch](t, "a2_same_batch.json") {
 		l := LineSearch{
-			Batches: PaperBatches, SamplingRate: 1. / 200, Steps: 1000, Searches: 1000,
+			SamplingRate: 1. / 200, Steps: 1000,
 			Gradient: Gaussian{math.Sqrt(1 / (1.8 * v.Rho))}, Search: paperSearch(0.1 * v.Rho),
 		}
 		r, err := l.PaperEpsilon(1e-8)
@@ -55,7 +61,7 @@ func TestGoldenPaperEpsilon(t *testing.T) {
 // priced one by one; a gradient without a search costs itself.
 func TestLineSearchEvents(t *testing.T) {
 	search := paperSearch(0.1)
-	l := LineSearch{SamplingRate: 0.005, Steps: 500, Searches: 200, Gradient: Gaussian{1.5}, Search: search}
+	l := searching{LineSearch{SamplingRate: 0.005, Steps: 500, Gradient: Gaussian{1.5}, Search: search}, Fresh, 200}
 	price := func(b Batches, searches int) float64 {
 		l := l
 		l.Batches, l.Searches = b, searches
@@ -78,7 +84,7 @@ func TestLineSearchEvents(t *testing.T) {
 		if less := price(b, 100); less >= price(b, 200) {
 			t.Errorf("%s: half the searches cost %v", b, less)
 		}
-		l := LineSearch{Batches: b, SamplingRate: 0.005, Gradient: l.Gradient, Search: l.Search}
+		l := searching{LineSearch{SamplingRate: 0.005, Gradient: l.Gradient, Search: l.Search}, b, 0}
 		if events := l.events(); len(events) != 0 {
 			t.Errorf("%s: no step has events %v", b, events)
 		}

@@ -13,51 +13,50 @@ import (
 var pldMethod = method{
 	name:  PLD,
 	slack: 1e-6,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		steps, err := lossSteps(PLD, events, n)
+	solve: func(events []Event, o Options) (Result, error) {
+		steps, err := lossSteps(events)
 		if err != nil {
 			return Result{}, err
 		}
-		i, err := pld.Epsilon(steps, n == ReplaceOne, delta)
-		if i, err = cut(i, err, math.Inf(1), func() (Result, error) { return rdpMethod.epsilon(events, n, delta) }, Result.epsilon); err != nil {
+		i, err := o.ends(steps, o.Neighbouring == ReplaceOne)
+		if i, err = cut(i, err, events, o); err != nil {
 			return Result{}, err
 		}
-		return Result{Epsilon: i.Upper, Delta: delta, Interval: &Interval{i.Lower, i.Upper}}, nil
-	},
-	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
-		steps, err := lossSteps(PLD, events, n)
-		if err != nil {
-			return Result{}, err
-		}
-		i, err := pld.Delta(steps, n == ReplaceOne, epsilon)
-		if i, err = cut(i, err, 1, func() (Result, error) { return rdpMethod.delta(events, n, epsilon) }, Result.delta); err != nil {
-			return Result{}, err
-		}
-		return Result{Epsilon: epsilon, Delta: i.Upper, Interval: &Interval{i.Lower, i.Upper}}, nil
+		r := o.result(i.Upper)
+		r.Interval = (*Interval)(&i)
+		return r, nil
 	},
 }
 
-func (r Result) epsilon() float64 { return r.Epsilon }
-func (r Result) delta() float64   { return r.Delta }
+// ends are those of what is solved for.
+func (o Options) ends(steps []pld.Step, replaceOne bool) (pld.Interval, error) {
+	if o.Epsilon != nil {
+		return pld.Delta(steps, replaceOne, *o.Epsilon)
+	}
+	return pld.Epsilon(steps, replaceOne, o.Delta)
+}
 
 // cut lowers the upper end of a wide interval to Rényi's bound, which holds as
-// well; most is the end where a grid gives none at all. Only extreme schedules
-// have such intervals: millions of steps at tiny rates, losses of very
-// different size on one batch.
-func cut(i pld.Interval, err error, most float64, renyi func() (Result, error), of func(Result) float64) (pld.Interval, error) {
+// well. Only extreme schedules have such intervals: millions of steps at tiny
+// rates, losses of very different size on one batch.
+func cut(i pld.Interval, err error, events []Event, o Options) (pld.Interval, error) {
 	switch {
-	case errors.Is(err, pld.ErrFine):
-		i = pld.Interval{Upper: most}
+	case errors.Is(err, pld.ErrFine): // no grid: a δ of 1, an infinite ε
+		i = pld.Interval{Upper: math.Inf(1)}
 	case err != nil:
 		return i, err
 	case !math.IsInf(i.Upper, 1) && i.Upper-i.Lower <= promised*i.Upper:
 		return i, nil
 	}
-	r, failed := renyi()
+	r, failed := rdpMethod.solve(events, o)
 	if failed != nil {
 		return i, err
 	}
-	i.Upper = math.Max(math.Min(i.Upper, of(r)), i.Lower)
+	renyi := r.Epsilon
+	if o.Epsilon != nil {
+		renyi = r.Delta
+	}
+	i.Upper = math.Max(math.Min(i.Upper, renyi), i.Lower)
 	return i, nil
 }
 
@@ -65,11 +64,11 @@ func cut(i pld.Interval, err error, most float64, renyi func() (Result, error), 
 const promised = 1e-3
 
 // lossSteps are the pairs that dominate a list of events.
-func lossSteps(accountant string, events []Event, n Neighbouring) ([]pld.Step, error) {
+func lossSteps(events []Event) ([]pld.Step, error) {
 	steps := make([]pld.Step, len(events))
 	for i, e := range events {
 		if e.Sampling == FixedSize && e.rate() < 1 {
-			return nil, fmt.Errorf("event %d: accountant %s has no dominating pair for fixed-size sampling: use rdp under replace-one, or Poisson sampling", i+1, accountant)
+			return nil, fmt.Errorf("event %d: accountant %s has no dominating pair for fixed-size sampling: use rdp under replace-one, or Poisson sampling", i+1, PLD)
 		}
 		bounds, err := e.bounds(1)
 		if err != nil {

@@ -65,26 +65,24 @@ func (b bound) dominating() pld.Pair {
 
 // joint is the μ of releases that are all Gaussian: √Σμ². 0 if one is not.
 func joint(bounds []bound) float64 {
-	all := 0.0
-	for _, b := range bounds {
-		if b.mu == 0 {
-			return 0
-		}
-		all = math.Hypot(all, b.mu) // squares of tiny ones would vanish
-	}
-	return all
+	// The squares of tiny ones would vanish.
+	return sum(bounds, func(b bound) float64 { return b.mu }, math.Hypot)
 }
 
 // together is the ε of releases that are all (ε, 0)-private. 0 if one is not.
 func together(bounds []bound) float64 {
-	sum := 0.0
+	return sum(bounds, func(b bound) float64 { return b.pure }, func(x, y float64) float64 { return x + y })
+}
+
+// sum adds up a number of every bound; 0 if one lacks it.
+func sum(bounds []bound, of func(bound) float64, add func(x, y float64) float64) (total float64) {
 	for _, b := range bounds {
-		if b.pure == 0 {
+		if of(b) == 0 {
 			return 0
 		}
-		sum += b.pure
+		total = add(total, of(b))
 	}
-	return sum
+	return total
 }
 
 // kinds are the mechanisms by name, each by a value that holds its defaults.
@@ -147,4 +145,9 @@ func key(f reflect.StructField) (name string, optional bool) {
 	return name, option == "omitempty"
 }
 
-func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+func positive(name string, x float64) error {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return fmt.Errorf("%s %v: must be a finite number above 0", name, x)
+	}
+	return nil
+}

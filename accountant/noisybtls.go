@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/privgrad/privgrad/accountant/btls"
@@ -44,11 +45,8 @@ func (m NoisyBTLS) validate() error {
 	if m.Noise != BTLSGaussian && m.Noise != BTLSLaplace {
 		return fmt.Errorf("noise %q: choose %s or %s", m.Noise, BTLSGaussian, BTLSLaplace)
 	}
-	if !positive(m.ThresholdScale) {
-		return fmt.Errorf("threshold_scale %v: must be a finite number above 0", m.ThresholdScale)
-	}
-	if !positive(m.QueryScale) {
-		return fmt.Errorf("query_scale %v: must be a finite number above 0", m.QueryScale)
+	if err := cmp.Or(positive("threshold_scale", m.ThresholdScale), positive("query_scale", m.QueryScale)); err != nil {
+		return err
 	}
 	if m.MaxTrials < 0 || m.MaxTrials > mostTrials {
 		return fmt.Errorf("max_trials %d: must be in [1, %d], or 0 for no cap", m.MaxTrials, mostTrials)
@@ -70,13 +68,9 @@ func (m NoisyBTLS) bound(distance float64) (bound, error) {
 	if m.Noise == BTLSLaplace {
 		epsilon := s.LaplacePure()
 		return bound{pure: epsilon, rdp: func(order float64) (float64, error) {
-			parts, _ := s.LaplaceRDP(order)
-			return min(rdpPure(epsilon, order), parts), nil
+			return min(rdpPure(epsilon, order), s.LaplaceRDP(order)), nil
 		}}, nil
 	}
 	mu, err := s.Mu()
-	return bound{mu: mu, rdp: func(order float64) (float64, error) {
-		r, _, err := s.GaussianRDP(order)
-		return r, err
-	}}, err
+	return bound{mu: mu, rdp: s.GaussianRDP}, err
 }

@@ -5,16 +5,13 @@ import (
 	"math"
 )
 
-// The papers' own arithmetic, to reproduce their figures: NOT A GUARANTEE.
-
-// paperMethod is the curve of rdp under the papers' conversion.
+// paperMethod is the curve of rdp under the papers' conversion: NOT A GUARANTEE.
 var paperMethod = method{
-	name:  Paper,
-	slack: 1e-9,
-	why:   WhyNotPaper,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		return renyiEpsilon(events, n, delta, proposition1)
-	},
+	name:        Paper,
+	slack:       1e-9,
+	why:         WhyNotPaper,
+	solve:       func(events []Event, o Options) (Result, error) { return solveRenyi(events, o, proposition1) },
+	epsilonOnly: true,
 }
 
 // proposition1 is Mironov 2017, proposition 3, as the line-search paper uses
@@ -65,18 +62,16 @@ func paperEpsilon(rdp []float64, delta float64) (epsilon, order float64) {
 	return epsilon, c.Orders[at]
 }
 
-// PaperEpsilon is the ε that Chen and Lee 2020 state for a line search under
-// add-remove: gradient and search amplified separately by lemma 4, the search
-// priced by theorem 2 or 3, and proposition 1 at integer orders up to 63. It is
-// NOT A GUARANTEE: the batch is one, and neither theorem holds.
+// PaperEpsilon is the ε that Chen and Lee 2020 state under add-remove: gradient
+// and search amplified separately by lemma 4, the search priced by theorem 2 or
+// 3, and proposition 1 at integer orders up to 63. It is NOT A GUARANTEE: the
+// batch is one, and neither theorem holds.
 func (l LineSearch) PaperEpsilon(delta float64) (Result, error) {
 	if err := checkDelta(delta); err != nil {
 		return Result{}, err
 	}
-	for _, e := range []Event{PoissonBatch(l.SamplingRate, l.Steps, l.Gradient), PoissonBatch(l.SamplingRate, l.Searches, l.Search)} {
-		if err := e.Validate(); err != nil {
-			return Result{}, err
-		}
+	if err := PoissonBatch(l.SamplingRate, l.Steps, l.Gradient, l.Search).Validate(); err != nil {
+		return Result{}, err
 	}
 	claimed, err := paperClaim(l.Search)
 	if err != nil {
@@ -93,9 +88,9 @@ func (l LineSearch) PaperEpsilon(delta float64) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	total, share := make([]float64, orders), float64(l.Searches)/float64(l.Steps)
+	total := make([]float64, orders)
 	for i := range total {
-		total[i] = float64(l.Steps) * (gradient[i] + share*search[i])
+		total[i] = float64(l.Steps) * (gradient[i] + search[i])
 	}
 	r := Result{Delta: delta, Accountant: Paper, Neighbouring: AddRemove, NotAGuarantee: WhyNotPaper}
 	r.Epsilon, r.Order = paperEpsilon(total, delta)

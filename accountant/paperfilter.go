@@ -1,17 +1,18 @@
 package accountant
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 )
 
-// A PaperFilter admits releases by the arithmetic of Chen and Lee 2020: every
+// A paperFilter admits releases by the arithmetic of Chen and Lee 2020: every
 // release amplified by itself by lemma 4 even where it shares its batch, a line
 // search priced by theorem 2 or 3, a budget at every integer order by
 // proposition 1, and a release admitted where any order still has room (section
 // 4.3). It is NOT A GUARANTEE and serves to reproduce the paper's figures.
-type PaperFilter struct {
+type paperFilter struct {
 	epsilon, delta float64
 	budget, spent  []float64 // at order i+2
 	before         bool      // some of it by an earlier process
@@ -26,30 +27,23 @@ type paperRelease struct {
 // paperOrders are the integers from 2 to 500 (section 4.3).
 const paperOrders = 499
 
-// NewPaperFilter sets the budget (ε, δ) under add-remove.
-func NewPaperFilter(epsilon, delta float64) (*PaperFilter, error) {
-	if err := checkTarget(epsilon); err != nil {
+// newPaperFilter sets the budget (ε, δ) under add-remove.
+func newPaperFilter(epsilon, delta float64) (*paperFilter, error) {
+	if err := cmp.Or(checkTarget(epsilon), checkDelta(delta)); err != nil {
 		return nil, err
 	}
-	if err := checkDelta(delta); err != nil {
-		return nil, err
-	}
-	f := &PaperFilter{epsilon: epsilon, delta: delta, costs: map[paperRelease][]float64{}}
-	f.spent = make([]float64, paperOrders)
-	room := false
+	f := &paperFilter{epsilon: epsilon, delta: delta, spent: make([]float64, paperOrders), costs: map[paperRelease][]float64{}}
 	for i := range paperOrders {
-		b := epsilon - math.Log(1/delta)/float64(i+1)
-		f.budget = append(f.budget, b)
-		room = room || b > 0
+		f.budget = append(f.budget, epsilon-math.Log(1/delta)/float64(i+1))
 	}
-	if !room {
+	if !(slices.Max(f.budget) > 0) {
 		return nil, fmt.Errorf("epsilon %v at delta %v leaves nothing to spend by proposition 1: raise epsilon: %w", epsilon, delta, ErrBudget)
 	}
 	return f, nil
 }
 
 // cost is the divergence of one release of a mechanism at every order.
-func (f *PaperFilter) cost(r paperRelease) ([]float64, error) {
+func (f *paperFilter) cost(r paperRelease) ([]float64, error) {
 	if c, ok := f.costs[r]; ok {
 		return c, nil
 	}
@@ -69,12 +63,11 @@ func (f *PaperFilter) cost(r paperRelease) ([]float64, error) {
 	return c, nil
 }
 
-// Ask charges an event as Filter.Ask does.
-func (f *PaperFilter) Ask(e Event) error {
+func (f *paperFilter) Ask(e Event) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	next := append([]float64(nil), f.spent...)
+	next := f.Spent()
 	for _, m := range e.Mechanisms {
 		c, err := f.cost(paperRelease{e.rate(), m})
 		if err != nil {
@@ -102,16 +95,14 @@ func share(spent, budget []float64) float64 {
 	return least
 }
 
-// Spent is what was admitted so far at every order, for Restore.
-func (f *PaperFilter) Spent() []float64 { return slices.Clone(f.spent) }
+// Spent is by order.
+func (f *paperFilter) Spent() []float64 { return slices.Clone(f.spent) }
 
-// Restore charges what an earlier process had admitted of the same budget.
-func (f *PaperFilter) Restore(spent []float64) error { return restore(f.spent, spent) }
+func (f *paperFilter) Restore(spent []float64) error { return restore(f.spent, spent) }
 
-// SpentBefore charges what an earlier process spent, as a share of the budget of
-// every order. It is that of the order with most room: the others had spent more,
-// and which it was is not known any more.
-func (f *PaperFilter) SpentBefore(share float64) {
+// SpentBefore charges the share at every order. It is that of the order with most
+// room: the others had spent more, and which it was is not known any more.
+func (f *paperFilter) SpentBefore(share float64) {
 	f.before = f.before || share > 0
 	for i, b := range f.budget {
 		f.spent[i] = math.Max(f.spent[i], share*math.Max(b, 0))
@@ -120,7 +111,7 @@ func (f *PaperFilter) SpentBefore(share float64) {
 
 // SoFar is the ε of what was admitted, by proposition 1; after an earlier process
 // what it is at most, whichever order had most room.
-func (f *PaperFilter) SoFar() float64 {
+func (f *paperFilter) SoFar() float64 {
 	if f.before {
 		most, left := 0.0, f.Left()
 		for i, b := range f.budget {
@@ -135,4 +126,4 @@ func (f *PaperFilter) SoFar() float64 {
 }
 
 // Left is the share of the budget that the order with most room has not spent.
-func (f *PaperFilter) Left() float64 { return 1 - share(f.spent, f.budget) }
+func (f *paperFilter) Left() float64 { return 1 - share(f.spent, f.budget) }

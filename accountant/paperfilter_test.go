@@ -11,12 +11,12 @@ import (
 func TestPaperFilterIsThePapersArithmetic(t *testing.T) {
 	laplace := NoisyBTLS{Noise: BTLSLaplace, ThresholdScale: 20, QueryScale: 40, MaxTrials: 10, Queries: SharedBaseline}
 	for _, search := range []NoisyBTLS{paperSearch(0.05), laplace} {
-		l := LineSearch{Batches: PaperBatches, SamplingRate: 0.01, Steps: 200, Searches: 200, Gradient: Gaussian{1.2}, Search: search}
+		l := LineSearch{SamplingRate: 0.01, Steps: 200, Gradient: Gaussian{1.2}, Search: search}
 		want, err := l.PaperEpsilon(1e-6)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := NewPaperFilter(want.Epsilon*(1+1e-9), 1e-6)
+		f, err := newPaperFilter(want.Epsilon*(1+1e-9), 1e-6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestPaperFilterIsThePapersArithmetic(t *testing.T) {
 
 // Without sampling nothing is amplified.
 func TestPaperFilterOnTheFullBatch(t *testing.T) {
-	f, err := NewPaperFilter(3, 1e-5)
+	f, err := newPaperFilter(3, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ func TestPaperFilterOnTheFullBatch(t *testing.T) {
 }
 
 func TestPaperFilterRefuses(t *testing.T) {
-	if _, err := NewPaperFilter(0.01, 1e-5); !errors.Is(err, ErrBudget) {
+	if _, err := newPaperFilter(0.01, 1e-5); !errors.Is(err, ErrBudget) {
 		t.Errorf("an ε below every order's ln(1/δ)/(α−1): %v", err)
 	}
-	_, err := NewPaperFilter(0, 1e-5)
+	_, err := newPaperFilter(0, 1e-5)
 	refused(t, err, "epsilon 0")
-	_, err = NewPaperFilter(1, 1)
+	_, err = newPaperFilter(1, 1)
 	refused(t, err, "delta 1")
-	f, err := NewPaperFilter(1, 1e-5)
+	f, err := newPaperFilter(1, 1e-5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestSpentBefore(t *testing.T) {
 	e := PoissonBatch(0.02, 1, Gaussian{1.5})
 	for name, open := range map[string]func() (filter, error){
 		"filter": func() (filter, error) { return NewFilter(1, 1e-5, AddRemove, 20) },
-		"paper":  func() (filter, error) { return NewPaperFilter(1, 1e-5) },
+		"paper":  func() (filter, error) { return newPaperFilter(1, 1e-5) },
 	} {
 		fresh := func() filter {
 			f, err := open()

@@ -1,9 +1,6 @@
 package accountant
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Pure is any release of which no more is known than that it is (ε, 0)-private
 // under add-remove, such as the exponential mechanism. Replacing a record is
@@ -17,12 +14,7 @@ var _ = register(Pure{})
 // Name is "pure".
 func (Pure) Name() string { return "pure" }
 
-func (p Pure) validate() error {
-	if !positive(p.Epsilon) {
-		return fmt.Errorf("epsilon %v: must be a finite number above 0", p.Epsilon)
-	}
-	return nil
-}
+func (p Pure) validate() error { return positive("epsilon", p.Epsilon) }
 
 func (p Pure) bound(distance float64) (bound, error) { return bound{pure: distance * p.Epsilon}, nil }
 

@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -11,35 +12,28 @@ import (
 var rdpMethod = method{
 	name:  RDP,
 	slack: 1e-9,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		return renyiEpsilon(events, n, delta, tight)
-	},
-	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
-		c, err := NewCurve(events, n, nil)
-		if err != nil {
-			return Result{}, err
-		}
-		delta, at := c.delta(epsilon)
-		return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: c.atEdge(at)}, nil
-	},
+	solve: func(events []Event, o Options) (Result, error) { return solveRenyi(events, o, tight) },
 }
 
-func renyiEpsilon(events []Event, n Neighbouring, delta float64, convert conversion) (Result, error) {
-	c, err := NewCurve(events, n, nil)
+func solveRenyi(events []Event, o Options, convert conversion) (Result, error) {
+	c, err := NewCurve(events, o.Neighbouring, nil)
 	if err != nil {
 		return Result{}, err
 	}
-	epsilon, at := c.epsilon(delta, convert)
+	value, at := c.epsilon(o.Delta, convert)
+	if o.Epsilon != nil {
+		value, at = c.delta(*o.Epsilon)
+	}
+	r := o.result(value)
+	r.Order = c.Orders[at]
 	// An ε of 0 cannot be bettered.
-	return Result{Epsilon: epsilon, Delta: delta, Order: c.Orders[at], OrderAtEdge: epsilon > 0 && c.atEdge(at)}, nil
+	r.OrderAtEdge = value > 0 && (at == 0 || at == len(c.Orders)-1)
+	return r, nil
 }
 
-func (c Curve) atEdge(at int) bool { return at == 0 || at == len(c.Orders)-1 }
-
-// DefaultOrders are the Rényi orders that an accountant minimises over:
+// defaultOrders are the Rényi orders that an accountant minimises over:
 // 1.1 to 10.9 by 0.1, 12 to 63, and 80, 128, 256, 512.
-func DefaultOrders() []float64 {
-	var o []float64
+func defaultOrders() (o []float64) {
 	for i := 11; i < 110; i++ {
 		o = append(o, float64(i)/10)
 	}
@@ -67,61 +61,57 @@ func checkOrder(a float64) error {
 	return nil
 }
 
-// NewCurve composes events under a relation; orders nil means DefaultOrders.
+// NewCurve composes events under a relation; orders nil means the default ones.
 func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
 	if err := n.validate(); err != nil {
 		return Curve{}, err
 	}
 	if orders == nil {
-		orders = DefaultOrders()
+		orders = defaultOrders()
 	}
 	for _, a := range orders {
 		if err := checkOrder(a); err != nil {
 			return Curve{}, err
 		}
 	}
-	total := Curve{orders, make([]float64, len(orders))}
-	for i, e := range events {
-		c, err := eventCurve(e, n, orders)
-		if err != nil {
-			return Curve{}, fmt.Errorf("event %d: %w", i+1, err)
-		}
-		total = total.Plus(c, e.Count)
-	}
-	return total, nil
-}
-
-// eventCurve is the cost of one repetition of an event.
-func eventCurve(e Event, n Neighbouring, orders []float64) (Curve, error) {
 	c := Curve{orders, make([]float64, len(orders))}
-	if err := e.Validate(); err != nil {
-		return Curve{}, err
-	}
-	if err := e.states(n); err != nil {
-		return Curve{}, err
-	}
-	bounds, err := e.bounds(n.distance())
-	if err != nil {
-		return Curve{}, err
-	}
-	q := e.rate()
-	b := &batch{q: q, bounds: bounds}
-	for i, a := range orders {
-		switch {
-		case q == 1:
-			c.RDP[i], err = composed(bounds, a)
-		case e.Sampling == FixedSize && n == ReplaceOne:
-			c.RDP[i], err = b.rdp(a, (*batch).fixedSize)
-		case e.Sampling == FixedSize:
-			err = errors.New("accountant rdp has a bound for fixed-size sampling under replace-one only: use replace-one, or Poisson sampling")
-		default:
-			c.RDP[i], err = b.rdpPoisson(a, n)
-		}
-		if err != nil {
-			return Curve{}, err
+	for i, e := range events {
+		if err := c.add(e, n); err != nil {
+			return Curve{}, fmt.Errorf("event %d: %w", i+1, err)
 		}
 	}
 	return c, nil
+}
+
+// add composes with an event.
+func (c Curve) add(e Event, n Neighbouring) error {
+	if err := cmp.Or(e.Validate(), e.states(n)); err != nil {
+		return err
+	}
+	bounds, err := e.bounds(n.distance())
+	if err != nil {
+		return err
+	}
+	q := e.rate()
+	b := &batch{q: q, bounds: bounds}
+	for i, a := range c.Orders {
+		var once float64
+		switch {
+		case q == 1:
+			once, err = composed(bounds, a)
+		case e.Sampling == FixedSize && n == ReplaceOne:
+			once, err = b.rdp(a, (*batch).fixedSize)
+		case e.Sampling == FixedSize:
+			err = errors.New("accountant rdp has a bound for fixed-size sampling under replace-one only: use replace-one, or Poisson sampling")
+		default:
+			once, err = b.rdpPoisson(a, n)
+		}
+		if err != nil {
+			return err
+		}
+		c.RDP[i] += float64(e.Count) * once
+	}
+	return nil
 }
 
 // composed is the divergence of all that is asked, without sampling.
@@ -153,21 +143,11 @@ func (b *batch) rdpPoisson(order float64, n Neighbouring) (float64, error) {
 		return best, nil
 	}
 	if epsilon := together(b.bounds); epsilon > 0 {
-		best = min(best, rdpPure(amplified(b.q, epsilon), order))
+		amplified, _ := mix(b.q, epsilon) // ln(1+q(e^ε−1)): Balle, Barthe and Gaboardi 2018, theorem 8
+		best = min(best, rdpPure(amplified, order))
 	}
 	general, err := b.rdp(order, (*batch).poisson)
 	return min(best, general), err
-}
-
-// Plus adds times repetitions of d, which must have the same orders.
-func (c Curve) Plus(d Curve, times int) Curve {
-	sum := Curve{c.Orders, slices.Clone(c.RDP)}
-	for i, r := range d.RDP {
-		if times > 0 {
-			sum.RDP[i] += float64(times) * r
-		}
-	}
-	return sum
 }
 
 // A conversion turns the divergence of one order into ε at δ.

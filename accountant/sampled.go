@@ -5,19 +5,11 @@ import (
 	"math"
 )
 
-// Bounds on a sampled batch that need only Rényi bounds of what is asked of it.
-
-// amplified is the pure ε of an (ε, 0)-private release on a Poisson batch
-// (Balle, Barthe and Gaboardi 2018, theorem 8): ln(1+q(e^ε−1)).
-func amplified(q, epsilon float64) float64 {
-	u, _ := mix(q, epsilon)
-	return u
-}
-
 // mostGeneral is the highest order that sums over all orders below it go to.
 const mostGeneral = 4096
 
-// A batch is one event with the general bounds' common terms, each computed once.
+// A batch is one event, for bounds that need only Rényi bounds of what is asked of
+// it. Their common terms are computed once.
 type batch struct {
 	q       float64
 	bounds  []bound
@@ -116,7 +108,7 @@ func (b *batch) fixedSize(order int) float64 {
 // the order 2·most, if all that is asked amounts to that.
 func (b *batch) growCentral(most int) {
 	mu := joint(b.bounds)
-	if !positive(mu) {
+	if mu == 0 || math.IsInf(mu, 1) {
 		return
 	}
 	p := addPair{1, mu}

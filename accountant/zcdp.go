@@ -11,21 +11,17 @@ import (
 var zcdpMethod = method{
 	name:  ZCDP,
 	slack: 1e-12,
-	epsilon: func(events []Event, n Neighbouring, delta float64) (Result, error) {
-		rho, err := zcdp(events, n)
+	solve: func(events []Event, o Options) (Result, error) {
+		rho, err := zcdp(events, o.Neighbouring)
 		if err != nil {
 			return Result{}, err
 		}
-		epsilon := bestOrder(func(order float64) float64 { return tight(rho*order, order, delta) })
-		return Result{Epsilon: math.Max(epsilon, 0), Delta: delta}, nil
-	},
-	delta: func(events []Event, n Neighbouring, epsilon float64) (Result, error) {
-		rho, err := zcdp(events, n)
-		if err != nil {
-			return Result{}, err
+		if o.Epsilon != nil {
+			log := bestOrder(func(order float64) float64 { return logDelta(rho*order, order, *o.Epsilon) })
+			return o.result(positiveDelta(log)), nil
 		}
-		log := bestOrder(func(order float64) float64 { return logDelta(rho*order, order, epsilon) })
-		return Result{Epsilon: epsilon, Delta: positiveDelta(log)}, nil
+		epsilon := bestOrder(func(order float64) float64 { return tight(rho*order, order, o.Delta) })
+		return o.result(math.Max(epsilon, 0)), nil
 	},
 }
 

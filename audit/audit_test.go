@@ -174,7 +174,7 @@ func released(t *testing.T, c Config) *game {
 func TestOracleAgreesWithTheDevice(t *testing.T) {
 	for _, clipping := range []string{"flat", "per-layer", "automatic"} {
 		for _, convolution := range []bool{false, true} {
-			for _, canary := range []Canary{Gradient, ZeroInput, Opposite} {
+			for _, canary := range []string{Gradient, ZeroInput, Opposite} {
 				c := Default()
 				c.SamplingRate, c.Steps = 0.5, 40 // a canary stays out of all with probability 1e-12
 				c.Network, c.Clipping, c.Canary = network(t, convolution), clipping, canary

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
@@ -14,27 +15,25 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// Canary names what the adversary has to find out, and by which statistic.
-type Canary string
-
+// The canaries: what the adversary has to find out, and by which statistic.
 const (
 	// Gradient is a record with a long gradient, which clipping must shorten.
-	Gradient Canary = "gradient"
+	Gradient = "gradient"
 	// ZeroInput is a record whose every input is zero: the weights of the first
 	// layer get no gradient, its bias does, and must count in the norm.
-	ZeroInput Canary = "zero-input"
+	ZeroInput = "zero-input"
 	// Opposite is one of two records whose gradients point away from each other.
-	Opposite Canary = "opposite"
+	Opposite = "opposite"
 	// Difference is Gradient, looked for in the differences of two releases, in
 	// which noise that was used twice would vanish.
-	Difference Canary = "difference"
+	Difference = "difference"
 	// Digits is Gradient, looked for in the last digits of what is released: not
 	// every float can be the sum of noise and a given float.
-	Digits Canary = "digits"
+	Digits = "digits"
 )
 
 // Canaries lists them.
-func Canaries() []Canary { return []Canary{Gradient, ZeroInput, Opposite, Difference, Digits} }
+func Canaries() []string { return []string{Gradient, ZeroInput, Opposite, Difference, Digits} }
 
 const syntheticName = "synthetic"
 
@@ -98,10 +97,7 @@ func newRecords(c Config, p *plan.Plan) (*records, error) {
 		// An image of extremes, its negative, and both under another label.
 		image := make([]uint8, width)
 		for i := range image {
-			image[i] = 1
-			if random.IntN(2) == 1 {
-				image[i] = 255
-			}
+			image[i] = 1 + 254*uint8(random.IntN(2))
 		}
 		candidates = 4
 		for k := range candidates {
@@ -133,7 +129,7 @@ func newRecords(c Config, p *plan.Plan) (*records, error) {
 
 // choose takes the candidate of the longest gradient or, of pairs, the one whose
 // shares are farthest apart.
-func (r *records) choose(canary Canary, candidates int, o *oracle) error {
+func (r *records) choose(canary string, candidates int, o *oracle) error {
 	var shares [][]float32
 	var norms []float64
 	for k := range candidates {
@@ -145,12 +141,7 @@ func (r *records) choose(canary Canary, candidates int, o *oracle) error {
 	}
 	r.canary = [2]int32{-1, -1}
 	if canary != Opposite {
-		best := 0
-		for k := range norms {
-			if norms[k] > norms[best] {
-				best = k
-			}
-		}
+		best := slices.Index(norms, slices.Max(norms))
 		r.canary[1], r.canaries[1], r.norm = int32(recordsBeside+best), shares[best], norms[best]
 		return nil
 	}

@@ -67,22 +67,18 @@ func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := make(chan int)
+	var next atomic.Int64
 	errs := make([]error, lanes)
 	var workers sync.WaitGroup
 	for range min(g.config.Threads, lanes) {
 		workers.Go(func() {
-			for i := range next {
+			for i := int(next.Add(1)) - 1; i < lanes; i = int(next.Add(1)) - 1 {
 				if errs[i] = g.lane(ctx, i, stats, tell); errs[i] != nil {
 					cancel() // the others stop as well
 				}
 			}
 		})
 	}
-	for i := range lanes {
-		next <- i
-	}
-	close(next)
 	workers.Wait()
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -119,19 +115,55 @@ func (g *game) lane(ctx context.Context, i int, stats [2][]float64, tell func())
 	return nil
 }
 
-// A lane is an engine with what it draws from. No position of its streams
-// serves twice, so its runs are independent.
+// A trainer is an engine on a device of its own, which holds the records.
+type trainer struct {
+	device  device.Device
+	data    device.Data
+	engine  *engine.Engine
+	supply  engine.Given  // of all runs: their step size stays, so that no step need know its place in a run
+	scalars reach.Scalars // of the latest step with noise
+}
+
+func (g *game) newTrainer(p *plan.Plan, key stream.Key) (*trainer, error) {
+	noise, err := p.Stream(key)
+	if err != nil {
+		return nil, err
+	}
+	d, err := g.open()
+	if err != nil {
+		return nil, err
+	}
+	t := &trainer{}
+	t.device = reach.Listen(d, &t.scalars)
+	if t.data, err = t.device.Load(g.records.rows, g.records.features); err == nil {
+		t.engine, err = p.Engine(t.device, t.data, noise, &t.supply)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *trainer) close() {
+	if t.engine != nil {
+		t.engine.Close()
+	}
+	if t.data != nil {
+		t.data.Close()
+	}
+	t.device.Close()
+}
+
+// A lane trains on what it draws. No position of its streams serves twice, so its
+// runs are independent.
 type lane struct {
+	*trainer
 	game      *game
-	device    device.Device
-	data      device.Data
-	engine    *engine.Engine
-	supply    engine.Given // of all runs: their step size stays, so that no step need know its place in a run
 	samplers  [2]datasets.Sampler
 	statistic statistic
-	shadow    *shadow       // of Digits alone
-	scalars   reach.Scalars // of the latest step
-	known     [][2]float64  // products of the other records' shares with the canaries'
+	shadow    *shadow      // of Digits alone
+	known     [][2]float64 // products of the other records' shares with the canaries'
 	rows      []int32
 	release   release
 }
@@ -142,7 +174,6 @@ func (g *game) newLane(i int) (l *lane, err error) {
 		return nil, err
 	}
 	l = &lane{game: g, release: release{values: make([]float32, len(g.params))}}
-	l.statistic = l.newStatistic()
 	for _, share := range g.records.shares {
 		l.known = append(l.known, [2]float64{dot(share, g.records.canaries[0]), dot(share, g.records.canaries[1])})
 	}
@@ -155,24 +186,15 @@ func (g *game) newLane(i int) (l *lane, err error) {
 			return nil, err
 		}
 	}
-	noise, err := g.plan.Stream(keys.noise)
-	if err != nil {
+	if l.trainer, err = g.newTrainer(g.plan, keys.noise); err != nil {
 		return nil, err
 	}
-	d, err := g.open()
-	if err != nil {
-		return nil, err
-	}
-	l.device = reach.Listen(d, &l.scalars)
-	if l.data, err = l.device.Load(g.records.rows, g.records.features); err == nil {
-		l.engine, err = g.plan.Engine(l.device, l.data, noise, &l.supply)
-	}
-	if err == nil && g.config.Canary == Digits {
-		l.shadow, err = g.newShadow()
-	}
-	if err != nil {
-		l.close()
-		return nil, err
+	l.statistic = l.newStatistic()
+	if g.config.Canary == Digits {
+		if l.shadow, err = g.newShadow(); err != nil {
+			l.trainer.close()
+			return nil, err
+		}
 	}
 	return l, nil
 }
@@ -181,13 +203,7 @@ func (l *lane) close() {
 	if l.shadow != nil {
 		l.shadow.close()
 	}
-	if l.engine != nil {
-		l.engine.Close()
-	}
-	if l.data != nil {
-		l.data.Close()
-	}
-	l.device.Close()
+	l.trainer.close()
 }
 
 // run is one training run in a world, from the initial parameters.

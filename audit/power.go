@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -129,12 +130,7 @@ func (d *ideal) power(e *design) float64 {
 // below is the share of a world's pool that is at most t.
 func (d *ideal) below(world int, t float64) float64 {
 	pool := d.pools[world]
-	i, _ := slices.BinarySearchFunc(pool, t, func(x, t float64) int {
-		if x <= t {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(pool), func(i int) bool { return pool[i] > t })
 	return float64(i) / float64(len(pool))
 }
 

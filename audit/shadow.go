@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -10,42 +9,26 @@ import (
 // have, to the last digit: what an adversary who knows the program, the parameters
 // and all records works out at home.
 type shadow struct {
+	*trainer
 	game   *game
-	device device.Device
-	data   device.Data
-	engine *engine.Engine
-	supply engine.Given
 	params []float32
 	both   [2][]float32
 	rows   []int32
 }
 
-func (g *game) newShadow() (s *shadow, err error) {
+func (g *game) newShadow() (*shadow, error) {
 	key, err := stream.NewKey()
 	if err != nil {
 		return nil, err
 	}
 	p := *g.plan
 	p.Sigma = 0 // no noise
-	noise, err := p.Stream(key)
+	t, err := g.newTrainer(&p, key)
 	if err != nil {
 		return nil, err
 	}
-	s = &shadow{game: g, params: make([]float32, len(g.params))}
-	for w := range s.both {
-		s.both[w] = make([]float32, len(g.params))
-	}
-	if s.device, err = g.open(); err != nil {
-		return nil, err
-	}
-	if s.data, err = s.device.Load(g.records.rows, g.records.features); err == nil {
-		s.engine, err = p.Engine(s.device, s.data, noise, &s.supply)
-	}
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
+	n := len(g.params)
+	return &shadow{trainer: t, game: g, params: make([]float32, n), both: [2][]float32{make([]float32, n), make([]float32, n)}}, nil
 }
 
 // sums are those of a batch at a run's parameters, without the canary and with it.
@@ -69,14 +52,4 @@ func (s *shadow) sums(run *engine.Engine, beside []int32) ([2][]float32, error) 
 		}
 	}
 	return s.both, nil
-}
-
-func (s *shadow) close() {
-	if s.engine != nil {
-		s.engine.Close()
-	}
-	if s.data != nil {
-		s.data.Close()
-	}
-	s.device.Close()
 }

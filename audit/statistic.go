@@ -99,8 +99,7 @@ func (d *digits) see(r *release) {
 
 // difference is the largest, over pairs of a run's releases, of the square of
 // their difference along the canary's share, over the mean square of its other
-// coordinates. Independent noise leaves a χ² of one degree there. Noise that was
-// used twice leaves nothing but the canary, if one of the two batches holds it.
+// coordinates.
 type difference struct {
 	records  *records
 	releases [][]float64 // what was released, less the other records' shares

@@ -31,7 +31,8 @@ type Engine interface {
 	Sum(SumQuery) (Sum, error)
 	Search(along Vector) (Search, error)
 	Minimum(along Vector) (Search, error)
-	Curve(along Vector) (Curve, error)
+	// Curve is for the sums of the decreases at all candidates.
+	Curve(along Vector) (ask func(etas []float64) ([]float64, error), err error)
 	// Loss is without noise and bound, for methods without privacy.
 	Loss() (loss func() (float64, error), err error)
 	Majority() (class int, err error)
@@ -93,11 +94,6 @@ type Search interface {
 	// Tried is how many candidates the last search evaluated, the present parameters not
 	// counted. It follows from what was released.
 	Tried() int
-}
-
-// Curve is a recorded question for the sums of the decreases at all candidates.
-type Curve interface {
-	Ask(r *Release, etas []float64) ([]float64, error)
 }
 
 // What a method sees of a device: handles of public vectors, the work on them, and

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 // A Method is a way to train. It declares what it asks of the private records, and asks
@@ -44,8 +46,7 @@ type Keeper interface {
 	Restore(state []byte) (spent Spent, err error)
 }
 
-// DecodeState reads a state back that a Keeper saved as JSON; a field that the state has
-// not is an error.
+// DecodeState reads a state back that was saved as JSON; an unknown field is an error.
 func DecodeState(state []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(state))
 	d.DisallowUnknownFields()
@@ -105,6 +106,21 @@ type Settings struct {
 	TrainLossNoise           *float64
 }
 
+// CheckOnce refuses what has no meaning for a method with traits Once.
+func (c *Settings) CheckOnce(name string) error {
+	switch {
+	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
+		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", name)
+	case c.LR != nil || c.Momentum != 0:
+		return usage.Errorf("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", name)
+	case c.LRSchedule != Constant || c.Warmup != 0 || c.Average != 0:
+		return usage.Errorf("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", name)
+	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
+		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", name)
+	}
+	return nil
+}
+
 // The ways to draw noise, as Settings.Noise has them.
 const (
 	Secure = "secure"
@@ -143,7 +159,6 @@ type Facts struct {
 // A Question is a kind of release.
 type Question string
 
-// The questions.
 const (
 	Gradients Question = "gradient" // the sum of clipped gradients
 	Norms     Question = "norm"     // the norm of that sum
@@ -223,8 +238,6 @@ func GaussianSum(clip float64) Ask {
 // NoSettings is for a method that has none of its own, to be embedded.
 type NoSettings struct{}
 
-// Check finds no faults.
 func (NoSettings) Check(*Settings) error { return nil }
 
-// Complete fills in nothing.
 func (NoSettings) Complete(*Settings, Network) (Notes, error) { return Notes{}, nil }

@@ -3,12 +3,6 @@
 // gradient that no mechanism released does not type-check.
 package dpoptim
 
-import (
-	"fmt"
-
-	"github.com/privgrad/privgrad/internal/device"
-)
-
 // Optimizer turns released sums of gradients into updates of the parameters. What it
 // learns from is already public, so nothing it does costs privacy.
 type Optimizer interface {
@@ -24,41 +18,4 @@ type Optimizer interface {
 type State struct {
 	Vector Vector
 	Width  int
-}
-
-// Plain are vectors of one value per parameter as states.
-func Plain(vectors []Vector) []State {
-	var all []State
-	for _, v := range vectors {
-		all = append(all, State{v, 1})
-	}
-	return all
-}
-
-// Vectors makes vectors, as every engine does.
-type Vectors interface {
-	NewVector(width int) (Vector, error)
-}
-
-// NewStates makes the zero state vectors of a rule.
-func NewStates(n Vectors, r Rule) ([]Vector, error) {
-	var states []device.Vector
-	for range r.States() {
-		v, err := n.NewVector(1)
-		if err != nil {
-			return nil, fmt.Errorf("optimizer state: %w", err)
-		}
-		states = append(states, v)
-	}
-	return states, nil
-}
-
-// RecordRule adds the update of the parameters by a rule to a step.
-func RecordRule(q Queue, r Rule, params Vector, g Noisy, state []Vector) error {
-	v, err := g.Vector()
-	if err != nil {
-		return err
-	}
-	q.Update(r, params, v, state...)
-	return nil
 }

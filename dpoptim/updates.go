@@ -1,26 +1,24 @@
 package dpoptim
 
-// Updates are steps of one sum of gradients and one update by it each, of a step size
+// updates are steps of one sum of gradients and one update by it each, of a step size
 // that is fixed before the run.
-type Updates struct {
+type updates struct {
 	engine    Engine
 	optimizer Optimizer
 	sum       Sum
 }
 
 // NewUpdates records an optimizer's update behind the release of a sum.
-func NewUpdates(e Engine, o Optimizer) (*Updates, error) {
+func NewUpdates(e Engine, o Optimizer) (Steps, error) {
 	sum, err := e.Sum(SumQuery{Then: func(q Queue, g Noisy) error { return o.Record(q, e.Params(), g) }})
-	return &Updates{e, o, sum}, err
+	return &updates{e, o, sum}, err
 }
 
-// Step makes one update.
-func (u *Updates) Step() (int, error) {
+func (u *updates) Step() (int, error) {
 	return 1, u.sum.Ask(SumAsk{Set: func(s *Scalars) {
 		u.optimizer.Set(s, u.engine.Update())
 		s[SlotRate] = float32(u.engine.Facts().Rate.At(u.engine.Slot() + 1))
 	}})
 }
 
-// State is the optimizer's.
-func (u *Updates) State() []State { return u.optimizer.State() }
+func (u *updates) State() []State { return u.optimizer.State() }

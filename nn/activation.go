@@ -1,8 +1,10 @@
 package nn
 
 import (
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // ReLU is max(x, 0) of every element.
@@ -15,24 +17,15 @@ func Tanh(x *G.Node) (*G.Node, error) { return elementwise("tanh", x, G.Tanh) }
 func Sigmoid(x *G.Node) (*G.Node, error) { return elementwise("sigmoid", x, G.Sigmoid) }
 
 func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.Node, error) {
-	return guard(name, func() (*G.Node, error) {
-		if _, err := batched(x, 0); err != nil {
-			return nil, err
-		}
-		return f(x)
-	})
+	return layer(name, 0, func(x *G.Node, _ tensor.Shape) (*G.Node, error) { return f(x) })(x)
 }
 
-// unary lowers the activations that Gorgonia has as single ops.
 func (l *lowerer) unary(n *G.Node) (value, error) {
-	switch name := symbol(n); name {
-	case "tanh":
-		return l.pointwise(ir.Tanh, n, children(n)[0])
-	case "sigmoid":
-		return l.pointwise(ir.Sigmoid, n, children(n)[0])
-	default:
-		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", name)
+	kind, ok := map[string]ir.Kind{"tanh": ir.Tanh, "sigmoid": ir.Sigmoid}[symbol(n)]
+	if !ok {
+		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", symbol(n))
 	}
+	return l.pointwise(kind, n, children(n)[0])
 }
 
 // product lowers x ⊙ (x ≥ 0), which is how Gorgonia writes Rectify, its twin

@@ -3,8 +3,9 @@ package nn
 import (
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // add lowers the sum of two activations, and that of a layer and its bias.

@@ -40,50 +40,9 @@ func (m *Model) Lower() (*Network, error) {
 	return Lower(m.Logits, WithName(m.Name), WithLoss(m.Loss), WithInput(m.Input))
 }
 
-// spec is a named model: what it is, and its layers.
-type spec struct {
-	Info
-	layers func(k kit) []Layer
-}
-
-// kit is what the options give every layer of a model.
-type kit struct {
-	act     Layer
-	init    Init
-	classes int
-	outputs int // of a linear model: one logit for two classes, else one a class
-}
-
-func (k kit) conv(name string, out, kernel, stride, pad int) Layer {
-	return Conv(name, out, kernel, stride, pad, k.init)
-}
-
-func (k kit) dense(name string, out int) Layer { return Dense(name, out, k.init) }
-
-func specs() []spec {
-	image, colour := [3]int{1, 28, 28}, [3]int{3, 32, 32}
-	linear := func(name string, loss Loss) spec {
-		return spec{Info{name, [3]int{}, 2, loss, 785, "fmnist"}, affine}
-	}
-	return []spec{
-		{Info{"mlp-mnist", image, 10, SoftmaxCrossEntropy, 795010, "fmnist"}, mlpMNIST},
-		{Info{"mlp-fmnist", image, 10, SoftmaxCrossEntropy, 269322, "fmnist"}, mlpFMNIST},
-		{Info{"mlp-small", image, 10, SoftmaxCrossEntropy, 15910, "fmnist"}, mlpSmall},
-		{Info{"cnn-mnist", image, 10, SoftmaxCrossEntropy, 102550, "fmnist"}, cnnMNIST},
-		{Info{"mnist-tf", image, 10, SoftmaxCrossEntropy, 26010, "fmnist"}, mnistTF},
-		{Info{"cifar-small", colour, 10, SoftmaxCrossEntropy, 550570, "cifar10"}, cifarSmall},
-		{Info{"cifar-paper", colour, 10, SoftmaxCrossEntropy, 5851338, "cifar10"}, cifarPaper},
-		linear("logistic", Logistic),
-		linear("svm", Hinge),
-		linear("huber-svm", HuberHinge),
-		linear("huber-regression", Huber),
-	}
-}
-
-// Names lists the models that Build knows.
 func Names() []Info {
 	var list []Info
-	for _, s := range specs() {
+	for _, s := range specs {
 		list = append(list, s.Info)
 	}
 	return list
@@ -100,7 +59,7 @@ func (i Info) fits(input [3]int) bool {
 func Build(name string, o Options) (*Model, error) {
 	var known, fitting []string
 	var s *spec
-	for _, t := range specs() {
+	for _, t := range specs {
 		known = append(known, t.Name)
 		if t.fits(o.Input) {
 			fitting = append(fitting, t.Name)
@@ -124,7 +83,7 @@ func Build(name string, o Options) (*Model, error) {
 		}
 		return nil, fmt.Errorf("model %s takes %s, the data is %s; %s", name, dims(s.Input), dims(o.Input), fit)
 	}
-	k, err := s.kit(o)
+	layers, err := s.choose(o)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +96,7 @@ func Build(name string, o Options) (*Model, error) {
 	return guard("model "+name, func() (*Model, error) {
 		g := G.NewGraph(G.WithGraphName(name))
 		x := G.NewTensor(g, tensor.Float32, 4, G.WithShape(o.Batch, o.Input[0], o.Input[1], o.Input[2]), G.WithName("input"))
-		logits, err := Apply(x, s.layers(k)...)
+		logits, err := Apply(x, layers...)
 		if err != nil {
 			return nil, err
 		}
@@ -145,32 +104,34 @@ func Build(name string, o Options) (*Model, error) {
 	})
 }
 
-// kit takes the options, which may change the loss of s.
-func (s *spec) kit(o Options) (kit, error) {
-	k := kit{classes: o.Classes, outputs: 1}
-	if k.classes == 0 {
-		k.classes = s.Classes
+// choose makes the layers by the options, which may change the loss of s.
+func (s *spec) choose(o Options) ([]Layer, error) {
+	classes := o.Classes
+	if classes == 0 {
+		classes = s.Classes
 	}
-	if s.Loss == Logistic && k.classes > 2 { // of which the softmax is the form for many classes
-		s.Loss, k.outputs = SoftmaxCrossEntropy, k.classes
+	if s.Loss == Logistic && classes > 2 { // of which the softmax is the form for many classes
+		s.Loss = SoftmaxCrossEntropy
 	}
-	if s.Loss == SoftmaxCrossEntropy && k.classes < 2 {
-		return kit{}, fmt.Errorf("model %s needs at least 2 classes, has %d", s.Name, k.classes)
+	if s.Loss == SoftmaxCrossEntropy && classes < 2 {
+		return nil, fmt.Errorf("model %s needs at least 2 classes, has %d", s.Name, classes)
 	}
-	if s.Loss != SoftmaxCrossEntropy && s.Loss != Huber && k.classes != 2 {
-		return kit{}, fmt.Errorf("model %s has one logit for two classes, the data has %d classes; keep two of them or choose another model", s.Name, k.classes)
+	if s.Loss != SoftmaxCrossEntropy && s.Loss != Huber && classes != 2 {
+		return nil, fmt.Errorf("model %s has one logit for two classes, the data has %d classes; keep two of them or choose another model", s.Name, classes)
+	}
+	outputs := classes
+	if s.Loss != SoftmaxCrossEntropy {
+		outputs = 1
 	}
 	switch o.Activation {
 	case "relu":
-		k.act, k.init = ReLU, He(o.Seed)
+		return s.layers(ReLU, He(o.Seed), outputs), nil
 	case "tanh", "":
-		k.act, k.init = Tanh, Glorot(o.Seed)
+		return s.layers(Tanh, Glorot(o.Seed), outputs), nil
 	case "sigmoid":
-		k.act, k.init = Sigmoid, Glorot(o.Seed)
-	default:
-		return kit{}, fmt.Errorf("model %s: unknown activation %q; choose relu, tanh or sigmoid", s.Name, o.Activation)
+		return s.layers(Sigmoid, Glorot(o.Seed), outputs), nil
 	}
-	return k, nil
+	return nil, fmt.Errorf("model %s: unknown activation %q; choose relu, tanh or sigmoid", s.Name, o.Activation)
 }
 
 func dims(s [3]int) string { return fmt.Sprintf("%d×%d×%d", s[0], s[1], s[2]) }

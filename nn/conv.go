@@ -4,44 +4,39 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Conv is a square cross-correlation with bias over (N, C, H, W), padded by
 // zeros: out kernels of kernel×kernel. It makes the nodes name.weight
 // (out, C, kernel, kernel) and name.bias (1, out, 1, 1), the bias zero.
 func Conv(name string, out, kernel, stride, pad int, init Init) Layer {
-	return func(x *G.Node) (*G.Node, error) {
-		return guard(name, func() (*G.Node, error) {
-			s, err := batched(x, 4)
-			if err != nil {
-				return nil, err
-			}
-			if out < 1 || kernel < 1 || stride < 1 || pad < 0 {
-				return nil, fmt.Errorf("needs at least one kernel, a window and a stride of at least 1 and no negative padding; has %d kernels, window %d, stride %d, padding %d", out, kernel, stride, pad)
-			}
-			if s[2]+2*pad < kernel || s[3]+2*pad < kernel {
-				return nil, fmt.Errorf("the %d×%d window does not fit the %d×%d image padded by %d", kernel, kernel, s[2], s[3], pad)
-			}
-			values := make([]float32, out*s[1]*kernel*kernel)
-			init(name+".weight", s[1]*kernel*kernel, out*kernel*kernel, values)
-			w, err := parameter(x, name+".weight", values, out, s[1], kernel, kernel)
-			if err != nil {
-				return nil, err
-			}
-			b, err := parameter(x, name+".bias", make([]float32, out), 1, out, 1, 1)
-			if err != nil {
-				return nil, err
-			}
-			h, err := G.Conv2d(x, w, tensor.Shape{kernel, kernel}, []int{pad, pad}, []int{stride, stride}, []int{1, 1})
-			if err != nil {
-				return nil, err
-			}
-			return G.BroadcastAdd(h, b, nil, []byte{0, 2, 3})
-		})
-	}
+	return layer(name, 4, func(x *G.Node, s tensor.Shape) (*G.Node, error) {
+		if out < 1 || kernel < 1 || stride < 1 || pad < 0 {
+			return nil, fmt.Errorf("needs at least one kernel, a window and a stride of at least 1 and no negative padding; has %d kernels, window %d, stride %d, padding %d", out, kernel, stride, pad)
+		}
+		if s[2]+2*pad < kernel || s[3]+2*pad < kernel {
+			return nil, fmt.Errorf("the %d×%d window does not fit the %d×%d image padded by %d", kernel, kernel, s[2], s[3], pad)
+		}
+		values := make([]float32, out*s[1]*kernel*kernel)
+		init(name+".weight", s[1]*kernel*kernel, out*kernel*kernel, values)
+		w, err := parameter(x, name+".weight", values, out, s[1], kernel, kernel)
+		if err != nil {
+			return nil, err
+		}
+		b, err := parameter(x, name+".bias", make([]float32, out), 1, out, 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		h, err := G.Conv2d(x, w, tensor.Shape{kernel, kernel}, []int{pad, pad}, []int{stride, stride}, []int{1, 1})
+		if err != nil {
+			return nil, err
+		}
+		return G.BroadcastAdd(h, b, nil, []byte{0, 2, 3})
+	})
 }
 
 // conv reads Conv2d back from its expansion, of which n is the last node:

@@ -3,47 +3,43 @@ package nn
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Dense is x·W + b over (N, in). It makes the nodes name.weight, stored
 // (in, out), and name.bias (1, out), the bias zero. The initial weights are
 // drawn in PyTorch's order (out, in).
 func Dense(name string, out int, init Init) Layer {
-	return func(x *G.Node) (*G.Node, error) {
-		return guard(name, func() (*G.Node, error) {
-			s, err := batched(x, 2)
-			if err != nil {
-				return nil, err
+	return layer(name, 2, func(x *G.Node, s tensor.Shape) (*G.Node, error) {
+		if out < 1 {
+			return nil, fmt.Errorf("needs at least one output, has %d", out)
+		}
+		in := s[1]
+		drawn := make([]float32, out*in)
+		init(name+".weight", in, out, drawn)
+		values := make([]float32, len(drawn))
+		for o := range out {
+			for i := range in {
+				values[i*out+o] = drawn[o*in+i]
 			}
-			if out < 1 {
-				return nil, fmt.Errorf("needs at least one output, has %d", out)
-			}
-			in := s[1]
-			drawn := make([]float32, out*in)
-			init(name+".weight", in, out, drawn)
-			values := make([]float32, len(drawn))
-			for o := range out {
-				for i := range in {
-					values[i*out+o] = drawn[o*in+i]
-				}
-			}
-			w, err := parameter(x, name+".weight", values, in, out)
-			if err != nil {
-				return nil, err
-			}
-			b, err := parameter(x, name+".bias", make([]float32, out), 1, out)
-			if err != nil {
-				return nil, err
-			}
-			h, err := G.Mul(x, w)
-			if err != nil {
-				return nil, err
-			}
-			return G.BroadcastAdd(h, b, nil, []byte{0})
-		})
-	}
+		}
+		w, err := parameter(x, name+".weight", values, in, out)
+		if err != nil {
+			return nil, err
+		}
+		b, err := parameter(x, name+".bias", make([]float32, out), 1, out)
+		if err != nil {
+			return nil, err
+		}
+		h, err := G.Mul(x, w)
+		if err != nil {
+			return nil, err
+		}
+		return G.BroadcastAdd(h, b, nil, []byte{0})
+	})
 }
 
 // Kinds of linAlgBinOp.

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	G "gorgonia.org/gorgonia"
@@ -39,7 +40,6 @@ func symbol(n *G.Node) string {
 	return s
 }
 
-// children are the operands of n, in order.
 func children(n *G.Node) []*G.Node {
 	var c []*G.Node
 	for it := n.Graph().From(n.ID()); it.Next(); {
@@ -48,12 +48,10 @@ func children(n *G.Node) []*G.Node {
 	return c
 }
 
-// constant is the value of a scalar constant.
 func constant(n *G.Node) float64 {
 	return reflect.ValueOf(n.Value().Data()).Convert(reflect.TypeFor[float64]()).Float()
 }
 
-// opFields reads the fields of a node's op.
 type opFields struct{ v reflect.Value }
 
 func fields(n *G.Node) opFields { return opFields{reflect.Indirect(reflect.ValueOf(n.Op()))} }
@@ -97,7 +95,6 @@ func refuse(n *G.Node, format string, args ...any) error {
 
 // unsupported gives the reason for which ops of n's type never lower, or nil.
 func unsupported(n *G.Node) error {
-	const supported = "supported are Conv2d, Mul, BroadcastAdd, Add, Rectify, Tanh, Sigmoid, MaxPool2D, AveragePool2D, GlobalAveragePool2D and Reshape"
 	switch t := opType(n); t {
 	case opLeaf, opConstant, opReshape, opTranspose, opRepeat, opSize, opLinAlg, opBinary, opUnary, opIm2col, opMaxPool, opAvgPool, opGlobalAvg:
 		return nil
@@ -111,15 +108,13 @@ func unsupported(n *G.Node) error {
 		}
 		return refuse(n, "the loss takes the softmax itself; pass the node before it, the logits, and choose the loss with WithLoss (gorgonia v0.9.18 returns the SoftMax node for a LogSoftMax of the same input)")
 	case "gorgonia.sumOp", "*gorgonia.sumOp", "gorgonia.maxOp", "*gorgonia.maxOp":
-		for _, axis := range fields(n).ints("along") {
-			if axis == 0 {
-				return refuse(n, "it reduces along the batch axis and so mixes examples; pass the logits, not the cost, and choose the loss with WithLoss")
-			}
+		if slices.Contains(fields(n).ints("along"), 0) {
+			return refuse(n, "it reduces along the batch axis and so mixes examples; pass the logits, not the cost, and choose the loss with WithLoss")
 		}
 		return refuse(n, "reductions are not supported; use GlobalAveragePool2D for a mean over positions")
 	case "gorgonia.constantTensor":
 		return refuse(n, "constants are not supported; make it a parameter, or fold it into the data")
 	default:
-		return refuse(n, "this op is not supported; %s", supported)
+		return refuse(n, "this op is not supported; supported are Conv2d, Mul, BroadcastAdd, Add, Rectify, Tanh, Sigmoid, MaxPool2D, AveragePool2D, GlobalAveragePool2D and Reshape")
 	}
 }

@@ -26,13 +26,22 @@ func Apply(x *G.Node, layers ...Layer) (*G.Node, error) {
 
 // Flatten turns (N, …) into (N, n), in row-major order: C, H, W for images.
 func Flatten(x *G.Node) (*G.Node, error) {
-	return guard("flatten", func() (*G.Node, error) {
-		s, err := batched(x, 0)
-		if err != nil {
-			return nil, err
-		}
+	return layer("flatten", 0, func(x *G.Node, s tensor.Shape) (*G.Node, error) {
 		return G.Reshape(x, tensor.Shape{s[0], s.TotalSize() / s[0]})
-	})
+	})(x)
+}
+
+// layer is named for messages, and takes an activation of so many axes (0: any number).
+func layer(name string, dims int, f func(x *G.Node, s tensor.Shape) (*G.Node, error)) Layer {
+	return func(x *G.Node) (*G.Node, error) {
+		return guard(name, func() (*G.Node, error) {
+			s, err := batched(x, dims)
+			if err != nil {
+				return nil, err
+			}
+			return f(x, s)
+		})
+	}
 }
 
 // guard turns a panic of Gorgonia, its answer to many wrong shapes and types,
@@ -49,8 +58,6 @@ func guard[T any](what string, f func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// batched gives the shape of an activation, checked to have the batch axis and
-// the given number of axes (any number when dims is 0).
 func batched(x *G.Node, dims int) (tensor.Shape, error) {
 	if x == nil {
 		return nil, errors.New("its input is nil")

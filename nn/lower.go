@@ -5,31 +5,24 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Loss is the per-example loss at the logits.
 type Loss = ir.Loss
 
-// Program is a lowered network.
 type Program = ir.Program
 
-// The losses, defined in internal/ir.
+// The losses; those of one logit have targets of −1 and +1, or real ones.
 const (
-	// SoftmaxCrossEntropy is −log softmax(z)[t], t a class index.
-	SoftmaxCrossEntropy = ir.SoftmaxCrossEntropy
-	// Logistic is log(1+exp(−t·z)), t = −1 or +1, one logit.
-	Logistic = ir.Logistic
-	// Hinge is max(0, 1−t·z), t = −1 or +1, one logit.
-	Hinge = ir.Hinge
-	// HuberHinge is Hinge smoothed around its kink, one logit.
-	HuberHinge = ir.HuberHinge
-	// Huber is the robust regression loss, t real, one logit.
-	Huber = ir.Huber
+	SoftmaxCrossEntropy = ir.SoftmaxCrossEntropy // −log softmax(z)[t], t a class index
+	Logistic            = ir.Logistic            // log(1+exp(−t·z))
+	Hinge               = ir.Hinge               // max(0, 1−t·z)
+	HuberHinge          = ir.HuberHinge          // Hinge smoothed around its kink
+	Huber               = ir.Huber               // the robust regression loss, t real
 )
 
-// LowerOption changes what Lower does.
 type LowerOption func(*lowerer)
 
 // WithLoss sets the program's loss; the default is SoftmaxCrossEntropy.
@@ -46,8 +39,7 @@ func WithInput(input *G.Node) LowerOption { return func(l *lowerer) { l.input = 
 // leaf with a value that is convolved, multiplied or added as a bias is a
 // parameter; ops and parameters come in an order that the graph alone fixes,
 // operands before results and left before right. Nothing runs and nothing in
-// the graph changes. A graph that cannot be trained with per-example clipping,
-// or that has an op without a lowering, gives an error that names the node.
+// the graph changes. An error names the node that does not lower.
 func Lower(logits *G.Node, options ...LowerOption) (*Network, error) {
 	l := &lowerer{
 		program: ir.Program{Name: "graph"},
@@ -205,16 +197,14 @@ func (l *lowerer) isParam(n *G.Node) bool {
 }
 
 // lower gives the value of an activation, lowering what it depends on first.
-func (l *lowerer) lower(n *G.Node) (value, error) {
+func (l *lowerer) lower(n *G.Node) (v value, err error) {
 	if v, ok := l.values[n]; ok {
 		return v, nil
 	}
-	v, err := l.lowerNew(n)
-	if err != nil {
-		return value{}, err
+	if v, err = l.lowerNew(n); err == nil {
+		l.values[n] = v
 	}
-	l.values[n] = v
-	return v, nil
+	return v, err
 }
 
 func (l *lowerer) lowerNew(n *G.Node) (value, error) {
@@ -235,7 +225,7 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 	case opUnary:
 		return l.unary(n)
 	case opMaxPool:
-		return l.maxPool(n)
+		return l.pool(n, n, ir.MaxPool)
 	case opAvgPool:
 		return l.avgPool(n, n, 1)
 	case opGlobalAvg:
@@ -278,7 +268,6 @@ func (l *lowerer) transpose(n *G.Node) (value, error) {
 	return value{}, refuse(n, "transposing activations is not supported; permute the data or the weights instead")
 }
 
-// emit appends an op whose output is node n.
 func (l *lowerer) emit(n *G.Node, op ir.Op, weight *view) value {
 	shape := n.Shape()[1:]
 	op.Out = planShape(shape)
@@ -346,7 +335,7 @@ func (l *lowerer) network() (*Network, error) {
 			}
 			for _, other := range net.bindings {
 				if other.shares(b) {
-					return nil, refuse(b.node, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", describe(other.node))
+					return nil, refuse(b.leaf, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", describe(other.leaf))
 				}
 			}
 			*q.index = len(p.Params)

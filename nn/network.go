@@ -3,9 +3,10 @@ package nn
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Network is a lowered graph with the way back: it knows which node of the
@@ -21,13 +22,11 @@ type Network struct {
 // PyTorch's order, lie in the value of the leaf. One of the slices is nil.
 type binding struct {
 	view
-	node  *G.Node
 	value *tensor.Dense
 	f32   []float32
 	f64   []float64
 }
 
-// bind checks that a parameter's value can be read and written in place.
 func bind(v view) (binding, error) {
 	n := v.leaf
 	if ir.Size(v.shape) != ir.Size(n.Shape()) {
@@ -46,7 +45,7 @@ func bind(v view) (binding, error) {
 	if !t.Info().C() || t.RequiresIterator() {
 		return binding{}, refuse(n, "the parameter's value is not contiguous in row-major order; clone or materialise it")
 	}
-	b := binding{view: v, node: n, value: t}
+	b := binding{view: v, value: t}
 	b.f32, _ = t.Data().([]float32)
 	b.f64, _ = t.Data().([]float64)
 	if len(b.f32)+len(b.f64) != ir.Size(n.Shape()) {
@@ -104,8 +103,8 @@ func (net *Network) SetParams(flat []float32) error {
 		return fmt.Errorf("network %s has %d parameters, got %d values", net.Program.Name, want, len(flat))
 	}
 	for i := range net.bindings {
-		if b := &net.bindings[i]; b.node.Value() != G.Value(b.value) {
-			return fmt.Errorf("network %s: %s was bound to another value since the graph was lowered; lower it again", net.Program.Name, describe(b.node))
+		if b := &net.bindings[i]; b.leaf.Value() != G.Value(b.value) {
+			return fmt.Errorf("network %s: %s was bound to another value since the graph was lowered; lower it again", net.Program.Name, describe(b.leaf))
 		}
 	}
 	for i, q := range net.Program.Params {

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // MaxPool takes the largest element of size×size windows over (N, C, H, W).
@@ -35,30 +36,19 @@ func AvgPool(size, stride int) Layer {
 
 // GlobalAvgPool takes the mean of every channel: (N, C, H, W) to (N, C, 1, 1).
 func GlobalAvgPool(x *G.Node) (*G.Node, error) {
-	return guard("global average pool", func() (*G.Node, error) {
-		if _, err := batched(x, 4); err != nil {
-			return nil, err
-		}
+	return layer("global average pool", 4, func(x *G.Node, _ tensor.Shape) (*G.Node, error) {
 		return G.GlobalAveragePool2D(x)
-	})
+	})(x)
 }
 
 func pool(name string, size, stride int, f func(*G.Node) (*G.Node, error)) Layer {
-	return func(x *G.Node) (*G.Node, error) {
-		return guard(name, func() (*G.Node, error) {
-			s, err := batched(x, 4)
-			if err != nil {
-				return nil, err
-			}
-			if size < 1 || stride < 1 || size > s[2] || size > s[3] {
-				return nil, fmt.Errorf("a %d×%d window with stride %d does not fit the %d×%d image", size, size, stride, s[2], s[3])
-			}
-			return f(x)
-		})
-	}
+	return layer(name, 4, func(x *G.Node, s tensor.Shape) (*G.Node, error) {
+		if size < 1 || stride < 1 || size > s[2] || size > s[3] {
+			return nil, fmt.Errorf("a %d×%d window with stride %d does not fit the %d×%d image", size, size, stride, s[2], s[3])
+		}
+		return f(x)
+	})
 }
-
-func (l *lowerer) maxPool(n *G.Node) (value, error) { return l.pool(n, n, ir.MaxPool) }
 
 // avgPool lowers the pool, multiplied by scale in node out, provided that this
 // makes Gorgonia's result the mean.

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	G "gorgonia.org/gorgonia"
 )
@@ -66,7 +67,7 @@ func (v view) repeat(axis int, to []int) (view, error) {
 	if axis >= len(v.shape) || len(to) != len(v.shape) || v.shape[axis] != 1 && v.shape[axis] != to[axis] {
 		return view{}, fmt.Errorf("parameter %s is repeated along axis %d from shape %v to %v; only axes of size 1 can be broadcast", describe(v.leaf), axis, v.shape, to)
 	}
-	w := view{v.leaf, append([]int(nil), v.shape...), append([]int(nil), v.strides...)}
+	w := view{v.leaf, slices.Clone(v.shape), slices.Clone(v.strides)}
 	if v.shape[axis] == 1 {
 		w.shape[axis], w.strides[axis] = to[axis], 0
 	}
@@ -83,7 +84,7 @@ func (v view) reshape(to ...int) (view, error) {
 			shape, strides = append(shape, d), append(strides, v.strides[i])
 		}
 	}
-	w := view{v.leaf, append([]int(nil), to...), make([]int, len(to))}
+	w := view{v.leaf, slices.Clone(to), make([]int, len(to))}
 	i, j := 0, 0
 	for j < len(to) {
 		if to[j] == 1 {

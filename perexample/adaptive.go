@@ -33,7 +33,6 @@ const AdaptiveRange = 1000
 // batch: a twentieth of the public expected batch.
 func CountDeviation(expectedBatch float64) float64 { return expectedBatch / adaptiveNoise }
 
-// Validate checks the settings and the first clip norm.
 func (a Adaptive) Validate(clip float64) error {
 	switch {
 	case !(a.Quantile > 0 && a.Quantile < 1):

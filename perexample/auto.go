@@ -2,6 +2,7 @@ package perexample
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -18,10 +19,7 @@ func auto(p *ir.Program, o *Options, c choices) {
 	for _, m := range o.batches() {
 		options = append(options, o.within(p, c, m))
 	}
-	best := fastest(options)
-	for i, choice := range best.choices {
-		c[i] = choice
-	}
+	maps.Copy(c, fastest(options).choices)
 }
 
 // An option is a physical batch and a choice for every layer.
@@ -67,14 +65,12 @@ func (o *Options) within(p *ir.Program, c choices, batch int) option {
 	}
 }
 
-// enough is what an option with a smaller batch may lose against the fastest:
-// memory beyond that would be taken for next to nothing.
+// enough is what an option with a smaller batch may lose against the fastest.
 const enough = 1.02
 
-// fastest is the option with the smallest batch that loses next to nothing, but
-// does not go below leastTogether for that. Options come from the
-// largest batch to the smallest; where not even the last fits, it is all there
-// is.
+// fastest is the option with the smallest batch, leastTogether or more, that loses next
+// to nothing. Options come from the largest batch to the smallest; where not even the
+// last fits, it is all there is.
 func fastest(options []option) option {
 	best := options[len(options)-1]
 	least := math.Inf(1)
@@ -112,7 +108,6 @@ func (o *Options) batches() []int {
 	return all
 }
 
-// fits says whether a batch stays within the memory.
 func (o *Options) fits(s *ir.Schedule, batch int) bool {
 	return o.Memory == 0 || int64(batch)*s.ExampleBytes(o.costs().Passes) <= o.Memory
 }

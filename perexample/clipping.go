@@ -2,7 +2,6 @@ package perexample
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -11,19 +10,12 @@ import (
 type Clipping string
 
 const (
-	// Flat scales a gradient longer than C down to C (ir.Flat).
-	Flat Clipping = "flat"
-	// PerLayer does so layer by layer, at C over the root of their number
-	// (ir.PerLayer).
-	PerLayer Clipping = "per-layer"
-	// Automatic scales every gradient towards C (ir.Automatic).
-	Automatic Clipping = "automatic"
-	// AdaptiveFlat is Flat at a C that follows a quantile of the norms, by a
-	// noisy count that every step is charged for (Adaptive).
-	AdaptiveFlat Clipping = "adaptive"
+	Flat         Clipping = "flat"      // ir.Flat
+	PerLayer     Clipping = "per-layer" // ir.PerLayer
+	Automatic    Clipping = "automatic" // ir.Automatic
+	AdaptiveFlat Clipping = "adaptive"  // ir.Flat at a C that moves (Adaptive)
 )
 
-// Clippings lists what Rule accepts.
 func Clippings() []Clipping { return []Clipping{Flat, PerLayer, Automatic, AdaptiveFlat} }
 
 // Rule is what a clipping asks of a schedule.
@@ -36,9 +28,5 @@ func (c Clipping) Rule() (ir.Clipping, error) {
 	case Automatic:
 		return ir.Automatic, nil
 	}
-	var names []string
-	for _, k := range Clippings() {
-		names = append(names, string(k))
-	}
-	return ir.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, strings.Join(names, ", "))
+	return ir.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, list(Clippings()))
 }

@@ -14,7 +14,6 @@ type Layer struct {
 	Alternatives []Alternative // the choice made among them
 }
 
-// Chosen is what the choice costs.
 func (l Layer) Chosen() Alternative {
 	return l.Alternatives[slices.IndexFunc(l.Alternatives, func(a Alternative) bool { return a.Choice == l.Choice })]
 }
@@ -30,23 +29,12 @@ type Alternative struct {
 
 // Explain lists the layers of a private schedule.
 func Explain(s *ir.Schedule, costs ir.Costs) []Layer {
-	chosen := map[int]Choice{}
-	for _, st := range s.Steps {
-		switch st.Kind {
-		case ir.GradStore:
-			chosen[st.Op] = Store
-		case ir.NormGhost:
-			chosen[st.Op] = GhostNorm
-		case ir.NormGram:
-			chosen[st.Op] = Gram
-		case ir.NormInstantiate:
-			chosen[st.Op] = Recompute
-		}
-	}
 	var layers []Layer
 	for i := range s.Program.Ops {
-		if c, ok := chosen[i]; ok {
-			layers = append(layers, Layer{layerName(s.Program, i), i, c, alternatives(s.Program, i, costs)})
+		for c, kind := range measures {
+			if slices.Contains(s.Steps, ir.Step{Kind: kind, Op: i}) {
+				layers = append(layers, Layer{layerName(s.Program, i), i, c, alternatives(s.Program, i, costs)})
+			}
 		}
 	}
 	return layers
@@ -60,7 +48,7 @@ func alternatives(p *ir.Program, i int, costs ir.Costs) []Alternative {
 	op := &p.Ops[i]
 	out, k, positions := op.Columns()
 	var all []Alternative
-	for _, c := range Choices(op.Kind) {
+	for _, c := range possible(op.Kind) {
 		bytes := 8 * int64(p.OpParams(i))
 		norm, speed := int64(0), costs.GEMM
 		switch c {

@@ -2,9 +2,8 @@
 // and summed. Each strategy rewrites a ir.Program into a ir.Schedule; it
 // never changes the result beyond rounding, only its cost.
 //
-// Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's
-// own loss and cᵢ its clipping factor: one for all parameters together or, by
-// PerLayer, one a layer. An example with a norm that is not finite, or with a
+// Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's own loss
+// and cᵢ its clipping factor. An example with a norm that is not finite, or with a
 // target that the loss does not accept, adds zero, silently.
 package perexample
 
@@ -22,21 +21,23 @@ type Strategy string
 const (
 	// Auto picks per layer what takes the least time within the memory.
 	Auto Strategy = "auto"
-	// Materialise keeps every example's whole gradient.
+	// Materialise keeps every example's whole gradient: simple, and for a dense layer
+	// bound by memory.
 	Materialise Strategy = "materialise"
 	// Ghost is mixed ghost clipping (Bu, Mao and Xu 2022, arXiv 2205.10683):
 	// norms of dense layers, and of convolutions with few output positions,
 	// come from products of inputs and of δ, with no gradient formed.
 	Ghost Strategy = "ghost"
 	// Bookkeeping computes every gradient once (Bu et al. 2023, arXiv
-	// 2210.00038): dense layers by ghost norm, convolutions stored.
+	// 2210.00038). A dense layer's is an outer product δxᵀ, so that ‖δxᵀ‖² = ‖δ‖²‖x‖²,
+	// the bias adds ‖δ‖², and the clipped sum is one product over δ scaled by the
+	// factors. A convolution's sums many outer products; it is stored.
 	Bookkeeping Strategy = "bookkeeping"
 	// Microbatch sends one example at a time through the network and keeps
 	// its whole gradient: the definition that the others are checked against.
 	Microbatch Strategy = "microbatch"
 )
 
-// Strategies lists the names that a strategy may begin with.
 func Strategies() []Strategy { return []Strategy{Auto, Materialise, Ghost, Bookkeeping, Microbatch} }
 
 // Options say how to schedule.
@@ -61,10 +62,38 @@ func (o *Options) costs() ir.Costs {
 // rewrites make the choice for every layer that has none yet.
 var rewrites = map[Strategy]func(p *ir.Program, o *Options, c choices){
 	Auto:        auto,
-	Materialise: materialise,
-	Ghost:       ghost,
-	Bookkeeping: bookkeeping,
-	Microbatch:  materialise, // one example at a time
+	Materialise: fill(Store, always(Store)),
+	Ghost:       fill(GhostNorm, mixed),
+	Bookkeeping: fill(GhostNorm, always(Store)),
+	Microbatch:  fill(Store, always(Store)),
+}
+
+// fill makes one choice for dense layers, and one for each convolution.
+func fill(dense Choice, conv func(*ir.Op) Choice) func(*ir.Program, *Options, choices) {
+	return func(p *ir.Program, _ *Options, c choices) {
+		for i := range p.Ops {
+			_, chosen := c[i]
+			switch op := &p.Ops[i]; {
+			case chosen:
+			case op.Kind == ir.Dense:
+				c[i] = dense
+			case op.Kind == ir.Conv:
+				c[i] = conv(op)
+			}
+		}
+	}
+}
+
+func always(c Choice) func(*ir.Op) Choice { return func(*ir.Op) Choice { return c } }
+
+// mixed takes the norm from two Gram matrices where they are smaller than the gradient,
+// 2T² < p for T output positions and p parameters (Bu, Mao and Xu 2022, section 4).
+func mixed(op *ir.Op) Choice {
+	out, k, positions := op.Columns()
+	if 2*positions*positions < out*k {
+		return Gram
+	}
+	return Store
 }
 
 // Private schedules a batch's clipped sum of per-example gradients.
@@ -105,8 +134,11 @@ const (
 	Recompute Choice = "recompute" // convolution: each gradient twice, for its norm and for the sum
 )
 
-// Choices lists what a layer of a kind can do.
-func Choices(k ir.Kind) []Choice {
+// measures is the step by which each choice takes the norm.
+var measures = map[Choice]ir.StepKind{Store: ir.GradStore, GhostNorm: ir.NormGhost, Gram: ir.NormGram, Recompute: ir.NormInstantiate}
+
+// possible lists what a layer of a kind can do.
+func possible(k ir.Kind) []Choice {
 	switch k {
 	case ir.Dense:
 		return []Choice{GhostNorm, Store}
@@ -119,17 +151,6 @@ func Choices(k ir.Kind) []Choice {
 // choices are made by op; an op that is absent is not measured.
 type choices map[int]Choice
 
-// fill makes one choice for every op of a kind that has none.
-func (c choices) fill(p *ir.Program, k ir.Kind, choose func(*ir.Op) Choice) {
-	for i := range p.Ops {
-		if _, chosen := c[i]; p.Ops[i].Kind == k && !chosen {
-			c[i] = choose(&p.Ops[i])
-		}
-	}
-}
-
-func always(c Choice) func(*ir.Op) Choice { return func(*ir.Op) Choice { return c } }
-
 // schedule goes forward, to the loss, back with each op measured before δ
 // moves on to its inputs, to the factors and to the sums.
 func (c choices) schedule(p *ir.Program) *ir.Schedule {
@@ -141,15 +162,8 @@ func (c choices) schedule(p *ir.Program) *ir.Schedule {
 	add(ir.LossGrad, ir.NoOp)
 	need := p.NeedsGrad()
 	for i := len(p.Ops) - 1; i >= 0; i-- {
-		switch c[i] {
-		case Store:
-			add(ir.GradStore, i)
-		case GhostNorm:
-			add(ir.NormGhost, i)
-		case Gram:
-			add(ir.NormGram, i)
-		case Recompute:
-			add(ir.NormInstantiate, i)
+		if kind, ok := measures[c[i]]; ok {
+			add(kind, i)
 		}
 		if slices.ContainsFunc(p.Ops[i].In, func(v ir.Value) bool { return need[v] }) {
 			add(ir.InputGrad, i)
@@ -194,7 +208,6 @@ func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 	return name, c, nil
 }
 
-// override makes the choice for one layer.
 func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 	if choice == Choice(Materialise) {
 		choice = Store
@@ -217,8 +230,8 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		if _, twice := c[i]; twice {
 			return fmt.Errorf("layer %s is named twice", layer)
 		}
-		if possible := Choices(p.Ops[i].Kind); !slices.Contains(possible, choice) {
-			return fmt.Errorf("layer %s is a %s layer and cannot %s: choose one of %s", layer, p.Ops[i].Kind, choice, list(possible))
+		if all := possible(p.Ops[i].Kind); !slices.Contains(all, choice) {
+			return fmt.Errorf("layer %s is a %s layer and cannot %s: choose one of %s", layer, p.Ops[i].Kind, choice, list(all))
 		}
 		c[i] = choice
 		return nil

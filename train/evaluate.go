@@ -32,7 +32,7 @@ type evaluator struct {
 	score        func() (device.Score, error)
 	scoreAverage func() (device.Score, error) // of the average of the parameters
 	scoreTrain   func() (device.Score, error)
-	trainLoss    func(rows []int32, draw uint64, steps ...float32) ([]float64, error)
+	trainLoss    func(rows []int32, draw uint64) (float64, error)
 
 	last     *Measurement
 	measured []Measurement // all of the run's, last among them

@@ -316,7 +316,7 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if z := p.Config.TrainLossNoise; z != nil {
 		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: plan.LossBound}
-		if r.trainLoss, err = r.engine.LossQuery(release, 1); err != nil {
+		if r.trainLoss, err = r.engine.LossQuery(release); err != nil {
 			return err
 		}
 	}
@@ -518,7 +518,7 @@ func (r *run) noisyLoss() (*float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Finite(sum[0] / r.plan.ExpectedBatch), nil
+	return plan.Finite(sum / r.plan.ExpectedBatch), nil
 }
 
 // save writes the checkpoint and the model as they stand.

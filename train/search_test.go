@@ -96,7 +96,7 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 	p, err := resolve(fixed, Options{Sources: sources(made(1, 400))})
 	check(t, err)
 	l := accountant.LineSearch{
-		SamplingRate: p.SamplingRate, Steps: p.Steps, Gradient: accountant.Gaussian{NoiseMultiplier: 1}, Searches: p.Steps,
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Gradient: accountant.Gaussian{NoiseMultiplier: 1},
 		// μ² = share/(1−share), ρ = μ²/2, σ₁² = 3/(2ρ), σ₂² = 3/ρ.
 		Search: accountant.NoisyBTLS{Noise: "gaussian", ThresholdScale: math.Sqrt(3 * 9), QueryScale: math.Sqrt(6 * 9), MaxTrials: 20, Queries: accountant.SharedBaseline},
 	}

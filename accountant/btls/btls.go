@@ -1,6 +1,8 @@
 package btls
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -18,9 +20,9 @@ type Search struct {
 	Shared bool
 }
 
-// Scaled is the search in units of a sensitivity f times as large, all scales
-// divided by f. Under replace-one the search costs what Scaled(2) costs under
-// add-remove, whatever the noise and the queries.
+// Scaled is the search in units of a sensitivity f times as large. Under
+// replace-one the search costs what Scaled(2) costs under add-remove, whatever the
+// noise and the queries.
 func (s Search) Scaled(f float64) Search {
 	s.Threshold /= f
 	s.Query /= f
@@ -28,7 +30,7 @@ func (s Search) Scaled(f float64) Search {
 }
 
 // reach is the most by which one record moves a query against the threshold
-// once the threshold has moved along, in units of Δ: the s of the package comment.
+// once that has moved along, in units of Δ: the s of the package comment.
 func (s Search) reach() float64 {
 	if s.Shared {
 		return 1
@@ -42,11 +44,8 @@ func (s Search) reach() float64 {
 const up = 1 + 1e-14
 
 func (s Search) validate() error {
-	if !positive(s.Threshold) {
-		return fmt.Errorf("threshold scale %v: must be a finite number above 0", s.Threshold)
-	}
-	if !positive(s.Query) {
-		return fmt.Errorf("query scale %v: must be a finite number above 0", s.Query)
+	if err := cmp.Or(positive("threshold scale", s.Threshold), positive("query scale", s.Query)); err != nil {
+		return err
 	}
 	if s.Trials < 0 {
 		return fmt.Errorf("trials %d: must be 1 or more, or 0 for no cap", s.Trials)
@@ -54,23 +53,21 @@ func (s Search) validate() error {
 	return nil
 }
 
-func (s Search) validateGaussian() error {
-	if err := s.validate(); err != nil {
-		return err
-	}
-	if s.Trials == 0 {
-		return fmt.Errorf("trials %d: a search with Gaussian noise has no bound without a cap on its trials; set one, or use Laplace noise", s.Trials)
+func positive(name string, x float64) error {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return fmt.Errorf("%s %v: must be a finite number above 0", name, x)
 	}
 	return nil
 }
 
-func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
-
 // Mu is the μ of Gaussian differential privacy of the search with Gaussian
 // noise, under add-remove. It is rounded up, by less than 1e-13 of itself.
 func (s Search) Mu() (float64, error) {
-	if err := s.validateGaussian(); err != nil {
+	if err := s.validate(); err != nil {
 		return 0, err
+	}
+	if s.Trials == 0 {
+		return 0, errors.New("trials 0: a search with Gaussian noise has no bound without a cap on its trials; set one, or use Laplace noise")
 	}
 	r := s.Query / s.Threshold
 	return math.Sqrt(squaredShift(r*r, float64(s.Trials), s.Shared)) / s.Query * up, nil
@@ -106,8 +103,8 @@ const genericRatio = 1 << 20
 // of one comparison least: s₂²/s₁² = √K for a shared baseline, where
 // s₁²+s₂² = (1+√K)²/(4μ²) at most; for generic queries s₁ is next to nothing.
 func Calibrate(mu float64, trials int, shared bool) (Search, error) {
-	if !positive(mu) {
-		return Search{}, fmt.Errorf("mu %v: must be a finite number above 0", mu)
+	if err := positive("mu", mu); err != nil {
+		return Search{}, err
 	}
 	if trials < 1 {
 		return Search{}, fmt.Errorf("trials %d: a search with Gaussian noise needs a cap of 1 or more", trials)

@@ -5,40 +5,31 @@ import (
 	"math"
 )
 
-// Names of the bounds that a search's Rényi curve is the least of.
-const (
-	BoundGDP       = "gdp"       // αμ²/2
-	BoundRecursion = "recursion" // α/(2s₁²) + ln V_K/(α−1)
-	BoundUnion     = "union"     // α/(2s₁²) + s²α/(2s₂²) + ln(1+K)/(α−1)
-)
-
 // maxOrder is the highest Rényi order taken.
 const maxOrder = 1 << 20
 
 // GaussianRDP bounds the Rényi divergence of order alpha in (1, 2²⁰], in both
-// directions, of the search with Gaussian noise under add-remove, and names
-// the bound that is least there. It is rounded up.
-//
-// The union bound is never below the recursion's, and stands in for it where
-// rounding leaves the recursion without a certificate.
-func (s Search) GaussianRDP(alpha float64) (rdp float64, bound string, err error) {
+// directions, of the search with Gaussian noise under add-remove: the least of
+// three bounds, rounded up.
+func (s Search) GaussianRDP(alpha float64) (float64, error) {
 	if !(alpha > 1 && alpha <= maxOrder) {
-		return 0, "", fmt.Errorf("order %v: Rényi orders lie above 1 and up to %v", alpha, maxOrder)
+		return 0, fmt.Errorf("order %v: Rényi orders lie above 1 and up to %v", alpha, maxOrder)
 	}
 	mu, err := s.Mu()
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
-	rdp, bound = alpha/2*mu*mu*up, BoundGDP
-	if r := s.recursionRDP(alpha); r < rdp {
-		rdp, bound = r, BoundRecursion
+	rdp := alpha / 2 * mu * mu * up
+	for _, r := range []float64{s.recursionRDP(alpha), s.unionRDP(alpha)} {
+		if r < rdp { // no NaN
+			rdp = r
+		}
 	}
-	if r := s.unionRDP(alpha); r < rdp {
-		rdp, bound = r, BoundUnion
-	}
-	return rdp, bound, nil
+	return rdp, nil
 }
 
+// unionRDP is never below recursionRDP, and stands in for it where rounding
+// leaves that without a certificate.
 func (s Search) unionRDP(alpha float64) float64 {
 	return (s.thresholdRDP(alpha) + alpha/2*math.Pow(s.reach()/s.Query, 2) + math.Log1p(float64(s.Trials))/(alpha-1)) * up
 }

@@ -2,12 +2,6 @@ package btls
 
 import "math"
 
-// Names of the bounds of a search with Laplace noise.
-const (
-	BoundPure      = "pure"      // the worst ε-DP mechanism at ε₁+s·ε₂
-	BoundThreshold = "threshold" // RDP of the threshold's noise at ε₁, plus s·ε₂
-)
-
 // LaplacePure is the ε of pure differential privacy of the search with Laplace
 // noise under add-remove, with any number of trials: ε₁+s·ε₂ for ε₁ = 1/Threshold,
 // ε₂ = 1/Query, s = 1 for a shared baseline and 2 for generic queries (where it
@@ -21,20 +15,19 @@ func (s Search) LaplacePure() float64 {
 }
 
 // LaplaceRDP bounds the Rényi divergence of order alpha > 1, in both directions,
-// of the search with Laplace noise under add-remove, and names the bound that
-// is least there. It is rounded up; an order that is not above 1 has no bound, +Inf.
-func (s Search) LaplaceRDP(alpha float64) (rdp float64, bound string) {
-	if !(alpha > 1) || math.IsInf(alpha, 1) {
-		return math.Inf(1), BoundPure
+// of the search with Laplace noise under add-remove: by the worst mechanism of
+// LaplacePure's ε, or by the divergence of the threshold's noise and s·ε₂. It is
+// rounded up; an order that is not above 1 has no bound, +Inf.
+func (s Search) LaplaceRDP(alpha float64) float64 {
+	epsilon := s.LaplacePure()
+	if !(alpha > 1) || math.IsInf(alpha, 1) || math.IsInf(epsilon, 1) {
+		return math.Inf(1)
 	}
-	pure := pureRDP(s.LaplacePure(), alpha) * up
-	if !(s.Threshold > 0 && s.Query > 0) {
-		return pure, BoundPure
-	}
+	pure := pureRDP(epsilon, alpha) * up
 	if r := (laplaceRDP(1/s.Threshold, alpha) + s.reach()/s.Query) * up; r < pure {
-		return r, BoundThreshold
+		return r
 	}
-	return pure, BoundPure
+	return pure
 }
 
 // pureRDP is the largest divergence of order alpha that ε-differential privacy
@@ -43,9 +36,6 @@ func (s Search) LaplaceRDP(alpha float64) (rdp float64, bound string) {
 // ln[p·e^x + (1−p)·e^{−x}]/(α−1) with x = (α−1)ε and p = 1/(1+e^{−ε}). It is
 // below ε and, by Bun and Steinke 2016, proposition 3.3, below αε²/2.
 func pureRDP(eps, alpha float64) float64 {
-	if math.IsInf(eps, 1) {
-		return eps
-	}
 	x := (alpha - 1) * eps
 	if x > 1 {
 		return (x - math.Log1p(math.Exp(-eps)) + math.Log1p(math.Exp(-eps-2*x))) / (alpha - 1)

@@ -12,20 +12,13 @@ import "math"
 // G(V) = sup_h [A(h) − hV]. Let m = φ/H be the hazard rate, m̃ that at t+δ,
 // u = m̃/m > 1, ρ = H(t)/H(t+δ) and y = (α−1)(u−1). Then
 //
-//	B := dA/dh = ρ^{α−1}(1−y),    A − hB = y·H·ρ^{α−1},
-//	dB/dt = (α−1)ρ^{α−1}(uδ − α(m̃−m)²/m).
+//	B := dA/dh = ρ^{α−1}(1−y),    A − hB = y·H·ρ^{α−1}.
 //
-// Lemma. Where B ≥ 0, dB/dt > 0. For B ≥ 0 means u ≤ α/(α−1), that is
-// α(u−1) ≤ u; and 0 < m′ < 1 (Sampford 1953) gives 0 < m̃−m < δ, so that
-// α(m̃−m)²/m = α(m̃−m)(u−1) < αδ(u−1) ≤ δu. So B ≥ 0 is a half-line of t, on
-// which A is concave in h; on the other one A falls as h grows.
-//
-// Certificate. If 0 ≤ B(t) ≤ V then G(V) ≤ A(h) − h·B(t) at h = H(t): the
-// tangent at h lies above A on the half-line, A−hV falls beyond it, and
-// subtracting V instead of B lowers both. So any t serves, whatever search it
-// came from, and the best has B(t) = V. Where that t cannot be told from the one
-// with B = 0, because V is tiny beside ρ^{α−1}, so is hV beside A, and the largest
-// A serves: G(V) ≤ max A, which lies where B = 0.
+// Certificate (docs/linesearch-privacy.md, the supremum). If 0 ≤ B(t) ≤ V then
+// G(V) ≤ A(h) − h·B(t) at h = H(t). So any t serves, whatever search it came from,
+// and the best has B(t) = V. Where that t cannot be told from the one with B = 0,
+// because V is tiny beside ρ^{α−1}, so is hV beside A, and the largest A serves:
+// G(V) ≤ max A, which lies where B = 0.
 type tail struct {
 	alpha, delta float64
 	logPeak      float64 // at least ln max A

@@ -170,7 +170,7 @@ func climb(t *testing.T, climbs, steps int) map[string]float64 {
 					target := (climb + i) % len(attackOrders)
 					c := claim{}
 					for _, alpha := range attackOrders {
-						r, _ := s.LaplaceRDP(alpha)
+						r := s.LaplaceRDP(alpha)
 						if noise == Gaussian {
 							r = gaussianRDP(t, s, alpha)
 						}

@@ -31,10 +31,10 @@ var (
 	ErrCorrupt = errors.New("the ledger is damaged")
 	// ErrExhausted: the committed schedule has fewer slots left than asked for.
 	ErrExhausted = errors.New("the committed schedule is used up")
-	// ErrNoBlock: Settle without a block that this Ledger reserved.
-	ErrNoBlock = errors.New("no reserved block to settle")
-	// ErrUnsettled: Reserve while this Ledger's last block is not settled.
-	ErrUnsettled = errors.New("the last reserved block is not settled")
+	// errNoBlock: Settle without a block that this Ledger reserved.
+	errNoBlock = errors.New("no reserved block to settle")
+	// errUnsettled: Reserve while this Ledger's last block is not settled.
+	errUnsettled = errors.New("the last reserved block is not settled")
 )
 
 // A Header says which run a ledger belongs to. It never changes.
@@ -67,16 +67,13 @@ type Ledger struct {
 // ledger must carry want's header, where an empty want.RunID accepts the stored
 // one; otherwise the error is ErrMismatch. ErrInUse and ErrCorrupt are the other
 // two that a user can meet; a damaged file is never replaced.
-func Open(path string, want Header) (*Ledger, error) {
-	l, err := open(path, want)
-	if err != nil {
-		return nil, fmt.Errorf("ledger %s: %w", path, err)
-	}
-	return l, nil
-}
-
-func open(path string, want Header) (*Ledger, error) {
-	_, err := os.Stat(path)
+func Open(path string, want Header) (_ *Ledger, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ledger %s: %w", path, err)
+		}
+	}()
+	_, err = os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = create(path, want)
 	}
@@ -128,7 +125,7 @@ func (l *Ledger) Reserve(n int) (first int, err error) {
 	case n <= 0:
 		return 0, fmt.Errorf("ledger %s: cannot reserve %d slots: reserve at least 1", l.path, n)
 	case l.own:
-		return 0, fmt.Errorf("ledger %s: %w: settle its %d slots first", l.path, ErrUnsettled, l.rec.open)
+		return 0, fmt.Errorf("ledger %s: %w: settle its %d slots first", l.path, errUnsettled, l.rec.open)
 	case n > l.rec.Committed-l.rec.reserved:
 		return 0, fmt.Errorf("ledger %s: %w: asked for %d slots, %d of %d are left; reserve fewer or end the run",
 			l.path, ErrExhausted, n, l.rec.Committed-l.rec.reserved, l.rec.Committed)
@@ -154,7 +151,7 @@ func (l *Ledger) Settle(used int) error {
 	case l.err != nil:
 		return l.err
 	case !l.own:
-		return fmt.Errorf("ledger %s: %w", l.path, ErrNoBlock)
+		return fmt.Errorf("ledger %s: %w", l.path, errNoBlock)
 	case used < 0 || used > l.rec.open:
 		return fmt.Errorf("ledger %s: cannot settle %d slots of a block of %d", l.path, used, l.rec.open)
 	}

@@ -93,7 +93,7 @@ func TestBlocks(t *testing.T) {
 	}
 	l = mustOpen(t, path, 100)
 	wantState(t, l.State(), want)
-	if err := l.Settle(0); !errors.Is(err, ErrNoBlock) {
+	if err := l.Settle(0); !errors.Is(err, errNoBlock) {
 		t.Fatalf("settling another process's block: %v", err)
 	}
 	if l.Charged() != 45 || l.State().Committed != 100 {
@@ -123,7 +123,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 			t.Errorf("Reserve(%d) of 10 slots succeeded", n)
 		}
 	}
-	if err := l.Settle(0); !errors.Is(err, ErrNoBlock) {
+	if err := l.Settle(0); !errors.Is(err, errNoBlock) {
 		t.Errorf("Settle without a block: %v", err)
 	}
 	after, err := os.ReadFile(path)
@@ -133,7 +133,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 	}
 
 	mustReserve(t, l, 4, 0)
-	if _, err := l.Reserve(1); !errors.Is(err, ErrUnsettled) {
+	if _, err := l.Reserve(1); !errors.Is(err, errUnsettled) {
 		t.Errorf("Reserve within a block: %v", err)
 	}
 	for _, used := range []int{-1, 5} {
@@ -142,7 +142,7 @@ func TestRefusalsChangeNothing(t *testing.T) {
 		}
 	}
 	must(t, l.Settle(4))
-	if err := l.Settle(0); !errors.Is(err, ErrNoBlock) {
+	if err := l.Settle(0); !errors.Is(err, errNoBlock) {
 		t.Errorf("settling twice: %v", err)
 	}
 	wantState(t, l.State(), State{Committed: 10, Reserved: 4, Settled: 4})

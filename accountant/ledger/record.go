@@ -48,10 +48,7 @@ func (r *record) encode() []byte {
 	for _, n := range []uint64{r.tx, uint64(r.Committed), uint64(r.reserved), uint64(r.open), uint64(r.crashed)} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	for _, text := range []string{r.RunID, r.Fingerprint} {
-		raw, _ := hex.DecodeString(text)
-		b = append(b, raw...)
-	}
+	b, _ = hex.AppendDecode(b, []byte(r.RunID+r.Fingerprint))
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }

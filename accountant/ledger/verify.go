@@ -104,11 +104,11 @@ func parseMeta(page []byte) meta {
 
 func (m meta) page() []byte {
 	b := appendPageHeader(make([]byte, 0, pageSize), m.tx%2, metaFlag, 0)
-	b = append32(b, boltMagic, boltVersion, pageSize, 0)
-	b = append64(b, m.root, 0, m.freelist, m.pages, m.tx)
+	b = appendAll[uint32](b, boltMagic, boltVersion, pageSize, 0)
+	b = appendAll(b, m.root, 0, m.freelist, m.pages, m.tx)
 	sum := fnv.New64a()
 	sum.Write(b[pageHeader:])
-	b = append64(b, sum.Sum64())
+	b = appendAll(b, sum.Sum64())
 	return b[:pageSize]
 }
 
@@ -120,36 +120,27 @@ func (m meta) freelistPage() []byte {
 		}
 	}
 	b := appendPageHeader(make([]byte, 0, pageSize), m.freelist, freelistFlag, uint16(len(free)))
-	return append64(b, free...)[:pageSize]
+	return appendAll(b, free...)[:pageSize]
 }
 
 func (m meta) rootPage(value []byte) []byte {
-	record := append32(nil, 0, elementHeader, uint32(len(recordName)), uint32(len(value)))
+	record := appendAll[uint32](nil, 0, elementHeader, uint32(len(recordName)), uint32(len(value)))
 	record = append(append(record, recordName...), value...)
 
-	bucket := append64(nil, 0, 0) // no page of its own, no sequence
+	bucket := appendAll[uint64](nil, 0, 0) // no page of its own, no sequence
 	bucket = append(appendPageHeader(bucket, 0, leafFlag, 1), record...)
 
 	b := appendPageHeader(make([]byte, 0, pageSize), m.root, leafFlag, 1)
-	b = append32(b, bucketFlag, elementHeader, uint32(len(bucketName)), uint32(len(bucket)))
+	b = appendAll[uint32](b, bucketFlag, elementHeader, uint32(len(bucketName)), uint32(len(bucket)))
 	return append(append(b, bucketName...), bucket...)[:pageSize]
 }
 
 func appendPageHeader(b []byte, id uint64, flags, count uint16) []byte {
 	b = order.AppendUint16(order.AppendUint64(b, id), flags)
-	return append32(order.AppendUint16(b, count), 0)
+	return appendAll[uint32](order.AppendUint16(b, count), 0)
 }
 
-func append32(b []byte, values ...uint32) []byte {
-	for _, v := range values {
-		b = order.AppendUint32(b, v)
-	}
-	return b
-}
-
-func append64(b []byte, values ...uint64) []byte {
-	for _, v := range values {
-		b = order.AppendUint64(b, v)
-	}
+func appendAll[T uint32 | uint64](b []byte, values ...T) []byte {
+	b, _ = binary.Append(b, order, values)
 	return b
 }

@@ -1,8 +1,10 @@
 package papers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // CtCDP is how learning to protect (Hong et al. 2021, "Learning Model-Based
@@ -13,7 +15,6 @@ import (
 type CtCDP struct {
 	Epsilon, Delta float64
 	SamplingRate   float64 // q = n_B/N
-	Steps          int     // T
 
 	A     float64 // a = ln(1/δ)/ε
 	Omega float64 // ω_a = 1+a+√(a(a+1))
@@ -36,13 +37,11 @@ type Constraint struct {
 // never re-estimated, and a plan that breaks a constraint is returned, not
 // refused: see Valid.
 func NewCtCDP(epsilon, delta, rate float64, steps int) (CtCDP, error) {
-	for _, err := range []error{positive("epsilon", epsilon), probability("delta", delta), checkRate(rate), atLeastOne("steps", steps)} {
-		if err != nil {
-			return CtCDP{}, err
-		}
+	if err := cmp.Or(positive("epsilon", epsilon), probability("delta", delta), checkRate(rate), atLeastOne("steps", steps)); err != nil {
+		return CtCDP{}, err
 	}
 	log := -math.Log(delta)
-	c := CtCDP{Epsilon: epsilon, Delta: delta, SamplingRate: rate, Steps: steps, A: log / epsilon}
+	c := CtCDP{Epsilon: epsilon, Delta: delta, SamplingRate: rate, A: log / epsilon}
 	c.Omega = 1 + c.A + math.Sqrt(c.A*(c.A+1))
 	root := epsilon / (math.Sqrt(log+epsilon) + math.Sqrt(log)) // the difference of the roots, without cancellation
 	c.Total = root * root
@@ -59,12 +58,7 @@ func NewCtCDP(epsilon, delta, rate float64, steps int) (CtCDP, error) {
 // Valid says whether every constraint holds. Where one does not, ρ_0 has no
 // meaning as a price.
 func (c CtCDP) Valid() bool {
-	for _, x := range c.Constraints {
-		if !x.Holds {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Constraints, func(x Constraint) bool { return !x.Holds })
 }
 
 func checkRate(q float64) error {
@@ -111,10 +105,7 @@ type Steps struct {
 // of the two is enough (lemmas A.1, A.4 and A.6). It refuses, naming the
 // constraint, steps that no ε makes valid. No step costs 0.
 func CtCDPEpsilon(steps []Steps, q, delta float64) (float64, error) {
-	if err := probability("delta", delta); err != nil {
-		return 0, err
-	}
-	if err := checkRate(q); err != nil {
+	if err := cmp.Or(probability("delta", delta), checkRate(q)); err != nil {
 		return 0, err
 	}
 	var total, most float64

@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -12,11 +13,9 @@ import (
 // whose last iterate alone is released, with noise (algorithm 1, output
 // perturbation).
 type Descent struct {
-	Records int // n
-	Steps   int // T
-	// Lipschitz is L, a bound on the gradient's norm of what a record
-	// contributes. A regulariser cancels between neighbours and is left out.
-	Lipschitz       float64
+	Records         int     // n
+	Steps           int     // T
+	Lipschitz       float64 // L, as in Problem
 	Smoothness      float64 // β
 	StrongConvexity float64 // μ; 0 for a loss that is only convex
 	LearningRate    float64 // η
@@ -25,13 +24,10 @@ type Descent struct {
 // Validate refuses a descent for which no bound on the sensitivity holds:
 // η must be at most 2/β, or 1/(β+μ) with strong convexity.
 func (g Descent) Validate() error {
-	for _, err := range []error{
-		atLeastOne("records", g.Records), atLeastOne("steps", g.Steps), positive("lipschitz", g.Lipschitz),
-		positive("smoothness", g.Smoothness), positive("learning rate", g.LearningRate),
-	} {
-		if err != nil {
-			return err
-		}
+	err := cmp.Or(atLeastOne("records", g.Records), atLeastOne("steps", g.Steps), positive("lipschitz", g.Lipschitz),
+		positive("smoothness", g.Smoothness), positive("learning rate", g.LearningRate))
+	if err != nil {
+		return err
 	}
 	switch mu, most := g.StrongConvexity, 1/(g.Smoothness+g.StrongConvexity); {
 	case !(mu >= 0) || mu > g.Smoothness:
@@ -76,7 +72,6 @@ func RadiusScale(sensitivity, epsilon float64) float64 { return sensitivity / ep
 // with replacement, that stops after a random, public number R of steps
 // (algorithm 2). Only the last iterate is released.
 type RRPSGD struct {
-	Epsilon, Delta float64
 	// NoiseMultiplier is σ/(2L), L an enforced bound on a record's gradient:
 	// √(ln(3n/δ)·ln(2/δ))/ε. Note the unit: σ over the sensitivity, not over L.
 	NoiseMultiplier float64
@@ -89,20 +84,15 @@ type RRPSGD struct {
 
 // NewRRPSGD is the noise of theorem 4 for n records.
 func NewRRPSGD(records int, epsilon, delta float64) (RRPSGD, error) {
-	for _, err := range []error{atLeastOne("records", records), positive("epsilon", epsilon), probability("delta", delta)} {
-		if err != nil {
-			return RRPSGD{}, err
-		}
+	if err := cmp.Or(atLeastOne("records", records), positive("epsilon", epsilon), probability("delta", delta)); err != nil {
+		return RRPSGD{}, err
 	}
 	if records > math.MaxInt/records {
 		return RRPSGD{}, fmt.Errorf("records %d: their square, the number of steps, does not fit an integer", records)
 	}
 	// ln(3n)−ln δ, for deltas so small that 3n/δ overflows.
 	product := (math.Log(3*float64(records)) - math.Log(delta)) * (math.Ln2 - math.Log(delta))
-	return RRPSGD{
-		Epsilon: epsilon, Delta: delta, NoiseMultiplier: math.Sqrt(product) / epsilon,
-		Steps: records * records, Claimed: epsilon <= 1,
-	}, nil
+	return RRPSGD{NoiseMultiplier: math.Sqrt(product) / epsilon, Steps: records * records, Claimed: epsilon <= 1}, nil
 }
 
 // DrawRounds draws R with P(R = k+1) proportional to 2η_k−βη_k² (theorem 5),

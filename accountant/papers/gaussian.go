@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -10,10 +11,7 @@ import (
 // Φ(Δ/2σ−εσ/Δ) − e^ε·Φ(−Δ/2σ−εσ/Δ) ≤ δ (Balle and Wang 2018, theorem 8).
 // The result errs upwards, by what rounding may hide.
 func AnalyticGaussian(epsilon, delta float64) (float64, error) {
-	if err := positive("epsilon", epsilon); err != nil {
-		return 0, err
-	}
-	if err := probability("delta", delta); err != nil {
+	if err := cmp.Or(positive("epsilon", epsilon), probability("delta", delta)); err != nil {
 		return 0, err
 	}
 	const least, most = 1e-9, 1e9
@@ -30,11 +28,7 @@ func AnalyticGaussian(epsilon, delta float64) (float64, error) {
 		}
 	}
 	for hi-lo > 1e-15*hi {
-		mid := lo + (hi-lo)/2
-		if mid == lo || mid == hi {
-			break
-		}
-		if gaussianDelta(epsilon, mid) <= delta {
+		if mid := lo + (hi-lo)/2; gaussianDelta(epsilon, mid) <= delta {
 			hi = mid
 		} else {
 			lo = mid

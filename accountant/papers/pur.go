@@ -1,6 +1,7 @@
 package papers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,9 +10,8 @@ import (
 
 // A PURKind is one of the three data-independent schedules of Fay, Magnússon,
 // Sjölund and Johansson 2023, "Adaptive Hyperparameter Selection for
-// Differentially Private Gradient Descent", proposition 3. Their schedule (6),
-// σ_t = ‖∇F(θ_t)‖/√d, reads the gradient's norm without noise: it is an oracle
-// to compare with, has no price, and is not planned here.
+// Differentially Private Gradient Descent", proposition 3. Their schedule (6)
+// reads the gradient's norm without noise, and has no price.
 type PURKind string
 
 const (
@@ -35,10 +35,9 @@ var ErrBudget = errors.New("the privacy budget does not allow it")
 type Problem struct {
 	Records int // N
 	Dim     int // d, the number of parameters
-	// Lipschitz is L: a bound on the gradient's norm of what a record
-	// contributes. A regulariser is the same for every record, cancels
-	// between neighbours, and is left out: for logistic regression L is the
-	// clip of the features' norm.
+	// Lipschitz is L: a bound on the gradient's norm of what a record contributes,
+	// without a regulariser, which cancels between neighbours. For logistic
+	// regression it is the clip of the features' norm.
 	Lipschitz       float64
 	Smoothness      float64 // M, of F with its regulariser
 	StrongConvexity float64 // μ, schedule (c) only
@@ -50,10 +49,8 @@ type Problem struct {
 // One step costs ρ_t = Δ²/(2σ_t²) in zCDP, Δ = 2L/N (replace-one; Bun and
 // Steinke 2016, proposition 1.6), and costs add.
 type PUR struct {
-	Kind         PURKind
 	Steps        int     // T, the largest with Σρ_t ≤ ρ
-	Budget       float64 // ρ
-	Spent        float64 // Σρ_t, rounded up; never above Budget
+	Spent        float64 // Σρ_t, rounded up; never above ρ
 	LearningRate float64 // η = 1/(2M)
 
 	// PaperSteps is T by the closed form of the paper's proposition 4, before
@@ -78,13 +75,10 @@ const precision = 512
 // does not. It fails where a field is missing or out of range, and with
 // ErrBudget where ρ does not pay for one step.
 func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
-	if err := p.validate(kind); err != nil {
+	if err := cmp.Or(p.validate(kind), positive("rho", budget)); err != nil {
 		return nil, err
 	}
-	if err := positive("rho", budget); err != nil {
-		return nil, err
-	}
-	s := &PUR{Kind: kind, Budget: budget, LearningRate: 1 / (2 * p.Smoothness)}
+	s := &PUR{LearningRate: 1 / (2 * p.Smoothness)}
 	m, d := exact(p.Smoothness), new(big.Rat).SetInt64(int64(p.Dim))
 	switch kind {
 	case PURNonConvex:
@@ -124,40 +118,29 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	s.Steps = lo
 	s.Spent = up(product(first, s.weight(lo)))
 	s.paper(p, budget, up(first))
-	for _, err := range []error{
-		positive("first noise deviation", s.Sigma(0)), positive("last noise deviation", s.Sigma(lo-1)), positive("learning rate", s.LearningRate),
-	} {
-		if err != nil { // beyond float64's range
-			return nil, fmt.Errorf("%w; give smoothness and the other bounds in units nearer to 1", err)
-		}
+	err := cmp.Or(positive("first noise deviation", s.Sigma(0)), positive("last noise deviation", s.Sigma(lo-1)), positive("learning rate", s.LearningRate))
+	if err != nil { // beyond float64's range
+		return nil, fmt.Errorf("%w; give smoothness and the other bounds in units nearer to 1", err)
 	}
 	return s, nil
 }
 
 func (p Problem) validate(kind PURKind) error {
-	check := []error{
-		atLeastOne("records", p.Records), atLeastOne("dim", p.Dim),
-		positive("lipschitz", p.Lipschitz), positive("smoothness", p.Smoothness),
-	}
+	var own error // of the kind's own fields
 	switch kind {
 	case PURNonConvex:
-		check = append(check, positive("f0", p.InitialGap))
+		own = positive("f0", p.InitialGap)
 	case PURConvex:
-		check = append(check, positive("radius", p.Radius))
+		own = positive("radius", p.Radius)
 	case PURStronglyConvex:
-		check = append(check, positive("f0", p.InitialGap), positive("strong convexity", p.StrongConvexity))
+		own = cmp.Or(positive("f0", p.InitialGap), positive("strong convexity", p.StrongConvexity))
+		if own == nil && p.StrongConvexity > p.Smoothness {
+			own = fmt.Errorf("strong convexity %v exceeds smoothness %v: no loss has a condition number below 1", p.StrongConvexity, p.Smoothness)
+		}
 	default:
 		return fmt.Errorf("PUR schedule %q: choose a, b or c", string(kind))
 	}
-	for _, err := range check {
-		if err != nil {
-			return err
-		}
-	}
-	if kind == PURStronglyConvex && p.StrongConvexity > p.Smoothness {
-		return fmt.Errorf("strong convexity %v exceeds smoothness %v: no loss has a condition number below 1", p.StrongConvexity, p.Smoothness)
-	}
-	return nil
+	return cmp.Or(atLeastOne("records", p.Records), atLeastOne("dim", p.Dim), positive("lipschitz", p.Lipschitz), positive("smoothness", p.Smoothness), own)
 }
 
 // paper fills in the closed forms of the paper's proposition 4.

@@ -72,8 +72,7 @@ func (l batch) base(spacing, tails float64, tilts []float64) (upper, lower measu
 		spacing = widest / math.Ceil(widest/spacing)
 	}
 	for i, x := range l.laws {
-		p := plan{spacing, tails, [][]float64{tilts}, func() []part { return x.sketch(tails) }}
-		high, low, g := x.cut(p, remove)
+		high, low, g := x.cut(plan{spacing, tails, [][]float64{tilts}}, remove)
 		u, d := connect(high, g, x.slack()), fuse(low, g, x.slack(), slices.Max(tilts)/2)
 		if i == 0 {
 			upper, lower = u, d
@@ -106,9 +105,7 @@ func convolve(a, b measure, round float64) measure {
 	return m
 }
 
-// amplify is the pair after sampling, from the pair before it as atoms. With
-// the record: losses ℓ become ln(1−q+q·e^ℓ) under (1−q)Q+qP. Without: the
-// mirror image, −ln(1−q+q·e^{−ℓ}) under P, where P is the batch without.
+// amplify is the pair after sampling, from the pair before it as atoms.
 func (l batch) amplify(m measure, direction int, upper bool) []part {
 	var parts []part
 	without := 0.0
@@ -149,10 +146,7 @@ func (l batch) cut(p plan, direction int) (upper, lower cells, g grid) {
 		}
 		g = aligned(p.spacing, top)
 	}
-	tilts := []float64{0}
-	for _, t := range p.tilts {
-		tilts = append(tilts, t...)
-	}
+	tilts := append(slices.Concat(p.tilts...), 0)
 	high, low := l.base(p.spacing, p.tails, tilts)
 	return l.cells(l.amplify(high, direction, true), g), l.cells(l.amplify(low, direction, false), g), g
 }

@@ -1,6 +1,9 @@
 package pld
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A grid is the set of losses offset + i·spacing, i any integer.
 type grid struct{ spacing, offset float64 }
@@ -54,28 +57,20 @@ func (m *measure) add(i int, mass float64) {
 		return
 	}
 	// Cells ascend and overlap in one grid point at most.
-	for k := len(m.index) - 1; k >= 0 && m.index[k] >= i; k-- {
-		if m.index[k] == i {
-			m.mass[k] += mass
-			return
-		}
-		if k == 0 || m.index[k-1] < i {
-			m.index = append(m.index, 0)
-			m.mass = append(m.mass, 0)
-			copy(m.index[k+1:], m.index[k:])
-			copy(m.mass[k+1:], m.mass[k:])
-			m.index[k], m.mass[k] = i, mass
-			return
-		}
+	k := len(m.index)
+	for k > 0 && m.index[k-1] > i {
+		k--
 	}
-	m.index = append(m.index, i)
-	m.mass = append(m.mass, mass)
+	if k > 0 && m.index[k-1] == i {
+		m.mass[k-1] += mass
+		return
+	}
+	m.index, m.mass = slices.Insert(m.index, k, i), slices.Insert(m.mass, k, mass)
 }
 
-// connect is the pessimistic connect-the-dots estimate: each cell's mass goes
-// to its two ends, with its P and Q kept. The hockey-stick curve becomes its
-// interpolation between the grid points, linear in e^ε, which is above it
-// (Doroshenko et al. 2022, section 3).
+// connect makes the upper end. The hockey-stick curve becomes its interpolation
+// between the grid points, linear in e^ε, which is above it (Doroshenko et al.
+// 2022, section 3).
 func connect(c cells, g grid, slack float64) measure {
 	m := measure{grid: g, slack: slack}
 	m.infinite = c.above.p + c.above.err
@@ -98,12 +93,10 @@ func connect(c cells, g grid, slack float64) measure {
 	return m
 }
 
-// fuse is the optimistic estimate: cells are joined, and cut between two
-// groups where need be, so that each group's ratio P/Q is that of a grid
-// point, where all of it is put. Joining is post-processing. The hockey-stick
-// curve becomes a polygon of supporting lines that meet at grid points, which
-// is below it (Doroshenko et al. 2022, section 4, with cells for the points
-// of the curve).
+// fuse makes the lower end. Cells are joined, which is post-processing, and cut
+// between two groups where need be. The hockey-stick curve becomes a polygon of
+// supporting lines that meet at grid points, which is below it (section 4 there,
+// with cells for the points of the curve).
 //
 // Where only far and rare losses could balance a group, putting it down to
 // the next grid point costs less of E[e^{tilt·loss}], and is as valid.

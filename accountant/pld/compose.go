@@ -83,22 +83,11 @@ func window(factors []factor, t tilting) (low, high float64) {
 	return -(down + rest) / (t.down * h), (up + rest) / (t.up * h)
 }
 
-// A workspace holds what transforms of one composition reuse.
-type workspace struct{ transform *transform }
-
-func (w *workspace) of(log2 int) *transform {
-	if w.transform == nil || w.transform.log2 != log2 {
-		w.transform = newTransform(log2)
-	}
-	return w.transform
-}
-
 // compose raises the transforms of the tilted measures to their counts and
 // multiplies them. The upper and the lower end travel as the real and the
-// imaginary part of one transform. The measures' error analysis is in doc.go.
-func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspace) (up, down *curve) {
-	n := 1 << log2
-	tr := w.of(log2)
+// imaginary part of one transform.
+func compose(upper, lower []factor, t tilting, lows [2]int, tr *transform) (up, down *curve) {
+	n, log2 := tr.n, tr.log2
 	up = &curve{grid: grid{spacing: upper[0].spacing}, low: lows[0], tilt: t.tilt * upper[0].spacing, outer: outside}
 	down = &curve{grid: up.grid, low: lows[1], tilt: up.tilt, outer: outside}
 
@@ -135,8 +124,7 @@ func compose(upper, lower []factor, t tilting, lows [2]int, log2 int, w *workspa
 }
 
 // put adds a factor's tilted masses to a transform's input, in units of 1 or i,
-// and the rest of it to the curve. It returns what
-// of logarithms the factor brings, in absolute terms.
+// and the rest of it to the curve, and returns its logarithms in absolute terms.
 func (c *curve) put(x []complex128, unit complex128, f *factor) (logs float64) {
 	cumulant, largest := f.cumulant(c.tilt)
 	count := float64(f.count)

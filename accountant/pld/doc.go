@@ -29,12 +29,11 @@
 // Computed losses are off by at most slack a step (law.slack): the upper end
 // is asked at ε−Σslack, the lower at ε+Σslack.
 //
-// Several releases on one batch that are not all Gaussian are composed by
-// plain sums (convolve, rounded up or down by its own bound), and every atom
-// amplified: with the record ℓ → ln(1−q+q·e^ℓ) under (1−q)Q+qP, without it
-// the mirror image. H of the sampled pair increases with H of the other (for
-// the upper end Q is filled up to 1), so directions are kept (Zhu, Dong and
-// Wang 2022, theorem 11).
+// Several releases on one batch that are not all Gaussian are composed by plain
+// sums, rounded up or down, and every atom amplified: with the record ℓ →
+// ln(1−q+q·e^ℓ) under (1−q)Q+qP, without it the mirror image. H of the sampled
+// pair increases with H of the other (for the upper end Q is filled up to 1), so
+// directions are kept (Zhu, Dong and Wang 2022, theorem 11).
 //
 // Composition. With t the tilt, masses p·e^{tL−K(t)} are transformed, raised to
 // their counts, multiplied, transformed back, and weighted by e^{ΣK−tL}. All of
@@ -68,10 +67,6 @@
 // upper end from the largest, the lower from the smallest of each group's
 // parameters, so that what merging costs shows in the interval.
 //
-// # The spacing
-//
-// It is chosen so that ε at the δ asked for has ends within 1e-3·ε, 1e-4 below
-// ε = 0.1, and is a smooth function of the noise (see refine). Where windows
-// of 2²¹ points do not suffice, as for 10⁷ steps with rare large losses, the
-// interval is wider, and as valid.
+// The spacing is a smooth function of the noise (see refine). Windows of 2²¹
+// points do not suffice for 10⁷ steps with rare large losses.
 package pld

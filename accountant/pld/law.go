@@ -3,6 +3,7 @@ package pld
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The two directions of add-remove: what is gained by seeing the record's
@@ -35,9 +36,8 @@ type law interface {
 // A plan is what a pair is cut for.
 type plan struct {
 	spacing float64
-	tails   float64       // mass that may be cut off from a tail
-	tilts   [][]float64   // by direction: tilts under which the losses should be exact
-	sketch  func() []part // the law's
+	tails   float64     // mass that may be cut off from a tail
+	tilts   [][]float64 // by direction: tilts under which the losses should be exact
 }
 
 const (
@@ -222,12 +222,12 @@ const coarse = 1e-3
 // fusing grows with the mass of a cell, under the tilt of interest, times the
 // square of its width.
 func (l gaussian) widths(p plan, low, high float64) []edge {
-	parts := p.sketch()
+	parts := l.sketch(p.tails)
 	weight := make([]float64, len(parts))
 	for d, tilts := range p.tilts {
 		for _, t := range tilts {
 			a := newAtoms(parts, d == add)
-			k := a.cumulant(t)
+			k, _, _ := a.moments(t)
 			for i := range parts {
 				j := i
 				if d == add {
@@ -239,22 +239,15 @@ func (l gaussian) widths(p plan, low, high float64) []edge {
 			}
 		}
 	}
-	widest := 1.0 // the square is the whole story only where tilt·width is small
-	for _, tilts := range p.tilts {
-		for _, t := range tilts {
-			widest = max(widest, t)
-		}
-	}
-	widest = 1 / (widest * p.spacing)
+	// The square is the whole story only where tilt·width is small.
+	widest := 1 / (max(1, slices.Max(slices.Concat(p.tilts...))) * p.spacing)
 	edges := make([]edge, len(parts))
 	from := l.loss(low)
 	for i := range edges {
 		to := l.loss(low + (high-low)*float64(i+1)/nodes)
-		steps := 1.0
+		steps := widest
 		if weight[i] > 0 {
 			steps = math.Cbrt(coarse * (to - from) / (weight[i] * p.spacing))
-		} else {
-			steps = widest
 		}
 		edges[i] = edge{to, int(max(1, min(steps, widest)))}
 		from = to
@@ -270,7 +263,7 @@ func (l laplace) symmetric() bool { return true }
 func (l laplace) slack() float64  { return 32 * ulp * (1 + float64(l)) }
 func (l laplace) span() float64   { return 2 * float64(l) }
 
-// below is the part with losses in [a, b], within (−ε, ε).
+// interval is the part with losses in [a, b], within (−ε, ε).
 func (l laplace) interval(a, b float64) part {
 	e := float64(l)
 	share := -math.Expm1(-(b-a)/2) / 2
@@ -376,24 +369,7 @@ func newAtoms(parts []part, mirror bool) atoms {
 	return a
 }
 
-// cumulant is ln E[e^{t·loss}].
-func (a atoms) cumulant(t float64) float64 {
-	top := math.Inf(-1)
-	for _, x := range a {
-		if x.mass > 0 {
-			top = max(top, t*x.loss)
-		}
-	}
-	sum := 0.0
-	for _, x := range a {
-		if x.mass > 0 {
-			sum += x.mass * math.Exp(t*x.loss-top)
-		}
-	}
-	return top + math.Log(sum)
-}
-
-// moments are the cumulant and its first two derivatives.
+// moments are the cumulant ln E[e^{t·loss}] and its first two derivatives.
 func (a atoms) moments(t float64) (k, mean, variance float64) {
 	top, at := math.Inf(-1), 0.0
 	for _, x := range a {

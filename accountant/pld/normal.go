@@ -1,9 +1,6 @@
 package pld
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // tail is Φ(−|z|).
 func tail(z float64) float64 { return math.Erfc(math.Abs(z)/math.Sqrt2) / 2 }
@@ -109,10 +106,3 @@ func gaussianEpsilon(mu, delta float64) float64 {
 const analytic = 2e-11
 
 func widen(x float64) Interval { return Interval{x * (1 - analytic), x * (1 + analytic)} }
-
-func checkDelta(delta float64) error {
-	if !(delta >= minDelta && delta < 1) {
-		return fmt.Errorf("pld: delta is %v; it must be at least %g, below which nothing is certified, and below 1", delta, float64(minDelta))
-	}
-	return nil
-}

@@ -10,67 +10,51 @@ import (
 
 // A Pair is a pair of distributions that dominates one release under
 // add-remove: how far the outputs with and without one record are apart.
-type Pair interface {
-	// law is the pair unsampled, at twice the distance under replace-one.
-	law(replaceOne bool) (law, error)
+type Pair struct {
+	what string
+	size float64
+	most float64 // of the size, or of its double under replace-one
+	law  func(size float64) law
 }
-
-type (
-	gaussianPair float64
-	laplacePair  float64
-	purePair     float64
-)
 
 // Gaussian is N(μ,1) against N(0,1): Gaussian noise of standard deviation σ
 // on a sum to which one record adds at most C in norm has μ = C/σ.
-func Gaussian(mu float64) Pair { return gaussianPair(mu) }
-
-// Laplace is Laplace noise of scale 1/ε on a number that one record changes
-// by at most 1.
-func Laplace(epsilon float64) Pair { return laplacePair(epsilon) }
-
-// Pure is randomised response, the pair that dominates every (ε, 0)-DP release.
-func Pure(epsilon float64) Pair { return purePair(epsilon) }
-
-func distance(what string, x float64, replaceOne bool) (float64, error) {
-	if !(x > 0 && x <= 1e6) {
-		return 0, fmt.Errorf("pld: %s is %v; it must be positive and at most 1e6", what, x)
-	}
-	if replaceOne {
-		x *= 2
-	}
-	return x, nil
+func Gaussian(mu float64) Pair {
+	// What is nearer loses as good as nothing; squares stay above 0.
+	return Pair{"a Gaussian's mu", mu, math.Inf(1), func(mu float64) law { return gaussian{mu: max(mu, 1e-150), q: 1} }}
 }
-
-func (p gaussianPair) law(replaceOne bool) (law, error) {
-	mu, err := distance("a Gaussian's mu", float64(p), replaceOne)
-	mu = max(mu, leastMu)
-	return gaussian{mu: mu, q: 1}, err
-}
-
-// leastMu keeps squares above 0; what is nearer loses as good as nothing.
-const leastMu = 1e-150
 
 // mostPure keeps probabilities e^{−ε} within float64.
 const mostPure = 300
 
-func pureDistance(what string, x float64, replaceOne bool) (float64, error) {
-	e, err := distance(what, x, replaceOne)
-	if err == nil && e > mostPure {
-		return 0, fmt.Errorf("pld: %s is %v; above %d under add-remove or %d under replace-one it is not supported",
-			what, x, mostPure, mostPure/2)
+// Laplace is Laplace noise of scale 1/ε on a number that one record changes
+// by at most 1.
+func Laplace(epsilon float64) Pair {
+	return Pair{"a Laplace epsilon", epsilon, mostPure, func(e float64) law { return laplace(e) }}
+}
+
+// Pure is randomised response, the pair that dominates every (ε, 0)-DP release.
+func Pure(epsilon float64) Pair {
+	return Pair{"a pure epsilon", epsilon, mostPure, func(e float64) law { return pure(e) }}
+}
+
+// unsampled is the pair's law, at twice the distance under replace-one.
+func (p Pair) unsampled(replaceOne bool) (law, error) {
+	if p.law == nil {
+		return nil, errors.New("pld: a step has a nil pair")
 	}
-	return e, err
-}
-
-func (p laplacePair) law(replaceOne bool) (law, error) {
-	e, err := pureDistance("a Laplace epsilon", float64(p), replaceOne)
-	return laplace(e), err
-}
-
-func (p purePair) law(replaceOne bool) (law, error) {
-	e, err := pureDistance("a pure epsilon", float64(p), replaceOne)
-	return pure(e), err
+	if !(p.size > 0 && p.size <= 1e6) {
+		return nil, fmt.Errorf("pld: %s is %v; it must be positive and at most 1e6", p.what, p.size)
+	}
+	size := p.size
+	if replaceOne {
+		size *= 2
+	}
+	if size > p.most {
+		return nil, fmt.Errorf("pld: %s is %v; above %d under add-remove or %d under replace-one it is not supported",
+			p.what, p.size, mostPure, mostPure/2)
+	}
+	return p.law(size), nil
 }
 
 // A Step is Count batches drawn at one rate. Each batch is asked all Pairs,
@@ -90,24 +74,35 @@ type Interval struct{ Lower, Upper float64 }
 // most 1e-3·ε, or 1e-4 below ε = 0.1, wherever a few million points suffice;
 // elsewhere the interval is wider, and as valid.
 func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
-	c, err := New(steps, replaceOne, delta)
-	if err != nil {
-		return Interval{}, err
+	if !(delta >= minDelta && delta < 1) {
+		return Interval{}, fmt.Errorf("pld: delta is %v; it must be at least %g, below which nothing is certified, and below 1", delta, float64(minDelta))
 	}
-	return c.Epsilon(delta)
+	c, err := prepare(steps, replaceOne)
+	switch {
+	case err != nil:
+		return Interval{}, err
+	case len(c.kinds) > 0:
+		if err := c.refine(delta); err != nil {
+			return Interval{}, err
+		}
+		return c.epsilon(delta)
+	case c.mu == 0:
+		return Interval{}, nil
+	}
+	return widen(gaussianEpsilon(c.mu, delta)), nil
 }
 
 // Delta is the ends between which δ lies at ε ≥ 0, which are as near as those
 // of Epsilon at that δ.
 func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
-	if err := checkEpsilon(epsilon); err != nil {
-		return Interval{}, err
+	if !(epsilon >= 0 && epsilon <= math.MaxFloat64) {
+		return Interval{}, fmt.Errorf("pld: epsilon is %v; it must be finite and not negative", epsilon)
 	}
 	c, err := prepare(steps, replaceOne)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Interval{}, err
-	}
-	if !c.closed() {
+	case len(c.kinds) > 0:
 		c.tails(startDelta)
 		delta := minDelta
 		for d := range c.directions() {
@@ -116,14 +111,18 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
 		if err := c.refine(min(delta, 0.5)); err != nil {
 			return Interval{}, err
 		}
+		return c.delta(epsilon)
+	case c.mu == 0:
+		return Interval{}, nil
 	}
-	return c.Delta(epsilon)
+	r := widen(math.Exp(gaussianDelta(c.mu, epsilon)))
+	r.Upper = max(r.Upper, math.SmallestNonzeroFloat64) // it underflows, and is above 0
+	return r, nil
 }
 
-// A Composition is a list of steps, discretised, of which ε and δ can be
-// asked many times. It is not safe for concurrent use.
-type Composition struct {
-	kinds     []kind
+// A composition is a list of steps, discretised once there are kinds.
+type composition struct {
+	kinds     []kind  // none: a closed form answers
 	mu        float64 // of all unsampled Gaussians together
 	spacing   float64
 	design    float64 // the δ that the spacing is chosen for
@@ -131,7 +130,7 @@ type Composition struct {
 	tilts     [directions]float64
 	sketches  [directions][]atoms // of the kinds
 	measures  map[string]*[directions]ends
-	workspace workspace
+	transform *transform // of the latest window
 }
 
 // A kind is a pair and its count. Where similar pairs were merged, high
@@ -151,33 +150,7 @@ const (
 	maxCount   = 1 << 40
 )
 
-// New discretises a composition, with the spacing that Epsilon(delta) needs.
-func New(steps []Step, replaceOne bool, delta float64) (*Composition, error) {
-	if err := checkDelta(delta); err != nil {
-		return nil, err
-	}
-	c, err := prepare(steps, replaceOne)
-	if err != nil || c.closed() {
-		return c, err
-	}
-	return c, c.refine(delta)
-}
-
-// closed says that a closed form answers: nothing was composed, or unsampled
-// Gaussians alone.
-func (c *Composition) closed() bool { return len(c.kinds) == 0 }
-
-// Epsilon is like the function Epsilon.
-func (c *Composition) Epsilon(delta float64) (Interval, error) {
-	if err := checkDelta(delta); err != nil {
-		return Interval{}, err
-	}
-	if c.closed() {
-		if c.mu == 0 {
-			return Interval{}, nil
-		}
-		return widen(gaussianEpsilon(c.mu, delta)), nil
-	}
+func (c *composition) epsilon(delta float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
 		t := c.tilts[d]
@@ -207,19 +180,7 @@ func (c *Composition) Epsilon(delta float64) (Interval, error) {
 	return r, nil
 }
 
-// Delta is like the function Delta.
-func (c *Composition) Delta(epsilon float64) (Interval, error) {
-	if err := checkEpsilon(epsilon); err != nil {
-		return Interval{}, err
-	}
-	if c.closed() {
-		if c.mu == 0 {
-			return Interval{}, nil
-		}
-		r := widen(math.Exp(gaussianDelta(c.mu, epsilon)))
-		r.Upper = max(r.Upper, math.SmallestNonzeroFloat64) // it underflows, and is above 0
-		return r, nil
-	}
+func (c *composition) delta(epsilon float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
 		up, down, err := c.compose(d, c.tiltAt(d, epsilon))
@@ -232,26 +193,17 @@ func (c *Composition) Delta(epsilon float64) (Interval, error) {
 	return r, nil
 }
 
-func checkEpsilon(epsilon float64) error {
-	if !(epsilon >= 0 && epsilon <= math.MaxFloat64) {
-		return fmt.Errorf("pld: epsilon is %v; it must be finite and not negative", epsilon)
-	}
-	return nil
-}
-
 // directions is how many directions differ.
-func (c *Composition) directions() int {
-	for _, k := range c.kinds {
-		if !k.high.symmetric() {
-			return directions
-		}
+func (c *composition) directions() int {
+	if slices.ContainsFunc(c.kinds, func(k kind) bool { return !k.high.symmetric() }) {
+		return directions
 	}
 	return 1
 }
 
 // prepare checks the steps, brings each to its kind, and merges what is alike.
-func prepare(steps []Step, replaceOne bool) (*Composition, error) {
-	c := &Composition{measures: map[string]*[directions]ends{}}
+func prepare(steps []Step, replaceOne bool) (*composition, error) {
+	c := &composition{measures: map[string]*[directions]ends{}}
 	at := map[string]int{}
 	insert := func(l law, count int) {
 		key := l.key()
@@ -317,10 +269,7 @@ func (s *Step) check(before int) error {
 // returned, and the others.
 func (s *Step) laws(replaceOne bool) (mu2 float64, others []law, err error) {
 	for _, p := range s.Pairs {
-		if p == nil {
-			return 0, nil, errors.New("pld: a step has a nil pair")
-		}
-		l, err := p.law(replaceOne)
+		l, err := p.unsampled(replaceOne)
 		if err != nil {
 			return 0, nil, err
 		}

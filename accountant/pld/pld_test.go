@@ -140,9 +140,9 @@ func TestPublishedFigures(t *testing.T) {
 }
 
 // general is a composition of unsampled Gaussians that takes no short cut.
-func general(t *testing.T, mu float64, count int, delta float64) *Composition {
+func general(t *testing.T, mu float64, count int, delta float64) *composition {
 	t.Helper()
-	c := &Composition{measures: map[string]*[directions]ends{}}
+	c := &composition{measures: map[string]*[directions]ends{}}
 	l := gaussian{mu: mu, q: 1}
 	c.kinds = []kind{{l, l, count}}
 	if err := c.refine(delta); err != nil {
@@ -156,13 +156,13 @@ func TestUnsampledGaussianWithoutTheClosedForm(t *testing.T) {
 		for _, count := range []int{1, 10, 1000} {
 			mu := 2 / math.Sqrt(float64(count))
 			c := general(t, mu, count, delta)
-			r, err := c.Epsilon(delta)
+			r, err := c.epsilon(delta)
 			want := gaussianEpsilon(2, delta)
 			if err != nil || !(r.Lower <= want && want <= r.Upper && r.Upper-r.Lower <= width(r.Upper)) {
 				t.Errorf("delta %v, count %v: %v, want %v, %v", delta, count, r, want, err)
 			}
 			for _, e := range []float64{0, 0.1, 1, 5, want} {
-				d, err := c.Delta(e)
+				d, err := c.delta(e)
 				if want := math.Exp(gaussianDelta(2, e)); err != nil || !(d.Lower <= want && want <= d.Upper && d.Upper < 1.5*d.Lower) {
 					t.Errorf("epsilon %v, count %v, design %v: %v, want %v, %v", e, count, delta, d, want, err)
 				}
@@ -298,7 +298,7 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 				return with - math.Exp(e)*without
 			}
 			for _, h := range []float64{1e-3, 0.1, 1.3} {
-				p := plan{h, 1e-26, [][]float64{{0, 4, 10}, {0, 4, 10}}, func() []part { return l.sketch(1e-26) }}
+				p := plan{h, 1e-26, [][]float64{{0, 4, 10}, {0, 4, 10}}}
 				up, down, g := l.cut(p, d)
 				upper, lower := connect(up, g, l.slack()), fuse(down, g, l.slack(), 4)
 				for e := -1.; e < 6; e += 0.083 {
@@ -323,10 +323,11 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 // rounding.
 func TestAgainstDirectConvolution(t *testing.T) {
 	for _, step := range []Step{sampled(1, 0.1, 6), {[]Pair{Laplace(0.5), Pure(0.2)}, 0.2, 6}} {
-		c, err := New([]Step{step}, false, 1e-12)
+		c, err := prepare([]Step{step}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.spacingAt(1e-12)
 		c.setSpacing(0.02)
 		if err := c.discretise(); err != nil {
 			t.Fatal(err)
@@ -405,7 +406,7 @@ func TestProperties(t *testing.T) {
 			steps = append(steps, s)
 			more = append(more, Step{s.Pairs, s.Rate, s.Count + s.Count/10 + 1})
 			rarer = append(rarer, Step{s.Pairs, 0.9 * s.Rate, s.Count})
-			quieter = append(quieter, sampled(0.9*float64(s.Pairs[0].(gaussianPair)), s.Rate, s.Count))
+			quieter = append(quieter, sampled(0.9*s.Pairs[0].size, s.Rate, s.Count))
 		}
 		delta := math.Pow(10, -3-9*r.Float64())
 		base := epsilon(t, steps, false, delta)
@@ -485,7 +486,7 @@ func TestMoreThanAHundredKinds(t *testing.T) {
 		if err := few.refine(1e-5); err != nil {
 			t.Fatal(err)
 		}
-		r, err := few.Epsilon(1e-5)
+		r, err := few.epsilon(1e-5)
 		slack := 2 * width(r.Upper)
 		if err != nil || r.Lower > r.Upper || r.Upper > last.Upper+slack || r.Lower < last.Lower-slack {
 			t.Errorf("%d kinds: %v, fewer: %v, %v", most, r, last, err)
@@ -528,7 +529,7 @@ func TestRefusals(t *testing.T) {
 		"mu is -1":         func() error { _, err := Epsilon([]Step{sampled(-1, 0.1, 1)}, false, 1e-5); return err },
 		"raise the noise":  func() error { _, err := Epsilon([]Step{sampled(30, 0.1, 1)}, false, 1e-5); return err },
 		"not supported un": func() error { _, err := Epsilon([]Step{{[]Pair{Laplace(1)}, 0.1, 1}}, true, 1e-5); return err },
-		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{nil}, 0.1, 1}}, true, 1e-5); return err },
+		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{{}}, 0.1, 1}}, true, 1e-5); return err },
 		"pure epsilon":     func() error { _, err := Epsilon([]Step{{[]Pair{Pure(1e4)}, 1, 1}}, false, 1e-5); return err },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), want) {

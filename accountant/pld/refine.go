@@ -16,30 +16,24 @@ const (
 // ErrFine says that a composition needs more points than are allowed.
 var ErrFine = errors.New("pld: the losses of these steps differ too much in size for a grid: use a Rényi bound")
 
-// tails fixes how much may be cut off and sketches every kind.
-func (c *Composition) tails(delta float64) {
-	total := 0.0
+// tails fixes how much may be cut off and sketches every kind. It counts the steps.
+func (c *composition) tails(delta float64) (steps float64) {
 	for _, k := range c.kinds {
-		total += float64(k.count)
+		steps += float64(k.count)
 	}
-	c.cut = 1e-6 * min(delta, startDelta) / total
-	c.sketch()
-}
-
-func (c *Composition) sketch() {
-	for d := range c.sketches {
-		c.sketches[d] = nil
-	}
+	c.cut = 1e-6 * min(delta, startDelta) / steps
+	clear(c.sketches[:])
 	for _, k := range c.kinds {
 		parts := k.high.sketch(c.cut)
 		for d := range c.sketches {
 			c.sketches[d] = append(c.sketches[d], newAtoms(parts, d == add))
 		}
 	}
+	return steps
 }
 
 // moments are roughly the composition's cumulant and its derivatives.
-func (c *Composition) moments(d int, t float64) (k, mean, variance float64) {
+func (c *composition) moments(d int, t float64) (k, mean, variance float64) {
 	for i, a := range c.sketches[d] {
 		n := float64(c.kinds[i].count)
 		k1, m1, v1 := a.moments(t)
@@ -50,14 +44,14 @@ func (c *Composition) moments(d int, t float64) (k, mean, variance float64) {
 
 // saddle is roughly the δ at the ε that is the mean loss under tilt t: the
 // loss taken for normal under the tilt.
-func (c *Composition) saddle(d int, t float64) float64 {
+func (c *composition) saddle(d int, t float64) float64 {
 	k, mean, variance := c.moments(d, t)
 	s := math.Sqrt(variance)
 	return math.Exp(k-t*mean) * (mills(t*s) - mills((t+1)*s)) / math.Sqrt(2*math.Pi)
 }
 
 // tiltAt is the tilt ≥ 0 under which the mean loss is ε.
-func (c *Composition) tiltAt(d int, epsilon float64) float64 {
+func (c *composition) tiltAt(d int, epsilon float64) float64 {
 	return c.solve(d, func(t float64) bool {
 		_, mean, _ := c.moments(d, t)
 		return mean < epsilon
@@ -65,13 +59,13 @@ func (c *Composition) tiltAt(d int, epsilon float64) float64 {
 }
 
 // tiltFor is the tilt ≥ 0 whose mean loss has δ, roughly.
-func (c *Composition) tiltFor(d int, delta float64) float64 {
+func (c *composition) tiltFor(d int, delta float64) float64 {
 	return c.solve(d, func(t float64) bool { return c.saddle(d, t) > delta })
 }
 
 // solve is the tilt above which more stops being true, within what float64 can
 // hold of e^{tilt·loss}.
-func (c *Composition) solve(d int, more func(t float64) bool) float64 {
+func (c *composition) solve(d int, more func(t float64) bool) float64 {
 	if !more(0) {
 		return 0
 	}
@@ -97,47 +91,38 @@ func (c *Composition) solve(d int, more func(t float64) bool) float64 {
 	return (low + high) / 2
 }
 
-// spacingAt is the spacing that the formula gives, with the tails and tilts that
-// go with δ. Connecting adds to the cumulant K(λ) of a step
-// λ(λ+1)/2·h²/6, the variance of a uniform loss within a cell sent to its
-// ends, fusing takes half as much, and K moves ε by as much over λ: the ends
-// are about T(λ+1)h²/8 apart.
-func (c *Composition) spacingAt(delta float64) float64 {
+// spacingAt is the formula's spacing, with the tails and tilts for δ. Connecting
+// adds to the cumulant K(λ) of a step λ(λ+1)/2·h²/6, the variance of a uniform loss
+// within a cell sent to its ends, fusing takes half as much, and K moves ε by as
+// much over λ: the ends are about T(λ+1)h²/8 apart.
+func (c *composition) spacingAt(delta float64) float64 {
 	c.design = delta
-	c.tails(delta)
+	n := c.tails(delta)
 	epsilon, work := 0.0, 0.0
 	for d := range c.directions() {
 		t := c.tiltFor(d, delta)
 		c.tilts[d] = t
 		_, mean, _ := c.moments(d, t)
-		n := 0.0
-		for _, k := range c.kinds {
-			n += float64(k.count)
-		}
 		epsilon, work = max(epsilon, mean), max(work, n*(t+1))
 	}
 	return math.Sqrt(4 * width(epsilon) / work)
 }
 
-// at is ε with the spacing h, or one near it.
-func (c *Composition) at(h, delta float64) (Interval, error) {
-	c.setSpacing(h)
-	if err := c.discretise(); err != nil {
-		return Interval{}, err
-	}
-	return c.Epsilon(delta)
-}
-
 // refine finds the spacing: that of the formula, with h² scaled once by what
 // came out where it was more, is a smooth function of the noise, so that a
 // calibration sees no jumps.
-func (c *Composition) refine(delta float64) error {
+func (c *composition) refine(delta float64) error {
 	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
 	// What merging costs does not go away with the spacing: the formula must do.
 	merged := slices.ContainsFunc(c.kinds, func(k kind) bool { return k.high.key() != k.low.key() })
 	for try := 0; try < 5; try++ {
-		r, err := c.at(h, delta)
+		c.setSpacing(h)
+		var r Interval
+		err := c.discretise()
+		if err == nil {
+			r, err = c.epsilon(delta)
+		}
 		switch {
 		case errors.Is(err, ErrFine) && best > 0:
 			h, try = (h+best)/2, max(try, 3) // one more, in between
@@ -161,7 +146,7 @@ func (c *Composition) refine(delta float64) error {
 			best, bestWidth = c.spacing, w
 		}
 		// A window near the most that is allowed leaves nothing to refine.
-		full := c.workspace.transform.log2 >= maxLog2-1
+		full := c.transform.log2 >= maxLog2-1
 		if w <= 0.6*want || merged || try > 0 && (w <= want || little || full) {
 			break
 		}
@@ -178,7 +163,7 @@ func width(epsilon float64) float64 { return max(relativeWidth*epsilon, absolute
 
 // setSpacing fixes the spacing, near h: one that puts both extreme losses of a
 // single kind on the grid, where they are atoms.
-func (c *Composition) setSpacing(h float64) {
+func (c *composition) setSpacing(h float64) {
 	if s := c.kinds[0].high.span(); len(c.kinds) == 1 && c.kinds[0].low.key() == c.kinds[0].high.key() && s > 0 {
 		h = s / math.Ceil(s/h*(1-1e-12))
 	}
@@ -189,7 +174,7 @@ func (c *Composition) setSpacing(h float64) {
 }
 
 // discretise makes the measures that are missing.
-func (c *Composition) discretise() error {
+func (c *composition) discretise() error {
 	var tilts [directions][]float64
 	for d := range tilts {
 		tilts[d] = []float64{0, c.tilts[d], 2*c.tilts[d] + 2}
@@ -206,8 +191,7 @@ func (c *Composition) discretise() error {
 				continue
 			}
 			cutting := func(l law) (upper, lower cells, g grid, err error) {
-				p := plan{c.spacing, c.cut, tilts[:], func() []part { return l.sketch(c.cut) }}
-				upper, lower, g = l.cut(p, d)
+				upper, lower, g = l.cut(plan{c.spacing, c.cut, tilts[:]}, d)
 				if len(upper.list) > maxCells {
 					err = ErrFine
 				}
@@ -232,7 +216,7 @@ func (c *Composition) discretise() error {
 
 // compose is the curves of one direction, with masses precise about the mean
 // loss under tilt t.
-func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
+func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 	empty := false
 	var upper, lower []factor
 	for _, k := range c.kinds {
@@ -243,8 +227,7 @@ func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
 	if empty { // a lower end with no mass left is 0
 		lower = upper
 	}
-	tilting := tilting{tilt: t}
-	tilting.up, tilting.down = chernoff(upper, t)
+	tilting := chernoff(upper, t)
 	var lows [2]int
 	log2 := 6.0
 	for i, f := range [2][]factor{upper, lower} {
@@ -255,16 +238,19 @@ func (c *Composition) compose(d int, t float64) (up, down *curve, err error) {
 		}
 		lows[i] = int(math.Floor(low)) - 1
 	}
-	up, down = compose(upper, lower, tilting, lows, int(log2), &c.workspace)
+	if c.transform == nil || c.transform.log2 != int(log2) {
+		c.transform = newTransform(int(log2))
+	}
+	up, down = compose(upper, lower, tilting, lows, c.transform)
 	if empty {
 		down = nil
 	}
 	return up, down, nil
 }
 
-// chernoff is the further tilts that bound both tails best: the ends are
+// chernoff is t with the further tilts that bound both tails best: the ends are
 // alike enough for one choice.
-func chernoff(factors []factor, t float64) (up, down float64) {
+func chernoff(factors []factor, t float64) tilting {
 	h := factors[0].spacing
 	cumulant := func(t float64) (sum float64) {
 		for i := range factors {
@@ -294,5 +280,5 @@ func chernoff(factors []factor, t float64) (up, down float64) {
 		}
 		return math.Exp(at)
 	}
-	return best(1), best(-1)
+	return tilting{t, best(1), best(-1)}
 }

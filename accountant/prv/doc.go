@@ -23,10 +23,9 @@
 //
 // # Bounds
 //
-// A [Result] holds three numbers. Lower and Upper enclose the exact value of
-// the pairs above; Estimate is in between, and no guarantee. They follow from
-// theorem 5.5 of Gopi, Lee and Wutschitz, whose argument is repeated here
-// because its constants are:
+// Lower and Upper of a [Result] enclose the exact value of the pairs above, by
+// theorem 5.5 of Gopi, Lee and Wutschitz, whose argument is repeated here because
+// its constants are:
 //
 // Each Y_i is rounded to the nearest point of a lattice of mesh h and then
 // moved by the mean of what rounding changed (algorithm 2, which matches the

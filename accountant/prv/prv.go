@@ -15,27 +15,20 @@ const (
 	LaplaceNoise
 )
 
-// Release is one noisy number or vector.
-type Release struct {
+// Step is Count releases of a noisy number or vector, each on records drawn afresh.
+type Step struct {
 	Noise Noise
 	// Size is how far one record, added or removed, moves the release at most:
 	// in standard deviations for Gaussian noise (μ = C/σ), in scales b for
 	// Laplace noise (the release's pure ε). Above 0, at most 20.
-	Size float64
+	Size  float64
+	Rate  float64 // probability of each record to be in, independently; 1: every record
+	Count int
 }
 
-// Step is Count releases, each on records drawn afresh.
-type Step struct {
-	Release Release
-	Rate    float64 // probability of each record to be in, independently; 1: every record
-	Count   int
-}
-
-// Result is an interval that holds the exact value, and an estimate in it.
-//
-// The interval is proved but for the rounding errors of the Fourier transform.
-// Its allowance for them is ten times the largest that was seen over the
-// schedules of this package's tests.
+// Result is an interval that holds the exact value, and an estimate in it. The
+// interval is proved but for the rounding errors of the Fourier transform, for which
+// it allows ten times the largest seen over the schedules of this package's tests.
 type Result struct{ Lower, Estimate, Upper float64 }
 
 // Limits of what can be computed.
@@ -144,34 +137,31 @@ func directions(steps []Step, replaceOne bool) ([]list, error) {
 	if len(steps) == 0 {
 		return nil, errors.New("there is no step to account for")
 	}
-	type kind struct {
-		release Release
-		rate    float64
-	}
-	counts := map[kind]float64{}
-	var kinds []kind
+	counts := map[Step]float64{} // of steps that are equal but for their own counts
+	var kinds []Step
 	total := 0.0
 	for i, s := range steps {
 		if err := s.validate(replaceOne); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
-		k := kind{s.Release, s.Rate}
-		if counts[k] == 0 {
-			kinds = append(kinds, k)
+		count := float64(s.Count)
+		s.Count = 0
+		if counts[s] == 0 {
+			kinds = append(kinds, s)
 		}
-		counts[k] += float64(s.Count)
-		if total += float64(s.Count); total > maxCount {
+		counts[s] += count
+		if total += count; total > maxCount {
 			return nil, fmt.Errorf("more than %.0g releases in all: accountant prv does not go that far, use pld", float64(maxCount))
 		}
 	}
 	limit := math.Inf(1)
 	for _, k := range kinds {
-		limit = math.Min(limit, maxTilt(k.release.Size, k.rate))
+		limit = math.Min(limit, maxTilt(k.Size, k.Rate))
 	}
 	var removed, added list
 	for _, k := range kinds {
-		l := loss{noise: k.release.Noise, rate: k.rate, size: k.release.Size, replace: replaceOne}
-		if replaceOne && k.rate == 1 {
+		l := loss{noise: k.Noise, rate: k.Rate, size: k.Size, replace: replaceOne}
+		if replaceOne && k.Rate == 1 {
 			l.size, l.replace = 2*l.size, false
 		}
 		removed = append(removed, newVariable(l, false, counts[k], limit))
@@ -179,7 +169,7 @@ func directions(steps []Step, replaceOne bool) ([]list, error) {
 			added = append(added, newVariable(l, true, counts[k], limit))
 		}
 	}
-	if replaceOne || !slices.ContainsFunc(kinds, func(k kind) bool { return k.rate < 1 }) {
+	if replaceOne || !slices.ContainsFunc(kinds, func(k Step) bool { return k.Rate < 1 }) {
 		return []list{removed}, nil
 	}
 	return []list{removed, added}, nil
@@ -187,15 +177,15 @@ func directions(steps []Step, replaceOne bool) ([]list, error) {
 
 func (s Step) validate(replaceOne bool) error {
 	switch {
-	case s.Release.Noise != GaussianNoise && s.Release.Noise != LaplaceNoise:
-		return fmt.Errorf("noise %d: choose GaussianNoise or LaplaceNoise", s.Release.Noise)
-	case !(s.Release.Size > 0 && s.Release.Size <= maxSize):
-		return fmt.Errorf("size %v of a release over its noise: accountant prv needs a number above 0 and at most %d; add noise, or use pld", s.Release.Size, maxSize)
+	case s.Noise != GaussianNoise && s.Noise != LaplaceNoise:
+		return fmt.Errorf("noise %d: choose GaussianNoise or LaplaceNoise", s.Noise)
+	case !(s.Size > 0 && s.Size <= maxSize):
+		return fmt.Errorf("size %v of a release over its noise: accountant prv needs a number above 0 and at most %d; add noise, or use pld", s.Size, maxSize)
 	case !(s.Rate > 0 && s.Rate <= 1):
 		return fmt.Errorf("sampling rate %v: must be in (0, 1]", s.Rate)
 	case s.Count < 1:
 		return fmt.Errorf("count %d: must be 1 or more", s.Count)
-	case s.Release.Noise == LaplaceNoise && replaceOne && s.Rate < 1:
+	case s.Noise == LaplaceNoise && replaceOne && s.Rate < 1:
 		return fmt.Errorf("laplace noise on a Poisson batch at rate %v under replace-one: accountant prv has no pair for it; use add-remove, or rate 1", s.Rate)
 	}
 	return nil

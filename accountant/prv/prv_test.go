@@ -7,11 +7,11 @@ import (
 )
 
 func gaussian(rate, sigma float64, count int) Step {
-	return Step{Release{GaussianNoise, 1 / sigma}, rate, count}
+	return Step{GaussianNoise, 1 / sigma, rate, count}
 }
 
 func laplace(rate, size float64, count int) Step {
-	return Step{Release{LaplaceNoise, size}, rate, count}
+	return Step{LaplaceNoise, size, rate, count}
 }
 
 func epsilon(t testing.TB, steps []Step, replaceOne bool, delta float64) Result {
@@ -111,7 +111,7 @@ func TestAnalyticGaussian(t *testing.T) {
 			steps := []Step{gaussian(1, v.sigma*math.Sqrt(float64(k)), k)}
 			holds(t, "epsilon", epsilon(t, steps, false, v.delta), v.epsilon, 0.02)
 			holds(t, "delta", delta(t, steps, false, v.epsilon), v.delta, 0.1)
-			steps[0].Release.Size /= 2
+			steps[0].Size /= 2
 			holds(t, "epsilon, half the size under replace-one", epsilon(t, steps, true, v.delta), v.epsilon, 0.02)
 		}
 	}
@@ -136,7 +136,7 @@ func density(n Noise, x float64) float64 {
 type densities struct{ p, q func(float64) float64 }
 
 func pairs(s Step, replaceOne bool) []densities {
-	n, mu := s.Release.Noise, s.Release.Size
+	n, mu := s.Noise, s.Size
 	around := func(c float64) func(float64) float64 {
 		return func(x float64) float64 { return (1-s.Rate)*density(n, x) + s.Rate*density(n, x-c) }
 	}
@@ -156,7 +156,7 @@ func TestOneRelease(t *testing.T) {
 		laplace(1, 1.5, 1), laplace(0.2, 1.5, 1), laplace(0.9, 0.3, 1),
 	} {
 		for _, replaceOne := range []bool{false, true} {
-			if replaceOne && s.Release.Noise == LaplaceNoise && s.Rate < 1 {
+			if replaceOne && s.Noise == LaplaceNoise && s.Rate < 1 {
 				continue
 			}
 			pairs := pairs(s, replaceOne)
@@ -298,7 +298,7 @@ func TestRefusals(t *testing.T) {
 		{[]Step{gaussian(1, 0.04, 1)}, false, 1e-5, "at most 20"},
 		{[]Step{gaussian(1, -1, 1)}, false, 1e-5, "size -1"},
 		{[]Step{gaussian(1, 1, 1), gaussian(1, 1, 0)}, false, 1e-5, "step 2: count 0"},
-		{[]Step{{Release{2, 1}, 1, 1}}, false, 1e-5, "noise 2"},
+		{[]Step{{2, 1, 1, 1}}, false, 1e-5, "noise 2"},
 		{[]Step{laplace(0.1, 1, 1)}, true, 1e-5, "has no pair"},
 	} {
 		if _, err := Epsilon(c.steps, c.replaceOne, c.delta); err == nil || !strings.Contains(err.Error(), c.want) {

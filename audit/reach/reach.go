@@ -1,11 +1,7 @@
 // Package reach tells two sums apart by which floats they and noise can come to.
-//
-// A float32 holds 24 binary digits, and so do a float32 normal and a float32 sum. Where the noise is added in such
-// floats, not every float comes out, and which ones do depends on the sum down to its last digit: a value that one of
-// two candidates cannot have become says that it was the other, however wide the noise (Mironov 2012, "On significance
-// of the least significant bits for differential privacy"). This package knows several ways to add noise. Of a
-// release it finds one by which it can have come about, and gives the ratio of the two candidates' probabilities
-// under it. Where noise is on a grid that the sum was rounded to first, that ratio is the Gaussian's.
+// docs/audit.md explains why the last digits can do so (Mironov 2012, "On significance of the least significant bits
+// for differential privacy"). This package knows several ways to add noise. Of a release it finds one by which it can
+// have come about, and gives the ratio of the two candidates' probabilities under it.
 package reach
 
 import (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,10 +41,11 @@ type job struct {
 func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byte) error) (*step, []byte) {
 	limit := min(j.limit, c.limit)
 	s := &step{Name: j.name, Command: strings.Join(append(j.env, j.command...), " "), Limit: limit.Seconds()}
-	var o output
+	var out bytes.Buffer
+	var both shared
 	began := time.Now()
-	err := c.execute(ctx, j, limit, &o)
-	stdout, log := o.stdout.Bytes(), o.both.Bytes()
+	err := c.execute(ctx, j, limit, io.MultiWriter(&out, &both), &both)
+	stdout, log := out.Bytes(), both.all.Bytes()
 	if err == nil && judge != nil {
 		err = judge(s, stdout)
 	}
@@ -63,7 +65,7 @@ func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byt
 	return s, stdout
 }
 
-func (c *check) execute(ctx context.Context, j job, limit time.Duration, o *output) error {
+func (c *check) execute(ctx context.Context, j job, limit time.Duration, stdout, stderr io.Writer) error {
 	if ctx.Err() != nil {
 		return notRun("interrupted before it")
 	}
@@ -72,7 +74,7 @@ func (c *check) execute(ctx context.Context, j job, limit time.Duration, o *outp
 	cmd := exec.CommandContext(inner, j.command[0], j.command[1:]...)
 	cmd.Dir = c.scratch
 	cmd.Env = append(os.Environ(), j.env...)
-	cmd.Stdout, cmd.Stderr = writer(o.out), writer(o.err)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// An interrupt lets a command stop its own children.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 15 * time.Second
@@ -86,31 +88,17 @@ func (c *check) execute(ctx context.Context, j job, limit time.Duration, o *outp
 	return err
 }
 
-// output is what a command prints, on stdout and on both. Each of its two streams
-// comes from a goroutine of its own.
-type output struct {
-	mu           sync.Mutex
-	stdout, both bytes.Buffer
+// shared is what a command prints on both of its streams, each of which comes from a
+// goroutine of its own.
+type shared struct {
+	mu  sync.Mutex
+	all bytes.Buffer // not embedded: its ReadFrom knows no lock
 }
 
-type writer func([]byte)
-
-func (w writer) Write(b []byte) (int, error) {
-	w(b)
-	return len(b), nil
-}
-
-func (o *output) out(b []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stdout.Write(b)
-	o.both.Write(b)
-}
-
-func (o *output) err(b []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.both.Write(b)
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.Write(b)
 }
 
 // notRun is why a step could not run, which is no failure.

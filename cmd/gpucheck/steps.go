@@ -311,21 +311,27 @@ func (c *check) sanitizer(ctx context.Context) {
 	}
 }
 
-// measured are the models and batches of all measurements.
-var measured = []struct {
+// workload is what a measurement is of.
+type workload struct {
 	model string
 	batch int
-}{{"mlp-mnist", 300}, {"cnn-mnist", 300}, {"mnist-tf", 300}, {"cifar-small", 250}, {"cifar-paper", 250}}
+}
+
+// measured are those of all measurements.
+var measured = []workload{{"mlp-mnist", 300}, {"cnn-mnist", 300}, {"mnist-tf", 300}, {"cifar-small", 250}, {"cifar-paper", 250}}
+
+// timing is a command that measures a workload on the GPU.
+func (c *check) timing(what string, of workload, seconds float64, more ...string) []string {
+	args := append([]string{"bench", what, "--device", "cuda", "--model", of.model, "--batch", strconv.Itoa(of.batch)}, more...)
+	return c.privgrad(append(args, "--seconds", strconv.FormatFloat(seconds, 'g', -1, 64), "--json")...)
+}
 
 // gemm compares the project's products with cuBLAS, where that is installed.
 func (c *check) gemm(ctx context.Context) {
 	c.test(ctx, "gemm/conformance", "cuda.test", "^TestLongCuBLASConformance$", 15*time.Minute)
 	for _, m := range measured {
-		c.run(ctx, job{
-			name: "gemm/" + m.model, limit: 5*time.Minute + 30*c.duration(),
-			command: c.privgrad("bench", "gemm", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch),
-				"--seconds", strconv.FormatFloat(min(c.seconds, 1), 'g', -1, 64), "--json"),
-		}, compared)
+		command := c.timing("gemm", m, min(c.seconds, 1))
+		c.run(ctx, job{name: "gemm/" + m.model, limit: 5*time.Minute + 30*c.duration(), command: command}, compared)
 	}
 }
 
@@ -368,18 +374,12 @@ func (c *check) bench(ctx context.Context) {
 				if precision != "float32" {
 					name += " " + precision
 				}
-				c.run(ctx, job{
-					name: name, limit: 2*time.Minute + c.duration(),
-					command: c.privgrad("bench", "step", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch), "--mode", mode,
-						"--precision", precision, "--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
-				}, object)
+				command := c.timing("step", m, c.seconds, "--mode", mode, "--precision", precision)
+				c.run(ctx, job{name: name, limit: 2*time.Minute + c.duration(), command: command}, object)
 			}
 		}
-		c.run(ctx, job{
-			name: "bench/" + m.model + " l2p", limit: 2*time.Minute + 2*c.duration(),
-			command: c.privgrad("bench", "l2p", "--device", "cuda", "--model", m.model, "--batch", strconv.Itoa(m.batch),
-				"--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--json"),
-		}, object)
+		command := c.timing("l2p", m, c.seconds)
+		c.run(ctx, job{name: "bench/" + m.model + " l2p", limit: 2*time.Minute + 2*c.duration(), command: command}, object)
 	}
 }
 

@@ -64,7 +64,8 @@ No data set is read: all that an audit prints is public.`,
 }
 
 func (a *auditor) define(f *pflag.FlagSet) {
-	var models, clippings, canaries []string
+	claiming := slices.DeleteFunc(accountant.Names(), func(name string) bool { return name == accountant.Paper })
+	var models, clippings []string
 	for _, m := range nn.Names() {
 		models = append(models, m.Name)
 	}
@@ -73,9 +74,6 @@ func (a *auditor) define(f *pflag.FlagSet) {
 			clippings = append(clippings, string(k))
 		}
 	}
-	for _, k := range audit.Canaries() {
-		canaries = append(canaries, string(k))
-	}
 	c := &a.config
 	f.SortFlags = false
 	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "noise σ/C that is claimed")
@@ -83,14 +81,14 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.IntVar(&c.Steps, "steps", c.Steps, "steps of each run")
 	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated")
 	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "relation between data sets: add-remove or replace-one")
-	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming(), ", "))
+	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming, ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
 	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C, small so that the canary's gradient is several times as long")
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
 	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded to repeat an audit")
-	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(canaries, ", ")+" (default gradient, under replace-one opposite)")
+	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient, under replace-one opposite)")
 	f.IntVar(&c.Runs, "runs", 0, "runs in all, 0 for as many as convict half the noise with probability 0.99")
 	f.StringVar(&c.Device, "device", c.Device, "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&c.Threads, "threads", 0, "runs at a time, 0 for all cores; no result depends on it")
@@ -99,7 +97,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 
 func (a *auditor) audit(call *cli.Call) error {
 	c := a.config
-	c.Canary = audit.Canary(a.canary)
+	c.Canary = a.canary
 	ctx, con, err := call.Interruptible("stopping the audit")
 	if err != nil {
 		return err
@@ -122,11 +120,6 @@ func (a *auditor) audit(call *cli.Call) error {
 		return errConvicted
 	}
 	return nil
-}
-
-// claiming lists the accountants whose figures are claims.
-func claiming() []string {
-	return slices.DeleteFunc(accountant.Names(), func(name string) bool { return name == accountant.Paper })
 }
 
 // describeAudit tells a person what was tried and what it shows.

@@ -13,8 +13,7 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
-// settings are the flags of a configuration. They win over a file, and a flag that was
-// not given sets nothing.
+// settings are the flags of a configuration. One that was not given sets nothing.
 type settings struct {
 	values train.Config    // what the flags say
 	given  map[string]bool // keys of those that were given
@@ -44,8 +43,7 @@ func newSettings(flags *pflag.FlagSet) *settings {
 	return s
 }
 
-// config is the defaults, the file over them where one was given, and the
-// flags over both.
+// config is the defaults, the file over them if there is one, and the flags over both.
 func (s *settings) config(file string) (train.Config, error) {
 	c := train.Default()
 	if file != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -29,40 +30,44 @@ type gpuDevice struct {
 
 func gpus(open func() (driver.Driver, error)) gpuInfo {
 	i := gpuInfo{Devices: []gpuDevice{}}
-	fail := func(err error) gpuInfo {
-		i.Reason = err.Error()
-		return i
-	}
 	d, err := open()
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = i.ask(d)
 	}
+	if err != nil {
+		i.Reason = err.Error()
+	}
+	return i
+}
+
+func (i *gpuInfo) ask(d driver.Driver) error {
 	v, err := d.Version()
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	text := fmt.Sprintf("%d.%d", v/1000, v%1000/10)
-	i.Driver = &text
+	i.Driver = new(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
 	n, err := d.Devices()
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	if n == 0 {
-		i.Reason = "the CUDA driver sees no device"
+		return errors.New("the CUDA driver sees no device")
 	}
 	for k := range n {
 		g, err := d.Info(k)
 		if err != nil {
-			return fail(err)
+			return err
 		}
 		x := gpuDevice{Name: g.Name, Capability: fmt.Sprintf("%d.%d", g.Capability/10, g.Capability%10), Memory: g.Memory}
 		x.start(d, k)
 		i.Devices = append(i.Devices, x)
 	}
-	if n > 0 {
-		i.blas(d)
+	if blas, err := cuda.CuBLAS(d); err != nil {
+		i.NoBLAS = err.Error()
+	} else {
+		i.CuBLAS = &blas
 	}
-	return i
+	return nil
 }
 
 // start measures, where a GPU can be used.
@@ -73,16 +78,7 @@ func (x *gpuDevice) start(d driver.Driver, ordinal int) {
 	}
 	defer g.Close()
 	if cold, cached, err := g.StartTimes(); err == nil {
-		a, b := cold.Seconds(), cached.Seconds()
-		x.Cold, x.Cached = &a, &b
-	}
-}
-
-func (i *gpuInfo) blas(d driver.Driver) {
-	if v, err := cuda.CuBLAS(d); err != nil {
-		i.NoBLAS = err.Error()
-	} else {
-		i.CuBLAS = &v
+		x.Cold, x.Cached = new(cold.Seconds()), new(cached.Seconds())
 	}
 }
 

@@ -90,7 +90,12 @@ parameters as model.safetensors names them.`,
 			p := network.Program
 			return c.Show(planOf(p), func(w io.Writer) {
 				fmt.Fprintf(w, "%v\n", p)
-				describeParams(w, p)
+				cli.Table(w, 0, func(w io.Writer) {
+					fmt.Fprintln(w, "tensor\tshape\tsize\toffset")
+					for _, q := range p.Params {
+						fmt.Fprintf(w, "%s\t%v\t%d\t%d\n", q.Name, q.Shape, q.Size(), q.Offset)
+					}
+				})
 			})
 		},
 	}.New()
@@ -120,7 +125,11 @@ func describeMachine(w io.Writer, i info) {
 	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "  name\tinput\tclasses\tparameters\tloss\tdefault data")
 		for _, m := range nn.Names() {
-			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\t%s\n", m.Name, dims(m), m.Classes, m.Parameters, m.Loss, m.Data)
+			input := "any"
+			if m.Input != [3]int{} {
+				input = fmt.Sprintf("%d×%d×%d", m.Input[0], m.Input[1], m.Input[2])
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\t%s\n", m.Name, input, m.Classes, m.Parameters, m.Loss, m.Data)
 		}
 	})
 	fmt.Fprintln(w, "\nData sets (--data)")
@@ -133,14 +142,6 @@ func describeMachine(w io.Writer, i info) {
 			fmt.Fprintf(w, "  %s\t%d records\t%d×%d×%d\t%d classes\t%s\n", s.Name, s.Records, s.Shape[0], s.Shape[1], s.Shape[2], len(s.Classes), where)
 		}
 	})
-}
-
-// dims writes a shape for people, - for any.
-func dims(m nn.Info) string {
-	if m.Input == [3]int{} {
-		return "any"
-	}
-	return fmt.Sprintf("%d×%d×%d", m.Input[0], m.Input[1], m.Input[2])
 }
 
 // planInfo is the JSON form of a lowered model.
@@ -179,13 +180,4 @@ func planOf(p *ir.Program) planInfo {
 		i.Tensors = append(i.Tensors, paramInfo{q.Name, q.Shape, q.Size(), q.Offset})
 	}
 	return i
-}
-
-func describeParams(w io.Writer, p *ir.Program) {
-	cli.Table(w, 0, func(w io.Writer) {
-		fmt.Fprintln(w, "tensor\tshape\tsize\toffset")
-		for _, q := range p.Params {
-			fmt.Fprintf(w, "%s\t%v\t%d\t%d\n", q.Name, q.Shape, q.Size(), q.Offset)
-		}
-	})
 }

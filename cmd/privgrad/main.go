@@ -1,5 +1,4 @@
-// Command privgrad trains neural networks with differential privacy and says
-// what that cost.
+// Command privgrad trains neural networks with differential privacy.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 
 // tameSignals keeps signals from ending the process with a stack trace, which may hold
 // the length of a private file. A write beyond a file size limit then fails like one to a
-// full disk; SIGQUIT and SIGABRT end the process as they do others, without a word.
+// full disk; SIGQUIT and SIGABRT end the process without a word.
 func tameSignals() {
 	signal.Ignore(syscall.SIGXFSZ)
 	quit := make(chan os.Signal, 1)

@@ -9,8 +9,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 )
 
-// Budgets that adapt: linesearch.Rule decides what to ask, and steps answers.
-var _ linesearch.Oracle = (*steps)(nil)
+// Where budgets adapt, linesearch.Rule decides what to ask, and steps answers as its Oracle.
 
 // noised is a release as it is made: without noise where none was planned.
 func (s *steps) noised(r dpoptim.Release) *dpoptim.Release {
@@ -43,7 +42,6 @@ func (s *steps) noise(rho float64, b linesearch.Budgets) float64 {
 	return s.energy(multiplier(rho) * f.Clip * b.Clip)
 }
 
-// Gradient releases a gradient.
 func (s *steps) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 	d, err := s.gradient(s.direction, b.Gradient, b, nil)
 	s.second.noise = s.noise(b.Gradient, b)
@@ -51,8 +49,6 @@ func (s *steps) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 	return d, err
 }
 
-// Again releases another gradient at the same parameters and mixes it into the
-// direction. The angle between both is in radians.
 func (s *steps) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Direction, float64, error) {
 	two := s.second
 	d, err := s.gradient(two.again, rho, b, func(x *dpoptim.Scalars) { x[dpoptim.SlotBlend] = float32(weight) })
@@ -74,7 +70,6 @@ func angle(dots []float64) float64 {
 	return math.Acos(min(max(cos, -1), 1))
 }
 
-// Search looks for a step size from start down.
 func (s *steps) Search(b linesearch.Budgets, start float64, d linesearch.Direction) (float64, error) {
 	r := s.second.shared // fixed when its batch was drawn
 	if s.method.s.Batches != string(accountant.Shared) {
@@ -90,7 +85,7 @@ func (s *steps) Search(b linesearch.Budgets, start float64, d linesearch.Directi
 		return s.least(r, start, d)
 	}
 	rule := s.rule(r)
-	i, err := s.search.Ask(r, rule.candidates(start, d, &s.state.Group))
+	i, err := s.search.Ask(r, s.candidates(rule, d, func(i int) float64 { return rule.Candidate(start, i) }))
 	if err != nil {
 		return 0, err
 	}
@@ -107,12 +102,8 @@ func (s *steps) Search(b linesearch.Budgets, start float64, d linesearch.Directi
 // least takes the candidate of least objective among equally spaced ones from 0 to most.
 func (s *steps) least(r *dpoptim.Release, most float64, d linesearch.Direction) (float64, error) {
 	trials := *s.method.s.Trials
-	c := dpoptim.Candidates{Etas: make([]float64, trials), Biases: make([]float64, trials)}
 	penalty := linesearch.Backtrack{Batch: s.engine.Facts().ExpectedBatch} // of the slope it asks nothing
-	for i := range c.Etas {
-		c.Etas[i] = most * float64(i) / float64(trials-1)
-		c.Biases[i] = penalty.Bias(c.Etas[i], d)
-	}
+	c := s.candidates(penalty, d, func(i int) float64 { return most * float64(i) / float64(trials-1) })
 	i, err := s.search.Ask(r, c)
 	if err != nil {
 		return 0, err
@@ -140,5 +131,4 @@ func (s *steps) Move(eta float64) error {
 	return nil
 }
 
-// Turned is the angle between the directions of the last two moves.
 func (s *steps) Turned() float64 { return s.second.turned }

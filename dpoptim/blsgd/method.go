@@ -20,22 +20,14 @@ type Method struct {
 	start   float64
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
 // New makes one of the methods, by name. It completes the settings in place.
 func New(name string, s **Settings) *Method { return &Method{name: name, settings: s} }
 
-// Traits is of a private method.
 func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
 
-// Check finds faults that show without the data.
-func (m *Method) Check(c *dpoptim.Settings) error { return m.check(c) }
-
-// Complete fills in the search's settings, and the run's that follow from them.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
-		lr := sgd.DefaultRate(m.name, false, c)
-		c.LR = &lr
+		c.LR = new(sgd.DefaultRate(m.name, false, c))
 	}
 	s := m.given()
 	if err := s.complete(m.name, n.Layers == 1); err != nil {

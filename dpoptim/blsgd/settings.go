@@ -55,17 +55,10 @@ type Settings struct {
 
 // The forms of a line search.
 const (
-	// FormLosses is the published form: sums of losses clipped to [0, C_obj]
-	// that share the baseline f(w).
-	FormLosses = "losses"
-	// FormDifferences is our own: sums of every example's decrease, clipped to
-	// [−c, c].
-	FormDifferences = "differences"
-	// FormCurve is our own too: the decreases at all candidates, released.
-	FormCurve = "curve"
-	// FormMinimum is Lee and Kifer's: the candidate whose loss is least, of
-	// equally spaced ones with 0 among them.
-	FormMinimum = "minimum"
+	FormLosses      = "losses"      // published: sums of losses clipped to [0, C_obj] that share the baseline f(w)
+	FormDifferences = "differences" // our own: sums of every example's decrease, clipped to [−c, c]
+	FormCurve       = "curve"       // our own too: the decreases at all candidates, released
+	FormMinimum     = "minimum"     // Lee and Kifer's: the candidate of least loss, of equally spaced ones from 0
 )
 
 // Forms, Policies, Batches and Noises are what the fields take.
@@ -76,7 +69,6 @@ func Forms() []string {
 // BudgetFixed plans every release before the run; the others are policies.
 const BudgetFixed = "fixed"
 
-// Policies lists them.
 func Policies() []string {
 	all := []string{BudgetFixed}
 	for _, p := range linesearch.Policies() {
@@ -85,17 +77,14 @@ func Policies() []string {
 	return all
 }
 
-// Batches lists what a search may be asked of.
 func Batches() []string {
 	return []string{string(accountant.Fresh), string(accountant.Shared), string(accountant.PaperBatches)}
 }
 
-// Noises lists the laws of a search's noise.
 func Noises() []string {
 	return []string{string(accountant.BTLSGaussian), string(accountant.BTLSLaplace)}
 }
 
-// The methods of this package.
 const (
 	BLSGD   = "dp-blsgd"
 	BLSGDAC = "dp-blsgd-ac"
@@ -118,8 +107,8 @@ var variants = map[string]variant{
 	AGD:     {budget: linesearch.Refine, full: true, form: FormMinimum},
 }
 
-// check finds faults that show without the data.
-func (m *Method) check(c *dpoptim.Settings) error {
+// Check finds faults that show without the data.
+func (m *Method) Check(c *dpoptim.Settings) error {
 	s := m.given()
 	oneOf := func(what, got string, choices []string) error {
 		if got == "" || slices.Contains(choices, got) {
@@ -155,7 +144,7 @@ func (m *Method) given() Settings {
 // or gives a setting its default.
 func or[T any](p **T, def T) T {
 	if *p == nil {
-		*p = &def
+		*p = new(def)
 	}
 	return **p
 }
@@ -178,8 +167,7 @@ func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
 		if c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 {
 			return usage.Errorf("optimizer %s takes every record in every step: leave --batch and --sampling-rate out, or use dp-blsgd", m.name)
 		}
-		all := 1.0
-		c.SamplingRate = &all
+		c.SamplingRate = new(1.0)
 	}
 	if s.adapts() {
 		return m.resolveLength(c, s)
@@ -204,8 +192,8 @@ func (m *Method) resolveLength(c *dpoptim.Settings, s *Settings) error {
 	return nil
 }
 
-// resolveAccountant settles who prices a run with a search: the paper's
-// arithmetic goes with the paper's batches, and a filter adds up Rényi divergences.
+// resolveAccountant: the paper's arithmetic goes with the paper's batches, and a filter
+// adds up Rényi divergences.
 func (s *Settings) resolveAccountant(c *dpoptim.Settings) error {
 	settled := c.Accountant
 	switch {
@@ -276,7 +264,6 @@ func (s *Settings) complete(name string, convex bool) error {
 	return s.validate()
 }
 
-// choose settles form, budget, batches and noise.
 func (s *Settings) choose(name string, convex bool) error {
 	own := variants[name]
 	if s.Budget == "" {
@@ -351,7 +338,6 @@ const MostTrials, mostMargin = 1000, 100
 // paper reports whether the price is by the paper's arithmetic.
 func (s *Settings) paper() bool { return s.Batches == string(accountant.PaperBatches) }
 
-// checkUsed refuses settings that would have no effect.
 func (s *Settings) checkUsed(fixed bool) error {
 	curve := s.Form == FormCurve
 	armijo := !curve && s.Form != FormMinimum
@@ -374,7 +360,6 @@ func (s *Settings) checkUsed(fixed bool) error {
 	return nil
 }
 
-// validate finds settings out of their ranges.
 func (s *Settings) validate() error {
 	switch {
 	case s.Every != nil && *s.Every < 1:

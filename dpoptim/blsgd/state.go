@@ -18,9 +18,8 @@ type state struct {
 	Group    linesearch.Group  `json:"group"`
 	Adaptive *linesearch.State `json:"adaptive,omitempty"`
 	dpoptim.Spent
-	// Gradients, and losses at a point, that were asked of a batch: a search asks for
-	// its candidates one after the other, and for the loss at its base; what a device
-	// evaluates beyond, at once, does not count.
+	// Gradients, and losses at a point, that were asked of a batch: of the base and of one
+	// candidate after the other; what a device evaluates beyond does not count.
 	Gradients int `json:"gradients,omitempty"`
 	Losses    int `json:"losses,omitempty"`
 }
@@ -43,13 +42,11 @@ func (s *state) follow(found, weight float64) {
 	s.Eta, s.Searched = min(max(linesearch.Smooth(s.Eta, found, weight), leastRate), mostRate), true
 }
 
-// Save encodes the state.
 func (s *steps) Save(spent dpoptim.Spent) ([]byte, error) {
 	s.state.Spent = spent
 	return json.Marshal(&s.state)
 }
 
-// Restore reads a state back.
 func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	var read state
 	err := dpoptim.DecodeState(text, &read)
@@ -63,7 +60,6 @@ func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	return read.Spent, nil
 }
 
-// validate checks a state that was read back.
 func (s *state) validate(adapts bool) error {
 	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || (s.Adaptive != nil) != adapts {
 		return fmt.Errorf("a step size of %v: not what a line search leaves", s.Eta)
@@ -74,7 +70,6 @@ func (s *state) validate(adapts bool) error {
 	return s.Start.Validate()
 }
 
-// Figures tell what was asked, and what the searches made of step sizes and clip norms.
 func (s *steps) Figures() dpoptim.Figures {
 	f := dpoptim.Figures{Gradients: &s.state.Gradients, Losses: &s.state.Losses, Rate: s.state.Eta / s.method.start}
 	if a := s.state.Adaptive; a != nil && *s.method.s.Shrink > 0 {

@@ -15,13 +15,13 @@ import (
 type steps struct {
 	method    *Method
 	engine    dpoptim.Engine
-	optimizer *sgd.SGD
+	optimizer *sgd.Optimizer
 	state     state
 
 	direction dpoptim.Sum
 	move      dpoptim.Work
 	search    dpoptim.Search // of all forms but the curve
-	curve     dpoptim.Curve
+	curve     func(etas []float64) ([]float64, error)
 	second    *second // of budgets that adapt
 }
 
@@ -50,8 +50,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	}
 	if m.s.adapts() {
 		first := m.firstBudgets()
-		adaptive := linesearch.NewState(first.Gradient, first.Search, m.start)
-		s.state.Adaptive, s.second = &adaptive, &second{}
+		s.state.Adaptive, s.second = new(linesearch.NewState(first.Gradient, first.Search, m.start)), &second{}
 	}
 	if err := s.record(); err != nil {
 		return nil, err
@@ -67,7 +66,6 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	return s, err
 }
 
-// record records the releases of directions and what is done with them.
 func (s *steps) record() error {
 	e, two := s.engine, s.second
 	direction := e.Gradient()
@@ -132,7 +130,6 @@ func (s *steps) measure(q dpoptim.Queue, direction dpoptim.Vector) {
 	}
 }
 
-// State is what a checkpoint must hold beside the parameters.
 func (s *steps) State() []dpoptim.State {
 	if s.second != nil {
 		return append(s.optimizer.State(), dpoptim.State{Vector: s.second.last, Width: 1})
@@ -140,7 +137,6 @@ func (s *steps) State() []dpoptim.State {
 	return s.optimizer.State()
 }
 
-// Step makes one update.
 func (s *steps) Step() (int, error) {
 	if s.second == nil {
 		return 1, s.planned()
@@ -179,7 +175,6 @@ func (s *steps) planned() error {
 	return s.run(f.Rate.At(slot+1) * (s.state.Eta / s.method.start))
 }
 
-// ask releases a gradient as the direction to descend along.
 func (s *steps) ask(sum dpoptim.Sum, a dpoptim.SumAsk) (linesearch.Direction, error) {
 	f, set := s.engine.Facts(), a.Set
 	a.Set = func(x *dpoptim.Scalars) {
@@ -213,7 +208,6 @@ func (s *steps) energy(deviation float64) float64 {
 	return float64(f.Params) * math.Pow(deviation/f.ExpectedBatch, 2)
 }
 
-// run takes a step along the direction.
 func (s *steps) run(eta float64) error {
 	err := s.move.Run(func(x *dpoptim.Scalars) {
 		s.optimizer.Set(x, s.engine.Update())
@@ -231,7 +225,7 @@ func (s *steps) run(eta float64) error {
 func (s *steps) readCurve(d linesearch.Direction, rate float64) error {
 	c, shape := &s.method.s, rate/s.method.start
 	curve := c.curve(s.engine.Facts().ExpectedBatch)
-	sums, err := s.curve.Ask(nil, curve.Candidates(s.state.Eta*shape))
+	sums, err := s.curve(curve.Candidates(s.state.Eta * shape))
 	if err != nil {
 		return err
 	}
@@ -244,8 +238,8 @@ func (s *steps) readCurve(d linesearch.Direction, rate float64) error {
 // smallest is taken, so that every step moves.
 func (s *steps) backtrack(d linesearch.Direction, rate float64) error {
 	c, t := &s.method.s, &s.state
-	rule := s.rule(nil)
-	i, err := s.search.Ask(nil, rule.candidates(t.Start.Eta*rate/s.method.start, d, &t.Group))
+	rule, start := s.rule(nil), t.Start.Eta*rate/s.method.start
+	i, err := s.search.Ask(nil, s.candidates(rule, d, func(i int) float64 { return rule.Candidate(start, i) }))
 	if err != nil {
 		return err
 	}
@@ -259,21 +253,19 @@ func (s *steps) backtrack(d linesearch.Direction, rate float64) error {
 	return nil
 }
 
-// armijo is a backtracking search with all that follows from the noise.
-type armijo struct{ linesearch.Backtrack }
-
 // rule is the search with the noise of a release.
-func (s *steps) rule(r *dpoptim.Release) armijo {
+func (s *steps) rule(r *dpoptim.Release) linesearch.Backtrack {
 	b := s.method.s.backtrack(s.engine.Facts().ExpectedBatch)
 	b.Margin = *s.method.s.Margin * s.search.Deviation(r)
-	return armijo{b}
+	return b
 }
 
-func (a armijo) candidates(start float64, d linesearch.Direction, g *linesearch.Group) dpoptim.Candidates {
-	c := dpoptim.Candidates{Etas: make([]float64, a.Trials), Biases: make([]float64, a.Trials), Group: g}
-	for i := range c.Etas {
-		c.Etas[i] = a.Candidate(start, i)
-		c.Biases[i] = a.Bias(c.Etas[i], d)
+// candidates are those of a rule, by their number.
+func (s *steps) candidates(rule linesearch.Backtrack, d linesearch.Direction, eta func(i int) float64) dpoptim.Candidates {
+	c := dpoptim.Candidates{Group: &s.state.Group}
+	for i := range *s.method.s.Trials {
+		c.Etas = append(c.Etas, eta(i))
+		c.Biases = append(c.Biases, rule.Bias(c.Etas[i], d))
 	}
 	return c
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"path"
+	"io/fs"
 	"strings"
 )
 
@@ -13,20 +13,14 @@ import (
 //go:embed protectors/*.json protectors/*.safetensors
 var shipped embed.FS
 
-const shippedDir = "protectors"
-
 // Shipped gives the protectors that are built in, by name.
 func Shipped() ([]*Protector, error) {
-	entries, err := shipped.ReadDir(shippedDir)
+	files, err := fs.Glob(shipped, "protectors/*"+weightsSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("protectors that are built in: %w", err)
 	}
 	var all []*Protector
-	for _, e := range entries {
-		file := path.Join(shippedDir, e.Name())
-		if !strings.HasSuffix(file, weightsSuffix) {
-			continue
-		}
+	for _, file := range files {
 		card, err := shipped.ReadFile(CardPath(file))
 		if err != nil {
 			return nil, fmt.Errorf("protector %s: its card: %w", file, err)
@@ -44,8 +38,8 @@ func Shipped() ([]*Protector, error) {
 	return all, nil
 }
 
-// IsShipped says whether Find takes a name for a shipped protector's.
-func IsShipped(name string) bool { return !strings.HasSuffix(name, weightsSuffix) }
+// isShipped says whether Find takes a name for a shipped protector's.
+func isShipped(name string) bool { return !strings.HasSuffix(name, weightsSuffix) }
 
 // Find gives a protector by the name of a shipped one, or by the path of its file.
 func Find(nameOrFile string) (*Protector, error) {

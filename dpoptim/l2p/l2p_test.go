@@ -93,7 +93,7 @@ func TestReadRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		card := made(Learned, Learned).Card
-		card.Weights = made(Learned, Learned).Digest()
+		card.Weights = made(Learned, Learned).digest()
 		change(&card, &tensors)
 		text, err := json.Marshal(card)
 		if err != nil {
@@ -154,17 +154,17 @@ func TestNoiseRange(t *testing.T) {
 			p.Scheduler[i] *= scale
 		}
 		r := rand.New(rand.NewPCG(3, 4))
-		state := make([]float64, p.SchedulerState())
+		state := make([]float64, p.schedulerState())
 		for step := 1; step < 2000; step++ {
 			x := math.Pow(10, 40*r.Float64()-20)
-			m := p.Next(setting, Released{Step: step, Left: r.Float64(), Multiplier: 1, Norm2: x, Norm: r.NormFloat64() * x}, state)
+			m := p.next(setting, Released{Step: step, Left: r.Float64(), Multiplier: 1, Norm2: x, Norm: r.NormFloat64() * x}, state)
 			low, high = min(low, m), max(high, m)
 		}
 	}
 	if !(low >= 0.5) || !(high <= 5.5) || low > 0.6 || high < 5.4 {
 		t.Errorf("noise from %v to %v, the range is 0.5 to 5.5", low, high)
 	}
-	if m := made(Learned, Constant).Next(setting, Released{Step: 1}, nil); m != 3 {
+	if m := made(Learned, Constant).next(setting, Released{Step: 1}, nil); m != 3 {
 		t.Errorf("a constant scheduler chooses %v, 3 is planned", m)
 	}
 }
@@ -190,12 +190,12 @@ func TestUnits(t *testing.T) {
 			if params > 2 && math.Abs(mean-1) > tolerance {
 				t.Errorf("%d parameters, noise %v: mean square %v", params, multiplier, mean)
 			}
-			if want := noise * s.Gain(multiplier); math.Abs(s.Level(multiplier)-want) > 1e-12 {
-				t.Errorf("level %v, want %v", s.Level(multiplier), want)
+			if want := noise * s.Gain(multiplier); math.Abs(s.level(multiplier)-want) > 1e-12 {
+				t.Errorf("level %v, want %v", s.level(multiplier), want)
 			}
 		}
 	}
-	if l := setting.Level(0); l != 0 {
+	if l := setting.level(0); l != 0 {
 		t.Errorf("without noise its level is %v", l)
 	}
 }
@@ -209,11 +209,11 @@ func TestSettingRefuses(t *testing.T) {
 	} {
 		s := setting
 		change(&s)
-		if s.Validate() == nil {
+		if s.validate() == nil {
 			t.Errorf("%s: %+v is taken", name, s)
 		}
 	}
-	if err := setting.Validate(); err != nil {
+	if err := setting.validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// Name of the method.
 const Name = "l2p"
 
 // Settings are those of learned privacy protection alone.
@@ -35,20 +34,15 @@ type Method struct {
 	config    sgd.Config
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
-// New makes the method.
 func New(s Settings) *Method { return &Method{settings: s} }
 
 // NewWith makes it with a protector that is at hand.
 func NewWith(p *Protector, s Settings) *Method { return &Method{settings: s, protector: p} }
 
-// Traits is of a private method, which may draw subsets of a fixed size.
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Subsets: true}
 }
 
-// Check finds faults that show without the protector.
 func (m *Method) Check(c *dpoptim.Settings) error {
 	z, subsets := m.settings.NormNoise, c.Accountant == accountant.CTCDP
 	switch {
@@ -97,17 +91,15 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 		return notes, usage.Errorf("norm-noise %v: protector %s schedules no noise and would not look at the norm; leave it out", *z, card.Name)
 	}
 	if c.LR == nil {
-		lr := sgd.DefaultRate(Name, false, c)
+		c.LR = new(sgd.DefaultRate(Name, false, c))
 		if learned {
-			lr = card.Scale
+			*c.LR = card.Scale
 		}
-		c.LR = &lr
 	}
 	if c.Steps == nil && c.Epochs == nil {
-		steps := card.Steps
-		c.Steps = &steps
+		c.Steps = new(card.Steps)
 	}
-	if !IsShipped(m.settings.Protector) {
+	if !isShipped(m.settings.Protector) {
 		notes.Assumes = []string{"protector_file_is_public"}
 	}
 	if learned {
@@ -188,17 +180,14 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return d, nil
 }
 
-// settingOf is what is public of the run.
-func settingOf(f dpoptim.Facts) Setting {
-	return Setting{Steps: f.Steps, Params: f.Params, Clip: f.Clip, Batch: f.ExpectedBatch, Least: f.Least, Planned: f.Planned}
-}
-
 // Open records the update by the projector, or by SGD where that is the identity.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
-	s := &steps{method: m, engine: e, setting: settingOf(e.Facts())}
+	f := e.Facts()
+	s := &steps{method: m, engine: e}
+	s.setting = Setting{Steps: f.Steps, Params: f.Params, Clip: f.Clip, Batch: f.ExpectedBatch, Least: f.Least, Planned: f.Planned}
 	var err error
 	if m.protector.Card.Projector.Kind == Learned {
-		s.projector, err = NewProjector(e, m.protector, s.setting, m.config.Rate, m.config.L2)
+		s.projector, err = newProjector(e, m.protector, s.setting, m.config.Rate, m.config.L2)
 		s.optimizer = s.projector
 	} else {
 		s.optimizer, err = sgd.NewSGD(e, m.config)
@@ -209,7 +198,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	if !e.Filtered() {
 		return dpoptim.NewUpdates(e, s.optimizer)
 	}
-	s.state.Scheduler = make([]float64, m.protector.SchedulerState())
+	s.state.Scheduler = make([]float64, m.protector.schedulerState())
 	s.state.Released = Released{Step: 1, Left: 1}
 	s.sum, err = e.Sum(dpoptim.SumQuery{Norm: m.settings.NormNoise != nil, Then: func(q dpoptim.Queue, g dpoptim.Noisy) error {
 		q.Dot(e.Gradient(), e.Gradient())
@@ -231,21 +220,20 @@ type steps struct {
 	engine    dpoptim.Engine
 	setting   Setting
 	optimizer dpoptim.Optimizer
-	projector *Projector // nil where it is the identity
+	projector *projector // nil where it is the identity
 	sum       dpoptim.Sum
 	state     state
 }
 
 var _ dpoptim.Keeper = (*steps)(nil)
 
-// State is the optimizer's.
 func (s *steps) State() []dpoptim.State { return s.optimizer.State() }
 
 // Step chooses the noise, and makes an update with it.
 func (s *steps) Step() (int, error) {
 	f, e := s.engine.Facts(), s.engine
 	next := append([]float64(nil), s.state.Scheduler...)
-	multiplier := s.method.protector.Next(s.setting, s.state.Released, next)
+	multiplier := s.method.protector.next(s.setting, s.state.Released, next)
 	release := dpoptim.Release{Bound: f.Clip}
 	if f.Planned > 0 {
 		release.Noise = accountant.Gaussian{NoiseMultiplier: multiplier}
@@ -267,25 +255,19 @@ func (s *steps) Step() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	norm2 := 0.0
-	for _, d := range dots {
-		norm2 += d
-	}
 	s.state.Scheduler = next
 	s.state.Released = Released{
 		Step: e.Update() + 1, Left: max(e.Left(), 0), Multiplier: multiplier,
-		Norm2: norm2 / f.ExpectedBatch / f.ExpectedBatch, Norm: norm / f.ExpectedBatch,
+		Norm2: dots[0] / f.ExpectedBatch / f.ExpectedBatch, Norm: norm / f.ExpectedBatch,
 	}
 	return 1, nil
 }
 
-// Save encodes the state.
 func (s *steps) Save(spent dpoptim.Spent) ([]byte, error) {
 	s.state.Spent = spent
 	return json.Marshal(&s.state)
 }
 
-// Restore reads a state back.
 func (s *steps) Restore(text []byte) (dpoptim.Spent, error) {
 	var read state
 	err := dpoptim.DecodeState(text, &read)

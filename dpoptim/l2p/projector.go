@@ -8,11 +8,9 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-var _ dpoptim.Optimizer = (*Projector)(nil)
-
-// Projector is an optimizer whose steps a coordinate-wise LSTM makes of noised
+// projector is an optimizer whose steps a coordinate-wise LSTM makes of noised
 // gradients: θ += rate·y.
-type Projector struct {
+type projector struct {
 	lstm           device.LSTM
 	setting        Setting
 	rate, l2       float64
@@ -23,22 +21,13 @@ type Projector struct {
 	Released Released
 }
 
-// NewProjector puts the learned projector of p on a network. Rate is what its output is
-// multiplied by, the card's Scale unless a user knows better, and l2 the weight λ of a penalty
-// λ/2·‖w‖² outside the clipping.
-func NewProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (*Projector, error) {
-	switch {
-	case p.Card.Projector.Kind != Learned:
-		return nil, fmt.Errorf("protector %s: its projector is %s, which is no LSTM", p.Card.Name, p.Card.Projector.Kind)
-	case !(rate > 0) || math.IsInf(rate, 0):
-		return nil, fmt.Errorf("scale %v of a projector: must be a finite number above 0", rate)
-	case !(l2 >= 0) || math.IsInf(l2, 0):
-		return nil, fmt.Errorf("l2 %v: must be a finite number, 0 or more", l2)
-	}
-	if err := s.Validate(); err != nil {
+// newProjector puts the learned projector of p on a network. Rate multiplies its output,
+// and l2 is the weight λ of a penalty λ/2·‖w‖² outside the clipping.
+func newProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (*projector, error) {
+	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	o := &Projector{lstm: p.Card.Projector.LSTM(ProjectorContext), setting: s, rate: rate, l2: l2}
+	o := &projector{lstm: p.Card.Projector.LSTM(ProjectorContext), setting: s, rate: rate, l2: l2}
 	var err error
 	if o.weights, err = n.NewScalars(o.lstm.Weights()); err == nil {
 		o.state, err = n.NewVector(o.lstm.States())
@@ -52,8 +41,7 @@ func NewProjector(n dpoptim.Engine, p *Protector, s Setting, rate, l2 float64) (
 	return o, nil
 }
 
-// Record adds the update to a step.
-func (o *Projector) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
+func (o *projector) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noisy) error {
 	v, err := g.Vector()
 	if err != nil {
 		return err
@@ -64,7 +52,7 @@ func (o *Projector) Record(q dpoptim.Queue, params dpoptim.Vector, g dpoptim.Noi
 
 // Set gives a run the unit of its gradient and the public figures of its step; the
 // mechanism has set the noise.
-func (o *Projector) Set(s *dpoptim.Scalars, t int) {
+func (o *projector) Set(s *dpoptim.Scalars, t int) {
 	known := o.Released
 	if known.Step != t {
 		known = Released{Step: t, Left: math.Max(1-float64(t-1)/float64(o.setting.Steps), 0)}
@@ -79,7 +67,6 @@ func (o *Projector) Set(s *dpoptim.Scalars, t int) {
 	}
 }
 
-// State is the LSTM's.
-func (o *Projector) State() []dpoptim.State {
+func (o *projector) State() []dpoptim.State {
 	return []dpoptim.State{{Vector: o.state, Width: o.lstm.States()}}
 }

@@ -1,7 +1,6 @@
 package l2p
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/safetensors"
@@ -82,14 +82,11 @@ type Protector struct {
 // mostSteps is more than any run makes whose noise is planned.
 const mostSteps = 1_000_000
 
-// Digest is that of the weights.
-func (p *Protector) Digest() string {
+func (p *Protector) digest() string {
 	h := sha256.New()
 	for _, part := range p.parts() {
-		fmt.Fprintf(h, "%s %d\n", part.name, len(part.weights))
-		for _, w := range part.weights {
-			binary.Write(h, binary.LittleEndian, w) // a hash never fails
-		}
+		fmt.Fprintf(h, "%s %d\n", part.name, len(*part.weights))
+		binary.Write(h, binary.LittleEndian, *part.weights) // a hash never fails
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -114,31 +111,29 @@ func (p *Protector) Validate() error {
 	case !(c.EpsilonRange[0] > 0) || !(c.EpsilonRange[1] >= c.EpsilonRange[0]):
 		return fmt.Errorf("protector %s: epsilon range %v: must be two numbers above 0 in order", c.Name, c.EpsilonRange)
 	}
-	return errors.Join(
-		c.Projector.validate(c.Name, "projector", Identity, ProjectorContext, p.Projector),
-		c.Scheduler.validate(c.Name, "scheduler", Constant, SchedulerContext, p.Scheduler),
-	)
+	parts := p.parts()
+	return errors.Join(parts[0].validate(c.Name), parts[1].validate(c.Name))
 }
 
-func (p Part) validate(name, what, unlearned string, context int, weights []float32) error {
+func (p part) validate(of string) error {
+	weights := *p.weights
 	switch {
-	case p.Kind != Learned && p.Kind != unlearned:
-		return fmt.Errorf("protector %s: unknown %s %q: must be %s or %s", name, what, p.Kind, Learned, unlearned)
-	case p.Kind == unlearned && weights != nil:
-		return fmt.Errorf("protector %s: %s %s has weights", name, what, p.Kind)
-	case p.Kind == unlearned:
+	case p.kind != Learned && p.kind != p.unlearned:
+		return fmt.Errorf("protector %s: unknown %s %q: must be %s or %s", of, p.name, p.kind, Learned, p.unlearned)
+	case p.kind != Learned && weights != nil:
+		return fmt.Errorf("protector %s: %s %s has weights", of, p.name, p.kind)
+	case p.kind != Learned:
 		return nil
 	}
-	l := p.LSTM(context)
-	if err := l.Check(); err != nil {
-		return fmt.Errorf("protector %s: %s: %w", name, what, err)
+	if err := p.lstm.Check(); err != nil {
+		return fmt.Errorf("protector %s: %s: %w", of, p.name, err)
 	}
-	if len(weights) != l.Weights() {
-		return fmt.Errorf("protector %s: %s has %d weights, its shape needs %d", name, what, len(weights), l.Weights())
+	if len(weights) != p.lstm.Weights() {
+		return fmt.Errorf("protector %s: %s has %d weights, its shape needs %d", of, p.name, len(weights), p.lstm.Weights())
 	}
 	for _, w := range weights {
 		if math.IsNaN(float64(w)) || math.IsInf(float64(w), 0) {
-			return fmt.Errorf("protector %s: %s has a weight of %v", name, what, w)
+			return fmt.Errorf("protector %s: %s has a weight of %v", of, p.name, w)
 		}
 	}
 	return nil
@@ -148,20 +143,17 @@ func (p Part) validate(name, what, unlearned string, context int, weights []floa
 // name, and with classes in common. Empty: none does.
 func (c *Card) Overlap(data string, classes []int) string {
 	for _, p := range c.Public {
-		common := len(p.Classes) == 0 || len(classes) == 0
-		for _, k := range classes {
-			common = common || slices.Contains(p.Classes, k)
-		}
-		if p.Data == data && common {
+		common := func(class int) bool { return slices.Contains(p.Classes, class) }
+		if p.Data == data && (len(p.Classes) == 0 || len(classes) == 0 || slices.ContainsFunc(classes, common)) {
 			return data
 		}
 	}
 	return ""
 }
 
-// Next is the noise multiplier of the step r.Step: the planned one where the
+// next is the noise multiplier of the step r.Step: the planned one where the
 // scheduler is constant. The state has State values, zero at first.
-func (p *Protector) Next(s Setting, r Released, state []float64) float64 {
+func (p *Protector) next(s Setting, r Released, state []float64) float64 {
 	if !p.Adapts() {
 		return s.Planned
 	}
@@ -179,8 +171,8 @@ func (p *Protector) Next(s Setting, r Released, state []float64) float64 {
 	return s.Multiplier(1 / (1 + math.Exp(-l.Apply(&scalars, w, 0, x, state))))
 }
 
-// SchedulerState is the number of values of a scheduler's state.
-func (p *Protector) SchedulerState() int {
+// schedulerState is the number of values of a scheduler's state.
+func (p *Protector) schedulerState() int {
 	if !p.Adapts() {
 		return 0
 	}
@@ -208,7 +200,7 @@ func (p *Protector) Write(path string) error {
 	}
 	var all []safetensors.Tensor
 	for _, part := range p.parts() {
-		rest := part.weights
+		rest := *part.weights
 		if rest == nil {
 			continue
 		}
@@ -221,7 +213,7 @@ func (p *Protector) Write(path string) error {
 			all = append(all, t)
 		}
 	}
-	p.Card.Weights = p.Digest()
+	p.Card.Weights = p.digest()
 	card, err := json.MarshalIndent(p.Card, "", "  ")
 	if err != nil {
 		return err
@@ -232,21 +224,21 @@ func (p *Protector) Write(path string) error {
 	return durable.WriteFile(CardPath(path), func(w io.Writer) error { _, err := w.Write(append(card, '\n')); return err })
 }
 
-// A part is a learned part's place in the files.
+// A part is a projector or a scheduler, and its place in the files.
 type part struct {
-	name    string
-	lstm    device.LSTM
-	weights []float32
+	name, kind, unlearned string
+	lstm                  device.LSTM
+	weights               *[]float32
 }
 
-func (p *Protector) parts() []part {
-	return []part{
-		{"projector", p.Card.Projector.LSTM(ProjectorContext), p.Projector},
-		{"scheduler", p.Card.Scheduler.LSTM(SchedulerContext), p.Scheduler},
+func (p *Protector) parts() [2]part {
+	a, b := p.Card.Projector, p.Card.Scheduler
+	return [2]part{
+		{"projector", a.Kind, Identity, a.LSTM(ProjectorContext), &p.Projector},
+		{"scheduler", b.Kind, Constant, b.LSTM(SchedulerContext), &p.Scheduler},
 	}
 }
 
-// tensors are the names and shapes of a part, in the order of its weights.
 func (p part) tensors() (all []safetensors.Tensor) {
 	h := p.lstm.Hidden
 	add := func(name string, shape ...int) {
@@ -262,7 +254,6 @@ func (p part) tensors() (all []safetensors.Tensor) {
 	return all
 }
 
-// Read reads a protector that Write stored.
 func Read(path string) (*Protector, error) {
 	weights, err := os.Open(path)
 	if err != nil {
@@ -278,9 +269,7 @@ func Read(path string) (*Protector, error) {
 
 func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 	p := &Protector{}
-	d := json.NewDecoder(bytes.NewReader(card))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p.Card); err != nil {
+	if err := dpoptim.DecodeState(card, &p.Card); err != nil {
 		return nil, fmt.Errorf("protector %s: its card %s: %w", path, CardPath(path), err)
 	}
 	stored, _, err := safetensors.Read(weights, mostBytes)
@@ -292,9 +281,8 @@ func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 		byName[t.Name] = t
 	}
 	used := 0
-	for i, to := range []*[]float32{&p.Projector, &p.Scheduler} {
-		part := p.parts()[i]
-		if kind := []string{p.Card.Projector.Kind, p.Card.Scheduler.Kind}[i]; kind != Learned {
+	for _, part := range p.parts() {
+		if part.kind != Learned {
 			continue
 		}
 		if err := part.lstm.Check(); err != nil {
@@ -305,7 +293,7 @@ func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 			if !ok || !slices.Equal(have.Shape, want.Shape) {
 				return nil, fmt.Errorf("protector %s: tensor %s of shape %v is missing, or has another shape: the file and its card do not belong together", path, want.Name, want.Shape)
 			}
-			*to = append(*to, have.Data...)
+			*part.weights = append(*part.weights, have.Data...)
 			used++
 		}
 	}
@@ -315,7 +303,7 @@ func parse(path string, card []byte, weights io.Reader) (*Protector, error) {
 	if used != len(stored) {
 		return nil, fmt.Errorf("protector %s: %d tensors are not of its card: the file and its card do not belong together", path, len(stored)-used)
 	}
-	if p.Digest() != p.Card.Weights {
+	if p.digest() != p.Card.Weights {
 		return nil, fmt.Errorf("protector %s: its weights are not those of its card: restore the matching pair", path)
 	}
 	return p, nil

@@ -16,8 +16,7 @@ type Setting struct {
 	Least, Planned float64
 }
 
-// Validate finds settings that no run has.
-func (s Setting) Validate() error {
+func (s Setting) validate() error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 	switch {
 	case s.Steps < 1:
@@ -47,9 +46,9 @@ func (s Setting) unit(multiplier float64) float64 {
 // Gain is what a projector multiplies a mean gradient by before its LSTM reads it.
 func (s Setting) Gain(multiplier float64) float64 { return 1 / s.unit(multiplier) }
 
-// Level is the share of the noise in that unit, from 0 without noise to 1 where
+// level is the share of the noise in that unit, from 0 without noise to 1 where
 // nothing else is left.
-func (s Setting) Level(multiplier float64) float64 {
+func (s Setting) level(multiplier float64) float64 {
 	return multiplier * s.Clip / s.Batch / s.unit(multiplier)
 }
 
@@ -66,7 +65,7 @@ type Released struct {
 // Context is what a projector reads in step t beside the gradient, multiplier being
 // that step's.
 func (s Setting) Context(r Released, multiplier float64) [3]float64 {
-	return [3]float64{float64(r.Step-1) / float64(s.Steps), r.Left, s.Level(multiplier)}
+	return [3]float64{float64(r.Step-1) / float64(s.Steps), r.Left, s.level(multiplier)}
 }
 
 // Scheduled is what a scheduler reads in step t, in the place of the gradient and as

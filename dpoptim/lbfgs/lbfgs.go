@@ -9,18 +9,17 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// ErrNoMinimum says that an objective is not finite where the search begins.
-var ErrNoMinimum = errors.New("the loss or its gradient is not finite at the initial parameters")
+// errNoMinimum says that an objective is not finite where the search begins.
+var errNoMinimum = errors.New("the loss or its gradient is not finite at the initial parameters")
 
-// LBFGS minimises a smooth function by limited-memory BFGS (Liu and Nocedal 1989),
-// as gonum has it: 15 pairs, steps by Moré and Thuente. It has no privacy and no
-// private form: it takes exact values, and stops by them.
+// minimise is limited-memory BFGS (Liu and Nocedal 1989) as gonum has it: 15 pairs, steps by
+// Moré and Thuente. It has no private form, as it stops by exact values.
 //
 // It changes x to where the function was least, in at most so many iterations, and
 // returns how many it made. It stops earlier where ten have not improved the value by
 // a part in 10⁶, a few times what single precision tells apart, or where no step along a
 // direction improves it. An error of the function ends it.
-func LBFGS(x []float64, iterations int, f func(x, gradient []float64) (float64, error)) (int, error) {
+func minimise(x []float64, iterations int, f func(x, gradient []float64) (float64, error)) (int, error) {
 	var failed error
 	value, at, gradient := 0.0, []float64(nil), make([]float64, len(x))
 	evaluate := func(x []float64) { // both at once, which is how they are computed
@@ -44,7 +43,7 @@ func LBFGS(x []float64, iterations int, f func(x, gradient []float64) (float64, 
 		return 0, failed
 	}
 	if math.IsInf(floats.Sum(gradient), 0) || math.IsNaN(floats.Sum(gradient)+value) || math.IsInf(value, 0) {
-		return 0, ErrNoMinimum
+		return 0, errNoMinimum
 	}
 	if floats.Norm(gradient, math.Inf(1)) == 0 {
 		return 0, nil

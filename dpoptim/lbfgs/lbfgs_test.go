@@ -21,7 +21,7 @@ func rosenbrock(x, g []float64) (float64, error) {
 
 func TestLBFGS(t *testing.T) {
 	x := make([]float64, 12)
-	n, err := LBFGS(x, 1000, rosenbrock)
+	n, err := minimise(x, 1000, rosenbrock)
 	if err != nil || n < 10 || n > 500 {
 		t.Fatalf("%d iterations: %v", n, err)
 	}
@@ -31,7 +31,7 @@ func TestLBFGS(t *testing.T) {
 		}
 	}
 	x = make([]float64, 12)
-	if n, err := LBFGS(x, 3, rosenbrock); n != 3 || err != nil {
+	if n, err := minimise(x, 3, rosenbrock); n != 3 || err != nil {
 		t.Errorf("%d iterations of 3: %v", n, err)
 	}
 	start, _ := rosenbrock(make([]float64, 12), make([]float64, 12))
@@ -43,7 +43,7 @@ func TestLBFGS(t *testing.T) {
 // Rounding ends a search; it is no error.
 func TestLBFGSInSinglePrecision(t *testing.T) {
 	x := make([]float64, 6)
-	_, err := LBFGS(x, 1000, func(x, g []float64) (float64, error) {
+	_, err := minimise(x, 1000, func(x, g []float64) (float64, error) {
 		f, _ := rosenbrock(x, g)
 		for i := range g {
 			g[i] = float64(float32(g[i]))
@@ -61,7 +61,7 @@ func TestLBFGSInSinglePrecision(t *testing.T) {
 func TestLBFGSStops(t *testing.T) {
 	broken := errors.New("broken")
 	calls := 0
-	if _, err := LBFGS(make([]float64, 3), 10, func(x, g []float64) (float64, error) {
+	if _, err := minimise(make([]float64, 3), 10, func(x, g []float64) (float64, error) {
 		if calls++; calls > 2 {
 			return 0, broken
 		}
@@ -73,14 +73,14 @@ func TestLBFGSStops(t *testing.T) {
 		t.Errorf("a function that failed was called %d times", calls)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
-		if _, err := LBFGS(make([]float64, 3), 10, func(x, g []float64) (float64, error) { return bad, nil }); !errors.Is(err, ErrNoMinimum) {
+		if _, err := minimise(make([]float64, 3), 10, func(x, g []float64) (float64, error) { return bad, nil }); !errors.Is(err, errNoMinimum) {
 			t.Errorf("a loss of %v: %v", bad, err)
 		}
-		if _, err := LBFGS(make([]float64, 3), 10, func(x, g []float64) (float64, error) { g[1] = bad; return 1, nil }); !errors.Is(err, ErrNoMinimum) {
+		if _, err := minimise(make([]float64, 3), 10, func(x, g []float64) (float64, error) { g[1] = bad; return 1, nil }); !errors.Is(err, errNoMinimum) {
 			t.Errorf("a gradient of %v: %v", bad, err)
 		}
 	}
-	if n, err := LBFGS(make([]float64, 3), 10, func(x, g []float64) (float64, error) { return 1, nil }); n != 0 || err != nil {
+	if n, err := minimise(make([]float64, 3), 10, func(x, g []float64) (float64, error) { return 1, nil }); n != 0 || err != nil {
 		t.Errorf("at the minimum: %d iterations, %v", n, err)
 	}
 }

@@ -4,11 +4,8 @@ import (
 	"fmt"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/perexample"
 )
 
-// Name of the method.
 const Name = "lbfgs"
 
 // mostIterations where --steps says nothing.
@@ -20,38 +17,17 @@ type Method struct {
 	l2 float64
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
-// New makes the method.
 func New() *Method { return &Method{} }
 
-// Traits has it look at all records, as often as it likes.
 func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Once: true} }
 
-// Check refuses the settings of a schedule, of which there is none.
 func (*Method) Check(c *dpoptim.Settings) error {
-	if err := CheckOnce(Name, c); err != nil {
+	if err := c.CheckOnce(Name); err != nil {
 		return err
 	}
-	all, steps := 1.0, mostIterations
-	if c.Steps != nil {
-		steps = *c.Steps
-	}
-	c.SamplingRate, c.Steps = &all, &steps
-	return nil
-}
-
-// CheckOnce refuses what has no meaning for a method that makes no updates by batches.
-func CheckOnce(name string, c *dpoptim.Settings) error {
-	switch {
-	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
-		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", name)
-	case c.LR != nil || c.Momentum != 0:
-		return usage.Errorf("optimizer %s has no learning rate and no momentum: leave out --lr and --momentum", name)
-	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
-		return usage.Errorf("optimizer %s makes no updates to schedule or to average: leave out --lr-schedule, --warmup and --average", name)
-	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
-		return usage.Errorf("optimizer %s clips nothing and releases no loss: leave out --clipping and --train-loss-noise", name)
+	c.SamplingRate = new(1.0)
+	if c.Steps == nil {
+		c.Steps = new(mostIterations)
 	}
 	return nil
 }
@@ -62,7 +38,6 @@ func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{{Question: dpoptim.Gradients}, {Question: dpoptim.Losses, Size: 1}}}, nil
 }
 
-// Open records both questions.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	s := &steps{engine: e, l2: m.l2}
 	var err error
@@ -85,7 +60,6 @@ type steps struct {
 // State is none: what was stopped begins again.
 func (s *steps) State() []dpoptim.State { return nil }
 
-// Step makes all iterations.
 func (s *steps) Step() (int, error) {
 	n := s.engine.Facts().Params
 	s.params, s.released = make([]float32, n), make([]float32, n)
@@ -96,7 +70,7 @@ func (s *steps) Step() (int, error) {
 	for i, w := range s.params {
 		x[i] = float64(w)
 	}
-	iterations, err := LBFGS(x, s.engine.Facts().Steps, s.objective)
+	iterations, err := minimise(x, s.engine.Facts().Steps, s.objective)
 	if err != nil {
 		return 0, fmt.Errorf("optimizer %s: %w", Name, err)
 	}

@@ -3,6 +3,7 @@ package linesearch
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Budgets set the noise of the releases to come.
@@ -12,12 +13,10 @@ type Budgets struct {
 	Clip     float64 `json:"clip"`     // what C_grad and C_obj are multiplied by, 1 at first
 }
 
-// Oracle answers what a Rule asks of the private data. It charges every
-// release before it draws noise; an error that is accountant.ErrBudget says
-// that the budget does not allow it, and that nothing was released.
+// Oracle answers what a Rule asks of the private data. It charges every release before
+// it draws noise; accountant.ErrBudget says that nothing was released.
 type Oracle interface {
-	// Gradient releases a gradient at the parameters as the direction to search
-	// along.
+	// Gradient releases the direction to search along.
 	Gradient(b Budgets) (Direction, error)
 	// Again releases another gradient at the same parameters, at ρ of its own, and
 	// mixes it into the direction: (1−weight)·old + weight·new. The angle is that
@@ -67,10 +66,9 @@ type Rule struct {
 	Wide, Narrow, Decay float64
 }
 
-// Validate checks the settings.
 func (r Rule) Validate() error {
 	switch {
-	case r.Policy != ByAngle && r.Policy != Always && r.Policy != Never && r.Policy != Refine:
+	case !slices.Contains(Policies(), r.Policy):
 		return fmt.Errorf("budget policy %q: choose one of %v", r.Policy, Policies())
 	case !(r.Growth > 0 && r.Growth <= mostGrowth):
 		return fmt.Errorf("budgets grow by %v: must be above 0 and at most %d", r.Growth, mostGrowth)
@@ -93,14 +91,14 @@ type State struct {
 	Angle   float64 `json:"angle"` // θ, the moving average, in radians
 }
 
-// Validate checks a state that was read back.
 func (s State) Validate() error {
-	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 	if b := s.Budgets; !positive(b.Gradient) || !positive(b.Search) || !(b.Clip > 0 && b.Clip <= 1) || !(s.Angle >= 0 && s.Angle <= math.Pi) {
 		return fmt.Errorf("budgets %+v, angle %v: not what a line search leaves", b, s.Angle)
 	}
 	return s.Start.Validate()
 }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 
 // NewState begins at the budgets, searching from eta.
 func NewState(gradient, search, eta float64) State {

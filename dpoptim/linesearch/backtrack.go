@@ -22,8 +22,7 @@ func (d Direction) penalty(eta float64) float64 {
 
 // Backtrack is Armijo's condition, for the candidates η₀, η₀β, η₀β², …: the
 // first is taken that lowers the objective by αη‖d‖² (Armijo 1966; Chen and Lee
-// 2020, algorithm 1 line 7). Losses are sums over a batch, so the condition is
-// scaled by the batch's public expected size.
+// 2020, algorithm 1 line 7), scaled by the batch's public expected size.
 type Backtrack struct {
 	Alpha  float64 // α in (0, 1)
 	Beta   float64 // β in (0, 1)
@@ -40,7 +39,7 @@ type Backtrack struct {
 // leastCandidate, over the first, is still told from 0 by single precision.
 const leastCandidate = 1e-20
 
-// Validate checks the settings.
+// Validate checks what a user may set.
 func (b Backtrack) Validate() error {
 	switch {
 	case !(b.Alpha > 0 && b.Alpha < 1):
@@ -51,20 +50,15 @@ func (b Backtrack) Validate() error {
 		return fmt.Errorf("%d candidates of the line search with beta %v: the last would be less than %g of the first; ask for fewer or raise beta", b.Trials, b.Beta, leastCandidate)
 	case b.Trials < 1:
 		return fmt.Errorf("%d candidates of the line search: must be 1 or more", b.Trials)
-	case !(b.Batch > 0) || math.IsInf(b.Batch, 0):
-		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", b.Batch)
-	case math.IsNaN(b.Margin) || math.IsInf(b.Margin, 0):
-		return fmt.Errorf("margin %v of the line search: must be a finite number", b.Margin)
 	}
 	return nil
 }
 
-// Candidate is number i, from 0.
+// Candidate is number i, from 0; Smallest is the last.
 func (b Backtrack) Candidate(start float64, i int) float64 {
 	return start * math.Pow(b.Beta, float64(i))
 }
 
-// Smallest is the last candidate.
 func (b Backtrack) Smallest(start float64) float64 { return b.Candidate(start, b.Trials-1) }
 
 // Bias is what the sum of the loss's decreases over the batch has to reach for
@@ -92,9 +86,8 @@ type Start struct {
 	Found   int     `json:"found"`   // searches since, that found a step
 }
 
-// Validate checks a Start that was read back.
 func (s Start) Validate() error {
-	if !(s.Eta > 0) || math.IsInf(s.Eta, 0) || !(s.Largest >= 0) || math.IsInf(s.Largest, 0) || s.Found < 0 {
+	if !positive(s.Eta) || s.Largest != 0 && !positive(s.Largest) || s.Found < 0 {
 		return fmt.Errorf("a search that starts at %v after %d steps of at most %v: not what a line search leaves", s.Eta, s.Found, s.Largest)
 	}
 	return nil
@@ -109,7 +102,6 @@ type StartRule struct {
 	Most   float64
 }
 
-// Validate checks the settings.
 func (r StartRule) Validate() error {
 	switch {
 	case r.Every < 1:

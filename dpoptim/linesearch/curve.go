@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// Curve chooses from noisy decreases of the loss at all of its candidates, a
-// ladder around the present step size: an ordinary Gaussian release of a
-// vector, where Backtrack is told one index.
+// Curve chooses from noisy decreases of the loss at a ladder of candidates around the
+// present step size: a Gaussian release of a vector, where Backtrack is told one index.
 type Curve struct {
 	Points int     // candidates, odd, so that one is the present step size
 	Factor float64 // between neighbours, above 1
@@ -18,15 +17,13 @@ type Curve struct {
 	Keep float64
 }
 
-// Validate checks the settings.
+// Validate checks what a user may set.
 func (c Curve) Validate() error {
 	switch {
 	case c.Points < 3 || c.Points%2 == 0:
 		return fmt.Errorf("%d points of the loss curve: must be odd, 3 or more", c.Points)
 	case !(c.Factor > 1) || math.IsInf(c.Factor, 0):
 		return fmt.Errorf("neighbours on the loss curve lie a factor %v apart: must be a finite number above 1", c.Factor)
-	case !(c.Batch > 0) || math.IsInf(c.Batch, 0):
-		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", c.Batch)
 	case !(c.Keep > 0 && c.Keep <= 1):
 		return fmt.Errorf("a larger step must keep %v of the largest decrease: must be in (0, 1]", c.Keep)
 	}
@@ -60,13 +57,12 @@ func (c Curve) Choose(present float64, decreases []float64, d Direction) float64
 			best = i
 		}
 	}
+	if !(smooth[best] > 0) {
+		return etas[0]
+	}
 	chosen := best
-	if smooth[best] > 0 {
-		for i := best + 1; i < len(smooth) && smooth[i] >= c.Keep*smooth[best]; i++ {
-			chosen = i
-		}
-	} else {
-		chosen = 0
+	for chosen+1 < len(smooth) && smooth[chosen+1] >= c.Keep*smooth[best] {
+		chosen++
 	}
 	return etas[chosen]
 }

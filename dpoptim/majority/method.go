@@ -5,26 +5,21 @@ package majority
 import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Name of the method.
 const Name = "majority"
 
 // Method makes one release of ε, and a model of a bias.
 type Method struct{ dpoptim.NoSettings }
 
-var _ dpoptim.Method = Method{}
-
-// Traits has it look at all records once.
 func (Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Pure: true, Once: true}
 }
 
 // Check refuses the settings of a schedule and of a model, of which there are none.
 func (Method) Check(c *dpoptim.Settings) error {
-	if err := lbfgs.CheckOnce(Name, c); err != nil {
+	if err := c.CheckOnce(Name); err != nil {
 		return err
 	}
 	switch {
@@ -39,8 +34,7 @@ func (Method) Check(c *dpoptim.Settings) error {
 	case c.L2 != 0:
 		return usage.Errorf("l2 %v: optimizer majority fits no weights; leave out --l2", c.L2)
 	}
-	all, steps := 1.0, 1
-	c.SamplingRate, c.Steps = &all, &steps
+	c.SamplingRate, c.Steps = new(1.0), new(1)
 	c.Model = "logistic" // its bias alone
 	return nil
 }
@@ -58,12 +52,10 @@ func (Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration
 	}}}, nil
 }
 
-// Open has nothing to record.
 func (Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return steps{e}, nil }
 
 type steps struct{ engine dpoptim.Engine }
 
-// State is none.
 func (steps) State() []dpoptim.State { return nil }
 
 // Step releases the class, as a model of a bias.

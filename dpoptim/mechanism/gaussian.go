@@ -53,7 +53,6 @@ func NewGaussian(multiplier, bound, rounding float64, values int, s *stream.Stre
 // mostRounding is where a sum in single precision stops being one.
 const mostRounding = 1
 
-// Release records the release of a sum.
 func (g *Gaussian) Release(q device.Queue, dst device.Vector, src device.Sum) Noisy {
 	q.Release(dst, src, g.noise)
 	return Noisy{dst, true}
@@ -73,10 +72,8 @@ func (g *Gaussian) set(in *device.Inputs) {
 	in.Scalars[g.noise.Std()], in.Scalars[g.noise.Step()] = std, step
 }
 
-// SetBound moves the bound for the releases to come.
 func (g *Gaussian) SetBound(c float64) { g.bound = c }
 
-// Event is a Gaussian of the multiplier.
 func (g *Gaussian) Event() accountant.Mechanism {
 	return accountant.Gaussian{NoiseMultiplier: g.multiplier}
 }

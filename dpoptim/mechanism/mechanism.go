@@ -25,7 +25,6 @@ func (n Noisy) Vector() (device.Vector, error) {
 	return n.vector, nil
 }
 
-// Mechanism releases sums.
 type Mechanism interface {
 	// Release records dst = src + noise into a step.
 	Release(q device.Queue, dst device.Vector, src device.Sum) Noisy

@@ -14,11 +14,10 @@ import (
 // is told by its number, or that there is none. Nothing else leaves the device.
 //
 // A query is a decrease of loss, and its bias what Armijo's rule asks of it, both
-// summed over a batch, in units of the loss. The queries share a baseline if they are
-// differences of losses clipped to [0, Δ] (device.LossSum, of which the first
-// candidate is a step of 0), and are generic if every difference is clipped to
-// [−Δ, Δ] (device.LossDecrease), Δ being the bound. Biases must be functions of
-// public and released values alone.
+// summed over a batch. The queries share a baseline if they are differences of losses
+// clipped to [0, Δ] (device.LossSum, whose first candidate is a step of 0), and are generic
+// if every difference is clipped to [−Δ, Δ] (device.LossDecrease), Δ being the bound.
+// Biases must be functions of public and released values alone.
 //
 // Privacy, under add-remove: a record moves generic queries by a vector in
 // [−Δ, Δ]^K, and those of a shared baseline by one in [(a−1)Δ, aΔ]^K for one
@@ -28,9 +27,8 @@ import (
 // general and never used. Replacing a record moves the queries by twice as much,
 // which the accountant knows.
 //
-// The event is one search, of at most MaxTrials queries, of one batch, and is paid
-// whether an index is found or not. It belongs into the batch's event, with all else
-// that is asked of the batch.
+// The event is one search of at most MaxTrials queries, paid whether an index is found
+// or not. It belongs into the batch's event, with all else that is asked of the batch.
 type NoisyBTLS struct {
 	c      accountant.NoisyBTLS
 	bound  float64
@@ -84,35 +82,27 @@ func (b *NoisyBTLS) Ask(in *device.Inputs, first int, etas []float32, biases []f
 	copy(in.Biases[:], biases)
 }
 
-// Test records the search of a sum (device.Queue.AboveThreshold).
 func (b *NoisyBTLS) Test(q device.Queue, src device.Sum) { q.AboveThreshold(src, b.search) }
 
-// Set gives a run the bound on a record's share and both noise scales, rounded up to
-// float32. More noise of either kind never costs more, as it could be added to what
-// is there. The scales follow the bound as float32 has it. Losses are truncated to the
-// grid of lossStep, on which sums have no rounding: a record moves a value by at most the bound.
 func (b *NoisyBTLS) Set(in *device.Inputs) {
-	clip := float32(b.bound)
-	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
-	if b.c.ThresholdScale > 0 {
-		in.Scalars[device.NoiseStep] = lossStep(clip)
+	setScales(in, b.bound, b.c.ThresholdScale, b.c.QueryScale)
+}
+
+// setScales gives a run a bound, and noise scales in units of the bound as float32 has
+// it, rounded up. More noise of either kind never costs more, as it could be added to what
+// is there. Where there is noise, losses are truncated to a grid, on which sums have no
+// rounding: a record moves a value by at most the bound.
+func setScales(in *device.Inputs, bound, threshold, query float64) {
+	clip := float32(bound)
+	scale := func(multiple float64) float32 {
+		return roundUp(multiple * float64(clip) * (1 + 0x1p-50)) // the factor is for the roundings of the product and of the multiple
 	}
-	in.Scalars[device.ThresholdStd] = scale(b.c.ThresholdScale, clip)
-	in.Scalars[device.QueryStd] = scale(b.c.QueryScale, clip)
+	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
+	if max(threshold, query) > 0 {
+		in.Scalars[device.NoiseStep] = float32(stepOf(math.Max(float64(clip)*gridDigits, leastStep)))
+	}
+	in.Scalars[device.ThresholdStd], in.Scalars[device.QueryStd] = scale(threshold), scale(query)
 }
-
-// lossStep is the step of the grid of the losses of a search.
-func lossStep(clip float32) float32 {
-	return float32(stepOf(math.Max(float64(clip)*gridDigits, leastStep)))
-}
-
-// scale is a multiple of the bound, rounded up.
-func scale(multiple float64, clip float32) float32 {
-	return roundUp(multiple * float64(clip) * (1 + 0x1p-50)) // the factor is for the roundings of the product and of the multiple
-}
-
-// SetBound moves the bound for the searches to come, and the noise with it.
-func (b *NoisyBTLS) SetBound(c float64) { b.bound = c }
 
 // Deviation is the standard deviation of the noise of one comparison, ν_i − λ, in
 // the unit of the loss: public, for margins.

@@ -59,5 +59,4 @@ func (m *NoisyMax) Select(private device.Counts, draw uint64) (int, error) {
 	return best, nil
 }
 
-// Event is a pure release of ε.
 func (m *NoisyMax) Event() accountant.Mechanism { return accountant.Pure{Epsilon: m.epsilon} }

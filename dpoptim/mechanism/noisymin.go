@@ -41,25 +41,15 @@ func NewUnprotectedMin(bound float64, s *stream.Stream, tensor uint32) *NoisyMin
 	return &NoisyMin{math.Inf(1), bound, device.NewMinimum(s, tensor)}
 }
 
-// Test records the question of a sum of losses (device.Queue.ArgMin).
 func (m *NoisyMin) Test(q device.Queue, src device.Sum) { q.ArgMin(src, m.minimum) }
 
 // Set gives a run the bound, the noise and the losses' grid, and biases of 0. On the
 // grid sums have no rounding: a record moves all losses one way, by at most the bound.
 func (m *NoisyMin) Set(in *device.Inputs) {
-	clip := float32(m.bound)
-	in.Scalars[device.Clip], in.Scalars[device.NoiseStep] = clip, 0
-	if !math.IsInf(m.epsilon, 1) {
-		in.Scalars[device.NoiseStep] = lossStep(clip)
-	}
-	in.Scalars[device.ThresholdStd] = 0
-	in.Scalars[device.QueryStd] = scale(1/m.epsilon, clip)
+	setScales(in, m.bound, 0, 1/m.epsilon)
 	in.First = 0
 	clear(in.Biases[:])
 }
-
-// SetBound moves the bound for the questions to come, and the noise with it.
-func (m *NoisyMin) SetBound(c float64) { m.bound = c }
 
 // Event is a pure release of ε; nil of one without noise.
 func (m *NoisyMin) Event() accountant.Mechanism {

@@ -42,11 +42,10 @@ func TestNoisyMinDistribution(t *testing.T) {
 // The bound moves the noise and leaves the price; without noise the least is
 // told, the first of equals.
 func TestNoisyMinNoise(t *testing.T) {
-	m, err := NewNoisyMin(0.5, 3, testStream(t), 3)
+	m, err := NewNoisyMin(0.5, 1.5, testStream(t), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.SetBound(1.5)
 	in := device.Inputs{First: 7}
 	in.Biases[2] = 1
 	m.Set(&in)

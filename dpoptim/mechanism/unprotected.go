@@ -18,7 +18,6 @@ func NewUnprotected(clip float64, s *stream.Stream) *Unprotected {
 	return &Unprotected{clip, device.NewNoise(s, 0)}
 }
 
-// Release records the release of a sum without noise.
 func (u *Unprotected) Release(q device.Queue, dst device.Vector, src device.Sum) Noisy {
 	q.Release(dst, src, u.noise)
 	return Noisy{dst, true}
@@ -30,7 +29,6 @@ func (u *Unprotected) Set(in *device.Inputs) {
 	in.Scalars[device.NoiseStd], in.Scalars[device.NoiseStep] = 0, 0
 }
 
-// SetBound moves the clip norm for the releases to come.
 func (u *Unprotected) SetBound(c float64) { u.clip = c }
 
 // Event is nil: no accountant can bound what this costs.

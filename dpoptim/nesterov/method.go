@@ -8,7 +8,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 )
 
-// Name of the method.
 const Name = "dp-nesterov"
 
 // defaultMomentum is μ where none is given.
@@ -21,12 +20,8 @@ type Method struct {
 	momentum float64
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
-// New makes the method.
 func New() *Method { return &Method{} }
 
-// Traits is of a private method.
 func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Private: true} }
 
 // Complete fills in the step size: with momentum, sums of gradients are 1/(1−μ) times as long.
@@ -35,13 +30,11 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes
 		c.Momentum = defaultMomentum
 	}
 	if c.LR == nil {
-		lr := sgd.DefaultRate(Name, false, c) * (1 - c.Momentum)
-		c.LR = &lr
+		c.LR = new(sgd.DefaultRate(Name, false, c) * (1 - c.Momentum))
 	}
 	return dpoptim.Notes{}, nil
 }
 
-// Declare is one sum of gradients a step.
 func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.momentum = c.Momentum
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
@@ -84,10 +77,8 @@ type steps struct {
 	move     dpoptim.Work
 }
 
-// State is the velocity.
-func (s *steps) State() []dpoptim.State { return dpoptim.Plain([]dpoptim.Vector{s.velocity}) }
+func (s *steps) State() []dpoptim.State { return []dpoptim.State{{Vector: s.velocity, Width: 1}} }
 
-// Step makes one update.
 func (s *steps) Step() (int, error) {
 	f := s.engine.Facts()
 	rate := f.Rate.At(s.engine.Slot() + 1)

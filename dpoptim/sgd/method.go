@@ -6,7 +6,6 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// The methods of this package.
 const (
 	DPSGD     = "dp-sgd"
 	DPAdam    = "dp-adam"
@@ -20,8 +19,8 @@ type Settings struct {
 	SubtractNoise         bool
 }
 
-// Moments are the settings with defaults for what was not given.
-func (s Settings) Moments() Moments {
+// moments are the settings with defaults for what was not given.
+func (s Settings) moments() Moments {
 	m := DefaultMoments()
 	for _, given := range []struct{ from, to *float64 }{{s.Beta1, &m.Beta1}, {s.Beta2, &m.Beta2}, {s.Epsilon, &m.Epsilon}} {
 		if given.from != nil {
@@ -54,13 +53,12 @@ func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
 	case s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat):
 		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
-	return usage.Wrap(s.Moments().Validate())
+	return usage.Wrap(s.moments().validate())
 }
 
 // DefaultRate is the step size where none is given. A regression's output is
-// not squashed by its loss and wants smaller steps than a classifier's. What is
-// left of a second moment without the noise's variance is smaller, and wants a smaller
-// step size.
+// not squashed by its loss and wants smaller steps than a classifier's; so does
+// what is left of a second moment without the noise's variance.
 func DefaultRate(optimizer string, subtractNoise bool, c *dpoptim.Settings) float64 {
 	switch {
 	case optimizer == PlainAdam || subtractNoise:
@@ -88,42 +86,31 @@ type Method struct {
 	config   Config
 }
 
-var _ dpoptim.Method = (*Method)(nil)
-
 // New makes one of the methods, by name.
 func New(name string, s Settings) *Method { return &Method{name: name, settings: s} }
 
-// Traits tells the private ones.
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam}
 }
 
-// Complete fills in the step size.
 func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
 	if c.LR == nil {
-		lr := DefaultRate(m.name, m.settings.SubtractNoise, c)
-		c.LR = &lr
+		c.LR = new(DefaultRate(m.name, m.settings.SubtractNoise, c))
 	}
 	return dpoptim.Notes{}, nil
 }
 
-// Declare is one sum of gradients a step.
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
-	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.Moments()}
+	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.moments()}
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }
 
-// NewOptimizer makes an optimizer by a method's name: Adam of Adam's, SGD of any other.
-func NewOptimizer(n dpoptim.Vectors, name string, c Config) (dpoptim.Optimizer, error) {
-	if name == DPAdam || name == PlainAdam {
-		return NewAdam(n, c)
-	}
-	return NewSGD(n, c)
-}
-
-// Open records the update.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
-	o, err := NewOptimizer(e, m.name, m.config)
+	create := NewSGD
+	if m.name == DPAdam || m.name == PlainAdam {
+		create = newAdam
+	}
+	o, err := create(e, m.config)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 	c := good
 	c.Momentum = 0.5
-	if _, err := NewAdam(n, c); err == nil || !strings.Contains(err.Error(), "own moments") {
+	if _, err := newAdam(n, c); err == nil || !strings.Contains(err.Error(), "own moments") {
 		t.Errorf("Adam with momentum: %v", err)
 	}
 	for want, m := range map[string]Moments{
@@ -59,7 +59,7 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		c := good
 		c.Moments = m
-		if _, err := NewAdam(n, c); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newAdam(n, c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestOnlyReleasedGradients(t *testing.T) {
 	defer n.Close()
 	c := Config{Rate: 1, Normaliser: 1, Moments: DefaultMoments()}
 	sgd, e1 := NewSGD(n, c)
-	adam, e2 := NewAdam(n, c)
+	adam, e2 := newAdam(n, c)
 	if err := errors.Join(e1, e2); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestSubtractedVariance(t *testing.T) {
 	c := Config{Rate: 1, Normaliser: 40, Moments: DefaultMoments()}
 	for _, subtract := range []bool{true, false} {
 		c.Moments.SubtractNoise = subtract
-		o, err := NewAdam(n, c)
+		o, err := newAdam(n, c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,4 @@
-// Package cli is what the commands of privgrad share: how one is declared, its
-// flags --json and --progress, what it prints, and how it ends.
+// Package cli is what the commands of privgrad share.
 package cli
 
 import (
@@ -7,10 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // A Command does something, and prints one result.
@@ -93,9 +97,8 @@ func Show[T any](c *Call, v T, write func(w io.Writer, v T)) error {
 	return c.Show(v, func(w io.Writer) { write(w, v) })
 }
 
-// Interruptible gives the console that --progress asks for, and a context that the first
-// SIGINT or SIGTERM cancels, with a notice of what follows from that. The console is to
-// be released.
+// Interruptible gives the console that --progress asks for, which is to be released, and a
+// context that the first SIGINT or SIGTERM cancels, with a notice of what follows from that.
 func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	mode, err := c.Flags().GetString("progress")
 	if err != nil {
@@ -105,5 +108,28 @@ func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return con.interruptible(c.Context(), notice), con, nil
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(os.Interrupt) { // as it is for a shell's background jobs
+		signals = append(signals, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), signals...)
+	unhook := context.AfterFunc(ctx, func() {
+		stop()
+		con.Line("privgrad: interrupted: " + notice + "; interrupt again to quit at once")
+	})
+	con.Release = func() {
+		unhook()
+		stop()
+	}
+	return ctx, con, nil
+}
+
+// Help is what is said of a setting of train, for commands that take it, too.
+func Help(key string) string {
+	for _, s := range plan.Settings() {
+		if s.Key == key {
+			return s.Help
+		}
+	}
+	return ""
 }

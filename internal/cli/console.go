@@ -6,9 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -17,12 +15,11 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// A Console is standard error with at most one progress bar, which makes room
-// for lines. It is a slog.Handler.
+// A Console is standard error with at most one progress bar. It is a slog.Handler.
 type Console struct {
+	Release func() // leaves signals to what they do by themselves
 	w       io.Writer
 	bars    bool
-	release func()
 
 	mu  sync.Mutex
 	bar *progressbar.ProgressBar
@@ -121,25 +118,3 @@ func (c *Console) WithAttrs([]slog.Attr) slog.Handler { return c }
 
 // WithGroup does nothing either.
 func (c *Console) WithGroup(string) slog.Handler { return c }
-
-// interruptible gives a context that the first SIGINT or SIGTERM cancels; the
-// second ends the process in the ordinary way.
-func (c *Console) interruptible(parent context.Context, notice string) context.Context {
-	signals := []os.Signal{syscall.SIGTERM}
-	if !signal.Ignored(os.Interrupt) { // as it is for a shell's background jobs
-		signals = append(signals, os.Interrupt)
-	}
-	ctx, stop := signal.NotifyContext(parent, signals...)
-	unhook := context.AfterFunc(ctx, func() {
-		stop()
-		c.Line("privgrad: interrupted: " + notice + "; interrupt again to quit at once")
-	})
-	c.release = func() {
-		unhook()
-		stop()
-	}
-	return ctx
-}
-
-// Release leaves signals to what they do by themselves.
-func (c *Console) Release() { c.release() }

@@ -26,8 +26,7 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return group(root)
 }
 
-// group makes a command that only has subcommands show its help, and refuse
-// what it does not know.
+// group makes a command show its help, and refuse what is no subcommand.
 func group(c *cobra.Command) *cobra.Command {
 	c.SuggestionsMinimumDistance = 2
 	c.Args = func(cmd *cobra.Command, args []string) error {

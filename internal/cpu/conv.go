@@ -7,8 +7,7 @@ import (
 )
 
 // convolution is how one op's convolution of one example is computed: as correlations at stride one that read an image
-// where it lies. An image with padding or strides is first spread: every phase of the stride becomes a plane of its own,
-// padded, in a worker's scratch memory.
+// where it lies. One with padding or strides is first spread: every phase of the stride becomes a plane, padded.
 type convolution struct {
 	op   *ir.Op
 	taps *gemm.Taps   // of the spread image, in the order of the weights
@@ -16,8 +15,8 @@ type convolution struct {
 	relu bool         // the next op, computed on the way out
 	w    gemm.PackedA // (out) × (taps)
 
-	// The gradient at the input is correlated from the gradient at the output, one phase of the stride at a time, or,
-	// where that would read mostly padding, comes from the columns of the image, their gradients added up.
+	// The gradient at the input is correlated from that at the output, one phase of the stride at a time, or, where
+	// that would read mostly padding, added up from those of the image's columns.
 	dy      spread
 	back    []backward
 	columns vec.Runs // columns, (taps) × (positions), to image; used where there is no backward
@@ -48,15 +47,14 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 	win := op.Window
 	channels, h, w, oh, ow := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
 	y, x := newAxis(win.StrideH, win.DilationH, win.PadTop, win.H, h, oh), newAxis(win.StrideW, win.DilationW, win.PadLeft, win.W, w, ow)
-	pitch, plane, image := w, h*w, 0
+	pitch, plane := w, h*w
 	if !y.plain() || !x.plain() {
 		pitch, plane = x.length, y.length*x.length
-		image = channels * y.phases() * x.phases() * plane
-		c.x = spread{size: image, runs: vec.Gather(win.StrideW)}
+		c.x = spread{size: channels * y.stride * x.stride * plane, runs: vec.Gather(win.StrideW)}
 		for ch := range channels {
-			for py := range y.phases() {
-				for px := range x.phases() {
-					at := ((ch*y.phases()+py)*x.phases() + px) * plane
+			for py := range y.stride {
+				for px := range x.stride {
+					at := ((ch*y.stride+py)*x.stride + px) * plane
 					lo, hi := x.inside(px)
 					for i := range y.length {
 						if row := i*win.StrideH + py - win.PadTop; row >= 0 && row < h && lo < hi {
@@ -73,11 +71,7 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 			for kx := range win.W {
 				py, iy := y.tap(ky)
 				px, ix := x.tap(kx)
-				if image == 0 {
-					offsets = append(offsets, ch*plane+ky*win.DilationH*pitch+kx*win.DilationW)
-				} else {
-					offsets = append(offsets, ((ch*y.phases()+py)*x.phases()+px)*plane+iy*pitch+ix)
-				}
+				offsets = append(offsets, ((ch*y.stride+py)*x.stride+px)*plane+iy*pitch+ix)
 			}
 		}
 	}
@@ -93,8 +87,7 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 	return c
 }
 
-// inflated says whether correlating the gradient back takes far more multiplications than there are in the convolution:
-// where the outputs are few beside the taps.
+// inflated says whether correlating the gradient back takes far more multiplications than the convolution.
 func (c *convolution) inflated() bool {
 	out, k, positions := c.op.Columns()
 	work := 0
@@ -161,17 +154,13 @@ func (c *convolution) planBackward(y, x axis) {
 			deepY, deepX := ky[len(ky)-1]*win.DilationH/win.StrideH, kx[len(kx)-1]*win.DilationW/win.StrideW
 			b.start = (u0-deepY+top)*pitch + v0 - deepX + left
 			var offsets []int
-			for o := range out {
-				for _, i := range ky {
-					for _, j := range kx {
-						offsets = append(offsets, o*plane+(deepY-i*win.DilationH/win.StrideH)*pitch+deepX-j*win.DilationW/win.StrideW)
-					}
-				}
-			}
 			for ch := range channels {
 				for o := range out {
 					for _, i := range ky {
 						for _, j := range kx {
+							if ch == 0 {
+								offsets = append(offsets, o*plane+(deepY-i*win.DilationH/win.StrideH)*pitch+deepX-j*win.DilationW/win.StrideW)
+							}
 							b.weights = append(b.weights, int32(((o*channels+ch)*win.H+i)*win.W+j))
 						}
 					}
@@ -203,13 +192,10 @@ func newAxis(stride, dilation, padding, kernel, in, out int) axis {
 	return axis{stride, dilation, padding, kernel, in, out, out + (kernel-1)*dilation/stride}
 }
 
-// plain: the input can be read as it is.
+// plain: the input is read as it is.
 func (a axis) plain() bool {
 	return a.stride == 1 && a.padding == 0 && a.out+(a.kernel-1)*a.dilation <= a.in
 }
-
-// phases is how many phases of the padded input are kept.
-func (a axis) phases() int { return a.stride }
 
 // tap gives the phase that tap k reads and where in it.
 func (a axis) tap(k int) (phase, at int) { return k * a.dilation % a.stride, k * a.dilation / a.stride }
@@ -257,8 +243,8 @@ func (a axis) margins() (before, after int) {
 	return before, after
 }
 
-// lay gives the image that the taps read: the example's own, or one spread into scratch memory whose gaps are zero.
-// own is the example's values and what follows them in memory, read and never used.
+// lay gives the image that the taps read: the example's own values and what follows them, read and never used, or one
+// spread into scratch memory whose gaps are zero.
 func (s *spread) lay(own, scratch []float32) []float32 {
 	if s.size == 0 {
 		return own[:s.reach]
@@ -286,8 +272,7 @@ func (n *net) convForward(i int) func(int, *worker) {
 	}
 }
 
-// convolve writes one example's output y of op i, or several one after the other where the weights are stacked; x is
-// the example's image and what follows it in memory.
+// convolve writes one example's output y of op i, or several one after the other where the weights are stacked.
 func (n *net) convolve(i int, y, x []float32, weights *gemm.PackedA, bias []float32, relu bool, w *worker) {
 	c := n.convs[i]
 	gemm.Correlate(y, c.taps.Outputs(), weights, c.x.lay(x, w.images[i]), c.taps, false, bias, relu)

@@ -3,9 +3,8 @@
 // has that too, portable Go elsewhere.
 //
 // Bits. A result depends on the schedule, the batch, the capacity and the code
-// path, never on the number of threads: work is cut into tiles whose elements
-// each have a fixed order of operations, and sums over examples run in blocks
-// and an order that follow from the schedule and the capacity.
+// path, never on the number of threads: elements of a tile have a fixed order of
+// operations, and blocks of sums follow from the schedule and the capacity.
 package cpu
 
 import (

@@ -7,9 +7,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// product is a phase that computes a chunk-wide matrix product in slices, one
-// a thread, along whichever side of the result is longer; an element's bits do
-// not depend on the cut.
+// product is a chunk-wide matrix product in slices, one a thread, along the longer side of the result.
 func (n *net) product(cols int, f func(r0, r1, c0, c1 int, w *worker)) phase {
 	return phase{
 		tiles: func() int { return n.workers.n },
@@ -44,7 +42,7 @@ type packedDense struct{ forward, back gemm.PackedB }
 // packTile is how many panels a worker packs at a time.
 const packTile = 8
 
-// packDense lists what has to be packed, as tiles.
+// packDense lists the tiles that pack them.
 func (n *net) packDense() {
 	for i := range n.program.Ops {
 		op := &n.program.Ops[i]
@@ -72,8 +70,8 @@ func (n *net) packDense() {
 	}
 }
 
-// byRow gives the products of a few vectors of weights with every row of x, vector by vector. As columns the rows fill
-// register tiles, which a few columns of weights would not; the bits are those of x·weightsᵀ.
+// byRow gives the products of a few vectors of weights with every row of x, vector by vector: as columns, rows fill
+// register tiles. The bits are those of x·weightsᵀ.
 func byRow(products, weights []float32, vectors int, x gemm.Matrix, w *worker) {
 	gemm.Mul(gemm.RowMajor(products, vectors, x.Rows), gemm.RowMajor(weights, vectors, x.Cols), x.T(), false, &w.ws)
 }

@@ -5,12 +5,11 @@ import (
 	"github.com/privgrad/privgrad/internal/device/host"
 )
 
-// exactSum is what an exact net knows beside others: where the integers go,
-// and each example's scale.
+// exactSum is what an exact net knows beside others.
 type exactSum struct {
 	dst   []int64
 	grid  device.Grid
-	scale []float64
+	scale []float64 // by example
 }
 
 // GridSum runs the schedule with integers at its end.
@@ -27,25 +26,19 @@ func (n *net) setScale(b int, _ *worker) {
 	n.used[b] = n.used[b] && ok
 }
 
-// combineIntegers adds Σ truncated gradient of one op; integers may be added
-// in any order.
+// combineIntegers adds Σ truncated gradient of one op.
 func (n *net) combineIntegers(i int) phase {
-	tiles, block := n.blocks(i)
 	at := n.keptAt[i]
-	return phase{
-		tiles: func() int { return tiles },
-		body: func(tile int, w *worker) {
-			lo, hi := block(tile)
-			sum := w.integers[:hi-lo]
-			clear(sum)
-			for b := range n.batch {
-				if n.used[b] {
-					host.Accumulate(sum, row(n.kept, b, n.stored)[at+lo:at+hi], n.exact.scale[b])
-				}
+	return n.blockwise(i, func(lo, hi int, w *worker) {
+		sum := w.integers[:hi-lo]
+		clear(sum)
+		for b := range n.batch {
+			if n.used[b] {
+				host.Accumulate(sum, row(n.kept, b, n.stored)[at+lo:at+hi], n.exact.scale[b])
 			}
-			deliver(n, i, n.exact.dst, lo, sum)
-		},
-	}
+		}
+		deliver(n, i, n.exact.dst, lo, sum)
+	})
 }
 
 // Blocks are shared out among the workers.

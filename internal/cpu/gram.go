@@ -7,8 +7,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// normInstantiate measures a gradient that the sum computes again, with the
-// same bits.
+// normInstantiate measures a gradient that the sum computes again, with the same bits.
 func (n *net) normInstantiate(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		g := n.instantiate(i, b, w)
@@ -23,8 +22,7 @@ func (n *net) instantiate(i, b int, w *worker) []float32 {
 	return g
 }
 
-// gramTile is how many columns meet as many others at a time: both stay in
-// the second-level cache.
+// gramTile columns meet as many others at a time, in the second-level cache.
 const gramTile = 16
 
 // normGram adds the squared norm of ΔAᵀ, where A are the columns and Δ is δ:

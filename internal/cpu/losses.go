@@ -15,10 +15,9 @@ import (
 //
 // A layer whose input depends on no parameter is linear in η: its products with
 // at and with dir are computed once a row, and every point combines them.
-// Other layers take shifted weights, of which only the packed ones of
-// convolutions and one worker's slice of a dense layer exist. A worker takes an
-// example through all points while its first products are in cache; values
-// outlive a segment only on either side of a dense layer.
+// Other layers take shifted weights. A worker takes an example through all points
+// while its first products are in cache; values outlive a segment only on either
+// side of a dense layer.
 //
 // The loss of a row at a point has the same bits whatever other rows and points
 // are asked for, and at − 0·dir those that the pass of a gradient gives it.
@@ -62,8 +61,7 @@ type packedConv struct {
 	bias []float32
 }
 
-// segment is a stretch of the network that treats every example by itself, or
-// one dense layer.
+// segment is a stretch of the network without a dense layer, or one such layer.
 type segment struct {
 	dense      bool
 	once, each []func(*view) // of an example; of an example at a point
@@ -72,8 +70,7 @@ type segment struct {
 	body       func(tile int, w *worker)
 }
 
-// view is one worker's hold on an example at a point. Its net has one row,
-// whose values lie in the view's own memory or in a store.
+// view is one worker's hold on an example at a point: a net of one row.
 type view struct {
 	net
 	w        *worker
@@ -116,66 +113,56 @@ func newEvaluator(n *net) *evaluator {
 // build cuts the network into segments, which keep to some rows and points if they store values.
 func (e *evaluator) build() {
 	p := e.n.program
-	examples := func() *segment {
-		if n := len(e.segments); n > 0 && !e.segments[n-1].dense {
-			return e.segments[n-1]
+	// add is what is done of an example once, or at each point.
+	add := func(once bool, f func(*view), values ...ir.Value) {
+		if n := len(e.segments); n == 0 || e.segments[n-1].dense {
+			s := &segment{}
+			s.tiles = func() int { return (e.batch + e.block() - 1) / e.block() }
+			s.body = func(tile int, w *worker) { e.examples(s, tile, w) }
+			e.segments = append(e.segments, s)
 		}
-		s := &segment{}
-		s.tiles = func() int { return (e.batch + e.block() - 1) / e.block() }
-		s.body = func(tile int, w *worker) { e.examples(s, tile, w) }
-		e.segments = append(e.segments, s)
-		return s
-	}
-	once := func(f func(*view), values ...ir.Value) {
-		s := examples()
-		s.once, s.values = append(s.once, f), append(s.values, values...)
-	}
-	each := func(f func(*view), values ...ir.Value) {
-		s := examples()
-		s.each, s.values = append(s.each, f), append(s.values, values...)
+		s := e.segments[len(e.segments)-1]
+		if s.values = append(s.values, values...); once {
+			s.once = append(s.once, f)
+		} else {
+			s.each = append(s.each, f)
+		}
 	}
 	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == ir.Dense && op.Out[0] == 1 {
 		e.segments, e.rows, e.group = append(e.segments, e.line()), math.MaxInt32, device.MaxCandidates
 		return
 	}
-	once(e.gather, ir.Input)
+	add(true, e.gather, ir.Input)
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		in, out := op.In[0], ir.Value(i+1)
 		switch {
-		case op.Kind == ir.Dense && e.fixed[in]:
-			s := e.dense(i)
-			s.values = []ir.Value{in}
-			e.segments = append(e.segments, s)
-			each(func(v *view) {
-				size := op.Out[0]
-				e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
-			}, out)
 		case op.Kind == ir.Dense:
-			s := e.dense(i)
-			s.values = []ir.Value{in, out}
-			e.segments = append(e.segments, s)
+			if e.segments = append(e.segments, e.dense(i)); e.fixed[in] {
+				add(false, func(v *view) {
+					size := op.Out[0]
+					e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
+				}, out)
+			}
 		case op.Kind == ir.Conv && e.fixed[in]:
-			once(func(v *view) {
+			add(true, func(v *view) {
 				y, c := v.products[i], &e.first[i]
 				if !e.slopes {
 					y = y[:len(y)/2]
 				}
 				v.convolve(i, y, v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
 			}, in)
-			each(func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
+			add(false, func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
 		case op.Kind == ir.Conv:
-			each(func(v *view) {
+			add(false, func(v *view) {
 				c := &e.deep[v.point][i]
 				v.convolve(i, v.value(out, 0), v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
 			}, in, out)
-		case e.fixed[out]:
-			once(func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
 		default:
-			each(func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
+			add(e.fixed[out], func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
 		}
 	}
-	each(e.loss, p.Logits())
+	add(false, e.loss, p.Logits())
 }
 
 // size decides which values are stored and for how many rows and points.
@@ -291,8 +278,7 @@ func (e *evaluator) span(param int) (lo, hi int) {
 	return q.Offset, q.Offset + q.Size()
 }
 
-// pack prepares the convolutions' weights for a group of points: the first
-// ones' at and dir one above the other, the others' shifted.
+// pack prepares convolutions' weights for a group: first ones' at and dir one above the other, others' shifted.
 func (e *evaluator) pack() {
 	ops := e.n.program.Ops
 	e.n.workers.do(len(ops)*len(e.points), func(tile int, w *worker) {
@@ -418,12 +404,14 @@ func (e *evaluator) loss(v *view) {
 }
 
 // dense is the segment of one dense layer: of a first one its products with at
-// and with dir, of another its outputs at every point. A part of a product
-// makes its own shifted weights.
+// and with dir, of another its outputs at every point.
 func (e *evaluator) dense(i int) *segment {
 	op := &e.n.program.Ops[i]
 	out, in, _ := op.Columns()
-	first := e.fixed[op.In[0]]
+	first, values := e.fixed[op.In[0]], []ir.Value{op.In[0]}
+	if !first {
+		values = append(values, ir.Value(i+1))
+	}
 	weight, _ := e.span(op.Weight)
 	bias, end := e.span(op.Bias)
 	products := func() int {
@@ -473,7 +461,7 @@ func (e *evaluator) dense(i int) *segment {
 			}
 		}
 	}
-	return &segment{dense: true, tiles: func() int { return products() * e.parts(products()) }, body: body}
+	return &segment{dense: true, values: values, tiles: func() int { return products() * e.parts(products()) }, body: body}
 }
 
 // line is the whole of a network that is one dense layer of one output. The logit at a point is the

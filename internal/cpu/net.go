@@ -11,8 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/pages"
 )
 
-// net is one compiled schedule: an arena for a chunk of examples and the
-// phases that a chunk goes through.
+// net is one compiled schedule.
 type net struct {
 	schedule *ir.Schedule
 	program  *ir.Program
@@ -93,9 +92,8 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		size := n.chunk*n.width[v] + slack
 		n.shared[v] = readers[v] > 1
 		if v > 0 {
-			// An activation's derivative is a function of its output, so it
-			// may overwrite an input that nobody else reads, unless that is
-			// another activation's output.
+			// An activation's derivative is a function of its output: it may overwrite
+			// an input that nobody else reads and that is no other activation's output.
 			op := &p.Ops[v-1]
 			in := op.In[0]
 			if op.Kind.Activation() && readers[in] == 1 && in != ir.Input && !p.Ops[in-1].Kind.Activation() {
@@ -129,7 +127,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	if n.chunk < o.Capacity && n.exact == nil {
 		n.group = make([]float32, p.NumParams())
 	}
-	n.build()
+	n.build(func(_ int, p phase) phase { return p })
 	n.apply, n.project = n.applyBlock, n.projectBlock
 	n.evaluator = newEvaluator(n)
 	return n
@@ -146,10 +144,9 @@ func (n *net) instantiated() int {
 	return most
 }
 
-// reorder pools before it activates: the largest of a window is the same, and
-// fewer values are left to activate. Where rounding or a constant stretch of the
-// activation makes equals of different values, the gradient goes to the one that
-// was the largest; on a ReLU's it is zero either way.
+// reorder pools before it activates: fewer values are left to activate. Where the activation
+// makes equals of different values, the gradient goes to the one that was the largest; on a
+// ReLU's constant stretch it is zero either way.
 func reorder(p *ir.Program) *ir.Program {
 	q := *p
 	q.Ops = slices.Clone(p.Ops)
@@ -167,8 +164,7 @@ func reorder(p *ir.Program) *ir.Program {
 	return &q
 }
 
-// placeGradients decides where single gradients live: all of them in memory, or
-// one at a time with a worker, where each can go into a sum at once.
+// placeGradients keeps single gradients in memory, or with a worker where each can go into a sum at once.
 func (n *net) placeGradients() {
 	p, s := n.program, n.schedule
 	may := s.Passing()
@@ -192,8 +188,7 @@ func (n *net) placeGradients() {
 	n.parts = make([]float32, n.units(n.chunk)*n.passed)
 }
 
-// Examples pass into partial sums in units: few enough of them to share the work
-// out evenly, many enough for the sums to stay small beside the values.
+// Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
 const (
 	leastUnit = 8
 	mostParts = 16 << 20 // values of all partial sums
@@ -217,21 +212,15 @@ func (n *net) prepare(w *worker) {
 }
 
 // value and delta are one example's row of a value.
-func (n *net) value(v ir.Value, b int) []float32 {
-	return row(n.values[v], b, n.width[v])
-}
-func (n *net) delta(v ir.Value, b int) []float32 {
-	return row(n.deltas[v], b, n.width[v])
-}
+func (n *net) value(v ir.Value, b int) []float32 { return row(n.values[v], b, n.width[v]) }
+func (n *net) delta(v ir.Value, b int) []float32 { return row(n.deltas[v], b, n.width[v]) }
 
 // from is a value's row and all that follows it.
-func (n *net) from(x [][]float32, v ir.Value, b int) []float32 {
-	return x[v][b*n.width[v]:]
-}
+func (n *net) from(x [][]float32, v ir.Value, b int) []float32 { return x[v][b*n.width[v]:] }
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }
 
-// weight and bias are an op's parameters, or nil.
+// param is where a parameter lies in a flat vector; nil if there is none.
 func (n *net) param(flat []float32, q int) []float32 {
 	if q == ir.None {
 		return nil
@@ -279,7 +268,7 @@ func (n *net) factorOf(i, b int) float32 {
 
 // applyFactors prepares an example for the sums that are matrix products over
 // the batch: δ is scaled, and an example that counts as zero is zeroed on both
-// sides, since 0·NaN would not be. Sums of convolutions see factors themselves.
+// sides, since 0·NaN would not be.
 func (n *net) applyFactors() func(int, *worker) {
 	var ops []int
 	for _, st := range n.schedule.Steps {
@@ -317,9 +306,13 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 	if len(rows) <= n.chunk || n.exact != nil {
 		n.sumChunks(len(rows), len(rows))
 	} else {
-		n.sumGroups(dst, len(rows))
+		for n.dst = n.group; n.first < len(rows); {
+			clear(n.group)
+			n.sumChunks(len(rows), chunkGroup(n.chunk))
+			vec.AddVec(dst, n.group)
+		}
 	}
-	n.release()
+	n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 // the caller's memory
 	return n.within
 }
 
@@ -338,25 +331,12 @@ func (n *net) sumChunks(end, most int) {
 	}
 }
 
-// chunkGroup is how many chunks are summed on their own before they join the
-// others, so that rounding grows little with the number of chunks: few where a
-// chunk adds to the sum many times (denseGradSum).
+// chunkGroup is how many chunks are summed on their own before they join the others, which
+// keeps rounding small: few where a chunk adds to the sum many times (denseGradSum).
 func chunkGroup(chunk int) int {
 	const additions = 24
 	return max(additions/((chunk+rowBlock-1)/rowBlock), 2)
 }
-
-func (n *net) sumGroups(dst []float32, rows int) {
-	n.dst = n.group
-	for n.first < rows {
-		clear(n.group)
-		n.sumChunks(rows, chunkGroup(n.chunk))
-		vec.AddVec(dst, n.group)
-	}
-}
-
-// release drops references into the caller's memory.
-func (n *net) release() { n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 }
 
 // pack prepares the weights, once a run.
 func (n *net) pack() {

@@ -45,7 +45,7 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 	case ir.Sigmoid:
 		return n.activationGrad(i, vec.SigmoidGrad)
 	case ir.MaxPool:
-		if tiled(op) && !n.shared[in] {
+		if twoByTwo(op) && op.Window.StrideH == 2 && op.Window.StrideW == 2 && !n.shared[in] {
 			return n.maxUnpool2(i)
 		}
 		return func(b int, _ *worker) {
@@ -101,7 +101,7 @@ func (n *net) activationGrad(i int, grad func(dst, y, g []float32)) func(int, *w
 func (n *net) maxPool(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], ir.Value(i+1)
-	if win := op.Window; win.H == 2 && win.W == 2 && win.StrideW <= 2 && !padded(op) {
+	if win := op.Window; twoByTwo(op) && win.StrideW <= 2 {
 		return func(b int, _ *worker) {
 			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.width[out])
 			plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
@@ -126,12 +126,13 @@ func (n *net) maxPool(i int) func(int, *worker) {
 	}
 }
 
-// tiled: the op's windows are 2×2, side by side, and leave out at most a last row and column.
-func tiled(op *ir.Op) bool {
+// twoByTwo: the op's windows are that, and none of them reads padding.
+func twoByTwo(op *ir.Op) bool {
 	w := op.Window
-	return w.H == 2 && w.W == 2 && w.StrideH == 2 && w.StrideW == 2 && !padded(op)
+	return w.H == 2 && w.W == 2 && w.PadTop|w.PadBottom|w.PadLeft|w.PadRight == 0
 }
 
+// maxUnpool2 is for windows side by side, which leave out at most a last row and column.
 func (n *net) maxUnpool2(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], ir.Value(i+1)
@@ -146,11 +147,6 @@ func (n *net) maxUnpool2(i int) func(int, *worker) {
 			vec.MaxUnpool2(dx[c*h*w:], arg[at:], dy[at:], oh, ow, w, c*h*w)
 		}
 	}
-}
-
-func padded(op *ir.Op) bool {
-	w := op.Window
-	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
 }
 
 func (n *net) avgPool(i int) func(int, *worker) {
@@ -168,8 +164,8 @@ func (n *net) avgPool(i int) func(int, *worker) {
 	}
 }
 
-// windows visits a pool's windows row by row: output o reads count input
-// elements from lo on. Padding is not visited.
+// windows visits a pool's windows row by row, without padding: output o reads count
+// elements from lo on.
 func windows(op *ir.Op, visit func(o, lo, count int)) {
 	h, w := op.Shape[1], op.Shape[2]
 	win := op.Window

@@ -2,8 +2,7 @@ package cpu
 
 import "github.com/privgrad/privgrad/internal/cpu/vec"
 
-// pairwise adds blocks in a binary tree whose shape depends on their number
-// alone: the rounding error grows with its logarithm.
+// pairwise adds blocks in a binary tree, which keeps rounding small; its shape depends on their number alone.
 type pairwise struct {
 	stack [][]float32
 	depth int
@@ -19,10 +18,8 @@ func (t *pairwise) next() []float32 {
 	if t.depth == len(t.stack) {
 		t.stack = append(t.stack, nil)
 	}
-	if cap(t.stack[t.depth]) < t.size {
-		t.stack[t.depth] = make([]float32, t.size)
-	}
-	return t.stack[t.depth][:t.size]
+	t.stack[t.depth] = grow(t.stack[t.depth], t.size)
+	return t.stack[t.depth]
 }
 
 func (t *pairwise) push() {

@@ -2,9 +2,8 @@ package cpu
 
 import "github.com/privgrad/privgrad/internal/ir"
 
-// phase is a stretch of the schedule that needs no exchange between examples,
-// example by example (each) or a stretch of them at a time (rows), or one that
-// works on the whole chunk (tiles).
+// phase is a part of the schedule that goes example by example (each) or a stretch of
+// them at a time (rows), or one that works on the whole chunk (tiles).
 type phase struct {
 	each  []func(b int, w *worker)
 	rows  func(r0, r1 int, w *worker)
@@ -12,27 +11,26 @@ type phase struct {
 	body  func(tile int, w *worker)
 }
 
-// build turns the steps into phases, fusing neighbours that treat each
-// example by itself: one example then stays in cache through all of them.
-func (n *net) build() {
-	n.all = n.fuse(n.phases(func(_ int, p phase) phase { return p }))
-}
-
-// phases are those of the whole schedule, each step's changed by wrap.
-func (n *net) phases(wrap func(step int, p phase) phase) []phase {
+// build turns the steps into phases, each step's changed by wrap. Neighbours that treat
+// each example by itself are fused: one example then stays in cache through all of them.
+func (n *net) build(wrap func(step int, p phase) phase) {
 	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
 	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
-			if p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine) {
+			last := &all[len(all)-1]
+			switch {
+			case p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine):
 				sums = append(sums, p)
-			} else {
-				all = join(all, p)
+			case p.each != nil && last.each != nil:
+				last.each = append(last.each, p.each...)
+			default:
+				all = append(all, p)
 			}
 		}
 	}
-	return append(all, together(sums))
+	n.all = n.fuse(append(all, together(sums)))
 }
 
 // together makes one phase of several that touch nothing in common.
@@ -93,25 +91,14 @@ func (n *net) fuse(phases []phase) []phase {
 	}, phases[last]}
 }
 
-// mostRows is how many rows go through the network at a time: what a layer makes
-// of them is still in cache for the next, and a layer's weights are read seldom.
+// mostRows go through the network at a time: what a layer makes of them is still in
+// cache for the next, and a layer's weights are read seldom.
 const mostRows = 192
 
 // stretches is in how many a chunk's rows are cut, as many for every worker.
 func (n *net) stretches() int {
 	each := n.workers.n * mostRows
 	return (n.batch + each - 1) / each * n.workers.n
-}
-
-func join(phases []phase, more ...phase) []phase {
-	for _, m := range more {
-		if last := &phases[len(phases)-1]; m.each != nil && last.each != nil {
-			last.each = append(last.each, m.each...)
-			continue
-		}
-		phases = append(phases, m)
-	}
-	return phases
 }
 
 func (n *net) compileStep(st ir.Step) []phase {

@@ -3,12 +3,9 @@ package cpu
 import "github.com/privgrad/privgrad/internal/device/host"
 
 // present holds what rows of one table lose at the present parameters, as far as a
-// gradient or a query has computed it: a search along the gradient of a batch asks
-// for the batch's losses again, and every later group of its candidates once more. A
-// net that nobody asks for losses keeps none.
-//
-// A row's loss has the same bits wherever it is computed, so that what is kept
-// changes no result.
+// gradient or a query has computed it: a search along a batch's gradient asks for that
+// with every group of candidates. A net that nobody asks for losses keeps none. A row's
+// loss has the same bits wherever it is computed.
 type present struct {
 	table *host.Table // of the last query at the parameters
 	era   uint64      // how often the parameters or the table have changed

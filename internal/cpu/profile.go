@@ -9,11 +9,10 @@ import (
 
 var _ device.Profiler = (*net)(nil)
 
-// Profile times every step of the schedule from now on, example by example
-// where steps are fused. A net that nobody profiles runs the bare phases.
+// Profile times every step of the schedule from now on, example by example where steps are fused.
 func (n *net) Profile() func() []time.Duration {
 	spent := make([]atomic.Int64, len(n.schedule.Steps))
-	n.all = n.fuse(n.phases(func(step int, p phase) phase {
+	n.build(func(step int, p phase) phase {
 		return p.around(func(f func(int, *worker)) func(int, *worker) {
 			return func(i int, w *worker) {
 				start := time.Now()
@@ -21,7 +20,7 @@ func (n *net) Profile() func() []time.Duration {
 				spent[step].Add(int64(time.Since(start)))
 			}
 		})
-	}))
+	})
 	return func() []time.Duration {
 		all := make([]time.Duration, len(spent))
 		for i := range spent {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// unit bounds the relative error of one float32 operation. Portable fused
-// operations round to float64 first and then to float32, hence the last factor.
+// unit bounds the relative error of one float32 operation; the last factor is for portable
+// fused ones, which round to float64 first.
 const unit = 0x1p-24 * (1 + 0x1p-28)
 
 // gamma is γ(n) = nu/(1−nu), the bound of n roundings one after the other.
@@ -53,8 +53,7 @@ func (n *net) roundings(rows int) float64 {
 }
 
 // chain is the root mean square of the roundings in a chain of n additions, of
-// which the last may be of fewer rows than the others: that of 1 to n without
-// the 1.
+// which the last may be of fewer rows: that of 2 to n.
 func chain(n int) float64 {
 	if n < 2 {
 		return 1

@@ -5,8 +5,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out), the way its kernel
-// makes them, and are turned round only in the sum.
+// Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out) up to the sum.
 
 // keep is where example b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {
@@ -77,49 +76,40 @@ func (n *net) convGradSum(i int) []phase {
 // sumBlock is how many gradient values a worker sums up at a time.
 const sumBlock = 512
 
-// blocks cuts op i's gradient values.
-func (n *net) blocks(i int) (tiles int, block func(tile int) (lo, hi int)) {
+// blockwise is a phase over blocks of op i's gradient values.
+func (n *net) blockwise(i int, body func(lo, hi int, w *worker)) phase {
 	size := n.program.OpParams(i)
-	return (size + sumBlock - 1) / sumBlock, func(tile int) (lo, hi int) {
-		return tile * sumBlock, min((tile+1)*sumBlock, size)
+	return phase{
+		tiles: func() int { return (size + sumBlock - 1) / sumBlock },
+		body:  func(tile int, w *worker) { body(tile*sumBlock, min((tile+1)*sumBlock, size), w) },
 	}
 }
 
 // sumParts adds op i's partial sums pairwise.
 func (n *net) sumParts(i int) phase {
-	tiles, block := n.blocks(i)
 	at := n.keptAt[i]
-	return phase{
-		tiles: func() int { return tiles },
-		body: func(tile int, _ *worker) {
-			lo, hi := block(tile)
-			units := n.units(n.batch)
-			part := func(u int) []float32 { return row(n.parts, u, n.passed)[at+lo : at+hi] }
-			for step := 1; step < units; step *= 2 {
-				for u := 0; u+step < units; u += 2 * step {
-					vec.AddVec(part(u), part(u+step))
-				}
+	return n.blockwise(i, func(lo, hi int, _ *worker) {
+		units := n.units(n.batch)
+		part := func(u int) []float32 { return row(n.parts, u, n.passed)[at+lo : at+hi] }
+		for step := 1; step < units; step *= 2 {
+			for u := 0; u+step < units; u += 2 * step {
+				vec.AddVec(part(u), part(u+step))
 			}
-			deliver(n, i, n.dst, lo, part(0))
-		},
-	}
+		}
+		deliver(n, i, n.dst, lo, part(0))
+	})
 }
 
 // combine adds Σ factor·(stored gradient) of op i.
 func (n *net) combine(i int) phase {
-	tiles, block := n.blocks(i)
 	at := n.keptAt[i]
-	return phase{
-		tiles: func() int { return tiles },
-		body: func(tile int, w *worker) {
-			lo, hi := block(tile)
-			deliver(n, i, n.dst, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
-				if n.used[b] {
-					vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
-				}
-			}))
-		},
-	}
+	return n.blockwise(i, func(lo, hi int, w *worker) {
+		deliver(n, i, n.dst, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
+			if n.used[b] {
+				vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
+			}
+		}))
+	})
 }
 
 // deliver adds values lo, lo+1, … of op i's summed gradient to their places in dst, one value a parameter.

@@ -6,8 +6,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device/host"
 )
 
-// flatBlock is how many parameters a worker takes through noise and update at a
-// time: few enough to stay in its cache.
+// flatBlock parameters go through noise and update at a time, in a worker's cache.
 const flatBlock = 4096
 
 func (n *net) Apply(r *host.Release[float32], u *host.Update[float32]) {

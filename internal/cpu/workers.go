@@ -25,14 +25,11 @@ type worker struct {
 }
 
 func (w *worker) scratch(n int) []float32 {
-	if cap(w.floats) < n {
-		w.floats = make([]float32, n)
-	}
-	return w.floats[:n]
+	w.floats = grow(w.floats, n)
+	return w.floats
 }
 
-// workers are persistent goroutines that block between jobs. The caller of do
-// is the first of them.
+// workers are persistent goroutines. The caller of do is the first of them.
 type workers struct {
 	own  worker
 	jobs chan *job
@@ -85,9 +82,8 @@ func (j *job) take(w *worker) (err error) {
 	}
 }
 
-// do runs f for every tile and returns when all are done. Which worker takes
-// a tile is left to chance; f must not let it matter. A fault of any of them is the
-// caller's.
+// do runs f for every tile and returns when all are done. Which worker takes a tile is
+// left to chance. A fault of any of them is the caller's.
 func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
 	j := &ws.job
 	j.tiles, j.f = tiles, f

@@ -16,7 +16,7 @@ type Adaptation struct {
 	// released counts alone: public, and part of a checkpoint.
 	Clip float64
 
-	count    *mechanism.Count
+	count    *mechanism.Scalar
 	batch    float64
 	private  device.Sum
 	released device.Vector
@@ -27,17 +27,11 @@ func CountNoise(expectedBatch float64) accountant.Gaussian {
 	return accountant.Gaussian{NoiseMultiplier: perexample.CountDeviation(expectedBatch) / mechanism.CountBound}
 }
 
-// NewAdaptation moves clip norms from the first one on.
 func NewAdaptation(rule perexample.Adaptive, clip, expectedBatch float64, s *stream.Stream) (*Adaptation, error) {
-	return newAdaptation(rule, clip, expectedBatch, s, countNoise)
-}
-
-func newAdaptation(rule perexample.Adaptive, clip, expectedBatch float64, s *stream.Stream, tensor uint32) (*Adaptation, error) {
-	count, err := mechanism.NewCount(CountNoise(expectedBatch).NoiseMultiplier*mechanism.CountBound, s, tensor)
+	count, err := mechanism.NewCount(CountNoise(expectedBatch).NoiseMultiplier*mechanism.CountBound, s, countNoise)
 	return &Adaptation{Rule: rule, Clip: clip, count: count, batch: expectedBatch}, err
 }
 
-// open makes room for the count.
 func (a *Adaptation) open(n device.Net) (err error) {
 	if a.private, err = n.NewScalarSum(1); err != nil {
 		return err
@@ -46,7 +40,6 @@ func (a *Adaptation) open(n device.Net) (err error) {
 	return err
 }
 
-// follow takes in what the last step released.
 func (a *Adaptation) follow(n device.Net) error {
 	count := make([]float32, 1)
 	if err := n.Read(a.released, count); err != nil {

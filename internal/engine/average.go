@@ -2,14 +2,13 @@ package engine
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// average is an exponential moving average of the parameters. It is of released
-// values, so that it costs no privacy, and nothing learns from it. It starts at the
-// initial parameters, and update t from 1 on makes it d·average + (1−d)·parameters with
+// average is an exponential moving average of the parameters: of released values, and
+// nothing learns from it. It starts at the initial parameters, and update t from 1 on
+// makes it d·average + (1−d)·parameters with
 //
 //	d = min(decay, (1+t)/(10+t)),
 //
@@ -21,7 +20,6 @@ type average struct {
 	vector device.Vector
 }
 
-// newAverage makes room for the average; decay lies in (0, 1).
 func newAverage(n device.Net, decay float64) (*average, error) {
 	if !(decay > 0) || decay >= 1 {
 		return nil, fmt.Errorf("average %v: must be a decay in (0, 1), or 0 for no average", decay)
@@ -33,13 +31,12 @@ func newAverage(n device.Net, decay float64) (*average, error) {
 	return &average{decay: decay, vector: v}, nil
 }
 
-// record adds the average's update to a step that moves the parameters.
 func (a *average) record(q device.Queue, params device.Vector) {
 	q.Update(device.Average, a.vector, params)
 }
 
 // set gives a run the weight of its parameters in the average.
 func (a *average) set(s *[device.Slots]float32, t int) {
-	decay := math.Min(a.decay, float64(1+t)/float64(10+t))
+	decay := min(a.decay, float64(1+t)/float64(10+t))
 	s[device.Blend] = float32(1 - decay)
 }

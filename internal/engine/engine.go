@@ -17,16 +17,16 @@ import (
 // Supply is what an engine asks of the run that it is part of: batches, positions
 // of the noise, and whether a release may be made.
 type Supply interface {
-	// Slot and Update are those of dpoptim.Engine.
-	Slot() int
-	Update() int
 	// Batch draws one for a question, into dst, and gives the noise position that
 	// goes with it; with skip there is only the position, since the question is asked of a
 	// batch that was drawn.
 	Batch(q dpoptim.Question, skip bool, dst []int32) (rows []int32, draw uint64)
 	// Admit has the releases of one batch paid for, before their noise exists.
 	Admit(asked ...accountant.Mechanism) error
-	// Left and Stopped are those of dpoptim.Engine.
+
+	// These are of dpoptim.Engine.
+	Slot() int
+	Update() int
 	Left() float64
 	Stopped() error
 }
@@ -69,8 +69,6 @@ type Engine struct {
 	declared map[dpoptim.Question]*declared
 	paid     []accountant.Mechanism // by the batch of the last sum, and not asked yet
 }
-
-var _ dpoptim.Engine = (*Engine)(nil)
 
 // Open compiles the schedule and records the method's work.
 func Open(c Config) (*Engine, error) {
@@ -121,34 +119,21 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
-// view is what a method gets: an engine whose other methods cannot be reached.
+// view is what a method gets: other methods of the engine cannot be reached.
 type view struct{ dpoptim.Engine }
 
-// Facts are what is public of the run.
-func (e *Engine) Facts() dpoptim.Facts { return e.c.Facts }
+// What follows dpoptim.Engine has described.
 
-// Slot is the step's place in the schedule, Update the number of the update to come.
-func (e *Engine) Slot() int   { return e.c.Supply.Slot() }
-func (e *Engine) Update() int { return e.c.Supply.Update() }
-
-// Filtered says that a filter admits every release.
-func (e *Engine) Filtered() bool { return e.c.Declaration.Budget != dpoptim.Committed }
-
-// Left is the share of the budget that is left.
-func (e *Engine) Left() float64 { return e.c.Supply.Left() }
-
-// Stopped says why long work is to stop.
-func (e *Engine) Stopped() error { return e.c.Supply.Stopped() }
-
-// Params is where the parameters lie, Gradient where sums of gradients are released.
-func (e *Engine) Params() device.Vector   { return e.net.Params() }
-func (e *Engine) Gradient() device.Vector { return e.gradient }
-
-// NewVector and NewScalars make vectors of zeros.
+func (e *Engine) Facts() dpoptim.Facts                       { return e.c.Facts }
+func (e *Engine) Slot() int                                  { return e.c.Supply.Slot() }
+func (e *Engine) Update() int                                { return e.c.Supply.Update() }
+func (e *Engine) Filtered() bool                             { return e.c.Declaration.Budget != dpoptim.Committed }
+func (e *Engine) Left() float64                              { return e.c.Supply.Left() }
+func (e *Engine) Stopped() error                             { return e.c.Supply.Stopped() }
+func (e *Engine) Params() device.Vector                      { return e.net.Params() }
+func (e *Engine) Gradient() device.Vector                    { return e.gradient }
 func (e *Engine) NewVector(width int) (device.Vector, error) { return e.net.NewVector(width) }
 func (e *Engine) NewScalars(n int) (device.Vector, error)    { return e.net.NewScalars(n) }
-
-// Read and Write copy public vectors.
 func (e *Engine) Read(v device.Vector, dst []float32) error  { return e.net.Read(v, dst) }
 func (e *Engine) Write(v device.Vector, src []float32) error { return e.net.Write(v, src) }
 
@@ -156,8 +141,8 @@ func (e *Engine) Write(v device.Vector, src []float32) error { return e.net.Writ
 func (e *Engine) ReadParams(dst []float32) error { return e.net.Read(e.net.Params(), dst) }
 func (e *Engine) SetParams(src []float32) error  { return e.net.Write(e.net.Params(), src) }
 
-// Released reads the last released sum of gradients, one value a parameter and
-// not yet divided by the expected batch. It is public, as all that was released is.
+// Released reads the last released sum of gradients, one value a parameter and not yet
+// divided by the expected batch.
 func (e *Engine) Released(dst []float32) error { return e.net.Read(e.gradient, dst) }
 
 // Wait returns when all steps are done, with the first failure.
@@ -178,7 +163,6 @@ func (e *Engine) Profile() (spent func() []time.Duration) {
 	return nil
 }
 
-// Close frees the network.
 func (e *Engine) Close() error { return e.net.Close() }
 
 // run sums over a batch in runs of at most the capacity, then does what follows.
@@ -195,16 +179,24 @@ func (e *Engine) run(sum, then device.Step, rows []int32, draw uint64) error {
 	return then.Run(&e.inputs)
 }
 
-// work is recorded work on public vectors.
-type work struct {
+// recorded is what was recorded for a method.
+type recorded struct {
 	engine *Engine
 	step   device.Step
 	moves  bool // the parameters, which an average follows
 }
 
-// Record notes work on public vectors.
+// Dots waits for the inner products.
+func (r *recorded) Dots() ([]float64, error) {
+	out, err := r.step.Wait()
+	return out.Dots, err
+}
+
+// work is on public vectors.
+type work struct{ recorded }
+
 func (e *Engine) Record(body func(dpoptim.Queue)) (dpoptim.Work, error) {
-	w := &work{engine: e}
+	w := &work{recorded{engine: e}}
 	var err error
 	w.step, err = e.net.Record(func(q device.Queue) { w.moves = e.follow(q, body) })
 	return w, err
@@ -228,19 +220,16 @@ type watched struct {
 	moved  bool
 }
 
-// Update applies a rule.
 func (w *watched) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
 	w.moved = w.moved || p == w.params
 	w.Queue.Update(r, p, g, state...)
 }
 
-// Axpy adds a multiple of a vector.
 func (w *watched) Axpy(y device.Vector, a device.Slot, x device.Vector) {
 	w.moved = w.moved || y == w.params
 	w.Queue.Axpy(y, a, x)
 }
 
-// Project applies a learned rule.
 func (w *watched) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	w.moved = w.moved || p == w.params
 	w.Queue.Project(l, p, g, weights, state)
@@ -256,18 +245,11 @@ func (e *Engine) set(moves bool, set func(*dpoptim.Scalars)) {
 	}
 }
 
-// Run does the work.
 func (w *work) Run(set func(*dpoptim.Scalars)) error {
 	e := w.engine
 	e.set(w.moves, set)
 	e.inputs.Rows, e.inputs.Draw, e.last = nil, 0, w.step
 	return w.step.Run(&e.inputs)
-}
-
-// Dots waits for the inner products.
-func (w *work) Dots() ([]float64, error) {
-	out, err := w.step.Wait()
-	return out.Dots, err
 }
 
 // Scorer records the evaluation of the parameters, or of their average, on public

@@ -40,23 +40,21 @@ func TestLossQuery(t *testing.T) {
 		}
 	}
 
-	query, err := e.LossQuery(dpoptim.Release{Bound: 2.5}, 3)
+	m, err := e.sumMechanism(dpoptim.Losses, dpoptim.Release{Bound: 2.5}, 3, lossNoise)
 	check(t, err)
-	one, err := e.LossQuery(dpoptim.Release{Bound: 2.5}, 1)
+	query, err := e.sums(device.LossQuery{At: e.Params(), Dir: e.Gradient(), K: 3}, m)
 	check(t, err)
-	draw := uint64(1)
-	ask := func(f func([]int32, uint64, ...float32) ([]float64, error), steps ...float32) []float64 {
-		draw++
-		v, err := f(rows, draw, steps...)
-		check(t, err)
-		return v
-	}
+	ask, err := e.LossQuery(dpoptim.Release{Bound: 2.5})
+	check(t, err)
 	// The step that the update made leads from the old parameters to the new.
 	check(t, e.SetParams(before))
-	got := ask(query, rate/batch, 0)
-	want := ask(one)[0] // where no step is left over
+	got, err := query.at(rows, 2, []float32{rate / batch, 0})
+	check(t, err)
+	want, err := ask(rows, 3) // where no step is left over
+	check(t, err)
 	check(t, e.SetParams(after))
-	moved := ask(one)[0]
+	moved, err := ask(rows, 4)
+	check(t, err)
 	if math.Abs(got[0]-moved) > 1e-4*moved || got[1] != want || got[2] != want || math.Abs(moved-want) < 0.1 {
 		t.Errorf("losses after a step, at the parameters, and with no step given: %v, want %v, %v and %v", got, moved, want, want)
 	}
@@ -81,9 +79,9 @@ func TestNoisePositionsServeOnce(t *testing.T) {
 		return err
 	}
 	query := func(e *Engine, tensor uint32, at uint64) error {
-		m, err := e.lossMechanism(dpoptim.Losses, dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}, 1, tensor)
+		m, err := e.sumMechanism(dpoptim.Losses, dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 1}, Bound: 1}, 1, tensor)
 		check(t, err)
-		q, err := e.sums(dpoptim.Losses, device.LossQuery{At: e.Params(), Dir: e.Gradient(), K: 1}, m)
+		q, err := e.sums(device.LossQuery{At: e.Params(), Dir: e.Gradient(), K: 1}, m)
 		check(t, err)
 		_, err = q.at([]int32{1}, at, nil)
 		return err
@@ -97,7 +95,9 @@ func TestNoisePositionsServeOnce(t *testing.T) {
 		"a query of another network": func(*Engine) error { return query(open(t, c), lossNoise, draw) },
 		"two mechanisms of one step": func(*Engine) error {
 			c := c
-			c.Adaptation, err = newAdaptation(perexample.Adaptive{Quantile: 0.5, Floor: 0.1, Ceiling: 10}, 1, 30, c.Noise, gradientNoise)
+			c.Adaptation, err = NewAdaptation(perexample.Adaptive{Quantile: 0.5, Floor: 0.1, Ceiling: 10}, 1, 30, c.Noise)
+			check(t, err)
+			c.Adaptation.count, err = mechanism.NewCount(1.5, c.Noise, gradientNoise)
 			check(t, err)
 			_, err := Open(c)
 			return err

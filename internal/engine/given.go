@@ -12,8 +12,6 @@ type Given struct {
 	Done int     // steps; noise positions count with them, from 1
 }
 
-var _ Supply = (*Given)(nil)
-
 // Step has an engine of this supply make a step on a batch.
 func (g *Given) Step(e *Engine, rows []int32) error {
 	g.Rows = rows
@@ -22,11 +20,9 @@ func (g *Given) Step(e *Engine, rows []int32) error {
 	return err
 }
 
-// Slot and Update count the steps.
 func (g *Given) Slot() int   { return g.Done }
 func (g *Given) Update() int { return g.Done + 1 }
 
-// Batch is the one that was given.
 func (g *Given) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
 	if !skip {
 		dst = append(dst, g.Rows...)
@@ -34,11 +30,6 @@ func (g *Given) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uint
 	return dst, uint64(g.Done) + 1
 }
 
-// Admit charges nothing.
-func (g *Given) Admit(...accountant.Mechanism) error { return nil }
-
-// Left is all, since nothing is spent.
-func (g *Given) Left() float64 { return 1 }
-
-// Stopped is for nobody to say.
-func (g *Given) Stopped() error { return nil }
+func (g *Given) Admit(...accountant.Mechanism) error { return nil } // nothing is charged
+func (g *Given) Left() float64                       { return 1 }
+func (g *Given) Stopped() error                      { return nil }

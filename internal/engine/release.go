@@ -116,47 +116,16 @@ func (e *Engine) gradientMechanism(asked *dpoptim.Release) (mechanism.Mechanism,
 	if err != nil {
 		return nil, err
 	}
-	m, err := e.newSum(r)
+	m, err := e.sumMechanism(dpoptim.Gradients, r, e.c.Facts.Params, gradientNoise)
 	if asked == nil && err == nil {
 		d.sum = m
 	}
 	return m, err
 }
 
-func (e *Engine) newSum(r dpoptim.Release) (mechanism.Mechanism, error) {
-	if r.Noise == nil {
-		return mechanism.NewUnprotected(r.Bound, e.c.Noise), nil
-	}
-	g, ok := r.Noise.(accountant.Gaussian)
-	if !ok {
-		return nil, e.unfit(dpoptim.Gradients, r)
-	}
-	if e.c.Options.Exact {
-		return usable(mechanism.NewExact(g.NoiseMultiplier, r.Bound, e.c.Noise, gradientNoise))
-	}
-	return usable(mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Facts.Params, e.c.Noise, gradientNoise))
-}
-
-// normMechanism releases norms; nil without noise.
-func (e *Engine) normMechanism() (*mechanism.Norm, error) {
-	r, err := e.release(dpoptim.Norms, nil)
-	if err != nil || r.Noise == nil {
-		return nil, err
-	}
-	g, ok := r.Noise.(accountant.Gaussian)
-	if !ok {
-		return nil, e.unfit(dpoptim.Norms, r)
-	}
-	m, err := mechanism.NewNorm(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Rows, e.c.Facts.Params, e.c.Noise, normNoise)
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	return m, nil
-}
-
-// lossMechanism releases sums of losses. They add up without rounding, whatever the
-// arithmetic of gradients.
-func (e *Engine) lossMechanism(q dpoptim.Question, r dpoptim.Release, values int, tensor uint32) (mechanism.Mechanism, error) {
+// sumMechanism releases sums of gradients, or of losses, which add up without rounding
+// whatever the arithmetic of gradients.
+func (e *Engine) sumMechanism(q dpoptim.Question, r dpoptim.Release, values int, tensor uint32) (mechanism.Mechanism, error) {
 	if r.Noise == nil {
 		return mechanism.NewUnprotected(r.Bound, e.c.Noise), nil
 	}
@@ -164,21 +133,32 @@ func (e *Engine) lossMechanism(q dpoptim.Question, r dpoptim.Release, values int
 	if !ok {
 		return nil, e.unfit(q, r)
 	}
-	return usable(mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, 0, values, e.c.Noise, tensor))
+	rounding := 0.0
+	if q == dpoptim.Gradients {
+		if e.c.Options.Exact {
+			m, err := mechanism.NewExact(g.NoiseMultiplier, r.Bound, e.c.Noise, tensor)
+			return m, usage.Wrap(err)
+		}
+		rounding = e.net.Rounding(e.c.Rows)
+	}
+	m, err := mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, rounding, values, e.c.Noise, tensor)
+	return m, usage.Wrap(err)
 }
 
 // searchMechanism tells the first candidate whose losses have fallen enough.
-func (e *Engine) searchMechanism(r dpoptim.Release) (*mechanism.NoisyBTLS, error) {
+func (e *Engine) searchMechanism(asked *dpoptim.Release) (*mechanism.NoisyBTLS, error) {
+	r, err := e.release(dpoptim.Searches, asked)
+	if err != nil {
+		return nil, err
+	}
 	search, ok := r.Noise.(accountant.NoisyBTLS)
+	d, _ := e.declared[dpoptim.Searches].release.Noise.(accountant.NoisyBTLS)
 	switch {
 	case Silent(r.Noise):
-		planned, _ := e.declared[dpoptim.Searches].release.Noise.(accountant.NoisyBTLS)
-		return mechanism.NewUnprotectedSearch(r.Bound, planned.Queries, e.c.Noise, searchNoise), nil
+		return mechanism.NewUnprotectedSearch(r.Bound, d.Queries, e.c.Noise, searchNoise), nil
 	case !ok:
 		return nil, e.unfit(dpoptim.Searches, r)
-	}
-	// What was recorded is a search of the declared shape.
-	if d, _ := e.declared[dpoptim.Searches].release.Noise.(accountant.NoisyBTLS); search.Noise != d.Noise || search.Queries != d.Queries || search.MaxTrials != d.MaxTrials {
+	case search.Noise != d.Noise || search.Queries != d.Queries || search.MaxTrials != d.MaxTrials: // another shape than was recorded
 		return nil, fmt.Errorf("optimizer %s asks for a search of %v noise, %s queries and %d trials, and has declared %v, %s and %d; nothing was released",
 			e.c.Method.Traits().Name, search.Noise, search.Queries, search.MaxTrials, d.Noise, d.Queries, d.MaxTrials)
 	}
@@ -187,7 +167,11 @@ func (e *Engine) searchMechanism(r dpoptim.Release) (*mechanism.NoisyBTLS, error
 }
 
 // minimumMechanism tells the candidate of least loss.
-func (e *Engine) minimumMechanism(r dpoptim.Release) (*mechanism.NoisyMin, error) {
+func (e *Engine) minimumMechanism(asked *dpoptim.Release) (*mechanism.NoisyMin, error) {
+	r, err := e.release(dpoptim.Minima, asked)
+	if err != nil {
+		return nil, err
+	}
 	pure, ok := r.Noise.(accountant.Pure)
 	switch {
 	case r.Noise == nil:
@@ -197,12 +181,4 @@ func (e *Engine) minimumMechanism(r dpoptim.Release) (*mechanism.NoisyMin, error
 	}
 	m, err := mechanism.NewNoisyMin(pure.Epsilon, r.Bound, e.c.Noise, searchNoise)
 	return m, usage.Wrap(err)
-}
-
-// usable is a mechanism, or what the user has to mend.
-func usable[M mechanism.Mechanism](m M, err error) (mechanism.Mechanism, error) {
-	if err != nil {
-		return nil, usage.Wrap(err)
-	}
-	return m, nil
 }

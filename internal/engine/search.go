@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -49,20 +50,14 @@ func (e *Engine) candidates(etas []float64) []float32 {
 	return all
 }
 
-// search finds the first candidate whose losses have fallen enough.
 type search struct {
 	engine *Engine
 	groups map[int]losses // by candidates that are evaluated together
 	tried  int
 }
 
-// Search records searches along a direction.
 func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
-	r, err := e.release(dpoptim.Searches, nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := e.searchMechanism(r)
+	m, err := e.searchMechanism(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -75,31 +70,21 @@ func (e *Engine) Search(along device.Vector) (dpoptim.Search, error) {
 	return s, nil
 }
 
-// Deviation is the standard deviation of one comparison's noise.
 func (s *search) Deviation(asked *dpoptim.Release) float64 {
-	r, err := s.engine.release(dpoptim.Searches, asked)
+	m, err := s.engine.searchMechanism(asked)
 	if err != nil {
 		return 0 // and Ask refuses it
-	}
-	m, err := s.engine.searchMechanism(r)
-	if err != nil {
-		return 0
 	}
 	return m.Deviation()
 }
 
-// Tried is how many candidates the last search evaluated.
 func (s *search) Tried() int { return s.tried }
 
 // Ask gives the first of the candidates whose decrease over the batch reaches its bias, or −1.
 // Candidates are evaluated in groups, which does not change the answer.
 func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
 	e := s.engine
-	r, err := e.release(dpoptim.Searches, asked)
-	if err != nil {
-		return 0, err
-	}
-	m, err := e.searchMechanism(r)
+	m, err := e.searchMechanism(asked)
 	if err != nil {
 		return 0, err
 	}
@@ -111,10 +96,7 @@ func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) 
 	s.tried = 0
 	etas := e.candidates(c.Etas)
 	for first := 0; first < len(etas); {
-		most := 1
-		for most < len(etas)-first {
-			most *= 2
-		}
+		most := 1 << bits.Len(uint(len(etas)-first-1)) // the power of two that covers the rest
 		size := c.Group.Size(min(most, largestGroup))
 		group, end := s.groups[size], min(first+size, len(etas))
 		m.Ask(&e.inputs, first, etas[first:end], c.Biases[first:end])
@@ -136,20 +118,14 @@ func (s *search) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) 
 	return -1, nil
 }
 
-// minimum finds the candidate of least loss.
 type minimum struct {
 	engine *Engine
 	losses losses
 	size   int
 }
 
-// Minimum records the question which candidate along a direction has the least loss.
 func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
-	r, err := e.release(dpoptim.Minima, nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := e.minimumMechanism(r)
+	m, err := e.minimumMechanism(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -158,20 +134,13 @@ func (e *Engine) Minimum(along device.Vector) (dpoptim.Search, error) {
 	return s, err
 }
 
-// Deviation is 0: no threshold has noise.
-func (s *minimum) Deviation(*dpoptim.Release) float64 { return 0 }
-
-// Tried is how many candidates a question evaluates.
-func (s *minimum) Tried() int { return s.size }
+func (s *minimum) Deviation(*dpoptim.Release) float64 { return 0 } // no threshold has noise
+func (s *minimum) Tried() int                         { return s.size }
 
 // Ask gives the candidate at which the batch's loss and the candidate's bias are least.
 func (s *minimum) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
 	e := s.engine
-	r, err := e.release(dpoptim.Minima, asked)
-	if err != nil {
-		return 0, err
-	}
-	m, err := e.minimumMechanism(r)
+	m, err := e.minimumMechanism(asked)
 	if err != nil {
 		return 0, err
 	}
@@ -195,15 +164,14 @@ func (s *minimum) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error)
 // sums releases sums of losses, or of their decreases along a direction.
 type sums struct {
 	engine    *Engine
-	question  dpoptim.Question
 	mechanism mechanism.Mechanism
 	losses    losses
 	released  device.Vector
 	values    []float32
 }
 
-func (e *Engine) sums(q dpoptim.Question, query device.LossQuery, m mechanism.Mechanism) (*sums, error) {
-	s := &sums{engine: e, question: q, mechanism: m, values: make([]float32, query.K)}
+func (e *Engine) sums(query device.LossQuery, m mechanism.Mechanism) (*sums, error) {
+	s := &sums{engine: e, mechanism: m, values: make([]float32, query.K)}
 	var err error
 	if s.released, err = e.net.NewScalars(query.K); err != nil {
 		return nil, err
@@ -212,7 +180,6 @@ func (e *Engine) sums(q dpoptim.Question, query device.LossQuery, m mechanism.Me
 	return s, err
 }
 
-// at releases the sums of a batch.
 func (s *sums) at(rows []int32, draw uint64, etas []float32) ([]float64, error) {
 	e := s.engine
 	s.mechanism.Set(&e.inputs)
@@ -230,64 +197,51 @@ func (s *sums) at(rows []int32, draw uint64, etas []float32) ([]float64, error) 
 	return all, nil
 }
 
-// Ask gives the sums of the decreases at the candidates.
-func (s *sums) Ask(asked *dpoptim.Release, etas []float64) ([]float64, error) {
-	if asked != nil {
-		return nil, fmt.Errorf("a curve has the noise that was declared")
-	}
-	rows, draw, err := s.engine.batch(s.question, s.mechanism.Event())
-	if err != nil {
-		return nil, err
-	}
-	return s.at(rows, draw, s.engine.candidates(etas))
-}
-
-// Curve records the release of a curve of decreases.
-func (e *Engine) Curve(along device.Vector) (dpoptim.Curve, error) {
+func (e *Engine) Curve(along device.Vector) (func([]float64) ([]float64, error), error) {
 	r, err := e.release(dpoptim.Curves, nil)
 	if err != nil {
 		return nil, err
 	}
 	points := e.declared[dpoptim.Curves].ask.Size
-	m, err := e.lossMechanism(dpoptim.Curves, r, points, searchNoise)
+	m, err := e.sumMechanism(dpoptim.Curves, r, points, searchNoise)
 	if err != nil {
 		return nil, err
 	}
-	return e.sums(dpoptim.Curves, device.LossQuery{At: e.net.Params(), Dir: along, K: points, Form: device.LossCurve}, m)
+	s, err := e.sums(device.LossQuery{At: e.net.Params(), Dir: along, K: points, Form: device.LossCurve}, m)
+	return func(etas []float64) ([]float64, error) {
+		rows, draw, err := e.batch(dpoptim.Curves, m.Event())
+		if err != nil {
+			return nil, err
+		}
+		return s.at(rows, draw, e.candidates(etas))
+	}, err
 }
 
-// Loss records the question for the un-noised loss at the parameters, of methods without
-// privacy.
+// Loss refuses private methods.
 func (e *Engine) Loss() (func() (float64, error), error) {
 	if e.c.Method.Traits().Private {
 		return nil, fmt.Errorf("optimizer %s is private, and asks for an un-noised loss", e.c.Method.Traits().Name)
 	}
-	ask, err := e.LossQuery(dpoptim.Release{Bound: dpoptim.MostScale}, 1)
+	ask, err := e.LossQuery(dpoptim.Release{Bound: dpoptim.MostScale})
+	return func() (float64, error) {
+		_, draw := e.c.Supply.Batch(dpoptim.Losses, true, nil)
+		return ask(e.rows, draw)
+	}, err
+}
+
+// LossQuery records the release of the sum of a batch's losses at the parameters, each
+// clipped to the bound. Who calls it has paid.
+func (e *Engine) LossQuery(r dpoptim.Release) (func(rows []int32, draw uint64) (float64, error), error) {
+	m, err := e.sumMechanism(dpoptim.Losses, r, 1, lossNoise)
 	if err != nil {
 		return nil, err
 	}
-	return func() (float64, error) {
-		_, draw := e.c.Supply.Batch(dpoptim.Losses, true, nil)
-		loss, err := ask(e.rows, draw)
+	s, err := e.sums(device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: 1}, m)
+	return func(rows []int32, draw uint64) (float64, error) {
+		loss, err := s.at(rows, draw, nil)
 		if err != nil {
 			return 0, err
 		}
 		return loss[0], nil
-	}, nil
-}
-
-// LossQuery records the release of the clipped losses of a batch, summed, at k points: the
-// parameters less a step size times the last released sum of gradients. The bound is
-// that of one loss; k of them have √k times its sensitivity in L2. Step sizes that a call
-// leaves out are 0, which stands for the parameters themselves. Who calls it has paid.
-func (e *Engine) LossQuery(r dpoptim.Release, k int) (func(rows []int32, draw uint64, etas ...float32) ([]float64, error), error) {
-	m, err := e.lossMechanism(dpoptim.Losses, r, k, lossNoise)
-	if err != nil {
-		return nil, err
-	}
-	s, err := e.sums(dpoptim.Losses, device.LossQuery{At: e.net.Params(), Dir: e.gradient, K: k}, m)
-	if err != nil {
-		return nil, err
-	}
-	return func(rows []int32, draw uint64, etas ...float32) ([]float64, error) { return s.at(rows, draw, etas) }, nil
+	}, err
 }

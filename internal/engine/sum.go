@@ -8,25 +8,23 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // sum is a recorded question for the sum of a batch's gradients.
 type sum struct {
-	engine  *Engine
-	release device.Step
-	moves   bool
-	norm    *norm // nil where it is not asked for
+	recorded
+	norm *norm // nil where it is not asked for
 }
 
 // norm is a norm on its way out.
 type norm struct {
-	mechanism *mechanism.Norm
-	private   device.Sum
-	released  device.Vector
-	value     [1]float32
+	*mechanism.Scalar
+	private  device.Sum
+	released device.Vector
+	value    [1]float32
 }
 
-// Sum records the release of a sum of gradients, and what follows it.
 func (e *Engine) Sum(a dpoptim.SumQuery) (dpoptim.Sum, error) {
 	m, err := e.gradientMechanism(nil)
 	if err != nil {
@@ -36,17 +34,17 @@ func (e *Engine) Sum(a dpoptim.SumQuery) (dpoptim.Sum, error) {
 	if into == 0 {
 		into = e.gradient
 	}
-	s := &sum{engine: e}
+	s := &sum{recorded: recorded{engine: e}}
 	if a.Norm {
 		if s.norm, err = e.newNorm(); err != nil {
 			return nil, err
 		}
 	}
 	var thenErr error
-	s.release, err = e.net.Record(func(q device.Queue) {
+	s.step, err = e.net.Record(func(q device.Queue) {
 		if n := s.norm; n != nil {
 			q.Norm(n.private, e.private) // before the release clears the sum
-			n.mechanism.Release(q, n.released, n.private)
+			n.Release(q, n.released, n.private)
 		}
 		noisy := m.Release(q, into, e.private)
 		if d := e.Adaptation; d != nil {
@@ -61,11 +59,19 @@ func (e *Engine) Sum(a dpoptim.SumQuery) (dpoptim.Sum, error) {
 
 // newNorm makes what releases norms; nil without noise.
 func (e *Engine) newNorm() (*norm, error) {
-	m, err := e.normMechanism()
-	if m == nil || err != nil {
+	r, err := e.release(dpoptim.Norms, nil)
+	if err != nil || r.Noise == nil {
 		return nil, err
 	}
-	n := &norm{mechanism: m}
+	g, ok := r.Noise.(accountant.Gaussian)
+	if !ok {
+		return nil, e.unfit(dpoptim.Norms, r)
+	}
+	n := &norm{}
+	n.Scalar, err = mechanism.NewNorm(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Rows, e.c.Facts.Params, e.c.Noise, normNoise)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
 	if n.private, err = e.net.NewScalarSum(1); err != nil {
 		return nil, err
 	}
@@ -90,8 +96,7 @@ func (s *sum) Ask(a dpoptim.SumAsk) error {
 		if sum.Bound != norm.Bound {
 			return fmt.Errorf("optimizer %s asks for a sum at a bound of %v, and declares its norm at %v; nothing was released", e.c.Method.Traits().Name, sum.Bound, norm.Bound)
 		}
-		s.norm.mechanism.Set(&e.inputs)
-		asked = append(asked, s.norm.mechanism.Event())
+		asked = append(asked, s.norm.Event())
 	}
 	if err := e.admit(dpoptim.Gradients, append(asked, a.Besides...)...); err != nil {
 		return err
@@ -99,30 +104,25 @@ func (s *sum) Ask(a dpoptim.SumAsk) error {
 	e.paid = a.Besides
 	var draw uint64
 	e.rows, draw = e.c.Supply.Batch(dpoptim.Gradients, false, e.rows[:0])
+	noise := func() {
+		m.Set(&e.inputs)
+		if d := e.Adaptation; d != nil {
+			d.count.Set(&e.inputs)
+		}
+		if s.norm != nil {
+			s.norm.Set(&e.inputs)
+		}
+	}
 	if d := e.Adaptation; d != nil {
 		m.SetBound(d.Clip)
-		d.count.Set(&e.inputs)
 	}
-	// Once for the method to see, and once more behind what it has set.
-	m.Set(&e.inputs)
+	noise() // for the method to see, and once more behind what it has set
 	e.set(s.moves, a.Set)
-	m.Set(&e.inputs)
-	if e.Adaptation != nil {
-		e.Adaptation.count.Set(&e.inputs)
-	}
-	if s.norm != nil {
-		s.norm.mechanism.Set(&e.inputs)
-	}
-	if err := e.run(e.sum, s.release, e.rows, draw); err != nil || e.Adaptation == nil {
+	noise()
+	if err := e.run(e.sum, s.step, e.rows, draw); err != nil || e.Adaptation == nil {
 		return err
 	}
 	return e.Adaptation.follow(e.net)
-}
-
-// Dots waits for the inner products.
-func (s *sum) Dots() ([]float64, error) {
-	out, err := s.release.Wait()
-	return out.Dots, err
 }
 
 // Norm waits for the released norm, 0 where none is asked for.

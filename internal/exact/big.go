@@ -5,12 +5,8 @@ import (
 	"sync"
 )
 
-// tail gives P(|Z| > x) of a normal, 0 ≤ x ≤ FarTail + 1, at the precision of x
-// and within tailError:
-//
-//	1 - 2φ(x)·Σ x²ᵏ⁺¹/(1·3·…·(2k+1)),
-//
-// in which every term is positive, so that rounding errors only add up.
+// tail gives P(|Z| > x) of a normal, 0 ≤ x ≤ farEnd.most + 1, at the precision of x
+// and within tailError: 1 - 2φ(x)·Σ x²ᵏ⁺¹/(1·3·…·(2k+1)), whose terms are all positive.
 func tail(x *big.Float) *big.Float {
 	prec := x.Prec()
 	square := new(big.Float).Mul(x, x)
@@ -26,14 +22,8 @@ func tail(x *big.Float) *big.Float {
 	return sum.Sub(big.NewFloat(1).SetPrec(prec), sum)
 }
 
-// exponentialTail is tail for a Laplace variable, exp(-x), 0 ≤ x ≤ LaplaceTail + 1.
-func exponentialTail(x *big.Float) *big.Float {
-	return new(big.Float).SetPrec(x.Prec()).Quo(big.NewFloat(1), exponential(x))
-}
-
-// tailError bounds the error of a tail: below 2¹¹ terms make below 2¹⁴ roundings,
-// relative to a sum that is at most 1 when all factors are in, and what is left
-// of the series is below 2^(4-prec).
+// tailError bounds the error of a tail: below 2¹¹ terms make below 2¹⁴ roundings of a
+// sum that is at most 1 in the end, and what is left of the series is below 2^(4-prec).
 func tailError(prec uint) *big.Float {
 	return new(big.Float).SetMantExp(big.NewFloat(1), 20-int(prec))
 }

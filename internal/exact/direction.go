@@ -9,42 +9,36 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
+// Within these a draw of a Direction stays below 2⁵³.
 const (
-	// MaxScale bounds a Direction's scale, in grid steps, and MaxDimension its
-	// number of coordinates; within both a draw stays below 2⁵³.
-	MaxScale     = 0x1p32
-	MaxDimension = 1 << 24
+	maxScale     = 0x1p32 // in grid steps
+	maxDimension = 1 << 24
 )
 
 // Direction draws vectors round(z), z ∈ ℝᵈ of density ∝ exp(-‖z‖/scale): a
 // radius of Gamma(d, scale) and a uniform direction (Chaudhuri, Monteleoni and
 // Sarwate, "Differentially private empirical risk minimization", JMLR 12, 2011,
 // algorithm 1). At scale Δ/ε, on a vector of integers whose L2 sensitivity is Δ,
-// it gives pure ε: adding rounded noise to integers is rounding their sum with z,
-// a function of what the continuous mechanism releases. What is left out is an
-// event of probability below 2⁻⁴⁰⁰ a vector; a guess of the key succeeds
-// with 2⁻²⁵⁶.
+// it gives pure ε. It may be used concurrently.
 //
 // The density is a mixture of normals: z = scale·S·N with N ∈ ℝᵈ standard
-// normal and S² ~ χ² of d+1 degrees of freedom, independent of each other, as
-// ∫ g^(-½)·exp(-a/g - g) dg = √π·exp(-2√a) shows with g = S²/2, a = (‖z‖/(2·scale))²
-// (Andrews and Mallows, "Scale mixtures of normal distributions", JRSS B 36,
-// 1974, for d = 1). So one number S, computed to some 500 digits, makes the
-// coordinates independent rounded normals. It may be used concurrently.
+// normal and S² ~ χ² of d+1 degrees of freedom (Andrews and Mallows, "Scale
+// mixtures of normal distributions", JRSS B 36, 1974, for d = 1). So one number S,
+// computed to some 500 digits, makes the coordinates independent rounded normals.
 type Direction struct {
 	scale     float64
 	dimension int
 	source
 }
 
-// NewDirection checks a scale in grid steps in [MinStd, MaxScale], taken as
-// exactly that number, a dimension in [1, MaxDimension], and the rest as New does.
+// NewDirection checks a scale in grid steps in [MinStd, maxScale], taken as
+// exactly that number, a dimension in [1, maxDimension], and the rest as New does.
 func NewDirection(scale float64, dimension int, s *stream.Stream, tensor uint32) (*Direction, error) {
-	if !(scale >= MinStd && scale <= MaxScale) {
-		return nil, fmt.Errorf("exact direction noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, MaxScale)
+	if !(scale >= MinStd && scale <= maxScale) {
+		return nil, fmt.Errorf("exact direction noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, maxScale)
 	}
-	if dimension < 1 || dimension > MaxDimension {
-		return nil, fmt.Errorf("exact direction noise in %d dimensions: must be in [1, %d]", dimension, MaxDimension)
+	if dimension < 1 || dimension > maxDimension {
+		return nil, fmt.Errorf("exact direction noise in %d dimensions: must be in [1, %d]", dimension, maxDimension)
 	}
 	if err := Check(s, tensor); err != nil {
 		return nil, err
@@ -52,12 +46,9 @@ func NewDirection(scale float64, dimension int, s *stream.Stream, tensor uint32)
 	return &Direction{scale, dimension, source{s, tensor}}, nil
 }
 
-// Add adds the vector of a step to dst, whose length must be the dimension. The
-// vector is a function of key, step, tensor and dimension alone.
-//
-// Coordinate i is draw i of a Sampler of this tensor. The uniform variables of S
-// are the big-endian numbers in blocks mixtureBlock… of the same tensor, which
-// no coordinate reads.
+// Add adds the vector of a step to dst, whose length must be the dimension. Coordinate
+// i is draw i of a Sampler of this tensor. The uniform variables of S are the
+// big-endian numbers in blocks mixtureBlock… of the tensor, which no coordinate reads.
 func (g *Direction) Add(dst []int64, step uint64) error {
 	if len(dst) != g.dimension {
 		return fmt.Errorf("exact direction noise in %d dimensions: was asked for %d values", g.dimension, len(dst))
@@ -88,19 +79,14 @@ const (
 	mixturePrec   = mostDigits + guard
 )
 
-// mixture gives S and a bound on its relative error.
+// mixture gives S and a bound on its relative error, which also bounds what it moves a tail by.
 //
 // S²/2 has the distribution Gamma((d+1)/2): that of the sum of ⌊(d+1)/2⌋
 // exponential variables, which is -ln of a product of uniform ones, and for
 // even d of half the square of a normal, E·cos²(πU/2) by Box and Muller.
-//
 // A uniform variable is known to lie in [v, v+1]·2⁻⁵¹², where -ln moves by at most
 // 1/v; v = 0 counts as 1, an event of probability 2⁻⁵¹². All roundings are far
 // below 2⁻⁶⁰⁰·(1 + S²/2): a product of 2²³ factors at 639 bits, then the series.
-//
-// Half the relative error of S²/2 is that of S and of (k+½)/(scale·S); where it is
-// δ ≤ ½, P(|N| > x) moves by at most 2φ(x)·x·δ/(1-δ) ≤ 0.97·δ, so that the whole is also a
-// bound on what it moves a tail by.
 func (g *Direction) mixture(step uint64) (length *big.Float, slack float64) {
 	uniform := g.uniforms(step)
 	product, unread := big.NewFloat(1).SetPrec(mixturePrec), 0.0
@@ -149,8 +135,8 @@ func (g *Direction) uniforms(step uint64) func() (v *big.Float, off float64) {
 	}
 }
 
-// The series below count in units of 2^-fixedDigits: below 2⁹ terms, and as many
-// roundings by less than two units each, leave an error below 2⁻⁶⁹⁰.
+// The series below count in units of 2^-fixedDigits: below 2⁹ terms, each rounded by
+// less than two units, leave an error below 2⁻⁶⁹⁰.
 const fixedDigits = 704
 
 func fixed(x *big.Float) *big.Int {

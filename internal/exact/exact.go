@@ -1,18 +1,15 @@
 // Package exact draws noise rounded to integers, round(s·Z), without any error
 // of floating point: Z standard normal (New) or Laplace (NewLaplace), or all
 // coordinates of a vector with density ∝ exp(-‖z‖) (NewDirection). Given uniform bits, every
-// probability is that of the rounded variable, up to an event of a probability
-// that is 2⁻¹²⁸ for a normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has
-// the proof.
+// probability is that of the rounded variable, up to an event of probability 2⁻¹²⁸ for a
+// normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has the proof.
 //
-// The method is inversion. The bits of a draw are the first binary digits of a
-// uniform V, and |Z| is the point that a normal exceeds in absolute value with
-// probability V. Float64 arithmetic with a proven error bound gives the integer
-// unless a rounding boundary lies within the bound; then more digits of the
-// same V are read and math/big decides. It is the lazy evaluation of Karney,
-// "Sampling exactly from the normal distribution", ACM TOMS 42(1), 2016, by
-// another route than his rejection, so that a draw takes a fixed place in the
-// stream.
+// The method is inversion: |Z| is the point that a normal exceeds in absolute value with
+// probability V, where V is uniform and a draw's bits are its first binary digits. Float64
+// arithmetic with a proven error bound gives the integer unless a rounding boundary lies
+// within the bound; then more digits of V are read and math/big decides. That is lazy, as in
+// Karney, "Sampling exactly from the normal distribution", ACM TOMS 42(1), 2016, but
+// without his rejection, so that a draw takes a fixed place in the stream.
 package exact
 
 import (
@@ -29,18 +26,10 @@ const (
 	// MinStd and MaxStd bound the standard deviation, in integers.
 	MinStd = 0x1p-20
 	MaxStd = 0x1p40
-	// Tail bounds |Z| of a normal: V ≥ 2⁻¹²⁸ implies |Z| < Tail. A smaller V,
-	// which is the event of probability 2⁻¹²⁸, gives Tail.
-	Tail = 13.2
-	// FarTail and LaplaceTail are the same for V ≥ 2⁻⁴⁴⁸, of the normals of a
-	// Direction and of a Laplace variable of scale 1.
-	FarTail     = 24.9
-	LaplaceTail = 311
 )
 
-// Sampler draws from one tensor of a stream. It may be used concurrently. It does
-// not know which steps were drawn before: whoever releases claims a step of the
-// stream first (stream.Stream.Claim), as devices do.
+// Sampler draws from one tensor of a stream. It may be used concurrently. Whoever releases
+// claims a step of the stream first (stream.Stream.Claim), as devices do.
 type Sampler struct {
 	// The scale is std + low for the cells, and wide for the slow path.
 	std, low float64
@@ -52,15 +41,11 @@ type Sampler struct {
 	source
 }
 
-// New makes the sampler of normals of a standard deviation, which may be any float64 in
-// [MinStd, MaxStd] and is taken as exactly that number. The tensor is below
-// MaxTensor, and no other user of the stream may draw under tensor or
-// tensor + MaxTensor. New is cheap: a deviation that changes may have a new sampler at every step.
+// New makes the sampler of normals of a standard deviation, taken as exactly that number, in
+// [MinStd, MaxStd]. The tensor is below MaxTensor, and no other user of the stream may draw under
+// tensor or tensor + MaxTensor. New is cheap: a deviation that changes may have a new sampler at every step.
 func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
-	if !(std >= MinStd && std <= MaxStd) {
-		return nil, fmt.Errorf("exact noise of standard deviation %v grid steps: must be in [%g, %g]", std, MinStd, MaxStd)
-	}
-	g, err := newSampler(std, &normal, normalEnd, s, tensor)
+	g, err := newSampler("noise of standard deviation", std, &normal, normalEnd, s, tensor)
 	if err == nil && fused {
 		g.fixed, _ = NewFixed(std)
 	}
@@ -69,17 +54,15 @@ func New(std float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
 
 // NewLaplace is New for Laplace noise: Z has density exp(-|z|)/2, and the scale
 // is what New's standard deviation is. Noise of scale Δ/ε on an integer of
-// sensitivity Δ gives pure ε (Dwork, McSherry, Nissim and Smith 2006), which the
-// rounding does not change; the event left out here has probability 2⁻⁴⁴⁸, far below
-// what a guess of the key has.
+// sensitivity Δ gives pure ε (Dwork, McSherry, Nissim and Smith 2006).
 func NewLaplace(scale float64, s *stream.Stream, tensor uint32) (*Sampler, error) {
-	if !(scale >= MinStd && scale <= MaxStd) {
-		return nil, fmt.Errorf("exact Laplace noise of scale %v grid steps: must be in [%g, %g]", scale, MinStd, MaxStd)
-	}
-	return newSampler(scale, &laplace, laplaceEnd, s, tensor)
+	return newSampler("Laplace noise of scale", scale, &laplace, laplaceEnd, s, tensor)
 }
 
-func newSampler(scale float64, l *law, e end, s *stream.Stream, tensor uint32) (*Sampler, error) {
+func newSampler(what string, scale float64, l *law, e end, s *stream.Stream, tensor uint32) (*Sampler, error) {
+	if !(scale >= MinStd && scale <= MaxStd) {
+		return nil, fmt.Errorf("exact %s %v grid steps: must be in [%g, %g]", what, scale, MinStd, MaxStd)
+	}
 	if err := Check(s, tensor); err != nil {
 		return nil, err
 	}
@@ -87,15 +70,13 @@ func newSampler(scale float64, l *law, e end, s *stream.Stream, tensor uint32) (
 }
 
 // Add adds draw number first+i of a step to dst[i]. A draw is a function of
-// key, step, tensor and number alone.
+// key, step, tensor and number alone. Draws outside [0, Draws) set dst to the
+// least int64: a visible failure, after which nothing is left of what stood there.
 //
 // Draw i reads little-endian word i of the keystream of (step, tensor): its
-// top bit is the sign, the other 63 the first digits of V. 512 further digits follow
-// under (step, tensor + MaxTensor), from the highest bit on: block i of ChaCha20,
-// blocks 4i to 4i+3 of AES. They are only computed where they are needed.
-//
-// Draws outside [0, Draws) set dst to the least int64: a visible failure,
-// after which nothing is left of what stood there.
+// top bit is the sign, the other 63 the first digits of V. Where they are needed, 512
+// more follow under (step, tensor + MaxTensor), from the highest bit on: block i of
+// ChaCha20, blocks 4i to 4i+3 of AES.
 func (g *Sampler) Add(dst []int64, step uint64, first int) {
 	if !g.holds(first, len(dst)) {
 		for i := range dst {
@@ -144,8 +125,7 @@ func (g *Sampler) draw(word, step uint64, i int) int64 {
 	return k ^ sign - sign
 }
 
-// fast gives |round(s·Z)| if the first 63 digits of V decide it within the
-// error bound.
+// fast gives |round(s·Z)| if the first 63 digits of V decide it.
 func (g *Sampler) fast(v uint64) (k int64, ok bool) {
 	octave := bits.LeadingZeros64(v) - 1
 	if octave >= octaves {

@@ -73,7 +73,7 @@ func alternatingAt(t *testing.T, at *big.Float) *big.Float {
 
 func TestTailIsTheNormal(t *testing.T) {
 	for _, prec := range []uint{128, 255, mostDigits + guard} {
-		for _, x := range []float64{0, 1e-9, 0.25, 1, 1.7, 3, 6.5, 10, Tail, Tail + 1} {
+		for _, x := range []float64{0, 1e-9, 0.25, 1, 1.7, 3, 6.5, 10, normalEnd.most, normalEnd.most + 1} {
 			want := alternating(t, x)
 			got := tail(new(big.Float).SetPrec(prec).SetFloat64(x))
 			off := new(big.Float).SetPrec(1400)
@@ -82,8 +82,8 @@ func TestTailIsTheNormal(t *testing.T) {
 			}
 		}
 	}
-	if p, limit := alternating(t, Tail), new(big.Float).SetMantExp(big.NewFloat(1), -128); p.Cmp(limit) >= 0 {
-		t.Errorf("a normal exceeds Tail with probability %.3g, not below 2⁻¹²⁸", p)
+	if p, limit := alternating(t, normalEnd.most), new(big.Float).SetMantExp(big.NewFloat(1), -128); p.Cmp(limit) >= 0 {
+		t.Errorf("a normal exceeds normalEnd.most with probability %.3g, not below 2⁻¹²⁸", p)
 	}
 }
 
@@ -218,14 +218,14 @@ func TestEndsOfTheUnitInterval(t *testing.T) {
 	}
 	for _, s := range []float64{MinStd, 0.3, 1000, MaxStd} {
 		g := sampler(t, s, testStream(t, "ends"), 0)
-		if got, want := g.slow(0, &[64]byte{}), int64(Tail*s); got != want {
+		if got, want := g.slow(0, &[64]byte{}), int64(normalEnd.most*s); got != want {
 			t.Errorf("std %v: V = 0 gives %d, want the bound %d", s, got, want)
 		}
 		// 2⁻¹²⁸, the smallest V that is no such event; erfc gives the point.
 		var least [64]byte
 		least[8] = 1 << 7
 		const z = 13.10862617 // P(|Z| > z) = 2⁻¹²⁸
-		if got := float64(g.slow(0, &least)); math.Abs(got-z*s) > 0.5+1e-7*s || got > Tail*s+0.5 {
+		if got := float64(g.slow(0, &least)); math.Abs(got-z*s) > 0.5+1e-7*s || got > normalEnd.most*s+0.5 {
 			t.Errorf("std %v: V = 2⁻¹²⁸ gives %v, want about %v", s, got, z*s)
 		}
 		if got := g.slow(1<<63-1, &ones); got != 0 {
@@ -243,7 +243,7 @@ func TestLayout(t *testing.T) {
 	const n, parts = 1 << 17, 1 << 6
 	raw := make([]byte, 8*n)
 	ones := [64]byte(bytes.Repeat([]byte{255}, 64))
-	for _, i := range []int{0, 7, MaxDraws - 1} {
+	for _, i := range []int{0, 7, maxDraws - 1} {
 		var want [64]byte
 		if s.Fill(want[:], 9, (5+MaxTensor)<<32|uint64(i)); *g.digits(9, i) != want {
 			t.Errorf("further digits of draw %d come from elsewhere", i)
@@ -419,7 +419,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	g := sampler(t, 1, good, 0)
-	for _, first := range []int{-1, MaxDraws - 2, math.MaxInt} {
+	for _, first := range []int{-1, maxDraws - 2, math.MaxInt} {
 		x := [3]int64{1, 2, 3}
 		g.Add(x[:], 0, first)
 		if want := int64(math.MinInt64); x != [3]int64{want, want, want} {
@@ -427,7 +427,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	var last [3]int64
-	if g.Add(last[:], 0, MaxDraws-3); slices.Contains(last[:], math.MinInt64) {
+	if g.Add(last[:], 0, maxDraws-3); slices.Contains(last[:], math.MinInt64) {
 		t.Errorf("the last draws give %v", last)
 	}
 }

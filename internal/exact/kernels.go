@@ -1,5 +1,15 @@
 package exact
 
+import (
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/cpu"
+)
+
+// fused says whether the processor multiplies and adds with one rounding; in software that takes longer than cells.
+var fused = cpu.X86.HasFMA || slices.Contains([]string{"arm64", "ppc64le", "riscv64", "s390x"}, runtime.GOARCH)
+
 // kernels is one implementation of the first path for many draws at once, whole groups of them. Both return how many they
 // have done: they stop before an open draw, or a few draws earlier.
 type kernels struct {

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A law is a distribution on the line, symmetric about 0, that is sampled by
-// the inversion of its tail, P(|Z| > x).
+// A law is a distribution symmetric about 0, sampled by inversion of its tail, P(|Z| > x).
 type law struct {
 	tail    func(x *big.Float) *big.Float           // at the precision of x, within tailError
 	roughly func(x float64) float64                 // the same, to choose points by
@@ -26,9 +25,14 @@ var (
 		derive:  differentiate,
 	}
 	laplace = law{
-		tail:    exponentialTail,
+		tail: func(x *big.Float) *big.Float {
+			return new(big.Float).SetPrec(x.Prec()).Quo(big.NewFloat(1), exponential(x))
+		},
 		roughly: func(x float64) float64 { return math.Exp(-x) },
-		rate:    exponentialRate,
+		rate: func(z float64, prec uint) *big.Float {
+			r := exponential(new(big.Float).SetPrec(prec).SetFloat64(z))
+			return r.SetMantExp(r, -63)
+		},
 		derive: func(p []int64, n int64) []int64 {
 			return []int64{n * p[0]} // the rate is its own derivative, squared
 		},
@@ -54,9 +58,8 @@ func (l *law) inverse(v, most float64) float64 {
 	return low
 }
 
-// An end is where a law's draws stop: V below 2^-digits, the event that the
-// claim of exactness leaves out, counts as |Z| = most. V above it implies a
-// smaller |Z|.
+// An end is where a law's draws stop: V below 2^-digits counts as |Z| = most, and V
+// above it implies a smaller |Z|. The far one is for the normals of a Direction.
 type end struct {
 	digits int
 	most   float64
@@ -66,7 +69,7 @@ type end struct {
 func (e end) reached(all *big.Int) bool { return all.BitLen() <= mostDigits-e.digits }
 
 var (
-	normalEnd  = end{128, Tail}
-	farEnd     = end{448, FarTail}
-	laplaceEnd = end{448, LaplaceTail}
+	normalEnd  = end{128, 13.2}
+	farEnd     = end{448, 24.9}
+	laplaceEnd = end{448, 311}
 )

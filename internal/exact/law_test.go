@@ -181,7 +181,7 @@ func TestPathsOfOtherLawsAgree(t *testing.T) {
 	for _, scale := range []float64{MinStd, 0.5, 2.5, 0x1.23456p21, MaxStd} {
 		samplers = append(samplers, laplaceSampler(t, scale, "paths"))
 	}
-	for i, scale := range []float64{MinStd, 0.5, 0x1.23456p21, MaxScale} {
+	for i, scale := range []float64{MinStd, 0.5, 0x1.23456p21, maxScale} {
 		g := direction(t, scale, 1+i, "paths")
 		samplers = append(samplers, g.sampler(g.mixture(uint64(i))))
 	}
@@ -253,13 +253,13 @@ func TestBoundariesOfOtherLaws(t *testing.T) {
 
 func TestFarEnds(t *testing.T) {
 	limit := new(big.Float).SetMantExp(big.NewFloat(1), -448)
-	if p := alternating(t, FarTail); p.Cmp(limit) >= 0 {
-		t.Errorf("a normal exceeds FarTail with probability %.3g, not below 2⁻⁴⁴⁸", p)
+	if p := alternating(t, farEnd.most); p.Cmp(limit) >= 0 {
+		t.Errorf("a normal exceeds farEnd.most with probability %.3g, not below 2⁻⁴⁴⁸", p)
 	}
-	if p := math.Exp(-LaplaceTail); p >= 0x1p-448 {
-		t.Errorf("a Laplace variable exceeds LaplaceTail with probability %v", p)
+	if p := math.Exp(-laplaceEnd.most); p >= 0x1p-448 {
+		t.Errorf("a Laplace variable exceeds laplaceEnd.most with probability %v", p)
 	}
-	for _, x := range []float64{14, 20, FarTail, FarTail + 1} {
+	for _, x := range []float64{14, 20, farEnd.most, farEnd.most + 1} {
 		off := new(big.Float).SetPrec(1400)
 		if off.Sub(tail(new(big.Float).SetPrec(mostDigits+guard).SetFloat64(x)), alternating(t, x)).Abs(off).Cmp(tailError(mostDigits+guard)) > 0 {
 			t.Errorf("tail(%v) is off by %.3g", x, off)
@@ -267,7 +267,7 @@ func TestFarEnds(t *testing.T) {
 	}
 	for _, b := range []float64{0.5, MaxStd} {
 		g := laplaceSampler(t, b, "ends")
-		if got, want := g.slow(0, &[64]byte{}), int64(LaplaceTail*b); got != want {
+		if got, want := g.slow(0, &[64]byte{}), int64(laplaceEnd.most*b); got != want {
 			t.Errorf("scale %v: V = 0 gives %d, want the bound %d", b, got, want)
 		}
 		// 2⁻⁴⁰⁰: digit 400 of V is digit 337 of the further ones.
@@ -574,7 +574,7 @@ func TestOtherRefusals(t *testing.T) {
 			t.Errorf("direction of scale %v: %v", scale, err)
 		}
 	}
-	for _, d := range []int{0, -1, MaxDimension + 1} {
+	for _, d := range []int{0, -1, maxDimension + 1} {
 		if _, err := NewDirection(1, d, good, 0); err == nil || !strings.Contains(err.Error(), "dimensions") {
 			t.Errorf("%d dimensions: %v", d, err)
 		}

@@ -18,10 +18,8 @@ const (
 )
 
 // Reals compares sums of real numbers with real noise. Nothing is rounded: a comparison is decided by as many digits of
-// the noise as it needs, so that what is proven of continuous noise holds as it stands. It may be used concurrently.
-//
-// The events left out are that of a Sampler's draws, V below the end of the law, which counts as its end, and that all
-// digits leave a comparison open, which at up to 2²⁰ terms of different draws has a probability below 2⁻⁵⁰⁰.
+// the noise as it needs, so that what is proven of continuous noise holds as it stands. What a Sampler leaves out is left out
+// here, and that all digits leave a comparison open: below 2⁻⁵⁰⁰ at up to 2²⁰ draws. It may be used concurrently.
 type Reals struct {
 	law *law
 	end end
@@ -160,11 +158,7 @@ func (l *law) quickly(v uint64, e end) (least, most *big.Float) {
 // between bounds |Z| for V in [v, v+1]·2^-digits, by a point near it and the tails on both sides of that.
 func (l *law) between(v *big.Int, digits uint, e end) (least, most *big.Float) {
 	prec := digits + guard
-	at := func(n *big.Int) *big.Float {
-		x := new(big.Float).SetPrec(prec).SetInt(n)
-		return x.SetMantExp(x, -int(digits))
-	}
-	from, to := at(v), at(new(big.Int).Add(v, big.NewInt(1)))
+	from, to := fractions(v, digits)
 	middle := new(big.Float).Add(from, to)
 	middle.SetMantExp(middle, -1)
 	f, _ := middle.Float64()

@@ -5,9 +5,7 @@ import (
 	"math/big"
 )
 
-// slow gives |round(s·Z)| for a V of 63 digits v and 512 more, of which it
-// takes as many as it needs: where the scale is exact, 191 leave a rounding open with
-// probability below 2⁻¹³⁵, all with one below 2⁻⁵²⁰.
+// slow gives |round(s·Z)| for a V of 63 digits v and as many of 512 more as it needs.
 func (g *Sampler) slow(v uint64, more *[digitBytes]byte) int64 {
 	all := wholeOf(v, more)
 	if g.end.reached(all) {
@@ -51,8 +49,8 @@ const (
 	no
 )
 
-// above says whether s·|Z| lies above k + ½, as far as the digits known of V
-// tell, which is whether V lies below the tail of (k+½)/s.
+// above says whether s·|Z| lies above k + ½, which is whether V, of which some digits are
+// known, lies below the tail of (k+½)/s.
 func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
 	prec := digits + guard
 	x := new(big.Float).SetPrec(prec).SetInt64(2*k + 1)
@@ -63,17 +61,23 @@ func (g *Sampler) above(k int64, known *big.Int, digits uint) answer {
 	}
 	boundary, margin := g.law.tail(x), tailError(prec)
 	margin.Add(margin, big.NewFloat(g.slack).SetPrec(prec))
-	at := func(n *big.Int) *big.Float {
-		f := new(big.Float).SetPrec(prec).SetInt(n)
-		return f.SetMantExp(f, -int(digits))
-	}
-	if new(big.Float).Add(at(new(big.Int).Add(known, big.NewInt(1))), margin).Cmp(boundary) <= 0 {
+	from, to := fractions(known, digits)
+	switch {
+	case to.Add(to, margin).Cmp(boundary) <= 0:
 		return yes
-	}
-	if new(big.Float).Sub(at(known), margin).Cmp(boundary) >= 0 {
+	case from.Sub(from, margin).Cmp(boundary) >= 0:
 		return no
 	}
 	return unknown
+}
+
+// fractions are n and n+1 in units of 2^-digits.
+func fractions(n *big.Int, digits uint) (from, to *big.Float) {
+	at := func(n *big.Int) *big.Float {
+		x := new(big.Float).SetPrec(digits + guard).SetInt(n)
+		return x.SetMantExp(x, -int(digits))
+	}
+	return at(n), at(new(big.Int).Add(n, big.NewInt(1)))
 }
 
 // guess is close to the answer.

@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// MaxDraws is how many draws one (step, tensor) holds of ChaCha20; Draws says it of any cipher.
-	MaxDraws = 1 << 32
+	// maxDraws is Draws of ChaCha20.
+	maxDraws = 1 << 32
 	// MaxTensor bounds tensors; the numbers above belong to further digits.
 	MaxTensor = 1 << 31
 )
 
-// Draws is how many draws one (step, tensor) of a cipher holds: as many as there are blocks for the further
-// digits of each.
-func Draws(c stream.Cipher) uint64 { return MaxDraws / moreBlocks(c) }
+// Draws is how many draws one (step, tensor) of a cipher holds: each has its blocks for further digits.
+func Draws(c stream.Cipher) uint64 { return maxDraws / moreBlocks(c) }
 
 // Check says whether a stream and a tensor can serve a sampler.
 func Check(s *stream.Stream, tensor uint32) error {

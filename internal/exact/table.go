@@ -25,9 +25,8 @@ type cell struct {
 const unit = 0x1p-53
 
 // scaled gives (s+low)·|Z| as whole + rest, within bound, for a V whose first 63
-// digits are v, where |low| ≤ unit·s. The product with the centre is split without error, so
-// that only the small rest is rounded. The bound has room for a scale that is off by another
-// 4·unit²·s.
+// digits are v, where |low| ≤ unit·s and only the small rest is rounded. The bound has room
+// for a scale that is off by another 4·unit²·s.
 func (c *cell) scaled(v uint64, s, low float64) (whole, rest, bound float64) {
 	t := float64(c.at - int64(v))
 	w := t * (c.c[0] + t*(c.c[1]+t*(c.c[2]+t*(c.c[3]+t*(c.c[4]+t*(c.c[5]+t*(c.c[6]+t*c.c[7])))))))
@@ -51,9 +50,8 @@ func (l *law) newTable() *[octaves * perOctave]cell {
 // farthest is beyond |Z| in every cell of every law.
 const farthest = 16
 
-// newCell expands around the middle of [first, last)·2⁻⁶³. The functions of
-// package math that it calls choose points and need not be accurate; what the
-// bound rests on is computed with 128 bits.
+// newCell expands around the middle of [first, last)·2⁻⁶³. Float64 only chooses points;
+// what the bound rests on is computed with 128 bits.
 func (l *law) newCell(first, last uint64) cell {
 	const prec = 128
 	z := l.inverse(float64(first+(last-first)/2)*0x1p-63, farthest)
@@ -62,8 +60,7 @@ func (l *law) newCell(first, last uint64) cell {
 	at, _ := middle.Int(nil)
 	c.at = at.Int64()
 
-	// The farthest t in the cell. Half of the 2 is for the digits of V₀ and V
-	// below 2⁻⁶³.
+	// The farthest t in the cell, and half of the 2 for the digits of V₀ and V below 2⁻⁶³.
 	reach := math.Max(float64(c.at-int64(first)), float64(int64(last)-c.at)) + 2
 
 	// f⁽ⁿ⁾(t) = Pₙ(|Z|)·rⁿ with r = rate(|Z|), and P has no
@@ -80,11 +77,10 @@ func (l *law) newCell(first, last uint64) cell {
 		c.c[n-1], _ = term.Quo(term, factorial).Float64()
 		most *= r * reach / float64(n)
 
-		// Roundings of this term: n of t, one of c, and a product and a sum for
-		// each power of t.
+		// Roundings of this term: n of t, one of c, a product and a sum for
+		// each power of t, and the last products and sums of scaled.
 		size := c.c[n-1] * math.Pow(reach, float64(n))
 		c.error += float64(3*n+2) * unit * size
-		// The last products and sums of scaled.
 		c.error += 4 * unit * size
 		p = l.derive(p, int64(n))
 	}
@@ -119,12 +115,6 @@ func evaluate(p []int64, x float64, prec uint) *big.Float {
 		y.Add(y, new(big.Float).SetInt64(p[i]))
 	}
 	return y
-}
-
-// exponentialRate is d|Z|/dt of a Laplace variable: 2⁻⁶³ over the tail.
-func exponentialRate(z float64, prec uint) *big.Float {
-	r := exponential(new(big.Float).SetPrec(prec).SetFloat64(z))
-	return r.SetMantExp(r, -63)
 }
 
 // differentiate gives Pₙ₊₁ = Pₙ′ + n·x·Pₙ, with which f⁽ⁿ⁺¹⁾ = Pₙ₊₁(f)·f′ⁿ⁺¹

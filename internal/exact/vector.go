@@ -15,12 +15,11 @@ const (
 	// large it is.
 	tableBound = 0x1.cap-46
 	tableMost  = 4.95
-	// MaxFast is the largest deviation with a Fixed; at it one draw in 60,000 is open.
-	MaxFast = 0x1p28
+	// maxFast is the largest deviation with a Fixed; at it one draw in 60,000 is open.
+	maxFast = 0x1p28
 )
 
-// A Row is the polynomial of a cell: the bits of c0, c1, c2 and c3 as float64. The lower half of c3, which belongs to
-// it, is the upper half of c4, whose own lower half is 0.
+// A Row is the polynomial of a cell: c0, c1, c2 and c3 as float64, the lower half of c3 being the upper one of c4, too.
 type Row [4]uint64
 
 // Table gives the rows: that of x = 1 first, 2⁷ in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and
@@ -53,9 +52,9 @@ type Fixed struct {
 	Places uint64  // after the point
 }
 
-// NewFixed is the arithmetic of a deviation that New accepts; false above MaxFast.
+// NewFixed is the arithmetic of a deviation that New accepts; false above maxFast.
 func NewFixed(std float64) (*Fixed, bool) {
-	if !(std >= MinStd && std <= MaxFast) {
+	if !(std >= MinStd && std <= maxFast) {
 		return nil, false
 	}
 	_, e := math.Frexp((std*tableBound + math.Ldexp(1, -places(std)-1)) * (1 + 0x1p-40))

@@ -40,7 +40,7 @@ func byCells(g *Sampler) *Sampler {
 	return &h
 }
 
-var deviations = []float64{MinStd, 0.3, 1, 17.5, 0x1.2p10, 0x1.2p21, 0x1.fffffp21, math.Pi * 0x1p24, MaxFast, 0x1.1p28}
+var deviations = []float64{MinStd, 0.3, 1, 17.5, 0x1.2p10, 0x1.2p21, 0x1.fffffp21, math.Pi * 0x1p24, maxFast, 0x1.1p28}
 
 // Every implementation draws what cells draw, at every length and place.
 func TestFirstPathDrawsTheSame(t *testing.T) { drawTheSame(t, 1) }
@@ -142,7 +142,7 @@ func edges(rnd *rand.Rand) (words []uint64) {
 }
 
 func TestFirstPathAtEdgesOfCells(t *testing.T) {
-	for _, std := range []float64{MinStd, 1, 0x1.2p21, MaxFast} {
+	for _, std := range []float64{MinStd, 1, 0x1.2p21, maxFast} {
 		f, _ := NewFixed(std)
 		g := samplerOf(t, std, stream.ChaCha20, "edges")
 		words := edges(rand.New(rand.NewPCG(7, 8)))
@@ -207,7 +207,7 @@ func drawNearBoundaries(t *testing.T, boundaries int) {
 	near := map[float64][]uint64{}
 	open, wrong := 0, 0
 	for i := range boundaries {
-		std := []float64{17.5, 0x1.2p10, 0x1.2p21, math.Pi * 0x1p24, MaxFast}[i%5]
+		std := []float64{17.5, 0x1.2p10, 0x1.2p21, math.Pi * 0x1p24, maxFast}[i%5]
 		f, _ := NewFixed(std)
 		hasty := newFixed(std, int(f.Places)-1)
 		g := byCells(samplerOf(t, std, stream.AES256CTR, "boundaries"))
@@ -259,7 +259,7 @@ func drawNearBoundaries(t *testing.T, boundaries int) {
 func TestFewDrawsAreOpen(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
 	const n = 1 << 21
-	for _, std := range []float64{1, 0x1.2p21, MaxFast} {
+	for _, std := range []float64{1, 0x1.2p21, maxFast} {
 		f, _ := NewFixed(std)
 		beta := f.Magic - 0.5 - math.Ldexp(1.5, 52-int(f.Places))
 		open := 0
@@ -277,7 +277,7 @@ func TestFewDrawsAreOpen(t *testing.T) {
 }
 
 func TestNewFixed(t *testing.T) {
-	for _, std := range []float64{0, -1, MinStd / 2, math.Nextafter(MaxFast, math.Inf(1)), math.Inf(1), math.NaN()} {
+	for _, std := range []float64{0, -1, MinStd / 2, math.Nextafter(maxFast, math.Inf(1)), math.Inf(1), math.NaN()} {
 		if _, ok := NewFixed(std); ok {
 			t.Errorf("deviation %v has a fixed-point arithmetic", std)
 		}
@@ -331,7 +331,7 @@ func rounded(x float64, k int64, gridStep float64) *big.Rat {
 func TestReleaseIsRoundingAddingConverting(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(15, 16))
-		for i, std := range []float64{MinStd, 3, 0x1.2p21, MaxFast, MaxStd} {
+		for i, std := range []float64{MinStd, 3, 0x1.2p21, maxFast, MaxStd} {
 			for j, gridStep := range []float64{MinGrid, 0x1p-30, 1, 0x1p20, MaxGrid} {
 				g := samplerOf(t, std, ciphers[(i+j)%2], "release")
 				for _, n := range []int{0, 1, 7, 8, 9, 40, 1100} {

@@ -1,9 +1,8 @@
 package ir
 
-// Costs are nominal speeds of a device, by which a strategy compares its
-// choices. They are constants of a code path, never measured while a program
-// runs: a measured one would make bits depend on how busy the machine is. They
-// hold for one core; only their ratios decide.
+// Costs are nominal speeds of a device's core, by whose ratios a strategy compares its
+// choices. They are constants of a code path: measured ones would make bits depend on how
+// busy the machine is.
 type Costs struct {
 	GEMM   float64 // floating-point operations a second in large matrix products
 	Gram   float64 // floating-point operations a second in the Gram matrices of NormGram

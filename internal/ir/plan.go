@@ -126,7 +126,6 @@ type Param struct {
 	Offset int    // of its first element in the flat vector
 }
 
-// Size is the number of elements.
 func (p Param) Size() int { return Size(p.Shape) }
 
 // Size multiplies the extents of a shape.
@@ -216,7 +215,6 @@ func (op *Op) FLOPs() int64 {
 	}
 }
 
-// ForwardFLOPs is the cost of one example's forward pass.
 func (p *Program) ForwardFLOPs() int64 {
 	var n int64
 	for i := range p.Ops {
@@ -253,8 +251,8 @@ func (p *Program) ValueBytes() int64 {
 	return n
 }
 
-// Validate checks that the program is whole: shapes agree, inputs come before
-// their readers, and every parameter is used exactly once.
+// Validate checks shapes, that inputs come before their readers, and that every parameter
+// is used exactly once.
 func (p *Program) Validate() error {
 	if len(p.Ops) == 0 {
 		return fmt.Errorf("program %s has no ops", p.Name)

@@ -3,8 +3,6 @@ package ir
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"text/tabwriter"
 )
 
 // StepKind is one thing that a device does for a whole batch.
@@ -114,11 +112,9 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 	return 2*s.Program.ValueBytes() + kept
 }
 
-// Validate checks that the steps go forward through the ops, to the loss, back
-// through the ops, to the factors and then to the sums; that each op runs once
-// and passes its gradient on once wherever a parameter lies before it; that
-// each parameter's gradient is summed once; and that a clipped schedule
-// measures every norm once.
+// Validate checks the order of the steps, and that each op runs once, passes its gradient
+// on once wherever a parameter lies before it, has its parameters' gradient summed once
+// and, in a clipped schedule, its norm measured once.
 func (s *Schedule) Validate() error {
 	if err := s.Program.Validate(); err != nil {
 		return err
@@ -212,7 +208,6 @@ func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
 	return nil
 }
 
-// stage numbers the places that the steps pass in order.
 func (s *Schedule) stage(st Step) int {
 	ops := len(s.Program.Ops)
 	switch st.Kind {
@@ -229,26 +224,9 @@ func (s *Schedule) stage(st Step) int {
 	}
 }
 
-// name says which step of which op.
 func (s *Schedule) name(st Step) string {
 	if st.Op == NoOp {
 		return st.Kind.String()
 	}
 	return st.Kind.String() + " of " + s.Program.Ops[st.Op].Name
-}
-
-// String lists the steps.
-func (s *Schedule) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s clipping, %d values kept an example\n", s.Program.Name, s.Clipping, s.Stored())
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, st := range s.Steps {
-		name := ""
-		if st.Op != NoOp {
-			name = s.Program.Ops[st.Op].Name
-		}
-		fmt.Fprintf(w, "  %s\t%s\n", st.Kind, name)
-	}
-	w.Flush()
-	return b.String()
 }

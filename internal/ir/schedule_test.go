@@ -134,28 +134,6 @@ func TestScheduleFaults(t *testing.T) {
 	}
 }
 
-func TestScheduleTable(t *testing.T) {
-	const want = `
-small: flat clipping, 20 values kept an example
-  forward     conv1
-  forward     relu1
-  forward     pool1
-  forward     fc1
-  loss        
-  norm-ghost  fc1
-  input-grad  fc1
-  input-grad  pool1
-  input-grad  relu1
-  grad-store  conv1
-  factor      
-  combine     conv1
-  grad-sum    fc1
-`
-	if got := "\n" + clipped().String(); got != want {
-		t.Errorf("the table is%s\nwant%s", got, want)
-	}
-}
-
 // A stored gradient passes on if no dense op works on the batch after it.
 func TestPassing(t *testing.T) {
 	s := clipped()

@@ -191,7 +191,7 @@ func (p *Plan) priceByPapers(s accountant.Schedule, prices []accountant.Mechanis
 	if s.Steps < 1 {
 		return 0, nil
 	}
-	r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: gradient, Search: search, Searches: s.Steps}.PaperEpsilon(s.Delta)
+	r, err := accountant.LineSearch{SamplingRate: s.SamplingRate, Steps: s.Steps, Gradient: gradient, Search: search}.PaperEpsilon(s.Delta)
 	return r.Epsilon, err
 }
 

@@ -28,7 +28,7 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 	}
 	window := uint64(0)
 	switch {
-	case sp == inShared || sp == inLocal:
+	case sp == inShared || sp == inLocal || sp == inParam:
 	case sp == generic && addr-sharedWindow < windowSize:
 		sp, window = inShared, sharedWindow
 	case sp == generic && addr-localWindow < windowSize:
@@ -47,14 +47,17 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 		case s.freed:
 			return place{}, l.fault(w, in, lane, UseAfterFree, addr, "%d bytes at offset %d of %s, which was freed", n, addr-s.base, s.name)
 		}
-		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant && !l.o.AllowRaces}, nil
+		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant}, nil
 	}
 	addr -= window
-	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: !l.o.AllowRaces}
+	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: true}
 	o := addr
-	if sp == inLocal {
+	switch {
+	case sp == inLocal:
 		p.s, p.lanes, p.racy = &w.local[lane], 1<<lane, false
-	} else if addr >= dynamicBase {
+	case sp == inParam:
+		p.s, p.racy = &l.params, false
+	case addr >= dynamicBase:
 		p.s = &l.shared[dynamic]
 		o -= dynamicBase
 		p.from += dynamicBase
@@ -199,9 +202,6 @@ func put(b []byte, n int, x uint64) {
 
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
-	if in.space == inParam {
-		return w.loadParam(l, in, m, base)
-	}
 	out := &w.loaded
 	n := in.width * in.count
 	signed := in.ty.signed()
@@ -253,49 +253,9 @@ func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	return nil
 }
 
-// loadParam loads parameters, most often the same ones in all lanes.
-func (w *warp) loadParam(l *launch, in *inst, m uint32, base *vec) *Fault {
-	out := &w.loaded
-	n := in.width * in.count
-	size := uint64(len(l.params))
-	last := -1
-	for r := m; r != 0; r &= r - 1 {
-		lane := bits.TrailingZeros32(r) & 31
-		if last >= 0 && base[lane] == base[last] {
-			for j := range in.count {
-				out[j][lane] = out[j][last]
-			}
-			continue
-		}
-		last = lane
-		addr := base[lane] + in.off
-		if addr > size || addr+uint64(n) > size {
-			return l.fault(w, in, lane, OutOfBounds, 0, "%d bytes at offset %d of the parameters, which have %d", n, addr, len(l.params))
-		}
-		if addr%uint64(n) != 0 {
-			return l.fault(w, in, lane, Misaligned, 0, "%d bytes at offset %d of the parameters", n, addr)
-		}
-		for j := range in.count {
-			x := get(l.params[addr+uint64(j*in.width):], in.width)
-			if in.ty.signed() {
-				x = in.ty.extend(x, in.regSize)
-			}
-			out[j][lane] = x
-		}
-	}
-	for j := range in.count {
-		w.set(in.list[j], m, &out[j])
-	}
-	return nil
-}
-
 func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
 	n := in.width * in.count
-	kind := writes
-	if in.strong {
-		kind = atomics
-	}
 	var v [4]*vec
 	for j, s := range in.list[:in.count] {
 		if s >= 0 && m&^w.init[s] != 0 {
@@ -318,7 +278,7 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 		if f := w.checkWrite(l, in, lane, p.s, o, addr, n); f != nil {
 			return f
 		}
-		if f := w.race(l, in, lane, &p, addr, n, kind, &me); f != nil {
+		if f := w.race(l, in, lane, &p, addr, n, writes, &me); f != nil {
 			return f
 		}
 		b := p.s.data[o : o+uint64(n)]
@@ -330,7 +290,7 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 }
 
 func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
-	base, b, c := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2])
+	base, b := w.get(l, in.src[0]), w.get(l, in.src[1])
 	n := in.width
 	var out vec
 	me := w.access(l, in)
@@ -355,12 +315,10 @@ func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
 			return f
 		}
 		old := get(p.s.data[o:], n)
-		put(p.s.data[o:], n, in.atomic(old, b[lane], c[lane]))
+		put(p.s.data[o:], n, in.atomic(old, b[lane]))
 		out[lane] = old
 	}
-	if in.dst >= 0 {
-		w.set(in.dst, m, &out)
-	}
+	w.set(in.dst, m, &out)
 	return nil
 }
 

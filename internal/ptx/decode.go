@@ -11,8 +11,7 @@ type opcode uint8
 
 const (
 	opALU opcode = iota
-	opApprox
-	opMov // as ALU, but an uninitialised source makes the result uninitialised
+	opMov        // as ALU, but an uninitialised source makes the result uninitialised
 	opSel
 	opSetp
 	opLogic // on predicates
@@ -24,8 +23,6 @@ const (
 	opCopy // cp.async
 	opCommit
 	opWait
-	opActive
-	opNop
 	// From here on, what comes next may not be what follows in the text.
 	opBra
 	opExit
@@ -35,7 +32,6 @@ const (
 	opWarpSync
 	opShuffle
 	opVote
-	opRedux
 	opMMA
 )
 
@@ -47,14 +43,12 @@ type inst struct {
 	f        alu
 	compare  func(a, b *vec) uint32
 	logic    func(a, b uint32) uint32
-	atomic   func(old, b, c uint64) uint64
-	reduce   func(a, b uint64) uint64
+	atomic   func(old, b uint64) uint64
 	dst      int32
 	src      [4]int32 // used ones first
 	nsrc     int
-	pdst     int32 // predicates, -1 for none
-	qdst     int32
-	psrc     [2]int32
+	pdst     int32    // predicate
+	psrc     [2]int32 // predicates, -1 for none
 	pneg     [2]bool
 
 	target  int32
@@ -66,7 +60,6 @@ type inst struct {
 	list    [12]int32 // elements of vectors
 	off     uint64
 	off2    uint64 // of the destination of cp.async
-	strong  bool   // volatile or relaxed: never a race with its like
 	reads   accessKind
 	mode    string
 
@@ -81,8 +74,7 @@ type special struct {
 }
 
 var specialNames = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
-	"%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%nwarpid", "%lanemask_eq", "%lanemask_lt", "%lanemask_le",
-	"%lanemask_gt", "%lanemask_ge", "%smid", "%nsmid", "%gridid", "%clock", "%clock64", "%dynamic_smem_size", "%total_smem_size", "WARP_SZ"}
+	"%nctaid.x", "%nctaid.y", "%nctaid.z"}
 
 func isSpecial(name string) bool { return slices.Contains(specialNames, name) }
 
@@ -202,46 +194,44 @@ func (p *parser) sources(in *inst, ops []operand, types ...ty) error {
 	return nil
 }
 
+// computes decodes a result and its sources.
+func (p *parser) computes(in *inst, ops []operand, dst ty, src ...ty) (err error) {
+	if err := arity(ops, 1+len(src)); err != nil {
+		return err
+	}
+	if in.dst, err = p.dest(ops[0], dst, false); err != nil {
+		return err
+	}
+	return p.sources(in, ops[1:], src...)
+}
+
 // decoder reads an instruction of one name; part are its words, that name first.
 type decoder func(p *parser, in *inst, part []string, ops []operand) error
 
 var decoders = map[string]decoder{
 	"mov": (*parser).decodeMov, "cvt": (*parser).decodeCvt, "cvta": (*parser).decodeCvta, "selp": (*parser).decodeSelp, "setp": (*parser).decodeSetp,
 	"and": (*parser).decodeLogic, "or": (*parser).decodeLogic, "xor": (*parser).decodeLogic, "not": (*parser).decodeLogic,
-	"ld": (*parser).decodeAccess, "ldu": (*parser).decodeAccess, "st": (*parser).decodeAccess,
-	"atom": (*parser).decodeAtom, "red": (*parser).decodeAtom, "cp": (*parser).decodeCp,
-	"bra": (*parser).decodeBra, "ret": plain(opExit, 0), "exit": plain(opExit, 0), "trap": plain(opTrap, 0),
-	"membar": plain(opNop, 0), "fence": plain(opNop, 0), "nanosleep": plain(opNop, 1),
-	"bar": (*parser).decodeBar, "barrier": (*parser).decodeBar,
-	"activemask": (*parser).decodeActive, "shfl": (*parser).decodeShuffle, "vote": (*parser).decodeVote, "redux": (*parser).decodeRedux,
-	"mma": (*parser).decodeMMA,
+	"ld": (*parser).decodeAccess, "st": (*parser).decodeAccess, "atom": (*parser).decodeAtom, "cp": (*parser).decodeCp,
+	"bra": (*parser).decodeBra, "ret": plain(opExit), "exit": plain(opExit), "trap": plain(opTrap), "bar": (*parser).decodeBar,
+	"shfl": (*parser).decodeShuffle, "vote": (*parser).decodeVote, "mma": (*parser).decodeMMA,
 	"call": func(*parser, *inst, []string, []operand) error {
 		return errors.New("calls of functions are not supported: have them inlined")
 	},
 }
 
-// plain decodes instructions whose modifiers and operands do not matter here.
-func plain(op opcode, operands int) decoder {
+// plain decodes instructions without operands, whose modifiers do not matter here.
+func plain(op opcode) decoder {
 	return func(_ *parser, in *inst, _ []string, ops []operand) error {
 		in.op = op
-		return arity(ops, operands)
+		return arity(ops, 0)
 	}
 }
 
-func (p *parser) decode(in *inst, name string, ops []operand) (err error) {
-	in.pdst, in.qdst, in.psrc, in.dst = -1, -1, [2]int32{-1, -1}, -1
+func (p *parser) decode(in *inst, name string, ops []operand) error {
+	in.psrc = [2]int32{-1, -1}
 	if f, ok := forms()[name]; ok {
-		if err := arity(ops, 1+len(f.src)); err != nil {
-			return err
-		}
 		in.op, in.f = opALU, f.f
-		if f.approx {
-			in.op, in.ty = opApprox, f.dst
-		}
-		if in.dst, err = p.dest(ops[0], f.dst, false); err != nil {
-			return err
-		}
-		return p.sources(in, ops[1:], f.src...)
+		return p.computes(in, ops, f.dst, f.src...)
 	}
 	part := strings.Split(name, ".")
 	if d, ok := decoders[part[0]]; ok {
@@ -348,15 +338,12 @@ func (p *parser) decodeMov(in *inst, part []string, ops []operand) (err error) {
 		return err
 	default:
 		in.op = opMov
-		in.f = func(d, a, _, _, _ *vec) { *d = *a }
-		if in.dst, err = p.dest(d, t, false); err != nil {
-			return err
-		}
-		return p.sources(in, ops[1:], t)
+		in.f = func(d, a, _, _ *vec) { *d = *a }
+		return p.computes(in, ops, t, t)
 	}
 }
 
-func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) {
+func (p *parser) decodeCvta(in *inst, part []string, ops []operand) error {
 	to := len(part) > 1 && part[1] == "to"
 	if to {
 		part = part[1:]
@@ -378,59 +365,27 @@ func (p *parser) decodeCvta(in *inst, part []string, ops []operand) (err error) 
 		delta = -delta
 	}
 	in.op = opALU
-	in.f = func(d, a, _, _, _ *vec) {
+	in.f = func(d, a, _, _ *vec) {
 		for i := range d {
 			d[i] = a[i] + delta
 		}
 	}
-	if in.dst, err = p.dest(ops[0], u64, false); err != nil {
-		return err
-	}
-	return p.sources(in, ops[1:], u64)
+	return p.computes(in, ops, u64, u64)
 }
 
 func (p *parser) decodeSetp(in *inst, part []string, ops []operand) (err error) {
-	if len(part) < 3 {
-		return errForm
+	if err := arity(ops, 3); err != nil || len(part) != 3 {
+		return errors.Join(errForm, err)
 	}
 	t := lastType(part)
 	in.op = opSetp
-	ftz := false
-	for _, m := range part[2 : len(part)-1] {
-		if l := logics[m]; l != nil && m != "not" {
-			in.logic = l
-		} else if m == "ftz" && t == f32 {
-			ftz = true
-		} else {
-			return errForm
-		}
-	}
-	n := 3
-	if in.logic != nil {
-		n = 4
-	}
-	if err := arity(ops, n); err != nil {
-		return err
-	}
-	if in.compare = comparison(part[1], t, ftz); in.compare == nil {
+	if in.compare = comparison(part[1], t); in.compare == nil {
 		return errForm
 	}
-	d := []operand{ops[0]}
-	if ops[0].kind == oPair {
-		d = ops[0].list
-		if in.qdst, err = p.predicate(d[1]); err != nil {
-			return err
-		}
-	}
-	if in.pdst, err = p.predicate(d[0]); err != nil {
+	if in.pdst, err = p.predicate(ops[0]); err != nil {
 		return err
 	}
-	if n == 4 {
-		if err := p.predicateSource(in, 0, ops[3]); err != nil {
-			return err
-		}
-	}
-	return p.sources(in, ops[1:3], t, t)
+	return p.sources(in, ops[1:], t, t)
 }
 
 type space uint8
@@ -493,7 +448,6 @@ func (p *parser) decodeAccess(in *inst, part []string, ops []operand) error {
 
 // accessModifier notes a modifier of ld and st, and says whether it is one.
 func (in *inst) accessModifier(m string) bool {
-	m, _, _ = strings.Cut(m, "::")
 	if s, ok := spaces[m]; ok {
 		in.space = s
 		return true
@@ -501,9 +455,6 @@ func (in *inst) accessModifier(m string) bool {
 	switch m {
 	case "nc":
 		in.reads = cached
-	case "weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1", "L2":
-	case "volatile", "relaxed", "acquire", "release", "cta", "gpu", "sys":
-		in.strong, in.reads = true, atomics
 	case "v2":
 		in.count = 2
 	case "v4":
@@ -542,54 +493,24 @@ func (p *parser) accessValues(in *inst, v operand) (err error) {
 }
 
 func (p *parser) decodeAtom(in *inst, part []string, ops []operand) (err error) {
-	in.op, in.strong = opAtom, true
-	in.ty = typeNames[part[len(part)-1]]
-	in.width, in.count, in.regSize = in.ty.size(), 1, 8
-	op := ""
-	for _, m := range part[1 : len(part)-1] {
-		m, _, _ = strings.Cut(m, "::")
-		if s, ok := spaces[m]; ok && (s == inGlobal || s == inShared) {
-			in.space = s
-			continue
-		}
-		switch m {
-		case "relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "cluster":
-		default:
-			if op != "" {
-				return errForm
-			}
-			op = m
-		}
+	if err := arity(ops, 3); err != nil || len(part) != 4 {
+		return errors.Join(errForm, err)
 	}
-	if in.atomic = atomicOp(op, in.ty); in.atomic == nil {
+	in.op, in.ty, in.space = opAtom, lastType(part), spaces[part[1]]
+	in.width = in.ty.size()
+	in.atomic = atomicOp(part[2], in.ty)
+	if in.atomic == nil || in.space != inGlobal && in.space != inShared {
 		return errForm
 	}
-	if part[0] == "atom" {
-		if len(ops) == 0 {
-			return errForm
-		}
-		if in.dst, err = p.dest(ops[0], in.ty, false); err != nil {
-			return err
-		}
-		ops = ops[1:]
-	}
-	n := 2
-	if op == "cas" {
-		n = 3
-	}
-	if err := arity(ops, n); err != nil {
+	if in.dst, err = p.dest(ops[0], in.ty, false); err != nil {
 		return err
 	}
-	if err := p.address(in, ops[0]); err != nil {
+	if err := p.address(in, ops[1]); err != nil {
 		return err
 	}
-	for i, o := range ops[1:] {
-		if in.src[i+1], err = p.source(o, in.ty, false); err != nil {
-			return err
-		}
-	}
-	in.nsrc = n
-	return nil
+	in.src[1], err = p.source(ops[2], in.ty, false)
+	in.nsrc = 2
+	return err
 }
 
 // decodeCp reads the cp.async instructions.
@@ -617,10 +538,7 @@ func (p *parser) decodeCp(in *inst, part []string, ops []operand) error {
 }
 
 func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) {
-	if len(part) < 5 || part[3] != "shared" || part[4] != "global" {
-		return errForm
-	}
-	if slices.ContainsFunc(part[5:], func(m string) bool { return !strings.HasPrefix(m, "L2::") }) {
+	if len(part) != 5 || part[3] != "shared" || part[4] != "global" {
 		return errForm
 	}
 	if err := arity(ops, 3, 4); err != nil || ops[2].kind != oImm {
@@ -651,55 +569,19 @@ func (p *parser) decodeCopy(in *inst, part []string, ops []operand) (err error) 
 	return err
 }
 
-// barNames gives the shortest of the names of a barrier.
-var barNames = strings.NewReplacer("barrier", "bar", ".aligned", "", ".cta", "")
-
-func (p *parser) decodeBar(in *inst, part []string, ops []operand) (err error) {
-	name := barNames.Replace(strings.Join(part, "."))
-	in.op = opBarrier
-	switch {
-	case name == "bar.warp.sync":
+func (p *parser) decodeBar(in *inst, part []string, ops []operand) error {
+	switch strings.Join(part, ".") {
+	case "bar.warp.sync":
 		in.op = opWarpSync
-		return p.sources(in, ops, u32)
-	case name == "bar.sync":
+	case "bar.sync":
+		in.op = opBarrier
 		if err := arity(ops, 1); err != nil {
 			return fmt.Errorf("%w: barriers for some of the threads are not supported", err)
 		}
-		return p.sources(in, ops, u32)
-	case strings.HasPrefix(name, "bar.red."):
-		in.mode = name[len("bar.red."):]
-		if err := arity(ops, 3); err != nil {
-			return err
-		}
-		switch in.mode {
-		case "popc.u32":
-			in.dst, err = p.dest(ops[0], u32, false)
-		case "and.pred", "or.pred":
-			in.pdst, err = p.predicate(ops[0])
-		default:
-			return errForm
-		}
-		if err != nil {
-			return err
-		}
-		if err := p.predicateSource(in, 0, ops[2]); err != nil {
-			return err
-		}
-		return p.sources(in, ops[1:2], u32)
-	}
-	return errForm
-}
-
-func (p *parser) decodeActive(in *inst, part []string, ops []operand) (err error) {
-	if len(part) != 2 || part[1] != "b32" {
+	default:
 		return errForm
 	}
-	in.op = opActive
-	if err := arity(ops, 1); err != nil {
-		return err
-	}
-	in.dst, err = p.dest(ops[0], b32, false)
-	return err
+	return p.sources(in, ops, u32)
 }
 
 // The member mask comes first in the src of the following ones: see warp.members.
@@ -712,60 +594,27 @@ func (p *parser) decodeShuffle(in *inst, part []string, ops []operand) (err erro
 	if err := arity(ops, 5); err != nil {
 		return err
 	}
-	d := ops[0]
-	if d.kind == oPair {
-		if in.pdst, err = p.predicate(d.list[1]); err != nil {
-			return err
-		}
-		d = d.list[0]
-	}
-	if in.dst, err = p.dest(d, b32, false); err != nil {
+	if in.dst, err = p.dest(ops[0], b32, false); err != nil {
 		return err
 	}
 	return p.sources(in, []operand{ops[4], ops[1], ops[2], ops[3]}, b32, b32, b32, b32)
 }
 
 func (p *parser) decodeVote(in *inst, part []string, ops []operand) (err error) {
-	if len(part) != 4 || part[1] != "sync" {
+	if strings.Join(part, ".") != "vote.sync.ballot.b32" {
 		return errForm
 	}
-	in.op, in.mode = opVote, part[2]
+	in.op = opVote
 	if err := arity(ops, 3); err != nil {
 		return err
 	}
-	switch part[2] + "." + part[3] {
-	case "ballot.b32":
-		in.dst, err = p.dest(ops[0], b32, false)
-	case "any.pred", "all.pred", "uni.pred":
-		in.pdst, err = p.predicate(ops[0])
-	default:
-		return errForm
-	}
-	if err != nil {
+	if in.dst, err = p.dest(ops[0], b32, false); err != nil {
 		return err
 	}
 	if err := p.predicateSource(in, 0, ops[1]); err != nil {
 		return err
 	}
 	return p.sources(in, ops[2:], b32)
-}
-
-func (p *parser) decodeRedux(in *inst, part []string, ops []operand) (err error) {
-	if len(part) != 4 || part[1] != "sync" {
-		return errForm
-	}
-	t := lastType(part)
-	in.op, in.reduce = opRedux, reduction(part[2], t)
-	if in.reduce == nil {
-		return errForm
-	}
-	if err := arity(ops, 3); err != nil {
-		return err
-	}
-	if in.dst, err = p.dest(ops[0], t, false); err != nil {
-		return err
-	}
-	return p.sources(in, []operand{ops[2], ops[1]}, b32, t)
 }
 
 // products are the multiplications of fragments, with the type of their factors.

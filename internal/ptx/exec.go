@@ -13,8 +13,7 @@ type group struct {
 	pc   int32
 	mask uint32
 	// of those that wait at a barrier:
-	id   uint64
-	vote uint32
+	id uint64
 }
 
 // warp runs 32 lanes. Lanes part at branches and join wherever they come to the
@@ -100,7 +99,6 @@ func (w *warp) begin(l *launch) {
 }
 
 func (l *launch) special(name string, thread int) uint64 {
-	lane := uint(thread % 32)
 	axis := int(name[len(name)-1] - 'x')
 	switch name {
 	case "%tid.x", "%tid.y", "%tid.z":
@@ -109,34 +107,8 @@ func (l *launch) special(name string, thread int) uint64 {
 		return uint64(l.block[axis])
 	case "%ctaid.x", "%ctaid.y", "%ctaid.z":
 		return uint64(l.id[axis])
-	case "%nctaid.x", "%nctaid.y", "%nctaid.z":
-		return uint64(l.grid[axis])
-	case "%laneid":
-		return uint64(lane)
-	case "%warpid":
-		return uint64(thread / 32)
-	case "%nwarpid":
-		return uint64(len(l.warps))
-	case "%lanemask_eq":
-		return 1 << lane
-	case "%lanemask_lt":
-		return 1<<lane - 1
-	case "%lanemask_le":
-		return 2<<lane - 1
-	case "%lanemask_gt":
-		return uint64(full) &^ (2<<lane - 1)
-	case "%lanemask_ge":
-		return uint64(full) &^ (1<<lane - 1)
-	case "%nsmid":
-		return 1
-	case "WARP_SZ":
-		return 32
-	case "%dynamic_smem_size":
-		return uint64(l.sharedBytes - l.k.Shared)
-	case "%total_smem_size":
-		return uint64(l.sharedBytes)
 	}
-	return 0 // one processor, and no time passes
+	return uint64(l.grid[axis]) // of %nctaid
 }
 
 // get gives a source; lanes of m must have been written.
@@ -160,17 +132,7 @@ func (w *warp) set(slot int32, m uint32, v *vec) {
 	}
 }
 
-func (w *warp) setAll(slot int32, m uint32, x uint64) {
-	w.init[slot] |= m
-	for ; m != 0; m &= m - 1 {
-		w.regs[slot][bits.TrailingZeros32(m)&31] = x
-	}
-}
-
 func (w *warp) setPred(slot int32, m, v uint32) {
-	if slot < 0 {
-		return
-	}
 	w.pinit[slot] |= m
 	w.preds[slot] = w.preds[slot]&^m | v&m
 }
@@ -290,7 +252,6 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 				continue
 			}
 		}
-		l.laneInstructions += int64(bits.OnesCount32(m))
 		if in.op != opMov && in.op != opSel && (in.nsrc > 0 || in.psrc[0] >= 0) {
 			if f := w.checkSources(l, in, m); f != nil {
 				return f
@@ -311,12 +272,10 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 
 // execute has what lanes do each for themselves.
 var execute = [opBra]func(w *warp, l *launch, in *inst, m uint32) *Fault{
-	opALU: (*warp).compute, opApprox: (*warp).approximate, opMov: (*warp).move, opSel: (*warp).choose,
+	opALU: (*warp).compute, opMov: (*warp).move, opSel: (*warp).choose,
 	opSetp: (*warp).compare, opLogic: (*warp).combine, opPack: (*warp).pack, opUnpack: (*warp).unpack,
 	opLoad: (*warp).load, opStore: (*warp).store, opAtom: (*warp).atom,
 	opCopy: (*warp).copyAsync, opCommit: (*warp).commit, opWait: (*warp).wait,
-	opActive: func(w *warp, _ *launch, in *inst, m uint32) *Fault { w.setAll(in.dst, m, uint64(m)); return nil },
-	opNop:    func(*warp, *launch, *inst, uint32) *Fault { return nil },
 }
 
 // goOn executes what decides where a group goes on, and says whether it does so
@@ -361,13 +320,12 @@ func (w *warp) branch(in *inst, g *group, m uint32) bool {
 // arrive lets lanes wait at a barrier.
 func (w *warp) arrive(l *launch, in *inst, g *group, m uint32) {
 	lane := bits.TrailingZeros32(m)
-	at := group{pc: g.pc, mask: m, id: w.get(l, in.src[0])[lane], vote: w.pred(in, 0)}
+	at := group{pc: g.pc, mask: m, id: w.get(l, in.src[0])[lane]}
 	if rest := g.mask &^ m; rest != 0 {
 		w.ready = append(w.ready, group{pc: g.pc + 1, mask: rest})
 	}
 	for i := range w.waiting {
 		if o := &w.waiting[i]; o.pc == at.pc && o.id == at.id {
-			o.vote = o.vote&o.mask | at.vote&m
 			o.mask |= m
 			return
 		}
@@ -376,25 +334,13 @@ func (w *warp) arrive(l *launch, in *inst, g *group, m uint32) {
 }
 
 func (w *warp) compute(l *launch, in *inst, m uint32) *Fault {
-	a, b, c, e := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
+	a, b, c := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2])
 	if m == full {
-		in.f(&w.regs[in.dst], a, b, c, e)
+		in.f(&w.regs[in.dst], a, b, c)
 		w.init[in.dst] = full
 		return nil
 	}
-	in.f(&w.tmp, a, b, c, e)
-	w.set(in.dst, m, &w.tmp)
-	return nil
-}
-
-func (w *warp) approximate(l *launch, in *inst, m uint32) *Fault {
-	a, b, c, e := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
-	in.f(&w.tmp, a, b, c, e)
-	if l.o.Approx != 0 {
-		for i := range w.tmp {
-			w.tmp[i] = perturb(l.o.Approx, w.tmp[i], a[i], b[i], in.ty)
-		}
-	}
+	in.f(&w.tmp, a, b, c)
 	w.set(in.dst, m, &w.tmp)
 	return nil
 }
@@ -436,14 +382,7 @@ func (w *warp) choose(l *launch, in *inst, m uint32) *Fault {
 }
 
 func (w *warp) compare(l *launch, in *inst, m uint32) *Fault {
-	v := in.compare(w.get(l, in.src[0]), w.get(l, in.src[1]))
-	q := ^v
-	if in.logic != nil {
-		p := w.pred(in, 0)
-		v, q = in.logic(v, p), in.logic(q, p)
-	}
-	w.setPred(in.pdst, m, v)
-	w.setPred(in.qdst, m, q)
+	w.setPred(in.pdst, m, in.compare(w.get(l, in.src[0]), w.get(l, in.src[1])))
 	return nil
 }
 
@@ -505,24 +444,11 @@ func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
 	case opWarpSync:
 		w.epoch++
 	case opVote:
-		p := w.pred(in, 0) & m
-		switch in.mode {
-		case "ballot":
-			w.setAll(in.dst, m, uint64(p))
-		case "any":
-			w.setPred(in.pdst, m, truth(p != 0))
-		case "all":
-			w.setPred(in.pdst, m, truth(p == m))
-		case "uni":
-			w.setPred(in.pdst, m, truth(p == m || p == 0))
+		p := uint64(w.pred(in, 0) & m)
+		for i := range w.tmp {
+			w.tmp[i] = p
 		}
-	case opRedux:
-		v := w.get(l, in.src[1])
-		x := v[bits.TrailingZeros32(m)]
-		for r := m & (m - 1); r != 0; r &= r - 1 {
-			x = in.reduce(x, v[bits.TrailingZeros32(r)])
-		}
-		w.setAll(in.dst, m, x)
+		w.set(in.dst, m, &w.tmp)
 	case opShuffle:
 		return w.shuffle(l, in, m)
 	case opMMA:
@@ -535,7 +461,6 @@ func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
 func (w *warp) shuffle(l *launch, in *inst, m uint32) *Fault {
 	a, b, c := w.get(l, in.src[1]), w.get(l, in.src[2]), w.get(l, in.src[3])
 	var out vec
-	var valid uint32
 	for r := m; r != 0; r &= r - 1 {
 		i := bits.TrailingZeros32(r)
 		bval, cval, seg := int(b[i]&31), int(c[i]&31), int(c[i]>>8&31)
@@ -557,9 +482,7 @@ func (w *warp) shuffle(l *launch, in *inst, m uint32) *Fault {
 			j = least | bval&^seg
 			ok = j <= most
 		}
-		if ok {
-			valid |= 1 << i
-		} else {
+		if !ok {
 			j = i
 		}
 		if m>>j&1 == 0 {
@@ -568,7 +491,6 @@ func (w *warp) shuffle(l *launch, in *inst, m uint32) *Fault {
 		out[i] = a[j]
 	}
 	w.set(in.dst, m, &out)
-	w.setPred(in.pdst, m, valid)
 	return nil
 }
 

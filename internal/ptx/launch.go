@@ -21,16 +21,15 @@ type launch struct {
 	grid    [3]int
 	block   [3]int
 	threads int
-	params  []byte
+	params  segment
 	consts  []vec
 	order   *rand.Rand // nil for the natural order
 	blocks  []int      // in the order in which they run; nil for the natural one
 	lanes   [32]uint8  // order of lanes in atomics
 
-	first       uint32 // number of the first block
-	shared      *[2]segment
-	template    []byte // states of static shared memory at the beginning
-	sharedBytes int
+	first    uint32 // number of the first block
+	shared   *[2]segment
+	template []byte // states of static shared memory at the beginning
 
 	// of the block at hand
 	id    [3]int
@@ -38,22 +37,15 @@ type launch struct {
 	left  int64
 	warps []*warp
 	last  *segment
-
-	laneInstructions int64
 }
 
 // Launch runs a kernel to its end. Arguments take 8 bytes each, low bytes
 // first; a structure takes as many as it needs. shared is dynamic shared memory
 // in bytes. A returned *Fault is the kernel's, other errors are the launch's.
 func (k *Kernel) Launch(mem *Memory, grid, block [3]int, shared int, args []uint64, o Options) error {
-	_, err := k.run(mem, grid, block, shared, args, o)
-	return err
-}
-
-func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64, o Options) (int64, error) {
 	l := &launch{k: k, mem: mem, o: o, grid: grid, block: block}
 	if err := l.check(shared, args); err != nil {
-		return 0, fmt.Errorf("ptx: launch of %s: %w", k.Name, err)
+		return fmt.Errorf("ptx: launch of %s: %w", k.Name, err)
 	}
 	l.consts = append([]vec(nil), k.consts...)
 	at := mem.place(k.module)
@@ -70,7 +62,7 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 	}
 	blocks := grid[0] * grid[1] * grid[2]
 	if uint64(mem.blocks)+uint64(blocks) >= 1<<32 {
-		return 0, fmt.Errorf("ptx: launch of %s: a memory takes 2³² blocks, and had %d: make a new one", k.Name, mem.blocks)
+		return fmt.Errorf("ptx: launch of %s: a memory takes 2³² blocks, and had %d: make a new one", k.Name, mem.blocks)
 	}
 	l.first = mem.blocks + 1 // 0 is that of accesses that never were
 	mem.blocks += uint32(blocks)
@@ -85,10 +77,10 @@ func (k *Kernel) run(mem *Memory, grid, block [3]int, shared int, args []uint64,
 		l.id = l.coordinates(i)
 		l.me = access{block: l.first + uint32(i)}
 		if f := l.runBlock(); f != nil {
-			return l.laneInstructions, f
+			return f
 		}
 	}
-	return l.laneInstructions, nil
+	return nil
 }
 
 // coordinates are those of the block that runs as number i.
@@ -117,14 +109,14 @@ func (l *launch) check(shared int, args []uint64) error {
 	if len(args) != want {
 		return fmt.Errorf("%d arguments of 8 bytes where the kernel takes %d", len(args), want)
 	}
-	l.params = make([]byte, l.k.paramSize+8)
+	params := make([]byte, l.k.paramSize)
 	for _, p := range l.k.Params {
 		for i := range p.Size {
-			l.params[p.Offset+i] = byte(args[i/8] >> (8 * (i % 8)))
+			params[p.Offset+i] = byte(args[i/8] >> (8 * (i % 8)))
 		}
 		args = args[(p.Size+7)/8:]
 	}
-	l.params = l.params[:l.k.paramSize]
+	l.params = segment{name: "parameter memory", size: uint64(len(params)), data: params}
 	return nil
 }
 
@@ -145,15 +137,11 @@ func (l *launch) checkShape() error {
 	if n := l.k.MaxThreads; n > 0 && l.threads > n {
 		return fmt.Errorf("block %s: %d threads where the kernel's .maxntid allows %d", tuple(l.block), l.threads, n)
 	}
-	if r := l.k.required; r[0] > 0 && r != l.block {
-		return fmt.Errorf("block %s: the kernel requires %s", tuple(l.block), tuple(r))
-	}
 	return nil
 }
 
 // makeShared lays shared memory out; what lies between variables is outside.
 func (l *launch) makeShared(dynamicBytes int) {
-	l.sharedBytes = l.k.Shared + dynamicBytes
 	end := 0
 	for _, v := range l.k.shared {
 		if !v.extern {
@@ -234,8 +222,6 @@ func (l *launch) barrier() *Fault {
 		}
 	}
 	id := first.waiting[0].id
-	count := 0
-	var all, any = true, false
 	for _, w := range l.warps {
 		if w.exited != 0 {
 			return l.fault(first, at, bits.TrailingZeros32(first.waiting[0].mask), Divergence, 0,
@@ -247,38 +233,14 @@ func (l *launch) barrier() *Fault {
 					"waits at a barrier, and thread %s waits at line %d for another", tuple(l.thread(w.id*32+bits.TrailingZeros32(g.mask))),
 					l.k.code[g.pc].line)
 			}
-			for m := g.mask; m != 0; m &= m - 1 {
-				if g.vote>>bits.TrailingZeros32(m)&1 != 0 {
-					count++
-					any = true
-				} else {
-					all = false
-				}
-			}
 		}
 	}
 	l.me.epoch++
 	for _, w := range l.warps {
-		mask := w.exists
-		switch at.mode {
-		case "popc.u32":
-			w.setAll(at.dst, mask, uint64(count))
-		case "and.pred":
-			w.setPred(at.pdst, mask, truth(all))
-		case "or.pred":
-			w.setPred(at.pdst, mask, truth(any))
-		}
 		w.waiting = w.waiting[:0]
-		w.ready = append(w.ready[:0], group{pc: pc + 1, mask: mask})
+		w.ready = append(w.ready[:0], group{pc: pc + 1, mask: w.exists})
 	}
 	return nil
-}
-
-func truth(b bool) uint32 {
-	if b {
-		return ^uint32(0)
-	}
-	return 0
 }
 
 // lanesOf lists lanes for messages.

@@ -16,7 +16,7 @@ func wordByte(c byte) bool {
 }
 
 // lex splits PTX into words, strings and single punctuation marks. Names of
-// instructions keep their modifiers: ld.global.L1::no_allocate.f32 is a word.
+// instructions keep their modifiers: ld.global.f32 is a word.
 func lex(src []byte) ([]token, error) {
 	var out []token
 	for line := 1; len(src) > 0; {
@@ -67,10 +67,8 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r'
 
 // wordLength is 0 where src begins with no word.
 func wordLength(src []byte) int {
-	for i := 0; i < len(src); i++ {
-		if src[i] == ':' && i > 0 && i+2 < len(src) && src[i+1] == ':' && wordByte(src[i+2]) {
-			i++
-		} else if !wordByte(src[i]) {
+	for i, c := range src {
+		if !wordByte(c) {
 			return i
 		}
 	}

@@ -119,17 +119,6 @@ func (m *Memory) Free(addr uint64) error {
 	return nil
 }
 
-// Live is the number of allocations and mappings that were not freed.
-func (m *Memory) Live() int {
-	n := 0
-	for _, s := range m.allocs {
-		if !s.freed && s.name[0] != '.' {
-			n++
-		}
-	}
-	return n
-}
-
 // find gives the last segment that begins at or before an address.
 func (m *Memory) find(addr uint64) *segment {
 	i := sort.Search(len(m.allocs), func(i int) bool { return m.allocs[i].base > addr })

@@ -39,11 +39,7 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 			}
 		}
 	}
-	// GPUs differ in how many terms they add at a time.
-	pass := 4
-	if l.o.Approx != 0 {
-		pass = 2 << (l.o.Approx % 3)
-	}
+	const pass = 4 // terms that are added at a time, in which GPUs differ
 	var out [4]vec
 	for lane := range 32 {
 		g, t := lane>>2, lane&3
@@ -89,8 +85,9 @@ func addProducts(c float32, a, b []float64) float32 {
 		sum += int64(p * scale) // a power of two: exact, then toward zero
 	}
 	exact := float64(sum) / scale
-	if math.Abs(exact) >= 0x1p128 {
-		return float32(exact)
+	out := float32(exact)
+	if size := math.Abs(exact); size < 0x1p128 && math.Abs(float64(out)) > size {
+		return math.Nextafter32(out, 0)
 	}
-	return round32(exact, "rz")
+	return out
 }

@@ -29,7 +29,6 @@ const (
 	oSpec              // special register
 	oAddr              // list[0] (register, symbol or immediate) + off
 	oVec               // list
-	oPair              // list: %p|%q
 	oSink              // _
 	oName              // a name that is nothing of the above, a label
 )
@@ -81,7 +80,7 @@ func Parse(src []byte) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tok: tok, m: &Module{kernels: map[string]*Kernel{}, mnemonics: map[string]bool{}}, vars: map[string]*variable{},
+	p := &parser{tok: tok, m: &Module{kernels: map[string]*Kernel{}}, vars: map[string]*variable{},
 		files: map[string]string{}}
 	for p.pos < len(p.tok) {
 		if err := p.top(); err != nil {
@@ -191,11 +190,11 @@ func (p *parser) top() error {
 		if a := p.restOfLine(); len(a) != 2 || a[1] != "64" {
 			return p.errorf("addresses that are not of 64 bits")
 		}
-	case ".section":
+	case ".section": // of what clang -g adds
 		p.next()
 		p.next()
 		return p.skipBraces()
-	case ".visible", ".weak", ".extern", ".common":
+	case ".visible", ".extern":
 		p.next()
 		return p.declaration(t == ".extern")
 	default:
@@ -389,7 +388,7 @@ func (p *parser) entry() error {
 			if p.peek() != ".param" {
 				return p.errorf("%q where a parameter belongs", p.peek())
 			}
-			v, err := p.param()
+			v, err := p.variable()
 			if err != nil {
 				return err
 			}
@@ -402,30 +401,19 @@ func (p *parser) entry() error {
 	}
 	for p.peek() != "{" {
 		switch t := p.next(); t {
-		case ".maxntid", ".reqntid":
-			n, dims := 1, [3]int{1, 1, 1}
-			for i := range dims {
+		case ".maxntid":
+			k.MaxThreads = 1
+			for more := true; more; more = p.accept(",") {
 				x, err := p.number()
 				if err != nil {
 					return err
 				}
-				n *= x
-				dims[i] = x
-				if !p.accept(",") {
-					break
-				}
+				k.MaxThreads *= x
 			}
-			k.MaxThreads = n
-			if t == ".reqntid" {
-				k.required = dims
-			}
-		case ".minnctapersm", ".maxnreg", ".maxnctapersm":
+		case ".minnctapersm":
 			if _, err := p.number(); err != nil {
 				return err
 			}
-		case ".noreturn":
-		case ";":
-			return nil
 		default:
 			p.pos--
 			return p.errorf("unknown directive %q", t)
@@ -449,25 +437,6 @@ func (p *parser) entry() error {
 	p.m.kernels[k.Name] = k
 	p.m.names = append(p.m.names, k.Name)
 	return nil
-}
-
-// param is .param .type [.ptr [.space] [.align n]] name[n].
-func (p *parser) param() (*variable, error) {
-	for i := p.pos; i < len(p.tok) && p.tok[i].text != "," && p.tok[i].text != ")"; i++ {
-		if p.tok[i].text == ".ptr" {
-			n := 1
-			for j := i + 1; j < len(p.tok) && strings.HasPrefix(p.tok[j].text, "."); j++ {
-				n++
-				if p.tok[j].text == ".align" {
-					j++
-					n++
-				}
-			}
-			p.tok = append(p.tok[:i:i], p.tok[i+n:]...)
-			break
-		}
-	}
-	return p.variable()
 }
 
 // sharedGap parts variables in shared memory, so that what lies outside of one is not inside of another.
@@ -504,7 +473,6 @@ func (p *parser) use(name string) *variable {
 // place gives a shared variable its offset. Extern arrays go behind all others, at launch.
 func (p *parser) place(v *variable) {
 	if v.extern {
-		p.k.dynamic = true
 		v.offset = dynamicBase
 	} else {
 		end := 0
@@ -714,12 +682,7 @@ func (p *parser) negative() (operand, error) {
 // named finds what a name stands for.
 func (p *parser) named(name string) (operand, error) {
 	if r, ok := p.lookup(name); ok {
-		o := operand{kind: oReg, reg: r.index, ty: r.ty}
-		if p.accept("|") {
-			q, err := p.operand()
-			return operand{kind: oPair, list: []operand{o, q}}, err
-		}
-		return o, nil
+		return operand{kind: oReg, reg: r.index, ty: r.ty}, nil
 	}
 	if isSpecial(name) {
 		return operand{kind: oSpec, name: name}, nil
@@ -733,30 +696,26 @@ func (p *parser) named(name string) (operand, error) {
 }
 
 func (p *parser) literal(t string) (operand, error) {
+	o, err := operand{kind: oFloat}, error(nil)
 	switch {
 	case len(t) == 10 && (t[:2] == "0f" || t[:2] == "0F"):
-		x, err := strconv.ParseUint(t[2:], 16, 32)
-		if err == nil {
-			return operand{kind: oFloat, single: true, bits: x}, nil
-		}
+		o.single = true
+		o.bits, err = strconv.ParseUint(t[2:], 16, 32)
 	case len(t) == 18 && (t[:2] == "0d" || t[:2] == "0D"):
-		x, err := strconv.ParseUint(t[2:], 16, 64)
-		if err == nil {
-			return operand{kind: oFloat, bits: x}, nil
-		}
+		o.bits, err = strconv.ParseUint(t[2:], 16, 64)
 	case strings.Contains(t, "."):
-		x, err := strconv.ParseFloat(t, 64)
-		if err == nil {
-			return operand{kind: oFloat, bits: math.Float64bits(x)}, nil
-		}
+		var x float64
+		x, err = strconv.ParseFloat(t, 64)
+		o.bits = math.Float64bits(x)
 	default:
-		x, err := strconv.ParseUint(strings.TrimSuffix(t, "U"), 0, 64)
-		if err == nil {
-			return operand{kind: oImm, bits: x}, nil
-		}
+		o.kind = oImm
+		o.bits, err = strconv.ParseUint(strings.TrimSuffix(t, "U"), 0, 64)
 	}
-	p.pos--
-	return operand{}, p.errorf("%q is no number", t)
+	if err != nil {
+		p.pos--
+		return operand{}, p.errorf("%q is no number", t)
+	}
+	return o, nil
 }
 
 func (p *parser) instruction() error {
@@ -794,6 +753,5 @@ func (p *parser) instruction() error {
 	if err := p.decode(&p.k.code[len(p.k.code)-1], name, ops); err != nil {
 		return fmt.Errorf("ptx: line %d: %s: %w", line, name, err)
 	}
-	p.m.mnemonics[name] = true
 	return nil
 }

@@ -66,16 +66,6 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-func TestMnemonics(t *testing.T) {
-	m, err := Parse([]byte(header + ".entry k() { .reg .b32 %r<3>; mov.u32 %r1, 1; add.s32 %r2, %r1, %r1; add.s32 %r2, %r1, 1; ret; }"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(m.Mnemonics(), " "); got != "add.s32 mov.u32 ret" {
-		t.Error(got)
-	}
-}
-
 // TestSpaces writes by one kind of address and reads by another.
 func TestSpaces(t *testing.T) {
 	for name, body := range map[string]string{

@@ -1,24 +1,21 @@
 // Package ptx reads PTX, the assembly language of NVIDIA's GPUs, and executes
 // it, so that the kernels that are shipped are tested where there is no GPU.
 //
-// It covers the forms that clang makes of kernels for sm_80; an instruction
-// that it does not know is an error of [Parse], never of a launch. A launch
+// It covers the forms that clang makes of this project's kernels for sm_80; an
+// instruction that it does not know is an error of [Parse], never of a launch. A launch
 // checks what a GPU does not: bounds, alignment, use after free, reads of
 // what was never written (registers, shared and global memory), races between
 // threads and between blocks, barriers and shuffles that not all threads
 // reach. The first violation ends the launch with a [Fault].
 //
-// Arithmetic is IEEE 754 to the bit where PTX says so (.rn, .rz, …). The
-// .approx forms have no specified bits: here they are the correctly rounded
-// results, which [Options].Approx moves by up to two units in the last place.
-// Float32 NaNs are the canonical 0x7fffffff.
+// Arithmetic is IEEE 754 to the bit; forms of which PTX leaves the bits open,
+// .approx for instance, are not known. Float32 NaNs are the canonical 0x7fffffff.
 //
 // Source of all semantics: NVIDIA, Parallel Thread Execution ISA, version 7.8.
 package ptx
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -27,7 +24,6 @@ type Module struct {
 	kernels   map[string]*Kernel
 	names     []string
 	variables []*variable
-	mnemonics map[string]bool
 }
 
 // Param is a parameter of a kernel.
@@ -53,8 +49,6 @@ type Kernel struct {
 	localSize int
 	paramSize int
 	shared    []*variable
-	dynamic   bool   // there is an extern array
-	required  [3]int // .reqntid
 }
 
 // Kernel finds a kernel by name.
@@ -65,29 +59,11 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	return nil, fmt.Errorf("ptx: no kernel %q in the module; it has %s", name, strings.Join(m.names, ", "))
 }
 
-// Kernels lists the names of the kernels, in the order of the text.
-func (m *Module) Kernels() []string { return slices.Clone(m.names) }
-
-// Mnemonics lists the instructions in use, sorted, with all their modifiers.
-func (m *Module) Mnemonics() []string {
-	var s []string
-	for n := range m.mnemonics {
-		s = append(s, n)
-	}
-	slices.Sort(s)
-	return s
-}
-
 // Options of a launch. The zero value runs in the natural order with all checks.
 type Options struct {
 	// Seed, unless 0, shuffles the orders that PTX leaves open: of blocks, of
 	// warps between barriers, of the two sides of a branch, of lanes in atomics.
 	Seed uint64
-	// Approx, unless 0, moves results of .approx instructions by up to 2 units
-	// in the last place, by a hash of it and the operands.
-	Approx uint64
-	// AllowRaces switches the checks for races off.
-	AllowRaces bool
 	// AllowUninitialised lets kernels read memory that was never written, which
 	// holds bytes 0xff. Registers are checked all the same.
 	AllowUninitialised bool

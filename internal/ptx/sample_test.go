@@ -195,7 +195,6 @@ func TestSample(t *testing.T) {
 			same(t, "product", fetch[float32](d, out, 128), want)
 		})
 		t.Run("mixed", func(t *testing.T) {
-			o.Approx = seed
 			type pair struct {
 				N       int32
 				Scale   float32
@@ -221,19 +220,11 @@ func TestSample(t *testing.T) {
 			y, z := d.space(320), d.space(160)
 			d.launch(m, "mixed", 1, 40, append(args, d.put(x), y, z), o)
 			same(t, "y", fetch[float64](d, y, 40), want)
-			moved := 0
-			for i, v := range fetch[float32](d, z, 40) {
-				w := float32(math.Exp2(float64(float32(i)/40))) + float32(math.Sqrt(float64(i)))
-				if v != w {
-					moved++
-				}
-				if math.Abs(float64(v-w)) > 2e-6 { // two units of at most 2⁻²¹, and one of the sum
-					t.Errorf("z[%d] = %g, want about %g", i, v, w)
-				}
+			roots := make([]float32, 40)
+			for i := range roots {
+				roots[i] = float32(i)/40 + float32(math.Sqrt(float64(i)))
 			}
-			if (seed == 0) != (moved == 0) {
-				t.Errorf("seed %d moved %d results", seed, moved)
-			}
+			same(t, "z", fetch[float32](d, z, 40), roots)
 		})
 	}
 }
@@ -278,7 +269,7 @@ func machine(program []int32, x int32) int32 {
 	return x + stack[x&15]
 }
 
-// BenchmarkGEMM counts instructions of threads, all checks on.
+// BenchmarkGEMM has all checks on.
 func BenchmarkGEMM(b *testing.B) {
 	m := parse(b, "sample.ptx")
 	const n = 128
@@ -288,21 +279,10 @@ func BenchmarkGEMM(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, c := range []struct {
-		name string
-		o    Options
-	}{{"checked", Options{}}, {"races", Options{AllowRaces: true}}} {
-		b.Run(c.name, func(b *testing.B) {
-			var count int64
-			for b.Loop() {
-				n, err := k.run(d.Memory, [3]int{2, 2, 1}, [3]int{256, 1, 1}, 0, []uint64{x, y, z, n, n, n}, c.o)
-				if err != nil {
-					b.Fatal(err)
-				}
-				count += n
-			}
-			b.ReportMetric(float64(count)/b.Elapsed().Seconds()/1e6, "Minst/s")
-		})
+	for b.Loop() {
+		if err := k.Launch(d.Memory, [3]int{2, 2, 1}, [3]int{256, 1, 1}, 0, []uint64{x, y, z, n, n, n}, Options{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -18,7 +18,6 @@ const (
 	s16
 	s32
 	s64
-	f16
 	bf16
 	tf32
 	f32
@@ -27,7 +26,7 @@ const (
 
 var typeNames = map[string]ty{
 	"pred": pred, "b8": b8, "b16": b16, "b32": b32, "b64": b64, "u8": u8, "u16": u16, "u32": u32, "u64": u64,
-	"s8": s8, "s16": s16, "s32": s32, "s64": s64, "f16": f16, "bf16": bf16, "tf32": tf32, "f32": f32, "f64": f64,
+	"s8": s8, "s16": s16, "s32": s32, "s64": s64, "bf16": bf16, "tf32": tf32, "f32": f32, "f64": f64,
 }
 
 // size in bytes.
@@ -35,7 +34,7 @@ func (t ty) size() int {
 	switch t {
 	case b8, u8, s8:
 		return 1
-	case b16, u16, s16, f16, bf16:
+	case b16, u16, s16, bf16:
 		return 2
 	case b32, u32, s32, f32, tf32:
 		return 4
@@ -46,7 +45,7 @@ func (t ty) size() int {
 }
 
 func (t ty) signed() bool { return t >= s8 && t <= s64 }
-func (t ty) float() bool  { return t >= f16 }
+func (t ty) float() bool  { return t >= bf16 }
 
 // extend gives the low bytes of x, as type t, in a register of n bytes.
 func (t ty) extend(x uint64, n int) uint64 {
@@ -61,5 +60,5 @@ func (t ty) extend(x uint64, n int) uint64 {
 // vec is a register of a warp. Values narrower than 64 bits are zero-extended.
 type vec [32]uint64
 
-// alu computes all lanes of a result from up to four sources, each of which may be d.
-type alu func(d, a, b, c, e *vec)
+// alu computes all lanes of a result from up to three sources, each of which may be d.
+type alu func(d, a, b, c *vec)

@@ -53,9 +53,8 @@ func (d Dir) Find() (run, anything bool, err error) {
 	return !errors.Is(err, fs.ErrNotExist), len(entries) > 0, nil
 }
 
-// Foreign refuses a directory without settings that holds something else than a run leaves
-// that was killed before it had written them: a ledger, which says itself whose it
-// is, and a temporary file.
+// Foreign refuses a directory without settings that holds more than a run killed before it
+// wrote them leaves: a ledger, which says itself whose it is, and a temporary file.
 func (d Dir) Foreign() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -192,30 +191,21 @@ func (l *Log) Close() error {
 	return l.log.Close()
 }
 
-// OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's
-// eyes only, also where it was there before.
+// OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's eyes only.
 func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
-	dir, err := d.private()
-	if err != nil {
-		return nil, err
-	}
-	return openLog(filepath.Join(dir, diagnostics), keep)
-}
-
-func (d Dir) private() (string, error) {
 	out, err := filepath.Abs(string(d))
 	if err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+		return nil, fmt.Errorf("private diagnostics: %w", err)
 	}
 	if filepath.Dir(out) == out {
-		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
+		return nil, usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
 	}
 	dir := out + private
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = os.Chmod(dir, 0o700)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("private diagnostics: %w", err)
 	}
-	return dir, nil
+	return openLog(filepath.Join(dir, diagnostics), keep)
 }

@@ -1,5 +1,4 @@
-// Package usage has the error of a request that cannot be met as it stands: a
-// bad setting, a bad file, a directory that is taken. Nothing was changed.
+// Package usage has the error of a request that cannot be met as it stands. Nothing was changed.
 package usage
 
 import "fmt"

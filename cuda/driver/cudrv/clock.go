@@ -14,9 +14,8 @@ import (
 
 // clock is an event with a time.
 type clock struct {
-	context *context
-	holding *holding
-	event   C.CUevent
+	*holding
+	event C.CUevent
 }
 
 func (c *context) NewClock() (driver.Clock, error) {
@@ -28,7 +27,7 @@ func (c *context) NewClock() (driver.Clock, error) {
 	if err := code(call, C.cuEventCreate(&e, C.CU_EVENT_DEFAULT)); err != nil {
 		return nil, err
 	}
-	return &clock{c, c.hold(func() error { return code("cuEventDestroy", C.cuEventDestroy(e)) }), e}, nil
+	return &clock{c.hold("cuEventDestroy", func() error { return code("cuEventDestroy", C.cuEventDestroy(e)) }), e}, nil
 }
 
 // Mark records the event. In a capture that alone would order streams and set no
@@ -63,5 +62,3 @@ func (c *clock) Since(earlier driver.Clock) (time.Duration, error) {
 	err := code("cuEventElapsedTime", C.cuEventElapsedTime(&ms, e.event, c.event))
 	return time.Duration(float64(ms) * 1e6), err
 }
-
-func (c *clock) Close() error { return c.context.release("cuEventDestroy", c.holding) }

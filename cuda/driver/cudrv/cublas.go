@@ -104,19 +104,16 @@ func (c *context) NewProducts(on driver.Stream, workspace driver.Ptr, bytes int6
 			return nil, errors.Join(err, drop())
 		}
 	}
-	return &products{c, c.hold(drop), h}, nil
+	return &products{c.hold("cublasDestroy", drop), h}, nil
 }
 
 // pointer is a device address as C has it.
 func pointer(p driver.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 type products struct {
-	context *context
-	holding *holding
-	handle  unsafe.Pointer
+	*holding
+	handle unsafe.Pointer
 }
-
-func (p *products) Close() error { return p.context.release("cublasDestroy", p.holding) }
 
 func (p *products) Multiply(x driver.Product) error {
 	call := "GemmEx"

@@ -155,8 +155,12 @@ type context struct {
 	held []*holding
 }
 
-// A holding is what must be given back.
-type holding struct{ drop func() error }
+// A holding is what must be given back. All that a context makes embeds one.
+type holding struct {
+	context *context
+	call    string // that gives it back
+	drop    func() error
+}
 
 // enter is the start of every call.
 func (c *context) enter(call string) error {
@@ -166,21 +170,30 @@ func (c *context) enter(call string) error {
 	return nil
 }
 
-func (c *context) hold(drop func() error) *holding {
-	h := &holding{drop}
+// do makes a call by cu.
+func (c *context) do(call string, f func() error) error {
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	return check(call, f())
+}
+
+func (c *context) hold(call string, drop func() error) *holding {
+	h := &holding{c, call, drop}
 	c.held = append(c.held, h)
 	return h
 }
 
-// release gives a holding back, once: a driver does not reliably see that it
-// is asked to twice.
-func (c *context) release(call string, h *holding) error {
-	if err := c.enter(call); err != nil {
+// Close gives it back, once: a driver does not reliably see that it is asked to
+// twice.
+func (h *holding) Close() error {
+	c := h.context
+	if err := c.enter(h.call); err != nil {
 		return err
 	}
 	i := slices.Index(c.held, h)
 	if i < 0 {
-		return failure(call, int(C.CUDA_ERROR_INVALID_HANDLE))
+		return failure(h.call, int(C.CUDA_ERROR_INVALID_HANDLE))
 	}
 	c.held = slices.Delete(c.held, i, i+1)
 	return h.drop()
@@ -202,19 +215,16 @@ func (c *context) Close() error {
 
 func (c *context) Info() driver.Info { return c.info }
 
-func (c *context) Alloc(bytes int64) (driver.Ptr, error) {
-	if err := c.enter("cuMemAlloc"); err != nil {
-		return 0, err
-	}
-	p, err := cu.MemAlloc(bytes)
-	return driver.Ptr(p), check("cuMemAlloc", err)
+func (c *context) Alloc(bytes int64) (p driver.Ptr, err error) {
+	return p, c.do("cuMemAlloc", func() error {
+		a, err := cu.MemAlloc(bytes)
+		p = driver.Ptr(a)
+		return err
+	})
 }
 
 func (c *context) Free(p driver.Ptr) error {
-	if err := c.enter("cuMemFree"); err != nil {
-		return err
-	}
-	return check("cuMemFree", cu.MemFree(cu.DevicePtr(p)))
+	return c.do("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(p)) })
 }
 
 func (c *context) AllocHost(size int) (driver.HostMemory, error) {
@@ -230,12 +240,11 @@ func (c *context) AllocHost(size int) (driver.HostMemory, error) {
 	if err := code("cuMemHostGetDevicePointer", C.cuMemHostGetDevicePointer(&a, p, 0)); err != nil {
 		return nil, errors.Join(err, drop())
 	}
-	return &hostMemory{c, c.hold(drop), unsafe.Slice((*byte)(p), size), driver.Ptr(a)}, nil
+	return &hostMemory{c.hold("cuMemFreeHost", drop), unsafe.Slice((*byte)(p), size), driver.Ptr(a)}, nil
 }
 
 type hostMemory struct {
-	context *context
-	holding *holding
+	*holding
 	bytes   []byte
 	address driver.Ptr
 }
@@ -244,7 +253,7 @@ func (h *hostMemory) Bytes() []byte       { return h.bytes }
 func (h *hostMemory) Address() driver.Ptr { return h.address }
 
 func (h *hostMemory) Free() error {
-	err := h.context.release("cuMemFreeHost", h.holding)
+	err := h.Close()
 	if err == nil {
 		h.bytes, h.address = nil, 0
 	}
@@ -255,10 +264,8 @@ func (c *context) CopyIn(dst driver.Ptr, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	if err := c.enter("cuMemcpyHtoD"); err != nil {
-		return err
-	}
-	if err := check("cuMemcpyHtoD", cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src)))); err != nil {
+	err := c.do("cuMemcpyHtoD", func() error { return cu.MemcpyHtoD(cu.DevicePtr(dst), unsafe.Pointer(&src[0]), int64(len(src))) })
+	if err != nil {
 		return err
 	}
 	// The copy of pageable memory may return when it is staged, and streams that
@@ -270,10 +277,7 @@ func (c *context) CopyOut(dst []byte, src driver.Ptr) error {
 	if len(dst) == 0 {
 		return nil
 	}
-	if err := c.enter("cuMemcpyDtoH"); err != nil {
-		return err
-	}
-	return check("cuMemcpyDtoH", cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))))
+	return c.do("cuMemcpyDtoH", func() error { return cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))) })
 }
 
 func (c *context) Load(name string, ptx []byte) (driver.Module, error) {
@@ -288,16 +292,15 @@ func (c *context) Load(name string, ptx []byte) (driver.Module, error) {
 		text, _, _ := bytes.Cut(log, []byte{0})
 		return nil, explain(call, err, "%s: %s", name, text)
 	}
-	return &module{c, c.hold(func() error { return check("cuModuleUnload", m.Unload()) }), m}, nil
+	return &module{c.hold("cuModuleUnload", func() error { return check("cuModuleUnload", m.Unload()) }), m}, nil
 }
 
 type module struct {
-	context *context
-	holding *holding
-	module  cu.Module
+	*holding
+	module cu.Module
 }
 
-func (m *module) Unload() error { return m.context.release("cuModuleUnload", m.holding) }
+func (m *module) Unload() error { return m.Close() }
 
 func (m *module) Function(name string) (driver.Function, error) {
 	const call = "cuModuleGetFunction"
@@ -336,19 +339,16 @@ func (c *context) NewStream() (driver.Stream, error) {
 	if err != nil {
 		return nil, check("cuStreamCreate", err)
 	}
-	return &stream{context: c, holding: c.hold(func() error { return check("cuStreamDestroy", s.Destroy()) }), stream: s, handle: C.CUstream(unsafe.Pointer(s.C()))}, nil
+	h := c.hold("cuStreamDestroy", func() error { return check("cuStreamDestroy", s.Destroy()) })
+	return &stream{holding: h, stream: s, handle: C.CUstream(unsafe.Pointer(s.C()))}, nil
 }
 
 type stream struct {
-	context *context
-	holding *holding
-	stream  cu.Stream
-	handle  C.CUstream
-
+	*holding
+	stream    cu.Stream
+	handle    C.CUstream
 	capturing bool
 }
-
-func (s *stream) Close() error { return s.context.release("cuStreamDestroy", s.holding) }
 
 func (s *stream) Launch(l driver.Launch) error {
 	const call = "cuLaunchKernel"
@@ -371,24 +371,14 @@ func (s *stream) Launch(l driver.Launch) error {
 }
 
 func (s *stream) Set(dst driver.Ptr, value uint32, n int) error {
-	const call = "cuMemsetD32Async"
-	if err := s.context.enter(call); err != nil {
-		return err
-	}
-	return check(call, cu.MemsetD32Async(cu.DevicePtr(dst), uint(value), int64(n), s.stream))
+	return s.context.do("cuMemsetD32Async", func() error { return cu.MemsetD32Async(cu.DevicePtr(dst), uint(value), int64(n), s.stream) })
 }
 
-func (s *stream) Sync() error {
-	const call = "cuStreamSynchronize"
-	if err := s.context.enter(call); err != nil {
-		return err
-	}
-	return check(call, s.stream.Synchronize())
-}
+func (s *stream) Sync() error { return s.context.do("cuStreamSynchronize", s.stream.Synchronize) }
 
 // done tells work that is still to be done from a failure.
-func done(call string, err error) (bool, error) {
-	err = check(call, err)
+func (c *context) done(call string, query func() error) (bool, error) {
+	err := c.do(call, query)
 	var e *driver.Error
 	if errors.As(err, &e) && e.Code == int(C.CUDA_ERROR_NOT_READY) {
 		return false, nil
@@ -396,13 +386,7 @@ func done(call string, err error) (bool, error) {
 	return err == nil, err
 }
 
-func (s *stream) Query() (bool, error) {
-	const call = "cuStreamQuery"
-	if err := s.context.enter(call); err != nil {
-		return false, err
-	}
-	return done(call, s.stream.Query())
-}
+func (s *stream) Query() (bool, error) { return s.context.done("cuStreamQuery", s.stream.Query) }
 
 func (s *stream) Record() (driver.Event, error) {
 	if err := s.context.enter("cuEventRecord"); err != nil {
@@ -416,32 +400,17 @@ func (s *stream) Record() (driver.Event, error) {
 	if err := check("cuEventRecord", e.Record(s.stream)); err != nil {
 		return nil, errors.Join(err, drop())
 	}
-	return &event{s.context, s.context.hold(drop), e}, nil
+	return &event{s.context.hold("cuEventDestroy", drop), e}, nil
 }
 
 type event struct {
-	context *context
-	holding *holding
-	event   cu.Event
+	*holding
+	event cu.Event
 }
 
-func (e *event) Wait() error {
-	const call = "cuEventSynchronize"
-	if err := e.context.enter(call); err != nil {
-		return err
-	}
-	return check(call, e.event.Synchronize())
-}
+func (e *event) Wait() error { return e.context.do("cuEventSynchronize", e.event.Synchronize) }
 
-func (e *event) Done() (bool, error) {
-	const call = "cuEventQuery"
-	if err := e.context.enter(call); err != nil {
-		return false, err
-	}
-	return done(call, e.event.Query())
-}
-
-func (e *event) Close() error { return e.context.release("cuEventDestroy", e.holding) }
+func (e *event) Done() (bool, error) { return e.context.done("cuEventQuery", e.event.Query) }
 
 func (s *stream) Capture(f func() error) (driver.Graph, error) {
 	const begin, end, instantiate, destroy = "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphExecDestroy"
@@ -469,13 +438,12 @@ func (s *stream) Capture(f func() error) (driver.Graph, error) {
 	if err := code(instantiate, C.cuGraphInstantiate(&exec, g, 0)); err != nil {
 		return nil, err
 	}
-	return &graph{s.context, s.context.hold(func() error { return code(destroy, C.cuGraphExecDestroy(exec)) }), exec}, nil
+	return &graph{s.context.hold(destroy, func() error { return code(destroy, C.cuGraphExecDestroy(exec)) }), exec}, nil
 }
 
 type graph struct {
-	context *context
-	holding *holding
-	exec    C.CUgraphExec
+	*holding
+	exec C.CUgraphExec
 }
 
 func (s *stream) Run(captured driver.Graph) error {
@@ -489,5 +457,3 @@ func (s *stream) Run(captured driver.Graph) error {
 	}
 	return code(call, C.cuGraphLaunch(g.exec, s.handle))
 }
-
-func (g *graph) Close() error { return g.context.release("cuGraphExecDestroy", g.holding) }

@@ -62,6 +62,14 @@ func (r *Rig) OK(err error) {
 	}
 }
 
+// once wants a call that gives something back to work, and then to fail.
+func (r *Rig) once(what string, giveBack func() error) {
+	r.T.Helper()
+	if r.OK(giveBack()); giveBack() == nil {
+		r.T.Errorf("%s twice", what)
+	}
+}
+
 // Fails wants an error with a code.
 func (r *Rig) Fails(err error, code int) *driver.Error {
 	r.T.Helper()
@@ -186,10 +194,7 @@ func pinned(r *Rig) {
 	if x := decode(h.Bytes()); x[0] != 2 || x[31] != 2 {
 		r.T.Errorf("the host sees %v", x)
 	}
-	r.OK(h.Free())
-	if h.Free() == nil {
-		r.T.Error("pinned memory is freed twice")
-	}
+	r.once("pinned memory is freed", h.Free)
 }
 
 func launches(r *Rig) {
@@ -245,10 +250,7 @@ func modules(r *Rig) {
 	m := Got(r.Context.Load("kernels", PTX))(r.T)
 	_, err = m.Function("none")
 	r.Fails(err, 500)
-	r.OK(m.Unload())
-	if m.Unload() == nil {
-		r.T.Error("a module is unloaded twice")
-	}
+	r.once("a module is unloaded", m.Unload)
 }
 
 func events(r *Rig) {
@@ -266,11 +268,8 @@ func events(r *Rig) {
 		done = Got(later.Done())(r.T)
 	}
 	r.Holds(p, 2)
-	r.OK(e.Close())
+	r.once("an event is closed", e.Close)
 	r.OK(later.Close())
-	if e.Close() == nil {
-		r.T.Error("an event is closed twice")
-	}
 }
 
 func graphs(r *Rig) {
@@ -289,10 +288,7 @@ func graphs(r *Rig) {
 	}
 	r.OK(r.Stream.Sync())
 	r.Holds(p, 6, 3)
-	r.OK(g.Close())
-	if g.Close() == nil {
-		r.T.Error("a graph is closed twice")
-	}
+	r.once("a graph is closed", g.Close)
 }
 
 func refuses(r *Rig) {
@@ -363,31 +359,21 @@ func Everything(d driver.Driver) (err error) {
 			err = closed
 		}
 	}()
-	m, err := c.Load("kernels", PTX)
-	if err != nil {
-		return err
-	}
-	f, err := m.Function("add")
-	if err != nil {
-		return err
-	}
-	p, err := c.Alloc(4)
-	if err != nil {
-		return err
-	}
-	h, err := c.AllocHost(4)
-	if err != nil {
-		return err
-	}
-	s, err := c.NewStream()
-	if err != nil {
-		return err
-	}
+	var m driver.Module
+	var f driver.Function
+	var p driver.Ptr
+	var h driver.HostMemory
+	var s driver.Stream
 	var e driver.Event
 	var g driver.Graph
 	var k [2]driver.Clock
 	marks := func() error { return errors.Join(s.Mark(k[0]), s.Mark(k[1])) }
 	for _, call := range []func() error{
+		func() (err error) { m, err = c.Load("kernels", PTX); return err },
+		func() (err error) { f, err = m.Function("add"); return err },
+		func() (err error) { p, err = c.Alloc(4); return err },
+		func() (err error) { h, err = c.AllocHost(4); return err },
+		func() (err error) { s, err = c.NewStream(); return err },
 		func() error { return c.CopyIn(p, make([]byte, 4)) },
 		func() error { return c.CopyOut(make([]byte, 4), p) },
 		func() error { return f.AllowShared(1 << 10) },
@@ -405,12 +391,14 @@ func Everything(d driver.Driver) (err error) {
 		func() error { return e.Close() },
 		func() error { return s.Run(g) },
 		func() error { _, err := s.Query(); return err },
-		s.Sync,
+		func() error { return s.Sync() },
 		func() error { _, err := k[1].Since(k[0]); return err },
 		func() error { return errors.Join(k[0].Close(), k[1].Close()) },
 		func() error { return g.Close() },
 		func() error { return everyProduct(d, c, s) },
-		s.Close, h.Free, m.Unload,
+		func() error { return s.Close() },
+		func() error { return h.Free() },
+		func() error { return m.Unload() },
 		func() error { return c.Free(p) },
 	} {
 		if err := call(); err != nil {

@@ -32,7 +32,6 @@ func status(call string, code int, log string, args ...any) *driver.Error {
 	return &driver.Error{Call: call, Code: code, Name: statuses[code], Log: fmt.Sprintf(log, args...)}
 }
 
-// BLAS implements driver.BLAS.
 func (d *Driver) BLAS() (int, error) {
 	if d.options.BLAS.Absent {
 		return 0, fmt.Errorf("looked for libcublas.so.13, .12 and .11: this fake has none")
@@ -126,7 +125,6 @@ func (h *Handle) SetAtomics(mode int) error {
 	return err
 }
 
-// NewProducts implements driver.BLASContext.
 func (c *Context) NewProducts(on driver.Stream, workspace driver.Ptr, bytes int64) (driver.Products, error) {
 	s, ok := on.(*Stream)
 	if !ok || s.context != c || !c.held[s] {
@@ -150,7 +148,6 @@ func (c *Context) NewProducts(on driver.Stream, workspace driver.Ptr, bytes int6
 	return h, nil
 }
 
-// Close implements driver.Products.
 func (h *Handle) Close() error {
 	if err := h.context.enterUncaptured("cublasDestroy"); err != nil {
 		return err
@@ -178,7 +175,6 @@ func layout(at driver.Ptr, line int, turned bool, next int64) matrix {
 	return matrix{at, int64(line), 1, next}
 }
 
-// Multiply implements driver.Products.
 func (h *Handle) Multiply(p driver.Product) error {
 	return h.gemm(p, layout(p.A, p.RowA, p.TransA, p.NextA), layout(p.B, p.RowB, p.TransB, p.NextB), layout(p.C, p.RowC, false, p.NextC))
 }

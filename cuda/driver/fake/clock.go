@@ -17,7 +17,6 @@ type Clock struct {
 	at      time.Duration
 }
 
-// NewClock implements driver.Context.
 func (c *Context) NewClock() (driver.Clock, error) {
 	if err := c.enter("cuEventCreate"); err != nil {
 		return nil, err
@@ -27,7 +26,6 @@ func (c *Context) NewClock() (driver.Clock, error) {
 	return k, nil
 }
 
-// Mark implements driver.Stream.
 func (s *Stream) Mark(k driver.Clock) error {
 	call := "cuEventRecord"
 	if s.capture != nil {
@@ -44,7 +42,6 @@ func (s *Stream) Mark(k driver.Clock) error {
 	return nil
 }
 
-// Since implements driver.Clock.
 func (k *Clock) Since(earlier driver.Clock) (time.Duration, error) {
 	if err := k.Wait(); err != nil {
 		return 0, err
@@ -86,10 +83,4 @@ func (k *Clock) Elapsed(earlier *Clock) (time.Duration, error) {
 	return k.at - earlier.at, nil
 }
 
-// Close implements driver.Clock.
-func (k *Clock) Close() error {
-	if err := k.context.enter("cuEventDestroy"); err != nil {
-		return err
-	}
-	return k.context.drop("cuEventDestroy", k)
-}
+func (k *Clock) Close() error { return k.context.end("cuEventDestroy", k) }

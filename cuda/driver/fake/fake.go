@@ -20,9 +20,11 @@ package fake
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,22 +56,20 @@ const (
 
 // Codes that package driver has no name for.
 const (
-	invalidValue    = 1
-	invalidDevice   = 101
-	contextInUse    = 216
-	invalidPTX      = 218
-	invalidHandle   = 400
-	illegalState    = 401
-	notFound        = 500
-	illegalAddress  = 700
-	misaligned      = 716
-	captureSpoiled  = 901
-	notReady        = 600
-	capturedEvent   = 907
-	firstSticky     = 700
-	lastSticky      = 799
-	defaultMemory   = 1 << 30
-	defaultComputes = 80
+	invalidValue   = 1
+	invalidDevice  = 101
+	contextInUse   = 216
+	invalidPTX     = 218
+	invalidHandle  = 400
+	illegalState   = 401
+	notFound       = 500
+	illegalAddress = 700
+	misaligned     = 716
+	captureSpoiled = 901
+	notReady       = 600
+	capturedEvent  = 907
+	firstSticky    = 700
+	lastSticky     = 799
 )
 
 var names = map[int]string{
@@ -115,12 +115,7 @@ type Driver struct {
 
 // New makes a driver.
 func New(o Options) *Driver {
-	if o.Memory == 0 {
-		o.Memory = defaultMemory
-	}
-	if o.Capability == 0 {
-		o.Capability = defaultComputes
-	}
+	o.Memory, o.Capability = cmp.Or(o.Memory, 1<<30), cmp.Or(o.Capability, 80)
 	return &Driver{options: o, calls: map[string]int{}}
 }
 
@@ -274,6 +269,14 @@ func (c *Context) enterUncaptured(call string) error {
 	return nil
 }
 
+// end gives an object back by a call that captures allow.
+func (c *Context) end(call string, object any) error {
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	return c.drop(call, object)
+}
+
 // drop gives an object back, once.
 func (c *Context) drop(call string, object any) error {
 	if !c.held[object] {
@@ -283,7 +286,6 @@ func (c *Context) drop(call string, object any) error {
 	return nil
 }
 
-// Info implements driver.Context.
 func (c *Context) Info() driver.Info { return c.info }
 
 // Close implements driver.Context. It works after a failure, on the context's
@@ -300,12 +302,7 @@ func (c *Context) Close() error {
 	c.held, c.streams = nil, nil
 	d := c.driver
 	d.mu.Lock()
-	for i, o := range d.contexts {
-		if o == c {
-			d.contexts = append(d.contexts[:i], d.contexts[i+1:]...)
-			break
-		}
-	}
+	d.contexts = slices.DeleteFunc(d.contexts, func(o *Context) bool { return o == c })
 	d.mu.Unlock()
 	if code := d.count("cuCtxDestroy"); code != 0 {
 		return failure("cuCtxDestroy", code, "")
@@ -313,7 +310,6 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// Alloc implements driver.Context.
 func (c *Context) Alloc(n int64) (driver.Ptr, error) {
 	if err := c.enterUncaptured("cuMemAlloc"); err != nil {
 		return 0, err

@@ -14,7 +14,6 @@ type Module struct {
 	module  *ptx.Module
 }
 
-// Load implements driver.Context.
 func (c *Context) Load(name string, text []byte) (driver.Module, error) {
 	const call = "cuModuleLoadDataEx"
 	if err := c.enterUncaptured(call); err != nil {
@@ -29,7 +28,6 @@ func (c *Context) Load(name string, text []byte) (driver.Module, error) {
 	return m, nil
 }
 
-// Function implements driver.Module.
 func (m *Module) Function(name string) (driver.Function, error) {
 	const call = "cuModuleGetFunction"
 	if err := m.context.enter(call); err != nil {
@@ -45,7 +43,6 @@ func (m *Module) Function(name string) (driver.Function, error) {
 	return &Function{module: m, name: name, kernel: k}, nil
 }
 
-// Unload implements driver.Module.
 func (m *Module) Unload() error {
 	if err := m.context.enterUncaptured("cuModuleUnload"); err != nil {
 		return err
@@ -61,7 +58,6 @@ type Function struct {
 	allowed int // dynamic shared memory
 }
 
-// Name implements driver.Function.
 func (f *Function) Name() string { return f.name }
 
 // Params are the sizes of the kernel's parameters in bytes.
@@ -73,7 +69,6 @@ func (f *Function) Params() []int {
 	return sizes
 }
 
-// AllowShared implements driver.Function.
 func (f *Function) AllowShared(n int) error {
 	const call = "cuFuncSetAttribute"
 	if err := f.module.context.enter(call); err != nil {

@@ -27,7 +27,6 @@ type capture struct {
 	spoiled bool
 }
 
-// NewStream implements driver.Context.
 func (c *Context) NewStream() (driver.Stream, error) {
 	if err := c.enter("cuStreamCreate"); err != nil {
 		return nil, err
@@ -134,7 +133,6 @@ func (c *Context) result(call string) error {
 	return &e
 }
 
-// Launch implements driver.Stream.
 func (s *Stream) Launch(l driver.Launch) error {
 	const call = "cuLaunchKernel"
 	if err := s.enter(call); err != nil {
@@ -157,7 +155,6 @@ func (s *Stream) Launch(l driver.Launch) error {
 	return nil
 }
 
-// Set implements driver.Stream.
 func (s *Stream) Set(dst driver.Ptr, value uint32, n int) error {
 	const call = "cuMemsetD32Async"
 	if err := s.enter(call); err != nil {
@@ -170,7 +167,6 @@ func (s *Stream) Set(dst driver.Ptr, value uint32, n int) error {
 	return nil
 }
 
-// Sync implements driver.Stream.
 func (s *Stream) Sync() error {
 	const call = "cuStreamSynchronize"
 	if err := s.context.enterUncaptured(call); err != nil {
@@ -198,7 +194,6 @@ func (s *Stream) Query() (bool, error) {
 	return err == nil && len(s.queue) == 0, err
 }
 
-// Record implements driver.Stream.
 func (s *Stream) Record() (driver.Event, error) {
 	if err := s.enter("cuEventRecord"); err != nil {
 		return nil, err
@@ -230,7 +225,6 @@ func (e *Event) enter(call string) error {
 	return nil
 }
 
-// Wait implements driver.Event.
 func (e *Event) Wait() error {
 	if err := e.enter("cuEventSynchronize"); err != nil {
 		return err
@@ -251,13 +245,7 @@ func (e *Event) Done() (bool, error) {
 	return err == nil && e.passed, err
 }
 
-// Close implements driver.Event.
-func (e *Event) Close() error {
-	if err := e.context.enter("cuEventDestroy"); err != nil {
-		return err
-	}
-	return e.context.drop("cuEventDestroy", e)
-}
+func (e *Event) Close() error { return e.context.end("cuEventDestroy", e) }
 
 // Graph implements driver.Graph.
 type Graph struct {
@@ -268,7 +256,6 @@ type Graph struct {
 // Capturing says whether a capture has begun.
 func (s *Stream) Capturing() bool { return s.capture != nil }
 
-// Capture implements driver.Stream.
 func (s *Stream) Capture(f func() error) (driver.Graph, error) {
 	if err := s.BeginCapture(); err != nil {
 		return nil, err
@@ -322,7 +309,6 @@ func (s *Stream) EndCapture() (*Graph, error) {
 	return g, nil
 }
 
-// Run implements driver.Stream.
 func (s *Stream) Run(graph driver.Graph) error {
 	const call = "cuGraphLaunch"
 	if err := s.enter(call); err != nil {
@@ -337,9 +323,4 @@ func (s *Stream) Run(graph driver.Graph) error {
 }
 
 // Close implements driver.Graph. Runs that were started are still done.
-func (g *Graph) Close() error {
-	if err := g.context.enter("cuGraphExecDestroy"); err != nil {
-		return err
-	}
-	return g.context.drop("cuGraphExecDestroy", g)
-}
+func (g *Graph) Close() error { return g.context.end("cuGraphExecDestroy", g) }

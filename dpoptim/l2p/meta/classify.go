@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -30,7 +31,6 @@ type Gaussians struct {
 	Width, Train, Judged int
 }
 
-// Draw draws the two classes, then the records.
 func (g Gaussians) Draw(r *rand.Rand) (train, judged *Records) {
 	var centre, spread [2][]float64
 	for c := range 2 {
@@ -100,7 +100,6 @@ func averaged(image []float64, side, pool int) []float64 {
 	return out
 }
 
-// Draw draws a pair of classes, which of them is 1, and the images.
 func (m *Images) Draw(r *rand.Rand) (train, judged *Records) {
 	order := r.Perm(len(m.byClass))
 	pool := [2][][]float64{m.byClass[order[0]], m.byClass[order[1]]}
@@ -140,7 +139,6 @@ type Classifiers struct {
 	Penalty float64
 }
 
-// Draw draws the records of a task.
 func (f Classifiers) Draw(r *rand.Rand) Task {
 	train, judged := f.Source.Draw(r)
 	return &classifier{Classifiers: f, train: train, judged: judged}
@@ -199,10 +197,8 @@ func (c *classifier) view(params []float64) view {
 
 func (c *classifier) ClippedSum(params []float64, rows []int, clip float64, sum []float64) {
 	clear(sum)
-	for len(rows) > 0 {
-		n := min(chunk, len(rows))
-		c.gradients(c.train, rows[:n], params, clip, 1, sum)
-		rows = rows[n:]
+	for part := range slices.Chunk(rows, chunk) {
+		c.gradients(c.train, part, params, clip, 1, sum)
 	}
 }
 
@@ -214,10 +210,8 @@ func (c *classifier) Loss(params, grad []float64) float64 {
 		rows[i] = i
 	}
 	total := 0.0
-	for len(rows) > 0 {
-		k := min(chunk, len(rows))
-		total += c.gradients(c.judged, rows[:k], params, 0, 1/float64(n), grad)
-		rows = rows[k:]
+	for part := range slices.Chunk(rows, chunk) {
+		total += c.gradients(c.judged, part, params, 0, 1/float64(n), grad)
 	}
 	return total/float64(n) + penalty(c.Penalty, params, grad)
 }
@@ -235,7 +229,7 @@ func (c *classifier) gradients(from *Records, rows []int, params []float64, clip
 	for _, i := range rows {
 		x := from.row(i)
 		sign := float64(2*from.Labels[i] - 1)
-		loss, slope := c.linearLoss(sign * c.margin(params, x))
+		loss, slope := c.linearLoss(sign * (dot(params[:len(x)], x) + params[len(x)]))
 		total += loss
 		if slope *= sign; sum == nil || slope == 0 {
 			continue
@@ -250,11 +244,6 @@ func (c *classifier) gradients(from *Records, rows []int, params []float64, clip
 	return total
 }
 
-func (c *classifier) margin(params, x []float64) float64 {
-	return dot(params[:len(x)], x) + params[len(x)]
-}
-
-// linearLoss gives the loss of a margin, and its slope.
 func (c *classifier) linearLoss(m float64) (loss, slope float64) {
 	if c.Model == SVM {
 		if m >= 1 {

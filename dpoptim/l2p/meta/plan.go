@@ -21,10 +21,9 @@ type Plan struct {
 }
 
 // Noise is what an ε asks for, in units of C: σ_g, with which T steps spend it, and
-// σ_min, with which one does.
+// σ_min, with which one does. ε = +Inf stands for no noise.
 type Noise struct{ Epsilon, Least, Planned float64 }
 
-// Noise calibrates; ε = +Inf stands for no noise.
 func (p Plan) Noise(epsilon float64) (Noise, error) {
 	n := Noise{Epsilon: epsilon}
 	if math.IsInf(epsilon, 1) {
@@ -43,7 +42,6 @@ func (p Plan) Noise(epsilon float64) (Noise, error) {
 	return n, nil
 }
 
-// simulate prepares a run of a task.
 func (p Plan) simulate(r rule, task Task, n Noise, seed uint64) *simulation {
 	return &simulation{
 		rule: r,
@@ -60,15 +58,15 @@ func (p Plan) simulate(r rule, task Task, n Noise, seed uint64) *simulation {
 // run makes steps as long as the budget pays for the next.
 func (s *simulation) run() *state {
 	at := s.start()
-	for {
-		if next := s.schedule(at); next.cost > at.known.Left+1e-9 {
-			return at
-		}
+	for s.affords(at) {
 		at = s.step(at).after
 	}
+	return at
 }
 
-// An ending is how a simulated run of a task ended.
+// affords reports whether the budget pays for the next step.
+func (s *simulation) affords(at *state) bool { return s.schedule(at).cost <= at.known.Left+1e-9 }
+
 type ending struct {
 	loss  float64
 	steps int
@@ -87,24 +85,15 @@ func evaluate(r rule, plan Plan, f Family, n Noise, tasks int, seed uint64, work
 	return endings
 }
 
-// ruleOf is a stored protector as a rule.
 func ruleOf(p *l2p.Protector) rule {
 	r := rule{scale: p.Card.Scale}
 	if p.Card.Projector.Kind == l2p.Learned {
-		r.projector = newNetwork(p.Card.Projector.LSTM(l2p.ProjectorContext), widened(p.Projector))
+		r.projector = newNetwork(p.Card.Projector.LSTM(l2p.ProjectorContext), converted[float64](p.Projector))
 	}
 	if p.Card.Scheduler.Kind == l2p.Learned {
-		r.scheduler = newNetwork(p.Card.Scheduler.LSTM(l2p.SchedulerContext), widened(p.Scheduler))
+		r.scheduler = newNetwork(p.Card.Scheduler.LSTM(l2p.SchedulerContext), converted[float64](p.Scheduler))
 	}
 	return r
-}
-
-func widened(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
 }
 
 // parallel calls f(0) … f(n−1), a few at a time.

@@ -65,7 +65,6 @@ func cost(s l2p.Setting, multiplier float64) float64 {
 	return share
 }
 
-// schedule chooses the noise of the next step.
 func (s *simulation) schedule(b *state) *step {
 	p := &step{before: b, multiplier: s.setting.Planned}
 	if s.scheduler != nil && s.setting.Planned > 0 {
@@ -80,7 +79,6 @@ func (s *simulation) schedule(b *state) *step {
 	return p
 }
 
-// step makes one step of private training.
 func (s *simulation) step(b *state) *step {
 	p := s.schedule(b)
 	n, set := len(b.params), s.setting

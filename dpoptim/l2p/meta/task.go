@@ -35,7 +35,6 @@ type Quadratics struct {
 	Random  bool // starts are standard normal instead
 }
 
-// Draw makes a problem.
 func (f Quadratics) Draw(r *rand.Rand) Task {
 	q := &quadratic{random: f.Random, records: make([]record2, f.Records)}
 	for i := range q.records {
@@ -70,7 +69,6 @@ func (q *quadratic) Start(r *rand.Rand, params []float64) {
 	}
 }
 
-// at gives the loss of a record and its gradient.
 func (c *record2) at(p []float64) (loss float64, g [2]float64) {
 	for k := range 2 {
 		e := c.w[k][0]*p[0] + c.w[k][1]*p[1] - c.y[k]

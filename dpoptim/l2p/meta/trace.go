@@ -10,14 +10,12 @@ import (
 type Point struct {
 	Params []float64
 	Loss   float64
-	// Noise is the multiplier of the step that led here, and Left the share of the
-	// budget after it.
-	Noise, Left float64
+	Noise  float64 // multiplier of the step that led here
+	Left   float64 // share of the budget after it
 }
 
 // Trace simulates a private run of one task and gives where it started and where each step
-// led. Start, batches and noise follow from the seed: two protectors with one seed start
-// at the same point.
+// led. Two protectors with one seed start at the same point.
 func Trace(p *l2p.Protector, plan Plan, task Task, n Noise, seed uint64) []Point {
 	s := plan.simulate(ruleOf(p), task, n, seed)
 	at := s.start()
@@ -31,9 +29,6 @@ func Trace(p *l2p.Protector, plan Plan, task Task, n Noise, seed uint64) []Point
 	}
 	return all
 }
-
-// affords reports whether the budget pays for the next step, as run does.
-func (s *simulation) affords(at *state) bool { return s.schedule(at).cost <= at.known.Left+1e-9 }
 
 // ClippedLoss is the sum of the records' losses, each clipped to [0, bound], for searches
 // that ask for losses.

@@ -65,7 +65,6 @@ const (
 	firstMu, shrinkMu, leastMu = 0.5, 0.9, 0.1
 )
 
-// Epoch is a line of the history.
 type Epoch struct {
 	Stage   int     `json:"stage"`
 	Epsilon Epsilon `json:"epsilon"`
@@ -84,7 +83,6 @@ type Epoch struct {
 // Epsilon is written as null where it is infinite.
 type Epsilon float64
 
-// MarshalJSON writes it.
 func (e Epsilon) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(e), 0) {
 		return []byte("null"), nil
@@ -92,7 +90,6 @@ func (e Epsilon) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(e))
 }
 
-// UnmarshalJSON reads it.
 func (e *Epsilon) UnmarshalJSON(b []byte) error {
 	if *e = Epsilon(math.Inf(1)); string(b) == "null" {
 		return nil
@@ -100,7 +97,6 @@ func (e *Epsilon) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(e))
 }
 
-// Validate finds options that cannot be.
 func (o *Options) Validate() error {
 	switch {
 	case o.Steps < 1 || !(o.Rate > 0 && o.Rate <= 1) || !positive(o.Clip):
@@ -165,25 +161,16 @@ func Train(ctx context.Context, o Options) (*l2p.Protector, []Epoch, error) {
 			o.Progress(t.Done, t.total, t.History[len(t.History)-1])
 		}
 	}
-	p := &l2p.Protector{Card: o.Card, Projector: narrowed(t.Best[0]), Scheduler: narrowed(t.Best[1])}
+	p := &l2p.Protector{Card: o.Card, Projector: converted[float32](t.Best[0]), Scheduler: converted[float32](t.Best[1])}
 	p.Card.Format, p.Card.Delta, p.Card.Neighbouring, p.Card.Steps = l2p.Format, o.Delta, string(o.Neighbouring), o.Steps
-	least, most := math.Inf(1), 0.0
-	for _, n := range t.noise {
-		if !math.IsInf(n.Epsilon, 1) {
-			least, most = min(least, n.Epsilon), max(most, n.Epsilon)
-		}
-	}
-	p.Card.EpsilonRange = [2]float64{least, most}
+	first := slices.IndexFunc(o.Stages, func(s Stage) bool { return !math.IsInf(s.Epsilon, 1) }) // of those that do not rise
+	p.Card.EpsilonRange = [2]float64{o.Stages[len(o.Stages)-1].Epsilon, o.Stages[first].Epsilon}
 	return p, t.History, p.Validate()
 }
 
-func narrowed(x []float64) []float32 {
-	if len(x) == 0 {
-		return nil
-	}
-	y := make([]float32, len(x))
-	for i, v := range x {
-		y[i] = float32(v)
+func converted[To, From float32 | float64](x []From) (y []To) {
+	for _, v := range x {
+		y = append(y, To(v))
 	}
 	return y
 }
@@ -240,12 +227,11 @@ func (t *trainer) prepare() error {
 			t.masks[i] = oddMask(l)
 			multiply(t.Weights[i], t.masks[i])
 		}
-		t.Moments[i] = adam{M: make([]float64, l.Weights()), V: make([]float64, l.Weights())}
+		t.Moments[i] = newAdam(l.Weights())
 	}
 	return t.restore()
 }
 
-// restore goes on from the checkpoint, if there is one.
 func (t *trainer) restore() error {
 	if t.Checkpoint == "" {
 		return nil
@@ -368,6 +354,8 @@ type adam struct {
 	T    int
 }
 
+func newAdam(n int) adam { return adam{M: make([]float64, n), V: make([]float64, n)} }
+
 func (a *adam) step(w, g []float64, rate float64) {
 	a.T++
 	const b1, b2 = 0.9, 0.999
@@ -394,7 +382,7 @@ func (t *trainer) epoch() {
 		// Go on from the best of the stage before.
 		for i := range t.Weights {
 			copy(t.Weights[i], t.Best[i])
-			t.Moments[i] = adam{M: make([]float64, len(t.Weights[i])), V: make([]float64, len(t.Weights[i]))}
+			t.Moments[i] = newAdam(len(t.Weights[i]))
 		}
 	}
 	active := []int{stage} // noises, the latest first

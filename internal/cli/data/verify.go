@@ -34,8 +34,7 @@ type fileInfo struct {
 	Digest    string  `json:"digest"`    // known, unknown, or unlisted
 }
 
-// tableVerification is the JSON form of data verify of a table: nothing that was
-// found out about records.
+// tableVerification is the same of a table.
 type tableVerification struct {
 	Table    string   `json:"table"`
 	Schema   string   `json:"schema"`
@@ -115,8 +114,7 @@ func message(err error) *string {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	return &text
+	return new(err.Error())
 }
 
 func describeReport(w io.Writer, l *datasets.Layout, r *datasets.Report) {

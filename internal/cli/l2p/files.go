@@ -21,14 +21,14 @@ import (
 // endings of the files that a meta-training leaves.
 var endings = []string{".safetensors", ".json", ".csv", ".png"}
 
-// free checks that the files can be written and that none would be overwritten but those
-// of an interrupted call.
+// free checks that the files can be written, and that none is there unless a call was interrupted.
 func (o *settings) free() error {
 	if _, err := os.Stat(o.out + ".checkpoint"); err == nil {
 		return nil
 	}
 	for _, ending := range endings {
-		if path := strings.TrimSuffix(o.out, endings[0]) + ending; exists(path) {
+		path := strings.TrimSuffix(o.out, endings[0]) + ending
+		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s is there: remove it, or choose another --out", path)
 		}
 	}
@@ -43,13 +43,8 @@ func (o *settings) free() error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // finish writes the files, and says what came out.
-func (o *settings) finish(c *cli.Call, p *l2p.Protector, history []meta.Epoch, checkpoint string) error {
+func (o *settings) finish(c *cli.Call, p *l2p.Protector, history []meta.Epoch) error {
 	base := strings.TrimSuffix(o.out, ".safetensors")
 	if err := p.Write(o.out); err != nil {
 		return err
@@ -60,7 +55,7 @@ func (o *settings) finish(c *cli.Call, p *l2p.Protector, history []meta.Epoch, c
 	if err := durable.WriteFile(base+".png", func(w io.Writer) error { return drawHistory(w, p.Card.Name, history) }); err != nil {
 		return err
 	}
-	if err := os.Remove(checkpoint); err != nil {
+	if err := os.Remove(o.Checkpoint); err != nil {
 		return err
 	}
 	best := math.Inf(1)

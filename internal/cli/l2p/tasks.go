@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/internal/cli"
@@ -98,20 +97,14 @@ func (o *settings) images(judged int) (meta.Source, string, error) {
 			return nil, "", fmt.Errorf("--classes names %d: %s has 0 to %d", k, o.tasks, set.Classes-1)
 		}
 	}
-	pixels, labels := decode(set.Train)
+	pixels, labels := make([]float64, len(set.Train.Features)), make([]int, len(set.Train.Labels))
+	for i, b := range set.Train.Features {
+		pixels[i] = float64(b)/127.5 - 1 // as training does
+	}
+	for i, l := range set.Train.Labels {
+		labels[i] = int(l)
+	}
 	pairs, err := meta.NewImages(pixels, labels, set.Train.Shape[1], o.pool, classes, o.records, judged)
 	about := fmt.Sprintf("networks of %s on pairs of classes of %s, %d images of %d×%[4]d", cli.Plural(o.units, "sigmoid"), o.tasks, o.records, set.Train.Shape[1]/max(o.pool, 1))
 	return pairs, about, err
-}
-
-// decode gives pixels their values, as training does.
-func decode(s datasets.Split) (pixels []float64, labels []int) {
-	pixels, labels = make([]float64, len(s.Features)), make([]int, len(s.Labels))
-	for i, b := range s.Features {
-		pixels[i] = float64(b)/127.5 - 1
-	}
-	for i, l := range s.Labels {
-		labels[i] = int(l)
-	}
-	return pixels, labels
 }

@@ -19,57 +19,53 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// settings are the flags of l2p train.
+// settings are the flags of l2p train, and what they make of meta-training's options.
 type settings struct {
-	tasks, out, name, start                   string
-	epsilons                                  []string
-	epochs, classes                           []int
-	steps, records, pool, units               int
-	batches, runs, validation, block, store   int
-	rate, clip, delta, scale, cardScale       float64
-	lr, gamma                                 float64
-	neighbouring, accountant, scheduler, data string
-	layers, hidden, threads                   int
-	logSign, odd, curvature                   bool
-	seed                                      uint64
+	meta.Options
+	tasks, out, start, data string
+	epsilons                []string
+	epochs, classes         []int
+	records, pool, units    int
+	cardScale               float64
 }
 
 func (o *settings) define(f *pflag.FlagSet) {
 	f.SortFlags = false
+	card := &o.Card
 	f.StringVar(&o.tasks, "tasks", "", "kind of tasks, one of the above")
 	f.StringVar(&o.out, "out", "", "file of the protector, ending in .safetensors")
-	f.StringVar(&o.name, "name", "", "name in the card (default the file's)")
+	f.StringVar(&card.Name, "name", "", "name in the card (default the file's)")
 	f.StringSliceVar(&o.epsilons, "epsilons", []string{"inf", "1.6", "0.4", "0.2", "0.05"}, "ε of each stage, falling; inf is no noise")
 	f.IntSliceVar(&o.epochs, "epochs", []int{10}, "epochs of each stage, or one number for all")
-	f.IntVar(&o.steps, "steps", 20, "steps T of a private run")
-	f.Float64Var(&o.rate, "sampling-rate", 0.25, "Poisson sampling rate q of a step")
-	f.Float64Var(&o.clip, "clip", 1, "clip norm C")
-	f.Float64Var(&o.delta, "delta", 1e-8, "δ of the private runs")
-	f.StringVar(&o.neighbouring, "neighbouring", string(accountant.AddRemove), "add-remove or replace-one")
-	f.StringVar(&o.accountant, "accountant", accountant.RDP, "accountant that gives the noise of an ε")
+	f.IntVar(&o.Steps, "steps", 20, "steps T of a private run")
+	f.Float64Var(&o.Rate, "sampling-rate", 0.25, "Poisson sampling rate q of a step")
+	f.Float64Var(&o.Clip, "clip", 1, "clip norm C")
+	f.Float64Var(&o.Delta, "delta", 1e-8, "δ of the private runs")
+	f.StringVar((*string)(&o.Neighbouring), "neighbouring", string(accountant.AddRemove), "add-remove or replace-one")
+	f.StringVar(&o.Accountant, "accountant", accountant.RDP, "accountant that gives the noise of an ε")
 	f.IntVar(&o.records, "records", 2500, "records of a task")
 	f.StringVar(&o.start, "start", "ones", "quadratic: where runs start, ones or normal (random)")
 	f.IntSliceVar(&o.classes, "classes", nil, "images: classes that tasks are pairs of (default all)")
 	f.IntVar(&o.pool, "pool", 2, "images: average squares of so many pixels a side into one")
 	f.IntVar(&o.units, "units", 4, "networks: hidden units")
 	f.StringVar(&o.data, "data-dir", "", "directory of the image files (or "+plan.DataDirVariable+")")
-	f.IntVar(&o.layers, "layers", 2, "layers of each LSTM")
-	f.IntVar(&o.hidden, "hidden", 20, "hidden units of each LSTM's layers")
-	f.BoolVar(&o.logSign, "log-sign", false, "the projector reads a gradient as logarithm and sign")
-	f.BoolVar(&o.odd, "odd", false, "opposite gradients get opposite updates, so that no drift is learned (default for networks)")
-	f.BoolVar(&o.curvature, "curvature", false, "keep second derivatives of the tasks, which learning to learn drops (default for networks)")
-	f.StringVar(&o.scheduler, "scheduler", l2p.Learned, "lstm, or constant: the same noise in all steps")
-	f.Float64Var(&o.scale, "scale", 0.1, "what the projector's output is multiplied by")
+	f.IntVar(&card.Projector.Layers, "layers", 2, "layers of each LSTM")
+	f.IntVar(&card.Projector.Hidden, "hidden", 20, "hidden units of each LSTM's layers")
+	f.BoolVar(&card.Projector.LogSign, "log-sign", false, "the projector reads a gradient as logarithm and sign")
+	f.BoolVar(&o.Odd, "odd", false, "opposite gradients get opposite updates, so that no drift is learned (default for networks)")
+	f.BoolVar(&o.Curvature, "curvature", false, "keep second derivatives of the tasks, which learning to learn drops (default for networks)")
+	f.StringVar(&card.Scheduler.Kind, "scheduler", l2p.Learned, "lstm, or constant: the same noise in all steps")
+	f.Float64Var(&card.Scale, "scale", 0.1, "what the projector's output is multiplied by")
 	f.Float64Var(&o.cardScale, "card-scale", 0, "the same in the card, for networks larger than the tasks' (default --scale)")
-	f.IntVar(&o.batches, "batches", 20, "updates of the LSTMs in an epoch")
-	f.IntVar(&o.runs, "runs", 8, "simulated runs that an update averages over")
-	f.Float64Var(&o.lr, "lr", 0.005, "learning rate of the meta-training (Adam), falling within a stage")
-	f.Float64Var(&o.gamma, "gamma", 1, "the objective is the loss of the last 1/γ of the budget, weighted towards its end")
-	f.IntVar(&o.block, "block", 0, "steps after which backpropagation is cut, with a budget for each block; 0: not cut")
-	f.IntVar(&o.store, "store-every", 0, "store the state of one step in so many and make the others again; 0: store all")
-	f.IntVar(&o.validation, "validation", 50, "held-out tasks that choose the best epoch, of each ε")
-	f.Uint64Var(&o.seed, "seed", 1, "of everything; the same seed makes the same protector")
-	f.IntVar(&o.threads, "threads", 0, "simulations at a time, 0 for all cores; changes no result")
+	f.IntVar(&o.Batches, "batches", 20, "updates of the LSTMs in an epoch")
+	f.IntVar(&o.Tasks, "runs", 8, "simulated runs that an update averages over")
+	f.Float64Var(&o.LearningRate, "lr", 0.005, "learning rate of the meta-training (Adam), falling within a stage")
+	f.Float64Var(&o.Gamma, "gamma", 1, "the objective is the loss of the last 1/γ of the budget, weighted towards its end")
+	f.IntVar(&o.Block, "block", 0, "steps after which backpropagation is cut, with a budget for each block; 0: not cut")
+	f.IntVar(&o.Every, "store-every", 0, "store the state of one step in so many and make the others again; 0: store all")
+	f.IntVar(&o.Validation, "validation", 50, "held-out tasks that choose the best epoch, of each ε")
+	f.Uint64Var(&o.Seed, "seed", 1, "of everything; the same seed makes the same protector")
+	f.IntVar(&o.Workers, "threads", 0, "simulations at a time, 0 for all cores; changes no result")
 }
 
 func metaTrain() *cobra.Command {
@@ -101,8 +97,7 @@ command goes on after an interruption, from FILE.checkpoint.`,
 }
 
 func (o *settings) run(c *cli.Call) error {
-	options, err := o.options(c.Command)
-	if err != nil {
+	if err := o.complete(c.Command); err != nil {
 		return usage.Wrap(err)
 	}
 	ctx, con, err := c.Interruptible("stopping after this epoch; the same command goes on from there")
@@ -111,14 +106,14 @@ func (o *settings) run(c *cli.Call) error {
 	}
 	defer con.Release()
 	total := 0
-	for _, s := range options.Stages {
+	for _, s := range o.Stages {
 		total += s.Epochs
 	}
 	con.Start(total)
-	options.Progress = func(done, total int, e meta.Epoch) {
+	o.Progress = func(done, total int, e meta.Epoch) {
 		con.Update(done, fmt.Sprintf("epoch %d/%d, ε %.3g, validation loss %.4g", done, total, float64(e.Epsilon), e.Validation))
 	}
-	p, history, err := meta.Train(ctx, options)
+	p, history, err := meta.Train(ctx, o.Options)
 	con.Finish()
 	if err != nil {
 		return err
@@ -126,75 +121,63 @@ func (o *settings) run(c *cli.Call) error {
 	if o.cardScale > 0 {
 		p.Card.Scale = o.cardScale
 	}
-	return o.finish(c, p, history, options.Checkpoint)
+	return o.finish(c, p, history)
 }
 
-// options are those of meta-training.
-func (o *settings) options(cmd *cobra.Command) (meta.Options, error) {
+// complete checks the flags, and gives the options what no flag is by itself.
+func (o *settings) complete(cmd *cobra.Command) error {
 	at := slices.IndexFunc(metaTasks, func(t metaTask) bool { return t.name == o.tasks })
 	if at < 0 {
-		return meta.Options{}, fmt.Errorf("unknown tasks %q: `%s --help` lists them", o.tasks, cmd.CommandPath())
+		return fmt.Errorf("unknown tasks %q: `%s --help` lists them", o.tasks, cmd.CommandPath())
 	}
 	kind := metaTasks[at]
 	for name, value := range kind.defaults {
 		if !cmd.Flags().Changed(name) {
 			if err := cmd.Flags().Set(name, value); err != nil {
-				return meta.Options{}, err
+				return err
 			}
 		}
 	}
 	if !strings.HasSuffix(o.out, ".safetensors") {
-		return meta.Options{}, fmt.Errorf("--out %s: its name must end in .safetensors", o.out)
+		return fmt.Errorf("--out %s: its name must end in .safetensors", o.out)
 	}
 	if err := o.free(); err != nil {
-		return meta.Options{}, err
+		return err
 	}
 	if cmd.Flags().Changed("card-scale") && !(o.cardScale > 0) {
-		return meta.Options{}, fmt.Errorf("--card-scale %v: must be above 0, or left out for --scale", o.cardScale)
+		return fmt.Errorf("--card-scale %v: must be above 0, or left out for --scale", o.cardScale)
 	}
-	if o.name == "" {
-		o.name = strings.TrimSuffix(filepath.Base(o.out), ".safetensors")
+	if o.Card.Name == "" {
+		o.Card.Name = strings.TrimSuffix(filepath.Base(o.out), ".safetensors")
 	}
 	if len(o.epochs) != 1 && len(o.epochs) != len(o.epsilons) {
-		return meta.Options{}, fmt.Errorf("--epochs has %d numbers and --epsilons %d: give one number, or one for each", len(o.epochs), len(o.epsilons))
+		return fmt.Errorf("--epochs has %d numbers and --epsilons %d: give one number, or one for each", len(o.epochs), len(o.epsilons))
 	}
-	if o.threads < 1 {
-		o.threads = runtime.GOMAXPROCS(0)
+	if o.Workers < 1 {
+		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	m := meta.Options{
-		Plan: meta.Plan{
-			Steps: o.steps, Rate: o.rate, Clip: o.clip, Delta: o.delta,
-			Neighbouring: accountant.Neighbouring(o.neighbouring), Accountant: o.accountant,
-		},
-		Batches: o.batches, Tasks: o.runs, LearningRate: o.lr, GradientNorm: 1, Gamma: o.gamma, Odd: o.odd, Curvature: o.curvature,
-		Block: o.block, Every: o.store, Validation: o.validation, Seed: o.seed, Workers: o.threads,
-		Checkpoint: o.out + ".checkpoint",
-		Card: l2p.Card{
-			Name: o.name, Tasks: []string{kind.name}, Scale: o.scale, Recipe: o.recipe(cmd),
-			Projector: l2p.Part{Kind: l2p.Learned, Layers: o.layers, Hidden: o.hidden, LogSign: o.logSign},
-			Scheduler: l2p.Part{Kind: o.scheduler},
-		},
-	}
-	switch o.scheduler {
+	o.GradientNorm, o.Checkpoint = 1, o.out+".checkpoint"
+	card := &o.Card
+	card.Tasks, card.Recipe, card.Projector.Kind = []string{kind.name}, o.recipe(cmd), l2p.Learned
+	switch card.Scheduler.Kind {
 	case l2p.Learned:
-		m.Card.Scheduler = l2p.Part{Kind: l2p.Learned, Layers: o.layers, Hidden: o.hidden}
+		card.Scheduler.Layers, card.Scheduler.Hidden = card.Projector.Layers, card.Projector.Hidden
 	case l2p.Constant:
 	default:
-		return m, fmt.Errorf("--scheduler %q: choose %s or %s", o.scheduler, l2p.Learned, l2p.Constant)
+		return fmt.Errorf("--scheduler %q: choose %s or %s", card.Scheduler.Kind, l2p.Learned, l2p.Constant)
 	}
 	for i, text := range o.epsilons {
 		epsilon, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return m, fmt.Errorf("--epsilons %q: must be numbers, or inf", text)
+			return fmt.Errorf("--epsilons %q: must be numbers, or inf", text)
 		}
-		m.Stages = append(m.Stages, meta.Stage{Epsilon: epsilon, Epochs: o.epochs[i*min(1, len(o.epochs)-1)]})
+		o.Stages = append(o.Stages, meta.Stage{Epsilon: epsilon, Epochs: o.epochs[i*min(1, len(o.epochs)-1)]})
 	}
 	var err error
-	m.Family, m.Card.Public, m.Card.Summary, err = o.family(kind.images)
-	if err == nil {
-		err = m.Validate()
+	if o.Family, card.Public, card.Summary, err = o.family(kind.images); err != nil {
+		return err
 	}
-	return m, err
+	return o.Validate()
 }
 
 // recipe is the command, with every setting that is not its tasks' own, and without what changes no result.

@@ -72,8 +72,7 @@ func This() Machine {
 	m := Machine{Build: Version(), Kernels: gemm.ISA(), Threads: runtime.GOMAXPROCS(0)}
 	m.CPU = cmp.Or(field("/proc/cpuinfo", "model name"), runtime.GOARCH)
 	if kb, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
-		n := kb << 10
-		m.Memory = &n
+		m.Memory = new(kb << 10)
 	}
 	return m
 }
@@ -95,14 +94,10 @@ func field(file, name string) string {
 
 // Load is the system's load average of the last minute, nil where it keeps none.
 func Load() *float64 {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return nil
-	}
+	b, _ := os.ReadFile("/proc/loadavg") // which is empty where there is none
 	first, _, _ := strings.Cut(string(b), " ")
-	x, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return nil
+	if x, err := strconv.ParseFloat(first, 64); err == nil {
+		return &x
 	}
-	return &x
+	return nil
 }

@@ -77,7 +77,7 @@ One that has no bound for an event says so.`,
 			if err != nil {
 				return err
 			}
-			o := accountant.Options{Accountant: a.accountant, Neighbouring: accountant.Neighbouring(a.neighbouring), Delta: a.delta, Order: order}
+			o := accountant.Options{Accountant: a.Accountant, Neighbouring: a.Neighbouring, Delta: a.Delta, Order: order}
 			if c.Given("epsilon") {
 				o.Epsilon = &a.epsilon
 			}
@@ -115,7 +115,7 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 		if !c.Given("noise-multiplier") {
 			return nil, usage.Errorf("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
 		}
-		return []accountant.Event{accountant.PoissonBatch(a.rate, a.steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
+		return []accountant.Event{accountant.PoissonBatch(a.SamplingRate, a.Steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
 	}
 	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
 		if c.Given(name) {

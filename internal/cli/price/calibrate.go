@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -49,22 +48,18 @@ func (a *settings) calibrate(call *cli.Call) error {
 			return usage.Errorf("--%s is missing: a calibration needs a target --epsilon and a --delta", name)
 		}
 	}
-	s := accountant.Schedule{
-		SamplingRate: a.rate, Steps: a.steps, Delta: a.delta,
-		Neighbouring: accountant.Neighbouring(a.neighbouring), Accountant: a.accountant,
-	}
-	c := calibration{NoiseMultiplier: a.sigma, SamplingRate: a.rate, Steps: a.steps, Delta: a.delta, Accountant: a.accountant, Neighbouring: a.neighbouring}
+	c := calibration{NoiseMultiplier: a.sigma, SamplingRate: a.SamplingRate, Steps: a.Steps, Delta: a.Delta, Accountant: a.Accountant, Neighbouring: string(a.Neighbouring)}
 	var found string
 	var err error
 	switch rate, steps := given("sampling-rate"), given("steps"); {
 	case !given("noise-multiplier") && rate && steps:
-		c.NoiseMultiplier, c.Epsilon, err = s.Calibrate(a.epsilon)
+		c.NoiseMultiplier, c.Epsilon, err = a.Calibrate(a.epsilon)
 		found = fmt.Sprintf("noise multiplier %.6g", c.NoiseMultiplier)
 	case given("noise-multiplier") && rate && !steps:
-		c.Steps, c.Epsilon, err = s.CalibrateSteps(a.epsilon, a.sigma)
+		c.Steps, c.Epsilon, err = a.CalibrateSteps(a.epsilon, a.sigma)
 		found = cli.Plural(c.Steps, "step")
 	case given("noise-multiplier") && steps && !rate:
-		c.SamplingRate, c.Epsilon, err = s.CalibrateSamplingRate(a.epsilon, a.sigma)
+		c.SamplingRate, c.Epsilon, err = a.CalibrateSamplingRate(a.epsilon, a.sigma)
 		found = fmt.Sprintf("sampling rate %.6g", c.SamplingRate)
 	default:
 		return usage.Errorf("give two of --noise-multiplier, --sampling-rate and --steps: the third is found")
@@ -72,7 +67,7 @@ func (a *settings) calibrate(call *cli.Call) error {
 	if err != nil {
 		return usage.Wrap(err)
 	}
-	c.NoGuarantee = noGuarantee(a.accountant)
+	c.NoGuarantee = noGuarantee(a.Accountant)
 	c.Guarantee = len(c.NoGuarantee) == 0
 	return call.Show(c, func(w io.Writer) {
 		fmt.Fprintln(w, found)

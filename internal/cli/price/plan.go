@@ -61,8 +61,7 @@ func (p *plan) write(w io.Writer) {
 	}
 }
 
-// figures are a JSON object whose keys keep their order. A float that is infinite or
-// undefined is null.
+// figures are a JSON object whose keys keep their order. Floats are real.
 type figures []struct {
 	name  string
 	value any

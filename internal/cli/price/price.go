@@ -1,5 +1,4 @@
-// Package price is the commands that say what private methods cost, and what a
-// budget pays for: arithmetic on public numbers.
+// Package price is the commands that say what private methods cost, by arithmetic on public numbers.
 package price
 
 import (
@@ -27,21 +26,19 @@ func (x real) MarshalJSON() ([]byte, error) {
 
 // settings are the flags that account and calibrate share.
 type settings struct {
-	accountant, neighbouring string
-	delta, epsilon           float64
-	sigma, rate              float64
-	steps                    int
+	accountant.Schedule
+	epsilon, sigma float64
 }
 
 func (a *settings) define(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.Float64Var(&a.delta, "delta", 0, "δ, in (0, 1)")
+	f.Float64Var(&a.Delta, "delta", 0, "δ, in (0, 1)")
 	f.Float64Var(&a.epsilon, "epsilon", 0, "ε")
 	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
-	f.Float64Var(&a.rate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
-	f.IntVar(&a.steps, "steps", 1, "number of steps")
-	f.StringVar(&a.accountant, "accountant", accountant.PLD, strings.Join(accountant.Names(), ", ")+" (not a guarantee)")
-	f.StringVar(&a.neighbouring, "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
+	f.Float64Var(&a.SamplingRate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
+	f.IntVar(&a.Steps, "steps", 1, "number of steps")
+	f.StringVar(&a.Accountant, "accountant", accountant.PLD, strings.Join(accountant.Names(), ", ")+" (not a guarantee)")
+	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
 	cli.JSONFlag(f)
 }
 

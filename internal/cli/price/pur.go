@@ -30,14 +30,6 @@ var purs = []pur{
 		"n, smoothness, strong convexity and f0 are public, not measured on the records"},
 }
 
-func purMethods() []method {
-	var all []method
-	for _, x := range purs {
-		all = append(all, x.method())
-	}
-	return all
-}
-
 func (x pur) name() string { return "pur-" + string(x.kind) }
 
 func (x pur) method() method {

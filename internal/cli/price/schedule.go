@@ -28,7 +28,10 @@ Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
   privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json`,
 	}
-	for _, m := range append(purMethods(), methods...) {
+	for _, x := range purs {
+		cmd.AddCommand(x.method().command())
+	}
+	for _, m := range methods {
 		cmd.AddCommand(m.command())
 	}
 	return cmd

@@ -59,8 +59,7 @@ func NewTaps(offsets []int, rows, cols, pitch int) *Taps {
 	return t
 }
 
-// Reach is how many floats from the first on an image needs to have: more than its outputs read, as registers are
-// loaded whole. What stands in excess reaches no result.
+// Reach is how many floats an image needs to have: more than outputs read, as registers are loaded whole.
 func (t *Taps) Reach() int { return t.reach }
 
 // Outputs is the number of outputs of a channel.

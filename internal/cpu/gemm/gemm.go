@@ -2,27 +2,23 @@
 // Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008).
 //
 // Bits. K is cut into blocks by K alone. Within a block every element is one chain of multiply-adds from zero in
-// ascending order; the blocks are added in order, the first to C when accumulating. So an element's bits depend only
-// on K and on its own row of A and column of B: Mul and MulPacked agree, and a caller may cut M and N anywhere. Where
-// the processor has AVX2 and FMA each multiply-add rounds once, and the AVX-512 kernels, of wider tiles, give the same bits;
-// elsewhere, and under the build tag noasm, the compiler decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most
-// γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
+// ascending order; the blocks are added in order, the first to C when accumulating. So Mul and MulPacked agree, and a
+// caller may cut M and N anywhere. Where the processor has AVX2 and FMA each multiply-add rounds once, and the AVX-512
+// kernels give the same bits; elsewhere, and under the build tag noasm, the compiler decides, the same way for every
+// element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
 //
 // The kernels are chosen when the program starts. GODEBUG=cpu.avx512f=off leaves AVX-512 unused; with cpu.avx2=off the code
 // is portable.
 //
-// A NaN or an infinity reaches only the elements whose row of A or column of B holds it.
-//
-// Shapes that disagree and views that leave their data are mistakes of the calling code: they fail as an index out of
-// range does, before anything is read or written.
+// A NaN or an infinity reaches only the elements whose row of A or column of B holds it. Shapes that disagree and views
+// that leave their data fail as an index out of range does, before anything is read or written.
 package gemm
 
 import "github.com/privgrad/privgrad/internal/pages"
 
 //go:generate go run -C ../gen .
 
-// A register tile of the kernels in use has TileM rows of A and TileN columns of B. Packed operands have panels of as many:
-// they fit the kernels that they were packed for.
+// A register tile of the kernels in use has TileM rows of A and TileN columns of B, and so have panels of packed operands.
 var TileM, TileN = tileShape()
 
 // The tile of the AVX2 kernels and of the portable code.
@@ -73,9 +69,9 @@ func (m Matrix) Slice(i0, i1, j0, j1 int) Matrix {
 	m.Rows, m.Cols = i1-i0, j1-j0
 	if m.Rows == 0 || m.Cols == 0 {
 		m.Data = nil
-		return m
+	} else {
+		m.Data = m.Data[i0*m.RS+j0*m.CS:]
 	}
-	m.Data = m.Data[i0*m.RS+j0*m.CS:]
 	return m
 }
 
@@ -102,8 +98,7 @@ func within(from, to, n int) {
 	}
 }
 
-// Workspace holds the packed blocks of one goroutine's products. The zero value is ready; it grows to what the largest
-// product needs and is then kept.
+// Workspace holds the packed blocks of one goroutine's products. The zero value is ready.
 type Workspace struct {
 	a, b []float32
 }

@@ -71,8 +71,7 @@ func (p *PackedB) PackRows(row int, b Matrix) {
 	}
 }
 
-// MulPacked computes C = A·B, or C += A·B when accumulate is set, with the bits of Mul. C must have CS = 1.
-// Goroutines may share the operands.
+// MulPacked is Mul of packed operands, with its bits. Goroutines may share them.
 func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {
 	c.checkResult(a.m, a.k, b.k, b.n)
 	if c.Rows == 0 || c.Cols == 0 {
@@ -120,8 +119,12 @@ func packB(dst []float32, stride int, b Matrix) {
 	if b.CS == 1 {
 		// Row by row: long contiguous reads keep the prefetcher busy.
 		whole := b.Cols / TileN
-		if whole > 0 {
-			copyRowsB(dst, b.Data, b.Rows, whole, b.RS, stride)
+		if whole > 0 && !copyRowsB(dst, b.Data, b.Rows, whole, b.RS, stride) {
+			for p := range b.Rows {
+				for j := range whole {
+					copy(dst[j*stride+p*TileN:][:TileN], b.Data[p*b.RS+j*TileN:])
+				}
+			}
 		}
 		if rest := b.Cols % TileN; rest > 0 {
 			for p := range b.Rows {

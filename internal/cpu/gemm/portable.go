@@ -1,7 +1,6 @@
 package gemm
 
-// tilePortable is the tile without assembly: tiles times h rows of n columns of C (+)= A·B from panels a[kc][TileM], lda
-// apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise.
+// tilePortable is tile without assembly. Of b it reads eight columns when n <= 8 and sixteen otherwise.
 func tilePortable(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
 	for i := range tiles * h {
 		panel := a[i/h*lda+i%h:]
@@ -89,15 +88,6 @@ func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b,
 			} else {
 				row[q] = sum[q]
 			}
-		}
-	}
-}
-
-// copyRowsPortable is copyRowsB without assembly.
-func copyRowsPortable(dst, src []float32, rows, groups, ld, stride int) {
-	for p := range rows {
-		for j := range groups {
-			copy(dst[j*stride+p*TileN:][:TileN], src[p*ld+j*TileN:])
 		}
 	}
 }

@@ -9,6 +9,75 @@ var assembly = hasAVX2
 
 var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
+// The tile of the AVX-512 kernels: twenty-eight accumulators of sixteen.
+const (
+	wideM = 14
+	wideN = 32
+)
+
+// wide says that the AVX-512 kernels are in use; a variable so that tests can run the others as well.
+var wide = assembly && hasAVX512
+
+var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
+
+func tileShape() (m, n int) {
+	if wide {
+		return wideM, wideN
+	}
+	return baseM, baseN
+}
+
+// Kernels by their number of rows.
+type (
+	tileKernels      []func(tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, ldahead int)
+	correlateKernels []func(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+	contractKernels  []func(rows, inner int, jumps *int32, x *float32, taps *int32, b, c *float32, ldc, n int, accumulate bool)
+)
+
+// kernels are those of one width of register; the narrow ones are for half a tile's columns.
+type kernels struct {
+	tile             tileKernels
+	correlate        correlateKernels
+	contract, narrow contractKernels
+}
+
+var avx2 = kernels{
+	tile:      tileKernels{1: tile1, tile2, tile3, tile4, tile5, tile6},
+	correlate: correlateKernels{1: correlate1, correlate2, correlate3, correlate4, correlate5, correlate6},
+	contract:  contractKernels{1: contract1, contract2, contract3, contract4, contract5, contract6},
+	narrow: contractKernels{
+		1: contractNarrow1, contractNarrow2, contractNarrow3, contractNarrow4,
+		contractNarrow5, contractNarrow6, contractNarrow7, contractNarrow8,
+	},
+}
+
+var avx512 = kernels{
+	tile: tileKernels{
+		1: tile1AVX512, tile2AVX512, tile3AVX512, tile4AVX512, tile5AVX512, tile6AVX512, tile7AVX512,
+		tile8AVX512, tile9AVX512, tile10AVX512, tile11AVX512, tile12AVX512, tile13AVX512, tile14AVX512,
+	},
+	correlate: correlateKernels{
+		1: correlate1AVX512, correlate2AVX512, correlate3AVX512, correlate4AVX512, correlate5AVX512,
+		correlate6AVX512, correlate7AVX512, correlate8AVX512, correlate9AVX512, correlate10AVX512,
+		correlate11AVX512, correlate12AVX512, correlate13AVX512, correlate14AVX512,
+	},
+	contract: contractKernels{
+		1: contract1AVX512, contract2AVX512, contract3AVX512, contract4AVX512,
+		contract5AVX512, contract6AVX512, contract7AVX512, contract8AVX512,
+	},
+	narrow: contractKernels{
+		1: contractNarrow1AVX512, contractNarrow2AVX512, contractNarrow3AVX512, contractNarrow4AVX512,
+		contractNarrow5AVX512, contractNarrow6AVX512, contractNarrow7AVX512, contractNarrow8AVX512,
+	},
+}
+
+func inUse() *kernels {
+	if wide {
+		return &avx512
+	}
+	return &avx2
+}
+
 // tile computes tiles times h rows of n columns, one below the other, from the start of c; the panels of A are lda apart.
 // Meanwhile kc floats ahead, for each tile ldahead further on, come nearer. The indexing before a kernel proves that it
 // stays within the slices; a prefetch cannot fault.
@@ -17,29 +86,12 @@ func tile(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []floa
 		tilePortable(tiles, h, kc, a, lda, b, ldb, c, ldc, n, accumulate)
 		return
 	}
-	if wide {
-		tileWide(tiles, h, kc, a, lda, b, ldb, c, ldc, n, accumulate, ahead, ldahead)
-		return
-	}
 	width := TileN
-	if n <= 8 {
-		width = 8
+	if n <= TileN/2 {
+		width = TileN / 2
 	}
 	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+width-1], c[(tiles*h-1)*ldc+n-1]
-	switch h {
-	case 1:
-		tile1(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
-	case 2:
-		tile2(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
-	case 3:
-		tile3(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
-	case 4:
-		tile4(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
-	case 5:
-		tile5(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
-	case 6:
-		tile6(tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
-	}
+	inUse().tile[h](tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], ldahead)
 }
 
 // transposeRowsA packs h rows of k values, ld apart, as a panel of A; it reports false where there is no kernel for it.
@@ -56,8 +108,7 @@ func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	return true
 }
 
-// copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A; it reports false where there is no
-// kernel for it.
+// copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A if there is a kernel for it.
 func copyColumnsA(dst, src []float32, k, ld, h int) bool {
 	if !assembly || !wide && h < TileM {
 		return false
@@ -71,18 +122,18 @@ func copyColumnsA(dst, src []float32, k, ld, h int) bool {
 	return true
 }
 
-// copyRowsB packs rows of whole groups of TileN values, ld apart, as panels of B stride apart.
-func copyRowsB(dst, src []float32, rows, groups, ld, stride int) {
+// copyRowsB packs rows of whole groups of TileN values, ld apart, as panels of B stride apart if there is a kernel for it.
+func copyRowsB(dst, src []float32, rows, groups, ld, stride int) bool {
 	if !assembly {
-		copyRowsPortable(dst, src, rows, groups, ld, stride)
-		return
+		return false
 	}
 	_, _ = dst[(groups-1)*stride+rows*TileN-1], src[(rows-1)*ld+groups*TileN-1]
 	if wide {
 		copyBAVX512(rows, groups, &src[0], ld, &dst[0], stride)
-		return
+	} else {
+		copyB(rows, groups, &src[0], ld, &dst[0], stride)
 	}
-	copyB(rows, groups, &src[0], ld, &dst[0], stride)
+	return true
 }
 
 // transposeColumnsB packs n columns of k contiguous values, ld apart, as a panel of B; it reports false where there is
@@ -97,11 +148,10 @@ func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
 		return true
 	}
 	transposeB(k, &src[0], ld, min(n, 8), &dst[0])
-	if n > 8 {
+	if n > 8 { // kernels read no more than eight columns of fewer
 		transposeB(k, &src[8*ld], ld, n-8, &dst[8])
-		return true
 	}
-	return true // kernels read no more than eight columns of so few
+	return true
 }
 
 // correlate computes h rows of outputs. Correlate has proved that the kernel stays within x and c.
@@ -116,24 +166,7 @@ func correlate(h, kc int, a []float32, taps []int32, x []float32, pairs []int32,
 	if bias != nil {
 		first = &bias[:h][0]
 	}
-	if wide {
-		correlateWide[h](kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-		return
-	}
-	switch h {
-	case 1:
-		correlate1(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-	case 2:
-		correlate2(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-	case 3:
-		correlate3(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-	case 4:
-		correlate4(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-	case 5:
-		correlate5(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-	case 6:
-		correlate6(kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
-	}
+	inUse().correlate[h](kc, &a[0], &taps[0], &x[0], &pairs[0], n, &c[0], ldc, accumulate, first, relu)
 }
 
 // contract computes h rows of a gradient. Contract has proved that the kernel stays within x.
@@ -143,47 +176,33 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 		return
 	}
 	_, _, _, _ = jumps[rows-1], taps[h-1], b[rows*inner*TileN-1], c[(h-1)*ldc+n-1]
-	if wide {
-		kernel := contractWide[h]
-		if n <= wideN/2 {
-			kernel = contractWideNarrow[h]
-		}
-		kernel(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		return
+	byRows := inUse().contract
+	if n <= TileN/2 {
+		byRows = inUse().narrow
 	}
-	if n <= group {
-		switch h {
-		case 1:
-			contractNarrow1(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 2:
-			contractNarrow2(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 3:
-			contractNarrow3(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 4:
-			contractNarrow4(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 5:
-			contractNarrow5(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 6:
-			contractNarrow6(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 7:
-			contractNarrow7(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		case 8:
-			contractNarrow8(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-		}
-		return
+	byRows[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+}
+
+// transposeRowsAWide is transposeRowsA for wider panels. It needs AVX2 alone.
+func transposeRowsAWide(dst, src []float32, k, ld, h int) {
+	transposeLowAAVX512(k, &src[0], ld, min(h, 8), &dst[0])
+	if h > 8 {
+		transposeAAVX512(k, &src[8*ld], ld, h-8, &dst[8])
 	}
-	switch h {
-	case 1:
-		contract1(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-	case 2:
-		contract2(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-	case 3:
-		contract3(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-	case 4:
-		contract4(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-	case 5:
-		contract5(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
-	case 6:
-		contract6(rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
+}
+
+// transposeColumnsBWide is transposeColumnsB for wider panels. It needs AVX2 alone.
+func transposeColumnsBWide(dst, src []float32, k, ld, n int) {
+	for j := 0; j < n; j += 8 {
+		transposeBAVX512(k, &src[j*ld], ld, min(n-j, 8), &dst[j])
+	}
+	from, to := (n+7)&^7, wideN
+	if n <= wideN/2 {
+		to = wideN / 2
+	}
+	if from < to {
+		for p := range k {
+			clear(dst[p*wideN+from : p*wideN+to])
+		}
 	}
 }

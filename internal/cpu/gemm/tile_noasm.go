@@ -16,9 +16,7 @@ func transposeColumnsB(_, _ []float32, _, _, _ int) bool { return false }
 
 func copyColumnsA(_, _ []float32, _, _, _ int) bool { return false }
 
-func copyRowsB(dst, src []float32, rows, groups, ld, stride int) {
-	copyRowsPortable(dst, src, rows, groups, ld, stride)
-}
+func copyRowsB(_, _ []float32, _, _, _, _ int) bool { return false }
 
 func correlate(h, _ int, a []float32, taps []int32, x []float32, pairs []int32, c []float32, ldc int, accumulate bool, bias []float32, relu bool) {
 	correlatePortable(h, a, taps, x, pairs, c, ldc, accumulate, bias, relu)

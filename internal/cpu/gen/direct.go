@@ -31,143 +31,114 @@ func correlate(g *asm, h int) {
 		fmt.Sprintf("correlate%d adds up a[p][i]*x[taps[p]+lane] over p < kc for %d rows i of c, ldc apart, and n pairs of groups of", h, h),
 		"outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of",
 		"outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.")
-	pairs, n := g.gp("pairs"), g.gp("n")
-	ldc := g.gp("ldc")
-	g.SHLQ(Imm(2), ldc)
+	pairs, n, ldc := g.gp("pairs"), g.gp("n"), g.floatStride("ldc")
 	sum := g.tileOf(avx2, h, 2)
-	b0, b1, t0, t1 := g.YMM(), g.YMM(), g.YMM(), g.YMM()
-
-	g.Label("pair")
-	for i := range sum {
-		g.VXORPS(sum[i][0], sum[i][0], sum[i][0])
-		g.VXORPS(sum[i][1], sum[i][1], sum[i][1])
+	b, t := several(2, g.YMM), several(2, g.YMM)
+	// both is a number of each group of a pair.
+	both := func(disp int) [2]reg.GPVirtual {
+		p := [2]reg.GPVirtual{g.GP64(), g.GP64()}
+		for j := range p {
+			g.MOVLQSX(Mem{Base: pairs, Disp: disp + 4*j}, p[j])
+		}
+		return p
 	}
-	a, taps, kc := g.gp("a"), g.gp("taps"), g.gp("kc")
-	x0, x1 := g.GP64(), g.GP64()
-	g.MOVLQSX(Mem{Base: pairs}, x0)
-	g.MOVLQSX(Mem{Base: pairs, Disp: 4}, x1)
-	x := g.gp("x")
-	g.ADDQ(x, x0)
-	g.ADDQ(x, x1)
-	step := func(u int) {
-		at := g.GP64()
-		g.MOVLQSX(Mem{Base: taps, Disp: 4 * u}, at)
-		g.VMOVUPS(Mem{Base: x0, Index: at, Scale: 1}, b0)
-		g.VMOVUPS(Mem{Base: x1, Index: at, Scale: 1}, b1)
-		for i := range h {
-			t := [2]reg.VecVirtual{t0, t1}[i%2]
-			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*avx2.m + i)}, t)
-			g.VFMADD231PS(b0, t, sum[i][0])
-			g.VFMADD231PS(b1, t, sum[i][1])
+	move := func(p [2]reg.GPVirtual, by reg.GPVirtual) {
+		for j := range p {
+			g.ADDQ(by, p[j])
 		}
 	}
-	const unroll = 4
-	blocks := g.GP64()
-	g.MOVQ(kc, blocks)
-	g.SHRQ(Imm(2), blocks)
-	g.JZ(LabelRef("rest"))
-	g.Label("blocks")
-	for u := range unroll {
-		step(u)
-	}
-	g.ADDQ(Imm(uint64(4*unroll*avx2.m)), a)
-	g.ADDQ(Imm(4*unroll), taps)
-	g.DECQ(blocks)
-	g.JNZ(LabelRef("blocks"))
-	g.Label("rest")
-	g.ANDQ(Imm(unroll-1), kc)
-	g.JZ(LabelRef("done"))
-	g.Label("single")
-	step(0)
-	g.ADDQ(Imm(uint64(4*avx2.m)), a)
-	g.ADDQ(Imm(4), taps)
-	g.DECQ(kc)
-	g.JNZ(LabelRef("single"))
-	g.Label("done")
 
-	// One pass over the rows of C for each thing to do; m0 and m1 are masks, or nil for whole groups.
-	rows := func(visit func(i int, c0, c1 Mem)) {
-		c := g.gp("c")
-		c0, c1 := g.GP64(), g.GP64()
-		g.MOVLQSX(Mem{Base: pairs, Disp: 8}, c0)
-		g.MOVLQSX(Mem{Base: pairs, Disp: 12}, c1)
-		g.ADDQ(c, c0)
-		g.ADDQ(c, c1)
+	g.Label("pair")
+	g.clear(sum)
+	a, taps, kc := g.gp("a"), g.gp("taps"), g.gp("kc")
+	x := both(0)
+	move(x, g.gp("x"))
+	g.weighted("", "done", avx2, kc, a, taps, func(u int) {
+		at := g.GP64()
+		g.MOVLQSX(Mem{Base: taps, Disp: 4 * u}, at)
+		for j := range b {
+			g.VMOVUPS(Mem{Base: x[j], Index: at, Scale: 1}, b[j])
+		}
+		g.products(sum, b, t, avx2.weights(a, u))
+	})
+
+	// One pass over the rows of C for each thing to do.
+	each := func(visit func(j int, s vector, c Mem)) {
+		base := g.gp("c")
+		c := both(8)
+		move(c, base)
 		for i := range h {
-			visit(i, Mem{Base: c0}, Mem{Base: c1})
+			for j, s := range sum[i] {
+				visit(j, s, Mem{Base: c[j]})
+			}
 			if i < h-1 {
-				g.ADDQ(ldc, c0)
-				g.ADDQ(ldc, c1)
+				move(c, ldc)
 			}
 		}
 	}
-	finish := func(name string) {
-		bias := g.gp("bias")
-		g.TESTQ(bias, bias)
-		g.JZ(LabelRef(name + "unbiased"))
-		for i := range h {
-			g.VBROADCASTSS(Mem{Base: bias, Disp: 4 * i}, t0)
-			g.VADDPS(t0, sum[i][0], sum[i][0])
-			g.VADDPS(t0, sum[i][1], sum[i][1])
-		}
-		g.Label(name + "unbiased")
-		relu := g.Load(g.Param("relu"), g.GP8()).(reg.GPVirtual)
-		g.TESTB(relu, relu)
-		g.JZ(LabelRef(name + "linear"))
-		g.VXORPS(t0, t0, t0)
-		for i := range h {
-			g.VMAXPS(sum[i][0], t0, sum[i][0]) // in this order NaN stays
-			g.VMAXPS(sum[i][1], t0, sum[i][1])
-		}
-		g.Label(name + "linear")
-	}
-	accumulating := func(skip string) {
-		accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
-		g.TESTB(accumulate, accumulate)
-		g.JZ(LabelRef(skip))
-	}
-	n0, n1 := g.GP64(), g.GP64()
-	g.MOVLQSX(Mem{Base: pairs, Disp: 16}, n0)
-	g.MOVLQSX(Mem{Base: pairs, Disp: 20}, n1)
-	both := g.GP64()
-	g.LEAQ(Mem{Base: n0, Index: n1, Scale: 1}, both)
-	g.CMPQ(both, Imm(uint64(avx2.n)))
+	lengths, total := both(16), g.GP64()
+	g.LEAQ(Mem{Base: lengths[0], Index: lengths[1], Scale: 1}, total)
+	g.CMPQ(total, Imm(uint64(avx2.n)))
 	g.JNE(LabelRef("masked"))
-	accumulating("put")
-	rows(func(i int, c0, c1 Mem) {
-		g.VADDPS(c0, sum[i][0], sum[i][0])
-		g.VADDPS(c1, sum[i][1], sum[i][1])
-	})
+	g.unless(g.flag("accumulate"), "put")
+	each(func(_ int, s vector, c Mem) { g.VADDPS(c, s, s) })
 	g.Label("put")
-	finish("whole")
-	rows(func(i int, c0, c1 Mem) {
-		g.VMOVUPS(sum[i][0], c0)
-		g.VMOVUPS(sum[i][1], c1)
-	})
+	g.finish("whole", sum, t[0])
+	each(func(_ int, s vector, c Mem) { g.VMOVUPS(s, c) })
 	g.Label("next")
 	g.ADDQ(Imm(24), pairs)
 	g.DECQ(n)
 	g.JNZ(LabelRef("pair"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 
 	g.Label("masked")
-	g.mask(n0, b0)
-	g.mask(n1, b1)
-	accumulating("maskedput")
-	rows(func(i int, c0, c1 Mem) {
-		g.VMASKMOVPS(c0, b0, t0)
-		g.VADDPS(t0, sum[i][0], sum[i][0])
-		g.VMASKMOVPS(c1, b1, t1)
-		g.VADDPS(t1, sum[i][1], sum[i][1])
+	for j := range b {
+		g.mask(lengths[j], b[j])
+	}
+	g.unless(g.flag("accumulate"), "maskedput")
+	each(func(j int, s vector, c Mem) {
+		g.VMASKMOVPS(c, b[j], t[j])
+		g.VADDPS(t[j], s, s)
 	})
 	g.Label("maskedput")
-	finish("part")
-	rows(func(i int, c0, c1 Mem) {
-		g.VMASKMOVPS(sum[i][0], b0, c0)
-		g.VMASKMOVPS(sum[i][1], b1, c1)
-	})
+	g.finish("part", sum, t[0])
+	each(func(j int, s vector, c Mem) { g.VMASKMOVPS(s, b[j], c) })
 	g.JMP(LabelRef("next"))
+}
+
+// finish adds the bias to the rows of a tile and cuts off what is below zero, as the parameters say.
+func (g *asm) finish(name string, sum [][]vector, t vector) {
+	bias := g.gp("bias")
+	g.TESTQ(bias, bias)
+	g.JZ(LabelRef(name + "unbiased"))
+	for i, row := range sum {
+		g.VBROADCASTSS(Mem{Base: bias, Disp: 4 * i}, t)
+		for _, s := range row {
+			g.VADDPS(t, s, s)
+		}
+	}
+	g.Label(name + "unbiased")
+	g.unless(g.flag("relu"), name+"linear")
+	g.VXORPS(t, t, t)
+	for _, row := range sum {
+		for _, s := range row {
+			g.VMAXPS(s, t, s) // in this order NaN stays
+		}
+	}
+	g.Label(name + "linear")
+}
+
+// weighted does the steps that kc counts, and moves on past their weights and taps.
+func (g *asm) weighted(name, done string, f form, kc, a, taps reg.GPVirtual, step func(u int)) {
+	blocks := g.GP64()
+	g.MOVQ(kc, blocks)
+	g.unrolled(name, done, blocks, f.unroll, func() reg.GPVirtual { return kc }, func(steps int) {
+		for u := range steps {
+			step(u)
+		}
+		g.ADDQ(sizeOf(steps*f.m), a)
+		g.ADDQ(sizeOf(steps), taps)
+	})
 }
 
 // contract sums over the positions of an image: h taps against width groups of f.lanes output channels.
@@ -186,85 +157,49 @@ func contract(g *asm, f form, name string, h, width int) {
 	b, jumps, rows := g.gp("b"), g.gp("jumps"), g.gp("rows")
 	at := g.GP64()
 	g.XORQ(at, at)
-	sum := g.accumulators(f, h, width)
-	b0, b1, t0, t1 := g.register(f), g.register(f), g.register(f), g.register(f)
+	sum := g.tileOf(f, h, width)
+	g.clear(sum)
+	cols, t := g.registers(f, 2), g.registers(f, 2)
 	step := func(u int) {
-		g.VMOVUPS(Mem{Base: b, Disp: 4 * f.n * u}, b0)
-		if width == 2 {
-			g.VMOVUPS(Mem{Base: b, Disp: 4*f.n*u + 4*f.lanes}, b1)
+		for j := range width {
+			g.VMOVUPS(Mem{Base: b, Disp: 4*f.n*u + 4*f.lanes*j}, cols[j])
 		}
-		for i := range h {
-			t := [2]vector{t0, t1}[i%2]
-			g.VBROADCASTSS(Mem{Base: p[i], Index: at, Scale: 1, Disp: 4 * u}, t)
-			g.VFMADD231PS(b0, t, sum[i][0])
-			if width == 2 {
-				g.VFMADD231PS(b1, t, sum[i][1])
+		g.products(sum, cols, t, func(i int) Mem { return Mem{Base: p[i], Index: at, Scale: 1, Disp: 4 * u} })
+	}
+	inner := func() reg.GPVirtual { return g.gp("inner") }
+	g.repeat("row", rows, func() {
+		g.unrolled("", "jump", inner(), f.unroll, inner, func(steps int) {
+			for u := range steps {
+				step(u)
 			}
-		}
-	}
-	g.Label("row")
-	blocks := g.gp("inner")
-	g.SHRQ(f.shift(), blocks)
-	g.JZ(LabelRef("rest"))
-	g.Label("blocks")
-	for u := range f.unroll {
-		step(u)
-	}
-	g.ADDQ(U32(uint32(4*f.unroll*f.n)), b)
-	g.ADDQ(Imm(uint64(4*f.unroll)), at)
-	g.DECQ(blocks)
-	g.JNZ(LabelRef("blocks"))
-	g.Label("rest")
-	left := g.gp("inner")
-	g.ANDQ(Imm(uint64(f.unroll-1)), left)
-	g.JZ(LabelRef("jump"))
-	g.Label("single")
-	step(0)
-	g.ADDQ(Imm(uint64(4*f.n)), b)
-	g.ADDQ(Imm(4), at)
-	g.DECQ(left)
-	g.JNZ(LabelRef("single"))
-	g.Label("jump")
-	jump := g.GP64()
-	g.MOVLQSX(Mem{Base: jumps}, jump)
-	g.ADDQ(jump, at)
-	g.ADDQ(Imm(4), jumps)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-
-	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual), b0, t0, func() {
-		g.VZEROUPPER()
-		g.RET()
+			g.ADDQ(sizeOf(steps*f.n), b)
+			g.ADDQ(sizeOf(steps), at)
+		})
+		jump := g.GP64()
+		g.MOVLQSX(Mem{Base: jumps}, jump)
+		g.ADDQ(jump, at)
+		g.ADDQ(Imm(4), jumps)
 	})
+
+	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.flag("accumulate"), cols[0], t[0], g.end)
 }
 
 // tileOf is h rows of width registers.
 func (g *asm) tileOf(f form, h, width int) [][]vector {
 	sum := make([][]vector, h)
 	for i := range sum {
-		for range width {
-			sum[i] = append(sum[i], g.register(f))
-		}
+		sum[i] = g.registers(f, width)
 	}
 	return sum
 }
 
-// accumulators are h rows of width registers, all zero.
-func (g *asm) accumulators(f form, h, width int) [][]vector {
-	sum := g.tileOf(f, h, width)
-	for i := range sum {
-		for _, s := range sum[i] {
+// clear sets a tile to zero.
+func (g *asm) clear(sum [][]vector) {
+	for _, row := range sum {
+		for _, s := range row {
 			g.VXORPS(s, s, s)
 		}
 	}
-	return sum
-}
-
-// floatStride is a parameter that counts floats, in bytes.
-func (g *asm) floatStride(param string) reg.GPVirtual {
-	v := g.gp(param)
-	g.SHLQ(Imm(2), v)
-	return v
 }
 
 // storeTile writes, or adds, the first n columns of a tile whose last group may be cut, and finishes. It overwrites n.
@@ -283,8 +218,7 @@ func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumula
 	}
 	if f.lanes == 16 {
 		k := g.opmasks(n, width)
-		g.TESTB(accumulate, accumulate)
-		g.JZ(LabelRef(name + "put"))
+		g.unless(accumulate, name+"put")
 		rows(func(i int, row Mem) {
 			for j, s := range sum[i] {
 				g.VADDPS(row.Offset(64*j), s, k[j], s)
@@ -302,8 +236,7 @@ func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumula
 	g.SUBQ(Imm(uint64(8*edge)), n)
 	g.CMPQ(n, Imm(8))
 	g.JNE(LabelRef(name + "cut"))
-	g.TESTB(accumulate, accumulate)
-	g.JZ(LabelRef(name + "put"))
+	g.unless(accumulate, name+"put")
 	rows(func(i int, row Mem) {
 		for j, s := range sum[i] {
 			g.VADDPS(row.Offset(32*j), s, s)
@@ -318,8 +251,7 @@ func (g *asm) storeTile(f form, name string, sum [][]vector, c, ldc, n, accumula
 	finish()
 	g.Label(name + "cut")
 	g.mask(n, mask)
-	g.TESTB(accumulate, accumulate)
-	g.JZ(LabelRef(name + "cutput"))
+	g.unless(accumulate, name+"cutput")
 	rows(func(i int, row Mem) {
 		if width == 2 {
 			g.VADDPS(row, sum[i][0], sum[i][0])

@@ -15,8 +15,7 @@ const (
 )
 
 // exactNoise writes the kernels of rounded normals. They transform keystream as Fixed.Draw of internal/exact does, bit by bit.
-// Rows are loaded one by one and turned into columns: gathers are slow on many processors, and where they are fast, this takes
-// little longer.
+// Rows are loaded one by one and turned into columns, as gathers are slow on many processors.
 func exactNoise(g *asm) {
 	for _, wide := range []bool{false, true} {
 		addDraws(g, wide)
@@ -29,6 +28,7 @@ type draws struct {
 	*asm
 	wide                bool
 	lanes               int
+	register, sum       func() vector // a new one of the kernel's width; that of a vector of draws
 	words, table, i, n  reg.GPVirtual
 	slots               reg.GPVirtual
 	std, magic, places  vector
@@ -41,11 +41,13 @@ type draws struct {
 
 // newDraws opens a function that takes some parameters before those of every kernel and some after them.
 func newDraws(g *asm, wide bool, name, before, after, doc string) *draws {
-	d := &draws{asm: g, wide: wide, lanes: 4}
-	name += "AVX2"
+	d := &draws{asm: g, wide: wide, lanes: 4, register: g.YMM}
+	d.sum = d.sum256
+	suffix := "AVX2"
 	if wide {
-		d.lanes, name = 8, name[:len(name)-1]+"512"
+		d.lanes, d.register, d.sum, suffix = 8, g.ZMM, d.sum512, "AVX512"
 	}
+	name += suffix
 	g.function(name, before+", words *byte, table *[4]uint64, std, magic float64, open, places uint64, "+after+") (done int",
 		fmt.Sprintf("%s %s", name, doc),
 		fmt.Sprintf("for the len(dst), a multiple of %d, draws of the words, and stops before the first %d of which one is open. It returns how", d.lanes, d.lanes),
@@ -55,26 +57,17 @@ func newDraws(g *asm, wide bool, name, before, after, doc string) *draws {
 	d.std, d.magic, d.open, d.places = d.spread("std"), d.spread("magic"), d.spread("open"), d.spread("places")
 	d.mantissa, d.one = d.held("mantissa", 1<<(52-cellDigits)-1), d.held("float1", math.Float64bits(1))
 	d.half = d.held("centre", math.Float64bits(1+math.Ldexp(0.5, -cellDigits)))
+	d.digits, d.odd, d.sign = d.number("digits", math.MaxInt64), d.number("odd", 1), d.number("sign64", 1<<63)
 	if wide {
-		d.digits, d.odd, d.sign = d.held("digits", math.MaxInt64), d.held("odd", 1), d.held("sign64", 1<<63)
 		for i, o := range []uint64{0, 2} { // of the columns' first four and last four
 			d.order[i] = g.ZMM()
 			g.VMOVUPD(g.quads(fmt.Sprint("order", o), o, o+1, o+8, o+9, o+4, o+5, o+12, o+13), d.order[i])
 		}
 		return d
 	}
-	d.digits, d.odd, d.sign = d.four("digits", math.MaxInt64), d.four("odd", 1), d.four("sign64", 1<<63)
 	d.high, d.low = d.four("float2to84", math.Float64bits(0x1p84)), d.four("float2to52", math.Float64bits(0x1p52))
 	d.both = d.held("float2to84and52", math.Float64bits(0x1p84+0x1p52))
 	return d
-}
-
-// register is a new register of the kernel's width.
-func (d *draws) register() vector {
-	if d.wide {
-		return d.ZMM()
-	}
-	return d.YMM()
 }
 
 // spread broadcasts a parameter of 64 bits.
@@ -84,13 +77,20 @@ func (d *draws) spread(param string) vector {
 	return v
 }
 
-// four is four copies of a number in memory, held as many as a register takes.
+// four is four copies of a number in memory, held as many as a register takes, and number the one for which there is room.
 func (d *draws) four(name string, x uint64) Mem { return d.quads(name, x, x, x, x) }
 
 func (d *draws) held(name string, x uint64) vector {
 	v := d.register()
 	d.VBROADCASTSD(d.four(name, x), v)
 	return v
+}
+
+func (d *draws) number(name string, x uint64) Op {
+	if d.wide {
+		return d.held(name, x)
+	}
+	return d.four(name, x)
 }
 
 // at is where the vector lies whose draws have size bytes each.
@@ -108,19 +108,14 @@ func (d *draws) each(body func(sum vector)) {
 	d.XORQ(d.i, d.i)
 	d.JMP(LabelRef("next"))
 	d.Label("loop")
-	if d.wide {
-		body(d.sum512())
-	} else {
-		body(d.sum256())
-	}
+	body(d.sum())
 	d.ADDQ(Imm(uint64(d.lanes)), d.i)
 	d.Label("next")
 	d.CMPQ(d.i, d.n)
 	d.JL(LabelRef("loop"))
 	d.Label("open")
 	d.Store(d.i, d.ReturnIndex(0))
-	d.VZEROUPPER()
-	d.RET()
+	d.end()
 }
 
 // rows gives the place of each lane's row.
@@ -240,7 +235,7 @@ func (d *draws) sum512() vector {
 
 func addDraws(g *asm, wide bool) {
 	d := newDraws(g, wide, "addDraws", "dst []int64", "whole int64", "adds the upper bits of sums, less whole, to dst")
-	dst := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual)
+	dst := g.base("dst")
 	whole := d.spread("whole")
 	d.each(func(sum vector) {
 		g.VPSRLVQ(d.places, sum, sum)
@@ -266,10 +261,7 @@ func release(g *asm, wide bool) {
 		return m
 	}
 	per, least, most, less, grid := param("perGrid"), param("least"), param("most"), param("less"), param("grid")
-	var centre Op = d.four("middle", math.Float64bits(0x1.8p52))
-	if wide {
-		centre = d.held("middle", math.Float64bits(0x1.8p52))
-	}
+	centre := d.number("middle", math.Float64bits(0x1.8p52))
 	d.each(func(sum vector) {
 		x, scale := d.register(), d.register()
 		g.VPSRLVQ(d.places, sum, sum)

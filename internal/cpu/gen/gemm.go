@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -30,12 +29,12 @@ func gemm(g *asm) {
 	direct(g)
 }
 
-// register is a new register of the form's width.
-func (g *asm) register(f form) vector {
+// registers are new ones of the form's width.
+func (g *asm) registers(f form, n int) []vector {
 	if f.lanes == 16 {
-		return g.ZMM()
+		return several(n, g.ZMM)
 	}
-	return g.YMM()
+	return several(n, g.YMM)
 }
 
 // tile multiplies panels of h rows, one after the other, with a panel of up to f.n columns. Every element is one chain of
@@ -52,16 +51,18 @@ func tile(g *asm, f form, h int) {
 		"prefetches kc floats from ahead on, for the next from ldahead further on. tiles and kc are at least 1.")
 	tiles, panel, lda, ldb := g.gp("tiles"), g.gp("a"), g.floatStride("lda"), g.floatStride("ldb")
 	c, ldc, ahead := g.gp("c"), g.floatStride("ldc"), g.gp("ahead")
-	sum := g.tileOf(f, h, 2)
-	b0, b1, t0, t1 := g.register(f), g.register(f), g.register(f), g.register(f)
+	both := g.tileOf(f, h, 2)
+	cols, t := g.registers(f, 2), g.registers(f, 2)
 
 	run := func(name string, width int) {
 		g.Label(name)
 		row := g.GP64()
 		g.MOVQ(c, row)
+		sum := make([][]vector, h)
 		for i := range h {
-			for j := range width {
-				g.VXORPS(sum[i][j], sum[i][j], sum[i][j])
+			sum[i] = both[i][:width]
+			for _, s := range sum[i] {
+				g.VXORPS(s, s, s)
 			}
 			g.PREFETCHT0(Mem{Base: row})
 			if width == 2 {
@@ -75,47 +76,25 @@ func tile(g *asm, f form, h int) {
 		g.MOVQ(panel, a)
 		g.MOVQ(ahead, next)
 		step := func(u int) {
-			g.VMOVUPS(Mem{Base: b}, b0)
-			if width == 2 {
-				g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes}, b1)
+			for j := range width {
+				g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes * j}, cols[j])
 			}
 			g.ADDQ(ldb, b)
-			for i := range h {
-				t := [2]vector{t0, t1}[i%2]
-				g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*f.m + i)}, t)
-				g.VFMADD231PS(b0, t, sum[i][0])
-				if width == 2 {
-					g.VFMADD231PS(b1, t, sum[i][1])
-				}
-			}
+			g.products(sum, cols, t, f.weights(a, u))
 		}
 		g.MOVQ(kc, blocks)
-		g.SHRQ(f.shift(), blocks)
-		g.JZ(LabelRef(name + "rest"))
-		g.Label(name + "blocks")
-		g.PREFETCHT1(Mem{Base: next})
-		g.ADDQ(Imm(uint64(4*f.unroll)), next)
-		for u := range f.unroll {
-			step(u)
-		}
-		g.ADDQ(Imm(uint64(4*f.unroll*f.m)), a)
-		g.DECQ(blocks)
-		g.JNZ(LabelRef(name + "blocks"))
-		g.Label(name + "rest")
-		g.ANDQ(Imm(uint64(f.unroll-1)), kc)
-		g.JZ(LabelRef(name + "done"))
-		g.Label(name + "single")
-		step(0)
-		g.ADDQ(Imm(uint64(4*f.m)), a)
-		g.DECQ(kc)
-		g.JNZ(LabelRef(name + "single"))
-		g.Label(name + "done")
-		part := sum
-		if width == 1 {
-			part = firsts(sum)
-		}
-		accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
-		g.storeTile(f, name, part, c, ldc, g.gp("n"), accumulate, b0, t0, func() {
+		g.unrolled(name, "done", blocks, f.unroll, func() reg.GPVirtual { return kc }, func(steps int) {
+			if steps > 1 {
+				g.PREFETCHT1(Mem{Base: next})
+				g.ADDQ(sizeOf(steps), next)
+			}
+			for u := range steps {
+				step(u)
+			}
+			g.ADDQ(sizeOf(steps*f.m), a)
+		})
+		accumulate := g.flag("accumulate")
+		g.storeTile(f, name, sum, c, ldc, g.gp("n"), accumulate, cols[0], t[0], func() {
 			for range h {
 				g.ADDQ(ldc, c)
 			}
@@ -123,8 +102,7 @@ func tile(g *asm, f form, h int) {
 			g.ADDQ(g.floatStride("ldahead"), ahead)
 			g.DECQ(tiles)
 			g.JNZ(LabelRef(name))
-			g.VZEROUPPER()
-			g.RET()
+			g.end()
 		})
 	}
 	n := g.gp("n")
@@ -134,16 +112,19 @@ func tile(g *asm, f form, h int) {
 	run("narrow", 1)
 }
 
-// shift divides by the unrolling.
-func (f form) shift() Constant { return Imm(uint64(bits.TrailingZeros(uint(f.unroll)))) }
+// weights are those of step u in a panel of A.
+func (f form) weights(a reg.GPVirtual, u int) func(i int) Mem {
+	return func(i int) Mem { return Mem{Base: a, Disp: 4 * (u*f.m + i)} }
+}
 
-// firsts is the first register of every row.
-func firsts(sum [][]vector) [][]vector {
-	f := make([][]vector, len(sum))
-	for i := range f {
-		f[i] = sum[i][:1]
+// products adds to every row of a tile one number times the columns.
+func (g *asm) products(sum [][]vector, columns, t []vector, number func(i int) Mem) {
+	for i, row := range sum {
+		g.VBROADCASTSS(number(i), t[i%2])
+		for j, s := range row {
+			g.VFMADD231PS(columns[j], t[i%2], s)
+		}
 	}
-	return f
 }
 
 func copyA(g *asm) {
@@ -151,15 +132,14 @@ func copyA(g *asm) {
 		fmt.Sprintf("copyA copies n groups of %d neighbouring floats, ld apart, into dst. n is at least 1.", avx2.m))
 	n, src, ld, dst := g.gp("n"), g.gp("src"), g.floatStride("ld"), g.gp("dst")
 	x, y := g.XMM(), g.XMM()
-	g.Label("loop")
-	g.VMOVUPS(Mem{Base: src}, x)
-	g.VMOVSD(Mem{Base: src, Disp: 16}, y)
-	g.VMOVUPS(x, Mem{Base: dst})
-	g.VMOVSD(y, Mem{Base: dst, Disp: 16})
-	g.ADDQ(ld, src)
-	g.ADDQ(Imm(uint64(4*avx2.m)), dst)
-	g.DECQ(n)
-	g.JNZ(LabelRef("loop"))
+	g.repeat("loop", n, func() {
+		g.VMOVUPS(Mem{Base: src}, x)
+		g.VMOVSD(Mem{Base: src, Disp: 16}, y)
+		g.VMOVUPS(x, Mem{Base: dst})
+		g.VMOVSD(y, Mem{Base: dst, Disp: 16})
+		g.ADDQ(ld, src)
+		g.ADDQ(sizeOf(avx2.m), dst)
+	})
 	g.RET()
 }
 
@@ -169,35 +149,32 @@ func copyB(g *asm, f form) {
 		fmt.Sprintf("%s copies rows of groups times %d floats, ld apart: a group to its panel, stride apart, row below row.", name, f.n),
 		"rows and groups are at least 1.")
 	rows, src, ld, dst, stride := g.gp("rows"), g.gp("src"), g.floatStride("ld"), g.gp("dst"), g.floatStride("stride")
-	x, y := g.register(f), g.register(f)
+	x := g.registers(f, 2)
 	from, to := g.GP64(), g.GP64()
-	g.Label("row")
-	g.MOVQ(src, from)
-	g.MOVQ(dst, to)
-	left := g.gp("groups")
-	g.Label("group")
-	g.VMOVUPS(Mem{Base: from}, x)
-	g.VMOVUPS(Mem{Base: from, Disp: 4 * f.lanes}, y)
-	g.VMOVUPS(x, Mem{Base: to})
-	g.VMOVUPS(y, Mem{Base: to, Disp: 4 * f.lanes})
-	g.ADDQ(Imm(uint64(4*f.n)), from)
-	g.ADDQ(stride, to)
-	g.DECQ(left)
-	g.JNZ(LabelRef("group"))
-	g.ADDQ(ld, src)
-	g.ADDQ(Imm(uint64(4*f.n)), dst)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+	g.repeat("row", rows, func() {
+		g.MOVQ(src, from)
+		g.MOVQ(dst, to)
+		g.repeat("group", g.gp("groups"), func() {
+			for j := range x {
+				g.VMOVUPS(Mem{Base: from, Disp: 4 * f.lanes * j}, x[j])
+			}
+			for j := range x {
+				g.VMOVUPS(x[j], Mem{Base: to, Disp: 4 * f.lanes * j})
+			}
+			g.ADDQ(sizeOf(f.n), from)
+			g.ADDQ(stride, to)
+		})
+		g.ADDQ(ld, src)
+		g.ADDQ(sizeOf(f.n), dst)
+	})
+	g.end()
 }
 
 // rowPointers points at rows 0..w-1 of src; rows past the last repeat it, so that none lies outside.
 func rowPointers(g *asm, w int) []reg.GPVirtual {
 	p := make([]reg.GPVirtual, w)
 	p[0] = g.gp("src")
-	rows, ld := g.gp("rows"), g.gp("ld")
-	g.SHLQ(Imm(2), ld)
+	rows, ld := g.gp("rows"), g.floatStride("ld")
 	for i := 1; i < w; i++ {
 		p[i] = g.GP64()
 		g.MOVQ(p[i-1], p[i])
@@ -217,7 +194,7 @@ func transposeA(g *asm, f form) {
 		"copies of the last one.")
 	n, dst := g.gp("n"), g.gp("dst")
 	src := rowPointers(g, six)
-	r, t := g.xmms(six), g.xmms(six)
+	r, t := several(six, g.XMM), several(six, g.XMM)
 	// transpose leaves columns 0..3 of rows 0..3 in r[0..3] and of rows 4, 5 in pairs in t[4], t[5].
 	transpose := func() {
 		for i := 0; i < six; i += 2 {
@@ -238,38 +215,38 @@ func transposeA(g *asm, f form) {
 			g.VMOVHPS(t[4+p/2], at.Offset(16))
 		}
 	}
-	g.SUBQ(Imm(4), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	for i := range r {
-		g.VMOVUPS(Mem{Base: src[i]}, r[i])
-		g.ADDQ(Imm(16), src[i])
-	}
-	transpose()
-	for p := range 4 {
-		put(p)
-	}
-	g.ADDQ(Imm(uint64(4*4*f.m)), dst)
-	g.SUBQ(Imm(4), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(4), n)
+	mask := g.YMM()
+	g.turn(4, f.m, n, dst, src, r, mask, mask.AsX(), transpose, put)
+}
+
+// turn does size columns of rows at a time, then the rest under a mask: transpose what is in r, and put each column.
+func (g *asm) turn(size, stride int, n, dst reg.GPVirtual, src []reg.GPVirtual, r []vector, mask vector, lanes Op, transpose func(), put func(p int)) {
+	g.whole("loop", "rest", size, n, func() {
+		for i := range r {
+			g.VMOVUPS(Mem{Base: src[i]}, r[i])
+			g.ADDQ(sizeOf(size), src[i])
+		}
+		transpose()
+		for p := range size {
+			put(p)
+		}
+		g.ADDQ(sizeOf(size*stride), dst)
+	})
 	g.JZ(LabelRef("done"))
-	left, mask := g.GP64(), g.YMM()
+	left := g.GP64()
 	g.MOVQ(n, left)
 	g.mask(left, mask)
 	for i := range r {
-		g.VMASKMOVPS(Mem{Base: src[i]}, mask.AsX(), r[i])
+		g.VMASKMOVPS(Mem{Base: src[i]}, lanes, r[i])
 	}
 	transpose()
-	for p := range 3 {
+	for p := range size - 1 {
 		put(p)
 		g.DECQ(n)
 		g.JZ(LabelRef("done"))
 	}
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // transposeB turns eight rows at a time, into rows of dst that lie stride floats apart.
@@ -280,7 +257,7 @@ func transposeB(g *asm, name string, stride int) {
 	n, dst := g.gp("n"), g.gp("dst")
 	src := rowPointers(g, 8)
 	rows := g.gp("rows")
-	r, t := g.ymms(8), g.ymms(8)
+	r, t := several(8, g.YMM), several(8, g.YMM)
 	keep := g.AllocLocal(32)
 	g.mask(rows, r[0])
 	g.VMOVUPS(r[0], keep)
@@ -291,54 +268,7 @@ func transposeB(g *asm, name string, stride int) {
 		}
 	}
 	put := func(p int) { g.VMOVUPS(t[p], Mem{Base: dst, Disp: 4 * stride * p}) }
-	g.SUBQ(Imm(8), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	for i := range r {
-		g.VMOVUPS(Mem{Base: src[i]}, r[i])
-		g.ADDQ(Imm(32), src[i])
-	}
-	transpose()
-	for p := range t {
-		put(p)
-	}
-	g.ADDQ(U32(uint32(4*8*stride)), dst)
-	g.SUBQ(Imm(8), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(8), n)
-	g.JZ(LabelRef("done"))
-	left := g.GP64()
-	g.MOVQ(n, left)
-	g.mask(left, t[0])
-	for i := range r {
-		g.VMASKMOVPS(Mem{Base: src[i]}, t[0], r[i])
-	}
-	transpose()
-	for p := range 7 {
-		put(p)
-		g.DECQ(n)
-		g.JZ(LabelRef("done"))
-	}
-	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
-}
-
-func (g *asm) xmms(n int) []reg.VecVirtual {
-	v := make([]reg.VecVirtual, n)
-	for i := range v {
-		v[i] = g.XMM()
-	}
-	return v
-}
-
-func (g *asm) ymms(n int) []reg.VecVirtual {
-	v := make([]reg.VecVirtual, n)
-	for i := range v {
-		v[i] = g.YMM()
-	}
-	return v
+	g.turn(8, stride, n, dst, src, r, t[0], t[0], transpose, put)
 }
 
 // transpose sets t to the columns of the 8 by 8 matrix whose rows are in r, which it overwrites.

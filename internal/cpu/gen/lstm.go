@@ -7,27 +7,20 @@ import (
 )
 
 // lstm writes the pointwise part of a layer of long short-term memory. The exponentials of a product share one division, and
-// those of several vectors go in step: alone, each would be one long chain of operations that wait for one another, and load every
-// constant again.
+// those of several vectors go in step, as each is one long chain of operations that wait for one another.
 func lstm(g *asm) {
 	v := g.YMM
 	// Of two unordered values the instructions give the first here: NaN stays.
-	above := func(bound Mem, xs []vector) {
+	bounded := func(by func(...Op), bound Mem, xs []vector) {
 		b := g.load(bound)
 		for _, x := range xs {
-			g.VMAXPS(x, b, x)
-		}
-	}
-	below := func(bound Mem, xs []vector) {
-		b := g.load(bound)
-		for _, x := range xs {
-			g.VMINPS(x, b, x)
+			by(x, b, x)
 		}
 	}
 	// gates bounds arguments of exp: beyond 87, 2ⁿ is no normal number.
 	gates := func(zs []vector) {
-		above(g.floats("expLowest", -87), zs)
-		below(g.floats("expHighest", 87), zs)
+		bounded(g.VMAXPS, g.floats("expLowest", -87), zs)
+		bounded(g.VMINPS, g.floats("expHighest", 87), zs)
 	}
 	// twice gives -2|x|, bounded where tanh(x) has long been 1.
 	twice := func(xs []vector) (zs []vector) {
@@ -38,7 +31,7 @@ func lstm(g *asm) {
 			g.VADDPS(z, z, z)
 			zs = append(zs, z)
 		}
-		above(g.floats("tanhLowest", -40), zs)
+		bounded(g.VMAXPS, g.floats("tanhLowest", -40), zs)
 		return zs
 	}
 	// expm1 returns q and t with exp(z) = 2ⁿ(1+q), n being the exponent of t. With one factor of ln 2, f is off by
@@ -68,7 +61,7 @@ func lstm(g *asm) {
 		g.VPADDD(t, q, q)
 		g.VADDPS(one, q, q)
 	}
-	g.inStep("gated", "dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx)", []string{"o", "x"}, []string{"no", "bx"}, 2, func(u int, in func(string, int) vector, out func(int, vector)) {
+	g.vectors("gated", "dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx)", []string{"o", "x"}, []string{"no", "bx"}, 2, func() {}, func(u int, in func(string, int) vector, out func(int, vector)) {
 		var os, xs []vector
 		no, bx := g.splat("no"), g.splat("bx")
 		for k := range u {
@@ -95,7 +88,7 @@ func lstm(g *asm) {
 			out(k, num)
 		}
 	})
-	g.inStep("keep", "dst[i] = dst[i]*sigmoid(f[i]-nf) + x[i]", []string{"f", "dst", "x"}, []string{"nf"}, 4, func(u int, in func(string, int) vector, out func(int, vector)) {
+	g.vectors("keep", "dst[i] = dst[i]*sigmoid(f[i]-nf) + x[i]", []string{"f", "dst", "x"}, []string{"nf"}, 4, func() {}, func(u int, in func(string, int) vector, out func(int, vector)) {
 		var fs []vector
 		nf := g.splat("nf")
 		for k := range u {

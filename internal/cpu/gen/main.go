@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"math"
+	"math/bits"
 	"os"
 	"path"
 	"path/filepath"
@@ -63,7 +64,7 @@ func (u unit) render() (map[string][]byte, error) {
 
 // compile returns the unit's functions with every register and offset decided.
 func (u unit) compile() (*ir.File, error) {
-	g := &asm{Context: build.NewContext()}
+	g := &asm{Context: build.NewContext(), constants: map[string]operand.Mem{}}
 	g.ConstraintExpr("!noasm")
 	u.write(g)
 	file, err := g.Result()
@@ -108,6 +109,90 @@ func (g *asm) gp(param string) reg.GPVirtual {
 	return g.Load(g.Param(param), g.GP64()).(reg.GPVirtual)
 }
 
+// base is where the elements of a slice parameter lie.
+func (g *asm) base(slice string) reg.GPVirtual {
+	return g.Load(g.Param(slice).Base(), g.GP64()).(reg.GPVirtual)
+}
+
+func (g *asm) length(slice string) reg.GPVirtual {
+	return g.Load(g.Param(slice).Len(), g.GP64()).(reg.GPVirtual)
+}
+
+func (g *asm) flag(param string) reg.GPVirtual {
+	return g.Load(g.Param(param), g.GP8()).(reg.GPVirtual)
+}
+
+// unless jumps where a flag is not set.
+func (g *asm) unless(flag reg.GPVirtual, label string) {
+	g.TESTB(flag, flag)
+	g.JZ(operand.LabelRef(label))
+}
+
+// floatStride is a parameter that counts floats, in bytes.
+func (g *asm) floatStride(param string) reg.GPVirtual {
+	v := g.gp(param)
+	g.SHLQ(operand.Imm(2), v)
+	return v
+}
+
+// sizeOf is the size of n floats.
+func sizeOf(n int) operand.Constant {
+	if n < 64 {
+		return operand.Imm(uint64(4 * n))
+	}
+	return operand.U32(uint32(4 * n))
+}
+
+// several makes n registers.
+func several(n int, register func() reg.VecVirtual) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, n)
+	for i := range v {
+		v[i] = register()
+	}
+	return v
+}
+
+// repeat does body as often as the counter n says, at least once.
+func (g *asm) repeat(label string, n reg.GPVirtual, body func()) {
+	g.Label(label)
+	body()
+	g.DECQ(n)
+	g.JNZ(operand.LabelRef(label))
+}
+
+// whole does body once for every size in n, and leaves the rest in n.
+func (g *asm) whole(loop, rest string, size int, n reg.GPVirtual, body func()) {
+	step := operand.Imm(uint64(size))
+	g.SUBQ(step, n)
+	g.JL(operand.LabelRef(rest))
+	g.Label(loop)
+	body()
+	g.SUBQ(step, n)
+	g.JGE(operand.LabelRef(loop))
+	g.Label(rest)
+	g.ADDQ(step, n)
+}
+
+// unrolled does the steps that n counts, in blocks of so many, a power of two, and those that are left, which left gives, one
+// by one. It overwrites both.
+func (g *asm) unrolled(name, done string, n reg.GPVirtual, block int, left func() reg.GPVirtual, body func(steps int)) {
+	g.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(block)))), n)
+	g.JZ(operand.LabelRef(name + "rest"))
+	g.repeat(name+"blocks", n, func() { body(block) })
+	g.Label(name + "rest")
+	rest := left()
+	g.ANDQ(operand.Imm(uint64(block-1)), rest)
+	g.JZ(operand.LabelRef(name + done))
+	g.repeat(name+"single", rest, func() { body(1) })
+	g.Label(name + done)
+}
+
+// end returns from a kernel.
+func (g *asm) end() {
+	g.VZEROUPPER()
+	g.RET()
+}
+
 // splat broadcasts a float32 parameter. Load would move it by an instruction that knows no upper
 // halves of registers, and where others have written some, that takes a hundred times as long.
 func (g *asm) splat(param string) reg.VecVirtual {
@@ -134,9 +219,6 @@ func (g *asm) words(name string, w ...uint32) operand.Mem {
 	g.DataAttributes(attr.RODATA | attr.NOPTR)
 	for _, x := range w {
 		g.AppendDatum(operand.U32(x))
-	}
-	if g.constants == nil {
-		g.constants = map[string]operand.Mem{}
 	}
 	g.constants[name] = m
 	return m

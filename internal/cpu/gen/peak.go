@@ -21,26 +21,21 @@ func chains(g *asm, f form) {
 		fmt.Sprintf("%s sets x = x/2 + 1 twice a round in twelve registers of %d lanes, from zero, and writes the %d sums of the", name, f.lanes, f.lanes),
 		"twelve. rounds is at least 1.")
 	rounds, sum := g.gp("rounds"), g.gp("sum")
-	half, one := g.register(f), g.register(f)
+	constants, x := g.registers(f, 2), g.registers(f, peakChains)
+	half, one := constants[0], constants[1]
 	g.VBROADCASTSS(g.floats("half", 0.5), half)
 	g.VBROADCASTSS(g.floats("one", 1), one)
-	var x [peakChains]vector
-	for i := range x {
-		x[i] = g.register(f)
-		g.VXORPS(x[i], x[i], x[i])
-	}
-	g.Label("loop")
-	for range 2 {
-		for i := range x {
-			g.VFMADD213PS(one, half, x[i])
+	g.clear([][]vector{x})
+	g.repeat("loop", rounds, func() {
+		for range 2 {
+			for i := range x {
+				g.VFMADD213PS(one, half, x[i])
+			}
 		}
-	}
-	g.DECQ(rounds)
-	g.JNZ(LabelRef("loop"))
+	})
 	for i := 1; i < peakChains; i++ {
 		g.VADDPS(x[i], x[0], x[0])
 	}
 	g.VMOVUPS(x[0], Mem{Base: sum})
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }

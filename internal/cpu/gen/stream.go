@@ -16,8 +16,8 @@ func stream(g *asm) {
 	leaf7(g)
 	expandKey(g)
 	// Sixteen blocks in eight registers keep both AES pipes busy: an instruction takes four cycles.
-	aesCTR(g, "aesVAES", func() vector { return g.YMM() }, 8)
-	aesCTR(g, "aesNI", func() vector { return g.XMM() }, 8)
+	aesCTR(g, "aesVAES", g.YMM, 8)
+	aesCTR(g, "aesNI", g.XMM, 8)
 	chacha(g)
 	chacha512(g)
 }
@@ -54,7 +54,7 @@ func leaf7(g *asm) {
 func expandKey(g *asm) {
 	g.function("expandKey", "key *[32]byte, keys *[15][16]byte", "expandKey writes the round keys of AES-256.")
 	key, keys := g.gp("key"), g.gp("keys")
-	k := g.xmms(2)
+	k := several(2, g.XMM)
 	t, s := g.XMM(), g.XMM()
 	for i := range k {
 		g.VMOVDQU(Mem{Base: key, Disp: 16 * i}, k[i])
@@ -83,7 +83,7 @@ func expandKey(g *asm) {
 func aesCTR(g *asm, name string, register func() vector, width int) {
 	g.function(name, "dst []byte, keys *[15][16]byte, hi, lo uint64",
 		fmt.Sprintf("%s writes len(dst), a multiple of %d, bytes of AES-256 keystream from the big-endian counter hi, lo on; lo does not wrap.", name, 16*aesGroup))
-	dst, n := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual), g.length("dst")
+	dst, n := g.base("dst"), g.length("dst")
 	keys, hi, lo := g.gp("keys"), g.gp("hi"), g.gp("lo")
 	// The counter is a little-endian number of 128 bits until its bytes are turned around.
 	counter, reverse, key := register(), register(), register()
@@ -96,10 +96,7 @@ func aesCTR(g *asm, name string, register func() vector, width int) {
 		g.VPADDQ(g.quads("counter01", 0, 0, 1, 0), counter, counter)
 	}
 	g.VMOVDQU(g.shuffle("reverse", func(i int) int { return 15 - i }), reverse)
-	x := make([]vector, width)
-	for i := range x {
-		x[i] = register()
-	}
+	x := several(width, register)
 	roundKey := func(i int) {
 		if m := (Mem{Base: keys, Disp: 16 * i}); two {
 			g.VBROADCASTI128(m, key)
@@ -136,8 +133,7 @@ func aesCTR(g *asm, name string, register func() vector, width int) {
 	g.ADDQ(U32(uint32(width*size)), dst)
 	g.SUBQ(U32(uint32(width*size)), n)
 	g.JNZ(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // chacha runs eight blocks side by side: word i of the state is a vector over the blocks. Sixteen words and two temporaries
@@ -146,8 +142,7 @@ func chacha(g *asm) {
 	g.function("chachaAVX2", "dst []byte, state *[16]uint32",
 		"chachaAVX2 writes len(dst), a multiple of 512, bytes of ChaCha20 keystream from the given state on, whose counter, word",
 		"12, it advances and which does not wrap.")
-	dst, n := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual), g.length("dst")
-	state := g.gp("state")
+	dst, n, state := g.base("dst"), g.length("dst"), g.gp("state")
 	spilled := g.AllocLocal(4 * 32)
 	spill := func(i int) Mem { return spilled.Offset(32 * (i - 8)) }
 	word := func(i int, v vector) {
@@ -156,8 +151,7 @@ func chacha(g *asm) {
 			g.VPADDD(g.words("counters", 0, 1, 2, 3, 4, 5, 6, 7), v, v)
 		}
 	}
-	v := g.ymms(14)
-	t := g.ymms(2)
+	v, t := several(14, g.YMM), several(2, g.YMM)
 	// at is the register of each word; words 8 and 9 share theirs with words 10 and 11.
 	at := make([]vector, 16)
 	copy(at, v[:10])
@@ -165,43 +159,37 @@ func chacha(g *asm) {
 	copy(at[12:], v[10:])
 
 	rotate := func(a []vector, by int) {
-		switch by {
-		case 8, 16:
+		if by%8 == 0 {
 			m := g.shuffle(fmt.Sprint("rotate", by), func(i int) int { return i&^3 | (i-by/8)&3 })
 			for i := range a {
 				g.VPSHUFB(m, a[i], a[i])
 			}
-		default:
-			for i := range a {
-				g.VPSLLD(Imm(uint64(by)), a[i], t[i])
-				g.VPSRLD(Imm(uint64(32-by)), a[i], a[i])
-			}
-			for i := range a {
-				g.VPOR(t[i], a[i], a[i])
-			}
+			return
+		}
+		for i := range a {
+			g.VPSLLD(Imm(uint64(by)), a[i], t[i])
+			g.VPSRLD(Imm(uint64(32-by)), a[i], a[i])
+		}
+		for i := range a {
+			g.VPOR(t[i], a[i], a[i])
 		}
 	}
 	quarters := func(a, b, c, d [2]int) {
 		pick := func(w [2]int) []vector { return []vector{at[w[0]], at[w[1]]} }
-		add := func(x, y []vector) {
-			for i := range x {
-				g.VPADDD(y[i], x[i], x[i])
+		mix := func(a, b, c []vector, by int) { // a += b, c = (c ^ a) <<< by
+			for i := range a {
+				g.VPADDD(b[i], a[i], a[i])
 			}
-		}
-		xor := func(x, y []vector) {
-			for i := range x {
-				g.VPXOR(y[i], x[i], x[i])
+			for i := range a {
+				g.VPXOR(a[i], c[i], c[i])
 			}
+			rotate(c, by)
 		}
 		A, B, C, D := pick(a), pick(b), pick(c), pick(d)
-		for _, by := range [][2]int{{16, 12}, {8, 7}} {
-			add(A, B)
-			xor(D, A)
-			rotate(D, by[0])
-			add(C, D)
-			xor(B, C)
-			rotate(B, by[1])
-		}
+		mix(A, B, D, 16)
+		mix(C, D, B, 12)
+		mix(A, B, D, 8)
+		mix(C, D, B, 7)
 	}
 	// swap puts the words from and from+1 away and brings the words to and to+1 back.
 	swap := func(from, to int) {
@@ -223,15 +211,14 @@ func chacha(g *asm) {
 	}
 	rounds := g.GP64()
 	g.MOVQ(U32(10), rounds)
-	g.Label("rounds") // two: columns, then diagonals
-	quarters([2]int{0, 1}, [2]int{4, 5}, [2]int{8, 9}, [2]int{12, 13})
-	swap(8, 10)
-	quarters([2]int{2, 3}, [2]int{6, 7}, [2]int{10, 11}, [2]int{14, 15})
-	quarters([2]int{0, 1}, [2]int{5, 6}, [2]int{10, 11}, [2]int{15, 12})
-	swap(10, 8)
-	quarters([2]int{2, 3}, [2]int{7, 4}, [2]int{8, 9}, [2]int{13, 14})
-	g.DECQ(rounds)
-	g.JNZ(LabelRef("rounds"))
+	g.repeat("rounds", rounds, func() { // two: columns, then diagonals
+		quarters([2]int{0, 1}, [2]int{4, 5}, [2]int{8, 9}, [2]int{12, 13})
+		swap(8, 10)
+		quarters([2]int{2, 3}, [2]int{6, 7}, [2]int{10, 11}, [2]int{14, 15})
+		quarters([2]int{0, 1}, [2]int{5, 6}, [2]int{10, 11}, [2]int{15, 12})
+		swap(10, 8)
+		quarters([2]int{2, 3}, [2]int{7, 4}, [2]int{8, 9}, [2]int{13, 14})
+	})
 
 	// The second halves of the blocks wait at their places while the first halves are turned.
 	half := func(b, h int) Mem { return Mem{Base: dst, Disp: 64*b + 32*h} }
@@ -264,8 +251,7 @@ func chacha(g *asm) {
 	g.ADDQ(U32(512), dst)
 	g.SUBQ(U32(512), n)
 	g.JNZ(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // chacha512 runs sixteen blocks side by side, as there are registers for: word i of the state is a vector over the blocks.
@@ -273,8 +259,7 @@ func chacha512(g *asm) {
 	g.function("chachaAVX512", "dst []byte, state *[16]uint32",
 		"chachaAVX512 writes len(dst), a multiple of 1024, bytes of ChaCha20 keystream from the given state on, whose counter, word",
 		"12, it advances and which does not wrap.")
-	dst, n := g.Load(g.Param("dst").Base(), g.GP64()).(reg.GPVirtual), g.length("dst")
-	state := g.gp("state")
+	dst, n, state := g.base("dst"), g.length("dst"), g.gp("state")
 	counters := g.ZMM()
 	g.VMOVUPS(g.words("counters16", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), counters)
 	word := func(i int, v vector) {
@@ -291,27 +276,26 @@ func chacha512(g *asm) {
 	}
 	rounds := g.GP64()
 	g.MOVQ(U32(10), rounds)
-	g.Label("rounds") // two: columns, then diagonals
-	for diagonal := range 2 {
-		at := func(row, column int) vector { return v[4*row+(column+diagonal*row)%4] }
-		mix := func(a, b, c, by int) { // a += b, c = (c ^ a) <<< by
-			for i := range 4 {
-				g.VPADDD(at(b, i), at(a, i), at(a, i))
+	g.repeat("rounds", rounds, func() { // two: columns, then diagonals
+		for diagonal := range 2 {
+			at := func(row, column int) vector { return v[4*row+(column+diagonal*row)%4] }
+			mix := func(a, b, c, by int) { // a += b, c = (c ^ a) <<< by
+				for i := range 4 {
+					g.VPADDD(at(b, i), at(a, i), at(a, i))
+				}
+				for i := range 4 {
+					g.VPXORD(at(a, i), at(c, i), at(c, i))
+				}
+				for i := range 4 {
+					g.VPROLD(Imm(uint64(by)), at(c, i), at(c, i))
+				}
 			}
-			for i := range 4 {
-				g.VPXORD(at(a, i), at(c, i), at(c, i))
-			}
-			for i := range 4 {
-				g.VPROLD(Imm(uint64(by)), at(c, i), at(c, i))
-			}
+			mix(0, 1, 3, 16)
+			mix(2, 3, 1, 12)
+			mix(0, 1, 3, 8)
+			mix(2, 3, 1, 7)
 		}
-		mix(0, 1, 3, 16)
-		mix(2, 3, 1, 12)
-		mix(0, 1, 3, 8)
-		mix(2, 3, 1, 7)
-	}
-	g.DECQ(rounds)
-	g.JNZ(LabelRef("rounds"))
+	})
 	t := g.ZMM()
 	for i := range v {
 		word(i, t)
@@ -352,6 +336,5 @@ func chacha512(g *asm) {
 	g.ADDQ(U32(1024), dst)
 	g.SUBQ(U32(1024), n)
 	g.JNZ(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }

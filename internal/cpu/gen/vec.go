@@ -11,143 +11,109 @@ import (
 
 func vec(g *asm) {
 	v := g.YMM // a fresh register
-	g.elementwise("tanh", "dst[i] = tanh(x[i])", []string{"x"}, nil, func() func(in, _ []vector) vector {
-		lowest := g.load(g.floats("tanhLowest", -40)) // tanh(20) rounds to 1
-		return func(in, _ []vector) vector {
-			x, z, s := in[0], v(), v()
-			g.VORPS(g.octet("sign", 1<<31), x, z)
-			g.VADDPS(z, z, z)
-			g.VMAXPS(z, lowest, z) // in this order NaN stays
-			q, n := g.expm1Reduced(z)
-			g.exponent(n, s)
-			e := v() // expm1(−2|x|) = 2ⁿq + (2ⁿ − 1)
-			g.VSUBPS(g.floats("one", 1), s, e)
-			g.VFMADD231PS(s, q, e)
-			g.VADDPS(g.floats("two", 2), e, q)
-			g.VANDPS(g.octet("magnitude", math.MaxInt32), e, e)
-			g.VDIVPS(q, e, e)
-			g.VANDPS(g.octet("sign", 1<<31), x, x)
-			g.VORPS(x, e, e)
-			return e
-		}
+	g.elementwise("tanh", "dst[i] = tanh(x[i])", []string{"x"}, nil, func(in, held []vector) vector {
+		x, z, s := in[0], v(), v()
+		g.VORPS(g.octet("sign", 1<<31), x, z)
+		g.VADDPS(z, z, z)
+		g.VMAXPS(z, held[0], z) // in this order NaN stays
+		q, n := g.expm1Reduced(z)
+		g.exponent(n, s)
+		e := v() // expm1(−2|x|) = 2ⁿq + (2ⁿ − 1)
+		g.VSUBPS(g.floats("one", 1), s, e)
+		g.VFMADD231PS(s, q, e)
+		g.VADDPS(g.floats("two", 2), e, q)
+		g.VANDPS(g.octet("magnitude", math.MaxInt32), e, e)
+		g.VDIVPS(q, e, e)
+		g.VANDPS(g.octet("sign", 1<<31), x, x)
+		g.VORPS(x, e, e)
+		return e
+	}, func() vector { return g.load(g.floats("tanhLowest", -40)) }) // tanh(20) rounds to 1
+	g.elementwise("sigmoid", "dst[i] = 1/(1+exp(-x[i]))", []string{"x"}, nil, func(in, held []vector) vector {
+		x, z, s := in[0], v(), v()
+		g.VORPS(g.octet("sign", 1<<31), x, z)
+		g.VMAXPS(z, held[0], z)
+		e, n := g.expm1Reduced(z)
+		g.VADDPS(g.floats("one", 1), e, e)
+		// 2ⁿ in two factors: their product may be subnormal.
+		half := v()
+		g.VPSRAD(Imm(1), n, half)
+		g.VPSUBD(half, n, n)
+		g.exponent(half, s)
+		g.VMULPS(s, e, e)
+		g.exponent(n, s)
+		g.VMULPS(s, e, e)
+		one := g.load(g.floats("one", 1))
+		g.VADDPS(one, e, s)
+		g.VBLENDVPS(x, e, one, e) // the numerator: exp(x) left of zero
+		g.VDIVPS(s, e, e)
+		return e
+	}, func() vector { return g.load(g.floats("sigmoidLowest", -104)) }) // exp(−104) rounds to 0
+	g.elementwise("relu", "dst[i] = max(x[i], 0), NaN for NaN", []string{"x"}, nil, func(in, held []vector) vector {
+		g.VMAXPS(in[0], held[0], in[0])
+		return in[0]
+	}, g.zero)
+	g.elementwise("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
+		d := g.load(g.floats("one", 1))
+		g.VFNMADD231PS(in[0], in[0], d)
+		g.VMULPS(in[1], d, d)
+		return d
 	})
-	g.elementwise("sigmoid", "dst[i] = 1/(1+exp(-x[i]))", []string{"x"}, nil, func() func(in, _ []vector) vector {
-		lowest := g.load(g.floats("sigmoidLowest", -104)) // exp(−104) rounds to 0
-		return func(in, _ []vector) vector {
-			x, z, s := in[0], v(), v()
-			g.VORPS(g.octet("sign", 1<<31), x, z)
-			g.VMAXPS(z, lowest, z)
-			e, n := g.expm1Reduced(z)
-			g.VADDPS(g.floats("one", 1), e, e)
-			// 2ⁿ in two factors: their product may be subnormal.
-			half := v()
-			g.VPSRAD(Imm(1), n, half)
-			g.VPSUBD(half, n, n)
-			g.exponent(half, s)
-			g.VMULPS(s, e, e)
-			g.exponent(n, s)
-			g.VMULPS(s, e, e)
-			one := g.load(g.floats("one", 1))
-			g.VADDPS(one, e, s)
-			g.VBLENDVPS(x, e, one, e) // the numerator: exp(x) left of zero
-			g.VDIVPS(s, e, e)
-			return e
-		}
+	g.elementwise("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func(in, _ []vector) vector {
+		g.VFNMADD213PS(in[0], in[0], in[0])
+		g.VMULPS(in[1], in[0], in[0])
+		return in[0]
 	})
-	g.elementwise("relu", "dst[i] = max(x[i], 0), NaN for NaN", []string{"x"}, nil, func() func(in, _ []vector) vector {
-		zero := g.zero()
-		return func(in, _ []vector) vector {
-			g.VMAXPS(in[0], zero, in[0])
-			return in[0]
-		}
-	})
-	g.elementwise("tanhGrad", "dst[i] = g[i]*(1-y[i]*y[i])", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
-		return func(in, _ []vector) vector {
-			d := g.load(g.floats("one", 1))
-			g.VFNMADD231PS(in[0], in[0], d)
-			g.VMULPS(in[1], d, d)
-			return d
-		}
-	})
-	g.elementwise("sigmoidGrad", "dst[i] = g[i]*(y[i]-y[i]*y[i])", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
-		return func(in, _ []vector) vector {
-			g.VFNMADD213PS(in[0], in[0], in[0])
-			g.VMULPS(in[1], in[0], in[0])
-			return in[0]
-		}
-	})
-	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func() func(in, _ []vector) vector {
+	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func(in, held []vector) vector {
 		const less = 0x11
-		zero := g.zero()
-		return func(in, _ []vector) vector {
-			g.VCMPPS(Imm(less), in[0], zero, in[0])
-			g.VANDPS(in[1], in[0], in[0])
-			return in[0]
-		}
+		g.VCMPPS(Imm(less), in[0], held[0], in[0])
+		g.VANDPS(in[1], in[0], in[0])
+		return in[0]
+	}, g.zero)
+	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, func(in, _ []vector) vector {
+		g.VADDPS(in[1], in[0], in[0])
+		return in[0]
 	})
-	add := func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VADDPS(append(in, s...)[1], in[0], in[0])
-			return in[0]
-		}
-	}
-	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, add)
-	g.elementwise("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VFMADD231PS(in[1], s[0], in[0])
-			return in[0]
-		}
+	g.elementwise("axpy", "dst[i] += a*x[i], rounded once", []string{"dst", "x"}, []string{"a"}, func(in, s []vector) vector {
+		g.VFMADD231PS(in[1], s[0], in[0])
+		return in[0]
 	})
-	g.elementwise("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[1], s[1], in[1])
-			g.VFMADD231PS(in[0], s[0], in[1])
-			return in[1]
-		}
+	g.elementwise("mix", "dst[i] = a*x[i] + b*y[i], the first product unrounded", []string{"x", "y"}, []string{"a", "b"}, func(in, s []vector) vector {
+		g.VMULPS(in[1], s[1], in[1])
+		g.VFMADD231PS(in[0], s[0], in[1])
+		return in[1]
 	})
-	g.elementwise("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[1], in[1], in[1])
-			g.VMULPS(in[1], s[1], in[1])
-			g.VFMADD231PS(in[0], s[0], in[1])
-			return in[1]
-		}
+	g.elementwise("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func(in, s []vector) vector {
+		g.VMULPS(in[1], in[1], in[1])
+		g.VMULPS(in[1], s[1], in[1])
+		g.VFMADD231PS(in[0], s[0], in[1])
+		return in[1]
 	})
-	g.elementwise("modulus", "dst[i] = sqrt(x[i]*x[i] + y[i]*y[i]), the second square unrounded", []string{"x", "y"}, nil, func() func(in, _ []vector) vector {
-		return func(in, _ []vector) vector {
-			g.VMULPS(in[0], in[0], in[0])
-			g.VFMADD231PS(in[1], in[1], in[0])
-			g.VSQRTPS(in[0], in[0])
-			return in[0]
-		}
+	g.elementwise("modulus", "dst[i] = sqrt(x[i]*x[i] + y[i]*y[i]), the second square unrounded", []string{"x", "y"}, nil, func(in, _ []vector) vector {
+		g.VMULPS(in[0], in[0], in[0])
+		g.VFMADD231PS(in[1], in[1], in[0])
+		g.VSQRTPS(in[0], in[0])
+		return in[0]
 	})
-	g.elementwise("addExcess", "dst[i] += max(a*x[i] - b, 0), NaN for NaN", []string{"dst", "x"}, []string{"a", "b"}, func() func(in, s []vector) vector {
-		zero := g.zero()
-		return func(in, s []vector) vector {
-			g.VFMSUB132PS(s[0], s[1], in[1])
-			g.VMAXPS(in[1], zero, in[1])
-			g.VADDPS(in[1], in[0], in[0])
-			return in[0]
-		}
+	g.elementwise("addExcess", "dst[i] += max(a*x[i] - b, 0), NaN for NaN", []string{"dst", "x"}, []string{"a", "b"}, func(in, s []vector) vector {
+		g.VFMSUB132PS(s[0], s[1], in[1])
+		g.VMAXPS(in[1], s[2], in[1])
+		g.VADDPS(in[1], in[0], in[0])
+		return in[0]
+	}, g.zero)
+	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func(in, s []vector) vector {
+		g.VMULPS(in[2], s[1], in[2])
+		g.VSUBPS(s[2], in[2], in[2])
+		g.VMAXPS(in[2], s[3], in[2]) // a NaN stays: of unordered values it takes the first operand here
+		g.VSQRTPS(in[2], in[2])
+		g.VADDPS(s[4], in[2], in[2])
+		g.VMULPS(in[1], s[0], in[1])
+		g.VDIVPS(in[2], in[1], in[1])
+		g.VSUBPS(in[1], in[0], in[0])
+		return in[0]
 	})
-	g.elementwise("adam", "dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c)", []string{"dst", "x", "y"}, []string{"a", "b", "less", "least", "c"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[2], s[1], in[2])
-			g.VSUBPS(s[2], in[2], in[2])
-			g.VMAXPS(in[2], s[3], in[2]) // a NaN stays: of unordered values it takes the first operand here
-			g.VSQRTPS(in[2], in[2])
-			g.VADDPS(s[4], in[2], in[2])
-			g.VMULPS(in[1], s[0], in[1])
-			g.VDIVPS(in[2], in[1], in[1])
-			g.VSUBPS(in[1], in[0], in[0])
-			return in[0]
-		}
-	})
-	g.elementwise("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func() func(in, s []vector) vector {
-		return func(in, s []vector) vector {
-			g.VMULPS(in[0], s[0], in[0])
-			return in[0]
-		}
+	g.elementwise("scaled", "dst[i] = a*x[i]", []string{"x"}, []string{"a"}, func(in, s []vector) vector {
+		g.VMULPS(in[0], s[0], in[0])
+		return in[0]
 	})
 	lstm(g)
 	g.bytes()
@@ -158,11 +124,11 @@ func vec(g *asm) {
 		g.maxPool2(2, lanes)
 		g.maxUnpool2(lanes)
 	}
-	g.runs("copyRuns", "=", func(from, to Mem, width int, x vector) {
+	g.runs("copyRuns", "dst[d+i] = src[s+i]", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
 		g.move(x, to, width)
 	})
-	g.runs("addRuns", "+=", func(from, to Mem, width int, x vector) {
+	g.runs("addRuns", "dst[d+i] += src[s+i]", func(from, to Mem, width int, x vector) {
 		y := g.YMM()
 		g.move(from, x, width)
 		g.move(to, y, width)
@@ -235,25 +201,22 @@ func (g *asm) zero() vector {
 func (g *asm) pointers(slices []string) map[string]reg.GPVirtual {
 	p := map[string]reg.GPVirtual{}
 	for _, s := range slices {
-		p[s] = g.Load(g.Param(s).Base(), g.GP64()).(reg.GPVirtual)
+		p[s] = g.base(s)
 	}
 	return p
 }
 
-func (g *asm) length(slice string) reg.GPVirtual {
-	return g.Load(g.Param(slice).Len(), g.GP64()).(reg.GPVirtual)
-}
-
-// elementwise writes a kernel of the length of dst. prepare runs once and returns what maps inputs and broadcast
-// scalars to the output; it may overwrite the inputs.
-func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare func() func(in, s []vector) vector) {
+// elementwise writes a kernel of the length of dst. body maps inputs, broadcast scalars and what is held in registers to the
+// output; it may overwrite the inputs.
+func (g *asm) elementwise(name, doc string, inputs, scalars []string, body func(in, s []vector) vector, held ...func() vector) {
 	var s []vector
-	var body func(in, s []vector) vector
 	g.vectors(name, doc, inputs, scalars, 2, func() {
 		for _, p := range scalars {
 			s = append(s, g.splat(p))
 		}
-		body = prepare()
+		for _, h := range held {
+			s = append(s, h())
+		}
 	}, func(u int, in func(string, int) vector, out func(int, vector)) {
 		for k := range u {
 			var x []vector
@@ -263,11 +226,6 @@ func (g *asm) elementwise(name, doc string, inputs, scalars []string, prepare fu
 			out(k, body(x, s))
 		}
 	})
-}
-
-// inStep is elementwise whose body maps up to unroll vectors together, and loads inputs and scalars when it wants them.
-func (g *asm) inStep(name, doc string, inputs, scalars []string, unroll int, body func(u int, in func(input string, k int) vector, out func(k int, v vector))) {
-	g.vectors(name, doc, inputs, scalars, unroll, func() {}, body)
 }
 
 // vectors goes over the length of dst, unroll vectors at a time and then one. The lanes of the tail run through the same
@@ -290,16 +248,10 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	g.XORQ(i, i)
 	m := func(p string, k int) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 32 * k} }
 	for _, u := range []int{unroll, 1} {
-		loop, done := fmt.Sprint("by", u), fmt.Sprint("after", u)
-		g.SUBQ(Imm(uint64(8*u)), n)
-		g.JL(LabelRef(done))
-		g.Label(loop)
-		body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
-		g.ADDQ(Imm(uint64(8*u)), i)
-		g.SUBQ(Imm(uint64(8*u)), n)
-		g.JGE(LabelRef(loop))
-		g.Label(done)
-		g.ADDQ(Imm(uint64(8*u)), n)
+		g.whole(fmt.Sprint("by", u), fmt.Sprint("after", u), 8*u, n, func() {
+			body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
+			g.ADDQ(Imm(uint64(8*u)), i)
+		})
 	}
 	g.JZ(LabelRef("done"))
 	mask := g.YMM()
@@ -310,8 +262,7 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 		return x
 	}, func(_ int, v vector) { g.VMASKMOVPS(v, mask, m("dst", 0)) })
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
@@ -367,34 +318,27 @@ func (g *asm) bytes() {
 	n := g.length("dst")
 	scale, offset := g.splat("scale"), g.splat("offset")
 	x := g.YMM()
-	g.SUBQ(Imm(8), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	g.VPMOVZXBD(Mem{Base: p["src"]}, x)
-	g.VCVTDQ2PS(x, x)
-	g.VFMADD213PS(offset, scale, x)
-	g.VMOVUPS(x, Mem{Base: p["dst"]})
-	g.ADDQ(Imm(8), p["src"])
-	g.ADDQ(Imm(32), p["dst"])
-	g.SUBQ(Imm(8), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(8), n)
+	g.whole("loop", "rest", 8, n, func() {
+		g.VPMOVZXBD(Mem{Base: p["src"]}, x)
+		g.VCVTDQ2PS(x, x)
+		g.VFMADD213PS(offset, scale, x)
+		g.VMOVUPS(x, Mem{Base: p["dst"]})
+		g.ADDQ(Imm(8), p["src"])
+		g.ADDQ(Imm(32), p["dst"])
+	})
 	g.JZ(LabelRef("done"))
-	g.Label("single")
-	b := g.GP32()
-	g.MOVBLZX(Mem{Base: p["src"]}, b)
-	g.VMOVD(b, x.AsX())
-	g.VCVTDQ2PS(x, x)
-	g.VFMADD213PS(offset, scale, x)
-	g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
-	g.INCQ(p["src"])
-	g.ADDQ(Imm(4), p["dst"])
-	g.DECQ(n)
-	g.JNZ(LabelRef("single"))
+	g.repeat("single", n, func() {
+		b := g.GP32()
+		g.MOVBLZX(Mem{Base: p["src"]}, b)
+		g.VMOVD(b, x.AsX())
+		g.VCVTDQ2PS(x, x)
+		g.VFMADD213PS(offset, scale, x)
+		g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
+		g.INCQ(p["src"])
+		g.ADDQ(Imm(4), p["dst"])
+	})
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 func (g *asm) halves() {
@@ -402,31 +346,24 @@ func (g *asm) halves() {
 	p := g.pointers([]string{"dst", "src"})
 	n := g.length("dst")
 	x := g.YMM()
-	g.SUBQ(Imm(8), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	g.VCVTPH2PS(Mem{Base: p["src"]}, x)
-	g.VMOVUPS(x, Mem{Base: p["dst"]})
-	g.ADDQ(Imm(16), p["src"])
-	g.ADDQ(Imm(32), p["dst"])
-	g.SUBQ(Imm(8), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(8), n)
+	g.whole("loop", "rest", 8, n, func() {
+		g.VCVTPH2PS(Mem{Base: p["src"]}, x)
+		g.VMOVUPS(x, Mem{Base: p["dst"]})
+		g.ADDQ(Imm(16), p["src"])
+		g.ADDQ(Imm(32), p["dst"])
+	})
 	g.JZ(LabelRef("done"))
-	g.Label("single")
-	h := g.GP32()
-	g.MOVWLZX(Mem{Base: p["src"]}, h)
-	g.VMOVD(h, x.AsX())
-	g.VCVTPH2PS(x.AsX(), x.AsX())
-	g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
-	g.ADDQ(Imm(2), p["src"])
-	g.ADDQ(Imm(4), p["dst"])
-	g.DECQ(n)
-	g.JNZ(LabelRef("single"))
+	g.repeat("single", n, func() {
+		h := g.GP32()
+		g.MOVWLZX(Mem{Base: p["src"]}, h)
+		g.VMOVD(h, x.AsX())
+		g.VCVTPH2PS(x.AsX(), x.AsX())
+		g.VMOVSS(x.AsX(), Mem{Base: p["dst"]})
+		g.ADDQ(Imm(2), p["src"])
+		g.ADDQ(Imm(4), p["dst"])
+	})
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // halves512 has a mask for what is left of sixteen: reading past the last half might fault.
@@ -435,17 +372,12 @@ func (g *asm) halves512() {
 	p := g.pointers([]string{"dst", "src"})
 	n := g.length("dst")
 	x, h := g.ZMM(), g.YMM()
-	g.SUBQ(Imm(16), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	g.VCVTPH2PS(Mem{Base: p["src"]}, x)
-	g.VMOVUPS(x, Mem{Base: p["dst"]})
-	g.ADDQ(Imm(32), p["src"])
-	g.ADDQ(Imm(64), p["dst"])
-	g.SUBQ(Imm(16), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(16), n)
+	g.whole("loop", "rest", 16, n, func() {
+		g.VCVTPH2PS(Mem{Base: p["src"]}, x)
+		g.VMOVUPS(x, Mem{Base: p["dst"]})
+		g.ADDQ(Imm(32), p["src"])
+		g.ADDQ(Imm(64), p["dst"])
+	})
 	g.JZ(LabelRef("done"))
 	bits, mask := g.GP64(), g.K()
 	g.MOVQ(I32(-1), bits)
@@ -455,8 +387,7 @@ func (g *asm) halves512() {
 	g.VCVTPH2PS(h, x)
 	g.VMOVUPS(x, mask, Mem{Base: p["dst"]})
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // move loads or stores 8, 4, 2 or 1 floats.
@@ -479,8 +410,10 @@ func (g *asm) move(from, to Op, width int) {
 	}
 }
 
-// eachRun loops over triples of destination, source and length, and returns at their end.
-func (g *asm) eachRun(body func(from, to, n reg.GPVirtual, x vector)) {
+// eachRun is a kernel over triples of destination, source and length.
+func (g *asm) eachRun(name, doc string, body func(from, to, n reg.GPVirtual, x vector)) {
+	g.function(name+"AVX2", "dst, src []float32, list []int32",
+		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
 	p := g.pointers([]string{"dst", "src", "list"})
 	left := g.length("list")
 	from, to, n := g.GP64(), g.GP64(), g.GP64()
@@ -497,15 +430,12 @@ func (g *asm) eachRun(body func(from, to, n reg.GPVirtual, x vector)) {
 	body(from, to, n, x)
 	g.JMP(LabelRef("run"))
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
-// runs visits stretches given as triples of destination, source and length.
-func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)) {
-	g.function(name+"AVX2", "dst, src []float32, list []int32",
-		fmt.Sprintf("%sAVX2 does dst[d+i] %s src[s+i], i < n, for each triple d, s, n of list.", name, op))
-	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
+// runs visits stretches of neighbours.
+func (g *asm) runs(name, doc string, each func(from, to Mem, width int, x vector)) {
+	g.eachRun(name, doc, func(from, to, n reg.GPVirtual, x vector) {
 		g.SUBQ(Imm(16), n)
 		g.JL(LabelRef("tail"))
 		g.Label("sixteen")
@@ -533,15 +463,10 @@ func (g *asm) runs(name, op string, each func(from, to Mem, width int, x vector)
 // strided is runs whose elements stand apart on one side. A block also touches what stands behind its last element
 // there, so the last element of a run is always done alone.
 func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to Mem, width int, x vector)) {
-	g.function(name+"AVX2", "dst, src []float32, list []int32",
-		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
-	g.eachRun(func(from, to, n reg.GPVirtual, x vector) {
+	g.eachRun(name, doc, func(from, to, n reg.GPVirtual, x vector) {
 		for _, width := range []int{8, 4, 1} {
 			loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
-			need := width + 1
-			if width == 1 {
-				need = 1
-			}
+			need := width + min(1, width-1)
 			g.Label(loop)
 			g.CMPQ(n, Imm(uint64(need)))
 			g.JL(LabelRef(below))
@@ -555,169 +480,149 @@ func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to
 	})
 }
 
-// maxPool2 takes lanes windows, step apart, at a time; the last ones of a row overlap those before, which writes the
-// same again.
+// maxPool2 takes windows that stand step apart.
 func (g *asm) maxPool2(step, lanes int) {
 	g.function(fmt.Sprintf("maxPool2By%dStep%dAVX2", lanes, step), "y *float32, arg *int32, x *float32, rows, cols, width, down, at int",
 		fmt.Sprintf("maxPool2By%dStep%dAVX2 pools rows by cols windows of 2x2, cols at least %d, that stand %d apart in a row and down", lanes, step, lanes, step),
 		"from row to row.")
-	wide := lanes == 8
-	register := func() reg.VecVirtual {
-		if wide {
-			return g.YMM()
-		}
-		return g.XMM()
-	}
-	splat := func(from reg.GPVirtual, dst reg.VecVirtual) {
-		g.VMOVD(from.As32(), dst.AsX())
-		g.VPBROADCASTD(dst.AsX(), dst)
+	wide, register := lanes == 8, g.XMM
+	if wide {
+		register = g.YMM
 	}
 	y, arg, upper, rows, cols := g.gp("y"), g.gp("arg"), g.gp("x"), g.gp("rows"), g.gp("cols")
 	width, at := g.gp("width"), g.gp("at")
 	right, down, diagonal := register(), register(), register()
 	g.VMOVDQU(g.octet("int1", 1), right)
-	splat(width, down)
+	g.fill(down, width)
 	g.VPADDD(right, down, diagonal)
-	lower, last, j := g.GP64(), g.GP64(), g.GP64()
-	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
-
-	g.Label("row")
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
-	g.XORQ(j, j)
-	g.Label("loop")
-	best, which, over, a, b, place := register(), register(), register(), register(), register(), register()
-	scale := uint8(4 * step)
-	// column loads the left or the right column of the windows in a row. At step two the wide lanes stay in the order
-	// 0 1 4 5 2 3 6 7 until the end.
-	column := func(row reg.GPVirtual, side int, dst reg.VecVirtual) {
-		if step == 1 {
-			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * side}, dst)
-			return
+	g.windows(lanes, upper, width, y, arg, rows, cols, func(lower, j reg.GPVirtual) {
+		best, which, over, a, b, place := register(), register(), register(), register(), register(), register()
+		scale := uint8(4 * step)
+		// column loads the left or the right column of the windows in a row. At step two the wide lanes stay in the order
+		// 0 1 4 5 2 3 6 7 until the end.
+		column := func(row reg.GPVirtual, side int, dst reg.VecVirtual) {
+			if step == 1 {
+				g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * side}, dst)
+				return
+			}
+			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale}, a)
+			g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * lanes}, b)
+			g.VSHUFPS(Imm([]uint64{0x88, 0xdd}[side]), b, a, dst)
 		}
-		g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale}, a)
-		g.VMOVUPS(Mem{Base: row, Index: j, Scale: scale, Disp: 4 * lanes}, b)
-		g.VSHUFPS(Imm([]uint64{0x88, 0xdd}[side]), b, a, dst)
-	}
-	const greater = 0x1e
-	column(upper, 0, best)
-	g.VPXOR(which, which, which)
-	v := register()
-	for _, c := range []struct {
-		row  reg.GPVirtual
-		side int
-		is   reg.VecVirtual
-	}{{upper, 1, right}, {lower, 0, down}, {lower, 1, diagonal}} {
-		column(c.row, c.side, v)
-		g.VCMPPS(Imm(greater), best, v, over)
-		g.VBLENDVPS(over, v, best, best)
-		g.VBLENDVPS(over, c.is, which, which)
-	}
-	if step == 2 && wide {
-		g.VPERMPD(Imm(0xd8), best, best)
-		g.VPERMPD(Imm(0xd8), which, which)
-	}
-	g.VMOVUPS(best, Mem{Base: y, Index: j, Scale: 4})
-	here := g.GP64()
-	g.LEAQ(Mem{Base: at, Index: j, Scale: uint8(step)}, here)
-	splat(here, place)
-	if step == 1 {
-		g.VPADDD(g.words("ones", 0, 1, 2, 3, 4, 5, 6, 7), place, place)
-	} else {
-		g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
-	}
-	g.VPADDD(which, place, place)
-	g.VMOVDQU(place, Mem{Base: arg, Index: j, Scale: 4})
-	g.ADDQ(Imm(uint64(lanes)), j)
-	g.CMPQ(j, cols)
-	g.JGE(LabelRef("next"))
-	g.CMPQ(j, last)
-	g.CMOVQGT(last, j)
-	g.JMP(LabelRef("loop"))
-	g.Label("next")
-	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
-	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
-	below := g.gp("down")
-	g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
-	g.ADDQ(below, at)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+		const greater = 0x1e
+		column(upper, 0, best)
+		g.VPXOR(which, which, which)
+		v := register()
+		for _, c := range []struct {
+			row  reg.GPVirtual
+			side int
+			is   reg.VecVirtual
+		}{{upper, 1, right}, {lower, 0, down}, {lower, 1, diagonal}} {
+			column(c.row, c.side, v)
+			g.VCMPPS(Imm(greater), best, v, over)
+			g.VBLENDVPS(over, v, best, best)
+			g.VBLENDVPS(over, c.is, which, which)
+		}
+		if step == 2 && wide {
+			g.VPERMPD(Imm(0xd8), best, best)
+			g.VPERMPD(Imm(0xd8), which, which)
+		}
+		g.VMOVUPS(best, Mem{Base: y, Index: j, Scale: 4})
+		here := g.GP64()
+		g.LEAQ(Mem{Base: at, Index: j, Scale: uint8(step)}, here)
+		g.fill(place, here)
+		if step == 1 {
+			g.VPADDD(g.words("ones", 0, 1, 2, 3, 4, 5, 6, 7), place, place)
+		} else {
+			g.VPADDD(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), place, place)
+		}
+		g.VPADDD(which, place, place)
+		g.VMOVDQU(place, Mem{Base: arg, Index: j, Scale: 4})
+	}, func() {
+		below := g.gp("down")
+		g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
+		g.ADDQ(below, at)
+	})
 }
 
-// maxUnpool2 undoes lanes windows at a time; the last ones of a row overlap those before, as in maxPool2.
 func (g *asm) maxUnpool2(lanes int) {
 	g.function(fmt.Sprintf("maxUnpool2By%dAVX2", lanes), "x *float32, arg *int32, y *float32, rows, cols, width, at int",
 		fmt.Sprintf("maxUnpool2By%dAVX2 writes rows by cols windows of 2x2, cols at least %d, side by side and row below row: y where arg", lanes, lanes),
 		"names the element, zero elsewhere.")
-	wide := lanes == 8
-	register := func() reg.VecVirtual {
-		if wide {
-			return g.YMM()
-		}
-		return g.XMM()
-	}
-	splat := func(from reg.GPVirtual, dst reg.VecVirtual) {
-		g.VMOVD(from.As32(), dst.AsX())
-		g.VPBROADCASTD(dst.AsX(), dst)
+	wide, register := lanes == 8, g.XMM
+	if wide {
+		register = g.YMM
 	}
 	upper, arg, y, rows, cols := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols")
 	width, at := g.gp("width"), g.gp("at")
 	one, down, twos := register(), register(), register()
 	g.VMOVDQU(g.octet("int1", 1), one)
 	g.VMOVDQU(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), twos)
-	splat(width, down)
+	g.fill(down, width)
+	g.windows(lanes, upper, width, y, arg, rows, cols, func(lower, j reg.GPVirtual) {
+		d, which, place, even, odd, t := register(), register(), register(), register(), register(), register()
+		here := g.GP64()
+		g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
+		g.fill(place, here)
+		g.VPADDD(twos, place, place)
+		g.VMOVUPS(Mem{Base: y, Index: j, Scale: 4}, d)
+		g.VMOVDQU(Mem{Base: arg, Index: j, Scale: 4}, which)
+		for i, to := range []reg.GPVirtual{upper, lower} {
+			if i == 1 {
+				g.VPADDD(down, place, place)
+			}
+			g.VPCMPEQD(place, which, even)
+			g.VPADDD(one, place, t)
+			g.VPCMPEQD(t, which, odd)
+			g.VANDPS(d, even, even)
+			g.VANDPS(d, odd, odd)
+			g.VUNPCKLPS(odd, even, t)
+			g.VUNPCKHPS(odd, even, even)
+			if wide {
+				g.VPERM2F128(Imm(0x20), even, t, odd)
+				g.VPERM2F128(Imm(0x31), even, t, even)
+				t = odd
+			}
+			g.VMOVUPS(t, Mem{Base: to, Index: j, Scale: 8})
+			g.VMOVUPS(even, Mem{Base: to, Index: j, Scale: 8, Disp: 4 * lanes})
+			if wide {
+				odd, t = register(), register()
+			}
+		}
+	}, func() {
+		g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
+		g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
+	})
+}
+
+// windows does body for lanes windows of a row at a time, and next behind each row; the last ones of a row overlap those before,
+// which writes the same again.
+func (g *asm) windows(lanes int, upper, width, y, arg, rows, cols reg.GPVirtual, body func(lower, j reg.GPVirtual), next func()) {
 	lower, last, j := g.GP64(), g.GP64(), g.GP64()
 	g.LEAQ(Mem{Base: cols, Disp: -lanes}, last)
+	g.repeat("row", rows, func() {
+		g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
+		g.XORQ(j, j)
+		g.Label("loop")
+		body(lower, j)
+		g.ADDQ(Imm(uint64(lanes)), j)
+		g.CMPQ(j, cols)
+		g.JGE(LabelRef("next"))
+		g.CMPQ(j, last)
+		g.CMOVQGT(last, j)
+		g.JMP(LabelRef("loop"))
+		g.Label("next")
+		g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
+		g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
+		next()
+	})
+	g.end()
+}
 
-	g.Label("row")
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 4}, lower)
-	g.XORQ(j, j)
-	g.Label("loop")
-	d, which, place, even, odd, t := register(), register(), register(), register(), register(), register()
-	here := g.GP64()
-	g.LEAQ(Mem{Base: at, Index: j, Scale: 2}, here)
-	splat(here, place)
-	g.VPADDD(twos, place, place)
-	g.VMOVUPS(Mem{Base: y, Index: j, Scale: 4}, d)
-	g.VMOVDQU(Mem{Base: arg, Index: j, Scale: 4}, which)
-	for i, to := range []reg.GPVirtual{upper, lower} {
-		if i == 1 {
-			g.VPADDD(down, place, place)
-		}
-		g.VPCMPEQD(place, which, even)
-		g.VPADDD(one, place, t)
-		g.VPCMPEQD(t, which, odd)
-		g.VANDPS(d, even, even)
-		g.VANDPS(d, odd, odd)
-		g.VUNPCKLPS(odd, even, t)
-		g.VUNPCKHPS(odd, even, even)
-		if wide {
-			g.VPERM2F128(Imm(0x20), even, t, odd)
-			g.VPERM2F128(Imm(0x31), even, t, even)
-			t = odd
-		}
-		g.VMOVUPS(t, Mem{Base: to, Index: j, Scale: 8})
-		g.VMOVUPS(even, Mem{Base: to, Index: j, Scale: 8, Disp: 4 * lanes})
-		if wide {
-			odd, t = register(), register()
-		}
-	}
-	g.ADDQ(Imm(uint64(lanes)), j)
-	g.CMPQ(j, cols)
-	g.JGE(LabelRef("next"))
-	g.CMPQ(j, last)
-	g.CMOVQGT(last, j)
-	g.JMP(LabelRef("loop"))
-	g.Label("next")
-	g.LEAQ(Mem{Base: y, Index: cols, Scale: 4}, y)
-	g.LEAQ(Mem{Base: arg, Index: cols, Scale: 4}, arg)
-	g.LEAQ(Mem{Base: upper, Index: width, Scale: 8}, upper)
-	g.LEAQ(Mem{Base: at, Index: width, Scale: 2}, at)
-	g.DECQ(rows)
-	g.JNZ(LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+// fill sets every lane of dst to an integer.
+func (g *asm) fill(dst vector, from reg.GPVirtual) {
+	g.VMOVD(from.As32(), dst.AsX())
+	g.VPBROADCASTD(dst.AsX(), dst)
 }
 
 // reduction writes a sum over the length of x in 32 float64 lanes: element i goes to lane i mod 32, and the lanes are
@@ -727,10 +632,8 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 		fmt.Sprintf("%sAVX2 returns the sum of %s over the length of x.", name, doc))
 	p := g.pointers(inputs)
 	n := g.length("x")
-	sums := g.ymms(8)
-	for _, s := range sums {
-		g.VXORPS(s, s, s)
-	}
+	sums := several(8, g.YMM)
+	g.clear([][]vector{sums})
 	each := func(load func(k int, m Mem, x vector)) {
 		for k, s := range sums {
 			var in []vector
@@ -742,17 +645,12 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 			add(in, s)
 		}
 	}
-	g.SUBQ(Imm(32), n)
-	g.JL(LabelRef("rest"))
-	g.Label("loop")
-	each(func(_ int, m Mem, x vector) { g.VCVTPS2PD(m, x) })
-	for _, i := range inputs {
-		g.SUBQ(I8(-128), p[i]) // += 128
-	}
-	g.SUBQ(Imm(32), n)
-	g.JGE(LabelRef("loop"))
-	g.Label("rest")
-	g.ADDQ(Imm(32), n)
+	g.whole("loop", "rest", 32, n, func() {
+		each(func(_ int, m Mem, x vector) { g.VCVTPS2PD(m, x) })
+		for _, i := range inputs {
+			g.SUBQ(I8(-128), p[i]) // += 128
+		}
+	})
 	g.JZ(LabelRef("done"))
 	table := g.GP64()
 	g.LEAQ(g.lanes(32).Offset(4*32), table)
@@ -775,6 +673,5 @@ func (g *asm) reduction(name, doc string, inputs []string, add func(in []vector,
 	g.VUNPCKHPD(total, total, high)
 	g.VADDSD(high, total, total)
 	g.VMOVSD(total, g.address(g.ReturnIndex(0)))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }

@@ -10,8 +10,7 @@ import (
 // Of fourteen rows two steps are long enough for a loop.
 var avx512 = form{"AVX512", 14, 32, 16, 2}
 
-// gemm512 writes the products and convolutions in registers of sixteen. Correlate and transpose work on groups of eight
-// as they do in AVX2: images and their groups of outputs look the same to both.
+// gemm512 writes the products and convolutions in registers of sixteen. Groups of outputs are of eight as in AVX2.
 func gemm512(g *asm) {
 	for h := 1; h <= avx512.m; h++ {
 		tile(g, avx512, h)
@@ -56,15 +55,13 @@ func copyA512(g *asm) {
 		"n is at least 1.")
 	n, src, ld, rows, dst := g.gp("n"), g.gp("src"), g.floatStride("ld"), g.gp("rows"), g.gp("dst")
 	x, k := g.ZMM(), g.opmasks(rows, 1)[0]
-	g.Label("loop")
-	g.VMOVUPS_Z(Mem{Base: src}, k, x)
-	g.VMOVUPS(x, k, Mem{Base: dst})
-	g.ADDQ(ld, src)
-	g.ADDQ(Imm(uint64(4*avx512.m)), dst)
-	g.DECQ(n)
-	g.JNZ(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.repeat("loop", n, func() {
+		g.VMOVUPS_Z(Mem{Base: src}, k, x)
+		g.VMOVUPS(x, k, Mem{Base: dst})
+		g.ADDQ(ld, src)
+		g.ADDQ(sizeOf(avx512.m), dst)
+	})
+	g.end()
 }
 
 // correlate512 is correlate with a pair of groups in each register, and two pairs at a time.
@@ -77,27 +74,20 @@ func correlate512(g *asm, h int) {
 		"outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.")
 	pairs, n, ldc := g.gp("pairs"), g.gp("n"), g.floatStride("ldc")
 	// Writes to halves keep these alive throughout: they are the same for two pairs and for one.
-	b, t := [2]vector{g.ZMM(), g.ZMM()}, [2]vector{g.ZMM(), g.ZMM()}
-	g.SUBQ(Imm(2), n)
-	g.JL(LabelRef("last"))
-	g.Label("two")
-	g.correlatePairs("two", h, 2, b, t, pairs, ldc)
-	g.SUBQ(Imm(2), n)
-	g.JGE(LabelRef("two"))
-	g.Label("last")
-	g.ADDQ(Imm(2), n)
+	b, t := several(2, g.ZMM), several(2, g.ZMM)
+	g.whole("two", "last", 2, n, func() { g.correlatePairs("two", h, 2, b, t, pairs, ldc) })
 	g.JZ(LabelRef("done"))
 	g.correlatePairs("one", h, 1, b, t, pairs, ldc)
 	g.Label("done")
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // correlatePairs computes the outputs of width pairs, and moves on past them.
-func (g *asm) correlatePairs(name string, h, width int, b, t [2]vector, pairs, ldc reg.GPVirtual) {
+func (g *asm) correlatePairs(name string, h, width int, b, t []vector, pairs, ldc reg.GPVirtual) {
 	const pairBytes = 24
 	f := avx512
-	sum := g.accumulators(f, h, width)
+	sum := g.tileOf(f, h, width)
+	g.clear(sum)
 	a, taps, kc := g.gp("a"), g.gp("taps"), g.gp("kc")
 	// places points at the groups of the pairs, in x or in c.
 	places := func(param string, disp int) []reg.GPVirtual {
@@ -118,35 +108,9 @@ func (g *asm) correlatePairs(name string, h, width int, b, t [2]vector, pairs, l
 			g.VMOVUPS(Mem{Base: x[2*j], Index: at, Scale: 1}, b[j].AsY())
 			g.VINSERTF32X8(Imm(1), Mem{Base: x[2*j+1], Index: at, Scale: 1}, b[j], b[j])
 		}
-		for i := range h {
-			g.VBROADCASTSS(Mem{Base: a, Disp: 4 * (u*f.m + i)}, t[i%2])
-			for j := range width {
-				g.VFMADD231PS(b[j], t[i%2], sum[i][j])
-			}
-		}
+		g.products(sum, b, t, f.weights(a, u))
 	}
-	blocks := g.GP64()
-	g.MOVQ(kc, blocks)
-	g.SHRQ(f.shift(), blocks)
-	g.JZ(LabelRef(name + "rest"))
-	g.Label(name + "blocks")
-	for u := range f.unroll {
-		step(u)
-	}
-	g.ADDQ(Imm(uint64(4*f.unroll*f.m)), a)
-	g.ADDQ(Imm(uint64(4*f.unroll)), taps)
-	g.DECQ(blocks)
-	g.JNZ(LabelRef(name + "blocks"))
-	g.Label(name + "rest")
-	g.ANDQ(Imm(uint64(f.unroll-1)), kc)
-	g.JZ(LabelRef(name + "summed"))
-	g.Label(name + "single")
-	step(0)
-	g.ADDQ(Imm(uint64(4*f.m)), a)
-	g.ADDQ(Imm(4), taps)
-	g.DECQ(kc)
-	g.JNZ(LabelRef(name + "single"))
-	g.Label(name + "summed")
+	g.weighted(name, "summed", f, kc, a, taps, step)
 
 	k := make([]reg.OpmaskVirtual, 2*width)
 	for i := range k {
@@ -169,9 +133,7 @@ func (g *asm) correlatePairs(name string, h, width int, b, t [2]vector, pairs, l
 			}
 		}
 	}
-	accumulate := g.Load(g.Param("accumulate"), g.GP8()).(reg.GPVirtual)
-	g.TESTB(accumulate, accumulate)
-	g.JZ(LabelRef(name + "fresh"))
+	g.unless(g.flag("accumulate"), name+"fresh")
 	rows(func(i int, c []Mem) {
 		for j, s := range sum[i] {
 			// Only a move leaves what a mask excludes untouched in memory: an insertion may read it.
@@ -182,26 +144,7 @@ func (g *asm) correlatePairs(name string, h, width int, b, t [2]vector, pairs, l
 		}
 	})
 	g.Label(name + "fresh")
-	bias := g.gp("bias")
-	g.TESTQ(bias, bias)
-	g.JZ(LabelRef(name + "unbiased"))
-	for i := range h {
-		g.VBROADCASTSS(Mem{Base: bias, Disp: 4 * i}, t[0])
-		for _, s := range sum[i] {
-			g.VADDPS(t[0], s, s)
-		}
-	}
-	g.Label(name + "unbiased")
-	relu := g.Load(g.Param("relu"), g.GP8()).(reg.GPVirtual)
-	g.TESTB(relu, relu)
-	g.JZ(LabelRef(name + "linear"))
-	g.VXORPS(t[0], t[0], t[0])
-	for i := range h {
-		for _, s := range sum[i] {
-			g.VMAXPS(s, t[0], s) // in this order NaN stays
-		}
-	}
-	g.Label(name + "linear")
+	g.finish(name, sum, t[0])
 	rows(func(i int, c []Mem) {
 		for j, s := range sum[i] {
 			g.VMOVUPS(s.AsY(), k[2*j], c[2*j])

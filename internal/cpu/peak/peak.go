@@ -1,5 +1,4 @@
-// Package peak keeps a processor's multiply-add units busy and does nothing else: the speed that a matrix product can be
-// held against, on the machine and at the clock of the moment.
+// Package peak keeps a processor's multiply-add units busy: the speed that a matrix product can be held against.
 package peak
 
 //go:generate go run -C ../gen .
@@ -14,8 +13,7 @@ type loop struct {
 	chains func(rounds int, sum *float32)
 }
 
-// ISA names the widest instruction set of the processor that there is a loop for, which Run uses; "" where there is none:
-// what portable code reaches says nothing about a processor.
+// ISA names the widest instruction set of the processor that there is a loop for, which Run uses; "" where there is none.
 func ISA() string { return widest.isa }
 
 // FLOPs is the arithmetic of one round of Run.

@@ -17,9 +17,6 @@ func loops() []loop {
 }
 
 var widest = func() loop {
-	l := loops()
-	if len(l) == 0 {
-		return loop{}
-	}
+	l := append([]loop{{}}, loops()...)
 	return l[len(l)-1]
 }()

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -80,9 +81,7 @@ func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 		}
 		_, fanIn, _ := op.Columns()
 		fill := func(q int, std float64) {
-			for i := range p.Params[q].Size() {
-				c.Params[p.Params[q].Offset+i] = float32(std * rnd.NormFloat64())
-			}
+			copy(c.Params[p.Params[q].Offset:], normals(rnd, p.Params[q].Size(), std))
 		}
 		fill(op.Weight, 1.2/math.Sqrt(float64(fanIn)))
 		if op.Bias != ir.None {
@@ -99,7 +98,7 @@ func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 		for i := range features {
 			features[i] = uint8(rnd.UintN(256))
 		}
-		c.add(features, Target(rnd, p))
+		c.add(features, target(rnd, p))
 		if c.Kink(c.Rows.Count-1) != "" {
 			c.Rows.Count--
 			c.Rows.Targets = c.Rows.Targets[:c.Rows.Count]
@@ -109,8 +108,17 @@ func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 	return c
 }
 
-// Target draws a target that the program's loss accepts.
-func Target(rnd *rand.Rand, p *ir.Program) float32 {
+// normals draws numbers of a standard deviation.
+func normals(rnd *rand.Rand, n int, std float64) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(std * rnd.NormFloat64())
+	}
+	return x
+}
+
+// target draws one that the program's loss accepts.
+func target(rnd *rand.Rand, p *ir.Program) float32 {
 	switch p.Loss {
 	case ir.SoftmaxCrossEntropy:
 		return float32(rnd.IntN(p.Outputs()))
@@ -130,14 +138,9 @@ func (c *Case) add(features []uint8, target float32) {
 // with is the case with more rows of constant bytes.
 func (c *Case) with(b uint8, targets ...float32) *Case {
 	d := *c
-	d.Features = append([]uint8(nil), c.Features...)
-	d.Rows.Targets = append([]float32(nil), c.Rows.Targets...)
+	d.Features, d.Rows.Targets = slices.Clone(c.Features), slices.Clone(c.Rows.Targets)
 	for _, target := range targets {
-		features := make([]uint8, d.Rows.Width)
-		for i := range features {
-			features[i] = b
-		}
-		d.add(features, target)
+		d.add(slices.Repeat([]uint8{b}, d.Rows.Width), target)
 	}
 	return &d
 }

@@ -36,8 +36,8 @@ func (x *counted) noise() device.Noise {
 func (x *counted) release(t testing.TB, std, countStd float32) ([]float32, float64) {
 	t.Helper()
 	in := x.next()
-	SetNoise(in, x.Noise, float64(std))
-	SetNoise(in, x.noise(), float64(countStd))
+	setNoise(in, x.Noise, float64(std))
+	setNoise(in, x.noise(), float64(countStd))
 	must(t, x.free.Run(in))
 	return x.read(t, x.Out), float64(x.values(t, x.out, 1)[0])
 }

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,9 +99,9 @@ func (s *Fixture) params(t testing.TB, values []float32) {
 	must(t, s.Net.Write(s.Net.Params(), values))
 }
 
-// SetNoise gives a run a release's noise of a standard deviation, on a grid of some 2²⁶ steps
+// setNoise gives a run a release's noise of a standard deviation, on a grid of some 2²⁶ steps
 // of it.
-func SetNoise(in *device.Inputs, n device.Noise, std float64) {
+func setNoise(in *device.Inputs, n device.Noise, std float64) {
 	in.Scalars[n.Std()], in.Scalars[n.Step()] = float32(std), powerOfTwo(float32(std)*0x1p-26)
 }
 
@@ -116,12 +117,17 @@ func powerOfTwo(x float32) float32 {
 	return float32(math.Ldexp(1, exponent))
 }
 
-// Drawn is the noise that a release with SetNoise draws at a position.
+// Drawn is the noise that a release with setNoise draws at a position.
 func Drawn(t testing.TB, n device.Noise, draw uint64, std float64, size int) []float64 {
 	t.Helper()
 	step := float64(powerOfTwo(float32(std) * 0x1p-26))
 	g, err := exact.New(float64(float32(std))/step, n.Stream(), n.Tensor())
 	must(t, err)
+	return steppedBy(g, draw, size, step)
+}
+
+// steppedBy is what a sampler draws at a position, times a step.
+func steppedBy(g *exact.Sampler, draw uint64, size int, step float64) []float64 {
 	k, z := make([]int64, size), make([]float64, size)
 	g.Add(k, draw, 0)
 	for i, k := range k {
@@ -137,11 +143,19 @@ func (s *Fixture) Add(t testing.TB, rows []int32, clip float64) {
 	s.addBy(t, s.Clipped, rows, clip)
 }
 
+// runs cuts rows to what the capacity takes at once.
+func (s *Fixture) runs(rows []int32) [][]int32 {
+	if len(rows) == 0 {
+		return [][]int32{nil}
+	}
+	return slices.Collect(slices.Chunk(rows, s.capacity))
+}
+
 // addBy adds rows by a step of a test's own.
 func (s *Fixture) addBy(t testing.TB, step device.Step, rows []int32, clip float64) {
 	t.Helper()
-	for first := 0; first < max(len(rows), 1); first += s.capacity {
-		must(t, step.Run(clipAt(clip, rows[first:min(first+s.capacity, len(rows))]...)))
+	for _, part := range s.runs(rows) {
+		must(t, step.Run(clipAt(clip, part...)))
 	}
 }
 
@@ -150,6 +164,13 @@ func clipAt(clip float64, rows ...int32) *device.Inputs {
 	in := &device.Inputs{Rows: rows}
 	in.Scalars[device.Clip] = float32(clip)
 	return in
+}
+
+// ran is what a run of a step gives.
+func ran(t testing.TB, s device.Step, in *device.Inputs) device.Outputs {
+	t.Helper()
+	must(t, s.Run(in))
+	return made(s.Wait())(t)
 }
 
 // next is a run at the next position of the noise.
@@ -162,10 +183,8 @@ func (s *Fixture) next() *device.Inputs {
 func (s *Fixture) Release(t testing.TB, std float64) []float32 {
 	t.Helper()
 	in := s.next()
-	SetNoise(in, s.Noise, std)
-	must(t, s.Free.Run(in))
-	_, err := s.Free.Wait()
-	must(t, err)
+	setNoise(in, s.Noise, std)
+	ran(t, s.Free, in)
 	return s.read(t, s.Out)
 }
 

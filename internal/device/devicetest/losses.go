@@ -53,7 +53,7 @@ func (x *lossSum) run(t testing.TB, rows []int32, clip float64, steps ...float32
 func (x *lossSum) releaseAll(t testing.TB, std float64) []float32 {
 	t.Helper()
 	in := x.next()
-	if SetNoise(in, x.Noise, std); x.step != 0 {
+	if setNoise(in, x.Noise, std); x.step != 0 {
 		in.Scalars[device.NoiseStep] = x.step
 	}
 	in.Scalars[device.Clip] = x.clip
@@ -208,7 +208,7 @@ func testOtherGrid(t *testing.T, s site) {
 		x.run(t, s.All(), 1)
 		in := clipAt(1)
 		in.Draw = 1
-		SetNoise(in, x.Noise, 3)
+		setNoise(in, x.Noise, 3)
 		if err := x.free.Run(in); err == nil {
 			t.Errorf("losses in steps of %v are released in steps of %v", step, in.Scalars[device.NoiseStep])
 		}

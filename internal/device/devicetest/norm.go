@@ -31,8 +31,8 @@ func (s site) normed(t testing.TB) *normed {
 func (x *normed) release(t testing.TB, std float64) float32 {
 	t.Helper()
 	in := x.next()
-	SetNoise(in, x.Noise, 1e6) // of the sum, not of this
-	SetNoise(in, x.noise(), std)
+	setNoise(in, x.Noise, 1e6) // of the sum, not of this
+	setNoise(in, x.noise(), std)
 	must(t, x.free.Run(in))
 	return x.values(t, x.out, 1)[0]
 }

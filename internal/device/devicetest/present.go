@@ -176,9 +176,7 @@ func (p *presentLosses) moves(t *testing.T) []move {
 			for _, slot := range []device.Slot{device.Scale, device.Rate, device.Momentum, device.Along, device.Blend, device.Clip} {
 				in.Scalars[slot] = 0.5
 			}
-			must(t, step.Run(in))
-			_, err := step.Wait()
-			must(t, err)
+			ran(t, step, in)
 		}})
 	}
 	add("updated", func(q device.Queue) { q.Update(device.SGD, params, p.other) })

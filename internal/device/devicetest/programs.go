@@ -142,54 +142,49 @@ func graphPrograms() []*ir.Program {
 // their size.
 func modelPrograms() []*ir.Program {
 	mlp := func(name string, hidden ...int) *ir.Program {
-		b := NewBuilder(name, ce, 1, 6, 6)
-		x := ir.Input
-		for _, h := range hidden {
-			x = b.Act(ir.Tanh, b.Dense(x, h, true))
-		}
-		b.Dense(x, 10, true)
-		return b.Program()
+		return build(name, ce, []int{1, 6, 6}, func(b *Builder) {
+			x := ir.Input
+			for _, h := range hidden {
+				x = b.Act(ir.Tanh, b.Dense(x, h, true))
+			}
+			b.Dense(x, 10, true)
+		})
 	}
-	cifar := func(name string, channels []int, dense ...int) *ir.Program {
-		b := NewBuilder(name, ce, 3, 8, 8)
-		x := ir.Input
-		for i, c := range channels {
-			x = b.Act(ir.ReLU, b.Conv(x, c, ir.Square(3, 1, 1), true))
-			if i%2 == 1 {
+	cifar := func(name string, dense ...int) *ir.Program {
+		return build(name, ce, []int{3, 8, 8}, func(b *Builder) {
+			x := ir.Input
+			for _, c := range []int{3, 4, 5} {
+				x = b.Act(ir.ReLU, b.Conv(x, c, ir.Square(3, 1, 1), true))
+				x = b.Act(ir.ReLU, b.Conv(x, c, ir.Square(3, 1, 1), true))
 				x = b.Pool(ir.MaxPool, x, pool2(2))
 			}
-		}
-		for _, d := range dense {
-			x = b.Act(ir.ReLU, b.Dense(x, d, true))
-		}
-		b.Dense(x, 10, true)
-		return b.Program()
+			for _, d := range dense {
+				x = b.Act(ir.ReLU, b.Dense(x, d, true))
+			}
+			b.Dense(x, 10, true)
+		})
 	}
 	return []*ir.Program{
 		mlp("mlp-mnist", 24),
 		mlp("mlp-fmnist", 12, 12),
 		LeNet("cnn-mnist", 16, 3, 4, 12, 8),
-		mnistTF(),
-		cifar("cifar-small", []int{3, 3, 4, 4, 5, 5}, 6),
-		cifar("cifar-paper", []int{3, 3, 4, 4, 5, 5}, 8, 6),
+		build("mnist-tf", ce, []int{1, 18, 18}, func(b *Builder) {
+			x := b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(ir.Input, 3, ir.Square(8, 2, 3), true)), pool2(1))
+			x = b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(x, 4, ir.Square(4, 2, 0), true)), pool2(1))
+			b.Dense(b.Act(ir.ReLU, b.Dense(x, 6, true)), 10, true)
+		}),
+		cifar("cifar-small", 6),
+		cifar("cifar-paper", 8, 6),
 	}
 }
 
 // LeNet has the structure of cnn-mnist over size×size images; cnn-mnist itself
 // is LeNet(…, 28, 6, 16, 256, 128).
 func LeNet(name string, size, conv1, conv2, fc1, fc2 int) *ir.Program {
-	b := NewBuilder(name, ce, 1, size, size)
-	x := b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(ir.Input, conv1, ir.Square(5, 1, 0), true)), pool2(2))
-	x = b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(x, conv2, ir.Square(5, 1, 0), true)), pool2(2))
-	x = b.Act(ir.Tanh, b.Dense(x, fc1, true))
-	b.Dense(b.Act(ir.Tanh, b.Dense(x, fc2, true)), 10, true)
-	return b.Program()
-}
-
-func mnistTF() *ir.Program {
-	b := NewBuilder("mnist-tf", ce, 1, 18, 18)
-	x := b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(ir.Input, 3, ir.Square(8, 2, 3), true)), pool2(1))
-	x = b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(x, 4, ir.Square(4, 2, 0), true)), pool2(1))
-	b.Dense(b.Act(ir.ReLU, b.Dense(x, 6, true)), 10, true)
-	return b.Program()
+	return build(name, ce, []int{1, size, size}, func(b *Builder) {
+		x := b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(ir.Input, conv1, ir.Square(5, 1, 0), true)), pool2(2))
+		x = b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(x, conv2, ir.Square(5, 1, 0), true)), pool2(2))
+		x = b.Act(ir.Tanh, b.Dense(x, fc1, true))
+		b.Dense(b.Act(ir.Tanh, b.Dense(x, fc2, true)), 10, true)
+	})
 }

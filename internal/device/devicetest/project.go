@@ -42,11 +42,7 @@ func (x *projected) newWeights(t testing.TB) {
 }
 
 func (x *projected) normals(n int, std float64) []float32 {
-	v := make([]float32, n)
-	for i := range v {
-		v[i] = float32(std * x.rnd.NormFloat64())
-	}
-	return v
+	return normals(x.rnd, n, std)
 }
 
 func (x *projected) stateOf(t testing.TB) []float32 {
@@ -69,9 +65,7 @@ func (x *projected) run(t testing.TB, scalars [device.Slots]float32, g []float32
 	l, n, states := x.lstm, x.size, x.lstm.States()
 	p, state := x.read(t, x.Net.Params()), x.stateOf(t)
 	must(t, x.Net.Write(x.Out, g))
-	must(t, x.step.Run(&device.Inputs{Scalars: scalars}))
-	_, err := x.step.Wait()
-	must(t, err)
+	ran(t, x.step, &device.Inputs{Scalars: scalars})
 	gotP, gotState := x.read(t, x.Net.Params()), x.stateOf(t)
 	Same(t, x.read(t, x.Out), g)
 	Same(t, x.values(t, x.weights, len(x.w)), x.w)

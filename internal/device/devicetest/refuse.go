@@ -48,7 +48,7 @@ func refuseStds(t *testing.T, open func(*testing.T) (device.Step, device.Noise))
 	for _, std := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1)} {
 		step, noise := open(t)
 		in := &device.Inputs{Draw: 1}
-		SetNoise(in, noise, std)
+		setNoise(in, noise, std)
 		refuse(t, fmt.Sprintf("noise of standard deviation %v", std), step.Run(in))
 	}
 }

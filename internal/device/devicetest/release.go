@@ -50,7 +50,7 @@ var releaseClaims = claims[site]{
 // drawn runs a release at a position.
 func drawn(s device.Step, draw uint64, std float64) error {
 	in := &device.Inputs{Draw: draw}
-	SetNoise(in, device.NewNoise(nil, 0), std)
+	setNoise(in, device.NewNoise(nil, 0), std)
 	return s.Run(in)
 }
 

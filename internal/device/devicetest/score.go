@@ -66,18 +66,14 @@ func testTwoScores(t *testing.T, s site) {
 		q.Score(x.Net.Params(), x.Data)
 		q.Score(zero, x.Data)
 	})
-	must(t, step.Run(&device.Inputs{}))
-	first, err := step.Wait()
-	must(t, err)
+	first := ran(t, step, &device.Inputs{})
 	if len(first.Scores) != 2 {
 		t.Fatalf("has %d scores, want 2", len(first.Scores))
 	}
 	before := fmt.Sprintf("%+v", first)
 	sameScore(t, s.d, first.Scores[1], referenceScore(t, s.Case, make([]float32, x.size)))
 	x.params(t, make([]float32, x.size))
-	must(t, step.Run(&device.Inputs{}))
-	second, err := step.Wait()
-	must(t, err)
+	second := ran(t, step, &device.Inputs{})
 	if after := fmt.Sprintf("%+v", first); after != before {
 		t.Errorf("the next run changed scores handed out before, from %s to %s", before, after)
 	}
@@ -95,9 +91,7 @@ func score(t testing.TB, x *Fixture, params []float32) device.Score {
 	t.Helper()
 	at := x.written(t, params)
 	step := x.record(t, func(q device.Queue) { q.Score(at, x.Data) })
-	must(t, step.Run(&device.Inputs{}))
-	out, err := step.Wait()
-	must(t, err)
+	out := ran(t, step, &device.Inputs{})
 	if len(out.Scores) != 1 {
 		t.Fatalf("has %d scores, want 1", len(out.Scores))
 	}

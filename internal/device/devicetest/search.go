@@ -33,12 +33,7 @@ func (s site) search(t testing.TB, capacity int, right device.Search) *searcher 
 	if right.Baseline() {
 		x.form = device.LossSum
 	}
-	rnd := rand.New(rand.NewPCG(3, 4))
-	dir := make([]float32, x.size)
-	for i := range dir {
-		dir[i] = float32(rnd.NormFloat64())
-	}
-	x.dir = x.written(t, dir)
+	x.dir = x.written(t, normals(rand.New(rand.NewPCG(3, 4)), x.size, 1))
 	return x
 }
 
@@ -80,8 +75,10 @@ func (x *searcher) group(t testing.TB, a *ask, first, k int, draw uint64) (int, 
 		etas = append([]float32{0}, etas...)
 	}
 	s.step = powerOfTwo(float32(a.clip) * 0x1p-24)
-	for begin := 0; !a.bare && begin < max(len(a.rows), 1); begin += x.capacity {
-		s.run(t, a.rows[begin:min(begin+x.capacity, len(a.rows))], a.clip, etas...)
+	if !a.bare {
+		for _, part := range x.runs(a.rows) {
+			s.run(t, part, a.clip, etas...)
+		}
 	}
 	in := clipAt(a.clip)
 	in.Draw, in.First, in.Scalars[device.NoiseStep] = draw, first, s.step
@@ -133,12 +130,7 @@ func noise(t testing.TB, right device.Search, law device.Law, draw uint64, n int
 	}
 	g, err := sampler(exact.MaxStd, right.Stream(), right.Tensor())
 	must(t, err)
-	k, z := make([]int64, n), make([]float64, n)
-	g.Add(k, draw, 0)
-	for i, k := range k {
-		z[i] = float64(k) / exact.MaxStd
-	}
-	return z
+	return steppedBy(g, draw, n, 1/exact.MaxStd)
 }
 
 // exactly gives an ask's queries: what the reference makes of every row.

@@ -128,13 +128,7 @@ func testPoolTie(t *testing.T, d device.Device) {
 	}
 }
 
-func constant(n int, x float32) []float32 {
-	s := make([]float32, n)
-	for i := range s {
-		s[i] = x
-	}
-	return s
-}
+func constant(n int, x float32) []float32 { return slices.Repeat([]float32{x}, n) }
 
 // few are programs that hold every kind of op between them.
 func few() []*ir.Program {

@@ -59,10 +59,7 @@ func testRules(t *testing.T, s site) {
 			scale = 1
 		}
 		for k := range 5 {
-			in, g := updateScalars(k), make([]float32, x.size)
-			for i := range g {
-				g[i] = float32(scale * rnd.NormFloat64())
-			}
+			in, g := updateScalars(k), normals(rnd, x.size, scale)
 			must(t, x.Net.Write(x.Out, g))
 			must(t, step.Run(in))
 			for i := range p {

@@ -30,10 +30,7 @@ func testAxpyDot(t *testing.T, s site) {
 			if v = x.vector(t, max(width, 1)); width == 0 {
 				v = x.scalars(t, size)
 			}
-			values = make([]float32, size)
-			for i := range values {
-				values[i] = float32(rnd.NormFloat64())
-			}
+			values = normals(rnd, size, 1)
 			must(t, x.Net.Write(v, values))
 			return v, values
 		}
@@ -44,9 +41,7 @@ func testAxpyDot(t *testing.T, s site) {
 			q.Axpy(w, device.Along, v)
 			q.Dot(w, w)
 		})
-		must(t, step.Run(&device.Inputs{Scalars: [device.Slots]float32{device.Along: -0.3}}))
-		out, err := step.Wait()
-		must(t, err)
+		out := ran(t, step, &device.Inputs{Scalars: [device.Slots]float32{device.Along: -0.3}})
 		sum := make([]float32, size)
 		var vw, ww, size2 float64
 		for i := range sum {
@@ -59,9 +54,7 @@ func testAxpyDot(t *testing.T, s site) {
 		if len(out.Dots) != 2 || math.Abs(out.Dots[0]-vw) > 1e-12*size2 || math.Abs(out.Dots[1]-ww) > 2e-7*ww {
 			t.Errorf("%d values: inner products %v, want [%v %v]", size, out.Dots, vw, ww)
 		}
-		must(t, step.Run(&device.Inputs{}))
-		again, err := step.Wait()
-		must(t, err)
+		again := ran(t, step, &device.Inputs{})
 		if len(again.Dots) != 2 || again.Dots[1] != out.Dots[1] || out.Dots[0] == again.Dots[0] {
 			t.Errorf("run again without a multiple: inner products %v after %v", again.Dots, out.Dots)
 		}

@@ -145,29 +145,25 @@ func (n *Net) Sum(s device.Sum) (size int, f Form) { return n.sums[s].size, n.su
 
 // Write sets a vector, after all that was enqueued.
 func (n *Net) Write(v device.Vector, src []float32) error {
-	return n.memory.Do(func() error {
-		size, err := n.values(v)
-		if err != nil {
-			return err
-		}
-		if len(src) != size {
-			return fmt.Errorf("vector %d has %d values, was given %d", v, size, len(src))
-		}
-		return n.memory.WriteVector(v, src)
-	})
+	return n.move(v, len(src), "was given %d", func() error { return n.memory.WriteVector(v, src) })
 }
 
 // Read copies a vector out, after all that was enqueued.
 func (n *Net) Read(v device.Vector, dst []float32) error {
+	return n.move(v, len(dst), "room for %d was given", func() error { return n.memory.ReadVector(v, dst) })
+}
+
+// move does what moves all values of a vector, where so many were given.
+func (n *Net) move(v device.Vector, count int, given string, f func() error) error {
 	return n.memory.Do(func() error {
 		size, err := n.values(v)
 		if err != nil {
 			return err
 		}
-		if len(dst) != size {
-			return fmt.Errorf("vector %d has %d values, room for %d was given", v, size, len(dst))
+		if count != size {
+			return fmt.Errorf("vector %d has %d values, "+given, v, size, count)
 		}
-		return n.memory.ReadVector(v, dst)
+		return f()
 	})
 }
 

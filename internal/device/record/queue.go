@@ -152,21 +152,25 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 }
 
 func (q *queue) AboveThreshold(src device.Sum, s device.Search) {
-	x := q.sum(src)
-	if q.err != nil || !q.check(q.step.searches(s, x)) {
-		return
+	if q.asks(src, func(x *sum) error { return q.step.searches(s, x) }) {
+		q.to.AboveThreshold(src, s)
 	}
-	q.step.clears(x, x.tally.hidden(device.ThresholdStd, device.QueryStd))
-	q.to.AboveThreshold(src, s)
 }
 
 func (q *queue) ArgMin(src device.Sum, m device.Minimum) {
+	if q.asks(src, func(x *sum) error { return q.step.minimum(m, x) }) {
+		q.to.ArgMin(src, m)
+	}
+}
+
+// asks notes that the step asks a sum for an index.
+func (q *queue) asks(src device.Sum, note func(*sum) error) bool {
 	x := q.sum(src)
-	if q.err != nil || !q.check(q.step.minimum(m, x)) {
-		return
+	if q.err != nil || !q.check(note(x)) {
+		return false
 	}
 	q.step.clears(x, x.tally.hidden(device.ThresholdStd, device.QueryStd))
-	q.to.ArgMin(src, m)
+	return true
 }
 
 func (q *queue) Axpy(y device.Vector, a device.Slot, x device.Vector) {

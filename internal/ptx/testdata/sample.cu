@@ -131,10 +131,10 @@ struct Pair { int n; float scale; double offset; float weights[6]; };
 __attribute__((constant)) float powers[8] = {1, 2, 4, 8, 16, 32, 64, 128};
 __attribute__((device)) int calls;
 
-// A structure as a parameter, constant memory, double precision, .approx.
+// A structure as a parameter, constant memory, double precision, a root.
 KERNEL mixed(Pair p, const double* x, double* y, float* z) {
 	int t = tid();
 	y[t] = __builtin_fma(x[t], (double)p.scale, p.offset) + p.weights[t % 6] * powers[t % 8];
-	z[t] = __nvvm_ex2_approx_f((float)t / p.n) + __nvvm_sqrt_approx_f((float)t);
+	z[t] = (float)t / p.n + __nvvm_sqrt_rn_f((float)t);
 	if (t == 0) calls += 1;
 }

@@ -54,11 +54,7 @@ func fakeblasCreate(h *unsafe.Pointer) C.int {
 	if current == nil {
 		return notInitialized
 	}
-	made, err := current.(*fake.Context).NewHandle()
-	if err == nil {
-		handle(made, h)
-	}
-	return blasStatus(err)
+	return blasStatus(handing(h)(current.(*fake.Context).NewHandle()))
 }
 
 //export fakeblasDestroy

@@ -69,6 +69,16 @@ func handle(object any, to *unsafe.Pointer) {
 	*to = p
 }
 
+// handing gives a handle for what a call has made.
+func handing(to *unsafe.Pointer) func(object any, err error) error {
+	return func(object any, err error) error {
+		if err == nil {
+			handle(object, to)
+		}
+		return err
+	}
+}
+
 // with calls f for the object of a handle.
 func with[T any](h unsafe.Pointer, f func(T) error) C.CUresult {
 	o, ok := handles[h].(T)
@@ -305,13 +315,7 @@ func fakeLaunchKernel(function unsafe.Pointer, gx, gy, gz, bx, by, bz, shared C.
 
 //export fakeStreamCreate
 func fakeStreamCreate(stream *unsafe.Pointer, _ C.uint) C.CUresult {
-	return here(func(c driver.Context) error {
-		s, err := c.NewStream()
-		if err == nil {
-			handle(s, stream)
-		}
-		return err
-	})
+	return here(func(c driver.Context) error { return handing(stream)(c.NewStream()) })
 }
 
 //export fakeStreamDestroy
@@ -327,15 +331,16 @@ func fakeStreamSynchronize(stream unsafe.Pointer) C.CUresult {
 
 //export fakeStreamQuery
 func fakeStreamQuery(stream unsafe.Pointer) C.CUresult {
-	ready := true
-	r := with(stream, func(s driver.Stream) (err error) {
-		ready, err = s.Query()
-		return err
-	})
-	return notReady(r, ready)
+	return asks(stream, driver.Stream.Query)
 }
 
-func notReady(r C.CUresult, ready bool) C.CUresult {
+// asks is with for a question whether something is done.
+func asks[T any](h unsafe.Pointer, query func(T) (bool, error)) C.CUresult {
+	ready := true
+	r := with(h, func(o T) (err error) {
+		ready, err = query(o)
+		return err
+	})
 	if r == C.CUDA_SUCCESS && !ready {
 		return C.CUDA_ERROR_NOT_READY
 	}
@@ -354,11 +359,7 @@ type event struct{ recorded driver.Event }
 func fakeEventCreate(e *unsafe.Pointer, flags C.uint) C.CUresult {
 	return here(func(c driver.Context) error {
 		if flags&C.CU_EVENT_DISABLE_TIMING == 0 {
-			k, err := c.NewClock()
-			if err == nil {
-				handle(k, e)
-			}
-			return err
+			return handing(e)(c.NewClock())
 		}
 		handle(&event{}, e)
 		return nil
@@ -422,12 +423,7 @@ func fakeEventElapsedTime(ms *C.float, start, end unsafe.Pointer) C.CUresult {
 
 //export fakeEventQuery
 func fakeEventQuery(e unsafe.Pointer) C.CUresult {
-	ready := true
-	r := with(e, func(e *event) (err error) {
-		ready, err = e.recorded.Done()
-		return err
-	})
-	return notReady(r, ready)
+	return asks(e, func(e *event) (bool, error) { return e.recorded.Done() })
 }
 
 //export fakeEventSynchronize

@@ -1,0 +1,71 @@
+package nn
+
+import "fmt"
+
+// spec is a named model: convolutions, then dense layers of so many units, then the
+// logits, with the activation behind all but those. With neither it is linear.
+type spec struct {
+	Info
+	convs []convSpec
+	dense []int
+}
+
+// convSpec is a convolution, and the stride of the 2×2 pool behind it, 0 for none.
+type convSpec struct{ out, kernel, stride, pad, pool int }
+
+var (
+	image, colour = [3]int{1, 28, 28}, [3]int{3, 32, 32}
+
+	specs = []spec{
+		{network("mlp-mnist", image, 795010, "fmnist"), nil, []int{1000}},
+		{network("mlp-fmnist", image, 269322, "fmnist"), nil, []int{256, 256}},
+		// With two classes and sigmoids the network of Hong et al. 2021, appendix C.3.
+		{network("mlp-small", image, 15910, "fmnist"), nil, []int{20}},
+		// A LeNet-5 with other dense layers.
+		{network("cnn-mnist", image, 102550, "fmnist"), []convSpec{{6, 5, 1, 0, 2}, {16, 5, 1, 0, 2}}, []int{256, 128}},
+		// That of TensorFlow Privacy's MNIST tutorial.
+		{network("mnist-tf", image, 26010, "fmnist"), []convSpec{{16, 8, 2, 3, 1}, {32, 4, 2, 0, 1}}, []int{32}},
+		{network("cifar-small", colour, 550570, "cifar10"), pairs(32, 32, 64, 64, 128, 128), []int{128}},
+		// That of DP-BLSGD's CIFAR-10 experiments (section 5.7).
+		{network("cifar-paper", colour, 5851338, "cifar10"), pairs(32, 64, 128, 128, 256, 256), []int{1024, 512}},
+		linear("logistic", Logistic),
+		linear("svm", Hinge),
+		linear("huber-svm", HuberHinge),
+		linear("huber-regression", Huber),
+	}
+)
+
+func network(name string, input [3]int, parameters int, data string) Info {
+	return Info{name, input, 10, SoftmaxCrossEntropy, parameters, data}
+}
+
+// linear models differ in their losses alone; of more than two classes, logistic
+// regression has a logit each.
+func linear(name string, loss Loss) spec {
+	return spec{Info: Info{name, [3]int{}, 2, loss, 785, "fmnist"}}
+}
+
+// pairs are 3×3 convolutions with a pool behind every other.
+func pairs(outs ...int) (all []convSpec) {
+	for i, out := range outs {
+		all = append(all, convSpec{out, 3, 1, 1, i % 2 * 2})
+	}
+	return all
+}
+
+func (s *spec) layers(act Layer, init Init, outputs int) (all []Layer) {
+	for i, c := range s.convs {
+		all = append(all, Conv(fmt.Sprintf("conv%d", i+1), c.out, c.kernel, c.stride, c.pad, init), act)
+		if c.pool > 0 {
+			all = append(all, MaxPool(2, c.pool))
+		}
+	}
+	all = append(all, Flatten)
+	for i, units := range s.dense {
+		all = append(all, Dense(fmt.Sprintf("fc%d", i+1), units, init), act)
+	}
+	if len(s.dense) == 0 {
+		init = Zeros
+	}
+	return append(all, Dense(fmt.Sprintf("fc%d", len(s.dense)+1), outputs, init))
+}
