@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,51 +19,46 @@ import (
 // A Record is a line of the CSV file: one evaluation of one run. A run's records
 // are written together, so that a run is there whole or not at all.
 type Record struct {
-	Panel   string  // data and model
-	Series  string  // method
-	Setting string  // what X stands for, where that is no number
-	X       float64 // the varied setting; of figures over iterations 0
-	Seed    int     // from 1; of tables the fold that was held out, too
+	Panel   string  `csv:"panel"`   // data and model
+	Series  string  `csv:"series"`  // method
+	Setting string  `csv:"setting"` // what X stands for, where that is no number
+	X       float64 `csv:"x"`       // the varied setting; of figures over iterations 0
+	Seed    int     `csv:"seed"`    // from 1; of tables the fold that was held out, too
 
-	Step         int
-	Final        bool // the run's last
-	Epsilon      *float64
-	EpsilonSoFar *float64
-	Delta        *float64
-	Accountant   string
-	TestAccuracy *float64
-	TestLoss     *float64
+	Step         int      `csv:"step"`
+	Final        bool     `csv:"final"` // the run's last
+	Epsilon      *float64 `csv:"epsilon"`
+	EpsilonSoFar *float64 `csv:"epsilon_so_far"`
+	Delta        *float64 `csv:"delta"`
+	Accountant   string   `csv:"accountant"`
+	TestAccuracy *float64 `csv:"test_accuracy"`
+	TestLoss     *float64 `csv:"test_loss"`
 	// The objective on the training data, which were declared public.
-	TrainAccuracy *float64
-	TrainLoss     *float64
-	Rate          *float64 // step size
-	Gradients     *float64 // asked of a batch by a line search, whole run
-	Objectives    *float64 // losses at a point, likewise
-	Batch         float64  // expected records of a batch
-	Seconds       float64
-	Theta1        *float64 // the parameters, of a problem that has two
-	Theta2        *float64
-	PeakHeap      *float64 // bytes
+	TrainAccuracy *float64 `csv:"train_accuracy"`
+	TrainLoss     *float64 `csv:"train_loss"`
+	Rate          *float64 `csv:"lr"`                    // step size
+	Gradients     *float64 `csv:"gradient_evaluations"`  // asked of a batch by a line search, whole run
+	Objectives    *float64 `csv:"objective_evaluations"` // losses at a point, likewise
+	Batch         float64  `csv:"expected_batch"`        // expected records of a batch
+	Seconds       float64  `csv:"seconds"`
+	Theta1        *float64 `csv:"theta_1"` // the parameters, of a problem that has two
+	Theta2        *float64 `csv:"theta_2"`
+	PeakHeap      *float64 `csv:"peak_heap_bytes"`
 
-	Guarantee   bool
-	NoGuarantee string // why, with semicolons between
-	Label       string // what must be said beside the figure: a fraction of the work, synthetic data
-	Note        string // why a run gave no figure
-	Settings    string // a fingerprint of the run's configuration
+	Guarantee   bool   `csv:"guarantee"`
+	NoGuarantee string `csv:"not_a_guarantee_because"` // with semicolons between
+	Label       string `csv:"label"`                   // what must be said beside the figure: a fraction of the work, synthetic data
+	Note        string `csv:"note"`                    // why a run gave no figure
+	Settings    string `csv:"settings"`                // a fingerprint of the run's configuration
 }
 
 // columns are a record's fields by their names in the file.
-func (r *Record) columns() []column {
-	return []column{
-		{"panel", &r.Panel}, {"series", &r.Series}, {"setting", &r.Setting}, {"x", &r.X}, {"seed", &r.Seed},
-		{"step", &r.Step}, {"final", &r.Final},
-		{"epsilon", &r.Epsilon}, {"epsilon_so_far", &r.EpsilonSoFar}, {"delta", &r.Delta}, {"accountant", &r.Accountant},
-		{"test_accuracy", &r.TestAccuracy}, {"test_loss", &r.TestLoss}, {"train_accuracy", &r.TrainAccuracy}, {"train_loss", &r.TrainLoss},
-		{"lr", &r.Rate}, {"gradient_evaluations", &r.Gradients}, {"objective_evaluations", &r.Objectives},
-		{"expected_batch", &r.Batch}, {"seconds", &r.Seconds}, {"theta_1", &r.Theta1}, {"theta_2", &r.Theta2}, {"peak_heap_bytes", &r.PeakHeap},
-		{"guarantee", &r.Guarantee}, {"not_a_guarantee_because", &r.NoGuarantee}, {"label", &r.Label}, {"note", &r.Note},
-		{"settings", &r.Settings},
+func (r *Record) columns() (all []column) {
+	v := reflect.ValueOf(r).Elem()
+	for field, x := range v.Fields() {
+		all = append(all, column{field.Tag.Get("csv"), x.Addr().Interface()})
 	}
+	return all
 }
 
 type column struct {
@@ -101,10 +97,8 @@ func (c column) parse(text string) (err error) {
 		*f, err = strconv.ParseFloat(text, 64)
 	case **float64:
 		if text != "" {
-			var x float64
-			if x, err = strconv.ParseFloat(text, 64); err == nil {
-				*f = &x
-			}
+			*f = new(float64)
+			**f, err = strconv.ParseFloat(text, 64)
 		}
 	}
 	return err
@@ -133,17 +127,13 @@ func ReadRecords(path string) (Records, error) {
 	if err != nil || !slices.Contains(names, "settings") || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) }) {
 		return nil, usage.Errorf("%s is not a file of this command: choose another --out", path)
 	}
-	var all Records
-	for {
-		line, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, usage.Errorf("%s: %w: restore the file, or choose another --out", path, err)
-		}
-		var record Record
-		for _, c := range record.columns() {
+	lines, err := r.ReadAll()
+	if err != nil {
+		return nil, usage.Errorf("%s: %w: restore the file, or choose another --out", path, err)
+	}
+	all := make(Records, len(lines))
+	for k, line := range lines {
+		for _, c := range all[k].columns() {
 			i := slices.Index(names, c.name)
 			if i < 0 {
 				continue // the file is older than the column
@@ -152,28 +142,21 @@ func ReadRecords(path string) (Records, error) {
 				return nil, usage.Errorf("%s: column %s: %w: restore the file, or choose another --out", path, c.name, err)
 			}
 		}
-		all = append(all, record)
 	}
+	return all, nil
 }
 
+// WriteRecords replaces a CSV file.
 func WriteRecords(path string, all Records) error {
-	return durable.WriteFile(path, func(w io.Writer) error {
-		c := csv.NewWriter(w)
-		if err := c.Write(header()); err != nil {
-			return err
+	lines := [][]string{header()}
+	for i := range all {
+		var line []string
+		for _, c := range all[i].columns() {
+			line = append(line, c.text())
 		}
-		for i := range all {
-			var line []string
-			for _, c := range all[i].columns() {
-				line = append(line, c.text())
-			}
-			if err := c.Write(line); err != nil {
-				return err
-			}
-		}
-		c.Flush()
-		return c.Error()
-	})
+		lines = append(lines, line)
+	}
+	return durable.WriteFile(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(lines) })
 }
 
 // key tells jobs apart: the settings have the seed of a job that is one run.

@@ -49,16 +49,16 @@ func (rs Records) Difference(panel, a, b string, x float64, m Metric) Estimate {
 	return Difference(rs.Last(panel, a, x, m), rs.Last(panel, b, x, m))
 }
 
-// Shown is the mean of a series at x, as text: that no step was paid for is a
+// shown is the mean of a series at x, as text: that no step was paid for is a
 // result, too.
-func (rs Records) Shown(panel, series string, x float64, m Metric, write func(Estimate) string) string {
-	values := rs.Last(panel, series, x, m)
+func (rs Records) shown(panel, series string, x float64, q Quantity) string {
+	values := rs.Last(panel, series, x, q.Of)
 	for i := range rs {
 		if r := &rs[i]; len(values) == 0 && r.Panel == panel && r.Series == series && r.X == x && r.Note != "" {
 			return "no step"
 		}
 	}
-	return write(Mean(values))
+	return q.Text(Mean(values))
 }
 
 // distinct lists what records have, in the order in which it comes.
@@ -123,4 +123,72 @@ func (rs Records) runs() (n int) {
 		}
 	}
 	return n
+}
+
+// A Quantity is a metric as it is shown.
+type Quantity struct {
+	Name  string
+	Of    Metric
+	Scale float64
+	Text  func(Estimate) string
+}
+
+// The quantities that most figures show.
+var (
+	TestAccuracy   = Quantity{"test accuracy, %", Accuracy, 100, Estimate.Percent}
+	TrainObjective = Quantity{"objective (training data)", Objective, 1, Estimate.Number}
+)
+
+// Against shows a quantity of a panel's series by ε. A series that is at x = 0 alone does
+// not depend on ε.
+func (rs Records) Against(panel string, series []string, epsilons []float64, q Quantity) (Chart, Table) {
+	c, t := Chart{Title: panel, X: "ε", Y: q.Name, Log: true}, Table{Head: []string{"method"}}
+	for _, x := range epsilons {
+		t.Head = append(t.Head, fmt.Sprintf("ε = %g", x))
+	}
+	for _, s := range series {
+		l, cells := Line{Name: s}, []string{s}
+		l.Flat = !slices.Contains(epsilons, 0) && len(rs.Last(panel, s, 0, q.Of)) > 0
+		for _, x := range epsilons {
+			at := x
+			if l.Flat {
+				at = 0
+			}
+			cells = append(cells, rs.shown(panel, s, at, q))
+			if !l.Flat || len(l.X) == 0 {
+				l.Add(x, rs.Mean(panel, s, at, q.Of), q.Scale)
+			}
+		}
+		c.Lines, t.Rows = append(c.Lines, l), append(t.Rows, cells)
+	}
+	return c, t
+}
+
+// Line is a quantity of a series at some settings.
+func (rs Records) Line(panel, series string, xs []float64, q Quantity) Line {
+	l := Line{Name: series}
+	for _, x := range xs {
+		l.Add(x, rs.Mean(panel, series, x, q.Of), q.Scale)
+	}
+	return l
+}
+
+// Compare counts, over panels and settings, where series a has more of a metric than b.
+func (rs Records) Compare(panels []string, xs []float64, a, b string, m Metric) (count Tally) {
+	for _, panel := range panels {
+		for _, x := range xs {
+			count.Add(rs.Difference(panel, a, b, x, m))
+		}
+	}
+	return count
+}
+
+// Lower has more where a metric has less.
+func Lower(m Metric) Metric {
+	return func(r *Record) *float64 {
+		if v := m(r); v != nil {
+			return new(-*v)
+		}
+		return nil
+	}
 }

@@ -144,10 +144,8 @@ func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Clai
 	}
 	c := reproduce.Claim{Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]), Verdict: reproduce.Unmeasured, Found: "no figures"}
 	if low <= high {
-		c.Found, c.Verdict = fmt.Sprintf("means from %.2f to %.2f %%", 100*low, 100*high), reproduce.Agrees
-		if high-low > flatWithin {
-			c.Verdict = reproduce.Contradicts
-		}
+		c.Found = fmt.Sprintf("means from %.2f to %.2f %%", 100*low, 100*high)
+		c.Verdict = reproduce.Verdict(true, high-low <= flatWithin, true)
 	}
 	return c
 }
@@ -170,13 +168,8 @@ func best(rs reproduce.Records, panel, series, setting, accounting string) repro
 	if len(mine) == 0 || name == "" {
 		return c
 	}
-	c.Found, c.Verdict = fmt.Sprintf("%s has %.2f %%, the best is %s with %.2f %%", setting, 100*reproduce.Mean(mine).Mean, name, 100*top), reproduce.Undecided
-	switch {
-	case beaten:
-		c.Verdict = reproduce.Contradicts
-	case name == setting:
-		c.Verdict = reproduce.Agrees
-	}
+	c.Found = fmt.Sprintf("%s has %.2f %%, the best is %s with %.2f %%", setting, 100*reproduce.Mean(mine).Mean, name, 100*top)
+	c.Verdict = reproduce.Verdict(true, name == setting && !beaten, beaten)
 	return c
 }
 
@@ -195,12 +188,8 @@ func better(rs reproduce.Records, claim, panel, a, b, series, also, accounting s
 			found = append(found, fmt.Sprintf("%s points at %s", d.Points(), strings.TrimSuffix(s, ", "+accounting)))
 		}
 	}
-	verdict := count.Mostly()
-	if count.Above > 0 && count.Below == 0 {
-		verdict = reproduce.Agrees
+	return reproduce.Claim{
+		Claim: claim + " (" + byAccounting[accounting] + ")", Found: strings.Join(found, "; "),
+		Verdict: reproduce.Verdict(count.Total > 0, count.Above > count.Below, count.Below > count.Above),
 	}
-	if count.Below > 0 && count.Above == 0 {
-		verdict = reproduce.Contradicts
-	}
-	return reproduce.Claim{Claim: claim + " (" + byAccounting[accounting] + ")", Found: strings.Join(found, "; "), Verdict: verdict}
 }

@@ -49,7 +49,7 @@ func ratesRun(e *reproduce.Env, seed int, optimizer string, lr, epsilon float64)
 	c.Optimizer, c.LR, c.Seed = optimizer, &lr, uint64(seed)
 	j := reproduce.Job{Config: c}
 	j.Panel, j.Seed, j.X = ratesPanel, seed, lr
-	return j, e.Known(optimizer) && e.Images(&j.Config, c.Data)
+	return j, e.Images(&j.Config, c.Data)
 }
 
 func planRates(e *reproduce.Env) (jobs []reproduce.Job, err error) {
@@ -171,13 +171,7 @@ func reached(rs reproduce.Records, form searchForm, best float64) (l reproduce.L
 	c = reproduce.Claim{
 		Claim:   "a line search needs no tuned rate: from 1, 5 and 20 times the best rate of dp-sgd it comes within 1.5 points of that (" + form.series + ")",
 		Found:   fmt.Sprintf("shown from %d, refuted from %d of %d starts", passed, failed, len(starts)),
-		Verdict: reproduce.Undecided,
-	}
-	switch {
-	case failed > 0:
-		c.Verdict = reproduce.Contradicts
-	case passed == len(starts):
-		c.Verdict = reproduce.Agrees
+		Verdict: reproduce.Verdict(true, passed == len(starts), failed > 0),
 	}
 	return l, rows, c
 }

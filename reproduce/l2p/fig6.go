@@ -132,24 +132,24 @@ func heldProblems(rs reproduce.Records, panel string, budgets []float64) (c repr
 	for _, series := range others {
 		c.Lines = append(c.Lines, reproduce.Line{Name: series})
 	}
-	var sgdCount, priorCount reproduce.Medians
+	var sgdCount, priorCount reproduce.Tally
 	for _, epsilon := range budgets {
 		end := func(series string) map[int]float64 { return rs.Last(panel, series, epsilon, reproduce.Objective) }
 		cells := []string{fmt.Sprint(epsilon), reproduce.Mean(end(tunedLine)).Number(), reproduce.Mean(end(learnedLine)).Number()}
 		for i, series := range others {
-			m := reproduce.MedianOf(reproduce.Differences(end(series), end(tunedLine)))
+			m := reproduce.MedianDifference(end(series), end(tunedLine))
 			cells = append(cells, m.String())
 			c.Lines[i].AddMedian(epsilon, m)
 			if i == 0 {
-				sgdCount.Add(m)
+				sgdCount.AddMedian(m)
 			}
 		}
-		prior := reproduce.MedianOf(reproduce.Differences(end(learnedLine), end(priorLine)))
-		priorCount.Add(prior)
+		prior := reproduce.MedianDifference(end(learnedLine), end(priorLine))
+		priorCount.AddMedian(prior)
 		t.Rows = append(t.Rows, append(cells, prior.String(), rs.Note(panel, tunedLine, epsilon)))
 	}
 	return c, t, []reproduce.Claim{
-		sgdCount.Claim("ours, not the paper's: L2P ends lower than the best-tuned DP-SGD under the same accountant (" + panel + ", at every ε)"),
-		priorCount.Claim("ours, too: and lower than a jump that needs no data (" + panel + ", at every ε)"),
+		sgdCount.Lower("ours, not the paper's: L2P ends lower than the best-tuned DP-SGD under the same accountant (" + panel + ", at every ε)"),
+		priorCount.Lower("ours, too: and lower than a jump that needs no data (" + panel + ", at every ε)"),
 	}
 }

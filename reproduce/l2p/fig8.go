@@ -23,10 +23,7 @@ func planFig8(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 }
 
 func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
-	task, _, err := problem(fixedStart, problemSeed, 0)
-	if err != nil {
-		return reproduce.Page{How: []string{err.Error()}}
-	}
+	task, _ := problem(fixedStart, problemSeed, 0)
 	centre := least(task)
 	bottom := task.Loss(centre[:], nil)
 	panel := budgetPanel(fig8Epsilon)
@@ -104,34 +101,24 @@ func nearer(rs reproduce.Records, panel string, distance reproduce.Metric) (clai
 		{"ours, not the paper's: L2P ends nearer to it than tuned DP-SGD under the same accountant", tunedLine},
 	} {
 		d := rs.Difference(panel, c.other, learnedLine, 0, distance)
-		var count reproduce.Tally
-		count.Add(d)
 		found := "no figures"
 		if d.N > 0 {
-			found = fmt.Sprintf("difference %s", d.Number())
+			found = "difference " + d.Number()
 		}
-		claims = append(claims, reproduce.Claim{Claim: c.claim, Found: found, Verdict: count.Mostly()})
+		claims = append(claims, reproduce.Claim{Claim: c.claim, Found: found, Verdict: reproduce.Verdict(d.N > 0, d.Mean > d.Half(), d.Mean < -d.Half())})
 	}
 	return claims
 }
 
 // wider judges by the spread of the ends of SGD with advanced composition and of L2P.
 func wider(sgd, learned float64, runs int) reproduce.Claim {
-	c := reproduce.Claim{
-		Claim:   "SGD with advanced composition walks in a larger region than L2P",
-		Found:   fmt.Sprintf("standard deviation of the ends %.3g, of L2P %.3g", sgd, learned),
-		Verdict: reproduce.Undecided,
-	}
 	// Beyond this ratio with less than 5 % chance, were both alike and normal, and a run's
 	// two coordinates no more than one.
-	if runs > 0 && sgd > 0 && learned > 0 {
-		limit := math.Exp(1.96 * math.Sqrt(1/(float64(runs)-1)))
-		switch {
-		case sgd > limit*learned:
-			c.Verdict = reproduce.Agrees
-		case learned > limit*sgd:
-			c.Verdict = reproduce.Contradicts
-		}
+	limit := math.Exp(1.96 * math.Sqrt(1/(float64(runs)-1)))
+	known := runs > 0 && sgd > 0 && learned > 0
+	return reproduce.Claim{
+		Claim:   "SGD with advanced composition walks in a larger region than L2P",
+		Found:   fmt.Sprintf("standard deviation of the ends %.3g, of L2P %.3g", sgd, learned),
+		Verdict: reproduce.Verdict(true, known && sgd > limit*learned, known && learned > limit*sgd),
 	}
-	return c
 }

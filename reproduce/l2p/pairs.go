@@ -292,15 +292,9 @@ func atLeast(claim string, d reproduce.Estimate) reproduce.Claim {
 		return c
 	}
 	low, high := d.Bounds()
-	c.Found, c.Verdict = d.Points()+" points", reproduce.Undecided
+	c.Found, c.Verdict = d.Points()+" points", reproduce.Verdict(true, low >= 0, high < 0)
 	if !math.IsInf(low, 0) {
 		c.Found += fmt.Sprintf("; one-sided 95 %% bounds %+.2f and %+.2f", 100*low, 100*high)
-		switch {
-		case low >= 0:
-			c.Verdict = reproduce.Agrees
-		case high < 0:
-			c.Verdict = reproduce.Contradicts
-		}
 	}
 	return c
 }

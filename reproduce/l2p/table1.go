@@ -185,13 +185,7 @@ func table1Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 		return rs.Mean(panel, form, n, m).Mean
 	}
 	verdict := func(ok bool, figures ...float64) string {
-		switch {
-		case len(lengths) < 2 || slices.ContainsFunc(figures, math.IsNaN):
-			return reproduce.Unmeasured
-		case ok:
-			return reproduce.Agrees
-		}
-		return reproduce.Contradicts
+		return reproduce.Verdict(len(lengths) > 1 && !slices.ContainsFunc(figures, math.IsNaN), ok, true)
 	}
 	for _, form := range metaForms[1:] {
 		ratio := at(form.name, longest, heap.Of) / at(form.name, shortest, heap.Of)
