@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,9 +240,7 @@ func (c *comparison) installed(ctx context.Context) ([]peer, error) {
 		c.skip(Skipped{Peer: "every peer", Reason: fmt.Sprintf("Python interpreter %s: %v; --help says how to install the peers", c.Python, err)})
 		return nil, nil
 	}
-	for name, version := range found {
-		c.result.Versions[name] = version
-	}
+	maps.Copy(c.result.Versions, found)
 	var here []peer
 	var missing []string
 	for _, p := range peers {
@@ -285,9 +284,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 	}
 	m := ModelComparison{Model: name, Parameters: info.Parameters, Batch: compareBatch(info), Activation: "relu"}
 	order := turns(here)
-	entries := map[string]*Entry{} // by label
 	failed := map[string]bool{}
-	var labels []string
 	for round := range c.Rounds {
 		for _, p := range order {
 			label := p.name + " " + p.mode
@@ -305,25 +302,22 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 					return fmt.Errorf("%s on %s: %w", label, name, err)
 				}
 				failed[label] = true
+				m.Entries = slices.DeleteFunc(m.Entries, func(e Entry) bool { return e.label() == label })
 				c.skip(Skipped{Model: name, Peer: p.name, Mode: p.mode, Reason: err.Error()})
 				continue
 			}
-			if entries[label] == nil {
-				entries[label] = &Entry{Peer: p.name, Mode: p.mode, Private: p.private}
-				labels = append(labels, label)
+			e := m.entry(label)
+			if e == nil {
+				m.Entries = append(m.Entries, Entry{Peer: p.name, Mode: p.mode, Private: p.private})
+				e = &m.Entries[len(m.Entries)-1]
 			}
-			e := entries[label]
 			e.Rounds = append(e.Rounds, s.StepSeconds)
 			e.PeakRSS = max(e.PeakRSS, s.PeakRSS)
 		}
 	}
-	for _, label := range labels {
-		if failed[label] {
-			continue // in a later round
-		}
-		e := entries[label]
+	for i := range m.Entries {
+		e := &m.Entries[i]
 		e.Median, e.Min, e.Max = median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
-		m.Entries = append(m.Entries, *e)
 	}
 	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
 	m.Ratios = ratios(m.Entries)
@@ -421,8 +415,7 @@ func ratios(entries []Entry) Ratios {
 		if a == nil || b == nil {
 			return nil
 		}
-		x := a.Median / b.Median
-		return &x
+		return new(a.Median / b.Median)
 	}
 	private, plain := best(true, true), best(false, true)
 	privatePeer, plainPeer := best(true, false), best(false, false)
@@ -439,8 +432,7 @@ func ratios(entries []Entry) Ratios {
 		r.FastestPlainPeer = plainPeer.label()
 	}
 	if privatePeer != nil && private != nil && private.PeakRSS > 0 {
-		x := float64(privatePeer.PeakRSS) / float64(private.PeakRSS)
-		r.PrivatePeerMemory = &x
+		r.PrivatePeerMemory = new(float64(privatePeer.PeakRSS) / float64(private.PeakRSS))
 	}
 	return r
 }

@@ -31,11 +31,6 @@ type SamplerEntry struct {
 	RowsPerSecond float64 `json:"rows_per_second"`
 }
 
-// A sampler draws the batch of a step into dst's storage.
-type sampler interface {
-	Batch(step uint64, dst []int32) []int32
-}
-
 // Sampler times every sampler on every cipher.
 func Sampler(o SamplerOptions) (*SamplerResult, error) {
 	if err := checkSeconds(o.Seconds); err != nil {
@@ -49,7 +44,7 @@ func Sampler(o SamplerOptions) (*SamplerResult, error) {
 	}
 	rate := o.Batch / float64(o.Records)
 	r := &SamplerResult{}
-	for _, c := range []stream.Cipher{stream.AES256CTR, stream.ChaCha20} {
+	for _, c := range ciphers {
 		p, err := datasets.NewPoisson(o.Records, rate, stream.KeyFromSeed(1, "bench sampler"), c)
 		if err != nil {
 			return nil, err
@@ -63,7 +58,7 @@ func Sampler(o SamplerOptions) (*SamplerResult, error) {
 
 const mostRecords = 1<<31 - 1
 
-func (e *SamplerEntry) measure(s sampler, seconds float64) {
+func (e *SamplerEntry) measure(s *datasets.Poisson, seconds float64) {
 	var batch []int32
 	var times []float64
 	rows, total := 0, 0.0

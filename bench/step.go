@@ -59,9 +59,6 @@ type StepResult struct {
 	Layers            []Layer `json:"layers,omitempty"`
 }
 
-// mostRows bounds a batch to what a step can take in a sensible time.
-const mostRows = 1 << 20
-
 // Step times whole steps: gather, forward, backward, clip, secure noise and
 // update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
@@ -82,14 +79,12 @@ func Step(o StepOptions) (*StepResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(times)
-	median := times[len(times)/2].Seconds()
-	info := w.device.Info()
+	info, seconds := w.device.Info(), median(times)
 	r := &StepResult{
 		Together: w.schedule.Chunk,
 		Device:   info.Name, Precision: w.options.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
-		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: devices.PeakRSS(),
+		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
 	if o.Mode == "private" {
@@ -105,17 +100,16 @@ func Step(o StepOptions) (*StepResult, error) {
 }
 
 func (o *StepOptions) check() error {
+	if err := checkBatch(o.Batch); err != nil {
+		return err
+	}
 	switch {
-	case o.Batch < 1 || o.Batch > mostRows:
-		return usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
 	case o.Mode != "private" && o.Mode != "plain":
 		return usage.Errorf("mode %q: choose private or plain", o.Mode)
 	case o.Explain && o.Mode == "plain":
 		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
-	case !(o.Seconds > 0) || o.Seconds > 3600:
-		return usage.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)
 	}
-	return nil
+	return checkSeconds(o.Seconds)
 }
 
 // open prepares what the options describe.
@@ -199,8 +193,7 @@ func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 }
 
 // measure times steps after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(s *stepper) ([]time.Duration, error) {
-	var times []time.Duration
+func (o *StepOptions) measure(s *stepper) (times []float64, err error) {
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
@@ -209,7 +202,7 @@ func (o *StepOptions) measure(s *stepper) ([]time.Duration, error) {
 			return nil, err
 		}
 		if t > 2 && time.Since(start) > budget/10 {
-			times = append(times, took)
+			times = append(times, took.Seconds())
 		}
 		if len(times) > 0 && time.Since(start) > budget {
 			return times, nil

@@ -12,7 +12,7 @@ import (
 )
 
 func account() *cobra.Command {
-	var o bench.AccountOptions
+	var seconds float64
 	return cli.Command{
 		Use:   "account",
 		Short: "Time the accountants",
@@ -23,9 +23,9 @@ noise for a given ε. δ is 1e-5 throughout.`,
   privgrad bench account --seconds 5 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each task for, at least three times")
+			f.Float64Var(&seconds, "seconds", 1, "time to measure each task for, at least three times")
 		},
-		Run: measure(&o, bench.Account, describeAccounts),
+		Run: measure(&seconds, bench.Account, describeAccounts),
 	}.New()
 }
 
