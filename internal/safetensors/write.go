@@ -42,17 +42,12 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 8))
 	b.WriteByte('{')
 	if len(metadata) > 0 {
-		fmt.Fprintf(b, "%q:{", metadataKey)
-		for i, key := range slices.Sorted(maps.Keys(metadata)) {
+		for _, key := range slices.Sorted(maps.Keys(metadata)) {
 			if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
 				return nil, fmt.Errorf("metadata %.64q: neither key nor value may hold invalid UTF-8", key)
 			}
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(b, "%s:%s", quote(key), quote(metadata[key]))
 		}
-		b.WriteByte('}')
+		fmt.Fprintf(b, "%q:%s", metadataKey, asJSON(metadata))
 	}
 	seen := make(map[string]bool, len(tensors))
 	var offset int64
@@ -71,11 +66,8 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		if b.Len() > 9 {
 			b.WriteByte(',')
 		}
-		shape, err := json.Marshal(append([]int{}, t.Shape...))
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(b, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, quote(t.Name), dtypeF32, shape, offset, offset+size)
+		shape := asJSON(append([]int{}, t.Shape...))
+		fmt.Fprintf(b, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, asJSON(t.Name), dtypeF32, shape, offset, offset+size)
 		offset += size
 	}
 	b.WriteByte('}')
@@ -90,7 +82,7 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	return head, nil
 }
 
-func quote(s string) []byte {
-	b, _ := json.Marshal(s) // fails on no string
+func asJSON(v any) []byte {
+	b, _ := json.Marshal(v) // fails on no string, nor on what is made of them or of integers
 	return b
 }
