@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -111,24 +110,17 @@ func contents(ds []Download) map[string]Content {
 	return byName
 }
 
-// Fetcher downloads published sets. The zero value uses the published
-// addresses and http.DefaultClient.
-type Fetcher struct {
-	Client    *http.Client
-	Downloads []Download // instead of the published ones of the set
-}
-
 // Fetch downloads a set's missing files into dir, which it makes if need be. A
 // file that is there, with or without .gz, is left alone if its content is the
 // published one (its size, where no digest of the content was published) and is
 // an error otherwise: nothing is overwritten. What comes is checked against its
 // SHA-256 before it gets its name. A broken download resumes at the next call.
-// progress, which may be nil, receives the bytes so far of those needed.
-func (f Fetcher) Fetch(ctx context.Context, l *Layout, dir string, progress func(done, total int64)) error {
-	all := f.Downloads
-	if all == nil {
-		all = upstream[l.Name]
-	}
+// progress receives the bytes so far of those needed.
+func Fetch(ctx context.Context, l *Layout, dir string, progress func(done, total int64)) error {
+	return fetch(ctx, l, upstream[l.Name], dir, progress)
+}
+
+func fetch(ctx context.Context, l *Layout, all []Download, dir string, progress func(done, total int64)) error {
 	if all == nil {
 		return fmt.Errorf("fetch: no address is known for %s: put its files into %s yourself", l.Name, dir)
 	}
@@ -142,10 +134,6 @@ func (f Fetcher) Fetch(ctx context.Context, l *Layout, dir string, progress func
 	if err != nil {
 		return err
 	}
-	if progress == nil {
-		progress = func(int64, int64) {}
-	}
-
 	var needed []Download
 	var done, total int64
 	for _, d := range all {
@@ -160,7 +148,7 @@ func (f Fetcher) Fetch(ctx context.Context, l *Layout, dir string, progress func
 	}
 	for _, d := range needed {
 		part := filepath.Join(dir, path.Base(d.URL)+".part")
-		if err := f.download(ctx, d, part, func(n int64) { progress(done+n, total) }); err != nil {
+		if err := d.download(ctx, part, func(n int64) { progress(done+n, total) }); err != nil {
 			return fmt.Errorf("fetch: %s: %w", d.URL, err)
 		}
 		if err := d.store(part, dir); err != nil {
@@ -188,7 +176,7 @@ func (d Download) present(dir string) (bool, error) {
 }
 
 // download completes part, which may hold the beginning already, and checks it.
-func (f Fetcher) download(ctx context.Context, d Download, part string, progress func(int64)) error {
+func (d Download) download(ctx context.Context, part string, progress func(int64)) error {
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
@@ -199,7 +187,7 @@ func (f Fetcher) download(ctx context.Context, d Download, part string, progress
 		return err
 	}
 	if have < d.Size {
-		if have, err = f.transfer(ctx, d, out, have, progress); err != nil {
+		if have, err = d.transfer(ctx, out, have, progress); err != nil {
 			return err
 		}
 	}
@@ -211,7 +199,7 @@ func (f Fetcher) download(ctx context.Context, d Download, part string, progress
 		if _, err := io.Copy(h, out); err != nil {
 			return err
 		}
-		if hex.EncodeToString(h.Sum(nil)) == d.SHA256 {
+		if fmt.Sprintf("%x", h.Sum(nil)) == d.SHA256 {
 			return out.Sync()
 		}
 	}
@@ -223,7 +211,7 @@ func (f Fetcher) download(ctx context.Context, d Download, part string, progress
 
 // transfer appends to out, which holds have bytes, and returns how many it holds
 // then, at most one more than wanted.
-func (f Fetcher) transfer(ctx context.Context, d Download, out *os.File, have int64, progress func(int64)) (int64, error) {
+func (d Download) transfer(ctx context.Context, out *os.File, have int64, progress func(int64)) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.URL, nil)
 	if err != nil {
 		return have, err
@@ -232,11 +220,7 @@ func (f Fetcher) transfer(ctx context.Context, d Download, out *os.File, have in
 	if have > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 	}
-	client := f.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return have, fmt.Errorf("the server was not reached: %w", err)
 	}

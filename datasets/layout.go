@@ -166,21 +166,11 @@ func (l *Layout) join(files []file) (Split, error) {
 	return m, nil
 }
 
-// concat joins parts, without copying where at most one holds anything.
+// concat joins parts, without copying where one alone holds anything.
 func concat(parts [][]byte) []byte {
-	var all []byte
-	n, filled := 0, 0
-	for _, p := range parts {
-		if len(p) > 0 {
-			all, n, filled = p, n+len(p), filled+1
-		}
+	parts = slices.DeleteFunc(parts, func(p []byte) bool { return len(p) == 0 })
+	if len(parts) == 1 {
+		return parts[0]
 	}
-	if filled < 2 {
-		return all
-	}
-	all = make([]byte, 0, n)
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
+	return slices.Concat(parts...)
 }

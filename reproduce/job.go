@@ -3,7 +3,6 @@ package reproduce
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +35,7 @@ func (j *Job) Identify() error {
 		}
 	}
 	h := sha256.Sum256(b)
-	j.Settings = hex.EncodeToString(h[:6])
+	j.Settings = fmt.Sprintf("%x", h[:6])
 	return nil
 }
 

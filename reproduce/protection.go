@@ -2,7 +2,6 @@ package reproduce
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -43,5 +42,5 @@ func (e *Env) protect(f *Figure) error {
 // NewProtection is of a protector that changes no more.
 func NewProtection(p *l2p.Protector) *Protection {
 	h := sha256.Sum256(fmt.Appendf(nil, "%+v %v %v", p.Card, p.Projector, p.Scheduler))
-	return &Protection{p, hex.EncodeToString(h[:8])}
+	return &Protection{p, fmt.Sprintf("%x", h[:8])}
 }

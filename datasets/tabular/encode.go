@@ -134,7 +134,7 @@ const levels = 255
 // encoder turns the fields of one record into bytes.
 type encoder struct {
 	schema   *Schema
-	category []map[string]int // of each column; nil for others
+	category []map[string]int // of each column; empty for others
 	class    map[string]int
 	seen     Records // private; only verification looks at it
 }
@@ -148,9 +148,6 @@ func (s *Schema) encoder() *encoder {
 }
 
 func index(categories []names) map[string]int {
-	if categories == nil {
-		return nil
-	}
 	m := map[string]int{}
 	for i, ways := range categories {
 		for _, way := range ways {

@@ -2,7 +2,6 @@ package tabular
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -274,6 +273,5 @@ func (s *Schema) digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:]), nil
+	return fmt.Sprintf("%x", sha256.Sum256(b)), nil
 }
