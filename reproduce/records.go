@@ -29,6 +29,16 @@ func (rs Records) Values(m Metric, of func(*Record) bool) map[int]float64 {
 	return values
 }
 
+// Of gives the records of a series.
+func (rs Records) Of(panel, series string) (all Records) {
+	for i := range rs {
+		if rs[i].Panel == panel && rs[i].Series == series {
+			all = append(all, rs[i])
+		}
+	}
+	return all
+}
+
 // Last gives the final figures of a series at x, by seed.
 func (rs Records) Last(panel, series string, x float64, m Metric) map[int]float64 {
 	return rs.Values(m, func(r *Record) bool { return r.Final && r.Panel == panel && r.Series == series && r.X == x })

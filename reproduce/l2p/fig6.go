@@ -40,31 +40,6 @@ func planFig6(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	return jobs, nil
 }
 
-// carried gives the loss after a number of steps, by seed: of a run that has ended its last.
-func carried(rs reproduce.Records, panel, series string, m reproduce.Metric) (steps int, at func(step int) map[int]float64) {
-	runs := map[int]map[int]float64{}
-	ends := map[int]int{}
-	for i := range rs {
-		if r := &rs[i]; r.Panel == panel && r.Series == series {
-			if v := m(r); v != nil {
-				if runs[r.Seed] == nil {
-					runs[r.Seed] = map[int]float64{}
-				}
-				runs[r.Seed][r.Step] = *v
-				ends[r.Seed] = max(ends[r.Seed], r.Step)
-				steps = max(steps, r.Step)
-			}
-		}
-	}
-	return steps, func(step int) map[int]float64 {
-		values := map[int]float64{}
-		for seed, run := range runs {
-			values[seed] = run[min(step, ends[seed])]
-		}
-		return values
-	}
-}
-
 func showFig6(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p := oneProblem(rs, solvers(e), fig6Budgets(e))
 	var held []reproduce.Chart
@@ -95,13 +70,15 @@ func oneProblem(rs reproduce.Records, all []solver, budgets []float64) (p reprod
 		panel := budgetPanel(epsilon)
 		c := reproduce.Chart{Title: panel, X: "steps", Y: "mean loss", LogY: true}
 		for i, s := range all {
-			steps, at := carried(rs, panel, s.name, reproduce.Objective)
+			runs := rs.Of(panel, s.name)
 			l := reproduce.Line{Name: s.name, Dashed: s.name == noiseFreeLine}
-			for step := range steps + 1 {
-				l.Add(float64(step), reproduce.Mean(at(step)), 1)
+			for _, step := range runs.Steps(panel, s.name) {
+				// Of a run that has ended its last: a run's records are in order.
+				at := runs.Values(reproduce.Objective, func(r *reproduce.Record) bool { return r.Step <= step })
+				l.Add(float64(step), reproduce.Mean(at), 1)
 			}
 			c.Lines = append(c.Lines, l)
-			ends.Rows[i] = append(ends.Rows[i], reproduce.Mean(at(steps)).Number())
+			ends.Rows[i] = append(ends.Rows[i], runs.Mean(panel, s.name, 0, reproduce.Objective).Number())
 			tuning.Rows[i] = append(tuning.Rows[i], rs.Note(panel, s.name, 0))
 		}
 		charts, panels = append(charts, c), append(panels, panel)

@@ -2,6 +2,7 @@ package l2p
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -48,7 +49,7 @@ func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 			s.name, loss.Number(), above.Number(), rs.Mean(panel, s.name, 0, distance).Number(),
 			fmt.Sprintf("%.3g", spread[s.name]), rs.Note(panel, s.name, 0),
 		})
-		charts = append(charts, reproduce.Chart{Title: s.name, X: "θ₁", Y: "θ₂", Drawing: &v})
+		charts = append(charts, reproduce.Chart{Title: s.name, X: "θ₁", Y: "θ₂", Drawn: planeNames, Draw: v.draw})
 	}
 	runs := 0
 	if e.Seeds > 1 {
@@ -66,18 +67,13 @@ func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 // take has a series' runs drawn, and gives the spread of their ends.
 func (p *plane) take(rs reproduce.Records, series string) float64 {
 	paths := map[int][][2]float64{}
-	var seeds []int
 	for i := range rs {
 		if r := &rs[i]; r.Series == series && r.Theta1 != nil && r.Theta2 != nil {
-			if paths[r.Seed] == nil {
-				seeds = append(seeds, r.Seed)
-			}
 			paths[r.Seed] = append(paths[r.Seed], [2]float64{*r.Theta1, *r.Theta2})
 		}
 	}
-	slices.Sort(seeds)
 	ends := [2]map[int]float64{{}, {}}
-	for k, seed := range seeds {
+	for k, seed := range slices.Sorted(maps.Keys(paths)) {
 		path := paths[seed]
 		p.all = append(p.all, path...)
 		if k < 3 {

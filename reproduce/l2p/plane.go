@@ -64,11 +64,10 @@ const (
 	cloudName, sampleName, leastName, startName = "all runs", "three runs", "least loss", "start"
 )
 
-// Names are those of its legend.
-func (p *plane) Names() []string { return []string{cloudName, sampleName, leastName, startName} }
+// planeNames are those of its legend.
+var planeNames = []string{cloudName, sampleName, leastName, startName}
 
-// Add draws it.
-func (p *plane) Add(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error {
+func (p *plane) draw(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error {
 	var levels []float64
 	top := 0.0
 	for _, x := range p.x {
