@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -189,14 +188,10 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	peersDir, err := fs.Sub(scripts, "peers")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.CopyFS(dir, peersDir); err != nil {
+	if err := os.CopyFS(dir, scripts); err != nil {
 		return nil, fmt.Errorf("unpacking the peers' scripts: %w", err)
 	}
-	c := &comparison{CompareOptions: o, dir: dir, result: &Comparison{
+	c := &comparison{CompareOptions: o, dir: filepath.Join(dir, "peers"), result: &Comparison{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
 		Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
 	}}

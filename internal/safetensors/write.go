@@ -16,10 +16,10 @@ import (
 // arguments give equal bytes. Names must be distinct.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	head, err := header(tensors, metadata)
-	if err != nil {
-		return fmt.Errorf("writing safetensors: %w", err)
+	if err == nil {
+		_, err = w.Write(head)
 	}
-	if _, err := w.Write(head); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing safetensors: %w", err)
 	}
 	buf := make([]byte, 0, chunkSize)
