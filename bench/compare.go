@@ -215,7 +215,6 @@ type comparison struct {
 	done, total int
 }
 
-// skip notes what is left out.
 func (c *comparison) skip(s Skipped) {
 	c.result.Skipped = append(c.result.Skipped, s)
 	c.Notice(s.what() + " is left out: " + s.Reason)

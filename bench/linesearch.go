@@ -121,7 +121,6 @@ type showing struct {
 	to *watched
 }
 
-// Search is the engine's.
 func (s showing) Search(along dpoptim.Vector) (dpoptim.Search, error) {
 	search, err := s.Engine.Search(along)
 	s.to.search = search

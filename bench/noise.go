@@ -32,11 +32,11 @@ type CipherResult struct {
 	DrawsPerSecond float64 `json:"draws_per_second"` // of all threads
 }
 
-// noiseBlock is how many draws a thread makes at a time, as the CPU device does.
-const noiseBlock = 8192
-
-// noiseRounds is how many times the ciphers take turns.
-const noiseRounds = 7
+const (
+	noiseBlock  = 8192    // draws of a thread at a time, as the CPU device makes
+	noiseRounds = 7       // how many times the ciphers take turns
+	gridSteps   = 1 << 20 // deviation of the noise, about that of noise multiplier 1
+)
 
 // Noise times the draws of every cipher.
 func Noise(o NoiseOptions) (*NoiseResult, error) {
@@ -99,16 +99,12 @@ func drawTime(drawers []drawer, seconds float64) float64 {
 // A drawer adds noise to a block of its own, at a step of the stream.
 type drawer func(step uint64)
 
-// kinds are the draws that are timed.
 var kinds = []struct {
 	noise  string
 	drawer func(s *stream.Stream, tensor uint32) (drawer, error)
 }{{"release", onGrid}, {"exact", integers}}
 
 var ciphers = []stream.Cipher{stream.AES256CTR, stream.ChaCha20}
-
-// gridSteps is the deviation of the noise, about that of noise multiplier 1.
-const gridSteps = 1 << 20
 
 func onGrid(s *stream.Stream, tensor uint32) (drawer, error) {
 	return release(make([]float32, noiseBlock), s, tensor)

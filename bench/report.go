@@ -116,7 +116,6 @@ func (s Skipped) what() string {
 // PictureFormats are the names of files that Draw can write, by their ends.
 func PictureFormats() []string { return []string{"svg", "png"} }
 
-// colours are those of bars, by rank.
 var colours = []color.RGBA{{0, 90, 160, 255}, {225, 140, 50, 255}, {140, 180, 215, 255}, {245, 205, 160, 255}}
 
 // Draw writes a picture of a comparison: a panel a model, a bar an entry, with

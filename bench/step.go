@@ -112,7 +112,6 @@ func (o *StepOptions) check() error {
 	return checkSeconds(o.Seconds)
 }
 
-// open prepares what the options describe.
 func (o *StepOptions) open() (*workload, error) {
 	model, err := plan.Model(o.Model)
 	if err != nil {
@@ -167,7 +166,6 @@ func (o *StepOptions) start(w *workload) error {
 	return err
 }
 
-// schedule decides on the step's.
 func (o *StepOptions) schedule(w *workload) (err error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
@@ -184,7 +182,6 @@ func (o *StepOptions) schedule(w *workload) (err error) {
 	return err
 }
 
-// sgd makes steps of SGD, with noise in private mode.
 func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 	if o.Mode == "plain" {
 		return w.stepper(sgd.New(sgd.PlainSGD, sgd.Settings{}), settings(), o.Batch, 0)

@@ -26,13 +26,14 @@ type workload struct {
 	position uint64 // of the noise: engines draw from one stream
 }
 
-// stepRate is the step size of every timed step.
-const stepRate = 0.05
+// Settings of every timed step.
+const (
+	stepRate  = 0.05
+	noised    = 1    // noise multiplier, where there is noise
+	scheduled = 1000 // T of the run that it belongs to
+	turnSteps = 3    // of a kind that are timed before the other's turn
+)
 
-// noised is the noise multiplier of every timed step with noise.
-const noised = 1
-
-// settings are those of a timed run.
 func settings() *dpoptim.Settings {
 	return &dpoptim.Settings{LR: new(stepRate), LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
 }
@@ -76,9 +77,6 @@ func (w *workload) stepper(m dpoptim.Method, s *dpoptim.Settings, batch int, mul
 	return &stepper{e, supply}, nil
 }
 
-// scheduled is T of the run that a timed step belongs to.
-const scheduled = 1000
-
 // step makes a step, and says how long it took. Drawing rows is not timed.
 func (s *stepper) step() (time.Duration, error) {
 	s.supply.draw()
@@ -108,7 +106,6 @@ func newSupply(w *workload, batch int) *supply {
 	return s
 }
 
-// draw prepares the batches of a step.
 func (s *supply) draw() {
 	for _, rows := range s.batches {
 		for i := range rows {
@@ -175,9 +172,6 @@ func (o *StepOptions) beside(of *Subject, t *Turns, limit float64, warm int, oth
 	t.Ratio = t.StepSeconds / t.DPSGDStepSeconds
 	return nil
 }
-
-// turnSteps are the steps of a kind that are timed before the other's turn.
-const turnSteps = 3
 
 // inTurns times steps of two kinds for some seconds, after turns that are not timed and a
 // tenth of the time.

@@ -260,7 +260,6 @@ func (d Download) transfer(ctx context.Context, out *os.File, have int64, progre
 	return have, nil
 }
 
-// store gives the checked bytes in part their final names.
 func (d Download) store(part, dir string) error {
 	if !strings.HasSuffix(d.URL, ".tar.gz") {
 		return rename(part, filepath.Join(dir, path.Base(d.URL)))

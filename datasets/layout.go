@@ -148,7 +148,6 @@ func (l *Layout) read(fsys fs.FS, dir string, look ...func(*file, []byte)) ([]fi
 	return files, nil
 }
 
-// join puts the files of one split together.
 func (l *Layout) join(files []file) (Split, error) {
 	m := Split{Shape: l.Shape}
 	var pixels, labels [][]byte

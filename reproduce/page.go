@@ -26,7 +26,6 @@ func (s *Summary) Caption(f *Figure) []string {
 	return append([]string{f.Short + ", rerun", f.Source, "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
 }
 
-// markdown is the Markdown file.
 func (s *Summary) markdown(f *Figure, p Page) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s, rerun. Runs: %d, seeds: %d.\n\n**NO GUARANTEE**: %s. ε is what the accounting says of private data.\n\n", f.Short, f.Source, s.Runs, s.Seeds, strings.Join(s.NoGuarantee, "; "))
@@ -64,7 +63,6 @@ func (t *Table) markdown(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// list writes lines under a title, where there are any.
 func list(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return

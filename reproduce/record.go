@@ -52,7 +52,6 @@ type Record struct {
 	Settings    string `csv:"settings"`                // a fingerprint of the run's configuration
 }
 
-// columns are a record's fields by their names in the file.
 func (r *Record) columns() (all []column) {
 	v := reflect.ValueOf(r).Elem()
 	for field, x := range v.Fields() {

@@ -122,7 +122,6 @@ func unquote(line []byte) (field, rest []byte) {
 // levels is the number of steps between the ends of a byte's range.
 const levels = 255
 
-// encoder turns the fields of one record into bytes.
 type encoder struct {
 	schema   *Schema
 	category []map[string]int // of each column; empty for others

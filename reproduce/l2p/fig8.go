@@ -176,7 +176,6 @@ const (
 	cloudName, sampleName, leastName, startName = "all runs", "three runs", "least loss", "start"
 )
 
-// planeNames are those of its legend.
 var planeNames = []string{cloudName, sampleName, leastName, startName}
 
 func (p *plane) draw(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error {

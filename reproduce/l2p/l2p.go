@@ -15,7 +15,6 @@ const hong = "Hong et al. 2021, Learning to protect (L2P)"
 // Figures lists those of the paper.
 func Figures() []reproduce.Figure { return []reproduce.Figure{fig6, fig7, fig8, mnist35, table1} }
 
-// The lines of these figures.
 const (
 	learnedLine   = "l2p"
 	projectorLine = "l2p, projector alone"

@@ -53,7 +53,6 @@ func pairs(e *reproduce.Env, count int) (chosen [][]int) {
 
 func pairName(pair []int) string { return fmt.Sprintf("MNIST %d against %d", pair[0], pair[1]) }
 
-// tuningPanel is where the runs that choose settings are.
 func tuningPanel(panel string) string { return "tuning, " + panel }
 
 // A comparison is a figure of l2p against the tuned dp-sgd on pairs of digits.
@@ -261,7 +260,6 @@ var fig7 = reproduce.Figure{
 	},
 }
 
-// quick has two pairs at most.
 func (k comparison) quick(e *reproduce.Env) comparison {
 	if e.Quick {
 		k.pairs = min(k.pairs, 2)

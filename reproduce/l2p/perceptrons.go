@@ -58,7 +58,6 @@ func newPerceptrons(set *datasets.Set) (*perceptrons, error) {
 // Draw is always the same problem.
 func (f *perceptrons) Draw(*rand.Rand) meta.Task { return f }
 
-// Params counts weights and biases.
 func (f *perceptrons) Params() (n int) {
 	for k := range len(layers) - 1 {
 		n += (layers[k] + 1) * layers[k+1]
@@ -66,7 +65,6 @@ func (f *perceptrons) Params() (n int) {
 	return n
 }
 
-// Records, L2 and Start are the task's.
 func (f *perceptrons) Records() int { return len(f.train.rows) }
 func (f *perceptrons) L2() float64  { return 0 }
 func (f *perceptrons) Start(r *rand.Rand, params []float64) {
@@ -81,7 +79,6 @@ func (f *perceptrons) Start(r *rand.Rand, params []float64) {
 	}
 }
 
-// ClippedSum is of the training images.
 func (f *perceptrons) ClippedSum(params []float64, rows []int, clip float64, sum []float64) {
 	clear(sum)
 	g := make([]float64, len(params))

@@ -53,12 +53,10 @@ var families = []struct {
 	meta.Quadratics
 }{{"held-out problems, one public start", fixedStart}, {"held-out problems, random starts", randomStart}}
 
-// what identifies a job on quadratics.
 func what(e *reproduce.Env, kind string, s solver, epsilon float64, more ...any) string {
 	return fmt.Sprint(1, kind, s.name, s.grid, epsilon, e.Learned.Digest, quadraticClip, problems(e, quadraticTuning), more)
 }
 
-// repeated is a job of many runs on one problem.
 func repeated(e *reproduce.Env, s solver, epsilon float64) reproduce.Job {
 	repeats := e.Seeds
 	if e.Quick {
@@ -103,7 +101,6 @@ func (s solver) runs(e *reproduce.Env, f meta.Quadratics, epsilon float64, n int
 	}
 }
 
-// recorded are the points of a run.
 func recorded(points []meta.Point, s solver, chosen setting, epsilon float64, seed int) (all reproduce.Records) {
 	for step, p := range points {
 		r := reproduce.Record{

@@ -30,7 +30,6 @@ func (s setting) String() string {
 	return fmt.Sprintf("T = %d", s.steps)
 }
 
-// A runner makes a run of a task.
 type runner func(task meta.Task, seed uint64) ([]meta.Point, error)
 
 // A solver is a line of figure 6, with the settings that it is tuned over.
@@ -60,7 +59,6 @@ const (
 	priorLine     = "no data: the law's mean solution"
 )
 
-// rateGrid is every rate with every number of steps.
 func rateGrid(steps []int, rates []float64) (all []setting) {
 	for _, t := range steps {
 		for _, r := range rates {

@@ -126,7 +126,6 @@ func unroll(e *reproduce.Env, steps int) int {
 	return steps
 }
 
-// The quantities of the table.
 var (
 	heap  = reproduce.Quantity{Name: "MB", Of: func(r *reproduce.Record) *float64 { return r.PeakHeap }, Scale: 1e-6}
 	epoch = reproduce.Quantity{Name: "seconds", Of: func(r *reproduce.Record) *float64 { return &r.Seconds }, Scale: 1}
