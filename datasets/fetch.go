@@ -32,39 +32,44 @@ type Content struct {
 	Size   int64
 }
 
+const (
+	mnistBase   = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+	fashionBase = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+)
+
 // upstream is the one table of addresses. Digests bind Fetch and inform Verify;
 // opening a set never looks at them.
 var upstream = map[string][]Download{
-	"mnist": idx("https://ossci-datasets.s3.amazonaws.com/mnist/",
-		gz{"train-images-idx3-ubyte", 9912422,
+	"mnist": {
+		idx(mnistBase, "train-images-idx3-ubyte", 9912422,
 			"440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-			"ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", 47040016},
-		gz{"train-labels-idx1-ubyte", 28881,
+			"ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", 47040016),
+		idx(mnistBase, "train-labels-idx1-ubyte", 28881,
 			"3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-			"65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", 60008},
-		gz{"t10k-images-idx3-ubyte", 1648877,
+			"65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", 60008),
+		idx(mnistBase, "t10k-images-idx3-ubyte", 1648877,
 			"8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-			"0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", 7840016},
-		gz{"t10k-labels-idx1-ubyte", 4542,
+			"0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", 7840016),
+		idx(mnistBase, "t10k-labels-idx1-ubyte", 4542,
 			"f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-			"ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", 10008},
-	),
+			"ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", 10008),
+	},
 	// The built-in copies come from Debian, which stripped the names and dates
 	// that gzip stores, so only their contents have these digests.
-	"fmnist": idx("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-		gz{"train-images-idx3-ubyte", 26421880,
+	"fmnist": {
+		idx(fashionBase, "train-images-idx3-ubyte", 26421880,
 			"3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-			"c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888", 47040016},
-		gz{"train-labels-idx1-ubyte", 29515,
+			"c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888", 47040016),
+		idx(fashionBase, "train-labels-idx1-ubyte", 29515,
 			"a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-			"bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9", 60008},
-		gz{"t10k-images-idx3-ubyte", 4422102,
+			"bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9", 60008),
+		idx(fashionBase, "t10k-images-idx3-ubyte", 4422102,
 			"346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-			"5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b", 7840016},
-		gz{"t10k-labels-idx1-ubyte", 5148,
+			"5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b", 7840016),
+		idx(fashionBase, "t10k-labels-idx1-ubyte", 5148,
 			"67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-			"0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", 10008},
-	),
+			"0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", 10008),
+	},
 	"cifar10": {{
 		URL:    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
 		SHA256: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
@@ -80,21 +85,9 @@ var upstream = map[string][]Download{
 	}},
 }
 
-// gz is a row of the table whose file is published gzipped.
-type gz struct {
-	name    string
-	size    int64
-	packed  string
-	content string
-	length  int64
-}
-
-func idx(base string, rows ...gz) []Download {
-	var ds []Download
-	for _, r := range rows {
-		ds = append(ds, Download{base + r.name + ".gz", r.packed, r.size, []Content{{r.name, r.content, r.length}}})
-	}
-	return ds
+// idx is a file that is published gzipped.
+func idx(base, name string, size int64, packed, content string, length int64) Download {
+	return Download{base + name + ".gz", packed, size, []Content{{name, content, length}}}
 }
 
 // Downloads returns where a set is published, nil if nowhere known.

@@ -61,13 +61,8 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 		}
 	}
 	set := &Set{
-		Name:         l.Name,
-		Classes:      len(l.ClassNames),
-		ClassNames:   slices.Clone(l.ClassNames),
-		PerClass:     slices.Clone(l.PerClass),
-		TestIsPublic: true,
-		Published:    true,
-		Note:         l.Note,
+		Name: l.Name, Note: l.Note, TestIsPublic: true, Published: true,
+		Classes: len(l.ClassNames), ClassNames: slices.Clone(l.ClassNames), PerClass: slices.Clone(l.PerClass),
 	}
 	for _, n := range l.PerClass {
 		set.PublicN += n

@@ -78,13 +78,7 @@ func (l *Layout) verify(fsys fs.FS, dir string) (*Report, error) {
 	r := &Report{Set: l.Name}
 	published := contents(upstream[l.Name])
 	for _, f := range files {
-		fr := FileReport{
-			Name:      f.name,
-			Path:      f.path,
-			Present:   !errors.Is(f.err, fs.ErrNotExist),
-			Structure: f.err,
-			Digest:    DigestUnlisted,
-		}
+		fr := FileReport{f.name, f.path, !errors.Is(f.err, fs.ErrNotExist), f.err, DigestUnlisted}
 		if want := published[f.name].SHA256; want != "" && f.digest != "" {
 			fr.Digest = DigestUnknown
 			if f.digest == want {

@@ -102,6 +102,14 @@ func Verdict(measured, shown, refuted bool) string {
 	return Undecided
 }
 
+// Claim judges by a difference; of none there are no figures.
+func (d Estimate) Claim(claim, found string, shown, refuted bool) Claim {
+	if d.N == 0 {
+		found = "no figures"
+	}
+	return Claim{claim, found, Verdict(d.N > 0, shown, refuted)}
+}
+
 // A Tally counts paired comparisons whose 95 % interval leaves 0 out.
 type Tally struct{ Above, Below, Total int }
 

@@ -18,15 +18,12 @@ import (
 // order of their data. It takes memory only as bytes arrive, whatever sizes the
 // file claims, and accepts nothing that the layout does not allow. Types other
 // than float32 are refused.
-func Read(r io.Reader, limit int64) ([]Tensor, map[string]string, error) {
-	tensors, metadata, err := read(r, limit)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading safetensors: %w", err)
-	}
-	return tensors, metadata, nil
-}
-
-func read(r io.Reader, limit int64) ([]Tensor, map[string]string, error) {
+func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("reading safetensors: %w", err)
+		}
+	}()
 	var prefix [8]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
 		return nil, nil, short("the header's length", err)
@@ -49,7 +46,7 @@ func read(r io.Reader, limit int64) ([]Tensor, map[string]string, error) {
 	if err := layOut(entries, limit-int64(len(prefix))-int64(n)); err != nil {
 		return nil, nil, err
 	}
-	tensors := make([]Tensor, len(entries))
+	tensors = make([]Tensor, len(entries))
 	buf := make([]byte, chunkSize)
 	for i, e := range entries {
 		data, err := readValues(r, (e.end-e.begin)/valueSize, buf)

@@ -103,11 +103,7 @@ func nearer(rs reproduce.Records, panel string, distance reproduce.Metric) (clai
 		{"ours, not the paper's: L2P ends nearer to it than tuned DP-SGD under the same accountant", tunedLine},
 	} {
 		d := rs.Difference(panel, c.other, learnedLine, 0, distance)
-		found := "no figures"
-		if d.N > 0 {
-			found = "difference " + d.Number()
-		}
-		claims = append(claims, reproduce.Claim{Claim: c.claim, Found: found, Verdict: reproduce.Verdict(d.N > 0, d.Mean > d.Half(), d.Mean < -d.Half())})
+		claims = append(claims, d.Claim(c.claim, "difference "+d.Number(), d.Mean > d.Half(), d.Mean < -d.Half()))
 	}
 	return claims
 }

@@ -40,6 +40,9 @@ func knows(p *reproduce.Protection, pair []int) bool {
 
 // pairs gives those that meta-training did not have, and the paper's in any case.
 func pairs(e *reproduce.Env, count int) (chosen [][]int) {
+	if e.Quick {
+		count = min(count, 2)
+	}
 	for i, pair := range digits {
 		if known := knows(e.Learned, pair); i == 0 || !known && len(chosen) < count {
 			chosen = append(chosen, pair)
@@ -246,25 +249,16 @@ var fig7 = reproduce.Figure{
 	Source: hong + ", appendix C.2, figure 7", Seeds: 5, Protector: "mnist",
 	Plan: func(e *reproduce.Env) ([]reproduce.Job, error) {
 		e.Skip("IPUMS is left out: nobody published these extracts as files")
-		return fig7Runs.quick(e).plan(e)
+		return fig7Runs.plan(e)
 	},
-	Then: func(e *reproduce.Env, rs reproduce.Records) ([]reproduce.Job, error) {
-		return fig7Runs.quick(e).then(e, rs)
-	},
+	Then: fig7Runs.then,
 	Show: func(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
-		p := fig7Runs.quick(e).show(e, rs)
+		p := fig7Runs.show(e, rs)
 		if !e.Quick {
 			p.How = append(p.How, "DP-AGD needs a smooth loss and has Huber's smoothed hinge (h = 0.5), all records in every step; its objectives are of that loss. Its settings are those of fig4, not tuned.")
 		}
 		return p
 	},
-}
-
-func (k comparison) quick(e *reproduce.Env) comparison {
-	if e.Quick {
-		k.pairs = min(k.pairs, 2)
-	}
-	return k
 }
 
 // The claim that the program is to show.
@@ -285,14 +279,10 @@ var mnist35 = reproduce.Figure{
 
 // atLeast judges "no less than" by the difference's one-sided bounds.
 func atLeast(claim string, d reproduce.Estimate) reproduce.Claim {
-	c := reproduce.Claim{Claim: claim, Found: "no figures", Verdict: reproduce.Unmeasured}
-	if d.N == 0 {
-		return c
-	}
 	low, high := d.Bounds()
-	c.Found, c.Verdict = d.Points()+" points", reproduce.Verdict(true, low >= 0, high < 0)
+	found := d.Points() + " points"
 	if !math.IsInf(low, 0) {
-		c.Found += fmt.Sprintf("; one-sided 95 %% bounds %+.2f and %+.2f", 100*low, 100*high)
+		found += fmt.Sprintf("; one-sided 95 %% bounds %+.2f and %+.2f", 100*low, 100*high)
 	}
-	return c
+	return d.Claim(claim, found, low >= 0, high < 0)
 }
