@@ -180,35 +180,27 @@ func table1Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 	at := func(form string, n float64, m reproduce.Metric) float64 {
 		return rs.Mean(panel, form, n, m).Mean
 	}
-	verdict := func(ok bool, figures ...float64) string {
-		return reproduce.Verdict(len(lengths) > 1 && !slices.ContainsFunc(figures, math.IsNaN), ok, true)
+	judge := func(claim, found string, ok bool, figures ...float64) {
+		measured := len(lengths) > 1 && !slices.ContainsFunc(figures, math.IsNaN)
+		claims = append(claims, reproduce.Claim{Claim: claim, Found: found, Verdict: reproduce.Verdict(measured, ok, true)})
 	}
 	for _, form := range metaForms[1:] {
 		ratio := at(form.name, longest, heap.Of) / at(form.name, shortest, heap.Of)
-		claims = append(claims, reproduce.Claim{
-			Claim: fmt.Sprintf("in %s the memory does not grow: at %g steps it is within %g times that at %g", form.name, longest, flatMemory, shortest),
-			Found: fmt.Sprintf("%.3g times", ratio), Verdict: verdict(ratio <= flatMemory, ratio),
-		})
+		judge(fmt.Sprintf("in %s the memory does not grow: at %g steps it is within %g times that at %g", form.name, longest, flatMemory, shortest),
+			fmt.Sprintf("%.3g times", ratio), ratio <= flatMemory, ratio)
 	}
 	ratio, lengthen := at("full", longest, heap.Of)/at("full", shortest, heap.Of), longest/shortest
-	claims = append(claims, reproduce.Claim{
-		Claim:   "fully unrolled it grows with the steps: here within a fifth of in proportion",
-		Found:   fmt.Sprintf("%.3g times the memory for %.3g times the steps (the paper: %.3g times for 8, a constant part included)", ratio, lengthen, paperMegabytes[1600][0]/paperMegabytes[200][0]),
-		Verdict: verdict(math.Abs(ratio/lengthen-1) <= 0.2, ratio),
-	})
+	judge("fully unrolled it grows with the steps: here within a fifth of in proportion",
+		fmt.Sprintf("%.3g times the memory for %.3g times the steps (the paper: %.3g times for 8, a constant part included)", ratio, lengthen, paperMegabytes[1600][0]/paperMegabytes[200][0]),
+		math.Abs(ratio/lengthen-1) <= 0.2, ratio)
 	least, middle, most := at("blocks of 20", longest, heap.Of), at("blocks of 40", longest, heap.Of), at("full", longest, heap.Of)
-	claims = append(claims, reproduce.Claim{
-		Claim: fmt.Sprintf("the shorter the blocks, the less memory (%g steps)", longest),
-		Found: fmt.Sprintf("%.3g, %.3g and %.3g MB", least*1e-6, middle*1e-6, most*1e-6), Verdict: verdict(least < middle && middle < most, least, middle, most),
-	})
+	judge(fmt.Sprintf("the shorter the blocks, the less memory (%g steps)", longest),
+		fmt.Sprintf("%.3g, %.3g and %.3g MB", least*1e-6, middle*1e-6, most*1e-6), least < middle && middle < most, least, middle, most)
 	slow := 0.0
 	for _, n := range lengths {
 		slow += (at("blocks of 40", n, epoch.Of) + at("blocks of 20", n, epoch.Of)) / (2 * at("full", n, epoch.Of)) / float64(len(lengths))
 	}
-	claims = append(claims, reproduce.Claim{
-		Claim: "blocks cost time, but acceptably (ours: at most twice that of full unrolling)",
-		Found: fmt.Sprintf("%.3g times on the average", slow), Verdict: verdict(slow <= 2, slow),
-	})
+	judge("blocks cost time, but acceptably (ours: at most twice that of full unrolling)", fmt.Sprintf("%.3g times on the average", slow), slow <= 2, slow)
 	return claims
 }
 
