@@ -35,9 +35,7 @@ const (
 	ownSearch       = "dp-blsgd, ours"
 	plainSGD        = "dp-sgd"
 	plainAdam       = "dp-adam"
-)
 
-const (
 	networkRate  = 1.0 / 200 // sampling, section 5.4
 	stepMu       = 1.0       // what a step costs its batch: μ-GDP, (α, α/2)-RDP
 	searchShare  = 0.1

@@ -20,6 +20,9 @@ const (
 	projectorLine = "l2p, projector alone"
 	tunedLine     = "dp-sgd, tuned"
 	agdLine       = "dp-agd"
+	advancedLine  = "sgd, advanced composition"
+	noiseFreeLine = "descent without noise"
+	priorLine     = "no data: the law's mean solution"
 )
 
 // spending is what these figures' runs are priced by, so that a fixed noise is not

@@ -19,11 +19,8 @@ const (
 	quadraticClip    = 1
 	quadraticTuning  = 200 // problems that settings are chosen by
 	quadraticHeld    = 100 // problems that methods are compared on
-)
 
-// Seeds of what is drawn; meta-training draws by others.
-const (
-	problemSeed, tuningSeed, heldSeed = 35_001, 35_002, 35_003
+	problemSeed, tuningSeed, heldSeed = 35_001, 35_002, 35_003 // meta-training draws by others
 )
 
 func quadraticPlan(steps int) meta.Plan {

@@ -53,12 +53,6 @@ func tracing(of func(s setting) *l2p.Protector, noise func(p meta.Plan, epsilon 
 	}
 }
 
-const (
-	advancedLine  = "sgd, advanced composition"
-	noiseFreeLine = "descent without noise"
-	priorLine     = "no data: the law's mean solution"
-)
-
 func rateGrid(steps []int, rates []float64) (all []setting) {
 	for _, t := range steps {
 		for _, r := range rates {
