@@ -257,11 +257,11 @@ func turns(here []peer) []peer {
 	private, plain := peer{name: ours, mode: "private", private: true}, peer{name: ours, mode: "plain"}
 	var order []peer
 	for _, p := range here {
+		own := plain
 		if p.private {
-			order = append(order, private, p)
-		} else {
-			order = append(order, plain, p)
+			own = private
 		}
+		order = append(order, own, p)
 	}
 	for _, own := range []peer{private, plain} {
 		if !slices.ContainsFunc(order, func(p peer) bool { return p.private == own.private }) {
@@ -320,8 +320,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 }
 
 // rank puts private before plain steps, and ours first of each.
-func rank(e Entry) int {
-	r := 0
+func rank(e Entry) (r int) {
 	if !e.Private {
 		r = 2
 	}

@@ -100,9 +100,8 @@ func (l *Layout) verify(fsys fs.FS, dir string) (*Report, error) {
 		r.Structure = err
 		return r, nil
 	}
-	r.Private = &struct{ Train, Test RecordReport }{
-		train.report(len(l.ClassNames)), test.report(len(l.ClassNames)),
-	}
+	classes := len(l.ClassNames)
+	r.Private = &struct{ Train, Test RecordReport }{train.report(classes), test.report(classes)}
 	return r, nil
 }
 
