@@ -7,11 +7,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 )
 
-// AccountOptions says how long to measure.
-type AccountOptions struct {
-	Seconds float64 // for each task
-}
-
 // AccountResult is what accounting costs on one thread.
 type AccountResult struct {
 	Accounts []AccountEntry `json:"accounts"`
@@ -27,9 +22,9 @@ type AccountEntry struct {
 	Seconds    float64  `json:"seconds_median"`
 }
 
-// Account times the accountants on what users ask of them.
-func Account(o AccountOptions) (*AccountResult, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+// Account times the accountants on what users ask of them, for some seconds each.
+func Account(seconds float64) (*AccountResult, error) {
+	if err := checkSeconds(seconds); err != nil {
 		return nil, err
 	}
 	const q, sigma, steps, delta = 0.005, 1, 10_000, 1e-5
@@ -66,7 +61,7 @@ func Account(o AccountOptions) (*AccountResult, error) {
 	} {
 		e := AccountEntry{Task: task.name, Accountant: task.accountant}
 		var times []float64
-		for total := 0.0; total < o.Seconds || len(times) < 3; {
+		for total := 0.0; total < seconds || len(times) < 3; {
 			began := time.Now()
 			a, err := task.run()
 			if err != nil {
@@ -76,8 +71,7 @@ func Account(o AccountOptions) (*AccountResult, error) {
 			times, total = append(times, took), total+took
 			e.Epsilon = a.Epsilon
 			if i := a.Interval; i != nil {
-				width := i.Upper - i.Lower
-				e.Width = &width
+				e.Width = new(i.Upper - i.Lower)
 			}
 		}
 		e.Times, e.Seconds = len(times), median(times)

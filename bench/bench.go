@@ -14,6 +14,16 @@ func checkSeconds(s float64) error {
 	return nil
 }
 
+func checkBatch(rows int) error {
+	if rows < 1 || rows > mostRows {
+		return usage.Errorf("batch %d: must be in [1, %d]", rows, mostRows)
+	}
+	return nil
+}
+
+// mostRows bounds a batch to what a step can take in a sensible time.
+const mostRows = 1 << 20
+
 // threadCounts are one thread and, where that is more, as many as were asked
 // for, 0 meaning all.
 func threadCounts(asked int) ([]int, error) {

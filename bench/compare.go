@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,14 +188,10 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	peersDir, err := fs.Sub(scripts, "peers")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.CopyFS(dir, peersDir); err != nil {
+	if err := os.CopyFS(dir, scripts); err != nil {
 		return nil, fmt.Errorf("unpacking the peers' scripts: %w", err)
 	}
-	c := &comparison{CompareOptions: o, dir: dir, result: &Comparison{
+	c := &comparison{CompareOptions: o, dir: filepath.Join(dir, "peers"), result: &Comparison{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
 		Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
 	}}
@@ -219,7 +215,6 @@ type comparison struct {
 	done, total int
 }
 
-// skip notes what is left out.
 func (c *comparison) skip(s Skipped) {
 	c.result.Skipped = append(c.result.Skipped, s)
 	c.Notice(s.what() + " is left out: " + s.Reason)
@@ -239,9 +234,7 @@ func (c *comparison) installed(ctx context.Context) ([]peer, error) {
 		c.skip(Skipped{Peer: "every peer", Reason: fmt.Sprintf("Python interpreter %s: %v; --help says how to install the peers", c.Python, err)})
 		return nil, nil
 	}
-	for name, version := range found {
-		c.result.Versions[name] = version
-	}
+	maps.Copy(c.result.Versions, found)
 	var here []peer
 	var missing []string
 	for _, p := range peers {
@@ -264,11 +257,11 @@ func turns(here []peer) []peer {
 	private, plain := peer{name: ours, mode: "private", private: true}, peer{name: ours, mode: "plain"}
 	var order []peer
 	for _, p := range here {
+		own := plain
 		if p.private {
-			order = append(order, private, p)
-		} else {
-			order = append(order, plain, p)
+			own = private
 		}
+		order = append(order, own, p)
 	}
 	for _, own := range []peer{private, plain} {
 		if !slices.ContainsFunc(order, func(p peer) bool { return p.private == own.private }) {
@@ -285,9 +278,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 	}
 	m := ModelComparison{Model: name, Parameters: info.Parameters, Batch: compareBatch(info), Activation: "relu"}
 	order := turns(here)
-	entries := map[string]*Entry{} // by label
 	failed := map[string]bool{}
-	var labels []string
 	for round := range c.Rounds {
 		for _, p := range order {
 			label := p.name + " " + p.mode
@@ -305,25 +296,22 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 					return fmt.Errorf("%s on %s: %w", label, name, err)
 				}
 				failed[label] = true
+				m.Entries = slices.DeleteFunc(m.Entries, func(e Entry) bool { return e.label() == label })
 				c.skip(Skipped{Model: name, Peer: p.name, Mode: p.mode, Reason: err.Error()})
 				continue
 			}
-			if entries[label] == nil {
-				entries[label] = &Entry{Peer: p.name, Mode: p.mode, Private: p.private}
-				labels = append(labels, label)
+			e := m.entry(label)
+			if e == nil {
+				m.Entries = append(m.Entries, Entry{Peer: p.name, Mode: p.mode, Private: p.private})
+				e = &m.Entries[len(m.Entries)-1]
 			}
-			e := entries[label]
 			e.Rounds = append(e.Rounds, s.StepSeconds)
 			e.PeakRSS = max(e.PeakRSS, s.PeakRSS)
 		}
 	}
-	for _, label := range labels {
-		if failed[label] {
-			continue // in a later round
-		}
-		e := entries[label]
+	for i := range m.Entries {
+		e := &m.Entries[i]
 		e.Median, e.Min, e.Max = median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
-		m.Entries = append(m.Entries, *e)
 	}
 	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
 	m.Ratios = ratios(m.Entries)
@@ -332,8 +320,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 }
 
 // rank puts private before plain steps, and ours first of each.
-func rank(e Entry) int {
-	r := 0
+func rank(e Entry) (r int) {
 	if !e.Private {
 		r = 2
 	}
@@ -421,8 +408,7 @@ func ratios(entries []Entry) Ratios {
 		if a == nil || b == nil {
 			return nil
 		}
-		x := a.Median / b.Median
-		return &x
+		return new(a.Median / b.Median)
 	}
 	private, plain := best(true, true), best(false, true)
 	privatePeer, plainPeer := best(true, false), best(false, false)
@@ -439,8 +425,7 @@ func ratios(entries []Entry) Ratios {
 		r.FastestPlainPeer = plainPeer.label()
 	}
 	if privatePeer != nil && private != nil && private.PeakRSS > 0 {
-		x := float64(privatePeer.PeakRSS) / float64(private.PeakRSS)
-		r.PrivatePeerMemory = &x
+		r.PrivatePeerMemory = new(float64(privatePeer.PeakRSS) / float64(private.PeakRSS))
 	}
 	return r
 }

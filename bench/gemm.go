@@ -9,7 +9,6 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
-	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // The kinds of matrix product in a training step. A thread has its own part of
@@ -104,7 +103,7 @@ func GEMM(o GEMMOptions) (*GEMMResult, error) {
 	}
 	products := largeProducts
 	if o.Model != "" {
-		if products, err = layerProducts(o.Model, o.Batch); err != nil {
+		if products, err = o.layerProducts(); err != nil {
 			return nil, err
 		}
 	}
@@ -117,31 +116,38 @@ func GEMM(o GEMMOptions) (*GEMMResult, error) {
 	return r, nil
 }
 
-// layerProducts are the forward products of a model's layers and the weight
+// program is the model's; one that takes rows of any shape gets images of 28×28.
+func (o *GEMMOptions) program() (*ir.Program, error) {
+	if err := checkBatch(o.Batch); err != nil {
+		return nil, err
+	}
+	info, err := plan.Model(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	if info.Input == [3]int{} {
+		info.Input = [3]int{1, 28, 28}
+	}
+	network, err := plan.BuildNetwork(o.Model, info.Input, info.Classes, "relu", 1)
+	if err != nil {
+		return nil, err
+	}
+	return network.Program, nil
+}
+
+// layerProducts are the forward products of the model's layers and the weight
 // gradients of its convolutions.
-func layerProducts(model string, batch int) ([]Product, error) {
-	if batch < 1 || batch > mostRows {
-		return nil, usage.Errorf("batch %d: must be in [1, %d]", batch, mostRows)
-	}
-	info, err := plan.Model(model)
+func (o *GEMMOptions) layerProducts() (all []Product, err error) {
+	program, err := o.program()
 	if err != nil {
 		return nil, err
 	}
-	shape := info.Input
-	if shape == [3]int{} {
-		shape = [3]int{1, 28, 28}
-	}
-	network, err := plan.BuildNetwork(model, shape, info.Classes, "relu", 1)
-	if err != nil {
-		return nil, err
-	}
-	var all []Product
-	for i := range network.Program.Ops {
-		op := &network.Program.Ops[i]
+	for i := range program.Ops {
+		op := &program.Ops[i]
 		switch op.Kind {
 		case ir.Dense:
 			out, in, _ := op.Columns()
-			all = append(all, Product{M: batch, K: in, N: out, Kind: dense})
+			all = append(all, Product{M: o.Batch, K: in, N: out, Kind: dense})
 		case ir.Conv:
 			// A stride s turns s·s phases of an image into as many channels.
 			w := op.Window
@@ -153,7 +159,7 @@ func layerProducts(model string, batch int) ([]Product, error) {
 }
 
 // work gives, for each thread, a function that does its part of the product a
-// number of times, and the arithmetic of all threads' parts together. Operands
+// number of times, and the arithmetic of all parts together. Operands
 // of one example are small enough to be in cache, as they are in training.
 func (p Product) work(threads int) (parts []func(times int), flops float64) {
 	random := rand.New(rand.NewPCG(5, 6))
@@ -164,25 +170,27 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 		}
 		return m
 	}
+	part := func(once func()) {
+		parts = append(parts, func(times int) {
+			for range times {
+				once()
+			}
+		})
+	}
 	if p.Kind == dense {
 		// The longer side is cut, as the device does.
 		a, b, c := values(p.M, p.K), values(p.N, p.K).T(), gemm.RowMajor(pages.Make[float32](p.M*p.N), p.M, p.N)
 		for t := range threads {
-			mul := func(c, a, b gemm.Matrix) {
-				var ws gemm.Workspace
-				parts = append(parts, func(times int) {
-					for range times {
-						gemm.Mul(c, a, b, false, &ws)
-					}
-				})
-			}
+			var ws gemm.Workspace
+			c, a, b := c, a, b
 			if p.M >= p.N {
 				lo, hi := p.M*t/threads, p.M*(t+1)/threads
-				mul(c.Slice(lo, hi, 0, p.N), a.Slice(lo, hi, 0, p.K), b)
-				continue
+				c, a = c.Slice(lo, hi, 0, p.N), a.Slice(lo, hi, 0, p.K)
+			} else {
+				lo, hi := p.N*t/threads, p.N*(t+1)/threads
+				c, b = c.Slice(0, p.M, lo, hi), b.Slice(0, p.K, lo, hi)
 			}
-			lo, hi := p.N*t/threads, p.N*(t+1)/threads
-			mul(c.Slice(0, p.M, lo, hi), a, b.Slice(0, p.K, lo, hi))
+			part(func() { gemm.Mul(c, a, b, false, &ws) })
 		}
 		return parts, p.flops()
 	}
@@ -193,20 +201,14 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 			var a gemm.PackedA
 			gemm.PackA(&a, values(p.M, p.K))
 			c := make([]float32, p.M*p.N)
-			parts = append(parts, func(times int) {
-				for range times {
-					gemm.Correlate(c, p.N, &a, x, taps, false, nil, false)
-				}
-			})
+			part(func() { gemm.Correlate(c, p.N, &a, x, taps, false, nil, false) })
 			continue
 		}
 		delta, c := values(p.M, p.K).T(), values(p.N, p.M)
 		var b gemm.PackedB
-		parts = append(parts, func(times int) {
-			for range times {
-				gemm.PackB(&b, delta)
-				gemm.Contract(c, x, taps, &b, false)
-			}
+		part(func() {
+			gemm.PackB(&b, delta)
+			gemm.Contract(c, x, taps, &b, false)
 		})
 	}
 	return parts, float64(threads) * p.flops()
@@ -259,8 +261,7 @@ func (p Product) measure(threads int, seconds float64) ProductResult {
 	}
 	r.GFLOPS = median(speeds)
 	if known {
-		top, fraction := median(peaks), median(fractions)
-		r.Peak, r.Fraction = &top, &fraction
+		r.Peak, r.Fraction = new(median(peaks)), new(median(fractions))
 	}
 	return r
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -46,10 +45,7 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 	if o.Model == "" {
 		return nil, usage.Errorf("device %s: the products of a model's dense layers are compared; give --model", o.Device)
 	}
-	if o.Batch < 1 || o.Batch > mostRows {
-		return nil, usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
-	}
-	info, err := plan.Model(o.Model)
+	program, err := o.program()
 	if err != nil {
 		return nil, err
 	}
@@ -62,15 +58,7 @@ func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
 	if !ok {
 		return nil, usage.Errorf("device %s is no GPU: leave --device out for the processor", o.Device)
 	}
-	shape := info.Input
-	if shape == [3]int{} {
-		shape = [3]int{1, 28, 28}
-	}
-	network, err := plan.BuildNetwork(o.Model, shape, info.Classes, "relu", 1)
-	if err != nil {
-		return nil, err
-	}
-	s, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
+	s, err := perexample.Private(program, perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +77,10 @@ func compareGEMM(g *cuda.Device, s *ir.Schedule, o GEMMOptions) (*GPUGEMMResult,
 		return nil, err
 	}
 	faster := func(own, theirs float64) *string {
-		name := devices.GEMMOwn
 		if theirs < own {
-			name = devices.GEMMCuBLAS
+			return new(devices.GEMMCuBLAS)
 		}
-		return &name
+		return new(devices.GEMMOwn)
 	}
 	total := 0.0
 	for _, p := range products {

@@ -42,7 +42,7 @@ func TestGEMM(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("products are %v, want %v", got, want)
 	}
-	if all, err := layerProducts("logistic", 7); err != nil || len(all) != 1 || all[0] != (Product{M: 7, K: 784, N: 1, Kind: dense}) {
+	if all, err := (&GEMMOptions{Model: "logistic", Batch: 7}).layerProducts(); err != nil || len(all) != 1 || all[0] != (Product{M: 7, K: 784, N: 1, Kind: dense}) {
 		t.Errorf("logistic has %v, %v", all, err)
 	}
 	b, err := json.Marshal(ProductResult{Product: Product{M: 1, K: 2, N: 3, Kind: conv}, Threads: 4, GFLOPS: 5, ISA: "x"})

@@ -10,7 +10,7 @@ import (
 )
 
 func TestL2P(t *testing.T) {
-	o := L2POptions{options()}
+	o := options()
 	o.Model, o.Mode = "mlp-fmnist", ""
 	r, err := L2P(o)
 	if err != nil {
@@ -33,7 +33,7 @@ func TestL2P(t *testing.T) {
 
 // What is timed is an update that moves parameters, by no other optimizer than the projector.
 func TestL2PLearns(t *testing.T) {
-	o := L2POptions{options()}
+	o := options()
 	o.Model, o.Mode = "logistic", "private"
 	w, err := o.open()
 	if err != nil {
@@ -64,12 +64,12 @@ func TestL2PLearns(t *testing.T) {
 }
 
 func TestL2PRefuses(t *testing.T) {
-	for want, change := range map[string]func(*L2POptions){
-		"batch 0":   func(o *L2POptions) { o.Batch = 0 },
-		"seconds 0": func(o *L2POptions) { o.Seconds = 0 },
-		`"vgg"`:     func(o *L2POptions) { o.Model = "vgg" },
+	for want, change := range map[string]func(*StepOptions){
+		"batch 0":   func(o *StepOptions) { o.Batch = 0 },
+		"seconds 0": func(o *StepOptions) { o.Seconds = 0 },
+		`"vgg"`:     func(o *StepOptions) { o.Model = "vgg" },
 	} {
-		o := L2POptions{options()}
+		o := options()
 		change(&o)
 		_, err := L2P(o)
 		var u *train.UsageError

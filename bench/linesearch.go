@@ -20,26 +20,16 @@ type LineSearchOptions struct {
 	Tried   int    // candidates that a search goes through
 }
 
-// LineSearchResult is a DP-SGD step beside a DP-BLSGD step.
+// LineSearchResult is a DP-SGD step beside a DP-BLSGD step. The limit follows from what a
+// search costs, its forward passes. One takes about a third of a DP-SGD step, the one at the
+// present parameters counts where the batch is fresh, and 15 % are for the rest.
 type LineSearchResult struct {
-	Device           string  `json:"device"`
-	Model            string  `json:"model"`
-	Activation       string  `json:"activation"`
-	Data             string  `json:"data"`
-	Batch            int     `json:"batch"`
-	Threads          int     `json:"threads"`
-	Form             string  `json:"form"`
-	Batches          string  `json:"batches"`
-	Tried            int     `json:"tried"`
-	Evaluated        int     `json:"evaluated"`   // groups of candidates may go beyond what is needed
-	Steps            int     `json:"steps_timed"` // of each kind
-	StepSeconds      float64 `json:"step_seconds_median"`
-	DPSGDStepSeconds float64 `json:"dpsgd_step_seconds_median"`
-	Ratio            float64 `json:"ratio"`
-	// Limit is the ratio that this project holds itself to: a search costs its
-	// forward passes. One takes about a third of a DP-SGD step, the one at the
-	// present parameters counts where the batch is fresh, and 15 % are for the rest.
-	Limit float64 `json:"limit"`
+	Subject
+	Form      string `json:"form"`
+	Batches   string `json:"batches"`
+	Tried     int    `json:"tried"`
+	Evaluated int    `json:"evaluated"` // groups of candidates may go beyond what is needed
+	Turns
 }
 
 func (o *LineSearchOptions) check() error {
@@ -82,37 +72,17 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	w, err := o.open()
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
-	alone, err := o.sgd(w)
-	if err != nil {
-		return nil, err
-	}
-	defer alone.Close()
-	searching, method, err := o.searching(w)
-	if err != nil {
-		return nil, err
-	}
-	defer searching.Close()
+	r := &LineSearchResult{Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: o.Tried}
+	var method *watched
 	const warm = 6 // the first turns find groups of candidates their size
-	times, err := inTurns(alone, searching, warm, o.Seconds)
-	if err != nil {
-		return nil, err
-	}
-	info := w.device.Info()
-	r := &LineSearchResult{
-		Device: info.Name, Model: o.Model, Activation: o.Activation, Data: w.set.Name, Batch: o.Batch, Threads: info.Threads,
-		Form: o.Form, Batches: o.Batches, Tried: o.Tried, Evaluated: o.Tried, Limit: o.limit(),
-		Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]),
-	}
-	if method.search != nil {
+	err := o.beside(&r.Subject, &r.Turns, o.limit(), warm, func(w *workload) (s *stepper, err error) {
+		s, method, err = o.searching(w)
+		return s, err
+	})
+	if err == nil && method.search != nil {
 		r.Evaluated = method.search.Tried()
 	}
-	r.Ratio = r.StepSeconds / r.DPSGDStepSeconds
-	return r, nil
+	return r, err
 }
 
 // searching makes steps as a run with a line search does. What it changes of the settings
@@ -120,20 +90,16 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 // tried, and candidates next to each other, so that the last, which is then taken, is
 // about the first, and the next search begins there.
 func (o *LineSearchOptions) searching(w *workload) (*stepper, *watched, error) {
-	every := 1
-	search := &blsgd.Settings{Form: o.Form, Budget: blsgd.BudgetFixed, Batches: o.Batches, Every: &every}
+	search := &blsgd.Settings{Form: o.Form, Budget: blsgd.BudgetFixed, Batches: o.Batches, Every: new(1)}
 	m := &watched{Method: blsgd.New(blsgd.BLSGD, &search)}
 	s := settings()
 	if _, err := m.Complete(s, dpoptim.Network{Layers: len(w.program.Ops)}); err != nil {
 		return nil, nil, err
 	}
-	never, beside, stays := math.Inf(1), 0.0, math.MaxInt
 	if o.Form == blsgd.FormCurve {
-		beside = 1.001
-		search.Points, search.Factor = &o.Tried, &beside
+		search.Points, search.Factor = &o.Tried, new(1.001)
 	} else {
-		beside = 0.9999
-		search.Trials, search.Margin, search.Beta, search.StartEvery = &o.Tried, &never, &beside, &stays
+		search.Trials, search.Margin, search.Beta, search.StartEvery = &o.Tried, new(math.Inf(1)), new(0.9999), new(math.MaxInt)
 	}
 	e, err := w.stepper(m, s, o.Batch, noised)
 	return e, m, err
@@ -155,7 +121,6 @@ type showing struct {
 	to *watched
 }
 
-// Search is the engine's.
 func (s showing) Search(along dpoptim.Vector) (dpoptim.Search, error) {
 	search, err := s.Engine.Search(along)
 	s.to.search = search

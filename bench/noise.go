@@ -3,8 +3,10 @@ package bench
 import (
 	"time"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // NoiseOptions says how to time Gaussian noise.
@@ -30,11 +32,11 @@ type CipherResult struct {
 	DrawsPerSecond float64 `json:"draws_per_second"` // of all threads
 }
 
-// noiseBlock is how many draws a thread makes at a time, as the CPU device does.
-const noiseBlock = 8192
-
-// noiseRounds is how many times the ciphers take turns.
-const noiseRounds = 7
+const (
+	noiseBlock  = 8192    // draws of a thread at a time, as the CPU device makes
+	noiseRounds = 7       // how many times the ciphers take turns
+	gridSteps   = 1 << 20 // deviation of the noise, about that of noise multiplier 1
+)
 
 // Noise times the draws of every cipher.
 func Noise(o NoiseOptions) (*NoiseResult, error) {
@@ -49,18 +51,20 @@ func Noise(o NoiseOptions) (*NoiseResult, error) {
 	var drawers [][]drawer // by entry, by thread
 	for _, n := range counts {
 		for _, kind := range kinds {
-			s, err := stream.New(kind.cipher, stream.KeyFromSeed(1, "bench noise"))
-			if err != nil {
-				return nil, err
-			}
-			all := make([]drawer, n)
-			for t := range all {
-				if all[t], err = kind.drawer(s, uint32(t)); err != nil {
+			for _, cipher := range ciphers {
+				s, err := stream.New(cipher, stream.KeyFromSeed(1, "bench noise"))
+				if err != nil {
 					return nil, err
 				}
+				all := make([]drawer, n)
+				for t := range all {
+					if all[t], err = kind.drawer(s, uint32(t)); err != nil {
+						return nil, err
+					}
+				}
+				drawers = append(drawers, all)
+				entries = append(entries, CipherResult{Noise: kind.noise, Cipher: cipher.String(), Threads: n})
 			}
-			drawers = append(drawers, all)
-			entries = append(entries, CipherResult{Noise: kind.noise, Cipher: kind.cipher.String(), Threads: n})
 		}
 	}
 	times := make([][]float64, len(entries)) // seconds a draw and core
@@ -95,20 +99,12 @@ func drawTime(drawers []drawer, seconds float64) float64 {
 // A drawer adds noise to a block of its own, at a step of the stream.
 type drawer func(step uint64)
 
-// kinds are the draws that are timed.
 var kinds = []struct {
 	noise  string
-	cipher stream.Cipher
 	drawer func(s *stream.Stream, tensor uint32) (drawer, error)
-}{
-	{"release", stream.AES256CTR, onGrid},
-	{"release", stream.ChaCha20, onGrid},
-	{"exact", stream.AES256CTR, integers},
-	{"exact", stream.ChaCha20, integers},
-}
+}{{"release", onGrid}, {"exact", integers}}
 
-// gridSteps is the deviation of the noise, about that of noise multiplier 1.
-const gridSteps = 1 << 20
+var ciphers = []stream.Cipher{stream.AES256CTR, stream.ChaCha20}
 
 func onGrid(s *stream.Stream, tensor uint32) (drawer, error) {
 	return release(make([]float32, noiseBlock), s, tensor)
@@ -133,4 +129,71 @@ func integers(s *stream.Stream, tensor uint32) (drawer, error) {
 		clear(dst)
 		g.Add(dst, step, 0)
 	}, nil
+}
+
+// SamplerOptions says which batches to draw.
+type SamplerOptions struct {
+	Records int     // to draw from
+	Batch   float64 // expected
+	Seconds float64 // for each sampler
+}
+
+// SamplerResult is what drawing batches costs on one thread.
+type SamplerResult struct {
+	Samplers []SamplerEntry `json:"samplers"`
+}
+
+// SamplerEntry is one way to draw batches. Rows are those that were sampled.
+type SamplerEntry struct {
+	Sampler       string  `json:"sampler"`
+	Cipher        string  `json:"cipher"`
+	Records       int     `json:"records"`
+	Rate          float64 `json:"sampling_rate"`
+	Batches       int     `json:"batches_timed"`
+	BatchSeconds  float64 `json:"batch_seconds_median"`
+	RowsPerSecond float64 `json:"rows_per_second"`
+}
+
+// Sampler times every sampler on every cipher.
+func Sampler(o SamplerOptions) (*SamplerResult, error) {
+	if err := checkSeconds(o.Seconds); err != nil {
+		return nil, err
+	}
+	if o.Records < 1 || o.Records > mostRecords {
+		return nil, usage.Errorf("records %d: must be in [1, %d]", o.Records, mostRecords)
+	}
+	if !(o.Batch > 0) || o.Batch > float64(o.Records) {
+		return nil, usage.Errorf("batch %v: must be above 0 and at most the %d records", o.Batch, o.Records)
+	}
+	rate := o.Batch / float64(o.Records)
+	r := &SamplerResult{}
+	for _, c := range ciphers {
+		p, err := datasets.NewPoisson(o.Records, rate, stream.KeyFromSeed(1, "bench sampler"), c)
+		if err != nil {
+			return nil, err
+		}
+		e := SamplerEntry{Sampler: "poisson", Cipher: c.String(), Records: o.Records, Rate: rate}
+		e.measure(p, o.Seconds)
+		r.Samplers = append(r.Samplers, e)
+	}
+	return r, nil
+}
+
+const mostRecords = 1<<31 - 1
+
+func (e *SamplerEntry) measure(s *datasets.Poisson, seconds float64) {
+	var batch []int32
+	var times []float64
+	rows, total := 0, 0.0
+	for step := uint64(0); total < seconds; step++ {
+		began := time.Now()
+		batch = s.Batch(step, batch)
+		took := time.Since(began).Seconds()
+		if step == 0 {
+			continue // which grew the batch's memory
+		}
+		times = append(times, took)
+		rows, total = rows+len(batch), total+took
+	}
+	e.Batches, e.BatchSeconds, e.RowsPerSecond = len(times), median(times), float64(rows)/total
 }

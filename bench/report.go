@@ -116,12 +116,7 @@ func (s Skipped) what() string {
 // PictureFormats are the names of files that Draw can write, by their ends.
 func PictureFormats() []string { return []string{"svg", "png"} }
 
-var (
-	colourOurs  = color.RGBA{R: 0, G: 90, B: 160, A: 255}
-	colourPeer  = color.RGBA{R: 225, G: 140, B: 50, A: 255}
-	colourOurs2 = color.RGBA{R: 140, G: 180, B: 215, A: 255}
-	colourPeer2 = color.RGBA{R: 245, G: 205, B: 160, A: 255}
-)
+var colours = []color.RGBA{{0, 90, 160, 255}, {225, 140, 50, 255}, {140, 180, 215, 255}, {245, 205, 160, 255}}
 
 // Draw writes a picture of a comparison: a panel a model, a bar an entry, with
 // the range of its measurements.
@@ -175,17 +170,7 @@ func (m *ModelComparison) panel() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		bar.Horizontal, bar.XMin, bar.LineStyle.Width = true, float64(at), 0
-		switch rank(*e) {
-		case 0:
-			bar.Color = colourOurs
-		case 1:
-			bar.Color = colourPeer
-		case 2:
-			bar.Color = colourOurs2
-		default:
-			bar.Color = colourPeer2
-		}
+		bar.Horizontal, bar.XMin, bar.LineStyle.Width, bar.Color = true, float64(at), 0, colours[rank(*e)]
 		span, err := plotter.NewLine(plotter.XYs{{X: 1e3 * e.Min, Y: float64(at)}, {X: 1e3 * e.Max, Y: float64(at)}})
 		if err != nil {
 			return nil, err

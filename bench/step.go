@@ -4,6 +4,7 @@ package bench
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -64,9 +65,6 @@ type StepResult struct {
 	Layers            []Layer `json:"layers,omitempty"`
 }
 
-// mostRows bounds a batch to what a step can take in a sensible time.
-const mostRows = 1 << 20
-
 // Step times whole steps: gather, forward, backward, clip, secure noise and
 // update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
@@ -87,14 +85,12 @@ func Step(o StepOptions) (*StepResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(times)
-	median := times[len(times)/2].Seconds()
-	info := w.device.Info()
+	info, seconds := w.device.Info(), median(times)
 	r := &StepResult{
 		Together: w.schedule.Chunk,
 		Device:   info.Name, Precision: w.options.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
-		StepSeconds: median, ExamplesPerSecond: float64(o.Batch) / median, PeakRSS: devices.PeakRSS(),
+		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
 	if o.Mode == "private" {
@@ -110,22 +106,20 @@ func Step(o StepOptions) (*StepResult, error) {
 }
 
 func (o *StepOptions) check() error {
+	if err := checkBatch(o.Batch); err != nil {
+		return err
+	}
 	switch {
-	case o.Batch < 1 || o.Batch > mostRows:
-		return usage.Errorf("batch %d: must be in [1, %d]", o.Batch, mostRows)
 	case o.Mode != "private" && o.Mode != "plain":
 		return usage.Errorf("mode %q: choose private or plain", o.Mode)
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
 	case o.Explain && o.Mode == "plain":
 		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
-	case !(o.Seconds > 0) || o.Seconds > 3600:
-		return usage.Errorf("seconds %v: must be above 0 and at most 3600", o.Seconds)
 	}
-	return nil
+	return checkSeconds(o.Seconds)
 }
 
-// open prepares what the options describe.
 func (o *StepOptions) open() (*workload, error) {
 	model, err := plan.Model(o.Model)
 	if err != nil {
@@ -196,7 +190,6 @@ func halves(bytes []uint8) device.Halves {
 	return h
 }
 
-// schedule decides on the step's.
 func (o *StepOptions) schedule(w *workload) (err error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
@@ -213,7 +206,6 @@ func (o *StepOptions) schedule(w *workload) (err error) {
 	return err
 }
 
-// sgd makes steps of SGD, with noise in private mode.
 func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 	if o.Mode == "plain" {
 		return w.stepper(sgd.New(sgd.PlainSGD, sgd.Settings{}), settings(), o.Batch, 0)
@@ -222,8 +214,7 @@ func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 }
 
 // measure times steps after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(s *stepper) ([]time.Duration, error) {
-	var times []time.Duration
+func (o *StepOptions) measure(s *stepper) (times []float64, err error) {
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
@@ -232,7 +223,7 @@ func (o *StepOptions) measure(s *stepper) ([]time.Duration, error) {
 			return nil, err
 		}
 		if t > 2 && time.Since(start) > budget/10 {
-			times = append(times, took)
+			times = append(times, took.Seconds())
 		}
 		if len(times) > 0 && time.Since(start) > budget {
 			return times, nil
@@ -263,4 +254,68 @@ func (o *StepOptions) images(model nn.Info) (*datasets.Set, error) {
 		set.Train.Labels[i] = uint8(random.IntN(model.Classes))
 	}
 	return set, nil
+}
+
+// Layer is what a strategy does with one layer of a step, and what it takes.
+// FLOPs, bytes and seconds are those of the parameters' gradients, of their
+// norms and of the clipped sum; forward and backward seconds come beside.
+type Layer struct {
+	Name string `json:"layer"`
+	Alternative
+	Measured     float64       `json:"seconds_measured"` // a step
+	Forward      float64       `json:"forward_seconds"`
+	Backward     float64       `json:"backward_seconds"`
+	Alternatives []Alternative `json:"alternatives"`
+}
+
+// Alternative is what a layer could do.
+type Alternative struct {
+	Choice    string  `json:"choice"`
+	FLOPs     int64   `json:"flops_per_example"`
+	Bytes     int64   `json:"bytes_per_example"`
+	Estimated float64 `json:"seconds_estimated"` // a step, by nominal speeds
+}
+
+// explain runs more steps for half of the time, with a clock at every step of
+// the schedule.
+func (o *StepOptions) explain(s *ir.Schedule, info device.Info, spent func() []time.Duration, step func() error) ([]Layer, error) {
+	if spent == nil {
+		return nil, fmt.Errorf("device %s cannot time single layers", info.Name)
+	}
+	steps := 0
+	for start := time.Now(); steps == 0 || time.Since(start).Seconds() < o.Seconds/2; steps++ {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	times := spent()
+	if len(times) != len(s.Steps) {
+		return nil, fmt.Errorf("device %s cannot time single layers", info.Name)
+	}
+	price := func(a perexample.Alternative) Alternative {
+		return Alternative{string(a.Choice), a.FLOPs, a.Bytes, a.Seconds * float64(o.Batch) / float64(info.Threads)}
+	}
+	var layers []Layer
+	for _, l := range perexample.Explain(s, info.Costs) {
+		layer := Layer{Name: l.Name, Alternative: price(l.Chosen())}
+		for _, a := range l.Alternatives {
+			layer.Alternatives = append(layer.Alternatives, price(a))
+		}
+		for i, st := range s.Steps {
+			if st.Op != l.Op {
+				continue
+			}
+			seconds := times[i].Seconds() / float64(steps) / float64(info.Threads)
+			switch st.Kind {
+			case ir.Forward:
+				layer.Forward += seconds
+			case ir.InputGrad:
+				layer.Backward += seconds
+			default:
+				layer.Measured += seconds
+			}
+		}
+		layers = append(layers, layer)
+	}
+	return layers, nil
 }

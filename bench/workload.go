@@ -26,16 +26,16 @@ type workload struct {
 	position uint64 // of the noise: engines draw from one stream
 }
 
-// stepRate is the step size of every timed step.
-const stepRate = 0.05
+// Settings of every timed step.
+const (
+	stepRate  = 0.05
+	noised    = 1    // noise multiplier, where there is noise
+	scheduled = 1000 // T of the run that it belongs to
+	turnSteps = 3    // of a kind that are timed before the other's turn
+)
 
-// noised is the noise multiplier of every timed step with noise.
-const noised = 1
-
-// settings are those of a timed run.
 func settings() *dpoptim.Settings {
-	lr := stepRate
-	return &dpoptim.Settings{LR: &lr, LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
+	return &dpoptim.Settings{LR: new(stepRate), LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
 }
 
 func (w *workload) close() {
@@ -77,9 +77,6 @@ func (w *workload) stepper(m dpoptim.Method, s *dpoptim.Settings, batch int, mul
 	return &stepper{e, supply}, nil
 }
 
-// scheduled is T of the run that a timed step belongs to.
-const scheduled = 1000
-
 // step makes a step, and says how long it took. Drawing rows is not timed.
 func (s *stepper) step() (time.Duration, error) {
 	s.supply.draw()
@@ -109,7 +106,6 @@ func newSupply(w *workload, batch int) *supply {
 	return s
 }
 
-// draw prepares the batches of a step.
 func (s *supply) draw() {
 	for _, rows := range s.batches {
 		for i := range rows {
@@ -130,8 +126,52 @@ func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uin
 	return dst, s.workload.position
 }
 
-// turnSteps are the steps of a kind that are timed before the other's turn.
-const turnSteps = 3
+// Subject is what steps of two kinds were timed on.
+type Subject struct {
+	Device     string `json:"device"`
+	Model      string `json:"model"`
+	Activation string `json:"activation"`
+	Data       string `json:"data"`
+	Batch      int    `json:"batch"`
+	Threads    int    `json:"threads"`
+}
+
+// Turns are DP-SGD's steps beside those of another method.
+type Turns struct {
+	Steps            int     `json:"steps_timed"` // of each kind
+	StepSeconds      float64 `json:"step_seconds_median"`
+	DPSGDStepSeconds float64 `json:"dpsgd_step_seconds_median"`
+	Ratio            float64 `json:"ratio"`
+	Limit            float64 `json:"limit"` // the ratio that this project holds itself to
+}
+
+// beside times DP-SGD steps and, in turns with them, those of another method.
+func (o *StepOptions) beside(of *Subject, t *Turns, limit float64, warm int, other func(*workload) (*stepper, error)) error {
+	w, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	alone, err := o.sgd(w)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	beside, err := other(w)
+	if err != nil {
+		return err
+	}
+	defer beside.Close()
+	times, err := inTurns(alone, beside, warm, o.Seconds)
+	if err != nil {
+		return err
+	}
+	info := w.device.Info()
+	*of = Subject{info.Name, o.Model, o.Activation, w.set.Name, o.Batch, info.Threads}
+	*t = Turns{Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]), Limit: limit}
+	t.Ratio = t.StepSeconds / t.DPSGDStepSeconds
+	return nil
+}
 
 // inTurns times steps of two kinds for some seconds, after turns that are not timed and a
 // tenth of the time.

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -33,39 +32,44 @@ type Content struct {
 	Size   int64
 }
 
+const (
+	mnistBase   = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+	fashionBase = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+)
+
 // upstream is the one table of addresses. Digests bind Fetch and inform Verify;
 // opening a set never looks at them.
 var upstream = map[string][]Download{
-	"mnist": idx("https://ossci-datasets.s3.amazonaws.com/mnist/",
-		gz{"train-images-idx3-ubyte", 9912422,
+	"mnist": {
+		idx(mnistBase, "train-images-idx3-ubyte", 9912422,
 			"440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-			"ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", 47040016},
-		gz{"train-labels-idx1-ubyte", 28881,
+			"ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db", 47040016),
+		idx(mnistBase, "train-labels-idx1-ubyte", 28881,
 			"3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-			"65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", 60008},
-		gz{"t10k-images-idx3-ubyte", 1648877,
+			"65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5", 60008),
+		idx(mnistBase, "t10k-images-idx3-ubyte", 1648877,
 			"8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-			"0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", 7840016},
-		gz{"t10k-labels-idx1-ubyte", 4542,
+			"0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7", 7840016),
+		idx(mnistBase, "t10k-labels-idx1-ubyte", 4542,
 			"f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-			"ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", 10008},
-	),
+			"ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2", 10008),
+	},
 	// The built-in copies come from Debian, which stripped the names and dates
 	// that gzip stores, so only their contents have these digests.
-	"fmnist": idx("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-		gz{"train-images-idx3-ubyte", 26421880,
+	"fmnist": {
+		idx(fashionBase, "train-images-idx3-ubyte", 26421880,
 			"3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-			"c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888", 47040016},
-		gz{"train-labels-idx1-ubyte", 29515,
+			"c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888", 47040016),
+		idx(fashionBase, "train-labels-idx1-ubyte", 29515,
 			"a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-			"bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9", 60008},
-		gz{"t10k-images-idx3-ubyte", 4422102,
+			"bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9", 60008),
+		idx(fashionBase, "t10k-images-idx3-ubyte", 4422102,
 			"346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-			"5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b", 7840016},
-		gz{"t10k-labels-idx1-ubyte", 5148,
+			"5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b", 7840016),
+		idx(fashionBase, "t10k-labels-idx1-ubyte", 5148,
 			"67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-			"0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", 10008},
-	),
+			"0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34", 10008),
+	},
 	"cifar10": {{
 		URL:    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
 		SHA256: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
@@ -81,21 +85,9 @@ var upstream = map[string][]Download{
 	}},
 }
 
-// gz is a row of the table whose file is published gzipped.
-type gz struct {
-	name    string
-	size    int64
-	packed  string
-	content string
-	length  int64
-}
-
-func idx(base string, rows ...gz) []Download {
-	var ds []Download
-	for _, r := range rows {
-		ds = append(ds, Download{base + r.name + ".gz", r.packed, r.size, []Content{{r.name, r.content, r.length}}})
-	}
-	return ds
+// idx is a file that is published gzipped.
+func idx(base, name string, size int64, packed, content string, length int64) Download {
+	return Download{base + name + ".gz", packed, size, []Content{{name, content, length}}}
 }
 
 // Downloads returns where a set is published, nil if nowhere known.
@@ -111,24 +103,17 @@ func contents(ds []Download) map[string]Content {
 	return byName
 }
 
-// Fetcher downloads published sets. The zero value uses the published
-// addresses and http.DefaultClient.
-type Fetcher struct {
-	Client    *http.Client
-	Downloads []Download // instead of the published ones of the set
-}
-
 // Fetch downloads a set's missing files into dir, which it makes if need be. A
 // file that is there, with or without .gz, is left alone if its content is the
 // published one (its size, where no digest of the content was published) and is
 // an error otherwise: nothing is overwritten. What comes is checked against its
 // SHA-256 before it gets its name. A broken download resumes at the next call.
-// progress, which may be nil, receives the bytes so far of those needed.
-func (f Fetcher) Fetch(ctx context.Context, l *Layout, dir string, progress func(done, total int64)) error {
-	all := f.Downloads
-	if all == nil {
-		all = upstream[l.Name]
-	}
+// progress receives the bytes so far of those needed.
+func Fetch(ctx context.Context, l *Layout, dir string, progress func(done, total int64)) error {
+	return fetch(ctx, l, upstream[l.Name], dir, progress)
+}
+
+func fetch(ctx context.Context, l *Layout, all []Download, dir string, progress func(done, total int64)) error {
 	if all == nil {
 		return fmt.Errorf("fetch: no address is known for %s: put its files into %s yourself", l.Name, dir)
 	}
@@ -142,10 +127,6 @@ func (f Fetcher) Fetch(ctx context.Context, l *Layout, dir string, progress func
 	if err != nil {
 		return err
 	}
-	if progress == nil {
-		progress = func(int64, int64) {}
-	}
-
 	var needed []Download
 	var done, total int64
 	for _, d := range all {
@@ -160,7 +141,7 @@ func (f Fetcher) Fetch(ctx context.Context, l *Layout, dir string, progress func
 	}
 	for _, d := range needed {
 		part := filepath.Join(dir, path.Base(d.URL)+".part")
-		if err := f.download(ctx, d, part, func(n int64) { progress(done+n, total) }); err != nil {
+		if err := d.download(ctx, part, func(n int64) { progress(done+n, total) }); err != nil {
 			return fmt.Errorf("fetch: %s: %w", d.URL, err)
 		}
 		if err := d.store(part, dir); err != nil {
@@ -188,7 +169,7 @@ func (d Download) present(dir string) (bool, error) {
 }
 
 // download completes part, which may hold the beginning already, and checks it.
-func (f Fetcher) download(ctx context.Context, d Download, part string, progress func(int64)) error {
+func (d Download) download(ctx context.Context, part string, progress func(int64)) error {
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
@@ -199,7 +180,7 @@ func (f Fetcher) download(ctx context.Context, d Download, part string, progress
 		return err
 	}
 	if have < d.Size {
-		if have, err = f.transfer(ctx, d, out, have, progress); err != nil {
+		if have, err = d.transfer(ctx, out, have, progress); err != nil {
 			return err
 		}
 	}
@@ -211,7 +192,7 @@ func (f Fetcher) download(ctx context.Context, d Download, part string, progress
 		if _, err := io.Copy(h, out); err != nil {
 			return err
 		}
-		if hex.EncodeToString(h.Sum(nil)) == d.SHA256 {
+		if fmt.Sprintf("%x", h.Sum(nil)) == d.SHA256 {
 			return out.Sync()
 		}
 	}
@@ -223,7 +204,7 @@ func (f Fetcher) download(ctx context.Context, d Download, part string, progress
 
 // transfer appends to out, which holds have bytes, and returns how many it holds
 // then, at most one more than wanted.
-func (f Fetcher) transfer(ctx context.Context, d Download, out *os.File, have int64, progress func(int64)) (int64, error) {
+func (d Download) transfer(ctx context.Context, out *os.File, have int64, progress func(int64)) (int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.URL, nil)
 	if err != nil {
 		return have, err
@@ -232,11 +213,7 @@ func (f Fetcher) transfer(ctx context.Context, d Download, out *os.File, have in
 	if have > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 	}
-	client := f.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return have, fmt.Errorf("the server was not reached: %w", err)
 	}
@@ -276,7 +253,6 @@ func (f Fetcher) transfer(ctx context.Context, d Download, out *os.File, have in
 	return have, nil
 }
 
-// store gives the checked bytes in part their final names.
 func (d Download) store(part, dir string) error {
 	if !strings.HasSuffix(d.URL, ".tar.gz") {
 		return rename(part, filepath.Join(dir, path.Base(d.URL)))

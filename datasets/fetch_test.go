@@ -80,8 +80,11 @@ func publishToy(t *testing.T) *server {
 	return s
 }
 
+// silent is a progress that nobody looks at.
+func silent(int64, int64) {}
+
 func (s *server) fetch(dir string) error {
-	return Fetcher{Client: s.Client(), Downloads: s.downloads}.Fetch(context.Background(), toy, dir, nil)
+	return fetch(context.Background(), toy, s.downloads, dir, silent)
 }
 
 func list(t *testing.T, dir string) []string {
@@ -107,7 +110,7 @@ func TestFetch(t *testing.T) {
 		total += d.Size
 	}
 	last := int64(0)
-	err := Fetcher{Downloads: s.downloads}.Fetch(context.Background(), toy, dir, func(done, of int64) {
+	err := fetch(context.Background(), toy, s.downloads, dir, func(done, of int64) {
 		if of != total || done < last || done > total {
 			t.Errorf("progress %d of %d after %d, total %d", done, of, last, total)
 		}
@@ -268,11 +271,11 @@ func TestFetchServerErrors(t *testing.T) {
 	s = publishToy(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := (Fetcher{Downloads: s.downloads}).Fetch(ctx, toy, dir, nil); !errors.Is(err, context.Canceled) {
+	if err := fetch(ctx, toy, s.downloads, dir, silent); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
 
-	if err := (Fetcher{}).Fetch(context.Background(), toy, dir, nil); err == nil || !strings.Contains(err.Error(), "no address is known for toy") {
+	if err := Fetch(context.Background(), toy, dir, silent); err == nil || !strings.Contains(err.Error(), "no address is known for toy") {
 		t.Errorf("unpublished set: error %v", err)
 	}
 	if err := s.fetch(""); err == nil || !strings.Contains(err.Error(), "--data-dir") {

@@ -61,13 +61,8 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 		}
 	}
 	set := &Set{
-		Name:         l.Name,
-		Classes:      len(l.ClassNames),
-		ClassNames:   slices.Clone(l.ClassNames),
-		PerClass:     slices.Clone(l.PerClass),
-		TestIsPublic: true,
-		Published:    true,
-		Note:         l.Note,
+		Name: l.Name, Note: l.Note, TestIsPublic: true, Published: true,
+		Classes: len(l.ClassNames), ClassNames: slices.Clone(l.ClassNames), PerClass: slices.Clone(l.PerClass),
 	}
 	for _, n := range l.PerClass {
 		set.PublicN += n
@@ -148,7 +143,6 @@ func (l *Layout) read(fsys fs.FS, dir string, look ...func(*file, []byte)) ([]fi
 	return files, nil
 }
 
-// join puts the files of one split together.
 func (l *Layout) join(files []file) (Split, error) {
 	m := Split{Shape: l.Shape}
 	var pixels, labels [][]byte
@@ -166,21 +160,11 @@ func (l *Layout) join(files []file) (Split, error) {
 	return m, nil
 }
 
-// concat joins parts, without copying where at most one holds anything.
+// concat joins parts, without copying where one alone holds anything.
 func concat(parts [][]byte) []byte {
-	var all []byte
-	n, filled := 0, 0
-	for _, p := range parts {
-		if len(p) > 0 {
-			all, n, filled = p, n+len(p), filled+1
-		}
+	parts = slices.DeleteFunc(parts, func(p []byte) bool { return len(p) == 0 })
+	if len(parts) == 1 {
+		return parts[0]
 	}
-	if filled < 2 {
-		return all
-	}
-	all = make([]byte, 0, n)
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
+	return slices.Concat(parts...)
 }

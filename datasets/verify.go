@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,23 +10,13 @@ import (
 
 // Digest says how a file's content compares with what was published. The digest
 // itself, which would betray membership in a private set, is not reported.
-type Digest uint8
+type Digest string
 
 const (
-	DigestUnlisted Digest = iota // no digest of this content was published
-	DigestKnown                  // the published content
-	DigestUnknown                // other content than published
+	DigestUnlisted Digest = "unlisted" // no digest of this content was published
+	DigestKnown    Digest = "known"    // the published content
+	DigestUnknown  Digest = "unknown"  // other content than published
 )
-
-func (d Digest) String() string {
-	switch d {
-	case DigestKnown:
-		return "known"
-	case DigestUnknown:
-		return "unknown"
-	}
-	return "unlisted"
-}
 
 // FileReport is what Verify found out about one file.
 type FileReport struct {
@@ -89,12 +78,7 @@ func (l *Layout) verify(fsys fs.FS, dir string) (*Report, error) {
 	r := &Report{Set: l.Name}
 	published := contents(upstream[l.Name])
 	for _, f := range files {
-		fr := FileReport{
-			Name:      f.name,
-			Path:      f.path,
-			Present:   !errors.Is(f.err, fs.ErrNotExist),
-			Structure: f.err,
-		}
+		fr := FileReport{f.name, f.path, !errors.Is(f.err, fs.ErrNotExist), f.err, DigestUnlisted}
 		if want := published[f.name].SHA256; want != "" && f.digest != "" {
 			fr.Digest = DigestUnknown
 			if f.digest == want {
@@ -116,9 +100,8 @@ func (l *Layout) verify(fsys fs.FS, dir string) (*Report, error) {
 		r.Structure = err
 		return r, nil
 	}
-	r.Private = &struct{ Train, Test RecordReport }{
-		train.report(len(l.ClassNames)), test.report(len(l.ClassNames)),
-	}
+	classes := len(l.ClassNames)
+	r.Private = &struct{ Train, Test RecordReport }{train.report(classes), test.report(classes)}
 	return r, nil
 }
 
@@ -134,7 +117,4 @@ func (m Split) report(classes int) RecordReport {
 	return r
 }
 
-func digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
+func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

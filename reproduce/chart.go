@@ -26,13 +26,10 @@ type Chart struct {
 	LogY        bool     // the vertical axis, of values above 0
 	Names       []string // of the horizontal values 0, 1, …, where they are no numbers
 	Lines       []Line
-	Drawing     Drawing // in the place of lines; nil: none
-}
-
-// A Drawing is what a paper's figure draws by itself.
-type Drawing interface {
-	Names() []string // for the legend
-	Add(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error
+	// Draw draws what a paper's figure has in the place of lines, under the names of Drawn
+	// in the legend; nil: nothing.
+	Draw  func(to *plot.Plot, thumbs map[string]plot.Thumbnailer) error
+	Drawn []string
 }
 
 // Rows puts charts beside each other, three in a row.
@@ -43,10 +40,7 @@ func (c Chart) legend() (names []string) {
 	for _, l := range c.Lines {
 		names = append(names, l.Name)
 	}
-	if c.Drawing != nil {
-		names = append(names, c.Drawing.Names()...)
-	}
-	return names
+	return append(names, c.Drawn...)
 }
 
 // A Line has bands where Low and High are there.
@@ -172,8 +166,8 @@ func (c Chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 		}
 		thumbs[l.Name] = drawn
 	}
-	if c.Drawing != nil {
-		if err := c.Drawing.Add(p, thumbs); err != nil {
+	if c.Draw != nil {
+		if err := c.Draw(p, thumbs); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -194,8 +188,8 @@ func (c Chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 func (c Chart) ticks() (at []plot.Tick) {
 	for _, l := range c.Lines {
 		for _, x := range l.X {
-			if !slices.ContainsFunc(at, func(t plot.Tick) bool { return t.Value == x }) {
-				at = append(at, plot.Tick{Value: x, Label: fmt.Sprintf("%.4g", x)})
+			if !slices.Contains(at, tick(x)) {
+				at = append(at, tick(x))
 			}
 		}
 	}
@@ -206,11 +200,13 @@ func (c Chart) ticks() (at []plot.Tick) {
 func decades() (at []plot.Tick) {
 	for decade := 1e-6; decade < 1e9; decade *= 10 {
 		for _, digit := range []float64{1, 2, 5} {
-			at = append(at, plot.Tick{Value: digit * decade, Label: fmt.Sprintf("%.4g", digit*decade)})
+			at = append(at, tick(digit*decade))
 		}
 	}
 	return at
 }
+
+func tick(x float64) plot.Tick { return plot.Tick{Value: x, Label: fmt.Sprintf("%.4g", x)} }
 
 // raise keeps intervals above 0, below which they may reach.
 func (c Chart) raise() {
@@ -235,25 +231,16 @@ func (c Chart) span() (low, high float64) {
 // draw adds a line that has points, with its band.
 func (l Line) draw(to *plot.Plot, colour color.RGBA) (*plotter.Line, error) {
 	if l.Low != nil && len(l.X) > 1 {
-		band := make(plotter.XYs, 0, 2*len(l.X))
-		for i := range l.X {
-			band = append(band, plotter.XY{X: l.X[i], Y: l.High[i]})
-		}
-		for i := len(l.X) - 1; i >= 0; i-- {
-			band = append(band, plotter.XY{X: l.X[i], Y: l.Low[i]})
-		}
-		polygon, err := plotter.NewPolygon(band)
+		back := points(l.X, l.Low)
+		slices.Reverse(back)
+		polygon, err := plotter.NewPolygon(append(points(l.X, l.High), back...))
 		if err != nil {
 			return nil, err
 		}
 		polygon.Color, polygon.LineStyle.Width = color.NRGBA{colour.R, colour.G, colour.B, 40}, 0
 		to.Add(polygon)
 	}
-	points := make(plotter.XYs, len(l.X))
-	for i := range l.X {
-		points[i] = plotter.XY{X: l.X[i], Y: l.Y[i]}
-	}
-	drawn, marks, err := plotter.NewLinePoints(points)
+	drawn, marks, err := plotter.NewLinePoints(points(l.X, l.Y))
 	if err != nil {
 		return nil, err
 	}
@@ -267,6 +254,13 @@ func (l Line) draw(to *plot.Plot, colour color.RGBA) (*plotter.Line, error) {
 		to.Add(marks)
 	}
 	return drawn, nil
+}
+
+func points(x, y []float64) (all plotter.XYs) {
+	for i := range x {
+		all = append(all, plotter.XY{X: x[i], Y: y[i]})
+	}
+	return all
 }
 
 func widen(x float64, log bool) (low, high float64) {

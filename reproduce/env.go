@@ -37,15 +37,6 @@ func (e *Env) Skip(format string, a ...any) {
 	}
 }
 
-// Known reports whether train has an optimizer, and leaves it out otherwise.
-func (e *Env) Known(optimizer string) bool {
-	if slices.Contains(train.Optimizers(), optimizer) {
-		return true
-	}
-	e.Skip("%s is left out: this program has no optimizer of that name", optimizer)
-	return false
-}
-
 // Label adds what must be said beside every figure.
 func (e *Env) Label(text string) {
 	if !slices.Contains(e.labels, text) {
@@ -56,15 +47,15 @@ func (e *Env) Label(text string) {
 // Labels are those so far.
 func (e *Env) Labels() []string { return e.labels }
 
-// Find looks for one of some files in the data directory, and in a folder of it.
-func (e *Env) Find(folder string, names ...string) string {
-	if e.DataDir == "" {
+// Find looks for a file, or the same with .gz, in the data directory and in a folder of it.
+func (e *Env) Find(folder, name string) string {
+	if e.DataDir == "" || name == "" {
 		return ""
 	}
-	for _, dir := range []string{e.DataDir, filepath.Join(e.DataDir, folder)} {
-		for _, name := range names {
-			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-				return filepath.Join(dir, name)
+	for _, path := range []string{filepath.Join(e.DataDir, name), filepath.Join(e.DataDir, folder, name)} {
+		for _, end := range []string{"", ".gz"} {
+			if _, err := os.Stat(path + end); err == nil {
+				return path + end
 			}
 		}
 	}
@@ -78,11 +69,8 @@ func (e *Env) Images(c *train.Config, name string) bool {
 	if ok && s.BuiltIn {
 		return true
 	}
-	marks := map[string][]string{
-		"mnist":   {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"},
-		"cifar10": {"data_batch_1.bin", "data_batch_1.bin.gz"},
-	}
-	path := e.Find(name, marks[name]...)
+	marks := map[string]string{"mnist": "train-images-idx3-ubyte", "cifar10": "data_batch_1.bin"}
+	path := e.Find(name, marks[name])
 	if !ok || path == "" {
 		e.Skip("%s is left out: its files are in neither DIR nor DIR/%[1]s of --data-dir DIR (or %s); get them by: privgrad data fetch %[1]s --data-dir DIR/%[1]s", name, plan.DataDirVariable)
 		return false
@@ -97,19 +85,11 @@ func (e *Env) onGPU() bool { return strings.HasPrefix(e.Device, "cuda") }
 func cached(sources map[string]train.Source) map[string]train.Source {
 	all := map[string]train.Source{}
 	for name, s := range sources {
-		var mu sync.Mutex
-		opened := map[string]*datasets.Set{}
+		var opened sync.Map // by directory
 		all[name] = train.Source{BuiltIn: s.BuiltIn, Open: func(dir string) (*datasets.Set, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if set := opened[dir]; set != nil {
-				return set, nil
-			}
-			set, err := s.Open(dir)
-			if err == nil {
-				opened[dir] = set
-			}
-			return set, err
+			type open = func() (*datasets.Set, error)
+			once, _ := opened.LoadOrStore(dir, open(sync.OnceValues(func() (*datasets.Set, error) { return s.Open(dir) })))
+			return once.(open)()
 		}}
 	}
 	return all

@@ -2,6 +2,7 @@ package reproduce
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -14,18 +15,13 @@ type Estimate struct {
 	N         int
 }
 
-// Mean is over what seeds found.
+// Mean is over what seeds found, in their order: a figure has the same digits each time.
 func Mean(values map[int]float64) Estimate {
 	e := Estimate{N: len(values)}
 	if e.N == 0 {
 		return Estimate{Mean: math.NaN(), Err: math.NaN()}
 	}
-	// In a fixed order, so that a figure has the same digits each time.
-	seeds := make([]int, 0, e.N)
-	for s := range values {
-		seeds = append(seeds, s)
-	}
-	slices.Sort(seeds)
+	seeds := slices.Sorted(maps.Keys(values))
 	for _, s := range seeds {
 		e.Mean += values[s] / float64(e.N)
 	}
@@ -41,15 +37,18 @@ func Mean(values map[int]float64) Estimate {
 	return e
 }
 
-// Difference pairs a and b by seed.
-func Difference(a, b map[int]float64) Estimate {
+// Difference is the mean of a − b, paired by seed.
+func Difference(a, b map[int]float64) Estimate { return Mean(paired(a, b)) }
+
+// paired gives a − b of the seeds that both have.
+func paired(a, b map[int]float64) map[int]float64 {
 	d := map[int]float64{}
 	for seed, x := range a {
 		if y, ok := b[seed]; ok {
 			d[seed] = x - y
 		}
 	}
-	return Mean(d)
+	return d
 }
 
 // Half is half the width of a two-sided 95 % interval of the mean, by Student's t
@@ -70,31 +69,64 @@ func (e Estimate) quantile(p float64) float64 {
 }
 
 // Percent writes an accuracy with its interval.
-func (e Estimate) Percent() string {
-	switch {
-	case e.N == 0:
-		return "–"
-	case math.IsInf(e.Half(), 0):
-		return fmt.Sprintf("%.2f", 100*e.Mean)
-	}
-	return fmt.Sprintf("%.2f ± %.2f", 100*e.Mean, 100*e.Half())
-}
+func (e Estimate) Percent() string { return e.text(100, "%.2f", "%.2f") }
 
 // Number writes any other figure with its interval.
-func (e Estimate) Number() string {
+func (e Estimate) Number() string { return e.text(1, "%.4g", "%.2g") }
+
+// Points writes a difference of accuracies.
+func (e Estimate) Points() string { return e.text(100, "%+.2f", "%.2f") }
+
+// text writes the mean, and half the width of its interval where that is finite.
+func (e Estimate) text(scale float64, mean, half string) string {
 	switch {
 	case e.N == 0:
 		return "–"
 	case math.IsInf(e.Half(), 0):
-		return fmt.Sprintf("%.4g", e.Mean)
+		return fmt.Sprintf(mean, scale*e.Mean)
 	}
-	return fmt.Sprintf("%.4g ± %.2g", e.Mean, e.Half())
+	return fmt.Sprintf(mean+" ± "+half, scale*e.Mean, scale*e.Half())
 }
 
-// Points writes a difference of accuracies.
-func (e Estimate) Points() string {
-	if math.IsInf(e.Half(), 0) {
-		return fmt.Sprintf("%+.2f", 100*e.Mean)
+// An Interval is a median with a 95 % interval.
+type Interval struct {
+	Median, Low, High float64
+	N                 int
+}
+
+// MedianDifference is the median of a − b, paired by seed.
+func MedianDifference(a, b map[int]float64) Interval {
+	return medianOf(slices.Sorted(maps.Values(paired(a, b))))
+}
+
+// medianOf gives the interval between the k-th least and the k-th largest of sorted
+// values, for the largest k that the median is below or above with at most 2.5 % chance
+// each: whatever the values' law. Few values say nothing.
+func medianOf(sorted []float64) Interval {
+	n := len(sorted)
+	m := Interval{Median: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), N: n}
+	if n == 0 {
+		return m
 	}
-	return fmt.Sprintf("%+.2f ± %.2f", 100*e.Mean, 100*e.Half())
+	m.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
+	// The median lies below the k-th least where fewer than k of n fair coins show heads.
+	coins := distuv.Binomial{N: float64(n), P: 0.5}
+	k := 0
+	for k < n/2 && coins.CDF(float64(k)) <= 0.025 {
+		k++
+	}
+	if k > 0 {
+		m.Low, m.High = sorted[k-1], sorted[n-k]
+	}
+	return m
+}
+
+func (m Interval) String() string {
+	switch {
+	case m.N == 0:
+		return "–"
+	case math.IsInf(m.Low, 0):
+		return fmt.Sprintf("%+.4g", m.Median)
+	}
+	return fmt.Sprintf("%+.4g [%+.4g, %+.4g]", m.Median, m.Low, m.High)
 }

@@ -9,6 +9,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -60,15 +61,8 @@ func (o *Options) complete(f *Figure) error {
 	if o.Quick {
 		seeds, work = 3, 0.2
 	}
-	if o.Seeds == 0 {
-		o.Seeds = seeds
-	}
-	if o.Work == 0 {
-		o.Work = work
-	}
-	if o.DataDir == "" {
-		o.DataDir = os.Getenv(plan.DataDirVariable)
-	}
+	o.Seeds, o.Work = cmp.Or(o.Seeds, seeds), cmp.Or(o.Work, work)
+	o.DataDir = cmp.Or(o.DataDir, os.Getenv(plan.DataDirVariable))
 	o.Sources = cached(o.Sources)
 	return nil
 }

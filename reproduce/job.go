@@ -3,7 +3,6 @@ package reproduce
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -36,7 +37,7 @@ func (j *Job) Identify() error {
 		}
 	}
 	h := sha256.Sum256(b)
-	j.Settings = hex.EncodeToString(h[:6])
+	j.Settings = fmt.Sprintf("%x", h[:6])
 	return nil
 }
 
@@ -138,4 +139,39 @@ func evaluated(all []train.Measurement, of Record) (records Records, _ error) {
 	}
 	records[len(records)-1].Final = true
 	return records, nil
+}
+
+// A Protection is the protector of a figure or of a run.
+type Protection struct {
+	*l2p.Protector
+	Digest string // of its card and weights
+}
+
+// protect finds the protector of a figure that has one.
+func (e *Env) protect(f *Figure) error {
+	name := e.Protector
+	switch {
+	case f.Protector == "" && name == "":
+		return nil
+	case f.Protector == "":
+		return usage.Errorf("protector %s: %s is of no protector; leave it out", name, f.Name)
+	case name == "":
+		name = f.Protector
+	}
+	p, err := l2p.Find(name)
+	if err != nil {
+		var u *train.UsageError
+		if errors.As(err, &u) {
+			return err
+		}
+		return usage.Errorf("%w; another is chosen by --protector", err)
+	}
+	e.Learned = NewProtection(p)
+	return nil
+}
+
+// NewProtection is of a protector that changes no more.
+func NewProtection(p *l2p.Protector) *Protection {
+	h := sha256.Sum256(fmt.Appendf(nil, "%+v %v %v", p.Card, p.Projector, p.Scheduler))
+	return &Protection{p, fmt.Sprintf("%x", h[:8])}
 }

@@ -26,7 +26,6 @@ func (s *Summary) Caption(f *Figure) []string {
 	return append([]string{f.Short + ", rerun", f.Source, "NO GUARANTEE: " + strings.Join(s.NoGuarantee, "; ")}, s.Labels...)
 }
 
-// markdown is the Markdown file.
 func (s *Summary) markdown(f *Figure, p Page) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s, rerun. Runs: %d, seeds: %d.\n\n**NO GUARANTEE**: %s. ε is what the accounting says of private data.\n\n", f.Short, f.Source, s.Runs, s.Seeds, strings.Join(s.NoGuarantee, "; "))
@@ -64,7 +63,6 @@ func (t *Table) markdown(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// list writes lines under a title, where there are any.
 func list(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -74,4 +72,87 @@ func list(b *strings.Builder, title string, lines []string) {
 		fmt.Fprintf(b, "- %s\n", l)
 	}
 	b.WriteString("\n")
+}
+
+// The verdicts on a claim.
+const (
+	Agrees      = "agrees"
+	Contradicts = "contradicts"
+	Undecided   = "undecided"
+	Unmeasured  = "not measured"
+)
+
+// A Claim is what a paper says, in our words, beside what was found.
+type Claim struct {
+	Claim   string `json:"claim"`
+	Found   string `json:"found"`
+	Verdict string `json:"verdict"`
+}
+
+// Verdict is Unmeasured without figures, and Undecided where these neither show nor refute.
+func Verdict(measured, shown, refuted bool) string {
+	switch {
+	case !measured:
+		return Unmeasured
+	case shown:
+		return Agrees
+	case refuted:
+		return Contradicts
+	}
+	return Undecided
+}
+
+// Claim judges by a difference; of none there are no figures.
+func (d Estimate) Claim(claim, found string, shown, refuted bool) Claim {
+	if d.N == 0 {
+		found = "no figures"
+	}
+	return Claim{claim, found, Verdict(d.N > 0, shown, refuted)}
+}
+
+// A Tally counts paired comparisons whose 95 % interval leaves 0 out.
+type Tally struct{ Above, Below, Total int }
+
+// Add takes another; one without figures does not count.
+func (t *Tally) Add(d Estimate) { t.add(d.N, d.Mean-d.Half(), d.Mean+d.Half()) }
+
+// AddMedian takes another, as Add does.
+func (t *Tally) AddMedian(m Interval) { t.add(m.N, m.Low, m.High) }
+
+func (t *Tally) add(n int, low, high float64) {
+	if n == 0 {
+		return
+	}
+	t.Total++
+	if low > 0 {
+		t.Above++
+	}
+	if high < 0 {
+		t.Below++
+	}
+}
+
+func (t Tally) String() string {
+	if t.Total == 0 {
+		return "no comparison"
+	}
+	return fmt.Sprintf("better at %d, worse at %d, undecided at %d of %d", t.Above, t.Below, t.undecided(), t.Total)
+}
+
+func (t Tally) undecided() int { return t.Total - t.Above - t.Below }
+
+// Claim judges "better in most cases".
+func (t Tally) Claim(claim string) Claim {
+	return Claim{claim, t.String(), Verdict(t.Total > 0, 2*t.Above > t.Total, 2*t.Below > t.Total)}
+}
+
+// NotWorse judges "about as good or better".
+func (t Tally) NotWorse(claim string) Claim {
+	return Claim{claim, t.String(), Verdict(t.Total > 0, t.Below == 0, 2*t.Below > t.Total)}
+}
+
+// Lower judges "lower at every one", of medians.
+func (t Tally) Lower(claim string) Claim {
+	found := fmt.Sprintf("median of the paired differences below 0 at %d, above 0 at %d, undecided at %d of %d", t.Below, t.Above, t.undecided(), t.Total)
+	return Claim{claim, found, Verdict(t.Total > 0, t.Below == t.Total, t.Above > 0)}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,51 +19,45 @@ import (
 // A Record is a line of the CSV file: one evaluation of one run. A run's records
 // are written together, so that a run is there whole or not at all.
 type Record struct {
-	Panel   string  // data and model
-	Series  string  // method
-	Setting string  // what X stands for, where that is no number
-	X       float64 // the varied setting; of figures over iterations 0
-	Seed    int     // from 1; of tables the fold that was held out, too
+	Panel   string  `csv:"panel"`   // data and model
+	Series  string  `csv:"series"`  // method
+	Setting string  `csv:"setting"` // what X stands for, where that is no number
+	X       float64 `csv:"x"`       // the varied setting; of figures over iterations 0
+	Seed    int     `csv:"seed"`    // from 1; of tables the fold that was held out, too
 
-	Step         int
-	Final        bool // the run's last
-	Epsilon      *float64
-	EpsilonSoFar *float64
-	Delta        *float64
-	Accountant   string
-	TestAccuracy *float64
-	TestLoss     *float64
+	Step         int      `csv:"step"`
+	Final        bool     `csv:"final"` // the run's last
+	Epsilon      *float64 `csv:"epsilon"`
+	EpsilonSoFar *float64 `csv:"epsilon_so_far"`
+	Delta        *float64 `csv:"delta"`
+	Accountant   string   `csv:"accountant"`
+	TestAccuracy *float64 `csv:"test_accuracy"`
+	TestLoss     *float64 `csv:"test_loss"`
 	// The objective on the training data, which were declared public.
-	TrainAccuracy *float64
-	TrainLoss     *float64
-	Rate          *float64 // step size
-	Gradients     *float64 // asked of a batch by a line search, whole run
-	Objectives    *float64 // losses at a point, likewise
-	Batch         float64  // expected records of a batch
-	Seconds       float64
-	Theta1        *float64 // the parameters, of a problem that has two
-	Theta2        *float64
-	PeakHeap      *float64 // bytes
+	TrainAccuracy *float64 `csv:"train_accuracy"`
+	TrainLoss     *float64 `csv:"train_loss"`
+	Rate          *float64 `csv:"lr"`                    // step size
+	Gradients     *float64 `csv:"gradient_evaluations"`  // asked of a batch by a line search, whole run
+	Objectives    *float64 `csv:"objective_evaluations"` // losses at a point, likewise
+	Batch         float64  `csv:"expected_batch"`        // expected records of a batch
+	Seconds       float64  `csv:"seconds"`
+	Theta1        *float64 `csv:"theta_1"` // the parameters, of a problem that has two
+	Theta2        *float64 `csv:"theta_2"`
+	PeakHeap      *float64 `csv:"peak_heap_bytes"`
 
-	Guarantee   bool
-	NoGuarantee string // why, with semicolons between
-	Label       string // what must be said beside the figure: a fraction of the work, synthetic data
-	Note        string // why a run gave no figure
-	Settings    string // a fingerprint of the run's configuration
+	Guarantee   bool   `csv:"guarantee"`
+	NoGuarantee string `csv:"not_a_guarantee_because"` // with semicolons between
+	Label       string `csv:"label"`                   // what must be said beside the figure: a fraction of the work, synthetic data
+	Note        string `csv:"note"`                    // why a run gave no figure
+	Settings    string `csv:"settings"`                // a fingerprint of the run's configuration
 }
 
-// columns are a record's fields by their names in the file.
-func (r *Record) columns() []column {
-	return []column{
-		{"panel", &r.Panel}, {"series", &r.Series}, {"setting", &r.Setting}, {"x", &r.X}, {"seed", &r.Seed},
-		{"step", &r.Step}, {"final", &r.Final},
-		{"epsilon", &r.Epsilon}, {"epsilon_so_far", &r.EpsilonSoFar}, {"delta", &r.Delta}, {"accountant", &r.Accountant},
-		{"test_accuracy", &r.TestAccuracy}, {"test_loss", &r.TestLoss}, {"train_accuracy", &r.TrainAccuracy}, {"train_loss", &r.TrainLoss},
-		{"lr", &r.Rate}, {"gradient_evaluations", &r.Gradients}, {"objective_evaluations", &r.Objectives},
-		{"expected_batch", &r.Batch}, {"seconds", &r.Seconds}, {"theta_1", &r.Theta1}, {"theta_2", &r.Theta2}, {"peak_heap_bytes", &r.PeakHeap},
-		{"guarantee", &r.Guarantee}, {"not_a_guarantee_because", &r.NoGuarantee}, {"label", &r.Label}, {"note", &r.Note},
-		{"settings", &r.Settings},
+func (r *Record) columns() (all []column) {
+	v := reflect.ValueOf(r).Elem()
+	for field, x := range v.Fields() {
+		all = append(all, column{field.Tag.Get("csv"), x.Addr().Interface()})
 	}
+	return all
 }
 
 type column struct {
@@ -101,10 +96,8 @@ func (c column) parse(text string) (err error) {
 		*f, err = strconv.ParseFloat(text, 64)
 	case **float64:
 		if text != "" {
-			var x float64
-			if x, err = strconv.ParseFloat(text, 64); err == nil {
-				*f = &x
-			}
+			*f = new(float64)
+			**f, err = strconv.ParseFloat(text, 64)
 		}
 	}
 	return err
@@ -133,17 +126,13 @@ func ReadRecords(path string) (Records, error) {
 	if err != nil || !slices.Contains(names, "settings") || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) }) {
 		return nil, usage.Errorf("%s is not a file of this command: choose another --out", path)
 	}
-	var all Records
-	for {
-		line, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, usage.Errorf("%s: %w: restore the file, or choose another --out", path, err)
-		}
-		var record Record
-		for _, c := range record.columns() {
+	lines, err := r.ReadAll()
+	if err != nil {
+		return nil, usage.Errorf("%s: %w: restore the file, or choose another --out", path, err)
+	}
+	all := make(Records, len(lines))
+	for k, line := range lines {
+		for _, c := range all[k].columns() {
 			i := slices.Index(names, c.name)
 			if i < 0 {
 				continue // the file is older than the column
@@ -152,31 +141,222 @@ func ReadRecords(path string) (Records, error) {
 				return nil, usage.Errorf("%s: column %s: %w: restore the file, or choose another --out", path, c.name, err)
 			}
 		}
-		all = append(all, record)
 	}
+	return all, nil
 }
 
+// WriteRecords replaces a CSV file.
 func WriteRecords(path string, all Records) error {
-	return durable.WriteFile(path, func(w io.Writer) error {
-		c := csv.NewWriter(w)
-		if err := c.Write(header()); err != nil {
-			return err
+	lines := [][]string{header()}
+	for i := range all {
+		var line []string
+		for _, c := range all[i].columns() {
+			line = append(line, c.text())
 		}
-		for i := range all {
-			var line []string
-			for _, c := range all[i].columns() {
-				line = append(line, c.text())
-			}
-			if err := c.Write(line); err != nil {
-				return err
-			}
-		}
-		c.Flush()
-		return c.Error()
-	})
+		lines = append(lines, line)
+	}
+	return durable.WriteFile(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(lines) })
 }
 
 // key tells jobs apart: the settings have the seed of a job that is one run.
 func (r *Record) key() string {
 	return strings.Join([]string{r.Panel, r.Series, r.Setting, fmt.Sprint(r.X), r.Settings}, "\x00")
+}
+
+// A Metric is a figure of a record, nil where it is not defined.
+type Metric func(*Record) *float64
+
+// Accuracy is that on the test set, Objective the one on the training data, which were
+// declared public.
+func Accuracy(r *Record) *float64  { return r.TestAccuracy }
+func Objective(r *Record) *float64 { return r.TrainLoss }
+
+// Records are the records of the runs that a figure shows.
+type Records []Record
+
+// Values gives figures by seed, of the records that are asked for.
+func (rs Records) Values(m Metric, of func(*Record) bool) map[int]float64 {
+	values := map[int]float64{}
+	for i := range rs {
+		if r := &rs[i]; of(r) {
+			if v := m(r); v != nil {
+				values[r.Seed] = *v
+			}
+		}
+	}
+	return values
+}
+
+// Of gives the records of a series.
+func (rs Records) Of(panel, series string) (all Records) {
+	for i := range rs {
+		if rs[i].Panel == panel && rs[i].Series == series {
+			all = append(all, rs[i])
+		}
+	}
+	return all
+}
+
+// Last gives the final figures of a series at x, by seed.
+func (rs Records) Last(panel, series string, x float64, m Metric) map[int]float64 {
+	return rs.Values(m, func(r *Record) bool { return r.Final && r.Panel == panel && r.Series == series && r.X == x })
+}
+
+// At gives the figures of a series after a number of steps, by seed.
+func (rs Records) At(panel, series string, step int, m Metric) map[int]float64 {
+	return rs.Values(m, func(r *Record) bool { return r.Panel == panel && r.Series == series && r.Step == step })
+}
+
+// Mean is that of the final figures of a series at x.
+func (rs Records) Mean(panel, series string, x float64, m Metric) Estimate {
+	return Mean(rs.Last(panel, series, x, m))
+}
+
+// Difference is that of the final figures of series a to those of b at x.
+func (rs Records) Difference(panel, a, b string, x float64, m Metric) Estimate {
+	return Difference(rs.Last(panel, a, x, m), rs.Last(panel, b, x, m))
+}
+
+// shown is the mean of a series at x, as text: that no step was paid for is a
+// result, too.
+func (rs Records) shown(panel, series string, x float64, q Quantity) string {
+	values := rs.Last(panel, series, x, q.Of)
+	for i := range rs {
+		if r := &rs[i]; len(values) == 0 && r.Panel == panel && r.Series == series && r.X == x && r.Note != "" {
+			return "no step"
+		}
+	}
+	return q.Text(Mean(values))
+}
+
+// distinct lists what records have, in the order in which it comes.
+func distinct[T comparable](rs Records, of func(*Record) (T, bool)) (all []T) {
+	for i := range rs {
+		if v, ok := of(&rs[i]); ok && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// Panels are in the order of the records.
+func (rs Records) Panels() []string {
+	return distinct(rs, func(r *Record) (string, bool) { return r.Panel, true })
+}
+
+// Series are a panel's, in the order of the records.
+func (rs Records) Series(panel string) []string {
+	return distinct(rs, func(r *Record) (string, bool) { return r.Series, r.Panel == panel })
+}
+
+// Xs lists a panel's settings, least first.
+func (rs Records) Xs(panel string) []float64 {
+	all := distinct(rs, func(r *Record) (float64, bool) { return r.X, r.Panel == panel })
+	slices.Sort(all)
+	return all
+}
+
+// Steps lists where a series was evaluated.
+func (rs Records) Steps(panel, series string) []int {
+	all := distinct(rs, func(r *Record) (int, bool) { return r.Step, r.Panel == panel && r.Series == series })
+	slices.Sort(all)
+	return all
+}
+
+// Setting is the name of x in a panel.
+func (rs Records) Setting(panel string, x float64) string {
+	for i := range rs {
+		if rs[i].Panel == panel && rs[i].X == x && rs[i].Setting != "" {
+			return rs[i].Setting
+		}
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// Note is what a series' runs at x say of themselves.
+func (rs Records) Note(panel, series string, x float64) string {
+	for i := range rs {
+		if r := &rs[i]; r.Panel == panel && r.Series == series && r.X == x {
+			return r.Note
+		}
+	}
+	return "–"
+}
+
+// runs counts them: each has one last record.
+func (rs Records) runs() (n int) {
+	for i := range rs {
+		if rs[i].Final {
+			n++
+		}
+	}
+	return n
+}
+
+// A Quantity is a metric as it is shown.
+type Quantity struct {
+	Name  string
+	Of    Metric
+	Scale float64
+	Text  func(Estimate) string
+}
+
+// The quantities that most figures show.
+var (
+	TestAccuracy   = Quantity{"test accuracy, %", Accuracy, 100, Estimate.Percent}
+	TrainObjective = Quantity{"objective (training data)", Objective, 1, Estimate.Number}
+)
+
+// Against shows a quantity of a panel's series by ε. A series that is at x = 0 alone does
+// not depend on ε.
+func (rs Records) Against(panel string, series []string, epsilons []float64, q Quantity) (Chart, Table) {
+	c, t := Chart{Title: panel, X: "ε", Y: q.Name, Log: true}, Table{Head: []string{"method"}}
+	for _, x := range epsilons {
+		t.Head = append(t.Head, fmt.Sprintf("ε = %g", x))
+	}
+	for _, s := range series {
+		l, cells := Line{Name: s}, []string{s}
+		l.Flat = !slices.Contains(epsilons, 0) && len(rs.Last(panel, s, 0, q.Of)) > 0
+		for _, x := range epsilons {
+			at := x
+			if l.Flat {
+				at = 0
+			}
+			cells = append(cells, rs.shown(panel, s, at, q))
+			if !l.Flat || len(l.X) == 0 {
+				l.Add(x, rs.Mean(panel, s, at, q.Of), q.Scale)
+			}
+		}
+		c.Lines, t.Rows = append(c.Lines, l), append(t.Rows, cells)
+	}
+	return c, t
+}
+
+// Line is a quantity of a series at some settings.
+func (rs Records) Line(panel, series string, xs []float64, q Quantity) Line {
+	l := Line{Name: series}
+	for _, x := range xs {
+		l.Add(x, rs.Mean(panel, series, x, q.Of), q.Scale)
+	}
+	return l
+}
+
+// Compare counts, over panels and settings, where series a has more of a metric than b.
+func (rs Records) Compare(panels []string, xs []float64, a, b string, m Metric) (count Tally) {
+	for _, panel := range panels {
+		for _, x := range xs {
+			count.Add(rs.Difference(panel, a, b, x, m))
+		}
+	}
+	return count
+}
+
+// Lower has more where a metric has less.
+func Lower(m Metric) Metric {
+	return func(r *Record) *float64 {
+		if v := m(r); v != nil {
+			return new(-*v)
+		}
+		return nil
+	}
 }

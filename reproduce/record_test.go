@@ -63,7 +63,7 @@ func TestEstimates(t *testing.T) {
 	count.Add(Estimate{Mean: 1, Err: 0.01, N: 9})
 	count.Add(Estimate{Mean: -1, Err: 0.01, N: 9})
 	count.Add(Estimate{Mean: 1, Err: math.Inf(1), N: 1})
-	if count != (Tally{Above: 1, Below: 1, Total: 3}) || count.Mostly() != Undecided {
+	if count != (Tally{Above: 1, Below: 1, Total: 3}) || count.Claim("").Verdict != Undecided {
 		t.Errorf("the tally is %+v", count)
 	}
 }
@@ -74,14 +74,14 @@ func TestMedianOf(t *testing.T) {
 		values = append(values, float64(i+1))
 	}
 	// Of 100 fair coins fewer than 40 show heads with 0.0176, fewer than 41 with 0.0284.
-	if m := MedianOf(values); m.Median != 50.5 || m.Low != 40 || m.High != 61 {
+	if m := medianOf(values); m.Median != 50.5 || m.Low != 40 || m.High != 61 {
 		t.Errorf("of 1 to 100: %+v", m)
 	}
 	// Of six all show tails with 1/64, of five with 1/32.
-	if m := MedianOf(values[:6]); m.Median != 3.5 || m.Low != 1 || m.High != 6 {
+	if m := medianOf(values[:6]); m.Median != 3.5 || m.Low != 1 || m.High != 6 {
 		t.Errorf("of six: %+v", m)
 	}
-	if m := MedianOf(values[:5]); m.Median != 3 || !math.IsInf(m.Low, -1) || !math.IsInf(m.High, 1) {
+	if m := medianOf(values[:5]); m.Median != 3 || !math.IsInf(m.Low, -1) || !math.IsInf(m.High, 1) {
 		t.Errorf("of five: %+v", m)
 	}
 }

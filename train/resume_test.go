@@ -282,14 +282,14 @@ func killed(t *testing.T, dir string, seeded bool, after time.Duration) {
 	}
 }
 
-// Killed at any point, a seeded run with an adaptive clip norm goes on with
+// Killed at any point, a seeded run with an adaptive clip norm, on features, goes on with
 // the clip norm and all else that it would have had.
 func TestKillSeededAdaptive(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now()
 	killed(t, dir, true, 0)
 	whole := time.Since(began)
-	want, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(65, nil)
+	want, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(81*2*2+1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestKillSeededAdaptive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(65, nil)
+		got, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(81*2*2+1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

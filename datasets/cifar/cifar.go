@@ -29,10 +29,6 @@ var Layout = datasets.Layout{
 	Test: []datasets.Part{{File: "test_batch.bin", Decode: decode}},
 }
 
-// Open reads CIFAR-10 from a directory that holds its files, with or without
-// .gz, itself or in cifar-10-batches-bin.
-func Open(dir string) (*datasets.Set, error) { return Layout.Open(dir) }
-
 // decode splits labels from pixels, moving the pixels together in place. The
 // layout has no header, so a whole number of records is all its structure.
 func decode(data []byte, shape [3]int) (pixels, labels []byte, err error) {

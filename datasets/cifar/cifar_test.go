@@ -82,7 +82,7 @@ func TestOpen(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "data_batch_1.bin") {
+	if _, err := Layout.Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "data_batch_1.bin") {
 		t.Errorf("an empty directory: %v", err)
 	}
 }

@@ -2,11 +2,7 @@
 // files, 28×28 grey images, ten classes.
 package mnist
 
-import (
-	"io/fs"
-
-	"github.com/privgrad/privgrad/datasets"
-)
+import "github.com/privgrad/privgrad/datasets"
 
 var shape = [3]int{1, 28, 28}
 
@@ -44,9 +40,3 @@ var Fashion = datasets.Layout{
 	Train:    train,
 	Test:     test,
 }
-
-// Open reads MNIST from a directory that holds its files, with or without .gz.
-func Open(dir string) (*datasets.Set, error) { return Layout.Open(dir) }
-
-// OpenFashion reads Fashion-MNIST from a file system that holds its files.
-func OpenFashion(fsys fs.FS) (*datasets.Set, error) { return Fashion.OpenFS(fsys) }

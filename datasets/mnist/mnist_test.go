@@ -72,10 +72,10 @@ func TestOpen(t *testing.T) {
 		m[name+".gz"] = &fstest.MapFile{Data: b.Bytes()}
 	}
 	for _, dir := range []string{plain, packed} {
-		s, err := Open(dir)
+		s, err := Layout.Open(dir)
 		check(t, s, err, "mnist")
 	}
-	s, err := OpenFashion(m)
+	s, err := Fashion.OpenFS(m)
 	check(t, s, err, "fmnist")
 }
 
@@ -98,7 +98,7 @@ func TestPublishedSizes(t *testing.T) {
 
 func TestErrorsNameTheFile(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Open(dir)
+	_, err := Layout.Open(dir)
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "train-images-idx3-ubyte")) || !strings.Contains(err.Error(), "privgrad data fetch mnist") {
 		t.Errorf("an empty directory: %v", err)
 	}

@@ -24,8 +24,7 @@ type table struct {
 	separator byte
 	lines     [][]byte
 	fields    int   // of a whole record
-	column    []int // place of each of the schema's columns, in their order
-	label     int
+	column    []int // place of each of the schema's columns, in their order, and of the label
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -54,21 +53,13 @@ func (s *Schema) cut(text []byte) (*table, error) {
 		}
 	}
 	t.fields = len(names)
-	position := map[string]int{}
-	for i, name := range names {
-		if _, twice := position[name]; !twice {
-			position[name] = i
-		}
-	}
 	for _, name := range append(s.columnNames(), s.Label.Column) {
-		if _, ok := position[name]; !ok {
+		at := slices.Index(names, name)
+		if at < 0 {
 			return nil, fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", name, headerNone)
 		}
+		t.column = append(t.column, at)
 	}
-	for _, name := range s.columnNames() {
-		t.column = append(t.column, position[name])
-	}
-	t.label = position[s.Label.Column]
 	return t, nil
 }
 
@@ -131,7 +122,7 @@ func unquote(line []byte) (field, rest []byte) {
 // encoder turns the fields of one record into values in [0, 1].
 type encoder struct {
 	schema   *Schema
-	category []map[string]int // of each column; nil for others
+	category []map[string]int // of each column; empty for others
 	class    map[string]int
 	seen     Records // private; only verification looks at it
 }
@@ -145,9 +136,6 @@ func (s *Schema) encoder() *encoder {
 }
 
 func index(categories []names) map[string]int {
-	if categories == nil {
-		return nil
-	}
 	m := map[string]int{}
 	for i, ways := range categories {
 		for _, way := range ways {
@@ -187,7 +175,7 @@ func (e *encoder) add(m *datasets.Split, t *table, line []byte) {
 			}
 		}
 	}
-	text := fields[t.label]
+	text := fields[t.column[len(t.column)-1]]
 	if b := e.schema.Label.Bounds; b != nil {
 		x, ok := e.scale(text, b)
 		if !ok {

@@ -34,7 +34,7 @@ func Schemas() []Known {
 
 // Schema is the table's, from the file that is built in.
 func (k *Known) Schema() (*Schema, error) {
-	text, err := k.Text()
+	text, err := schemas.ReadFile("schemas/" + k.Name + ".yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +44,6 @@ func (k *Known) Schema() (*Schema, error) {
 	}
 	return s, nil
 }
-
-// Text is the schema's file, to start one's own from.
-func (k *Known) Text() ([]byte, error) { return schemas.ReadFile("schemas/" + k.Name + ".yaml") }
 
 // SchemaNames lists the tables by name.
 func SchemaNames() []string {

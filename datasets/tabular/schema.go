@@ -2,7 +2,6 @@ package tabular
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -79,9 +78,6 @@ func (n *names) UnmarshalYAML(decode func(any) error) error {
 		default:
 			return fmt.Errorf("category %v: write it in quotes", x)
 		}
-	}
-	if len(list) == 0 {
-		return errors.New("a category without a name: give it one")
 	}
 	return nil
 }
@@ -215,6 +211,9 @@ func checkBounds(b []float64) error {
 func distinct(categories []names) error {
 	seen := map[string]bool{}
 	for _, ways := range categories {
+		if len(ways) == 0 { // [] or null
+			return errors.New("a category without a name: give it one")
+		}
 		for _, way := range ways {
 			if seen[way] {
 				return fmt.Errorf("category %q is named twice", way)
@@ -229,20 +228,7 @@ func distinct(categories []names) error {
 }
 
 // Width is the number of features that a record becomes.
-func (s *Schema) Width() int {
-	n := 0
-	for _, c := range s.Columns {
-		n += c.width()
-	}
-	return n
-}
-
-func (c *Column) width() int {
-	if c.Bounds != nil {
-		return 1
-	}
-	return len(c.Categories)
-}
+func (s *Schema) Width() int { return len(s.Features()) }
 
 // Features names what a record becomes, in order: a number by its column, a
 // category as column=category.
@@ -274,6 +260,5 @@ func (s *Schema) digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:]), nil
+	return fmt.Sprintf("%x", sha256.Sum256(b)), nil
 }

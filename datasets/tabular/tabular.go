@@ -12,7 +12,6 @@ package tabular
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,8 +123,7 @@ func fingerprint(splits ...datasets.Split) string {
 		}
 	}
 	slices.Sort(records)
-	h := sha256.Sum256([]byte(strings.Join(records, "")))
-	return hex.EncodeToString(h[:])
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(records, ""))))
 }
 
 func (s *Schema) testPath(path string) string { return filepath.Join(filepath.Dir(path), s.Test) }

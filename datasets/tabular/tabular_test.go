@@ -196,6 +196,8 @@ func TestRefusals(t *testing.T) {
 		{columns + "label: {column: y, classes: [0, 0]}\n", "", `"0" is named twice`},
 		{columns + "label: {column: y, classes: [0, 1.5]}\n", "", "write it in quotes"},
 		{columns + "label: {column: y, classes: [0, []]}\n", "", "without a name"},
+		{columns + "label: {column: y, classes: [0, null]}\n", "", "without a name"},
+		{"columns: [{name: a, categories: [b, null]}, {name: y}]\n" + label, "", "without a name"},
 		{columns + "label: {column: y, bounds: [1, 0]}\n", "", "lower one first"},
 		{columns + "label: {column: z, classes: [0, 1]}\n", "", `column "y"`},
 		{"columns: [{name: a, bounds: [0, .inf]}, {name: y}]\n" + label, "", "two finite numbers"},

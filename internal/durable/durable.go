@@ -59,17 +59,11 @@ func writeFile(sys system, path string, write func(io.Writer) error) (err error)
 	if err := write(buf); err != nil {
 		return err
 	}
-	if err := buf.Flush(); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := sys.rename(temp, path); err != nil {
-		return err
+	rename := func() error { return sys.rename(temp, path) }
+	for _, step := range []func() error{buf.Flush, f.Sync, f.Close, rename} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	renamed = true
 	return sys.syncDir(filepath.Dir(path))

@@ -21,9 +21,7 @@ type Log struct {
 // OpenLog opens the log at path, creating it when missing. A last line that a
 // crash left incomplete is cut off: it has no newline, or it holds zero bytes
 // that a power loss left in place of data.
-func OpenLog(path string) (*Log, error) {
-	return openLog(disk{}, path)
-}
+func OpenLog(path string) (*Log, error) { return openLog(disk{}, path) }
 
 func openLog(sys system, path string) (*Log, error) {
 	l := &Log{sys: sys, path: path}
@@ -126,9 +124,7 @@ func (l *Log) Rewrite(keep func(line []byte) bool) error {
 }
 
 // Close closes the log. Every appended line is already on the disk.
-func (l *Log) Close() error {
-	return explain("closing", l.path, l.f.Close())
-}
+func (l *Log) Close() error { return explain("closing", l.path, l.f.Close()) }
 
 func (l *Log) fail(doing string, err error) error {
 	l.err = explain(doing, l.path, err)

@@ -24,8 +24,8 @@ type Source struct {
 // Sources are the data sets that are read from files.
 func Sources() map[string]Source {
 	return map[string]Source{
-		"mnist":   {Open: mnist.Open},
-		"cifar10": {Open: cifar.Open},
+		"mnist":   {Open: mnist.Layout.Open},
+		"cifar10": {Open: cifar.Layout.Open},
 	}
 }
 

@@ -18,15 +18,12 @@ import (
 // order of their data. It takes memory only as bytes arrive, whatever sizes the
 // file claims, and accepts nothing that the layout does not allow. Types other
 // than float32 are refused.
-func Read(r io.Reader, limit int64) ([]Tensor, map[string]string, error) {
-	tensors, metadata, err := read(r, limit)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading safetensors: %w", err)
-	}
-	return tensors, metadata, nil
-}
-
-func read(r io.Reader, limit int64) ([]Tensor, map[string]string, error) {
+func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("reading safetensors: %w", err)
+		}
+	}()
 	var prefix [8]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
 		return nil, nil, short("the header's length", err)
@@ -49,7 +46,7 @@ func read(r io.Reader, limit int64) ([]Tensor, map[string]string, error) {
 	if err := layOut(entries, limit-int64(len(prefix))-int64(n)); err != nil {
 		return nil, nil, err
 	}
-	tensors := make([]Tensor, len(entries))
+	tensors = make([]Tensor, len(entries))
 	buf := make([]byte, chunkSize)
 	for i, e := range entries {
 		data, err := readValues(r, (e.end-e.begin)/valueSize, buf)
@@ -127,25 +124,21 @@ func parseHeader(head []byte) (entries []entry, metadata map[string]string, err 
 	if len(head) == 0 || head[0] != '{' || !utf8.Valid(head) {
 		return nil, nil, malformed("the header is not a JSON object in UTF-8")
 	}
-	p := parser{json.NewDecoder(bytes.NewReader(head))}
+	p := &parser{Decoder: json.NewDecoder(bytes.NewReader(head))}
 	p.UseNumber()
-	err = p.object(func(name string) error {
+	p.object(func(name string) {
 		if name == metadataKey {
 			metadata = map[string]string{}
-			return p.object(func(key string) (err error) {
-				metadata[key], err = p.text()
-				return err
-			})
+			p.object(func(key string) { metadata[key] = p.text() })
+			return
 		}
-		e, err := p.entry(name)
-		if err != nil {
-			return fmt.Errorf("tensor %.64q: %w", name, err)
+		entries = append(entries, p.entry(name))
+		if p.err != nil {
+			p.err = fmt.Errorf("tensor %.64q: %w", name, p.err)
 		}
-		entries = append(entries, e)
-		return nil
 	})
-	if err != nil {
-		return nil, nil, err
+	if p.err != nil {
+		return nil, nil, p.err
 	}
 	if rest := bytes.TrimRight(head[p.InputOffset():], " "); len(rest) > 0 {
 		return nil, nil, malformed("the header goes on after its JSON object")
@@ -154,126 +147,116 @@ func parseHeader(head []byte) (entries []entry, metadata map[string]string, err 
 }
 
 // A parser walks JSON token by token: unlike json.Unmarshal it sees repeated keys
-// and distinguishes their case.
-type parser struct{ *json.Decoder }
+// and distinguishes their case. After the first error it reads nothing.
+type parser struct {
+	*json.Decoder
+	err error
+}
 
-func (p parser) token() (json.Token, error) {
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = malformed(format, args...)
+	}
+}
+
+func (p *parser) token() json.Token {
+	if p.err != nil {
+		return nil
+	}
 	t, err := p.Token()
 	if err != nil {
-		return nil, malformed("the header is not valid JSON: %v", err)
+		p.fail("the header is not valid JSON: %v", err)
 	}
-	return t, nil
+	return t
 }
 
-func (p parser) delim(want json.Delim) error {
-	t, err := p.token()
-	if err == nil && t != want {
-		err = malformed("the header has %q where %q belongs", brief(t), want.String())
+func (p *parser) delim(want json.Delim) {
+	if t := p.token(); t != want {
+		p.fail("the header has %q where %q belongs", brief(t), want.String())
 	}
-	return err
 }
 
-func (p parser) text() (string, error) {
-	t, err := p.token()
-	if err != nil {
-		return "", err
-	}
+func (p *parser) text() string {
+	t := p.token()
 	s, ok := t.(string)
 	if !ok {
-		return "", malformed("the header has %q where a string belongs", brief(t))
+		p.fail("the header has %q where a string belongs", brief(t))
 	}
-	return s, nil
+	return s
 }
 
 // count reads an integer from 0 to 2⁶³−1.
-func (p parser) count() (int64, error) {
-	t, err := p.token()
-	if err != nil {
-		return 0, err
-	}
+func (p *parser) count() int64 {
+	t := p.token()
 	if number, ok := t.(json.Number); ok {
 		if n, err := strconv.ParseUint(number.String(), 10, 63); err == nil {
-			return int64(n), nil
+			return int64(n)
 		}
 	}
-	return 0, malformed("the header has %q where an integer from 0 to %d belongs", brief(t), int64(math.MaxInt64))
+	p.fail("the header has %q where an integer from 0 to %d belongs", brief(t), int64(math.MaxInt64))
+	return 0
 }
 
 // object calls value at the value of each key.
-func (p parser) object(value func(key string) error) error {
-	if err := p.delim('{'); err != nil {
-		return err
-	}
+func (p *parser) object(value func(key string)) {
+	p.delim('{')
 	seen := map[string]bool{}
-	for p.More() {
-		key, err := p.text()
-		if err != nil {
-			return err
-		}
+	for p.err == nil && p.More() {
+		key := p.text()
 		if seen[key] {
-			return malformed("the header has %.64q twice", key)
+			p.fail("the header has %.64q twice", key)
+		}
+		if p.err != nil {
+			return
 		}
 		seen[key] = true
-		if err := value(key); err != nil {
-			return err
-		}
+		value(key)
 	}
-	return p.delim('}')
+	p.delim('}')
 }
 
-func (p parser) counts() (list []int64, err error) {
-	if err := p.delim('['); err != nil {
-		return nil, err
+func (p *parser) counts() (list []int64) {
+	p.delim('[')
+	for p.err == nil && p.More() {
+		list = append(list, p.count())
 	}
-	for p.More() {
-		n, err := p.count()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, n)
-	}
-	return list, p.delim(']')
+	p.delim(']')
+	return list
 }
 
-func (p parser) entry(name string) (entry, error) {
+func (p *parser) entry(name string) entry {
 	e := entry{name: name}
 	fields := 0
-	err := p.object(func(key string) (err error) {
+	p.object(func(key string) {
 		fields++
 		switch key {
 		case "dtype":
-			e.dtype, err = p.text()
-			return err
+			e.dtype = p.text()
 		case "shape":
-			dims, err := p.counts()
+			dims := p.counts()
 			e.shape = make([]int, len(dims))
 			for i, n := range dims {
 				if n > math.MaxInt {
-					return malformed("dimension %d is too large", n)
+					p.fail("dimension %d is too large", n)
 				}
 				e.shape[i] = int(n)
 			}
-			return err
 		case "data_offsets":
-			ends, err := p.counts()
-			if err == nil && (len(ends) != 2 || ends[0] > ends[1]) {
-				err = malformed("data offsets %s are not a begin and an end", brief(ends))
+			ends := p.counts()
+			if len(ends) != 2 || ends[0] > ends[1] {
+				p.fail("data offsets %s are not a begin and an end", brief(ends))
+				return
 			}
-			if err == nil {
-				e.begin, e.end = ends[0], ends[1]
-			}
-			return err
+			e.begin, e.end = ends[0], ends[1]
 		default:
-			return malformed("unknown field %.64q", key)
+			p.fail("unknown field %.64q", key)
 		}
 	})
 	switch {
-	case err != nil:
-		return e, err
 	case fields != 3: // no field is unknown and none comes twice
-		return e, malformed("it needs dtype, shape and data_offsets")
+		p.fail("it needs dtype, shape and data_offsets")
 	case e.dtype != dtypeF32:
-		return e, malformed("its type is %.64s, and only %s is read: convert the file to float32 first", e.dtype, dtypeF32)
+		p.fail("its type is %.64s, and only %s is read: convert the file to float32 first", e.dtype, dtypeF32)
 	}
-	return e, nil
+	return e
 }

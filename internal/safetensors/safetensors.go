@@ -9,10 +9,17 @@
 package safetensors
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
+	"unicode/utf8"
 )
 
 // A Tensor has one value for each index of Shape, the last index varying fastest.
@@ -66,3 +73,78 @@ func byteSize(shape []int) (int64, error) {
 
 // brief keeps a hostile file from filling an error message.
 func brief(v any) string { return fmt.Sprintf("%.64s", fmt.Sprint(v)) }
+
+// Write writes tensors in their order and metadata in the order of its keys: equal
+// arguments give equal bytes. Names must be distinct.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	head, err := header(tensors, metadata)
+	if err == nil {
+		_, err = w.Write(head)
+	}
+	if err != nil {
+		return fmt.Errorf("writing safetensors: %w", err)
+	}
+	buf := make([]byte, 0, chunkSize)
+	for _, t := range tensors {
+		for values := range slices.Chunk(t.Data, chunkSize/valueSize) {
+			buf = buf[:0]
+			for _, v := range values {
+				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+			}
+			if _, err := w.Write(buf); err != nil {
+				return fmt.Errorf("writing safetensors: tensor %.64q: %w", t.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// header returns everything that comes before the data.
+func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	b := bytes.NewBuffer(make([]byte, 8))
+	b.WriteByte('{')
+	if len(metadata) > 0 {
+		for _, key := range slices.Sorted(maps.Keys(metadata)) {
+			if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
+				return nil, fmt.Errorf("metadata %.64q: neither key nor value may hold invalid UTF-8", key)
+			}
+		}
+		fmt.Fprintf(b, "%q:%s", metadataKey, asJSON(metadata))
+	}
+	seen := make(map[string]bool, len(tensors))
+	var offset int64
+	for i, t := range tensors {
+		if t.Name == metadataKey || seen[t.Name] || !utf8.ValidString(t.Name) {
+			return nil, fmt.Errorf("tensor %d: the name %.64q is reserved, used twice or invalid UTF-8", i, t.Name)
+		}
+		seen[t.Name] = true
+		size, err := byteSize(t.Shape)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %.64q: %w", t.Name, err)
+		}
+		if size != valueSize*int64(len(t.Data)) {
+			return nil, fmt.Errorf("tensor %.64q: shape %s does not hold %d values", t.Name, brief(t.Shape), len(t.Data))
+		}
+		if b.Len() > 9 {
+			b.WriteByte(',')
+		}
+		shape := asJSON(append([]int{}, t.Shape...))
+		fmt.Fprintf(b, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, asJSON(t.Name), dtypeF32, shape, offset, offset+size)
+		offset += size
+	}
+	b.WriteByte('}')
+	for b.Len()%alignment != 0 {
+		b.WriteByte(' ')
+	}
+	head := b.Bytes()
+	if len(head)-8 > maxHeader {
+		return nil, fmt.Errorf("the header takes %d bytes, the format allows %d: use fewer or shorter names", len(head)-8, maxHeader)
+	}
+	binary.LittleEndian.PutUint64(head, uint64(len(head)-8))
+	return head, nil
+}
+
+func asJSON(v any) []byte {
+	b, _ := json.Marshal(v) // fails on no string, nor on what is made of them or of integers
+	return b
+}

@@ -195,12 +195,9 @@ func (s *Stream) Fill(dst []byte, hi, lo uint64) {
 	}
 }
 
-// at packs a position into the low half of the counter.
-func at(tensor, block uint32) uint64 { return uint64(tensor)<<32 | uint64(block) }
-
 // Reader returns the sequential reader of one (step, tensor).
 func (s *Stream) Reader(step uint64, tensor uint32) *Reader {
-	return &Reader{s: s, step: step, lo: at(tensor, 0), next: readerBuf}
+	return &Reader{s: s, step: step, lo: uint64(tensor) << 32, next: readerBuf}
 }
 
 const readerBuf = 4096 // bytes, a multiple of both block sizes

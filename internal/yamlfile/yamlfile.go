@@ -150,8 +150,7 @@ func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
 
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
 			return f, true
 		}

@@ -142,20 +142,19 @@ func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Clai
 			low, high = min(low, m.Mean), max(high, m.Mean)
 		}
 	}
-	c := reproduce.Claim{Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]), Verdict: reproduce.Unmeasured, Found: "no figures"}
+	found := "no figures"
 	if low <= high {
-		c.Found, c.Verdict = fmt.Sprintf("means from %.2f to %.2f %%", 100*low, 100*high), reproduce.Agrees
-		if high-low > flatWithin {
-			c.Verdict = reproduce.Contradicts
-		}
+		found = fmt.Sprintf("means from %.2f to %.2f %%", 100*low, 100*high)
 	}
-	return c
+	return reproduce.Claim{
+		Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]),
+		Found: found, Verdict: reproduce.Verdict(low <= high, high-low <= flatWithin, true),
+	}
 }
 
 // best judges "this setting is the best": contradicted where another is clearly
 // better, agreed to where it has the largest mean.
 func best(rs reproduce.Records, panel, series, setting, accounting string) reproduce.Claim {
-	c := reproduce.Claim{Claim: fmt.Sprintf("at ε = 0.05 the best %s is %s (%s)", panel, setting, byAccounting[accounting]), Verdict: reproduce.Unmeasured, Found: "no figures"}
 	mine := byName(rs, panel, series, setting)
 	top, name, beaten := math.Inf(-1), "", false
 	for _, x := range rs.Xs(panel) {
@@ -167,17 +166,14 @@ func best(rs reproduce.Records, panel, series, setting, accounting string) repro
 			beaten = true
 		}
 	}
-	if len(mine) == 0 || name == "" {
-		return c
+	found, measured := "no figures", len(mine) > 0 && name != ""
+	if measured {
+		found = fmt.Sprintf("%s has %.2f %%, the best is %s with %.2f %%", setting, 100*reproduce.Mean(mine).Mean, name, 100*top)
 	}
-	c.Found, c.Verdict = fmt.Sprintf("%s has %.2f %%, the best is %s with %.2f %%", setting, 100*reproduce.Mean(mine).Mean, name, 100*top), reproduce.Undecided
-	switch {
-	case beaten:
-		c.Verdict = reproduce.Contradicts
-	case name == setting:
-		c.Verdict = reproduce.Agrees
+	return reproduce.Claim{
+		Claim: fmt.Sprintf("at ε = 0.05 the best %s is %s (%s)", panel, setting, byAccounting[accounting]),
+		Found: found, Verdict: reproduce.Verdict(measured, name == setting && !beaten, beaten),
 	}
-	return c
 }
 
 // better compares two settings in one or two series.
@@ -195,12 +191,8 @@ func better(rs reproduce.Records, claim, panel, a, b, series, also, accounting s
 			found = append(found, fmt.Sprintf("%s points at %s", d.Points(), strings.TrimSuffix(s, ", "+accounting)))
 		}
 	}
-	verdict := count.Mostly()
-	if count.Above > 0 && count.Below == 0 {
-		verdict = reproduce.Agrees
+	return reproduce.Claim{
+		Claim: claim + " (" + byAccounting[accounting] + ")", Found: strings.Join(found, "; "),
+		Verdict: reproduce.Verdict(count.Total > 0, count.Above > count.Below, count.Below > count.Above),
 	}
-	if count.Below > 0 && count.Above == 0 {
-		verdict = reproduce.Contradicts
-	}
-	return reproduce.Claim{Claim: claim + " (" + byAccounting[accounting] + ")", Found: strings.Join(found, "; "), Verdict: verdict}
 }

@@ -61,9 +61,6 @@ func planConvex(e *reproduce.Env, model string) (jobs []reproduce.Job) {
 	}
 	plan := func(sets []benchmark) {
 		for _, m := range methods {
-			if !e.Known(m.optimizer) {
-				continue
-			}
 			for _, set := range sets {
 				for _, accounting := range m.accountings {
 					jobs = append(jobs, m.runs(e, model, set, accounting, budgets)...)

@@ -35,9 +35,7 @@ const (
 	ownSearch       = "dp-blsgd, ours"
 	plainSGD        = "dp-sgd"
 	plainAdam       = "dp-adam"
-)
 
-const (
 	networkRate  = 1.0 / 200 // sampling, section 5.4
 	stepMu       = 1.0       // what a step costs its batch: μ-GDP, (α, α/2)-RDP
 	searchShare  = 0.1
@@ -81,7 +79,7 @@ func planFig5(e *reproduce.Env) (jobs []reproduce.Job, err error) {
 			for seed := 1; seed <= e.Seeds; seed++ {
 				j := reproduce.Job{Config: networkRun(n, series, steps)}
 				j.Panel, j.Series, j.Seed, j.Config.Seed = n.panel, series, seed, uint64(seed)
-				if e.Known(j.Config.Optimizer) && e.Images(&j.Config, n.data) {
+				if e.Images(&j.Config, n.data) {
 					jobs = append(jobs, j)
 				}
 			}
@@ -147,7 +145,7 @@ func fig5Claims(rs reproduce.Records, form string) (claims []reproduce.Claim) {
 		lower := rs.Compare(panels, []float64{0}, form, other, reproduce.Lower(reproduce.Objective))
 		claims = append(claims,
 			early.Claim(form+" is more accurate early (a fifth of the iterations) than "+other),
-			reproduce.Claim{Claim: "and ends about as accurate or better", Found: end.String(), Verdict: notWorse(end)},
+			end.NotWorse("and ends about as accurate or better"),
 			lower.Claim("with a lower objective"),
 		)
 	}
@@ -158,17 +156,4 @@ func fig5Claims(rs reproduce.Records, form string) (claims []reproduce.Claim) {
 		}
 	}
 	return append(claims, falls.Claim("the step size that "+form+" finds falls during training"))
-}
-
-// notWorse is the verdict on "about as good or better".
-func notWorse(t reproduce.Tally) string {
-	switch {
-	case t.Total == 0:
-		return reproduce.Unmeasured
-	case t.Below == 0:
-		return reproduce.Agrees
-	case 2*t.Below > t.Total:
-		return reproduce.Contradicts
-	}
-	return reproduce.Undecided
 }

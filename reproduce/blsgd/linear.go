@@ -10,8 +10,6 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
-const delta = 1e-8 // section 5.4, of all experiments
-
 // The two accountings of a figure's private runs.
 const (
 	paperAccounting = "paper" // the paper's own arithmetic, which is no guarantee
@@ -59,10 +57,14 @@ func linear(e *reproduce.Env, optimizer, model, accounting string, epsilon float
 }
 
 const (
+	delta       = 1e-8 // section 5.4, of all experiments
 	linearStart = 2.0
 	mostSteps   = 10_000 // of a run that its budget ends
 	sgdSteps    = 100
 	sgdRate     = 0.5
+
+	// How far means may lie apart where the paper calls a method robust: the words are its, the figure ours.
+	flatWithin = 0.02
 )
 
 var linearHow = []string{
@@ -71,10 +73,6 @@ var linearHow = []string{
 	"\"paper\": gradient and search on one batch, each amplified by itself, theorem 2 and proposition 1, which is NOT a guarantee (docs/linesearch-privacy.md). \"ours\": a batch of its own for every search, priced by this program's accountants.",
 	"Tables in ten folds: seed s holds out fold s. One-hot categories, numbers scaled from public bounds to [0, 1] (docs/tabular.md); dimensions are near the paper's, not equal.",
 }
-
-// flatWithin is how far means may lie apart where the paper calls a method robust:
-// the words are its, the figure ours.
-const flatWithin = 0.02
 
 // mostReleases is how many releases of batches at rate q the paper's arithmetic
 // pays for at most, were each of noise alone: proposition 1 over the orders 2 to 500

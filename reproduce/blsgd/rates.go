@@ -40,32 +40,45 @@ func ratesEpsilon(steps int) (float64, error) {
 	}.Epsilon(1)
 }
 
-func ratesRun(e *reproduce.Env, seed int, optimizer string, lr, epsilon float64) (reproduce.Job, bool) {
-	steps := e.Steps(ratesSteps)
-	c := train.Default()
-	c.Data, c.Model, c.Activation, c.Clip = "fmnist", "cnn-mnist", "tanh", 1
-	c.SamplingRate, c.Steps, c.Delta, c.Epsilon = new(networkRate), &steps, new(delta), &epsilon
-	c.EvalEvery = steps
-	c.Optimizer, c.LR, c.Seed = optimizer, &lr, uint64(seed)
-	j := reproduce.Job{Config: c}
-	j.Panel, j.Seed, j.X = ratesPanel, seed, lr
-	return j, e.Known(optimizer) && e.Images(&j.Config, c.Data)
+// A ratedRun is made with every seed.
+type ratedRun struct {
+	series, setting, optimizer string
+	lr                         float64
+	form                       string // of the search
 }
 
-func planRates(e *reproduce.Env) (jobs []reproduce.Job, err error) {
-	epsilon, err := ratesEpsilon(e.Steps(ratesSteps))
+func ratesJobs(e *reproduce.Env, all []ratedRun) (jobs []reproduce.Job, _ error) {
+	steps := e.Steps(ratesSteps)
+	epsilon, err := ratesEpsilon(steps)
 	if err != nil {
 		return nil, err
 	}
 	for seed := 1; seed <= e.Seeds; seed++ {
-		for _, lr := range sgdRates {
-			if j, ok := ratesRun(e, seed, plainSGD, lr, epsilon); ok {
-				j.Series = plainSGD
+		for _, r := range all {
+			c := train.Default()
+			c.Data, c.Model, c.Activation, c.Clip = "fmnist", "cnn-mnist", "tanh", 1
+			c.SamplingRate, c.Steps, c.Delta, c.Epsilon = new(networkRate), &steps, new(delta), &epsilon
+			c.EvalEvery = steps
+			c.Optimizer, c.LR, c.Seed = r.optimizer, &r.lr, uint64(seed)
+			if r.optimizer != plainSGD {
+				c.Search = &train.Search{Form: r.form}
+			}
+			j := reproduce.Job{Config: c}
+			j.Panel, j.Series, j.Setting, j.X, j.Seed = ratesPanel, r.series, r.setting, r.lr, seed
+			if e.Images(&j.Config, c.Data) {
 				jobs = append(jobs, j)
 			}
 		}
 	}
 	return jobs, nil
+}
+
+func planRates(e *reproduce.Env) ([]reproduce.Job, error) {
+	var all []ratedRun
+	for _, lr := range sgdRates {
+		all = append(all, ratedRun{series: plainSGD, optimizer: plainSGD, lr: lr})
+	}
+	return ratesJobs(e, all)
 }
 
 // bestRate is the rate with the largest mean accuracy.
@@ -79,29 +92,18 @@ func bestRate(rs reproduce.Records) float64 {
 	return best
 }
 
-func planStarts(e *reproduce.Env, rs reproduce.Records) (jobs []reproduce.Job, err error) {
-	epsilon, err := ratesEpsilon(e.Steps(ratesSteps))
-	if err != nil {
-		return nil, err
-	}
+func planStarts(e *reproduce.Env, rs reproduce.Records) ([]reproduce.Job, error) {
 	best := bestRate(rs)
 	if math.IsNaN(best) {
 		return nil, nil
 	}
-	for seed := 1; seed <= e.Seeds; seed++ {
-		for _, form := range forms {
-			for _, times := range starts {
-				j, ok := ratesRun(e, seed, "dp-blsgd", times*best, epsilon)
-				if !ok {
-					continue
-				}
-				j.Series, j.Setting = form.series, fmt.Sprintf("%g × best", times)
-				j.Config.Search = &train.Search{Form: form.form}
-				jobs = append(jobs, j)
-			}
+	var all []ratedRun
+	for _, form := range forms {
+		for _, times := range starts {
+			all = append(all, ratedRun{form.series, fmt.Sprintf("%g × best", times), "dp-blsgd", times * best, form.form})
 		}
 	}
-	return jobs, nil
+	return ratesJobs(e, all)
 }
 
 func showRates(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
@@ -171,13 +173,7 @@ func reached(rs reproduce.Records, form searchForm, best float64) (l reproduce.L
 	c = reproduce.Claim{
 		Claim:   "a line search needs no tuned rate: from 1, 5 and 20 times the best rate of dp-sgd it comes within 1.5 points of that (" + form.series + ")",
 		Found:   fmt.Sprintf("shown from %d, refuted from %d of %d starts", passed, failed, len(starts)),
-		Verdict: reproduce.Undecided,
-	}
-	switch {
-	case failed > 0:
-		c.Verdict = reproduce.Contradicts
-	case passed == len(starts):
-		c.Verdict = reproduce.Agrees
+		Verdict: reproduce.Verdict(true, passed == len(starts), failed > 0),
 	}
 	return l, rows, c
 }

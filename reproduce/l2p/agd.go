@@ -15,20 +15,19 @@ import (
 // over gradients with Gaussian noise and noisy minima of clipped losses, as long as a
 // filter pays. It is the Oracle of that rule.
 type agd struct {
-	task    lossTask
-	rows    []int
-	clip    float64 // of gradients
-	bound   float64 // of losses
-	largest float64 // step size, of so many that are tried
-	trials  int
-	filter  *accountant.Filter
-	r       *rand.Rand
+	task   lossTask
+	rows   []int
+	clip   float64 // of gradients
+	bound  float64 // of losses
+	trials int     // step sizes that a search tries, beside 0
+	filter *accountant.Filter
+	r      *rand.Rand
 
 	params, direction, last []float64
 	variance                float64 // of the noise in a coordinate of the direction
 }
 
-// A lossTask tells clipped losses, too.
+// A lossTask tells clipped losses, too, as quadratics do.
 type lossTask interface {
 	meta.Task
 	ClippedLoss(params []float64, bound float64) float64
@@ -47,58 +46,63 @@ const (
 	agdGrowth  = 0.3 // of budgets after a search that found nothing
 )
 
-// budgets shares ρ-zCDP: ε-DP counts as ε²/2-zCDP in this division, not in the accounting.
-func (p agdPlan) budgets(rho float64) linesearch.Budgets {
-	each := rho / float64(2*p.iterations)
-	return linesearch.Budgets{Gradient: each, Search: math.Sqrt(2 * each), Clip: 1}
-}
-
 func gradientEvent(rho float64) accountant.Mechanism {
 	return accountant.Gaussian{NoiseMultiplier: 1 / math.Sqrt(2*rho)}
 }
 
-// order is where the filter spends.
-func (p agdPlan) order(b linesearch.Budgets, plan meta.Plan) (float64, error) {
-	return accountant.FilterOrder([]accountant.Event{
-		accountant.PoissonBatch(1, p.iterations, gradientEvent(b.Gradient)),
-		accountant.PoissonBatch(1, p.iterations, accountant.Pure{Epsilon: b.Search}),
-	}, plan.Neighbouring, plan.Delta)
-}
-
-// run is one training run: where it started and where each move led.
-func (p agdPlan) run(plan meta.Plan, b linesearch.Budgets, epsilon, order float64, task lossTask, seed uint64) ([]meta.Point, error) {
-	f, err := accountant.NewFilter(epsilon, plan.Delta, plan.Neighbouring, order)
+// prepare shares the noise of a run with as many iterations as are planned. In this division, and not
+// in the accounting, ε-DP counts as ε²/2-zCDP.
+func (p agdPlan) prepare(epsilon float64) (runner, error) {
+	plan := quadraticPlan(p.iterations)
+	n, err := plan.Noise(epsilon)
 	if err != nil {
 		return nil, err
 	}
-	n := task.Params()
+	each := float64(plan.Steps) / (2 * n.Planned * n.Planned) / float64(2*p.iterations)
+	b := linesearch.Budgets{Gradient: each, Search: math.Sqrt(2 * each), Clip: 1}
+	order, err := accountant.FilterOrder([]accountant.Event{
+		accountant.PoissonBatch(1, p.iterations, gradientEvent(b.Gradient)),
+		accountant.PoissonBatch(1, p.iterations, accountant.Pure{Epsilon: b.Search}),
+	}, plan.Neighbouring, plan.Delta)
+	if err != nil {
+		return nil, err
+	}
+	return func(task meta.Task, seed uint64) ([]meta.Point, error) {
+		f, err := accountant.NewFilter(epsilon, plan.Delta, plan.Neighbouring, order)
+		if err != nil {
+			return nil, err
+		}
+		return p.run(plan.Clip, b, f, task, seed)
+	}, nil
+}
+
+// run is one training run: where it started and where each move led.
+func (p agdPlan) run(clip float64, b linesearch.Budgets, f *accountant.Filter, problem meta.Task, seed uint64) ([]meta.Point, error) {
+	task, ok := problem.(lossTask)
+	if !ok {
+		return nil, errors.New("a quadratic tells no clipped losses; please report this")
+	}
 	o := &agd{
-		task: task, clip: plan.Clip, bound: p.bound, largest: agdLargest, trials: agdTrials, filter: f,
-		r: rand.New(rand.NewPCG(seed, 1)), params: make([]float64, n),
+		task: task, clip: clip, bound: p.bound, trials: agdTrials, filter: f,
+		r: rand.New(rand.NewPCG(seed, 1)), params: make([]float64, task.Params()),
 	}
 	for i := range task.Records() {
 		o.rows = append(o.rows, i)
 	}
 	task.Start(rand.New(rand.NewPCG(seed, 0)), o.params) // where meta.Trace starts
-	point := func() meta.Point {
-		return meta.Point{Params: slices.Clone(o.params), Loss: task.Loss(o.params, nil)}
-	}
 	rule := linesearch.Rule{
 		Start:  linesearch.StartRule{Every: 10, Factor: 1.2, Least: agdLargest / 1000, Most: agdLargest},
 		Policy: linesearch.Refine, Growth: agdGrowth, Wide: 1.1, Narrow: 0.5, Decay: 0.8,
 	}
-	if err := rule.Validate(); err != nil {
-		return nil, err
-	}
 	s := linesearch.NewState(b.Gradient, b.Search, agdLargest)
-	all := []meta.Point{point()}
+	var all []meta.Point
 	for {
+		all = append(all, meta.Point{Params: slices.Clone(o.params), Loss: task.Loss(o.params, nil)})
 		if _, err := rule.Iterate(&s, o); errors.Is(err, accountant.ErrBudget) {
 			return all, nil
 		} else if err != nil {
 			return nil, err
 		}
-		all = append(all, point())
 	}
 }
 

@@ -40,31 +40,6 @@ func planFig6(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	return jobs, nil
 }
 
-// carried gives the loss after a number of steps, by seed: of a run that has ended its last.
-func carried(rs reproduce.Records, panel, series string, m reproduce.Metric) (steps int, at func(step int) map[int]float64) {
-	runs := map[int]map[int]float64{}
-	ends := map[int]int{}
-	for i := range rs {
-		if r := &rs[i]; r.Panel == panel && r.Series == series {
-			if v := m(r); v != nil {
-				if runs[r.Seed] == nil {
-					runs[r.Seed] = map[int]float64{}
-				}
-				runs[r.Seed][r.Step] = *v
-				ends[r.Seed] = max(ends[r.Seed], r.Step)
-				steps = max(steps, r.Step)
-			}
-		}
-	}
-	return steps, func(step int) map[int]float64 {
-		values := map[int]float64{}
-		for seed, run := range runs {
-			values[seed] = run[min(step, ends[seed])]
-		}
-		return values
-	}
-}
-
 func showFig6(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p := oneProblem(rs, solvers(e), fig6Budgets(e))
 	var held []reproduce.Chart
@@ -95,13 +70,15 @@ func oneProblem(rs reproduce.Records, all []solver, budgets []float64) (p reprod
 		panel := budgetPanel(epsilon)
 		c := reproduce.Chart{Title: panel, X: "steps", Y: "mean loss", LogY: true}
 		for i, s := range all {
-			steps, at := carried(rs, panel, s.name, reproduce.Objective)
+			runs := rs.Of(panel, s.name)
 			l := reproduce.Line{Name: s.name, Dashed: s.name == noiseFreeLine}
-			for step := range steps + 1 {
-				l.Add(float64(step), reproduce.Mean(at(step)), 1)
+			for _, step := range runs.Steps(panel, s.name) {
+				// Of a run that has ended its last: a run's records are in order.
+				at := runs.Values(reproduce.Objective, func(r *reproduce.Record) bool { return r.Step <= step })
+				l.Add(float64(step), reproduce.Mean(at), 1)
 			}
 			c.Lines = append(c.Lines, l)
-			ends.Rows[i] = append(ends.Rows[i], reproduce.Mean(at(steps)).Number())
+			ends.Rows[i] = append(ends.Rows[i], runs.Mean(panel, s.name, 0, reproduce.Objective).Number())
 			tuning.Rows[i] = append(tuning.Rows[i], rs.Note(panel, s.name, 0))
 		}
 		charts, panels = append(charts, c), append(panels, panel)
@@ -132,24 +109,24 @@ func heldProblems(rs reproduce.Records, panel string, budgets []float64) (c repr
 	for _, series := range others {
 		c.Lines = append(c.Lines, reproduce.Line{Name: series})
 	}
-	var sgdCount, priorCount reproduce.Medians
+	var sgdCount, priorCount reproduce.Tally
 	for _, epsilon := range budgets {
 		end := func(series string) map[int]float64 { return rs.Last(panel, series, epsilon, reproduce.Objective) }
 		cells := []string{fmt.Sprint(epsilon), reproduce.Mean(end(tunedLine)).Number(), reproduce.Mean(end(learnedLine)).Number()}
 		for i, series := range others {
-			m := reproduce.MedianOf(reproduce.Differences(end(series), end(tunedLine)))
+			m := reproduce.MedianDifference(end(series), end(tunedLine))
 			cells = append(cells, m.String())
 			c.Lines[i].AddMedian(epsilon, m)
 			if i == 0 {
-				sgdCount.Add(m)
+				sgdCount.AddMedian(m)
 			}
 		}
-		prior := reproduce.MedianOf(reproduce.Differences(end(learnedLine), end(priorLine)))
-		priorCount.Add(prior)
+		prior := reproduce.MedianDifference(end(learnedLine), end(priorLine))
+		priorCount.AddMedian(prior)
 		t.Rows = append(t.Rows, append(cells, prior.String(), rs.Note(panel, tunedLine, epsilon)))
 	}
 	return c, t, []reproduce.Claim{
-		sgdCount.Claim("ours, not the paper's: L2P ends lower than the best-tuned DP-SGD under the same accountant (" + panel + ", at every ε)"),
-		priorCount.Claim("ours, too: and lower than a jump that needs no data (" + panel + ", at every ε)"),
+		sgdCount.Lower("ours, not the paper's: L2P ends lower than the best-tuned DP-SGD under the same accountant (" + panel + ", at every ε)"),
+		priorCount.Lower("ours, too: and lower than a jump that needs no data (" + panel + ", at every ε)"),
 	}
 }

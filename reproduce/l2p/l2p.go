@@ -15,12 +15,14 @@ const hong = "Hong et al. 2021, Learning to protect (L2P)"
 // Figures lists those of the paper.
 func Figures() []reproduce.Figure { return []reproduce.Figure{fig6, fig7, fig8, mnist35, table1} }
 
-// The lines of these figures.
 const (
 	learnedLine   = "l2p"
 	projectorLine = "l2p, projector alone"
 	tunedLine     = "dp-sgd, tuned"
 	agdLine       = "dp-agd"
+	advancedLine  = "sgd, advanced composition"
+	noiseFreeLine = "descent without noise"
+	priorLine     = "no data: the law's mean solution"
 )
 
 // spending is what these figures' runs are priced by, so that a fixed noise is not

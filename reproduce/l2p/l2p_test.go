@@ -132,25 +132,15 @@ func TestFiguresAskForTheirProtector(t *testing.T) {
 // Where the noise is little, DP-AGD ends near the least loss, and where it is much it
 // spends no more than it has.
 func TestDescentBySearches(t *testing.T) {
-	task, seed, err := problem(fixedStart, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	task, seed := problem(fixedStart, 1, 0)
 	at := least(task)
 	bottom := task.Loss(at[:], nil)
 	moves := func(epsilon float64) ([]meta.Point, error) {
-		p := agdPlan{iterations: 20, bound: 100}
-		plan := quadraticPlan(p.iterations)
-		n, err := plan.Noise(epsilon)
+		run, err := agdPlan{iterations: 20, bound: 100}.prepare(epsilon)
 		if err != nil {
 			return nil, err
 		}
-		b := p.budgets(float64(plan.Steps) / (2 * n.Planned * n.Planned))
-		order, err := p.order(b, plan)
-		if err != nil {
-			return nil, err
-		}
-		return p.run(plan, b, epsilon, order, task, seed)
+		return run(task, seed)
 	}
 	for epsilon, within := range map[float64]float64{2000: 0.02, 0.1: math.Inf(1)} {
 		all, err := moves(epsilon)
@@ -169,10 +159,8 @@ func TestDescentBySearches(t *testing.T) {
 // Of two candidates whose sums of losses differ by d the better is told with probability
 // 1 − e^(−d/β)/2, β = c/ε, as the difference of two exponential variables is Laplace.
 func TestNoisyMinimumOfTwo(t *testing.T) {
-	task, _, err := problem(fixedStart, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	drawn, _ := problem(fixedStart, 1, 0)
+	task := drawn.(lossTask)
 	plan := quadraticPlan(10)
 	o := &agd{task: task, bound: 5, trials: 1, r: rand.New(rand.NewPCG(7, 8)), params: []float64{1, 1}, direction: []float64{1, 1}}
 	here, there := task.ClippedLoss([]float64{1, 1}, 5), task.ClippedLoss([]float64{0.5, 0.5}, 5)
@@ -183,6 +171,7 @@ func TestNoisyMinimumOfTwo(t *testing.T) {
 	}
 	moved := 0
 	for range draws {
+		var err error
 		if o.filter, err = accountant.NewFilter(5, plan.Delta, plan.Neighbouring, 20); err != nil {
 			t.Fatal(err)
 		}
@@ -201,10 +190,7 @@ func TestNoisyMinimumOfTwo(t *testing.T) {
 }
 
 func TestLeast(t *testing.T) {
-	task, _, err := problem(randomStart, 3, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	task, _ := problem(randomStart, 3, 4)
 	at, g := least(task), make([]float64, 2)
 	if task.Loss(at[:], g); math.Hypot(g[0], g[1]) > 1e-12 {
 		t.Errorf("the gradient at %v is %v", at, g)

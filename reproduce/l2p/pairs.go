@@ -16,12 +16,13 @@ const (
 	pairsBatch = 1024
 	pairsClip  = 1
 	pairsDelta = 1e-8
+
+	mnist35Epsilon = 0.2 // of the claim that the program is to show
 )
 
-var pairsEpsilons = []float64{0.05, 0.1, 0.2, 0.4, 0.8}
-
-// The grid of DP-SGD, and the seeds of its tuning, which are none of the comparison's.
+// The budgets, the grid of DP-SGD, and the seeds of its tuning, which are none of the comparison's.
 var (
+	pairsEpsilons          = []float64{0.05, 0.1, 0.2, 0.4, 0.8}
 	pairsSteps, pairsRates = []int{5, 15, 30, 60, 120, 240}, []float64{0.25, 0.5, 1, 2, 4, 8}
 	quickSteps, quickRates = []int{15, 60}, []float64{0.5, 1, 2, 4}
 	tuningSeeds            = []int{1001, 1002}
@@ -40,6 +41,9 @@ func knows(p *reproduce.Protection, pair []int) bool {
 
 // pairs gives those that meta-training did not have, and the paper's in any case.
 func pairs(e *reproduce.Env, count int) (chosen [][]int) {
+	if e.Quick {
+		count = min(count, 2)
+	}
 	for i, pair := range digits {
 		if known := knows(e.Learned, pair); i == 0 || !known && len(chosen) < count {
 			chosen = append(chosen, pair)
@@ -53,7 +57,6 @@ func pairs(e *reproduce.Env, count int) (chosen [][]int) {
 
 func pairName(pair []int) string { return fmt.Sprintf("MNIST %d against %d", pair[0], pair[1]) }
 
-// tuningPanel is where the runs that choose settings are.
 func tuningPanel(panel string) string { return "tuning, " + panel }
 
 // A comparison is a figure of l2p against the tuned dp-sgd on pairs of digits.
@@ -247,30 +250,17 @@ var fig7 = reproduce.Figure{
 	Source: hong + ", appendix C.2, figure 7", Seeds: 5, Protector: "mnist",
 	Plan: func(e *reproduce.Env) ([]reproduce.Job, error) {
 		e.Skip("IPUMS is left out: nobody published these extracts as files")
-		return fig7Runs.quick(e).plan(e)
+		return fig7Runs.plan(e)
 	},
-	Then: func(e *reproduce.Env, rs reproduce.Records) ([]reproduce.Job, error) {
-		return fig7Runs.quick(e).then(e, rs)
-	},
+	Then: fig7Runs.then,
 	Show: func(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
-		p := fig7Runs.quick(e).show(e, rs)
+		p := fig7Runs.show(e, rs)
 		if !e.Quick {
 			p.How = append(p.How, "DP-AGD needs a smooth loss and has Huber's smoothed hinge (h = 0.5), all records in every step; its objectives are of that loss. Its settings are those of fig4, not tuned.")
 		}
 		return p
 	},
 }
-
-// quick has two pairs at most.
-func (k comparison) quick(e *reproduce.Env) comparison {
-	if e.Quick {
-		k.pairs = min(k.pairs, 2)
-	}
-	return k
-}
-
-// The claim that the program is to show.
-const mnist35Epsilon = 0.2
 
 var mnist35 = reproduce.Figure{
 	Name: "l2p-mnist35", Short: "Learned protection of a small network on MNIST 3 against 5, against ε",
@@ -287,20 +277,10 @@ var mnist35 = reproduce.Figure{
 
 // atLeast judges "no less than" by the difference's one-sided bounds.
 func atLeast(claim string, d reproduce.Estimate) reproduce.Claim {
-	c := reproduce.Claim{Claim: claim, Found: "no figures", Verdict: reproduce.Unmeasured}
-	if d.N == 0 {
-		return c
-	}
 	low, high := d.Bounds()
-	c.Found, c.Verdict = d.Points()+" points", reproduce.Undecided
+	found := d.Points() + " points"
 	if !math.IsInf(low, 0) {
-		c.Found += fmt.Sprintf("; one-sided 95 %% bounds %+.2f and %+.2f", 100*low, 100*high)
-		switch {
-		case low >= 0:
-			c.Verdict = reproduce.Agrees
-		case high < 0:
-			c.Verdict = reproduce.Contradicts
-		}
+		found += fmt.Sprintf("; one-sided 95 %% bounds %+.2f and %+.2f", 100*low, 100*high)
 	}
-	return c
+	return d.Claim(claim, found, low >= 0, high < 0)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
@@ -18,11 +19,8 @@ const (
 	quadraticClip    = 1
 	quadraticTuning  = 200 // problems that settings are chosen by
 	quadraticHeld    = 100 // problems that methods are compared on
-)
 
-// Seeds of what is drawn; meta-training draws by others.
-const (
-	problemSeed, tuningSeed, heldSeed = 35_001, 35_002, 35_003
+	problemSeed, tuningSeed, heldSeed = 35_001, 35_002, 35_003 // meta-training draws by others
 )
 
 func quadraticPlan(steps int) meta.Plan {
@@ -30,13 +28,9 @@ func quadraticPlan(steps int) meta.Plan {
 }
 
 // problem draws number i of a seed's problems, and the seed of a run on it.
-func problem(f meta.Quadratics, seed uint64, i int) (lossTask, uint64, error) {
+func problem(f meta.Quadratics, seed uint64, i int) (meta.Task, uint64) {
 	r := rand.New(rand.NewPCG(seed, uint64(i)))
-	task, ok := f.Draw(r).(lossTask)
-	if !ok {
-		return nil, 0, fmt.Errorf("a quadratic tells no clipped losses; please report this")
-	}
-	return task, r.Uint64(), nil
+	return f.Draw(r), r.Uint64()
 }
 
 // problems are as many of a full number as a quick figure has.
@@ -56,41 +50,54 @@ var families = []struct {
 	meta.Quadratics
 }{{"held-out problems, one public start", fixedStart}, {"held-out problems, random starts", randomStart}}
 
-// what identifies a job on quadratics.
 func what(e *reproduce.Env, kind string, s solver, epsilon float64, more ...any) string {
 	return fmt.Sprint(1, kind, s.name, s.grid, epsilon, e.Learned.Digest, quadraticClip, problems(e, quadraticTuning), more)
 }
 
-// repeated is a job of many runs on one problem.
 func repeated(e *reproduce.Env, s solver, epsilon float64) reproduce.Job {
 	repeats := e.Seeds
 	if e.Quick {
 		repeats = max(repeats, problems(e, quadraticHeld)) // runs of a millisecond
 	}
 	j := reproduce.Job{What: what(e, "repeated", s, epsilon, repeats)}
-	j.Panel, j.Series = fmt.Sprintf("ε = %g", epsilon), s.name
-	j.Make = func(ctx context.Context) (all reproduce.Records, err error) {
-		chosen, run, err := s.tuned(ctx, e, fixedStart, epsilon)
-		if err != nil {
-			return nil, err
-		}
-		task, _, err := problem(fixedStart, problemSeed, 0)
-		if err != nil {
-			return nil, err
-		}
-		for seed := 1; seed <= repeats; seed++ {
-			points, err := run(task, uint64(seed))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, recorded(points, s, chosen, epsilon, seed)...)
-		}
-		return all, nil
+	j.Panel, j.Series = budgetPanel(epsilon), s.name
+	task, _ := problem(fixedStart, problemSeed, 0)
+	j.Make = s.runs(e, fixedStart, epsilon, repeats, func(i int) (meta.Task, uint64) { return task, uint64(i) + 1 })
+	return j
+}
+
+// heldOut is a job of one run on each of the problems that methods are compared on, which
+// keeps the ends.
+func heldOut(e *reproduce.Env, panel string, f meta.Quadratics, s solver, epsilon float64) reproduce.Job {
+	n := problems(e, quadraticHeld)
+	j := reproduce.Job{What: what(e, "held out", s, epsilon, f, n)}
+	j.Panel, j.Series, j.X = panel, s.name, epsilon
+	runs := s.runs(e, f, epsilon, n, func(i int) (meta.Task, uint64) { return problem(f, heldSeed, i) })
+	j.Make = func(ctx context.Context) (reproduce.Records, error) {
+		all, err := runs(ctx)
+		return slices.DeleteFunc(all, func(r reproduce.Record) bool { return !r.Final }), err
 	}
 	return j
 }
 
-// recorded are the points of a run.
+// runs tunes the solver on problems of a family, and makes n runs on tasks and with seeds of next.
+func (s solver) runs(e *reproduce.Env, f meta.Quadratics, epsilon float64, n int, next func(i int) (meta.Task, uint64)) func(context.Context) (reproduce.Records, error) {
+	return func(ctx context.Context) (all reproduce.Records, err error) {
+		chosen, run, err := s.tuned(ctx, e, f, epsilon)
+		if err != nil {
+			return nil, err
+		}
+		for i := range n {
+			points, err := run(next(i))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, recorded(points, s, chosen, epsilon, i+1)...)
+		}
+		return all, nil
+	}
+}
+
 func recorded(points []meta.Point, s solver, chosen setting, epsilon float64, seed int) (all reproduce.Records) {
 	for step, p := range points {
 		r := reproduce.Record{
@@ -109,32 +116,6 @@ func recorded(points []meta.Point, s solver, chosen setting, epsilon float64, se
 		all = append(all, r)
 	}
 	return all
-}
-
-// heldOut is a job of one run on each of the problems that methods are compared on.
-func heldOut(e *reproduce.Env, panel string, f meta.Quadratics, s solver, epsilon float64) reproduce.Job {
-	n := problems(e, quadraticHeld)
-	j := reproduce.Job{What: what(e, "held out", s, epsilon, f, n)}
-	j.Panel, j.Series, j.X = panel, s.name, epsilon
-	j.Make = func(ctx context.Context) (all reproduce.Records, err error) {
-		chosen, run, err := s.tuned(ctx, e, f, epsilon)
-		if err != nil {
-			return nil, err
-		}
-		for i := range n {
-			task, seed, err := problem(f, heldSeed, i)
-			if err != nil {
-				return nil, err
-			}
-			points, err := run(task, seed)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, recorded(points, s, chosen, epsilon, i+1)[len(points)-1])
-		}
-		return all, nil
-	}
-	return j
 }
 
 // quadraticHow is said of both figures on quadratics.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/reproduce"
 )
@@ -29,39 +30,29 @@ func (s setting) String() string {
 	return fmt.Sprintf("T = %d", s.steps)
 }
 
-// A runner makes a run of a task.
-type runner func(task lossTask, seed uint64) ([]meta.Point, error)
+type runner func(task meta.Task, seed uint64) ([]meta.Point, error)
 
 // A solver is a line of figure 6, with the settings that it is tuned over.
 type solver struct {
 	name    string
 	grid    []setting
-	prepare func(e *reproduce.Env, epsilon float64, s setting) (runner, error)
+	prepare func(epsilon float64, s setting) (runner, error)
 }
 
 // tracing prepares a protector under a noise, both of which a setting decides.
-func tracing(of func(e *reproduce.Env, s setting) *reproduce.Protection, noise func(epsilon float64, p meta.Plan) (meta.Noise, error)) func(*reproduce.Env, float64, setting) (runner, error) {
-	return func(e *reproduce.Env, epsilon float64, s setting) (runner, error) {
-		p, plan := of(e, s), quadraticPlan(s.steps)
-		n, err := noise(epsilon, plan)
+func tracing(of func(s setting) *l2p.Protector, noise func(p meta.Plan, epsilon float64) (meta.Noise, error)) func(float64, setting) (runner, error) {
+	return func(epsilon float64, s setting) (runner, error) {
+		p, plan := of(s), quadraticPlan(s.steps)
+		n, err := noise(plan, epsilon)
 		if err != nil {
 			return nil, err
 		}
-		return func(task lossTask, seed uint64) ([]meta.Point, error) {
-			return meta.Trace(p.Protector, plan, task, n, seed), nil
+		return func(task meta.Task, seed uint64) ([]meta.Point, error) {
+			return meta.Trace(p, plan, task, n, seed), nil
 		}, nil
 	}
 }
 
-func ours(epsilon float64, p meta.Plan) (meta.Noise, error) { return p.Noise(epsilon) }
-
-const (
-	advancedLine  = "sgd, advanced composition"
-	noiseFreeLine = "descent without noise"
-	priorLine     = "no data: the law's mean solution"
-)
-
-// rateGrid is every rate with every number of steps.
 func rateGrid(steps []int, rates []float64) (all []setting) {
 	for _, t := range steps {
 		for _, r := range rates {
@@ -90,12 +81,10 @@ var paperSteps = []int{10, 20, 30, 40, 50, 60}
 // solvers are tuned without privacy, as the paper does. Its rates are for a sum of 60, ours
 // for the mean.
 func solvers(e *reproduce.Env) []solver {
-	descending := func(_ *reproduce.Env, s setting) *reproduce.Protection {
-		return &reproduce.Protection{Protector: meta.Descent(s.rate)}
+	descending := func(s setting) *l2p.Protector { return meta.Descent(s.rate) }
+	always := func(p *reproduce.Protection) func(setting) *l2p.Protector {
+		return func(setting) *l2p.Protector { return p.Protector }
 	}
-	whole := func(e *reproduce.Env, _ setting) *reproduce.Protection { return e.Learned }
-	projector := unscheduled(e.Learned)
-	alone := func(*reproduce.Env, setting) *reproduce.Protection { return projector }
 	trained := setting{steps: e.Learned.Card.Steps}
 	steps := []setting{trained}
 	for _, t := range paperSteps {
@@ -110,47 +99,30 @@ func solvers(e *reproduce.Env) []solver {
 		}
 	}
 	return []solver{
-		{learnedLine, []setting{trained}, tracing(whole, ours)},
-		{projectorLine, steps, tracing(alone, ours)},
-		{tunedLine, rateGrid([]int{1, 2, 3, 5, 10, 20, 40, 60, 100}, geometric(0.003, 3, 19)), tracing(descending, ours)},
-		{agdLine, searches, func(_ *reproduce.Env, epsilon float64, s setting) (runner, error) {
-			plan := quadraticPlan(s.agd.iterations)
-			n, err := plan.Noise(epsilon)
-			if err != nil {
-				return nil, err
-			}
-			b := s.agd.budgets(float64(plan.Steps) / (2 * n.Planned * n.Planned))
-			order, err := s.agd.order(b, plan)
-			if err != nil {
-				return nil, err
-			}
-			return func(task lossTask, seed uint64) ([]meta.Point, error) {
-				return s.agd.run(plan, b, epsilon, order, task, seed)
-			}, nil
-		}},
-		{advancedLine, rateGrid(paperSteps, linearly(quadraticRecords*0.001, quadraticRecords*0.02, 20)), tracing(descending, func(epsilon float64, p meta.Plan) (meta.Noise, error) {
+		{learnedLine, []setting{trained}, tracing(always(e.Learned), meta.Plan.Noise)},
+		{projectorLine, steps, tracing(always(unscheduled(e.Learned)), meta.Plan.Noise)},
+		{tunedLine, rateGrid([]int{1, 2, 3, 5, 10, 20, 40, 60, 100}, geometric(0.003, 3, 19)), tracing(descending, meta.Plan.Noise)},
+		{agdLine, searches, func(epsilon float64, s setting) (runner, error) { return s.agd.prepare(epsilon) }},
+		{advancedLine, rateGrid(paperSteps, linearly(quadraticRecords*0.001, quadraticRecords*0.02, 20)), tracing(descending, func(p meta.Plan, epsilon float64) (meta.Noise, error) {
 			sigma := advanced(epsilon, p.Delta, p.Steps)
 			return meta.Noise{Epsilon: epsilon, Least: sigma, Planned: sigma}, nil
 		})},
-		{noiseFreeLine, rateGrid([]int{60}, geometric(0.01, 0.3, 12)), func(_ *reproduce.Env, _ float64, s setting) (runner, error) {
+		{noiseFreeLine, rateGrid([]int{60}, geometric(0.01, 0.3, 12)), func(_ float64, s setting) (runner, error) {
 			plan := quadraticPlan(s.steps)
 			plan.Clip = 1e6 // of nothing
-			return func(task lossTask, seed uint64) ([]meta.Point, error) {
+			return func(task meta.Task, seed uint64) ([]meta.Point, error) {
 				return meta.Trace(meta.Descent(s.rate), plan, task, meta.Noise{Epsilon: math.Inf(1)}, seed), nil
 			}, nil
 		}},
-		{priorLine, []setting{{}}, func(e *reproduce.Env, _ float64, _ setting) (runner, error) {
+		{priorLine, []setting{{}}, func(float64, setting) (runner, error) {
 			var at [2]float64
 			n := problems(e, quadraticTuning)
 			for i := range n {
-				task, _, err := problem(fixedStart, tuningSeed, i)
-				if err != nil {
-					return nil, err
-				}
+				task, _ := problem(fixedStart, tuningSeed, i)
 				solution := least(task)
 				at[0], at[1] = at[0]+solution[0]/float64(n), at[1]+solution[1]/float64(n)
 			}
-			return func(task lossTask, seed uint64) ([]meta.Point, error) {
+			return func(task meta.Task, seed uint64) ([]meta.Point, error) {
 				start := make([]float64, 2)
 				task.Start(rand.New(rand.NewPCG(seed, 0)), start)
 				return []meta.Point{{Params: start, Loss: task.Loss(start, nil)}, {Params: at[:], Loss: task.Loss(at[:], nil)}}, nil
@@ -185,7 +157,7 @@ func (s solver) tuned(ctx context.Context, e *reproduce.Env, f meta.Quadratics, 
 		if err := ctx.Err(); err != nil {
 			return best, nil, err
 		}
-		r, err := s.prepare(e, epsilon, c)
+		r, err := s.prepare(epsilon, c)
 		if err != nil {
 			return best, nil, err
 		}
@@ -194,11 +166,7 @@ func (s solver) tuned(ctx context.Context, e *reproduce.Env, f meta.Quadratics, 
 		}
 		total := 0.0
 		for i := range problems(e, quadraticTuning) {
-			task, seed, err := problem(f, tuningSeed, i)
-			if err != nil {
-				return best, nil, err
-			}
-			points, err := r(task, seed)
+			points, err := r(problem(f, tuningSeed, i))
 			if err != nil {
 				return best, nil, err
 			}

@@ -12,12 +12,7 @@ import (
 )
 
 // Figures lists what can be rerun.
-func Figures() []reproduce.Figure {
-	return slices.Concat(
-		blsgd.Figures(),
-		l2p.Figures(),
-	)
-}
+func Figures() []reproduce.Figure { return slices.Concat(blsgd.Figures(), l2p.Figures()) }
 
 // Find gives a figure by its name.
 func Find(name string) (*reproduce.Figure, error) {

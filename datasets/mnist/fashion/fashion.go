@@ -18,7 +18,7 @@ var files embed.FS
 var Licence string
 
 // Open returns Fashion-MNIST.
-func Open() (*datasets.Set, error) { return mnist.OpenFashion(files) }
+func Open() (*datasets.Set, error) { return mnist.Fashion.OpenFS(files) }
 
 // Verify checks the built-in files.
 func Verify() (*datasets.Report, error) { return datasets.VerifyFS(files, &mnist.Fashion) }

@@ -31,3 +31,13 @@ func measure[O, R any](o *O, run func(O) (R, error), write func(io.Writer, R)) f
 		return cli.Show(c, r, write)
 	}
 }
+
+// measureSteps is measure where the number of threads has to be checked first.
+func measureSteps[O, R any](o *O, threads *int, run func(O) (R, error), write func(io.Writer, R)) func(*cli.Call) error {
+	return func(c *cli.Call) error {
+		if err := cli.CheckThreads(*threads); err != nil {
+			return err
+		}
+		return measure(o, run, write)(c)
+	}
+}

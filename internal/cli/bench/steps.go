@@ -49,16 +49,13 @@ takes any rows synthetic ones in half precision, as a front end makes them.`,
 			f.BoolVar(&o.Explain, "explain", false, "list each layer's choice, its cost and what it took")
 		},
 		Run: func(c *cli.Call) error {
-			if err := cli.CheckThreads(o.Threads); err != nil {
-				return err
-			}
 			switch {
 			case len(input) == 3:
 				o.Input = [3]int(input)
 			case input != nil:
 				return usage.Errorf("input %v: give channels, height and width, such as 755,4,4", input)
 			}
-			return measure(&o, bench.Step, describeStep)(c)
+			return measureSteps(&o, &o.Threads, bench.Step, describeStep)(c)
 		},
 	}.New()
 }
@@ -131,12 +128,7 @@ Fashion-MNIST, the others synthetic bytes.`,
 			f.IntVar(&o.Tried, "tried", 8, "candidates that a search goes through")
 			besideFlags(f, &o.StepOptions)
 		},
-		Run: func(c *cli.Call) error {
-			if err := cli.CheckThreads(o.Threads); err != nil {
-				return err
-			}
-			return measure(&o, bench.LineSearch, describeLineSearch)(c)
-		},
+		Run: measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
 	}.New()
 }
 
@@ -150,7 +142,7 @@ func describeLineSearch(w io.Writer, r *bench.LineSearchResult) {
 }
 
 func l2p() *cobra.Command {
-	o := bench.L2POptions{StepOptions: bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}}
+	o := bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}
 	return cli.Command{
 		Use:   "l2p",
 		Short: "Time a learned update beside a DP-SGD step",
@@ -169,14 +161,9 @@ synthetic bytes.`,
 			f.SortFlags = false
 			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
 			f.IntVar(&o.Batch, "batch", 300, "rows of every batch")
-			besideFlags(f, &o.StepOptions)
+			besideFlags(f, &o)
 		},
-		Run: func(c *cli.Call) error {
-			if err := cli.CheckThreads(o.Threads); err != nil {
-				return err
-			}
-			return measure(&o, bench.L2P, describeL2P)(c)
-		},
+		Run: measureSteps(&o, &o.Threads, bench.L2P, describeL2P),
 	}.New()
 }
 

@@ -67,7 +67,7 @@ func download(c *cli.Call, l *datasets.Layout, dir string) (started bool, err er
 		return false, err
 	}
 	defer con.Release()
-	err = datasets.Fetcher{}.Fetch(ctx, l, dir, func(done, total int64) {
+	err = datasets.Fetch(ctx, l, dir, func(done, total int64) {
 		if !started {
 			con.StartBytes(int(total))
 			started = true

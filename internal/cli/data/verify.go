@@ -99,7 +99,7 @@ func verifySet(c *cli.Call, name, dir string) error {
 	}
 	v := verification{Set: r.Set, OK: r.OK(), Structure: message(r.Structure)}
 	for _, f := range r.Files {
-		v.Files = append(v.Files, fileInfo{f.Name, f.Path, f.Present, message(f.Structure), f.Digest.String()})
+		v.Files = append(v.Files, fileInfo{f.Name, f.Path, f.Present, message(f.Structure), string(f.Digest)})
 	}
 	if err := c.Show(v, func(w io.Writer) { describeReport(w, l, r) }); err != nil {
 		return err
@@ -121,7 +121,7 @@ func describeReport(w io.Writer, l *datasets.Layout, r *datasets.Report) {
 	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "file\tstructure\tdigest")
 		for _, f := range r.Files {
-			structure, digest := "sound", f.Digest.String()
+			structure, digest := "sound", string(f.Digest)
 			switch {
 			case !f.Present:
 				structure, digest = "missing", "–"

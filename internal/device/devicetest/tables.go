@@ -190,7 +190,7 @@ func testEndless(t *testing.T, d device.Device) {
 	for _, p := range tablePrograms() {
 		good := newCase(t, d, p, 5, 64).asFloats()
 		clip := clipNorms(t, good)[1].norm
-		bad, refused := good.spoiled(Target(rand.New(rand.NewPCG(64, 1)), p))
+		bad, refused := good.spoiled(target(rand.New(rand.NewPCG(64, 1)), p))
 		for i, f := range bad.forms() {
 			t.Run(p.Name+" "+f.name, func(t *testing.T) {
 				targets := slices.Clone(f.Rows.Targets)
