@@ -55,6 +55,7 @@ test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' ./...
 	cd internal/cpu/gen && $(TEST) ./...
 	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/exact ./internal/stream
+	$(TEST) -tags noasm -run Golden ./features
 
 LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))
 test-long: race ## run the long tests, and the race detector (minutes more)
@@ -108,6 +109,7 @@ protectors: build ## meta-train the shipped protectors anew (a quarter of an hou
 
 features: ## make the constants of front ends anew, in features/constants (a minute)
 	$(TEST) ./features -run '^TestLongConstants$$' -update
+	$(TEST) ./features -run '^TestGoldenWhitened$$' -update
 
 lint: ## gofmt, go vet, staticcheck, deadcode, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi
