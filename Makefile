@@ -66,6 +66,7 @@ race: ## run concurrent code with the race detector; needs a C compiler
 	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./cuda/driver/fake ./internal/stream
 	$(TEST) -race -run 'Release|Reals' ./internal/exact
 	$(TEST) -race -run 'Threads|Bits' ./internal/cpu
+	$(TEST) -race -run 'Alone|Progress|Own' ./features
 	$(TEST) -race -run 'TestRunsDoNotWait|TestClosing|TestTableFreedUnderRuns' ./cuda
 
 # The tag changes little: what it does not is tested by test.
