@@ -55,6 +55,7 @@ test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' ./...
 	cd internal/cpu/gen && $(TEST) ./...
 	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/exact ./internal/stream
+	$(TEST) -tags noasm -run Golden ./features
 
 LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))
 test-long: race ## run the long tests, and the race detector (minutes more)
@@ -65,6 +66,7 @@ race: ## run concurrent code with the race detector; needs a C compiler
 	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./cuda/driver/fake ./internal/stream
 	$(TEST) -race -run 'Release|Reals' ./internal/exact
 	$(TEST) -race -run 'Threads|Bits' ./internal/cpu
+	$(TEST) -race -run 'Alone|Progress|Own' ./features
 	$(TEST) -race -run 'TestRunsDoNotWait|TestClosing|TestTableFreedUnderRuns' ./cuda
 
 # The tag changes little: what it does not is tested by test.
@@ -123,6 +125,7 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 
 features: ## make the constants of front ends anew, in features/constants (a minute)
 	$(TEST) ./features -run '^TestLongConstants$$' -update
+	$(TEST) ./features -run '^TestGoldenWhitened$$' -update
 
 lint: ## gofmt, go vet, staticcheck, deadcode, and golangci-lint where it is installed
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt is needed for:"; echo "$$unformatted"; exit 1; fi

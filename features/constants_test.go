@@ -57,3 +57,29 @@ func TestLongConstants(t *testing.T) {
 		})
 	}
 }
+
+func TestShippedConstantsAreFew(t *testing.T) {
+	entries, err := constantFiles.ReadDir("constants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != len(shipped) {
+		t.Errorf("%d files of constants for %d specs", len(entries), len(shipped))
+	}
+	size := int64(0)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 2e6 {
+		t.Errorf("constants have %d bytes, which every binary carries", size)
+	}
+	for _, spec := range shipped {
+		if f, err := committed(spec); f == nil || err != nil || f.spec != spec {
+			t.Errorf("no constants of %s come with the package: %v", spec.name(), err)
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // A Func is a map of a user's own. image has values of [0, 1], channel by channel; the
-// function writes all of dst, which holds anything before. It must be a pure function of
+// function writes all of dst. It must be a pure function of
 // image, must not write there, and is called from several goroutines.
 //
 // The privacy of a run rests on that: what one call leaves behind for the next would

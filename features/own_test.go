@@ -28,7 +28,7 @@ func TestOwn(t *testing.T) {
 	}
 	images := make([]float32, 3*16)
 	images[0], images[1], images[4] = 1, .5, 3
-	images[16] = float32(math.NaN())
+	images[31] = float32(math.NaN()) // which edges does not read
 	images[32], images[33] = math.MaxFloat32, -math.MaxFloat32
 	row := floats(f.Rows(Images{Values: images}, 2, nil))
 	if row[0] != .5 || row[1] != -2 {
@@ -96,24 +96,50 @@ func TestOwnRefuses(t *testing.T) {
 	}
 }
 
-// A panic on a record is a fault with a place, and nothing of the record.
-func TestOwnPanicsLater(t *testing.T) {
+// What a function does on one record must not end a run, nor change another row.
+func TestOwnFaultsLater(t *testing.T) {
 	f, err := Own("picky", ownIn, ownOut, func(dst, image []float32) {
-		edges(dst, image)
-		if image[0] == 77 {
+		switch image[0] {
+		case 77:
 			panic("image with 77")
+		case 78:
+			image[1] = 5
+			return // and dst is not written
 		}
+		edges(dst, image)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	images := slices.Repeat([]float32{77}, 32)
-	err = func() (err error) {
-		defer fault.Recover(&err)
-		f.Rows(Images{Values: images}, 2, nil)
-		return nil
-	}()
-	if err == nil || strings.Contains(err.Error(), "77") || !strings.Contains(err.Error(), "own_test.go") {
-		t.Errorf("the fault is %v", err)
+	images := make([]float32, 5*16)
+	for i, v := range []float32{1, 77, 2, 78, 3} {
+		images[i*16] = v
+	}
+	before := slices.Clone(images)
+	rows := floats(f.Rows(Images{Values: images}, 1, nil))
+	want := []float64{1, 1, math.NaN(), math.NaN(), 2, 2, 0, 0, 3, 3}
+	if !slices.EqualFunc(rows, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+		t.Errorf("rows are %v, want %v", rows, want)
+	}
+	if !slices.Equal(images, before) {
+		t.Error("the function changed the images")
+	}
+}
+
+// A mistake of the calling code is a fault with a place, and names no number of images.
+func TestRowsOfNoWholeImages(t *testing.T) {
+	f, err := Own("edges", ownIn, ownOut, edges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, images := range []Images{{Values: make([]float32, 17)}, {Values: make([]float32, 16), Bytes: make([]uint8, 16)}} {
+		err := func() (err error) {
+			defer fault.Recover(&err)
+			f.Rows(images, 2, nil)
+			return nil
+		}()
+		if err == nil || strings.Contains(err.Error(), "17") {
+			t.Errorf("the fault is %v", err)
+		}
 	}
 }

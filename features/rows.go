@@ -24,13 +24,11 @@ const notANumber = 0x7e00
 // Rows maps images to rows of f.Width() values of half precision (internal/half), on as many
 // goroutines as threads. A row depends on its image alone: its bits are the same among
 // other images, in another order and on more threads. An image that is not finite, or whose features
-// are not, gives a row of NaN.
+// are not, gives a row of NaN, and so does one on which a user's Func panics: whether
+// a record has such an image must not show.
 //
 // progress, unless nil, gets 1 to 100, each once and one after the other, so that it does
 // not show how many images there are.
-//
-// A panic of a user's Func is raised as a fault that says where it was: internal/fault
-// makes an error of it.
 func (f *Front) Rows(images Images, threads int, progress func(percent int)) []uint16 {
 	in, width := volume(f.In()), f.Width()
 	n := (len(images.Bytes) + len(images.Values)) / in
@@ -87,8 +85,8 @@ func (f *Front) row() func(dst []uint16, image []float32) {
 	if f.own != nil {
 		out := make([]float32, f.Width())
 		return func(dst []uint16, image []float32) {
-			f.own(out, image)
-			if !finite(out) {
+			clear(out) // of the row before: a function that leaves a value must not show that one
+			if call(f.own, out, image) != nil || !finite(out) {
 				fill(dst, notANumber)
 				return
 			}
@@ -112,6 +110,13 @@ func (f *Front) row() func(dst []uint16, image []float32) {
 			rest = rest[width:]
 		}
 	}
+}
+
+// call is f, of which a panic is an error.
+func call(f Func, dst, image []float32) (err error) {
+	defer fault.Recover(&err)
+	f(dst, image)
+	return nil
 }
 
 // part gives a function for one goroutine that writes a block's part of a row, of the

@@ -20,9 +20,9 @@ import (
 const (
 	whitenSeed   = 11
 	whitenImages = 4000
-	whitenShards = 16  // that goroutines work on; sums are in their order
-	whitenFirst  = 50  // images of a provisional mean, about which the covariance is summed up
-	whitenBatch  = 256 // positions of a product in float32; products are added in float64
+	whitenShards = 16 // that goroutines work on; sums are in their order
+	whitenFirst  = 50 // images of a provisional mean, about which the covariance is summed up
+	whitenBatch  = 32 // positions of a product in float32: few, as errors grow with them; products are added in float64
 )
 
 // moments are sums over positions of values less a provisional mean.

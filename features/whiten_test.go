@@ -1,0 +1,148 @@
+package features
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/features/synthetic"
+)
+
+// Channels of other images of the same kind have, after whitening, a covariance near I/(1 + d/λ)
+// by the definition, computed here in float64 from the maps themselves.
+func TestWhiteningWhitens(t *testing.T) {
+	spec := Spec{Kind: "scatter", Whiten: Pink, Mirror: true, Shape: [3]int{1, 8, 8}}
+	f := made[spec]
+	if f == nil {
+		var err error
+		if f, err = New(spec, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := f.blocks[0]
+	c, grid := b.channels, b.rows*b.cols
+	source, maps := synthetic.Pink(spec.Shape), b.worker()
+	image, out := make([]float32, volume(spec.Shape)), make([]float32, c*grid)
+	mean, second := make([]float64, c), make([]float64, c*c)
+	for i := range whitenImages { // the images of the fit: what is left is rounding
+		source.Draw(image, whitenSeed, uint64(i))
+		maps(out, image)
+		for o := range grid {
+			for k, v := range out[o*c : (o+1)*c] {
+				mean[k] += float64(v) / (whitenImages * float64(grid))
+				for l := range k + 1 {
+					second[k*c+l] += float64(v) * float64(out[o*c+l]) / (whitenImages * float64(grid))
+				}
+			}
+		}
+	}
+	// A and S, with S·(A/m + d)·S = 1.
+	a, diagonal := make([]float64, c*c), 0.
+	for k := range c {
+		if math.Abs(mean[k]-float64(b.constants[meanName][k])) > 1e-6 {
+			t.Errorf("the mean of channel %d is %g, want %g", k, b.constants[meanName][k], mean[k])
+		}
+		for l := range k + 1 {
+			a[k*c+l] = second[k*c+l] - mean[k]*mean[l]
+			a[l*c+k] = a[k*c+l]
+		}
+		diagonal += a[k*c+k] / float64(c)
+	}
+	for i := range a {
+		a[i] /= diagonal
+	}
+	for k := range c {
+		a[k*c+k] += b.damp
+	}
+	s := make([]float64, c*c)
+	for i, v := range symmetric(b.constants[whitenerName], c).Data {
+		s[i] = float64(v)
+	}
+	product := multiply(s, multiply(a, s, c), c)
+	worst := 0.
+	for k := range c {
+		for l := range c {
+			want := 0.
+			if k == l {
+				want = 1
+			}
+			worst = max(worst, math.Abs(product[k*c+l]-want))
+		}
+	}
+	// An error of e in A is one of e/(2d) in S: 1e-7 of rounding give 5e-5; S itself is rounded to 1e-6.
+	if worst > 2e-4 {
+		t.Errorf("S(A+d)S is %g from the unit matrix", worst)
+	}
+}
+
+func multiply(x, y []float64, n int) []float64 {
+	out := make([]float64, n*n)
+	for i := range n {
+		for k := range n {
+			for j := range n {
+				out[i*n+j] += x[i*n+k] * y[k*n+j]
+			}
+		}
+	}
+	return out
+}
+
+// The number of processors and what was made before do not show in constants.
+func TestFitDependsOnTheSpecAlone(t *testing.T) {
+	spec := Spec{Kind: "scatter", Whiten: Leaves, Shape: [3]int{1, 8, 8}}
+	first, err := Fit(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(5))
+	var percents []int
+	again, err := Fit(spec, func(p int) { percents = append(percents, p) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range first.blocks[0].constants {
+		if !slices.Equal(values, again.blocks[0].constants[name]) {
+			t.Errorf("%s differs from time to time", name)
+		}
+	}
+	if len(percents) != 100 || !slices.IsSorted(percents) || percents[0] != 1 || percents[99] != 100 {
+		t.Errorf("progress is %v", percents)
+	}
+	spec.Whiten = Pink
+	other, err := Fit(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Equal(first.blocks[0].constants[whitenerName], other.blocks[0].constants[whitenerName]) {
+		t.Error("leaves and pink noise whiten in the same way")
+	}
+}
+
+// Atoms have no mean, and products with patches of dead leaves the deviation 1.
+func TestDictionary(t *testing.T) {
+	shape := [3]int{1, 12, 12}
+	atoms := dictionary(shape)
+	size := len(atoms) / patchAtoms
+	for k := range patchAtoms {
+		sum, square := 0., 0.
+		for _, v := range atoms[k*size : (k+1)*size] {
+			sum += float64(v)
+			square += float64(v) * float64(v)
+		}
+		if math.Abs(sum) > 1e-6*math.Sqrt(square)*float64(size) || square == 0 {
+			t.Errorf("atom %d has sum %g and norm %g", k, sum, math.Sqrt(square))
+		}
+		for l := range k {
+			if slices.Equal(atoms[k*size:(k+1)*size], atoms[l*size:(l+1)*size]) {
+				t.Errorf("atoms %d and %d are the same", k, l)
+			}
+		}
+	}
+	if d := spreadOf(shape, atoms); math.Abs(d-1) > 1e-5 {
+		t.Errorf("products have deviation %g", d)
+	}
+	if !slices.Equal(atoms, dictionary(shape)) {
+		t.Error("it differs from time to time")
+	}
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Writes features/testdata/golden.json: features of small images before whitening, by the
+formulas of docs/features.md in float64, with nothing but numpy.
+
+    python3 scripts/features_golden.py > features/testdata/golden.json
+"""
+import json
+
+import numpy as np
+
+ANGLES = 8
+
+
+def stream(seed):
+    """Uniform numbers of [0, 1) with 8 bits, by a linear congruence that the test repeats."""
+    while True:
+        seed = (seed * 1103515245 + 12345) % 2**31
+        yield (seed >> 16 & 255) / 256
+
+
+def draw(seed, *shape):
+    s = stream(seed)
+    return np.array([next(s) for _ in range(int(np.prod(shape)))]).reshape(shape)
+
+
+def grid(n):
+    t = np.arange(n) - (n - 1) / 2
+    return np.meshgrid(t, t, indexing="ij")
+
+
+def morlet(scale, angle, n):
+    y, x = grid(n)
+    s, k = 0.8 * 2**scale, 0.75 * np.pi / 2**scale
+    along = x * np.cos(angle) + y * np.sin(angle)
+    across = y * np.cos(angle) - x * np.sin(angle)
+    envelope = np.exp(-(along**2 + (across * 4 / ANGLES) ** 2) / (2 * s**2)) * 4 / ANGLES / (2 * np.pi * s**2)
+    wave = envelope * np.exp(1j * k * along)
+    return wave - envelope * wave.sum() / envelope.sum()
+
+
+def gauss(s, n):
+    y, x = grid(n)
+    g = np.exp(-(x**2 + y**2) / (2 * s**2))
+    return g / g.sum()
+
+
+def correlate(plane, kernel, stride):
+    n = len(kernel)
+    padded = np.pad(plane, (n - stride) // 2, mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (n, n))[::stride, ::stride]
+    return np.einsum("yxij,ij->yx", windows, kernel)
+
+
+def scatter(plane):
+    turns = [np.pi * a / ANGLES for a in range(ANGLES)]
+    wave = lambda p, scale: [
+        abs(correlate(p, morlet(scale, t, 16 if scale else 9), 2 if scale else 1)) for t in turns
+    ]
+    fine = wave(plane, 0)
+    coarse = wave(plane, 1) + [m for p in fine for m in wave(p, 1)]
+    maps = [correlate(p, gauss(1.6, 12), 4) for p in [plane] + fine]
+    maps += [correlate(p, gauss(0.8, 8), 2) for p in coarse]
+    maps = np.array(maps)
+    _, h, w = maps.shape
+    if min(h, w) >= 8 and h % 2 == 0 and w % 2 == 0:
+        maps = maps.reshape(len(maps), h // 2, 2, w // 2, 2).mean((2, 4))
+    return maps
+
+
+def patches(image, atoms):
+    """image: channels, height, width; atoms: n, channels, 6, 6."""
+    _, h, w = image.shape
+    rows, cols = h - 5, w - 5
+    found = np.zeros((len(atoms), rows, cols))
+    for y in range(rows):
+        for x in range(cols):
+            p = image[:, y : y + 6, x : x + 6]
+            found[:, y, x] = (atoms * (p / np.sqrt(p.var() + 0.002))).sum((1, 2, 3))
+    maps = []
+    for sign in (1, -1):
+        part = np.maximum(sign * found - 0.25, 0)
+        cell = lambda n, c: slice(c * n // 4, -(-(c + 1) * n // 4))
+        maps += [[[m[cell(rows, i), cell(cols, j)].mean() for j in range(4)] for i in range(4)] for m in part]
+    return np.array(maps)
+
+
+def main():
+    cases = []
+
+    def case(kind, shape, seed, maps):
+        values = [float(f"{v:.7g}") for v in np.asarray(maps).ravel()]
+        cases.append({"kind": kind, "shape": shape, "seed": seed, "maps": len(maps), "values": values})
+
+    for seed, shape in enumerate([(1, 12, 8), (2, 8, 8), (1, 32, 32)], 1):
+        image = draw(seed, *shape)
+        case("scatter", shape, seed, np.concatenate([scatter(p) for p in image]))
+    for seed, shape in enumerate([(1, 9, 12), (3, 11, 10)], 11):
+        atoms = draw(seed + 100, 4, shape[0], 6, 6)
+        atoms -= atoms.mean((1, 2, 3), keepdims=True)
+        case("patches", shape, seed, patches(draw(seed, *shape), atoms))
+    print("[" + ",\n".join(json.dumps(c) for c in cases) + "]")
+
+
+if __name__ == "__main__":
+    main()
