@@ -23,7 +23,7 @@ const recipe = "recipe"
 var trials = []trial{
 	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
 	{recipe, "mnist", nil, map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
-	{recipe, "cifar10", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 3: {4, 6, 8}, 8: {8, 10, 14}}},
+	{recipe, "cifar10", nil, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 3: {4, 6, 8}, 8: {8, 10, 14}}},
 
 	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
 	{"scattering alone", "fmnist", kind("scatter"), at3(8)},
@@ -41,7 +41,7 @@ var trials = []trial{
 	{"not whitened", "mnist", whiten("none"), at3(8, 25)},
 	{"40 epochs", "cifar10", epochs(40), at3(3, 6)},
 	{"10 epochs", "cifar10", epochs(10), at3(6, 12)},
-	{"rate falls as a cosine", "cifar10", cosine, map[float64][]float64{1: {3, 6}, 3: {9, 15}}},
+	{"rate falls as a cosine", "cifar10", cosine, map[float64][]float64{1: {2, 3}, 3: {9, 15}}},
 	{"rate falls as a cosine", "mnist", cosine, map[float64][]float64{1: {4, 8}, 3: {12, 20}}},
 	{"DP-Adam", "cifar10", adam, at3(0.03, 0.1)},
 }
