@@ -226,7 +226,7 @@ func dictionary(shape [3]int) []float32 {
 		source.Draw(image, patchSeed, uint64(i))
 		for range patchDraws {
 			y, x := below(shape[1]-patchSide+1), below(shape[2]-patchSide+1)
-			samples = append(samples, normalised(image, shape, y, x)...)
+			samples = append(samples, normalized(image, shape, y, x)...)
 		}
 	}
 	whiten := inverseRoot(secondMoments(samples, size), size, func(eigenvalues []float64) float64 {
@@ -264,8 +264,8 @@ func dictionary(shape [3]int) []float32 {
 	return atoms
 }
 
-// normalised is a patch less its mean and over its contrast.
-func normalised(image []float32, shape [3]int, y, x int) []float64 {
+// normalized is a patch less its mean and over its contrast.
+func normalized(image []float32, shape [3]int, y, x int) []float64 {
 	var patch []float64
 	mean := 0.
 	for c := range shape[0] {

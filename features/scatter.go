@@ -15,7 +15,7 @@ import (
 
 const (
 	angles       = 8
-	scatterMaps  = 1 + 2*angles + angles*angles // of one colour
+	scatterMaps  = 1 + 2*angles + angles*angles // of one color
 	fineTaps     = 9                            // side of the wavelets of scale 0, at full resolution
 	coarseTaps   = 16                           // of scale 1, whose results have half the resolution
 	scatterSide  = 4                            // pixels to a position, each way
@@ -230,8 +230,8 @@ func (s *scatter) worker() func(dst, image []float32) {
 	}
 }
 
-// arrange writes the maps of a colour position by position.
-func (s *scatter) arrange(dst, maps []float32, colour int) {
+// arrange writes the maps of a color position by position.
+func (s *scatter) arrange(dst, maps []float32, color int) {
 	grid, channels := s.rows*s.cols, s.shape[0]*scatterMaps
 	for k := range scatterMaps {
 		from, other := maps[k*grid:][:grid], maps[mirrored(k)*grid:][:grid]
@@ -239,7 +239,7 @@ func (s *scatter) arrange(dst, maps []float32, colour int) {
 			if s.mirror {
 				v = .5 * (v + other[o-o%s.cols+s.cols-1-o%s.cols])
 			}
-			dst[o*channels+colour*scatterMaps+k] = v
+			dst[o*channels+color*scatterMaps+k] = v
 		}
 	}
 }

@@ -3,32 +3,32 @@ package synthetic
 import "math"
 
 const (
-	leafCount  = 40  // leaves of an image; most of the first ones end up covered
-	leafLeast  = 2.  // smallest radius, in pixels
-	leafMost   = 16. // largest
-	leafShade  = .6  // most that the brightness changes over a leaf
-	leafColour = .25 // how far channels differ from their common brightness
-	fine       = 2   // fine pixels to a pixel, each way
+	leafCount = 40  // leaves of an image; most of the first ones end up covered
+	leafLeast = 2.  // smallest radius, in pixels
+	leafMost  = 16. // largest
+	leafShade = .6  // most that the brightness changes over a leaf
+	leafColor = .25 // how far channels differ from their common brightness
+	fine      = 2   // fine pixels to a pixel, each way
 )
 
 // Leaves draws discs, ellipses and rectangles that cover one another, with radii of
 // density r⁻³, as the dead leaves model has for images that look the same at every
-// scale. Each has a colour and a weak gradient.
+// scale. Each has a color and a weak gradient.
 func Leaves(shape [3]int) Source {
-	return &leaves{shape: shape, canvas: make([]float64, shape[0]*shape[1]*shape[2]*fine*fine), colour: make([]float64, shape[0])}
+	return &leaves{shape: shape, canvas: make([]float64, shape[0]*shape[1]*shape[2]*fine*fine), color: make([]float64, shape[0])}
 }
 
 type leaves struct {
 	shape  [3]int
 	canvas []float64
-	colour []float64
+	color  []float64
 }
 
 func (l *leaves) Draw(dst []float32, seed, i uint64) {
 	u := newUniforms(seed, i)
 	l.mix(u)
 	plane := l.shape[1] * l.shape[2] * fine * fine
-	for c, v := range l.colour {
+	for c, v := range l.color {
 		for k := range plane {
 			l.canvas[c*plane+k] = v
 		}
@@ -53,11 +53,11 @@ func (l *leaves) Draw(dst []float32, seed, i uint64) {
 	}
 }
 
-// mix draws a colour.
+// mix draws a color.
 func (l *leaves) mix(u uniforms) {
 	common := u.next()
-	for c := range l.colour {
-		l.colour[c] = clamp(common + float64(leafColour*u.symmetric()))
+	for c := range l.color {
+		l.color[c] = clamp(common + float64(leafColor*u.symmetric()))
 	}
 }
 
@@ -89,7 +89,7 @@ func (l *leaves) leaf(u uniforms) {
 			if along {
 				slope = a
 			}
-			for c, v := range l.colour {
+			for c, v := range l.color {
 				l.canvas[(c*height+y)*width+x] = v + float64(shade*slope)
 			}
 		}

@@ -2,8 +2,8 @@ package synthetic
 
 import "math"
 
-// pinkColour is how much of each channel's own noise is added to the common one.
-const pinkColour = .25
+// pinkColor is how much of each channel's own noise is added to the common one.
+const pinkColor = .25
 
 // Pink draws noise whose amplitude falls as f^-1.5 with the frequency f, as in
 // "Learning to See by Looking at Noise" (Baradad et al. 2021), brought to [0, 1] image
@@ -45,7 +45,7 @@ func (p *pink) Draw(dst []float32, seed, i uint64) {
 		}
 		for k, v := range p.common {
 			if p.shape[0] > 1 {
-				v += float64(pinkColour * p.own[k])
+				v += float64(pinkColor * p.own[k])
 			}
 			p.image[c*plane+k] = v
 			least, most = min(least, v), max(most, v)

@@ -57,7 +57,7 @@ func TestAnImageDependsOnItsNumberAlone(t *testing.T) {
 	}
 }
 
-// Values are of [0, 1] and use it, and neighbours resemble each other, as in photographs: their mean
+// Values are of [0, 1] and use it, and neighbors resemble each other, as in photographs: their mean
 // squared difference is far below twice the variance, which it is for noise without structure.
 func TestImagesResembleNaturalOnes(t *testing.T) {
 	for _, c := range sources {
