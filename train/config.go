@@ -17,9 +17,6 @@ func Default() Config { return plan.Default() }
 // ReadConfig reads a YAML file over a configuration; unknown keys are errors.
 func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, into) }
 
-// Optimizers lists the names that a configuration may give.
-func Optimizers() []string { return plan.Optimizers() }
-
 // A Source opens one data set; dir is empty for what is built in.
 type Source = plan.Source
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // What the command prints is recorded in testdata/golden. A change that means to
@@ -97,7 +97,7 @@ func transcript(stdin string, args ...string) string {
 			stream.text = m.of.ReplaceAllString(stream.text, m.to)
 		}
 		// A new optimizer changes no recorded line.
-		stream.text = strings.ReplaceAll(stream.text, strings.Join(train.Optimizers(), ", "), "OPTIMIZERS")
+		stream.text = strings.ReplaceAll(stream.text, strings.Join(plan.Optimizers(), ", "), "OPTIMIZERS")
 		for line := range strings.Lines(stream.text) {
 			b.WriteString(stream.mark + strings.TrimSuffix(line, "\n") + "\n")
 		}

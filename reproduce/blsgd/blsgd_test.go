@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/reproduce/reproducetest"
 	"github.com/privgrad/privgrad/train"
@@ -177,7 +178,7 @@ func TestConvexFigures(t *testing.T) {
 			"dp-blsgd, paper": 3, "dp-blsgd, ours": 3, "dp-blsgd-ac, paper": 3, "dp-blsgd-ac, ours": 3, "dp-blgd, paper": 3, "dp-blgd, ours": 3,
 			"dp-sgd, paper": 3, "dp-sgd, ours": 3, "majority": 3, "non-private (lbfgs)": 1,
 		}
-		if slices.Contains(train.Optimizers(), "dp-agd") {
+		if slices.Contains(plan.Optimizers(), "dp-agd") {
 			want["dp-agd"] = 3
 		} else if !slices.ContainsFunc(notices, func(l string) bool { return strings.HasPrefix(l, "dp-agd is left out") }) {
 			t.Errorf("no line says that dp-agd is left out: %q", notices)
