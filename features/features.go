@@ -49,8 +49,9 @@ const (
 
 // A kind is one way to make features: one file, and a line in kinds.
 type kind struct {
-	name string
-	damp float64 // what is added to the covariance, in units of its mean diagonal
+	name   string
+	weight float64 // of its part of a row's squared norm, beside other kinds
+	damp   float64 // what is added to the covariance, in units of its mean diagonal
 	// check says in words what shape it needs, or nothing if that is met.
 	check func(shape [3]int) string
 	depth func(shape [3]int) int // number of channels

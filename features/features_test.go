@@ -76,7 +76,10 @@ func TestRowsHaveTheirNorm(t *testing.T) {
 				t.Errorf("row %d has norm %g", i, got)
 			}
 			for _, b := range f.blocks {
-				want := Scale / math.Sqrt(float64(len(f.blocks)))
+				want := Scale * math.Sqrt(map[string]float64{"scatter": .35, "patches": .65}[b.name])
+				if len(f.blocks) == 1 {
+					want = Scale
+				}
 				if got := norm(row[:b.width()]); math.Abs(got-want) > want*2*halfRounding {
 					t.Errorf("block %s of row %d has norm %g, want %g", b.name, i, got, want)
 				}

@@ -1,6 +1,8 @@
 package features
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
@@ -11,8 +13,28 @@ import (
 type Front struct {
 	spec   Spec
 	blocks []*block
-	own    Func // in place of blocks
+	own    Func   // in place of blocks
+	probed []byte // digest of what own gave for synthetic images
 	out    [3]int
+	made   bool // by this program, not by a user or of a file
+}
+
+// Made reports whether this program made the constants, of synthetic images. What a file or a
+// function holds is its owner's word.
+func (f *Front) Made() bool { return f.made }
+
+// IsFunc reports whether the front end is a Go function of a user's own.
+func (f *Front) IsFunc() bool { return f.own != nil }
+
+// Digest identifies the front end: its constants, or what a user's function gives for synthetic
+// images. No record is part of it.
+func (f *Front) Digest() (string, error) {
+	if f.own != nil {
+		return hex.EncodeToString(f.probed), nil
+	}
+	h := sha256.New()
+	err := f.Write(h)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // A block is the part of a row that one kind makes.
@@ -36,6 +58,9 @@ func New(spec Spec, progress func(percent int)) (*Front, error) {
 		return nil, err
 	}
 	if f, err := committed(spec); f != nil || err != nil {
+		if f != nil {
+			f.made = true
+		}
 		return f, err
 	}
 	return Fit(spec, progress)
@@ -67,7 +92,9 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 		constants[k.name][meanName], constants[k.name][whitenerName] = mean, whitener
 	}
 	p.finish()
-	return assemble(spec, constants), nil
+	f := assemble(spec, constants)
+	f.made = true
+	return f, nil
 }
 
 // assemble makes the front end of constants that have been checked.

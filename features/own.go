@@ -1,16 +1,18 @@
 package features
 
 import (
+	"crypto/sha256"
 	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/features/synthetic"
+	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A Func is a map of a user's own. image has values of [0, 1], channel by channel; the
 // function writes all of dst. It must be a pure function of
-// image, must not write there, and is called from several goroutines.
+// image, must not write there, must start no goroutine, and is called from several.
 //
 // The privacy of a run rests on that: what one call leaves behind for the next would
 // let one record see another. Own looks for such faults, but cannot prove that
@@ -38,6 +40,9 @@ func Own(name string, in [3]int, out [3]int, f Func) (*Front, error) {
 	if f == nil {
 		return nil, usage.Errorf("features %s need a function", name)
 	}
+	if name == "" || name == string(None) || slices.Contains(Kinds(), name) {
+		return nil, usage.Errorf("features %q: a function needs a name of its own", name)
+	}
 	o := &Front{spec: Spec{Kind: name, Whiten: None, Shape: in}, own: f, out: out}
 	if err := o.checkOwn(); err != nil {
 		return nil, err
@@ -51,11 +56,21 @@ func (f *Front) checkOwn() error {
 	if err != nil {
 		return err
 	}
+	digest, blank := sha256.New(), true
 	for i, row := range forth {
-		if !finite(row) {
-			return usage.Errorf("features %s of synthetic image %d are not finite; see that the function writes all of dst and divides by nothing that may be zero", f.spec.Kind, i)
+		halves := make([]uint16, len(row))
+		if row == nil || !pack(halves, row) {
+			return usage.Errorf("features %s of synthetic image %d are not finite; see that the function writes all of dst with values up to %d, and divides by nothing that may be zero", f.spec.Kind, i, half.Max)
+		}
+		for _, h := range halves {
+			blank = blank && h&0x7fff == 0
+			digest.Write([]byte{byte(h), byte(h >> 8)})
 		}
 	}
+	if blank {
+		return usage.Errorf("features %s of all synthetic images are zero in half precision; give rows a norm of about %d", f.spec.Kind, Scale)
+	}
+	f.probed = digest.Sum(nil)
 	for _, again := range []struct {
 		reverse bool
 		threads int

@@ -30,8 +30,9 @@ const (
 )
 
 var patchesKind = kind{
-	name: "patches",
-	damp: .01,
+	name:   "patches",
+	weight: .65,
+	damp:   .01,
 	check: func(shape [3]int) string {
 		if min(shape[1], shape[2]) < patchSide+patchGrid-1 {
 			return "of 9×9 pixels or more"

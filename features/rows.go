@@ -27,8 +27,7 @@ const notANumber = 0x7e00
 // are not, gives a row of NaN, and so does one on which a user's Func panics: whether
 // a record has such an image must not show.
 //
-// progress, unless nil, gets 1 to 100, each once and one after the other, so that it does
-// not show how many images there are.
+// progress, unless nil, gets 1 to 100, each once and one after the other.
 func (f *Front) Rows(images Images, threads int, progress func(percent int)) []uint16 {
 	in, width := volume(f.In()), f.Width()
 	n := (len(images.Bytes) + len(images.Values)) / in
@@ -36,6 +35,7 @@ func (f *Front) Rows(images Images, threads int, progress func(percent int)) []u
 		fault.Raise(errors.New("images need whole rows in one field"))
 	}
 	rows := make([]uint16, n*width)
+	fill(rows, notANumber) // until a row is made, and where none comes
 	p := meter{total: n, report: progress}
 	err := parallel(threads, n, func() func(i int) {
 		image, row := make([]float32, in), f.row()
@@ -86,18 +86,18 @@ func (f *Front) row() func(dst []uint16, image []float32) {
 		out := make([]float32, f.Width())
 		return func(dst []uint16, image []float32) {
 			clear(out) // of the row before: a function that leaves a value must not show that one
-			if call(f.own, out, image) != nil || !finite(out) {
+			if call(f.own, out, image) != nil || !pack(dst, out) {
 				fill(dst, notANumber)
-				return
-			}
-			for i, v := range out {
-				dst[i] = half.FromFloat32(v)
 			}
 		}
 	}
+	all := 0.
+	for _, b := range f.blocks {
+		all += b.weight
+	}
 	var parts []func(dst []uint16, image []float32) bool
 	for _, b := range f.blocks {
-		parts = append(parts, b.part(Scale/math.Sqrt(float64(len(f.blocks)))))
+		parts = append(parts, b.part(Scale*math.Sqrt(b.weight/all)))
 	}
 	return func(dst []uint16, image []float32) {
 		rest := dst
@@ -110,6 +110,17 @@ func (f *Front) row() func(dst []uint16, image []float32) {
 			rest = rest[width:]
 		}
 	}
+}
+
+// pack rounds values to halves, and reports whether all are finite.
+func pack(dst []uint16, values []float32) bool {
+	const endless = 0x7c00
+	ok := true
+	for i, v := range values {
+		dst[i] = half.FromFloat32(v)
+		ok = ok && dst[i]&endless != endless
+	}
+	return ok
 }
 
 // call is f, of which a panic is an error.
@@ -194,14 +205,23 @@ func parallel(threads, n int, worker func() (do func(i int))) error {
 	errs := make([]error, threads)
 	var next atomic.Int64
 	var group sync.WaitGroup
-	for t := range threads {
-		group.Go(func() {
-			defer fault.Recover(&errs[t])
-			do := worker()
-			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				do(int(i - 1))
+	var work func(t int)
+	work = func(t int) {
+		done := false
+		defer func() {
+			if !done && errs[t] == nil { // runtime.Goexit: others go on
+				group.Go(func() { work(t) })
 			}
-		})
+		}()
+		defer fault.Recover(&errs[t])
+		do := worker()
+		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+			do(int(i - 1))
+		}
+		done = true
+	}
+	for t := range threads {
+		group.Go(func() { work(t) })
 	}
 	group.Wait()
 	return errors.Join(errs...)

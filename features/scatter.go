@@ -24,8 +24,9 @@ const (
 )
 
 var scatterKind = kind{
-	name: "scatter",
-	damp: .001,
+	name:   "scatter",
+	weight: .35,
+	damp:   .001,
 	check: func(shape [3]int) string {
 		if shape[1]%scatterSide != 0 || shape[2]%scatterSide != 0 || shape[1] < scatterLeast || shape[2] < scatterLeast {
 			return "whose height and width are multiples of 4, and 8 or more"

@@ -64,7 +64,7 @@ func TestAverage(t *testing.T) {
 	last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 	check(t, err)
 	for name, want := range map[string][]float32{rundir.Model: last.Params, rundir.Average: last.Average} {
-		if got, err := rundir.ReadModel(filepath.Join(o.Out, name), p.Network.Program); err != nil || !slices.Equal(got, want) {
+		if got, _, err := rundir.ReadModel(filepath.Join(o.Out, name), p.Network.Program); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s is not what the checkpoint holds: %v", name, err)
 		}
 	}

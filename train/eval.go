@@ -55,7 +55,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 		return nil, usage.Errorf("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
 	}
 	input := set.Test.Shape
-	front, err := frontOf(rundir.Dir(dir), &c, input)
+	front, digest, err := frontOf(rundir.Dir(dir), &c, input)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,12 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 			return nil, usage.Errorf("%s kept no average of its parameters: leave out --average, or train with one", dir)
 		}
 	}
-	params, err := rundir.ReadModel(filepath.Join(dir, model), network.Program)
+	params, facts, err := rundir.ReadModel(filepath.Join(dir, model), network.Program)
 	if err != nil {
 		return nil, err
+	}
+	if facts[rundir.FeaturesDigest] != digest {
+		return nil, usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", dir, rundir.Features, model)
 	}
 	d, err := devices.Open(deviceName, threads)
 	if err != nil {

@@ -29,35 +29,36 @@ func (o *Options) featureProgress() func(percent int) {
 // one that is there: another version might make another. One of the user's own is not written.
 func (r *run) keepFront() error {
 	p, dir := r.plan, r.dir()
-	if p.Front == nil || r.options.Features != nil {
+	if p.Front == nil || p.Front.IsFunc() {
 		return nil
 	}
-	stored, err := readFront(dir, p.Front.Spec())
-	if errors.Is(err, fs.ErrNotExist) {
+	if r.options.Features != nil || !dir.Has(rundir.Features) {
 		return dir.WriteTo(rundir.Features, p.Front.Write)
 	}
+	stored, digest, err := readFront(dir, p.Front.Spec())
 	if err == nil {
-		p.Front = stored
+		p.Front, p.FrontDigest = stored, digest
 	}
 	return err
 }
 
 // readFront reads the front end of a run directory, which must be the configured one.
-func readFront(dir rundir.Dir, want features.Spec) (*features.Front, error) {
+func readFront(dir rundir.Dir, want features.Spec) (_ *features.Front, digest string, err error) {
 	path := dir.Path(rundir.Features)
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	front, err := features.Read(f)
 	if err != nil {
-		return nil, usage.Errorf("%s: %w; restore it, or start a new run in another directory", path, err)
+		return nil, "", usage.Errorf("%s: %w; restore it, or start a new run in another directory", path, err)
 	}
 	if got := front.Spec(); got != want {
-		return nil, usage.Errorf("%s holds features %s of other settings than %s: restore it, or start a new run in another directory", path, got.Kind, rundir.Config)
+		return nil, "", usage.Errorf("%s holds features %s of other settings than %s: restore it, or start a new run in another directory", path, got.Kind, rundir.Config)
 	}
-	return front, nil
+	digest, err = front.Digest()
+	return front, digest, err
 }
 
 // modelFacts are what a model's file says of what the model reads.
@@ -65,21 +66,21 @@ func (r *run) modelFacts() map[string]string {
 	if r.plan.Front == nil {
 		return nil
 	}
-	facts := map[string]string{"features": r.plan.Config.Features}
-	if r.options.Features == nil {
+	facts := map[string]string{"features": r.plan.Config.Features, rundir.FeaturesDigest: r.plan.FrontDigest}
+	if !r.plan.Front.IsFunc() {
 		facts["features_file"] = rundir.Features
 	}
 	return facts
 }
 
-// frontOf gives the front end by which a finished run's model reads a shape; nil where it has none.
-func frontOf(dir rundir.Dir, c *plan.Config, shape [3]int) (*features.Front, error) {
+// frontOf gives the front end, and its digest, by which a run's model reads a shape; nil where it has none.
+func frontOf(dir rundir.Dir, c *plan.Config, shape [3]int) (front *features.Front, digest string, err error) {
 	if c.Features == "" {
-		return nil, nil
+		return nil, "", nil
 	}
-	front, err := readFront(dir, c.FrontSpec(shape))
+	front, digest, err = readFront(dir, c.FrontSpec(shape))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage.Errorf("%s has no %s, by which its model reads records: restore it; a run with features of your own is evaluated by them, in Go", dir, rundir.Features)
+		return nil, "", usage.Errorf("%s has no %s, by which its model reads records: restore it; the figures of a run with a function of your own are in its %s", dir, rundir.Features, rundir.Result)
 	}
-	return front, err
+	return front, digest, err
 }

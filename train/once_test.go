@@ -46,7 +46,7 @@ func TestLBFGSFindsTheMinimum(t *testing.T) {
 			if r.Epsilon != nil || r.Guarantee || r.NoiseMultiplier != nil || r.Clip != nil || r.Delta != nil || r.Steps < 3 || r.Steps != *r.Committed || r.TestAccuracy == nil || *r.TestAccuracy < 0.85 {
 				t.Errorf("the result is %+v", r)
 			}
-			w, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
+			w, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestMajorityLost(t *testing.T) {
 	if result.Steps != 0 || *result.Committed != 1 || *result.EpsilonSoFar != 1 {
 		t.Errorf("the result is %+v", result)
 	}
-	w, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
+	w, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
 	if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 		t.Errorf("the model is %v: %v", w, err)
 	}

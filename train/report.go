@@ -30,7 +30,7 @@ func (r *run) result() *Result {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           coarse(devices.PeakRSS()),
+		PeakRSS:           r.coarse(devices.PeakRSS()),
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses
@@ -78,10 +78,14 @@ func (r *run) reportPrivacy(res *Result) {
 	}
 }
 
-// coarse rounds memory up to 64 MiB, since a process holds its private records: their
-// bytes would be counted.
-func coarse(bytes int64) int64 {
-	const unit = 64 << 20
+// coarse rounds memory up to that of many records, and to 64 MiB at least, since a process
+// holds its private records: their bytes would be counted.
+func (r *run) coarse(bytes int64) int64 {
+	const records = 85_000
+	unit := int64(64 << 20)
+	if f := r.plan.Front; f != nil {
+		unit = max(unit, int64(records*2*f.Width())) // halves
+	}
 	return (bytes + unit - 1) / unit * unit
 }
 

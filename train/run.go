@@ -239,7 +239,7 @@ func (r *run) found() (*Result, error) {
 	if done.Evaluations, err = rundir.ReadMetrics[Measurement](dir); err != nil {
 		return nil, err
 	}
-	params, err := rundir.ReadModel(dir.Path(rundir.Model), r.plan.Network.Program)
+	params, _, err := rundir.ReadModel(dir.Path(rundir.Model), r.plan.Network.Program)
 	if err != nil {
 		return &done, err
 	}
@@ -388,6 +388,9 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 			return usage.Errorf("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", out, err)
 		}
 		a.Clip = c.Clip
+	}
+	if c.Front != r.plan.FrontDigest {
+		return usage.Errorf("%s: the run has other features than it began with: restore %s, or give the same ones again", out, rundir.Features)
 	}
 	if (r.average != nil) != (c.Average != nil) {
 		return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", out)
@@ -593,7 +596,7 @@ func (spentKeeper) Restore(state []byte) (spent dpoptim.Spent, err error) {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
-		Assumptions: r.assumptions, Label: r.plan.Config.Label(),
+		Assumptions: r.assumptions, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
 	}
 	if k := r.keeper(); k != nil {
 		state, err := k.Save(r.charge.spent())

@@ -136,13 +136,15 @@ func (c *Config) giveAll(text []byte) error {
 	return nil
 }
 
-// give notes that a key was set on purpose.
-func (c *Config) give(key string) {
-	c.given = maps.Clone(c.given) // which copies of the configuration share
-	if c.given == nil {
-		c.given = map[string]bool{}
-	}
-	c.given[key] = true
+// give notes that a key was set on purpose, and forget that it was not.
+func (c *Config) give(key string)   { c.note(key, true) }
+func (c *Config) forget(key string) { c.note(key, false) }
+
+func (c *Config) note(key string, given bool) {
+	all := map[string]bool{} // copies of the configuration share the old one
+	maps.Copy(all, c.given)
+	all[key] = given
+	c.given = all
 }
 
 // YAML writes the configuration so that it can be run again.

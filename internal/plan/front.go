@@ -2,8 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
-	"slices"
+	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
@@ -39,7 +40,6 @@ func (p *Plan) resolveFront(o Options) (err error) {
 		}
 		spec := p.Front.Spec()
 		c.Features, c.Whiten, c.Mirror = spec.Kind, string(spec.Whiten), spec.Mirror
-		p.ownFront = !slices.Contains(features.Kinds(), spec.Kind)
 		return nil
 	case c.Features == "":
 		return nil
@@ -49,8 +49,10 @@ func (p *Plan) resolveFront(o Options) (err error) {
 	if c.Whiten == "" {
 		c.Whiten = string(features.Leaves)
 	}
-	p.Front, err = features.New(c.FrontSpec(shape), o.FrontProgress)
-	return usage.Wrap(err)
+	if p.Front, err = features.New(c.FrontSpec(shape), o.FrontProgress); err != nil && c.RecipeChosenOn != "" {
+		return fmt.Errorf("%w, or leave out --recipe", err)
+	}
+	return err
 }
 
 // FrontSpec names the front end for images of a shape.
@@ -91,17 +93,45 @@ func (c *Config) follow(set *datasets.Set) (warnings []string, err error) {
 	if r.Data != c.Data {
 		warnings = append(warnings, fmt.Sprintf("recipe %s: none was chosen on %s; this is that of %s, whose images have the nearest shape", c.Recipe, c.Data, r.Data))
 	}
-	c.RecipeChosenOn = r.From()
-	initial := Default()
-	values := r.Keys()
-	for _, s := range settings {
-		v, ok := values[s.Key]
-		if !ok || !s.open(c, &initial) || s.with == "features" && c.Features == noFeatures {
-			continue
+	n := set.PublicN
+	if c.PublicN != nil {
+		n = *c.PublicN
+	}
+	// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
+	r.LR *= min(float64(n)/float64(r.Records), 1)
+
+	initial, values := Default(), r.Keys()
+	if others := c.others(&initial, values); len(others) > 0 {
+		warnings = append(warnings, fmt.Sprintf("recipe %s: %s is not its own, so that its learning rate, clip norm, batch and epochs are left out, too", c.Recipe, strings.Join(others, ", ")))
+		if maps.DeleteFunc(values, func(key string, _ any) bool { return key != "features" && key != "whiten" && key != "mirror" }); c.Features != "" {
+			clear(values)
 		}
-		s.put(c, v)
+	} else {
+		c.RecipeChosenOn = r.From()
+	}
+	filled := false
+	for _, s := range settings {
+		if v, ok := values[s.Key]; ok && s.open(c, &initial) {
+			s.put(c, v)
+			filled = true
+		}
+	}
+	if !filled {
+		return nil, usage.Errorf("recipe %s: nothing is left open that it could fill in; leave it out, or leave settings out (those of a file by -c count as given)", c.Recipe)
 	}
 	return warnings, nil
+}
+
+// others are the choices without which a recipe's learning rate means nothing, where the user
+// made another one.
+func (c *Config) others(initial *Config, values map[string]any) (all []string) {
+	for _, key := range []string{"features", "model", "optimizer"} {
+		s := Setting{Key: key}
+		if v := s.value(c).Interface(); !s.open(c, initial) && v != values[key] {
+			all = append(all, fmt.Sprintf("%s %v", key, v))
+		}
+	}
+	return all
 }
 
 // open reports whether nobody chose the setting, nor the one whose place it takes.

@@ -27,12 +27,14 @@ import (
 // A Plan is a configuration made whole, before any record has been looked at:
 // everything in it is public.
 type Plan struct {
-	Config   Config // complete and re-runnable
-	Set      *datasets.Set
-	Front    *features.Front // nil: the network reads the records as they are
-	Network  *nn.Network
-	Schedule *ir.Schedule
-	Capacity int // records that one run takes; the schedule's chunk goes through the network together
+	Config Config // complete and re-runnable
+	Set    *datasets.Set
+	Front  *features.Front // nil: the network reads the records as they are
+	// FrontDigest identifies the front end; empty where there is none.
+	FrontDigest string
+	Network     *nn.Network
+	Schedule    *ir.Schedule
+	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
 	PublicN       int
 	SamplingRate  float64
@@ -60,7 +62,6 @@ type Plan struct {
 	evalEvery  int
 	declared   []string // assumptions about the data
 	ownNetwork bool
-	ownFront   bool
 }
 
 // Options are what a caller supplies beside the configuration.
@@ -92,6 +93,9 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	if o.Method != nil {
 		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
 	}
+	if o.Front != nil { // whose name is no setting
+		c.Features, c.Whiten, c.Mirror = "", "", false
+	}
 	warnings, set, declared, err := c.open(o)
 	if err != nil {
 		return nil, nil, err
@@ -113,6 +117,11 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
+	}
+	if p.Front != nil {
+		if p.FrontDigest, err = p.Front.Digest(); err != nil {
+			return nil, d, err
+		}
 	}
 	return p, d, p.resolve(d)
 }
@@ -193,9 +202,12 @@ func (p *Plan) resolveNetwork() error {
 		return err
 	}
 	if c.Init != "" {
-		params, err := rundir.ReadModel(c.Init, p.Network.Program)
+		params, facts, err := rundir.ReadModel(c.Init, p.Network.Program)
 		if err != nil {
 			return err
+		}
+		if of, ok := facts[rundir.FeaturesDigest]; ok != (p.Front != nil) || of != p.FrontDigest {
+			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten and --mirror", c.Init)
 		}
 		if err := p.Network.SetParams(params); err != nil {
 			return err

@@ -83,7 +83,7 @@ var assumptions = []struct {
 	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.GEMM == devices.GEMMCuBLAS }},
 	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
 	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return slices.Contains(p.Notes.Assumes, "protector_file_is_public") }},
-	{"own_features_are_public", "the user's own features of a record depend on that record alone; they agreed on synthetic images in two orders", func(p *Plan) bool { return p.ownFront }},
+	{"own_features_are_public", "the user's own features of a record, a function or constants in a file, depend on that record alone and on nothing private", func(p *Plan) bool { return p.Front != nil && !p.Front.Made() }},
 	{"initial_parameters_are_public", "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -84,19 +85,42 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 		t.Errorf("given settings were changed: %+v", c)
 	}
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	check(t, os.WriteFile(file, []byte("momentum: 0\nfeatures: none\nmodel: cnn-mnist\n"), 0o644))
+	check(t, os.WriteFile(file, []byte("momentum: 0\nepochs: 3\n"), 0o644))
 	p, err = follows(t, "mnist", grey, 3, func(c *Config) { check(t, ReadConfig(file, c)) })
 	check(t, err)
-	if c := p.Config; c.Momentum != 0 || c.Features != "" || c.Model != "cnn-mnist" || p.Front != nil {
+	if c := p.Config; c.Momentum != 0 || *c.Epochs != 3 || p.Front == nil || c.RecipeChosenOn == "" {
 		t.Errorf("a file's settings were changed: %+v", c)
+	}
+}
+
+// A learning rate is for its features, model and optimizer: beside others it is left out, and
+// nothing says that it was chosen anywhere.
+func TestRecipeBesideOthers(t *testing.T) {
+	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Optimizer = "dp-adam" })
+	check(t, err)
+	if c := p.Config; c.Features == "" || *c.LR != 2e-3 || c.Momentum != 0 || c.Clip != 1 || c.RecipeChosenOn != "" || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "optimizer dp-adam") {
+		t.Errorf("warned of %q, filled in %+v", p.Warnings, c)
+	}
+}
+
+// Noise grows beside the mean of fewer records, and steps shrink by as much.
+func TestRecipeOfFewerRecords(t *testing.T) {
+	whole, err := follows(t, "mnist", grey, 3, nil)
+	check(t, err)
+	for n, want := range map[int]float64{6000: 0.1, 60000: 1, 600000: 1} {
+		p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.PublicN = &n })
+		check(t, err)
+		if got := *p.Config.LR / *whole.Config.LR; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%d records: the rate is %g of that of 60,000, want %g", n, got, want)
+		}
 	}
 }
 
 // Any images get the recipe of the nearest shape, and are told whose it is.
 func TestRecipeOfOwnImages(t *testing.T) {
-	plain, given := Default(), map[string]bool{"features": true} // whose making would take its time
-	plain.Features = noFeatures
-	pixels := func(c *Config) { c.Override(&plain, given) }
+	by, given := Default(), map[string]bool{"whiten": true} // which would take its time
+	by.Whiten = "none"
+	pixels := func(c *Config) { c.Override(&by, given) }
 	p, err := follows(t, "birds", [3]int{3, 40, 40}, 3, pixels)
 	check(t, err)
 	if !strings.Contains(p.DefaultsFrom(), "cifar10") || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "cifar10") {
@@ -135,6 +159,7 @@ func TestRecipeRefuses(t *testing.T) {
 		"another recipe":     {func(c *Config) { c.Recipe = "fast" }, "choose one of"},
 		"whitening alone":    {func(c *Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
 		"mirror alone":       {func(c *Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
+		"nothing left open":  {func(c *Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
 		"unknown features":   {func(c *Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
 		"a network of pixel": {func(c *Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
 	} {

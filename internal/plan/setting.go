@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
 
@@ -81,6 +82,12 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 			c.give(s.Key)
 		case given[s.instead], s.with != "" && moves(s.with):
 			s.value(c).SetZero()
+			c.forget(s.Key)
+		}
+	}
+	for key := range (recipes.Settings{}).Keys() {
+		if moves(key) {
+			c.RecipeChosenOn = "" // not any more
 		}
 	}
 }

@@ -16,6 +16,7 @@ const Best = "best"
 type Recipe struct {
 	Data    string // the set on which it was chosen
 	Shape   [3]int // of its images: channels, height, width
+	Records int    // of its training images; where there are fewer, LR wants to be smaller by as much
 	Epsilon float64
 	Settings
 }

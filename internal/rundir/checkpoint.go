@@ -31,6 +31,7 @@ type Checkpoint struct {
 	// Assumptions are those of every process of the run up to this one; nil in a
 	// checkpoint from before they were kept.
 	Assumptions []string
+	Front       string // digest of the front end; empty where there is none
 	Label       string // what must stand beside it; nothing reads it back
 }
 
@@ -55,6 +56,9 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	})
 	if c.Clip != 0 {
 		meta["clip"] = strconv.FormatFloat(c.Clip, 'g', -1, 64)
+	}
+	if c.Front != "" {
+		meta[FeaturesDigest] = c.Front
 	}
 	if c.Method != "" {
 		meta["search"] = c.Method
@@ -82,7 +86,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 	if err != nil {
 		return nil, usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
-	c := &Checkpoint{RunID: meta["run"], Method: meta["search"]}
+	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Front: meta[FeaturesDigest]}
 	var e1, e2, e3 error
 	c.Step, e1 = strconv.Atoi(meta["step"])
 	c.Slot, e2 = strconv.Atoi(meta["slot"])
