@@ -36,8 +36,8 @@ func (r *run) keepFront() error {
 		return dir.WriteTo(rundir.Features, p.Front.Write)
 	}
 	stored, digest, err := readFront(dir, p.Front.Spec())
-	if err == nil {
-		p.Front, p.FrontDigest = stored, digest
+	if err == nil && digest != p.FrontDigest {
+		p.Front, p.FrontDigest = stored, digest // of another version; restore says whether the run began with it
 	}
 	return err
 }

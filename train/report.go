@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -30,7 +31,7 @@ func (r *run) result() *Result {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           r.coarse(devices.PeakRSS()),
+		PeakRSS:           coarse(devices.PeakRSS(), p.Front),
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses
@@ -80,11 +81,11 @@ func (r *run) reportPrivacy(res *Result) {
 
 // coarse rounds memory up to that of many records, and to 64 MiB at least, since a process
 // holds its private records: their bytes would be counted.
-func (r *run) coarse(bytes int64) int64 {
+func coarse(bytes int64, front *features.Front) int64 {
 	const records = 85_000
 	unit := int64(64 << 20)
-	if f := r.plan.Front; f != nil {
-		unit = max(unit, int64(records*2*f.Width())) // halves
+	if front != nil {
+		unit = max(unit, int64(records*2*front.Width())) // halves
 	}
 	return (bytes + unit - 1) / unit * unit
 }

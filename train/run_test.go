@@ -282,7 +282,7 @@ func TestTimeAndMemoryAreCoarse(t *testing.T) {
 		t.Errorf("%v examples a second in %v seconds", r.ExamplesPerSecond, r.Seconds)
 	}
 	for bytes, want := range map[int64]int64{0: 0, 1: 64 << 20, 64 << 20: 64 << 20, 64<<20 + 1: 128 << 20} {
-		if got := coarse(bytes); got != want {
+		if got := coarse(bytes, nil); got != want {
 			t.Errorf("%d bytes are told as %d, want %d", bytes, got, want)
 		}
 	}

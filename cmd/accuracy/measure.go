@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/privgrad/privgrad/internal/recipes"
 )
@@ -123,7 +124,6 @@ func (o options) once(ctx context.Context, data string, epsilon float64, seed in
 	var r struct {
 		Accuracy  float64 `json:"test_accuracy"`
 		Seconds   float64 `json:"seconds"`
-		Peak      float64 `json:"peak_rss_bytes"`
 		Guarantee bool    `json:"guarantee"`
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
@@ -133,7 +133,10 @@ func (o options) once(ctx context.Context, data string, epsilon float64, seed in
 		return m, fmt.Errorf("%s: the run has no guarantee", cmd)
 	}
 	s := cmd.ProcessState
-	m.accuracy, m.seconds, m.peak = r.Accuracy, r.Seconds, r.Peak/(1<<30)
+	m.accuracy, m.seconds = r.Accuracy, r.Seconds
+	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
+		m.peak = float64(u.Maxrss) / (1 << 20) // of KiB, on Linux
+	}
 	m.cpu = (s.UserTime() + s.SystemTime()).Seconds()
 	return m, nil
 }
