@@ -500,6 +500,8 @@ func TestCalibrationOutOfReach(t *testing.T) {
 		refused(t, err, "epsilon 0.0001", "delta 1e-05", "10000 steps", "rate 0.005", "no less than 0.008367")
 		_, _, err = s.Calibrate(1e30)
 		refused(t, err, "epsilon 1e+30", "lower epsilon")
+		_, _, err = Schedule{SamplingRate: 1, Steps: 10, Neighbouring: n, Accountant: PRV, Delta: 1e-5}.Calibrate(1e9)
+		refused(t, err, "at most 20", "use pld")
 		s.Besides = []Event{{Mechanisms: []Mechanism{Gaussian{0.5}}, Count: 1}}
 		_, _, err = s.Calibrate(3)
 		refused(t, err, "epsilon 3", "no less than")

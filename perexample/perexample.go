@@ -134,6 +134,8 @@ const (
 	Recompute Choice = "recompute" // convolution: each gradient twice, for its norm and for the sum
 )
 
+func Choices() []Choice { return []Choice{Store, GhostNorm, Gram, Recompute} }
+
 // measures is the step by which each choice takes the norm.
 var measures = map[Choice]ir.StepKind{Store: ir.GradStore, GhostNorm: ir.NormGhost, Gram: ir.NormGram, Recompute: ir.NormInstantiate}
 
@@ -212,8 +214,8 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 	if choice == Choice(Materialise) {
 		choice = Store
 	}
-	if all := []Choice{Store, GhostNorm, Gram, Recompute}; !slices.Contains(all, choice) {
-		return fmt.Errorf("unknown choice %q for layer %s: choose one of %s", choice, layer, list(all))
+	if !slices.Contains(Choices(), choice) {
+		return fmt.Errorf("unknown choice %q for layer %s: choose one of %s", choice, layer, list(Choices()))
 	}
 	if p == nil {
 		return nil

@@ -125,6 +125,32 @@ func TestAnalyticGaussian(t *testing.T) {
 	}
 }
 
+// Where almost nothing is hidden, probabilities of the pair are below what a float64
+// holds. The second term of δ(ε) is then φ(a) times Mills's ratio at a+μ, which is 1/(a+μ)
+// to one part in (a+μ)², at most one in 400 here.
+func TestHugeLosses(t *testing.T) {
+	for _, c := range []struct {
+		size       float64
+		count      int
+		replaceOne bool
+	}{
+		{17, 1, false}, {20, 1, false}, {20, 10, false}, {20, 1, true}, {20, 10, true},
+	} {
+		mu := c.size * math.Sqrt(float64(c.count))
+		if c.replaceOne {
+			mu *= 2
+		}
+		exact := func(epsilon float64) float64 {
+			a := epsilon/mu - mu/2
+			return normal(-a) - density(GaussianNoise, a)/(a+mu)
+		}
+		r := epsilon(t, []Step{{GaussianNoise, c.size, 1, c.count}}, c.replaceOne, 1e-5)
+		if !(exact(r.Upper) <= 1e-5 && 1e-5 <= exact(r.Lower)) || r.Upper-r.Lower > 2e-3*r.Upper {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+}
+
 // density of the noise around 0, and P's or Q's of a pair, written out afresh.
 func density(n Noise, x float64) float64 {
 	if n == LaplaceNoise {

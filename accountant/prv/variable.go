@@ -28,8 +28,11 @@ func (l loss) at(x float64) float64 {
 	return y
 }
 
-// logMix is ln(1−q+q·eᵗ).
+// logMix is ln(1−q+q·eᵗ). At q = 1 that is t, also where eᵗ is too small for a float64.
 func logMix(q, t float64) float64 {
+	if q == 1 {
+		return t
+	}
 	if t > 30 {
 		return t + math.Log(q+(1-q)*math.Exp(-t))
 	}
@@ -63,6 +66,9 @@ func (l loss) inverse(y float64) float64 {
 
 // unmix is t with ln(1−q+q·eᵗ) = y, or −Inf where there is none.
 func unmix(q, y float64) float64 {
+	if q == 1 {
+		return y
+	}
 	if y > 30 {
 		return y + math.Log((1-(1-q)*math.Exp(-y))/q)
 	}

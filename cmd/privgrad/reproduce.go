@@ -31,8 +31,7 @@ shown, and nothing has a guarantee, whatever ε it states.
 
 It may take hours. What has finished is kept in NAME.csv: the same command goes
 on from there. --quick does a fraction of the work, and says so everywhere. What
-needs a file that is not there, or an optimizer that this program does not have,
-is left out, with a line that says so.`,
+needs a file that is not there is left out, with a line that says so.`,
 		Example: `  privgrad reproduce list
   privgrad reproduce rates --quick --out figures/quick
   privgrad reproduce fig3 --data-dir data --out figures`,

@@ -24,7 +24,7 @@ func fma32(a, b, c float32) float32 {
 func TestUpdate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 1))
 	const n = 300
-	for rule := device.SGD; rule <= device.Average; rule++ {
+	for _, rule := range device.Rules() {
 		p, want := normals32(rnd, n, 1), make([]float64, n)
 		exact := slices.Clone(p)
 		var m, v []float32
@@ -96,7 +96,7 @@ func TestUpdate(t *testing.T) {
 	if _, err := kernels.Update(0, device.Adam, 1, 0, 0, 0); err == nil {
 		t.Error("Adam with one state is accepted")
 	}
-	if _, err := kernels.Update(0, device.Average+1, 1, 0, 0); err == nil {
+	if _, err := kernels.Update(0, device.Rule(len(device.Rules())), 1, 0, 0); err == nil {
 		t.Error("an unknown rule is accepted")
 	}
 }

@@ -18,7 +18,7 @@ func TestWarmStepsDoNotAllocate(t *testing.T) {
 	c := devicetest.NewCase(t, p, 20, 51)
 	for _, strategy := range append(perexample.Strategies(), "") {
 		for _, threads := range []int{1, 3} {
-			for _, rule := range []device.Rule{device.SGD, device.HeavyBall, device.Adam, device.Average} {
+			for _, rule := range device.Rules() {
 				t.Run(fmt.Sprintf("%q %s on %d threads", strategy, rule, threads), func(t *testing.T) {
 					x := devicetest.Open(t, open(t, threads), schedule(t, p, strategy), c, c.Rows.Count)
 					step := warmStep(t, x, c, rule)

@@ -128,7 +128,7 @@ func BenchmarkParameters(b *testing.B) {
 	measure("release", x.Free)
 	gradient, err := x.Net.NewVector(1)
 	check(b, err)
-	for _, rule := range []device.Rule{device.SGD, device.HeavyBall, device.Adam, device.Average} {
+	for _, rule := range device.Rules() {
 		var state []device.Vector
 		for range rule.States() {
 			v, err := x.Net.NewVector(1)

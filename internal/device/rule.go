@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Rule is how an optimizer changes one parameter. Each rule is defined by the
@@ -26,10 +27,24 @@ const (
 	Average
 )
 
-func (r Rule) String() string { return [...]string{"sgd", "heavy-ball", "adam", "average"}[r] }
+// rules has a row for each, in their order: its name, and how many vectors of state it keeps.
+var rules = [...]struct {
+	name   string
+	states int
+}{{"sgd", 0}, {"heavy-ball", 1}, {"adam", 2}, {"average", 0}}
+
+// Rules lists them.
+func Rules() (all []Rule) {
+	for r := range rules {
+		all = append(all, Rule(r))
+	}
+	return all
+}
+
+func (r Rule) String() string { return rules[r].name }
 
 // States is the number of state vectors of width 1 that a rule keeps.
-func (r Rule) States() int { return [...]int{0, 1, 2, 0}[r] }
+func (r Rule) States() int { return rules[r].states }
 
 // Apply gives the new parameter and updates state.
 func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
@@ -57,7 +72,7 @@ func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
 
 // Check validates an Update's state vectors for a rule.
 func (r Rule) Check(states int) error {
-	if r > Average {
+	if !slices.Contains(Rules(), r) {
 		return fmt.Errorf("unknown update rule %d", r)
 	}
 	if states != r.States() {

@@ -26,9 +26,10 @@ const (
 // AutomaticGamma is γ of the automatic clipping, its authors' default.
 const AutomaticGamma = 0.01
 
-func (c Clipping) String() string {
-	return [...]string{"unclipped", "flat", "per-layer", "automatic"}[c]
-}
+// clippings has a name for each, in their order.
+var clippings = [...]string{"unclipped", "flat", "per-layer", "automatic"}
+
+func (c Clipping) String() string { return clippings[c] }
 
 // Groups says which ops' gradients are clipped together: of[i] is the group of
 // op i, out of n. An example has one norm and one factor a group.

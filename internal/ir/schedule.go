@@ -119,7 +119,7 @@ func (s *Schedule) Validate() error {
 	if err := s.Program.Validate(); err != nil {
 		return err
 	}
-	if s.Clipping > Automatic {
+	if int(s.Clipping) >= len(clippings) {
 		return s.fail("clipping %d is unknown", s.Clipping)
 	}
 	if s.Chunk < 0 {

@@ -21,12 +21,16 @@ type Source struct {
 	BuiltIn bool
 }
 
+// Layouts are the image sets that are read from files.
+func Layouts() []*datasets.Layout { return []*datasets.Layout{&mnist.Layout, &cifar.Layout} }
+
 // Sources are the data sets that are read from files.
 func Sources() map[string]Source {
-	return map[string]Source{
-		"mnist":   {Open: mnist.Layout.Open},
-		"cifar10": {Open: cifar.Layout.Open},
+	all := map[string]Source{}
+	for _, l := range Layouts() {
+		all[l.Name] = Source{Open: l.Open}
 	}
+	return all
 }
 
 // DataDirVariable names the environment variable that stands in for --data-dir

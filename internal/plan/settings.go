@@ -124,7 +124,8 @@ var settings = []Setting{
 		Help: "what factors of matrix products are rounded to: float32 (not at all), tf32 (11 digits) or bf16 (8), for the tensor cores of --device cuda; the guarantee holds in each, at batch 1024 for 0.3 % and 0.8 % more noise"},
 	{Key: "threads", limit: within(0, mostThreads, "1 to %d, or 0 for all cores", mostThreads), resume: always, Help: "processor threads, 0 for all; no result depends on it"},
 	{Key: "strategy", limit: reads(func(text string) error { return perexample.Check(perexample.Strategy(text)) }),
-		Help: choice("per-example clipping by", texts(perexample.Strategies())) + "; conv1=gram after a comma sets one layer's (store, ghost, gram, recompute)"},
+		Help: choice("per-example clipping by", texts(perexample.Strategies())) +
+			"; conv1=gram after a comma sets one layer's (" + strings.Join(texts(perexample.Choices()), ", ") + ")"},
 	{Key: "memory", limit: reads(func(text string) error { _, err := devices.ParseMemory(text); return err }), resume: unlessSeeded,
 		Help: "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)"},
 	{Key: "max_physical_batch", limit: within(0, math.MaxInt, "a number of records, or 0 to choose by memory"), resume: unlessSeeded,

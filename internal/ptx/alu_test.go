@@ -242,6 +242,9 @@ func TestConversions(t *testing.T) {
 		{"cvt.rn.f32.s64", f32, s64, 1 << 63, b32of(-0x1p63)},
 		{"cvt.rn.f64.u64", f64, u64, 1<<53 + 1, math.Float64bits(0x1p53)},
 		{"cvt.rn.f64.s64", f64, s64, ^uint64(0), math.Float64bits(-1)},
+		{"cvt.f32.f16", f32, f16, 0x3555, b32of(0x555p-12)}, // the half next to a third
+		{"cvt.f32.f16", f32, f16, 0x8001, b32of(-0x1p-24)},
+		{"cvt.f32.f16", f32, f16, 0xfc00, 0xff800000},
 		{"cvt.f64.f32", f64, f32, b32of(0.1), math.Float64bits(float64(float32(0.1)))},
 		{"cvt.rn.f32.f64", f32, f64, math.Float64bits(0.1), b32of(0.1)},
 		{"cvt.rn.f32.f64", f32, f64, math.Float64bits(0x1p-149), 1},

@@ -3,6 +3,8 @@ package ptx
 import (
 	"errors"
 	"math"
+
+	"github.com/privgrad/privgrad/internal/half"
 )
 
 // conversion is cvt[.rounding].to.from.
@@ -30,6 +32,8 @@ func (c conversion) known() bool {
 	switch {
 	case c.to == tf32:
 		return c.from == f32 && c.mode == "rna"
+	case c.from == f16:
+		return c.to == f32 && c.mode == ""
 	case c.to.size() == 0 || c.from.size() == 0 || c.to.float() != toFloat || c.from.float() != fromFloat:
 		return false
 	case fromFloat && (!toFloat || c.to == c.from):
@@ -78,6 +82,8 @@ func (c conversion) function() func(x uint64) uint64 {
 		return func(x uint64) uint64 { return fromInteger(from.extend(x, 8), to) }
 	case to == tf32:
 		return toTF32
+	case from == f16:
+		return func(x uint64) uint64 { return uint64(math.Float32bits(half.ToFloat32(uint16(x)))) }
 	}
 	value := func(x uint64) float64 { return math.Float64frombits(x) }
 	if from == f32 {

@@ -18,6 +18,7 @@ const (
 	s16
 	s32
 	s64
+	f16
 	bf16
 	tf32
 	f32
@@ -26,7 +27,7 @@ const (
 
 var typeNames = map[string]ty{
 	"pred": pred, "b8": b8, "b16": b16, "b32": b32, "b64": b64, "u8": u8, "u16": u16, "u32": u32, "u64": u64,
-	"s8": s8, "s16": s16, "s32": s32, "s64": s64, "bf16": bf16, "tf32": tf32, "f32": f32, "f64": f64,
+	"s8": s8, "s16": s16, "s32": s32, "s64": s64, "f16": f16, "bf16": bf16, "tf32": tf32, "f32": f32, "f64": f64,
 }
 
 // size in bytes.
@@ -34,7 +35,7 @@ func (t ty) size() int {
 	switch t {
 	case b8, u8, s8:
 		return 1
-	case b16, u16, s16, bf16:
+	case b16, u16, s16, f16, bf16:
 		return 2
 	case b32, u32, s32, f32, tf32:
 		return 4
@@ -45,7 +46,7 @@ func (t ty) size() int {
 }
 
 func (t ty) signed() bool { return t >= s8 && t <= s64 }
-func (t ty) float() bool  { return t >= bf16 }
+func (t ty) float() bool  { return t >= f16 }
 
 // extend gives the low bytes of x, as type t, in a register of n bytes.
 func (t ty) extend(x uint64, n int) uint64 {

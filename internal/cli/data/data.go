@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/datasets/cifar"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/mnist/fashion"
 	"github.com/privgrad/privgrad/datasets/tabular"
@@ -40,7 +39,7 @@ func Sources() map[string]train.Source {
 }
 
 // layouts are the image sets that can be fetched and verified.
-var layouts = []*datasets.Layout{&mnist.Fashion, &mnist.Layout, &cifar.Layout}
+var layouts = append([]*datasets.Layout{&mnist.Fashion}, plan.Layouts()...)
 
 func layout(name string) (*datasets.Layout, error) {
 	var names []string

@@ -16,13 +16,13 @@ var updateClaims = claims[site]{
 	{"copy", testCopy},
 	{"unknown rule", func(t *testing.T, s site) {
 		x := s.open(t)
-		x.refuses(t, recordings{"its update": func(q device.Queue) { q.Update(device.Average+1, x.Net.Params(), x.Out) }})
+		x.refuses(t, recordings{"its update": func(q device.Queue) { q.Update(device.Rule(len(device.Rules())), x.Net.Params(), x.Out) }})
 	}},
 }
 
 // eachRule tests every rule.
 func eachRule(t *testing.T, test func(*testing.T, device.Rule)) {
-	for rule := device.SGD; rule <= device.Average; rule++ {
+	for _, rule := range device.Rules() {
 		t.Run(rule.String(), func(t *testing.T) { test(t, rule) })
 	}
 }
