@@ -2,7 +2,6 @@ package train
 
 import (
 	"os"
-	"path/filepath"
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -72,12 +71,9 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 			return nil, usage.Errorf("%s kept no average of its parameters: leave out --average, or train with one", dir)
 		}
 	}
-	params, facts, err := rundir.ReadModel(filepath.Join(dir, model), network.Program)
+	params, err := modelBehind(digest, rundir.Dir(dir), model, network)
 	if err != nil {
 		return nil, err
-	}
-	if facts[rundir.FeaturesDigest] != digest {
-		return nil, usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", dir, rundir.Features, model)
 	}
 	d, err := devices.Open(deviceName, threads)
 	if err != nil {

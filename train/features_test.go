@@ -60,6 +60,11 @@ func TestFeatures(t *testing.T) {
 			check(t, front.Write(&b))
 			return os.WriteFile(kept, b.Bytes(), 0o644)
 		}, "other settings"},
+		"of other constants": {func() error {
+			other := bytes.Clone(whole)
+			other[len(other)-4] ^= 1 // the last digit of a number
+			return os.WriteFile(kept, other, 0o644)
+		}, "is not the front end"},
 		"gone": {func() error { return os.Remove(kept) }, "restore it"},
 	} {
 		check(t, damage.do())
@@ -112,7 +117,7 @@ func TestOwnFeatures(t *testing.T) {
 	if *r.TestAccuracy < 0.9 {
 		t.Errorf("accuracy %v: the class is the brightest pair of rows", *r.TestAccuracy)
 	}
-	if _, err := Eval(out, o.Sources, "", "", 1, false); err == nil || !strings.Contains(err.Error(), "in Go") {
+	if _, err := Eval(out, o.Sources, "", "", 1, false); err == nil || !strings.Contains(err.Error(), "of your own") {
 		t.Errorf("eval without the features: %v", err)
 	}
 	other, err := features.Own("rows", [3]int{1, 4, 4}, [3]int{1, 1, 1}, func(dst, image []float32) { dst[0] = image[0] })
@@ -120,5 +125,58 @@ func TestOwnFeatures(t *testing.T) {
 	o.Features, o.Out = other, filepath.Join(t.TempDir(), "other")
 	if _, err := Run(context.Background(), c, o); err == nil || !strings.Contains(err.Error(), "shape") {
 		t.Errorf("features of another shape: %v", err)
+	}
+}
+
+// A run goes on behind the front end that it began with, and no other.
+func TestFeaturesStay(t *testing.T) {
+	shape := [3]int{1, 8, 8}
+	times := func(a float32) *features.Front {
+		front, err := features.Own("times", shape, shape, func(dst, image []float32) {
+			for i, x := range image {
+				dst[i] = a * x
+			}
+		})
+		check(t, err)
+		return front
+	}
+	var b bytes.Buffer
+	built, err := features.New(features.Spec{Kind: "scatter", Whiten: features.None, Shape: shape}, nil)
+	check(t, err)
+	check(t, built.Write(&b))
+	file, err := features.Read(&b)
+	check(t, err)
+	set := made(1, 400)
+	for name, c := range map[string]struct {
+		first, then *features.Front
+		refused     bool
+		assumed     bool
+	}{
+		"the same function":       {times(1), times(1), false, true},
+		"another of its name":     {times(1), times(2), true, true},
+		"what the program makes":  {built, built, false, false},
+		"the same, from a file":   {file, built, false, true},
+		"a function, then a file": {times(1), file, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, Features: c.first}
+			ctx, stop := stopAt(t, o, 12, true)
+			if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
+				t.Fatal(err)
+			}
+			o.Features = c.then
+			r, err := Run(context.Background(), small(), o)
+			if c.refused {
+				var u *UsageError
+				if !errors.As(err, &u) {
+					t.Fatalf("got %v, want a usage error", err)
+				}
+				return
+			}
+			check(t, err)
+			if got := slices.Contains(r.Assumptions, "own_features_are_public"); got != c.assumed {
+				t.Errorf("assumptions %q", r.Assumptions)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // FeatureProgress is a Progress that is also told how far the features of the records are. The
@@ -83,4 +84,13 @@ func frontOf(dir rundir.Dir, c *plan.Config, shape [3]int) (front *features.Fron
 		return nil, "", usage.Errorf("%s has no %s, by which its model reads records: restore it; the figures of a run with a function of your own are in its %s", dir, rundir.Features, rundir.Result)
 	}
 	return front, digest, err
+}
+
+// modelBehind reads a model that was trained behind a front end of a digest, which is empty where it had none.
+func modelBehind(digest string, dir rundir.Dir, name string, n *nn.Network) ([]float32, error) {
+	params, facts, err := rundir.ReadModel(dir.Path(name), n.Program)
+	if err == nil && facts[rundir.FeaturesDigest] != digest {
+		err = usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", dir, rundir.Features, name)
+	}
+	return params, err
 }
