@@ -48,6 +48,14 @@ func TestRunOnGPU(t *testing.T) {
 			}
 		})
 	}
+	t.Run("features", func(t *testing.T) {
+		c := small()
+		c.Noise, c.Features, c.LR = dpoptim.Seeded, "scatter", ptr(0.05)
+		got, want := run(t, c, open(t)), run(t, c, nil)
+		if math.Abs(*got.TestLoss-*want.TestLoss) > 0.05 || *got.TestLoss == *want.TestLoss && got.Device == want.Device {
+			t.Errorf("the test loss is %v, on the processor %v", *got.TestLoss, *want.TestLoss)
+		}
+	})
 	for _, noise := range []string{dpoptim.Secure, dpoptim.Exact, dpoptim.Seeded} {
 		t.Run(noise, func(t *testing.T) {
 			c := small()

@@ -10,9 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/safetensors"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // scattered is a short private run on features of the made set.
@@ -178,5 +182,23 @@ func TestFeaturesStay(t *testing.T) {
 				t.Errorf("assumptions %q", r.Assumptions)
 			}
 		})
+	}
+}
+
+// A network of the user's own reads features as it would read pixels.
+func TestOwnNetworkOnFeatures(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewTensor(g, tensor.Float32, 4, G.WithShape(2, 81, 2, 2), G.WithName("x"))
+	logits, err := nn.Apply(x,
+		nn.Conv("mix", 6, 1, 1, 0, nn.Glorot(1)), nn.Tanh, nn.Flatten, nn.Dense("hidden", 12, nn.Glorot(2)), nn.Tanh, nn.Dense("out", 4, nn.Glorot(3)))
+	check(t, err)
+	network, err := nn.Lower(logits, nn.WithName("mine"))
+	check(t, err)
+	c := scattered()
+	c.Classes, c.Model, c.Batch, c.Steps, c.LR = nil, "", ptr(100.0), ptr(60), ptr(1.0)
+	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Network: network})
+	check(t, err)
+	if r.Model != "mine" || !r.Guarantee || *r.TestAccuracy < 0.6 {
+		t.Errorf("model %s, guarantee %v, accuracy %v", r.Model, r.Guarantee, *r.TestAccuracy)
 	}
 }
