@@ -28,9 +28,9 @@ var published = []struct {
 }{
 	{"mnist", 3, 98.7, "ScatterNet"},
 	{"fmnist", 3, 89.7, "ScatterNet"},
-	{"cifar10", 1, 72.3, "DP-RandP, pretrained on synthetic images on a GPU"},
+	{"cifar10", 1, 72.3, "DP-RandP, pretraining on a GPU"},
 	{"cifar10", 3, 69.3, "ScatterNet"},
-	{"cifar10", 8, 81.4, "De et al., days on accelerators"},
+	{"cifar10", 8, 81.4, "De et al., on accelerators"},
 }
 
 var names = map[string]string{"mnist": "MNIST", "fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
@@ -124,8 +124,8 @@ func measuredTable(all []measured, o options) string {
 					beside = fmt.Sprintf("%.1f (%s)", p.accuracy, p.by)
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %g | **%.2f** ± %.2f (%d seeds) | %.2f, %.2f | %.0f | %.0f | %.1f | %s |\n",
-				names[data], epsilon, c.accuracy, c.half, c.runs, c.least, c.most, c.seconds, c.cpu, c.peak, beside)
+			fmt.Fprintf(&b, "| %s | %g | **%s** (%d runs) | %.2f, %.2f | %.0f | %.0f | %.1f | %s |\n",
+				names[data], epsilon, c, c.runs, c.least, c.most, c.seconds, c.cpu, c.peak, beside)
 		}
 	}
 	return b.String()

@@ -34,10 +34,11 @@ own give --public-n and --delta, and --test-is-public if the test records are.
 --public-n is the number of records of a whole table, also where a share or a fold
 of it is held out. With --classes it is the number of records of these classes.
 
---recipe best chooses whatever you leave open, for images and the given ε, as reached the
-best accuracy on public data: features, network, optimizer, rate, batch. --features
-alone puts fixed features of an image in the place of its pixels; they are a public
-function of that image, and cost no privacy (docs/accuracy.md, docs/features.md).
+--recipe best fills in what you leave open with the settings that were most accurate
+on public images at your ε: features, model, optimizer, learning rate, batch. It needs
+--epsilon 0.5 or more. --features alone puts fixed features of an image in the place of
+its pixels. They are a public function of that image, and cost no privacy
+(docs/accuracy.md, docs/features.md).
 
 Two optimizers use all records at once; --batch and --epochs do not apply. lbfgs
 finds the minimum without privacy, in at most --steps iterations. majority releases
@@ -59,7 +60,7 @@ model-average.safetensors, beside the last ones.`
 
 const trainExample = `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
   privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
-  privgrad train --epsilon 3 --recipe best              # the most accurate known settings for images
+  privgrad train --epsilon 3 --recipe best              # our most accurate settings for images
   privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
   privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
   privgrad train --epsilon 3 --optimizer dp-adam --lr-schedule cosine --average 0.99

@@ -97,8 +97,10 @@ func (c *Config) follow(set *datasets.Set) (warnings []string, err error) {
 	if c.PublicN != nil {
 		n = *c.PublicN
 	}
-	// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
-	r.LR *= min(float64(n)/float64(r.Records), 1)
+	if n > 0 { // else the run is refused later, which says why
+		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
+		r.LR *= min(float64(n)/float64(r.Records), 1)
+	}
 
 	initial, values := Default(), r.Keys()
 	if others := c.others(&initial, values); len(others) > 0 {

@@ -171,6 +171,17 @@ func TestRecipeRefuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no public size", func(t *testing.T) {
+		c := Default()
+		c.Data, c.Recipe, c.Epsilon = "mnist", recipes.Best, ptr(3.0)
+		set := images("mnist", grey)
+		open := set["mnist"].Open
+		set["mnist"] = Source{Open: open}
+		c.DataDir = "here"
+		if _, err := Resolve(c, Options{Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("a table", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		makeTable(t, "")

@@ -38,13 +38,13 @@ var settings = []Setting{
 	{Key: "test_is_public", Help: "say that the test records are public: figures of them are then shown"},
 
 	{Key: "recipe", limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
-		Help: "best: fill in whatever else is left open with the most accurate known settings for images and --epsilon, chosen on public data (default none)"},
+		Help: "best: fill in what is left open with our most accurate settings for images and --epsilon, chosen on public data (default none)"},
 	{Key: "recipe_chosen_on", Help: "data on which the settings were chosen; a recipe fills it in, and the result shows it"},
 	{Key: "features", limit: unlessEmpty(oneOf(append(features.Kinds(), noFeatures)...)),
 		Help: choice("images: fixed public features in the place of pixels, which cost no privacy", append(features.Kinds(), noFeatures)) + " (default none)"},
 	{Key: "whiten", with: "features", limit: unlessEmpty(oneOf(features.Whitenings()...)),
 		Help: choice("features: synthetic images by which their channels are decorrelated", features.Whitenings()) + " (default leaves)"},
-	{Key: "mirror", with: "features", Help: "features: average those of an image and of its mirror image"},
+	{Key: "mirror", with: "features", Help: "features: average those of an image and of its mirror image; not for digits or letters"},
 
 	{Key: "schema", Help: choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", tabular.SchemaNames())},
 	{Key: "folds", limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
