@@ -175,8 +175,10 @@ func TestRecipeRefuses(t *testing.T) {
 		c := Default()
 		c.Data, c.Recipe, c.Epsilon = "mnist", recipes.Best, ptr(3.0)
 		set := images("mnist", grey)
-		open := set["mnist"].Open
-		set["mnist"] = Source{Open: open}
+		published, err := set["mnist"].Open("")
+		check(t, err)
+		published.Published = true // if somebody says so
+		set["mnist"] = Source{Open: set["mnist"].Open}
 		c.DataDir = "here"
 		if _, err := Resolve(c, Options{Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
 			t.Errorf("got %v", err)
