@@ -164,6 +164,9 @@ func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error),
 		}
 		return b.Ask(event(sigma))
 	}
+	if !(least > 0 && least <= most) {
+		return 0, fmt.Errorf("noise multipliers from %v to %v: give two above 0, the smaller one first", least, most)
+	}
 	if err := admitted(most); err != nil {
 		return 0, err
 	}

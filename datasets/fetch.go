@@ -108,8 +108,11 @@ func contents(ds []Download) map[string]Content {
 // published one (its size, where no digest of the content was published) and is
 // an error otherwise: nothing is overwritten. What comes is checked against its
 // SHA-256 before it gets its name. A broken download resumes at the next call.
-// progress receives the bytes so far of those needed.
+// progress, unless nil, receives the bytes so far of those needed.
 func Fetch(ctx context.Context, l *Layout, dir string, progress func(done, total int64)) error {
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
 	return fetch(ctx, l, upstream[l.Name], dir, progress)
 }
 

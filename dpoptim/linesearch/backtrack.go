@@ -39,7 +39,7 @@ type Backtrack struct {
 // leastCandidate, over the first, is still told from 0 by single precision.
 const leastCandidate = 1e-20
 
-// Validate checks what a user may set.
+// Validate checks the settings.
 func (b Backtrack) Validate() error {
 	switch {
 	case !(b.Alpha > 0 && b.Alpha < 1):
@@ -50,6 +50,10 @@ func (b Backtrack) Validate() error {
 		return fmt.Errorf("%d candidates of the line search with beta %v: the last would be less than %g of the first; ask for fewer or raise beta", b.Trials, b.Beta, leastCandidate)
 	case b.Trials < 1:
 		return fmt.Errorf("%d candidates of the line search: must be 1 or more", b.Trials)
+	case !positive(b.Batch):
+		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", b.Batch)
+	case math.IsNaN(b.Margin) || math.IsInf(b.Margin, 0):
+		return fmt.Errorf("margin %v of the line search: must be a finite number", b.Margin)
 	}
 	return nil
 }

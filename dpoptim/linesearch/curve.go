@@ -17,13 +17,15 @@ type Curve struct {
 	Keep float64
 }
 
-// Validate checks what a user may set.
+// Validate checks the settings.
 func (c Curve) Validate() error {
 	switch {
 	case c.Points < 3 || c.Points%2 == 0:
 		return fmt.Errorf("%d points of the loss curve: must be odd, 3 or more", c.Points)
 	case !(c.Factor > 1) || math.IsInf(c.Factor, 0):
 		return fmt.Errorf("neighbours on the loss curve lie a factor %v apart: must be a finite number above 1", c.Factor)
+	case !positive(c.Batch):
+		return fmt.Errorf("expected batch %v of the line search: must be a finite number above 0", c.Batch)
 	case !(c.Keep > 0 && c.Keep <= 1):
 		return fmt.Errorf("a larger step must keep %v of the largest decrease: must be in (0, 1]", c.Keep)
 	}

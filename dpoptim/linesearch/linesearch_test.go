@@ -357,9 +357,13 @@ func TestValidate(t *testing.T) {
 		bad("beta", change(func(b *Backtrack) { b.Beta = x }))
 	}
 	bad("0 candidates", change(func(b *Backtrack) { b.Trials = 0 }))
+	bad("expected batch 0", change(func(b *Backtrack) { b.Batch = 0 }))
+	bad("margin NaN", change(func(b *Backtrack) { b.Margin = nan }))
+	bad("margin -Inf", change(func(b *Backtrack) { b.Margin = -inf }))
 	points := func(f func(*Curve)) error { c := curve; f(&c); return c.Validate() }
 	bad("4 points", points(func(c *Curve) { c.Points = 4 }))
 	bad("1 points", points(func(c *Curve) { c.Points = 1 }))
+	bad("expected batch", points(func(c *Curve) { c.Batch = inf }))
 	bad("factor 1", points(func(c *Curve) { c.Factor = 1 }))
 	bad("keep 0", points(func(c *Curve) { c.Keep = 0 }))
 	bad("keep 1.5", points(func(c *Curve) { c.Keep = 1.5 }))

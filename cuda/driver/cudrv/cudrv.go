@@ -216,11 +216,12 @@ func (c *context) Close() error {
 func (c *context) Info() driver.Info { return c.info }
 
 func (c *context) Alloc(bytes int64) (p driver.Ptr, err error) {
-	return p, c.do("cuMemAlloc", func() error {
+	err = c.do("cuMemAlloc", func() error {
 		a, err := cu.MemAlloc(bytes)
 		p = driver.Ptr(a)
 		return err
 	})
+	return p, err // in this order: the call sets p
 }
 
 func (c *context) Free(p driver.Ptr) error {
