@@ -94,7 +94,7 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/device", "internal/devices", "internal/engine", "internal/ir",
 		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
-	"internal/rundir": {"internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
+	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",
 		"internal/plan", "internal/rundir", "internal/tables", "internal/usage", "nn", "perexample",

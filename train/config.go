@@ -1,8 +1,11 @@
 package train
 
 import (
+	"errors"
+
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Config is a whole run as a user writes it, in flags or YAML.
@@ -31,3 +34,10 @@ const (
 	ConfigFile  = rundir.Config
 	PictureFile = rundir.Picture
 )
+
+// A UsageError is a request that cannot be met as it stands: a bad setting, a
+// bad file, a directory that is taken. Nothing was changed.
+type UsageError = usage.Error
+
+// ErrInterrupted says that a run stopped early because it was asked to, saved.
+var ErrInterrupted = errors.New("interrupted")

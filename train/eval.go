@@ -3,6 +3,7 @@ package train
 import (
 	"os"
 
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
@@ -54,11 +55,12 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 		return nil, usage.Errorf("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, dir)
 	}
 	input := set.Test.Shape
-	front, digest, err := frontOf(rundir.Dir(dir), &c, input)
-	if err != nil {
-		return nil, err
-	}
-	if front != nil {
+	var front *features.Front
+	var digest string
+	if c.Features != "" {
+		if front, digest, err = rundir.Dir(dir).ReadFront(c.FrontSpec(input)); err != nil {
+			return nil, err
+		}
 		input = front.Out()
 	}
 	network, err := plan.BuildNetwork(c.Model, input, set.Classes, c.Activation, c.Seed)
@@ -71,7 +73,7 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 			return nil, usage.Errorf("%s kept no average of its parameters: leave out --average, or train with one", dir)
 		}
 	}
-	params, err := modelBehind(digest, rundir.Dir(dir), model, network)
+	params, err := rundir.Dir(dir).ReadModelBehind(digest, model, network.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +109,6 @@ func Eval(dir string, sources map[string]Source, dataDir, deviceName string, thr
 		return nil, err
 	}
 	e := &Evaluation{Run: dir, Dataset: c.Data, Model: c.Model, Average: average, Examples: got.Count, Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.Label()}
-	e.Loss, e.Accuracy = means(got)
+	e.Loss, e.Accuracy = plan.Means(got)
 	return e, nil
 }

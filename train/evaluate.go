@@ -103,7 +103,7 @@ func (r *run) evaluate(loss *float64) error {
 		if err != nil {
 			return fmt.Errorf("%s after step %d: %w", s.what, r.step, err)
 		}
-		*s.loss, *s.accuracy = means(score)
+		*s.loss, *s.accuracy = plan.Means(score)
 	}
 	if r.scoreTrain != nil {
 		if err := r.evaluateTraining(m); err != nil {
@@ -120,7 +120,7 @@ func (r *run) evaluateTraining(m *Measurement) error {
 	if err != nil {
 		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
 	}
-	loss, accuracy := means(s)
+	loss, accuracy := plan.Means(s)
 	if r.plan.Config.DataIsPublic {
 		m.TrainLoss, m.TrainAccuracy = loss, accuracy
 	}
@@ -138,16 +138,4 @@ type diagnostic struct {
 	RealisedBatch int      `json:"realised_batch"`
 	TrainLoss     *float64 `json:"train_loss"`
 	TrainAccuracy *float64 `json:"train_accuracy"`
-}
-
-// means gives the average loss and accuracy of a score, nil where undefined.
-func means(s device.Score) (loss, accuracy *float64) {
-	if s.Count == 0 {
-		return nil, nil
-	}
-	loss = plan.Finite(s.Loss / float64(s.Count))
-	if s.Confusion != nil {
-		accuracy = plan.Finite(float64(s.Correct) / float64(s.Count))
-	}
-	return loss, accuracy
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -31,7 +30,7 @@ func (r *run) result() *Result {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           coarse(devices.PeakRSS(), p.Front),
+		PeakRSS:           devices.Coarse(devices.PeakRSS(), p.RowBytes()),
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses
@@ -77,17 +76,6 @@ func (r *run) reportPrivacy(res *Result) {
 			res.NoiseMultiplier = nil
 		}
 	}
-}
-
-// coarse rounds memory up to that of many records, and to 64 MiB at least, since a process
-// holds its private records: their bytes would be counted.
-func coarse(bytes int64, front *features.Front) int64 {
-	const records = 85_000
-	unit := int64(64 << 20)
-	if front != nil {
-		unit = max(unit, int64(records*2*front.Width())) // halves
-	}
-	return (bytes + unit - 1) / unit * unit
 }
 
 // picture is test accuracy against ε, or against steps where there is no ε.

@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -549,11 +548,11 @@ func (r *run) save() error {
 	}
 	label, program, dir := r.plan.Config.Label(), r.plan.Network.Program, r.dir()
 	if r.average != nil {
-		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label, r.modelFacts()); err != nil {
+		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label, r.plan.ModelFacts()); err != nil {
 			return err
 		}
 	}
-	if err := rundir.WriteModel(dir.Path(rundir.Model), program, r.params, label, r.modelFacts()); err != nil {
+	if err := rundir.WriteModel(dir.Path(rundir.Model), program, r.params, label, r.plan.ModelFacts()); err != nil {
 		return err
 	}
 	return r.charge.saved()
@@ -575,21 +574,9 @@ func (r *run) keeper() dpoptim.Keeper {
 		return k
 	}
 	if r.plan.Filtered() {
-		return spentKeeper{}
+		return engine.SpentKeeper{}
 	}
 	return nil
-}
-
-// spentKeeper keeps where a filter stands for a method without a state of its own.
-type spentKeeper struct{}
-
-func (spentKeeper) Save(spent dpoptim.Spent) ([]byte, error) { return json.Marshal(spent) }
-
-func (spentKeeper) Restore(state []byte) (spent dpoptim.Spent, err error) {
-	if err := json.Unmarshal(state, &spent); err != nil {
-		return spent, fmt.Errorf("budget cannot be read: %w", err)
-	}
-	return spent, nil
 }
 
 // saveCheckpoint writes what was last read of the engine.

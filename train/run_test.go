@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/nn"
@@ -282,7 +283,7 @@ func TestTimeAndMemoryAreCoarse(t *testing.T) {
 		t.Errorf("%v examples a second in %v seconds", r.ExamplesPerSecond, r.Seconds)
 	}
 	for bytes, want := range map[int64]int64{0: 0, 1: 64 << 20, 64 << 20: 64 << 20, 64<<20 + 1: 128 << 20} {
-		if got := coarse(bytes, nil); got != want {
+		if got := devices.Coarse(bytes, 0); got != want {
 			t.Errorf("%d bytes are told as %d, want %d", bytes, got, want)
 		}
 	}

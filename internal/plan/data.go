@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/cifar"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -125,4 +126,16 @@ func Model(name string) (nn.Info, error) {
 	}
 	_, err := nn.Build(name, nn.Options{})
 	return nn.Info{}, usage.Wrap(err)
+}
+
+// Means gives the average loss and accuracy of a score, nil where undefined.
+func Means(s device.Score) (loss, accuracy *float64) {
+	if s.Count == 0 {
+		return nil, nil
+	}
+	loss = Finite(s.Loss / float64(s.Count))
+	if s.Confusion != nil {
+		accuracy = Finite(float64(s.Correct) / float64(s.Count))
+	}
+	return loss, accuracy
 }

@@ -1,0 +1,37 @@
+package rundir
+
+import (
+	"os"
+
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// ReadFront reads the front end of a run, which must be the configured one, and its digest.
+func (d Dir) ReadFront(want features.Spec) (_ *features.Front, digest string, err error) {
+	path := d.Path(Features)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, "", usage.Errorf("%w: the model reads records by that file: restore it; the figures of a run with a function of your own are in its %s", err, Result)
+	}
+	defer f.Close()
+	front, err := features.Read(f)
+	if err != nil {
+		return nil, "", usage.Errorf("%s: %w; restore it, or start a new run in another directory", path, err)
+	}
+	if got := front.Spec(); got != want {
+		return nil, "", usage.Errorf("%s holds features %s of other settings than %s: restore it, or start a new run in another directory", path, got.Kind, Config)
+	}
+	digest, err = front.Digest()
+	return front, digest, err
+}
+
+// ReadModelBehind reads a model that was trained behind a front end of a digest, which is empty where it had none.
+func (d Dir) ReadModelBehind(digest, name string, p *ir.Program) ([]float32, error) {
+	params, facts, err := ReadModel(d.Path(name), p)
+	if err == nil && facts[FeaturesDigest] != digest {
+		err = usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", d, Features, name)
+	}
+	return params, err
+}
