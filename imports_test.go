@@ -100,6 +100,11 @@ var allowed = map[string][]string{
 		"internal/plan", "internal/rundir", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 
+	"trained": {
+		"features", "internal/device", "internal/devices", "internal/engine", "internal/plan", "internal/rundir", "internal/tables", "internal/usage",
+		"perexample",
+	},
+
 	"audit": {
 		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/usage", "nn", "perexample",

@@ -51,7 +51,7 @@ func TestAdaptiveIsPricedTogether(t *testing.T) {
 	for _, n := range []accountant.Neighbouring{accountant.AddRemove, accountant.ReplaceOne} {
 		c := adaptive()
 		c.Neighbouring = string(n)
-		r, _ := trained(t, c, made(1, 400), Options{})
+		r, _ := trainedOn(t, c, made(1, 400), Options{})
 		const sigma, deviation = 1.0, 40.0 / 20 // of a count of 40 expected records
 		price := func(events ...accountant.Event) float64 {
 			a, err := accountant.Account(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: n, Delta: 1e-5})
@@ -77,12 +77,12 @@ func TestAdaptiveIsPricedTogether(t *testing.T) {
 	// A calibrated run pays for the count with more noise on the gradient.
 	c := adaptive()
 	c.NoiseMultiplier, c.Epsilon = nil, ptr(3.0)
-	r, _ := trained(t, c, made(1, 400), Options{})
+	r, _ := trainedOn(t, c, made(1, 400), Options{})
 	if *r.Epsilon > 3 || *r.Epsilon < 3*(1-1e-4) {
 		t.Errorf("calibrated to 3, reports %v", *r.Epsilon)
 	}
 	c.Clipping = "flat"
-	if flat, _ := trained(t, c, made(1, 400), Options{}); *r.NoiseMultiplier <= *flat.NoiseMultiplier {
+	if flat, _ := trainedOn(t, c, made(1, 400), Options{}); *r.NoiseMultiplier <= *flat.NoiseMultiplier {
 		t.Errorf("noise multiplier %v with a count, %v without", *r.NoiseMultiplier, *flat.NoiseMultiplier)
 	}
 }
@@ -278,12 +278,12 @@ func TestOtherClippingsInResults(t *testing.T) {
 	for _, k := range perexample.Clippings() {
 		c := small()
 		c.Clipping = string(k)
-		r, params := trained(t, c, made(1, 400), Options{})
+		r, params := trainedOn(t, c, made(1, 400), Options{})
 		if *r.Clipping != string(k) || !r.Guarantee || rms(params) == 0 {
 			t.Errorf("%s: the result says %s, guarantee %v", k, *r.Clipping, r.Guarantee)
 		}
 		// Only the count costs more than the sum.
-		if flat, _ := trained(t, small(), made(1, 400), Options{}); (*r.Epsilon == *flat.Epsilon) != (k != perexample.AdaptiveFlat) {
+		if flat, _ := trainedOn(t, small(), made(1, 400), Options{}); (*r.Epsilon == *flat.Epsilon) != (k != perexample.AdaptiveFlat) {
 			t.Errorf("%s costs ε %v, flat %v", k, *r.Epsilon, *flat.Epsilon)
 		}
 		if (*r.Clip == 1) != (k != perexample.AdaptiveFlat) {
@@ -292,7 +292,7 @@ func TestOtherClippingsInResults(t *testing.T) {
 	}
 	c := small()
 	c.Optimizer, c.NoiseMultiplier = "sgd", nil
-	if r, _ := trained(t, c, made(1, 400), Options{}); r.Clipping != nil || r.Clip != nil {
+	if r, _ := trainedOn(t, c, made(1, 400), Options{}); r.Clipping != nil || r.Clip != nil {
 		t.Errorf("sgd clips by %v at %v", r.Clipping, r.Clip)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // Of files nothing is public that was not said, whatever is in them: neither their
@@ -60,7 +61,7 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 			if (r.TestAccuracy != nil) != x.tested || (r.TestLoss != nil) != x.tested || shown == x.tested {
 				t.Errorf("test figures %v, %v", r.TestAccuracy, r.TestLoss)
 			}
-			_, err = Eval(o.Out, source, "", "cpu", 1, false)
+			_, err = trained.Eval(o.Out, source, "", "cpu", 1, false)
 			if (err == nil) != x.tested || err != nil && !strings.Contains(err.Error(), "--test-is-public") {
 				t.Errorf("eval: %v", err)
 			}

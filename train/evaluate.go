@@ -111,7 +111,13 @@ func (r *run) evaluate(loss *float64) error {
 		}
 	}
 	r.last, r.measured = m, append(r.measured, *m)
-	return r.metrics.Append(m)
+	if err := r.metrics.Append(m); err != nil {
+		return err
+	}
+	for _, w := range r.options.Watch {
+		w.Evaluated(*m)
+	}
+	return nil
 }
 
 // evaluateTraining is for public data, and for their owner's eyes.

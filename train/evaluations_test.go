@@ -45,13 +45,13 @@ func TestEvaluationsAreCounted(t *testing.T) {
 			config := small()
 			config.Optimizer, config.Search = "dp-blsgd", &c.search
 			c.search.Budget, c.search.Every = budgetFixed, ptr(3)
-			r, _ := trained(t, config, made(1, 400), Options{})
+			r, _ := trainedOn(t, config, made(1, 400), Options{})
 			if r.GradientEvaluations == nil || *r.GradientEvaluations != 24 || r.ObjectiveEvaluations == nil || *r.ObjectiveEvaluations != c.losses {
 				t.Errorf("%v gradients and %v losses, want 24 and %d", *r.GradientEvaluations, *r.ObjectiveEvaluations, c.losses)
 			}
 		})
 	}
-	if r, _ := trained(t, small(), made(1, 400), Options{}); r.GradientEvaluations != nil || r.ObjectiveEvaluations != nil {
+	if r, _ := trainedOn(t, small(), made(1, 400), Options{}); r.GradientEvaluations != nil || r.ObjectiveEvaluations != nil {
 		t.Error("dp-sgd counts a search's evaluations")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // onceConfig is a run of a method without a schedule on t.csv.
@@ -110,7 +111,7 @@ func TestMajority(t *testing.T) {
 				r.NoiseMultiplier != nil || r.Clip != nil || r.Steps != 1 || *r.Committed != 1 {
 				t.Errorf("the result is %+v", r)
 			}
-			e, err := Eval("run", nil, "", "", 1, false)
+			e, err := trained.Eval("run", nil, "", "", 1, false)
 			if err != nil {
 				t.Fatal(err)
 			}

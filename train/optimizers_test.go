@@ -362,7 +362,7 @@ func testEmptyBatches(t *testing.T, c Config) {
 	c = lasting(c)
 	c.LR, c.Noise = ptr(1e-6), dpoptim.Seeded
 	c.Accountant = accountant.RDP // which prices even what δ covers
-	r, params := trained(t, c, made(1, 0), Options{})
+	r, params := trainedOn(t, c, made(1, 0), Options{})
 	if r.Steps != *c.Steps || !(*r.Epsilon > 0) {
 		t.Errorf("%d steps at ε %v", r.Steps, *r.Epsilon)
 	}
@@ -387,7 +387,7 @@ func testBadRecords(t *testing.T, c Config) {
 		params[0] = first
 		check(t, network.SetParams(params))
 		s := &screen{}
-		_, params = trained(t, c, set, Options{Network: network, Progress: s})
+		_, params = trainedOn(t, c, set, Options{Network: network, Progress: s})
 		return s.String(), params
 	}
 	same := func(what string, a, b *datasets.Set, first float32, finite []float32) {

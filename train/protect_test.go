@@ -136,9 +136,9 @@ func TestIdentityIsDPSGD(t *testing.T) {
 			if name != "cpu" {
 				c.Steps = ptr(6)
 			}
-			want, params := trained(t, c, made(1, 400), Options{Device: d})
+			want, params := trainedOn(t, c, made(1, 400), Options{Device: d})
 			protected("identity")(&c)
-			got, same := trained(t, c, made(1, 400), Options{Device: d})
+			got, same := trainedOn(t, c, made(1, 400), Options{Device: d})
 			if !slices.Equal(params, same) || *got.Epsilon != *want.Epsilon || got.Steps != want.Steps || *got.NoiseMultiplier != *want.NoiseMultiplier {
 				t.Errorf("l2p with an identity ends at ε %v after %d steps, dp-sgd at %v after %d, or with other parameters", *got.Epsilon, got.Steps, *want.Epsilon, want.Steps)
 			}
@@ -258,7 +258,7 @@ func TestConditionsSetTheNoise(t *testing.T) {
 		if len(p.Warnings) == 0 || !strings.Contains(strings.Join(p.Warnings, " "), "5 steps spend") {
 			t.Errorf("%s: warnings %v", name, p.Warnings)
 		}
-		r, _ := trained(t, c, made(1, 400), Options{})
+		r, _ := trainedOn(t, c, made(1, 400), Options{})
 		if r.Steps != 5 || *r.EpsilonSoFar >= *r.Epsilon {
 			t.Errorf("%s: %d steps at ε %v of %v", name, r.Steps, *r.EpsilonSoFar, *r.Epsilon)
 		}
@@ -302,9 +302,9 @@ func TestSubsetsOfAnyNumber(t *testing.T) {
 		}
 	}
 	set := made(1, 400)
-	trained(t, c, set, Options{})
+	trainedOn(t, c, set, Options{})
 	set.Train.Labels[slices.Index(set.Train.Labels, 0)] = 3 // one record leaves the classes that are kept
-	trained(t, c, set, Options{})
+	trainedOn(t, c, set, Options{})
 }
 
 // Batches of a fixed size have it.
@@ -322,7 +322,7 @@ func TestSubsetsInRuns(t *testing.T) {
 			t.Fatalf("a batch of %d records, want 12", len(rows))
 		}
 	}
-	r, _ := trained(t, c, made(1, 400), Options{})
+	r, _ := trainedOn(t, c, made(1, 400), Options{})
 	if r.Sampling != "fixed-size" || *r.Accountant != accountant.CTCDP || *r.Neighbouring != "replace-one" {
 		t.Errorf("the result says %s batches, %s, %s", r.Sampling, *r.Accountant, *r.Neighbouring)
 	}
@@ -384,7 +384,7 @@ func TestProtectorWithoutNoise(t *testing.T) {
 	c := small()
 	protected("both")(&c)
 	c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0)
-	r, _ := trained(t, c, made(1, 400), Options{})
+	r, _ := trainedOn(t, c, made(1, 400), Options{})
 	if r.Steps != 24 || r.Guarantee || r.Epsilon != nil {
 		t.Errorf("%d steps, guarantee %v, ε %v", r.Steps, r.Guarantee, r.Epsilon)
 	}
@@ -418,7 +418,7 @@ func TestScheduleKeepsThePromises(t *testing.T) {
 	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
 	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
 	t.Run("empty batches", func(t *testing.T) {
-		r, params := trained(t, c, made(1, 0), Options{})
+		r, params := trainedOn(t, c, made(1, 0), Options{})
 		if r.Steps < 2 || !(*r.EpsilonSoFar > 0) || rms(params) == 0 {
 			t.Errorf("%d steps at ε %v, parameters of size %v", r.Steps, *r.EpsilonSoFar, rms(params))
 		}

@@ -496,7 +496,7 @@ func testRecursion(t *testing.T, m method, c Config) {
 			p, err := resolve(c, Options{Sources: sources(set), Device: d})
 			check(t, err)
 			t.Run(kind+[]string{" without noise", ""}[i], func(t *testing.T) {
-				result, params := trained(t, c, set, Options{Device: noted})
+				result, params := trainedOn(t, c, set, Options{Device: noted})
 				if result.Steps != *c.Steps && !schedules(p) || i == 0 && (result.Epsilon != nil || result.Guarantee) {
 					t.Fatalf("the result says %+v", result)
 				}

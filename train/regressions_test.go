@@ -17,7 +17,7 @@ import (
 
 // Each test here is named after what went wrong in another system.
 
-func trained(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, []float32) {
+func trainedOn(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, []float32) {
 	t.Helper()
 	o.Sources, o.Out = sources(set), filepath.Join(t.TempDir(), "run")
 	r, err := Run(context.Background(), c, o)
@@ -65,7 +65,7 @@ func noiseOnly(t *testing.T, change func(*Config), want float64) {
 	set := gradientless()
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 	set.Test.Labels, set.Test.Features = nil, nil
-	_, params := trained(t, c, set, Options{})
+	_, params := trainedOn(t, c, set, Options{})
 	if len(params) != 65 {
 		t.Fatalf("%d weights", len(params))
 	}
@@ -92,8 +92,8 @@ func TestPhysicalBatchesShareOneNoise(t *testing.T) {
 // #571), or the sum divided by the realised batch (TF-privacy, optax).
 func TestNormaliserIsPublic(t *testing.T) {
 	c := small()
-	many, _ := trained(t, c, made(1, 400), Options{})
-	few, _ := trained(t, c, made(1, 31), Options{})
+	many, _ := trainedOn(t, c, made(1, 400), Options{})
+	few, _ := trainedOn(t, c, made(1, 31), Options{})
 	for _, r := range []*Result{many, few} {
 		if r.PublicN != 200 || r.ExpectedBatch != *c.Batch || r.SamplingRate != *c.Batch/200 || *r.Epsilon != *many.Epsilon {
 			t.Errorf("N %d, expected batch %v, rate %v, ε %v", r.PublicN, r.ExpectedBatch, r.SamplingRate, *r.Epsilon)
@@ -106,9 +106,9 @@ func TestNormaliserIsPublic(t *testing.T) {
 // (jax-privacy #287).
 func TestPhysicalBatchIsNoSamplingRate(t *testing.T) {
 	c := small()
-	whole, _ := trained(t, c, made(1, 400), Options{})
+	whole, _ := trainedOn(t, c, made(1, 400), Options{})
 	c.MaxPhysicalBatch = 4
-	parts, _ := trained(t, c, made(1, 400), Options{})
+	parts, _ := trainedOn(t, c, made(1, 400), Options{})
 	if *whole.Epsilon != *parts.Epsilon || whole.SamplingRate != parts.SamplingRate {
 		t.Errorf("ε %v and %v", *whole.Epsilon, *parts.Epsilon)
 	}
@@ -119,7 +119,7 @@ func TestPhysicalBatchIsNoSamplingRate(t *testing.T) {
 func TestEpsilonIsTheAccountants(t *testing.T) {
 	c := small()
 	c.TrainLossNoise = ptr(2.0)
-	r, _ := trained(t, c, made(1, 400), Options{})
+	r, _ := trainedOn(t, c, made(1, 400), Options{})
 	q := r.SamplingRate
 	want, err := accountant.Account([]accountant.Event{
 		accountant.PoissonBatch(q, 24, accountant.Gaussian{NoiseMultiplier: 1}),
@@ -136,7 +136,7 @@ func TestEpsilonIsTheAccountants(t *testing.T) {
 	}
 	// A calibrated run pays for its losses as well.
 	c.NoiseMultiplier, c.Epsilon = nil, ptr(3.0)
-	r, _ = trained(t, c, made(1, 400), Options{})
+	r, _ = trainedOn(t, c, made(1, 400), Options{})
 	if *r.Epsilon > 3 || *r.Epsilon < 3*(1-1e-4) {
 		t.Errorf("calibrated to 3, reports %v", *r.Epsilon)
 	}
@@ -153,7 +153,7 @@ func TestWhatIsNoGuaranteeSaysSo(t *testing.T) {
 	} {
 		c := small()
 		change(&c)
-		r, _ := trained(t, c, made(1, 400), Options{})
+		r, _ := trainedOn(t, c, made(1, 400), Options{})
 		if r.Guarantee || !strings.Contains(strings.Join(r.NoGuarantee, "; "), why) {
 			t.Errorf("%s: guarantee %v because %v", why, r.Guarantee, r.NoGuarantee)
 		}

@@ -40,6 +40,9 @@ func (r *run) result() *Result {
 	if r.dir().Has(rundir.Picture) {
 		res.Released = append(res.Released, rundir.Picture)
 	}
+	if r.options.Report != nil {
+		res.Released = append(res.Released, r.options.Report.Files()...)
+	}
 	res.Guarantee = len(res.NoGuarantee) == 0
 	if c.Private() {
 		r.reportPrivacy(res)

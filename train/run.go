@@ -53,6 +53,11 @@ type Options struct {
 	// written to the run directory: resume with a method of the same ones.
 	Method dpoptim.Method
 
+	// Watch is told of every evaluation, also of public figures only.
+	Watch []Watcher
+	// Report writes what people and other programs look at, when the run has finished.
+	Report Reporter
+
 	// Device replaces the configured one, for tests and for a user's own.
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
@@ -78,6 +83,19 @@ type Progress interface {
 	// Step follows every slot; the figures are the last evaluation's, nil before.
 	Step(done int, epsilon, testAccuracy *float64)
 	Finish()
+}
+
+// A Watcher is told of every evaluation, after its line of metrics.jsonl is written. A run
+// that is resumed tells again of none of those before.
+type Watcher interface {
+	Evaluated(m Measurement)
+}
+
+// A Reporter adds files to the directory of a run that has finished. They follow from
+// the files that are there, and from nothing else: what is published stays released values.
+type Reporter interface {
+	Files() []string // their names; a result lists them as released
+	Write(dir string) error
 }
 
 // Run trains as configured and writes the run directory. It returns the result
@@ -610,5 +628,11 @@ func (r *run) finish() (*Result, error) {
 		os.Remove(r.dir().Path(rundir.Picture)) // an older one would belie this run
 	}
 	result := r.result()
-	return result, r.dir().WriteResult(result)
+	if err := r.dir().WriteResult(result); err != nil || r.options.Report == nil {
+		return result, err
+	}
+	if err := r.options.Report.Write(r.options.Out); err != nil { // the run itself is whole
+		r.options.Log.Warn(fmt.Sprintf("the report could not be written: %v", err))
+	}
+	return result, nil
 }

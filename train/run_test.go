@@ -136,7 +136,7 @@ func TestBadSettings(t *testing.T) {
 func TestPrivateTestDataStayUnseen(t *testing.T) {
 	set := made(1, 400)
 	set.TestIsPublic = false
-	r, _ := trained(t, small(), set, Options{})
+	r, _ := trainedOn(t, small(), set, Options{})
 	if r.TestAccuracy != nil || r.TestLoss != nil {
 		t.Errorf("test accuracy %v and loss %v of private test data", r.TestAccuracy, r.TestLoss)
 	}
@@ -275,7 +275,7 @@ func TestNothingToResume(t *testing.T) {
 // Time and memory follow private batches and records: they are rounded until a record
 // is lost in them, and rates are of the expected batch.
 func TestTimeAndMemoryAreCoarse(t *testing.T) {
-	r, _ := trained(t, small(), made(1, 400), Options{})
+	r, _ := trainedOn(t, small(), made(1, 400), Options{})
 	if r.PeakRSS <= 0 || r.PeakRSS%(64<<20) != 0 {
 		t.Errorf("peak memory is told as %d bytes, not in units of 64 MiB", r.PeakRSS)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // The schemas of the tests: two classes, three, and a number to tell.
@@ -167,7 +168,7 @@ func TestTables(t *testing.T) {
 			if schema == "number" && (r.TestAccuracy != nil || r.TestLoss == nil || *r.TestLoss > 0.06) {
 				t.Errorf("test loss %v, accuracy %v", show(r.TestLoss), show(r.TestAccuracy))
 			}
-			e, err := Eval("run", nil, "", "reference", 0, false)
+			e, err := trained.Eval("run", nil, "", "reference", 0, false)
 			if err != nil {
 				t.Fatal(err)
 			}

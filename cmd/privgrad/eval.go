@@ -10,7 +10,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
-	"github.com/privgrad/privgrad/train"
+	"github.com/privgrad/privgrad/trained"
 )
 
 func newEval() *cobra.Command {
@@ -38,7 +38,7 @@ model-average.safetensors, of a run that was trained with --average.`,
 			if err := cli.CheckThreads(threads); err != nil {
 				return err
 			}
-			e, err := train.Eval(c.Arguments[0], data.Sources(), dataDir, device, threads, average)
+			e, err := trained.Eval(c.Arguments[0], data.Sources(), dataDir, device, threads, average)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ model-average.safetensors, of a run that was trained with --average.`,
 	}.New()
 }
 
-func describeEvaluation(w io.Writer, e *train.Evaluation) {
+func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	model := e.Model
 	if e.Average {
 		model += ", average of the iterates,"

@@ -1,4 +1,5 @@
-package train
+// Package trained opens what a run of package train left, and uses its model.
+package trained
 
 import (
 	"os"
@@ -33,7 +34,7 @@ type Evaluation struct {
 // the run's data set, which must be public. The overrides dataDir, deviceName
 // and threads replace the run's own where they are not zero. With average it is
 // the average of the parameters that is evaluated, of a run that kept one.
-func Eval(dir string, sources map[string]Source, dataDir, deviceName string, threads int, average bool) (*Evaluation, error) {
+func Eval(dir string, sources map[string]plan.Source, dataDir, deviceName string, threads int, average bool) (*Evaluation, error) {
 	var c plan.Config
 	if _, err := os.Stat(rundir.Dir(dir).Path(rundir.Config)); err != nil {
 		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
