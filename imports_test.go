@@ -97,7 +97,7 @@ var allowed = map[string][]string{
 	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",
-		"internal/plan", "internal/rundir", "internal/tables", "internal/usage", "nn", "perexample",
+		"internal/plan", "internal/rundir", "internal/usage", "nn",
 	},
 
 	"trained": {
