@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/usage":       nil,
 	"internal/yamlfile":    nil,
 	"internal/durable":     nil,
-	"internal/safetensors": nil,
+	"internal/safetensors": {"internal/half"},
 	"internal/ptx":         {"internal/half"},
 	"internal/exact":       {"internal/stream"},
 

@@ -52,6 +52,7 @@ type kind struct {
 	name   string
 	weight float64 // of its part of a row's squared norm, beside other kinds
 	damp   float64 // what is added to the covariance, in units of its mean diagonal
+	halves bool    // its whitener is rounded to half precision, as there is much of it
 	// check says in words what shape it needs, or nothing if that is met.
 	check func(shape [3]int) string
 	depth func(shape [3]int) int // number of channels

@@ -60,7 +60,7 @@ func (f *Front) Write(w io.Writer) error {
 	for _, b := range f.blocks {
 		shapes := f.spec.shapes(b.kind)
 		for _, name := range slices.Sorted(maps.Keys(shapes)) {
-			tensors = append(tensors, safetensors.Tensor{Name: b.name + "." + name, Shape: shapes[name], Data: b.constants[name]})
+			tensors = append(tensors, safetensors.Tensor{Name: b.name + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.halves && name == whitenerName})
 		}
 	}
 	return safetensors.Write(w, tensors, f.spec.metadata())

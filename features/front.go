@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/half"
 )
 
 // A Front maps images to rows. It holds no record, and goroutines may share it.
@@ -90,6 +91,11 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 			return nil, err
 		}
 		constants[k.name][meanName], constants[k.name][whitenerName] = mean, whitener
+		if k.halves {
+			for i, v := range whitener {
+				whitener[i] = half.ToFloat32(half.FromFloat32(v))
+			}
+		}
 	}
 	p.finish()
 	f := assemble(spec, constants)
@@ -105,7 +111,7 @@ func assemble(spec Spec, constants map[string]map[string][]float32) *Front {
 	for _, k := range spec.kinds() {
 		b := &block{kind: k, layer: k.open(spec.Shape, spec.Mirror, constants[k.name]), constants: constants[k.name]}
 		if spec.Whiten != None {
-			gemm.PackB(&b.whitener, symmetric(b.constants[whitenerName], b.channels))
+			gemm.PackB(&b.whitener, triangular(b.constants[whitenerName], b.channels).T())
 		}
 		f.blocks = append(f.blocks, b)
 		width += b.width()

@@ -1,6 +1,7 @@
 package features
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -11,13 +12,13 @@ import (
 
 // Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,
 // less its mean and over its contrast, has in common with atoms, shrunk towards zero, in
-// two parts by its sign, and averaged over sixteen cells. Atoms are whitened patches of
+// two parts by its sign, and averaged over four cells. Atoms are whitened patches of
 // dead leaves.
 
 const (
 	patchSide     = 6
-	patchGrid     = 4 // cells, each way
-	patchAtoms    = 256
+	patchGrid     = 2 // cells, each way
+	patchAtoms    = 1024
 	patchShrink   = .25  // in standard deviations of the products
 	patchFlat     = .002 // added to a patch's variance
 	patchDamp     = .001 // added to the covariance of patches, in units of its largest eigenvalue
@@ -31,11 +32,12 @@ const (
 
 var patchesKind = kind{
 	name:   "patches",
-	weight: .65,
+	weight: .7,
 	damp:   .01,
+	halves: true,
 	check: func(shape [3]int) string {
 		if min(shape[1], shape[2]) < patchSide+patchGrid-1 {
-			return "of 9×9 pixels or more"
+			return "of 7×7 pixels or more"
 		}
 		return ""
 	},
@@ -236,14 +238,16 @@ func dictionary(shape [3]int) []float32 {
 
 	atoms := make([]float32, patchAtoms*size)
 	atom, whitened := make([]float64, size), make([]float64, size)
-	taken := map[int]bool{}
+	taken := map[string]bool{} // synthetic patches may be equal; atoms are not
 	for k := range patchAtoms {
-		i := below(len(samples) / size)
-		for taken[i] {
-			i = below(len(samples) / size)
+		var sample []float64
+		var text string
+		for again := true; again; again = taken[text] {
+			sample = samples[below(len(samples)/size)*size:][:size]
+			text = fmt.Sprint(sample)
 		}
-		taken[i] = true
-		symmetricMul(whitened, whiten, samples[i*size:(i+1)*size])
+		taken[text] = true
+		symmetricMul(whitened, whiten, sample)
 		square := 0.
 		for _, v := range whitened {
 			square += v * v

@@ -25,7 +25,7 @@ const (
 
 var scatterKind = kind{
 	name:   "scatter",
-	weight: .35,
+	weight: .3,
 	damp:   .001,
 	check: func(shape [3]int) string {
 		if shape[1]%scatterSide != 0 || shape[2]%scatterSide != 0 || shape[1] < scatterLeast || shape[2] < scatterLeast {

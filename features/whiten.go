@@ -12,17 +12,18 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 )
 
-// Whitening of channels: the same symmetric matrix at every position, (A + d·m)^−½ with
-// the covariance A of the channels over positions of synthetic images, its mean diagonal
-// m, and a kind's damping d. Units of A are those of m, so that whitened channels have a
-// variance of at most 1.
+// Whitening of channels: the same lower triangular matrix L⁻¹ at every position, where L·Lᵀ =
+// A + d·m, with the covariance A of the channels over positions of synthetic images, its mean
+// diagonal m, and a kind's damping d. Units of A are those of m, so that whitened channels have
+// a variance of at most 1. Products of rows are those of any other root: a linear layer
+// learns the same behind it.
 
 const (
 	whitenSeed   = 11
 	whitenImages = 4000
 	whitenShards = 16 // that goroutines work on; sums are in their order
 	whitenFirst  = 50 // images of a provisional mean, about which the covariance is summed up
-	whitenBatch  = 32 // positions of a product in float32: few, as errors grow with them; products are added in float64
+	whitenBatch  = 32 // positions of a product in float32, at least: few, as errors grow with them; products are added in float64
 )
 
 // moments are sums over positions of values less a provisional mean.
@@ -38,27 +39,26 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 		open = synthetic.Pink
 	}
 	about := provisionalMean(l, open(shape), shape)
-	shards := make([]moments, whitenShards)
+	var total moments
+	waiting := map[int]moments{} // until all before them are in total
 	var lock sync.Mutex
-	done := 0
+	next, done := 0, 0
 	err = parallel(runtime.GOMAXPROCS(0), whitenShards, func() func(int) {
 		source, maps := open(shape), l.worker()
 		return func(i int) {
-			shards[i] = l.moments(about, source, maps, volume(shape), i*whitenImages/whitenShards, (i+1)*whitenImages/whitenShards)
+			shard := l.moments(about, source, maps, volume(shape), i*whitenImages/whitenShards, (i+1)*whitenImages/whitenShards)
 			lock.Lock()
 			defer lock.Unlock()
+			for waiting[i] = shard; waiting[next].first != nil; next++ {
+				total.add(waiting[next])
+				delete(waiting, next)
+			}
 			done++
 			progress(float64(done) / whitenShards)
 		}
 	})
 	if err != nil {
 		return nil, nil, err
-	}
-	total := shards[0]
-	for _, s := range shards[1:] {
-		total.n += s.n
-		add(total.first, s.first)
-		add(total.second, s.second)
 	}
 	mean, covariance := total.covariance(about)
 	c := l.channels
@@ -69,13 +69,16 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 	for i := range covariance {
 		covariance[i] /= diagonal
 	}
-	root := inverseRoot(covariance, c, func([]float64) float64 { return damp })
-	if root == nil || !(diagonal > 0) {
+	for i := range c {
+		covariance[i*c+i] += damp
+	}
+	inverse := inverseFactor(covariance, c)
+	if inverse == nil || !(diagonal > 0) {
 		return nil, nil, fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use another whitening", shapeText(shape), c)
 	}
 	for i := range c {
 		for j := range i + 1 {
-			lower = append(lower, float32(root[i*c+j]))
+			lower = append(lower, float32(inverse.At(i, j)))
 		}
 	}
 	return mean, lower, nil
@@ -105,7 +108,8 @@ func (l layer) moments(about []float32, source synthetic.Source, maps func(dst, 
 	c, grid := l.channels, l.rows*l.cols
 	m := moments{first: make([]float64, c), second: make([]float64, c*c)}
 	image := make([]float32, pixels)
-	rows := make([]float32, 0, (whitenBatch+grid)*c)
+	positions := max(whitenBatch, c/16) // adding products should not take longer than making them
+	rows := make([]float32, 0, (positions+grid)*c)
 	product := gemm.RowMajor(make([]float32, c*c), c, c)
 	var space gemm.Workspace
 	flush := func(n int) {
@@ -128,14 +132,24 @@ func (l layer) moments(about []float32, source synthetic.Source, maps func(dst, 
 		for k := range grid * c {
 			rows[start+k] -= about[k%c]
 		}
-		for len(rows) >= whitenBatch*c {
-			flush(whitenBatch)
+		for len(rows) >= positions*c {
+			flush(positions)
 		}
 	}
 	if len(rows) > 0 {
 		flush(len(rows) / c)
 	}
 	return m
+}
+
+func (m *moments) add(o moments) {
+	if m.first == nil {
+		*m = o
+		return
+	}
+	m.n += o.n
+	add(m.first, o.first)
+	add(m.second, o.second)
 }
 
 func (m moments) covariance(about []float32) (mean []float32, covariance []float64) {
@@ -178,6 +192,20 @@ func secondMoments(rows []float64, n int) []float64 {
 	return m
 }
 
+// inverseFactor is L⁻¹ of a symmetric A = L·Lᵀ of n rows; nil if A is not positive.
+func inverseFactor(a []float64, n int) *mat.TriDense {
+	var c mat.Cholesky
+	if !c.Factorize(mat.NewSymDense(n, a)) {
+		return nil
+	}
+	var l, inverse mat.TriDense
+	c.LTo(&l)
+	if inverse.InverseTri(&l) != nil { // or it is nearly singular, which damping prevents
+		return nil
+	}
+	return &inverse
+}
+
 // inverseRoot is (A + d)^−½ of a symmetric A of n rows, with d from its eigenvalues in
 // ascending order; nil if these cannot be found.
 func inverseRoot(a []float64, n int, damp func(eigenvalues []float64) float64) []float64 {
@@ -206,15 +234,11 @@ func symmetricMul(dst, a, x []float64) {
 	}
 }
 
-// symmetric makes the matrix of its lower triangle.
-func symmetric(lower []float32, n int) gemm.Matrix {
+// triangular makes the matrix of its lower triangle.
+func triangular(lower []float32, n int) gemm.Matrix {
 	m := gemm.RowMajor(make([]float32, n*n), n, n)
-	k := 0
 	for i := range n {
-		for j := range i + 1 {
-			m.Data[i*n+j], m.Data[j*n+i] = lower[k], lower[k]
-			k++
-		}
+		copy(m.Data[i*n:], lower[i*(i+1)/2:][:i+1])
 	}
 	return m
 }

@@ -37,7 +37,7 @@ func TestWhiteningWhitens(t *testing.T) {
 			}
 		}
 	}
-	// A and S, with S·(A/m + d)·S = 1.
+	// A and S, with S·(A/m + d)·Sᵀ = 1.
 	a, diagonal := make([]float64, c*c), 0.
 	for k := range c {
 		if math.Abs(mean[k]-float64(b.constants[meanName][k])) > 1e-6 {
@@ -55,11 +55,11 @@ func TestWhiteningWhitens(t *testing.T) {
 	for k := range c {
 		a[k*c+k] += b.damp
 	}
-	s := make([]float64, c*c)
-	for i, v := range symmetric(b.constants[whitenerName], c).Data {
-		s[i] = float64(v)
+	s, transposed := make([]float64, c*c), make([]float64, c*c)
+	for i, v := range triangular(b.constants[whitenerName], c).Data {
+		s[i], transposed[i%c*c+i/c] = float64(v), float64(v)
 	}
-	product := multiply(s, multiply(a, s, c), c)
+	product := multiply(s, multiply(a, transposed, c), c)
 	worst := 0.
 	for k := range c {
 		for l := range c {
@@ -72,7 +72,7 @@ func TestWhiteningWhitens(t *testing.T) {
 	}
 	// An error of e in A is one of e/(2d) in S: 1e-7 of rounding give 5e-5; S itself is rounded to 1e-6.
 	if worst > 2e-4 {
-		t.Errorf("S(A+d)S is %g from the unit matrix", worst)
+		t.Errorf("S(A+d)Sᵀ is %g from the unit matrix", worst)
 	}
 }
 

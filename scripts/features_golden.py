@@ -79,8 +79,8 @@ def patches(image, atoms):
     maps = []
     for sign in (1, -1):
         part = np.maximum(sign * found - 0.25, 0)
-        cell = lambda n, c: slice(c * n // 4, -(-(c + 1) * n // 4))
-        maps += [[[m[cell(rows, i), cell(cols, j)].mean() for j in range(4)] for i in range(4)] for m in part]
+        cell = lambda n, c: slice(c * n // 2, -(-(c + 1) * n // 2))
+        maps += [[[m[cell(rows, i), cell(cols, j)].mean() for j in range(2)] for i in range(2)] for m in part]
     return np.array(maps)
 
 

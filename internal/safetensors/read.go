@@ -17,7 +17,7 @@ import (
 // Read reads a whole file of at most limit bytes and returns its tensors in the
 // order of their data. It takes memory only as bytes arrive, whatever sizes the
 // file claims, and accepts nothing that the layout does not allow. Types other
-// than float32 are refused.
+// than float32 and float16 are refused.
 func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]string, err error) {
 	defer func() {
 		if err != nil {
@@ -49,11 +49,11 @@ func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]strin
 	tensors = make([]Tensor, len(entries))
 	buf := make([]byte, chunkSize)
 	for i, e := range entries {
-		data, err := readValues(r, (e.end-e.begin)/valueSize, buf)
+		data, err := readValues(r, e.form, (e.end-e.begin)/e.form.size, buf)
 		if err != nil {
 			return nil, nil, short(fmt.Sprintf("tensor %.64q", e.name), err)
 		}
-		tensors[i] = Tensor{Name: e.name, Shape: e.shape, Data: data}
+		tensors[i] = Tensor{Name: e.name, Shape: e.shape, Data: data, Half: e.form.size == 2}
 	}
 	if _, err := io.ReadFull(r, buf[:1]); err == nil {
 		return nil, nil, malformed("bytes follow the last tensor")
@@ -72,15 +72,15 @@ func short(what string, err error) error {
 }
 
 // readValues reads count values by way of buf.
-func readValues(r io.Reader, count int64, buf []byte) ([]float32, error) {
-	data := make([]float32, 0, min(count, int64(len(buf)/valueSize)))
+func readValues(r io.Reader, f form, count int64, buf []byte) ([]float32, error) {
+	data := make([]float32, 0, min(count, int64(len(buf))/f.size))
 	for int64(len(data)) < count {
-		b := buf[:min(int64(len(buf)), valueSize*(count-int64(len(data))))]
+		b := buf[:min(int64(len(buf)), f.size*(count-int64(len(data))))]
 		if _, err := io.ReadFull(r, b); err != nil {
 			return nil, err
 		}
-		for ; len(b) > 0; b = b[valueSize:] {
-			data = append(data, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		for ; len(b) > 0; b = b[f.size:] {
+			data = append(data, f.read(b))
 		}
 	}
 	return data, nil
@@ -89,7 +89,7 @@ func readValues(r io.Reader, count int64, buf []byte) ([]float32, error) {
 // An entry is a tensor as the header describes it.
 type entry struct {
 	name       string
-	dtype      string
+	form       form
 	shape      []int
 	begin, end int64
 }
@@ -102,7 +102,7 @@ func layOut(entries []entry, limit int64) error {
 	})
 	var at int64
 	for _, e := range entries {
-		size, err := byteSize(e.shape)
+		size, err := byteSize(e.shape, e.form.size)
 		if err != nil {
 			return fmt.Errorf("tensor %.64q: %w", e.name, err)
 		}
@@ -225,13 +225,13 @@ func (p *parser) counts() (list []int64) {
 }
 
 func (p *parser) entry(name string) entry {
-	e := entry{name: name}
+	e, dtype := entry{name: name}, ""
 	fields := 0
 	p.object(func(key string) {
 		fields++
 		switch key {
 		case "dtype":
-			e.dtype = p.text()
+			dtype = p.text()
 		case "shape":
 			dims := p.counts()
 			e.shape = make([]int, len(dims))
@@ -255,8 +255,13 @@ func (p *parser) entry(name string) entry {
 	switch {
 	case fields != 3: // no field is unknown and none comes twice
 		p.fail("it needs dtype, shape and data_offsets")
-	case e.dtype != dtypeF32:
-		p.fail("its type is %.64s, and only %s is read: convert the file to float32 first", e.dtype, dtypeF32)
+	default:
+		i := slices.IndexFunc(forms, func(f form) bool { return f.name == dtype })
+		if i < 0 {
+			p.fail("its type is %.64s, and only %s and %s are read: convert the file to float32 first", dtype, forms[0].name, forms[1].name)
+			break
+		}
+		e.form = forms[i]
 	}
 	return e
 }

@@ -1,5 +1,5 @@
-// Package safetensors reads and writes float32 tensors in the safetensors layout,
-// which PyTorch and others share:
+// Package safetensors reads and writes tensors of float32 and of half precision in the
+// safetensors layout, which PyTorch and others share:
 //
 //	8 bytes   N, little-endian, unsigned
 //	N bytes   a JSON object, padded with spaces so that the data are 8-byte aligned
@@ -20,6 +20,8 @@ import (
 	"math/bits"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/privgrad/privgrad/internal/half"
 )
 
 // A Tensor has one value for each index of Shape, the last index varying fastest.
@@ -28,6 +30,29 @@ type Tensor struct {
 	Name  string
 	Shape []int
 	Data  []float32
+	Half  bool // values of half precision, two bytes each; those that are none are rounded
+}
+
+func (t Tensor) form() form {
+	if t.Half {
+		return forms[1]
+	}
+	return forms[0]
+}
+
+// A form is how a value is written.
+type form struct {
+	name string
+	size int64
+	read func(b []byte) float32
+	put  func(b []byte, v float32) []byte
+}
+
+var forms = []form{
+	{"F32", 4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) },
+		func(b []byte, v float32) []byte { return binary.LittleEndian.AppendUint32(b, math.Float32bits(v)) }},
+	{"F16", 2, func(b []byte) float32 { return half.ToFloat32(binary.LittleEndian.Uint16(b)) },
+		func(b []byte, v float32) []byte { return binary.LittleEndian.AppendUint16(b, half.FromFloat32(v)) }},
 }
 
 // ErrFormat is wrapped by every error about the bytes of a file, as opposed to
@@ -37,8 +62,6 @@ var ErrFormat = errors.New("not a usable safetensors file")
 const (
 	maxHeader   = 100_000_000 // the published limit
 	metadataKey = "__metadata__"
-	dtypeF32    = "F32"
-	valueSize   = 4
 	alignment   = 8
 	chunkSize   = 1 << 16 // bytes moved at a time
 )
@@ -49,7 +72,7 @@ func malformed(format string, args ...any) error {
 
 // byteSize is the size of a tensor's values. It refuses shapes whose non-zero
 // dimensions multiply beyond what an int64 counts in bytes.
-func byteSize(shape []int) (int64, error) {
+func byteSize(shape []int, valueSize int64) (int64, error) {
 	size, empty := uint64(valueSize), false
 	for _, n := range shape {
 		if n < 0 {
@@ -86,10 +109,11 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	}
 	buf := make([]byte, 0, chunkSize)
 	for _, t := range tensors {
-		for values := range slices.Chunk(t.Data, chunkSize/valueSize) {
+		f := t.form()
+		for values := range slices.Chunk(t.Data, chunkSize/int(f.size)) {
 			buf = buf[:0]
 			for _, v := range values {
-				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+				buf = f.put(buf, v)
 			}
 			if _, err := w.Write(buf); err != nil {
 				return fmt.Errorf("writing safetensors: tensor %.64q: %w", t.Name, err)
@@ -118,18 +142,19 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 			return nil, fmt.Errorf("tensor %d: the name %.64q is reserved, used twice or invalid UTF-8", i, t.Name)
 		}
 		seen[t.Name] = true
-		size, err := byteSize(t.Shape)
+		f := t.form()
+		size, err := byteSize(t.Shape, f.size)
 		if err != nil {
 			return nil, fmt.Errorf("tensor %.64q: %w", t.Name, err)
 		}
-		if size != valueSize*int64(len(t.Data)) {
+		if size != f.size*int64(len(t.Data)) {
 			return nil, fmt.Errorf("tensor %.64q: shape %s does not hold %d values", t.Name, brief(t.Shape), len(t.Data))
 		}
 		if b.Len() > 9 {
 			b.WriteByte(',')
 		}
 		shape := asJSON(append([]int{}, t.Shape...))
-		fmt.Fprintf(b, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, asJSON(t.Name), dtypeF32, shape, offset, offset+size)
+		fmt.Fprintf(b, `%s:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, asJSON(t.Name), f.name, shape, offset, offset+size)
 		offset += size
 	}
 	b.WriteByte('}')

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/privgrad/privgrad/internal/half"
 )
 
 // build makes a file of header and size bytes of data, which need not agree.
@@ -25,10 +27,10 @@ func build(header string, size int) []byte {
 
 func goldenTensors() ([]Tensor, map[string]string) {
 	return []Tensor{
-		{"fc1.weight", []int{2, 3}, []float32{0, 1, -1, 0.5, 2, 3.25}},
-		{"fc1.bias", []int{2}, []float32{float32(math.Inf(1)), float32(math.Copysign(0, -1))}},
-		{"scale", []int{}, []float32{math.SmallestNonzeroFloat32}},
-		{"none", []int{0, 5}, []float32{}},
+		{Name: "fc1.weight", Shape: []int{2, 3}, Data: []float32{0, 1, -1, 0.5, 2, 3.25}},
+		{Name: "fc1.bias", Shape: []int{2}, Data: []float32{float32(math.Inf(1)), float32(math.Copysign(0, -1))}},
+		{Name: "scale", Shape: []int{}, Data: []float32{math.SmallestNonzeroFloat32}},
+		{Name: "none", Shape: []int{0, 5}, Data: []float32{}},
 	}, map[string]string{"model": "tiny", "format": "pt"}
 }
 
@@ -72,7 +74,7 @@ func TestReadOtherOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Tensor{{"a", []int{1, 1}, []float32{1}}, {"e", []int{0}, []float32{}}, {"b", []int{1}, []float32{2}}}
+	want := []Tensor{{Name: "a", Shape: []int{1, 1}, Data: []float32{1}}, {Name: "e", Shape: []int{0}, Data: []float32{}}, {Name: "b", Shape: []int{1}, Data: []float32{2}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("tensors (-want +got):\n%s", diff)
 	}
@@ -112,7 +114,7 @@ func TestReadRefuses(t *testing.T) {
 		"metadata not text":     {build(`{"__metadata__":{"k":1}}`, 0), "string"},
 		"missing field":         {build(`{"a":{"dtype":"F32","shape":[]}}`, 0), "needs dtype"},
 		"unknown field":         {build(`{"a":{"DType":"F32","shape":[],"data_offsets":[0,4]}}`, 4), "unknown field"},
-		"half precision":        {build(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, 4), "F16"},
+		"brain floats":          {build(`{"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}`, 4), "BF16"},
 		"negative dimension":    {build(one("[-1]", "[0,4]"), 4), "integer"},
 		"fractional dimension":  {build(one("[1.0]", "[0,4]"), 4), "integer"},
 		"dimension of 2⁶³":      {build(one("[9223372036854775808]", "[0,4]"), 4), "integer"},
@@ -177,13 +179,13 @@ func TestHostileSizes(t *testing.T) {
 func TestWriteRefuses(t *testing.T) {
 	scalar := []float32{1}
 	for name, tensors := range map[string][]Tensor{
-		"repeated name":      {{"a", nil, scalar}, {"a", nil, scalar}},
-		"reserved name":      {{"__metadata__", nil, scalar}},
-		"bad UTF-8":          {{"\xff", nil, scalar}},
-		"too few values":     {{"a", []int{2}, scalar}},
-		"too many values":    {{"a", []int{0}, scalar}},
-		"negative dimension": {{"a", []int{-1, -1}, scalar}},
-		"overflow":           {{"a", []int{1 << 32, 1 << 32}, nil}},
+		"repeated name":      {{Name: "a", Shape: nil, Data: scalar}, {Name: "a", Shape: nil, Data: scalar}},
+		"reserved name":      {{Name: "__metadata__", Shape: nil, Data: scalar}},
+		"bad UTF-8":          {{Name: "\xff", Shape: nil, Data: scalar}},
+		"too few values":     {{Name: "a", Shape: []int{2}, Data: scalar}},
+		"too many values":    {{Name: "a", Shape: []int{0}, Data: scalar}},
+		"negative dimension": {{Name: "a", Shape: []int{-1, -1}, Data: scalar}},
+		"overflow":           {{Name: "a", Shape: []int{1 << 32, 1 << 32}, Data: nil}},
 	} {
 		var out bytes.Buffer
 		if err := Write(&out, tensors, nil); err == nil || out.Len() > 0 {
@@ -194,7 +196,7 @@ func TestWriteRefuses(t *testing.T) {
 		t.Error("metadata with bad UTF-8 was written")
 	}
 	var full fullWriter = 100
-	if err := Write(&full, []Tensor{{"a", []int{100}, make([]float32, 100)}}, nil); !errors.Is(err, io.ErrShortWrite) {
+	if err := Write(&full, []Tensor{{Name: "a", Shape: []int{100}, Data: make([]float32, 100)}}, nil); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("a failing writer: %v", err)
 	}
 }
@@ -220,10 +222,16 @@ func TestRoundTrip(t *testing.T) {
 			for _, n := range shape {
 				count *= n
 			}
-			want[i] = Tensor{name, shape, make([]float32, count)}
+			want[i] = Tensor{name, shape, make([]float32, count), rapid.Bool().Draw(t, "half")}
 			seed := rapid.Uint32().Draw(t, "bits")
 			for j := range want[i].Data {
-				want[i].Data[j] = math.Float32frombits(seed * uint32(2*j+1)) // any bits, NaN included
+				bits := seed * uint32(2*j+1) // any bits, NaN included
+				want[i].Data[j] = math.Float32frombits(bits)
+				if want[i].Half { // any value of half precision, but for the bits of a NaN
+					if want[i].Data[j] = half.ToFloat32(uint16(bits)); want[i].Data[j] != want[i].Data[j] {
+						want[i].Data[j] = 0
+					}
+				}
 			}
 		}
 		metadata := rapid.MapOfN(rapid.String(), rapid.String(), 1, 4).Draw(t, "metadata")
@@ -251,7 +259,7 @@ func TestRoundTrip(t *testing.T) {
 
 // A tensor of several chunks, not a multiple of one.
 func TestLargeTensor(t *testing.T) {
-	want := []Tensor{{"a", []int{3*chunkSize + 1}, make([]float32, 3*chunkSize+1)}}
+	want := []Tensor{{Name: "a", Shape: []int{3*chunkSize + 1}, Data: make([]float32, 3*chunkSize+1)}}
 	for i := range want[0].Data {
 		want[0].Data[i] = float32(i)
 	}
