@@ -29,6 +29,7 @@ func TestGolden(t *testing.T) {
 		Shape  [3]int
 		Seed   uint64
 		Maps   int
+		Side   int // of patches
 		Values []float64
 	}
 	if err := json.Unmarshal(text, &cases); err != nil {
@@ -41,7 +42,8 @@ func TestGolden(t *testing.T) {
 		case "scatter":
 			l = scatterKind.open(c.Shape, false, nil)
 		case "patches": // of the first atoms, both signs
-			l = patchesKind.open(c.Shape, false, map[string][]float32{"atoms": someAtoms(c.Seed+100, c.Shape[0], c.Maps/2)})
+			p := newPatches(c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2))
+			l = layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, worker: p.worker}
 		default:
 			t.Fatal(c.Kind)
 		}
@@ -68,8 +70,7 @@ func TestGolden(t *testing.T) {
 }
 
 // someAtoms are n atoms of mean 0, and zeros.
-func someAtoms(seed uint64, channels, n int) []float32 {
-	size := channels * patchSide * patchSide
+func someAtoms(seed uint64, size, n int) []float32 {
 	atoms := pseudo(seed, n*size)
 	for k := 0; k < len(atoms); k += size {
 		mean := 0.

@@ -13,21 +13,27 @@ import (
 // Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,
 // less its mean and over its contrast, has in common with atoms, shrunk towards zero, in
 // two parts by its sign, and averaged over four cells. Atoms are whitened patches of
-// dead leaves.
+// dead leaves, as many of every side.
 
 const (
-	patchSide     = 6
 	patchGrid     = 2 // cells, each way
-	patchAtoms    = 1024
+	patchAtoms    = 512 // of each side
 	patchShrink   = .25  // in standard deviations of the products
 	patchFlat     = .002 // added to a patch's variance
 	patchDamp     = .001 // added to the covariance of patches, in units of its largest eigenvalue
-	patchChannels = 2 * patchAtoms
 
 	patchSeed   = 1
 	patchImages = 2000 // from which patches come
 	patchDraws  = 40   // of each
 	patchSpread = 100  // images by which products are measured
+)
+
+// patchSides are those of patches, in pixels; the largest is last.
+var patchSides = []int{4, 6}
+
+var (
+	patchLargest  = patchSides[len(patchSides)-1]
+	patchChannels = 2 * patchAtoms * len(patchSides)
 )
 
 var patchesKind = kind{
@@ -36,26 +42,50 @@ var patchesKind = kind{
 	damp:   .01,
 	halves: true,
 	check: func(shape [3]int) string {
-		if min(shape[1], shape[2]) < patchSide+patchGrid-1 {
+		if min(shape[1], shape[2]) < patchLargest+patchGrid-1 {
 			return "of 7×7 pixels or more"
 		}
 		return ""
 	},
 	depth: func([3]int) int { return patchChannels },
 	shapes: func(shape [3]int) map[string][]int {
-		return map[string][]int{"atoms": {patchAtoms, shape[0], patchSide, patchSide}}
+		all := map[string][]int{}
+		for _, side := range patchSides {
+			all[atomsName(side)] = []int{patchAtoms, shape[0], side, side}
+		}
+		return all
 	},
 	fit: func(shape [3]int) map[string][]float32 {
-		return map[string][]float32{"atoms": dictionary(shape)}
+		all := map[string][]float32{}
+		for _, side := range patchSides {
+			all[atomsName(side)] = dictionary(shape, side)
+		}
+		return all
 	},
 	open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
-		p := newPatches(shape, mirror, constants["atoms"])
-		return layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: p.worker}
+		var all []*patches
+		for _, side := range patchSides {
+			all = append(all, newPatches(shape, mirror, side, constants[atomsName(side)]))
+		}
+		return layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: func() func(dst, image []float32) {
+			var workers []func(dst, image []float32)
+			for _, p := range all {
+				workers = append(workers, p.worker())
+			}
+			return func(dst, image []float32) {
+				for i, work := range workers {
+					work(dst[2*patchAtoms*i:], image)
+				}
+			}
+		}}
 	},
 }
 
-// patches holds what goroutines share.
+func atomsName(side int) string { return fmt.Sprintf("atoms%d", side) }
+
+// patches holds what goroutines share, for patches of one side.
 type patches struct {
+	side       int
 	shape      [3]int
 	mirror     bool
 	rows, cols int          // places of a patch
@@ -66,12 +96,12 @@ type patches struct {
 	across     [][]int      // the same of columns
 }
 
-func newPatches(shape [3]int, mirror bool, atoms []float32) *patches {
-	p := &patches{shape: shape, mirror: mirror, rows: shape[1] - patchSide + 1, cols: shape[2] - patchSide + 1, width: patchAtoms}
-	size := shape[0] * patchSide * patchSide
+func newPatches(shape [3]int, mirror bool, side int, atoms []float32) *patches {
+	p := &patches{side: side, shape: shape, mirror: mirror, rows: shape[1] - side + 1, cols: shape[2] - side + 1, width: patchAtoms}
+	size := shape[0] * side * side
 	var offsets []int
 	for i := range size {
-		offsets = append(offsets, i/(patchSide*patchSide)*shape[1]*shape[2]+i/patchSide%patchSide*shape[2]+i%patchSide)
+		offsets = append(offsets, i/(side*side)*shape[1]*shape[2]+i/side%side*shape[2]+i%side)
 	}
 	p.taps = gemm.NewTaps(offsets, 1, p.cols, shape[2])
 	all := atoms
@@ -79,7 +109,7 @@ func newPatches(shape [3]int, mirror bool, atoms []float32) *patches {
 		p.width *= 2
 		all = append([]float32(nil), atoms...)
 		for i := range atoms {
-			all = append(all, atoms[i-i%patchSide+patchSide-1-i%patchSide])
+			all = append(all, atoms[i-i%side+side-1-i%side])
 		}
 	}
 	gemm.PackB(&p.atoms, gemm.RowMajor(all, p.width, size).T())
@@ -111,7 +141,7 @@ type matcher struct {
 }
 
 func (p *patches) matcher() *matcher {
-	size := p.shape[0] * patchSide * patchSide
+	size := p.shape[0] * p.side * p.side
 	return &matcher{
 		patches: p, columns: make([]float32, p.cols*size), products: make([]float32, p.cols*p.width),
 		inverse: make([]float32, p.rows*p.cols), contrast: p.contrast(),
@@ -166,7 +196,7 @@ func (p *patches) arrange(dst, grid []float32) {
 		x0, x1 := extent(p.cols, x)
 		share := 1 / float32((y1-y0)*(x1-x0))
 		from, other := grid[o*2*p.width:], grid[(o-x+patchGrid-1-x)*2*p.width+p.width-patchAtoms:]
-		out := dst[o*patchChannels:][:patchChannels]
+		out := dst[o*patchChannels:][:2*patchAtoms]
 		for k := range patchAtoms {
 			if p.mirror {
 				out[k] = .5 * share * (from[k] + other[k])
@@ -190,9 +220,9 @@ func (p *patches) contrast() func(inverse, image []float32) {
 			vec.AddVec(sum, plane)
 			vec.MixSquares(square, 1, 1, plane)
 		}
-		box(sum, height, width)
-		box(square, height, width)
-		n := float32(p.shape[0] * patchSide * patchSide)
+		box(sum, height, width, p.side)
+		box(square, height, width, p.side)
+		n := float32(p.shape[0] * p.side * p.side)
 		for i := range inverse {
 			at := i/p.cols*width + i%p.cols
 			mean := sum[at] / n
@@ -203,24 +233,26 @@ func (p *patches) contrast() func(inverse, image []float32) {
 }
 
 // box replaces every place of a plane that a patch begins at by the sum over the patch.
-func box(plane []float32, height, width int) {
+func box(plane []float32, height, width, side int) {
 	for y := range height {
 		line := plane[y*width:][:width]
-		for x := range width - patchSide + 1 {
-			line[x] += line[x+1] + line[x+2] + line[x+3] + line[x+4] + line[x+5]
+		for x := range width - side + 1 {
+			for _, v := range line[x+1 : x+side] {
+				line[x] += v
+			}
 		}
 	}
-	for y := range height - patchSide + 1 {
-		for k := 1; k < patchSide; k++ {
+	for y := range height - side + 1 {
+		for k := 1; k < side; k++ {
 			vec.AddVec(plane[y*width:][:width], plane[(y+k)*width:])
 		}
 	}
 }
 
 // dictionary makes the atoms, for products of deviation 1 on dead leaves.
-func dictionary(shape [3]int) []float32 {
-	size := shape[0] * patchSide * patchSide
-	random := rand.NewPCG(patchSeed, 0)
+func dictionary(shape [3]int, side int) []float32 {
+	size := shape[0] * side * side
+	random := rand.NewPCG(patchSeed, uint64(side))
 	below := func(n int) int { return int((random.Uint64() >> 11) % uint64(n)) }
 
 	samples := make([]float64, 0, patchImages*patchDraws*size)
@@ -228,8 +260,8 @@ func dictionary(shape [3]int) []float32 {
 	for i := range patchImages {
 		source.Draw(image, patchSeed, uint64(i))
 		for range patchDraws {
-			y, x := below(shape[1]-patchSide+1), below(shape[2]-patchSide+1)
-			samples = append(samples, normalized(image, shape, y, x)...)
+			y, x := below(shape[1]-side+1), below(shape[2]-side+1)
+			samples = append(samples, normalized(image, shape, side, y, x)...)
 		}
 	}
 	whiten := inverseRoot(secondMoments(samples, size), size, func(eigenvalues []float64) float64 {
@@ -262,7 +294,7 @@ func dictionary(shape [3]int) []float32 {
 			atoms[k*size+j] = float32((v - mean) / norm) // without its mean it does not see the patch's
 		}
 	}
-	spread := spreadOf(shape, atoms)
+	spread := spreadOf(shape, side, atoms)
 	for i, v := range atoms {
 		atoms[i] = float32(float64(v) / spread)
 	}
@@ -270,12 +302,12 @@ func dictionary(shape [3]int) []float32 {
 }
 
 // normalized is a patch less its mean and over its contrast.
-func normalized(image []float32, shape [3]int, y, x int) []float64 {
+func normalized(image []float32, shape [3]int, side, y, x int) []float64 {
 	var patch []float64
 	mean := 0.
 	for c := range shape[0] {
-		for i := range patchSide * patchSide {
-			v := float64(image[(c*shape[1]+y+i/patchSide)*shape[2]+x+i%patchSide])
+		for i := range side * side {
+			v := float64(image[(c*shape[1]+y+i/side)*shape[2]+x+i%side])
 			patch = append(patch, v)
 			mean += v
 		}
@@ -295,8 +327,8 @@ func normalized(image []float32, shape [3]int, y, x int) []float64 {
 }
 
 // spreadOf is the standard deviation of the products of patches with atoms.
-func spreadOf(shape [3]int, atoms []float32) float64 {
-	p := newPatches(shape, false, atoms)
+func spreadOf(shape [3]int, side int, atoms []float32) float64 {
+	p := newPatches(shape, false, side, atoms)
 	m := p.matcher()
 	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
 	sum, square, count := 0., 0., 0.

@@ -122,7 +122,8 @@ func TestFitDependsOnTheSpecAlone(t *testing.T) {
 // Atoms have no mean, and products with patches of dead leaves the deviation 1.
 func TestDictionary(t *testing.T) {
 	shape := [3]int{1, 12, 12}
-	atoms := dictionary(shape)
+	const side = 6
+	atoms := dictionary(shape, side)
 	size := len(atoms) / patchAtoms
 	for k := range patchAtoms {
 		sum, square := 0., 0.
@@ -139,10 +140,10 @@ func TestDictionary(t *testing.T) {
 			}
 		}
 	}
-	if d := spreadOf(shape, atoms); math.Abs(d-1) > 1e-5 {
+	if d := spreadOf(shape, side, atoms); math.Abs(d-1) > 1e-5 {
 		t.Errorf("products have deviation %g", d)
 	}
-	if !slices.Equal(atoms, dictionary(shape)) {
+	if !slices.Equal(atoms, dictionary(shape, side)) {
 		t.Error("it differs from time to time")
 	}
 }

@@ -68,13 +68,14 @@ def scatter(plane):
 
 
 def patches(image, atoms):
-    """image: channels, height, width; atoms: n, channels, 6, 6."""
+    """image: channels, height, width; atoms: n, channels, side, side."""
     _, h, w = image.shape
-    rows, cols = h - 5, w - 5
+    side = atoms.shape[-1]
+    rows, cols = h - side + 1, w - side + 1
     found = np.zeros((len(atoms), rows, cols))
     for y in range(rows):
         for x in range(cols):
-            p = image[:, y : y + 6, x : x + 6]
+            p = image[:, y : y + side, x : x + side]
             found[:, y, x] = (atoms * (p / np.sqrt(p.var() + 0.002))).sum((1, 2, 3))
     maps = []
     for sign in (1, -1):
@@ -87,17 +88,17 @@ def patches(image, atoms):
 def main():
     cases = []
 
-    def case(kind, shape, seed, maps):
+    def case(kind, shape, seed, maps, side=0):
         values = [float(f"{v:.7g}") for v in np.asarray(maps).ravel()]
-        cases.append({"kind": kind, "shape": shape, "seed": seed, "maps": len(maps), "values": values})
+        cases.append({"kind": kind, "shape": shape, "seed": seed, "maps": len(maps), "side": side, "values": values})
 
     for seed, shape in enumerate([(1, 12, 8), (2, 8, 8), (1, 32, 32)], 1):
         image = draw(seed, *shape)
         case("scatter", shape, seed, np.concatenate([scatter(p) for p in image]))
-    for seed, shape in enumerate([(1, 9, 12), (3, 11, 10)], 11):
-        atoms = draw(seed + 100, 4, shape[0], 6, 6)
+    for seed, (side, shape) in enumerate([(6, (1, 9, 12)), (6, (3, 11, 10)), (4, (3, 7, 8))], 11):
+        atoms = draw(seed + 100, 4, shape[0], side, side)
         atoms -= atoms.mean((1, 2, 3), keepdims=True)
-        case("patches", shape, seed, patches(draw(seed, *shape), atoms))
+        case("patches", shape, seed, patches(draw(seed, *shape), atoms), side)
     print("[" + ",\n".join(json.dumps(c) for c in cases) + "]")
 
 
