@@ -3,10 +3,12 @@ package features
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/privgrad/privgrad/features/synthetic"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/onnx"
 )
 
 // Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,
@@ -50,6 +52,10 @@ var patchesKind = kind{
 		p := newPatches(shape, mirror, constants["atoms"])
 		return layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: p.worker}
 	},
+	graph: func(g *onnx.Graph, shape [3]int, mirror bool, constants map[string][]float32, image onnx.Value) onnx.Value {
+		atoms := constants["atoms"]
+		return newPatches(shape, mirror, atoms).graph(g, image, withMirrored(atoms, mirror))
+	},
 }
 
 // patches holds what goroutines share.
@@ -72,17 +78,23 @@ func newPatches(shape [3]int, mirror bool, atoms []float32) *patches {
 		offsets = append(offsets, i/(patchSide*patchSide)*shape[1]*shape[2]+i/patchSide%patchSide*shape[2]+i%patchSide)
 	}
 	p.taps = gemm.NewTaps(offsets, 1, p.cols, shape[2])
-	all := atoms
 	if mirror {
 		p.width *= 2
-		all = append([]float32(nil), atoms...)
-		for i := range atoms {
+	}
+	gemm.PackB(&p.atoms, gemm.RowMajor(withMirrored(atoms, mirror), p.width, size).T())
+	p.down, p.across = cells(p.rows), cells(p.cols)
+	return p
+}
+
+// withMirrored are the atoms and, if mirror, their mirror images behind them.
+func withMirrored(atoms []float32, mirror bool) []float32 {
+	all := slices.Clone(atoms)
+	for i := range atoms {
+		if mirror {
 			all = append(all, atoms[i-i%patchSide+patchSide-1-i%patchSide])
 		}
 	}
-	gemm.PackB(&p.atoms, gemm.RowMajor(all, p.width, size).T())
-	p.down, p.across = cells(p.rows), cells(p.cols)
-	return p
+	return all
 }
 
 // extent is where cell c of n places begins and ends. Cells overlap where they do not divide n.

@@ -113,7 +113,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err

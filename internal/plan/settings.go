@@ -51,7 +51,8 @@ var settings = []Setting{
 		Help: "table: deal the records into so many folds and hold one out"},
 	{Key: "fold", Help: "table: the fold to hold out, from 1 on"},
 
-	{Key: "model", limit: unlessEmpty(oneOf(models...)), Help: choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models)},
+	{Key: "model", limit: unlessEmpty(func(name string, value any) error { return oneOf(models()...)(name, value) }),
+		Help: choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models())},
 	{Key: "activation", limit: oneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
 	{Key: "init", Help: "start from a model.safetensors; it must not depend on the private data"},
 	{Key: "seed", Help: "of the initial weights; with --noise seeded of everything"},
@@ -139,13 +140,13 @@ var (
 	belowOne   = func(x float64) bool { return x >= 0 && x < 1 }
 )
 
-// models are those of package nn.
-var models = func() (names []string) {
+// models are those of package nn, and networks of a user's own that were registered there.
+func models() (names []string) {
 	for _, m := range nn.Names() {
 		names = append(names, m.Name)
 	}
 	return names
-}()
+}
 
 // choice names what there is to choose from.
 func choice(what string, names []string) string { return what + ": " + strings.Join(names, ", ") }
