@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
@@ -29,9 +30,12 @@ var settings = []Setting{
 	{Key: "delta", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
 		Help: "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in and published sets)"},
 
-	{Key: "data", Help: "data set, or csv:PATH for a table"},
-	{Key: "data_dir", resume: always, Help: "directory of the data set's files, where it is not built in (or " + DataDirVariable + ")"},
+	{Key: "data", Help: "data set, or csv:PATH for a table, dir:PATH for image folders, npz:PATH for numpy arrays"},
+	{Key: "data_dir", with: "data", resume: always, Help: "directory of the data files, or of folders mnist, cifar10, tabular with them (or " + DataDirVariable + ")"},
+	{Key: "class_names", with: "data", Help: "image folders and arrays: the classes, such as cat,dog (default those listed in PATH/classes.txt or FILE.npz.classes.txt)"},
+	{Key: "image_size", with: "data", Help: "image folders and arrays: size of a record, 3x32x32 for three colors, 28x28 for gray, or a number of values (default " + datasets.DefaultSize + ")"},
 	{Key: "classes", Help: "keep these classes only, such as 3,5; two make a binary task"},
+	{Key: "positive", with: "data", Help: "tell this class, by name or number, from all others; a binary task"},
 	{Key: "public_n", limit: within(1, math.MaxInt, "the public number of training records, 1 or more"),
 		Help: "public number of records; required for data of your own. For a table it counts the part held out, too; with --classes only the classes kept"},
 	{Key: "published_set", Help: "say that the files are the published data set: their size and test set are then public"},

@@ -75,6 +75,8 @@ func alter(s Setting, c *Config, random *rand.Rand) {
 		v.SetBool(!v.Bool())
 	case v.Kind() == reflect.String:
 		v.SetString(v.String() + strings.Repeat("x", by))
+	case v.Type() == reflect.TypeFor[[]string]():
+		v.Set(reflect.Append(v, reflect.ValueOf(strings.Repeat("x", by))))
 	default:
 		v.Set(reflect.Append(v, reflect.ValueOf(by)))
 	}
