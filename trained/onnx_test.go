@@ -30,9 +30,6 @@ func untrained(t testing.TB, network *nn.Network, shape [3]int, reading string, 
 		dir: "run", shape: shape, reading: reading, front: front, network: network,
 		config: plan.Config{Data: "fmnist", Model: network.Program.Name}, facts: map[string]string{"model": network.Program.Name, "privgrad_version": "v0"},
 	}
-	if reading == rundir.AsIs && shape[1] == 1 {
-		m.config.Data = plan.TablePrefix + "table.csv"
-	}
 	for i := range max(network.Program.Outputs(), 2) {
 		m.classes = append(m.classes, strconv.Itoa(i))
 	}

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"strings"
 
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -176,5 +175,5 @@ func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 // said of them. It accepts nothing that the format does not allow, and takes memory only as bytes arrive.
 func ReadTensors(path string) ([]Tensor, map[string]string, error) { return rundir.ReadTensors(path) }
 
-// table reports whether the records are those of a table.
-func (m *Model) table() bool { return strings.HasPrefix(m.config.Data, plan.TablePrefix) }
+// table reports whether the records are rows of values, as those of a table are.
+func (m *Model) table() bool { return m.reading == rundir.AsIs && m.shape[0]*m.shape[1] == 1 }
