@@ -40,15 +40,15 @@ func (m *Model) Lower() (*Network, error) {
 	return Lower(m.Logits, WithName(m.Name), WithLoss(m.Loss), WithInput(m.Input))
 }
 
-// Names describes the named models, and those that were registered, whose shapes nobody knows
-// before they are built.
+// Names describes the named models, and those that were registered: these take any shape and any
+// number of classes, as far as is known before they are built.
 func Names() []Info {
 	var list []Info
 	for _, s := range specs {
 		list = append(list, s.Info)
 	}
 	for _, name := range registeredNames() {
-		list = append(list, Info{Name: name})
+		list = append(list, Info{Name: name, Classes: 10, Data: "fmnist"})
 	}
 	return list
 }
