@@ -54,6 +54,6 @@ func note(r *datasets.OwnReport, what string, names []string) {
 			r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: and %d more", what, len(names)-i))
 			return
 		}
-		r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: %s", what, name))
+		r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: %q", what, name))
 	}
 }

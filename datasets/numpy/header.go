@@ -14,7 +14,7 @@ import (
 const (
 	mostHeader = 1 << 12 // bytes of the text that describes it
 	mostDims   = 4
-	mostBytes  = 1 << 33
+	mostBytes  = 1 << 36
 )
 
 // A header says what an array is.

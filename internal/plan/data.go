@@ -49,14 +49,14 @@ const TablePrefix = "csv:"
 // Forms are the ways in which images and arrays of a user's own lie in files.
 func Forms() []*datasets.Form { return []*datasets.Form{&folder.Form, &numpy.Form} }
 
-// FormOf gives the form of a data set by its name, and the path in that; nil where it has none.
-func FormOf(data string) (form *datasets.Form, path string) {
+// FormOf gives the form of a data set by its name; nil where it has none.
+func FormOf(data string) *datasets.Form {
 	for _, f := range Forms() {
-		if path, ok := strings.CutPrefix(data, f.Prefix); ok {
-			return f, path
+		if strings.HasPrefix(data, f.Prefix) {
+			return f
 		}
 	}
-	return nil, ""
+	return nil
 }
 
 // OpenData reads a configuration's data set and keeps the classes it asks for. What it
@@ -133,18 +133,18 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 
 // openSource finds the form or the source of the data, and opens it.
 func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
-	form, own := FormOf(c.Data)
-	table, isTable := strings.CutPrefix(c.Data, TablePrefix)
+	form := FormOf(c.Data)
+	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
 	case !isTable && (c.Schema != "" || c.Folds != 0):
 		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
 		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
 	case form != nil:
-		set, err := c.openForm(form, own)
+		set, err := c.openForm(form)
 		return set, false, err
 	case isTable:
-		path, err := c.locate(table, "", "tabular")
+		path, err := c.Path()
 		if err != nil {
 			return nil, false, err
 		}
@@ -175,8 +175,8 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 }
 
 // openForm opens data of a form, and notes what its files declare.
-func (c *Config) openForm(form *datasets.Form, path string) (*datasets.Set, error) {
-	path, err := c.locate(path, "")
+func (c *Config) openForm(form *datasets.Form) (*datasets.Set, error) {
+	path, err := c.Path()
 	if err != nil {
 		return nil, err
 	}
@@ -197,10 +197,15 @@ func formNames() string {
 	return strings.Join(all, ", ")
 }
 
-// locate gives the whole path of what --data names, and keeps the directory to which that
-// was relative, so that the configuration means the same elsewhere: the working directory,
-// or --data-dir or a folder of it.
-func (c *Config) locate(name string, folders ...string) (string, error) {
+// Path is the whole path that Data names behind a prefix. The directory to which that was
+// relative is kept in DataDir, so that the configuration means the same elsewhere: the
+// working directory, or the given one. Tables may lie in a folder of it.
+func (c *Config) Path() (string, error) {
+	prefix, name, _ := strings.Cut(c.Data, ":")
+	folders := []string{""}
+	if prefix+":" == TablePrefix {
+		folders = append(folders, "tabular")
+	}
 	if filepath.IsAbs(name) {
 		if c.DataDir != "" {
 			return "", usage.Errorf("data-dir %s: --data names a whole path; leave one of them out, or name the path from --data-dir on", c.DataDir)
