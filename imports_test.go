@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/usage":       nil,
 	"internal/yamlfile":    nil,
 	"internal/durable":     nil,
+	"internal/onnx":        nil,
 	"internal/safetensors": {"internal/half"},
 	"internal/ptx":         {"internal/half"},
 	"internal/exact":       {"internal/stream"},
@@ -61,7 +62,9 @@ var allowed = map[string][]string{
 	"nn":         {"internal/ir"},
 	"perexample": {"internal/ir"},
 
-	"features":           {"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/safetensors", "internal/usage"},
+	"features": {
+		"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/usage",
+	},
 	"features/synthetic": nil,
 
 	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv"},
@@ -101,8 +104,9 @@ var allowed = map[string][]string{
 	},
 
 	"trained": {
-		"features", "internal/device", "internal/devices", "internal/engine", "internal/plan", "internal/rundir", "internal/tables", "internal/usage",
-		"perexample",
+		"datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/device/reference", "internal/devices",
+		"internal/engine", "internal/fault", "internal/ir", "internal/onnx", "internal/plan", "internal/rundir", "internal/safetensors", "internal/tables",
+		"internal/usage", "nn", "perexample",
 	},
 
 	"audit": {

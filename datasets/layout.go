@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ type Decoder func(data []byte, shape [3]int) (pixels, labels []byte, err error)
 
 // Open reads the set from a directory that holds its files, each as published
 // or with .gz. It checks structure only, never a hash. A file's rows may be
-// fewer or more than published.
+// fewer or more than published. Without any test file Test has no shape.
 func (l *Layout) Open(dir string) (*Set, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%s: no data directory is set: use --data-dir DIR or PRIVGRAD_DATA", l.Name)
@@ -55,13 +56,17 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	tested := slices.ContainsFunc(files[len(l.Train):], func(f file) bool { return !errors.Is(f.err, fs.ErrNotExist) })
+	if !tested {
+		files = files[:len(l.Train)]
+	}
 	for _, f := range files {
 		if f.err != nil {
 			return nil, f.err
 		}
 	}
 	set := &Set{
-		Name: l.Name, Note: l.Note, TestIsPublic: true, Published: true,
+		Name: l.Name, Note: l.Note, TestIsPublic: tested, Published: true,
 		Classes: len(l.ClassNames), ClassNames: slices.Clone(l.ClassNames), PerClass: slices.Clone(l.PerClass),
 	}
 	for _, n := range l.PerClass {
@@ -70,10 +75,10 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 	if set.Train, err = l.join(files[:len(l.Train)]); err != nil {
 		return nil, err
 	}
-	if set.Test, err = l.join(files[len(l.Train):]); err != nil {
-		return nil, err
+	if tested {
+		set.Test, err = l.join(files[len(l.Train):])
 	}
-	return set, nil
+	return set, err
 }
 
 // file is one part as found on disk.
@@ -85,17 +90,28 @@ type file struct {
 	err            error
 }
 
-// locate returns the directory that holds the files and its name for messages:
-// Subdir if that exists and the first file is not in fsys itself.
+// locate returns the directory that holds the files and its name for messages: the one
+// that is given, or a folder of it named after the set, or Subdir of either. Where none
+// has the first file it is the innermost of them that exists.
 func (l *Layout) locate(fsys fs.FS, dir string) (fs.FS, string, error) {
-	if l.Subdir == "" || exists(fsys, l.Train[0].File) || exists(fsys, l.Train[0].File+".gz") || !exists(fsys, l.Subdir) {
+	found := "."
+	for _, sub := range []string{".", l.Subdir, l.Name, path.Join(l.Name, l.Subdir)} {
+		if sub == "" || !exists(fsys, sub) {
+			continue
+		}
+		found = sub
+		if first := path.Join(sub, l.Train[0].File); exists(fsys, first) || exists(fsys, first+".gz") {
+			break
+		}
+	}
+	if found == "." {
 		return fsys, dir, nil
 	}
-	sub, err := fs.Sub(fsys, l.Subdir)
+	sub, err := fs.Sub(fsys, found)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", l.Name, err)
 	}
-	return sub, filepath.Join(dir, l.Subdir), nil
+	return sub, filepath.Join(dir, found), nil
 }
 
 func exists(fsys fs.FS, name string) bool {

@@ -6,7 +6,12 @@
 // The sizes that privacy arithmetic needs are the published ones.
 package datasets
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Split is one split of a data set: a byte a value as stored, or float values.
 type Split struct {
@@ -96,6 +101,45 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 	kept.Train = s.Train.keep(&relabel)
 	kept.Test = s.Test.keep(&relabel)
 	return kept, nil
+}
+
+// Class is the number of a class that is given by its name or by its number.
+func (s *Set) Class(name string) (int, error) {
+	k := slices.Index(s.ClassNames, name)
+	if k < 0 {
+		var err error
+		if k, err = strconv.Atoi(name); err != nil || k < 0 || k >= s.Classes {
+			return 0, fmt.Errorf("class %q: %s has no such class; choose one of %s", name, s.Name, strings.Join(s.ClassNames, ", "))
+		}
+	}
+	return k, nil
+}
+
+// Against returns the set with two classes, 0 for the rest and 1 for one of its classes. A
+// label that is no class stays none. All sizes stay what they are.
+func (s *Set) Against(class int) *Set {
+	two := *s
+	name := fmt.Sprint(class)
+	if class < len(s.ClassNames) {
+		name = s.ClassNames[class]
+	}
+	two.Classes, two.ClassNames = 2, []string{"not " + name, name}
+	if s.PerClass != nil {
+		two.PerClass = []int{s.PublicN - s.PerClass[class], s.PerClass[class]}
+	}
+	for _, m := range []*Split{&two.Train, &two.Test} {
+		labels := make([]uint8, len(m.Labels))
+		for i, l := range m.Labels {
+			switch {
+			case int(l) == class:
+				labels[i] = 1
+			case int(l) >= s.Classes:
+				labels[i] = NoClass
+			}
+		}
+		m.Labels = labels
+	}
+	return &two
 }
 
 func (m Split) keep(relabel *[256]int16) Split {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/privgrad/privgrad/internal/onnx"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -62,6 +63,9 @@ type kind struct {
 	fit func(shape [3]int) map[string][]float32
 	// open gives the map that the constants make.
 	open func(shape [3]int, mirror bool, constants map[string][]float32) layer
+	// graph is what open gives, as operations of ONNX: from images to channels on a grid, of
+	// which only the columns are left that are kept.
+	graph func(g *onnx.Graph, shape [3]int, mirror bool, constants map[string][]float32, image onnx.Value) onnx.Value
 }
 
 var kinds = []kind{scatterKind, patchesKind}

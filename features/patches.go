@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/privgrad/privgrad/features/synthetic"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/onnx"
 )
 
 // Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,
@@ -79,6 +81,14 @@ var patchesKind = kind{
 			}
 		}}
 	},
+	graph: func(g *onnx.Graph, shape [3]int, mirror bool, constants map[string][]float32, image onnx.Value) onnx.Value {
+		var parts []onnx.Value
+		for _, side := range patchSides {
+			atoms := constants[atomsName(side)]
+			parts = append(parts, newPatches(shape, mirror, side, atoms).graph(g, image, withMirrored(atoms, mirror, side)))
+		}
+		return g.Op("Concat", parts, onnx.Int("axis", 1))
+	},
 }
 
 func atomsName(side int) string { return fmt.Sprintf("atoms%d", side) }
@@ -104,17 +114,23 @@ func newPatches(shape [3]int, mirror bool, side int, atoms []float32) *patches {
 		offsets = append(offsets, i/(side*side)*shape[1]*shape[2]+i/side%side*shape[2]+i%side)
 	}
 	p.taps = gemm.NewTaps(offsets, 1, p.cols, shape[2])
-	all := atoms
 	if mirror {
 		p.width *= 2
-		all = append([]float32(nil), atoms...)
-		for i := range atoms {
+	}
+	gemm.PackB(&p.atoms, gemm.RowMajor(withMirrored(atoms, mirror, side), p.width, size).T())
+	p.down, p.across = cells(p.rows), cells(p.cols)
+	return p
+}
+
+// withMirrored are the atoms and, if mirror, their mirror images behind them.
+func withMirrored(atoms []float32, mirror bool, side int) []float32 {
+	all := slices.Clone(atoms)
+	for i := range atoms {
+		if mirror {
 			all = append(all, atoms[i-i%side+side-1-i%side])
 		}
 	}
-	gemm.PackB(&p.atoms, gemm.RowMajor(all, p.width, size).T())
-	p.down, p.across = cells(p.rows), cells(p.cols)
-	return p
+	return all
 }
 
 // extent is where cell c of n places begins and ends. Cells overlap where they do not divide n.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/onnx"
 )
 
 // The scattering transform (Bruna and Mallat 2013) of order two with wavelets of two
@@ -44,6 +45,9 @@ var scatterKind = kind{
 		}
 		return l
 	},
+	graph: func(g *onnx.Graph, shape [3]int, mirror bool, _ map[string][]float32, image onnx.Value) onnx.Value {
+		return newScatter(shape, mirror).graph(g, image)
+	},
 }
 
 // scatter holds what goroutines share.
@@ -51,6 +55,7 @@ type scatter struct {
 	shape      [3]int
 	mirror     bool
 	rows, cols int // of the grid
+	pool       int // positions each way that are averaged to one of these
 
 	wave0, wave1 gemm.PackedA // real parts, then imaginary parts, of wavelets at every angle
 	taps0, taps1 *gemm.Taps
@@ -61,19 +66,24 @@ type scatter struct {
 
 func newScatter(shape [3]int, mirror bool) *scatter {
 	height, width := shape[1], shape[2]
-	s := &scatter{shape: shape, mirror: mirror, rows: height / scatterSide, cols: width / scatterSide}
-	pool := 1
+	s := &scatter{shape: shape, mirror: mirror, rows: height / scatterSide, cols: width / scatterSide, pool: 1}
 	if s.rows >= poolFrom && s.cols >= poolFrom && s.rows%2 == 0 && s.cols%2 == 0 {
-		pool = 2
+		s.pool = 2
 		s.rows, s.cols = s.rows/2, s.cols/2
 	}
 	gemm.PackA(&s.wave0, wavelets(0, fineTaps))
 	gemm.PackA(&s.wave1, wavelets(1, coarseTaps))
 	s.taps0, s.pad0 = fullTaps(height, width)
 	s.taps1, s.pad1 = halfTaps(height, width)
-	gemm.PackB(&s.low0, average(height, width, 12, 4, 1.6, pool))
-	gemm.PackB(&s.low1, average(height/2, width/2, 8, 2, .8, pool))
+	low0, low1 := lows(height, width, s.pool)
+	gemm.PackB(&s.low0, low0)
+	gemm.PackB(&s.low1, low1)
 	return s
+}
+
+// lows are the averages from full and from half resolution.
+func lows(height, width, pool int) (low0, low1 gemm.Matrix) {
+	return average(height, width, 12, 4, 1.6, pool), average(height/2, width/2, 8, 2, .8, pool)
 }
 
 // wavelets are Morlet wavelets of scale 2ʲ: a wave under an envelope across its

@@ -40,10 +40,15 @@ func (m *Model) Lower() (*Network, error) {
 	return Lower(m.Logits, WithName(m.Name), WithLoss(m.Loss), WithInput(m.Input))
 }
 
+// Names describes the named models, and those that were registered: these take any shape and any
+// number of classes, as far as is known before they are built.
 func Names() []Info {
 	var list []Info
 	for _, s := range specs {
 		list = append(list, s.Info)
+	}
+	for _, name := range registeredNames() {
+		list = append(list, Info{Name: name, Classes: 10, Data: "fmnist"})
 	}
 	return list
 }
@@ -57,6 +62,9 @@ func (i Info) fits(input [3]int) bool {
 // the seed alone: He for ReLU, Glorot for tanh and sigmoid, zero for linear models and all
 // biases. The same options give the same bits on every platform.
 func Build(name string, o Options) (*Model, error) {
+	if build := registered(name); build != nil {
+		return buildOwn(name, build, o)
+	}
 	var known, fitting []string
 	var s *spec
 	for _, t := range specs {

@@ -79,7 +79,7 @@ func TestAverage(t *testing.T) {
 		if average {
 			want, loss = r.AverageAccuracy, end.AverageLoss
 		}
-		e, err := trained.Eval(o.Out, o.Sources, "", "", 1, average)
+		e, err := evaluated(o.Out, trained.Options{Sources: o.Sources, Threads: 1, Average: average})
 		check(t, err)
 		if *e.Accuracy != *want || *e.Loss != *loss || e.Average != average {
 			t.Errorf("evaluating the average %v gives %v and %v, the run %v and %v", average, *e.Accuracy, *e.Loss, *want, *loss)
@@ -97,7 +97,7 @@ func TestNoAverage(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(o.Out, rundir.Average)); !os.IsNotExist(err) {
 		t.Errorf("%s without an average: %v", rundir.Average, err)
 	}
-	if _, err := trained.Eval(o.Out, o.Sources, "", "", 1, true); err == nil || !strings.Contains(err.Error(), "kept no average") {
+	if _, err := evaluated(o.Out, trained.Options{Sources: o.Sources, Threads: 1, Average: true}); err == nil || !strings.Contains(err.Error(), "kept no average") {
 		t.Errorf("evaluating an average that was not kept: %v", err)
 	}
 	at, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)

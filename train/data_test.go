@@ -61,7 +61,7 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 			if (r.TestAccuracy != nil) != x.tested || (r.TestLoss != nil) != x.tested || shown == x.tested {
 				t.Errorf("test figures %v, %v", r.TestAccuracy, r.TestLoss)
 			}
-			_, err = trained.Eval(o.Out, source, "", "cpu", 1, false)
+			_, err = evaluated(o.Out, trained.Options{Sources: source, Device: "cpu", Threads: 1})
 			if (err == nil) != x.tested || err != nil && !strings.Contains(err.Error(), "--test-is-public") {
 				t.Errorf("eval: %v", err)
 			}

@@ -44,7 +44,7 @@ func TestFeatures(t *testing.T) {
 	if meta["features"] != "scatter" || meta["features_file"] != rundir.Features {
 		t.Errorf("the model says %v", meta)
 	}
-	e, err := trained.Eval(out, set, "", "", 1, false)
+	e, err := evaluated(out, trained.Options{Sources: set, Threads: 1})
 	check(t, err)
 	if *e.Accuracy != *r.TestAccuracy || *e.Loss != *r.TestLoss {
 		t.Errorf("eval finds %v, %v, the run ended with %v, %v", *e.Accuracy, *e.Loss, *r.TestAccuracy, *r.TestLoss)
@@ -74,7 +74,7 @@ func TestFeatures(t *testing.T) {
 	} {
 		check(t, damage.do())
 		var u *UsageError
-		if _, err := trained.Eval(out, set, "", "", 1, false); !errors.As(err, &u) || !strings.Contains(err.Error(), damage.want) {
+		if _, err := evaluated(out, trained.Options{Sources: set, Threads: 1}); !errors.As(err, &u) || !strings.Contains(err.Error(), damage.want) {
 			t.Errorf("%s: got %v, want a usage error with %q", name, err, damage.want)
 		}
 		check(t, os.WriteFile(kept, whole, 0o644))
@@ -122,7 +122,7 @@ func TestOwnFeatures(t *testing.T) {
 	if *r.TestAccuracy < 0.9 {
 		t.Errorf("accuracy %v: the class is the brightest pair of rows", *r.TestAccuracy)
 	}
-	if _, err := trained.Eval(out, o.Sources, "", "", 1, false); err == nil || !strings.Contains(err.Error(), "of your own") {
+	if _, err := evaluated(out, trained.Options{Sources: o.Sources, Threads: 1}); err == nil || !strings.Contains(err.Error(), "of your own") {
 		t.Errorf("eval without the features: %v", err)
 	}
 	other, err := features.Own("rows", [3]int{1, 4, 4}, [3]int{1, 1, 1}, func(dst, image []float32) { dst[0] = image[0] })

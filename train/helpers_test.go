@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // made is a small image set: class k is bright in band k. The seed changes the
@@ -42,6 +43,15 @@ func made(seed uint64, rows int) *datasets.Set {
 
 func sources(set *datasets.Set) map[string]Source {
 	return map[string]Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+}
+
+// evaluated opens a run's model and evaluates it.
+func evaluated(dir string, o trained.Options) (*trained.Evaluation, error) {
+	m, err := trained.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return m.Evaluate()
 }
 
 func ptr[T any](x T) *T { return &x }

@@ -111,7 +111,7 @@ func TestMajority(t *testing.T) {
 				r.NoiseMultiplier != nil || r.Clip != nil || r.Steps != 1 || *r.Committed != 1 {
 				t.Errorf("the result is %+v", r)
 			}
-			e, err := trained.Eval("run", nil, "", "", 1, false)
+			e, err := evaluated("run", trained.Options{Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -168,7 +168,7 @@ func TestTables(t *testing.T) {
 			if schema == "number" && (r.TestAccuracy != nil || r.TestLoss == nil || *r.TestLoss > 0.06) {
 				t.Errorf("test loss %v, accuracy %v", show(r.TestLoss), show(r.TestAccuracy))
 			}
-			e, err := trained.Eval("run", nil, "", "reference", 0, false)
+			e, err := evaluated("run", trained.Options{Device: "reference"})
 			if err != nil {
 				t.Fatal(err)
 			}

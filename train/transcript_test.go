@@ -5,15 +5,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // transcript is a device that notes every released vector or, once it holds
@@ -276,6 +279,7 @@ func replayed(t *testing.T, c Config, d device.Device) {
 			t.Errorf("the run guarantees nothing: %v", r.NoGuarantee)
 		}
 		shown[i], wrote[i] = s.String(), files(t, "run")
+		maps.Copy(wrote[i], used(t, "run", first.Test.Features))
 	}
 	if record.next != len(record.released) || record.nextFind != len(record.found) || record.next == 0 {
 		t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
@@ -293,6 +297,18 @@ func replayed(t *testing.T, c Config, d device.Device) {
 			t.Errorf("the run wrote no %s", name)
 		}
 	}
+}
+
+// used is what the commands that use a run's model make of the directory and of public images.
+func used(t *testing.T, dir string, images []uint8) map[string]string {
+	t.Helper()
+	m, err := trained.Open(dir, trained.Options{Threads: 1})
+	check(t, err)
+	predictions, err := m.Predict(features.Images{Bytes: images})
+	check(t, err)
+	var model bytes.Buffer
+	check(t, m.ExportONNX(&model))
+	return map[string]string{"predictions": fmt.Sprintf("%+v", predictions), "model.onnx": model.String()}
 }
 
 // The transcript test must be able to fail: with the data declared public the

@@ -38,7 +38,11 @@ model-average.safetensors, of a run that was trained with --average.`,
 			if err := cli.CheckThreads(threads); err != nil {
 				return err
 			}
-			e, err := trained.Eval(c.Arguments[0], data.Sources(), dataDir, device, threads, average)
+			m, err := trained.Open(c.Arguments[0], trained.Options{Sources: data.Sources(), DataDir: dataDir, Device: device, Threads: threads, Average: average})
+			if err != nil {
+				return err
+			}
+			e, err := m.Evaluate()
 			if err != nil {
 				return err
 			}

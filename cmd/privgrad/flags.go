@@ -66,6 +66,13 @@ var (
 	numberKind  = kind[float64]{"number", parser("a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
 	integerKind = kind[int]{"int", parser("a whole number", strconv.Atoi)}
 	naturalKind = kind[uint64]{"int", parser("a whole number, 0 or more", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })}
+	namesKind   = kind[[]string]{"names", func(s string) ([]string, error) {
+		names := strings.Split(s, ",")
+		for i := range names {
+			names[i] = strings.TrimSpace(names[i])
+		}
+		return names, nil
+	}}
 	booleanKind = kind[bool]{"bool", parser("true or false", strconv.ParseBool)}
 	listKind    = kind[[]int]{"ints", parser("a list of whole numbers such as 3,5", func(s string) ([]int, error) {
 		var all []int
@@ -118,6 +125,8 @@ func flagOf(field any) (flagValue, string) {
 		return booleanKind.flag(p)
 	case *[]int:
 		return listKind.flag(p)
+	case *[]string:
+		return namesKind.flag(p)
 	case **int:
 		return integerKind.optional(p)
 	case **float64:

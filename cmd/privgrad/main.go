@@ -19,6 +19,8 @@ import (
 var commands = []func() *cobra.Command{
 	newTrain,
 	newEval,
+	newPredict,
+	newExport,
 	price.Account,
 	price.Calibrate,
 	price.Schedule,

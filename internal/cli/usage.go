@@ -24,6 +24,16 @@ func OneArg(what string) cobra.PositionalArgs {
 	}
 }
 
+// TwoArgs wants two arguments, and says what they are.
+func TwoArgs(first, second string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 2 {
+			return nil
+		}
+		return usage.Errorf("%s takes two arguments, %s and %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), first, second, len(args))
+	}
+}
+
 // require refuses a command line that leaves out a flag without a default.
 func require(cmd *cobra.Command, names []string) error {
 	for _, name := range names {

@@ -25,6 +25,11 @@ type Config struct {
 	Data    string `yaml:"data"`
 	DataDir string `yaml:"data_dir,omitempty"`
 	Classes []int  `yaml:"classes,omitempty,flow"`
+
+	ClassNames []string `yaml:"class_names,omitempty,flow"`
+	ImageSize  string   `yaml:"image_size,omitempty"`
+	Positive   string   `yaml:"positive,omitempty"`
+
 	PublicN *int   `yaml:"public_n,omitempty"`
 	Schema  string `yaml:"schema,omitempty"`
 	Folds   int    `yaml:"folds,omitempty"`

@@ -1,14 +1,19 @@
 package plan
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/cifar"
+	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/numpy"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -41,12 +46,26 @@ const DataDirVariable = "PRIVGRAD_DATA"
 // TablePrefix begins the name of a data set that is a table, before its path.
 const TablePrefix = "csv:"
 
-// OpenData reads a configuration's data set and keeps the classes it asks for. It also
-// says what was declared of it, as assumptions.
+// Forms are the ways in which images and arrays of a user's own lie in files.
+func Forms() []*datasets.Form { return []*datasets.Form{&folder.Form, &numpy.Form} }
+
+// FormOf gives the form of a data set by its name; nil where it has none.
+func FormOf(data string) *datasets.Form {
+	for _, f := range Forms() {
+		if strings.HasPrefix(data, f.Prefix) {
+			return f
+		}
+	}
+	return nil
+}
+
+// OpenData reads a configuration's data set and keeps the classes it asks for. What it
+// found of its settings outside of the configuration it fills in: where the files are, and
+// what was declared in files beside them. It also says what was declared, as assumptions.
 func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
 	set, builtIn, err := openSource(c, sources)
-	if err == nil && len(c.Classes) > 0 {
-		set, err = set.Keep(c.Classes)
+	if err == nil {
+		set, err = c.choose(set)
 	}
 	if err != nil {
 		return nil, nil, usage.Wrap(err)
@@ -57,13 +76,40 @@ func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, er
 	return c.declare(*set)
 }
 
+// choose makes of a set's classes those of the task.
+func (c *Config) choose(set *datasets.Set) (_ *datasets.Set, err error) {
+	positive := -1
+	switch {
+	case c.Positive != "" && set.Classes == 0:
+		return nil, usage.Errorf("positive %s: %s has numbers for labels, and no classes; leave it out", c.Positive, c.Data)
+	case c.Positive != "":
+		if positive, err = set.Class(c.Positive); err != nil {
+			return nil, fmt.Errorf("positive: %w", err)
+		}
+	}
+	if len(c.Classes) > 0 {
+		if set, err = set.Keep(c.Classes); err != nil {
+			return nil, err
+		}
+		if positive >= 0 {
+			if positive = slices.Index(c.Classes, positive); positive < 0 {
+				return nil, usage.Errorf("positive %s: --classes leaves it out; name it there, too", c.Positive)
+			}
+		}
+	}
+	if positive >= 0 {
+		set = set.Against(positive)
+	}
+	return set, nil
+}
+
 // declare holds for public of a set from files what the user says of it, and nothing
 // that follows from its records: what is shown would tell whether they are the
 // published ones.
 func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, err error) {
 	switch {
 	case c.PublishedSet && !set.Published:
-		return nil, nil, usage.Errorf("published-set true: data set %s has a schema of its own, of which nothing was published; leave it out, and give --public-n and --delta", c.Data)
+		return nil, nil, usage.Errorf("published-set true: nothing was published of %s, which is your own; leave it out, and give --public-n and --delta", c.Data)
 	case c.PublishedSet:
 		assumed = append(assumed, publishedFiles)
 	case set.Published:
@@ -73,7 +119,9 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 	case c.TestIsPublic && c.Folds > 0:
 		return nil, nil, usage.Errorf("test-is-public true: the fold that is held out has training records of the other folds' runs; leave it out, or use --data-is-public")
 	case c.TestIsPublic && !tested:
-		return nil, nil, usage.Errorf("test-is-public true: data set %s has no test records; name a file in test, or give a test_share, in its schema", c.Data)
+		return nil, nil, usage.Errorf("test-is-public true: data set %s has no test records; leave it out, or add some: a table's schema names them, images are in PATH/test, arrays are x_test and y_test", c.Data)
+	case c.PublishedSet && !tested:
+		return nil, nil, usage.Errorf("published-set true: the test files of %s are not there; add them, or leave it out, and give --public-n and --delta", c.Data)
 	case c.DataIsPublic:
 		set.TestIsPublic = tested
 	case c.TestIsPublic || set.TestIsPublic && !c.PublishedSet: // by flag, or by the user's own schema
@@ -83,34 +131,112 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 	return &set, assumed, nil
 }
 
+// openSource finds the form or the source of the data, and opens it.
 func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
-	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
-		if c.DataDir != "" {
-			return nil, false, usage.Errorf("data-dir %s: a table is read from the path that --data names; leave it out, and give --data %sPATH the whole path", c.DataDir, TablePrefix)
+	form := FormOf(c.Data)
+	isTable := strings.HasPrefix(c.Data, TablePrefix)
+	switch {
+	case !isTable && (c.Schema != "" || c.Folds != 0):
+		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
+		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
+	case form != nil:
+		set, err := c.openForm(form)
+		return set, false, err
+	case isTable:
+		path, err := c.Path()
+		if err != nil {
+			return nil, false, err
 		}
 		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
 		return set, false, err
 	}
-	if c.Schema != "" || c.Folds != 0 {
-		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
-	}
 	source, ok := sources[c.Data]
 	if !ok {
-		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
+		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table, or one of %s", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix, formNames())
 	}
-	dir := c.DataDir
 	switch {
-	case source.BuiltIn && dir != "":
-		return nil, false, usage.Errorf("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", dir, c.Data)
+	case source.BuiltIn && c.DataDir != "":
+		return nil, false, usage.Errorf("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", c.DataDir, c.Data)
 	case source.BuiltIn && (c.PublishedSet || c.TestIsPublic):
 		return nil, false, usage.Errorf("data set %s is built in, and known to be the published one: leave out --published-set and --test-is-public", c.Data)
-	case !source.BuiltIn && dir == "":
-		if dir = os.Getenv(DataDirVariable); dir == "" {
-			return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
+	case source.BuiltIn:
+		set, err := source.Open("")
+		return set, true, err
+	}
+	if c.DataDir = cmp.Or(c.DataDir, os.Getenv(DataDirVariable)); c.DataDir == "" {
+		return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
+	}
+	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil {
+		return nil, false, err
+	}
+	set, err := source.Open(c.DataDir)
+	return set, false, err
+}
+
+// openForm opens data of a form, and notes what its files declare.
+func (c *Config) openForm(form *datasets.Form) (*datasets.Set, error) {
+	path, err := c.Path()
+	if err != nil {
+		return nil, err
+	}
+	set, err := form.Open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames})
+	if err != nil {
+		return nil, err
+	}
+	c.ImageSize, c.ClassNames = datasets.SizeText(set.Train.Shape), set.ClassNames
+	return set, nil
+}
+
+// formNames lists what the names of forms look like.
+func formNames() string {
+	var all []string
+	for _, f := range Forms() {
+		all = append(all, f.Prefix+"PATH")
+	}
+	return strings.Join(all, ", ")
+}
+
+// Path is the whole path that Data names behind a prefix. The directory to which that was
+// relative is kept in DataDir, so that the configuration means the same elsewhere: the
+// working directory, or the given one. Tables may lie in a folder of it.
+func (c *Config) Path() (string, error) {
+	prefix, name, _ := strings.Cut(c.Data, ":")
+	folders := []string{""}
+	if prefix+":" == TablePrefix {
+		folders = append(folders, "tabular")
+	}
+	if filepath.IsAbs(name) {
+		if c.DataDir != "" {
+			return "", usage.Errorf("data-dir %s: --data names a whole path; leave one of them out, or name the path from --data-dir on", c.DataDir)
+		}
+		return name, nil
+	}
+	bases := []string{c.DataDir}
+	if c.DataDir == "" {
+		bases = []string{"."}
+		if dir := os.Getenv(DataDirVariable); dir != "" {
+			bases = append(bases, dir)
 		}
 	}
-	set, err := source.Open(dir)
-	return set, source.BuiltIn, err
+	for i := range bases {
+		base, err := filepath.Abs(bases[i])
+		if err != nil {
+			return "", err
+		}
+		bases[i] = base
+		for _, folder := range folders {
+			path := filepath.Join(base, folder, name)
+			for _, end := range []string{"", ".gz"} { // tables may be compressed
+				if _, err := os.Stat(path + end); err == nil {
+					c.DataDir = base
+					return path, nil
+				}
+			}
+		}
+	}
+	c.DataDir = bases[0] // what opens it says that nothing is there
+	return filepath.Join(bases[0], name), nil
 }
 
 // Model describes a named model; Input is the shape of Fashion-MNIST where

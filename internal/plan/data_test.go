@@ -3,6 +3,8 @@ package plan
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,13 +47,113 @@ func TestBuiltInTakesNoDeclaration(t *testing.T) {
 	}
 }
 
-// A table's path is whole: a directory beside it would be ignored.
-func TestTableTakesNoDirectory(t *testing.T) {
-	t.Chdir(t.TempDir())
+// A relative path is one from the directory that the configuration keeps, so that it
+// means the same elsewhere.
+func TestPathsAreKept(t *testing.T) {
+	here := t.TempDir()
+	t.Setenv(DataDirVariable, "")
+	t.Chdir(here)
 	makeTable(t, "")
+	kept := func(c Config) string {
+		t.Helper()
+		p, err := Resolve(c, Options{})
+		check(t, err)
+		return p.Config.DataDir
+	}
 	c := tableConfig()
-	c.DataDir = "mine"
+	if dir := kept(c); dir != here {
+		t.Errorf("of the working directory %s was kept: %s", here, dir)
+	}
+	away := t.TempDir()
+	t.Chdir(away)
+	c.DataDir = here
+	if dir := kept(c); dir != here {
+		t.Errorf("of --data-dir %s was kept: %s", here, dir)
+	}
+	c.DataDir, _ = filepath.Rel(away, here)
+	if dir := kept(c); dir != here {
+		t.Errorf("of --data-dir %s was kept: %s", c.DataDir, dir)
+	}
+	c.DataDir = ""
+	t.Setenv(DataDirVariable, here)
+	if dir := kept(c); dir != here {
+		t.Errorf("of %s=%s was kept: %s", DataDirVariable, here, dir)
+	}
+	check(t, os.Mkdir(filepath.Join(here, "tabular"), 0o755))
+	for _, name := range []string{"t.csv", "t.csv.schema.yaml"} {
+		check(t, os.Rename(filepath.Join(here, name), filepath.Join(here, "tabular", name)))
+	}
+	if dir := kept(c); dir != here {
+		t.Errorf("of a folder for tables in %s was kept: %s", here, dir)
+	}
+	c.DataDir, c.Data = "mine", TablePrefix+filepath.Join(here, "tabular", "t.csv")
 	if _, err := Resolve(c, Options{}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), "data-dir mine") {
-		t.Error(err)
+		t.Errorf("a directory beside a whole path: %v", err)
+	}
+	c.DataDir = ""
+	if dir := kept(c); dir != "" {
+		t.Errorf("of a whole path %s was kept", dir)
+	}
+}
+
+// One class against the rest, by name or number, of images and tables, before or after
+// other classes are left out.
+func TestPositive(t *testing.T) {
+	labels := func(change func(*Config)) []int {
+		t.Helper()
+		c := small()
+		c.Classes = nil
+		change(&c)
+		set, _, err := OpenData(&c, sources(made(1, 400)))
+		check(t, err)
+		if set.Classes != 2 || set.PublicN != set.PerClass[0]+set.PerClass[1] {
+			t.Errorf("classes %v of %v, N %d", set.ClassNames, set.PerClass, set.PublicN)
+		}
+		counts := make([]int, 2)
+		for _, l := range set.Train.Labels {
+			counts[l]++
+		}
+		return append(counts, set.PublicN)
+	}
+	for name, test := range map[string]struct {
+		change func(*Config)
+		want   []int
+	}{
+		"name":      {func(c *Config) { c.Positive = "c" }, []int{300, 100, 400}},
+		"number":    {func(c *Config) { c.Positive = "2" }, []int{300, 100, 400}},
+		"of others": {func(c *Config) { c.Positive, c.Classes = "2", []int{3, 2, 0} }, []int{200, 100, 300}},
+	} {
+		if got := labels(test.change); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+	t.Chdir(t.TempDir())
+	for want, test := range map[string]struct{ schema, positive string }{
+		"":                  {"", "1"},
+		"no such class":     {"", "2"},
+		"no such class; ch": {"", "-1"},
+	} {
+		makeTable(t, test.schema)
+		c := tableConfig()
+		c.Positive = test.positive
+		set, _, err := OpenData(&c, nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("positive %s of a table: %v, want %q", test.positive, err, want)
+		}
+		if err == nil && set.ClassNames[1] != "1" {
+			t.Errorf("the classes are %v", set.ClassNames)
+		}
+	}
+	for want, change := range map[string]func(*Config){
+		"--classes leaves it out": func(c *Config) { c.Positive = "c" },
+		"no such class":           func(c *Config) { c.Positive = "e" },
+		"leave out --class-names": func(c *Config) { c.ClassNames = []string{"a", "b"} },
+		"and --image-size":        func(c *Config) { c.ImageSize = "8x8" },
+	} {
+		c := small()
+		change(&c)
+		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

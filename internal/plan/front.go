@@ -9,7 +9,6 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/recipes"
-	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -166,18 +165,6 @@ func (p *Plan) DefaultsFrom() string {
 		return p.Notes.DefaultsFrom
 	}
 	return "Fashion-MNIST test set (public benchmark data)"
-}
-
-// ModelFacts are what a model's file says of what the model reads.
-func (p *Plan) ModelFacts() map[string]string {
-	if p.Front == nil {
-		return nil
-	}
-	facts := map[string]string{"features": p.Config.Features, rundir.FeaturesDigest: p.FrontDigest}
-	if !p.Front.IsFunc() {
-		facts["features_file"] = rundir.Features
-	}
-	return facts
 }
 
 // RowBytes are those of a row of features; 0 where there are none.

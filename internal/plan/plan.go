@@ -113,7 +113,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
@@ -189,7 +189,7 @@ func (p *Plan) resolveNetwork() error {
 			c.Model = "logistic"
 		}
 		if c.Model == "" {
-			return usage.Errorf("no model is the default for images of shape %v: choose one by --model", p.Set.Train.Shape)
+			return usage.Errorf("no network is made for images of size %s: choose --recipe best or --features, which take most sizes, or --model logistic, or use images of 3x32x32 or 1x28x28 (--image-size)", datasets.SizeText(p.Set.Train.Shape))
 		}
 	}
 	if p.Network == nil {

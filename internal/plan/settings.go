@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
@@ -29,9 +30,12 @@ var settings = []Setting{
 	{Key: "delta", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
 		Help: "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in and published sets)"},
 
-	{Key: "data", Help: "data set, or csv:PATH for a table"},
-	{Key: "data_dir", resume: always, Help: "directory of the data set's files, where it is not built in (or " + DataDirVariable + ")"},
+	{Key: "data", Help: "data set, or csv:PATH for a table, dir:PATH for image folders, npz:PATH for numpy arrays"},
+	{Key: "data_dir", with: "data", resume: always, Help: "directory of the data files, or of folders mnist, cifar10, tabular with them (or " + DataDirVariable + ")"},
+	{Key: "class_names", with: "data", Help: "image folders and arrays: the classes, such as cat,dog (default those listed in PATH/classes.txt or FILE.npz.classes.txt)"},
+	{Key: "image_size", with: "data", Help: "image folders and arrays: size of a record, 3x32x32 for three colors, 28x28 for gray, or a number of values (default " + datasets.DefaultSize + ")"},
 	{Key: "classes", Help: "keep these classes only, such as 3,5; two make a binary task"},
+	{Key: "positive", with: "data", Help: "tell this class, by name or number, from all others; a binary task"},
 	{Key: "public_n", limit: within(1, math.MaxInt, "the public number of training records, 1 or more"),
 		Help: "public number of records; required for data of your own. For a table it counts the part held out, too; with --classes only the classes kept"},
 	{Key: "published_set", Help: "say that the files are the published data set: their size and test set are then public"},
@@ -51,7 +55,8 @@ var settings = []Setting{
 		Help: "table: deal the records into so many folds and hold one out"},
 	{Key: "fold", Help: "table: the fold to hold out, from 1 on"},
 
-	{Key: "model", limit: unlessEmpty(oneOf(models...)), Help: choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models)},
+	{Key: "model", limit: unlessEmpty(func(name string, value any) error { return oneOf(models()...)(name, value) }),
+		Help: choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models())},
 	{Key: "activation", limit: oneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
 	{Key: "init", Help: "start from a model.safetensors; it must not depend on the private data"},
 	{Key: "seed", Help: "of the initial weights; with --noise seeded of everything"},
@@ -139,13 +144,13 @@ var (
 	belowOne   = func(x float64) bool { return x >= 0 && x < 1 }
 )
 
-// models are those of package nn.
-var models = func() (names []string) {
+// models are those of package nn, and networks of a user's own that were registered there.
+func models() (names []string) {
 	for _, m := range nn.Names() {
 		names = append(names, m.Name)
 	}
 	return names
-}()
+}
 
 // choice names what there is to choose from.
 func choice(what string, names []string) string { return what + ": " + strings.Join(names, ", ") }

@@ -75,6 +75,8 @@ func alter(s Setting, c *Config, random *rand.Rand) {
 		v.SetBool(!v.Bool())
 	case v.Kind() == reflect.String:
 		v.SetString(v.String() + strings.Repeat("x", by))
+	case v.Type() == reflect.TypeFor[[]string]():
+		v.Set(reflect.Append(v, reflect.ValueOf(strings.Repeat("x", by))))
 	default:
 		v.Set(reflect.Append(v, reflect.ValueOf(by)))
 	}
@@ -134,7 +136,7 @@ func TestLimits(t *testing.T) {
 		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of none, best`},
 		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, scatter+patches, none`},
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
-		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models, ", ")},
+		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
 		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},
 		{"batch", func(c *Config) { c.Batch = ptr(0.0) }, "batch 0: must be a finite number above 0"},

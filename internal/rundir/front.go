@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/privgrad/privgrad/features"
-	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -25,13 +24,4 @@ func (d Dir) ReadFront(want features.Spec) (_ *features.Front, digest string, er
 	}
 	digest, err = front.Digest()
 	return front, digest, err
-}
-
-// ReadModelBehind reads a model that was trained behind a front end of a digest, which is empty where it had none.
-func (d Dir) ReadModelBehind(digest, name string, p *ir.Program) ([]float32, error) {
-	params, facts, err := ReadModel(d.Path(name), p)
-	if err == nil && facts[FeaturesDigest] != digest {
-		err = usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", d, Features, name)
-	}
-	return params, err
 }

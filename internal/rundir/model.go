@@ -1,10 +1,12 @@
 package rundir
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -32,34 +34,78 @@ func WriteModel(path string, p *ir.Program, params []float32, label string, meta
 	return durable.WriteFile(path, func(w io.Writer) error { return safetensors.Write(w, tensors, labelled(label, maps.Clone(meta))) })
 }
 
-// FeaturesDigest is the key, in the metadata of a model and of a checkpoint, of the digest of the
-// front end that it is behind.
-const FeaturesDigest = "features_digest"
+// Keys in the metadata of a model: what one needs to use it without its data. The digest of the front
+// end is in that of a checkpoint, too.
+const (
+	FeaturesDigest = "features_digest"
+	Shape          = "shape"   // of an example: channels x rows x columns
+	Input          = "input"   // what becomes of a value x before the network or the front end reads it
+	Classes        = "classes" // their names, a JSON list; null of a regression
+)
 
-// ReadModel reads parameters that must be exactly the program's, and what is said of them.
-func ReadModel(path string, p *ir.Program) (params []float32, facts map[string]string, err error) {
+// What Input may be.
+const (
+	Symmetric = "x/127.5-1" // bytes
+	Fraction  = "x/255"     // bytes
+	AsIs      = "x"         // floating-point values
+)
+
+// mostModel is more than any network's file, in bytes.
+const mostModel = 16 << 30
+
+// ReadTensors reads a model file, whatever network it is of, and what is said of it.
+func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, usage.Errorf("model file: %w: give a safetensors file of %s", err, p.Name)
+		return nil, nil, usage.Errorf("model file: %w: give a safetensors file, such as a run's %s", err, Model)
 	}
 	defer f.Close()
-	tensors, facts, err := safetensors.Read(f, int64(p.NumParams())*4+1<<20)
+	tensors, facts, err := safetensors.Read(f, mostModel)
 	if err != nil {
 		return nil, nil, usage.Errorf("model file %s: %w", path, err)
 	}
-	flat := make([]float32, p.NumParams())
-	if len(tensors) != len(p.Params) {
-		return nil, nil, usage.Errorf("model file %s holds %d tensors, %s has %d", path, len(tensors), p.Name, len(p.Params))
+	return tensors, facts, nil
+}
+
+// ReadModel reads parameters that must be exactly the program's, and what is said of them.
+func ReadModel(path string, p *ir.Program) (params []float32, facts map[string]string, err error) {
+	tensors, facts, err := ReadTensors(path)
+	if err != nil {
+		return nil, nil, err
 	}
+	params, err = Flat(path, tensors, p)
+	return params, facts, err
+}
+
+// Flat are the tensors of a file, which must be exactly the program's, as its parameters.
+func Flat(path string, tensors []safetensors.Tensor, p *ir.Program) ([]float32, error) {
+	flat := make([]float32, p.NumParams())
 	for _, q := range p.Params {
 		i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == q.Name })
-		if i < 0 {
-			return nil, nil, usage.Errorf("model file %s has no tensor %s, which %s needs", path, q.Name, p.Name)
-		}
-		if !slices.Equal(tensors[i].Shape, q.Shape) {
-			return nil, nil, usage.Errorf("model file %s: tensor %s has shape %v, %s needs %v", path, q.Name, tensors[i].Shape, p.Name, q.Shape)
+		if i < 0 || !slices.Equal(tensors[i].Shape, q.Shape) {
+			return nil, usage.Errorf("model file %s is of another network: %s needs %s %v, the file holds %s", path, p.Name, q.Name, q.Shape, listed(tensors))
 		}
 		copy(flat[q.Offset:], tensors[i].Data)
 	}
-	return flat, facts, nil
+	if len(tensors) != len(p.Params) {
+		return nil, usage.Errorf("model file %s is of another network: %s has %d tensors, the file holds %d: %s", path, p.Name, len(p.Params), len(tensors), listed(tensors))
+	}
+	return flat, nil
+}
+
+// listed names tensors with their shapes, the first of many.
+func listed(tensors []safetensors.Tensor) string {
+	const most = 8
+	var all []string
+	for i, t := range tensors {
+		if i == most {
+			all = append(all, fmt.Sprintf("and %d more", len(tensors)-most))
+			break
+		}
+		all = append(all, fmt.Sprintf("%.64s %.64s", t.Name, fmt.Sprint(t.Shape)))
+	}
+	if all == nil {
+		return "no tensor"
+	}
+	return strings.Join(all, ", ")
 }

@@ -1,6 +1,7 @@
 package golden
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -25,6 +26,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 
@@ -321,12 +323,35 @@ func (g golden) record(files, first map[string]string, asked string) string {
 	return b.String()
 }
 
+// withoutFacts is a model's file with such metadata alone as there was when runs were recorded: the
+// rest says what config.yaml and result.json do, and which version of the program ran.
+func withoutFacts(text string) []byte {
+	tensors, facts, err := safetensors.Read(strings.NewReader(text), math.MaxInt64)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	kept := map[string]string{}
+	for key, value := range facts {
+		if key == "noise" || strings.HasPrefix(key, "features") && facts["features_digest"] != "" {
+			kept[key] = value
+		}
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, tensors, kept); err != nil {
+		return []byte(err.Error())
+	}
+	return b.Bytes()
+}
+
 // fileDigest is of a file's bytes; of a picture's pixels, as how they are packed
 // follows from the Go version.
 func fileDigest(name, text string) string {
 	sum := func(b []byte) string {
 		h := sha256.Sum256(b)
 		return hex.EncodeToString(h[:16])
+	}
+	if base := filepath.Base(name); base == "model.safetensors" || base == "model-average.safetensors" {
+		return sum(withoutFacts(text))
 	}
 	if filepath.Ext(name) != ".png" {
 		return sum([]byte(text))

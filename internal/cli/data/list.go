@@ -82,7 +82,8 @@ func list() *cobra.Command {
 		Long: `list shows the data sets that train knows, where they come from, which files they
 consist of, and a note on origin and licence; then the published tables whose
 schemas are built in. A table of your own needs a schema of public bounds and
-categories beside it: see docs/tabular.md.`,
+categories beside it: see docs/tabular.md. Images and arrays of your own need no
+schema: see docs/images.md.`,
 		Example: "  privgrad data list",
 		Run: func(c *cli.Call) error {
 			all := Infos()
@@ -96,6 +97,7 @@ categories beside it: see docs/tabular.md.`,
 					fmt.Fprintln(w)
 				}
 				describeTables(w, tables)
+				fmt.Fprintln(w, "\nimages of your own, by --data dir:PATH or npz:FILE: see docs/images.md")
 			})
 		},
 	}.New()

@@ -45,9 +45,10 @@ type tableVerification struct {
 
 func verify() *cobra.Command {
 	var dir, schema string
+	var own datasets.Declared
 	return cli.Command{
-		Use:   "verify NAME|csv:PATH",
-		Short: "Check the files of a data set or a table",
+		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE",
+		Short: "Check the files of a data set, or your own",
 		Long: `verify reads a data set's files whole and checks that they are well formed and
 whether their content is the published one. A private set in the published
 format is fine: its digest is unknown, and nothing follows from that. Training
@@ -60,22 +61,38 @@ fails if the structure is broken.
 
 Of a table it checks header and schema, and counts, under the same banner, what
 training passes over in silence: malformed records, numbers out of bounds,
-unknown categories, bad labels.`,
-		Example: "  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
+unknown categories, bad labels.
+
+Of image folders and arrays it shows what training would refuse, and, under the
+banner, what it passes over in silence: damaged and too large images, files that are
+left out, labels that are no class, the shapes of arrays.`,
+		Example: "  privgrad data verify dir:photos --class-names cat,dog --image-size 3x32x32\n  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
 		Args:    cli.OneArg("the name of a data set"),
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&dir, "data-dir", "", "directory of the files (or "+plan.DataDirVariable+"; fmnist is built in)")
+			f.StringSliceVar(&own.Classes, "class-names", nil, cli.Help("class_names"))
+			f.StringVar(&own.Size, "image-size", "", cli.Help("image_size"))
 			f.StringVar(&schema, "schema", "", "schema of a table: a file (default PATH.schema.yaml) or one of "+strings.Join(TableNames(), ", "))
 		},
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
-			if path, ok := strings.CutPrefix(name, plan.TablePrefix); ok {
+			form, isTable := plan.FormOf(name), strings.HasPrefix(name, plan.TablePrefix)
+			switch {
+			case schema != "" && !isTable:
+				return usage.Errorf("schema %s: data set %s has a layout of its own; leave out --schema", schema, name)
+			case form == nil && (own.Classes != nil || own.Size != ""):
+				return usage.Errorf("data set %s has classes and sizes of its own; leave out --class-names and --image-size", name)
+			case form == nil && !isTable:
+				return verifySet(c, name, dir)
+			}
+			path, err := (&plan.Config{Data: name, DataDir: dir}).Path()
+			if err != nil {
+				return err
+			}
+			if isTable {
 				return verifyTable(c, path, schema)
 			}
-			if schema != "" {
-				return usage.Errorf("schema %s: data set %s has a layout of its own; leave out --schema", schema, name)
-			}
-			return verifySet(c, name, dir)
+			return verifyOwn(c, name, form, path, own)
 		},
 	}.New()
 }
@@ -108,6 +125,54 @@ func verifySet(c *cli.Call, name, dir string) error {
 		return fmt.Errorf("the files of %s are not whole: see the report, then mend them or fetch them again", l.Name)
 	}
 	return nil
+}
+
+// ownVerification is the JSON form of a check of image folders or arrays.
+type ownVerification struct {
+	Data      string   `json:"data_set"`
+	OK        bool     `json:"ok"`
+	Shape     *[3]int  `json:"shape"` // channels, height, width, as declared; null if refused
+	Classes   []string `json:"classes"`
+	Tested    bool     `json:"has_test_split"`
+	Structure *string  `json:"structure"` // why training refuses the files, else null
+}
+
+func verifyOwn(c *cli.Call, name string, form *datasets.Form, path string, d datasets.Declared) error {
+	r, err := form.Verify(path, d)
+	if err != nil {
+		return err
+	}
+	v := ownVerification{Data: name, OK: r.Structure == nil, Structure: message(r.Structure)}
+	if r.Set != nil {
+		v.Shape, v.Classes, v.Tested = &r.Set.Train.Shape, r.Set.ClassNames, r.Set.Test.Shape != [3]int{}
+	}
+	if err := c.Show(v, func(w io.Writer) { describeOwn(w, name, r) }); err != nil {
+		return err
+	}
+	return usage.Wrap(r.Structure)
+}
+
+func describeOwn(w io.Writer, name string, r *datasets.OwnReport) {
+	if s := r.Set; s != nil {
+		fmt.Fprintf(w, "%s: records of %s, as declared, in %d classes\n", name, datasets.SizeText(s.Train.Shape), s.Classes)
+		if s.Test.Shape == [3]int{} {
+			fmt.Fprintln(w, "there are no test records")
+		}
+	}
+	if r.Private.Counts == nil && r.Private.Notes == nil {
+		return
+	}
+	private(w, func(w io.Writer) {
+		if r.Private.Counts != nil {
+			fmt.Fprintln(w, "\ttraining\ttest")
+		}
+		for _, n := range r.Private.Counts {
+			fmt.Fprintf(w, "%s\t%d\t%d\n", n.What, n.Train, n.Test)
+		}
+		for _, note := range r.Private.Notes {
+			fmt.Fprintln(w, note)
+		}
+	})
 }
 
 func message(err error) *string {

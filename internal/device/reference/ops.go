@@ -49,7 +49,7 @@ func forward(p device.Precision, op *ir.Op, values [][]float64, y, w, bias []flo
 	}
 	switch op.Kind {
 	case ir.Conv:
-		taps(op, func(o, i, k int) { y[o] += w[k] * x[i] })
+		convolve(op, y, x, w)
 	case ir.Dense:
 		for o := range y {
 			for i, v := range x {

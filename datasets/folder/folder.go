@@ -1,0 +1,136 @@
+// Package folder reads images of a user's own from class folders: PATH/train/CLASS/*.png,
+// .jpg and .jpeg, and PATH/test/CLASS/*.
+//
+// Classes and size are declared, never found out. Each file of a listed class is a
+// record, which is read by itself: one that cannot be read or decoded, or is too large by
+// its header, counts as zero, without a word. Folders that are not listed, links and files
+// with other names are no records. A listed class without a folder has no records.
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/fault"
+)
+
+// Form reads image folders.
+var Form = datasets.Form{Prefix: "dir:", Open: open, Verify: verify}
+
+// ClassFile is the file in PATH that lists the classes where they are not declared.
+const ClassFile = "classes.txt"
+
+// endings are those of the files that are records.
+var endings = []string{".png", ".jpg", ".jpeg"}
+
+func open(path string, d datasets.Declared) (*datasets.Set, error) {
+	set, _, _, err := read(path, d)
+	return set, err
+}
+
+// seen is what was met in a split. It is private.
+type seen struct {
+	names          []string
+	verdicts       []verdict
+	links, unnamed int      // in class folders: not read
+	unlisted       []string // folders of no class, and files beside those
+}
+
+// read gives the set and what was met in its splits.
+func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen, err error) {
+	if info, err := os.Stat(filepath.Join(path, "train")); err != nil || !info.IsDir() {
+		return nil, train, test, fmt.Errorf("image folders %s: there is no folder %s: put the training images into a folder for each class there", path, filepath.Join(path, "train"))
+	}
+	if set, err = d.NewSet(path, filepath.Join(path, ClassFile)); err != nil {
+		return nil, train, test, err
+	}
+	shape := set.Train.Shape
+	if shape[0] != 1 && shape[0] != 3 || set.Train.Unit {
+		return nil, train, test, fmt.Errorf("image-size %s: images are gray or have three colors; write HxW or 3xHxW", d.Size)
+	}
+	for _, name := range set.ClassNames {
+		if name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {
+			return nil, train, test, fmt.Errorf("class-names: %q cannot be the name of a folder: name classes as their folders in %s", name, filepath.Join(path, "train"))
+		}
+	}
+	set.Reading = "images by area means"
+	if set.Train, train, err = split(filepath.Join(path, "train"), set.ClassNames, shape); err != nil {
+		return nil, train, test, err
+	}
+	if info, err := os.Stat(filepath.Join(path, "test")); err != nil || !info.IsDir() {
+		return set, train, test, nil
+	}
+	set.Test, test, err = split(filepath.Join(path, "test"), set.ClassNames, shape)
+	return set, train, test, err
+}
+
+// split reads the class folders of one split.
+func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, error) {
+	s := datasets.Split{Shape: shape}
+	var met seen
+	for class, name := range classes {
+		met.list(filepath.Join(dir, name))
+		for len(s.Labels) < len(met.names) {
+			s.Labels = append(s.Labels, uint8(class))
+		}
+	}
+	beside, _ := os.ReadDir(dir)
+	for _, e := range beside {
+		if !slices.Contains(classes, e.Name()) {
+			met.unlisted = append(met.unlisted, filepath.Join(dir, e.Name()))
+		}
+	}
+	record := shape[0] * shape[1] * shape[2]
+	s.Features, met.verdicts = make([]uint8, len(met.names)*record), make([]verdict, len(met.names))
+	d := decoder{shape: shape}
+	var next atomic.Int64
+	err := parallel(func() {
+		for i := next.Add(1) - 1; int(i) < len(met.names); i = next.Add(1) - 1 {
+			v := d.read(met.names[i], s.Features[int(i)*record:][:record])
+			if met.verdicts[i] = v; v >= oversized {
+				s.Labels[i] = datasets.NoClass
+			}
+		}
+	})
+	return s, met, err
+}
+
+// list appends the records of one class folder. What cannot be listed has none.
+func (s *seen) list(dir string) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return
+	}
+	files, _ := os.ReadDir(dir)
+	for _, f := range files {
+		switch {
+		case !f.Type().IsRegular():
+			s.links++
+		case !slices.Contains(endings, strings.ToLower(filepath.Ext(f.Name()))):
+			s.unnamed++
+		default:
+			s.names = append(s.names, filepath.Join(dir, f.Name()))
+		}
+	}
+}
+
+// parallel runs work on every core.
+func parallel(work func()) error {
+	errs := make([]error, runtime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			defer fault.Recover(&errs[i])
+			work()
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

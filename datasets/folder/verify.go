@@ -1,0 +1,59 @@
+package folder
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+// mostNotes is how many files of a kind an owner is told of by name.
+const mostNotes = 10
+
+func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
+	set, train, test, err := read(path, d)
+	r := &datasets.OwnReport{Set: set, Structure: err}
+	if err != nil {
+		return r, nil
+	}
+	r.CountClasses()
+	for _, k := range []struct {
+		verdict
+		what string
+	}{
+		{asIs, "images of the declared size"}, {resized, "images that are resized"},
+		{oversized, fmt.Sprintf("too large: more than %d pixels or %d MiB", mostPixels, mostBytes>>20)},
+		{unreadable, "files that cannot be read"}, {corrupt, "damaged images, or no PNG or JPEG"},
+	} {
+		r.Private.Counts = append(r.Private.Counts, datasets.Count{What: k.what, Train: train.count(k.verdict), Test: test.count(k.verdict)})
+		if k.verdict >= oversized {
+			note(r, k.what, append(train.of(k.verdict), test.of(k.verdict)...))
+		}
+	}
+	r.Private.Counts = append(r.Private.Counts,
+		datasets.Count{What: "links and folders in class folders, left out", Train: train.links, Test: test.links},
+		datasets.Count{What: "files with other endings, left out", Train: train.unnamed, Test: test.unnamed})
+	note(r, "beside the listed classes, left out", append(train.unlisted, test.unlisted...))
+	return r, nil
+}
+
+func (s *seen) count(v verdict) int { return len(s.of(v)) }
+
+func (s *seen) of(v verdict) (names []string) {
+	for i, name := range s.names {
+		if s.verdicts[i] == v {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// note tells of the first files of a kind.
+func note(r *datasets.OwnReport, what string, names []string) {
+	for i, name := range names {
+		if i == mostNotes {
+			r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: and %d more", what, len(names)-i))
+			return
+		}
+		r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: %q", what, name))
+	}
+}

@@ -1,0 +1,41 @@
+package numpy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+// Array reads records of a shape, without labels, from a file that numpy.save wrote. It is for public
+// records.
+func Array(path string, shape [3]int) (s datasets.Split, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	s.Shape = shape
+	h, err := readHeader(r)
+	if err == nil && !fitsOne(h, shape) {
+		err = fmt.Errorf("holds records of shape %v: the model reads %s", h.shape[1:], datasets.SizeText(shape))
+	}
+	if err == nil {
+		err = values(&s, h, r)
+	}
+	if _, more := r.ReadByte(); err == nil && more != io.EOF {
+		err = fmt.Errorf("goes on behind its last value: save it again")
+	}
+	if err != nil {
+		return datasets.Split{}, fmt.Errorf("array %s %w", path, err)
+	}
+	return s, nil
+}
+
+func fitsOne(h header, shape [3]int) bool {
+	_, ok := h.fits(shape)
+	return ok
+}

@@ -1,0 +1,62 @@
+package trained
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets/folder"
+	"github.com/privgrad/privgrad/datasets/numpy"
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Read reads records for Predict, and their names: an image in PNG or JPEG, those of a folder, or an array that numpy.save
+// wrote, whose name ends in .npy. Images are brought to the model's shape as those of an image folder are.
+func (m *Model) Read(path string) (names []string, records features.Images, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, records, usage.Errorf("%w: give an image, a folder of images, or a file .npy", err)
+	}
+	switch {
+	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):
+		return m.readArray(path)
+	case m.reading == rundir.AsIs:
+		return nil, records, usage.Errorf("%s: the model of %s reads floating-point values, not images: give them as a file .npy of float32", path, m.dir)
+	}
+	names = []string{path}
+	if info.IsDir() {
+		if names, err = folder.Images(path); err != nil {
+			return nil, records, usage.Wrap(err)
+		}
+		if len(names) == 0 {
+			return nil, records, usage.Errorf("folder %s has no images: their names end in .png, .jpg or .jpeg; give a folder that holds some itself", path)
+		}
+	}
+	for _, name := range names {
+		image, err := folder.Image(name, m.shape)
+		if err != nil {
+			return nil, records, usage.Wrap(err)
+		}
+		records.Bytes = append(records.Bytes, image...)
+	}
+	return names, records, nil
+}
+
+// readArray names records by their numbers, from 0.
+func (m *Model) readArray(path string) (names []string, records features.Images, err error) {
+	s, err := numpy.Array(path, m.shape)
+	if err != nil {
+		return nil, records, usage.Wrap(err)
+	}
+	if (s.Values != nil) != (m.reading == rundir.AsIs) {
+		kind := map[bool]string{true: "float32", false: "uint8"}
+		return nil, records, usage.Errorf("array %s holds %s, the model of %s reads %s: convert it by .astype", path, kind[s.Values != nil], m.dir, kind[s.Values == nil])
+	}
+	for i := range (len(s.Features) + len(s.Values)) / (m.shape[0] * m.shape[1] * m.shape[2]) {
+		names = append(names, fmt.Sprintf("%s[%d]", path, i))
+	}
+	return names, features.Images{Bytes: s.Features, Values: s.Values}, nil
+}
