@@ -18,11 +18,11 @@ import (
 // dead leaves, as many of every side.
 
 const (
-	patchGrid     = 2 // cells, each way
-	patchAtoms    = 512 // of each side
-	patchShrink   = .25  // in standard deviations of the products
-	patchFlat     = .002 // added to a patch's variance
-	patchDamp     = .001 // added to the covariance of patches, in units of its largest eigenvalue
+	patchGrid   = 2    // cells, each way
+	patchAtoms  = 512  // of each side
+	patchShrink = .25  // in standard deviations of the products
+	patchFlat   = .002 // added to a patch's variance
+	patchDamp   = .001 // added to the covariance of patches, in units of its largest eigenvalue
 
 	patchSeed   = 1
 	patchImages = 2000 // from which patches come
