@@ -127,7 +127,7 @@ var graphs = []struct {
 		return u.dense(u.reshape(h, 2, 64), "d", 64, 3)
 	}, "conv groupnorm dense", SoftmaxCrossEntropy},
 	{"normalization with a scale on the left and no shift", func(u user) *G.Node {
-		h := u.ok(G.ApplyOp(&normalize{3, 1e-5}, u.leaf("x", 2, 6, 3, 2)))
+		h := u.ok(G.ApplyOp(newNormalize(3, 1e-5), u.leaf("x", 2, 6, 3, 2)))
 		h = u.ok(G.BroadcastHadamardProd(u.param("γ", 1, 6, 1, 1), h, []byte{0, 2, 3}, nil))
 		return u.dense(u.reshape(h, 2, 36), "d", 36, 3)
 	}, "groupnorm dense", SoftmaxCrossEntropy},

@@ -1,13 +1,11 @@
 package nn
 
 import (
-	"errors"
 	"fmt"
 	"hash"
 	"hash/fnv"
 	"math"
 
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -49,7 +47,7 @@ func GroupNorm(name string, groups int) Layer {
 		if err != nil {
 			return nil, err
 		}
-		h, err := G.ApplyOp(&normalize{groups, groupNormEpsilon}, x)
+		h, err := G.ApplyOp(newNormalize(groups, groupNormEpsilon), x)
 		if err != nil {
 			return nil, err
 		}
@@ -60,33 +58,25 @@ func GroupNorm(name string, groups int) Layer {
 	})
 }
 
-// normalize is the op of GroupNorm before its scale and shift.
+// normalize is the op of GroupNorm before its scale and shift. Its type and its shape are those of Gorgonia's, which
+// computes something else.
 type normalize struct {
+	G.Op
 	groups  int
 	epsilon float64
 }
 
-func (op *normalize) Arity() int            { return 1 }
-func (op *normalize) ReturnsPtr() bool      { return false }
-func (op *normalize) CallsExtern() bool     { return false }
-func (op *normalize) OverwritesInput() int  { return -1 }
-func (op *normalize) WriteHash(h hash.Hash) { fmt.Fprint(h, op) }
+func newNormalize(groups int, epsilon float64) *normalize {
+	return &normalize{&G.GroupNormOp{}, groups, epsilon}
+}
+
 func (op *normalize) String() string        { return fmt.Sprintf("Normalize{%d, %v}", op.groups, op.epsilon) }
+func (op *normalize) WriteHash(h hash.Hash) { fmt.Fprint(h, op) }
 
 func (op *normalize) Hashcode() uint32 {
 	h := fnv.New32a()
 	op.WriteHash(h)
 	return h.Sum32()
-}
-
-func (op *normalize) Type() hm.Type { return hm.NewFnType(hm.TypeVariable('a'), hm.TypeVariable('a')) }
-
-func (op *normalize) InferShape(inputs ...G.DimSizer) (tensor.Shape, error) {
-	s, ok := inputs[0].(tensor.Shape)
-	if !ok {
-		return nil, errors.New("the input has no shape")
-	}
-	return s.Clone(), nil
 }
 
 func (op *normalize) Do(inputs ...G.Value) (G.Value, error) {

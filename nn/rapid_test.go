@@ -52,7 +52,7 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 				if s[1]*s[2]*s[3] > 8 { // fewer elements may be next to equal, which float32 does not tell on the tape
 					groups = rapid.SampledFrom([]int{1, s[1]}).Draw(t, "groups")
 				}
-				n := u.ok(G.ApplyOp(&normalize{groups, 0.1}, h))
+				n := u.ok(G.ApplyOp(newNormalize(groups, 0.1), h))
 				h = u.ok(G.BroadcastAdd(u.ok(G.BroadcastHadamardProd(n, u.param(name(), 1, s[1], 1, 1), nil, []byte{0, 2, 3})), u.param(name(), 1, s[1], 1, 1), nil, []byte{0, 2, 3}))
 			case "max":
 				kh, kw := draw("kh", 1, min(3, s[2])), draw("kw", 1, min(3, s[3]))

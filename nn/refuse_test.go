@@ -31,14 +31,14 @@ func TestLowerRefuses(t *testing.T) {
 			return u.ok(G.GroupNorm(h, u.param("γ", 1, 4, 1, 1), u.param("β", 1, 4, 1, 1), 2, 4, 1e-5))
 		}, []string{"wrong variance for groups of more than 256 elements, these have 288", "nn.GroupNorm"}},
 		{"group normalization without a scale", func(u user) *G.Node {
-			return u.ok(G.ApplyOp(&normalize{2, 1e-5}, feature(u)))
+			return u.ok(G.ApplyOp(newNormalize(2, 1e-5), feature(u)))
 		}, []string{"Normalize{2, 1e-05}", "not multiplied by a scale", "nn.GroupNorm"}},
 		{"group normalization with a scale of every position", func(u user) *G.Node {
-			h := u.ok(G.ApplyOp(&normalize{2, 1e-5}, feature(u)))
+			h := u.ok(G.ApplyOp(newNormalize(2, 1e-5), feature(u)))
 			return u.ok(G.BroadcastHadamardProd(h, u.param("γ", 1, 4, 4, 1), nil, []byte{0, 3}))
 		}, []string{`scale node "γ" differs between the positions`}},
 		{"group normalization of sequences", func(u user) *G.Node {
-			h := u.ok(G.ApplyOp(&normalize{2, 1e-5}, u.reshape(feature(u), 2, 4, 16)))
+			h := u.ok(G.ApplyOp(newNormalize(2, 1e-5), u.reshape(feature(u), 2, 4, 16)))
 			return u.ok(G.BroadcastHadamardProd(h, u.param("γ", 1, 4, 1), nil, []byte{0, 2}))
 		}, []string{"normalizes [4 16] an example"}},
 		{"leaky rectifier that falls", func(u user) *G.Node { return u.ok(G.LeakyRelu(hidden(u), -0.5)) }, []string{"slope -0.5", "between 0 and 1"}},

@@ -175,6 +175,17 @@ func TestChoices(t *testing.T) {
 			t.Errorf("%s gives %v, want %s", strategy, err, want)
 		}
 	}
+	b := devicetest.NewBuilder("normalized", ir.SoftmaxCrossEntropy, 2, 4, 4)
+	b.Dense(b.GroupNorm(b.Conv(ir.Input, 4, ir.Square(3, 1, 1), true), 2, true), 3, true)
+	for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Ghost, perexample.Materialise, "ghost,groupnorm1=store"} {
+		if got := chosen(t, b.Program(), perexample.Options{Strategy: strategy}); !strings.Contains(got, "groupnorm1=store") {
+			t.Errorf("%s gives %s", strategy, got)
+		}
+	}
+	const refusal = "layer groupnorm1 is a groupnorm layer and cannot ghost: choose one of store"
+	if _, err := perexample.Private(b.Program(), perexample.Options{Strategy: "groupnorm1=ghost", Clipping: ir.Flat}); err == nil || !strings.Contains(err.Error(), refusal) {
+		t.Errorf("the ghost of a normalization gives %v, want %s", err, refusal)
+	}
 	for strategy, good := range map[perexample.Strategy]bool{"auto,conv9=gram": true, "conv9=fast": false, "fast": false} {
 		if err := perexample.Check(strategy); (err == nil) != good {
 			t.Errorf("%s gives %v before there is a network", strategy, err)

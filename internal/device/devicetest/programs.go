@@ -159,14 +159,14 @@ func normPrograms() []*ir.Program {
 			x = b.Act(ir.Tanh, b.GroupNorm(b.Dense(x, 12, true), 3, true))
 			b.GroupNorm(b.Dense(x, 4, false), 1, true)
 		}),
-		build("resnet", ce, []int{2, 8, 8}, func(b *Builder) {
+		build("resnet", ce, []int{2, 6, 6}, func(b *Builder) {
 			x := b.Act(ir.ReLU, b.GroupNorm(b.Conv(ir.Input, 4, ir.Square(3, 1, 1), true), 2, true))
 			y := b.Leaky(b.GroupNorm(b.Conv(x, 6, ir.Square(3, 2, 1), true), 2, true), 0.1)
 			y = b.GroupNorm(b.Conv(y, 6, ir.Square(3, 1, 1), true), 3, true)
 			y = b.Act(ir.ReLU, b.Add(y, b.Conv(x, 6, ir.Square(1, 2, 0), true))) // a projection
 			z := b.GroupNorm(b.Conv(y, 6, ir.Square(3, 1, 1), true), 2, true)
 			z = b.Act(ir.Tanh, b.Add(b.GroupNorm(z, 1, true), y)) // one of another
-			b.Dense(b.Pool(ir.AvgPool, z, ir.Square(4, 1, 0)), 10, true)
+			b.Dense(b.Pool(ir.AvgPool, z, ir.Square(3, 1, 0)), 10, true)
 		}),
 	}
 }
