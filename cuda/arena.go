@@ -25,6 +25,7 @@ type arena struct {
 	run       kernels.Ptr   // the inputs of the run in flight
 	values    []kernels.Ptr // by ir.Value, [example][element]
 	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
+	moments   []kernels.Ptr // by op, of the groups that it normalizes
 	targets   kernels.Ptr
 	kept      kernels.Ptr // stored gradients, rows of stored values
 	keptAt    []int       // by op, its place in a row
@@ -118,6 +119,12 @@ func (a *arena) inTrunk(op int) bool { return a.trunk != nil && op < a.trunk.Ops
 
 func (a *arena) layValues(p *ir.Program) {
 	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
+	a.moments = make([]kernels.Ptr, len(p.Ops))
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Kind == ir.GroupNorm {
+			a.take(&a.moments[i], a.chunk*kernels.MomentBytes(op))
+		}
+	}
 	for v := range a.values {
 		bytes := 4 * a.chunk * p.ValueSize(ir.Value(v))
 		if a.fusion.value[v] {

@@ -131,6 +131,8 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 		l.launch(kernels.AvgPool(b, op, x, y))
 	case ir.Add:
 		l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
+	case ir.GroupNorm:
+		l.launch(kernels.GroupNorm(b, op, x, w, bias, y, a.moments[i]))
 	default:
 		l.try(kernels.Activation(b, op, x, y))
 	}
@@ -176,6 +178,8 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 			l.launch(kernels.AvgPoolGrad(b, op, dy, dx, add))
 		case ir.Add:
 			l.launch(kernels.AddGrad(b, op, dy, dx, add))
+		case ir.GroupNorm:
+			l.launch(kernels.GroupNormGrad(b, op, a.values[v], dy, w, a.moments[i], dx, add))
 		default:
 			l.try(kernels.ActivationGrad(b, op, a.values[i+1], dy, dx, add))
 		}
@@ -244,10 +248,8 @@ func (c *chunk) put(st ir.Step) {
 			c.back = true
 		} else if st.Kind == ir.InputGrad {
 			c.inputGrad(b, st.Op, c.params, c.written)
-		} else if op.Kind == ir.Conv {
-			c.launch(n.math().ConvStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
 		} else {
-			c.launch(kernels.DenseStore(b, op, x, dy, a.keep(st.Op), a.stored, a.norms(st.Op)))
+			c.store(st.Op, x, dy)
 		}
 	case ir.NormGhost:
 		c.ghosts = append(c.ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
@@ -261,6 +263,19 @@ func (c *chunk) put(st ir.Step) {
 		c.kept = append(c.kept, st.Op)
 	default:
 		c.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
+	}
+}
+
+// store keeps op i's gradients.
+func (c *chunk) store(i int, x, dy kernels.Ptr) {
+	a, op := &c.net.arena, &c.net.Schedule.Program.Ops[i]
+	switch op.Kind {
+	case ir.Conv:
+		c.launch(c.net.math().ConvStore(c.Batch, op, x, dy, a.keep(i), a.stored, a.norms(i)))
+	case ir.GroupNorm:
+		c.launch(kernels.GroupNormStore(c.Batch, op, x, dy, a.moments[i], a.keep(i), a.stored, a.norms(i)))
+	default:
+		c.launch(kernels.DenseStore(c.Batch, op, x, dy, a.keep(i), a.stored, a.norms(i)))
 	}
 }
 

@@ -35,7 +35,7 @@ func fuse(p *ir.Program, m kernels.Math, dense bool) fusion {
 	consumers := p.Consumers()
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		if !op.Kind.Activation() || op.In[0] == ir.Input || consumers[op.In[0]] != 1 {
+		if !kernels.Fusible(op.Kind) || op.In[0] == ir.Input || consumers[op.In[0]] != 1 {
 			continue
 		}
 		if from := int(op.In[0] - 1); !alone(&p.Ops[from]) && m.FusesForward(&p.Ops[from], op.Kind) {

@@ -1,6 +1,9 @@
 package nn
 
 import (
+	"fmt"
+	"slices"
+
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -16,6 +19,19 @@ func Tanh(x *G.Node) (*G.Node, error) { return elementwise("tanh", x, G.Tanh) }
 // Sigmoid is 1/(1+exp(−x)) of every element.
 func Sigmoid(x *G.Node) (*G.Node, error) { return elementwise("sigmoid", x, G.Sigmoid) }
 
+// LeakyReLU is x of every element above zero, and slope·x of the others. The slope lies between 0 and 1; 0.01 is usual.
+func LeakyReLU(slope float64) Layer {
+	return layer("leaky relu", 0, func(x *G.Node, _ tensor.Shape) (*G.Node, error) {
+		if !isSlope(slope) {
+			return nil, fmt.Errorf("has the slope %v; choose one between 0 and 1 (ReLU has 0)", slope)
+		}
+		return G.LeakyRelu(x, slope)
+	})
+}
+
+// isSlope says of a number that it is one in float32, too.
+func isSlope(x float64) bool { return float32(x) > 0 && float32(x) < 1 }
+
 func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.Node, error) {
 	return layer(name, 0, func(x *G.Node, _ tensor.Shape) (*G.Node, error) { return f(x) })(x)
 }
@@ -23,9 +39,9 @@ func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.N
 func (l *lowerer) unary(n *G.Node) (value, error) {
 	kind, ok := map[string]ir.Kind{"tanh": ir.Tanh, "sigmoid": ir.Sigmoid}[symbol(n)]
 	if !ok {
-		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, Tanh or Sigmoid", symbol(n))
+		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, LeakyRelu, Tanh or Sigmoid", symbol(n))
 	}
-	return l.pointwise(kind, n, children(n)[0])
+	return l.pointwise(ir.Op{Kind: kind}, n, children(n)[0])
 }
 
 // product lowers x ⊙ (x ≥ 0), which is how Gorgonia writes Rectify, its twin
@@ -33,10 +49,12 @@ func (l *lowerer) unary(n *G.Node) (value, error) {
 func (l *lowerer) product(n *G.Node) (value, error) {
 	a, b := children(n)[0], children(n)[1]
 	switch {
-	case isSign(b, a):
-		return l.pointwise(ir.ReLU, n, a)
-	case isSign(a, b):
-		return l.pointwise(ir.ReLU, n, b)
+	case rectified(n) != nil:
+		return l.pointwise(ir.Op{Kind: ir.ReLU}, n, rectified(n))
+	case isNorm(a) && l.isParam(b):
+		return l.groupNorm(a, n, b)
+	case isNorm(b) && l.isParam(a):
+		return l.groupNorm(b, n, a)
 	case opType(a) == opAvgPool && opType(b) == opConstant:
 		return l.avgPool(a, n, constant(b))
 	case opType(b) == opAvgPool && opType(a) == opConstant:
@@ -49,19 +67,60 @@ func (l *lowerer) product(n *G.Node) (value, error) {
 	return value{}, refuse(n, "it multiplies two activations; only Rectify's own product is supported")
 }
 
-// isSign reports whether n is x ≥ 0 or x > 0.
-func isSign(n, x *G.Node) bool {
-	if opType(n) != opBinary || symbol(n) != ">=" && symbol(n) != ">" {
-		return false
+// rectified is x of a node x ⊙ (x ≥ 0) or x ⊙ (x > 0), or nil.
+func rectified(n *G.Node) *G.Node { return selected(n, ">=", ">") }
+
+// selected is x of a node that multiplies x by one of these comparisons of x with zero, on either side, or nil.
+func selected(n *G.Node, comparisons ...string) *G.Node {
+	if opType(n) != opBinary || symbol(n) != "⊙" {
+		return nil
 	}
-	c := children(n)
-	return c[0] == x && opType(c[1]) == opConstant && constant(c[1]) == 0
+	isSign := func(n, x *G.Node) bool {
+		if opType(n) != opBinary || !slices.Contains(comparisons, symbol(n)) {
+			return false
+		}
+		c := children(n)
+		return c[0] == x && opType(c[1]) == opConstant && constant(c[1]) == 0
+	}
+	switch c := children(n); {
+	case isSign(c[1], c[0]):
+		return c[0]
+	case isSign(c[0], c[1]):
+		return c[1]
+	}
+	return nil
 }
 
-func (l *lowerer) pointwise(kind ir.Kind, n, x *G.Node) (value, error) {
+// leaky is x and the slope a of a sum of x ⊙ (x ≥ 0) and a ⊙ (x ⊙ (x < 0)), which is how Gorgonia writes LeakyRelu; x is
+// nil for any other.
+func leaky(positive, scaled *G.Node) (x *G.Node, slope float64) {
+	x = rectified(positive)
+	if x == nil || opType(scaled) != opBinary || symbol(scaled) != "⊙" {
+		return nil, 0
+	}
+	negative, factor := children(scaled)[0], children(scaled)[1]
+	if opType(negative) == opConstant {
+		negative, factor = factor, negative
+	}
+	if opType(factor) != opConstant || selected(negative, "<", "<=") != x {
+		return nil, 0
+	}
+	return x, constant(factor)
+}
+
+// leakyReLU lowers node n, which is one over x.
+func (l *lowerer) leakyReLU(n, x *G.Node, slope float64) (value, error) {
+	if !isSlope(slope) {
+		return value{}, refuse(n, "a leaky ReLU with the slope %v is not supported; choose one between 0 and 1, or Rectify", slope)
+	}
+	return l.pointwise(ir.Op{Kind: ir.LeakyReLU, Slope: float32(slope)}, n, x)
+}
+
+func (l *lowerer) pointwise(op ir.Op, n, x *G.Node) (value, error) {
 	in, err := l.lower(x)
 	if err != nil {
 		return value{}, err
 	}
-	return l.emit(n, ir.Op{Kind: kind, In: []ir.Value{in.v}, Shape: planShape(in.shape)}, nil), nil
+	op.In, op.Shape = []ir.Value{in.v}, planShape(in.shape)
+	return l.emit(n, op, nil), nil
 }

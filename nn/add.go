@@ -11,6 +11,12 @@ import (
 // add lowers the sum of two activations, and that of a layer and its bias.
 func (l *lowerer) add(n *G.Node) (value, error) {
 	a, b := children(n)[0], children(n)[1]
+	if x, slope := leaky(a, b); x != nil {
+		return l.leakyReLU(n, x, slope)
+	}
+	if x, slope := leaky(b, a); x != nil {
+		return l.leakyReLU(n, x, slope)
+	}
 	switch {
 	case opType(a) == opConstant || opType(b) == opConstant:
 		return value{}, refuse(n, "adding a constant is not supported; make it a parameter, or fold it into the data")
@@ -47,32 +53,41 @@ func (l *lowerer) bias(n, h, p *G.Node) (value, error) {
 	}
 	i := int(v.v) - 1
 	if i < 0 || l.nodes[i] != h || l.weights[i] == nil {
-		return value{}, refuse(n, "bias %s is added to %s, which is no convolution or dense layer; add it right after the layer", describe(b.leaf), describe(h))
+		return value{}, refuse(n, "bias %s is added to %s, which is no convolution, dense layer or group normalization; add it right after the layer", describe(b.leaf), describe(h))
 	}
 	if l.readers[h] > 1 {
 		return value{}, refuse(n, "%s is read elsewhere without its bias %s; read the sum there too", describe(h), describe(b.leaf))
 	}
-	shape := h.Shape()
+	channel, err := l.channels("bias", b, n, l.ops[i].Out[0])
+	if err != nil {
+		return value{}, err
+	}
+	l.biases[i] = &channel
+	return v, nil
+}
+
+// channels is a bias or a scale that node n broadcasts to the shape of its result, as one number for each of out
+// channels, axis 1. It may vary along these alone.
+func (l *lowerer) channels(what string, b view, n *G.Node, out int) (view, error) {
+	shape := n.Shape()
 	if len(b.shape) != len(shape) {
-		return value{}, refuse(n, "bias %s has shape %v against %v; give it the same number of axes, 1 wherever it is broadcast", describe(b.leaf), b.shape, shape)
+		return view{}, refuse(n, "%s %s has shape %v against %v; give it the same number of axes, 1 wherever it is broadcast", what, describe(b.leaf), b.shape, shape)
 	}
 	if b.strides[0] != 0 && b.shape[0] > 1 {
-		return value{}, refuse(n, "bias %s differs between the examples of a batch; make its axis 0 of size 1 and broadcast it", describe(b.leaf))
+		return view{}, refuse(n, "%s %s differs between the examples of a batch; make its axis 0 of size 1 and broadcast it", what, describe(b.leaf))
 	}
-	// A convolution's bias may vary along its channels alone, axis 1.
 	channel := view{leaf: b.leaf, shape: []int{1}, strides: []int{0}}
 	for axis := 1; axis < len(shape); axis++ {
 		if b.strides[axis] == 0 || b.shape[axis] == 1 {
 			continue
 		}
 		if axis > 1 {
-			return value{}, refuse(n, "bias %s differs between the positions of an image; make it (1, channels, 1, 1) and broadcast it", describe(b.leaf))
+			return view{}, refuse(n, "%s %s differs between the positions of an image; make it (1, channels, 1, 1) and broadcast it", what, describe(b.leaf))
 		}
 		channel.shape[0], channel.strides[0] = b.shape[axis], b.strides[axis]
 	}
-	if out := l.ops[i].Out[0]; channel.shape[0] != out || ir.Size(b.leaf.Shape()) != out {
-		return value{}, refuse(n, "bias %s has %d elements for %d outputs; give it one an output", describe(b.leaf), ir.Size(b.leaf.Shape()), out)
+	if channel.shape[0] != out || ir.Size(b.leaf.Shape()) != out {
+		return view{}, refuse(n, "%s %s has %d elements for %d outputs; give it one an output", what, describe(b.leaf), ir.Size(b.leaf.Shape()), out)
 	}
-	l.biases[i] = &channel
-	return v, nil
+	return channel, nil
 }

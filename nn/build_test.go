@@ -173,8 +173,8 @@ func TestBuildRefuses(t *testing.T) {
 		o    Options
 		want []string
 	}{
-		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, logistic, svm, huber-svm, huber-regression"}},
-		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, logistic"}},
+		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, resnet-small, logistic, svm, huber-svm, huber-regression"}},
+		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, resnet-small, logistic"}},
 		{"cifar-paper", Options{Input: [3]int{1, 28, 28}}, []string{"takes 3×32×32", "fit are mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist"}},
 		{"svm", Options{Input: [3]int{0, 4, 4}}, []string{"no named model fits"}},
 		{"svm", Options{}, []string{"Options.Input"}},

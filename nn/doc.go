@@ -24,14 +24,18 @@
 //
 // Conv2d and Conv1d with padding, stride and dilation; Mul with a weight in
 // either orientation, reshaped or transposed; a bias by BroadcastAdd or Add;
-// Rectify, Tanh, Sigmoid; MaxPool2D, AveragePool2D, GlobalAveragePool2D;
-// Reshape that keeps the batch axis first; Add of two activations. Everything
-// else is refused with an error that names the node and says what to do.
+// Rectify, LeakyRelu, Tanh, Sigmoid; MaxPool2D, AveragePool2D, GlobalAveragePool2D;
+// GroupNorm, times a scale and plus a shift of each channel; Reshape that keeps the batch axis first;
+// Add of two activations, with which Residual makes the blocks of residual networks. Everything
+// else is refused with an error that names the node and says what to do. Batch
+// normalization is refused too, for it mixes examples; GroupNorm takes its place.
 //
 // Gorgonia v0.9.18 differs from its documentation in places that a lowered
 // model must not inherit silently. AveragePool2D divides by the width of the
 // image instead of the size of the window (AvgPool corrects it). Pools with
-// four paddings swap top with bottom and left with right (refused). LogSoftMax
+// four paddings swap top with bottom and left with right (refused). Its GroupNorm
+// computes a wrong variance for groups of more than 256 elements (refused; this package's
+// GroupNorm is right), and makes one node of two that differ in epsilon alone. LogSoftMax
 // after SoftMax of one node gives the SoftMax node, and two Dropouts with
 // different probabilities become one (both ops are refused). MaxPool2D with
 // padding or overlapping windows can panic in Gorgonia's backward pass, which

@@ -58,6 +58,20 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 					}
 				}
 			})
+		case ir.GroupNorm:
+			for i := range out {
+				size, channel := len(x)/op.Groups, i/(len(x)/op.Shape[0])
+				sum, squares := 0.0, 0.0
+				for _, v := range x[i/size*size:][:size] {
+					sum, squares = sum+v, squares+v*v
+				}
+				mean := sum / float64(size)
+				out[i] = (x[i] - mean) / math.Sqrt(squares/float64(size)-mean*mean+op.Epsilon) * float64(at(op.Weight)[channel])
+			}
+		case ir.LeakyReLU:
+			for i, v := range x {
+				out[i] = max(v, float64(op.Slope)*v)
+			}
 		case ir.Add:
 			for i := range out {
 				out[i] = x[i] + values[op.In[1]][i]

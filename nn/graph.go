@@ -25,6 +25,8 @@ const (
 	opMaxPool   = "*gorgonia.maxPoolOp"
 	opAvgPool   = "*gorgonia.avgPoolOp"
 	opGlobalAvg = "*gorgonia.globalAveragePoolOp"
+	opGroupNorm = "*gorgonia.GroupNormOp"
+	opNormalize = "*nn.normalize"
 )
 
 func opType(n *G.Node) string {
@@ -66,6 +68,8 @@ func (f opFields) int(name string) int {
 	return int(v.Int())
 }
 
+func (f opFields) float(name string) float64 { return f.v.FieldByName(name).Float() }
+
 func (f opFields) ints(name string) []int {
 	v := f.v.FieldByName(name)
 	list := make([]int, v.Len())
@@ -96,10 +100,10 @@ func refuse(n *G.Node, format string, args ...any) error {
 // unsupported gives the reason for which ops of n's type never lower, or nil.
 func unsupported(n *G.Node) error {
 	switch t := opType(n); t {
-	case opLeaf, opConstant, opReshape, opTranspose, opRepeat, opSize, opLinAlg, opBinary, opUnary, opIm2col, opMaxPool, opAvgPool, opGlobalAvg:
+	case opLeaf, opConstant, opReshape, opTranspose, opRepeat, opSize, opLinAlg, opBinary, opUnary, opIm2col, opMaxPool, opAvgPool, opGlobalAvg, opGroupNorm, opNormalize:
 		return nil
 	case "*gorgonia.BatchNormOp":
-		return refuse(n, "batch normalisation mixes the examples of a batch, so that no gradient belongs to one example; leave it out, and scale the inputs, choose the initialisation (nn.He, nn.Glorot) or use tanh instead")
+		return refuse(n, "batch normalization mixes the examples of a batch, so that no gradient belongs to one example; use nn.GroupNorm in its place, which normalizes each example by itself")
 	case "*gorgonia.dropoutOp":
 		return refuse(n, "dropout is not supported (gorgonia v0.9.18 also makes one node of two dropouts with different probabilities); leave it out, the noise of private training regularises too")
 	case "*gorgonia.softmaxOp":
@@ -115,6 +119,6 @@ func unsupported(n *G.Node) error {
 	case "gorgonia.constantTensor":
 		return refuse(n, "constants are not supported; make it a parameter, or fold it into the data")
 	default:
-		return refuse(n, "this op is not supported; supported are Conv2d, Mul, BroadcastAdd, Add, Rectify, Tanh, Sigmoid, MaxPool2D, AveragePool2D, GlobalAveragePool2D and Reshape")
+		return refuse(n, "this op is not supported; supported are Conv2d, Mul, BroadcastAdd, Add, Rectify, LeakyRelu, Tanh, Sigmoid, GroupNorm, MaxPool2D, AveragePool2D, GlobalAveragePool2D and Reshape")
 	}
 }

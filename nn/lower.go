@@ -230,6 +230,8 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 		return l.avgPool(n, n, 1)
 	case opGlobalAvg:
 		return l.globalAvgPool(n)
+	case opGroupNorm, opNormalize:
+		return value{}, refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
 	case opIm2col:
 		return value{}, refuse(n, "Im2Col is supported only as a part of gorgonia.Conv2d")
 	case opRepeat:
@@ -241,7 +243,7 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 		case "⊙":
 			return l.product(n)
 		}
-		return value{}, refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, Tanh or Sigmoid", symbol(n))
+		return value{}, refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, LeakyRelu, Tanh or Sigmoid", symbol(n))
 	}
 	return value{}, unsupported(n)
 }

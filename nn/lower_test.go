@@ -102,6 +102,42 @@ var graphs = []struct {
 		h := u.ok(G.Tanh(u.dense(x, "a", 4, 4)))
 		return u.ok(G.Add(x, h))
 	}, "dense tanh add", SoftmaxCrossEntropy},
+	{"residual block with a projection", func(u user) *G.Node {
+		x := u.leaf("x", 2, 3, 6, 6)
+		h, err := Apply(x, Residual(Conv("c3", 4, 1, 2, 0, He(1)), Conv("c1", 4, 3, 2, 1, He(1)), GroupNorm("n1", 2), LeakyReLU(0.1),
+			Conv("c2", 4, 3, 1, 1, He(1)), GroupNorm("n2", 4)), ReLU, GlobalAvgPool, Flatten)
+		return u.dense(u.ok(h, err), "d", 4, 3)
+	}, "conv groupnorm leakyrelu conv groupnorm conv add relu avgpool dense", SoftmaxCrossEntropy},
+	{"residual block around its input", func(u user) *G.Node {
+		h, err := Residual(nil, Dense("a", 4, He(2)), Tanh)(u.leaf("x", 2, 4))
+		return u.ok(h, err)
+	}, "dense tanh add", SoftmaxCrossEntropy},
+	{"groups of more than 256 elements", func(u user) *G.Node {
+		h, err := Apply(u.leaf("x", 2, 4, 12, 12), GroupNorm("n", 2), GlobalAvgPool, Flatten, Dense("d", 3, He(1)))
+		return u.ok(h, err)
+	}, "groupnorm avgpool dense", SoftmaxCrossEntropy},
+	{"layer normalization of a vector", func(u user) *G.Node {
+		h, err := Apply(u.leaf("x", 2, 6), Dense("d", 5, He(1)), GroupNorm("n", 1), Tanh, Dense("e", 3, He(1)))
+		return u.ok(h, err)
+	}, "dense groupnorm tanh dense", SoftmaxCrossEntropy},
+	{"Gorgonia's group normalization", func(u user) *G.Node {
+		u.of = tensor.Float64
+		h := u.conv(u.leaf("x", 2, 2, 5, 4), u.param("w", 4, 2, 2, 1), nil, []int{1, 1}, nil)
+		h = u.ok(G.GroupNorm(h, u.param("γ", 1, 4, 1, 1), u.param("β", 1, 4, 1, 1), 2, 4, 1e-3))
+		return u.dense(u.reshape(h, 2, 64), "d", 64, 3)
+	}, "conv groupnorm dense", SoftmaxCrossEntropy},
+	{"normalization with a scale on the left and no shift", func(u user) *G.Node {
+		h := u.ok(G.ApplyOp(newNormalize(3, 1e-5), u.leaf("x", 2, 6, 3, 2)))
+		h = u.ok(G.BroadcastHadamardProd(u.param("γ", 1, 6, 1, 1), h, []byte{0, 2, 3}, nil))
+		return u.dense(u.reshape(h, 2, 36), "d", 36, 3)
+	}, "groupnorm dense", SoftmaxCrossEntropy},
+	{"leaky rectifiers", func(u user) *G.Node {
+		u.of = tensor.Float64
+		h := u.ok(G.LeakyRelu(u.dense(u.leaf("x", 2, 4), "a", 4, 4), 0.25))
+		above := u.ok(G.HadamardProd(u.ok(G.Gt(h, G.NewConstant(0.0), true)), h))
+		below := u.ok(G.HadamardProd(G.NewConstant(0.5), u.ok(G.HadamardProd(h, u.ok(G.Lt(h, G.NewConstant(0.0), true))))))
+		return u.dense(u.ok(G.Add(below, above)), "d", 4, 3)
+	}, "dense leakyrelu leakyrelu dense", SoftmaxCrossEntropy},
 	{"sum of one value with itself", func(u user) *G.Node {
 		h := u.ok(G.Tanh(u.dense(u.leaf("x", 2, 4), "a", 4, 3)))
 		return u.dense(u.ok(G.Add(h, h)), "d", 3, 2)
@@ -294,6 +330,14 @@ func TestLayersRefuse(t *testing.T) {
 		{"pool on a matrix", MaxPool(2, 2), matrix, "max pool: needs an input of 4 axes"},
 		{"pool too large", AvgPool(6, 1), image, "average pool: a 6×6 window"},
 		{"pool without stride", MaxPool(2, 0), image, "stride 0"},
+		{"group norm on three axes", GroupNorm("n", 1), u.leaf("three", 2, 3, 4), "n: needs an input (N, C, H, W) or (N, C)"},
+		{"groups that do not divide", GroupNorm("n", 2), image, "cannot divide 3 channels into 2 groups"},
+		{"group norm of float64", GroupNorm("n", 1), double, "layers are float32"},
+		{"leaky relu without a slope", LeakyReLU(0), matrix, "leaky relu: has the slope 0"},
+		{"leaky relu too steep", LeakyReLU(1), matrix, "between 0 and 1"},
+		{"shortcut of another shape", Residual(nil, Dense("r", 3, Zeros)), matrix, "residual: the body gives the shape (2, 3), the shortcut (2, 7)"},
+		{"shortcut that fails", Residual(Dense("s", 0, Zeros), Tanh), matrix, "residual: s: needs at least one output"},
+		{"body that fails", Residual(nil, MaxPool(2, 2)), matrix, "residual: max pool: needs"},
 		{"global pool on a matrix", GlobalAvgPool, matrix, "global average pool: needs"},
 	} {
 		if _, err := Apply(c.x, c.layer); err == nil || !strings.Contains(err.Error(), c.want) {

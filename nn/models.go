@@ -1,17 +1,32 @@
 package nn
 
-import "fmt"
+import (
+	"fmt"
 
-// spec is a named model: convolutions, then dense layers of so many units, then the
+	G "gorgonia.org/gorgonia"
+)
+
+// spec is a named model: layers over images, then dense layers of so many units, then the
 // logits, with the activation behind all but those. With neither it is linear.
 type spec struct {
 	Info
-	convs []convSpec
+	front front // or nil
 	dense []int
 }
 
-// convSpec is a convolution, and the stride of the 2×2 pool behind it, 0 for none.
-type convSpec struct{ out, kernel, stride, pad, pool int }
+type front interface {
+	layers(act Layer, init Init) []Layer
+}
+
+// convolutions come one after the other, each with the stride of the 2×2 pool behind it, 0 for none.
+type convolutions []struct{ out, kernel, stride, pad, pool int }
+
+// residual is a residual network by its channels: those of a convolution, then those of blocks of two. All windows are 3×3.
+// A block that changes the channels halves the image, and its shortcut is a 1×1 convolution. Behind every
+// convolution groups of groupSize channels are normalized; behind all of them stands the mean over the image.
+type residual []int
+
+const groupSize = 8
 
 var (
 	image, colour = [3]int{1, 28, 28}, [3]int{3, 32, 32}
@@ -22,12 +37,13 @@ var (
 		// With two classes and sigmoids the network of Hong et al. 2021, appendix C.3.
 		{network("mlp-small", image, 15910, "fmnist"), nil, []int{20}},
 		// A LeNet-5 with other dense layers.
-		{network("cnn-mnist", image, 102550, "fmnist"), []convSpec{{6, 5, 1, 0, 2}, {16, 5, 1, 0, 2}}, []int{256, 128}},
+		{network("cnn-mnist", image, 102550, "fmnist"), convolutions{{6, 5, 1, 0, 2}, {16, 5, 1, 0, 2}}, []int{256, 128}},
 		// That of TensorFlow Privacy's MNIST tutorial.
-		{network("mnist-tf", image, 26010, "fmnist"), []convSpec{{16, 8, 2, 3, 1}, {32, 4, 2, 0, 1}}, []int{32}},
+		{network("mnist-tf", image, 26010, "fmnist"), convolutions{{16, 8, 2, 3, 1}, {32, 4, 2, 0, 1}}, []int{32}},
 		{network("cifar-small", colour, 550570, "cifar10"), pairs(32, 32, 64, 64, 128, 128), []int{128}},
 		// That of DP-BLSGD's CIFAR-10 experiments (section 5.7).
 		{network("cifar-paper", colour, 5851338, "cifar10"), pairs(32, 64, 128, 128, 256, 256), []int{1024, 512}},
+		{network("resnet-small", colour, 378954, "cifar10"), residual{16, 32, 64, 64, 128}, nil},
 		linear("logistic", Logistic),
 		linear("svm", Hinge),
 		linear("huber-svm", HuberHinge),
@@ -46,25 +62,55 @@ func linear(name string, loss Loss) spec {
 }
 
 // pairs are 3×3 convolutions with a pool behind every other.
-func pairs(outs ...int) (all []convSpec) {
+func pairs(outs ...int) convolutions {
+	all := make(convolutions, len(outs))
 	for i, out := range outs {
-		all = append(all, convSpec{out, 3, 1, 1, i % 2 * 2})
+		all[i].out, all[i].kernel, all[i].stride, all[i].pad, all[i].pool = out, 3, 1, 1, i%2*2
 	}
 	return all
 }
 
-func (s *spec) layers(act Layer, init Init, outputs int) (all []Layer) {
-	for i, c := range s.convs {
+func (list convolutions) layers(act Layer, init Init) (all []Layer) {
+	for i, c := range list {
 		all = append(all, Conv(fmt.Sprintf("conv%d", i+1), c.out, c.kernel, c.stride, c.pad, init), act)
 		if c.pool > 0 {
 			all = append(all, MaxPool(2, c.pool))
 		}
 	}
+	return all
+}
+
+func (channels residual) layers(act Layer, init Init) (all []Layer) {
+	made := 0
+	conv := func(out, kernel, stride int) Layer {
+		made++
+		c, norm := Conv(fmt.Sprint("conv", made), out, kernel, stride, kernel/2, init), GroupNorm(fmt.Sprint("groupnorm", made), out/groupSize)
+		return func(x *G.Node) (*G.Node, error) { return Apply(x, c, norm) }
+	}
+	all = append(all, conv(channels[0], 3, 1), act)
+	for i, out := range channels[1:] {
+		stride := 1
+		if out != channels[i] {
+			stride = 2
+		}
+		body, shortcut := []Layer{conv(out, 3, stride), act, conv(out, 3, 1)}, Layer(nil)
+		if stride > 1 {
+			shortcut = conv(out, 1, stride)
+		}
+		all = append(all, Residual(shortcut, body...), act)
+	}
+	return append(all, GlobalAvgPool)
+}
+
+func (s *spec) layers(act Layer, init Init, outputs int) (all []Layer) {
+	if s.front != nil {
+		all = s.front.layers(act, init)
+	}
 	all = append(all, Flatten)
 	for i, units := range s.dense {
 		all = append(all, Dense(fmt.Sprintf("fc%d", i+1), units, init), act)
 	}
-	if len(s.dense) == 0 {
+	if s.front == nil && len(s.dense) == 0 {
 		init = Zeros
 	}
 	return append(all, Dense(fmt.Sprintf("fc%d", len(s.dense)+1), outputs, init))

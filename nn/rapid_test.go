@@ -31,7 +31,7 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 		h := u.leaf("x", batch, draw("channels", 1, 3), draw("rows", 4, 7), draw("columns", 4, 7))
 		for range draw("image layers", 0, 4) {
 			s := h.Shape()
-			switch rapid.SampledFrom([]string{"conv", "residual", "max", "avg", "activation"}).Draw(t, "layer") {
+			switch rapid.SampledFrom([]string{"conv", "residual", "norm", "max", "avg", "activation"}).Draw(t, "layer") {
 			case "conv":
 				kh, kw := draw("kh", 1, min(3, s[2])), draw("kw", 1, min(3, s[3]))
 				dh, dw := 1, 1
@@ -47,13 +47,20 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 				} else {
 					h = u.ok(G.Add(f, h))
 				}
+			case "norm":
+				groups := 1
+				if s[1]*s[2]*s[3] > 8 { // fewer elements may be next to equal, which float32 does not tell on the tape
+					groups = rapid.SampledFrom([]int{1, s[1]}).Draw(t, "groups")
+				}
+				n := u.ok(G.ApplyOp(newNormalize(groups, 0.1), h))
+				h = u.ok(G.BroadcastAdd(u.ok(G.BroadcastHadamardProd(n, u.param(name(), 1, s[1], 1, 1), nil, []byte{0, 2, 3})), u.param(name(), 1, s[1], 1, 1), nil, []byte{0, 2, 3}))
 			case "max":
 				kh, kw := draw("kh", 1, min(3, s[2])), draw("kw", 1, min(3, s[3]))
 				h = u.ok(G.MaxPool2D(h, tensor.Shape{kh, kw}, []int{draw("ph", 0, kh-1), draw("pw", 0, kw-1)}, []int{draw("sh", 1, 2), draw("sw", 1, 2)}))
 			case "avg":
 				h = u.ok(AvgPool(draw("k", 1, min(3, s[2], s[3])), draw("s", 1, 2))(h))
 			default:
-				h = u.ok(rapid.SampledFrom([]Layer{ReLU, Tanh, Sigmoid}).Draw(t, "activation")(h))
+				h = u.ok(rapid.SampledFrom([]Layer{ReLU, LeakyReLU(0.2), Tanh, Sigmoid}).Draw(t, "activation")(h))
 			}
 		}
 		if rapid.Bool().Draw(t, "global pool") {

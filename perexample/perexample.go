@@ -108,6 +108,7 @@ func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.settle(p)
 	rewrites[name](p, &o, c)
 	s := c.schedule(p)
 	s.Clipping = o.Clipping
@@ -118,9 +119,11 @@ func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
 }
 
 // Plain schedules the sum of gradients with no norm and no bound: ordinary
-// training, which protects nobody.
+// training, which protects nobody. Group normalizations, which have no other way, keep gradients here too.
 func Plain(p *ir.Program) (*ir.Schedule, error) {
-	s := choices{}.schedule(p)
+	c := choices{}
+	c.settle(p)
+	s := c.schedule(p)
 	return s, s.Validate()
 }
 
@@ -146,12 +149,23 @@ func possible(k ir.Kind) []Choice {
 		return []Choice{GhostNorm, Store}
 	case ir.Conv:
 		return []Choice{Store, Gram, Recompute}
+	case ir.GroupNorm:
+		return []Choice{Store} // two numbers a channel
 	}
 	return nil
 }
 
 // choices are made by op; an op that is absent is not measured.
 type choices map[int]Choice
+
+// settle makes the choices of layers that have but one.
+func (c choices) settle(p *ir.Program) {
+	for i := range p.Ops {
+		if all := possible(p.Ops[i].Kind); len(all) == 1 {
+			c[i] = all[0]
+		}
+	}
+}
 
 // schedule goes forward, to the loss, back with each op measured before δ
 // moves on to its inputs, to the factors and to the sums.

@@ -30,7 +30,13 @@ func TestSchedulesAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s plain: %v", p.Name, err)
 		}
-		if s.Private() || s.Stored() != 0 {
+		keeps := 0 // nothing but the gradients of group normalizations
+		for i := range p.Ops {
+			if p.Ops[i].Kind == ir.GroupNorm {
+				keeps += p.OpParams(i)
+			}
+		}
+		if s.Private() || s.Stored() != keeps {
 			t.Errorf("%s: the plain schedule is %s and keeps %d values", p.Name, s.Clipping, s.Stored())
 		}
 	}
@@ -168,6 +174,17 @@ func TestChoices(t *testing.T) {
 		if _, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %s", strategy, err, want)
 		}
+	}
+	b := devicetest.NewBuilder("normalized", ir.SoftmaxCrossEntropy, 2, 4, 4)
+	b.Dense(b.GroupNorm(b.Conv(ir.Input, 4, ir.Square(3, 1, 1), true), 2, true), 3, true)
+	for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Ghost, perexample.Materialise, "ghost,groupnorm1=store"} {
+		if got := chosen(t, b.Program(), perexample.Options{Strategy: strategy}); !strings.Contains(got, "groupnorm1=store") {
+			t.Errorf("%s gives %s", strategy, got)
+		}
+	}
+	const refusal = "layer groupnorm1 is a groupnorm layer and cannot ghost: choose one of store"
+	if _, err := perexample.Private(b.Program(), perexample.Options{Strategy: "groupnorm1=ghost", Clipping: ir.Flat}); err == nil || !strings.Contains(err.Error(), refusal) {
+		t.Errorf("the ghost of a normalization gives %v, want %s", err, refusal)
 	}
 	for strategy, good := range map[perexample.Strategy]bool{"auto,conv9=gram": true, "conv9=fast": false, "fast": false} {
 		if err := perexample.Check(strategy); (err == nil) != good {

@@ -43,6 +43,16 @@ func TestMissingBarriers(t *testing.T) {
 				DenseSum(b, op, x, dy, m.floats(fill(s.capacity, 0.5)), sums, sums+8*150*40),
 			}
 		}},
+		{"groupnorm", 2, func(m *machine) []Launch {
+			op := normOp(2, true, 4, 1, 3)
+			b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, 12)), m.floats(normals(rng, 4))
+			moments := m.alloc(MomentBytes(op))
+			return []Launch{
+				GroupNorm(b, op, x, w, w, m.empty(12), moments),
+				GroupNormGrad(b, op, x, x, w, moments, m.empty(12), false),
+				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
+			}
+		}},
 		{"trunk", 1, func(m *machine) []Launch {
 			r := newTrunkRunOn(t, m, rng, trunkPrograms()[1], size{1, 1}, 0)
 			table := &Table{Values: m.bytes(make([]byte, 14*13)), Targets: m.floats([]float32{0}), Width: 14 * 13, Scale: 1}

@@ -22,6 +22,15 @@ KERNEL __launch_bounds__(256) sigmoid_forward(const Run *run, int first, int cap
 	each(run, first, capacity, size, [&](int i) { y[i] = sigmoid(x[i]); });
 }
 
+KERNEL __launch_bounds__(256) leakyrelu_forward(const Run *run, int first, int capacity, const float *x, float *y, float slope, int size) {
+	each(run, first, capacity, size, [&](int i) { y[i] = x[i] < 0 ? slope * x[i] : x[i]; });
+}
+
+KERNEL __launch_bounds__(256) leakyrelu_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add,
+                                             float slope, int size) {
+	each(run, first, capacity, size, [&](int i) { put(dx + i, y[i] > 0 ? dy[i] : slope * dy[i], add); });
+}
+
 KERNEL __launch_bounds__(256) relu_grad(const Run *run, int first, int capacity, const float *y, const float *dy, float *dx, int add,
                                         int size) {
 	each(run, first, capacity, size, [&](int i) { put(dx + i, passBack(ReLU, y[i], dy[i]), add); });

@@ -9,7 +9,7 @@ import (
 )
 
 func vectorOp(kind ir.Kind, n int) *ir.Op {
-	return &ir.Op{Kind: kind, Shape: []int{n}, Out: []int{n}, Weight: ir.None, Bias: ir.None}
+	return &ir.Op{Kind: kind, Shape: []int{n}, Out: []int{n}, Weight: ir.None, Bias: ir.None, Slope: 0.1}
 }
 
 // ulp is the distance of the float32 values about x.
@@ -44,6 +44,7 @@ func TestActivations(t *testing.T) {
 		ulps float64
 	}{
 		{ir.ReLU, func(v float64) float64 { return max(v, 0) }, 0},
+		{ir.LeakyReLU, func(v float64) float64 { return max(v, float64(float32(0.1))*v) }, 0.5},
 		{ir.Tanh, math.Tanh, TanhError},
 		{ir.Sigmoid, sigmoid, SigmoidError},
 	} {
@@ -85,6 +86,12 @@ func TestActivationGradients(t *testing.T) {
 					return 1
 				}
 				return 0
+			},
+			ir.LeakyReLU: func(y float64) float64 {
+				if y > 0 {
+					return 1
+				}
+				return float64(float32(0.1))
 			},
 			ir.Tanh:    func(y float64) float64 { return 1 - y*y },
 			ir.Sigmoid: func(y float64) float64 { return y * (1 - y) },

@@ -62,7 +62,7 @@ func FindTrunk(p *ir.Program, shared int) *Trunk {
 			break
 		}
 		s := TrunkStage{Op: i, op: op}
-		if next := &p.Ops[i+1]; next.Kind.Activation() && consumers[i+1] == 1 && int(next.In[0]) == i+1 {
+		if next := &p.Ops[i+1]; Fusible(next.Kind) && consumers[i+1] == 1 && int(next.In[0]) == i+1 {
 			s.Act = next.Kind
 		}
 		if s.Out() == len(p.Ops)-1 {

@@ -158,6 +158,14 @@ func (e *evaluator) build() {
 				c := &e.deep[v.point][i]
 				v.convolve(i, v.value(out, 0), v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
 			}, in, out)
+		case op.Kind == ir.GroupNorm:
+			lo, hi := e.span(op.Weight)
+			from, to := e.span(op.Bias)
+			add(false, func(v *view) {
+				eta := e.points[v.point].eta
+				v.shifted = e.shift(e.shift(v.shifted[:0], eta, lo, hi), eta, from, to)
+				v.groupNorm(i, 0, v.shifted[:hi-lo], v.shifted[hi-lo:])
+			}, in, out)
 		default:
 			add(e.fixed[out], func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
 		}
@@ -317,7 +325,7 @@ func (e *evaluator) view(w *worker) *view {
 	p := e.n.program
 	ops := len(p.Ops)
 	v := &view{
-		net: net{schedule: e.n.schedule, program: p, width: e.n.width, convs: e.n.convs, values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
+		net: net{schedule: e.n.schedule, program: p, width: e.n.width, convs: e.n.convs, norms: make([]*groupNormalization, ops), values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
 		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
 	}
 	for x := range v.values {
@@ -330,6 +338,8 @@ func (e *evaluator) view(w *worker) *view {
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		switch {
+		case op.Kind == ir.GroupNorm:
+			v.norms[i] = newGroupNormalization(op, 1)
 		case op.Weight == ir.None:
 			if op.Kind == ir.MaxPool {
 				v.argmax[i] = make([]int32, ir.Size(op.Out))

@@ -32,6 +32,7 @@ type net struct {
 	parts   []float32 // partial sums, one row a unit
 	argmax  [][]int32 // by op
 	convs   []*convolution
+	norms   []*groupNormalization
 	byRows  bool          // there are none: a stretch of rows goes through the network without a stop
 	dense   []packedDense // by op, of such a network
 	packing []func()      // tiles that pack them
@@ -82,6 +83,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
 	n.shared = make([]bool, ops+1)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
+	n.norms = make([]*groupNormalization, ops)
 	n.clipper = host.NewClipper(s)
 	groups := n.chunk * n.clipper.Groups
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
@@ -100,8 +102,11 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 				n.values[v], n.deltas[v] = n.values[in], n.deltas[in]
 				continue
 			}
-			if op.Kind == ir.MaxPool {
+			switch op.Kind {
+			case ir.MaxPool:
 				n.argmax[v-1] = make([]int32, size)
+			case ir.GroupNorm:
+				n.norms[v-1] = newGroupNormalization(op, n.chunk)
 			}
 		}
 		n.values[v] = pages.Make[float32](size)

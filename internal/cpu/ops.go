@@ -18,6 +18,12 @@ func (n *net) forwardOp(i int) func(int, *worker) {
 		return func(b int, _ *worker) { vec.Tanh(n.value(out, b), n.value(in, b)) }
 	case ir.Sigmoid:
 		return func(b int, _ *worker) { vec.Sigmoid(n.value(out, b), n.value(in, b)) }
+	case ir.LeakyReLU:
+		return func(b int, _ *worker) { vec.LeakyReLU(n.value(out, b), n.value(in, b), op.Slope) }
+	case ir.GroupNorm:
+		return func(b int, _ *worker) {
+			n.groupNorm(i, b, n.param(n.params, op.Weight), n.param(n.params, op.Bias))
+		}
 	case ir.MaxPool:
 		return n.maxPool(i)
 	case ir.AvgPool:
@@ -44,6 +50,10 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 		return n.activationGrad(i, vec.TanhGrad)
 	case ir.Sigmoid:
 		return n.activationGrad(i, vec.SigmoidGrad)
+	case ir.LeakyReLU:
+		return n.activationGrad(i, func(dst, y, g []float32) { vec.LeakyReLUGrad(dst, y, g, op.Slope) })
+	case ir.GroupNorm:
+		return n.groupNormGrad(i)
 	case ir.MaxPool:
 		if twoByTwo(op) && op.Window.StrideH == 2 && op.Window.StrideW == 2 && !n.shared[in] {
 			return n.maxUnpool2(i)

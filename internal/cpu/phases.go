@@ -135,10 +135,7 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.NormInstantiate:
 		return each(n.normInstantiate(st.Op))
 	case ir.GradStore:
-		if dense {
-			return each(n.denseStore(st.Op))
-		}
-		return each(n.convStore(st.Op))
+		return each(n.store(st.Op))
 	case ir.Combine:
 		if n.exact != nil {
 			return []phase{n.combineIntegers(st.Op)}

@@ -44,6 +44,17 @@ func (n *net) pass() func(int, *worker) {
 	}
 }
 
+// store makes each example's gradient of an op, keeps and measures it.
+func (n *net) store(i int) func(int, *worker) {
+	switch n.program.Ops[i].Kind {
+	case ir.Dense:
+		return n.denseStore(i)
+	case ir.GroupNorm:
+		return n.groupNormStore(i)
+	}
+	return n.convStore(i)
+}
+
 // convStore makes an example's gradient and measures it.
 func (n *net) convStore(i int) func(int, *worker) {
 	return func(b int, w *worker) {

@@ -17,23 +17,25 @@ import (
 type Kind uint8
 
 const (
-	Conv    Kind = iota // cross-correlation with zero padding, plus bias
-	Dense               // W·x + b with W stored (out, in)
-	ReLU                // max(x, 0); its derivative at 0 is 0
-	Tanh                //
-	Sigmoid             //
-	MaxPool             // padding never wins; a tie goes to the first in row-major order
-	AvgPool             // mean over the whole window, padding counted as zeros
-	Add                 // sum of two values of one shape
+	Conv      Kind = iota // cross-correlation with zero padding, plus bias
+	Dense                 // W·x + b with W stored (out, in)
+	ReLU                  // max(x, 0); its derivative at 0 is 0
+	Tanh                  //
+	Sigmoid               //
+	MaxPool               // padding never wins; a tie goes to the first in row-major order
+	AvgPool               // mean over the whole window, padding counted as zeros
+	Add                   // sum of two values of one shape
+	LeakyReLU             // max(x, Slope·x); its derivative at 0 is Slope
+	GroupNorm             // (x−μ)/√(v+Epsilon)·weight + bias, with μ and v of a group of channels, weight and bias of each channel
 )
 
 func (k Kind) String() string {
-	return [...]string{"conv", "dense", "relu", "tanh", "sigmoid", "maxpool", "avgpool", "add"}[k]
+	return [...]string{"conv", "dense", "relu", "tanh", "sigmoid", "maxpool", "avgpool", "add", "leakyrelu", "groupnorm"}[k]
 }
 
 // Activation reports whether k works on each element by itself and has a
 // derivative that is a function of its output.
-func (k Kind) Activation() bool { return k == ReLU || k == Tanh || k == Sigmoid }
+func (k Kind) Activation() bool { return k == ReLU || k == Tanh || k == Sigmoid || k == LeakyReLU }
 
 // Loss is the per-example loss at the logits z with target t.
 type Loss uint8
@@ -114,7 +116,12 @@ type Op struct {
 	Out    []int
 	Weight int // index into Program.Params, or None
 	Bias   int
-	Window Window // Conv, MaxPool, AvgPool
+	Window Window  // Conv, MaxPool, AvgPool
+	Slope  float32 // LeakyReLU: in (0, 1)
+	// GroupNorm has so many groups of neighbouring channels, axis 0 of its shape. It divides by the number of a
+	// group's elements in its variance v.
+	Groups  int
+	Epsilon float64
 }
 
 // Param is one row of the parameter table. Parameters of a network form one
@@ -210,6 +217,8 @@ func (op *Op) FLOPs() int64 {
 		return 2 * int64(o) * int64(k) * int64(n)
 	case MaxPool, AvgPool:
 		return int64(Size(op.Out)) * int64(op.Window.H*op.Window.W)
+	case GroupNorm:
+		return 8 * int64(Size(op.Out)) // mean, variance, both uses
 	default:
 		return int64(Size(op.Out))
 	}
@@ -351,8 +360,27 @@ func (op *Op) shapes() (out, weight []int, err error) {
 			return nil, nil, fmt.Errorf("gives shape %v, want a vector", op.Out)
 		}
 		return op.Out, []int{op.Out[0], Size(op.Shape)}, nil
+	case GroupNorm:
+		return op.groupNormShapes()
+	case LeakyReLU:
+		if !(op.Slope > 0 && op.Slope < 1) {
+			return nil, nil, fmt.Errorf("has the slope %v, want one between 0 and 1", op.Slope)
+		}
 	}
 	return op.Shape, nil, nil
+}
+
+func (op *Op) groupNormShapes() (out, weight []int, err error) {
+	channels := op.Shape[0]
+	switch {
+	case op.Groups < 1 || channels%op.Groups != 0:
+		return nil, nil, fmt.Errorf("cannot divide %d channels into %d groups", channels, op.Groups)
+	case Size(op.Shape) < 2*op.Groups:
+		return nil, nil, fmt.Errorf("has groups of one element, which have no variance; use fewer groups")
+	case !(op.Epsilon > 0) || math.IsInf(op.Epsilon, 0):
+		return nil, nil, fmt.Errorf("has the epsilon %v, want one above 0", op.Epsilon)
+	}
+	return op.Shape, []int{channels}, nil
 }
 
 func (op *Op) windowShapes() (out, weight []int, err error) {

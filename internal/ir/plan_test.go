@@ -139,6 +139,18 @@ func TestProgramFaults(t *testing.T) {
 		{"unknown bias", func(p *Program) { p.Ops[3].Bias = 9 }, "op 3 (dense fc1): bias 9 is not in the parameter table"},
 		{"bias's shape", func(p *Program) { p.Ops[3].Bias = 1 }, "op 3 (dense fc1): bias has shape [2], want [3]"},
 		{"an activation's weight", func(p *Program) { p.Ops[1].Weight = 0 }, "op 1 (relu relu1): has no parameters, yet names one"},
+		{"slope", func(p *Program) { p.Ops[1].Kind = LeakyReLU }, "op 1 (leakyrelu relu1): has the slope 0, want one between 0 and 1"},
+		{"steep slope", func(p *Program) { p.Ops[1].Kind, p.Ops[1].Slope = LeakyReLU, 1 }, "has the slope 1, want one between 0 and 1"},
+		{"groups", func(p *Program) { p.Ops[1].Kind, p.Ops[1].Groups, p.Ops[1].Epsilon = GroupNorm, 3, 1 }, "op 1 (groupnorm relu1): cannot divide 2 channels into 3 groups"},
+		{"no groups", func(p *Program) { p.Ops[1].Kind = GroupNorm }, "cannot divide 2 channels into 0 groups"},
+		{"groups of one element", func(p *Program) {
+			p.Ops[3] = Op{Kind: GroupNorm, Name: "norm1", In: []Value{3}, Shape: []int{8}, Out: []int{8}, Groups: 8, Epsilon: 1, Weight: 2, Bias: 3}
+		}, "op 3 (groupnorm norm1): has groups of one element, which have no variance; use fewer groups"},
+		{"epsilon", func(p *Program) { p.Ops[1].Kind, p.Ops[1].Groups = GroupNorm, 1 }, "has the epsilon 0, want one above 0"},
+		{"a normalization's weight", func(p *Program) {
+			p.Ops[1].Kind, p.Ops[1].Groups, p.Ops[1].Epsilon, p.Ops[1].Weight = GroupNorm, 1, 1, 0
+		},
+			"op 1 (groupnorm relu1): weight has shape [2 1 3 3], want [2]"},
 		{"unused", func(p *Program) { p.Ops[3].Bias = None }, "program small: parameter fc1.bias is used 0 times; each must be used once"},
 		{"tied", func(p *Program) {
 			p.Ops = append(p.Ops, p.Ops[3])

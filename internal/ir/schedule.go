@@ -196,6 +196,9 @@ func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
 	if op.Kind == Dense && n(GradStore) > n(Combine) && s.Private() {
 		return s.fail("%s keeps gradients that it does not combine: the norm of a sum by δ and x is a ghost norm", op.Name)
 	}
+	if op.Kind == GroupNorm && n(Combine) != 1 {
+		return s.fail("%s does not keep its gradients, which are small: they are stored and combined", op.Name)
+	}
 	if n(Combine) > n(GradStore) {
 		return s.fail("%s combines gradients that were not kept", op.Name)
 	}

@@ -134,6 +134,26 @@ func TestScheduleFaults(t *testing.T) {
 	}
 }
 
+// A normalization keeps its gradients, clipped or not.
+func TestNormalizationIsStored(t *testing.T) {
+	p := small()
+	p.Params = append(p.Params, Param{Name: "norm1.weight", Shape: []int{3}, Offset: p.NumParams()})
+	p.Ops = append(p.Ops, Op{Kind: GroupNorm, Name: "norm1", In: []Value{4}, Shape: []int{3}, Out: []int{3}, Groups: 1, Epsilon: 1, Weight: len(p.Params) - 1, Bias: None})
+	s := clipped()
+	s.Program = p
+	s.Steps = slices.Insert(s.Steps, 4, Step{Forward, 4})
+	s.Steps = slices.Insert(s.Steps, 6, Step{GradStore, 4}, Step{InputGrad, 4})
+	s.Steps = append(s.Steps, Step{Combine, 4})
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s.Steps[len(s.Steps)-1].Kind = GradSum
+	const want = "schedule of small: norm1 does not keep its gradients, which are small: they are stored and combined"
+	wantError(t, s.Validate(), want)
+	s.Clipping = Unclipped
+	wantError(t, s.Validate(), want)
+}
+
 // A stored gradient passes on if no dense op works on the batch after it.
 func TestPassing(t *testing.T) {
 	s := clipped()

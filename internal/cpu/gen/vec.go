@@ -69,6 +69,20 @@ func vec(g *asm) {
 		g.VANDPS(in[1], in[0], in[0])
 		return in[0]
 	}, g.zero)
+	g.elementwise("leakyRelu", "dst[i] = max(x[i], a*x[i])", []string{"x"}, []string{"a"}, func(in, s []vector) vector {
+		y := v()
+		g.VMULPS(in[0], s[0], y)
+		g.VMAXPS(in[0], y, y)
+		return y
+	})
+	g.elementwise("leakyReluGrad", "dst[i] = g[i] where y[i] > 0, else a*g[i]", []string{"y", "g"}, []string{"a"}, func(in, s []vector) vector {
+		const less = 0x11
+		d := v()
+		g.VMULPS(in[1], s[0], d)
+		g.VCMPPS(Imm(less), in[0], s[1], in[0])
+		g.VBLENDVPS(in[0], in[1], d, d)
+		return d
+	}, g.zero)
 	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, func(in, _ []vector) vector {
 		g.VADDPS(in[1], in[0], in[0])
 		return in[0]

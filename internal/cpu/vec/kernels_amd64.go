@@ -34,6 +34,16 @@ func sigmoidGradAVX2(dst []float32, y []float32, g []float32)
 //go:noescape
 func reluGradAVX2(dst []float32, y []float32, g []float32)
 
+// leakyReluAVX2 sets, for the length of dst, dst[i] = max(x[i], a*x[i]).
+//
+//go:noescape
+func leakyReluAVX2(dst []float32, x []float32, a float32)
+
+// leakyReluGradAVX2 sets, for the length of dst, dst[i] = g[i] where y[i] > 0, else a*g[i].
+//
+//go:noescape
+func leakyReluGradAVX2(dst []float32, y []float32, g []float32, a float32)
+
 // addVecAVX2 sets, for the length of dst, dst[i] += x[i].
 //
 //go:noescape

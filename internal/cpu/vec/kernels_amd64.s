@@ -699,6 +699,122 @@ done:
 	VZEROUPPER
 	RET
 
+// func leakyReluAVX2(dst []float32, x []float32, a float32)
+// Requires: AVX
+TEXT ·leakyReluAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Y0
+	XORQ         BX, BX
+	SUBQ         $0x10, DX
+	JL           after2
+
+by2:
+	VMOVUPS (CX)(BX*4), Y1
+	VMULPS  Y1, Y0, Y2
+	VMAXPS  Y1, Y2, Y2
+	VMOVUPS Y2, (AX)(BX*4)
+	VMOVUPS 32(CX)(BX*4), Y1
+	VMULPS  Y1, Y0, Y2
+	VMAXPS  Y1, Y2, Y2
+	VMOVUPS Y2, 32(AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, DX
+	JGE     by2
+
+after2:
+	ADDQ $0x10, DX
+	SUBQ $0x08, DX
+	JL   after1
+
+by1:
+	VMOVUPS (CX)(BX*4), Y1
+	VMULPS  Y1, Y0, Y2
+	VMAXPS  Y1, Y2, Y2
+	VMOVUPS Y2, (AX)(BX*4)
+	ADDQ    $0x08, BX
+	SUBQ    $0x08, DX
+	JGE     by1
+
+after1:
+	ADDQ       $0x08, DX
+	JZ         done
+	LEAQ       lanes8<>+32(SB), SI
+	NEGQ       DX
+	VMOVUPS    (SI)(DX*4), Y1
+	VMASKMOVPS (CX)(BX*4), Y1, Y2
+	VMULPS     Y2, Y0, Y0
+	VMAXPS     Y2, Y0, Y0
+	VMASKMOVPS Y0, Y1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func leakyReluGradAVX2(dst []float32, y []float32, g []float32, a float32)
+// Requires: AVX
+TEXT ·leakyReluGradAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         y_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	VBROADCASTSS a+72(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	XORQ         SI, SI
+	SUBQ         $0x10, BX
+	JL           after2
+
+by2:
+	VMOVUPS   (CX)(SI*4), Y2
+	VMOVUPS   (DX)(SI*4), Y3
+	VMULPS    Y3, Y0, Y4
+	VCMPPS    $0x11, Y2, Y1, Y2
+	VBLENDVPS Y2, Y3, Y4, Y4
+	VMOVUPS   Y4, (AX)(SI*4)
+	VMOVUPS   32(CX)(SI*4), Y2
+	VMOVUPS   32(DX)(SI*4), Y3
+	VMULPS    Y3, Y0, Y4
+	VCMPPS    $0x11, Y2, Y1, Y2
+	VBLENDVPS Y2, Y3, Y4, Y4
+	VMOVUPS   Y4, 32(AX)(SI*4)
+	ADDQ      $0x10, SI
+	SUBQ      $0x10, BX
+	JGE       by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS   (CX)(SI*4), Y2
+	VMOVUPS   (DX)(SI*4), Y3
+	VMULPS    Y3, Y0, Y4
+	VCMPPS    $0x11, Y2, Y1, Y2
+	VBLENDVPS Y2, Y3, Y4, Y4
+	VMOVUPS   Y4, (AX)(SI*4)
+	ADDQ      $0x08, SI
+	SUBQ      $0x08, BX
+	JGE       by1
+
+after1:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y2
+	VMASKMOVPS (CX)(SI*4), Y2, Y3
+	VMASKMOVPS (DX)(SI*4), Y2, Y4
+	VMULPS     Y4, Y0, Y0
+	VCMPPS     $0x11, Y3, Y1, Y3
+	VBLENDVPS  Y3, Y4, Y0, Y0
+	VMASKMOVPS Y0, Y2, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addVecAVX2(dst []float32, x []float32)
 // Requires: AVX
 TEXT ·addVecAVX2(SB), NOSPLIT, $0-48

@@ -46,6 +46,24 @@ var portable = kernels{
 			}
 		}
 	},
+	leakyRelu: func(dst, x []float32, a float32) {
+		for i := range dst {
+			if v := x[i]; v < 0 {
+				dst[i] = a * v
+			} else {
+				dst[i] = v
+			}
+		}
+	},
+	leakyReluGrad: func(dst, y, g []float32, a float32) {
+		for i := range dst {
+			if y[i] > 0 {
+				dst[i] = g[i]
+			} else {
+				dst[i] = a * g[i]
+			}
+		}
+	},
 	addVec: func(dst, x []float32) {
 		for i := range dst {
 			dst[i] += x[i]

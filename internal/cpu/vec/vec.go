@@ -46,6 +46,18 @@ func ReLUGrad(dst, y, g []float32) {
 	use.reluGrad(dst, y, g)
 }
 
+// LeakyReLU sets dst[i] = x[i], and a·x[i] where x[i] < 0, for an a between 0 and 1; NaN stays NaN.
+func LeakyReLU(dst, x []float32, a float32) {
+	fits(len(dst), len(x))
+	use.leakyRelu(dst, x, a)
+}
+
+// LeakyReLUGrad sets dst[i] = g[i] where y[i] > 0 and a·g[i] elsewhere; y is the output of LeakyReLU.
+func LeakyReLUGrad(dst, y, g []float32, a float32) {
+	fits(len(dst), min(len(y), len(g)))
+	use.leakyReluGrad(dst, y, g, a)
+}
+
 // AddVec sets dst[i] += x[i].
 func AddVec(dst, x []float32) {
 	fits(len(dst), len(x))
@@ -173,6 +185,8 @@ func MaxUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int
 type kernels struct {
 	tanh, sigmoid, relu             func(dst, x []float32)
 	tanhGrad, sigmoidGrad, reluGrad func(dst, y, g []float32)
+	leakyRelu                       func(dst, x []float32, a float32)
+	leakyReluGrad                   func(dst, y, g []float32, a float32)
 	addVec                          func(dst, x []float32)
 	axpy, scaled                    func(dst, x []float32, a float32)
 	mix                             func(dst, x, y []float32, a, b float32)

@@ -51,6 +51,13 @@ var elementwise = []struct {
 		}
 		return 0
 	}, nil, 0},
+	{"LeakyReLU", func(dst, x, _ []float32) { LeakyReLU(dst, x, a) }, func(_, x, _ float64) float64 { return max(x, float64(float32(a))*x) }, nil, 1},
+	{"LeakyReLUGrad", func(dst, y, g []float32) { LeakyReLUGrad(dst, y, g, a) }, func(_, y, g float64) float64 {
+		if y > 0 {
+			return g
+		}
+		return float64(float32(a)) * g
+	}, nil, 1},
 	{"AddVec", func(dst, x, _ []float32) { AddVec(dst, x) }, func(d, x, _ float64) float64 { return d + x }, nil, 1},
 	{"Axpy", func(dst, x, _ []float32) { Axpy(dst, a, x) }, func(d, x, _ float64) float64 { return d + float64(float32(a))*x }, nil, 1.01},
 	{"Scale", func(dst, _, _ []float32) { Scale(dst, a) }, func(d, _, _ float64) float64 { return d * float64(float32(a)) }, nil, 1},

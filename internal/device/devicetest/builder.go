@@ -56,6 +56,17 @@ func (b *Builder) Act(kind ir.Kind, x ir.Value) ir.Value {
 	return b.op(ir.Op{Kind: kind, In: []ir.Value{x}, Out: b.shapes[x]})
 }
 
+// Leaky adds a leaky ReLU.
+func (b *Builder) Leaky(x ir.Value, slope float32) ir.Value {
+	return b.op(ir.Op{Kind: ir.LeakyReLU, In: []ir.Value{x}, Out: b.shapes[x], Slope: slope})
+}
+
+// GroupNorm adds a normalization of groups of channels.
+func (b *Builder) GroupNorm(x ir.Value, groups int, bias bool) ir.Value {
+	s := b.shapes[x]
+	return b.layer(ir.Op{Kind: ir.GroupNorm, In: []ir.Value{x}, Out: s, Groups: groups, Epsilon: 1e-5}, s[:1], bias)
+}
+
 // Add adds the sum of two values.
 func (b *Builder) Add(x, y ir.Value) ir.Value {
 	return b.op(ir.Op{Kind: ir.Add, In: []ir.Value{x, y}, Out: b.shapes[x]})

@@ -83,7 +83,12 @@ func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 		fill := func(q int, std float64) {
 			copy(c.Params[p.Params[q].Offset:], normals(rnd, p.Params[q].Size(), std))
 		}
-		fill(op.Weight, 1.2/math.Sqrt(float64(fanIn)))
+		if fill(op.Weight, 1.2/math.Sqrt(float64(fanIn))); op.Kind == ir.GroupNorm {
+			fill(op.Weight, 0.3)
+			for i := range p.Params[op.Weight].Size() {
+				c.Params[p.Params[op.Weight].Offset+i]++
+			}
+		}
 		if op.Bias != ir.None {
 			fill(op.Bias, 0.3)
 		}
@@ -166,7 +171,7 @@ func (c *Case) kink(row int, values [][]float64) string {
 		op := &p.Ops[i]
 		x := values[op.In[0]]
 		switch {
-		case op.Kind == ir.ReLU:
+		case op.Kind == ir.ReLU, op.Kind == ir.LeakyReLU:
 			for _, v := range x {
 				if math.Abs(v) < Margin {
 					return op.Name

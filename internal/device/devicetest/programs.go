@@ -130,12 +130,45 @@ func graphPrograms() []*ir.Program {
 			b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 17, false)), 10, false)
 		}),
 	}
+	list = append(list, normPrograms()...)
 	for _, loss := range []ir.Loss{ir.Logistic, ir.Hinge, ir.HuberHinge, ir.Huber} {
 		list = append(list, linear("linear-"+loss.String(), loss, 13, 1, true), build("mlp-"+loss.String(), loss, []int{1, 2, 4}, func(b *Builder) {
 			b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 5, true)), 1, true)
 		}))
 	}
 	return list
+}
+
+// normPrograms have group normalizations, leaky ReLUs, and the blocks of a residual network.
+func normPrograms() []*ir.Program {
+	return []*ir.Program{
+		build("leaky", ce, []int{2, 6, 6}, func(b *Builder) {
+			x := b.Leaky(b.Conv(ir.Input, 3, ir.Square(3, 1, 1), true), 0.1)
+			x = b.Leaky(b.Pool(ir.AvgPool, b.Leaky(b.Pool(ir.MaxPool, x, pool2(2)), 0.5), pool2(1)), 0.01)
+			x = b.Dense(x, 5, true)
+			b.Dense(b.Leaky(b.Add(b.Leaky(x, 0.25), x), 0.75), 3, true)
+		}),
+		build("group-norm", ce, []int{2, 5, 7}, func(b *Builder) {
+			x := b.GroupNorm(b.Conv(ir.Input, 6, ir.Square(3, 1, 1), true), 3, true)
+			x = b.GroupNorm(b.Conv(b.Act(ir.ReLU, x), 4, ir.Square(3, 2, 1), false), 4, false)
+			b.Dense(b.Act(ir.Tanh, x), 3, true)
+		}),
+		// Without a convolution; the first is of the input, the last gives the logits.
+		build("group-norm-dense", ce, []int{3, 2, 4}, func(b *Builder) {
+			x := b.GroupNorm(ir.Input, 1, true)
+			x = b.Act(ir.Tanh, b.GroupNorm(b.Dense(x, 12, true), 3, true))
+			b.GroupNorm(b.Dense(x, 4, false), 1, true)
+		}),
+		build("resnet", ce, []int{2, 6, 6}, func(b *Builder) {
+			x := b.Act(ir.ReLU, b.GroupNorm(b.Conv(ir.Input, 4, ir.Square(3, 1, 1), true), 2, true))
+			y := b.Leaky(b.GroupNorm(b.Conv(x, 6, ir.Square(3, 2, 1), true), 2, true), 0.1)
+			y = b.GroupNorm(b.Conv(y, 6, ir.Square(3, 1, 1), true), 3, true)
+			y = b.Act(ir.ReLU, b.Add(y, b.Conv(x, 6, ir.Square(1, 2, 0), true))) // a projection
+			z := b.GroupNorm(b.Conv(y, 6, ir.Square(3, 1, 1), true), 2, true)
+			z = b.Act(ir.Tanh, b.Add(b.GroupNorm(z, 1, true), y)) // one of another
+			b.Dense(b.Pool(ir.AvgPool, z, ir.Square(3, 1, 0)), 10, true)
+		}),
+	}
 }
 
 // modelPrograms copies the structure of the named models at a fraction of

@@ -133,7 +133,7 @@ func constant(n int, x float32) []float32 { return slices.Repeat([]float32{x}, n
 // few are programs that hold every kind of op between them.
 func few() []*ir.Program {
 	var list []*ir.Program
-	for _, name := range []string{"thrice", "residual", "avgpool", "mnist-tf", "cnn-mnist", "mlp-fmnist", "mlp-hinge"} {
+	for _, name := range []string{"thrice", "resnet", "avgpool", "mnist-tf", "cnn-mnist", "mlp-fmnist", "mlp-hinge"} {
 		list = append(list, program(name))
 	}
 	return list

@@ -38,10 +38,36 @@ var activations = map[ir.Kind]activation{
 	},
 }
 
+// activationOf is an op's row of activations; that of a leaky ReLU has its slope.
+func activationOf(op *ir.Op) activation {
+	if op.Kind != ir.LeakyReLU {
+		return activations[op.Kind]
+	}
+	slope := float64(op.Slope)
+	return activation{
+		func(x float64) float64 {
+			if x <= 0 {
+				return slope * x
+			}
+			return x
+		},
+		func(d, y float64) float64 {
+			if y > 0 {
+				return d
+			}
+			return slope * d
+		},
+	}
+}
+
 // forward writes an op's output.
 func forward(p device.Precision, op *ir.Op, values [][]float64, y, w, bias []float64) {
 	x, w := factors(p, op, values[op.In[0]], w)
 	clear(y)
+	if op.Kind == ir.GroupNorm {
+		groupNorm(op, x, y, w, bias)
+		return
+	}
 	if bias != nil {
 		for o := range y {
 			y[o] = bias[o*len(bias)/len(y)]
@@ -70,7 +96,7 @@ func forward(p device.Precision, op *ir.Op, values [][]float64, y, w, bias []flo
 			y[i] = x[i] + v
 		}
 	default:
-		f := activations[op.Kind].forward
+		f := activationOf(op).forward
 		for i, v := range x {
 			y[i] = f(v)
 		}
@@ -105,8 +131,10 @@ func inputGrad(p device.Precision, op *ir.Op, e *example, y, dy, w []float64) {
 				e.deltas[v][i] += d
 			}
 		}
+	case ir.GroupNorm:
+		groupNormGrad(op, x, dy, dx, w)
 	default:
-		back := activations[op.Kind].back
+		back := activationOf(op).back
 		for i, d := range dy {
 			dx[i] += back(d, y[i])
 		}
@@ -117,9 +145,15 @@ func inputGrad(p device.Precision, op *ir.Op, e *example, y, dy, w []float64) {
 func paramGrad(p *ir.Program, op *ir.Op, x, dy []float64) []float64 {
 	nw := p.Params[op.Weight].Size()
 	g := make([]float64, nw, nw+op.Out[0])
-	if op.Kind == ir.Conv {
+	switch op.Kind {
+	case ir.Conv:
 		taps(op, func(o, i, k int) { g[k] += dy[o] * x[i] })
-	} else {
+	case ir.GroupNorm:
+		normalized, _ := normalize(op, x)
+		for i, d := range dy {
+			g[i*nw/len(dy)] += d * normalized[i]
+		}
+	default:
 		for o, d := range dy {
 			for i, v := range x {
 				g[o*len(x)+i] = d * v

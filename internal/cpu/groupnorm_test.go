@@ -1,0 +1,38 @@
+package cpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// Inputs far from zero are exact in float32 and their mean is not: it is off by up to 2⁻¹¹, where they differ by about
+// 1. Neither the forward pass nor the gradients lose that. The convolution leaves the inputs as they are, and the gradient of its
+// weight, which is Σ dx·x of a dx that adds up to zero, has what is wrong with dx multiplied by them.
+func TestGroupNormFarFromZero(t *testing.T) {
+	b := devicetest.NewBuilder("far", ir.SoftmaxCrossEntropy, 1, 3, 5)
+	x := b.GroupNorm(b.Conv(ir.Input, 1, ir.Square(1, 1, 0), false), 1, true)
+	b.Dense(b.Act(ir.Tanh, x), 3, true)
+	c := devicetest.NewCase(t, b.Program(), 6, 1)
+	c.Rows.Offset = 8192
+	c.Params[0] = 1
+	s, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := func(d device.Device) []float32 { return devicetest.Open(t, d, s, c, 6).Of(t, c.All(), 1e6) }
+	got, want := sum(d), sum(reference.Open())
+	if math.Abs(float64(got[0]-want[0])) > 1e-2 {
+		t.Errorf("the convolution's weight has the gradient %v, want %v", got[0], want[0])
+	}
+	devicetest.Near(t, got[1:], want[1:], 2e-5)
+}
