@@ -93,12 +93,30 @@ var operations = map[ir.Kind]func(g *onnx.Graph, op *ir.Op, in []onnx.Value) onn
 	ir.Tanh:    plain("Tanh"),
 	ir.Sigmoid: plain("Sigmoid"),
 	ir.Add:     plain("Add"),
+	ir.LeakyReLU: func(g *onnx.Graph, op *ir.Op, in []onnx.Value) onnx.Value {
+		return g.Op("LeakyRelu", in, onnx.Float("alpha", float32(op.Slope)))
+	},
+	ir.GroupNorm: groupNorm,
 	ir.MaxPool: func(g *onnx.Graph, op *ir.Op, in []onnx.Value) onnx.Value {
 		return g.Op("MaxPool", in, window(op.Window)...)
 	},
 	ir.AvgPool: func(g *onnx.Graph, op *ir.Op, in []onnx.Value) onnx.Value {
 		return g.Op("AveragePool", in, append(window(op.Window), onnx.Int("count_include_pad", 1))...)
 	},
+}
+
+// groupNorm normalizes each group as if it were a channel, since operator set 17 has no other: then
+// come the channels' own weights.
+func groupNorm(g *onnx.Graph, op *ir.Op, in []onnx.Value) onnx.Value {
+	all, channels := ir.Size(op.Shape), op.Shape[0]
+	groups := g.Reshape(in[0], op.Groups, all/op.Groups)
+	one, zero := slices.Repeat([]float32{1}, op.Groups), make([]float32, op.Groups)
+	x := g.Op("InstanceNormalization", []onnx.Value{groups, g.Floats("", []int{op.Groups}, one), g.Floats("", []int{op.Groups}, zero)}, onnx.Float("epsilon", float32(op.Epsilon)))
+	x = g.Reshape(x, channels, all/channels)
+	for i, kind := range []string{"Mul", "Add"}[:len(in)-1] {
+		x = g.Op(kind, []onnx.Value{x, g.Op("Unsqueeze", []onnx.Value{in[1+i], g.Numbers(1)})})
+	}
+	return g.Reshape(x, op.Shape...)
 }
 
 // plain is an operation without settings.
