@@ -13,6 +13,7 @@ type Result struct {
 	Precision       string   `json:"precision"` // of matrix products
 	Threads         int      `json:"threads"`
 	Steps           int      `json:"steps"`              // updates applied
+	StepsNow        int      `json:"steps_now"`          // of these, by the process that finished the run, to which seconds belong
 	Committed       *int     `json:"committed_schedule"` // updates paid for; null where a filter ends the run
 	Sampling        string   `json:"sampling"`
 	SamplingRate    float64  `json:"sampling_rate"`

@@ -19,6 +19,7 @@ import (
 // is known to be the published one; files are what a configuration says of them.
 type Source struct {
 	Open    func(dir string) (*datasets.Set, error)
+	Facts   func() *datasets.Set // the set without its records; nil where nothing is known before it is opened
 	BuiltIn bool
 }
 
@@ -29,7 +30,7 @@ func Layouts() []*datasets.Layout { return []*datasets.Layout{&mnist.Layout, &ci
 func Sources() map[string]Source {
 	all := map[string]Source{}
 	for _, l := range Layouts() {
-		all[l.Name] = Source{Open: l.Open}
+		all[l.Name] = Source{Open: l.Open, Facts: l.Facts}
 	}
 	return all
 }
@@ -44,7 +45,12 @@ const TablePrefix = "csv:"
 // OpenData reads a configuration's data set and keeps the classes it asks for. It also
 // says what was declared of it, as assumptions.
 func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
-	set, builtIn, err := openSource(c, sources)
+	return openData(c, sources, false)
+}
+
+// openData is OpenData, or of the set's public facts alone: then no record is opened.
+func openData(c *Config, sources map[string]Source, facts bool) (*datasets.Set, []string, error) {
+	set, builtIn, err := openSource(c, sources, facts)
 	if err == nil && len(c.Classes) > 0 {
 		set, err = set.Keep(c.Classes)
 	}
@@ -83,20 +89,24 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 	return &set, assumed, nil
 }
 
-func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
+func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
 	if path, ok := strings.CutPrefix(c.Data, TablePrefix); ok {
 		if c.DataDir != "" {
 			return nil, false, usage.Errorf("data-dir %s: a table is read from the path that --data names; leave it out, and give --data %sPATH the whole path", c.DataDir, TablePrefix)
 		}
-		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+		open := tabular.Open
+		if facts {
+			open = tabular.Facts
+		}
+		set, err := open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
 		return set, false, err
 	}
 	if c.Schema != "" || c.Folds != 0 {
 		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	}
 	source, ok := sources[c.Data]
-	if !ok {
-		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix)
+	if names := slices.Sorted(maps.Keys(sources)); !ok {
+		return nil, false, usage.Errorf("unknown data set %q%s: choose one of %s, or %sPATH for a table", c.Data, usage.Meant(c.Data, names), strings.Join(names, ", "), TablePrefix)
 	}
 	dir := c.DataDir
 	switch {
@@ -109,8 +119,14 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 			return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
 		}
 	}
-	set, err := source.Open(dir)
-	return set, source.BuiltIn, err
+	switch {
+	case !facts:
+		set, err := source.Open(dir)
+		return set, source.BuiltIn, err
+	case source.Facts == nil:
+		return nil, false, usage.Errorf("data set %s: nothing is known of it before its records are opened; leave out --dry-run", c.Data)
+	}
+	return source.Facts(), source.BuiltIn, nil
 }
 
 // Model describes a named model; Input is the shape of Fashion-MNIST where

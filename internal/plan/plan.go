@@ -71,6 +71,8 @@ type Options struct {
 	Front   *features.Front // nil: the named features
 	Method  dpoptim.Method  // nil: the named optimizer
 	Device  device.Device   // nil: the named one
+	// Facts takes of the data set what is public of it, and opens no record.
+	Facts bool
 	// FrontProgress is told how far a front end is made that is not at hand; nil: nobody asks.
 	FrontProgress func(percent int)
 }
@@ -135,7 +137,7 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 		err = c.check(o.Network != nil)
 	}
 	if err == nil {
-		set, declared, err = OpenData(c, o.Sources)
+		set, declared, err = openData(c, o.Sources, o.Facts)
 	}
 	if err == nil && recipe {
 		if warnings, err = c.follow(set); err == nil {
