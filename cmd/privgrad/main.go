@@ -25,7 +25,7 @@ var commands = []func() *cobra.Command{
 	price.Schedule,
 	newAudit,
 	newReproduce,
-	l2p.New,
+	func() *cobra.Command { return withSettings(l2p.New(), "l2p") },
 	bench.New,
 	data.New,
 	newInfo,

@@ -14,15 +14,19 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
+// notPrivateLabel is for runs in which nothing protects a record; others may be without a
+// guarantee, because their ε is not proven.
+const notPrivateLabel = "NOT PRIVATE: "
+
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
 	if !r.Guarantee {
-		label := "NO GUARANTEE"
-		if r.Delta == nil || r.Epsilon == nil || slices.ContainsFunc(r.NoGuarantee, func(why string) bool { return strings.HasPrefix(why, "NOT PRIVATE") }) {
-			label = "NOT PRIVATE"
+		label := "NO GUARANTEE: "
+		if r.Delta == nil || r.Epsilon == nil || (summary{w, r}).seeded() {
+			label = notPrivateLabel
 		}
 		for _, why := range r.NoGuarantee {
-			fmt.Fprintf(w, "%s: %s\n", label, strings.TrimPrefix(strings.TrimPrefix(why, "NOT PRIVATE: "), "NO GUARANTEE: "))
+			fmt.Fprintln(w, label+strings.TrimPrefix(why, notPrivateLabel))
 		}
 		fmt.Fprintln(w)
 	}
@@ -30,7 +34,7 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
-		fmt.Fprintf(w, "    - no setting was chosen by looking at the training data (defaults: %s)\n", r.DefaultsFrom)
+		fmt.Fprintf(w, "    - no setting was chosen by looking at the training data;\n      the defaults were chosen on the %s\n", r.DefaultsFrom)
 		for _, a := range r.Assumptions {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
@@ -105,11 +109,17 @@ func (s summary) privacy() {
 		s.row("Privacy", "none")
 	case s.Epsilon == nil:
 		s.row("Privacy", "none: ε is infinite")
+	case s.seeded():
+		s.row("Privacy", "none (with --noise secure: %s)", s.stated())
 	case !s.Guarantee:
 		s.row("Privacy", "no guarantee (stated: %s)", s.stated())
 	default:
 		s.row("Privacy", "%s for any one training record (%s, %s)", s.stated(), *s.Neighbouring, *s.Accountant)
 	}
+}
+
+func (s summary) seeded() bool {
+	return slices.ContainsFunc(s.NoGuarantee, func(why string) bool { return strings.HasPrefix(why, notPrivateLabel) })
 }
 
 func (s summary) stated() string { return fmt.Sprintf("ε = %.6g, δ = %g", *s.Epsilon, *s.Delta) }

@@ -130,6 +130,14 @@ func newTopics() (all []*cobra.Command) {
 	return all
 }
 
+// withSettings adds the settings of train that belong to a command's subject to its help.
+func withSettings(c *cobra.Command, topic string) *cobra.Command {
+	var b strings.Builder
+	cli.WriteSections(&b, newSettings(pflag.NewFlagSet("", pflag.ContinueOnError), everySetting).sections(topic))
+	c.Long += "\n" + strings.TrimRight(b.String(), "\n")
+	return c
+}
+
 func optimizerList() string {
 	var b strings.Builder
 	cli.Table(&b, 0, func(w io.Writer) {

@@ -33,7 +33,7 @@ type Console struct {
 }
 
 func consoleFlags(f *pflag.FlagSet) {
-	f.String("progress", "auto", "auto (a bar on a terminal, lines elsewhere), on (a bar) or off")
+	f.String("progress", "auto", "auto (a bar on a terminal, else lines), on or off")
 	NameArgument(f.Lookup("progress"), "MODE")
 	f.String("log-format", "text", "lines on standard error as text or json")
 	NameArgument(f.Lookup("log-format"), "FORMAT")

@@ -9,7 +9,7 @@ import (
 
 func TestLinesClearTheBar(t *testing.T) {
 	var b strings.Builder
-	c, err := newConsole(&b, "on")
+	c, err := newConsole(&b, "on", "text")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestLinesClearTheBar(t *testing.T) {
 // A few steps' time is not shown, and that of more coarsely.
 func TestTimeLeft(t *testing.T) {
 	var b strings.Builder
-	con, err := newConsole(&b, "on")
+	con, err := newConsole(&b, "on", "text")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,12 +116,11 @@ type Topic struct {
 // New is the topic for its parent.
 func (t Topic) New() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(t.Text)
+	b.WriteString(t.Text + "\n")
 	WriteSections(&b, t.Sections)
 	cmd := &cobra.Command{Use: t.Name, Short: t.Short, Long: strings.TrimRight(b.String(), "\n"), Example: t.Example}
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "Examples:\n%s\n", cmd.Example)
-		return err
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n\nExamples:\n%s\n", cmd.Long, cmd.Example)
 	})
 	return cmd
 }

@@ -22,6 +22,9 @@ type Steps struct {
 
 // Features is of train.FeatureProgress.
 func (s *Steps) Features(percent int) {
+	if percent == 1 && s.lines {
+		s.Notice("making the features of all images")
+	}
 	if percent == 1 {
 		s.Console.Start(100)
 	}

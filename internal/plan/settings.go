@@ -27,7 +27,7 @@ var (
 
 	onPrivacy    = Group{"Privacy", "privacy"}
 	onClipping   = Group{"Privacy", "clipping"}
-	onTables     = Group{"Data", "tables"}
+	onOwnData    = Group{"Data", "own-data"}
 	onFeatures   = Group{"Model", "features"}
 	onOptimizers = Group{"Training", "optimizers"}
 	onSchedules  = Group{"Training", "schedules"}
@@ -71,10 +71,10 @@ var settings = []Setting{
 		Help: "public number of records, also held-out ones; required for your own data"},
 	{Key: "published_set", Group: inData, Help: "the files are the published data set: its size and test set are public"},
 	{Key: "test_is_public", Group: inData, Help: "the test records are public: show accuracy and loss on them"},
-	{Key: "schema", Group: onTables, Arg: "FILE", Help: "schema of public bounds and categories: a YAML file (default PATH.schema.yaml), or a known one: " + strings.Join(tabular.SchemaNames(), ", ")},
-	{Key: "folds", Group: onTables, limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
+	{Key: "schema", Group: onOwnData, Arg: "FILE", Help: "schema of public bounds and categories: a YAML file (default PATH.schema.yaml), or a known one: " + strings.Join(tabular.SchemaNames(), ", ")},
+	{Key: "folds", Group: onOwnData, limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "deal the records into so many folds and hold one out"},
-	{Key: "fold", Group: onTables, Help: "the fold to hold out, from 1"},
+	{Key: "fold", Group: onOwnData, Help: "the fold to hold out, from 1"},
 
 	{Key: "recipe", Group: inModel, limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
 		Help: "best: fill in the rest with our most accurate settings for images and ε"},

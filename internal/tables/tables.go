@@ -64,8 +64,8 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 // which the work may be stopped. A record's row depends on that record alone.
 func (r Reader) halves(m datasets.Split) (device.Halves, error) {
 	const parts = 50
-	n, in := m.Len(), ir.Size(m.Shape[:])
-	all := make(device.Halves, 0, n*r.Front.Width())
+	n, in, width := m.Len(), ir.Size(m.Shape[:]), r.Front.Width()
+	all := make(device.Halves, n*width)
 	for k := range parts {
 		if r.Stopped != nil {
 			if err := r.Stopped(); err != nil {
@@ -79,7 +79,7 @@ func (r Reader) halves(m datasets.Split) (device.Halves, error) {
 		} else {
 			images.Values = m.Values[from*in : to*in]
 		}
-		all = append(all, r.Front.Rows(images, cmp.Or(r.Threads, runtime.GOMAXPROCS(0)), nil)...)
+		r.Front.Fill(all[from*width:to*width], images, cmp.Or(r.Threads, runtime.GOMAXPROCS(0)), nil)
 		if r.Progress != nil {
 			for percent := 1; percent <= 100/parts; percent++ {
 				r.Progress(k*100/parts + percent)
