@@ -186,7 +186,10 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"completion", "perl"}, `unknown command "perl"`},
 		{[]string{"help", "nothing"}, `unknown command "nothing"`},
 		{[]string{"help", "data", "nothing"}, `unknown command "nothing"`},
-		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors"},
+		{[]string{"trian", "--epsilon", "3"}, "did you mean train?"}, // and not: an unknown flag
+		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors (did you mean --protector?)"},
+		{[]string{"train", "--epsilom", "3"}, "did you mean --epsilon?"},
+		{[]string{"help", "privcy"}, "did you mean privacy?"},
 		{[]string{"info", "-z"}, "-z"},
 		{[]string{"train", "now"}, "no argument"},
 		{[]string{"eval"}, "a run directory"},

@@ -121,7 +121,7 @@ func (c *Console) start(total int, more ...progressbar.Option) {
 
 // What stands around a bar of percent, and the width of the bar itself.
 const (
-	frame      = len("100% |") + len("|  ")
+	frame      = len(" 100% |") + len("|   ")
 	wide, slim = 20, 8
 )
 

@@ -47,7 +47,7 @@ func (s *Steps) Step(done int, epsilon, testAccuracy *float64) {
 	}
 	text := fmt.Sprintf("step %d/%d", done, s.total)
 	if s.NotPrivate != "" {
-		text += " (" + s.NotPrivate + ")"
+		text += ", " + s.NotPrivate
 	}
 	if ran := done - s.first; ran >= 10 && done < s.total {
 		text += fmt.Sprintf(", %s left", coarse(time.Since(s.started)/time.Duration(ran)*time.Duration(s.total-done)))

@@ -189,7 +189,7 @@ func (t *trial) run() error {
 
 // timeSteps is how long a step takes on average: a line search is made every few steps.
 func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
-	const fewest, enough, most = 5, time.Second, 5 * time.Second
+	const fewest, enough, most = 5, 500 * time.Millisecond, 5 * time.Second
 	var start time.Time
 	for made := 0; ; made++ {
 		if made == 1 { // the first warms up
@@ -264,11 +264,14 @@ func (t *trial) estimate() *Estimate {
 	return e
 }
 
+// filesInMemory is how much more memory than its records a file takes while it is read.
+const filesInMemory = 3
+
 // bytes are those of the records that the trial does not hold, as files and as what a network reads.
 func (t *trial) bytes() int64 {
 	width := int64(len(t.records.Features)+4*len(t.records.Values)) / int64(t.records.Len())
 	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
-	return int64(math.Max(more, 0)) * (width + int64(t.plan.RowBytes()))
+	return int64(math.Max(more, 0)) * (filesInMemory*width + int64(t.plan.RowBytes()))
 }
 
 // supply gives the same rows at every step, and charges nothing.

@@ -361,7 +361,7 @@ func (p *Plan) resolveWork() error {
 			c.Strategy = string(perexample.Materialise)
 		case perexample.Materialise, perexample.Microbatch:
 		default:
-			return usage.Errorf("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
+			return usage.Errorf("--strategy %s does not work with --noise exact, which needs each record's full gradient; use --strategy materialise or microbatch", s)
 		}
 	}
 	if c.exact() {
