@@ -69,14 +69,14 @@ func TestResumeCommand(t *testing.T) {
 	ok(t, args...)
 	whole := readFile(t, out, "model.safetensors")
 	again := privgrad("resume", out, "--threads", "2")
-	if again.code != cli.ExitDone || !strings.Contains(again.stderr, "had finished") || !strings.Contains(again.stdout, "4 steps in ") {
+	if again.code != cli.ExitDone || !strings.Contains(again.stderr, "had finished") || !strings.Contains(again.stdout, ": 4 steps (") {
 		t.Errorf("a finished run: %+v", again)
 	}
 	// Interrupted before the result was written, it goes on and says how little it did.
 	if err := os.Remove(filepath.Join(out, "result.json")); err != nil {
 		t.Fatal(err)
 	}
-	if text := ok(t, "resume", out); !strings.Contains(text, "4 steps, the last 0 of them in ") || readFile(t, out, "model.safetensors") != whole {
+	if text := ok(t, "resume", out); !strings.Contains(text, ": 4 steps (") || readFile(t, out, "model.safetensors") != whole {
 		t.Errorf("resumed: %s", text)
 	}
 	fails(t, cli.ExitUsage, []string{"resume", filepath.Join(out, "none")}, "no run to resume", "config.yaml")

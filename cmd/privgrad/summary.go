@@ -60,10 +60,13 @@ func summarise(w io.Writer, r *train.Result) {
 // steps are those of the run and how long they took. Seconds are of the last process alone.
 func steps(r *train.Result) string {
 	all := cli.Plural(r.Steps, "step")
-	if r.StepsNow == r.Steps {
+	switch r.StepsNow {
+	case r.Steps:
 		return fmt.Sprintf("%s in %.0f s", all, r.Seconds)
+	case 0: // an earlier process made them
+		return all
 	}
-	return fmt.Sprintf("%s, the last %d of them in %.0f s after a resume", all, r.StepsNow, r.Seconds)
+	return fmt.Sprintf("%s, the last %d in %.0f s after a resume", all, r.StepsNow, r.Seconds)
 }
 
 // A summary is the table of a result's figures.

@@ -28,7 +28,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"defaults_chosen_on", "private_diagnostics", "clipping", "precision", "steps_now",
+	"defaults_chosen_on", "private_diagnostics", "clipping", "precision",
 }
 
 func TestTrainJSON(t *testing.T) {
