@@ -61,6 +61,12 @@ func TestAuditConvicts(t *testing.T) {
 			t.Errorf("a conviction does not say %q:\n%s", want, out.String())
 		}
 	}
+	// As JSON the result is the only object, although the command fails.
+	out.Reset()
+	root.SetOut(&out)
+	if code := cli.Execute(root, []string{"audit", "--json"}); code != cli.ExitFailed || object(t, out.String())["error"] != nil {
+		t.Errorf("exit %d, %q", code, out.String())
+	}
 }
 
 func TestSeededAuditIsLabelled(t *testing.T) {
