@@ -97,6 +97,10 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/device", "internal/devices", "internal/engine", "internal/ir",
 		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
+	"internal/dryrun": {
+		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
+		"internal/stream",
+	},
 	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",

@@ -173,7 +173,10 @@ func (o *StepOptions) start(w *workload) error {
 	if err := o.schedule(w); err != nil {
 		return usage.Wrap(err)
 	}
-	rows, values := tables.Reader{Loss: w.program.Loss, Classes: w.set.Classes}.Table(w.set.Train)
+	rows, values, err := tables.Reader{Loss: w.program.Loss, Classes: w.set.Classes}.Table(w.set.Train)
+	if err != nil {
+		return err
+	}
 	if o.Input != [3]int{} {
 		values = halves(w.set.Train.Features)
 	}

@@ -65,13 +65,8 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 			return nil, f.err
 		}
 	}
-	set := &Set{
-		Name: l.Name, Note: l.Note, TestIsPublic: tested, Published: true,
-		Classes: len(l.ClassNames), ClassNames: slices.Clone(l.ClassNames), PerClass: slices.Clone(l.PerClass),
-	}
-	for _, n := range l.PerClass {
-		set.PublicN += n
-	}
+	set := l.Facts()
+	set.TestIsPublic, set.Test = tested, Split{}
 	if set.Train, err = l.join(files[:len(l.Train)]); err != nil {
 		return nil, err
 	}
@@ -79,6 +74,19 @@ func (l *Layout) open(fsys fs.FS, dir string) (*Set, error) {
 		set.Test, err = l.join(files[len(l.Train):])
 	}
 	return set, err
+}
+
+// Facts is the set as it was published, without its records.
+func (l *Layout) Facts() *Set {
+	set := &Set{
+		Name: l.Name, Note: l.Note, TestIsPublic: true, Published: true,
+		Classes: len(l.ClassNames), ClassNames: slices.Clone(l.ClassNames), PerClass: slices.Clone(l.PerClass),
+		Train: Split{Shape: l.Shape}, Test: Split{Shape: l.Shape},
+	}
+	for _, n := range l.PerClass {
+		set.PublicN += n
+	}
+	return set
 }
 
 // file is one part as found on disk.

@@ -19,6 +19,8 @@ type Form struct {
 	// beside it and by defaults; the set says what came of that. Errors quote no count
 	// and no shape of the files.
 	Open func(path string, d Declared) (*Set, error)
+	// Facts is the set as it is declared, as if it had test records: no record is opened.
+	Facts func(path string, d Declared) (*Set, error)
 	// Verify reads the same for its owner's eyes.
 	Verify func(path string, d Declared) (*OwnReport, error)
 }
@@ -98,6 +100,15 @@ func (d Declared) NewSet(path, classFile string) (*Set, error) {
 		Name: strings.TrimSuffix(name, filepath.Ext(name)), Classes: len(names), ClassNames: slices.Clone(names),
 		Train: Split{Shape: shape, Unit: shape[0]*shape[1] == 1},
 	}, nil
+}
+
+// Facts is NewSet, with a test split.
+func (d Declared) Facts(path, classFile string) (*Set, error) {
+	set, err := d.NewSet(path, classFile)
+	if err == nil {
+		set.Test = set.Train
+	}
+	return set, err
 }
 
 func checkClasses(names []string) error {

@@ -29,12 +29,18 @@ const notANumber = 0x7e00
 //
 // progress, unless nil, gets 1 to 100, each once and one after the other.
 func (f *Front) Rows(images Images, threads int, progress func(percent int)) []uint16 {
+	rows := make([]uint16, (len(images.Bytes)+len(images.Values))/volume(f.In())*f.Width())
+	f.Fill(rows, images, threads, progress)
+	return rows
+}
+
+// Fill is Rows into a slice of exactly their length.
+func (f *Front) Fill(rows []uint16, images Images, threads int, progress func(percent int)) {
 	in, width := volume(f.In()), f.Width()
-	n := (len(images.Bytes) + len(images.Values)) / in
+	n := len(rows) / width
 	if images.Bytes != nil && images.Values != nil || n*in != len(images.Bytes)+len(images.Values) {
 		fault.Raise(errors.New("images need whole rows in one field"))
 	}
-	rows := make([]uint16, n*width)
 	fill(rows, notANumber) // until a row is made, and where none comes
 	p := meter{total: n, report: progress}
 	err := parallel(threads, n, func() func(i int) {
@@ -50,7 +56,6 @@ func (f *Front) Rows(images Images, threads int, progress func(percent int)) []u
 	})
 	fault.Raise(err)
 	p.finish()
-	return rows
 }
 
 // take copies image i and reports whether it is finite.

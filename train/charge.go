@@ -183,7 +183,7 @@ func (c *committed) epsilon(slots int) *float64 { return c.run.plan.EpsilonAt(sl
 func (c *committed) evaluates() bool            { return c.run.plan.Evaluates(c.run.slot) }
 
 func (c *committed) interrupted() error {
-	return fmt.Errorf("%w after %d of %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, c.run.step, c.run.plan.Steps, c.run.options.Out)
+	return fmt.Errorf("%w after %d of %d steps and saved; continue by `privgrad resume %s`", ErrInterrupted, c.run.step, c.run.plan.Steps, c.run.options.Out)
 }
 
 func (c *committed) spent() dpoptim.Spent        { return dpoptim.Spent{} }
@@ -320,7 +320,7 @@ func (c *filtered) epsilon(slots int) *float64 {
 func (c *filtered) evaluates() bool { return c.run.plan.Evaluates(c.run.step) }
 
 func (c *filtered) interrupted() error {
-	return fmt.Errorf("%w after %d steps and saved; continue with the same flags and --resume --out %s", ErrInterrupted, c.run.step, c.run.options.Out)
+	return fmt.Errorf("%w after %d steps and saved; continue by `privgrad resume %s`", ErrInterrupted, c.run.step, c.run.options.Out)
 }
 
 func (c *filtered) spent() dpoptim.Spent {
@@ -356,7 +356,7 @@ func (c *filtered) restore(s dpoptim.Spent) error {
 
 // errAhead is for a checkpoint of more than the ledger has charged.
 func errAhead(out string) error {
-	return usage.Errorf("%s: the checkpoint is ahead of the ledger, which an older copy must have replaced; restore the ledger, or start a new run in another directory", out)
+	return usage.Errorf("cannot resume %s: its ledger is older than its checkpoint, so the budget spent is unknown; restore the matching ledger.db, or start a new run with another --out", out)
 }
 
 // lost spends what the ledger charges; a seeded run replays it.

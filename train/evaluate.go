@@ -3,6 +3,7 @@ package train
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
@@ -13,6 +14,7 @@ import (
 // A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
 type Measurement struct {
 	Step            int      `json:"step"`
+	Epoch           float64  `json:"epoch"` // passes over the data so far: steps times the sampling rate
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
 	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
 	TestLoss        *float64 `json:"test_loss"`
@@ -82,7 +84,7 @@ func (r *run) clip() *float64 {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c := &r.plan.Config
-	m := &Measurement{Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(r.slot, 1))
 		if f := r.figures(); f.Rate != 0 {

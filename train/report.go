@@ -19,7 +19,7 @@ func (r *run) result() *Result {
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
-		Steps: r.step, Committed: &p.Steps,
+		Steps: r.step, StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: "one record", NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
 		DefaultsFrom: p.DefaultsFrom(),

@@ -70,7 +70,7 @@ func TestInterruptSettles(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 10}
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "--resume") {
+	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "privgrad resume "+o.Out) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
@@ -143,7 +143,7 @@ func TestResumeRefuses(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(o.Out, rundir.Ledger), old, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, c, o, "ahead of the ledger")
+		refused(t, c, o, "older than its checkpoint")
 	})
 	t.Run("a truncated checkpoint", func(t *testing.T) {
 		c, o := start(t)

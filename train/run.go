@@ -118,8 +118,14 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	for _, w := range p.Warnings {
 		o.Log.Warn(w)
 	}
+	if ctx.Err() != nil { // features may have been made for a minute
+		return nil, fmt.Errorf("%w before the first step; nothing was charged", ErrInterrupted)
+	}
 	if r.options.Out == "" {
-		r.options.Out = filepath.Join("runs", strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-"))
+		name := strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-")
+		if r.options.Out, err = rundir.New(filepath.Join("runs", name)); err != nil {
+			return nil, err
+		}
 	}
 	if done, err := r.open(ctx); err != nil || done != nil {
 		return done, err
@@ -189,7 +195,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	case err != nil:
 		return nil, err
 	case anything && r.options.Resume == ResumeNever:
-		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or give --resume to continue the run that is there", dir)
+		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or continue the run that is there by `privgrad resume %s`", dir, dir)
 	case found:
 		if done, err := r.found(); err != nil || done != nil {
 			return done, err
@@ -260,6 +266,7 @@ func (r *run) found() (*Result, error) {
 	if err != nil {
 		return &done, err
 	}
+	r.options.Log.Info(fmt.Sprintf("the run in %s had finished; this is its result, and nothing was trained", dir))
 	return &done, r.plan.Network.SetParams(params)
 }
 
@@ -299,6 +306,12 @@ func (r *run) openEngine(ctx context.Context) error {
 	p := r.plan
 	read := p.Reader()
 	read.Progress = r.options.featureProgress()
+	read.Stopped = func() error {
+		if ctx.Err() == nil {
+			return nil
+		}
+		return fmt.Errorf("%w before the next step; continue by `privgrad resume %s`", ErrInterrupted, r.options.Out)
+	}
 	var err error
 	if r.data, err = read.Load(r.device, p.Set.Train); err != nil {
 		return err

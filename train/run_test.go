@@ -37,7 +37,7 @@ func TestBadSettings(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"epsilon 0": func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(0.0) },
 		"epsilon 3 and noise multiplier 1 were both given":  func(c *Config) { c.Epsilon = ptr(3.0) },
-		"needs a privacy budget":                            func(c *Config) { c.NoiseMultiplier = nil },
+		"no privacy budget given":                           func(c *Config) { c.NoiseMultiplier = nil },
 		"noise multiplier 1e-200":                           func(c *Config) { c.NoiseMultiplier = ptr(1e-200) },
 		"noise multiplier -1":                               func(c *Config) { c.NoiseMultiplier = ptr(-1.0) },
 		"clip norm 0":                                       func(c *Config) { c.Clip = 0 },
@@ -97,7 +97,7 @@ func TestBadSettings(t *testing.T) {
 		`memory "lots"`:                                     func(c *Config) { c.Memory = "lots" },
 		"cnn-mnist":                                         func(c *Config) { c.Model = "cnn-mnist" },
 		"model file":                                        func(c *Config) { c.Init = "nowhere.safetensors" },
-		"strategy ghost: exact noise":                       func(c *Config) { c.Noise, c.Strategy = dpoptim.Exact, "ghost" },
+		"--strategy ghost does not work with --noise exact": func(c *Config) { c.Noise, c.Strategy = dpoptim.Exact, "ghost" },
 		"noise multipliers up to 262144, not 300000":        func(c *Config) { c.Noise, c.NoiseMultiplier = dpoptim.Exact, ptr(3e5) },
 		"clipping per-layer: exact noise":                   func(c *Config) { c.Noise, c.Clipping = dpoptim.Exact, "per-layer" },
 		"clipping adaptive: exact noise":                    func(c *Config) { c.Noise, c.Clipping = dpoptim.Exact, "adaptive" },

@@ -167,10 +167,10 @@ func TestSearchRefuses(t *testing.T) {
 		"must keep 2":                             fixed(func(s *Search) { s.Form, s.Keep = searchCurve, ptr(2.0) }),
 		"search form curve is a Gaussian release": fixed(func(s *Search) { s.Form, s.Noise = searchCurve, "laplace" }),
 		"of which the paper knows nothing":        fixed(func(s *Search) { s.Form, s.Batches = searchCurve, "paper" }),
-		"search-alpha: search form curve":         fixed(func(s *Search) { s.Form, s.Alpha = searchCurve, ptr(0.1) }),
-		"search-keep: search form differences":    fixed(func(s *Search) { s.Keep = ptr(0.1) }),
-		"search-growth: search form differences":  fixed(func(s *Search) { s.Growth = ptr(0.1) }),
-		"search-every 2: the paper's arithmetic":  fixed(func(s *Search) { s.Batches, s.Every = "paper", ptr(2) }),
+		"--search-alpha has no effect with --search-form curve":        fixed(func(s *Search) { s.Form, s.Alpha = searchCurve, ptr(0.1) }),
+		"--search-keep has no effect with --search-form differences":   fixed(func(s *Search) { s.Keep = ptr(0.1) }),
+		"--search-growth has no effect with --search-form differences": fixed(func(s *Search) { s.Growth = ptr(0.1) }),
+		"search-every 2: the paper's arithmetic":                       fixed(func(s *Search) { s.Batches, s.Every = "paper", ptr(2) }),
 		"neighbouring replace-one: the paper's arithmetic": func(c *Config) {
 			*c = searchConfig("dp-blsgd", Search{Budget: budgetFixed, Batches: "paper"})
 			c.Neighbouring = "replace-one"
@@ -183,25 +183,25 @@ func TestSearchRefuses(t *testing.T) {
 			*c = searchConfig("dp-blsgd", Search{Budget: budgetFixed, Batches: "paper"})
 			c.Accountant = "prv"
 		},
-		"accountant paper: search batches fresh":                 adaptive(func(c *Config) { c.Accountant = "paper" }),
-		"momentum 0.9: optimizer dp-blsgd":                       adaptive(func(c *Config) { c.Momentum = 0.9 }),
-		"noise exact: line searches":                             adaptive(func(c *Config) { c.Noise = dpoptim.Exact }),
-		"clipping adaptive: optimizer dp-blsgd":                  adaptive(func(c *Config) { c.Clipping = "adaptive" }),
-		"noise multiplier 1: optimizer dp-blsgd":                 adaptive(func(c *Config) { c.NoiseMultiplier, c.Epsilon = ptr(1.0), nil }),
-		"train-loss-noise 4: budgets":                            adaptive(func(c *Config) { c.TrainLossNoise = ptr(4.0) }),
-		"lr-schedule cosine":                                     adaptive(func(c *Config) { c.LRSchedule = "cosine" }),
-		"epochs 2: optimizer dp-blsgd":                           adaptive(func(c *Config) { c.Epochs, c.Steps = ptr(2.0), nil }),
-		"search-every: search form losses under search budget a": adaptive(func(c *Config) { c.Search.Every = ptr(1) }),
-		"search-iterations 0":                                    adaptive(func(c *Config) { c.Search.Iterations = ptr(0) }),
-		"grow by 1000":                                           adaptive(func(c *Config) { c.Search.Growth = ptr(1000.0) }),
-		"shrink by 1":                                            adaptive(func(c *Config) { c.Search.Shrink = ptr(1.0) }),
-		"wide 1 ":                                                adaptive(func(c *Config) { c.Search.Wide = ptr(1.0) }),
-		"narrow 1 ":                                              adaptive(func(c *Config) { c.Search.Narrow = ptr(1.0) }),
-		"decay 1 ":                                               adaptive(func(c *Config) { c.Search.Decay = ptr(1.0) }),
-		"learning rate 1e+20: optimizer dp-blsgd searches":       adaptive(func(c *Config) { c.LR = ptr(1e20) }),
-		"optimizer dp-blsgd-ac adapts its budgets":               func(c *Config) { c.Optimizer, c.Search = "dp-blsgd-ac", &Search{Budget: budgetFixed} },
-		"optimizer dp-blgd takes every record":                   func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-blgd", nil, ptr(1.0) },
-		"raise --search-iterations":                              func(c *Config) { *c = searchConfig("dp-blgd", Search{Iterations: ptr(1)}) },
+		"accountant paper: search batches fresh":                                       adaptive(func(c *Config) { c.Accountant = "paper" }),
+		"momentum 0.9: optimizer dp-blsgd":                                             adaptive(func(c *Config) { c.Momentum = 0.9 }),
+		"noise exact: line searches":                                                   adaptive(func(c *Config) { c.Noise = dpoptim.Exact }),
+		"clipping adaptive: optimizer dp-blsgd":                                        adaptive(func(c *Config) { c.Clipping = "adaptive" }),
+		"noise multiplier 1: optimizer dp-blsgd":                                       adaptive(func(c *Config) { c.NoiseMultiplier, c.Epsilon = ptr(1.0), nil }),
+		"train-loss-noise 4: budgets":                                                  adaptive(func(c *Config) { c.TrainLossNoise = ptr(4.0) }),
+		"lr-schedule cosine":                                                           adaptive(func(c *Config) { c.LRSchedule = "cosine" }),
+		"epochs 2: optimizer dp-blsgd":                                                 adaptive(func(c *Config) { c.Epochs, c.Steps = ptr(2.0), nil }),
+		"--search-every has no effect with --search-form losses and --search-budget a": adaptive(func(c *Config) { c.Search.Every = ptr(1) }),
+		"search-iterations 0":                                                          adaptive(func(c *Config) { c.Search.Iterations = ptr(0) }),
+		"grow by 1000":                                                                 adaptive(func(c *Config) { c.Search.Growth = ptr(1000.0) }),
+		"shrink by 1":                                                                  adaptive(func(c *Config) { c.Search.Shrink = ptr(1.0) }),
+		"wide 1 ":                                                                      adaptive(func(c *Config) { c.Search.Wide = ptr(1.0) }),
+		"narrow 1 ":                                                                    adaptive(func(c *Config) { c.Search.Narrow = ptr(1.0) }),
+		"decay 1 ":                                                                     adaptive(func(c *Config) { c.Search.Decay = ptr(1.0) }),
+		"learning rate 1e+20: optimizer dp-blsgd searches":                             adaptive(func(c *Config) { c.LR = ptr(1e20) }),
+		"optimizer dp-blsgd-ac adapts its budgets":                                     func(c *Config) { c.Optimizer, c.Search = "dp-blsgd-ac", &Search{Budget: budgetFixed} },
+		"optimizer dp-blgd takes every record":                                         func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-blgd", nil, ptr(1.0) },
+		"raise --search-iterations":                                                    func(c *Config) { *c = searchConfig("dp-blgd", Search{Iterations: ptr(1)}) },
 	} {
 		c := small()
 		change(&c)
@@ -262,7 +262,7 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 		refused(t, adapts, o, replace(`"adaptive":`, `"adapted":`), "adapted")
 		refused(t, adapts, o, replace(`"spent":[`, `"spent":[-`), "a divergence of -")
 		refused(t, adapts, o, replace(`"spent":[`, `"spent":[0,`), "2 divergences were spent")
-		refused(t, adapts, o, replace(`"spent":[0`, `"spent":[9`), "ahead of the ledger")
+		refused(t, adapts, o, replace(`"spent":[0`, `"spent":[9`), "older than its checkpoint")
 		if _, err := Run(context.Background(), adapts, o); err != nil {
 			t.Error(err)
 		}

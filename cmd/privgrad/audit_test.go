@@ -51,16 +51,21 @@ func TestAuditConvicts(t *testing.T) {
 		return &audit.Result{Convicted: true, Confidence: 0.998, EpsilonClaimed: 2, EpsilonLowerBound: 3, Notes: []string{"short"}}, nil
 	}))
 	var out, err strings.Builder
-	root.SetArgs([]string{"audit"})
 	root.SetOut(&out)
 	root.SetErr(&err)
-	if code := cli.Execute(root); code != cli.ExitFailed || !strings.HasPrefix(err.String(), "privgrad: convicted: ") || strings.Count(err.String(), "\n") != 1 {
+	if code := cli.Execute(root, []string{"audit"}); code != cli.ExitFailed || !strings.HasPrefix(err.String(), "privgrad: convicted: ") || strings.Count(err.String(), "\n") != 1 {
 		t.Errorf("exit %d, %q", code, err.String())
 	}
 	for _, want := range []string{"CONVICTED", "ε is at least 3", "once in 500 audits", "Note: short"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("a conviction does not say %q:\n%s", want, out.String())
 		}
+	}
+	// As JSON the result is the only object, although the command fails.
+	out.Reset()
+	root.SetOut(&out)
+	if code := cli.Execute(root, []string{"audit", "--json"}); code != cli.ExitFailed || object(t, out.String())["error"] != nil {
+		t.Errorf("exit %d, %q", code, out.String())
 	}
 }
 

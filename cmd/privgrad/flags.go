@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
@@ -17,13 +19,17 @@ import (
 type settings struct {
 	values train.Config    // what the flags say
 	given  map[string]bool // keys of those that were given
+	flags  *pflag.FlagSet
 }
 
-// newSettings makes a flag of every setting.
-func newSettings(flags *pflag.FlagSet) *settings {
-	s := &settings{values: train.Default(), given: map[string]bool{}}
+// newSettings makes flags of the settings that are wanted.
+func newSettings(flags *pflag.FlagSet, wanted func(plan.Setting) bool) *settings {
+	s := &settings{values: train.Default(), given: map[string]bool{}, flags: flags}
 	flags.SortFlags = false
 	for _, setting := range plan.Settings() {
+		if !wanted(setting) {
+			continue
+		}
 		v, def := flagOf(setting.Field(&s.values))
 		set := v.set
 		v.set = func(text string) error {
@@ -32,15 +38,55 @@ func newSettings(flags *pflag.FlagSet) *settings {
 		}
 		usage := setting.Help
 		if setting.Key == "data" { // the names are this program's
-			usage = strings.Replace(usage, "data set", "data set: "+strings.Join(data.Names(), ", "), 1)
+			usage = strings.Replace(usage, "data set", strings.Join(data.Names(), ", "), 1)
 		}
 		flags.Var(v, setting.Flag(), usage)
 		f := flags.Lookup(setting.Flag())
 		if f.DefValue = def; v.kind == booleanKind.name {
 			f.NoOptDefVal = "true"
 		}
+		cli.NameArgument(f, setting.Arg)
+		f.Hidden = setting.Group == plan.Group{}
 	}
 	return s
+}
+
+func everySetting(plan.Setting) bool { return true }
+
+// has reports whether a flag is a setting's.
+func (s *settings) has(flag string) bool {
+	return slices.ContainsFunc(plan.Settings(), func(t plan.Setting) bool { return t.Flag() == flag })
+}
+
+// sections are the settings under the titles of help, or those of a topic under its titles.
+func (s *settings) sections(topic string) (all []cli.Section) {
+	topics := map[string][]string{}
+	for _, setting := range plan.Settings() {
+		g := setting.Group
+		if g.Topic != topic {
+			if !slices.Contains(topics[g.Title], g.Topic) {
+				topics[g.Title] = append(topics[g.Title], g.Topic)
+			}
+			continue
+		}
+		if g.Title == "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s cli.Section) bool { return s.Title == g.Title })
+		if i < 0 {
+			i = len(all)
+			all = append(all, cli.Section{Title: g.Title})
+		}
+		all[i].Flags = append(all[i].Flags, s.flags.Lookup(setting.Flag()))
+	}
+	for i := range all {
+		if more := topics[all[i].Title]; topic == "" && len(more) > 0 {
+			all[i].Title += " (more: `privgrad help " + strings.Join(more, "|") + "`)"
+		} else if topic != "" {
+			all[i].Title = "Settings of train"
+		}
+	}
+	return all
 }
 
 // config is the defaults, the file over them if there is one, and the flags over both.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -22,6 +24,9 @@ type deviceInfo struct {
 	Available bool   `json:"available"`
 	Detail    string `json:"detail"`
 }
+
+// regressionData is what a regression needs: a table whose label is a number.
+const regressionData = "csv:PATH"
 
 type modelInfo struct {
 	Name       string `json:"name"`
@@ -46,6 +51,9 @@ func about() info {
 		d := deviceInfo{Name: name}
 		if opened, err := devices.Open(name, 0); err != nil {
 			d.Detail = err.Error()
+			if inner := errors.Unwrap(err); inner != nil { // without what to do instead
+				d.Detail = inner.Error()
+			}
 		} else {
 			d.Available, d.Detail = true, opened.Info().Detail
 			opened.Close()
@@ -56,6 +64,9 @@ func about() info {
 		x := modelInfo{m.Name, m.Input[:], m.Classes, m.Loss.String(), m.Parameters, m.Data}
 		if m.Input == [3]int{} {
 			x.Input = nil
+		}
+		if m.Loss == ir.Huber {
+			x.Classes, x.Data = 0, regressionData
 		}
 		i.Models = append(i.Models, x)
 	}
@@ -77,6 +88,9 @@ parameters as model.safetensors names them.`,
 		},
 		Run: func(c *cli.Call) error {
 			if !c.Given("model") {
+				if c.Given("activation") {
+					return usage.Errorf("--activation %s: it is one of a model; name that by --model", activation)
+				}
 				return cli.Show(c, about(), describeMachine)
 			}
 			m, err := plan.Model(model)
@@ -129,7 +143,11 @@ func describeMachine(w io.Writer, i info) {
 			if m.Input != [3]int{} {
 				input = fmt.Sprintf("%d×%d×%d", m.Input[0], m.Input[1], m.Input[2])
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\t%s\n", m.Name, input, m.Classes, m.Parameters, m.Loss, m.Data)
+			classes, data := fmt.Sprint(m.Classes), m.Data
+			if m.Loss == ir.Huber {
+				classes, data = "none", regressionData
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%d\t%s\t%s\n", m.Name, input, classes, m.Parameters, m.Loss, data)
 		}
 	})
 	fmt.Fprintln(w, "\nData sets (--data)")

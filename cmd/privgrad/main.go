@@ -18,6 +18,7 @@ import (
 // commands are all of them.
 var commands = []func() *cobra.Command{
 	newTrain,
+	newResume,
 	newEval,
 	newPredict,
 	newExport,
@@ -26,7 +27,7 @@ var commands = []func() *cobra.Command{
 	price.Schedule,
 	newAudit,
 	newReproduce,
-	l2p.New,
+	func() *cobra.Command { return withSettings(l2p.New(), "l2p") },
 	bench.New,
 	data.New,
 	newInfo,
@@ -39,11 +40,10 @@ func main() {
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return cli.Execute(root)
+	return cli.Execute(root, args)
 }
 
 func newRoot() *cobra.Command {
@@ -51,18 +51,19 @@ func newRoot() *cobra.Command {
 	for _, command := range commands {
 		all = append(all, command())
 	}
+	all = append(all, newTopics()...)
 	return cli.Root(&cobra.Command{
 		Use:   "privgrad",
 		Short: "Train neural networks with differential privacy",
-		Long: `privgrad trains neural networks with differential privacy: every example's
-gradient is clipped, noise is added to the sum, and an accountant says what the
-whole run costs in (ε, δ). Fashion-MNIST is built in, so that a first run needs
+		Long: `privgrad trains neural networks with differential privacy. You choose a privacy budget
+ε; privgrad clips each record's gradient, adds the noise that ε requires, and writes a
+model with a guarantee you can publish. Fashion-MNIST is built in, so a first run needs
 nothing else.
 
-Results go to standard output, logs and progress to standard error. Exit codes:
-0 done, 1 failed while running, 2 bad usage or input, 3 refused, because the
-privacy budget does not allow it, 130 interrupted, with what can go on saved.`,
-		Example: `  privgrad train --epsilon 3 --out runs/first   # a CNN on Fashion-MNIST at ε = 3
+Results go to standard output, logs and progress to standard error. Exit codes: 0 done,
+1 failed while running, 2 bad usage or input, 3 the privacy budget does not allow it,
+130 interrupted and saved.`,
+		Example: `  privgrad train --epsilon 3 --out runs/first   # a CNN on Fashion-MNIST, half a minute
   privgrad eval runs/first                      # its accuracy and confusion matrix
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5`,
 		Version: machine.Version().String(),

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -56,11 +57,14 @@ const (
 	paperWarning  = "privgrad: warning: NOT A GUARANTEE: " + accountant.WhyNotPaper + "\n"
 )
 
+// evaluationLine is what a run says as it goes, and once it had finished.
+var evaluationLine = regexp.MustCompile(`(?m)^privgrad: (epoch [0-9.e+-]+(, .*)?|making the features of all images|the run in .* had finished; .*)\n`)
+
 // ok runs a command that must succeed, in silence but for its result.
 func ok(t *testing.T, args ...string) string {
 	t.Helper()
 	r := privgrad(args...)
-	if warned := strings.TrimPrefix(strings.TrimPrefix(r.stderr, seededWarning), paperWarning); r.code != cli.ExitDone || warned != "" {
+	if warned := strings.TrimPrefix(strings.TrimPrefix(evaluationLine.ReplaceAllString(r.stderr, ""), seededWarning), paperWarning); r.code != cli.ExitDone || warned != "" {
 		t.Fatalf("privgrad %s: exit %d, %s", strings.Join(args, " "), r.code, r.stderr)
 	}
 	return r.stdout
@@ -71,6 +75,13 @@ func ok(t *testing.T, args ...string) string {
 func fails(t *testing.T, code int, args []string, want ...string) {
 	t.Helper()
 	r := privgrad(args...)
+	if slices.Contains(args, "--json") {
+		failure := object(t, r.stdout)["error"].(map[string]any)
+		if failure["exit_code"] != float64(code) || "privgrad: "+failure["message"].(string)+"\n" != r.stderr {
+			t.Errorf("privgrad %s: the object says %v, standard error %q", strings.Join(args, " "), failure, r.stderr)
+		}
+		r.stdout = ""
+	}
 	if r.code != code || r.stdout != "" {
 		t.Errorf("privgrad %s: exit %d, want %d; printed %q; said %q", strings.Join(args, " "), r.code, code, r.stdout, r.stderr)
 	}
@@ -175,7 +186,10 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"completion", "perl"}, `unknown command "perl"`},
 		{[]string{"help", "nothing"}, `unknown command "nothing"`},
 		{[]string{"help", "data", "nothing"}, `unknown command "nothing"`},
-		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors"},
+		{[]string{"trian", "--epsilon", "3"}, "did you mean train?"}, // and not: an unknown flag
+		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors (did you mean --protector?)"},
+		{[]string{"train", "--epsilom", "3"}, "did you mean --epsilon?"},
+		{[]string{"help", "privcy"}, "did you mean privacy?"},
 		{[]string{"info", "-z"}, "-z"},
 		{[]string{"train", "now"}, "no argument"},
 		{[]string{"eval"}, "a run directory"},
@@ -239,8 +253,7 @@ func ending(f func() error) ran {
 	root.SetOut(&out)
 	root.SetErr(&errs)
 	root.AddCommand(&cobra.Command{Use: "end", RunE: func(*cobra.Command, []string) error { return f() }})
-	root.SetArgs([]string{"end"})
-	return ran{cli.Execute(root), out.String(), errs.String()}
+	return ran{cli.Execute(root, []string{"end"}), out.String(), errs.String()}
 }
 
 func TestExitCodes(t *testing.T) {

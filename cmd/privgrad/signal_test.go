@@ -92,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 	cmd, stdout, log := process(t, limitVariable+"=262144", args(full)...)
 	err := cmd.Wait()
 	said := strings.TrimPrefix(readFile(t, log), seededWarning)
-	if cmd.ProcessState.ExitCode() != cli.ExitFailed || stdout.Len() != 0 {
+	if failure := object(t, stdout.String())["error"].(map[string]any); cmd.ProcessState.ExitCode() != cli.ExitFailed || failure["exit_code"] != 1.0 {
 		t.Fatalf("on a full disk: %v, %q, %q", err, stdout.String(), said)
 	}
 	if !strings.HasPrefix(said, "privgrad: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, "disk or a quota is full") || !strings.Contains(said, full) {
@@ -117,10 +117,11 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		said := readFile(t, log)
-		if cmd.ProcessState.ExitCode() != cli.ExitInterrupted || stdout.Len() != 0 {
+		if failure := object(t, stdout.String())["error"].(map[string]any); cmd.ProcessState.ExitCode() != cli.ExitInterrupted || failure["exit_code"] != 130.0 {
 			t.Fatalf("interrupted: %v, %q, %q", cmd.ProcessState, stdout.String(), said)
 		}
-		if lines := strings.Split(said, "\n"); len(lines) != 3 || !strings.Contains(lines[0], "interrupt again") || !strings.Contains(lines[1], "--resume --out "+out) {
+		said = evaluationLine.ReplaceAllString(said, "")
+		if lines := strings.Split(said, "\n"); len(lines) != 3 || !strings.Contains(lines[0], "interrupt again") || !strings.Contains(lines[1], "privgrad resume "+out) {
 			t.Errorf("interrupted: %q", said)
 		}
 		now := lastStep(out)

@@ -61,7 +61,7 @@ func TestTrainTable(t *testing.T) {
 	}
 	ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--optimizer", "lbfgs", "--l2", "0.01", "--device", "cpu", "--out", filepath.Join(t.TempDir(), "run"))
 	human := ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--optimizer", "majority", "--epsilon", "0.5", "--device", "cpu", "--out", filepath.Join(t.TempDir(), "run"))
-	for _, want := range []string{": 1 step in", "ε = 0.5 at δ = 0", "all records at once (publicly 160)"} {
+	for _, want := range []string{": 1 step in", "ε = 0.5, δ = 0 for", "all 160 records at every step"} {
 		if !strings.Contains(human, want) {
 			t.Errorf("majority does not show %q:\n%s", want, human)
 		}

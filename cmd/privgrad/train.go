@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -10,99 +12,75 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/dryrun"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
 
-const trainLong = `train trains a model and writes a run directory: the complete configuration
-(config.yaml), the model (model.safetensors), metrics.jsonl, accuracy.png and
-result.json, with all that a crash needs to be resumed from.
-
-Give --epsilon, and the noise is calibrated to that budget, or
---noise-multiplier, and ε follows. Settings come from flags or, with -c, from a
-YAML file whose keys are the flags' names with underscores; flags win.
-
---data csv:PATH is a table of numbers and categories. A schema beside it,
-PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
-Records that do not fit it count as fixed valid ones or as zero, in silence: ask
-"privgrad data verify csv:PATH".
-
---data dir:PATH is your own images, PATH/train/CLASS/*.png or *.jpg, and
-PATH/test/CLASS/*. --data npz:FILE is arrays x_train, y_train, x_test and y_test that
-numpy saved. List the classes by --class-names and the size by --image-size; images
-are resized to it (docs/images.md). --positive tells one class from all others.
-
-Fashion-MNIST is built in and public. Files count as private unless you say
-otherwise: --published-set says that those of mnist, cifar10 or a known table are
-the published ones, so that their size and test set are public. For data of your
-own give --public-n and --delta, and --test-is-public if the test records are.
---public-n is the number of records of a whole table, also where a share or a fold
-of it is held out. With --classes it is the number of records of these classes.
-
---recipe best fills in what you leave open with the settings that were most accurate
-on public images at your ε: features, model, optimizer, learning rate, batch. It needs
---epsilon 0.5 or more. --features alone puts fixed features of an image in the place of
-its pixels. They are a public function of that image, and cost no privacy
-(docs/accuracy.md, docs/features.md).
-
-Two optimizers use all records at once; --batch and --epochs do not apply. lbfgs
-finds the minimum without privacy, in at most --steps iterations. majority releases
-only the class of most records.
-
-No record moves a sum by more than the clip norm C, whatever the --clipping:
-flat scales a longer gradient down to C; per-layer does so for every layer at
-C/√(number of layers); automatic multiplies every gradient by C/(norm + 0.01);
-adaptive is flat at a C that follows a quantile of the norms, by a noisy count
-that is part of the price. The step size acts on what clipping leaves, so --lr
-may want another value with another clipping.
-
-Learning rates that are fixed beforehand, momentum, Adam's moments and averages
-work on noisy values alone, and cost nothing more. A line search (dp-blsgd and its
-kin, dp-agd) and a released norm (--norm-noise) ask the records again, which is
-part of ε. --lr is the largest step size: --warmup and --lr-schedule cosine make it
-rise and fall over the run. --average keeps a moving average of the parameters,
-model-average.safetensors, beside the last ones.`
-
-const trainExample = `  privgrad train --epsilon 3 --out runs/first           # a CNN on Fashion-MNIST at ε = 3, δ = 1e-5
-  privgrad train -c runs/first/config.yaml --epsilon 8  # the same with a larger budget
-  privgrad train --epsilon 3 --recipe best              # our most accurate settings for images
-  privgrad train --epsilon 1 --model logistic --classes 3,5 --batch 256 --epochs 5
-  privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7
-  privgrad train --epsilon 3 --optimizer dp-adam --lr-schedule cosine --average 0.99
-  privgrad train -c runs/first/config.yaml --out runs/first --resume
-  privgrad train --epsilon 3 --out runs/job --resume=auto  # for a job that is started again and again
-  privgrad train --data csv:adult.data --published-set --epsilon 1  # a published table, by a built-in schema
-  privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3
-  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
-  privgrad train --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5 --epsilon 3 --recipe best
-  privgrad train --data csv:mine.csv --public-n 5000 --optimizer lbfgs
-  privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`
+const trainExample = `  privgrad train --epsilon 3                              # a CNN on Fashion-MNIST, half a minute
+  privgrad train --epsilon 3 --recipe best --dry-run      # ε, noise, memory and time beforehand
+  privgrad train --epsilon 1 --data csv:mine.csv --public-n 5000 --delta 1e-5
+  privgrad train --epsilon 3 --data dir:photos --public-n 5000 --delta 1e-5 --recipe best
+  privgrad train -c runs/first/config.yaml --epsilon 8    # same settings, another budget`
 
 // A trainer is the train command's flags.
 type trainer struct {
 	settings  *settings
+	flags     *pflag.FlagSet
 	file, out string
 	resume    train.Resume
+	dry       bool
 }
 
 func newTrain() *cobra.Command {
 	t := &trainer{}
 	return cli.Command{
-		Use:      "train",
+		Use:      "train --epsilon E",
 		Short:    "Train a model and write a run directory",
-		Long:     trainLong,
+		Long:     "Train a model under a privacy budget and write a run directory.",
 		Example:  trainExample,
 		Flags:    t.define,
+		Sections: t.sections,
 		Progress: true,
 		Run:      t.train,
 	}.New()
 }
 
 func (t *trainer) define(f *pflag.FlagSet) {
-	t.settings = newSettings(f)
-	f.StringVarP(&t.file, "config", "c", "", "read settings from a YAML file")
+	t.settings, t.flags = newSettings(f, everySetting), f
+	f.StringVarP(&t.file, "config", "c", "", "read settings from a YAML file; flags win")
+	cli.NameArgument(f.Lookup("config"), "FILE")
 	f.StringVar(&t.out, "out", "", "run directory (default runs/<UTC>-<data>-<model>-<optimizer>)")
+	cli.NameArgument(f.Lookup("out"), "DIR")
 	resumeFlag(f, &t.resume)
+	f.BoolVar(&t.dry, "dry-run", false, "show ε, noise, memory and time; read no record, write nothing")
+}
+
+// sections are the settings, what belongs to the one run, and the settings that the optimizer
+// alone reads, where one is given.
+func (t *trainer) sections() []cli.Section {
+	run := cli.Section{Title: "Run"}
+	t.flags.VisitAll(func(f *pflag.Flag) {
+		if !t.settings.has(f.Name) {
+			run.Flags = append(run.Flags, f)
+		}
+	})
+	all := append(t.settings.sections(""), run)
+	if !t.settings.given["optimizer"] {
+		return all
+	}
+	name := t.settings.values.Optimizer
+	own := cli.Section{Title: "Settings of optimizer " + name}
+	switch topic := plan.Own(name).Topic; {
+	case plan.CheckOptimizer(name) != nil:
+		own.Title = plan.CheckOptimizer(name).Error()
+	case topic == "":
+		own.Title += ": none of its own"
+	default:
+		own.Flags = t.settings.sections(topic)[0].Flags
+	}
+	return append(all, own)
 }
 
 func (t *trainer) train(call *cli.Call) error {
@@ -110,22 +88,49 @@ func (t *trainer) train(call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if t.resume != train.ResumeNever && t.out == "" {
+	switch {
+	case t.dry && t.resume != train.ResumeNever:
+		return usage.Errorf("--dry-run plans a new run: leave out --resume")
+	case t.dry:
+		return rehearse(call, c)
+	case t.resume != train.ResumeNever && t.out == "":
 		return usage.Errorf("--resume continues the run in a directory: name it by --out")
 	}
+	return trainTo(call, c, t.out, t.resume)
+}
+
+// trainTo trains, or goes on, in a directory, and shows the result.
+func trainTo(call *cli.Call, c train.Config, out string, resume train.Resume) error {
 	ctx, con, err := call.Interruptible("finishing this step and saving")
 	if err != nil {
 		return err
 	}
 	defer con.Release()
+	steps := &cli.Steps{Console: con, NotPrivate: notPrivate(c)}
 	result, err := train.Run(ctx, c, train.Options{
-		Sources: data.Sources(), Out: t.out, Resume: t.resume,
-		Progress: &cli.Steps{Console: con, NotPrivate: notPrivate(c)}, Log: slog.New(con),
+		Sources: data.Sources(), Out: out, Resume: resume,
+		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con),
 	})
 	if err != nil {
 		return err
 	}
 	return cli.Show(call, result, summarise)
+}
+
+// rehearse shows what a run would cost, in ε, memory and time.
+func rehearse(call *cli.Call, c train.Config) error {
+	con, err := call.Console()
+	if err != nil {
+		return err
+	}
+	estimate, err := dryrun.Run(c, plan.Options{Sources: data.Sources()})
+	if err != nil {
+		return err
+	}
+	for _, w := range estimate.Warnings {
+		slog.New(con).Warn(w)
+	}
+	return cli.Show(call, estimate, describeEstimate)
 }
 
 // resumeFlag defines --resume and --resume=auto.
@@ -143,7 +148,7 @@ func resumeFlag(f *pflag.FlagSet, resume *train.Resume) {
 			*resume = train.ResumeRun
 		}
 		return nil
-	}}, "resume", "continue the run in --out, with the same settings; --resume=auto also starts it where there is none yet")
+	}}, "resume", "continue the run in --out, with the same settings; =auto: or start it")
 	f.Lookup("resume").NoOptDefVal = "true"
 }
 
@@ -153,7 +158,38 @@ func notPrivate(c train.Config) string {
 	case c.Noise == "seeded":
 		return "NOT PRIVATE: seeded noise"
 	case accountant.NoGuarantee(c.Accountant) != "", c.Search != nil && c.Search.Batches == string(accountant.PaperBatches):
-		return "NOT A GUARANTEE"
+		return "NO GUARANTEE"
 	}
 	return ""
+}
+
+// newResume continues a run by what its directory says.
+func newResume() *cobra.Command {
+	var s *settings
+	return cli.Command{
+		Use:   "resume RUN",
+		Short: "Continue a run that was interrupted",
+		Long: `resume continues the run in a directory with the settings in its config.yaml, from its
+last checkpoint. Steps that a crash lost stay charged. A run that has finished shows its
+result again. Only where the data lie and what computes may differ.`,
+		Example: "  privgrad resume runs/first\n  privgrad resume runs/first --threads 4 --json",
+		Args:    cli.OneArg("a run directory"),
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			s = newSettings(f, plan.Setting.Movable)
+		},
+		Progress: true,
+		Run: func(call *cli.Call) error {
+			run := call.Arguments[0]
+			file := filepath.Join(run, train.ConfigFile)
+			if _, err := os.Stat(file); err != nil {
+				return usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", run, train.ConfigFile)
+			}
+			c, err := s.config(file)
+			if err != nil {
+				return err
+			}
+			return trainTo(call, c, run, train.ResumeRun)
+		},
+	}.New()
 }

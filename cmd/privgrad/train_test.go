@@ -74,7 +74,7 @@ func TestTrainJSON(t *testing.T) {
 func TestSummaryOfProtection(t *testing.T) {
 	var b strings.Builder
 	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Guarantee: true, Assumptions: []string{"protector_file_is_public"}})
-	for _, want := range []string{"subsets of a fixed size: 12 of 195 records", "its card cannot be checked"} {
+	for _, want := range []string{"12 of 195 records per step (subsets of a fixed size)", "its card cannot be checked"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
 		}
@@ -91,18 +91,18 @@ func TestTrainSummary(t *testing.T) {
 		want, lack []string
 	}{
 		"private": {[]string{"--epsilon", "3"},
-			[]string{"test accuracy", "ε = 3 at δ = 1e-05", "guarantee         yes", "noise multiplier", "run directory", "privgrad eval ", "accuracy.png", "config.yaml' --epsilon 8"},
-			[]string{"NO PRIVACY GUARANTEE", "training loss", "train loss"}},
-		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{"of the adaptive clip norm, ", " at the end", "guarantee         yes"}, nil},
-		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{"of the clip norm 1 (per-layer clipping)"}, nil},
-		"no noise":  {[]string{"--noise-multiplier", "0"}, []string{"NO PRIVACY GUARANTEE", "no noise was added", "ε is infinite"}, []string{"ε ="}},
-		"seeded":    {[]string{"--epsilon", "3", "--noise", "seeded"}, []string{"NO PRIVACY GUARANTEE", "seeded"}, []string{"yes"}},
-		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NO PRIVACY GUARANTEE", "sgd"}, []string{"ε", "δ"}},
-		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO PRIVACY GUARANTEE", "paper"}, nil},
-		"public":    {[]string{"--epsilon", "3", "--data-is-public"}, []string{"NO PRIVACY GUARANTEE", "training loss", "un-noised"}, nil},
+			[]string{"Test accuracy  ", "ε = 3, δ = 1e-05 for any one training record (add-remove, pld)", "This is a guarantee if", "Noise  ", "Saved to  ", "privgrad eval ", "config.yaml' --epsilon 8"},
+			[]string{"NO GUARANTEE", "NOT PRIVATE", "raining loss", "train loss"}},
+		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{" × adaptive clip norm, ", " at the end", "This is a guarantee if"}, nil},
+		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{" × clip norm 1 (per-layer clipping)"}, nil},
+		"no noise":  {[]string{"--noise-multiplier", "0"}, []string{"NOT PRIVATE: no noise was added", "ε is infinite"}, []string{"ε =", "This is a guarantee"}},
+		"seeded":    {[]string{"--epsilon", "3", "--noise", "seeded"}, []string{"NOT PRIVATE: seeded noise", "none (with --noise secure: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
+		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NOT PRIVATE: optimizer sgd"}, []string{"ε", "δ", "--epsilon 8"}},
+		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO GUARANTEE: paper", "no guarantee (stated: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
+		"public":    {[]string{"--epsilon", "3", "--data-is-public"}, []string{"NO GUARANTEE: un-noised", "Training loss"}, nil},
 		"protected": {[]string{"--epsilon", "3", "--optimizer", "l2p", "--protector", "../../train/testdata/both.safetensors"},
-			[]string{"yes, provided that", "its card cannot be checked", "Poisson at rate"}, []string{"noise multiplier"}},
-		"noisyloss": {[]string{"--epsilon", "3", "--train-loss-noise", "5"}, []string{"training loss", "noisy, charged"}, []string{"NO PRIVACY"}},
+			[]string{"This is a guarantee if", "its card cannot be checked", "(Poisson sampling)"}, []string{"Noise "}},
+		"noisyloss": {[]string{"--epsilon", "3", "--train-loss-noise", "5"}, []string{"Training loss", "noisy, charged"}, []string{"NO GUARANTEE"}},
 	} {
 		out := filepath.Join(t.TempDir(), "a run")
 		text := ok(t, small(data, append(c.more, "--out", out)...)...)
@@ -146,7 +146,7 @@ func TestRerunFromStoredConfiguration(t *testing.T) {
 func settingsOf(t *testing.T, file string, args ...string) train.Config {
 	t.Helper()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	s := newSettings(flags)
+	s := newSettings(flags, everySetting)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 // Every setting has a flag that takes its values, and says what it is for.
 func TestEverySettingHasAFlag(t *testing.T) {
 	cmd := &cobra.Command{}
-	s := newSettings(cmd.Flags())
+	s := newSettings(cmd.Flags(), everySetting)
 	for _, setting := range plan.Settings() {
 		f := cmd.Flags().Lookup(setting.Flag())
 		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5"}[f.Value.Type()]
@@ -291,7 +291,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--classes", "1,2,3", "--model", "svm"}, []string{"svm", "3 classes"}},
 		{[]string{"--epsilon", "1", "--classes", "1,12"}, []string{"no class 12"}},
 		{[]string{"--epsilon", "1", "--memory", "much"}, []string{`"much"`}},
-		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{`"loud"`, "auto, on or off"}},
+		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{"loud", "auto, on or off"}},
 		{[]string{"--epsilon", "1", "--init", "nowhere.safetensors"}, []string{"nowhere.safetensors"}},
 		{[]string{"-c", yaml("epsilonn: 1\n")}, []string{"epsilonn", "run.yaml"}},
 		{[]string{"-c", yaml("epsilon: [1, 2\n")}, []string{"run.yaml"}},
@@ -357,7 +357,7 @@ func TestRunDirectoryThatIsTaken(t *testing.T) {
 	}
 	ok(t, args...)
 	before := tree(t, out)
-	fails(t, cli.ExitUsage, args, out, "not empty", "--resume")
+	fails(t, cli.ExitUsage, args, out, "not empty", "privgrad resume "+out)
 	fails(t, cli.ExitUsage, append(args, "--resume", "--lr", "3"), "lr is 3, was 0.5")
 	if after := tree(t, out); !reflect.DeepEqual(after, before) {
 		t.Error("a refused run changed the directory")
@@ -431,17 +431,32 @@ func TestProgress(t *testing.T) {
 	}
 	r := privgrad(args("on")...)
 	object(t, r.stdout)
-	if !regexp.MustCompile(`step [1-4]/4, ε [0-9.]+, test [0-9.]+% `).MatchString(r.stderr) {
+	if !regexp.MustCompile(`step [1-4]/4, last evaluation: ε [0-9.]+ and test [0-9.]+% `).MatchString(r.stderr) {
 		t.Errorf("the bar does not show how the run goes: %q", r.stderr)
 	}
 	if strings.Contains(r.stderr, "loss") || !strings.HasSuffix(r.stderr, "\r") {
 		t.Errorf("the bar shows a loss or stays: %q", r.stderr)
 	}
-	for _, mode := range []string{"auto", "off"} { // a buffer is no terminal
-		if r := privgrad(args(mode)...); strings.Contains(r.stderr, "step") || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("progress %s: %q", mode, r.stderr)
-		}
+	if !strings.Contains(r.stderr, "100% |") {
+		t.Errorf("the bar does not end at 100%%: %q", r.stderr)
 	}
+	if r := privgrad(args("off")...); strings.Contains(r.stderr, "step") || strings.Count(r.stderr, "\n") != 1 {
+		t.Errorf("without progress: %q", r.stderr)
+	}
+	// A buffer is no terminal: a line an evaluation, and none of them has a time within ten seconds.
+	r = privgrad(args("auto")...)
+	if lines := evaluationLine.FindAllString(r.stderr, -1); len(lines) != 4 || !regexp.MustCompile(`^privgrad: epoch 0.5, ε [0-9.]+ so far, test accuracy [0-9.]+%\n$`).MatchString(lines[0]) {
+		t.Errorf("progress auto: %q", r.stderr)
+	}
+	object(t, r.stdout)
+	r = privgrad(append(args("auto"), "--log-format", "json")...)
+	object(t, r.stdout)
+	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+	if len(lines) != 5 {
+		t.Fatalf("as JSON: %q", r.stderr)
+	}
+	wantKeys(t, object(t, lines[0]), "level", "msg")
+	wantKeys(t, object(t, lines[4]), "level", "msg", "step", "epoch", "epsilon_so_far", "test_accuracy", "test_loss")
 }
 
 func TestEval(t *testing.T) {

@@ -23,13 +23,18 @@ import (
 )
 
 // Form reads image folders.
-var Form = datasets.Form{Prefix: "dir:", Open: open, Verify: verify}
+var Form = datasets.Form{Prefix: "dir:", Open: open, Facts: facts, Verify: verify}
 
 // ClassFile is the file in PATH that lists the classes where they are not declared.
 const ClassFile = "classes.txt"
 
 // endings are those of the files that are records.
 var endings = []string{".png", ".jpg", ".jpeg"}
+
+// facts is the set as it is declared, without its records.
+func facts(path string, d datasets.Declared) (*datasets.Set, error) {
+	return d.Facts(path, filepath.Join(path, ClassFile))
+}
 
 func open(path string, d datasets.Declared) (*datasets.Set, error) {
 	set, _, _, err := read(path, d)

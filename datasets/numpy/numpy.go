@@ -26,10 +26,15 @@ import (
 )
 
 // Form reads arrays.
-var Form = datasets.Form{Prefix: "npz:", Open: open, Verify: verify}
+var Form = datasets.Form{Prefix: "npz:", Open: open, Facts: facts, Verify: verify}
 
 // classFile is what a class file's name adds to that of the arrays.
 const classFile = ".classes.txt"
+
+// facts is the set as it is declared, without its records.
+func facts(path string, d datasets.Declared) (*datasets.Set, error) {
+	return d.Facts(path, path+classFile)
+}
 
 func open(path string, d datasets.Declared) (*datasets.Set, error) {
 	f, err := openFile(path)

@@ -40,27 +40,9 @@ type Options struct {
 // caller to give. Whether a table in the form of a known one is that table is for the
 // caller to say, too (Set.Published). Without test records the set's Test has no shape.
 func Open(path string, o Options) (*datasets.Set, error) {
-	known, s, err := find(path, o.Schema)
+	set, known, s, err := facts(path, o)
 	if err != nil {
 		return nil, err
-	}
-	digest, err := s.digest()
-	if err != nil {
-		return nil, err
-	}
-	set := &datasets.Set{
-		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
-		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %s fold %d of %d", digest, o.Fold, o.Folds),
-		Train: s.empty(), Share: 1,
-	}
-	if s.Test != "" || s.TestShare > 0 || o.Folds > 1 {
-		set.Test = s.empty()
-	}
-	switch {
-	case o.Folds > 1:
-		set.Share = 1 - 1/float64(o.Folds)
-	case s.TestShare > 0:
-		set.Share = 1 - s.TestShare
 	}
 	tested := func(line []byte) bool {
 		if o.Folds > 1 {
@@ -90,6 +72,42 @@ func Open(path string, o Options) (*datasets.Set, error) {
 		known.publish(set, o)
 	}
 	return set, nil
+}
+
+// Facts is Open without the records, of which it opens no file: what the schema says, and what
+// was published.
+func Facts(path string, o Options) (*datasets.Set, error) {
+	set, known, _, err := facts(path, o)
+	if err == nil && known != nil {
+		known.publish(set, o)
+	}
+	return set, err
+}
+
+func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
+	known, s, err := find(path, o.Schema)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	digest, err := s.digest()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	set := &datasets.Set{
+		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
+		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %s fold %d of %d", digest, o.Fold, o.Folds),
+		Train: s.empty(), Share: 1,
+	}
+	if s.Test != "" || s.TestShare > 0 || o.Folds > 1 {
+		set.Test = s.empty()
+	}
+	switch {
+	case o.Folds > 1:
+		set.Share = 1 - 1/float64(o.Folds)
+	case s.TestShare > 0:
+		set.Share = 1 - s.TestShare
+	}
+	return set, known, s, nil
 }
 
 // publish tells what was published of a known table.

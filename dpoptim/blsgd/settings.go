@@ -354,7 +354,7 @@ func (s *Settings) checkUsed(fixed bool) error {
 		{"wide", s.Wide != nil, !fixed}, {"narrow", s.Narrow != nil, !fixed}, {"decay", s.Decay != nil, !fixed},
 	} {
 		if x.given && !x.used {
-			return usage.Errorf("search-%s: search form %s under search budget %s does not read it; leave it out", x.name, s.Form, s.Budget)
+			return usage.Errorf("--search-%s has no effect with --search-form %s and --search-budget %s; remove it", x.name, s.Form, s.Budget)
 		}
 	}
 	return nil

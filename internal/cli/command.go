@@ -3,7 +3,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +23,8 @@ type Command struct {
 	Args     cobra.PositionalArgs   // none are taken where it is nil
 	Flags    func(f *pflag.FlagSet) // its own; --progress and --json come after them
 	Required []string               // flags that have no default
-	Progress bool                   // it takes long and has --progress
+	Progress bool                   // it takes long and has --progress and --log-format
+	Sections func() []Section       // its flags in help; nil for one list
 	Run      func(c *Call) error
 }
 
@@ -39,10 +39,13 @@ func (c Command) New() *cobra.Command {
 		c.Flags(f)
 	}
 	if c.Progress {
-		f.String("progress", "auto", "progress bar on standard error: auto (on a terminal only), on, off")
+		consoleFlags(f)
 	}
 	if f.Lookup("json") == nil {
 		JSONFlag(f)
+	}
+	if c.Sections != nil {
+		sectioned(cmd, c.Sections)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := require(cmd, c.Required); err != nil {
@@ -55,7 +58,7 @@ func (c Command) New() *cobra.Command {
 
 // JSONFlag defines --json, for a command whose other flags come after it.
 func JSONFlag(f *pflag.FlagSet) {
-	f.Bool("json", false, "print one JSON object and nothing else on standard output")
+	f.Bool("json", false, "print one JSON object and nothing else")
 }
 
 // A Call is a command line that is carried out.
@@ -77,10 +80,7 @@ func (c *Call) JSON() bool {
 func (c *Call) Show(v any, write func(w io.Writer)) error {
 	var out strings.Builder
 	if c.JSON() {
-		e := json.NewEncoder(&out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(v); err != nil {
+		if err := writeJSON(&out, v); err != nil {
 			return err
 		}
 	} else {
@@ -97,14 +97,23 @@ func Show[T any](c *Call, v T, write func(w io.Writer, v T)) error {
 	return c.Show(v, func(w io.Writer) { write(w, v) })
 }
 
+// Console is the one that --progress and --log-format ask for.
+func (c *Call) Console() (*Console, error) {
+	mode, err := c.Flags().GetString("progress")
+	if err != nil {
+		return nil, err
+	}
+	format, err := c.Flags().GetString("log-format")
+	if err != nil {
+		return nil, err
+	}
+	return newConsole(c.ErrOrStderr(), mode, format)
+}
+
 // Interruptible gives the console that --progress asks for, which is to be released, and a
 // context that the first SIGINT or SIGTERM cancels, with a notice of what follows from that.
 func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
-	mode, err := c.Flags().GetString("progress")
-	if err != nil {
-		return nil, nil, err
-	}
-	con, err := newConsole(c.ErrOrStderr(), mode)
+	con, err := c.Console()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +124,7 @@ func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	ctx, stop := signal.NotifyContext(c.Context(), signals...)
 	unhook := context.AfterFunc(ctx, func() {
 		stop()
-		con.Line("privgrad: interrupted: " + notice + "; interrupt again to quit at once")
+		con.Notice("interrupted: " + notice + "; interrupt again to quit at once")
 	})
 	con.Release = func() {
 		unhook()

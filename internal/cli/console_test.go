@@ -5,11 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/privgrad/privgrad/train"
 )
 
 func TestLinesClearTheBar(t *testing.T) {
 	var b strings.Builder
-	c, err := newConsole(&b, "on")
+	c, err := newConsole(&b, "on", "text")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +34,7 @@ func TestLinesClearTheBar(t *testing.T) {
 // A few steps' time is not shown, and that of more coarsely.
 func TestTimeLeft(t *testing.T) {
 	var b strings.Builder
-	con, err := newConsole(&b, "on")
+	con, err := newConsole(&b, "on", "text")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,5 +53,65 @@ func TestTimeLeft(t *testing.T) {
 		if got := coarse(left); got != want {
 			t.Errorf("%v is shown as %v, want %v", left, got, want)
 		}
+	}
+}
+
+// On a narrow terminal no update is longer than a line, and the bar ends at 100 %.
+func TestBarFitsTheTerminal(t *testing.T) {
+	for _, columns := range []int{20, 44, 60, 100} {
+		var b strings.Builder
+		con, err := newConsole(&b, "on", "text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		con.columns = func() int { return columns }
+		s := Steps{Console: con, NotPrivate: "NOT PRIVATE: seeded noise"}
+		s.Start(117)
+		epsilon, accuracy := 2.93, 0.8712
+		for done := 1; done <= 117; done++ {
+			s.Step(done, &epsilon, &accuracy)
+		}
+		for line := range strings.SplitSeq(b.String(), "\r") {
+			if n := utf8.RuneCountInString(line); n >= columns {
+				t.Errorf("%d columns: %d are written: %q", columns, n, line)
+			}
+		}
+		if columns >= 44 && !regexp.MustCompile(`100% \|█+\|  step 117/117`).MatchString(b.String()) {
+			t.Errorf("%d columns: the bar does not end at 100 %%: %q", columns, b.String())
+		}
+		s.Finish()
+		if !strings.HasSuffix(b.String(), "\r") {
+			t.Errorf("%d columns: the bar stays", columns)
+		}
+	}
+}
+
+// A line an evaluation, without a time within the first ten seconds, and then at most one in ten.
+func TestLinesWithoutATerminal(t *testing.T) {
+	var b strings.Builder
+	con, err := newConsole(&b, "auto", "text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Steps{Console: con}
+	s.Start(100)
+	epsilon, loss := 1.25, 0.5
+	tell := func(ago time.Duration) string {
+		b.Reset()
+		s.started = time.Now().Add(-ago)
+		s.Evaluated(train.Measurement{Step: 10, Epoch: 1.25, EpsilonSoFar: &epsilon, TestLoss: &loss})
+		return b.String()
+	}
+	const line = "privgrad: epoch 1.25, ε 1.25 so far, test loss 0.5"
+	for _, c := range []struct {
+		ago  time.Duration
+		want string
+	}{{9 * time.Second, line}, {14 * time.Second, line + ", 10 s"}, {18 * time.Second, line}, {47 * time.Second, line + ", 40 s"}} {
+		if got := tell(c.ago); got != c.want+"\n" {
+			t.Errorf("after %v: %q, want %q", c.ago, got, c.want)
+		}
+	}
+	if _, err := newConsole(&b, "auto", "xml"); err == nil {
+		t.Error("a format that is none passes")
 	}
 }

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,13 +27,68 @@ const (
 	ExitInterrupted = 130 // by SIGINT or SIGTERM, and in good order
 )
 
-// Execute runs a command and turns how it ended into a line and an exit code.
-func Execute(root *cobra.Command) int {
+// Execute runs a command line and turns how it ended into an exit code and, where it failed, into a
+// line and an object for who asked for JSON.
+func Execute(root *cobra.Command, args []string) int {
+	out := &noting{w: root.OutOrStdout()}
+	root.SetArgs(args)
+	root.SetOut(out)
 	err := guarded(root.Execute)
 	if err == nil {
 		return ExitDone
 	}
-	complain(root, err)
+	code := exitCode(err)
+	text := oneLine(err)
+	fmt.Fprintln(root.ErrOrStderr(), "privgrad: "+text)
+	if wantsJSON(args) && !out.written { // a result that was printed stays the only object
+		var failure struct {
+			Error struct {
+				Message  string `json:"message"`
+				ExitCode int    `json:"exit_code"`
+			} `json:"error"`
+		}
+		failure.Error.Message, failure.Error.ExitCode = text, code
+		_ = writeJSON(out, failure) // the line and the code have said it
+	}
+	return code
+}
+
+// noting notes whether anything was written.
+type noting struct {
+	w       io.Writer
+	written bool
+}
+
+func (n *noting) Write(b []byte) (int, error) {
+	n.written = true
+	return n.w.Write(b)
+}
+
+// wantsJSON reads the flag itself: an error may have kept the command line from being parsed.
+func wantsJSON(args []string) bool {
+	asJSON := false
+	for _, a := range args {
+		if a == "--" {
+			break
+		}
+		value, given := strings.CutPrefix(a, "--json=")
+		if on, err := strconv.ParseBool(value); given && err == nil {
+			asJSON = on
+		}
+		asJSON = asJSON || a == "--json"
+	}
+	return asJSON
+}
+
+// writeJSON writes one JSON object.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func exitCode(err error) int {
 	var refused *usage.Error
 	switch {
 	case errors.Is(err, ledger.ErrExhausted), errors.Is(err, accountant.ErrBudget):
@@ -43,15 +101,15 @@ func Execute(root *cobra.Command) int {
 	return ExitFailed
 }
 
-// complain writes an error as one line.
-func complain(root *cobra.Command, err error) {
+// oneLine is an error's text on one line.
+func oneLine(err error) string {
 	var lines []string
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)
 		}
 	}
-	fmt.Fprintln(root.ErrOrStderr(), "privgrad: "+strings.Join(lines, "; "))
+	return strings.Join(lines, "; ")
 }
 
 // guarded makes an error of a fault of the program.

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"fmt"
-	"strings"
+	"errors"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -12,9 +12,7 @@ import (
 // Root completes the command that has all others: with help, and with errors that teach.
 func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage.Errorf("%w; `%s --help` shows its flags", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(commands...)
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
@@ -26,9 +24,23 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return group(root)
 }
 
+// flagError says what is wrong with a flag. Behind an unknown command it is the command.
+func flagError(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return unknownCommand(cmd, words[0])
+	}
+	meant := ""
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+		meant = usage.Meant("--"+unknown.GetSpecifiedName(), known)
+	}
+	return usage.Errorf("%w%s; `%s --help` shows its flags", err, meant, cmd.CommandPath())
+}
+
 // group makes a command show its help, and refuse what is no subcommand.
 func group(c *cobra.Command) *cobra.Command {
-	c.SuggestionsMinimumDistance = 2
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
@@ -40,19 +52,19 @@ func group(c *cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(parent *cobra.Command, name string) error {
-	meant := ""
-	if s := parent.SuggestionsFor(name); len(s) > 0 {
-		meant = fmt.Sprintf(" (did you mean %s?)", strings.Join(s, " or "))
+	var known []string
+	for _, c := range parent.Commands() {
+		known = append(known, c.Name())
 	}
-	return usage.Errorf("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), meant)
+	return usage.Errorf("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), usage.Meant(name, known))
 }
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use:     "help [COMMAND]",
-		Short:   "Explain a command",
-		Long:    "help shows what a command does, its flags and an example.",
-		Example: "  privgrad help train",
+		Use:     "help [COMMAND|TOPIC]",
+		Short:   "Explain a command or a topic",
+		Long:    "help shows what a command does, its flags and an example. Topics explain settings of train.",
+		Example: "  privgrad help train\n  privgrad help privacy",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, rest, err := cmd.Root().Find(args)
 			if err != nil {

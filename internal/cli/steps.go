@@ -1,24 +1,34 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/privgrad/privgrad/train"
 )
 
-// Steps shows how a run goes, as a train.Progress. It sees public figures only.
+// Steps shows how a run goes, as a train.Progress and a train.Watcher: by a bar, or by a line for
+// every evaluation where there is none. It sees public figures only.
 type Steps struct {
 	*Console
 	NotPrivate   string // why ε is none, where it is not
 	total, first int
 	started      time.Time
+	told         time.Duration // how long the run took, when that was last said
 }
 
 // Features is of train.FeatureProgress.
 func (s *Steps) Features(percent int) {
+	if percent == 1 && s.lines {
+		s.Notice("making the features of all images")
+	}
 	if percent == 1 {
 		s.Console.Start(100)
 	}
-	s.Update(percent, fmt.Sprintf("features of all images: %d %%", percent))
+	s.Update(percent, fmt.Sprintf("features of all images: %d%%", percent))
 	if percent == 100 {
 		s.Finish()
 	}
@@ -36,19 +46,84 @@ func (s *Steps) Step(done int, epsilon, testAccuracy *float64) {
 		s.first = done - 1 // a resumed run starts in the middle
 	}
 	text := fmt.Sprintf("step %d/%d", done, s.total)
+	if s.NotPrivate != "" {
+		text += ", " + s.NotPrivate
+	}
+	if ran := done - s.first; ran >= 10 && done < s.total {
+		text += fmt.Sprintf(", %s left", coarse(time.Since(s.started)/time.Duration(ran)*time.Duration(s.total-done)))
+	}
+	var last []string // ε grows with every step, and is known as of an evaluation
 	if epsilon != nil {
-		text += fmt.Sprintf(", ε %.3g", *epsilon)
+		last = append(last, fmt.Sprintf("ε %.3g", *epsilon))
+	}
+	if testAccuracy != nil {
+		last = append(last, fmt.Sprintf("test %.1f%%", 100**testAccuracy))
+	}
+	if len(last) > 0 {
+		text += ", last evaluation: " + strings.Join(last, " and ")
+	}
+	s.Update(done, text)
+}
+
+// Evaluated writes a line where there is no bar. Elapsed time is said in whole tens of
+// seconds, and once in ten seconds at most: times of steps depend on the data.
+func (s *Steps) Evaluated(m train.Measurement) {
+	if !s.lines {
+		return
+	}
+	elapsed := time.Since(s.started).Truncate(tick)
+	if elapsed == s.told {
+		elapsed = 0
+	} else {
+		s.told = elapsed
+	}
+	if s.json != nil {
+		slog.New(s.Console).LogAttrs(context.Background(), slog.LevelInfo, "evaluation", attributes(m, elapsed)...)
+		return
+	}
+	text := fmt.Sprintf("epoch %.4g", m.Epoch)
+	if m.EpsilonSoFar != nil {
+		text += fmt.Sprintf(", ε %.3g so far", *m.EpsilonSoFar)
 	}
 	if s.NotPrivate != "" {
 		text += " (" + s.NotPrivate + ")"
 	}
-	if testAccuracy != nil {
-		text += fmt.Sprintf(", test %.1f%%", 100**testAccuracy)
+	switch {
+	case m.TestAccuracy != nil:
+		text += fmt.Sprintf(", test accuracy %.2f%%", 100**m.TestAccuracy)
+	case m.TestLoss != nil:
+		text += fmt.Sprintf(", test loss %.4g", *m.TestLoss)
 	}
-	if ran := done - s.first; ran >= 10 {
-		text += fmt.Sprintf(", %s left", coarse(time.Since(s.started)/time.Duration(ran)*time.Duration(s.total-done)))
+	if m.TrainLoss != nil {
+		text += fmt.Sprintf(", training loss %.4g", *m.TrainLoss)
 	}
-	s.Update(done, text)
+	if elapsed > 0 {
+		text += fmt.Sprintf(", %.0f s", elapsed.Seconds())
+	}
+	s.Notice(text)
+}
+
+// tick is how coarsely elapsed time is said.
+const tick = 10 * time.Second
+
+// attributes are an evaluation's figures by the names that metrics.jsonl has for them.
+func attributes(m train.Measurement, elapsed time.Duration) []slog.Attr {
+	all := []slog.Attr{slog.Int("step", m.Step), slog.Float64("epoch", m.Epoch)}
+	for _, f := range []struct {
+		key   string
+		value *float64
+	}{{"epsilon_so_far", m.EpsilonSoFar}, {"test_accuracy", m.TestAccuracy}, {"test_loss", m.TestLoss}, {"train_loss", m.TrainLoss}} {
+		if f.value != nil {
+			all = append(all, slog.Float64(f.key, *f.value))
+		}
+	}
+	if m.NotPrivate != "" {
+		all = append(all, slog.String("not_private", m.NotPrivate))
+	}
+	if elapsed > 0 {
+		all = append(all, slog.Float64("seconds", elapsed.Seconds()))
+	}
+	return all
 }
 
 // coarse rounds a time left to what may be shown of it: single steps' times depend on the

@@ -24,6 +24,7 @@ import (
 // is known to be the published one; files are what a configuration says of them.
 type Source struct {
 	Open    func(dir string) (*datasets.Set, error)
+	Facts   func() *datasets.Set // the set without its records; nil where nothing is known before it is opened
 	BuiltIn bool
 }
 
@@ -34,7 +35,7 @@ func Layouts() []*datasets.Layout { return []*datasets.Layout{&mnist.Layout, &ci
 func Sources() map[string]Source {
 	all := map[string]Source{}
 	for _, l := range Layouts() {
-		all[l.Name] = Source{Open: l.Open}
+		all[l.Name] = Source{Open: l.Open, Facts: l.Facts}
 	}
 	return all
 }
@@ -63,7 +64,12 @@ func FormOf(data string) *datasets.Form {
 // found of its settings outside of the configuration it fills in: where the files are, and
 // what was declared in files beside them. It also says what was declared, as assumptions.
 func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
-	set, builtIn, err := openSource(c, sources)
+	return openData(c, sources, false)
+}
+
+// openData is OpenData, or of the set's public facts alone: then no record is opened.
+func openData(c *Config, sources map[string]Source, facts bool) (*datasets.Set, []string, error) {
+	set, builtIn, err := openSource(c, sources, facts)
 	if err == nil {
 		set, err = c.choose(set)
 	}
@@ -131,8 +137,8 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 	return &set, assumed, nil
 }
 
-// openSource finds the form or the source of the data, and opens it.
-func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn bool, err error) {
+// openSource finds the form or the source of the data, and opens it, or its public facts alone.
+func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
 	form := FormOf(c.Data)
 	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
@@ -141,25 +147,33 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
 		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
 	case form != nil:
-		set, err := c.openForm(form)
+		set, err := c.openForm(form, facts)
 		return set, false, err
 	case isTable:
 		path, err := c.Path()
 		if err != nil {
 			return nil, false, err
 		}
-		set, err := tabular.Open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+		open := tabular.Open
+		if facts {
+			open = tabular.Facts
+		}
+		set, err := open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
 		return set, false, err
 	}
 	source, ok := sources[c.Data]
-	if !ok {
-		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table, or of %s for images and arrays", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix, formNames())
+	if names := slices.Sorted(maps.Keys(sources)); !ok {
+		return nil, false, usage.Errorf("unknown data set %q%s: choose one of %s, or %sPATH for a table, or of %s for images and arrays", c.Data, usage.Meant(c.Data, names), strings.Join(names, ", "), TablePrefix, formNames())
 	}
 	switch {
 	case source.BuiltIn && c.DataDir != "":
 		return nil, false, usage.Errorf("data-dir %s: data set %s is built in; leave it out, or choose a data set that is read from files, such as mnist", c.DataDir, c.Data)
 	case source.BuiltIn && (c.PublishedSet || c.TestIsPublic):
 		return nil, false, usage.Errorf("data set %s is built in, and known to be the published one: leave out --published-set and --test-is-public", c.Data)
+	case facts && source.Facts == nil:
+		return nil, false, usage.Errorf("data set %s: nothing is known of it before its records are opened; leave out --dry-run", c.Data)
+	case facts:
+		return source.Facts(), source.BuiltIn, nil
 	case source.BuiltIn:
 		set, err := source.Open("")
 		return set, true, err
@@ -175,12 +189,16 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 }
 
 // openForm opens data of a form, and notes what its files declare.
-func (c *Config) openForm(form *datasets.Form) (*datasets.Set, error) {
+func (c *Config) openForm(form *datasets.Form, facts bool) (*datasets.Set, error) {
 	path, err := c.Path()
 	if err != nil {
 		return nil, err
 	}
-	set, err := form.Open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames})
+	open := form.Open
+	if facts {
+		open = form.Facts
+	}
+	set, err := open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames})
 	if err != nil {
 		return nil, err
 	}
@@ -217,22 +235,6 @@ func (c *Config) Path() (string, error) {
 		bases = []string{"."}
 		if dir := os.Getenv(DataDirVariable); dir != "" {
 			bases = append(bases, dir)
-		}
-	}
-	for i := range bases {
-		base, err := filepath.Abs(bases[i])
-		if err != nil {
-			return "", err
-		}
-		bases[i] = base
-		for _, folder := range folders {
-			path := filepath.Join(base, folder, name)
-			for _, end := range []string{"", ".gz"} { // tables may be compressed
-				if _, err := os.Stat(path + end); err == nil {
-					c.DataDir = base
-					return path, nil
-				}
-			}
 		}
 	}
 	c.DataDir = bases[0] // what opens it says that nothing is there

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,16 +65,37 @@ func (c Config) Matches(stored Config, path string) error {
 	var differ []string
 	for k, v := range now {
 		if fmt.Sprint(v) != fmt.Sprint(was[k]) {
-			differ = append(differ, fmt.Sprintf("%s is %v, was %v", k, v, was[k]))
+			differ = append(differ, fmt.Sprintf("%s is %s, was %s", k, shown(v), shown(was[k])))
 		}
 	}
 	for k, v := range was {
 		if _, ok := now[k]; !ok {
-			differ = append(differ, fmt.Sprintf("%s is not given, was %v", k, v))
+			differ = append(differ, fmt.Sprintf("%s is not given, was %s", k, shown(v)))
 		}
 	}
 	slices.Sort(differ)
 	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+}
+
+// shown is a value as a person would write it.
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "not given"
+	case []any:
+		words := make([]string, len(v))
+		for i, w := range v {
+			words[i] = shown(w)
+		}
+		return strings.Join(words, ",")
+	case map[string]any:
+		var words []string
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			words = append(words, k+" "+shown(v[k]))
+		}
+		return strings.Join(words, ", ")
+	}
+	return fmt.Sprint(v)
 }
 
 // byKey is the configuration as a file holds it.

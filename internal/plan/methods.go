@@ -17,23 +17,38 @@ import (
 // Search are the settings of methods that find their step sizes.
 type Search = blsgd.Settings
 
-// methods makes each method, by name, with the settings that are its own.
-var methods = map[string]func(name string, c *Config) dpoptim.Method{
-	sgd.DPSGD:     byGradients,
-	sgd.DPAdam:    byGradients,
-	sgd.PlainSGD:  byGradients,
-	sgd.PlainAdam: byGradients,
-	blsgd.BLSGD:   bySearches,
-	blsgd.BLSGDAC: bySearches,
-	blsgd.BLGD:    bySearches,
-	blsgd.AGD:     bySearches,
-	l2p.Name: func(_ string, c *Config) dpoptim.Method {
+// methods are all methods, by name: how each is made with the settings that are its own,
+// where help has these, and what it is in a line.
+var methods = map[string]struct {
+	make  func(name string, c *Config) dpoptim.Method
+	own   Group
+	about string
+}{
+	sgd.DPSGD:     {byGradients, Group{}, "SGD on clipped, noisy gradients"},
+	sgd.DPAdam:    {byGradients, onAdam, "Adam on clipped, noisy gradients"},
+	sgd.PlainSGD:  {byGradients, Group{}, "SGD without privacy (NOT PRIVATE)"},
+	sgd.PlainAdam: {byGradients, onAdam, "Adam without privacy (NOT PRIVATE)"},
+	blsgd.BLSGD:   {bySearches, onSearch, "DP-SGD whose learning rate a private line search finds"},
+	blsgd.BLSGDAC: {bySearches, onSearch, "dp-blsgd whose budgets and clip norms adapt"},
+	blsgd.BLGD:    {bySearches, onSearch, "dp-blsgd on all records at every step"},
+	blsgd.AGD:     {bySearches, onSearch, "full-batch steps, each the best of some candidates (Lee and Kifer)"},
+	l2p.Name: {func(_ string, c *Config) dpoptim.Method {
 		return l2p.New(l2p.Settings{Protector: c.Protector, Weights: &c.Weights, NormNoise: c.NormNoise})
-	},
-	lbfgs.Name:    func(string, *Config) dpoptim.Method { return lbfgs.New() },
-	nesterov.Name: func(string, *Config) dpoptim.Method { return nesterov.New() },
-	majority.Name: func(string, *Config) dpoptim.Method { return majority.Method{} },
+	}, onL2P, "noise and steps by small LSTMs that learned on public tasks"},
+	lbfgs.Name:    {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
+	nesterov.Name: {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
+	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 }
+
+// About is an optimizer in a line.
+func About(optimizer string) string { return methods[optimizer].about }
+
+// Own is where help has the settings that an optimizer alone reads, or its like; the zero Group
+// where there are none.
+func Own(optimizer string) Group { return methods[optimizer].own }
+
+// CheckOptimizer refuses what is no optimizer's name.
+func CheckOptimizer(name string) error { return oneOf(Optimizers()...)("optimizer", name) }
 
 func byGradients(name string, c *Config) dpoptim.Method { return sgd.New(name, c.moments()) }
 func bySearches(name string, c *Config) dpoptim.Method  { return blsgd.New(name, &c.Search) }
@@ -53,8 +68,8 @@ func (c *Config) method() dpoptim.Method {
 	if c.own != nil {
 		return c.own
 	}
-	if make, ok := methods[c.Optimizer]; ok {
-		return make(c.Optimizer, c)
+	if m, ok := methods[c.Optimizer]; ok {
+		return m.make(c.Optimizer, c)
 	}
 	return nil
 }

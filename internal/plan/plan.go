@@ -71,6 +71,8 @@ type Options struct {
 	Front   *features.Front // nil: the named features
 	Method  dpoptim.Method  // nil: the named optimizer
 	Device  device.Device   // nil: the named one
+	// Facts takes of the data set what is public of it, and opens no record.
+	Facts bool
 	// FrontProgress is told how far a front end is made that is not at hand; nil: nobody asks.
 	FrontProgress func(percent int)
 }
@@ -135,7 +137,7 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 		err = c.check(o.Network != nil)
 	}
 	if err == nil {
-		set, declared, err = OpenData(c, o.Sources)
+		set, declared, err = openData(c, o.Sources, o.Facts)
 	}
 	if err == nil && recipe {
 		if warnings, err = c.follow(set); err == nil {
@@ -359,7 +361,7 @@ func (p *Plan) resolveWork() error {
 			c.Strategy = string(perexample.Materialise)
 		case perexample.Materialise, perexample.Microbatch:
 		default:
-			return usage.Errorf("strategy %s: exact noise truncates every coordinate of every example's gradient, which this strategy never forms; use materialise or microbatch", s)
+			return usage.Errorf("--strategy %s does not work with --noise exact, which needs each record's full gradient; use --strategy materialise or microbatch", s)
 		}
 	}
 	if c.exact() {

@@ -7,14 +7,17 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
 
 // A Setting is one key of a configuration: what a person is told of it, which values it
 // takes, and whether a resumed run may change it.
 type Setting struct {
-	Key  string // in YAML; of a line search after "search."
-	Help string
+	Key   string // in YAML; of a line search after "search."
+	Group Group
+	Arg   string // stands for a value in help, where its type says too little
+	Help  string
 
 	name    string // in messages, where it is not the flag's
 	limit   limit  // of a value by itself; nil where any will do, or others have a say
@@ -22,6 +25,10 @@ type Setting struct {
 	instead string // key of the setting whose place it takes
 	with    string // key of the setting to whose value it belongs
 }
+
+// A Group is where help shows settings: under a title of privgrad train --help or, where it
+// has one, under a topic of its own. The zero Group is for what only privgrad fills in.
+type Group struct{ Title, Topic string }
 
 // Settings are all of them, in the order in which a person reads of them.
 func Settings() []Setting { return slices.Clone(settings) }
@@ -47,6 +54,10 @@ func (s Setting) value(c *Config) reflect.Value {
 	}
 	return at
 }
+
+// Movable reports whether the setting says where data lie or what computes, which may differ
+// between a run and its resumption.
+func (s Setting) Movable() bool { return s.resume == always }
 
 // fault is what is wrong with the value by itself; nil where none was given.
 func (s Setting) fault(c *Config) error {
@@ -130,7 +141,7 @@ func oneOf(choices ...string) limit {
 		if slices.Contains(choices, fmt.Sprint(value)) {
 			return nil
 		}
-		return fmt.Errorf("unknown %s %q: choose one of %s", name, value, strings.Join(choices, ", "))
+		return fmt.Errorf("unknown %s %q%s: choose one of %s", name, value, usage.Meant(fmt.Sprint(value), choices), strings.Join(choices, ", "))
 	}
 }
 

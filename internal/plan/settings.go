@@ -18,123 +18,146 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
+// Where help shows a setting.
+var (
+	inPrivacy  = Group{Title: "Privacy"}
+	inData     = Group{Title: "Data"}
+	inModel    = Group{Title: "Model"}
+	inTraining = Group{Title: "Training"}
+	inSpeed    = Group{Title: "Speed and memory"}
+
+	onPrivacy    = Group{"Privacy", "privacy"}
+	onClipping   = Group{"Privacy", "clipping"}
+	onOwnData    = Group{"Data", "own-data"}
+	onFeatures   = Group{"Model", "features"}
+	onOptimizers = Group{"Training", "optimizers"}
+	onSchedules  = Group{"Training", "schedules"}
+	onAdam       = Group{"Training", "adam"}
+	onSearch     = Group{"Training", "search"}
+	onL2P        = Group{"Training", "l2p"}
+	onSpeed      = Group{"Speed and memory", "speed"}
+)
+
 // settings has a row for every field of Config and Search. The flags of privgrad train,
-// the checks of single values and the identity of a run follow from it. What several
-// settings must be together, Config.check says.
+// their help, the checks of single values and the identity of a run follow from it. What
+// several settings must be together, Config.check says. A row's Help is a phrase of at
+// most 75 characters where it stands in train --help, so that it fits one line.
 var settings = []Setting{
-	{Key: "epsilon", limit: positive, instead: "noise_multiplier",
-		Help: "privacy budget ε; the noise is calibrated to it"},
-	{Key: "noise_multiplier", name: "noise multiplier", instead: "epsilon",
+	{Key: "epsilon", Group: inPrivacy, Arg: "E", limit: positive, instead: "noise_multiplier",
+		Help: "privacy budget; privgrad computes the noise that it needs"},
+	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
+		Help: "δ, well below 1/(number of records) (default 1e-05 for published data)"},
+	{Key: "noise_multiplier", Group: inPrivacy, name: "noise multiplier", instead: "epsilon",
 		limit: must(func(z float64) bool { return z == 0 || z >= leastNoise && z <= mostNoise }, "%s, or 0 for no noise", noiseRange),
-		Help:  "noise σ/C instead of a budget; ε follows, 0 means no noise and no privacy"},
-	{Key: "delta", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
-		Help: "δ of the guarantee, well below one over the number of records (default 1e-05 on built-in and published sets)"},
+		Help:  "set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE"},
+	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each record's gradient to this norm; adaptive: start here"},
+	{Key: "clipping", Group: inPrivacy, limit: oneOf(texts(perexample.Clippings())...), Help: choices(perexample.Clippings())},
+	{Key: "clip_quantile", Group: onClipping, with: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
+	{Key: "clip_floor", Group: onClipping, Arg: "C", with: "clipping", Help: "adaptive: smallest clip norm, public (default 0.001 × --clip)"},
+	{Key: "clip_ceiling", Group: onClipping, Arg: "C", with: "clipping", Help: "adaptive: largest clip norm, public (default 1000 × --clip)"},
+	{Key: "accountant", Group: onPrivacy, limit: oneOf(accountant.Names()...), Help: choices(accountant.Names()) + "; prv and paper give NO GUARANTEE"},
+	{Key: "neighbouring", Group: onPrivacy, Arg: "REL", name: "neighbouring relation", limit: oneOf(string(accountant.AddRemove), string(accountant.ReplaceOne)),
+		Help: "how two data sets may differ: add-remove or replace-one"},
+	{Key: "noise", Group: onPrivacy, Arg: "MODE", limit: oneOf(noiseSecure, noiseExact, noiseSeeded),
+		Help: "secure; exact (sums in integers, the same in any order; slower); seeded (NOT PRIVATE, for experiments that must repeat)"},
+	{Key: "train_loss_noise", Group: onPrivacy, limit: within(leastNoise, mostNoise, "a noise multiplier %s", noiseRange),
+		Help: "report the training loss, with this noise multiplier; costs privacy"},
+	{Key: "private_diagnostics", Group: onPrivacy, Help: "write un-noised figures to OUT.private, for the data's owner only"},
+	{Key: "data_is_public", Group: onPrivacy, Help: "show un-noised figures; the run has NO GUARANTEE"},
 
-	{Key: "data", Help: "data set, or csv:PATH for a table, dir:PATH for image folders, npz:PATH for numpy arrays"},
-	{Key: "data_dir", with: "data", resume: always, Help: "directory of the data files, or of folders mnist, cifar10, tabular with them (or " + DataDirVariable + ")"},
-	{Key: "class_names", with: "data", Help: "image folders and arrays: the classes, such as cat,dog (default those listed in PATH/classes.txt or FILE.npz.classes.txt)"},
-	{Key: "image_size", with: "data", Help: "image folders and arrays: size of a record, 3x32x32 for three colors, 28x28 for gray, or a number of values (default " + datasets.DefaultSize + ")"},
-	{Key: "classes", Help: "keep these classes only, such as 3,5; two make a binary task"},
-	{Key: "positive", with: "data", Help: "tell this class, by name or number, from all others; a binary task"},
-	{Key: "public_n", limit: within(1, math.MaxInt, "the public number of training records, 1 or more"),
-		Help: "public number of records; required for data of your own. For a table it counts the part held out, too; with --classes only the classes kept"},
-	{Key: "published_set", Help: "say that the files are the published data set: their size and test set are then public"},
-	{Key: "test_is_public", Help: "say that the test records are public: figures of them are then shown"},
+	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH: `privgrad help own-data`"},
+	{Key: "data_dir", Group: inData, Arg: "DIR", with: "data", resume: always, Help: "folder of the data files, or of mnist/, cifar10/, tabular/ (or $" + DataDirVariable + ")"},
+	{Key: "classes", Group: inData, Help: "train on these classes only, such as 3,5; two make a binary task"},
+	{Key: "class_names", Group: inData, Arg: "LIST", with: "data", Help: "your own images: the classes, such as cat,dog (default: classes.txt)"},
+	{Key: "positive", Group: inData, Arg: "CLASS", with: "data", Help: "tell this class, by name or number, from all others"},
+	{Key: "public_n", Group: inData, limit: within(1, math.MaxInt, "the public number of training records, 1 or more"),
+		Help: "public number of records, also held-out ones; required for your own data"},
+	{Key: "published_set", Group: inData, Help: "the files are the published data set: its size and test set are public"},
+	{Key: "test_is_public", Group: inData, Help: "the test records are public: show accuracy and loss on them"},
+	{Key: "image_size", Group: onOwnData, Arg: "SIZE", with: "data", Help: "image folders and arrays: size of a record, 3x32x32 for three colors, 28x28 for gray, or a number of values (default " + datasets.DefaultSize + ")"},
+	{Key: "schema", Group: onOwnData, Arg: "FILE", Help: "schema of public bounds and categories: a YAML file (default PATH.schema.yaml), or a known one: " + strings.Join(tabular.SchemaNames(), ", ")},
+	{Key: "folds", Group: onOwnData, limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
+		Help: "deal the records into so many folds and hold one out"},
+	{Key: "fold", Group: onOwnData, Help: "the fold to hold out, from 1"},
 
-	{Key: "recipe", limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
-		Help: "best: fill in what is left open with our most accurate settings for images and --epsilon, chosen on public data (default none)"},
+	{Key: "recipe", Group: inModel, limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
+		Help: "best: fill in the rest with our most accurate settings for images and ε"},
 	{Key: "recipe_chosen_on", Help: "data on which the settings were chosen; a recipe fills it in, and the result shows it"},
-	{Key: "features", limit: unlessEmpty(oneOf(append(features.Kinds(), noFeatures)...)),
-		Help: choice("images: fixed public features in the place of pixels, which cost no privacy", append(features.Kinds(), noFeatures)) + " (default none)"},
-	{Key: "whiten", with: "features", limit: unlessEmpty(oneOf(features.Whitenings()...)),
-		Help: choice("features: synthetic images by which their channels are decorrelated", features.Whitenings()) + " (default leaves)"},
-	{Key: "mirror", with: "features", Help: "features: average those of an image and of its mirror image; not for digits or letters"},
+	{Key: "features", Group: inModel, limit: unlessEmpty(oneOf(append(features.Kinds(), noFeatures)...)),
+		Help: "fixed public image features: " + strings.Join(append(features.Kinds(), noFeatures), ", ")},
+	{Key: "whiten", Group: onFeatures, with: "features", limit: unlessEmpty(oneOf(features.Whitenings()...)),
+		Help: "synthetic images that decorrelate the features: " + choices(features.Whitenings()) + " (default leaves)"},
+	{Key: "mirror", Group: onFeatures, with: "features", Help: "average the features of an image and of its mirror image; not for digits or letters"},
+	{Key: "model", Group: inModel, limit: unlessEmpty(func(name string, value any) error { return oneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
+	{Key: "activation", Group: inModel, limit: oneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
+	{Key: "init", Group: inModel, Arg: "FILE", Help: "start from this model.safetensors; it must not depend on the private data"},
+	{Key: "seed", Group: inModel, Help: "seed of the first weights; with --noise seeded, of everything"},
 
-	{Key: "schema", Help: choice("table: YAML file of public bounds and categories (default PATH.schema.yaml), or a known one", tabular.SchemaNames())},
-	{Key: "folds", limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
-		Help: "table: deal the records into so many folds and hold one out"},
-	{Key: "fold", Help: "table: the fold to hold out, from 1 on"},
+	{Key: "optimizer", Group: inTraining, limit: oneOf(Optimizers()...), Help: "dp-sgd, dp-adam, …; all: `privgrad help optimizers`"},
+	{Key: "batch", Group: inTraining, limit: positive, instead: "sampling_rate", Help: "expected batch size (default 1024)"},
+	{Key: "sampling_rate", Group: inTraining, Arg: "Q", name: "sampling rate", limit: must(func(q float64) bool { return q > 0 && q <= 1 }, "in (0, 1]"), instead: "batch",
+		Help: "probability that a record joins a batch, instead of --batch"},
+	{Key: "epochs", Group: inTraining, limit: positive, instead: "steps", Help: "passes over the data (default 20)"},
+	{Key: "steps", Group: inTraining, limit: within(1, mostSteps, "1 to %d", mostSteps), instead: "epochs", Help: "number of updates, instead of --epochs"},
+	{Key: "lr", Group: inTraining, name: "learning rate", limit: positive, Help: "learning rate (default by optimizer and model)"},
+	{Key: "eval_every", Group: inTraining, limit: within(0, math.MaxInt, "a number of steps, or 0 for once per epoch"),
+		Help: "steps between evaluations on the test data (default 0: once per epoch)"},
+	{Key: "momentum", Group: onOptimizers, limit: must(belowOne, "in [0, 1)"), Help: "heavy-ball momentum (default 0)"},
+	{Key: "l2", Group: onOptimizers, limit: within(0, math.MaxFloat64, "a finite number, 0 or more"), Help: "weight decay (default 0)"},
+	{Key: "lr_schedule", Group: onSchedules, Help: "learning rate over the run: " + choices(dpoptim.Shapes()) + ", which falls to 0"},
+	{Key: "warmup", Group: onSchedules, Help: "steps in which the learning rate rises to --lr (default 0)"},
+	{Key: "average", Group: onSchedules, limit: must(belowOne, "a decay in (0, 1), or 0 for no average"),
+		Help: "also keep a moving average of the weights, with this decay, such as 0.99; costs no privacy (default 0: none)"},
 
-	{Key: "model", limit: unlessEmpty(func(name string, value any) error { return oneOf(models()...)(name, value) }),
-		Help: choice("model, by default cnn-mnist, cifar-small, logistic or huber-regression by the data", models())},
-	{Key: "activation", limit: oneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
-	{Key: "init", Help: "start from a model.safetensors; it must not depend on the private data"},
-	{Key: "seed", Help: "of the initial weights; with --noise seeded of everything"},
+	{Key: "beta1", Group: onAdam, Help: "decay of the first moment (default 0.9)"},
+	{Key: "beta2", Group: onAdam, Help: "decay of the second moment (default 0.999)"},
+	{Key: "adam_epsilon", Group: onAdam, Help: "added to the root of the second moment (default 1e-08)"},
+	{Key: "subtract_noise_variance", Group: onAdam, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
 
-	{Key: "optimizer", limit: oneOf(Optimizers()...), Help: choice("optimizer", Optimizers())},
-	{Key: "protector", Help: "of optimizer l2p: a name that privgrad l2p list shows, or a file that privgrad l2p train wrote"},
-	{Key: "protector_sha256", Help: "refuse a protector of other weights; a run fills it in, and its config.yaml keeps it"},
-	{Key: "norm_noise", Help: "of optimizer l2p: also release the norm of every sum of gradients, for the scheduler of the next noise; its noise multiplier, charged with the sum's"},
-	{Key: "batch", limit: positive, instead: "sampling_rate", Help: "expected batch, the sampling rate times the number of records (default 1024)"},
-	{Key: "sampling_rate", name: "sampling rate", limit: must(func(q float64) bool { return q > 0 && q <= 1 }, "in (0, 1]"), instead: "batch",
-		Help: "probability with which a record joins a batch, instead of --batch"},
-	{Key: "epochs", limit: positive, instead: "steps", Help: "passes over the data (default 20)"},
-	{Key: "steps", limit: within(1, mostSteps, "1 to %d", mostSteps), instead: "epochs", Help: "updates, instead of --epochs"},
-	{Key: "clip", Help: "bound C on the norm of an example's share of a sum; with --clipping adaptive the first one"},
-	{Key: "clipping", limit: oneOf(texts(perexample.Clippings())...), Help: choice("how an example's gradient is brought within --clip", texts(perexample.Clippings()))},
-	{Key: "clip_quantile", with: "clipping", Help: "adaptive clipping: share of gradients to leave unclipped (default 0.5)"},
-	{Key: "clip_floor", with: "clipping", Help: "adaptive clipping: public lower bound of the clip norm (default a thousandth of --clip)"},
-	{Key: "clip_ceiling", with: "clipping", Help: "adaptive clipping: public upper bound of the clip norm (default a thousand times --clip)"},
-	{Key: "lr", name: "learning rate", limit: positive, Help: "learning rate (default by optimizer and model)"},
-	{Key: "lr_schedule", Help: choice("learning rate over the run", dpoptim.Shapes()) + ", which falls to 0"},
-	{Key: "warmup", Help: "steps in which the learning rate rises evenly to --lr"},
-	{Key: "average", limit: must(belowOne, "a decay in (0, 1), or 0 for no average"),
-		Help: "decay of a moving average of the parameters, such as 0.99, kept and evaluated beside the last ones; 0 for none; costs no privacy"},
-	{Key: "momentum", limit: must(belowOne, "in [0, 1)"), Help: "heavy-ball momentum"},
-	{Key: "beta1", Help: "decay of Adam's first moment (default 0.9)"},
-	{Key: "beta2", Help: "decay of Adam's second moment (default 0.999)"},
-	{Key: "adam_epsilon", Help: "added to the root of Adam's second moment (default 1e-08)"},
-	{Key: "subtract_noise_variance", Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
-	{Key: "l2", limit: within(0, math.MaxFloat64, "a finite number, 0 or more"), Help: "weight decay"},
+	{Key: "protector", Group: onL2P, Help: "name that `privgrad l2p list` shows, or a file that `privgrad l2p train` wrote"},
+	{Key: "protector_sha256", Group: onL2P, Arg: "HASH", Help: "refuse a protector with other weights; a run's config.yaml fills it in"},
+	{Key: "norm_noise", Group: onL2P, Help: "also release the norm of every sum of gradients, with this noise multiplier; costs privacy"},
 
-	{Key: "search.form", Help: choice("line search (dp-blsgd and its kin; --lr is where it starts): clipped decreases of every example, a released curve of them, or the published form", blsgd.Forms())},
-	{Key: "search.budget", Help: choice("how budgets move: not at all (default of networks), or after searches that fail (adaptive is the default of linear models; admitted by a filter)", blsgd.Policies())},
-	{Key: "search.batches", Help: choice("what a search is asked of: a batch of its own, the gradient's charged for both, or the gradient's by the paper's arithmetic (not a guarantee)", blsgd.Batches())},
-	{Key: "search.noise", Help: choice("law of a search's noise", blsgd.Noises())},
-	{Key: "search.clip", Help: "bound on an example's loss or decrease (default by form: 0.1, 0.3, or 3; 1 for linear models)"},
-	{Key: "search.every", Help: "steps from one search to the next, which save up for it (default 5; 1 in the published form)"},
-	{Key: "search.share", Help: "share of the budget that searches get, where it is fixed (default 0.1)"},
-	{Key: "search.alpha", Help: "Armijo's α: share of the slope that a step must lower the loss by (default 0.3; published 0.001, linear models 0.5)"},
-	{Key: "search.beta", Help: "factor from a candidate to the next (default 0.8)"},
-	{Key: "search.trials", Help: "candidates at most (default 20)"},
-	{Key: "search.margin", Help: "decrease that is asked for beyond, in standard deviations of the search's noise; below 0 a step is taken unless it is clearly too large (default -1.5; published 0)"},
-	{Key: "search.correct", Help: "take the known energy of the noise out of the slope (default true; published false)"},
-	{Key: "search.start_every", Help: "searches after which the start moves (default 1; published 10)"},
-	{Key: "search.start_factor", Help: "the start moves to this times the largest step since (default 2; published 1.2)"},
-	{Key: "search.rise", Help: "the start may also rise (default true; published false)"},
-	{Key: "search.points", Help: "points of a curve (default 9)"},
-	{Key: "search.factor", Help: "factor between a curve's neighbours (default 2)"},
-	{Key: "search.keep", Help: "share of the curve's largest decrease that a larger step must keep (default 0.5)"},
-	{Key: "search.weight", Help: "weight of a new search in the moving average of step sizes (default 0.3; published 1)"},
-	{Key: "search.iterations", Help: "iterations that first budgets are made for, where they adapt (default 50)"},
-	{Key: "search.growth", Help: "ξ: how much a budget grows (default 0.3)"},
-	{Key: "search.shrink", Help: "ζ: how much clip bounds shrink where gradients get more budget (default 0; dp-blsgd-ac 0.05)"},
-	{Key: "search.wide", Help: "φ_max: angle of two gradients, over its average, above which they get more budget (default 1.1)"},
-	{Key: "search.narrow", Help: "φ_min: angle of two gradients, over its average, below which searches get more budget (default 0.5)"},
-	{Key: "search.decay", Help: "ψ: decay of the average of angles (default 0.8)"},
-	{Key: "eval_every", limit: within(0, math.MaxInt, "a number of steps, or 0 for once an epoch"), Help: "steps between evaluations on the test data, 0 for once an epoch"},
+	{Key: "search.form", Group: onSearch, Help: "what is asked: clipped decreases of every record, a released curve of them, or the published form: " + choices(blsgd.Forms())},
+	{Key: "search.budget", Group: onSearch, Help: "how budgets move: not at all (default of networks), or after searches that fail (default of linear models): " + choices(blsgd.Policies())},
+	{Key: "search.batches", Group: onSearch, Help: "batch that a search asks: its own, the gradient's (charged for both), or the gradient's by the paper's arithmetic (NO GUARANTEE): " + choices(blsgd.Batches())},
+	{Key: "search.noise", Group: onSearch, Help: "law of a search's noise: " + choices(blsgd.Noises())},
+	{Key: "search.clip", Group: onSearch, Help: "bound on a record's loss or decrease (default by form: 0.1, 0.3 or 3; 1 for linear models)"},
+	{Key: "search.every", Group: onSearch, Help: "steps from one search to the next (default 5; 1 in the published form)"},
+	{Key: "search.share", Group: onSearch, Help: "share of the budget that searches get, where it is fixed (default 0.1)"},
+	{Key: "search.alpha", Group: onSearch, Help: "Armijo's α: share of the slope by which a step must lower the loss (default 0.3; published 0.001, linear models 0.5)"},
+	{Key: "search.beta", Group: onSearch, Help: "factor from one candidate to the next (default 0.8)"},
+	{Key: "search.trials", Group: onSearch, Help: "candidates at most (default 20)"},
+	{Key: "search.margin", Group: onSearch, Help: "further decrease to ask for, in standard deviations of the search's noise; below 0 a step is taken unless it is clearly too large (default -1.5; published 0)"},
+	{Key: "search.correct", Group: onSearch, Help: "take the known energy of the noise out of the slope (default true; published false)"},
+	{Key: "search.start_every", Group: onSearch, Help: "searches after which the start moves (default 1; published 10)"},
+	{Key: "search.start_factor", Group: onSearch, Help: "the start moves to this times the largest step since (default 2; published 1.2)"},
+	{Key: "search.rise", Group: onSearch, Help: "the start may also rise (default true; published false)"},
+	{Key: "search.points", Group: onSearch, Help: "points of a curve (default 9)"},
+	{Key: "search.factor", Group: onSearch, Help: "factor between a curve's neighboring points (default 2)"},
+	{Key: "search.keep", Group: onSearch, Help: "share of the curve's largest decrease that a larger step must keep (default 0.5)"},
+	{Key: "search.weight", Group: onSearch, Help: "weight of a new search in the moving average of step sizes (default 0.3; published 1)"},
+	{Key: "search.iterations", Group: onSearch, Help: "iterations for which first budgets are made, where they adapt (default 50)"},
+	{Key: "search.growth", Group: onSearch, Help: "ξ: how much a budget grows (default 0.3)"},
+	{Key: "search.shrink", Group: onSearch, Help: "ζ: how much clip norms shrink where gradients get more budget (default 0; dp-blsgd-ac 0.05)"},
+	{Key: "search.wide", Group: onSearch, Help: "φ_max: angle of two gradients, over its average, above which gradients get more budget (default 1.1)"},
+	{Key: "search.narrow", Group: onSearch, Help: "φ_min: angle of two gradients, over its average, below which searches get more budget (default 0.5)"},
+	{Key: "search.decay", Group: onSearch, Help: "ψ: decay of the average of angles (default 0.8)"},
 
-	{Key: "accountant", limit: oneOf(accountant.Names()...), Help: strings.Join(accountant.Names(), ", ") + "; prv (a cross-check) and paper (the papers' own figures) are no guarantee"},
-	{Key: "neighbouring", name: "neighbouring relation", limit: oneOf(string(accountant.AddRemove), string(accountant.ReplaceOne)), Help: "relation between data sets: add-remove or replace-one"},
-	{Key: "noise", limit: oneOf(noiseSecure, noiseExact, noiseSeeded),
-		Help: "secure (from the operating system's randomness), exact (likewise, with sums in integers, which are the same in any order; slower), or seeded to reproduce a run, which protects nobody"},
-	{Key: "train_loss_noise", limit: within(leastNoise, mostNoise, "a noise multiplier %s", noiseRange), Help: "release the training loss with this noise multiplier; it is charged"},
-	{Key: "private_diagnostics", Help: "write un-noised diagnostics for the data's owner to OUT.private"},
-	{Key: "data_is_public", Help: "the training data are public: show un-noised statistics, give no guarantee"},
-
-	{Key: "device", resume: always, Help: "auto, cpu, cuda, cuda:N or reference (slow)"},
-	{Key: "gemm", limit: oneOf(devices.GEMMOwn, devices.GEMMCuBLAS), resume: unlessSeeded,
-		Help: "who multiplies the matrices of dense layers: own, or cublas on a GPU where NVIDIA's library is installed, whose bits are not promised"},
-	{Key: "precision", limit: oneOf(device.Precisions()...),
-		Help: "what factors of matrix products are rounded to: float32 (not at all), tf32 (11 digits) or bf16 (8), for the tensor cores of --device cuda; the guarantee holds in each, at batch 1024 for 0.3 % and 0.8 % more noise"},
-	{Key: "threads", limit: within(0, mostThreads, "1 to %d, or 0 for all cores", mostThreads), resume: always, Help: "processor threads, 0 for all; no result depends on it"},
-	{Key: "strategy", limit: reads(func(text string) error { return perexample.Check(perexample.Strategy(text)) }),
-		Help: choice("per-example clipping by", texts(perexample.Strategies())) +
-			"; conv1=gram after a comma sets one layer's (" + strings.Join(texts(perexample.Choices()), ", ") + ")"},
-	{Key: "memory", limit: reads(func(text string) error { _, err := devices.ParseMemory(text); return err }), resume: unlessSeeded,
-		Help: "bound on a batch's values and stored gradients, such as 2GiB (default a quarter of the machine's)"},
-	{Key: "max_physical_batch", limit: within(0, math.MaxInt, "a number of records, or 0 to choose by memory"), resume: unlessSeeded,
-		Help: "most records that go through the network together, 0 to go by memory"},
+	{Key: "device", Group: inSpeed, resume: always, Help: "auto, cpu, cuda, cuda:N or reference (slow)"},
+	{Key: "threads", Group: inSpeed, limit: within(0, mostThreads, "1 to %d, or 0 for all cores", mostThreads), resume: always,
+		Help: "CPU threads; they do not change the result (default 0: all)"},
+	{Key: "memory", Group: inSpeed, Arg: "SIZE", limit: reads(func(text string) error { _, err := devices.ParseMemory(text); return err }), resume: unlessSeeded,
+		Help: "memory for a batch, such as 2GiB (default a quarter of the device's)"},
+	{Key: "max_physical_batch", Group: onSpeed, limit: within(0, math.MaxInt, "a number of records, or 0 to choose by memory"), resume: unlessSeeded,
+		Help: "most records that go through the network together (default 0: as memory allows)"},
+	{Key: "strategy", Group: onSpeed, limit: reads(func(text string) error { return perexample.Check(perexample.Strategy(text)) }),
+		Help: "how per-record gradients are computed: " + choices(perexample.Strategies()) +
+			"; conv1=gram after a comma sets one layer's (" + choices(perexample.Choices()) + ")"},
+	{Key: "precision", Group: onSpeed, limit: oneOf(device.Precisions()...),
+		Help: "rounding before matrix products: float32 (none), or on a GPU tf32 (11 digits), bf16 (8); the guarantee holds in each, at batch 1024 for 0.3% and 0.8% more noise"},
+	{Key: "gemm", Group: onSpeed, limit: oneOf(devices.GEMMOwn, devices.GEMMCuBLAS), resume: unlessSeeded,
+		Help: "kernels for the matrix products of dense layers: own, or cublas on a GPU with NVIDIA's library (results may then differ in the last bits)"},
 }
 
 // Limits of more than one setting.
@@ -152,8 +175,8 @@ func models() (names []string) {
 	return names
 }
 
-// choice names what there is to choose from.
-func choice(what string, names []string) string { return what + ": " + strings.Join(names, ", ") }
+// choices lists names.
+func choices[T ~string](names []T) string { return strings.Join(texts(names), ", ") }
 
 func texts[T ~string](all []T) (texts []string) {
 	for _, t := range all {

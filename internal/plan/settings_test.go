@@ -148,7 +148,7 @@ func TestLimits(t *testing.T) {
 		{"average", func(c *Config) { c.Average = 1 }, "average 1: must be a decay in (0, 1), or 0 for no average"},
 		{"momentum", func(c *Config) { c.Momentum = -0.5 }, "momentum -0.5: must be in [0, 1)"},
 		{"l2", func(c *Config) { c.L2 = math.NaN() }, "l2 NaN: must be a finite number, 0 or more"},
-		{"eval_every", func(c *Config) { c.EvalEvery = -1 }, "eval-every -1: must be a number of steps, or 0 for once an epoch"},
+		{"eval_every", func(c *Config) { c.EvalEvery = -1 }, "eval-every -1: must be a number of steps, or 0 for once per epoch"},
 		{"accountant", func(c *Config) { c.Accountant = "m" }, `unknown accountant "m": choose one of pld, rdp, prv, zcdp, gdp, ctcdp, paper`},
 		{"neighbouring", func(c *Config) { c.Neighbouring = "m" }, `unknown neighbouring relation "m": choose one of add-remove, replace-one`},
 		{"noise", func(c *Config) { c.Noise = "m" }, `unknown noise "m": choose one of secure, exact, seeded`},

@@ -100,6 +100,26 @@ func (d Dir) Has(name string) bool {
 	return err == nil
 }
 
+// New makes a directory of a name, or of the name with -2, -3, … behind it where others were
+// quicker.
+func New(name string) (string, error) {
+	if err := Dir(filepath.Dir(name)).Make(); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		dir := name
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", name, n)
+		}
+		switch err := os.Mkdir(dir, 0o755); {
+		case err == nil:
+			return dir, nil
+		case !errors.Is(err, fs.ErrExist):
+			return "", usage.Errorf("run directory: %w: choose an --out that can be written", err)
+		}
+	}
+}
+
 // Make makes the directory.
 func (d Dir) Make() error {
 	if err := os.MkdirAll(string(d), 0o755); err != nil {

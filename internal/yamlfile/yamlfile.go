@@ -44,7 +44,31 @@ func Decode(text []byte, into any) error {
 }
 
 func asText(err error) error {
-	return concealed(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	text := strings.TrimSpace(yaml.FormatError(err, false, false))
+	return concealed(mistyped.ReplaceAllStringFunc(text, func(found string) string {
+		part := mistyped.FindStringSubmatch(found)
+		return fmt.Sprintf("must be %s, not a %s", plainly(part[2]), part[1])
+	}))
+}
+
+// mistyped is how the decoder speaks of a value of another type than its field's.
+var mistyped = regexp.MustCompile(`cannot unmarshal (\S+) into Go (?:struct field \S+|value) of type (\S+)`)
+
+// plainly is a type in words.
+func plainly(goType string) string {
+	switch name := strings.TrimLeft(goType, "*"); {
+	case strings.HasPrefix(name, "[]"):
+		return "a list, such as [3, 5]"
+	case strings.HasPrefix(name, "float"):
+		return "a number"
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
+		return "a whole number"
+	case name == "bool":
+		return "true or false"
+	case name == "string":
+		return "a text"
+	}
+	return "keys with values"
 }
 
 var (

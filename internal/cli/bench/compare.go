@@ -44,8 +44,7 @@ The peers are Python packages, and none has to be there. To install them:
   python3 -m venv peers
   peers/bin/pip install ` + strings.Join(bench.Requirements(), " ") + `
 
-On a GPU (--device cuda) every process keeps to float32: TF32 is off in the peers,
-and this program does not use it. torch.compile also needs a C++ compiler. What is missing or fails is left out,
+On a GPU (--device cuda) every process multiplies in float32, without TF32. torch.compile also needs a C++ compiler. What is missing or fails is left out,
 with a line that says so.`,
 		Example: `  privgrad bench compare --python peers/bin/python --out compare.json --plot compare.svg
   privgrad bench compare --models cnn-mnist --rounds 1 --seconds 1

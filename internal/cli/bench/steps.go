@@ -40,7 +40,7 @@ takes any rows synthetic ones in half precision, as a front end makes them.`,
 			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic rows, such as 755,4,4 (default the model's own)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
-			f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
+			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; train uses tanh unless told otherwise")
 			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 			f.StringVar(&o.GEMM, "gemm", devices.GEMMOwn, cli.Help("gemm"))
 			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
@@ -100,7 +100,7 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 
 // besideFlags are those of a command that times other steps beside DP-SGD's.
 func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
-	f.StringVar(&o.Activation, "activation", "relu", "relu or tanh")
+	f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; train uses tanh unless told otherwise")
 	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
 	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")

@@ -34,7 +34,7 @@ func New() *cobra.Command {
 // Sources are train's data sets and the one that this binary carries.
 func Sources() map[string]train.Source {
 	s := train.Sources()
-	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return fashion.Open() }}
+	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Facts: mnist.Fashion.Facts, Open: func(string) (*datasets.Set, error) { return fashion.Open() }}
 	return s
 }
 
@@ -49,7 +49,7 @@ func layout(name string) (*datasets.Layout, error) {
 		}
 		names = append(names, l.Name)
 	}
-	return nil, usage.Errorf("unknown data set %q: choose one of %s", name, strings.Join(names, ", "))
+	return nil, usage.Errorf("unknown data set %q%s: choose one of %s", name, usage.Meant(name, names), strings.Join(names, ", "))
 }
 
 // Names lists the data sets that train knows.

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -36,8 +37,13 @@ value of the other.`,
 		Example: `  privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 1000
   privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --noise-multiplier 1.1   # how many steps?
   privgrad calibrate --epsilon 3 --delta 1e-5 --steps 1000 --noise-multiplier 1.1           # how large a batch?`,
-		Flags: a.define,
-		Run:   func(c *cli.Call) error { return a.calibrate(c) },
+		Flags: func(f *pflag.FlagSet) {
+			a.define(f)
+			for _, name := range []string{"sampling-rate", "steps"} {
+				f.Lookup(name).DefValue = "0" // one of them may be what is found
+			}
+		},
+		Run: func(c *cli.Call) error { return a.calibrate(c) },
 	}.New()
 }
 

@@ -1,0 +1,297 @@
+// Package dryrun says what a run would cost before any record is opened: ε and noise by the
+// run's plan, memory and time by some steps on random records.
+package dryrun
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// Estimate is what a run would cost. Its ε is that of the whole schedule; memory and seconds
+// hold for this machine, as it is busy now.
+type Estimate struct {
+	Dataset    string `json:"dataset"`
+	Model      string `json:"model"`
+	Parameters int    `json:"parameters"`
+	Optimizer  string `json:"optimizer"`
+	Device     string `json:"device"`
+	Threads    int    `json:"threads"`
+
+	Epsilon         *float64 `json:"epsilon"`
+	Delta           *float64 `json:"delta"`
+	NoiseMultiplier *float64 `json:"noise_multiplier"`
+	Accountant      *string  `json:"accountant"`
+	Neighbouring    *string  `json:"neighbouring"`
+	Guarantee       bool     `json:"guarantee"`
+	NoGuarantee     []string `json:"not_a_guarantee_because"`
+
+	SamplingRate  float64  `json:"sampling_rate"`
+	ExpectedBatch float64  `json:"expected_batch"`
+	PublicN       int      `json:"public_n"`
+	Steps         int      `json:"steps"`            // at most, where a filter ends the run
+	Memory        int64    `json:"memory_bytes"`     // of the process, on the host
+	Seconds       *float64 `json:"seconds_estimate"` // null for an optimizer that is no sequence of steps
+
+	Warnings []string `json:"-"`
+}
+
+// Run plans a run and tries some of its steps. It opens no record, writes nothing, and charges
+// nothing.
+func Run(c plan.Config, o plan.Options) (_ *Estimate, err error) {
+	defer fault.Recover(&err)
+	o.Facts = true
+	start := time.Now()
+	p, d, err := plan.Open(c, o)
+	if d != nil && o.Device == nil {
+		defer d.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{plan: p, device: d, seconds: time.Since(start).Seconds(), tests: testRecords(p.Set, p.PublicN)}
+	defer t.close()
+	if err := t.load(); err != nil {
+		return nil, err
+	}
+	if err := t.run(); err != nil {
+		return nil, err
+	}
+	return t.estimate(), nil
+}
+
+// testRecords is about how many public test records there are: nobody has counted them.
+func testRecords(s *datasets.Set, n int) float64 {
+	switch {
+	case !s.TestIsPublic:
+		return 0
+	case s.Share > 0 && s.Share < 1:
+		return float64(n) * (1 - s.Share) / s.Share
+	}
+	return float64(n) / 6 // as of MNIST
+}
+
+// trial is some of a run's steps on random records.
+type trial struct {
+	plan    *plan.Plan
+	device  device.Device
+	records datasets.Split
+	data    device.Data
+	engine  *engine.Engine
+	tests   float64
+	seconds float64
+	timed   bool
+}
+
+func (t *trial) close() {
+	if t.engine != nil {
+		t.engine.Close()
+	}
+	if t.data != nil {
+		t.data.Close()
+	}
+}
+
+// mostRecords that a trial makes; larger batches repeat them.
+const mostRecords = 2048
+
+// load puts random records onto the device, and times their features.
+func (t *trial) load() (err error) {
+	p := t.plan
+	n := int(math.Min(math.Ceil(p.ExpectedBatch), mostRecords))
+	t.records = random(p.Set, n)
+	p.Set.Train = t.records
+	start := time.Now()
+	if t.data, err = p.Reader().Load(t.device, t.records); err != nil {
+		return err
+	}
+	t.seconds += time.Since(start).Seconds() * (float64(p.PublicN) + t.tests) / float64(n)
+	return nil
+}
+
+// random are records like those of a set.
+func random(s *datasets.Set, n int) datasets.Split {
+	source := rand.New(rand.NewPCG(1, 2))
+	m := datasets.Split{Shape: s.Train.Shape, Unit: s.Train.Unit}
+	size := n * ir.Size(m.Shape[:])
+	if m.Unit {
+		m.Values = make([]float32, size)
+		for i := range m.Values {
+			m.Values[i] = source.Float32()
+		}
+	} else {
+		m.Features = make([]uint8, size)
+		for i := range m.Features {
+			m.Features[i] = uint8(source.Uint32())
+		}
+	}
+	if s.Classes == 0 {
+		m.Targets = make([]float32, n)
+		for i := range m.Targets {
+			m.Targets[i] = source.Float32()
+		}
+		return m
+	}
+	m.Labels = make([]uint8, n)
+	for i := range m.Labels {
+		m.Labels[i] = uint8(source.IntN(s.Classes))
+	}
+	return m
+}
+
+// run makes steps as the run would, but for batches, which are of the expected size.
+func (t *trial) run() error {
+	p := t.plan
+	key, err := stream.NewKey()
+	if err != nil {
+		return err
+	}
+	noise, err := p.Stream(key)
+	if err != nil {
+		return err
+	}
+	s := &supply{rows: make([]int32, max(int(math.Round(p.ExpectedBatch)), 1)), steps: p.MostSteps}
+	for i := range s.rows {
+		s.rows[i] = int32(i % t.records.Len())
+	}
+	if t.engine, err = p.Engine(t.device, t.data, noise, s); err != nil {
+		return err
+	}
+	if err := t.engine.SetParams(p.Network.Params()); err != nil {
+		return err
+	}
+	if p.Method.Traits().Once {
+		return nil
+	}
+	step, err := t.timeSteps(s)
+	if err != nil {
+		return err
+	}
+	evaluation, err := t.timeEvaluation()
+	if err != nil {
+		return err
+	}
+	t.seconds += float64(p.MostSteps)*step + evaluation
+	t.timed = true
+	return nil
+}
+
+// timeSteps is how long a step takes on average: a line search is made every few steps.
+func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
+	const fewest, enough, most = 5, 500 * time.Millisecond, 5 * time.Second
+	var start time.Time
+	for made := 0; ; made++ {
+		if made == 1 { // the first warms up
+			if err := t.engine.Wait(); err != nil {
+				return 0, err
+			}
+			start = time.Now()
+		}
+		if took := time.Since(start); made > 1 && (took > most || made > fewest && took > enough || made > t.plan.MostSteps) {
+			break
+		}
+		if _, err := t.engine.Steps.Step(); err != nil {
+			return 0, err
+		}
+		s.slot++
+	}
+	if err := t.engine.Wait(); err != nil {
+		return 0, err
+	}
+	return time.Since(start).Seconds() / float64(s.slot-1), nil
+}
+
+// timeEvaluation is how long all evaluations take, with the accounting for each.
+func (t *trial) timeEvaluation() (float64, error) {
+	p := t.plan
+	every := p.Config.EvalEvery
+	if every == 0 {
+		every = max(int(math.Round(1/p.SamplingRate)), 1)
+	}
+	evaluations := math.Ceil(float64(p.MostSteps) / float64(every))
+	start := time.Now()
+	p.EpsilonAt(p.Steps / 2)
+	account := time.Since(start).Seconds()
+	if t.tests == 0 {
+		return evaluations * account, nil
+	}
+	score, err := t.engine.Scorer(t.data, false)
+	if err != nil {
+		return 0, err
+	}
+	start = time.Now()
+	if _, err := score(); err != nil {
+		return 0, err
+	}
+	return evaluations * (account + time.Since(start).Seconds()*t.tests/float64(t.records.Len())), nil
+}
+
+// estimate is what the plan and the trial say.
+func (t *trial) estimate() *Estimate {
+	p, c, info := t.plan, &t.plan.Config, t.device.Info()
+	e := &Estimate{
+		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
+		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps,
+		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings,
+	}
+	e.Guarantee = len(e.NoGuarantee) == 0
+	if t.timed {
+		seconds := math.Max(math.Round(t.seconds), 1)
+		e.Seconds = &seconds
+	}
+	if !c.Private() {
+		return e
+	}
+	e.Epsilon, e.Delta, e.Accountant, e.Neighbouring = p.Epsilon, c.Delta, &c.Accountant, &c.Neighbouring
+	switch {
+	case p.Method.Traits().Pure:
+		delta, by := 0.0, accountant.Pure{}.Name()
+		e.Delta, e.Accountant = &delta, &by
+	case p.Declaration.Budget == dpoptim.Committed:
+		e.NoiseMultiplier = &p.Sigma
+	}
+	return e
+}
+
+// filesInMemory is how much more memory than its records a file takes while it is read.
+const filesInMemory = 3
+
+// bytes are those of the records that the trial does not hold, as files and as what a network reads.
+func (t *trial) bytes() int64 {
+	width := int64(len(t.records.Features)+4*len(t.records.Values)) / int64(t.records.Len())
+	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
+	return int64(math.Max(more, 0)) * (filesInMemory*width + int64(t.plan.RowBytes()))
+}
+
+// supply gives the same rows at every step, and charges nothing.
+type supply struct {
+	rows        []int32
+	slot, steps int
+	draws       uint64
+}
+
+func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
+	s.draws++
+	if skip {
+		return dst, s.draws
+	}
+	return append(dst[:0], s.rows...), s.draws
+}
+
+func (s *supply) Admit(...accountant.Mechanism) error { return nil }
+
+func (s *supply) Slot() int      { return s.slot }
+func (s *supply) Update() int    { return s.slot + 1 }
+func (s *supply) Left() float64  { return math.Max(1-float64(s.slot+1)/float64(s.steps), 0) }
+func (s *supply) Stopped() error { return nil }
