@@ -159,7 +159,7 @@ type family struct {
 
 var families = map[string]family{
 	"dpoptim/":   {"internal/plan", methodImports, []string{"banco", "linesearch", "mechanism"}},
-	"datasets/":  {"internal/plan", []string{"datasets"}, []string{"tabular"}},
+	"datasets/":  {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
 	"reproduce/": {"reproduce/papers", []string{"accountant", "datasets", "reproduce", "train"}, []string{"papers", "reproducetest"}},
 }
 

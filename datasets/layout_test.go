@@ -435,3 +435,65 @@ func TestFaultOfADecoder(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// Files are found in the directory itself, in its folder named after the set, and in the
+// subdirectory of either, and those that lie nearer come first.
+func TestFindsFolders(t *testing.T) {
+	files := toyFiles()
+	empty := maps.Clone(files)
+	empty["train-x"], empty["train-y"] = idxFile(nil, 0, 2, 3), idxFile(nil, 0)
+	all := map[string][]byte{}
+	for _, dir := range []string{"toy/toy-dir", "toy", "toy-dir", "."} {
+		maps.Copy(all, under(dir, files))
+		found := t.TempDir()
+		write(t, found, all)
+		if s, err := toy.Open(found); err != nil || s.Train.Len() != rows {
+			t.Errorf("in %s: %v", dir, err)
+		}
+		maps.Copy(all, under(dir, empty)) // what lies nearer hides it
+	}
+}
+
+// A user's own files in the layout of a set need no test files; one alone is a fault.
+func TestOpenWithoutTest(t *testing.T) {
+	files := toyFiles()
+	delete(files, "test-x")
+	if _, err := toy.OpenFS(mapFS(files)); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "test-x") {
+		t.Errorf("with a part of the test files: %v", err)
+	}
+	delete(files, "test-y")
+	s, err := toy.OpenFS(mapFS(files))
+	if err != nil || s.Train.Len() != rows || s.Test.Shape != [3]int{} || s.TestIsPublic {
+		t.Errorf("without test files: %v", err)
+	}
+}
+
+// One class against the rest keeps bad labels bad, and the set as it was.
+func TestAgainst(t *testing.T) {
+	s, err := toy.OpenFS(mapFS(toyFiles()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	class, err := s.Class("two")
+	if err != nil || class != 2 {
+		t.Fatal(class, err)
+	}
+	two := s.Against(class)
+	if two.Classes != 2 || !slices.Equal(two.ClassNames, []string{"not two", "two"}) || !slices.Equal(two.PerClass, []int{300, 300}) || two.PublicN != 600 {
+		t.Errorf("%+v", two)
+	}
+	for i, l := range s.Train.Labels {
+		want := map[uint8]uint8{0: 0, 1: 0, 2: 1, 255: NoClass}[l]
+		if two.Train.Labels[i] != want {
+			t.Fatalf("label %d became %d", l, two.Train.Labels[i])
+		}
+	}
+	if !slices.Equal(two.Test.Labels, []uint8{1, NoClass}) || !slices.Equal(s.Test.Labels, []uint8{2, 9}) {
+		t.Errorf("the test labels are %v, and were %v", two.Test.Labels, s.Test.Labels)
+	}
+	for _, name := range []string{"three", "3", "-1", ""} {
+		if _, err := s.Class(name); err == nil {
+			t.Errorf("there is a class %q", name)
+		}
+	}
+}

@@ -102,9 +102,12 @@ func read(t *testing.T, elem ...string) []byte {
 	return b
 }
 
-var clock = regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`)
+var (
+	clock = regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`)
+	place = regexp.MustCompile(`(?m)^data_dir: .*`)
+)
 
-// files reads a run directory, with times, rates and memory masked.
+// files reads a run directory, with times, rates, memory and the place of the data masked.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -113,7 +116,7 @@ func files(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		name, _ := filepath.Rel(dir, path)
-		all[name] = clock.ReplaceAllString(string(read(t, path)), `"$1": masked`)
+		all[name] = place.ReplaceAllString(clock.ReplaceAllString(string(read(t, path)), `"$1": masked`), "data_dir: masked")
 		return nil
 	})
 	if err != nil {

@@ -79,6 +79,7 @@ var measured = []struct {
 	{regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`), `"$1": masked`},
 	{regexp.MustCompile(`in [0-9]+ s on `), "in masked s on "},
 	{regexp.MustCompile(`privgrad version .*`), "privgrad version masked"},
+	{regexp.MustCompile(regexp.QuoteMeta(filepath.Clean(os.TempDir())) + `/TestGolden[A-Za-z]+[0-9]+/[0-9]+/`), "HERE/"},
 }
 
 // transcript is a command, how it ended and what it printed.

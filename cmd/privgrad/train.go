@@ -27,6 +27,11 @@ PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
 Records that do not fit it count as fixed valid ones or as zero, in silence: ask
 "privgrad data verify csv:PATH".
 
+--data dir:PATH is your own images, PATH/train/CLASS/*.png or *.jpg, and
+PATH/test/CLASS/*. --data npz:FILE is arrays x_train, y_train, x_test and y_test that
+numpy saved. List the classes by --class-names and the size by --image-size; images
+are resized to it (docs/images.md). --positive tells one class from all others.
+
 Fashion-MNIST is built in and public. Files count as private unless you say
 otherwise: --published-set says that those of mnist, cifar10 or a known table are
 the published ones, so that their size and test set are public. For data of your
@@ -69,6 +74,7 @@ const trainExample = `  privgrad train --epsilon 3 --out runs/first           # 
   privgrad train --data csv:adult.data --published-set --epsilon 1  # a published table, by a built-in schema
   privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3
   privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
+  privgrad train --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5 --epsilon 3 --recipe best
   privgrad train --data csv:mine.csv --public-n 5000 --optimizer lbfgs
   privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`
 

@@ -153,7 +153,7 @@ func openSource(c *Config, sources map[string]Source) (_ *datasets.Set, builtIn 
 	}
 	source, ok := sources[c.Data]
 	if !ok {
-		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table, or one of %s", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix, formNames())
+		return nil, false, usage.Errorf("unknown data set %q: choose one of %s, or %sPATH for a table, or of %s for images and arrays", c.Data, strings.Join(slices.Sorted(maps.Keys(sources)), ", "), TablePrefix, formNames())
 	}
 	switch {
 	case source.BuiltIn && c.DataDir != "":

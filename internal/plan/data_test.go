@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -153,6 +154,32 @@ func TestPositive(t *testing.T) {
 		c := small()
 		change(&c)
 		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// Files in the layout of a published set without its test files are a user's own, and
+// train; they are not the published set.
+func TestWithoutTestFiles(t *testing.T) {
+	set := made(1, 400)
+	set.Published, set.Test, set.TestIsPublic = true, datasets.Split{}, false
+	from := map[string]Source{"made": {Open: func(string) (*datasets.Set, error) { return set, nil }}}
+	c := small()
+	c.Classes, c.DataDir, c.PublicN, c.Delta = nil, "here", ptr(400), ptr(1e-5)
+	c.Model = "logistic"
+	p, err := Resolve(c, Options{Sources: from})
+	check(t, err)
+	if p.Set.TestIsPublic || !filepath.IsAbs(p.Config.DataDir) {
+		t.Errorf("test records are public: %v; directory %s", p.Set.TestIsPublic, p.Config.DataDir)
+	}
+	for want, change := range map[string]func(*Config){
+		"published-set true: the test files": func(c *Config) { c.PublishedSet = true },
+		"test-is-public true: data set made": func(c *Config) { c.TestIsPublic = true },
+	} {
+		other := c
+		change(&other)
+		if _, err := Resolve(other, Options{Sources: from}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

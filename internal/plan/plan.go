@@ -189,7 +189,7 @@ func (p *Plan) resolveNetwork() error {
 			c.Model = "logistic"
 		}
 		if c.Model == "" {
-			return usage.Errorf("no network is made for images of size %s: choose --recipe best or --features, which take most sizes, or --model logistic, or use images of 3x32x32 or 1x28x28 (--image-size)", datasets.SizeText(p.Set.Train.Shape))
+			return usage.Errorf("no network is made for images of size %s: declare 3x32x32 or 28x28 by --image-size, or choose --model logistic, or --recipe best or --features, which take sides that are multiples of 4, up to 96", datasets.SizeText(p.Set.Train.Shape))
 		}
 	}
 	if p.Network == nil {
