@@ -167,7 +167,7 @@ func TestOwnData(t *testing.T) {
 			home, err := filepath.Abs("run")
 			check(t, err)
 			t.Chdir(t.TempDir())
-			e, err := trained.Eval(home, nil, "", "cpu", 1, false)
+			e, err := evaluated(home, trained.Options{Device: "cpu", Threads: 1})
 			check(t, err)
 			if e.Examples != 60 || *e.Accuracy != *result.TestAccuracy {
 				t.Errorf("from elsewhere accuracy %v on %d records, training said %v", *e.Accuracy, e.Examples, *result.TestAccuracy)

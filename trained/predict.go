@@ -48,7 +48,11 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 		Labels: make([]uint8, given/size),
 	}
 	p := m.network.Program
-	table, err := host.Load(tables.Reader{Front: m.front, Loss: p.Loss, Classes: len(m.classes), Threads: m.options.Threads}.Table(split))
+	rows, values, err := tables.Reader{Front: m.front, Loss: p.Loss, Classes: len(m.classes), Threads: m.options.Threads}.Table(split)
+	if err != nil {
+		return nil, err
+	}
+	table, err := host.Load(rows, values)
 	if err != nil {
 		return nil, err
 	}

@@ -237,6 +237,22 @@ func (c *Config) Path() (string, error) {
 			bases = append(bases, dir)
 		}
 	}
+	for i := range bases {
+		base, err := filepath.Abs(bases[i])
+		if err != nil {
+			return "", err
+		}
+		bases[i] = base
+		for _, folder := range folders {
+			path := filepath.Join(base, folder, name)
+			for _, end := range []string{"", ".gz"} { // tables may be compressed
+				if _, err := os.Stat(path + end); err == nil {
+					c.DataDir = base
+					return path, nil
+				}
+			}
+		}
+	}
 	c.DataDir = bases[0] // what opens it says that nothing is there
 	return filepath.Join(bases[0], name), nil
 }
