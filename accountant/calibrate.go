@@ -95,7 +95,7 @@ func (s Schedule) checkTarget(x float64) error {
 		return cmp.Or(checkTarget(x), checkDelta(s.Delta))
 	}
 	if !(x > 0 && x < 1) {
-		return fmt.Errorf("advantage %v: the target must be above 0, which no attack has, and below 1, which no noise is needed for", x)
+		return fmt.Errorf("advantage %v: the target must be above 0 and below 1, which is an attacker who is always right", x)
 	}
 	return nil
 }
@@ -242,10 +242,10 @@ func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error),
 // OutOfReach says that no noise brings a schedule to its target. It is ErrBudget.
 type OutOfReach struct {
 	Least float64 // what the schedule costs with as good as unlimited noise
-	words string
+	Words string
 }
 
-func (e *OutOfReach) Error() string { return e.words }
+func (e *OutOfReach) Error() string { return e.Words }
 
 // Unwrap is ErrBudget.
 func (e *OutOfReach) Unwrap() error { return ErrBudget }
@@ -287,7 +287,7 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 		}
 	}
 	needless := func() error {
-		return fmt.Errorf("%s needs almost no noise: a noise multiplier of %.3g reaches %.4g, and with less there is nothing to certify; lower %s",
+		return fmt.Errorf("%s asks for almost no noise: a noise multiplier of %.3g already meets it, with %.4g, and less cannot be certified; lower %s",
 			s.target(epsilon), good.x, good.epsilon, s.budget())
 	}
 	bad := good

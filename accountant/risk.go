@@ -21,6 +21,17 @@ type Risk struct {
 	TPR map[string]float64 `json:"tpr_at_fpr"`
 }
 
+// mostUseful is the ε above which a guarantee says next to nothing of any record.
+const mostUseful = 20
+
+// Doubt says that an ε is beyond use; empty: it is not.
+func Doubt(epsilon float64) string {
+	if !(epsilon > mostUseful) || math.IsInf(epsilon, 1) {
+		return ""
+	}
+	return fmt.Sprintf("epsilon %.6g promises next to nothing: some outcomes may be e^%.6g times as likely with a record as without it; aim at 10 or less", epsilon, epsilon)
+}
+
 // falsePositiveRates are those of a Risk.
 var falsePositiveRates = []float64{0.001, 0.01, 0.05}
 

@@ -232,7 +232,7 @@ func TestOnceRefuses(t *testing.T) {
 		{lbfgs, func(c *Config) { c.Momentum = 0.5 }, "no learning rate"},
 		{lbfgs, func(c *Config) { c.Epsilon = ptr(1.0) }, "takes neither epsilon"},
 		{lbfgs, func(c *Config) { c.TrainLossNoise = ptr(1.0) }, "train-loss-noise"},
-		{majority, func(c *Config) { c.Epsilon = nil }, "needs a privacy budget"},
+		{majority, func(c *Config) { c.Epsilon = nil }, "no privacy budget"},
 		{majority, func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
 		{majority, func(c *Config) { c.Steps = ptr(3) }, "a single release"},
 		{majority, func(c *Config) { c.Clipping = "adaptive" }, "clips nothing"},

@@ -37,7 +37,7 @@ func TestBadSettings(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"epsilon 0": func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(0.0) },
 		"epsilon 3 and noise multiplier 1 were both given":  func(c *Config) { c.Epsilon = ptr(3.0) },
-		"needs a privacy budget":                            func(c *Config) { c.NoiseMultiplier = nil },
+		"no privacy budget given":                           func(c *Config) { c.NoiseMultiplier = nil },
 		"noise multiplier 1e-200":                           func(c *Config) { c.NoiseMultiplier = ptr(1e-200) },
 		"noise multiplier -1":                               func(c *Config) { c.NoiseMultiplier = ptr(-1.0) },
 		"clip norm 0":                                       func(c *Config) { c.Clip = 0 },

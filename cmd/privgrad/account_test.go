@@ -11,7 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
-var accountKeys = []string{"epsilon", "delta", "accountant", "neighbouring", "order", "interval", "events", "guarantee", "not_a_guarantee_because"}
+var accountKeys = []string{"epsilon", "delta", "accountant", "neighbouring", "order", "interval", "events", "guarantee", "not_a_guarantee_because", "risk", "warnings"}
 
 func near(t *testing.T, what string, got any, want, tolerance float64) {
 	t.Helper()
@@ -137,7 +137,7 @@ func TestCalibrate(t *testing.T) {
 	solve := func(args ...string) map[string]any {
 		t.Helper()
 		r := object(t, ok(t, append(base, args...)...))
-		wantKeys(t, r, "noise_multiplier", "epsilon", "delta", "accountant", "sampling_rate", "steps", "neighbouring", "guarantee", "not_a_guarantee_because")
+		wantKeys(t, r, "noise_multiplier", "epsilon", "delta", "accountant", "sampling_rate", "steps", "neighbouring", "guarantee", "not_a_guarantee_because", "risk")
 		if e := r["epsilon"].(float64); e > 3 || e < 2.99 {
 			t.Errorf("reached ε = %v for 3", e)
 		}

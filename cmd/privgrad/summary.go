@@ -78,6 +78,10 @@ func (s summary) privacy() {
 	default:
 		s.row("privacy", "ε = %.6g at δ = %g for %s, %s neighbours, by %s", *s.Epsilon, *s.Delta, s.PrivacyUnit, *s.Neighbouring, *s.Accountant)
 	}
+	if s.Risk != nil {
+		s.row("which means", "%s", cli.AttackGuess(s.Risk))
+		s.row("", "%s", cli.AttackFinds(s.Risk))
+	}
 	if !s.Guarantee {
 		s.row("guarantee", "no")
 		return

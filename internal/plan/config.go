@@ -265,7 +265,7 @@ func (c *Config) checkBudget() error {
 	case c.Epsilon != nil && c.NoiseMultiplier != nil:
 		return usage.Errorf("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
 	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
-		return usage.Errorf("optimizer %s needs a privacy budget: give --epsilon (the noise is calibrated) or --noise-multiplier (ε follows)", c.Optimizer)
+		return usage.Errorf("no privacy budget given; try `privgrad train --epsilon 3`, or set the noise with --noise-multiplier")
 	case !c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
 		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
 	case !c.Private() && c.TrainLossNoise != nil:
