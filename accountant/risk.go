@@ -84,7 +84,8 @@ func RiskAt(epsilon, delta float64) *Risk {
 	return riskBelow([]float64{epsilon}, func(float64) float64 { return delta })
 }
 
-// riskBelow is the least that points of a curve δ(ε) imply.
+// riskBelow is the least that points of a curve δ(ε) imply: without any, an attacker who is
+// always right.
 func riskBelow(epsilons []float64, delta func(epsilon float64) float64) *Risk {
 	const up = 1 + 1e-14 // a few roundings
 	advantage, tpr := 1.0, make([]float64, len(falsePositiveRates))
@@ -135,7 +136,7 @@ func pldRisk(events []Event, o Options) (*Risk, error) {
 	r, width, err := riskOfPairs(steps, o.Neighbouring == ReplaceOne)
 	switch {
 	case errors.Is(err, pld.ErrFine):
-		return rdpRisk(events, o)
+		r = riskBelow(nil, nil)
 	case err != nil || width <= wideRisk*r.Advantage:
 		return r, err
 	}

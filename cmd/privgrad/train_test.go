@@ -28,7 +28,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"defaults_chosen_on", "private_diagnostics", "clipping", "precision",
+	"defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk",
 }
 
 func TestTrainJSON(t *testing.T) {
@@ -91,11 +91,11 @@ func TestTrainSummary(t *testing.T) {
 		want, lack []string
 	}{
 		"private": {[]string{"--epsilon", "3"},
-			[]string{"test accuracy", "ε = 3 at δ = 1e-05", "guarantee         yes", "noise multiplier", "run directory", "privgrad eval ", "accuracy.png", "config.yaml' --epsilon 8"},
+			[]string{"test accuracy", "ε = 3 at δ = 1e-05", "right at most 5", "wrongly suspects 1 %", "guarantee         yes", "noise multiplier", "run directory", "privgrad eval ", "accuracy.png", "config.yaml' --epsilon 8"},
 			[]string{"NO PRIVACY GUARANTEE", "training loss", "train loss"}},
 		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{"of the adaptive clip norm, ", " at the end", "guarantee         yes"}, nil},
 		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{"of the clip norm 1 (per-layer clipping)"}, nil},
-		"no noise":  {[]string{"--noise-multiplier", "0"}, []string{"NO PRIVACY GUARANTEE", "no noise was added", "ε is infinite"}, []string{"ε ="}},
+		"no noise":  {[]string{"--noise-multiplier", "0"}, []string{"NO PRIVACY GUARANTEE", "no noise was added", "ε is infinite"}, []string{"ε =", "attacker"}},
 		"seeded":    {[]string{"--epsilon", "3", "--noise", "seeded"}, []string{"NO PRIVACY GUARANTEE", "seeded"}, []string{"yes"}},
 		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NO PRIVACY GUARANTEE", "sgd"}, []string{"ε", "δ"}},
 		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO PRIVACY GUARANTEE", "paper"}, nil},
