@@ -91,7 +91,7 @@ func TestTrainSummary(t *testing.T) {
 		want, lack []string
 	}{
 		"private": {[]string{"--epsilon", "3"},
-			[]string{"test accuracy", "ε = 3 at δ = 1e-05", "right at most 5", "wrongly suspects 1 %", "guarantee         yes", "noise multiplier", "run directory", "privgrad eval ", "accuracy.png", "config.yaml' --epsilon 8"},
+			[]string{"test accuracy", "ε = 3 at δ = 1e-05", "is right at most ", "wrongly suspects 1 %", "guarantee         yes", "noise multiplier", "run directory", "privgrad eval ", "accuracy.png", "config.yaml' --epsilon 8"},
 			[]string{"NO PRIVACY GUARANTEE", "training loss", "train loss"}},
 		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{"of the adaptive clip norm, ", " at the end", "guarantee         yes"}, nil},
 		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{"of the clip norm 1 (per-layer clipping)"}, nil},
@@ -319,7 +319,7 @@ func TestBadSettings(t *testing.T) {
 func TestOwnFilesAreDeclared(t *testing.T) {
 	data := mnistFiles(t)
 	own := func(more ...string) []string {
-		args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--batch", "50", "--steps", "2", "--noise-multiplier", "1", "--device", "cpu", "--json"}
+		args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--batch", "50", "--steps", "2", "--noise-multiplier", "0.7", "--device", "cpu", "--json"}
 		return append(append(args, "--out", filepath.Join(t.TempDir(), "run")), more...)
 	}
 	fails(t, cli.ExitUsage, own(), "--public-n", "--delta", "--published-set")
