@@ -511,7 +511,7 @@ func TestCalibrationOutOfReach(t *testing.T) {
 		_, _, err = s.CalibrateSteps(3, 1)
 		refused(t, err, "epsilon 3", "before the first step")
 		_, _, err = s.CalibrateSamplingRate(3, 1)
-		refused(t, err, "epsilon 3", "gives +Inf")
+		refused(t, err, "epsilon 3", "no less than +Inf")
 	}
 	for _, c := range []struct {
 		change func(*Schedule)
