@@ -33,6 +33,8 @@ type method struct {
 	name        string
 	solve       func(events []Event, o Options) (Result, error)
 	epsilonOnly bool // it does not solve for δ
+	// risk bounds attacks; nil: its ε says all that it knows of them.
+	risk func(events []Event, o Options) (*Risk, error)
 	// slack is how far below its target a calibration may end, relative to
 	// it: what a search by this method's figures can resolve.
 	slack float64

@@ -497,17 +497,17 @@ func TestCalibrationOutOfReach(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		s := dpsgd(n)
 		_, _, err := s.Calibrate(1e-4)
-		refused(t, err, "epsilon 0.0001", "delta 1e-05", "10000 steps", "rate 0.005", "no less than 0.008367")
+		refused(t, err, "epsilon 0.0001", "delta 1e-05", "10000 steps", "rate 0.005", "gives 0.008367", "use accountant pld")
 		_, _, err = s.Calibrate(1e30)
 		refused(t, err, "epsilon 1e+30", "lower epsilon")
 		_, _, err = Schedule{SamplingRate: 1, Steps: 10, Neighbouring: n, Accountant: PRV, Delta: 1e-5}.Calibrate(1e9)
 		refused(t, err, "at most 20", "use pld")
 		s.Besides = []Event{{Mechanisms: []Mechanism{Gaussian{0.5}}, Count: 1}}
 		_, _, err = s.Calibrate(3)
-		refused(t, err, "epsilon 3", "no less than")
+		refused(t, err, "epsilon 3", "out of reach")
 		s.Besides[0].Mechanisms = []Mechanism{Gaussian{0}}
 		_, _, err = s.Calibrate(3)
-		refused(t, err, "epsilon 3", "no less than +Inf")
+		refused(t, err, "epsilon 3", "gives +Inf")
 		_, _, err = s.CalibrateSteps(3, 1)
 		refused(t, err, "epsilon 3", "before the first step")
 		_, _, err = s.CalibrateSamplingRate(3, 1)
@@ -586,18 +586,18 @@ func TestCalibrateSteps(t *testing.T) {
 		t.Errorf("steps are %d, %v, want 1", steps, err)
 	}
 	_, _, err := s.CalibrateSteps(3, 1)
-	refused(t, err, "epsilon 3 does not pay for one step", "multiplier 1 ")
+	refused(t, err, "epsilon 3 at delta 1e-05 does not pay for one step", "multiplier 1 ")
 	_, _, err = s.CalibrateSteps(3, 0)
 	refused(t, err, "does not pay for one step", "multiplier 0 ")
 	_, _, err = s.CalibrateSteps(1e-4, 1)
-	refused(t, err, "epsilon 0.0001 does not pay for one step")
+	refused(t, err, "epsilon 0.0001 at delta 1e-05 does not pay for one step")
 	s.Besides = []Event{PoissonBatch(1, 1, Gaussian{1})}
 	_, _, err = s.CalibrateSteps(0.1, 1)
 	refused(t, err, "epsilon 0.1", "before the first step")
 	s.Besides = nil
 	s.SamplingRate = 1e-9
 	_, _, err = s.CalibrateSteps(3, 10)
-	refused(t, err, "epsilon 3 pays for more than")
+	refused(t, err, "epsilon 3 at delta 1e-05 pays for more than")
 }
 
 func TestCalibrateSamplingRate(t *testing.T) {

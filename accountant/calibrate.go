@@ -2,10 +2,12 @@ package accountant
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/accountant/pld"
 )
 
 // Schedule is DP-SGD's: steps Poisson batches at one rate, each asked for one
@@ -22,6 +24,17 @@ type Schedule struct {
 	// alike, instead of the sum of the above; it must fall as sigma grows, and
 	// reads the rest of the schedule from s.
 	Price func(s Schedule, sigma float64) (float64, error)
+
+	byAdvantage bool // Price is an attack's advantage
+}
+
+// Events are what the schedule releases at a noise multiplier of the sum.
+func (s Schedule) Events(sigma float64) []Event {
+	if s.Steps <= 0 {
+		return s.Besides
+	}
+	asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
+	return append([]Event{PoissonBatch(s.SamplingRate, s.Steps, asked...)}, s.Besides...)
 }
 
 // Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it
@@ -30,11 +43,7 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	if s.Price != nil {
 		return s.Price(s, sigma)
 	}
-	events := s.Besides
-	if s.Steps > 0 {
-		asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
-		events = append([]Event{PoissonBatch(s.SamplingRate, s.Steps, asked...)}, events...)
-	}
+	events := s.Events(sigma)
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -42,9 +51,58 @@ func (s Schedule) Epsilon(sigma float64) (float64, error) {
 	return r.Epsilon, err
 }
 
+// ByAdvantage is the schedule with the advantage of a membership attack (Risk) in the place
+// of ε: calibrations aim at it, and say what they reached of it.
+func (s Schedule) ByAdvantage() Schedule {
+	s.byAdvantage = true
+	s.Price = func(s Schedule, sigma float64) (float64, error) {
+		events := s.Events(sigma)
+		if len(events) == 0 {
+			return 0, nil
+		}
+		r, err := RiskOf(events, Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+		switch {
+		case err != nil:
+			return 0, err
+		case r != nil:
+			return r.Advantage, nil
+		case NoGuarantee(s.Accountant) != "":
+			return 0, fmt.Errorf("accountant %s gives no guarantee, and so bounds no attack: use %s", s.Accountant, PLD)
+		}
+		return 1, nil // without noise
+	}
+	return s
+}
+
+// target is what a calibration aims at, in words.
+func (s Schedule) target(x float64) string {
+	if s.byAdvantage {
+		return fmt.Sprintf("advantage %v", x)
+	}
+	return fmt.Sprintf("epsilon %v at delta %v", x, s.Delta)
+}
+
+// budget names what allows more.
+func (s Schedule) budget() string {
+	if s.byAdvantage {
+		return "the advantage"
+	}
+	return "epsilon or delta"
+}
+
+func (s Schedule) checkTarget(x float64) error {
+	if !s.byAdvantage {
+		return cmp.Or(checkTarget(x), checkDelta(s.Delta))
+	}
+	if !(x > 0 && x < 1) {
+		return fmt.Errorf("advantage %v: the target must be above 0 and below 1, which is an attacker who is always right", x)
+	}
+	return nil
+}
+
 // method is the schedule's accountant, if there is something to calibrate.
-func (s Schedule) method(epsilon float64) (method, error) {
-	if err := checkTarget(epsilon); err != nil {
+func (s Schedule) method(target float64) (method, error) {
+	if err := s.checkTarget(target); err != nil {
 		return method{}, err
 	}
 	if s.Steps < 1 {
@@ -181,6 +239,26 @@ func LeastAdmitted(event func(sigma float64) Event, open func() (Budget, error),
 	return good, nil
 }
 
+// OutOfReach says that no noise brings a schedule to its target. It is ErrBudget.
+type OutOfReach struct {
+	Least float64 // what the schedule costs with as good as unlimited noise
+	Words string
+}
+
+func (e *OutOfReach) Error() string { return e.Words }
+
+// Unwrap is ErrBudget.
+func (e *OutOfReach) Unwrap() error { return ErrBudget }
+
+func (s Schedule) outOfReach(target, noise, least float64) error {
+	also := ""
+	if s.Accountant == RDP {
+		also = ", or use accountant " + PLD
+	}
+	return &OutOfReach{least, fmt.Sprintf("%s is out of reach over %d steps at sampling rate %.4g: even with a noise multiplier of %.3g accountant %s gives %.4g; raise %s%s",
+		s.target(target), s.Steps, s.SamplingRate, noise, s.Accountant, least, s.budget(), also)}
+}
+
 // Calibrate finds the smallest noise multiplier whose ε does not exceed the
 // target: never above it, and within 1e-4 relative below.
 func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error) {
@@ -188,30 +266,55 @@ func (s Schedule) Calibrate(epsilon float64) (sigma, reached float64, err error)
 	if err != nil {
 		return 0, 0, err
 	}
+	at := func(sigma float64) (float64, error) {
+		e, err := s.Epsilon(sigma)
+		if errors.Is(err, pld.ErrNoise) { // nothing is known of so little
+			return math.Inf(1), nil
+		}
+		return e, err
+	}
 	const least, most = 1e-3, 1e9
 	good := point{x: s.guess(epsilon)}
 	for {
-		if good.epsilon, err = s.Epsilon(good.x); err != nil {
+		if good.epsilon, err = at(good.x); err != nil {
 			return 0, 0, err
 		}
 		if good.epsilon <= epsilon {
 			break
 		}
 		if good.x *= 2; good.x > most {
-			return 0, 0, fmt.Errorf("no noise multiplier up to %g reaches epsilon %v at delta %v over %d steps at sampling rate %v: accountant %s gives no less than %.4g there; raise epsilon or delta: %w", most, epsilon, s.Delta, s.Steps, s.SamplingRate, s.Accountant, good.epsilon, ErrBudget)
+			return 0, 0, s.outOfReach(epsilon, most, good.epsilon)
 		}
+	}
+	needless := func() error {
+		return fmt.Errorf("%s asks for almost no noise: a noise multiplier of %.3g already meets it, with %.4g, and less cannot be certified; lower %s",
+			s.target(epsilon), good.x, good.epsilon, s.budget())
 	}
 	bad := good
 	for factor := 1.1; bad.epsilon <= epsilon; factor = 2 {
 		good, bad.x = bad, bad.x/factor
 		if bad.x < least {
-			return 0, 0, fmt.Errorf("epsilon %v is met with almost no noise (multiplier below %g): lower epsilon", epsilon, good.x)
+			return 0, 0, needless()
 		}
-		if bad.epsilon, err = s.Epsilon(bad.x); err != nil {
+		if bad.epsilon, err = at(bad.x); err != nil {
 			return 0, 0, err
 		}
 	}
-	good, err = narrow(epsilon, good, bad, secants(epsilon, m.slack), s.Epsilon)
+	for math.IsInf(bad.epsilon, 1) {
+		if good.x < 1.01*bad.x {
+			return 0, 0, needless()
+		}
+		between := point{x: math.Sqrt(good.x * bad.x)}
+		if between.epsilon, err = at(between.x); err != nil {
+			return 0, 0, err
+		}
+		if between.epsilon <= epsilon {
+			good = between
+		} else {
+			bad = between
+		}
+	}
+	good, err = narrow(epsilon, good, bad, secants(epsilon, m.slack), at)
 	return good.x, good.epsilon, err
 }
 
@@ -233,7 +336,7 @@ func (s Schedule) guess(epsilon float64) float64 {
 // CalibrateSteps finds the largest number of steps whose ε does not exceed the
 // target, for a noise multiplier; s.Steps is ignored.
 func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached float64, err error) {
-	if err := cmp.Or(checkTarget(epsilon), checkDelta(s.Delta)); err != nil {
+	if err := s.checkTarget(epsilon); err != nil {
 		return 0, 0, err
 	}
 	at := func(n float64) (float64, error) {
@@ -245,21 +348,21 @@ func (s Schedule) CalibrateSteps(epsilon, sigma float64) (steps int, reached flo
 		return 0, 0, err
 	}
 	if before > epsilon {
-		return 0, 0, fmt.Errorf("epsilon %v is below what accountant %s gives at delta %v before the first step, %.4g: raise epsilon or delta: %w", epsilon, s.Accountant, s.Delta, before, ErrBudget)
+		return 0, 0, papers.Refuse("%s is below what accountant %s gives before the first step, %.4g: raise %s", s.target(epsilon), s.Accountant, before, s.budget())
 	}
 	good := point{x: 1}
 	if good.epsilon, err = at(1); err != nil {
 		return 0, 0, err
 	}
 	if good.epsilon > epsilon {
-		return 0, 0, fmt.Errorf("epsilon %v does not pay for one step at noise multiplier %v and sampling rate %v: raise epsilon or the noise: %w", epsilon, sigma, s.SamplingRate, ErrBudget)
+		return 0, 0, papers.Refuse("%s does not pay for one step at noise multiplier %v and sampling rate %v: raise %s, or the noise", s.target(epsilon), sigma, s.SamplingRate, s.budget())
 	}
 	const most = 1 << 30
 	bad := good
 	for factor := 2.0; bad.epsilon <= epsilon; factor *= 2 {
 		good = bad
 		if bad.x *= factor; bad.x > most {
-			return 0, 0, fmt.Errorf("epsilon %v pays for more than %d steps at noise multiplier %v: lower the noise", epsilon, most, sigma)
+			return 0, 0, fmt.Errorf("%s pays for more than %d steps at noise multiplier %v: lower the noise", s.target(epsilon), most, sigma)
 		}
 		if bad.epsilon, err = at(bad.x); err != nil {
 			return 0, 0, err
@@ -292,7 +395,7 @@ func (s Schedule) CalibrateSamplingRate(epsilon, sigma float64) (rate, reached f
 	for good.epsilon > epsilon {
 		bad, good.x = good, good.x/8
 		if good.x < least {
-			return 0, 0, fmt.Errorf("no sampling rate reaches epsilon %v at delta %v over %d steps with noise multiplier %v: accountant %s gives no less than %.4g there; raise epsilon, delta or the noise: %w", epsilon, s.Delta, s.Steps, sigma, s.Accountant, bad.epsilon, ErrBudget)
+			return 0, 0, papers.Refuse("no sampling rate reaches %s over %d steps with noise multiplier %v: accountant %s gives no less than %.4g; raise %s, or the noise", s.target(epsilon), s.Steps, sigma, s.Accountant, bad.epsilon, s.budget())
 		}
 		if good.epsilon, err = at(good.x); err != nil {
 			return 0, 0, err

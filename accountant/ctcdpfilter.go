@@ -37,14 +37,14 @@ func (f *ctcdpFilter) Ask(e Event) error {
 	}
 	least, err := papers.CtCDPEpsilon([]papers.Steps{{Rho: s.Rho, Count: 1}}, e.Rate, f.plan.Delta)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, ErrBudget)
+		return papers.Refuse("%v", err)
 	}
 	if least > f.plan.Epsilon {
-		return fmt.Errorf("a step of ρ = %.6g needs epsilon %.6g by the constraints of ctCDP, which is above %v: %w", s.Rho, least, f.plan.Epsilon, ErrBudget)
+		return papers.Refuse("a step of ρ = %.6g needs epsilon %.6g by the constraints of ctCDP, which is above %v", s.Rho, least, f.plan.Epsilon)
 	}
 	total := math.Nextafter(f.spent+float64(e.Count)*papers.AmplifiedCost(e.Rate, s.Rho), math.Inf(1))
 	if !(total <= f.budget) {
-		return fmt.Errorf("a release would bring ρ to %.6g, of %.6g that epsilon %v at delta %v allows: %w", total, f.budget, f.plan.Epsilon, f.plan.Delta, ErrBudget)
+		return papers.Refuse("a release would bring ρ to %.6g, of %.6g that epsilon %v at delta %v allows", total, f.budget, f.plan.Epsilon, f.plan.Delta)
 	}
 	f.spent = total
 	return nil

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // A Filter admits releases that are chosen by looking at earlier ones, as long
@@ -28,7 +30,7 @@ func NewFilter(epsilon, delta float64, n Neighbouring, order float64) (*Filter, 
 	// tight, solved for the divergence and rounded down.
 	f.budget = epsilon - math.Log1p(-1/order) + math.Log(delta*order)/(order-1)
 	if f.budget -= 1e-12 * math.Abs(epsilon-f.budget); f.budget <= 0 {
-		return nil, fmt.Errorf("epsilon %v at delta %v leaves nothing to spend at order %v: raise epsilon or the order: %w", epsilon, delta, order, ErrBudget)
+		return nil, papers.Refuse("epsilon %v at delta %v leaves nothing to spend at order %v: raise epsilon or the order", epsilon, delta, order)
 	}
 	return f, nil
 }
@@ -42,7 +44,7 @@ func (f *Filter) Ask(e Event) error {
 	}
 	total := math.Nextafter(f.spent+c.RDP[0], math.Inf(1))
 	if !(total <= f.budget) {
-		return fmt.Errorf("a release would bring the Rényi divergence of order %v to %.6g, of %.6g that epsilon %v at delta %v allows: %w", f.order, total, f.budget, f.epsilon, f.delta, ErrBudget)
+		return papers.Refuse("a release would bring the Rényi divergence of order %v to %.6g, of %.6g that epsilon %v at delta %v allows", f.order, total, f.budget, f.epsilon, f.delta)
 	}
 	f.spent = total
 	return nil

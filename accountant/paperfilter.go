@@ -2,9 +2,10 @@ package accountant
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
+
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // A paperFilter admits releases by the arithmetic of Chen and Lee 2020: every
@@ -37,7 +38,7 @@ func newPaperFilter(epsilon, delta float64) (*paperFilter, error) {
 		f.budget = append(f.budget, epsilon-math.Log(1/delta)/float64(i+1))
 	}
 	if !(slices.Max(f.budget) > 0) {
-		return nil, fmt.Errorf("epsilon %v at delta %v leaves nothing to spend by proposition 1: raise epsilon: %w", epsilon, delta, ErrBudget)
+		return nil, papers.Refuse("epsilon %v at delta %v leaves nothing to spend by proposition 1: raise epsilon", epsilon, delta)
 	}
 	return f, nil
 }
@@ -78,7 +79,7 @@ func (f *paperFilter) Ask(e Event) error {
 		}
 	}
 	if share(next, f.budget) > 1 {
-		return fmt.Errorf("a release would leave no order with budget for epsilon %v at delta %v: %w", f.epsilon, f.delta, ErrBudget)
+		return papers.Refuse("a release would leave no order with budget for epsilon %v at delta %v", f.epsilon, f.delta)
 	}
 	f.spent = next
 	return nil

@@ -12,6 +12,7 @@ import (
 var rdpMethod = method{
 	name:  RDP,
 	slack: 1e-9,
+	risk:  rdpRisk,
 	solve: func(events []Event, o Options) (Result, error) { return solveRenyi(events, o, tight) },
 }
 

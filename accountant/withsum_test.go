@@ -38,6 +38,6 @@ func TestCountOnTheSumsBatch(t *testing.T) {
 		near(t, "rate", rate, 0.005, 1e-4)
 		s.SamplingRate = 0.005
 		_, _, err = s.Calibrate(0.5)
-		refused(t, err, "epsilon 0.5", "no less than")
+		refused(t, err, "epsilon 0.5", "out of reach")
 	}
 }

@@ -11,18 +11,23 @@ import (
 var zcdpMethod = method{
 	name:  ZCDP,
 	slack: 1e-12,
+	risk:  zcdpRisk,
 	solve: func(events []Event, o Options) (Result, error) {
 		rho, err := zcdp(events, o.Neighbouring)
 		if err != nil {
 			return Result{}, err
 		}
 		if o.Epsilon != nil {
-			log := bestOrder(func(order float64) float64 { return logDelta(rho*order, order, *o.Epsilon) })
-			return o.result(positiveDelta(log)), nil
+			return o.result(zcdpDelta(rho, *o.Epsilon)), nil
 		}
 		epsilon := bestOrder(func(order float64) float64 { return tight(rho*order, order, o.Delta) })
 		return o.result(math.Max(epsilon, 0)), nil
 	},
+}
+
+// zcdpDelta is δ at ε of ρ.
+func zcdpDelta(rho, epsilon float64) float64 {
+	return positiveDelta(bestOrder(func(order float64) float64 { return logDelta(rho*order, order, epsilon) }))
 }
 
 // zcdp is ρ of a list: μ²/2 of a Gaussian, ε²/2 of what is (ε, 0)-private

@@ -81,10 +81,20 @@ func (r *run) clip() *float64 {
 	return nil
 }
 
+// epsilonSoFar is the ε of what was charged, no less than was said before: of bounds on a
+// part and on more, the first may be the larger one.
+func (r *run) epsilonSoFar(slots int) *float64 {
+	epsilon := r.charge.epsilon(slots)
+	if last := r.last; epsilon != nil && last != nil && last.EpsilonSoFar != nil {
+		return plan.Finite(max(*epsilon, *last.EpsilonSoFar))
+	}
+	return epsilon
+}
+
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c := &r.plan.Config
-	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(r.slot, 1))
 		if f := r.figures(); f.Rate != 0 {

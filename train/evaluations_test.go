@@ -55,3 +55,20 @@ func TestEvaluationsAreCounted(t *testing.T) {
 		t.Error("dp-sgd counts a search's evaluations")
 	}
 }
+
+// falling is a charge whose bounds cross.
+type falling struct{ charge }
+
+func (falling) epsilon(slots int) *float64 { return ptr(1 / float64(slots)) }
+
+// What was said to be spent is never said to be less: a bound on more steps may be below one on
+// fewer.
+func TestEpsilonSoFarNeverFalls(t *testing.T) {
+	r := &run{charge: falling{}, evaluator: evaluator{last: &Measurement{EpsilonSoFar: ptr(0.5)}}}
+	if got := r.epsilonSoFar(4); *got != 0.5 {
+		t.Errorf("ε is %v after 0.5", *got)
+	}
+	if got := r.epsilonSoFar(1); *got != 1 {
+		t.Errorf("ε is %v, want 1", *got)
+	}
+}

@@ -62,7 +62,8 @@ func (r *run) result() *Result {
 // reportPrivacy says what a private run cost, and by which noise.
 func (r *run) reportPrivacy(res *Result) {
 	p, c := r.plan, &r.plan.Config
-	res.Epsilon, res.EpsilonSoFar, res.Neighbouring = p.Epsilon, r.charge.epsilon(r.ledger.Charged()), &c.Neighbouring
+	res.Epsilon, res.EpsilonSoFar, res.Neighbouring = p.Epsilon, r.epsilonSoFar(r.ledger.Charged()), &c.Neighbouring
+	res.Risk = p.Risk
 	if p.Method.Traits().Pure {
 		delta, by := 0.0, accountant.Pure{}.Name()
 		res.Delta, res.Accountant = &delta, &by

@@ -1,40 +1,43 @@
 package train
 
+import "github.com/privgrad/privgrad/accountant"
+
 // Result is what a run reports; its JSON form is result.json. Undefined
 // figures are null. Nothing in it was computed from training records without
 // noise, unless the data were declared public.
 type Result struct {
-	Run             string   `json:"run"`
-	Dataset         string   `json:"dataset"`
-	Model           string   `json:"model"`
-	Parameters      int      `json:"parameters"`
-	Optimizer       string   `json:"optimizer"`
-	Device          string   `json:"device"`
-	Precision       string   `json:"precision"` // of matrix products
-	Threads         int      `json:"threads"`
-	Steps           int      `json:"steps"`              // updates applied
-	StepsNow        int      `json:"-"`                  // of these, by this process, to which seconds belong; 0 of a stored result
-	Committed       *int     `json:"committed_schedule"` // updates paid for; null where a filter ends the run
-	Sampling        string   `json:"sampling"`
-	SamplingRate    float64  `json:"sampling_rate"`
-	ExpectedBatch   float64  `json:"expected_batch"` // q·N, the normaliser
-	PublicN         int      `json:"public_n"`
-	Clipping        *string  `json:"clipping"`
-	Clip            *float64 `json:"clip"`             // the last one where it moves
-	NoiseMultiplier *float64 `json:"noise_multiplier"` // σ/C
-	Epsilon         *float64 `json:"epsilon"`          // of the committed schedule
-	EpsilonSoFar    *float64 `json:"epsilon_so_far"`   // of the steps charged; no guarantee if the stop depended on results
-	Delta           *float64 `json:"delta"`
-	Accountant      *string  `json:"accountant"`
-	Neighbouring    *string  `json:"neighbouring"`
-	PrivacyUnit     string   `json:"privacy_unit"`
-	Guarantee       bool     `json:"guarantee"`
-	NoGuarantee     []string `json:"not_a_guarantee_because"`
-	Assumptions     []string `json:"assumptions"`
-	TuningCharged   bool     `json:"tuning_charged"`
-	DefaultsFrom    string   `json:"defaults_chosen_on"`
-	Released        []string `json:"released"`
-	Diagnostics     bool     `json:"private_diagnostics"`
+	Run             string           `json:"run"`
+	Dataset         string           `json:"dataset"`
+	Model           string           `json:"model"`
+	Parameters      int              `json:"parameters"`
+	Optimizer       string           `json:"optimizer"`
+	Device          string           `json:"device"`
+	Precision       string           `json:"precision"` // of matrix products
+	Threads         int              `json:"threads"`
+	Steps           int              `json:"steps"`              // updates applied
+	StepsNow        int              `json:"-"`                  // of these, by this process, to which seconds belong; 0 of a stored result
+	Committed       *int             `json:"committed_schedule"` // updates paid for; null where a filter ends the run
+	Sampling        string           `json:"sampling"`
+	SamplingRate    float64          `json:"sampling_rate"`
+	ExpectedBatch   float64          `json:"expected_batch"` // q·N, the normaliser
+	PublicN         int              `json:"public_n"`
+	Clipping        *string          `json:"clipping"`
+	Clip            *float64         `json:"clip"`             // the last one where it moves
+	NoiseMultiplier *float64         `json:"noise_multiplier"` // σ/C
+	Epsilon         *float64         `json:"epsilon"`          // of the committed schedule
+	Risk            *accountant.Risk `json:"risk"`             // what epsilon means for attacks; null without a guarantee
+	EpsilonSoFar    *float64         `json:"epsilon_so_far"`   // of the steps charged; no guarantee if the stop depended on results
+	Delta           *float64         `json:"delta"`
+	Accountant      *string          `json:"accountant"`
+	Neighbouring    *string          `json:"neighbouring"`
+	PrivacyUnit     string           `json:"privacy_unit"`
+	Guarantee       bool             `json:"guarantee"`
+	NoGuarantee     []string         `json:"not_a_guarantee_because"`
+	Assumptions     []string         `json:"assumptions"`
+	TuningCharged   bool             `json:"tuning_charged"`
+	DefaultsFrom    string           `json:"defaults_chosen_on"`
+	Released        []string         `json:"released"`
+	Diagnostics     bool             `json:"private_diagnostics"`
 
 	// Gradients, and losses at a point, that a line search asked of a batch.
 	GradientEvaluations  *int `json:"gradient_evaluations,omitempty"`

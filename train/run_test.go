@@ -113,7 +113,7 @@ func TestBadSettings(t *testing.T) {
 	c := small()
 	c.NoiseMultiplier, c.Accountant = nil, accountant.RDP
 	c.Clipping, c.Epsilon, c.Batch = "adaptive", ptr(1.0), ptr(1.0)
-	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "adaptive clipping's count takes a part of it")
+	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "with --clipping adaptive")
 	if _, err := resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that the count alone overruns: %v", err)
 	}

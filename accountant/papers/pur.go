@@ -29,6 +29,14 @@ const (
 // single step. It is that of package accountant, which imports this one.
 var ErrBudget = errors.New("the privacy budget does not allow it")
 
+// Refuse is an error that is ErrBudget in words of its own, which say what would be allowed.
+func Refuse(format string, a ...any) error { return refusal(fmt.Sprintf(format, a...)) }
+
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (r refusal) Unwrap() error { return ErrBudget }
+
 // A Problem is what is publicly known of an empirical risk
 // F(θ) = (1/N)·Σ f(θ; x_n). A schedule is a guarantee only where every field
 // that it uses is public and, as to Lipschitz, enforced.
@@ -99,7 +107,7 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	limit := new(big.Rat).Quo(exact(budget), first)
 	affordable := func(steps int) bool { return s.weight(steps).Cmp(limit) <= 0 }
 	if !affordable(1) {
-		return nil, fmt.Errorf("rho %v does not pay for one step, which costs %.4g: raise rho or the number of records: %w", budget, up(first), ErrBudget)
+		return nil, Refuse("rho %v does not pay for one step, which costs %.4g: raise rho or the number of records", budget, up(first))
 	}
 	hi := 2
 	for affordable(hi) {

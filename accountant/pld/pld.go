@@ -71,8 +71,9 @@ type Interval struct{ Lower, Upper float64 }
 // Epsilon is the ends between which the least ε ≥ 0 lies for which the
 // composition of the steps is (ε, δ)-DP: under add-remove the larger of
 // adding and removing, under replace-one if replaceOne. Upper−Lower is at
-// most 1e-3·ε, or 1e-4 below ε = 0.1, wherever a few million points suffice;
-// elsewhere the interval is wider, and as valid.
+// most 1e-3·ε, or 1e-4 below ε = 0.1, or a hundredth of the loss's standard deviation where
+// that is below 0.01, wherever a few million points suffice; elsewhere the interval is wider,
+// and as valid.
 func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
 	if !(delta >= minDelta && delta < 1) {
 		return Interval{}, fmt.Errorf("pld: delta is %v; it must be at least %g, below which nothing is certified, and below 1", delta, float64(minDelta))
@@ -310,7 +311,9 @@ func (s *Step) sampled(mu2 float64, others []law, replaceOne bool) (law, error) 
 	return nil, nil
 }
 
+// ErrNoise says that there is too little Gaussian noise for a grid.
+var ErrNoise = fmt.Errorf("cannot be certified together with sampling or other noise: raise it to %g or more, or use accountant rdp", 1./maxMu)
+
 func tooFar(mu float64) error {
-	return fmt.Errorf("pld: the Gaussian noise is so small that its distance mu is %.4g; above %d it cannot be certified "+
-		"together with sampling or other noise: raise the noise", mu, maxMu)
+	return fmt.Errorf("accountant pld: so little Gaussian noise (a multiplier of %.3g) %w", 1/mu, ErrNoise)
 }

@@ -36,6 +36,9 @@ func vectors(t *testing.T) (g golden) {
 
 func sampled(mu, q float64, count int) Step { return Step{[]Pair{Gaussian(mu)}, q, count} }
 
+// width is the least that is promised of any Upper−Lower.
+func width(epsilon float64) float64 { return max(relativeWidth*epsilon, absoluteWidth) }
+
 func epsilon(t *testing.T, steps []Step, replaceOne bool, delta float64) Interval {
 	t.Helper()
 	r, err := Epsilon(steps, replaceOne, delta)
@@ -527,7 +530,7 @@ func TestRefusals(t *testing.T) {
 		"rate is 1.5":      func() error { _, err := Epsilon([]Step{sampled(1, 1.5, 1)}, false, 1e-5); return err },
 		"count is -1":      func() error { _, err := Epsilon([]Step{sampled(1, 0.1, -1)}, false, 1e-5); return err },
 		"mu is -1":         func() error { _, err := Epsilon([]Step{sampled(-1, 0.1, 1)}, false, 1e-5); return err },
-		"raise the noise":  func() error { _, err := Epsilon([]Step{sampled(30, 0.1, 1)}, false, 1e-5); return err },
+		"raise it to 0.04": func() error { _, err := Epsilon([]Step{sampled(30, 0.1, 1)}, false, 1e-5); return err },
 		"not supported un": func() error { _, err := Epsilon([]Step{{[]Pair{Laplace(1)}, 0.1, 1}}, true, 1e-5); return err },
 		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{{}}, 0.1, 1}}, true, 1e-5); return err },
 		"pure epsilon":     func() error { _, err := Epsilon([]Step{{[]Pair{Pure(1e4)}, 1, 1}}, false, 1e-5); return err },

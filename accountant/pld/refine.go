@@ -9,6 +9,8 @@ import (
 const (
 	relativeWidth = 1e-3 // of Upper−Lower
 	absoluteWidth = 1e-4 // below ε = 0.1
+	spreadWidth   = 1e-2 // of the loss's standard deviation, where that is less than absoluteWidth
+	leastWidth    = 1e-8 // nobody asks for less
 	maxLog2       = 21   // of a window's points
 	maxWork       = 24   // the same, of all kinds together
 )
@@ -105,7 +107,7 @@ func (c *composition) spacingAt(delta float64) float64 {
 		_, mean, _ := c.moments(d, t)
 		epsilon, work = max(epsilon, mean), max(work, n*(t+1))
 	}
-	return math.Sqrt(4 * width(epsilon) / work)
+	return math.Sqrt(4 * c.width(epsilon) / work)
 }
 
 // refine finds the spacing: that of the formula, with h² scaled once by what
@@ -137,7 +139,7 @@ func (c *composition) refine(delta float64) error {
 		case err != nil:
 			return err
 		}
-		w, want := r.Upper-r.Lower, width(r.Upper)
+		w, want := r.Upper-r.Lower, c.width(r.Upper)
 		if math.IsInf(w, 1) {
 			break // no spacing mends what overflows
 		}
@@ -159,7 +161,16 @@ func (c *composition) refine(delta float64) error {
 	return c.discretise()
 }
 
-func width(epsilon float64) float64 { return max(relativeWidth*epsilon, absoluteWidth) }
+// width is what Upper−Lower may be at ε. Where δ is near its value at ε = 0, ε may be much
+// less than the losses are apart, and only their size says what is near.
+func (c *composition) width(epsilon float64) float64 {
+	variance := 0.0
+	for d := range c.directions() {
+		_, _, v := c.moments(d, 0)
+		variance = max(variance, v)
+	}
+	return max(relativeWidth*epsilon, min(absoluteWidth, spreadWidth*math.Sqrt(variance)), leastWidth)
+}
 
 // setSpacing fixes the spacing, near h: one that puts both extreme losses of a
 // single kind on the grid, where they are atoms.

@@ -11,7 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
-var accountKeys = []string{"epsilon", "delta", "accountant", "neighbouring", "order", "interval", "events", "guarantee", "not_a_guarantee_because"}
+var accountKeys = []string{"epsilon", "delta", "accountant", "neighbouring", "order", "interval", "events", "guarantee", "not_a_guarantee_because", "risk", "warnings"}
 
 func near(t *testing.T, what string, got any, want, tolerance float64) {
 	t.Helper()
@@ -116,7 +116,7 @@ func TestAccountRefuses(t *testing.T) {
 		{"--noise-multiplier x --delta 1e-5", "--noise-multiplier"},
 		{"--noise-multiplier 1 --sampling-rate 1.1 --delta 1e-5", "1.1"},
 		{"--noise-multiplier 1 --sampling-rate 0 --delta 1e-5", "rate 0"},
-		{"--noise-multiplier 1 --steps 0 --delta 1e-5", "count 0"},
+		{"--noise-multiplier 1 --steps 0 --delta 1e-5", "steps 0"},
 		{"--noise-multiplier 1 --delta 1e-5 --accountant magic", `"magic"`},
 		{"--noise-multiplier 1 --delta 1e-5 --neighbouring far", `"far"`},
 		{"--noise-multiplier 1 --delta 1e-5 --order 1", "order 1"},
@@ -137,7 +137,7 @@ func TestCalibrate(t *testing.T) {
 	solve := func(args ...string) map[string]any {
 		t.Helper()
 		r := object(t, ok(t, append(base, args...)...))
-		wantKeys(t, r, "noise_multiplier", "epsilon", "delta", "accountant", "sampling_rate", "steps", "neighbouring", "guarantee", "not_a_guarantee_because")
+		wantKeys(t, r, "noise_multiplier", "epsilon", "delta", "accountant", "sampling_rate", "steps", "neighbouring", "guarantee", "not_a_guarantee_because", "risk")
 		if e := r["epsilon"].(float64); e > 3 || e < 2.99 {
 			t.Errorf("reached ε = %v for 3", e)
 		}
@@ -149,12 +149,18 @@ func TestCalibrate(t *testing.T) {
 	sigma := solve("--sampling-rate", "0.01", "--steps", "1000")["noise_multiplier"]
 	near(t, "steps", solve("--sampling-rate", "0.01", "--noise-multiplier", ftoa(sigma))["steps"], 1000, 2e-3)
 	near(t, "sampling rate", solve("--steps", "1000", "--noise-multiplier", ftoa(sigma))["sampling_rate"], 0.01, 1e-4)
+	attack := object(t, ok(t, "calibrate", "--advantage", "0.1", "--sampling-rate", "0.01", "--steps", "100", "--json"))
+	if risk := attack["risk"].(map[string]any); attack["epsilon"] != nil || attack["delta"] != nil || risk["advantage"].(float64) > 0.1 || risk["advantage"].(float64) < 0.0999 {
+		t.Errorf("calibrated for an advantage of 0.1: %v", attack)
+	}
 	if human := ok(t, "calibrate", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01", "--steps", "1000"); !strings.HasPrefix(human, "noise multiplier 0.8") {
 		t.Errorf("calibrate says %q", human)
 	}
 	for _, c := range []struct{ args, want string }{
 		{"--epsilon 3 --steps 10 --sampling-rate 0.1", "--delta"},
 		{"--delta 1e-5 --steps 10 --sampling-rate 0.1", "--epsilon"},
+		{"--epsilon 3 --advantage 0.1 --delta 1e-5 --steps 10 --sampling-rate 0.1", "--advantage"},
+		{"--advantage 1.5 --steps 10 --sampling-rate 0.1", "advantage 1.5"},
 		{"--epsilon 3 --delta 1e-5", "two of"},
 		{"--epsilon 3 --delta 1e-5 --steps 10", "two of"},
 		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 0.1 --noise-multiplier 1", "two of"},
@@ -168,7 +174,7 @@ func TestCalibrate(t *testing.T) {
 	// A proper question whose answer is that the budget does not reach.
 	for _, c := range []struct{ args, want string }{
 		{"--epsilon 0.01 --delta 1e-5 --noise-multiplier 0.5 --sampling-rate 1", "one step"},
-		{"--accountant rdp --epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "no noise multiplier"},
+		{"--accountant rdp --epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "out of reach"},
 	} {
 		fails(t, cli.ExitRefused, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
 	}

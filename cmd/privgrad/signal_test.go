@@ -106,8 +106,8 @@ func TestFullDisk(t *testing.T) {
 
 func TestInterruptSavesAndResumes(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
-	args := []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1",
-		"--batch", "100", "--steps", "100000000", "--eval-every", "1", "--json", "--out", out}
+	args := []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1000",
+		"--accountant", "rdp", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--json", "--out", out}
 	steps := 0
 	for _, more := range [][]string{nil, {"--resume"}} {
 		cmd, stdout, log := process(t, "", append(args, more...)...)

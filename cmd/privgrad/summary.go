@@ -119,6 +119,10 @@ func (s summary) privacy() {
 	default:
 		s.row("Privacy", "%s for any one training record (%s, %s)", s.stated(), *s.Neighbouring, *s.Accountant)
 	}
+	if s.Risk != nil {
+		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
+		s.row("", "%s", cli.AttackFinds(s.Risk))
+	}
 }
 
 func (s summary) seeded() bool {

@@ -28,7 +28,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"defaults_chosen_on", "private_diagnostics", "clipping", "precision",
+	"defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk",
 }
 
 func TestTrainJSON(t *testing.T) {
@@ -91,7 +91,7 @@ func TestTrainSummary(t *testing.T) {
 		want, lack []string
 	}{
 		"private": {[]string{"--epsilon", "3"},
-			[]string{"Test accuracy  ", "ε = 3, δ = 1e-05 for any one training record (add-remove, pld)", "This is a guarantee if", "Noise  ", "Saved to  ", "privgrad eval ", "config.yaml' --epsilon 8"},
+			[]string{"Test accuracy  ", "ε = 3, δ = 1e-05 for any one training record (add-remove, pld)", "is right at most ", "wrongly suspects 1%", "This is a guarantee if", "Noise  ", "Saved to  ", "privgrad eval ", "config.yaml' --epsilon 8"},
 			[]string{"NO GUARANTEE", "NOT PRIVATE", "raining loss", "train loss"}},
 		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{" × adaptive clip norm, ", " at the end", "This is a guarantee if"}, nil},
 		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{" × clip norm 1 (per-layer clipping)"}, nil},
@@ -319,7 +319,7 @@ func TestBadSettings(t *testing.T) {
 func TestOwnFilesAreDeclared(t *testing.T) {
 	data := mnistFiles(t)
 	own := func(more ...string) []string {
-		args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--batch", "50", "--steps", "2", "--noise-multiplier", "1", "--device", "cpu", "--json"}
+		args := []string{"train", "--data", "mnist", "--data-dir", data, "--model", "logistic", "--batch", "50", "--steps", "2", "--noise-multiplier", "0.7", "--device", "cpu", "--json"}
 		return append(append(args, "--out", filepath.Join(t.TempDir(), "run")), more...)
 	}
 	fails(t, cli.ExitUsage, own(), "--public-n", "--delta", "--published-set")

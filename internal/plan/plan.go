@@ -42,6 +42,7 @@ type Plan struct {
 	Steps         int     // committed
 	Sigma         float64 // noise multiplier σ/C; 0 without noise
 	Epsilon       *float64
+	Risk          *accountant.Risk // what ε means for attacks; nil without a guarantee
 
 	Method      dpoptim.Method
 	Declaration dpoptim.Declaration // what the method asks of the records

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 // What a run costs, and the noise that makes it cost that.
@@ -30,8 +31,20 @@ func (p *Plan) resolvePrivacy() error {
 		return nil
 	}
 	if p.Method.Traits().Pure {
-		return p.resolvePure()
+		err = p.resolvePure()
+	} else {
+		err = p.resolveNoise()
 	}
+	if err != nil {
+		return err
+	}
+	p.Warnings = append(p.Warnings, p.doubts()...)
+	return p.resolveRisk()
+}
+
+// resolveNoise settles δ, and the noise of a method that is not pure.
+func (p *Plan) resolveNoise() error {
+	c := &p.Config
 	if c.Delta == nil {
 		delta := defaultDelta
 		c.Delta = &delta
@@ -39,6 +52,7 @@ func (p *Plan) resolvePrivacy() error {
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
 	}
+	var err error
 	switch p.Declaration.Budget {
 	case dpoptim.Committed:
 		err = p.resolveCommitted()
@@ -49,6 +63,29 @@ func (p *Plan) resolvePrivacy() error {
 	}
 	p.Facts.Planned = p.Sigma
 	return err
+}
+
+// resolveRisk says what the guarantee means for attacks. What a filter admits is known by its
+// (ε, δ) alone, as is what a pure method releases.
+func (p *Plan) resolveRisk() error {
+	c := &p.Config
+	if len(p.NoGuarantee()) > 0 {
+		return nil
+	}
+	if p.Filtered() || p.Method.Traits().Pure {
+		delta := 0.0
+		if !p.Method.Traits().Pure {
+			delta = *c.Delta
+		}
+		p.Risk = accountant.RiskAt(*p.Epsilon, delta)
+		return nil
+	}
+	events, err := p.asksOf(p.price, p.Sigma)
+	if err != nil {
+		return err
+	}
+	p.Risk, err = accountant.RiskOf(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *c.Delta})
+	return usage.Wrap(err)
 }
 
 // resolvePure prices the one release of a pure method: ε, with δ = 0.
@@ -113,14 +150,8 @@ func (p *Plan) resolveCommitted() error {
 	s.Price = p.priceAsks
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
-		if errors.Is(err, accountant.ErrBudget) {
-			if c.adapts() {
-				return fmt.Errorf("%w; adaptive clipping's count takes a part of it, the more the smaller the batch: raise --batch or choose another --clipping", err)
-			}
-			return err
-		}
 		if err != nil {
-			return usage.Wrap(err)
+			return p.outOfReach(err)
 		}
 		p.Sigma = sigma
 	} else {
@@ -142,6 +173,18 @@ func (p *Plan) resolveCommitted() error {
 	return nil
 }
 
+// outOfReach says which settings keep a committed schedule from its ε.
+func (p *Plan) outOfReach(err error) error {
+	c := &p.Config
+	var out *accountant.OutOfReach
+	if !errors.As(err, &out) || !c.adapts() {
+		return asBudget(err)
+	}
+	out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, for the count of the clipped; raise --batch, or use --clipping %s",
+		*c.Epsilon, c.Clipping, p.ExpectedBatch, out.Least, perexample.Flat)
+	return out
+}
+
 // prices are the noise of the declared releases at a noise multiplier of gradients.
 func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
 	for _, a := range p.Declaration.Asks {
@@ -159,26 +202,33 @@ func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
 
 // priceAsks is what a schedule of the declared questions costs.
 func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) {
-	prices, err := p.prices(sigma)
-	if err != nil {
-		return 0, err
-	}
-	if len(prices) == 1 && prices[0] == accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma}) && max(p.Declaration.Asks[0].Every, 1) == 1 {
-		s.Price = nil // a sum of gradients alone, with what is asked beside it
-		return s.Epsilon(sigma)
-	}
-	if len(s.WithSum) > 0 {
-		return 0, usage.Errorf("clipping %s: it is for sums of gradients with the planned noise, and optimizer %s asks for others; use --clipping flat", p.Config.Clipping, p.Config.Optimizer)
-	}
-	if len(prices) > 1 && p.Declaration.Asks[1].Batch == dpoptim.ByPapers {
+	if asks := p.Declaration.Asks; len(asks) > 1 && asks[1].Batch == dpoptim.ByPapers {
+		prices, err := p.prices(sigma)
+		if err != nil {
+			return 0, err
+		}
 		return p.priceByPapers(s, prices)
 	}
-	events := append(slices.Clip(s.Besides), p.events(prices, s.Steps)...)
-	if len(events) == 0 {
-		return 0, nil
+	events, err := p.asksOf(s, sigma)
+	if err != nil || len(events) == 0 {
+		return 0, err
 	}
 	r, err := accountant.Account(events, accountant.Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
 	return r.Epsilon, err
+}
+
+// asksOf are the events of a schedule of the declared questions, and of what is asked beside them.
+func (p *Plan) asksOf(s accountant.Schedule, sigma float64) ([]accountant.Event, error) {
+	prices, err := p.prices(sigma)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(prices) == 1 && prices[0] == accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma}) && max(p.Declaration.Asks[0].Every, 1) == 1:
+		return s.Events(sigma), nil
+	case len(s.WithSum) > 0:
+		return nil, usage.Errorf("clipping %s: it is for sums of gradients with the planned noise, and optimizer %s asks for others; use --clipping flat", p.Config.Clipping, p.Config.Optimizer)
+	}
+	return append(slices.Clip(s.Besides), p.events(prices, s.Steps)...), nil
 }
 
 // priceByPapers is for a gradient and a line search in every step.

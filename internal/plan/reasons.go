@@ -2,10 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 )
@@ -46,6 +48,30 @@ func (p *Plan) NoGuarantee() []string {
 		}
 	}
 	return why
+}
+
+// doubts are what no guarantee saves a run from.
+func (p *Plan) doubts() (all []string) {
+	if p.Epsilon == nil {
+		return nil
+	}
+	if d := accountant.Doubt(*p.Epsilon); d != "" {
+		all = append(all, d)
+	}
+	if r := p.noiseOverSignal(); r > 1 {
+		all = append(all, fmt.Sprintf("the noise drowns the gradients: over the run it moves the parameters %.2g times as far as gradients could that all point one way; raise --epsilon, --batch or --steps, or take a smaller model", r))
+	}
+	return all
+}
+
+// noiseOverSignal sets the length of all noise of a run of equal learning rates, σC√(dT)/(qN) in
+// d dimensions and T steps, beside the longest way that clipped gradients can go, CT: a function of the
+// configuration alone. It is 0 where the noise is not committed to or is not one of gradients.
+func (p *Plan) noiseOverSignal() float64 {
+	if p.Declaration.Budget != dpoptim.Committed || p.Declaration.Asks[0].Question != dpoptim.Gradients {
+		return 0
+	}
+	return p.Sigma * math.Sqrt(float64(p.Facts.Params)/float64(p.Steps)) / p.ExpectedBatch
 }
 
 // Label is what must stand beside everything that a run shows or stores.

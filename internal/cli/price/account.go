@@ -29,6 +29,8 @@ type account struct {
 	Events       []accountant.Event   `json:"events"`
 	Guarantee    bool                 `json:"guarantee"`
 	NoGuarantee  []string             `json:"not_a_guarantee_because"`
+	Risk         *accountant.Risk     `json:"risk"` // null without a guarantee
+	Warnings     []string             `json:"warnings"`
 }
 
 // Account is the command that says what releases cost.
@@ -53,16 +55,16 @@ What is asked of one batch stands in one batch event. Mechanisms are
 --accountant chooses how the cost is computed:
   pld    privacy loss distributions: tight, with a certified interval; the default
   rdp    Rényi divergences: looser, and works for every mechanism and sampling
-  prv    another discretisation of the loss, as a cross-check of pld
+  prv    another discretisation of the loss, as a cross-check of pld: NO GUARANTEE
   gdp    exact for Gaussians on all records        zcdp   the same by concentrated privacy
   ctcdp  fixed-size batches under replace-one, as one of the papers does
-  paper  the papers' own conversion of rdp's curve: NOT A GUARANTEE
+  paper  the papers' own conversion of rdp's curve: NO GUARANTEE
 One that has no bound for an event says so.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
   echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
 		Flags: func(f *pflag.FlagSet) {
-			a.define(f)
+			a.define(f, 1, 1)
 			f.StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
 			f.Float64Var(&order, "order", 0, "also give the Rényi divergence of the whole list at this order, above 1")
 		},
@@ -85,17 +87,20 @@ One that has no bound for an event says so.`,
 			if err != nil {
 				return usage.Wrap(err)
 			}
-			out := accountOf(events, r)
+			out, err := accountOf(events, r, o)
+			if err != nil {
+				return usage.Wrap(err)
+			}
 			return c.Show(out, func(w io.Writer) { describeAccount(w, out, c.Given("epsilon"), order, r.OrderAtEdge) })
 		},
 	}.New()
 }
 
-func accountOf(events []accountant.Event, r accountant.Result) account {
+func accountOf(events []accountant.Event, r accountant.Result, o accountant.Options) (account, error) {
 	out := account{
 		Epsilon: real(r.Epsilon), Delta: real(r.Delta), Accountant: r.Accountant, Neighbouring: string(r.Neighbouring),
 		Events: events, NoGuarantee: noGuarantee(r.Accountant), RDP: (*real)(r.RDP),
-		Interval: r.Interval, Estimate: (*real)(r.Estimate),
+		Interval: r.Interval, Estimate: (*real)(r.Estimate), Warnings: []string{},
 	}
 	switch {
 	case math.IsInf(r.Epsilon, 0):
@@ -105,8 +110,15 @@ func accountOf(events []accountant.Event, r accountant.Result) account {
 	case r.Order > 0:
 		out.Order = (*real)(&r.Order)
 	}
-	out.Guarantee = len(out.NoGuarantee) == 0
-	return out
+	if d := accountant.Doubt(r.Epsilon); d != "" {
+		out.Warnings = append(out.Warnings, d)
+	}
+	if out.Guarantee = len(out.NoGuarantee) == 0; !out.Guarantee {
+		return out, nil
+	}
+	var err error
+	out.Risk, err = accountant.RiskOf(events, o)
+	return out, err
 }
 
 // events are those of the file or the flags' one mechanism.
@@ -114,6 +126,9 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 	if file == "" {
 		if !c.Given("noise-multiplier") {
 			return nil, usage.Errorf("nothing to account for: give --noise-multiplier, --sampling-rate and --steps, or --events FILE")
+		}
+		if a.Steps < 1 {
+			return nil, usage.Errorf("steps %d: must be 1 or more", a.Steps)
 		}
 		return []accountant.Event{accountant.PoissonBatch(a.SamplingRate, a.Steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
 	}
@@ -145,6 +160,10 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 		fmt.Fprintf(w, "ε = %.6g at δ = %.6g\n", float64(a.Epsilon), float64(a.Delta))
 	}
 	warn(w, a.NoGuarantee)
+	for _, what := range a.Warnings {
+		fmt.Fprintln(w, "warning: "+what)
+	}
+	describeRisk(w, a.Risk)
 	fmt.Fprintf(w, "\naccountant %s, %s neighbours", a.Accountant, a.Neighbouring)
 	if a.Order != nil {
 		fmt.Fprintf(w, ", at order %g", float64(*a.Order))

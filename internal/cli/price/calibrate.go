@@ -3,69 +3,81 @@ package price
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // calibration is the JSON form of a calibrated schedule.
 type calibration struct {
-	NoiseMultiplier float64  `json:"noise_multiplier"`
-	Epsilon         float64  `json:"epsilon"` // reached, never above the target
-	Delta           float64  `json:"delta"`
-	Accountant      string   `json:"accountant"`
-	Neighbouring    string   `json:"neighbouring"`
-	SamplingRate    float64  `json:"sampling_rate"`
-	Steps           int      `json:"steps"`
-	Guarantee       bool     `json:"guarantee"`
-	NoGuarantee     []string `json:"not_a_guarantee_because"`
+	NoiseMultiplier float64          `json:"noise_multiplier"`
+	Epsilon         real             `json:"epsilon"` // reached, never above the target; null without a δ
+	Delta           real             `json:"delta"`
+	Accountant      string           `json:"accountant"`
+	Neighbouring    string           `json:"neighbouring"`
+	SamplingRate    float64          `json:"sampling_rate"`
+	Steps           int              `json:"steps"`
+	Guarantee       bool             `json:"guarantee"`
+	NoGuarantee     []string         `json:"not_a_guarantee_because"`
+	Risk            *accountant.Risk `json:"risk"` // null without a guarantee
 }
 
 // Calibrate is the command that finds what a budget allows.
 func Calibrate() *cobra.Command {
 	var a settings
+	var advantage float64
 	return cli.Command{
 		Use:   "calibrate",
 		Short: "Find the noise, the steps or the sampling rate that a budget allows",
 		Long: `calibrate solves a schedule of DP-SGD for what is missing. With --sampling-rate
 and --steps it finds the smallest noise multiplier that keeps ε within
 --epsilon at --delta; with --noise-multiplier and one of the two, the largest
-value of the other.`,
+value of the other.
+
+--advantage stands in the place of --epsilon. It is the most that any attacker gains
+who guesses whether a record was used: true positives less false positives, 0 for
+one who learns nothing, 1 for one who is always right. --delta is not needed then;
+with it, ε is given as well.`,
 		Example: `  privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 1000
   privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --noise-multiplier 1.1   # how many steps?
-  privgrad calibrate --epsilon 3 --delta 1e-5 --steps 1000 --noise-multiplier 1.1           # how large a batch?`,
+  privgrad calibrate --epsilon 3 --delta 1e-5 --steps 1000 --noise-multiplier 1.1           # how large a batch?
+  privgrad calibrate --advantage 0.1 --sampling-rate 0.01 --steps 1000                      # for an attack's success`,
 		Flags: func(f *pflag.FlagSet) {
-			a.define(f)
-			for _, name := range []string{"sampling-rate", "steps"} {
-				f.Lookup(name).DefValue = "0" // one of them may be what is found
-			}
+			a.define(f, 0, 0)
+			f.Float64Var(&advantage, "advantage", 0, "in place of --epsilon: the most that a membership attack gains, in (0, 1)")
 		},
-		Run: func(c *cli.Call) error { return a.calibrate(c) },
+		Run: func(c *cli.Call) error { return a.calibrate(c, advantage) },
 	}.New()
 }
 
-func (a *settings) calibrate(call *cli.Call) error {
+func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 	given := call.Given
-	for _, name := range []string{"epsilon", "delta"} {
-		if !given(name) {
-			return usage.Errorf("--%s is missing: a calibration needs a target --epsilon and a --delta", name)
-		}
+	schedule, target := a.Schedule, a.epsilon
+	switch {
+	case given("epsilon") == given("advantage"):
+		return usage.Errorf("a calibration needs one target: give --epsilon with --delta, or --advantage")
+	case given("advantage"):
+		schedule, target = a.ByAdvantage(), advantage
+	case !given("delta"):
+		return usage.Errorf("--delta is missing: a calibration for --epsilon needs one")
 	}
-	c := calibration{NoiseMultiplier: a.sigma, SamplingRate: a.SamplingRate, Steps: a.Steps, Delta: a.Delta, Accountant: a.Accountant, Neighbouring: string(a.Neighbouring)}
+	c := calibration{NoiseMultiplier: a.sigma, SamplingRate: a.SamplingRate, Steps: a.Steps, Accountant: a.Accountant, Neighbouring: string(a.Neighbouring)}
 	var found string
 	var err error
 	switch rate, steps := given("sampling-rate"), given("steps"); {
 	case !given("noise-multiplier") && rate && steps:
-		c.NoiseMultiplier, c.Epsilon, err = a.Calibrate(a.epsilon)
+		c.NoiseMultiplier, _, err = schedule.Calibrate(target)
 		found = fmt.Sprintf("noise multiplier %.6g", c.NoiseMultiplier)
 	case given("noise-multiplier") && rate && !steps:
-		c.Steps, c.Epsilon, err = a.CalibrateSteps(a.epsilon, a.sigma)
+		c.Steps, _, err = schedule.CalibrateSteps(target, a.sigma)
 		found = cli.Plural(c.Steps, "step")
 	case given("noise-multiplier") && steps && !rate:
-		c.SamplingRate, c.Epsilon, err = a.CalibrateSamplingRate(a.epsilon, a.sigma)
+		c.SamplingRate, _, err = schedule.CalibrateSamplingRate(target, a.sigma)
 		found = fmt.Sprintf("sampling rate %.6g", c.SamplingRate)
 	default:
 		return usage.Errorf("give two of --noise-multiplier, --sampling-rate and --steps: the third is found")
@@ -73,12 +85,37 @@ func (a *settings) calibrate(call *cli.Call) error {
 	if err != nil {
 		return usage.Wrap(err)
 	}
-	c.NoGuarantee = noGuarantee(a.Accountant)
-	c.Guarantee = len(c.NoGuarantee) == 0
+	if err := a.complete(&c, given("delta")); err != nil {
+		return usage.Wrap(err)
+	}
 	return call.Show(c, func(w io.Writer) {
 		fmt.Fprintln(w, found)
 		warn(w, c.NoGuarantee)
-		fmt.Fprintf(w, "\nε = %.6g at δ = %g, by accountant %s, %s neighbours:\n%s of noise multiplier %.6g on Poisson batches at rate %.6g\n",
-			c.Epsilon, c.Delta, c.Accountant, c.Neighbouring, cli.Plural(c.Steps, "step"), c.NoiseMultiplier, c.SamplingRate)
+		describeRisk(w, c.Risk)
+		fmt.Fprintln(w)
+		if given("delta") {
+			fmt.Fprintf(w, "ε = %.6g at δ = %g, by accountant %s, %s neighbours:\n", float64(c.Epsilon), float64(c.Delta), c.Accountant, c.Neighbouring)
+		} else {
+			fmt.Fprintf(w, "by accountant %s, %s neighbours:\n", c.Accountant, c.Neighbouring)
+		}
+		fmt.Fprintf(w, "%s of noise multiplier %.6g on Poisson batches at rate %.6g\n", cli.Plural(c.Steps, "step"), c.NoiseMultiplier, c.SamplingRate)
 	})
+}
+
+// complete says what a schedule that was found costs.
+func (a *settings) complete(c *calibration, delta bool) (err error) {
+	c.NoGuarantee = noGuarantee(a.Accountant)
+	c.Guarantee = len(c.NoGuarantee) == 0
+	s := a.Schedule
+	s.SamplingRate, s.Steps = c.SamplingRate, c.Steps
+	c.Epsilon, c.Delta = real(math.NaN()), real(math.NaN())
+	if delta {
+		epsilon, err := s.Epsilon(c.NoiseMultiplier)
+		if err != nil {
+			return err
+		}
+		c.Epsilon, c.Delta = real(epsilon), real(a.Delta)
+	}
+	c.Risk, err = accountant.RiskOf(s.Events(c.NoiseMultiplier), accountant.Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+	return err
 }

@@ -30,16 +30,38 @@ type settings struct {
 	epsilon, sigma float64
 }
 
-func (a *settings) define(f *pflag.FlagSet) {
+// define adds them; those of a schedule have a default only where a command uses it.
+func (a *settings) define(f *pflag.FlagSet, rate float64, steps int) {
 	f.SortFlags = false
 	f.Float64Var(&a.Delta, "delta", 0, "δ, in (0, 1)")
 	f.Float64Var(&a.epsilon, "epsilon", 0, "ε")
 	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
-	f.Float64Var(&a.SamplingRate, "sampling-rate", 1, "Poisson sampling rate of a step's batch, 1 for all records")
-	f.IntVar(&a.Steps, "steps", 1, "number of steps")
-	f.StringVar(&a.Accountant, "accountant", accountant.PLD, strings.Join(accountant.Names(), ", ")+" (not a guarantee)")
+	f.Float64Var(&a.SamplingRate, "sampling-rate", rate, "Poisson sampling rate of a step's batch, 1 for all records")
+	f.IntVar(&a.Steps, "steps", steps, "number of steps")
+	f.StringVar(&a.Accountant, "accountant", accountant.PLD, accountants())
 	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
 	cli.JSONFlag(f)
+}
+
+// accountants lists them, those apart whose figures are none.
+func accountants() string {
+	var sound, other []string
+	for _, name := range accountant.Names() {
+		if accountant.NoGuarantee(name) == "" {
+			sound = append(sound, name)
+		} else {
+			other = append(other, name)
+		}
+	}
+	return strings.Join(sound, ", ") + "; NO GUARANTEE: " + strings.Join(other, ", ")
+}
+
+// describeRisk says what ε means, in figures that are rounded up.
+func describeRisk(w io.Writer, r *accountant.Risk) {
+	if r == nil {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n%s\n", cli.AttackGuess(r), cli.AttackFinds(r))
 }
 
 // noGuarantee says why an accountant's figures are none, where they are not.

@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+)
+
+// AttackGuess says what a risk means for who guesses whether a record was used.
+func AttackGuess(r *accountant.Risk) string {
+	return fmt.Sprintf("an attacker who guesses whether a record was used is right at most %s of the time (a coin: 50%%)", percentUp((1+r.Advantage)/2))
+}
+
+// AttackFinds says what it means for who wants to be wrong rarely.
+func AttackFinds(r *accountant.Risk) string {
+	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the others finds at most %s of the records that were used", percentUp(r.TPR["0.01"]))
+}
+
+// percentUp is a share in percent, rounded up to a tenth.
+func percentUp(x float64) string {
+	return fmt.Sprintf("%.1f%%", min(math.Ceil(1000*x)/10, 100))
+}
