@@ -12,6 +12,7 @@ import (
 
 // A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
 type Measurement struct {
+	Run             string   `json:"-"` // its directory
 	Step            int      `json:"step"`
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
 	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
@@ -23,7 +24,13 @@ type Measurement struct {
 	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss       *float64 `json:"train_loss"`
 	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
+	// Confusion counts the public test records of a class (row) by the class that they were
+	// taken for (column); nil of a regression, and of very many classes.
+	Confusion [][]int `json:"confusion,omitempty"`
 }
+
+// mostConfused is the number of classes up to which every evaluation keeps a confusion matrix.
+const mostConfused = 100
 
 // evaluator measures a run as it goes, on public data and by released values.
 type evaluator struct {
@@ -82,7 +89,7 @@ func (r *run) clip() *float64 {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c := &r.plan.Config
-	m := &Measurement{Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	m := &Measurement{Run: r.options.Out, Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(r.slot, 1))
 		if f := r.figures(); f.Rate != 0 {
@@ -104,6 +111,9 @@ func (r *run) evaluate(loss *float64) error {
 			return fmt.Errorf("%s after step %d: %w", s.what, r.step, err)
 		}
 		*s.loss, *s.accuracy = plan.Means(score)
+		if s.loss == &m.TestLoss && len(score.Confusion) <= mostConfused {
+			m.Confusion = score.Confusion
+		}
 	}
 	if r.scoreTrain != nil {
 		if err := r.evaluateTraining(m); err != nil {

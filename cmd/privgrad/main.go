@@ -19,6 +19,8 @@ import (
 var commands = []func() *cobra.Command{
 	newTrain,
 	newEval,
+	newReport,
+	newVerify,
 	price.Account,
 	price.Calibrate,
 	price.Schedule,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/perexample"
+	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -23,9 +24,10 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	fmt.Fprintf(w, "\nNext:\n")
 	cli.Table(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "  report\t%s\n", filepath.Join(r.Run, report.PageFile))
 		if r.TestAccuracy != nil { // eval refuses test records that are not public, too
 			fmt.Fprintf(w, "  confusion matrix\tprivgrad eval %s\n", cli.Quote(r.Run))
-			fmt.Fprintf(w, "  accuracy picture\t%s\n", filepath.Join(r.Run, train.PictureFile))
+			fmt.Fprintf(w, "  accuracy picture\t%s\n", filepath.Join(r.Run, report.PictureFile))
 		}
 		if r.Delta != nil {
 			fmt.Fprintf(w, "  another budget\tprivgrad train -c %s --epsilon 8\n", cli.Quote(filepath.Join(r.Run, train.ConfigFile)))

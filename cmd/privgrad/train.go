@@ -11,12 +11,14 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
 const trainLong = `train trains a model and writes a run directory: the complete configuration
-(config.yaml), the model (model.safetensors), metrics.jsonl, accuracy.png and
-result.json, with all that a crash needs to be resumed from.
+(config.yaml), the model (model.safetensors), metrics.jsonl and result.json, with
+all that a crash needs to be resumed from. report.html, model-card.md and
+accuracy.png are for people; --tensorboard adds events for TensorBoard.
 
 Give --epsilon, and the noise is calibrated to that budget, or
 --noise-multiplier, and ε follows. Settings come from flags or, with -c, from a
@@ -112,10 +114,12 @@ func (t *trainer) train(call *cli.Call) error {
 		return err
 	}
 	defer con.Release()
-	result, err := train.Run(ctx, c, train.Options{
+	options := train.Options{
 		Sources: data.Sources(), Out: t.out, Resume: t.resume,
 		Progress: &cli.Steps{Console: con, NotPrivate: notPrivate(c)}, Log: slog.New(con),
-	})
+	}
+	report.Attach(c, &options)
+	result, err := train.Run(ctx, c, options)
 	if err != nil {
 		return err
 	}

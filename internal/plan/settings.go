@@ -109,6 +109,8 @@ var settings = []Setting{
 	{Key: "search.decay", Help: "ψ: decay of the average of angles (default 0.8)"},
 	{Key: "eval_every", limit: within(0, math.MaxInt, "a number of steps, or 0 for once an epoch"), Help: "steps between evaluations on the test data, 0 for once an epoch"},
 
+	{Key: "tensorboard", resume: always, Help: "also write the evaluations as events.out.tfevents… in the run directory, for TensorBoard"},
+
 	{Key: "accountant", limit: oneOf(accountant.Names()...), Help: strings.Join(accountant.Names(), ", ") + "; prv (a cross-check) and paper (the papers' own figures) are no guarantee"},
 	{Key: "neighbouring", name: "neighbouring relation", limit: oneOf(string(accountant.AddRemove), string(accountant.ReplaceOne)), Help: "relation between data sets: add-remove or replace-one"},
 	{Key: "noise", limit: oneOf(noiseSecure, noiseExact, noiseSeeded),
