@@ -100,6 +100,11 @@ var allowed = map[string][]string{
 		"internal/plan", "internal/rundir", "internal/usage", "nn",
 	},
 
+	"internal/tfevents": nil,
+	"report": {
+		"accountant", "accountant/ledger", "dpoptim", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
+	},
+
 	"trained": {
 		"features", "internal/device", "internal/devices", "internal/engine", "internal/plan", "internal/rundir", "internal/tables", "internal/usage",
 		"perexample",

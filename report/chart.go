@@ -190,10 +190,10 @@ func (c *chart) drawing() *Drawing {
 				command = "M"
 			}
 			p.D += command + px(q[0]) + " " + py(q[1])
-			p.Points = append(p.Points, Point{px(q[0]), py(q[1]), fmt.Sprintf("%s: %.2f %% at %s %s", l.Name, q[1], strings.TrimSuffix(c.X, " spent so far"), number(q[0]))})
+			p.Points = append(p.Points, Point{px(q[0]), py(q[1]), fmt.Sprintf("%s: %.2f%% at %s %s", l.Name, q[1], strings.TrimSuffix(c.X, " spent so far"), number(q[0]))})
 		}
 		first, last := l.Points[0], l.Points[len(l.Points)-1]
-		words = append(words, fmt.Sprintf("%s goes from %.1f %% at %s to %.1f %% at %s", l.Name, first[1], number(first[0]), last[1], number(last[0])))
+		words = append(words, fmt.Sprintf("%s goes from %.1f%% at %s to %.1f%% at %s", l.Name, first[1], number(first[0]), last[1], number(last[0])))
 		d.Lines = append(d.Lines, p)
 	}
 	d.Words = strings.Join(words, "; ") + "."

@@ -127,9 +127,9 @@ func (r *run) Matrix() *Matrix {
 // Whole says whether the matrix is shown as it is.
 func (m *Matrix) Whole() bool { return len(m.Classes) <= mostShown }
 
-// shade is 0 for none, and 1 to 9 by a share.
+// shade is 0 for next to none, and 1 to 9 by a share.
 func shade(n, total int) int {
-	if n == 0 {
+	if 200*n < total || n == 0 {
 		return 0
 	}
 	return 1 + 8*n/total

@@ -225,5 +225,5 @@ func number(x float64) string {
 
 // percent writes a share.
 func percent(x float64) string {
-	return strconv.FormatFloat(100*x, 'f', 2, 64) + " %"
+	return strconv.FormatFloat(100*x, 'f', 2, 64) + "%"
 }
