@@ -112,7 +112,7 @@ func (a axis) ticks() (all []float64) {
 // name is a tick's, with as many digits as the step has.
 func (a axis) name(tick float64) string {
 	digits := max(0, -int(math.Floor(math.Log10(a.step)+1e-9)))
-	if digits > 4 {
+	if digits > 9 {
 		return strconv.FormatFloat(tick, 'g', 3, 64)
 	}
 	return strconv.FormatFloat(tick+0, 'f', digits, 64)
