@@ -16,8 +16,7 @@ type Scalar struct {
 
 // Start is the record with which every file begins.
 func Start() []byte {
-	e := double(nil, 1, 0)
-	return record(text(e, 3, []byte("brain.Event:2")))
+	return record(text(nil, 3, []byte("brain.Event:2")))
 }
 
 // Step is the record of what is known after a step. Its time is the number of the step,
