@@ -116,8 +116,8 @@ class Browser:
         return got["result"].get("value")
 
 
-def check(browser, url, shots):
-    faults = []
+def check(browser, report, shots):
+    faults, url, name = [], report.resolve().as_uri(), f"{report.parent.name}-{report.stem}"
     target = browser.call("Target.createTarget", url="about:blank")["targetId"]
     browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     for domain in ("Page", "Runtime", "Log", "Network"):
@@ -150,12 +150,12 @@ def check(browser, url, shots):
                     faults.append(where + f"the console says {json.dumps(e['params'])[:300]}")
             if shots:
                 picture = browser.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-                (shots / f"{scheme}-{width}.png").write_bytes(base64.b64decode(picture))
+                (shots / f"{name}-{scheme}-{width}.png").write_bytes(base64.b64decode(picture))
     pdf = base64.b64decode(browser.call("Page.printToPDF", preferCSSPageSize=True)["data"])
-    if b"/MediaBox [0 0 594.95" not in pdf and b"/MediaBox [0 0 595" not in pdf and b"/MediaBox [0 0 594" not in pdf:
+    if b"/MediaBox [0 0 594" not in pdf and b"/MediaBox [0 0 595" not in pdf:
         faults.append("it does not print on A4")
     if shots:
-        (shots / "print.pdf").write_bytes(pdf)
+        (shots / f"{name}.pdf").write_bytes(pdf)
     browser.session = None
     browser.call("Target.closeTarget", targetId=target)
     return faults
@@ -173,7 +173,7 @@ def main():
         browser = Browser(profile)
         try:
             for report in a.report:
-                faults = check(browser, report.resolve().as_uri(), a.shots)
+                faults = check(browser, report, a.shots)
                 failed |= bool(faults)
                 print(f"{report}: " + ("ok" if not faults else f"{len(faults)} faults"))
                 for f in faults:
