@@ -21,7 +21,7 @@ func (r *run) draw(w io.Writer) (err error) {
 	}()
 	c := r.chart()
 	fig := plot.New()
-	fig.Title.Text = r.Title() + "\n" + r.budget()
+	fig.Title.Text = r.Title() + "\n" + r.Budget()
 	if l := r.Label(); l != "" {
 		fig.Title.Text += "\n" + l
 	}

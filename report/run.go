@@ -75,8 +75,13 @@ func (r *run) budget() string {
 	return fmt.Sprintf("ε = %s, δ = %s", number(*r.Epsilon), number(*r.Delta))
 }
 
-// Budget is for the page.
-func (r *run) Budget() string { return r.budget() }
+// Budget says so where that is no guarantee.
+func (r *run) Budget() string {
+	if r.Epsilon != nil && !r.Guarantee {
+		return r.budget() + " (no guarantee)"
+	}
+	return r.budget()
+}
 
 // Factor is e^ε: how much likelier a record can make any outcome. Empty where that says nothing.
 func (r *run) Factor() string {

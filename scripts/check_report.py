@@ -34,6 +34,11 @@ LOOK = r"""
     if (e.getAttribute('role') !== 'img' || !e.getAttribute('aria-label') || !e.querySelector('title') || !e.querySelector('desc')) faults.push('a picture has no name');
   for (const e of document.querySelectorAll('th'))
     if (!e.scope) faults.push(`the header ${e.textContent} has no scope`);
+  let level = 0;
+  for (const e of document.querySelectorAll('h1, h2, h3, h4')) {
+    if (+e.tagName[1] > level + 1) faults.push(`the heading ${e.textContent} skips a level`);
+    level = +e.tagName[1];
+  }
   const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
   if (new Set(ids).size !== ids.length) faults.push('an id is there twice');
   for (const e of document.querySelectorAll('script, link, img, iframe, [src], [style], [onclick]')) faults.push(`${e.tagName} does not belong here`);
