@@ -203,7 +203,7 @@ func (r *run) Settings() (rows []Pair) {
 
 // what the files of a run directory are.
 var contents = map[string]string{
-	rundir.Config: "the configuration, to run it again", rundir.Ledger: "the durable count of charged steps",
+	rundir.Config:  "the configuration, to run it again",
 	rundir.Metrics: "the evaluations, one per line", rundir.Model: "the model: parameters after the last step",
 	rundir.Average: "the moving average of the parameters", rundir.Features: "the fixed features that the model reads",
 }

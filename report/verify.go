@@ -88,7 +88,7 @@ func (f *faults) add(wrong bool, format string, a ...any) {
 
 // digests compares those of the files with those that the result has.
 func (v *verification) digests() {
-	for _, name := range []string{rundir.Config, rundir.Ledger, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features} {
+	for _, name := range []string{rundir.Config, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features} {
 		want, told := v.run.Digests[name]
 		there := v.dir.Has(name)
 		optional := name == rundir.Average || name == rundir.Features

@@ -12,7 +12,7 @@ import (
 
 // A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
 type Measurement struct {
-	Run             string   `json:"-"` // its directory
+	Run             string   `json:"-"` // its directory, for a Watcher
 	Step            int      `json:"step"`
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
 	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
@@ -89,7 +89,7 @@ func (r *run) clip() *float64 {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c := &r.plan.Config
-	m := &Measurement{Run: r.options.Out, Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	m := &Measurement{Step: r.step, EpsilonSoFar: r.charge.epsilon(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(r.slot, 1))
 		if f := r.figures(); f.Rate != 0 {
@@ -124,8 +124,10 @@ func (r *run) evaluate(loss *float64) error {
 	if err := r.metrics.Append(m); err != nil {
 		return err
 	}
+	told := *m
+	told.Run = r.options.Out
 	for _, w := range r.options.Watch {
-		w.Evaluated(*m)
+		w.Evaluated(told)
 	}
 	return nil
 }

@@ -119,10 +119,11 @@ func (d Dir) WriteTo(name string, write func(io.Writer) error) error {
 	return durable.WriteFile(d.Path(name), write)
 }
 
-// Digests are the SHA-256, in hex, of the files that a result goes with.
+// Digests are the SHA-256, in hex, of the files that a result goes with. The ledger has a checksum
+// of its own, and its bytes tell how often a run was interrupted.
 func (d Dir) Digests() (map[string]string, error) {
 	all := map[string]string{}
-	for _, name := range []string{Config, Ledger, Metrics, Model, Average, Features} {
+	for _, name := range []string{Config, Metrics, Model, Average, Features} {
 		digest, err := d.Digest(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
