@@ -52,9 +52,9 @@ record together.`,
 }
 
 // someArgs asks for run directories.
-func someArgs(_ *cobra.Command, args []string) error {
+func someArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage.Errorf("name a run directory, such as runs/first")
+		return usage.Errorf("%s takes a run directory or several, but was given none: `%[1]s --help` shows an example", cmd.CommandPath())
 	}
 	return nil
 }

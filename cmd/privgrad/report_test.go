@@ -33,7 +33,7 @@ func TestReport(t *testing.T) {
 	if text := ok(t, "report", first, second, "--out", both); !strings.Contains(text, "together: ε = ") || !strings.Contains(text, "upper bound") {
 		t.Errorf("%s", text)
 	}
-	fails(t, cli.ExitUsage, []string{"report"}, "name a run directory")
+	fails(t, cli.ExitUsage, []string{"report"}, "takes a run directory")
 	fails(t, cli.ExitUsage, []string{"report", first, second}, "--out")
 	fails(t, cli.ExitUsage, []string{"report", dir}, "is no run directory")
 }
