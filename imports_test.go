@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -105,6 +106,11 @@ var allowed = map[string][]string{
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",
 		"internal/plan", "internal/rundir", "internal/usage", "nn",
+	},
+
+	"internal/tfevents": nil,
+	"report": {
+		"accountant", "accountant/ledger", "dpoptim", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {
@@ -489,6 +495,26 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(filepath.Dir(name), filepath.FromSlash(link[1]))); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, link[1])
+			}
+		}
+	}
+}
+
+// A program that trains needs no command line and draws nothing: what package train imports, directly or not,
+// holds neither. Package report draws, and only who imports it pays for that.
+func TestTrainIsLight(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./train").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if len(deps) < 100 || !slices.Contains(deps, module+"/internal/plan") {
+		t.Fatalf("train needs %d packages: not all were found", len(deps))
+	}
+	for _, dep := range deps {
+		for _, heavy := range []string{"gonum.org/v1/plot", "github.com/spf13/", "progressbar", "golang.org/x/term", "golang.org/x/image", module + "/report", module + "/internal/cli"} {
+			if strings.Contains(dep, heavy) {
+				t.Errorf("train needs %s", dep)
 			}
 		}
 	}

@@ -163,6 +163,18 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
+// UnmarshalJSON reads what MarshalJSON writes, as strictly as ParseEvents.
+func (e *Event) UnmarshalJSON(raw []byte) error {
+	read, err := parseEvent(raw)
+	if err == nil {
+		err = read.Validate()
+	}
+	if err == nil {
+		*e = read
+	}
+	return err
+}
+
 // ParseEvents reads an events file: a JSON list. A key that is unknown, given
 // twice or null is an error: none may silently change what is charged.
 func ParseEvents(r io.Reader) ([]Event, error) {

@@ -29,11 +29,8 @@ func Sources() map[string]Source { return plan.Sources() }
 // Assumption is one of a result's in words; another version's stays as it is.
 func Assumption(key string) string { return plan.Assumption(key) }
 
-// What a command line needs to name.
-const (
-	ConfigFile  = rundir.Config
-	PictureFile = rundir.Picture
-)
+// ConfigFile is the configuration's, in a run directory, for a command line to name.
+const ConfigFile = rundir.Config
 
 // A UsageError is a request that cannot be met as it stands: a bad setting, a
 // bad file, a directory that is taken. Nothing was changed.

@@ -13,6 +13,7 @@ import (
 
 // A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
 type Measurement struct {
+	Run             string   `json:"-"` // its directory, for a Watcher
 	Step            int      `json:"step"`
 	Epoch           float64  `json:"epoch"` // passes over the data so far: steps times the sampling rate
 	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
@@ -25,7 +26,13 @@ type Measurement struct {
 	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss       *float64 `json:"train_loss"`
 	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
+	// Confusion counts the public test records of a class (row) by the class that they were
+	// taken for (column); nil of a regression, and of very many classes.
+	Confusion [][]int `json:"confusion,omitempty"`
 }
+
+// mostConfused is the number of classes up to which every evaluation keeps a confusion matrix.
+const mostConfused = 100
 
 // evaluator measures a run as it goes, on public data and by released values.
 type evaluator struct {
@@ -116,6 +123,9 @@ func (r *run) evaluate(loss *float64) error {
 			return fmt.Errorf("%s after step %d: %w", s.what, r.step, err)
 		}
 		*s.loss, *s.accuracy = plan.Means(score)
+		if s.loss == &m.TestLoss && len(score.Confusion) <= mostConfused {
+			m.Confusion = score.Confusion
+		}
 	}
 	if r.scoreTrain != nil {
 		if err := r.evaluateTraining(m); err != nil {
@@ -126,8 +136,10 @@ func (r *run) evaluate(loss *float64) error {
 	if err := r.metrics.Append(m); err != nil {
 		return err
 	}
+	told := *m
+	told.Run = r.options.Out
 	for _, w := range r.options.Watch {
-		w.Evaluated(*m)
+		w.Evaluated(told)
 	}
 	return nil
 }

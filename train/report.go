@@ -12,7 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
-func (r *run) result() *Result {
+func (r *run) result() (*Result, error) {
 	p, c := r.plan, &r.plan.Config
 	info := r.device.Info()
 	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1)
@@ -27,6 +27,7 @@ func (r *run) result() *Result {
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		AverageAccuracy:   r.last.AverageAccuracy,
+		Classes:           p.Set.ClassNames,
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
@@ -36,12 +37,6 @@ func (r *run) result() *Result {
 	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses
 	if r.average != nil {
 		res.Released = append(res.Released, rundir.Average)
-	}
-	if r.dir().Has(rundir.Picture) {
-		res.Released = append(res.Released, rundir.Picture)
-	}
-	if r.options.Report != nil {
-		res.Released = append(res.Released, r.options.Report.Files()...)
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0
 	if c.Private() {
@@ -56,7 +51,15 @@ func (r *run) result() *Result {
 		}
 		res.TrainLossIs = &is
 	}
-	return res
+	if r.options.Report != nil {
+		res.Released = append(res.Released, r.options.Report.Files(res)...)
+	}
+	var err error
+	if res.Events, err = p.Events(); err != nil {
+		return nil, err
+	}
+	res.Digests, err = r.dir().Digests()
+	return res, err
 }
 
 // reportPrivacy says what a private run cost, and by which noise.
@@ -80,27 +83,4 @@ func (r *run) reportPrivacy(res *Result) {
 			res.NoiseMultiplier = nil
 		}
 	}
-}
-
-// picture is test accuracy against ε, or against steps where there is no ε.
-func (r *run) picture() rundir.Plot {
-	p := r.plan
-	fig := rundir.Plot{Title: p.Config.Model + " on " + p.Config.Data + ", " + p.Config.Optimizer, X: "steps", Y: "test accuracy, %"}
-	if l := p.Config.Label(); l != "" {
-		fig.Title += "\n" + l
-	}
-	if p.Epsilon != nil {
-		fig.X = "ε spent so far"
-	}
-	for _, m := range r.measured {
-		if m.TestAccuracy == nil {
-			continue
-		}
-		x := float64(m.Step)
-		if p.Epsilon != nil && m.EpsilonSoFar != nil {
-			x = *m.EpsilonSoFar
-		}
-		fig.Points = append(fig.Points, [2]float64{x, 100 * *m.TestAccuracy})
-	}
-	return fig
 }

@@ -39,6 +39,12 @@ type Result struct {
 	Released        []string         `json:"released"`
 	Diagnostics     bool             `json:"private_diagnostics"`
 
+	// Events are the releases whose composition epsilon is; null where budgets adapt, and
+	// where nothing was charged.
+	Events []accountant.Event `json:"events"`
+	// Digests are the SHA-256 of the files that the result goes with.
+	Digests map[string]string `json:"digests"`
+
 	// Gradients, and losses at a point, that a line search asked of a batch.
 	GradientEvaluations  *int `json:"gradient_evaluations,omitempty"`
 	ObjectiveEvaluations *int `json:"objective_evaluations,omitempty"`
@@ -46,6 +52,7 @@ type Result struct {
 	// Evaluations are the lines of metrics.jsonl, also of earlier processes of the run.
 	Evaluations []Measurement `json:"-"`
 
+	Classes           []string `json:"classes,omitempty"` // by number, as in the confusion matrix of an evaluation
 	TrainLoss         *float64 `json:"train_loss"`
 	TrainLossIs       *string  `json:"train_loss_is,omitempty"`
 	TestLoss          *float64 `json:"test_loss"`

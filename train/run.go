@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,7 +54,8 @@ type Options struct {
 
 	// Watch is told of every evaluation, also of public figures only.
 	Watch []Watcher
-	// Report writes what people and other programs look at, when the run has finished.
+	// Report writes what people and other programs look at, when the run has finished;
+	// package report has one.
 	Report Reporter
 
 	// Device replaces the configured one, for tests and for a user's own.
@@ -94,7 +94,7 @@ type Watcher interface {
 // A Reporter adds files to the directory of a run that has finished. They follow from
 // the files that are there, and from nothing else: what is published stays released values.
 type Reporter interface {
-	Files() []string // their names; a result lists them as released
+	Files(r *Result) []string // their names, for a run of this result, which lists them as released
 	Write(dir string) error
 }
 
@@ -629,23 +629,22 @@ func (r *run) saveCheckpoint() error {
 	return r.dir().WriteCheckpoint(&c)
 }
 
-// finish writes the picture and, last, the result that marks a run as done.
+// finish writes, last, the result that marks a run as done, and has it reported.
 func (r *run) finish() (*Result, error) {
 	if r.last == nil || r.last.Step != r.step {
 		if err := r.evaluate(nil); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.dir().WritePicture(r.picture()); err != nil {
-		r.options.Log.Warn(fmt.Sprintf("the picture could not be drawn: %v", err))
-		os.Remove(r.dir().Path(rundir.Picture)) // an older one would belie this run
+	result, err := r.result()
+	if err != nil {
+		return nil, err
 	}
-	result := r.result()
 	if err := r.dir().WriteResult(result); err != nil || r.options.Report == nil {
 		return result, err
 	}
 	if err := r.options.Report.Write(r.options.Out); err != nil { // the run itself is whole
-		r.options.Log.Warn(fmt.Sprintf("the report could not be written: %v", err))
+		r.options.Log.Warn(fmt.Sprintf("the report could not be written: %v; write it anew by privgrad report", err))
 	}
 	return result, nil
 }

@@ -288,7 +288,7 @@ func replayed(t *testing.T, c Config, d device.Device) {
 		t.Errorf("what was shown depends on the training set:\n%s\n%s", shown[0], shown[1])
 	}
 	sameFiles(t, wrote[0], wrote[1])
-	want := []string{rundir.Config, rundir.Ledger, rundir.Metrics, rundir.Result, rundir.Model, rundir.Picture, stateFile}
+	want := []string{rundir.Config, rundir.Ledger, rundir.Metrics, rundir.Result, rundir.Model, stateFile}
 	if c.Average != 0 {
 		want = append(want, rundir.Average)
 	}

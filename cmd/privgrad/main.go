@@ -22,6 +22,8 @@ var commands = []func() *cobra.Command{
 	newEval,
 	newPredict,
 	newExport,
+	newReport,
+	newVerify,
 	price.Account,
 	price.Calibrate,
 	price.Schedule,

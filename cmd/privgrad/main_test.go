@@ -183,7 +183,8 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"trian"}, "did you mean train?"},
-		{[]string{"report"}, `unknown command "report"`},
+		{[]string{"portray"}, `unknown command "portray"`},
+		{[]string{"report"}, "a run directory"},
 		{[]string{"data", "lst"}, "did you mean list?"},
 		{[]string{"bench", "gemv"}, "did you mean gemm?"},
 		{[]string{"completion", "perl"}, `unknown command "perl"`},

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/perexample"
+	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -44,6 +45,7 @@ func summarise(w io.Writer, r *train.Result) {
 		next := func(what, format string, a ...any) {
 			fmt.Fprintf(w, "  privgrad "+format+"\t%s\n", append(a, what)...)
 		}
+		fmt.Fprintf(w, "  %s\treport for people\n", filepath.Join(r.Run, report.PageFile))
 		switch { // eval refuses test records that are not public
 		case r.TestAccuracy != nil:
 			next("confusion matrix", "eval %s", cli.Quote(r.Run))

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -107,10 +108,12 @@ func trainTo(call *cli.Call, c train.Config, out string, resume train.Resume) er
 	}
 	defer con.Release()
 	steps := &cli.Steps{Console: con, NotPrivate: notPrivate(c)}
-	result, err := train.Run(ctx, c, train.Options{
+	options := train.Options{
 		Sources: data.Sources(), Out: out, Resume: resume,
 		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con),
-	})
+	}
+	report.Attach(c, &options)
+	result, err := train.Run(ctx, c, options)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk",
+	"defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk", "events", "digests", "classes",
 }
 
 func TestTrainJSON(t *testing.T) {
@@ -634,7 +634,7 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			if !slices.Contains([]string{"result.json", "metrics.jsonl", "config.yaml", "model.safetensors", "checkpoint", "ledger.db", "accuracy.png"}, e.Name()) {
+			if !slices.Contains([]string{"result.json", "metrics.jsonl", "config.yaml", "model.safetensors", "checkpoint", "ledger.db", "accuracy.png", "report.html", "model-card.md"}, e.Name()) {
 				t.Errorf("%s is not looked at here", e.Name())
 			}
 		}

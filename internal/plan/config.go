@@ -86,6 +86,7 @@ type Config struct {
 	Noise           string   `yaml:"noise"`
 	TrainLossNoise  *float64 `yaml:"train_loss_noise,omitempty"`
 
+	TensorBoard        bool `yaml:"tensorboard,omitempty"` // package report attaches it
 	PrivateDiagnostics bool `yaml:"private_diagnostics,omitempty"`
 	DataIsPublic       bool `yaml:"data_is_public,omitempty"`
 

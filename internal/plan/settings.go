@@ -102,6 +102,7 @@ var settings = []Setting{
 	{Key: "lr", Group: inTraining, name: "learning rate", limit: positive, Help: "learning rate (default by optimizer and model)"},
 	{Key: "eval_every", Group: inTraining, limit: within(0, math.MaxInt, "a number of steps, or 0 for once per epoch"),
 		Help: "steps between evaluations on the test data (default 0: once per epoch)"},
+	{Key: "tensorboard", Group: inTraining, resume: always, Help: "also write evaluations for TensorBoard, in the run directory"},
 	{Key: "momentum", Group: onOptimizers, limit: must(belowOne, "in [0, 1)"), Help: "heavy-ball momentum (default 0)"},
 	{Key: "l2", Group: onOptimizers, limit: within(0, math.MaxFloat64, "a finite number, 0 or more"), Help: "weight decay (default 0)"},
 	{Key: "lr_schedule", Group: onSchedules, Help: "learning rate over the run: " + choices(dpoptim.Shapes()) + ", which falls to 0"},

@@ -85,9 +85,9 @@ func alter(s Setting, c *Config, random *rand.Rand) {
 // A run that is resumed may differ in what its settings say may change, and in nothing else.
 func TestWhatResumptionMayChange(t *testing.T) {
 	free := map[string][]string{
-		noiseSecure: {"data_dir", "device", "gemm", "threads", "memory", "max_physical_batch"},
-		noiseExact:  {"data_dir", "device", "gemm", "threads", "memory", "max_physical_batch"},
-		noiseSeeded: {"data_dir", "device", "threads"},
+		noiseSecure: {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
+		noiseExact:  {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
+		noiseSeeded: {"data_dir", "device", "tensorboard", "threads"},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for noise, free := range free {

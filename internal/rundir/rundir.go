@@ -3,6 +3,8 @@ package rundir
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +28,6 @@ const (
 	Model       = "model.safetensors"
 	Average     = "model-average.safetensors"
 	Features    = "features.safetensors"
-	Picture     = "accuracy.png"
 	Checkpoints = "checkpoint"
 
 	state       = "state.safetensors"
@@ -136,6 +137,37 @@ func (d Dir) Write(name string, b []byte) error {
 // WriteTo replaces a file as a whole by what a function writes.
 func (d Dir) WriteTo(name string, write func(io.Writer) error) error {
 	return durable.WriteFile(d.Path(name), write)
+}
+
+// Digests are the SHA-256, in hex, of the files that a result goes with. The ledger has a checksum
+// of its own, and its bytes tell how often a run was interrupted.
+func (d Dir) Digests() (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range []string{Config, Metrics, Model, Average, Features} {
+		digest, err := d.Digest(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[name] = digest
+	}
+	return all, nil
+}
+
+// Digest is the SHA-256 of a file, in hex.
+func (d Dir) Digest(name string) (string, error) {
+	f, err := os.Open(d.Path(name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // WriteResult marks the run as done.

@@ -1,0 +1,95 @@
+// Package report makes what people and other programs look at, of the files that a run
+// left: a page, a model card, a picture, events for TensorBoard. It also checks those
+// files against each other.
+//
+//	c, options := train.Default(), train.Options{Out: "runs/first"}
+//	report.Attach(c, &options) // the run writes its report when it has finished
+//
+// It reads released files alone: result.json, config.yaml, metrics.jsonl and, to check
+// them, the ledger and the digests of the others. It opens no data set.
+package report
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/train"
+)
+
+// The files that a report adds to a run directory.
+const (
+	PageFile    = "report.html"
+	CardFile    = "model-card.md"
+	PictureFile = "accuracy.png"
+	EventsFile  = "events.out.tfevents.0.privgrad"
+)
+
+// Attach has a run write its report when it has finished, and events for TensorBoard as
+// it goes, where the configuration asks for these.
+func Attach(c train.Config, to *train.Options) {
+	r := &reporter{}
+	if c.TensorBoard {
+		r.events = &events{}
+		to.Watch = append(to.Watch, r.events)
+	}
+	to.Report = r
+}
+
+// reporter is a train.Reporter.
+type reporter struct {
+	events *events // nil: none are asked for
+}
+
+// Files names what Write writes.
+func (r *reporter) Files(result *train.Result) []string {
+	files := []string{PageFile, CardFile}
+	if result.TestAccuracy != nil {
+		files = append(files, PictureFile)
+	}
+	if r.events != nil {
+		files = append(files, EventsFile)
+	}
+	return files
+}
+
+// Write writes the report of a run directory.
+func (r *reporter) Write(dir string) error {
+	if _, err := Write(dir); err != nil {
+		return err
+	}
+	if r.events != nil {
+		return r.events.err
+	}
+	return nil
+}
+
+// Write writes page, model card and picture into the directory of a run that has
+// finished, anew where they are there, and names them.
+func Write(dir string) (files []string, err error) {
+	r, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{PictureFile, r.draw},
+		{CardFile, r.writeCard},
+		{PageFile, func(w io.Writer) error { return writePage(w, []*run{r}) }},
+	} {
+		if f.name == PictureFile && r.chart() == nil {
+			continue
+		}
+		var b bytes.Buffer
+		if err := f.write(&b); err != nil {
+			return nil, err
+		}
+		if err := rundir.Dir(dir).Write(f.name, b.Bytes()); err != nil {
+			return nil, err
+		}
+		files = append(files, f.name)
+	}
+	return files, nil
+}

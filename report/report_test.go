@@ -1,0 +1,330 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"image/color"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/train"
+)
+
+// made is a small image set: class k is bright in row k. Names of classes are hostile.
+func made(testIsPublic bool) map[string]train.Source {
+	draw := func(seed uint64, n int) datasets.Split {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s := datasets.Split{Shape: [3]int{1, 4, 4}}
+		for i := range n {
+			s.Labels = append(s.Labels, uint8(i%4))
+			for j := range 16 {
+				s.Features = append(s.Features, uint8(random.IntN(120)+130*min(max(1-j/4+i%4, 0), 1)))
+			}
+		}
+		return s
+	}
+	set := &datasets.Set{
+		Name: "made", Classes: 4, ClassNames: []string{"a <b>", "b", "c|d", "`e`"}, Train: draw(1, 160), Test: draw(2, 40),
+		PublicN: 160, PerClass: []int{40, 40, 40, 40}, TestIsPublic: testIsPublic,
+	}
+	return map[string]train.Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+}
+
+func ptr[T any](x T) *T { return &x }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// config is a short private run on it.
+func config() train.Config {
+	c := train.Default()
+	c.Data, c.Model, c.Device, c.Threads = "made", "logistic", "reference", 1
+	c.Epsilon, c.Delta, c.Batch, c.Steps, c.EvalEvery, c.LR = ptr(3.0), ptr(1e-5), ptr(40.0), ptr(12), 3, ptr(0.5)
+	return c
+}
+
+// trained trains into a directory of the test's, with a report.
+func trained(t *testing.T, name string, change func(*train.Config)) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	c := config()
+	if change != nil {
+		change(&c)
+	}
+	o := train.Options{Out: dir, Sources: made(!strings.Contains(name, "private test"))}
+	Attach(c, &o)
+	_, err := train.Run(context.Background(), c, o)
+	check(t, err)
+	return dir
+}
+
+func read(t *testing.T, elem ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	check(t, err)
+	return string(b)
+}
+
+// edit replaces a text that must be in a file.
+func edit(t *testing.T, path, from, to string) {
+	t.Helper()
+	text := read(t, path)
+	if !strings.Contains(text, from) {
+		t.Fatalf("%s has no %q:\n%s", path, from, text)
+	}
+	check(t, os.WriteFile(path, []byte(strings.Replace(text, from, to, 1)), 0o644))
+}
+
+// words is a page's text, each run of white space one space.
+func words(page string) string {
+	page = regexp.MustCompile(`(?s)<style>.*?</style>|<[^>]*>`).ReplaceAllString(page, " ")
+	return strings.Join(strings.Fields(page), " ")
+}
+
+func TestReportOfARun(t *testing.T) {
+	dir := trained(t, "run", nil)
+	var r train.Result
+	check(t, json.Unmarshal([]byte(read(t, dir, "result.json")), &r))
+	for _, name := range []string{PageFile, CardFile, PictureFile} {
+		if !slices.Contains(r.Released, name) || !rundir.Dir(dir).Has(name) {
+			t.Errorf("%s is not both written and released: %v", name, r.Released)
+		}
+	}
+	page, card := read(t, dir, PageFile), read(t, dir, CardFile)
+	text := words(page)
+	for _, want := range []string{
+		"logistic on made", "ε 3", "δ 1e-05", "This run has a privacy guarantee.", "e ε = 20.1 times as likely with any one record as without it",
+		"add-remove:", "pld: privacy loss distributions", "40 of publicly 160 records per step", "Confusion on the test data", "a &lt;b&gt;",
+		r.Digests["model.safetensors"], "the settings were not chosen by looking at the private data",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q:\n%s", want, text)
+		}
+	}
+	for _, want := range []string{"**ε = 3, δ = 1e-05, for one record.**", "| test accuracy | ", `a &lt;b&gt;, b, c\|d`, "## Intended use", "## Caveats", "TODO"} {
+		if !strings.Contains(card, want) {
+			t.Errorf("the card does not say %q:\n%s", want, card)
+		}
+	}
+	for name, text := range map[string]string{"page": page, "card": card} {
+		for _, bad := range []string{"<script", "http:", "https:", "src=", "url(", "a <b>", "<no value>", "ZgotmplZ", "%!", "0x"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("the %s holds %q", name, bad)
+			}
+		}
+	}
+	// Every row of the matrix is of the ten test records of a class.
+	last := lastEvaluation(t, dir)
+	for class, row := range last.Confusion {
+		sum := 0
+		for _, n := range row {
+			sum += n
+		}
+		if sum != 10 {
+			t.Errorf("class %d has %d records", class, sum)
+		}
+	}
+	if right := last.Confusion[0][0] + last.Confusion[1][1] + last.Confusion[2][2] + last.Confusion[3][3]; float64(right)/40 != *r.TestAccuracy {
+		t.Errorf("%d of 40 are right, the accuracy is %v", right, *r.TestAccuracy)
+	}
+}
+
+func lastEvaluation(t *testing.T, dir string) train.Measurement {
+	t.Helper()
+	all, err := rundir.ReadMetrics[train.Measurement](rundir.Dir(dir))
+	check(t, err)
+	return all[len(all)-1]
+}
+
+// A report is a function of released figures: those of time and memory, which no proof covers, leave
+// nothing in it, and it can be made again.
+func TestReportFollowsFromReleases(t *testing.T) {
+	dir := trained(t, "run", nil)
+	before := map[string]string{}
+	for _, name := range []string{PageFile, CardFile, PictureFile} {
+		before[name] = read(t, dir, name)
+		check(t, os.Remove(filepath.Join(dir, name)))
+	}
+	path := filepath.Join(dir, "result.json")
+	text := regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`).ReplaceAllString(read(t, path), `"$1": 777777777`)
+	check(t, os.WriteFile(path, []byte(text), 0o644))
+	check(t, os.MkdirAll(dir+".private", 0o700))
+	check(t, os.WriteFile(filepath.Join(dir+".private", "diagnostics.jsonl"), []byte("{}"), 0o600))
+	files, err := Write(dir)
+	check(t, err)
+	if len(files) != 3 {
+		t.Errorf("written: %v", files)
+	}
+	for name, want := range before {
+		if read(t, dir, name) != want {
+			t.Errorf("%s is another one", name)
+		}
+	}
+}
+
+func TestReportWithoutAGuarantee(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*train.Config)
+		want   []string
+	}{
+		"seeded": {func(c *train.Config) { c.Noise = "seeded" }, []string{"This run has no privacy guarantee.", "whoever knows the seed can subtract it", "It bounds nothing"}},
+		"sgd":    {func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta = "sgd", nil, nil }, []string{"no privacy guarantee", "optimizer sgd", "steps"}},
+		"silent": {func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) }, []string{"no noise was added", "infinite"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := trained(t, name, c.change)
+			text := words(read(t, dir, PageFile))
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("the page does not say %q:\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "has a privacy guarantee") || !strings.Contains(read(t, dir, CardFile), "**No privacy guarantee.**") {
+				t.Errorf("a guarantee is promised:\n%s", text)
+			}
+		})
+	}
+}
+
+// Where test records are private there is no figure of them, and no picture.
+func TestReportWithoutTestFigures(t *testing.T) {
+	dir := trained(t, "private test", nil)
+	text := words(read(t, dir, PageFile))
+	for _, bad := range []string{"accuracy", "Confusion"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page speaks of %s:\n%s", bad, text)
+		}
+	}
+	if rundir.Dir(dir).Has(PictureFile) || !strings.Contains(read(t, dir, CardFile), "the test records were not declared public") {
+		t.Error("there is a picture, or the card does not say why there is none")
+	}
+	var r train.Result
+	check(t, json.Unmarshal([]byte(read(t, dir, "result.json")), &r))
+	if slices.Contains(r.Released, PictureFile) {
+		t.Error("a picture is said to be released")
+	}
+}
+
+// The risk of a result is shown, whoever computed it.
+func TestReportShowsRisk(t *testing.T) {
+	dir := trained(t, "run", nil)
+	var result map[string]any
+	path := filepath.Join(dir, "result.json")
+	check(t, json.Unmarshal([]byte(read(t, path)), &result))
+	result["risk"] = map[string]any{"advantage": 0.25, "tpr_at_fpr": map[string]any{"0.05": 0.5, "0.001": 0.02, "0.01": nil}}
+	b, err := json.Marshal(result)
+	check(t, err)
+	check(t, os.WriteFile(path, b, 0o644))
+	_, err = Write(dir)
+	check(t, err)
+	text := words(read(t, dir, PageFile))
+	for _, want := range []string{"advantage is 25.00%", "right in 62.50% of them", "0.10% 2.00% 5.00% 50.00%"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q:\n%s", want, text)
+		}
+	}
+}
+
+// Titles and marks are within the picture, which says ε and δ.
+func TestPicture(t *testing.T) {
+	dir := trained(t, "run", nil)
+	m, err := png.Decode(strings.NewReader(read(t, dir, PictureFile)))
+	check(t, err)
+	b := m.Bounds()
+	blue := 0
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			c := color.RGBAModel.Convert(m.At(x, y)).(color.RGBA)
+			if int(c.B) > int(c.R)+60 {
+				blue++
+				if x < b.Min.X+10 || x > b.Max.X-4 || y < b.Min.Y+10 || y > b.Max.Y-40 {
+					t.Fatalf("the line is at the edge: %d, %d", x, y)
+				}
+			}
+		}
+	}
+	if blue < 100 {
+		t.Errorf("%d pixels are the line's", blue)
+	}
+}
+
+// Axes have round ticks, some of them, and room around every value.
+func TestAxes(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	cases := [][]float64{{5}, {0}, {0, 0}, {1.2, 2.8}, {99.9, 100}, {0.001, 1000}, {1e-9, 2e-9}, {3, 3.0000001}}
+	for range 200 {
+		cases = append(cases, []float64{random.Float64() * 100, random.Float64() * 100})
+	}
+	for _, values := range cases {
+		a := newAxis(values)
+		ticks := a.ticks()
+		if len(ticks) < 2 || len(ticks) > 12 {
+			t.Errorf("%v: %d ticks %v", values, len(ticks), ticks)
+		}
+		if digit := a.step / math.Pow(10, math.Floor(math.Log10(a.step)+1e-9)); !slices.ContainsFunc([]float64{1, 2, 5, 10}, func(d float64) bool { return math.Abs(digit-d) < 1e-9 }) {
+			t.Errorf("%v: a tick every %v", values, a.step)
+		}
+		for _, v := range values {
+			if at := a.at(v); !(at > 0.005 && at < 0.995) {
+				t.Errorf("%v: %v is at %v", values, v, at)
+			}
+		}
+		seen := map[string]bool{}
+		for _, tick := range ticks {
+			if name := a.name(tick); seen[name] || strings.Contains(name, "-0") && tick == 0 {
+				t.Errorf("%v: tick %s", values, name)
+			} else {
+				seen[name] = true
+			}
+		}
+	}
+}
+
+func TestPageOfSeveralRuns(t *testing.T) {
+	a, b := trained(t, "first", nil), trained(t, "second", func(c *train.Config) { c.Epsilon = ptr(1.0) })
+	var page bytes.Buffer
+	composed, err := Together(&page, a, b)
+	check(t, err)
+	if len(composed) != 1 || composed[0].Epsilon == nil || !(*composed[0].Epsilon > 3) || !(*composed[0].Epsilon < 4) || *composed[0].Delta != 1e-5 {
+		t.Fatalf("composed: %+v", composed)
+	}
+	text := words(page.String())
+	for _, want := range []string{"2 runs", "first", "second", "What the runs cost together", composed[0].Budget(), "upper bound", "Side by side"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q:\n%s", want, text)
+		}
+	}
+	ids := regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(page.String(), -1)
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if seen[id[1]] {
+			t.Errorf("id %s is there twice", id[1])
+		}
+		seen[id[1]] = true
+	}
+	for _, link := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page.String(), -1) {
+		if !seen[link[1]] {
+			t.Errorf("a link leads to %s, which is not there", link[1])
+		}
+	}
+	if _, err := Together(&page); err == nil {
+		t.Error("a page of no run was written")
+	}
+	if _, err := Together(&page, t.TempDir()); err == nil {
+		t.Error("a page of no run directory was written")
+	}
+}

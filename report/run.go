@@ -1,0 +1,234 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/train"
+)
+
+// A run is what the files of a finished one say.
+type run struct {
+	train.Result
+	Risk   *risk       `json:"risk"`
+	Config plan.Config `json:"-"`
+}
+
+// risk is what the best attacker can find out, at most.
+type risk struct {
+	Advantage *float64            `json:"advantage"`
+	TPR       map[string]*float64 `json:"tpr_at_fpr"`
+}
+
+// open reads the files of a run that has finished.
+func open(dir string) (*run, error) {
+	d := rundir.Dir(dir)
+	if !d.Has(rundir.Config) {
+		return nil, usage.Errorf("%s is no run directory, for it has no %s: give a directory that train wrote", dir, rundir.Config)
+	}
+	r := &run{}
+	finished, err := d.ReadResult(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case !finished:
+		return nil, usage.Errorf("the run in %s has not finished, for it has no %s: resume it first", dir, rundir.Result)
+	case r.Run == "":
+		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
+	}
+	if err := plan.ReadConfig(d.Path(rundir.Config), &r.Config); err != nil {
+		return nil, err
+	}
+	r.Evaluations, err = rundir.ReadMetrics[train.Measurement](d)
+	return r, err
+}
+
+// Name tells the run from others.
+func (r *run) Name() string { return filepath.Base(filepath.Clean(r.Run)) }
+
+// Title says what was trained, on what, and how.
+func (r *run) Title() string { return r.Model + " on " + r.Dataset + ", " + r.Optimizer }
+
+// Label goes with the run where its ε is none.
+func (r *run) Label() string { return r.Config.Label() }
+
+// Private says whether the optimizer bounds and hides a record's influence.
+func (r *run) Private() bool { return r.Delta != nil }
+
+// budget is ε and δ in a line.
+func (r *run) budget() string {
+	switch {
+	case !r.Private():
+		return "without privacy"
+	case r.Epsilon == nil:
+		return "ε infinite"
+	}
+	return fmt.Sprintf("ε = %s, δ = %s", number(*r.Epsilon), number(*r.Delta))
+}
+
+// Budget says so where that is no guarantee.
+func (r *run) Budget() string {
+	if r.Epsilon != nil && !r.Guarantee {
+		return r.budget() + " (no guarantee)"
+	}
+	return r.budget()
+}
+
+// Factor is e^ε: how much likelier a record can make any outcome. Empty where that says nothing.
+func (r *run) Factor() string {
+	if r.Epsilon == nil || *r.Epsilon > 50 {
+		return ""
+	}
+	return strconv.FormatFloat(math.Exp(*r.Epsilon), 'g', 3, 64)
+}
+
+// Neighbors says in words what is hard to tell apart.
+func (r *run) Neighbors() string {
+	if r.Neighbouring != nil && *r.Neighbouring == string(accountant.ReplaceOne) {
+		return "with any one record as with any other in its place"
+	}
+	return "with any one record as without it"
+}
+
+// Relation says what the neighboring relation means.
+func (r *run) Relation() string {
+	switch {
+	case r.Neighbouring == nil:
+		return ""
+	case *r.Neighbouring == string(accountant.ReplaceOne):
+		return "replace-one: the data sets that must be hard to tell apart differ in the content of one record"
+	}
+	return "add-remove: of the data sets that must be hard to tell apart, one has one record more"
+}
+
+// accountants in words.
+var accountants = map[string]string{
+	accountant.PLD: "privacy loss distributions, the upper end of a certified interval", accountant.RDP: "Rényi divergences",
+	accountant.PRV: "privacy random variables, a cross-check", accountant.ZCDP: "zero-concentrated differential privacy",
+	accountant.GDP: "Gaussian differential privacy", accountant.CTCDP: "truncated concentrated differential privacy",
+	accountant.Paper: "the arithmetic of published papers", accountant.Pure{}.Name(): "pure differential privacy",
+}
+
+// By says how ε was computed.
+func (r *run) By() string {
+	if words := accountants[*r.Accountant]; words != "" {
+		return *r.Accountant + ": " + words
+	}
+	return *r.Accountant
+}
+
+// Batches says how they were drawn.
+func (r *run) Batches() string {
+	switch {
+	case r.SamplingRate == 1:
+		return fmt.Sprintf("all of publicly %d records in every step", r.PublicN)
+	case r.Sampling == "poisson":
+		return fmt.Sprintf("Poisson: %s of publicly %d records per step on average", number(r.ExpectedBatch), r.PublicN)
+	}
+	return fmt.Sprintf("subsets of a fixed size: %s of publicly %d records per step", number(r.ExpectedBatch), r.PublicN)
+}
+
+// StepsMade says how many updates there were, and how many were paid for.
+func (r *run) StepsMade() string {
+	if r.Committed != nil && r.Steps < *r.Committed {
+		return fmt.Sprintf("%d of %d; the others were lost to interruptions, and their privacy cost still counts", r.Steps, *r.Committed)
+	}
+	return strconv.Itoa(r.Steps)
+}
+
+// RestsOn are the assumptions in words.
+func (r *run) RestsOn() (all []string) {
+	for _, a := range r.Assumptions {
+		all = append(all, train.Assumption(a))
+	}
+	return all
+}
+
+// A RiskRow says which share of the members an attacker finds, at most, who wrongly accuses a share of the others.
+type RiskRow struct{ FPR, TPR string }
+
+// Risks are rows by rising false alarms.
+func (r *run) Risks() (rows []RiskRow) {
+	if r.Risk == nil {
+		return nil
+	}
+	var rates []float64
+	for key := range r.Risk.TPR {
+		if x, err := strconv.ParseFloat(key, 64); err == nil {
+			rates = append(rates, x)
+		}
+	}
+	slices.Sort(rates)
+	for _, x := range rates {
+		if tpr := r.Risk.TPR[strconv.FormatFloat(x, 'f', -1, 64)]; tpr != nil {
+			rows = append(rows, RiskRow{percent(x), percent(*tpr)})
+		}
+	}
+	return rows
+}
+
+// Advantage is the attacker's, in words; empty where it is not known.
+func (r *run) Advantage() string {
+	if r.Risk == nil || r.Risk.Advantage == nil {
+		return ""
+	}
+	return percent(*r.Risk.Advantage)
+}
+
+// Guesses is the share of right guesses that the advantage allows.
+func (r *run) Guesses() string { return percent((1 + *r.Risk.Advantage) / 2) }
+
+// A Pair is a name with a value.
+type Pair struct{ Name, Value string }
+
+// Settings are those of config.yaml, in the order in which a person reads of them.
+func (r *run) Settings() (rows []Pair) {
+	c := r.Config
+	for _, s := range plan.Settings() {
+		if v := reflect.Indirect(reflect.ValueOf(s.Field(&c))); v.Kind() == reflect.Pointer && !v.IsNil() || v.Kind() != reflect.Pointer && !v.IsZero() {
+			rows = append(rows, Pair{s.Key, fmt.Sprint(reflect.Indirect(v))})
+		}
+	}
+	return rows
+}
+
+// what the files of a run directory are.
+var contents = map[string]string{
+	rundir.Config:  "the configuration, to run it again",
+	rundir.Metrics: "the evaluations, one per line", rundir.Model: "the model: parameters after the last step",
+	rundir.Average: "the moving average of the parameters", rundir.Features: "the fixed features that the model reads",
+}
+
+// A File has the digest that result.json gives it.
+type File struct{ Name, Content, Digest string }
+
+// DigestedFiles are those with a digest.
+func (r *run) DigestedFiles() (all []File) {
+	for name, digest := range r.Digests {
+		all = append(all, File{name, contents[name], digest})
+	}
+	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// number writes a figure for people: at most six digits, without an exponent where that is short.
+func number(x float64) string {
+	if x != 0 && math.Abs(x) < 1e-4 || math.Abs(x) >= 1e7 {
+		return strconv.FormatFloat(x, 'g', 4, 64)
+	}
+	return strconv.FormatFloat(float64(float32(x)), 'g', 6, 32)
+}
+
+// percent writes a share.
+func percent(x float64) string {
+	return strconv.FormatFloat(100*x, 'f', 2, 64) + "%"
+}

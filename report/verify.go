@@ -1,0 +1,299 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+)
+
+// A Verification says whether the files of a run go together.
+type Verification struct {
+	Run string `json:"run"`
+	OK  bool   `json:"ok"`
+	// Epsilon is what every accountant that can makes of the releases; null is infinite.
+	Epsilon   map[string]*float64 `json:"epsilon"`
+	Checks    []Check             `json:"checks"`
+	Statement string              `json:"statement"` // what the run claims
+	Shows     string              `json:"shows"`     // what a verification does and does not
+}
+
+// A Check is one of them.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+const shows = "This shows that the files go together. It does not show that training happened as they say."
+
+// Verify checks the files of a run that has finished against each other. It needs no data.
+func Verify(dir string) (*Verification, error) {
+	r, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	v := &verification{run: r, dir: rundir.Dir(dir), Verification: Verification{Run: dir, Epsilon: map[string]*float64{}, Shows: shows}}
+	v.Statement = r.statement()
+	v.digests()
+	v.settings()
+	v.guarantee()
+	v.schedule()
+	v.epsilon()
+	v.ledger()
+	v.metrics()
+	v.OK = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
+	return &v.Verification, nil
+}
+
+// statement is the run's claim in a line.
+func (r *run) statement() string {
+	if !r.Guarantee {
+		return "The run claims no guarantee: " + strings.Join(r.NoGuarantee, "; ") + "."
+	}
+	return fmt.Sprintf("The run claims %s for %s, %s neighbors, by %s.", r.budget(), r.PrivacyUnit, *r.Neighbouring, *r.Accountant)
+}
+
+// A verification is one that goes on.
+type verification struct {
+	Verification
+	*run
+	dir rundir.Dir
+}
+
+// check notes a check that found faults, or else what it saw.
+func (v *verification) check(name, saw string, faults []string) {
+	c := Check{Name: name, OK: len(faults) == 0, Detail: saw}
+	if !c.OK {
+		c.Detail = strings.Join(faults, "; ")
+	}
+	v.Checks = append(v.Checks, c)
+}
+
+// faults collects what differs.
+type faults []string
+
+// add notes a fault where there is one.
+func (f *faults) add(wrong bool, format string, a ...any) {
+	if wrong {
+		*f = append(*f, fmt.Sprintf(format, a...))
+	}
+}
+
+// digests compares those of the files with those that the result has.
+func (v *verification) digests() {
+	for _, name := range []string{rundir.Config, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features} {
+		want, told := v.run.Digests[name]
+		there := v.dir.Has(name)
+		optional := name == rundir.Average || name == rundir.Features
+		if optional && !told && !there {
+			continue
+		}
+		var f faults
+		switch {
+		case !there:
+			f.add(true, "the file is gone")
+		case !told:
+			f.add(true, "%s has no digest of it", rundir.Result)
+		default:
+			got, err := v.dir.Digest(name)
+			f.add(err != nil, "cannot be read: %v", err)
+			f.add(err == nil && got != want, "the file has SHA-256 %s, %s says %s", got, rundir.Result, want)
+		}
+		v.check("digest of "+name, want, f)
+	}
+}
+
+// differs compares values of result and configuration, where both have one.
+func differs[T comparable](result, config *T) bool {
+	return result != nil && config != nil && *result != *config
+}
+
+// settings compares the result with the configuration.
+func (v *verification) settings() {
+	r, c := v.run, &v.run.Config
+	var f faults
+	for _, x := range []struct {
+		key            string
+		result, config string
+	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}} {
+		f.add(x.result != x.config, "%s is %s in %s, %s in %s", x.key, x.result, rundir.Result, x.config, rundir.Config)
+	}
+	pure := r.Accountant != nil && *r.Accountant == accountant.Pure{}.Name()
+	f.add(differs(r.Delta, c.Delta) && !pure, "delta differs from %s", rundir.Config)
+	f.add(differs(r.Accountant, &c.Accountant) && !pure, "accountant differs from %s", rundir.Config)
+	f.add(differs(r.Neighbouring, &c.Neighbouring), "neighbouring differs from %s", rundir.Config)
+	f.add(differs(r.NoiseMultiplier, c.NoiseMultiplier), "noise_multiplier differs from %s", rundir.Config)
+	f.add(differs(r.Committed, c.Steps) && !v.once(), "committed_schedule is %v, steps in %s are %v", show(r.Committed), rundir.Config, show(c.Steps))
+	f.add(differs(&r.SamplingRate, c.SamplingRate) && r.Sampling == "poisson", "sampling_rate differs from %s", rundir.Config)
+	f.add(!near(r.ExpectedBatch, r.SamplingRate*float64(r.PublicN)), "expected_batch %v is not sampling_rate times public_n", r.ExpectedBatch)
+	f.add(c.Batch != nil && r.Sampling == "poisson" && !near(r.ExpectedBatch, *c.Batch), "expected_batch is %v, batch in %s is %v", r.ExpectedBatch, rundir.Config, show(c.Batch))
+	if c.Epochs != nil && r.Committed != nil && !v.once() {
+		steps := math.Floor(*c.Epochs / r.SamplingRate * (1 + 1e-12))
+		f.add(float64(*r.Committed) != steps, "committed_schedule is %d, %v epochs at the sampling rate are %v steps", *r.Committed, *c.Epochs, steps)
+	}
+	f.add(r.Epsilon != nil && c.Epsilon != nil && *r.Epsilon > *c.Epsilon*(1+tolerance), "epsilon is %v, the budget in %s is %v", show(r.Epsilon), rundir.Config, show(c.Epsilon))
+	v.check("settings", rundir.Result+" says what "+rundir.Config+" does", f)
+}
+
+// once says whether the run was of a method that makes no sequence of updates.
+func (v *verification) once() bool { return v.run.SamplingRate == 1 && v.run.Config.Batch == nil }
+
+// guarantee checks that a run is not said to have one that cannot.
+func (v *verification) guarantee() {
+	r, c := v.run, &v.run.Config
+	var f faults
+	f.add(r.Guarantee != (len(r.NoGuarantee) == 0), "guarantee is %v, with %d reasons against it", r.Guarantee, len(r.NoGuarantee))
+	f.add(r.Guarantee && r.Epsilon == nil, "a guarantee without an epsilon")
+	f.add(r.Guarantee && !c.Private(), "optimizer %s has no guarantee", c.Optimizer)
+	f.add(r.Guarantee && c.Noise == dpoptim.Seeded, "seeded noise has no guarantee")
+	f.add(r.Guarantee && c.DataIsPublic, "the data were declared public, which has no guarantee")
+	f.add(r.Guarantee && c.Folds > 0, "a fold has no guarantee by itself")
+	f.add(r.Guarantee && c.Private() && accountant.NoGuarantee(c.Accountant) != "", "accountant %s gives no guarantee", c.Accountant)
+	saw := "the settings do not exclude the guarantee"
+	if !r.Guarantee {
+		saw = "none is claimed"
+	}
+	v.check("guarantee", saw, f)
+}
+
+// schedule compares the releases with the rest of the result.
+func (v *verification) schedule() {
+	r := v.run
+	if len(r.Events) == 0 {
+		var f faults
+		f.add(r.Guarantee && r.Committed != nil, "%s lists no releases of a schedule that was committed to", rundir.Result)
+		v.check("schedule", "releases were not planned: a filter admitted each", f)
+		return
+	}
+	var f faults
+	steps := 0
+	for i, e := range r.Events {
+		f.add(e.Sampling != accountant.FullData && e.Rate != r.SamplingRate, "release %d has the sampling rate %v, the run %v", i+1, e.Rate, r.SamplingRate)
+		for _, m := range e.Mechanisms {
+			g, ok := m.(accountant.Gaussian)
+			if _, isPure := m.(accountant.Pure); isPure || ok && r.NoiseMultiplier != nil && g.NoiseMultiplier == *r.NoiseMultiplier {
+				steps += e.Count
+				break
+			}
+		}
+	}
+	f.add(r.Committed == nil || steps < *r.Committed, "%d releases have the noise of the run, %v steps were committed to", steps, show(r.Committed))
+	v.check("schedule", fmt.Sprintf("%d releases of the run's noise, sampling rate %s", steps, number(r.SamplingRate)), f)
+}
+
+// tolerance is how far figures may be apart that other processors compute.
+const tolerance = 1e-6
+
+func near(a, b float64) bool { return math.Abs(a-b) <= tolerance*math.Max(math.Abs(a), math.Abs(b)) }
+
+// show writes a figure that may not be there.
+func show[T any](x *T) string {
+	if x == nil {
+		return "none"
+	}
+	return fmt.Sprint(*x)
+}
+
+// epsilon computes it again, by every accountant that can.
+func (v *verification) epsilon() {
+	r := v.run
+	var f faults
+	f.add(r.Epsilon != nil && r.EpsilonSoFar != nil && *r.EpsilonSoFar > *r.Epsilon*(1+tolerance), "epsilon_so_far %v is above epsilon %v", show(r.EpsilonSoFar), show(r.Epsilon))
+	switch {
+	case r.Delta == nil:
+		f.add(r.Epsilon != nil, "an epsilon without a delta")
+		v.check("epsilon", "none is claimed", f)
+	case len(r.Events) == 0:
+		f.add(r.Epsilon != nil && show(r.Epsilon) != show(v.Config.Epsilon), "epsilon is %v, the filter's budget in %s is %v", show(r.Epsilon), rundir.Config, show(v.Config.Epsilon))
+		v.check("epsilon", "it is the budget of the filter, whatever was spent", f)
+	case *r.Delta == 0:
+		v.pure(f)
+	default:
+		v.recompute(f)
+	}
+}
+
+// pure adds up releases whose δ is 0.
+func (v *verification) pure(f faults) {
+	total := 0.0
+	for _, e := range v.run.Events {
+		for _, m := range e.Mechanisms {
+			p, ok := m.(accountant.Pure)
+			f.add(!ok, "a release %s is not pure", m.Name())
+			total += float64(e.Count) * p.Epsilon
+		}
+	}
+	if *v.Neighbouring == string(accountant.ReplaceOne) {
+		total *= 2
+	}
+	v.Verification.Epsilon[accountant.Pure{}.Name()] = &total
+	f.add(v.run.Epsilon == nil || total > *v.run.Epsilon*(1+tolerance), "the releases cost %v, epsilon is %v", total, show(v.run.Epsilon))
+	v.check("epsilon", "the sum of what the releases cost", f)
+}
+
+func (v *verification) recompute(f faults) {
+	r := v.run
+	for _, name := range accountant.Names() {
+		got, err := accountant.Account(r.Events, accountant.Options{Accountant: name, Neighbouring: accountant.Neighbouring(*r.Neighbouring), Delta: *r.Delta})
+		f.add(err != nil && name == *r.Accountant, "accountant %s refuses the releases: %v", name, err)
+		if err != nil {
+			continue
+		}
+		v.Verification.Epsilon[name] = plan.Finite(got.Epsilon)
+		stated := math.Inf(1)
+		if r.Epsilon != nil {
+			stated = *r.Epsilon
+		}
+		if name == *r.Accountant {
+			f.add(stated != got.Epsilon && !near(stated, got.Epsilon), "the releases cost %v by %s, epsilon is %v", got.Epsilon, name, stated)
+		}
+		if name == accountant.PRV && got.Interval != nil { // it shares no code with the others
+			f.add(*r.Accountant == accountant.PLD && got.Interval.Lower > stated*(1+tolerance), "by %s, the releases cost %v at least, epsilon is %v", name, got.Interval.Lower, stated)
+		}
+	}
+	v.check("epsilon", "the releases cost what "+rundir.Result+" says, by "+*r.Accountant, f)
+}
+
+// ledger compares its counts with the result.
+func (v *verification) ledger() {
+	r := v.run
+	state, header, err := ledger.Read(v.dir.Path(rundir.Ledger))
+	if err != nil {
+		v.check("ledger", "", []string{err.Error()})
+		return
+	}
+	var f faults
+	f.add(state.Reserved > state.Committed, "%d of %d slots were charged", state.Reserved, state.Committed)
+	saw := fmt.Sprintf("%.3g %% of the budget were charged", 100*float64(state.Reserved)/float64(max(header.Committed, 1)))
+	if len(r.Events) > 0 && r.Committed != nil {
+		f.add(header.Committed != *r.Committed, "it was made for %d steps, %s says %d", header.Committed, rundir.Result, *r.Committed)
+		f.add(r.Steps > state.Reserved, "%d steps were made, %d charged", r.Steps, state.Reserved)
+		saw = fmt.Sprintf("%d of %d steps were charged", state.Reserved, header.Committed)
+	}
+	v.check("ledger", saw, f)
+}
+
+// metrics compares the last evaluation with the result.
+func (v *verification) metrics() {
+	r := v.run
+	var f faults
+	if len(r.Evaluations) == 0 {
+		v.check("evaluations", "", []string{"there is none"})
+		return
+	}
+	last := r.Evaluations[len(r.Evaluations)-1]
+	f.add(last.Step != r.Steps, "the last is after step %d, the run made %d", last.Step, r.Steps)
+	f.add(show(last.TestAccuracy) != show(r.TestAccuracy), "test_accuracy is %v, the last evaluation's %v", show(r.TestAccuracy), show(last.TestAccuracy))
+	f.add(show(last.TestLoss) != show(r.TestLoss), "test_loss is %v, the last evaluation's %v", show(r.TestLoss), show(last.TestLoss))
+	for _, m := range r.Evaluations {
+		f.add(m.EpsilonSoFar != nil && r.Epsilon != nil && *m.EpsilonSoFar > *r.Epsilon*(1+tolerance), "after step %d epsilon_so_far is above epsilon", m.Step)
+	}
+	v.check("evaluations", fmt.Sprintf("the last of %d has the result's figures", len(r.Evaluations)), f)
+}
