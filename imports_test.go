@@ -247,7 +247,7 @@ func TestImportsRunOneWay(t *testing.T) {
 				continue
 			}
 			if !under(s.dir, "cmd") && !slices.Contains(allowed[s.dir], to) {
-				t.Errorf("%s: %s may not import %s; if it must, add the edge to the table and say why in docs/architecture.md", s.path, s.dir, to)
+				t.Errorf("%s: %s may not import %s; if it must, add the edge to the table and say why in docs/internals/architecture.md", s.path, s.dir, to)
 			}
 		}
 	}

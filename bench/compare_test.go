@@ -126,7 +126,7 @@ func TestCompareTakesTurns(t *testing.T) {
 	}
 }
 
-// The file is for other programs, too: docs/performance.md describes its keys.
+// The file is for other programs, too: docs/explain/performance.md describes its keys.
 func TestComparisonFile(t *testing.T) {
 	c, _, _ := comparing(t, func(o *CompareOptions) { o.Rounds = 1 })
 	c.Date = "2026-01-02T03:04:05Z"
@@ -325,10 +325,10 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// docs/performance.md shows the tables of docs/performance.json, and the
+// docs/explain/performance.md shows the tables of docs/explain/performance.json, and the
 // picture beside it is drawn from that file.
 func TestDocumentedTablesAreThoseOfTheFile(t *testing.T) {
-	b, err := os.ReadFile("../docs/performance.json")
+	b, err := os.ReadFile("../docs/explain/performance.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,14 +342,14 @@ func TestDocumentedTablesAreThoseOfTheFile(t *testing.T) {
 	if err := c.Markdown(&tables); err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../docs/performance.md")
+	doc, err := os.ReadFile("../docs/explain/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(doc, tables.Bytes()) {
-		t.Error("docs/performance.md does not hold what `privgrad bench compare --from docs/performance.json --markdown` prints")
+		t.Error("docs/explain/performance.md does not hold what `privgrad bench compare --from docs/explain/performance.json --markdown` prints")
 	}
-	drawn, err := os.ReadFile("../docs/performance.svg")
+	drawn, err := os.ReadFile("../docs/explain/performance.svg")
 	if err != nil {
 		t.Fatal(err)
 	}

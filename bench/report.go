@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Markdown writes a comparison as tables, of which docs/performance.md has
+// Markdown writes a comparison as tables, of which docs/explain/performance.md has
 // those of the last measurement.
 func (c *Comparison) Markdown(w io.Writer) error {
 	var b strings.Builder

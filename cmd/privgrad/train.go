@@ -23,7 +23,7 @@ Give --epsilon, and the noise is calibrated to that budget, or
 YAML file whose keys are the flags' names with underscores; flags win.
 
 --data csv:PATH is a table of numbers and categories. A schema beside it,
-PATH.schema.yaml, gives public bounds and categories; docs/tabular.md shows one.
+PATH.schema.yaml, gives public bounds and categories; docs/guides/own-table.md shows one.
 Records that do not fit it count as fixed valid ones or as zero, in silence: ask
 "privgrad data verify csv:PATH".
 
@@ -38,7 +38,7 @@ of it is held out. With --classes it is the number of records of these classes.
 on public images at your ε: features, model, optimizer, learning rate, batch. It needs
 --epsilon 0.5 or more. --features alone puts fixed features of an image in the place of
 its pixels. They are a public function of that image, and cost no privacy
-(docs/accuracy.md, docs/features.md).
+(docs/explain/accuracy.md, docs/guides/features.md).
 
 Two optimizers use all records at once; --batch and --epochs do not apply. lbfgs
 finds the minimum without privacy, in at most --steps iterations. majority releases

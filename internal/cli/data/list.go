@@ -82,7 +82,7 @@ func list() *cobra.Command {
 		Long: `list shows the data sets that train knows, where they come from, which files they
 consist of, and a note on origin and licence; then the published tables whose
 schemas are built in. A table of your own needs a schema of public bounds and
-categories beside it: see docs/tabular.md.`,
+categories beside it: see docs/guides/own-table.md.`,
 		Example: "  privgrad data list",
 		Run: func(c *cli.Call) error {
 			all := Infos()
