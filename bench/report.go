@@ -36,12 +36,6 @@ func (c *Comparison) Markdown(w io.Writer) error {
 			m.named(r.FastestPrivatePeer), times(r.PrivatePeerOverPrivate),
 			m.named(r.FastestPlainPeer), times(r.PlainPeerOverPlain), times(r.PrivateOverPlainPeer))
 	}
-	b.WriteString("\n| model | step | ms | peak memory, MiB |\n|---|---|---|---|\n")
-	for _, m := range c.Models {
-		for _, e := range m.Entries {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %d |\n", m.Model, e.kind(), m.time(e.label()), e.PeakRSS>>20)
-		}
-	}
 	for i, s := range c.Skipped {
 		if i == 0 {
 			b.WriteString("\nLeft out:\n\n")
