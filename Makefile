@@ -144,14 +144,14 @@ bench: build ## time the kernels, products, noise, sampling, then steps of cnn-m
 	bin/privgrad bench step --model cnn-mnist --batch 300 --mode plain --seconds $(BENCHSECS)
 
 compare: build ## time steps beside Opacus, torch.func and JAX, where PYTHON has them, and document that
-	bin/privgrad bench compare --python $(PYTHON) --out docs/performance.json
+	bin/privgrad bench compare --python $(PYTHON) --out docs/explain/performance.json
 	$(MAKE) tables
 
-tables: build ## write the tables and the picture of docs/performance.json anew
-	bin/privgrad bench compare --from docs/performance.json --plot docs/performance.svg --markdown >bin/tables.md
+tables: build ## write the tables and the picture of docs/explain/performance.json anew
+	bin/privgrad bench compare --from docs/explain/performance.json --plot docs/explain/performance.svg --markdown >bin/tables.md
 	awk '/^<!-- end/ { skip = 0 } !skip { print } /^<!-- printed by/ { skip = 1; while ((getline line <"bin/tables.md") > 0) print line }' \
-		docs/performance.md >bin/performance.md
-	mv bin/performance.md docs/performance.md
+		docs/explain/performance.md >bin/performance.md
+	mv bin/performance.md docs/explain/performance.md
 
 # The compiler's version is exact, since the files are compared. It needs no part
 # of CUDA. PTX of compute capability 8.0 runs on every later GPU.

@@ -261,7 +261,7 @@ func TestImportsRunOneWay(t *testing.T) {
 				continue
 			}
 			if !under(s.dir, "cmd") && !slices.Contains(allowed[s.dir], to) {
-				t.Errorf("%s: %s may not import %s; if it must, add the edge to the table and say why in docs/architecture.md", s.path, s.dir, to)
+				t.Errorf("%s: %s may not import %s; if it must, add the edge to the table and say why in docs/internals/architecture.md", s.path, s.dir, to)
 			}
 		}
 	}
@@ -447,21 +447,22 @@ func text(t *testing.T, name string) string {
 	return string(b)
 }
 
-// The README names versions as `module version`, and its Go example is the one
-// that example_test.go compiles and runs.
+// The guide to networks names versions as `module version`. Its Go examples and the
+// README's are pieces of example_test.go, which is compiled and run.
 func TestReadmeAgreesWithTheCode(t *testing.T) {
-	readme, mod := text(t, "README.md"), text(t, "go.mod")
-	claims := regexp.MustCompile("`([a-z0-9./-]+) (v[0-9][-0-9a-z.]*)`").FindAllStringSubmatch(readme, -1)
+	const guidePage = "docs/guides/own-network.md"
+	readme, guide, mod := text(t, "README.md"), text(t, guidePage), text(t, "go.mod")
+	claims := regexp.MustCompile("`([a-z0-9./-]+) (v[0-9][-0-9a-z.]*)`").FindAllStringSubmatch(guide, -1)
 	claimed := map[string]bool{}
 	for _, c := range claims {
 		claimed[c[1]] = true
 		if !regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(c[1]+" "+c[2]) + `( // indirect)?$`).MatchString(mod) {
-			t.Errorf("the README says %s %s, go.mod does not", c[1], c[2])
+			t.Errorf("%s says %s %s, go.mod does not", guidePage, c[1], c[2])
 		}
 	}
 	for _, m := range []string{"gorgonia.org/gorgonia", "gorgonia.org/tensor", "go4.org/unsafe/assume-no-moving-gc"} {
 		if !claimed[m] {
-			t.Errorf("the README does not say which version of %s is needed", m)
+			t.Errorf("%s does not say which version of %s is needed", guidePage, m)
 		}
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(mod)
@@ -469,35 +470,76 @@ func TestReadmeAgreesWithTheCode(t *testing.T) {
 		t.Errorf("the README does not ask for the Go version of go.mod, %v", version)
 	}
 
-	example := strings.Fields(text(t, "example_test.go"))
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	if len(blocks) == 0 {
-		t.Error("the README has no Go example")
-	}
-	for _, b := range blocks {
-		if !strings.Contains(strings.Join(example, " "), strings.Join(strings.Fields(b[1]), " ")) {
-			t.Errorf("example_test.go does not hold the README's example:\n%s", b[1])
+	example := strings.Join(strings.Fields(text(t, "example_test.go")), " ")
+	for name, page := range map[string]string{"README.md": readme, guidePage: guide} {
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s has no Go example", name)
+		}
+		for _, b := range blocks {
+			if !strings.Contains(example, strings.Join(strings.Fields(b[1]), " ")) {
+				t.Errorf("example_test.go does not hold this example of %s:\n%s", name, b[1])
+			}
 		}
 	}
 }
 
-// A link from one document to another, or to a file of the repository, leads
-// somewhere.
+// A link from one document to another, to a heading of one, or to a file of the
+// repository leads somewhere; and whoever begins at docs/README.md finds every page.
 func TestLinksLeadSomewhere(t *testing.T) {
-	documents, err := filepath.Glob("docs/*.md")
+	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			names = append(names, filepath.ToSlash(path))
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
-		for _, link := range regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`).FindAllStringSubmatch(text(t, name), -1) {
+	links := map[string][]string{}
+	for _, name := range names {
+		for _, link := range regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`).FindAllStringSubmatch(text(t, name), -1) {
 			if strings.Contains(link[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(name), filepath.FromSlash(link[1]))); err != nil {
+			target := name
+			if link[1] != "" {
+				target = path.Join(path.Dir(name), link[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, link[1])
+			} else if link[2] != "" && !slices.Contains(anchors(t, target), link[2][1:]) {
+				t.Errorf("%s links to %s%s: there is no such heading", name, link[1], link[2])
+			}
+			links[name] = append(links[name], target)
+		}
+	}
+	reached := map[string]bool{"docs/README.md": true}
+	for todo := []string{"docs/README.md"}; len(todo) > 0; todo = todo[1:] {
+		for _, next := range links[todo[0]] {
+			if !reached[next] {
+				reached[next] = true
+				todo = append(todo, next)
 			}
 		}
 	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "docs/") && !reached[name] {
+			t.Errorf("no link leads from docs/README.md to %s", name)
+		}
+	}
+}
+
+// anchors are the names that a Markdown page's headings have in links.
+func anchors(t *testing.T, page string) []string {
+	t.Helper()
+	var names []string
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text(t, page), -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
 }
 
 // A program that trains needs no command line and draws nothing: what package train imports, directly or not,

@@ -23,7 +23,7 @@ import (
 const tooRare = 1e-9
 
 // enoughRight is the least number of right answers in n games, half of them in each world, that a claim allows any
-// adversary to reach with probability tooRare at most. docs/audit.md derives it.
+// adversary to reach with probability tooRare at most. docs/explain/auditing.md derives it.
 func enoughRight(n int, k *claim) int {
 	p := (1 + k.curve[0].delta) / 2
 	for right, beyond := n, 0.0; ; right-- {
@@ -214,7 +214,7 @@ func readDirectories(t *testing.T, quick bool, games int) {
 			{"fused in floats", "secure", f.quick, fusedInFloats},
 		} {
 			if quick && !x.quick || x.noise == "exact" && f.name == "clip norms" {
-				continue // refused, as docs/exact.md says
+				continue // refused, as docs/proofs/exact-noise.md says
 			}
 			t.Run(x.name+", "+f.name, func(t *testing.T) {
 				var worlds [2]audittest.World

@@ -147,7 +147,7 @@ func auditCorrect(t *testing.T, quick bool, runs int) {
 				for _, noise := range []string{"secure", "exact"} {
 					for _, kind := range []string{"dense", "convolution"} {
 						if noise == "exact" && (clipping != "flat" || strategy == "ghost") {
-							continue // refused, as docs/exact.md says
+							continue // refused, as docs/proofs/exact-noise.md says
 						}
 						all = append(all, configuration{clipping + ", " + strategy + ", " + neighbouring + ", " + noise + ", " + kind, false, func(c *Config) {
 							c.Network = network(t, kind == "convolution")

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Markdown writes a comparison as tables, of which docs/performance.md has
+// Markdown writes a comparison as tables, of which docs/explain/performance.md has
 // those of the last measurement.
 func (c *Comparison) Markdown(w io.Writer) error {
 	var b strings.Builder
@@ -35,12 +35,6 @@ func (c *Comparison) Markdown(w io.Writer) error {
 			m.time(ours+" private"), m.time(ours+" plain"), times(r.PrivateOverPlain),
 			m.named(r.FastestPrivatePeer), times(r.PrivatePeerOverPrivate),
 			m.named(r.FastestPlainPeer), times(r.PlainPeerOverPlain), times(r.PrivateOverPlainPeer))
-	}
-	b.WriteString("\n| model | step | ms | peak memory, MiB |\n|---|---|---|---|\n")
-	for _, m := range c.Models {
-		for _, e := range m.Entries {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %d |\n", m.Model, e.kind(), m.time(e.label()), e.PeakRSS>>20)
-		}
 	}
 	for i, s := range c.Skipped {
 		if i == 0 {

@@ -235,7 +235,7 @@ const lastBit = 1 + 0x1p-23
 // tryRows multiplies equal rows of public numbers. A row's result must not depend on
 // its place in the batch: that changes when another record joins or leaves, and with
 // it would change what a record's gradient is before it is clipped, by more than any
-// bound on rounding says (docs/numerics.md). The order in which a library adds follows
+// bound on rounding says (docs/proofs/rounding.md). The order in which a library adds follows
 // from shapes and places, so that random rows show it. A product that treats rows differently is left
 // to the project's kernels.
 func (n *net) tryRows(op *ir.Op, p product, from, w, to kernels.Ptr) error {

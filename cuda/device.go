@@ -1,6 +1,6 @@
 // Package cuda is the device of NVIDIA GPUs. It plans memory and order of work;
 // package kernels computes, and a driver.Driver is the GPU, or the fake that
-// stands in for one. docs/cuda.md describes how a step runs.
+// stands in for one. docs/internals/gpu.md describes how a step runs.
 //
 // Bits. A result depends on the schedule, the batch and the capacity, and, in the last
 // place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).

@@ -47,7 +47,7 @@ func model(name string) *ir.Program {
 	return b.Program()
 }
 
-// TestLaunches counts what a private step takes: small networks are bound by it. docs/cuda.md has the table.
+// TestLaunches counts what a private step takes: small networks are bound by it. docs/internals/gpu.md has the table.
 func TestLaunches(t *testing.T) {
 	for name, launches := range map[string][2]int{"mlp-mnist": {7, 8}, "cnn-mnist": {12, 29}, "mnist-tf": {10, 20}, "cifar-small": {33, 34}, "cifar-paper": {36, 37}} {
 		for precision, want := range launches {

@@ -12,7 +12,7 @@ func gamma(n float64) float64 {
 // roundings that an example's clipped gradient goes through on its way into
 // the sum, and the factor 2 is for the two batches that are compared. There are
 // at most as many blocks of examples as rows, whatever the chunk and the capacity.
-// docs/numerics.md derives it.
+// docs/proofs/rounding.md derives it.
 func (n *net) Rounding(rows int) float64 {
 	if rows <= 0 || !n.Schedule.Private() || n.Options.Exact {
 		return 0

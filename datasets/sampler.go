@@ -31,7 +31,7 @@ type Sampler interface {
 // ⌈log₂(n+1)⌉ digits and one comparison for "beyond n", the distribution of a
 // batch is therefore within total variation (q·n+1)·(J+1)·2⁻⁶⁴ of independent
 // Bernoulli(q) draws, apart from the pseudorandomness of the stream: 6e-16 a step
-// at n = 60,000 and q = 0.01, which docs/privacy.md states beside δ. At q = 1 it
+// at n = 60,000 and q = 0.01, which docs/proofs/rounding.md states beside δ. At q = 1 it
 // is exact, and nothing is drawn.
 type Poisson struct {
 	n      int64

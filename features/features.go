@@ -5,7 +5,7 @@
 //	rows := front.Rows(features.Images{Bytes: images}, 2, nil)
 //
 // A row is a function of its image and of constants that come from a seed. Nothing of
-// the training data enters it, so that it costs no privacy. See docs/features.md.
+// the training data enters it, so that it costs no privacy. See docs/guides/features.md.
 package features
 
 import (

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes features/testdata/golden.json: features of small images before whitening, by the
-formulas of docs/features.md in float64, with nothing but numpy.
+formulas of docs/guides/features.md in float64, with nothing but numpy.
 
     python3 scripts/features_golden.py > features/testdata/golden.json
 """

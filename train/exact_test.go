@@ -46,7 +46,7 @@ func TestExactRun(t *testing.T) {
 	}
 }
 
-// What a run releases are whole numbers of steps of the grid that docs/exact.md says, as far as
+// What a run releases are whole numbers of steps of the grid that docs/proofs/exact-noise.md says, as far as
 // a float32 can tell, on every device, and not of twice as many.
 func TestReleasesLieOnTheGrid(t *testing.T) {
 	fast, err := cpu.Open(2)

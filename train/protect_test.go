@@ -50,7 +50,7 @@ func protected(name string) func(*Config) {
 }
 
 // projected is training with a protector, from the definition of its LSTMs and of what
-// they read (docs/l2p.md), in float64.
+// they read (docs/explain/learned-noise.md), in float64.
 func projected(r *replay) {
 	p, err := l2p.Read(r.c.Protector)
 	check(r.t, err)

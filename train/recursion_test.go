@@ -202,7 +202,7 @@ func (r *replay) asked(kind string, bound float64) release {
 }
 
 // backtrack is Armijo's search (Chen and Lee 2020, algorithm 1) with the corrections
-// of docs/linesearch.md: the index of the candidate that it takes, or −1.
+// of docs/guides/line-search.md: the index of the candidate that it takes, or −1.
 func (r *replay) backtrack(start float64, d []float64, noise, bound float64) int {
 	r.t.Helper()
 	s, asked := r.c.Search, r.asked("search", bound)

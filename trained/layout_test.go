@@ -47,11 +47,11 @@ func TestLayoutByNumpy(t *testing.T) {
 
 // The loader of the documentation loads a model into PyTorch, in float32.
 func TestPyTorchLoader(t *testing.T) {
-	page, err := os.ReadFile("../docs/trained.md")
+	page, err := os.ReadFile("../docs/guides/use-a-model.md")
 	check(t, err)
 	loader := regexp.MustCompile("(?s)```python\n(import sys.*?)```").FindSubmatch(page)
 	if loader == nil {
-		t.Fatal("docs/trained.md has no loader")
+		t.Fatal("docs/guides/use-a-model.md has no loader")
 	}
 	script := filepath.Join(t.TempDir(), "loader.py")
 	check(t, os.WriteFile(script, append(loader[1], `

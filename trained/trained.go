@@ -168,7 +168,7 @@ func (m *Model) Network() *nn.Network { return m.network }
 // Parameters are the tensors of the model's file, which one should not change.
 func (m *Model) Parameters() []Tensor { return m.tensors }
 
-// Metadata is what the model's file says of it; docs/files.md has the keys.
+// Metadata is what the model's file says of it; docs/reference/files.md has the keys.
 func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 
 // ReadTensors reads a safetensors file of float32 values, such as a run's model.safetensors, and what is

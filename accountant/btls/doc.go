@@ -11,7 +11,7 @@
 // q_i = Σf(w) − Σf(w−η_i·g) with f clipped to [0,Δ]: d ∈ [a−1,a]^K for some
 // a ∈ [0,1]. Both sets contain −d with d: a bound covers both directions.
 //
-// Bounds, for outcomes 1..K and none, proved in docs/linesearch-privacy.md;
+// Bounds, for outcomes 1..K and none, proved in docs/proofs/line-search.md;
 // s is 2 for generic queries and 1 for a shared baseline:
 //
 //   - gdp: what is seen is a function of the K numbers q_i+ν_i−λ, a Gaussian

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The figures of docs/linesearch-privacy.md are this package's.
+// The figures of docs/proofs/line-search.md are this package's.
 func TestDocumentedFigures(t *testing.T) {
-	b, err := os.ReadFile("../../docs/linesearch-privacy.md")
+	b, err := os.ReadFile("../../docs/proofs/line-search.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ func (s Search) Theorem2RDP(alpha float64) float64 {
 // Theorem3RDP is theorem 3 of Chen and Lee 2020 for Gaussian noise and generic
 // queries, α(4s₁²+s₂²)/(2s₁²s₂²). It is false: the search with scales 1 and 1 over
 // 300 trials has a divergence of order 2 of 5.084 for some queries, where this
-// says 5 (docs/linesearch-privacy.md).
+// says 5 (docs/proofs/line-search.md).
 func (s Search) Theorem3RDP(alpha float64) float64 {
 	return alpha / 2 * (1/(s.Threshold*s.Threshold) + 4/(s.Query*s.Query))
 }

@@ -14,7 +14,7 @@ import "math"
 //
 //	B := dA/dh = ρ^{α−1}(1−y),    A − hB = y·H·ρ^{α−1}.
 //
-// Certificate (docs/linesearch-privacy.md, the supremum). If 0 ≤ B(t) ≤ V then
+// Certificate (docs/proofs/line-search.md, the supremum). If 0 ≤ B(t) ≤ V then
 // G(V) ≤ A(h) − h·B(t) at h = H(t). So any t serves, whatever search it came from,
 // and the best has B(t) = V. Where that t cannot be told from the one with B = 0,
 // because V is tiny beside ρ^{α−1}, so is hV beside A, and the largest A serves:

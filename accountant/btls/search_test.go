@@ -9,7 +9,7 @@ import (
 
 // A search for queries whose exact divergence exceeds a bound. It can only find
 // that a bound is wrong, never that it is right; that the bounds hold is proved
-// in docs/linesearch-privacy.md.
+// in docs/proofs/line-search.md.
 
 // attack is a pair of neighbours: groups of equal queries and how one record
 // moves each group.

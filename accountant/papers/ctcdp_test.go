@@ -144,7 +144,7 @@ func TestCtCDPEpsilon(t *testing.T) {
 	}
 }
 
-// The sensitivities that docs/schedules.md states against sums that come near
+// The sensitivities that docs/reference/schedules.md states against sums that come near
 // them: gradients on a line, one of which is exchanged.
 func TestCtCDPSensitivities(t *testing.T) {
 	const clip = 1.5

@@ -27,7 +27,7 @@ type Metrics struct {
 	noise reach.Noise
 }
 
-// lossBound clips an example's loss where training losses are released, and clipRate moves the clip norm (docs/privacy.md).
+// lossBound clips an example's loss where training losses are released, and clipRate moves the clip norm (docs/explain/privacy.md).
 const (
 	lossBound = 3
 	clipRate  = 0.2

@@ -1,5 +1,5 @@
 // Package reach tells two sums apart by which floats they and noise can come to.
-// docs/audit.md explains why the last digits can do so (Mironov 2012, "On significance of the least significant bits
+// docs/explain/auditing.md explains why the last digits can do so (Mironov 2012, "On significance of the least significant bits
 // for differential privacy"). This package knows several ways to add noise. Of a release it finds one by which it can
 // have come about, and gives the ratio of the two candidates' probabilities under it.
 package reach
@@ -132,7 +132,7 @@ func (g grid) rounded(noise, sum float64) float32 {
 	return float32(noise + g.step*math.RoundToEven(sum/g.step))
 }
 
-// most is more deviations than anything draws (docs/exact.md).
+// most is more deviations than anything draws (docs/proofs/exact-noise.md).
 const most = 13.3
 
 // logMass is the log, but for a constant, of the probability that noise makes a value of r of a sum. It is false

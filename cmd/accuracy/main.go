@@ -4,7 +4,7 @@
 //	accuracy tune     make the trials of trials.go; what is found is added to a CSV file
 //	accuracy table    write the table of recipes from that file
 //	accuracy measure  train by the recipes, a process a run, and add what comes out to a CSV file
-//	accuracy page     write the tables of docs/accuracy.md and its picture from both files
+//	accuracy page     write the tables of docs/explain/accuracy.md and its picture from both files
 package main
 
 import (
@@ -23,8 +23,8 @@ const (
 	triedFile    = "internal/recipes/tried.csv"
 	tableFile    = "internal/recipes/table.go"
 	measuredFile = "bench/results/accuracy.csv"
-	pageFile     = "docs/accuracy.md"
-	pictureFile  = "docs/accuracy-recipes.svg"
+	pageFile     = "docs/explain/accuracy.md"
+	pictureFile  = "docs/explain/accuracy-recipes.svg"
 )
 
 // options are what the commands take.

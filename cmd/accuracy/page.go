@@ -19,7 +19,7 @@ import (
 )
 
 // published are figures without public data, at a budget close to ours. The sources are in
-// docs/accuracy.md.
+// docs/explain/accuracy.md.
 var published = []struct {
 	data     string
 	epsilon  float64

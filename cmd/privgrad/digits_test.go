@@ -31,10 +31,10 @@ func imagesOf(t *testing.T, rows int) string {
 }
 
 // What the command writes after one step of ε = 0.16 does not tell by its last digits whether a record was there. An
-// answer is right with probability (1 + 0.02)/2 at most, so that all 32 are with one below 5e-10 (docs/audit.md).
+// answer is right with probability (1 + 0.02)/2 at most, so that all 32 are with one below 5e-10 (docs/explain/auditing.md).
 func TestDigitsOfARun(t *testing.T) { answerRuns(t, 32, 32, "secure", "exact") }
 
-// TestLongDigitsOfARun: of 400 answers 264 are right with a probability below 1e-9 (docs/audit.md).
+// TestLongDigitsOfARun: of 400 answers 264 are right with a probability below 1e-9 (docs/explain/auditing.md).
 func TestLongDigitsOfARun(t *testing.T) { answerRuns(t, 400, 264, "secure") }
 
 // answerRuns plays so many games, of which so many right answers are too many.

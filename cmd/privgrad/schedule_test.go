@@ -175,9 +175,9 @@ func TestScheduleRefuses(t *testing.T) {
 	fails(t, cli.ExitRefused, strings.Fields("schedule pur-a --n 10 --dim 2 --rho 1e-9 --json"), "does not pay for one step")
 }
 
-// What docs/schedules.md shows is what the command prints.
+// What docs/reference/schedules.md shows is what the command prints.
 func TestScheduleDocument(t *testing.T) {
-	text := readFile(t, "..", "..", "docs", "schedules.md")
+	text := readFile(t, "..", "..", "docs", "reference", "schedules.md")
 	shown := 0
 	for i, block := range strings.Split(text, "```\n") {
 		command, want, isCommand := strings.Cut(block, "\n")

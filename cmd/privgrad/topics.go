@@ -49,7 +49,7 @@ chooses how:
 		Name:  "own-data",
 		Short: "Training on your own table or files",
 		Text: `--data csv:PATH is a table of numbers and categories. A schema beside it,
-PATH.schema.yaml, gives public bounds and categories (docs/tabular.md shows one).
+PATH.schema.yaml, gives public bounds and categories (docs/guides/own-table.md shows one).
 Records that do not fit the schema count as fixed valid ones or as zero, and training
 does not say so: run "privgrad data verify csv:PATH" to see them.
 
@@ -108,7 +108,7 @@ fix in advance; it trains nothing.`,
 		Short: "Private line search: dp-blsgd, dp-blsgd-ac, dp-blgd, dp-agd",
 		Text: `These optimizers find the learning rate during training: they ask the records, with
 noise, how far a step may go. A part of ε pays for that. --lr is where the search starts.
-"published" below is the form of the paper; docs/linesearch.md says how to choose.`,
+"published" below is the form of the paper; docs/guides/line-search.md says how to choose.`,
 		Example: `  privgrad train --epsilon 3 --optimizer dp-blsgd
   privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-trials 10`,
 	},

@@ -3,7 +3,7 @@
 #include "real.cuh"
 #include "run.cuh"
 
-// Normals rounded to integers, bit for bit those of package exact, whose documentation (docs/exact.md) has the proofs that docs/cuda.md
+// Normals rounded to integers, bit for bit those of package exact, whose documentation (docs/proofs/exact-noise.md) has the proofs that docs/internals/gpu.md
 // goes on with.
 
 // ChaCha20, RFC 8439 section 2.3, with the block counter, the tensor and the draw in words 12 to 15.

@@ -49,7 +49,7 @@ func GridRelease(run, dst, sum Ptr, n int, z Noise) Launch {
 }
 
 // ReleaseOpen ends a Release or a GridRelease of the same sum and noise, by 384 digits of each open draw. These leave a draw
-// open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/cuda.md).
+// open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/internals/gpu.md).
 func ReleaseOpen(run, dst, sum Ptr, n int, z Noise) Launch {
 	return Launch{
 		Module: "noise", Name: "release_open", Grid: [3]int{ceil(n, perBlock*warp), 1, 1}, Block: [3]int{warp, 1, 1},

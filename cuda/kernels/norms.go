@@ -15,7 +15,7 @@ const normThreads = 128
 // lane i mod 128, in order, then the lanes in a tree of halves. The relative
 // error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
 // from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
-// factors covers it (docs/numerics.md, `ghost`). Dead examples' norms stay as they are.
+// factors covers it (docs/proofs/rounding.md, `ghost`). Dead examples' norms stay as they are.
 func NormGhost(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	return NormGhosts(b, Ghost{Op: op, X: x, Dy: dy, Norm2: norm2})
 }

@@ -13,7 +13,7 @@ import (
 //
 // Forward and input gradients round both factors to nearest, and chain the fragments. Gradients of weights cut both factors
 // off, toward zero: what is multiplied is never larger than the float32 number, and finite if that is. Their fragments begin from zero
-// and are added in float32, in order, so that a term is cut off by a tensor core once. See docs/numerics.md.
+// and are added in float32, in order, so that a term is cut off by a tensor core once. See docs/proofs/rounding.md.
 type Math device.Precision
 
 // plain says whether products are those of float32.

@@ -1,7 +1,7 @@
 // Package tabular reads tables of numbers and categories, by a schema of public
 // bounds and categories.
 //
-// Numbers are scaled from their bounds to [0, 1] and kept as one of 256 levels;
+// Numbers are scaled from their bounds to [0, 1] and kept as float32;
 // a category becomes a one-hot vector. A record is read by itself: what it becomes,
 // and whether it trains or tests, follows from its own line and the schema. A
 // record that is malformed, or out of bounds, becomes a fixed valid one without a

@@ -15,7 +15,7 @@ import (
 // without rounding; the noise is a Gaussian of deviation at least σ, rounded to
 // the grid γ·ℤ and drawn exactly (package exact). As k is an integer vector,
 // k + round(Z) = round(k + Z): the release is a function of the continuous
-// mechanism's, and costs what that costs. docs/exact.md has the details.
+// mechanism's, and costs what that costs. docs/proofs/exact-noise.md has the details.
 type Exact struct{ Gaussian }
 
 // LeastExact and MostExact bound the multiplier of Exact: with C/γ in

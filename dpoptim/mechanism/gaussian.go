@@ -19,7 +19,7 @@ import (
 // floating-point sum by up to bound·(1+rounding), and its rounding to the grid that the
 // noise lies on by √values·γ more (device.Queue.Release). The deviation is that of
 // the multiplier times both together, so that the event is what the release costs.
-// docs/exact.md has the proof.
+// docs/proofs/exact-noise.md has the proof.
 type Gaussian struct {
 	multiplier, bound, rounding float64
 	values                      int

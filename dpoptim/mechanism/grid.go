@@ -12,7 +12,7 @@ const (
 	noiseDigits = 0x1p-40
 	leastStep   = 0x1p-70
 	// underflow covers, in parts of γ a coordinate, what underflow adds to the
-	// difference of two sums: docs/exact.md bounds it by 2⁻¹⁵ of the least step.
+	// difference of two sums: docs/proofs/exact-noise.md bounds it by 2⁻¹⁵ of the least step.
 	underflow = 0x1p-15
 )
 

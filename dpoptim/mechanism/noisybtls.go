@@ -21,7 +21,7 @@ import (
 //
 // Privacy, under add-remove: a record moves generic queries by a vector in
 // [−Δ, Δ]^K, and those of a shared baseline by one in [(a−1)Δ, aΔ]^K for one
-// a ∈ [0, 1]. docs/linesearch-privacy.md derives from that what a search costs, whatever
+// a ∈ [0, 1]. docs/proofs/line-search.md derives from that what a search costs, whatever
 // the biases and whichever index is told. The paper's theorem 1 (Laplace noise)
 // holds and its theorem 2 has no proof; theorem 3 (Gaussian noise) is false in
 // general and never used. Replacing a record moves the queries by twice as much,

@@ -218,7 +218,7 @@ type Net interface {
 	// Rounding bounds how far rounding lets one example move a clipped sum
 	// beyond C: adding or removing it moves the sum by at most C·(1+Rounding),
 	// as long as both batches have at most so many rows, summed in runs that
-	// are full but for the last. docs/numerics.md derives it.
+	// are full but for the last. docs/proofs/rounding.md derives it.
 	Rounding(rows int) float64
 	Close() error
 }

@@ -2,7 +2,7 @@
 // of floating point: Z standard normal (New) or Laplace (NewLaplace), or all
 // coordinates of a vector with density ∝ exp(-‖z‖) (NewDirection). Given uniform bits, every
 // probability is that of the rounded variable, up to an event of probability 2⁻¹²⁸ for a
-// normal and below 2⁻⁴⁰⁰ for the others. docs/exact.md has the proof.
+// normal and below 2⁻⁴⁰⁰ for the others. docs/proofs/exact-noise.md has the proof.
 //
 // The method is inversion: |Z| is the point that a normal exceeds in absolute value with
 // probability V, where V is uniform and a draw's bits are its first binary digits. Float64

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// The first path for normals has one table for all deviations, and no branch but on open draws. docs/exact.md proves
+// The first path for normals has one table for all deviations, and no branch but on open draws. docs/proofs/exact-noise.md proves
 // it; vectortable_test.go makes the table and certifies tableBound.
 const (
 	cellDigits = 7 // 2⁷ cells an octave

@@ -255,7 +255,7 @@ func drawNearBoundaries(t *testing.T, boundaries int) {
 	}
 }
 
-// The share of open draws is about 2β and V below the last octave, which docs/exact.md states.
+// The share of open draws is about 2β and V below the last octave, which docs/proofs/exact-noise.md states.
 func TestFewDrawsAreOpen(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
 	const n = 1 << 21

@@ -13,7 +13,7 @@ import (
 )
 
 // reasons are all that can make of a run's ε no guarantee: what a result says, and of
-// what, for a run of which it is true. docs/privacy.md has them, too.
+// what, for a run of which it is true. docs/explain/privacy.md has them, too.
 var reasons = []struct {
 	words string
 	is    func(p *Plan) (of []any, ok bool)
@@ -96,13 +96,13 @@ const (
 )
 
 // Assumptions are all that a guarantee can rest on, beside its mathematics: what a result
-// says, what a person is told, and of which run it is true. docs/privacy.md has them, too.
+// says, what a person is told, and of which run it is true. docs/explain/privacy.md has them, too.
 var assumptions = []struct {
 	key, words string
 	is         func(p *Plan) bool
 }{
 	{RealArithmetic, "an earlier version added a part of the noise in floating point, which the analysis does not cover", func(*Plan) bool { return false }},
-	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/numerics.md says, or better", func(p *Plan) bool { return p.precision != device.Float32 }},
+	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/proofs/rounding.md says, or better", func(p *Plan) bool { return p.precision != device.Float32 }},
 	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
 	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
 	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},

@@ -28,10 +28,10 @@ func said() []string {
 	return append(all, knows) // the method's own
 }
 
-// The documentation names every case without a guarantee: the table of docs/privacy.md
+// The documentation names every case without a guarantee: the table of docs/explain/privacy.md
 // is the program's list, and the README has a word for each.
 func TestDocumentedReasons(t *testing.T) {
-	_, section, ok := strings.Cut(string(read(t, "..", "..", "docs", "privacy.md")), "\n## When there is no guarantee\n")
+	_, section, ok := strings.Cut(string(read(t, "..", "..", "docs", "explain", "privacy.md")), "\n## When there is no guarantee\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var documented []string
 	for line := range strings.Lines(section) {
@@ -40,7 +40,7 @@ func TestDocumentedReasons(t *testing.T) {
 		}
 	}
 	if all := said(); !ok || !slices.Equal(slices.Sorted(slices.Values(documented)), slices.Sorted(slices.Values(all))) {
-		t.Errorf("docs/privacy.md lists\n%s\nruns say\n%s", strings.Join(documented, "\n"), strings.Join(all, "\n"))
+		t.Errorf("docs/explain/privacy.md lists\n%s\nruns say\n%s", strings.Join(documented, "\n"), strings.Join(all, "\n"))
 	}
 
 	_, section, ok = strings.Cut(string(read(t, "..", "..", "README.md")), "\n## What is guaranteed, and what is not\n")
@@ -65,11 +65,11 @@ func TestDocumentedReasons(t *testing.T) {
 
 // Every assumption stands in the documentation, and has words.
 func TestDocumentedAssumptions(t *testing.T) {
-	_, section, ok := strings.Cut(string(read(t, "..", "..", "docs", "privacy.md")), "\n## Assumptions\n")
+	_, section, ok := strings.Cut(string(read(t, "..", "..", "docs", "explain", "privacy.md")), "\n## Assumptions\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, a := range assumptions {
 		if !ok || !strings.Contains(section, "`"+a.key+"`") {
-			t.Errorf("docs/privacy.md does not name %s", a.key)
+			t.Errorf("docs/explain/privacy.md does not name %s", a.key)
 		}
 		if words := Assumption(a.key); words != a.words || !strings.Contains(words, " ") {
 			t.Errorf("%s is %q in words", a.key, words)

@@ -125,7 +125,7 @@ func showFig5(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p.How = []string{
 		"Sections 5.4 and 5.7: q = 1/200, C_grad = C_obj = 3, α = 0.001, β = 0.8, L2 0.001, δ = 1e-8; DP-SGD at 0.2 (0.1 on CIFAR-10), DP-Adam at its default 0.001; a tenth of every iteration's budget for the search.",
 		"The paper gives neither the budget of an iteration, nor the number of iterations, nor where searches start, nor how many candidates they try, nor the activation. Here: ρ = 0.5 (noise multiplier 1 for DP-SGD), " + fmt.Sprint(e.Steps(networks[0].steps)) + " iterations, a start of 1, 20 candidates, ReLU.",
-		"\"published\" is priced by the paper's arithmetic, which is NOT a guarantee; \"ours\" clips every example's decrease and searches every few steps on batches of its own (docs/linesearch-privacy.md), with the same budget for every iteration.",
+		"\"published\" is priced by the paper's arithmetic, which is NOT a guarantee; \"ours\" clips every example's decrease and searches every few steps on batches of its own (docs/proofs/line-search.md), with the same budget for every iteration.",
 	}
 	return p
 }

@@ -70,8 +70,8 @@ const (
 var linearHow = []string{
 	"Section 5.4: q = 0.1, C_grad = 3, C_obj = 1, α = 0.5, β = 0.8, τ = 10, ς = 1.2, φ_max = 1.1, φ_min = 0.5, ψ = 0.8, ξ = 0.3, ζ = 0.05 with adaptive clipping, L2 0.001, δ = 1e-8; first budgets ε/(2·50); Laplace noise.",
 	fmt.Sprintf("The paper does not say where a search starts (η₀ = %g here) nor its largest number of candidates (20 here), nor the settings of DP-SGD: q = 0.1, %d steps of size %g here.", linearStart, sgdSteps, sgdRate),
-	"\"paper\": gradient and search on one batch, each amplified by itself, theorem 2 and proposition 1, which is NOT a guarantee (docs/linesearch-privacy.md). \"ours\": a batch of its own for every search, priced by this program's accountants.",
-	"Tables in ten folds: seed s holds out fold s. One-hot categories, numbers scaled from public bounds to [0, 1] (docs/tabular.md); dimensions are near the paper's, not equal.",
+	"\"paper\": gradient and search on one batch, each amplified by itself, theorem 2 and proposition 1, which is NOT a guarantee (docs/proofs/line-search.md). \"ours\": a batch of its own for every search, priced by this program's accountants.",
+	"Tables in ten folds: seed s holds out fold s. One-hot categories, numbers scaled from public bounds to [0, 1] (docs/guides/own-table.md); dimensions are near the paper's, not equal.",
 }
 
 // mostReleases is how many releases of batches at rate q the paper's arithmetic

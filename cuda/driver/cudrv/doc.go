@@ -11,5 +11,5 @@
 //	CGO_CFLAGS="-O2 -g -I$PWD/cuda/driver/cudrv" \
 //	CGO_LDFLAGS="-O2 -g -L$PWD/cuda/driver/cudrv/stub" go build -tags gocuda ./cmd/privgrad
 //
-// which is what make build runs. docs/cuda-driver.md says more.
+// which is what make build runs. docs/internals/gpu.md says more.
 package cudrv

@@ -82,8 +82,8 @@ func list() *cobra.Command {
 		Long: `list shows the data sets that train knows, where they come from, which files they
 consist of, and a note on origin and licence; then the published tables whose
 schemas are built in. A table of your own needs a schema of public bounds and
-categories beside it: see docs/tabular.md. Images and arrays of your own need no
-schema: see docs/images.md.`,
+categories beside it: see docs/guides/own-table.md. Images and arrays of your own need no
+schema: see docs/guides/own-images.md.`,
 		Example: "  privgrad data list",
 		Run: func(c *cli.Call) error {
 			all := Infos()
@@ -97,7 +97,7 @@ schema: see docs/images.md.`,
 					fmt.Fprintln(w)
 				}
 				describeTables(w, tables)
-				fmt.Fprintln(w, "\nimages of your own, by --data dir:PATH or npz:FILE: see docs/images.md")
+				fmt.Fprintln(w, "\nimages of your own, by --data dir:PATH or npz:FILE: see docs/guides/own-images.md")
 			})
 		},
 	}.New()

@@ -16,7 +16,7 @@ func quadBytes(x ...uint64) (b []byte) {
 	return b
 }
 
-// The interpreted kernels give, bit by bit, the arithmetic that docs/exact.md proves of a table, and stop before the first
+// The interpreted kernels give, bit by bit, the arithmetic that docs/proofs/exact-noise.md proves of a table, and stop before the first
 // vector with an open draw.
 func TestAVX512Draws(t *testing.T) {
 	functions, m := kernelsOf(t, "../../exact", "kernels")

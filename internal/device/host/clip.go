@@ -55,7 +55,7 @@ func Factors[T Float](c *Clipper, factor []T, norm2 []float64, clip float32) boo
 // Ghost is the squared norm of an outer product by those of its sides, the gradient
 // of a layer's outputs and its inputs. It is infinite, so that the example counts as
 // zero, where inputs are longer than 2⁶³: what a factor times δ loses to underflow
-// could be seen beside a bound once it is multiplied by them (docs/numerics.md).
+// could be seen beside a bound once it is multiplied by them (docs/proofs/rounding.md).
 func Ghost(outputs2, inputs2 float64) float64 {
 	if inputs2 > 0x1p126 {
 		return math.Inf(1)
