@@ -75,7 +75,7 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) vet -tags gocuda ./...
 	$(CUDA) GO=$(GO) scripts/deadcode.sh $(DEADCODE) gocuda
 	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest
-	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd/privgrad ./cuda
+	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd ./cuda
 
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
 # are there. It is packed, since the command alone has 60 MB, with Fashion-MNIST.

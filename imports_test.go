@@ -21,7 +21,7 @@ const module = "github.com/privgrad/privgrad"
 // allowed is the direction of imports: what each package may import of this
 // module, outside its tests. What may depend on the private data's devices
 // and what may add noise follow from it, so that a new edge is a decision.
-// Packages under cmd may import all and be imported by none; only they import
+// Packages under cmd may import all and be imported by none but each other; only they import
 // those under internal/cli.
 var allowed = map[string][]string{
 	".": nil,

@@ -1,0 +1,181 @@
+package cmd
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+var accountKeys = []string{"epsilon", "delta", "accountant", "neighbouring", "order", "interval", "events", "guarantee", "not_a_guarantee_because", "risk", "warnings"}
+
+func near(t *testing.T, what string, got any, want, tolerance float64) {
+	t.Helper()
+	if x, ok := got.(float64); !ok || math.Abs(x-want) > tolerance*math.Abs(want) {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func TestAccount(t *testing.T) {
+	one := []string{"account", "--accountant", "rdp", "--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "8", "--json"}
+	// Without sampling the curve is T·α/(2σ²), so that at σ = 2, T = 8 the order α costs α.
+	r := object(t, ok(t, append(one, "--delta", "1e-5", "--order", "3.5")...))
+	wantKeys(t, r, append([]string{"rdp"}, accountKeys...)...)
+	near(t, "rdp", r["rdp"], 3.5, 1e-12)
+	least := math.Inf(1)
+	for a := 1.1; a < 64; a += 0.1 {
+		least = min(least, a+math.Log1p(-1/a)-math.Log(1e-5*a)/(a-1))
+	}
+	near(t, "epsilon", r["epsilon"], least, 1e-9)
+	if r["guarantee"] != true || r["accountant"] != "rdp" || r["neighbouring"] != "add-remove" || r["interval"] != nil || r["delta"] != 1e-5 {
+		t.Errorf("account %v", r)
+	}
+
+	// The default is the loss distribution's interval: here the exact analytic Gaussian's (μ = √2).
+	exact := object(t, ok(t, "account", "--noise-multiplier", "2", "--sampling-rate", "1", "--steps", "8", "--delta", "1e-5", "--json"))
+	wantKeys(t, exact, accountKeys...)
+	near(t, "epsilon", exact["epsilon"], 6.5729700670, 1e-9)
+	ends, isObject := exact["interval"].(map[string]any)
+	if !isObject || ends["upper"] != exact["epsilon"] || exact["accountant"] != "pld" || exact["order"] != nil {
+		t.Errorf("account %v", exact)
+	}
+
+	// δ at that ε is the δ we came from.
+	back := object(t, ok(t, append(one, "--epsilon", "8")...))
+	wantKeys(t, back, accountKeys...)
+	again := object(t, ok(t, append(one, "--delta", ftoa(back["delta"]))...))
+	near(t, "epsilon of delta of 8", again["epsilon"], 8, 1e-9)
+
+	// An exchanged record moves a sum by twice as much.
+	twice := object(t, ok(t, append(one, "--delta", "1e-5", "--neighbouring", "replace-one", "--order", "3.5")...))
+	near(t, "replace-one rdp", twice["rdp"], 4*3.5, 1e-12)
+
+	r = object(t, ok(t, append(one, "--delta", "1e-5", "--accountant", "paper")...))
+	if r["guarantee"] != false || len(r["not_a_guarantee_because"].([]any)) != 1 {
+		t.Errorf("paper account %v", r)
+	}
+	r = object(t, ok(t, "account", "--noise-multiplier", "0", "--delta", "1e-5", "--order", "2", "--json"))
+	wantKeys(t, r, append([]string{"rdp"}, accountKeys...)...)
+	if r["epsilon"] != nil || r["rdp"] != nil || r["order"] != nil || r["guarantee"] != false {
+		t.Errorf("account without noise %v", r)
+	}
+}
+
+func ftoa(x any) string {
+	b, _ := json.Marshal(x)
+	return string(b)
+}
+
+func TestAccountEvents(t *testing.T) {
+	list := `[{"batch":{"poisson":0.01,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1.0}]},"count":1000},
+		{"mechanism":"gaussian","noise_multiplier":5,"count":3}]`
+	file := filepath.Join(t.TempDir(), "events.json")
+	if err := os.WriteFile(file, []byte(list), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := ok(t, "account", "--events", file, "--delta", "1e-5", "--json", "--order", "8")
+	r := object(t, text)
+	wantKeys(t, r, append([]string{"rdp"}, accountKeys...)...)
+	if len(r["events"].([]any)) != 2 {
+		t.Errorf("events %v", r["events"])
+	}
+	alone := object(t, ok(t, "account", "--noise-multiplier", "1", "--sampling-rate", "0.01", "--steps", "1000", "--delta", "1e-5", "--order", "8", "--json"))
+	near(t, "rdp of the list", r["rdp"], alone["rdp"].(float64)+3*8/(2*25.), 1e-12)
+	piped := privgradOn(list, "account", "--events", "-", "--delta", "1e-5", "--json", "--order", "8")
+	if piped.code != cli.ExitDone || piped.stdout != text {
+		t.Errorf("from standard input: exit %d, %s%s", piped.code, piped.stdout, piped.stderr)
+	}
+
+	human := ok(t, "account", "--events", file, "--delta", "1e-5")
+	for _, want := range []string{"ε = ", "1000 × gaussian with noise multiplier 1 on a poisson batch at rate 0.01", "3 × gaussian with noise multiplier 5 on all records"} {
+		if !strings.Contains(human, want) {
+			t.Errorf("account does not show %q:\n%s", want, human)
+		}
+	}
+	if human := ok(t, "account", "--noise-multiplier", "1", "--delta", "1e-5", "--accountant", "paper"); !strings.Contains(human, "NO PRIVACY GUARANTEE") {
+		t.Errorf("the paper's figure passes for a guarantee:\n%s", human)
+	}
+}
+
+func TestAccountRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events.json")
+	if err := os.WriteFile(file, []byte(`[{"mechanism":"gaussian","sigma":5}]`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--delta 1e-5", "--noise-multiplier"},
+		{"--noise-multiplier 1", "--delta"},
+		{"--noise-multiplier 1 --delta 1e-5 --epsilon 1", "--epsilon"},
+		{"--noise-multiplier 1 --delta 0", "delta 0"},
+		{"--noise-multiplier 1 --delta 1.5", "delta 1.5"},
+		{"--noise-multiplier -1 --delta 1e-5", "-1"},
+		{"--noise-multiplier x --delta 1e-5", "--noise-multiplier"},
+		{"--noise-multiplier 1 --sampling-rate 1.1 --delta 1e-5", "1.1"},
+		{"--noise-multiplier 1 --sampling-rate 0 --delta 1e-5", "rate 0"},
+		{"--noise-multiplier 1 --steps 0 --delta 1e-5", "steps 0"},
+		{"--noise-multiplier 1 --delta 1e-5 --accountant magic", `"magic"`},
+		{"--noise-multiplier 1 --delta 1e-5 --neighbouring far", `"far"`},
+		{"--noise-multiplier 1 --delta 1e-5 --order 1", "order 1"},
+		{"--noise-multiplier 1 --epsilon -1", "epsilon -1"},
+		{"--events nowhere.json --delta 1e-5", "nowhere.json"},
+		{"--events " + file + " --delta 1e-5", `"sigma"`},
+		{"--events " + file + " --steps 3 --delta 1e-5", "--steps"},
+	} {
+		fails(t, cli.ExitUsage, append([]string{"account", "--json"}, strings.Fields(c.args)...), c.want)
+	}
+	if r := privgradOn("[]", "account", "--events", "-", "--delta", "1e-5"); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "empty") {
+		t.Errorf("an empty list: exit %d, %q", r.code, r.stderr)
+	}
+}
+
+func TestCalibrate(t *testing.T) {
+	base := []string{"calibrate", "--epsilon", "3", "--delta", "1e-5", "--json"}
+	solve := func(args ...string) map[string]any {
+		t.Helper()
+		r := object(t, ok(t, append(base, args...)...))
+		wantKeys(t, r, "noise_multiplier", "epsilon", "delta", "accountant", "sampling_rate", "steps", "neighbouring", "guarantee", "not_a_guarantee_because", "risk")
+		if e := r["epsilon"].(float64); e > 3 || e < 2.99 {
+			t.Errorf("reached ε = %v for 3", e)
+		}
+		check := object(t, ok(t, "account", "--delta", "1e-5", "--json", "--noise-multiplier", ftoa(r["noise_multiplier"]),
+			"--sampling-rate", ftoa(r["sampling_rate"]), "--steps", ftoa(r["steps"])))
+		near(t, "account of the calibration", check["epsilon"], r["epsilon"].(float64), 1e-12)
+		return r
+	}
+	sigma := solve("--sampling-rate", "0.01", "--steps", "1000")["noise_multiplier"]
+	near(t, "steps", solve("--sampling-rate", "0.01", "--noise-multiplier", ftoa(sigma))["steps"], 1000, 2e-3)
+	near(t, "sampling rate", solve("--steps", "1000", "--noise-multiplier", ftoa(sigma))["sampling_rate"], 0.01, 1e-4)
+	attack := object(t, ok(t, "calibrate", "--advantage", "0.1", "--sampling-rate", "0.01", "--steps", "100", "--json"))
+	if risk := attack["risk"].(map[string]any); attack["epsilon"] != nil || attack["delta"] != nil || risk["advantage"].(float64) > 0.1 || risk["advantage"].(float64) < 0.0999 {
+		t.Errorf("calibrated for an advantage of 0.1: %v", attack)
+	}
+	if human := ok(t, "calibrate", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01", "--steps", "1000"); !strings.HasPrefix(human, "noise multiplier 0.8") {
+		t.Errorf("calibrate says %q", human)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--epsilon 3 --steps 10 --sampling-rate 0.1", "--delta"},
+		{"--delta 1e-5 --steps 10 --sampling-rate 0.1", "--epsilon"},
+		{"--epsilon 3 --advantage 0.1 --delta 1e-5 --steps 10 --sampling-rate 0.1", "--advantage"},
+		{"--advantage 1.5 --steps 10 --sampling-rate 0.1", "advantage 1.5"},
+		{"--epsilon 3 --delta 1e-5", "two of"},
+		{"--epsilon 3 --delta 1e-5 --steps 10", "two of"},
+		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 0.1 --noise-multiplier 1", "two of"},
+		{"--epsilon 0 --delta 1e-5 --steps 10 --sampling-rate 0.1", "epsilon 0"},
+		{"--epsilon 3 --delta 2 --steps 10 --sampling-rate 0.1", "delta 2"},
+		{"--epsilon 3 --delta 1e-5 --steps 0 --sampling-rate 0.1", "count 0"},
+		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 2", "rate 2"},
+	} {
+		fails(t, cli.ExitUsage, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
+	}
+	// A proper question whose answer is that the budget does not reach.
+	for _, c := range []struct{ args, want string }{
+		{"--epsilon 0.01 --delta 1e-5 --noise-multiplier 0.5 --sampling-rate 1", "one step"},
+		{"--accountant rdp --epsilon 1e-4 --delta 1e-5 --steps 10 --sampling-rate 0.1", "out of reach"},
+	} {
+		fails(t, cli.ExitRefused, append([]string{"calibrate", "--json"}, strings.Fields(c.args)...), c.want)
+	}
+}

@@ -1,0 +1,154 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// errConvicted ends an audit that refuted the claim.
+var errConvicted = errors.New("convicted: the releases tell the canary better than the claimed ε allows, so either clipping, sampling, noise or accounting is wrong; do not rely on this configuration, and please report the command line")
+
+// An auditor is the audit command, with what runs audits.
+type auditor struct {
+	run    func(context.Context, audit.Config) (*audit.Result, error)
+	config audit.Config
+	canary string
+}
+
+func newAudit() *cobra.Command { return auditCommand(audit.Run) }
+
+func auditCommand(run func(context.Context, audit.Config) (*audit.Result, error)) *cobra.Command {
+	a := &auditor{run: run, config: audit.Default()}
+	return cli.Command{
+		Use:   "audit",
+		Short: "Try to refute a configuration's ε by experiment",
+		Long: `audit plays the game that (ε, δ) is a bound on. It makes thousands of short
+private training runs on synthetic records, half of them with a canary record and
+half without it (under replace-one: half with either of two canaries), by the same
+parts that train with. An adversary who sees every released gradient, and knows
+everything but which half a run is of, guesses. Whoever guesses better than the
+claimed ε allows has refuted it: exit code 1. It also prints the ε that the guesses
+prove at least.
+
+Canaries: gradient (a record with a gradient many clip norms long), zero-input (only
+biases get a gradient), difference (noise used twice vanishes in the difference of
+two releases), digits (not every float can come of noise and a given sum); under
+replace-one opposite (two gradients that point apart).
+
+Not being convicted is no proof of privacy. It says that these runs, this canary
+and this adversary found nothing; the power says what they would have found.
+No data set is read: all that an audit prints is public.`,
+		Example: `  privgrad audit
+  privgrad audit --neighbouring replace-one --noise exact
+  privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
+  privgrad audit --canary zero-input --strategy ghost --json
+  privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
+		Flags:    a.define,
+		Progress: true,
+		Run:      a.audit,
+	}.New()
+}
+
+func (a *auditor) define(f *pflag.FlagSet) {
+	claiming := slices.DeleteFunc(accountant.Names(), func(name string) bool { return name == accountant.Paper })
+	var models, clippings []string
+	for _, m := range nn.Names() {
+		models = append(models, m.Name)
+	}
+	for _, k := range perexample.Clippings() {
+		if k != perexample.AdaptiveFlat {
+			clippings = append(clippings, string(k))
+		}
+	}
+	c := &a.config
+	f.SortFlags = false
+	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "noise σ/C that is claimed")
+	f.Float64Var(&c.SamplingRate, "sampling-rate", c.SamplingRate, "Poisson sampling rate of a step's batch, 1 for all records")
+	f.IntVar(&c.Steps, "steps", c.Steps, "steps of each run")
+	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated")
+	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "relation between data sets: add-remove or replace-one")
+	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming, ", "))
+	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
+	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
+	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C, small so that the canary's gradient is several times as long")
+	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
+	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
+	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded to repeat an audit")
+	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient, under replace-one opposite)")
+	f.IntVar(&c.Runs, "runs", 0, "runs in all, 0 for as many as convict half the noise with probability 0.99")
+	f.StringVar(&c.Device, "device", c.Device, "auto, cpu, cuda, cuda:N or reference (slow)")
+	f.IntVar(&c.Threads, "threads", 0, "runs at a time, 0 for all cores; no result depends on it")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "of initial weights and synthetic records; with --noise seeded of everything")
+}
+
+func (a *auditor) audit(call *cli.Call) error {
+	c := a.config
+	c.Canary = a.canary
+	ctx, con, err := call.Interruptible("stopping the audit")
+	if err != nil {
+		return err
+	}
+	defer con.Release()
+	var once sync.Once
+	c.Progress = func(done, total int) {
+		once.Do(func() { con.Start(total) })
+		con.Update(done, fmt.Sprintf("run %d/%d", done, total))
+	}
+	r, err := a.run(ctx, c)
+	con.Finish()
+	if err != nil {
+		return err
+	}
+	if err := cli.Show(call, r, describeAudit); err != nil {
+		return err
+	}
+	if r.Convicted {
+		return errConvicted
+	}
+	return nil
+}
+
+// describeAudit tells a person what was tried and what it shows.
+func describeAudit(w io.Writer, r *audit.Result) {
+	fmt.Fprintf(w, "audit of %s (%d parameters) on %s: %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
+		r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
+	if r.NotPrivate != "" {
+		fmt.Fprintln(w, r.NotPrivate)
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, 0, func(w io.Writer) {
+		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
+		row("claim", "ε = %.4g at δ = %g, %s neighbours, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
+		row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
+		row("false positives", "%.4g %% of %s, at most %.4g %%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
+		row("false negatives", "%.4g %% of %s, at most %.4g %%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
+		row("", "the claim allows no less than %.3g %% of these at that many of those", 100*r.FNRLeastAllowed)
+		row("shown", "ε is at least %.4g at δ = %g, with confidence %g %%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
+		row("power", "%.4g against half the noise (twice the claimed μ)", r.PowerAgainstTwiceMu)
+	})
+	if r.Convicted {
+		fmt.Fprintf(w, "\nCONVICTED: the adversary errs less often than (ε, δ) allows. A correct configuration ends here once in %.0f audits at most.\n", 1/(1-r.Confidence))
+		if r.EpsilonLowerBound <= r.EpsilonClaimed {
+			fmt.Fprintf(w, "What is refuted is a smaller ε with a larger δ, which the claim implies: runs show more there than at δ = %g.\n", r.Delta)
+		}
+	} else {
+		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the guarantee, where there is one, is the accountant's.")
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(w, "Note: "+n)
+	}
+}

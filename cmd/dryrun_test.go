@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// A dry run says of ε, noise and steps what the run would, and needs no record: the folder of
+// its data does not exist, and neither does the table.
+func TestDryRun(t *testing.T) {
+	data, dir := mnistFiles(t), t.TempDir()
+	t.Chdir(dir)
+	whole := object(t, ok(t, small(data, "--epsilon", "3", "--json", "--out", filepath.Join(t.TempDir(), "run"))...))
+	r := object(t, ok(t, small("nowhere", "--epsilon", "3", "--dry-run", "--json")...))
+	wantKeys(t, r, "dataset", "model", "parameters", "optimizer", "device", "threads", "epsilon", "delta", "noise_multiplier", "accountant", "neighbouring",
+		"guarantee", "not_a_guarantee_because", "sampling_rate", "expected_batch", "public_n", "steps", "memory_bytes", "seconds_estimate")
+	for _, key := range []string{"epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "public_n", "parameters", "guarantee", "accountant"} {
+		if !reflect.DeepEqual(r[key], whole[key]) {
+			t.Errorf("%s is %v, the run has %v", key, r[key], whole[key])
+		}
+	}
+	if r["seconds_estimate"].(float64) < 1 || r["memory_bytes"].(float64) < 1<<20 {
+		t.Errorf("memory and time: %v", r)
+	}
+	if err := os.WriteFile("t.csv.schema.yaml", []byte(`columns:
+  - {name: x, bounds: [0, 1]}
+  - {name: y, bounds: [0, 1]}
+label: {column: z, classes: [a, b]}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{
+		{"--data", "csv:t.csv", "--public-n", "500", "--delta", "1e-4", "--batch", "50", "--epsilon", "1"},
+		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--optimizer", "dp-blsgd"},
+		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--clipping", "adaptive"},
+		{"--epsilon", "0.5", "--batch", "60", "--steps", "20", "--model", "cnn-mnist", "--optimizer", "l2p", "--protector", "mnist"},
+		{"--epsilon", "1", "--optimizer", "majority"},
+		{"--model", "logistic", "--optimizer", "sgd", "--steps", "3"},
+		{"--data", "csv:t.csv", "--public-n", "500", "--optimizer", "lbfgs"},
+		{"--noise-multiplier", "0", "--model", "logistic", "--batch", "60", "--steps", "3"},
+	} {
+		args := append([]string{"train", "--dry-run"}, more...)
+		r := object(t, ok(t, append(args, "--json")...))
+		if once := more[len(more)-1] == "majority" || more[len(more)-1] == "lbfgs"; (r["seconds_estimate"] == nil) != once {
+			t.Errorf("%v: the time is %v", more, r["seconds_estimate"])
+		}
+	}
+	text := ok(t, "train", "--dry-run", "--epsilon", "1", "--optimizer", "majority")
+	for _, want := range []string{"no record was read", "ε = 1, δ = 0", "Memory", "unknown: majority is no sequence of steps"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("a dry run does not say %q:\n%s", want, text)
+		}
+	}
+	if left := tree(t, dir); len(left) != 1 {
+		t.Errorf("it wrote %v", left)
+	}
+	fails(t, cli.ExitUsage, []string{"train", "--epsilon", "1", "--dry-run", "--resume", "--out", "x"}, "--resume")
+	fails(t, cli.ExitUsage, []string{"train", "--dry-run", "--json"}, "--epsilon")
+}
+
+func TestResumeCommand(t *testing.T) {
+	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	args := small(data, "--epsilon", "3", "--noise", "seeded", "--eval-every", "1", "--out", out)
+	ok(t, args...)
+	whole := readFile(t, out, "model.safetensors")
+	again := privgrad("resume", out, "--threads", "2")
+	if again.code != cli.ExitDone || !strings.Contains(again.stderr, "had finished") || !strings.Contains(again.stdout, ": 4 steps (") {
+		t.Errorf("a finished run: %+v", again)
+	}
+	// Interrupted before the result was written, it goes on and says how little it did.
+	if err := os.Remove(filepath.Join(out, "result.json")); err != nil {
+		t.Fatal(err)
+	}
+	if text := ok(t, "resume", out); !strings.Contains(text, ": 4 steps (") || readFile(t, out, "model.safetensors") != whole {
+		t.Errorf("resumed: %s", text)
+	}
+	fails(t, cli.ExitUsage, []string{"resume", filepath.Join(out, "none")}, "no run to resume", "config.yaml")
+	fails(t, cli.ExitUsage, []string{"resume"}, "a run directory")
+	fails(t, cli.ExitUsage, []string{"resume", out, "--epsilon", "3"}, "unknown flag")
+}

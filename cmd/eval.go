@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/trained"
+)
+
+func newEval() *cobra.Command {
+	var dataDir, device string
+	var threads int
+	var average bool
+	return cli.Command{
+		Use:   "eval RUN",
+		Short: "Evaluate a saved model on the test data",
+		Long: `eval loads model.safetensors of a run directory and evaluates it on the public
+test data of the run's data set: accuracy, loss and confusion matrix. That is the
+last iterate; with --average it is the average of the iterates,
+model-average.safetensors, of a run that was trained with --average.`,
+		Example: `  privgrad eval runs/first
+  privgrad eval runs/averaged --average
+  privgrad eval runs/first --json --device reference`,
+		Args: cli.OneArg("a run directory"),
+		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&dataDir, "data-dir", "", "directory of the data set's files, if not the run's own")
+			f.StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
+			f.IntVar(&threads, "threads", 0, "processor threads, 0 for all")
+			f.BoolVar(&average, "average", false, "evaluate the average of the iterates")
+		},
+		Run: func(c *cli.Call) error {
+			if err := cli.CheckThreads(threads); err != nil {
+				return err
+			}
+			m, err := trained.Open(c.Arguments[0], trained.Options{Sources: data.Sources(), DataDir: dataDir, Device: device, Threads: threads, Average: average})
+			if err != nil {
+				return err
+			}
+			e, err := m.Evaluate()
+			if err != nil {
+				return err
+			}
+			return cli.Show(c, e, describeEvaluation)
+		},
+	}.New()
+}
+
+func describeEvaluation(w io.Writer, e *trained.Evaluation) {
+	model := e.Model
+	if e.Average {
+		model += ", average of the iterates,"
+	}
+	fmt.Fprintf(w, "%s on %d test examples of %s\n", model, e.Examples, e.Dataset)
+	if e.NotPrivate != "" {
+		fmt.Fprintln(w, e.NotPrivate)
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, 0, func(w io.Writer) {
+		if e.Accuracy != nil {
+			fmt.Fprintf(w, "  test accuracy\t%.2f %%\n", 100**e.Accuracy)
+		}
+		if e.Loss != nil {
+			fmt.Fprintf(w, "  test loss\t%.4f\n", *e.Loss)
+		}
+	})
+	if e.Confusion == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nExamples of a class (rows) by the class that they were taken for (columns):\n\n")
+	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
+		for to := range e.Confusion {
+			fmt.Fprintf(w, "\t%d", to)
+		}
+		fmt.Fprintln(w, "\tright\t")
+		for class, row := range e.Confusion {
+			name, total := fmt.Sprint(class), 0
+			if class < len(e.Classes) && e.Classes[class] != name {
+				name = e.Classes[class] + " " + name
+			}
+			fmt.Fprint(w, name)
+			for _, n := range row {
+				fmt.Fprintf(w, "\t%d", n)
+				total += n
+			}
+			if total > 0 {
+				fmt.Fprintf(w, "\t%.1f %%\t\n", 100*float64(row[class])/float64(total))
+			} else {
+				fmt.Fprintln(w, "\t–\t")
+			}
+		}
+	})
+}

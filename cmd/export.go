@@ -1,0 +1,49 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/durable"
+)
+
+// exportation is what export did.
+type exportation struct {
+	Run    string `json:"run"`
+	File   string `json:"file"`
+	Format string `json:"format"`
+}
+
+func newExport() *cobra.Command {
+	var flags modelFlags
+	var file string
+	return cli.Command{
+		Use:   "export RUN",
+		Short: "Write a saved model for other programs, as ONNX",
+		Long: `export writes the model of a run directory as one ONNX file, with all that comes before
+the network: scaling and features. Its input is image, bytes of shape N, C, H, W (of a
+table: features, float32 values as the schema encodes them); its output is logits. Features
+that are a Go function cannot be exported.`,
+		Example:  "  privgrad export runs/first --onnx model.onnx",
+		Args:     cli.OneArg("a run directory"),
+		Required: []string{"onnx"},
+		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&file, "onnx", "", "the file to write")
+			flags.register(f)
+		},
+		Run: func(c *cli.Call) error {
+			m, err := flags.open(c.Arguments[0])
+			if err != nil {
+				return err
+			}
+			if err := durable.WriteFile(file, m.ExportONNX); err != nil {
+				return err
+			}
+			return c.Show(exportation{c.Arguments[0], file, "onnx"}, func(w io.Writer) { fmt.Fprintf(w, "wrote %s\n", file) })
+		},
+	}.New()
+}

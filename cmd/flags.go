@@ -1,0 +1,204 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/train"
+)
+
+// settings are the flags of a configuration. One that was not given sets nothing.
+type settings struct {
+	values train.Config    // what the flags say
+	given  map[string]bool // keys of those that were given
+	flags  *pflag.FlagSet
+}
+
+// newSettings makes flags of the settings that are wanted.
+func newSettings(flags *pflag.FlagSet, wanted func(plan.Setting) bool) *settings {
+	s := &settings{values: train.Default(), given: map[string]bool{}, flags: flags}
+	flags.SortFlags = false
+	for _, setting := range plan.Settings() {
+		if !wanted(setting) {
+			continue
+		}
+		v, def := flagOf(setting.Field(&s.values))
+		set := v.set
+		v.set = func(text string) error {
+			s.given[setting.Key] = true
+			return set(text)
+		}
+		usage := setting.Help
+		if setting.Key == "data" { // the names are this program's
+			usage = strings.Replace(usage, "data set", strings.Join(data.Names(), ", "), 1)
+		}
+		flags.Var(v, setting.Flag(), usage)
+		f := flags.Lookup(setting.Flag())
+		if f.DefValue = def; v.kind == booleanKind.name {
+			f.NoOptDefVal = "true"
+		}
+		cli.NameArgument(f, setting.Arg)
+		f.Hidden = setting.Group == plan.Group{}
+	}
+	return s
+}
+
+func everySetting(plan.Setting) bool { return true }
+
+// has reports whether a flag is a setting's.
+func (s *settings) has(flag string) bool {
+	return slices.ContainsFunc(plan.Settings(), func(t plan.Setting) bool { return t.Flag() == flag })
+}
+
+// sections are the settings under the titles of help, or those of a topic under its titles.
+func (s *settings) sections(topic string) (all []cli.Section) {
+	topics := map[string][]string{}
+	for _, setting := range plan.Settings() {
+		g := setting.Group
+		if g.Topic != topic {
+			if !slices.Contains(topics[g.Title], g.Topic) {
+				topics[g.Title] = append(topics[g.Title], g.Topic)
+			}
+			continue
+		}
+		if g.Title == "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(s cli.Section) bool { return s.Title == g.Title })
+		if i < 0 {
+			i = len(all)
+			all = append(all, cli.Section{Title: g.Title})
+		}
+		all[i].Flags = append(all[i].Flags, s.flags.Lookup(setting.Flag()))
+	}
+	for i := range all {
+		if more := topics[all[i].Title]; topic == "" && len(more) > 0 {
+			all[i].Title += " (more: `privgrad help " + strings.Join(more, "|") + "`)"
+		} else if topic != "" {
+			all[i].Title = "Settings of train"
+		}
+	}
+	return all
+}
+
+// config is the defaults, the file over them if there is one, and the flags over both.
+func (s *settings) config(file string) (train.Config, error) {
+	c := train.Default()
+	if file != "" {
+		if err := train.ReadConfig(file, &c); err != nil {
+			return c, err
+		}
+	}
+	c.Override(&s.values, s.given)
+	return c, nil
+}
+
+// A kind is how a flag's values are written.
+type kind[T any] struct {
+	name  string
+	parse func(string) (T, error)
+}
+
+var (
+	textKind    = kind[string]{"string", func(s string) (string, error) { return s, nil }}
+	numberKind  = kind[float64]{"number", parser("a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
+	integerKind = kind[int]{"int", parser("a whole number", strconv.Atoi)}
+	naturalKind = kind[uint64]{"int", parser("a whole number, 0 or more", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })}
+	namesKind   = kind[[]string]{"names", func(s string) ([]string, error) {
+		names := strings.Split(s, ",")
+		for i := range names {
+			names[i] = strings.TrimSpace(names[i])
+		}
+		return names, nil
+	}}
+	booleanKind = kind[bool]{"bool", parser("true or false", strconv.ParseBool)}
+	listKind    = kind[[]int]{"ints", parser("a list of whole numbers such as 3,5", func(s string) ([]int, error) {
+		var all []int
+		for field := range strings.SplitSeq(s, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(field))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, n)
+		}
+		return all, nil
+	})}
+)
+
+func parser[T any](what string, parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := parse(s)
+		if errors.Is(err, strconv.ErrRange) {
+			return v, errors.New("out of range")
+		}
+		if err != nil {
+			return v, errors.New("not " + what)
+		}
+		return v, nil
+	}
+}
+
+// flagValue is a pflag.Value that hands its text on.
+type flagValue struct {
+	kind string
+	set  func(string) error
+}
+
+func (v flagValue) String() string     { return "" }
+func (v flagValue) Set(s string) error { return v.set(s) }
+func (v flagValue) Type() string       { return v.kind }
+
+// flagOf makes a flag of what a pointer to a setting points to, and its default's text.
+func flagOf(field any) (flagValue, string) {
+	switch p := field.(type) {
+	case *string:
+		return textKind.flag(p)
+	case *int:
+		return integerKind.flag(p)
+	case *uint64:
+		return naturalKind.flag(p)
+	case *float64:
+		return numberKind.flag(p)
+	case *bool:
+		return booleanKind.flag(p)
+	case *[]int:
+		return listKind.flag(p)
+	case *[]string:
+		return namesKind.flag(p)
+	case **int:
+		return integerKind.optional(p)
+	case **float64:
+		return numberKind.optional(p)
+	case **bool:
+		return booleanKind.optional(p)
+	}
+	return flagValue{"", func(string) error { return fmt.Errorf("no flag can be of type %T; please report this", field) }}, ""
+}
+
+// flag is one of a field that always has a value.
+func (k kind[T]) flag(field *T) (flagValue, string) {
+	return k.value(func(v T) { *field = v }), strings.Trim(fmt.Sprint(*field), "[]")
+}
+
+// optional is a flag of a field that is nil where nothing was said.
+func (k kind[T]) optional(field **T) (flagValue, string) {
+	return k.value(func(v T) { *field = &v }), ""
+}
+
+func (k kind[T]) value(set func(T)) flagValue {
+	return flagValue{k.name, func(text string) error {
+		v, err := k.parse(text)
+		if err == nil {
+			set(v)
+		}
+		return err
+	}}
+}

@@ -1,0 +1,80 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// pages are the help of train, the topics, and the command l2p, which has settings of train.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{"train": ok(t, "train", "--help"), "l2p": ok(t, "help", "l2p")}
+	for _, topic := range topics {
+		all[topic.Name] = ok(t, "help", topic.Name)
+	}
+	return all
+}
+
+func TestHelpFitsAScreen(t *testing.T) {
+	for name, help := range pages(t) {
+		lines := strings.Split(strings.TrimRight(help, "\n"), "\n")
+		if name == "train" && len(lines) > 60 {
+			t.Errorf("train --help has %d lines: move a setting of its own kind to a topic", len(lines))
+		}
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n > 100 {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
+
+// Every setting stands on one page of help, and the page is found from train --help.
+func TestEverySettingIsExplained(t *testing.T) {
+	all := pages(t)
+	for _, s := range plan.Settings() {
+		var on []string
+		for name, help := range all {
+			if strings.Contains(help, "\n  --"+s.Flag()+" ") || strings.Contains(help, "\n  --"+s.Flag()+"\n") {
+				on = append(on, name)
+			}
+		}
+		want := []string{s.Group.Topic}
+		switch {
+		case s.Group == plan.Group{}:
+			if want = nil; s.Key != "recipe_chosen_on" { // which a recipe fills in
+				t.Errorf("%s is in no group: give its row one", s.Key)
+			}
+		case s.Group.Topic == "":
+			want = []string{"train"}
+		case !strings.Contains(all["train"], s.Group.Topic):
+			t.Errorf("train --help does not name the topic %s", s.Group.Topic)
+		}
+		if !slices.Equal(on, want) {
+			t.Errorf("--%s is explained in help of %q, want %q", s.Flag(), on, want)
+		}
+	}
+}
+
+func TestOptimizerHelp(t *testing.T) {
+	for _, name := range plan.Optimizers() {
+		if plan.About(name) == "" || !strings.Contains(ok(t, "help", "optimizers"), "  "+name+" ") {
+			t.Errorf("help optimizers does not say what %s is", name)
+		}
+	}
+	for name, want := range map[string]string{
+		"dp-adam": "\n  --beta1 X", "dp-blsgd": "\n  --search-form NAME", "l2p": "\n  --protector NAME",
+		"dp-sgd": "Settings of optimizer dp-sgd: none of its own", "dp-sdg": "did you mean dp-sgd?",
+	} {
+		if got := ok(t, "train", "--optimizer", name, "--help"); !strings.Contains(got, want) {
+			t.Errorf("train --optimizer %s --help lacks %q:\n%s", name, want, got)
+		}
+	}
+	fails(t, cli.ExitUsage, []string{"train", "--epsilon", "1", "--optimizer", "dp-sdg"}, "did you mean dp-sgd?")
+	fails(t, cli.ExitUsage, []string{"train", "--epsilon", "1", "--data", "fminst"}, "did you mean fmnist?")
+}

@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+func TestL2PList(t *testing.T) {
+	var list struct {
+		Protectors []map[string]any `json:"protectors"`
+	}
+	if err := json.Unmarshal([]byte(ok(t, "l2p", "list", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Protectors) < 2 {
+		t.Fatalf("%d protectors", len(list.Protectors))
+	}
+	human := ok(t, "l2p", "list")
+	for _, p := range list.Protectors {
+		wantKeys(t, p, "name", "tasks", "epsilon_range", "neighbouring", "path", "summary", "steps", "delta", "adapts", "recipe")
+		if p["path"] != "built in" {
+			t.Errorf("path %v", p["path"])
+		}
+		if !strings.Contains(human, p["name"].(string)+" (built in)") || !strings.Contains(human, p["recipe"].(string)) {
+			t.Errorf("%v is missing in:\n%s", p["name"], human)
+		}
+	}
+	fails(t, cli.ExitUsage, []string{"l2p", "list", "none.safetensors"}, "none")
+}
+
+// The recipes of the shipped protectors are commands that this program has, for LSTMs of the
+// shape that is shipped.
+func TestShippedRecipes(t *testing.T) {
+	all, err := l2p.Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		words := strings.Fields(p.Card.Recipe)
+		if len(words) < 3 || strings.Join(words[:3], " ") != "privgrad l2p train" {
+			t.Fatalf("%s is made by %q", p.Card.Name, p.Card.Recipe)
+		}
+		cmd, flags, err := newRoot().Find(words[1:])
+		if err == nil {
+			err = cmd.ParseFlags(flags)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", p.Card.Name, err)
+			continue
+		}
+		layers, err1 := cmd.Flags().GetInt("layers")
+		hidden, err2 := cmd.Flags().GetInt("hidden")
+		if err1 != nil || err2 != nil || layers != p.Card.Projector.Layers || hidden != p.Card.Projector.Hidden {
+			t.Errorf("%s has %d layers of %d units, its recipe makes %d of %d", p.Card.Name, p.Card.Projector.Layers, p.Card.Projector.Hidden, layers, hidden)
+		}
+	}
+}
+
+// A short meta-training of every kind of task leaves its files, of which the list
+// and the card say what was asked for.
+func TestL2PTrain(t *testing.T) {
+	data := mnistFiles(t)
+	for _, tasks := range []string{"quadratic", "logistic", "svm", "mlp", "mnist"} {
+		path := filepath.Join(t.TempDir(), tasks+"-mine.safetensors")
+		args := []string{"l2p", "train", "--tasks", tasks, "--out", path, "--epsilons", "inf,2", "--epochs", "1", "--steps", "3", "--batches", "2",
+			"--runs", "2", "--validation", "2", "--hidden", "3", "--records", "12", "--delta", "1e-5", "--seed", "4", "--json"}
+		if tasks == "mnist" {
+			args = append(args, "--data-dir", data, "--classes", "1,0", "--pool", "14")
+		}
+		r := object(t, ok(t, args...))
+		wantKeys(t, r, "protector", "path", "card", "history", "picture", "epochs", "validation_loss", "recipe")
+		base := strings.TrimSuffix(path, ".safetensors")
+		for _, ending := range []string{".safetensors", ".json", ".csv", ".png"} {
+			if _, err := os.Stat(base + ending); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := os.Stat(path + ".checkpoint"); err == nil {
+			t.Error("the checkpoint is left")
+		}
+		fails(t, cli.ExitUsage, args, path+" is there")
+		if lines := strings.Count(readFile(t, base+".csv"), "\n"); lines != 3 {
+			t.Errorf("history of %d lines", lines)
+		}
+		if png := readFile(t, base+".png"); !strings.HasPrefix(png, "\x89PNG") {
+			t.Error("the picture is no PNG")
+		}
+		human := ok(t, "l2p", "list", path)
+		for _, want := range []string{tasks + "-mine (" + path + ")", "ε 2 to 2", "--seed=4"} {
+			if !strings.Contains(human, want) {
+				t.Errorf("%q is missing in:\n%s", want, human)
+			}
+		}
+		if card := readFile(t, base+".json"); strings.Contains(card, `"data": "mnist"`) != (tasks == "mnist") || strings.Contains(card, data) {
+			t.Errorf("card:\n%s", card)
+		}
+	}
+}
+
+func TestL2PTrainRefuses(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "p.safetensors")
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"--tasks quadratic", "--out"},
+		{"--tasks none --out " + out, "none"},
+		{"--tasks quadratic --out p.bin", "safetensors"},
+		{"--tasks quadratic --epsilons x --out " + out, "epsilons"},
+		{"--tasks quadratic --epsilons 1,2 --out " + out, "rise"},
+		{"--tasks quadratic --epochs 1,2 --out " + out, "--epochs has 2"},
+		{"--tasks quadratic --scheduler none --out " + out, "scheduler"},
+		{"--tasks quadratic --start none --out " + out, "start"},
+		{"--tasks fmnist --classes 0,11 --out " + out, "11"},
+		{"--tasks fmnist --pool 3 --out " + out, "pool"},
+	} {
+		fails(t, cli.ExitUsage, append([]string{"l2p", "train"}, strings.Fields(c.args)...), c.want)
+	}
+}

@@ -1,0 +1,100 @@
+package cmd
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/nn"
+)
+
+// quick are the flags of a short run on Fashion-MNIST.
+func quick(t *testing.T, flags ...string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "run")
+	args := []string{"train", "--noise-multiplier", "1", "--batch", "64", "--steps", "3", "--threads", "1", "--out", dir}
+	ok(t, append(args, flags...)...)
+	return dir
+}
+
+// predictions are those of a command line.
+func predictionsOf(t *testing.T, args ...string) (all []predicted) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(ok(t, append([]string{"predict", "--json"}, args...)...)), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// array writes black images of 28×28 for predict.
+func array(t *testing.T) string {
+	t.Helper()
+	head := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 28, 28), }"
+	path := filepath.Join(t.TempDir(), "x.npy")
+	b := slices.Concat([]byte("\x93NUMPY\x01\x00"), []byte{byte(len(head)), 0}, []byte(head), make([]byte, 2*28*28))
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPredictAndExport(t *testing.T) {
+	dir, images := quick(t, "--model", "mlp-small"), array(t)
+	all := predictionsOf(t, dir, images)
+	if len(all) != 2 || all[0].Name != images+"[0]" || all[0].Class == nil || len(all[0].Probabilities) != 10 {
+		t.Fatalf("predictions %+v", all)
+	}
+	sum := 0.
+	for _, p := range all[0].Probabilities {
+		sum += p
+	}
+	if math.Abs(sum-1) > 1e-9 || !slices.Equal(all[0].Probabilities, all[1].Probabilities) {
+		t.Errorf("predictions %+v", all)
+	}
+	file := filepath.Join(t.TempDir(), "m.onnx")
+	wantKeys(t, object(t, ok(t, "export", dir, "--onnx", file, "--json")), "run", "file", "format")
+	if i, err := os.Stat(file); err != nil || i.Size() < 15910*4 {
+		t.Errorf("the file: %v", err)
+	}
+	fails(t, cli.ExitUsage, []string{"predict", dir}, "two arguments")
+	fails(t, cli.ExitUsage, []string{"predict", dir, "nowhere.png"}, "nowhere.png", "give an image")
+	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--average"}, "kept no average")
+	fails(t, cli.ExitUsage, []string{"export", dir}, "--onnx is missing")
+	fails(t, cli.ExitUsage, []string{"export", "nowhere", "--onnx", file}, "nowhere", "no run directory")
+}
+
+// A registered network of one's own has all commands of a named model.
+func TestOwnNetworkOnTheCommandLine(t *testing.T) {
+	err := nn.Register("cmd-test", func(o nn.Options) (*nn.Model, error) {
+		g := G.NewGraph()
+		x := G.NewTensor(g, tensor.Float32, 4, G.WithShape(o.Batch, o.Input[0], o.Input[1], o.Input[2]), G.WithName("x"))
+		logits, err := nn.Apply(x, nn.Flatten, nn.Dense("a", 8, nn.Glorot(o.Seed)), nn.Tanh, nn.Dense("b", o.Classes, nn.Glorot(o.Seed)))
+		return &nn.Model{Graph: g, Input: x, Logits: logits}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := quick(t, "--model", "cmd-test")
+	e := object(t, ok(t, "eval", dir, "--json"))
+	if e["model"] != "cmd-test" || e["examples"] != 10000.0 {
+		t.Errorf("eval says %v", e)
+	}
+	if all := predictionsOf(t, dir, array(t)); len(all) != 2 {
+		t.Errorf("predictions %+v", all)
+	}
+	ok(t, "export", dir, "--onnx", filepath.Join(t.TempDir(), "m.onnx"))
+	if info := object(t, ok(t, "info", "--model", "cmd-test", "--json")); info["parameters"] != 784*8+8+8*10+10.0 {
+		t.Errorf("info says %v", info)
+	}
+	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil { // as if killed before it had finished
+		t.Fatal(err)
+	}
+	ok(t, "train", "-c", filepath.Join(dir, "config.yaml"), "--out", dir, "--resume")
+}

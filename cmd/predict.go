@@ -1,0 +1,97 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/trained"
+)
+
+// predicted is a record in the output of predict.
+type predicted struct {
+	Name          string    `json:"name"`
+	Class         *string   `json:"class"`           // null in a regression
+	Probabilities []float64 `json:"probabilities"`   // of the classes in their order; null where the model gives none
+	Value         *float64  `json:"value,omitempty"` // of a regression
+}
+
+// modelFlags are those of commands that use a run's model.
+type modelFlags struct {
+	options trained.Options
+}
+
+func (m *modelFlags) register(f *pflag.FlagSet) {
+	f.IntVar(&m.options.Threads, "threads", 0, "processor threads, 0 for all")
+	f.BoolVar(&m.options.Average, "average", false, "use the average of the iterates")
+}
+
+func (m *modelFlags) open(run string) (*trained.Model, error) {
+	if err := cli.CheckThreads(m.options.Threads); err != nil {
+		return nil, err
+	}
+	m.options.Sources = data.Sources()
+	return trained.Open(run, m.options)
+}
+
+func newPredict() *cobra.Command {
+	var flags modelFlags
+	return cli.Command{
+		Use:   "predict RUN PATH",
+		Short: "Say what a saved model makes of images",
+		Long: `predict runs the model of a run directory on records: an image in PNG or JPEG, the
+images of a folder, or an array that numpy.save wrote (.npy, uint8 images or float32 values). Images
+are resized and made gray or colored as those of --data dir: are. For each record it
+says the class and how sure the model is. Using a model costs no privacy.`,
+		Example: `  privgrad predict runs/first photo.png
+  privgrad predict runs/first photos --json
+  privgrad predict runs/first images.npy`,
+		Args:  cli.TwoArgs("a run directory", "an image, a folder of images or a file .npy"),
+		Flags: flags.register,
+		Run: func(c *cli.Call) error {
+			m, err := flags.open(c.Arguments[0])
+			if err != nil {
+				return err
+			}
+			names, records, err := m.Read(c.Arguments[1])
+			if err != nil {
+				return err
+			}
+			predictions, err := m.Predict(records)
+			if err != nil {
+				return err
+			}
+			all := make([]predicted, len(names))
+			for i, p := range predictions {
+				all[i] = predicted{Name: names[i], Class: &p.Class, Probabilities: p.Probabilities}
+				if len(m.Classes()) == 0 {
+					all[i].Class, all[i].Value = nil, &p.Logits[0]
+				}
+			}
+			return cli.Show(c, all, describePredictions)
+		},
+	}.New()
+}
+
+func describePredictions(w io.Writer, all []predicted) {
+	cli.Table(w, 0, func(w io.Writer) {
+		for _, p := range all {
+			switch {
+			case p.Class == nil:
+				fmt.Fprintf(w, "%s\t%.6g\n", p.Name, *p.Value)
+			case p.Probabilities == nil:
+				fmt.Fprintf(w, "%s\t%s\n", p.Name, *p.Class)
+			default:
+				best := 0.
+				for _, x := range p.Probabilities {
+					best = max(best, x)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", p.Name, *p.Class, 100*best)
+			}
+		}
+	})
+}

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package main
-
-// tameSignals does nothing: the signals are Unix's.
-func tameSignals() {}

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+func TestReport(t *testing.T) {
+	data, dir := mnistFiles(t), t.TempDir()
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	ok(t, small(data, "--epsilon", "3", "--out", first)...)
+	ok(t, small(data, "--epsilon", "2", "--out", second)...)
+	page := readFile(t, first, "report.html")
+	if err := os.Remove(filepath.Join(first, "report.html")); err != nil {
+		t.Fatal(err)
+	}
+	if text := ok(t, "report", first); !strings.Contains(text, "Written: "+filepath.Join(first, "report.html")) || readFile(t, first, "report.html") != page {
+		t.Errorf("not the page that train wrote: %s", text)
+	}
+	both := filepath.Join(dir, "both.html")
+	r := object(t, ok(t, "report", first, second, "--out", both, "--json"))
+	wantKeys(t, r, "runs", "files", "composed")
+	c := r["composed"].([]any)[0].(map[string]any)
+	if e := c["epsilon"].(float64); !(e > 3 && e < 5) || c["how"] == "" || !strings.Contains(readFile(t, both), "What the runs cost together") {
+		t.Errorf("composed: %v", c)
+	}
+	if text := ok(t, "report", first, second, "--out", both); !strings.Contains(text, "together: ε = ") || !strings.Contains(text, "upper bound") {
+		t.Errorf("%s", text)
+	}
+	fails(t, cli.ExitUsage, []string{"report"}, "takes a run directory")
+	fails(t, cli.ExitUsage, []string{"report", first, second}, "--out")
+	fails(t, cli.ExitUsage, []string{"report", dir}, "is no run directory")
+}
+
+func TestVerify(t *testing.T) {
+	data, run := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	ok(t, small(data, "--epsilon", "3", "--out", run)...)
+	text := ok(t, "verify", run)
+	for _, want := range []string{"The run claims ε = 3, δ = 1e-05 for one record", "ε, computed again", "pld", "rdp", "does not show that training happened"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "DIFFERS") {
+		t.Errorf("something differs:\n%s", text)
+	}
+	v := object(t, ok(t, "verify", run, "--json"))
+	wantKeys(t, v, "run", "ok", "epsilon", "checks", "statement", "shows")
+	if v["ok"] != true {
+		t.Errorf("%v", v)
+	}
+	path := filepath.Join(run, "result.json")
+	b := strings.Replace(readFile(t, path), `"epsilon": 2.9`, `"epsilon": 1.9`, 1)
+	if err := os.WriteFile(path, []byte(b), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := privgrad("verify", run, "--json")
+	var after struct {
+		OK     bool
+		Checks []struct {
+			Name string
+			OK   bool
+		}
+	}
+	if err := json.NewDecoder(strings.NewReader(got.stdout)).Decode(&after); err != nil {
+		t.Fatal(err)
+	}
+	found := slices.ContainsFunc(after.Checks, func(c struct {
+		Name string
+		OK   bool
+	}) bool {
+		return c.Name == "epsilon" && !c.OK
+	})
+	if got.code != cli.ExitFailed || after.OK || !found {
+		t.Errorf("exit %d: %s %s", got.code, got.stdout, got.stderr)
+	}
+	if got := privgrad("verify", run); got.code != cli.ExitFailed || !strings.Contains(got.stdout, "DIFFERS  epsilon") {
+		t.Errorf("exit %d: %s", got.code, got.stdout)
+	}
+	fails(t, cli.ExitUsage, []string{"verify"}, "run directory")
+	fails(t, cli.ExitUsage, []string{"verify", t.TempDir()}, "is no run directory")
+}

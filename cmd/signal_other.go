@@ -1,0 +1,6 @@
+//go:build !unix
+
+package cmd
+
+// tameSignals does nothing: the signals are Unix's.
+func tameSignals() {}

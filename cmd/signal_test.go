@@ -1,0 +1,190 @@
+//go:build unix
+
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+const limitVariable = "PRIVGRAD_TEST_FSIZE"
+
+// child is the command as main runs it, with files no larger than the limit
+// where one is set, as on a disk that is full.
+func child() {
+	if n, err := strconv.ParseUint(os.Getenv(limitVariable), 10, 64); err == nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+			os.Exit(99)
+		}
+	}
+	Main(Options{})
+}
+
+// process starts the command as a process of its own.
+func process(t *testing.T, environment string, args ...string) (*exec.Cmd, *bytes.Buffer, string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "stderr")
+	f, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var stdout bytes.Buffer
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), childVariable+"=1", environment)
+	cmd.Stdout, cmd.Stderr = &stdout, f
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, &stdout, log
+}
+
+// await waits until something is so, or the process is beyond help.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 6000 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s never came", what)
+}
+
+// lastStep is the last step in a run's metrics.
+func lastStep(out string) int {
+	b, _ := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	var at struct{ Step int }
+	if json.Unmarshal(lines[len(lines)-1], &at) != nil {
+		return 0
+	}
+	return at.Step
+}
+
+func TestFullDisk(t *testing.T) {
+	data, dir := mnistFiles(t), t.TempDir()
+	args := func(out string) []string {
+		return []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "mlp-fmnist", "--noise-multiplier", "1", "--noise", "seeded",
+			"--batch", "6000", "--steps", "3", "--json", "--out", out}
+	}
+	whole, full := filepath.Join(dir, "whole"), filepath.Join(dir, "full")
+	ok(t, args(whole)...)
+
+	// The ledger fits, the model of a megabyte does not.
+	cmd, stdout, log := process(t, limitVariable+"=262144", args(full)...)
+	err := cmd.Wait()
+	said := strings.TrimPrefix(readFile(t, log), seededWarning)
+	if failure := object(t, stdout.String())["error"].(map[string]any); cmd.ProcessState.ExitCode() != cli.ExitFailed || failure["exit_code"] != 1.0 {
+		t.Fatalf("on a full disk: %v, %q, %q", err, stdout.String(), said)
+	}
+	if !strings.HasPrefix(said, "privgrad: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, "disk or a quota is full") || !strings.Contains(said, full) {
+		t.Errorf("on a full disk: %q", said)
+	}
+	r := object(t, ok(t, append(args(full), "--resume")...))
+	if r["steps"] != 3.0 || readFile(t, full, "model.safetensors") != readFile(t, whole, "model.safetensors") {
+		t.Errorf("the resumed run differs from an undisturbed one: %v", r)
+	}
+}
+
+func TestInterruptSavesAndResumes(t *testing.T) {
+	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	args := []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1000",
+		"--accountant", "rdp", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--json", "--out", out}
+	steps := 0
+	for _, more := range [][]string{nil, {"--resume"}} {
+		cmd, stdout, log := process(t, "", append(args, more...)...)
+		await(t, "a step", func() bool { return lastStep(out) > steps })
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		said := readFile(t, log)
+		if failure := object(t, stdout.String())["error"].(map[string]any); cmd.ProcessState.ExitCode() != cli.ExitInterrupted || failure["exit_code"] != 130.0 {
+			t.Fatalf("interrupted: %v, %q, %q", cmd.ProcessState, stdout.String(), said)
+		}
+		said = evaluationLine.ReplaceAllString(said, "")
+		if lines := strings.Split(said, "\n"); len(lines) != 3 || !strings.Contains(lines[0], "interrupt again") || !strings.Contains(lines[1], "privgrad resume "+out) {
+			t.Errorf("interrupted: %q", said)
+		}
+		now := lastStep(out)
+		state, _, err := ledger.Read(filepath.Join(out, "ledger.db"))
+		if err != nil || state.Reserved != now || state.CrashedSlots != 0 {
+			t.Errorf("after %d steps the ledger holds %+v, %v", now, state, err)
+		}
+		if now <= steps {
+			t.Errorf("stood at step %d, now at %d", steps, now)
+		}
+		steps = now
+	}
+	ok(t, "eval", out)
+}
+
+func TestSecondInterruptQuits(t *testing.T) {
+	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	// Steps of a second or so, many to a block, on the slow device.
+	cmd, _, log := process(t, "", "train", "--data", "mnist", "--data-dir", data, "--published-set", "--public-n", "300", "--sampling-rate", "1", "--noise-multiplier", "1",
+		"--device", "reference", "--steps", "1000", "--eval-every", "1", "--out", out)
+	await(t, "a step", func() bool { return lastStep(out) > 0 })
+	time.Sleep(20 * time.Millisecond) // into the next step
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the notice", func() bool { return strings.Contains(readFile(t, log), "interrupt again") })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("the second signal: %v, %q", cmd.ProcessState, readFile(t, log))
+	}
+}
+
+func TestInterruptedFetch(t *testing.T) {
+	network(t, func(r *http.Request) (*http.Response, error) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			return nil, err
+		}
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	r := privgrad("data", "fetch", "mnist", "--data-dir", t.TempDir())
+	if r.code != cli.ExitInterrupted || r.stdout != "" || !strings.Contains(r.stderr, "privgrad: interrupted: the same command goes on from here\n") {
+		t.Errorf("exit %d, %q", r.code, r.stderr)
+	}
+}
+
+// A stack holds lengths of what was read from private files.
+func TestQuitShowsNoStack(t *testing.T) {
+	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT} {
+		cmd, stdout, log := process(t, "", "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5",
+			"--noise-multiplier", "1", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--resume=auto", "--out", out)
+		before := lastStep(out)
+		await(t, "a step", func() bool { return lastStep(out) > before })
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if said := readFile(t, log); cmd.ProcessState.ExitCode() != 128+int(s) || stdout.Len() != 0 || strings.Contains(said, "goroutine") || strings.Contains(said, "SIG") {
+			t.Errorf("%v: %v, %q", s, cmd.ProcessState, said)
+		}
+	}
+}

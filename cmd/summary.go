@@ -1,0 +1,186 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/dryrun"
+	"github.com/privgrad/privgrad/perexample"
+	"github.com/privgrad/privgrad/report"
+	"github.com/privgrad/privgrad/train"
+)
+
+// notPrivateLabel is for runs in which nothing protects a record; others may be without a
+// guarantee, because their ε is not proven.
+const notPrivateLabel = "NOT PRIVATE: "
+
+// summarise tells a person how a run ended.
+func summarise(w io.Writer, r *train.Result) {
+	if !r.Guarantee {
+		label := "NO GUARANTEE: "
+		if r.Delta == nil || r.Epsilon == nil || (summary{w, r}).seeded() {
+			label = notPrivateLabel
+		}
+		for _, why := range r.NoGuarantee {
+			fmt.Fprintln(w, label+strings.TrimPrefix(why, notPrivateLabel))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "Trained %s on %s with %s: %s (%s, %s)\n\n", r.Model, r.Dataset, r.Optimizer, steps(r), r.Device, cli.Plural(r.Threads, "thread"))
+	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
+	if r.Guarantee {
+		fmt.Fprintln(w, "\n  This is a guarantee if")
+		fmt.Fprintf(w, "    - no setting was chosen by looking at the training data;\n      the defaults were chosen on the %s\n", r.DefaultsFrom)
+		for _, a := range r.Assumptions {
+			fmt.Fprintln(w, "    - "+train.Assumption(a))
+		}
+	}
+	fmt.Fprintf(w, "\nNext\n")
+	cli.Table(w, 0, func(w io.Writer) {
+		next := func(what, format string, a ...any) {
+			fmt.Fprintf(w, "  privgrad "+format+"\t%s\n", append(a, what)...)
+		}
+		fmt.Fprintf(w, "  %s\treport for people\n", filepath.Join(r.Run, report.PageFile))
+		switch { // eval refuses test records that are not public
+		case r.TestAccuracy != nil:
+			next("confusion matrix", "eval %s", cli.Quote(r.Run))
+		case r.TestLoss != nil:
+			next("loss of the saved model", "eval %s", cli.Quote(r.Run))
+		}
+		if r.Delta != nil {
+			next("same run, another budget", "train -c %s --epsilon 8", cli.Quote(filepath.Join(r.Run, train.ConfigFile)))
+		}
+		next("models, data sets, devices", "info")
+	})
+}
+
+// steps are those of the run and how long they took. Seconds are of the last process alone.
+func steps(r *train.Result) string {
+	all := cli.Plural(r.Steps, "step")
+	switch r.StepsNow {
+	case r.Steps:
+		return fmt.Sprintf("%s in %.0f s", all, r.Seconds)
+	case 0: // an earlier process made them
+		return all
+	}
+	return fmt.Sprintf("%s, the last %d in %.0f s after a resume", all, r.StepsNow, r.Seconds)
+}
+
+// A summary is the table of a result's figures.
+type summary struct {
+	io.Writer
+	*train.Result
+}
+
+func (s summary) row(name, format string, a ...any) { cli.Row(s, "  "+name, format, a...) }
+
+func (s summary) write() {
+	s.losses()
+	s.privacy()
+	s.sampling()
+	if s.NoiseMultiplier != nil {
+		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())
+	}
+	if s.Committed != nil && s.Steps < *s.Committed {
+		s.row("Steps", "%d of %d (%d lost; their privacy cost still counts)", s.Steps, *s.Committed, *s.Committed-s.Steps)
+	}
+	s.row("Saved to", "%s", s.Run)
+}
+
+func (s summary) losses() {
+	if s.TestAccuracy != nil {
+		s.row("Test accuracy", "%.1f%%", 100**s.TestAccuracy)
+	}
+	if s.AverageAccuracy != nil {
+		s.row("of the average", "%.1f%%", 100**s.AverageAccuracy)
+	}
+	if s.TestLoss != nil && s.TestAccuracy == nil {
+		s.row("Test loss", "%.4f", *s.TestLoss)
+	}
+	if s.TrainLoss != nil && s.TrainLossIs != nil {
+		s.row("Training loss", "%.4f (%s)", *s.TrainLoss, *s.TrainLossIs)
+	}
+}
+
+// privacy is what one record has been promised. Its lines stand together.
+func (s summary) privacy() {
+	switch {
+	case s.Delta == nil: // the optimizer is not a private one
+		s.row("Privacy", "none")
+	case s.Epsilon == nil:
+		s.row("Privacy", "none: ε is infinite")
+	case s.seeded():
+		s.row("Privacy", "none (with --noise secure: %s)", s.stated())
+	case !s.Guarantee:
+		s.row("Privacy", "no guarantee (stated: %s)", s.stated())
+	default:
+		s.row("Privacy", "%s for any one training record (%s, %s)", s.stated(), *s.Neighbouring, *s.Accountant)
+	}
+	if s.Risk != nil {
+		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
+		s.row("", "%s", cli.AttackFinds(s.Risk))
+	}
+}
+
+func (s summary) seeded() bool {
+	return slices.ContainsFunc(s.NoGuarantee, func(why string) bool { return strings.HasPrefix(why, notPrivateLabel) })
+}
+
+func (s summary) stated() string { return fmt.Sprintf("ε = %.6g, δ = %g", *s.Epsilon, *s.Delta) }
+
+func (s summary) sampling() {
+	switch {
+	case s.SamplingRate == 1:
+		s.row("Batch", "all %d records at every step (their public number)", s.PublicN)
+	case s.Sampling == "poisson":
+		s.row("Batch", "%.6g of %d records per step on average (Poisson sampling)", s.ExpectedBatch, s.PublicN)
+	default:
+		s.row("Batch", "%g of %d records per step (subsets of a fixed size)", s.ExpectedBatch, s.PublicN)
+	}
+}
+
+func (s summary) clip() string {
+	switch perexample.Clipping(*s.Clipping) {
+	case perexample.Flat:
+		return fmt.Sprintf("clip norm %g", *s.Clip)
+	case perexample.AdaptiveFlat:
+		return fmt.Sprintf("adaptive clip norm, %.4g at the end", *s.Clip)
+	}
+	return fmt.Sprintf("clip norm %g (%s clipping)", *s.Clip, *s.Clipping)
+}
+
+// describeEstimate tells a person what a run would cost.
+func describeEstimate(w io.Writer, e *dryrun.Estimate) {
+	fmt.Fprintf(w, "Dry run of %s on %s with %s (%s, %s): no record was read, nothing was written or charged\n\n", e.Model, e.Dataset, e.Optimizer, e.Device, cli.Plural(e.Threads, "thread"))
+	cli.Table(w, 0, func(w io.Writer) {
+		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
+		switch {
+		case e.Delta == nil:
+			row("Privacy", "none")
+		case e.Epsilon == nil:
+			row("Privacy", "none: ε is infinite")
+		default:
+			row("Privacy", "ε = %.6g, δ = %g (%s, %s)", *e.Epsilon, *e.Delta, *e.Neighbouring, *e.Accountant)
+		}
+		for _, why := range e.NoGuarantee {
+			row("", "no guarantee: %s", why)
+		}
+		if e.NoiseMultiplier != nil {
+			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)
+		}
+		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
+		row("Steps", "%d", e.Steps)
+		row("Parameters", "%d", e.Parameters)
+		row("Memory", "about %s", cli.ByteSize(e.Memory))
+		if e.Seconds != nil {
+			row("Time", "about %v, as busy as this machine is now", (time.Duration(*e.Seconds) * time.Second).String())
+		} else {
+			row("Time", "unknown: %s is no sequence of steps", e.Optimizer)
+		}
+	})
+}

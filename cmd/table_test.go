@@ -1,0 +1,90 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// tableFiles is a table of so many records with a schema beside it; its middle lines
+// are damaged.
+func tableFiles(t *testing.T, damaged int) string {
+	t.Helper()
+	lines := []string{"dose,group,result"}
+	for i := range 200 {
+		lines = append(lines, fmt.Sprintf("%d,%c,%d", i%50, 'a'+i%2, i%2))
+	}
+	for i := range damaged {
+		lines[50+i] = []string{"SECRET", `"SECRET,1`, "1e999,SECRET,SECRET", "1,2,3,SECRET"}[i%4]
+	}
+	path := filepath.Join(t.TempDir(), "t.csv")
+	schema := "columns: [{name: dose, bounds: [0, 40]}, {name: group, categories: [a, b]}]\nlabel: {column: result, classes: [0, 1]}\ntest_share: 0.2\ntest_is_public: true\n"
+	for name, text := range map[string]string{path: strings.Join(lines, "\n") + "\n", path + ".schema.yaml": schema} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+func TestTrainTable(t *testing.T) {
+	path := tableFiles(t, 40)
+	run := func(more ...string) []string {
+		return append([]string{"train", "--data", "csv:" + path, "--public-n", "200", "--batch", "40", "--steps", "20", "--device", "cpu", "--threads", "1"}, more...)
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	r := object(t, ok(t, run("--epsilon", "5", "--delta", "1e-4", "--out", out, "--json")...))
+	if r["model"] != "logistic" || r["public_n"] != 160.0 || r["guarantee"] != true || r["test_accuracy"] == nil || r["parameters"] != 4.0 {
+		t.Errorf("the result is %v", r)
+	}
+	ok(t, "eval", out)
+	for _, c := range []struct {
+		args, want []string
+	}{
+		{run("--epsilon", "5"), []string{"--delta"}},
+		{append(run("--epsilon", "5", "--delta", "1e-4"), "--schema", "nowhere.yaml"), []string{"nowhere.yaml"}},
+		{append(run("--epsilon", "5", "--delta", "1e-4"), "--schema", "bank"), []string{`no column "age"`}},
+		{append(run("--epsilon", "5", "--delta", "1e-4"), "--folds", "5"), []string{"--fold"}},
+		{append(run("--epsilon", "5", "--delta", "1e-4"), "--model", "huber-svm", "--optimizer", "majority"), []string{"majority"}},
+		{[]string{"train", "--data", "csv:" + path, "--epsilon", "5", "--delta", "1e-4"}, []string{"--public-n"}},
+		{[]string{"train", "--data", "csv:nowhere.csv", "--epsilon", "5"}, []string{"nowhere.csv"}},
+	} {
+		out := filepath.Join(t.TempDir(), "run")
+		fails(t, cli.ExitUsage, append(c.args, "--out", out), c.want...)
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("privgrad %v left its run directory", c.args)
+		}
+	}
+	ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--optimizer", "lbfgs", "--l2", "0.01", "--device", "cpu", "--out", filepath.Join(t.TempDir(), "run"))
+	human := ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--optimizer", "majority", "--epsilon", "0.5", "--device", "cpu", "--out", filepath.Join(t.TempDir(), "run"))
+	for _, want := range []string{": 1 step in", "ε = 0.5, δ = 0 for", "all 160 records at every step"} {
+		if !strings.Contains(human, want) {
+			t.Errorf("majority does not show %q:\n%s", want, human)
+		}
+	}
+}
+
+// Training says nothing about what is wrong with records; verify does, for their
+// owner, in no JSON, and quotes none.
+func TestVerifyTable(t *testing.T) {
+	path := tableFiles(t, 40)
+	human := ok(t, "data", "verify", "csv:"+path)
+	begin := strings.Index(human, "PRIVATE")
+	for _, row := range []string{"the published records  false", "records                200", "malformed records      30", "bad labels             40"} {
+		if at := strings.Index(human, row); at < begin || begin < 0 {
+			t.Errorf("%q is not under the banner:\n%s", row, human)
+		}
+	}
+	text := ok(t, "data", "verify", "csv:"+path, "--json")
+	wantKeys(t, object(t, text), "table", "schema", "ok", "features", "classes")
+	if strings.Contains(human, "SECRET") || strings.Contains(text, "200") || strings.Contains(text, "SECRET") {
+		t.Errorf("verify shows\n%s\n%s", human, text)
+	}
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:nowhere.csv"}, "nowhere.csv")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path, "--schema", "bank"}, `no column "age"`)
+	fails(t, cli.ExitUsage, []string{"data", "verify", "mnist", "--schema", "bank"}, "--schema")
+}

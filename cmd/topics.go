@@ -1,0 +1,149 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// topics are pages of help with the settings of train that few runs need.
+var topics = []cli.Topic{
+	{
+		Name:  "privacy",
+		Short: "What the privacy settings of train mean",
+		Text: `A private run bounds what each record can change, and adds noise to hide the rest.
+ε (--epsilon) and δ (--delta) say how well: any outcome is at most e^ε times as likely
+with one record as without it, plus δ. A smaller ε protects more and costs accuracy.
+Give --epsilon and privgrad computes the noise, or give --noise-multiplier and it
+computes ε. Choose δ well below 1/(number of records).
+
+Two labels warn you. NOT PRIVATE: nothing protects the record. NO GUARANTEE: the ε that
+is shown is not proven. "privgrad train --dry-run" shows ε before anything is read.`,
+		Example: `  privgrad train --epsilon 1 --delta 1e-6 --dry-run
+  privgrad train --epsilon 3 --noise exact              # noise and sums in exact integers
+  privgrad train --epsilon 3 --neighbouring replace-one # a record is replaced, not removed
+  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5`,
+	},
+	{
+		Name:  "clipping",
+		Short: "How each record's gradient is bounded",
+		Text: `No record moves a sum of gradients by more than the clip norm C (--clip). --clipping
+chooses how:
+
+  flat       scales a longer gradient down to C
+  per-layer  does so for every layer, at C/√(number of layers)
+  automatic  multiplies every gradient by C/(its norm + 0.01)
+  adaptive   is flat, with a C that follows a quantile of the norms. It counts records
+             with noise; the count is part of ε
+
+--lr acts on what clipping leaves, so it may want another value with another clipping.`,
+		Example: "  privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7",
+	},
+	{
+		Name:  "own-data",
+		Short: "Training on your own table or files",
+		Text: `--data csv:PATH is a table of numbers and categories. A schema beside it,
+PATH.schema.yaml, gives public bounds and categories (docs/guides/own-table.md shows one).
+Records that do not fit the schema count as fixed valid ones or as zero, and training
+does not say so: run "privgrad data verify csv:PATH" to see them.
+
+Files count as private unless you say otherwise. Give --public-n, a number of records
+that was not counted from private ones, and --delta. --public-n counts the whole table,
+also where a share or a fold of it is held out; with --classes it counts the records of
+these classes. Add --test-is-public if the test records are public: without it no
+accuracy is shown. --published-set says that files of mnist, cifar10 or a known table
+are the published ones, so that their size and test set are public.`,
+		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
+  privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table
+  privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3`,
+	},
+	{
+		Name:  "features",
+		Short: "Fixed image features and the recipe for images",
+		Text: `--features puts fixed features of an image in the place of its pixels. They are a
+public function of that image alone, and cost no privacy. A linear model behind them is
+often more accurate under a small ε than a network that learns from pixels.
+
+--recipe best fills in what you leave open with the settings that were most accurate on
+public images at your ε: features, model, optimizer, learning rate, batch size. It needs
+--epsilon 0.5 or more. Flags that you give win.`,
+		Example: `  privgrad train --epsilon 3 --recipe best
+  privgrad train --epsilon 3 --features scatter --mirror --batch 8192`,
+	},
+	{
+		Name:  "optimizers",
+		Short: "All optimizers, in a line each",
+		Text: "These are the values of --optimizer. `privgrad train --optimizer NAME --help` lists the\n" +
+			"settings that only NAME reads.\n\n" + optimizerList(),
+		Example: `  privgrad train --epsilon 3 --optimizer dp-adam
+  privgrad train --epsilon 3 --momentum 0.9 --lr 0.1
+  privgrad train --optimizer sgd --epochs 5             # without privacy, to compare`,
+	},
+	{
+		Name:  "schedules",
+		Short: "Learning rates over the run, and schedules fixed in advance",
+		Text: `--lr is the largest learning rate. --warmup and --lr-schedule let it rise and fall over
+the run; --average also keeps a moving average of the weights, in
+model-average.safetensors. All of them work on noisy values alone and cost no privacy.
+
+The command "privgrad schedule NAME" plans the noise and steps of schedules that papers
+fix in advance; it trains nothing.`,
+		Example: `  privgrad train --epsilon 3 --lr-schedule cosine --warmup 50 --average 0.99
+  privgrad schedule pur-a --n 60000 --dim 784 --rho 0.5`,
+	},
+	{
+		Name:    "adam",
+		Short:   "Settings of dp-adam and adam",
+		Text:    "Adam divides the learning rate, for each weight, by the root of its second moment.\nIts moments are computed from noisy gradients and cost no privacy.",
+		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --beta2 0.99 --subtract-noise-variance",
+	},
+	{
+		Name:  "search",
+		Short: "Private line search: dp-blsgd, dp-blsgd-ac, dp-blgd, dp-agd",
+		Text: `These optimizers find the learning rate during training: they ask the records, with
+noise, how far a step may go. A part of ε pays for that. --lr is where the search starts.
+"published" below is the form of the paper; docs/guides/line-search.md says how to choose.`,
+		Example: `  privgrad train --epsilon 3 --optimizer dp-blsgd
+  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-trials 10`,
+	},
+	{
+		Name:    "speed",
+		Short:   "How records go through the device",
+		Text:    "These settings change speed and memory. They do not change the guarantee, and change\nresults by rounding at most.",
+		Example: "  privgrad train --epsilon 3 --strategy ghost --max-physical-batch 256\n  privgrad train --epsilon 3 --device cuda --precision tf32",
+	},
+}
+
+// newTopics makes the pages, each with the settings that belong to it.
+func newTopics() (all []*cobra.Command) {
+	s := newSettings(pflag.NewFlagSet("", pflag.ContinueOnError), everySetting)
+	for _, t := range topics {
+		t.Sections = s.sections(t.Name)
+		all = append(all, t.New())
+	}
+	return all
+}
+
+// withSettings adds the settings of train that belong to a command's subject to its help.
+func withSettings(c *cobra.Command, topic string) *cobra.Command {
+	var b strings.Builder
+	cli.WriteSections(&b, newSettings(pflag.NewFlagSet("", pflag.ContinueOnError), everySetting).sections(topic))
+	c.Long += "\n" + strings.TrimRight(b.String(), "\n")
+	return c
+}
+
+func optimizerList() string {
+	var b strings.Builder
+	cli.Table(&b, 0, func(w io.Writer) {
+		for _, name := range plan.Optimizers() {
+			fmt.Fprintf(w, "  %s\t%s\n", name, plan.About(name))
+		}
+	})
+	return strings.TrimRight(b.String(), "\n")
+}

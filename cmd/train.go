@@ -1,0 +1,198 @@
+package cmd
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/dryrun"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/report"
+	"github.com/privgrad/privgrad/train"
+)
+
+const trainExample = `  privgrad train --epsilon 3                              # a CNN on Fashion-MNIST, half a minute
+  privgrad train --epsilon 3 --recipe best --dry-run      # ε, noise, memory and time beforehand
+  privgrad train --epsilon 1 --data csv:mine.csv --public-n 5000 --delta 1e-5
+  privgrad train --epsilon 3 --data dir:photos --public-n 5000 --delta 1e-5 --recipe best
+  privgrad train -c runs/first/config.yaml --epsilon 8    # same settings, another budget`
+
+// A trainer is the train command's flags.
+type trainer struct {
+	settings  *settings
+	flags     *pflag.FlagSet
+	file, out string
+	resume    train.Resume
+	dry       bool
+}
+
+func newTrain() *cobra.Command {
+	t := &trainer{}
+	return cli.Command{
+		Use:      "train --epsilon E",
+		Short:    "Train a model and write a run directory",
+		Long:     "Train a model under a privacy budget and write a run directory.",
+		Example:  trainExample,
+		Flags:    t.define,
+		Sections: t.sections,
+		Progress: true,
+		Run:      t.train,
+	}.New()
+}
+
+func (t *trainer) define(f *pflag.FlagSet) {
+	t.settings, t.flags = newSettings(f, everySetting), f
+	f.StringVarP(&t.file, "config", "c", "", "read settings from a YAML file; flags win")
+	cli.NameArgument(f.Lookup("config"), "FILE")
+	f.StringVar(&t.out, "out", "", "run directory (default runs/<UTC>-<data>-<model>-<optimizer>)")
+	cli.NameArgument(f.Lookup("out"), "DIR")
+	resumeFlag(f, &t.resume)
+	f.BoolVar(&t.dry, "dry-run", false, "show ε, noise, memory and time; read no record, write nothing")
+}
+
+// sections are the settings, what belongs to the one run, and the settings that the optimizer
+// alone reads, where one is given.
+func (t *trainer) sections() []cli.Section {
+	run := cli.Section{Title: "Run"}
+	t.flags.VisitAll(func(f *pflag.Flag) {
+		if !t.settings.has(f.Name) {
+			run.Flags = append(run.Flags, f)
+		}
+	})
+	all := append(t.settings.sections(""), run)
+	if !t.settings.given["optimizer"] {
+		return all
+	}
+	name := t.settings.values.Optimizer
+	own := cli.Section{Title: "Settings of optimizer " + name}
+	switch topic := plan.Own(name).Topic; {
+	case plan.CheckOptimizer(name) != nil:
+		own.Title = plan.CheckOptimizer(name).Error()
+	case topic == "":
+		own.Title += ": none of its own"
+	default:
+		own.Flags = t.settings.sections(topic)[0].Flags
+	}
+	return append(all, own)
+}
+
+func (t *trainer) train(call *cli.Call) error {
+	c, err := t.settings.config(t.file)
+	if err != nil {
+		return err
+	}
+	switch {
+	case t.dry && t.resume != train.ResumeNever:
+		return usage.Errorf("--dry-run plans a new run: leave out --resume")
+	case t.dry:
+		return rehearse(call, c)
+	case t.resume != train.ResumeNever && t.out == "":
+		return usage.Errorf("--resume continues the run in a directory: name it by --out")
+	}
+	return trainTo(call, c, t.out, t.resume)
+}
+
+// trainTo trains, or goes on, in a directory, and shows the result.
+func trainTo(call *cli.Call, c train.Config, out string, resume train.Resume) error {
+	ctx, con, err := call.Interruptible("finishing this step and saving")
+	if err != nil {
+		return err
+	}
+	defer con.Release()
+	steps := &cli.Steps{Console: con, NotPrivate: notPrivate(c)}
+	options := train.Options{
+		Sources: data.Sources(), Out: out, Resume: resume,
+		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con),
+	}
+	report.Attach(c, &options)
+	result, err := train.Run(ctx, c, options)
+	if err != nil {
+		return err
+	}
+	return cli.Show(call, result, summarise)
+}
+
+// rehearse shows what a run would cost, in ε, memory and time.
+func rehearse(call *cli.Call, c train.Config) error {
+	con, err := call.Console()
+	if err != nil {
+		return err
+	}
+	estimate, err := dryrun.Run(c, plan.Options{Sources: data.Sources()})
+	if err != nil {
+		return err
+	}
+	for _, w := range estimate.Warnings {
+		slog.New(con).Warn(w)
+	}
+	return cli.Show(call, estimate, describeEstimate)
+}
+
+// resumeFlag defines --resume and --resume=auto.
+func resumeFlag(f *pflag.FlagSet, resume *train.Resume) {
+	f.Var(flagValue{"bool", func(text string) error {
+		if text == string(train.ResumeAuto) {
+			*resume = train.ResumeAuto
+			return nil
+		}
+		on, err := booleanKind.parse(text)
+		if err != nil {
+			return errors.New("not auto, true or false")
+		}
+		if *resume = train.ResumeNever; on {
+			*resume = train.ResumeRun
+		}
+		return nil
+	}}, "resume", "continue the run in --out, with the same settings; =auto: or start it")
+	f.Lookup("resume").NoOptDefVal = "true"
+}
+
+// notPrivate is what the progress bar says beside an ε that is none.
+func notPrivate(c train.Config) string {
+	switch {
+	case c.Noise == "seeded":
+		return "NOT PRIVATE: seeded noise"
+	case accountant.NoGuarantee(c.Accountant) != "", c.Search != nil && c.Search.Batches == string(accountant.PaperBatches):
+		return "NO GUARANTEE"
+	}
+	return ""
+}
+
+// newResume continues a run by what its directory says.
+func newResume() *cobra.Command {
+	var s *settings
+	return cli.Command{
+		Use:   "resume RUN",
+		Short: "Continue a run that was interrupted",
+		Long: `resume continues the run in a directory with the settings in its config.yaml, from its
+last checkpoint. Steps that a crash lost stay charged. A run that has finished shows its
+result again. Only where the data lie and what computes may differ.`,
+		Example: "  privgrad resume runs/first\n  privgrad resume runs/first --threads 4 --json",
+		Args:    cli.OneArg("a run directory"),
+		Flags: func(f *pflag.FlagSet) {
+			f.SortFlags = false
+			s = newSettings(f, plan.Setting.Movable)
+		},
+		Progress: true,
+		Run: func(call *cli.Call) error {
+			run := call.Arguments[0]
+			file := filepath.Join(run, train.ConfigFile)
+			if _, err := os.Stat(file); err != nil {
+				return usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", run, train.ConfigFile)
+			}
+			c, err := s.config(file)
+			if err != nil {
+				return err
+			}
+			return trainTo(call, c, run, train.ResumeRun)
+		},
+	}.New()
+}

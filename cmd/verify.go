@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/report"
+)
+
+// errDiffers is how a verification ends that found something.
+var errDiffers = errors.New("the files of the run do not go together: see what was printed")
+
+func newVerify() *cobra.Command {
+	return cli.Command{
+		Use:   "verify RUN",
+		Short: "Check a run's files against each other, without its data",
+		Long: `verify is for an auditor who has a run directory and no data. It computes ε again
+from the releases that result.json lists, by every accountant that can. It compares
+result.json with the configuration, the ledger and the evaluations, and the digests of
+files with the files.
+
+It shows that the files go together. It does not show that training happened as they
+say: a ledger of a training that never was looks the same. It does not read
+report.html and model-card.md: "privgrad report RUN" makes them anew. Exit code 1 says
+that something differs.`,
+		Example: `  privgrad verify runs/first
+  privgrad verify runs/first --json`,
+		Args: cli.OneArg("a run directory"),
+		Run: func(c *cli.Call) error {
+			v, err := report.Verify(c.Arguments[0])
+			if err != nil {
+				return err
+			}
+			if err := cli.Show(c, v, describeVerification); err != nil || v.OK {
+				return err
+			}
+			return errDiffers
+		},
+	}.New()
+}
+
+func describeVerification(w io.Writer, v *report.Verification) {
+	fmt.Fprintf(w, "%s\n\n%s\n\n", v.Run, v.Statement)
+	cli.Table(w, 0, func(w io.Writer) {
+		for _, c := range v.Checks {
+			verdict := "ok"
+			if !c.OK {
+				verdict = "DIFFERS"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", verdict, c.Name, c.Detail)
+		}
+	})
+	if len(v.Epsilon) > 0 {
+		fmt.Fprint(w, "\nε, computed again\n")
+		cli.Table(w, 0, func(w io.Writer) {
+			for _, name := range append(accountant.Names(), accountant.Pure{}.Name()) {
+				epsilon, there := v.Epsilon[name]
+				switch {
+				case !there:
+				case epsilon == nil:
+					cli.Row(w, "  "+name, "infinite")
+				default:
+					note := ""
+					if name != (accountant.Pure{}).Name() && accountant.NoGuarantee(name) != "" {
+						note = " (no guarantee)"
+					}
+					cli.Row(w, "  "+name, "%.6g%s", *epsilon, note)
+				}
+			}
+		})
+	}
+	fmt.Fprintf(w, "\n%s\n", v.Shows)
+}
