@@ -77,7 +77,9 @@ var measured = []struct {
 	to string
 }{
 	{regexp.MustCompile(`"(seconds|examples_per_second|peak_rss_bytes)": [0-9.e+]+`), `"$1": masked`},
-	{regexp.MustCompile(`in [0-9]+ s on `), "in masked s on "},
+	{regexp.MustCompile(`in [0-9]+ s \(`), "in masked s ("},
+	// The one has the directory of the data in it, the others the program's version.
+	{regexp.MustCompile(`"(config\.yaml|model[a-z-]*\.safetensors)": "[0-9a-f]{64}"`), `"$1": "masked"`},
 	{regexp.MustCompile(`privgrad version .*`), "privgrad version masked"},
 	{regexp.MustCompile(regexp.QuoteMeta(filepath.Clean(os.TempDir())) + `/TestGolden[A-Za-z]+[0-9]+/[0-9]+/`), "HERE/"},
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/nn"
 )
 
-const fashionFiles = "../../datasets/mnist/fashion"
+const fashionFiles = "../datasets/mnist/fashion"
 
 func TestInfo(t *testing.T) {
 	r := object(t, ok(t, "info", "--json"))

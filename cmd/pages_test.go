@@ -47,7 +47,7 @@ func TestGoldenSettingsPage(t *testing.T) {
 // should be, or writes it.
 func page(t *testing.T, name, marker, want string) {
 	t.Helper()
-	path := home + "/../../docs/reference/" + name
+	path := home + "/../docs/reference/" + name
 	from, to := "<!-- "+marker+" -->\n", "<!-- end of "+marker+" -->"
 	text := readFile(t, path)
 	before, rest, begins := strings.Cut(text, from)

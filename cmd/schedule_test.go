@@ -177,7 +177,7 @@ func TestScheduleRefuses(t *testing.T) {
 
 // What docs/reference/schedules.md shows is what the command prints.
 func TestScheduleDocument(t *testing.T) {
-	text := readFile(t, "..", "..", "docs", "reference", "schedules.md")
+	text := readFile(t, "..", "docs", "reference", "schedules.md")
 	shown := 0
 	for i, block := range strings.Split(text, "```\n") {
 		command, want, isCommand := strings.Cut(block, "\n")

@@ -100,7 +100,7 @@ func TestTrainSummary(t *testing.T) {
 		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NOT PRIVATE: optimizer sgd"}, []string{"ε", "δ", "--epsilon 8"}},
 		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO GUARANTEE: paper", "no guarantee (stated: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
 		"public":    {[]string{"--epsilon", "3", "--data-is-public"}, []string{"NO GUARANTEE: un-noised", "Training loss"}, nil},
-		"protected": {[]string{"--epsilon", "3", "--optimizer", "l2p", "--protector", "../../train/testdata/both.safetensors"},
+		"protected": {[]string{"--epsilon", "3", "--optimizer", "l2p", "--protector", "../train/testdata/both.safetensors"},
 			[]string{"This is a guarantee if", "its card cannot be checked", "(Poisson sampling)"}, []string{"Noise "}},
 		"noisyloss": {[]string{"--epsilon", "3", "--train-loss-noise", "5"}, []string{"Training loss", "noisy, charged"}, []string{"NO GUARANTEE"}},
 	} {

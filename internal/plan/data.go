@@ -150,17 +150,26 @@ func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.S
 		set, err := c.openForm(form, facts)
 		return set, false, err
 	case isTable:
-		path, err := c.Path()
-		if err != nil {
-			return nil, false, err
-		}
-		open := tabular.Open
-		if facts {
-			open = tabular.Facts
-		}
-		set, err := open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+		set, err := c.openTable(facts)
 		return set, false, err
 	}
+	return c.openPublished(sources, facts)
+}
+
+func (c *Config) openTable(facts bool) (*datasets.Set, error) {
+	path, err := c.Path()
+	if err != nil {
+		return nil, err
+	}
+	open := tabular.Open
+	if facts {
+		open = tabular.Facts
+	}
+	return open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+}
+
+// openPublished opens a set of the sources.
+func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
 	source, ok := sources[c.Data]
 	if names := slices.Sorted(maps.Keys(sources)); !ok {
 		return nil, false, usage.Errorf("unknown data set %q%s: choose one of %s, or %sPATH for a table, or of %s for images and arrays", c.Data, usage.Meant(c.Data, names), strings.Join(names, ", "), TablePrefix, formNames())
