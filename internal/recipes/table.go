@@ -18,7 +18,7 @@ var table = []Recipe{
 	}},
 	{"fmnist", [3]int{1, 28, 28}, 60000, 8, Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Optimizer: "dp-sgd", Model: "logistic",
-		LR: 0.19, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
+		LR: 0.254, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"mnist", [3]int{1, 28, 28}, 60000, 0.5, Settings{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Optimizer: "dp-sgd", Model: "logistic",
@@ -29,7 +29,7 @@ var table = []Recipe{
 		LR: 0.0476, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"mnist", [3]int{1, 28, 28}, 60000, 3, Settings{
-		Features: "scatter", Whiten: "leaves", Mirror: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter", Whiten: "pink", Mirror: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.127, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"mnist", [3]int{1, 28, 28}, 60000, 8, Settings{
@@ -38,7 +38,7 @@ var table = []Recipe{
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 0.5, Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Optimizer: "dp-sgd", Model: "logistic",
-		LR: 0.0159, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
+		LR: 0.0238, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 1, Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Optimizer: "dp-sgd", Model: "logistic",
@@ -46,10 +46,10 @@ var table = []Recipe{
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 3, Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Optimizer: "dp-sgd", Model: "logistic",
-		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
+		LR: 0.0635, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 8, Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Optimizer: "dp-sgd", Model: "logistic",
-		LR: 0.127, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
+		LR: 0.159, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 }
