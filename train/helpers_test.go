@@ -134,6 +134,15 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
+// emptied makes a directory new and goes there: what is done twice there is done at one place.
+func emptied(t *testing.T, dir string) {
+	t.Helper()
+	t.Chdir(filepath.Dir(dir))
+	check(t, os.RemoveAll(dir))
+	check(t, os.Mkdir(dir, 0o755))
+	t.Chdir(dir)
+}
+
 func sameFiles(t *testing.T, a, b map[string]string) {
 	t.Helper()
 	for name := range a {
