@@ -72,7 +72,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	if e.Confusion == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nExamples of a class (rows) by the class that they were taken for (columns):\n\n")
+	fmt.Fprintf(w, "\nRows are true classes, columns are what the model said:\n\n")
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		for to := range e.Confusion {
 			fmt.Fprintf(w, "\t%d", to)

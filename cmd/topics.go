@@ -47,11 +47,16 @@ chooses how:
 	},
 	{
 		Name:  "own-data",
-		Short: "Training on your own table or files",
+		Short: "Training on your own table, images or arrays",
 		Text: `--data csv:PATH is a table of numbers and categories. A schema beside it,
 PATH.schema.yaml, gives public bounds and categories (docs/guides/own-table.md shows one).
 Records that do not fit the schema count as fixed valid ones or as zero, and training
 does not say so: run "privgrad data verify csv:PATH" to see them.
+
+--data dir:PATH is a folder of images, PATH/train/CLASS/*.png or .jpg, and PATH/test where
+there are test images. --data npz:PATH is a file of NumPy arrays: x_train, y_train and,
+if you like, x_test and y_test. List the classes by --class-names; --image-size is the
+size that every image gets. --recipe best is the first thing to try on images.
 
 Files count as private unless you say otherwise. Give --public-n, a number of records
 that was not counted from private ones, and --delta. --public-n counts the whole table,
@@ -60,6 +65,8 @@ these classes. Add --test-is-public if the test records are public: without it n
 accuracy is shown. --published-set says that files of mnist, cifar10 or a known table
 are the published ones, so that their size and test set are public.`,
 		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
+  privgrad train --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5 \
+      --epsilon 3 --recipe best --test-is-public
   privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table
   privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3`,
 	},

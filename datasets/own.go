@@ -71,7 +71,7 @@ func (d Declared) Shape() (shape [3]int, err error) {
 func SizeText(shape [3]int) string { return fmt.Sprintf("%dx%dx%d", shape[0], shape[1], shape[2]) }
 
 // NewSet is an empty set of the declared shape and classes. The class file is read
-// where no classes are declared: a name a line.
+// where no classes are declared: one name per line.
 func (d Declared) NewSet(path, classFile string) (*Set, error) {
 	shape, err := d.Shape()
 	if err != nil {
@@ -81,7 +81,7 @@ func (d Declared) NewSet(path, classFile string) (*Set, error) {
 	if len(names) == 0 {
 		text, err := readBounded(os.DirFS(filepath.Dir(classFile)), filepath.Base(classFile), 1<<20)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: nothing says which classes there are: list them by --class-names, or in %s, a name a line", path, classFile)
+			return nil, fmt.Errorf("nothing says which classes there are: list them, as in --class-names cat,dog, or write %s, one name per line", classFile)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", classFile, err)

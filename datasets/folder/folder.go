@@ -54,7 +54,7 @@ type seen struct {
 // read gives the set and what was met in its splits.
 func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen, err error) {
 	if info, err := os.Stat(filepath.Join(path, "train")); err != nil || !info.IsDir() {
-		return nil, train, test, fmt.Errorf("image folders %s: there is no folder %s: put the training images into a folder for each class there", path, filepath.Join(path, "train"))
+		return nil, train, test, fmt.Errorf("there is no folder %s: put the training images there, in one folder per class", filepath.Join(path, "train"))
 	}
 	if set, err = d.NewSet(path, filepath.Join(path, ClassFile)); err != nil {
 		return nil, train, test, err

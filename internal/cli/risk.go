@@ -14,7 +14,7 @@ func AttackGuess(r *accountant.Risk) string {
 
 // AttackFinds says what it means for who wants to be wrong rarely.
 func AttackFinds(r *accountant.Risk) string {
-	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the others finds at most %s of the records that were used", percentUp(r.TPR["0.01"]))
+	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the unused records finds at most %s of the used ones", percentUp(r.TPR["0.01"]))
 }
 
 // percentUp is a share in percent, rounded up to a tenth.

@@ -15,6 +15,7 @@ import (
 type Steps struct {
 	*Console
 	NotPrivate   string // why ε is none, where it is not
+	front        bool   // the features of training images are announced; those of test images follow
 	total, first int
 	started      time.Time
 	told         time.Duration // how long the run took, when that was last said
@@ -22,7 +23,8 @@ type Steps struct {
 
 // Features is of train.FeatureProgress.
 func (s *Steps) Features(percent int) {
-	if percent == 1 && s.lines {
+	if percent == 1 && s.lines && !s.front {
+		s.front = true
 		s.Notice("making the features of all images")
 	}
 	if percent == 1 {

@@ -144,6 +144,8 @@ func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.S
 	switch {
 	case !isTable && (c.Schema != "" || c.Folds != 0):
 		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+	case form == nil && !isTable && sources[c.Data].Open == nil:
+		// openPublished says that nothing has this name
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
 		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
 	case form != nil:
@@ -172,7 +174,7 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
 	source, ok := sources[c.Data]
 	if names := slices.Sorted(maps.Keys(sources)); !ok {
-		return nil, false, usage.Errorf("unknown data set %q%s: choose one of %s, or %sPATH for a table, or of %s for images and arrays", c.Data, usage.Meant(c.Data, names), strings.Join(names, ", "), TablePrefix, formNames())
+		return nil, false, usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images and arrays)", c.Data, usage.Meant(c.Data, names), strings.Join(names, ", "), TablePrefix, formNames())
 	}
 	switch {
 	case source.BuiltIn && c.DataDir != "":
