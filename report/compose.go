@@ -72,15 +72,14 @@ func composed(name string, runs []*run) Composition {
 		}
 	}
 	epsilon, delta := 0.0, 0.0
-	most, together := 0.0, []accountant.Event{}
+	most, planned, together := 0.0, true, []accountant.Event{}
 	for _, r := range runs {
 		epsilon, delta, most = epsilon+*r.Epsilon, delta+*r.Delta, max(most, *r.Delta)
-		if together = append(together, r.Events...); len(r.Events) == 0 {
-			most = 0 // its releases were not planned: only its budget is known
-		}
+		together = append(together, r.Events...)
+		planned = planned && len(r.Events) > 0 // else only its budget is known
 	}
 	c.Epsilon, c.Delta, c.How = &epsilon, &delta, "the sum of all ε at the sum of all δ"
-	if most == 0 {
+	if most == 0 || !planned {
 		return c
 	}
 	for _, name := range []string{accountant.PLD, accountant.RDP} {

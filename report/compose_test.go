@@ -37,9 +37,12 @@ func TestComposition(t *testing.T) {
 func TestCompositionOfBudgets(t *testing.T) {
 	a, b := paid("a", 4, 2), paid("a", 2, 1)
 	b.Events, b.Epsilon, b.Delta = nil, ptr(1.5), ptr(1e-6)
-	got := compose([]*run{a, b})[0]
-	if *got.Epsilon != *a.Epsilon+1.5 || math.Abs(*got.Delta-1.1e-5) > 1e-12 || !strings.Contains(got.How, "sum of all ε") {
-		t.Errorf("ε = %v at %v, %s", *got.Epsilon, *got.Delta, got.How)
+	for _, runs := range [][]*run{{a, b}, {b, a}, {b, b}} {
+		want, at := *runs[0].Epsilon+*runs[1].Epsilon, *runs[0].Delta+*runs[1].Delta
+		got := compose(runs)[0]
+		if *got.Epsilon != want || *got.Delta != at || !strings.Contains(got.How, "sum of all ε") {
+			t.Errorf("ε = %v at %v, %s; want %v at %v", *got.Epsilon, *got.Delta, got.How, want, at)
+		}
 	}
 }
 

@@ -143,8 +143,9 @@ func TestOwnData(t *testing.T) {
 			var shown [2]string
 			var wrote [2]map[string]string
 			var result *Result
+			place := filepath.Join(t.TempDir(), "place")
 			for i, damaged := range []float64{0, 0.3} {
-				t.Chdir(t.TempDir())
+				emptied(t, place)
 				test.make(t, uint64(i), 300-95*i, damaged)
 				record.replay = i == 1
 				r, s := runShown(t, config, record)
@@ -163,6 +164,11 @@ func TestOwnData(t *testing.T) {
 				t.Errorf("what was shown depends on the records:\n%s\n%s", shown[0], shown[1])
 			}
 			sameFiles(t, wrote[0], wrote[1])
+			for _, name := range reports {
+				if _, ok := wrote[0][name]; !ok {
+					t.Errorf("the run wrote no %s", name)
+				}
+			}
 
 			home, err := filepath.Abs("run")
 			check(t, err)

@@ -104,8 +104,9 @@ func TestTableTranscript(t *testing.T) {
 			record := &transcript{Device: d}
 			var shown [2]string
 			var wrote [2]map[string]string
+			place := filepath.Join(t.TempDir(), "place")
 			for i, damaged := range []float64{0, 0.3} {
-				t.Chdir(t.TempDir())
+				emptied(t, place)
 				makeTable(t, c.schema, uint64(i), 2000-345*i, damaged)
 				record.replay = i == 1
 				r, s := runShown(t, config, record)
@@ -129,7 +130,7 @@ func TestTableTranscript(t *testing.T) {
 func runShown(t *testing.T, c Config, d device.Device) (*Result, string) {
 	t.Helper()
 	s := &screen{}
-	r, err := Run(context.Background(), c, Options{
+	r, err := Run(context.Background(), c, reported(&c, Options{
 		Out: "run", Device: d, RunID: "00112233445566778899aabbccddeeff", Progress: s,
 		Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
 			Level: slog.LevelDebug,
@@ -140,7 +141,7 @@ func runShown(t *testing.T, c Config, d device.Device) (*Result, string) {
 				return a
 			},
 		})),
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

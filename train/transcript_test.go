@@ -262,7 +262,7 @@ func replayed(t *testing.T, c Config, d device.Device) {
 		t.Chdir(t.TempDir())
 		record.replay = i == 1
 		s := &screen{}
-		r, err := Run(context.Background(), c, Options{
+		r, err := Run(context.Background(), c, reported(&c, Options{
 			Sources: set, Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff", block: 7,
 			Progress: s, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
 				Level: slog.LevelDebug,
@@ -273,7 +273,7 @@ func replayed(t *testing.T, c Config, d device.Device) {
 					return a
 				},
 			})),
-		})
+		}))
 		check(t, err)
 		if !r.Guarantee {
 			t.Errorf("the run guarantees nothing: %v", r.NoGuarantee)
@@ -288,7 +288,7 @@ func replayed(t *testing.T, c Config, d device.Device) {
 		t.Errorf("what was shown depends on the training set:\n%s\n%s", shown[0], shown[1])
 	}
 	sameFiles(t, wrote[0], wrote[1])
-	want := []string{rundir.Config, rundir.Ledger, rundir.Metrics, rundir.Result, rundir.Model, stateFile}
+	want := append([]string{rundir.Config, rundir.Ledger, rundir.Metrics, rundir.Result, rundir.Model, stateFile}, reports...)
 	if c.Average != 0 {
 		want = append(want, rundir.Average)
 	}
@@ -297,6 +297,19 @@ func replayed(t *testing.T, c Config, d device.Device) {
 			t.Errorf("the run wrote no %s", name)
 		}
 	}
+}
+
+// AttachReport is report.Attach, which imports this package.
+var AttachReport func(Config, *Options)
+
+// reports are the files that it adds.
+var reports = []string{"report.html", "model-card.md", "accuracy.png", "events.out.tfevents.0.privgrad"}
+
+// reported adds all that a run can report to its options.
+func reported(c *Config, o Options) Options {
+	c.TensorBoard = true
+	AttachReport(*c, &o)
+	return o
 }
 
 // used is what the commands that use a run's model make of the directory and of public images.

@@ -10,6 +10,7 @@ package folder
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,6 +46,7 @@ func open(path string, d datasets.Declared) (*datasets.Set, error) {
 type seen struct {
 	names          []string
 	verdicts       []verdict
+	folders        []fs.FileInfo // of classes
 	links, unnamed int      // in class folders: not read
 	unlisted       []string // folders of no class, and files beside those
 }
@@ -108,11 +110,15 @@ func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, er
 	return s, met, err
 }
 
-// list appends the records of one class folder. What cannot be listed has none.
+// list appends the records of one class folder. What cannot be listed has none, and neither has a
+// folder that is an earlier class's, too, as it is by a name in other letters on some file systems:
+// no file is two records.
 func (s *seen) list(dir string) {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || slices.ContainsFunc(s.folders, func(f fs.FileInfo) bool { return os.SameFile(f, info) }) {
 		return
 	}
+	s.folders = append(s.folders, info)
 	files, _ := os.ReadDir(dir)
 	for _, f := range files {
 		switch {

@@ -281,6 +281,32 @@ func TestPanicIsABadRecord(t *testing.T) {
 	}
 }
 
+// A long line of pixels, which a small file may hold, is judged by its header as well.
+func TestLongSides(t *testing.T) {
+	for _, side := range [][2]int{{mostSide + 1, 1}, {1, mostSide + 1}, {mostSide, 1}, {1, mostSide}} {
+		d, dst := decoder{shape: [3]int{1, 2, 2}}, make([]uint8, 4)
+		want := resized
+		if max(side[0], side[1]) > mostSide {
+			want = oversized
+		}
+		if v := d.decode(pngOf(t, image.NewGray(image.Rect(0, 0, side[0], side[1]))), dst, false); v != want {
+			t.Errorf("%v: verdict %d, want %d", side, v, want)
+		}
+	}
+}
+
+// No file is a record of two classes, as it would be where two names are one folder's.
+func TestOneFolderOfTwoNames(t *testing.T) {
+	dir := t.TempDir()
+	write(t, nil, dir, "1.png")
+	var s seen
+	s.list(dir)
+	s.list(dir + "/.")
+	if len(s.names) != 1 {
+		t.Errorf("records %v", s.names)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(pngOf(f, flat(3)))
 	f.Add(pngOf(f, drawn(1, 5, 3)))

@@ -11,12 +11,13 @@ import (
 	"sync"
 )
 
-// Limits of one image: its file, and its pixels by its header, before anything else is
-// decoded. One that is above the large sizes is decoded alone, so that memory does not
+// Limits of one image: its file, and its pixels and sides by its header, before anything
+// else is decoded: each line of a side takes memory and time of its own. One that is above the large sizes is decoded alone, so that memory does not
 // grow with the number of threads.
 const (
 	mostBytes, largeBytes   = 1 << 26, 1 << 22
 	mostPixels, largePixels = 1 << 25, 1 << 22
+	mostSide                = 1<<16 - 1 // as in JPEG
 )
 
 // A verdict is what became of an image. Only its owner may know.
@@ -76,7 +77,7 @@ func (d *decoder) decode(data []byte, dst []uint8, alone bool) verdict {
 	switch {
 	case err != nil || c.Width < 1 || c.Height < 1:
 		return corrupt
-	case int64(c.Width)*int64(c.Height) > mostPixels:
+	case max(c.Width, c.Height) > mostSide || int64(c.Width)*int64(c.Height) > mostPixels:
 		return oversized
 	case c.Width*c.Height > largePixels && !alone:
 		d.alone.Lock()

@@ -23,7 +23,7 @@ func Image(name string, shape [3]int) ([]uint8, error) {
 	case unreadable:
 		return nil, fmt.Errorf("image %s cannot be read: see that it is a file, and that you may read it", name)
 	case oversized:
-		return nil, fmt.Errorf("image %s is too large: the most are %d MiB and %d million pixels", name, mostBytes>>20, mostPixels/1_000_000)
+		return nil, fmt.Errorf("image %s is too large: the most are %d MiB, %d million pixels, and %d on a side", name, mostBytes>>20, mostPixels/1_000_000, mostSide)
 	}
 	return nil, fmt.Errorf("image %s is no PNG and no JPEG that can be decoded: convert it, or leave it out", name)
 }

@@ -21,7 +21,7 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 		what string
 	}{
 		{asIs, "images of the declared size"}, {resized, "images that are resized"},
-		{oversized, fmt.Sprintf("too large: more than %d pixels or %d MiB", mostPixels, mostBytes>>20)},
+		{oversized, fmt.Sprintf("too large: more than %d pixels, %d on a side, or %d MiB", mostPixels, mostSide, mostBytes>>20)},
 		{unreadable, "files that cannot be read"}, {corrupt, "damaged images, or no PNG or JPEG"},
 	} {
 		r.Private.Counts = append(r.Private.Counts, datasets.Count{What: k.what, Train: train.count(k.verdict), Test: test.count(k.verdict)})
