@@ -39,7 +39,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 
 	epsilon, delta, batch, steps := 3.0, 1e-5, 600.0, 100
-	c := train.Default() // DP-SGD on fmnist, add-remove neighbours, secure noise
+	c := train.Default() // DP-SGD on fmnist, add-remove neighbors, secure noise
 	c.Epsilon, c.Delta, c.Batch, c.Steps = &epsilon, &delta, &batch, &steps
 
 	result, err := train.Run(context.Background(), c, train.Options{

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/ir":          nil,
 	"internal/stream":      nil,
 	"internal/usage":       nil,
-	"internal/yamlfile":    nil,
+	"internal/yamlfile":    {"internal/usage"},
 	"internal/durable":     nil,
 	"internal/onnx":        nil,
 	"internal/safetensors": {"internal/half"},
@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"cuda/kernels":                {"internal/device", "internal/ir"},
 
 	"nn":         {"internal/ir"},
-	"perexample": {"internal/ir"},
+	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
 		"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/usage",

@@ -191,7 +191,7 @@ func secants(target, slack float64) rule {
 }
 
 // wholes are secants over whole numbers, of which good is the smaller: they end
-// at neighbours. Where a secant has come close, the next numbers are looked at first.
+// at neighbors. Where a secant has come close, the next numbers are looked at first.
 func wholes(target float64) rule {
 	var secant float64 // what was looked at last, if it was no such probe
 	return func(good, bad point) (float64, bool) {

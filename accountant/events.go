@@ -288,6 +288,9 @@ func parseObject(raw []byte) (object, error) {
 			return nil, err
 		}
 		key, _ := token.(string)
+		if key == "neighboring" { // as Americans spell it
+			key = "neighbouring"
+		}
 		if o.has(key) {
 			return nil, fmt.Errorf("key %q is given twice", key)
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// paperMethod is the curve of rdp under the papers' conversion: NOT A GUARANTEE.
+// paperMethod is the curve of rdp under the papers' conversion: NO GUARANTEE.
 var paperMethod = method{
 	name:        Paper,
 	slack:       1e-9,
@@ -64,7 +64,7 @@ func paperEpsilon(rdp []float64, delta float64) (epsilon, order float64) {
 
 // PaperEpsilon is the ε that Chen and Lee 2020 state under add-remove: gradient
 // and search amplified separately by lemma 4, the search priced by theorem 2 or
-// 3, and proposition 1 at integer orders up to 63. It is NOT A GUARANTEE: the
+// 3, and proposition 1 at integer orders up to 63. It gives NO GUARANTEE: the
 // batch is one, and neither theorem holds.
 func (l LineSearch) PaperEpsilon(delta float64) (Result, error) {
 	if err := checkDelta(delta); err != nil {

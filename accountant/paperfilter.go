@@ -12,7 +12,7 @@ import (
 // release amplified by itself by lemma 4 even where it shares its batch, a line
 // search priced by theorem 2 or 3, a budget at every integer order by
 // proposition 1, and a release admitted where any order still has room (section
-// 4.3). It is NOT A GUARANTEE and serves to reproduce the paper's figures.
+// 4.3). It gives NO GUARANTEE and serves to reproduce the paper's figures.
 type paperFilter struct {
 	epsilon, delta float64
 	budget, spent  []float64 // at order i+2

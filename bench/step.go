@@ -94,7 +94,8 @@ func Step(o StepOptions) (*StepResult, error) {
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
 	if o.Mode == "private" {
-		r.Strategy = &o.Strategy
+		strategy := string(perexample.Canonical(perexample.Strategy(o.Strategy)))
+		r.Strategy = &strategy
 	}
 	if o.Explain {
 		r.Layers, err = o.explain(w.schedule, info, steps.Profile(), func() error {

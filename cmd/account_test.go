@@ -96,7 +96,7 @@ func TestAccountEvents(t *testing.T) {
 			t.Errorf("account does not show %q:\n%s", want, human)
 		}
 	}
-	if human := ok(t, "account", "--noise-multiplier", "1", "--delta", "1e-5", "--accountant", "paper"); !strings.Contains(human, "NO PRIVACY GUARANTEE") {
+	if human := ok(t, "account", "--noise-multiplier", "1", "--delta", "1e-5", "--accountant", "paper"); !strings.Contains(human, "NO GUARANTEE") {
 		t.Errorf("the paper's figure passes for a guarantee:\n%s", human)
 	}
 }

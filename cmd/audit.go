@@ -36,13 +36,12 @@ func auditCommand(run func(context.Context, audit.Config) (*audit.Result, error)
 	return cli.Command{
 		Use:   "audit",
 		Short: "Try to refute a configuration's ε by experiment",
-		Long: `audit plays the game that (ε, δ) is a bound on. It makes thousands of short
-private training runs on synthetic records, half of them with a canary record and
-half without it (under replace-one: half with either of two canaries), by the same
-parts that train with. An adversary who sees every released gradient, and knows
-everything but which half a run is of, guesses. Whoever guesses better than the
-claimed ε allows has refuted it: exit code 1. It also prints the ε that the guesses
-prove at least.
+		Long: `audit tries to refute the ε that privgrad claims. It makes thousands of short private
+training runs on synthetic records, by the same code that train uses. Half of them
+have one more record, a canary (under replace-one: half have either of two canaries).
+An adversary sees every released gradient, knows everything else, and guesses which
+half a run is of. One who guesses better than the claimed ε allows has refuted it:
+exit code 1. audit also prints the least ε that the guesses prove.
 
 Canaries: gradient (a record with a gradient many clip norms long), zero-input (only
 biases get a gradient), difference (noise used twice vanishes in the difference of
@@ -132,12 +131,12 @@ func describeAudit(w io.Writer, r *audit.Result) {
 	fmt.Fprintln(w)
 	cli.Table(w, 0, func(w io.Writer) {
 		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
-		row("claim", "ε = %.4g at δ = %g, %s neighbours, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
+		row("claim", "ε = %.4g at δ = %g, %s neighbors, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
 		row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
-		row("false positives", "%.4g %% of %s, at most %.4g %%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
-		row("false negatives", "%.4g %% of %s, at most %.4g %%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
-		row("", "the claim allows no less than %.3g %% of these at that many of those", 100*r.FNRLeastAllowed)
-		row("shown", "ε is at least %.4g at δ = %g, with confidence %g %%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
+		row("false positives", "%.4g%% of %s, at most %.4g%%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
+		row("false negatives", "%.4g%% of %s, at most %.4g%%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
+		row("", "the claim allows no less than %.3g%% of these at that many of those", 100*r.FNRLeastAllowed)
+		row("shown", "ε is at least %.4g at δ = %g, with confidence %g%%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
 		row("power", "%.4g against half the noise (twice the claimed μ)", r.PowerAgainstTwiceMu)
 	})
 	if r.Convicted {

@@ -20,10 +20,10 @@ func newEval() *cobra.Command {
 	return cli.Command{
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
-		Long: `eval loads model.safetensors of a run directory and evaluates it on the public
-test data of the run's data set: accuracy, loss and confusion matrix. That is the
-last iterate; with --average it is the average of the iterates,
-model-average.safetensors, of a run that was trained with --average.`,
+		Long: `eval measures the model of a run directory on the public test data of its data set:
+accuracy, loss and confusion matrix. It reads model.safetensors, which holds the last
+parameters. A run that was trained with --average has their average too, in
+model-average.safetensors: --average evaluates that.`,
 		Example: `  privgrad eval runs/first
   privgrad eval runs/averaged --average
   privgrad eval runs/first --json --device reference`,
@@ -63,7 +63,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	fmt.Fprintln(w)
 	cli.Table(w, 0, func(w io.Writer) {
 		if e.Accuracy != nil {
-			fmt.Fprintf(w, "  test accuracy\t%.2f %%\n", 100**e.Accuracy)
+			fmt.Fprintf(w, "  test accuracy\t%.2f%%\n", 100**e.Accuracy)
 		}
 		if e.Loss != nil {
 			fmt.Fprintf(w, "  test loss\t%.4f\n", *e.Loss)
@@ -89,7 +89,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 				total += n
 			}
 			if total > 0 {
-				fmt.Fprintf(w, "\t%.1f %%\t\n", 100*float64(row[class])/float64(total))
+				fmt.Fprintf(w, "\t%.1f%%\t\n", 100*float64(row[class])/float64(total))
 			} else {
 				fmt.Fprintln(w, "\t–\t")
 			}

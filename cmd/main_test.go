@@ -54,7 +54,7 @@ func privgradOn(stdin string, args ...string) ran {
 // A run whose ε is none begins with one of these on standard error.
 const (
 	seededWarning = "privgrad: warning: NOT PRIVATE: seeded noise, whoever knows the seed can subtract it\n"
-	paperWarning  = "privgrad: warning: NOT A GUARANTEE: " + accountant.WhyNotPaper + "\n"
+	paperWarning  = "privgrad: warning: NO GUARANTEE: " + accountant.WhyNotPaper + "\n"
 )
 
 // evaluationLine is what a run says as it goes, and once it had finished.

@@ -90,7 +90,7 @@ func describePredictions(w io.Writer, all []predicted) {
 				for _, x := range p.Probabilities {
 					best = max(best, x)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%.1f %%\n", p.Name, *p.Class, 100*best)
+				fmt.Fprintf(w, "%s\t%s\t%.1f%%\n", p.Name, *p.Class, 100*best)
 			}
 		}
 	})

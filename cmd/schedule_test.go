@@ -21,7 +21,7 @@ func runSchedule(t *testing.T, line string, keys ...string) map[string]any {
 		t.Errorf("schedule %s: %v", line, r)
 	}
 	human := ok(t, args...)
-	if strings.Contains(human, "NO PRIVACY GUARANTEE") == r["guarantee"].(bool) {
+	if strings.Contains(human, "NO GUARANTEE") == r["guarantee"].(bool) {
 		t.Errorf("schedule %s: its text and its JSON disagree on the guarantee:\n%s", line, human)
 	}
 	return r

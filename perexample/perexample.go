@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Strategy names one way to a clipped sum.
@@ -37,6 +38,11 @@ const (
 	// its whole gradient: the definition that the others are checked against.
 	Microbatch Strategy = "microbatch"
 )
+
+// Canonical spells a strategy as it is stored: materialize may be written for materialise.
+func Canonical(s Strategy) Strategy {
+	return Strategy(strings.ReplaceAll(string(s), "materialize", string(Materialise)))
+}
 
 func Strategies() []Strategy { return []Strategy{Auto, Materialise, Ghost, Bookkeeping, Microbatch} }
 
@@ -206,7 +212,7 @@ func Check(s Strategy) error {
 // parse reads a strategy; the layers are looked for in p unless it is nil.
 func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 	name, c := Auto, choices{}
-	for i, field := range strings.Split(string(s), ",") {
+	for i, field := range strings.Split(string(Canonical(s)), ",") {
 		layer, choice, ok := strings.Cut(strings.TrimSpace(field), "=")
 		switch {
 		case ok:
@@ -217,7 +223,7 @@ func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 			return "", nil, fmt.Errorf("strategy %q: %q is no choice for a layer: write one such as conv1=gram", s, field)
 		default:
 			if name = Strategy(layer); !slices.Contains(Strategies(), name) {
-				return "", nil, fmt.Errorf("unknown strategy %q: choose one of %s", field, list(Strategies()))
+				return "", nil, fmt.Errorf("unknown strategy %q%s: choose one of %s", field, meant(field, Strategies()), list(Strategies()))
 			}
 		}
 	}
@@ -229,7 +235,7 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		choice = Store
 	}
 	if !slices.Contains(Choices(), choice) {
-		return fmt.Errorf("unknown choice %q for layer %s: choose one of %s", choice, layer, list(Choices()))
+		return fmt.Errorf("unknown choice %q for layer %s%s: choose one of %s", choice, layer, meant(string(choice), Choices()), list(Choices()))
 	}
 	if p == nil {
 		return nil
@@ -261,6 +267,15 @@ func layerName(p *ir.Program, i int) string {
 		return ""
 	}
 	return strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight")
+}
+
+// meant asks whether one of the names was meant.
+func meant[S ~string](name string, all []S) string {
+	var known []string
+	for _, s := range all {
+		known = append(known, string(s))
+	}
+	return usage.Meant(name, known)
 }
 
 func list[T ~string](all []T) string {

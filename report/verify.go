@@ -271,7 +271,7 @@ func (v *verification) ledger() {
 	}
 	var f faults
 	f.add(state.Reserved > state.Committed, "%d of %d slots were charged", state.Reserved, state.Committed)
-	saw := fmt.Sprintf("%.3g %% of the budget were charged", 100*float64(state.Reserved)/float64(max(header.Committed, 1)))
+	saw := fmt.Sprintf("%.3g%% of the budget were charged", 100*float64(state.Reserved)/float64(max(header.Committed, 1)))
 	if len(r.Events) > 0 && r.Committed != nil {
 		f.add(header.Committed != *r.Committed, "it was made for %d steps, %s says %d", header.Committed, rundir.Result, *r.Committed)
 		f.add(r.Steps > state.Reserved, "%d steps were made, %d charged", r.Steps, state.Reserved)

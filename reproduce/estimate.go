@@ -51,11 +51,11 @@ func paired(a, b map[int]float64) map[int]float64 {
 	return d
 }
 
-// Half is half the width of a two-sided 95 % interval of the mean, by Student's t
+// Half is half the width of a two-sided 95% interval of the mean, by Student's t
 // over seeds: the seeds' figures are taken as independent and normal.
 func (e Estimate) Half() float64 { return e.quantile(0.975) }
 
-// Bounds are one-sided: each holds with 95 % confidence by itself.
+// Bounds are one-sided: each holds with 95% confidence by itself.
 func (e Estimate) Bounds() (lower, upper float64) {
 	h := e.quantile(0.95)
 	return e.Mean - h, e.Mean + h
@@ -88,7 +88,7 @@ func (e Estimate) text(scale float64, mean, half string) string {
 	return fmt.Sprintf(mean+" ± "+half, scale*e.Mean, scale*e.Half())
 }
 
-// An Interval is a median with a 95 % interval.
+// An Interval is a median with a 95% interval.
 type Interval struct {
 	Median, Low, High float64
 	N                 int
@@ -100,7 +100,7 @@ func MedianDifference(a, b map[int]float64) Interval {
 }
 
 // medianOf gives the interval between the k-th least and the k-th largest of sorted
-// values, for the largest k that the median is below or above with at most 2.5 % chance
+// values, for the largest k that the median is below or above with at most 2.5% chance
 // each: whatever the values' law. Few values say nothing.
 func medianOf(sorted []float64) Interval {
 	n := len(sorted)

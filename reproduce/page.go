@@ -40,7 +40,7 @@ func (s *Summary) markdown(f *Figure, p Page) string {
 			t.Rows = append(t.Rows, []string{c.Claim, c.Found, "**" + c.Verdict + "**"})
 		}
 		t.markdown(&b)
-		b.WriteString("Comparisons are paired by seed, with 95 % intervals by Student's t over seeds, unless another is named, each by itself: of many, some are wrong.\n\n")
+		b.WriteString("Comparisons are paired by seed, with 95% intervals by Student's t over seeds, unless another is named, each by itself: of many, some are wrong.\n\n")
 	}
 	for _, t := range p.Tables {
 		fmt.Fprintf(&b, "## %s\n\n", t.Title)
@@ -110,7 +110,7 @@ func (d Estimate) Claim(claim, found string, shown, refuted bool) Claim {
 	return Claim{claim, found, Verdict(d.N > 0, shown, refuted)}
 }
 
-// A Tally counts paired comparisons whose 95 % interval leaves 0 out.
+// A Tally counts paired comparisons whose 95% interval leaves 0 out.
 type Tally struct{ Above, Below, Total int }
 
 // Add takes another; one without figures does not count.

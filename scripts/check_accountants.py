@@ -6,7 +6,7 @@
     peers/bin/python scripts/check_accountants.py bin/privgrad
 
 Every schedule is asked of `privgrad account --json`, of dp_accounting's PLD accountant and of prv_accountant, all for
-add-remove neighbours. Prints a line for each disagreement and a table; the exit status is 1 if there is a disagreement,
+add-remove neighbors. Prints a line for each disagreement and a table; the exit status is 1 if there is a disagreement,
 2 if nothing could be compared. What is missing is named and left out.
 
 What agreement means, with [lower, upper] privgrad's interval (an accountant without one, such as rdp, is an upper bound):

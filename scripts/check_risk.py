@@ -5,7 +5,7 @@
     go build -o bin/privgrad ./cmd/privgrad
     peers/bin/python scripts/check_risk.py bin/privgrad
 
-The schedules are those of check_accountants.py, for add-remove neighbours. Compared are the advantage of a membership
+The schedules are those of check_accountants.py, for add-remove neighbors. Compared are the advantage of a membership
 attack and its true-positive rate at false-positive rates of 0.1, 1 and 5 %:
 
   privgrad        the `risk` of `privgrad account --json`, an upper end

@@ -83,7 +83,7 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 			t.Errorf("%s: result.json says %+v", name, stored)
 		}
 		for _, file := range []string{rundir.Config, rundir.Metrics, rundir.Model, stateFile} {
-			if !strings.Contains(string(read(t, out, file)), "NOT A GUARANTEE") {
+			if !strings.Contains(string(read(t, out, file)), "NO GUARANTEE") {
 				t.Errorf("%s: %s does not say that its ε is no guarantee", name, file)
 			}
 		}

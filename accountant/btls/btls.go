@@ -84,7 +84,7 @@ func squaredShift(r, k float64, shared bool) float64 {
 		return (k*r + (k-1)*(k+1)) / (r + k) // K−κ
 	}
 	// d ∈ {0,1}^K with m ones: m − κm² = m(r+K−m)/(r+K), a parabola with its
-	// top at (r+K)/2. The neighbours are there for a top that was rounded.
+	// top at (r+K)/2. The neighbors are there for a top that was rounded.
 	top, best := math.Round(math.Min((r+k)/2, k)), 0.0
 	for m := math.Max(top-1, 1); m <= math.Min(top+1, k); m++ {
 		best = math.Max(best, m*((r+(k-m))/(r+k)))

@@ -11,7 +11,7 @@ import (
 // that a bound is wrong, never that it is right; that the bounds hold is proved
 // in docs/proofs/line-search.md.
 
-// attack is a pair of neighbours: groups of equal queries and how one record
+// attack is a pair of neighbors: groups of equal queries and how one record
 // moves each group.
 type attack struct {
 	sizes  []int

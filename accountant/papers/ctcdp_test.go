@@ -91,7 +91,7 @@ func TestCtCDPConstraints(t *testing.T) {
 
 // The price of steps is the least ε whose own constraints they keep: compared
 // with a search over ε by the definitions.
-// each is a step of every ρ, neighbours of the same one together.
+// each is a step of every ρ, neighbors of the same one together.
 func each(rho ...float64) []Steps {
 	var s []Steps
 	for i, r := range rho {

@@ -44,7 +44,7 @@ type Problem struct {
 	Records int // N
 	Dim     int // d, the number of parameters
 	// Lipschitz is L: a bound on the gradient's norm of what a record contributes,
-	// without a regulariser, which cancels between neighbours. For logistic
+	// without a regulariser, which cancels between neighbors. For logistic
 	// regression it is the clip of the features' norm.
 	Lipschitz       float64
 	Smoothness      float64 // M, of F with its regulariser

@@ -3,7 +3,7 @@
 //
 // A release is described by a pair (P, Q) that dominates it: its hockey-stick
 // curve H(ε) = E_P[(1−e^{ε−L})₊], L = ln dP/dQ, is at least that of the
-// release on any two neighbours. Composition and sampling keep the order of
+// release on any two neighbors. Composition and sampling keep the order of
 // curves, and H need not come from probabilities: mass may be left out of a
 // lower end and added to an upper end. Two directions, adding and removing a
 // record, are composed apart and the larger ends taken.

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Power says how well a test can tell neighbours apart by what the steps release. For each
+// Power says how well a test can tell neighbors apart by what the steps release. For each
 // false-positive rate α it gives the ends between which the largest true-positive rate lies,
 // and for the advantage those of the largest difference of the two rates at any α, the total
 // variation. Both directions of add-remove are asked, and the larger ends taken.

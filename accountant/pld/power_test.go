@@ -53,7 +53,7 @@ func TestPowerOfGaussian(t *testing.T) {
 	}
 }
 
-// Randomised response tells neighbours apart at two rates, and mixtures of them.
+// Randomised response tells neighbors apart at two rates, and mixtures of them.
 func TestPowerOfPure(t *testing.T) {
 	for _, e := range []float64{0.01, 1, 4} {
 		advantage, p := powers(t, []Step{{[]Pair{Pure(e)}, 1, 1}}, false)
@@ -87,7 +87,7 @@ func TestPowerOfSampledGaussian(t *testing.T) {
 }
 
 // More is asked, and an attack is no worse: more steps, a larger rate, less noise, two kinds,
-// and both neighbours' records.
+// and both neighbors' records.
 func TestPowerGrows(t *testing.T) {
 	last, lasts := powers(t, []Step{sampled(0.7, 0.02, 500)}, false)
 	for _, c := range []struct {

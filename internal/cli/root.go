@@ -16,12 +16,21 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	root.AddCommand(commands...)
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
+	root.SetGlobalNormalizationFunc(spell)
 	for _, c := range root.Commands() {
 		if c.HasSubCommands() {
 			group(c)
 		}
 	}
 	return group(root)
+}
+
+// spell lets Americans write their way.
+func spell(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "neighboring" {
+		name = "neighbouring"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // flagError says what is wrong with a flag. Behind an unknown command it is the command.

@@ -39,7 +39,7 @@ func Open(name string, threads int) (device.Device, error) {
 	}
 	d, err := openGPU(ordinal)
 	if err != nil {
-		return nil, fmt.Errorf("device %s: %w; or use --device cpu", name, err)
+		return nil, fmt.Errorf("device %s: %w, or use --device cpu", name, err)
 	}
 	return d, nil
 }

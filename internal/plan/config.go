@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"regexp"
 
 	"github.com/goccy/go-yaml"
 
@@ -111,12 +112,16 @@ func Default() Config {
 	}
 }
 
+// american is the key neighbouring as Americans spell it.
+var american = regexp.MustCompile(`(?m)^neighboring(\s*:)`)
+
 // ReadConfig reads a YAML file over a configuration; unknown keys are errors.
 func ReadConfig(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, rundir.Config)
 	}
+	b = american.ReplaceAll(b, []byte("neighbouring$1"))
 	err = yamlfile.Decode(b, into)
 	if errors.Is(err, yamlfile.ErrEmpty) {
 		return nil // it sets nothing

@@ -90,6 +90,7 @@ func Resolve(c Config, o Options) (*Plan, error) {
 
 // Open is Resolve with the device, which is the caller's to close where there is one.
 func Open(c Config, o Options) (*Plan, device.Device, error) {
+	c.Strategy = string(perexample.Canonical(perexample.Strategy(c.Strategy)))
 	if o.Network != nil {
 		c.Model, c.Activation = o.Network.Program.Name, ""
 	}

@@ -81,7 +81,7 @@ func (c *Config) Label() string {
 		all = append(all, SeededLabel)
 	}
 	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.Private() {
-		all = append(all, "NOT A GUARANTEE: "+why)
+		all = append(all, "NO GUARANTEE: "+why)
 	}
 	return strings.Join(all, "; ")
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // ErrEmpty says that a file holds nothing; what was to be filled in is as it was.
@@ -156,7 +158,8 @@ func checkKey(n *ast.MappingValueNode, t reflect.Type, key string) error {
 	}
 	f, ok := Field(t, name)
 	if !ok {
-		return concealed(place(n.Key) + ` unknown field "` + name + `"`)
+		unknown := concealed(place(n.Key) + ` unknown field "` + name + `"`)
+		return fmt.Errorf("%w%s", unknown, usage.Meant(name, keys(t)))
 	}
 	return check(n.Value, f.Type, strings.TrimPrefix(key+"."+name, "."))
 }
@@ -170,6 +173,16 @@ func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
 		return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5, or a text in quotes", key, text)
 	}
 	return nil
+}
+
+// keys are those of a struct.
+func keys(t reflect.Type) (all []string) {
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // Field is the field of a struct that a key names.

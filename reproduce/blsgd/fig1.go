@@ -144,7 +144,7 @@ func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Clai
 	}
 	found := "no figures"
 	if low <= high {
-		found = fmt.Sprintf("means from %.2f to %.2f %%", 100*low, 100*high)
+		found = fmt.Sprintf("means from %.2f to %.2f%%", 100*low, 100*high)
 	}
 	return reproduce.Claim{
 		Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]),
@@ -168,7 +168,7 @@ func best(rs reproduce.Records, panel, series, setting, accounting string) repro
 	}
 	found, measured := "no figures", len(mine) > 0 && name != ""
 	if measured {
-		found = fmt.Sprintf("%s has %.2f %%, the best is %s with %.2f %%", setting, 100*reproduce.Mean(mine).Mean, name, 100*top)
+		found = fmt.Sprintf("%s has %.2f%%, the best is %s with %.2f%%", setting, 100*reproduce.Mean(mine).Mean, name, 100*top)
 	}
 	return reproduce.Claim{
 		Claim: fmt.Sprintf("at ε = 0.05 the best %s is %s (%s)", panel, setting, byAccounting[accounting]),

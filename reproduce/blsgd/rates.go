@@ -120,7 +120,7 @@ func showRates(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	c.Lines = []reproduce.Line{rs.Line(ratesPanel, plainSGD, sgdRates, reproduce.TestAccuracy)}
 	search := reproduce.Table{
 		Title: "dp-blsgd",
-		Head:  []string{"form", "start", "test accuracy, %", fmt.Sprintf("difference to dp-sgd at %g, points", best), "95 % bound, points", "within 1.5 points"},
+		Head:  []string{"form", "start", "test accuracy, %", fmt.Sprintf("difference to dp-sgd at %g, points", best), "95% bound, points", "within 1.5 points"},
 	}
 	var p reproduce.Page
 	for _, form := range forms {

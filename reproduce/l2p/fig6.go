@@ -49,7 +49,7 @@ func showFig6(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	}
 	p.Charts = append(p.Charts, held)
 	p.How = append(quadraticHow(e, fig6Budgets(e)),
-		fmt.Sprintf("Medians over %d problems of paired differences, with 95 %% intervals between order statistics: they hold whatever the law of the differences.", problems(e, quadraticHeld)),
+		fmt.Sprintf("Medians over %d problems of paired differences, with 95%% intervals between order statistics: they hold whatever the law of the differences.", problems(e, quadraticHeld)),
 		"From one public start a protector can learn where solutions lie, whatever the released gradients say: that is knowledge of the problems' law, not better use of a budget. The solutions of these problems lie near the origin, always, and \"no data\" jumps from the start to the mean solution of the tuning problems: what it reaches needs no budget at all. Only where L2P ends below it has it learned from the data. The comparison is also made from random starts, standard normal, with the same protector, which sees gradients and not where it is; DP-SGD is tuned for these anew.",
 	)
 	return p

@@ -110,7 +110,7 @@ func nearer(rs reproduce.Records, panel string, distance reproduce.Metric) (clai
 
 // wider judges by the spread of the ends of SGD with advanced composition and of L2P.
 func wider(sgd, learned float64, runs int) reproduce.Claim {
-	// Beyond this ratio with less than 5 % chance, were both alike and normal, and a run's
+	// Beyond this ratio with less than 5% chance, were both alike and normal, and a run's
 	// two coordinates no more than one.
 	limit := math.Exp(1.96 * math.Sqrt(1/(float64(runs)-1)))
 	known := runs > 0 && sgd > 0 && learned > 0

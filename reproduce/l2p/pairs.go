@@ -280,7 +280,7 @@ func atLeast(claim string, d reproduce.Estimate) reproduce.Claim {
 	low, high := d.Bounds()
 	found := d.Points() + " points"
 	if !math.IsInf(low, 0) {
-		found += fmt.Sprintf("; one-sided 95 %% bounds %+.2f and %+.2f", 100*low, 100*high)
+		found += fmt.Sprintf("; one-sided 95%% bounds %+.2f and %+.2f", 100*low, 100*high)
 	}
 	return d.Claim(claim, found, low >= 0, high < 0)
 }

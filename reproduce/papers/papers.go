@@ -23,5 +23,5 @@ func Find(name string) (*reproduce.Figure, error) {
 		}
 		names = append(names, f.Name)
 	}
-	return nil, usage.Errorf("unknown figure %q: choose one of %s", name, strings.Join(names, ", "))
+	return nil, usage.Errorf("unknown figure %q%s: choose one of %s", name, usage.Meant(name, names), strings.Join(names, ", "))
 }

@@ -48,7 +48,7 @@ func Replace(name string, function unsafe.Pointer) error {
 // Open finds the installed driver. The error says why there is none.
 func Open() (driver.Driver, error) {
 	if err := open(); err != nil {
-		return nil, fmt.Errorf("no CUDA driver: %w", err)
+		return nil, fmt.Errorf("no NVIDIA driver found (%w); install one", err)
 	}
 	return library{}, nil
 }

@@ -57,7 +57,7 @@ func describeGEMM(w io.Writer, r *bench.GEMMResult) {
 		for _, p := range r.Products {
 			peak, fraction := "unknown", "unknown"
 			if p.Peak != nil {
-				peak, fraction = fmt.Sprintf("%.0f", *p.Peak), fmt.Sprintf("%.0f %%", 100**p.Fraction)
+				peak, fraction = fmt.Sprintf("%.0f", *p.Peak), fmt.Sprintf("%.0f%%", 100**p.Fraction)
 			}
 			fmt.Fprintf(w, "%d×%d×%d\t%s\t%d\t%.1f\t%s\t%s\t\n", p.M, p.K, p.N, p.Kind, p.Threads, p.GFLOPS, peak, fraction)
 		}

@@ -78,9 +78,9 @@ func tableInfos() ([]tableInfo, error) {
 func list() *cobra.Command {
 	return cli.Command{
 		Use:   "list",
-		Short: "List the data sets: where they come from, their files and licences",
+		Short: "List the data sets: where they come from, their files and licenses",
 		Long: `list shows the data sets that train knows, where they come from, which files they
-consist of, and a note on origin and licence; then the published tables whose
+consist of, and a note on origin and license; then the published tables whose
 schemas are built in. A table of your own needs a schema of public bounds and
 categories beside it: see docs/guides/own-table.md. Images and arrays of your own need no
 schema: see docs/guides/own-images.md.`,
@@ -132,7 +132,7 @@ func describeTables(w io.Writer, tables []tableInfo) {
 				label = "a number"
 			}
 			if test == "" {
-				test = fmt.Sprintf("%g %% of it", 100*t.Share)
+				test = fmt.Sprintf("%g%% of it", 100*t.Share)
 			}
 			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\t%s\n", t.Name, t.File, t.Records, len(t.Columns), label, test)
 		}

@@ -49,23 +49,23 @@ func verify() *cobra.Command {
 	return cli.Command{
 		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE",
 		Short: "Check the files of a data set, or your own",
-		Long: `verify reads a data set's files whole and checks that they are well formed and
-whether their content is the published one. A private set in the published
-format is fine: its digest is unknown, and nothing follows from that. Training
-looks at no digest: say --published-set where the files are the published ones.
+		Long: `verify checks data files before you train. Is the structure sound? Is the content the
+published one? It fails if training would refuse the files.
 
-What is computed from the records, such as their number and the labels that are
-no class, is shown under the banner PRIVATE: it is no business of anybody whom
-the records are to be protected from. It is not in the JSON form. The command
-fails if the structure is broken.
+It also tells you, the owner, what training is silent about, under the banner PRIVATE:
 
-Of a table it checks header and schema, and counts, under the same banner, what
-training passes over in silence: malformed records, numbers out of bounds,
-unknown categories, bad labels.
+  published formats   the number of records, labels that are no class
+  tables              malformed records, numbers out of bounds, unknown categories,
+                      bad labels
+  folders and arrays  damaged and too large images, files that are left out, labels
+                      that are no class, shapes of arrays
 
-Of image folders and arrays it shows what training would refuse, and, under the
-banner, what it passes over in silence: damaged and too large images, files that are
-left out, labels that are no class, the shapes of arrays.`,
+Keep that part from everybody whom the records are to be protected from. --json leaves
+it out.
+
+A private set in a published format is fine: its digest is unknown, and nothing follows
+from that. Training looks at no digest. Where the files are the published ones, say
+--published-set.`,
 		Example: "  privgrad data verify dir:photos --class-names cat,dog --image-size 3x32x32\n  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
 		Args:    cli.OneArg("the name of a data set"),
 		Flags: func(f *pflag.FlagSet) {

@@ -41,10 +41,10 @@ func Account() *cobra.Command {
 	return cli.Command{
 		Use:   "account",
 		Short: "Say what a schedule of noisy releases costs",
-		Long: `account gives ε at --delta, or δ at --epsilon, of a list of noisy releases:
-either steps of one Gaussian mechanism, each on a fresh Poisson batch, or the
-JSON list of an events file. The noise multiplier is σ/C, in units of the bound
-on one example's contribution.
+		Long: `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
+is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. The noise
+multiplier is σ/C: the noise in units of the clip norm. For anything else, list the
+noisy releases in a JSON file and give it by --events.
 
 An events file looks like
   [{"batch": {"poisson": 0.01, "mechanisms": [{"mechanism": "gaussian", "noise_multiplier": 1}]}, "count": 1000},
@@ -55,7 +55,7 @@ What is asked of one batch stands in one batch event. Mechanisms are
 --accountant chooses how the cost is computed:
   pld    privacy loss distributions: tight, with a certified interval; the default
   rdp    Rényi divergences: looser, and works for every mechanism and sampling
-  prv    another discretisation of the loss, as a cross-check of pld: NO GUARANTEE
+  prv    another discretization of the loss, as a cross-check of pld: NO GUARANTEE
   gdp    exact for Gaussians on all records        zcdp   the same by concentrated privacy
   ctcdp  fixed-size batches under replace-one, as one of the papers does
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
@@ -164,7 +164,7 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 		fmt.Fprintln(w, "warning: "+what)
 	}
 	describeRisk(w, a.Risk)
-	fmt.Fprintf(w, "\naccountant %s, %s neighbours", a.Accountant, a.Neighbouring)
+	fmt.Fprintf(w, "\naccountant %s, %s neighbors", a.Accountant, a.Neighbouring)
 	if a.Order != nil {
 		fmt.Fprintf(w, ", at order %g", float64(*a.Order))
 		if atEdge {

@@ -34,15 +34,17 @@ func Calibrate() *cobra.Command {
 	return cli.Command{
 		Use:   "calibrate",
 		Short: "Find the noise, the steps or the sampling rate that a budget allows",
-		Long: `calibrate solves a schedule of DP-SGD for what is missing. With --sampling-rate
-and --steps it finds the smallest noise multiplier that keeps ε within
---epsilon at --delta; with --noise-multiplier and one of the two, the largest
-value of the other.
+		Long: `calibrate finds the noise that a privacy budget needs: the smallest noise
+multiplier that keeps ε within --epsilon at --delta, for --steps steps at
+--sampling-rate. No data set is read.
 
---advantage stands in the place of --epsilon. It is the most that any attacker gains
-who guesses whether a record was used: true positives less false positives, 0 for
-one who learns nothing, 1 for one who is always right. --delta is not needed then;
-with it, ε is given as well.`,
+Give --noise-multiplier and leave out --steps or --sampling-rate, and it finds the
+largest value of the one left out.
+
+Give --advantage in place of --epsilon to limit an attack. It is the most that an
+attacker gains who guesses whether a record was used: true positives less false
+positives, 0 for one who learns nothing, 1 for one who is always right. --delta
+is not needed then. With it, ε is given as well.`,
 		Example: `  privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 1000
   privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --noise-multiplier 1.1   # how many steps?
   privgrad calibrate --epsilon 3 --delta 1e-5 --steps 1000 --noise-multiplier 1.1           # how large a batch?
@@ -94,9 +96,9 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 		describeRisk(w, c.Risk)
 		fmt.Fprintln(w)
 		if given("delta") {
-			fmt.Fprintf(w, "ε = %.6g at δ = %g, by accountant %s, %s neighbours:\n", float64(c.Epsilon), float64(c.Delta), c.Accountant, c.Neighbouring)
+			fmt.Fprintf(w, "ε = %.6g at δ = %g, by accountant %s, %s neighbors:\n", float64(c.Epsilon), float64(c.Delta), c.Accountant, c.Neighbouring)
 		} else {
-			fmt.Fprintf(w, "by accountant %s, %s neighbours:\n", c.Accountant, c.Neighbouring)
+			fmt.Fprintf(w, "by accountant %s, %s neighbors:\n", c.Accountant, c.Neighbouring)
 		}
 		fmt.Fprintf(w, "%s of noise multiplier %.6g on Poisson batches at rate %.6g\n", cli.Plural(c.Steps, "step"), c.NoiseMultiplier, c.SamplingRate)
 	})

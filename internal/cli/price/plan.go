@@ -55,7 +55,7 @@ func (p *plan) write(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	warn(w, p.broken)
-	fmt.Fprintf(w, "\n%s neighbours; conditions:\n", accountant.ReplaceOne)
+	fmt.Fprintf(w, "\n%s neighbors; conditions:\n", accountant.ReplaceOne)
 	for _, c := range p.conditions {
 		fmt.Fprintln(w, "  "+c)
 	}
