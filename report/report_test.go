@@ -328,3 +328,21 @@ func TestPageOfSeveralRuns(t *testing.T) {
 		t.Error("a page of no run directory was written")
 	}
 }
+
+// Files that no run writes are refused, not believed.
+func TestUnsoundFiles(t *testing.T) {
+	for _, c := range []struct{ file, from, to string }{
+		{rundir.Result, `"accountant": "pld"`, `"accountant": null`},
+		{rundir.Result, `"neighbouring": "add-remove"`, `"neighbouring": null`},
+		{rundir.Metrics, `"confusion":[[`, `"confusion":[[1],[`},
+	} {
+		dir := trained(t, "run", nil)
+		edit(t, filepath.Join(dir, c.file), c.from, c.to)
+		if _, err := Verify(dir); err == nil || !strings.Contains(err.Error(), "not what a run writes") {
+			t.Errorf("verified with %s: %v", c.to, err)
+		}
+		if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), "not what a run writes") {
+			t.Errorf("reported with %s: %v", c.to, err)
+		}
+	}
+}

@@ -48,8 +48,23 @@ func open(dir string) (*run, error) {
 	if err := plan.ReadConfig(d.Path(rundir.Config), &r.Config); err != nil {
 		return nil, err
 	}
-	r.Evaluations, err = rundir.ReadMetrics[train.Measurement](d)
+	if r.Evaluations, err = rundir.ReadMetrics[train.Measurement](d); err == nil && !r.sound() {
+		err = usage.Errorf("%s or %s is not what a run writes: restore them", d.Path(rundir.Result), d.Path(rundir.Metrics))
+	}
 	return r, err
+}
+
+// sound says whether what is read without asking is there.
+func (r *run) sound() bool {
+	if r.Private() && (r.Accountant == nil || r.Neighbouring == nil) || r.Guarantee && (r.Epsilon == nil || r.Delta == nil) {
+		return false
+	}
+	for _, m := range r.Evaluations {
+		if slices.ContainsFunc(m.Confusion, func(row []int) bool { return len(row) != len(m.Confusion) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // Name tells the run from others.

@@ -47,8 +47,8 @@ type seen struct {
 	names          []string
 	verdicts       []verdict
 	folders        []fs.FileInfo // of classes
-	links, unnamed int      // in class folders: not read
-	unlisted       []string // folders of no class, and files beside those
+	links, unnamed int           // in class folders: not read
+	unlisted       []string      // folders of no class, and files beside those
 }
 
 // read gives the set and what was met in its splits.
