@@ -29,7 +29,7 @@ var table = []Recipe{
 		LR: 0.0476, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"mnist", [3]int{1, 28, 28}, 60000, 3, Settings{
-		Features: "scatter", Whiten: "pink", Mirror: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter", Whiten: "leaves", Mirror: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.127, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"mnist", [3]int{1, 28, 28}, 60000, 8, Settings{
