@@ -14,7 +14,6 @@ var update = flag.Bool("update", false, "write the constants that come with the 
 var shipped = []Spec{
 	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "scatter", Whiten: Leaves, Shape: [3]int{1, 28, 28}},
-	{Kind: "scatter", Whiten: Pink, Shape: [3]int{1, 28, 28}},
 	{Kind: "scatter+patches", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "scatter+patches", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
 }
