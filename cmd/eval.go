@@ -72,7 +72,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	if e.Confusion == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nRows are true classes, columns are what the model said:\n\n")
+	fmt.Fprintf(w, "\nTrue classes are in rows, what the model said in columns:\n\n")
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		for to := range e.Confusion {
 			fmt.Fprintf(w, "\t%d", to)

@@ -110,7 +110,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
 		}
 		if c.PublicN != nil {
-			return nil, nil, usage.Errorf("data set %s: %s: also give --delta, well below 1/%d%s", c.Data, why, *c.PublicN, or)
+			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d%s", c.Data, why, *c.PublicN, or)
 		}
 		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
 	}
