@@ -56,7 +56,7 @@ does not say so: run "privgrad data verify csv:PATH" to see them.
 --data dir:PATH is a folder of images, PATH/train/CLASS/*.png or .jpg, and PATH/test where
 there are test images. --data npz:PATH is a file of NumPy arrays: x_train, y_train and,
 if you like, x_test and y_test. List the classes by --class-names; --image-size is the
-size that every image gets. --recipe best is the first thing to try on images.
+size that every image gets. Add --recipe best: it is the first thing to try on images.
 
 Files count as private unless you say otherwise. Give --public-n, a number of records
 that was not counted from private ones, and --delta. --public-n counts the whole table,
@@ -65,8 +65,7 @@ these classes. Add --test-is-public if the test records are public: without it n
 accuracy is shown. --published-set says that files of mnist, cifar10 or a known table
 are the published ones, so that their size and test set are public.`,
 		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
-  privgrad train --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5 \
-      --epsilon 3 --recipe best --test-is-public
+  privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table
   privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3`,
 	},

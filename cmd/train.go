@@ -22,7 +22,7 @@ import (
 const trainExample = `  privgrad train --epsilon 3                              # a CNN on Fashion-MNIST, half a minute
   privgrad train --epsilon 3 --recipe best --dry-run      # ε, noise, memory and time beforehand
   privgrad train --epsilon 1 --data csv:mine.csv --public-n 5000 --delta 1e-5
-  privgrad train --epsilon 3 --recipe best --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
+  privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train -c runs/first/config.yaml --epsilon 8    # same settings, another budget`
 
 // A trainer is the train command's flags.
