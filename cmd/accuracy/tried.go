@@ -55,8 +55,8 @@ func readTried() (all []tried, err error) {
 		t := tried{note: f[0], Recipe: r}
 		t.Optimizer, t.Features, t.Whiten, t.Mirror, t.LRSchedule = f[3], f[4], f[5], f[6] == "true", f[8]
 		var rate float64
-		for field, into := range map[string]*float64{f[2]: &t.Epsilon, f[7]: &rate, f[9]: &t.SamplingRate, f[10]: &t.Epochs, f[12]: &t.accuracy} {
-			if *into, err = strconv.ParseFloat(field, 64); err != nil {
+		for column, into := range map[int]*float64{2: &t.Epsilon, 7: &rate, 9: &t.SamplingRate, 10: &t.Epochs, 12: &t.accuracy} {
+			if *into, err = strconv.ParseFloat(f[column], 64); err != nil {
 				return nil, fmt.Errorf("%s: %w", triedFile, err)
 			}
 		}
