@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -153,8 +154,9 @@ func pureEpsilon(t *testing.T, p *plan.Plan) float64 {
 func TestMajorityTranscript(t *testing.T) {
 	var shown [2]string
 	var wrote [2]map[string]string
+	place := filepath.Join(t.TempDir(), "place") // config.yaml and the page name it
 	for i, damaged := range []float64{0, 0.3} {
-		t.Chdir(t.TempDir())
+		emptied(t, place)
 		makeTable(t, "two", uint64(i), 2000-300*i, damaged)
 		c := onceConfig(majority)
 		_, shown[i] = runShown(t, c, nil)
