@@ -161,7 +161,7 @@ func TestMirrorImagesHaveOneRow(t *testing.T) {
 			if f.spec.Mirror && apart > 2*halfRounding {
 				t.Errorf("the mirror image's row is %g away", apart)
 			}
-			if !f.spec.Mirror && apart < .1 {
+			if !f.spec.Mirror && apart < .02 {
 				t.Errorf("the mirror image's row is only %g away", apart)
 			}
 		}
