@@ -147,7 +147,7 @@ func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Clai
 		found = fmt.Sprintf("means from %.2f to %.2f%%", 100*low, 100*high)
 	}
 	return reproduce.Claim{
-		Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]),
+		Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s: means lie within %g points (%s)", panel, 100*flatWithin, byAccounting[accounting]),
 		Found: found, Verdict: reproduce.Verdict(low <= high, high-low <= flatWithin, true),
 	}
 }

@@ -1,6 +1,7 @@
 package blsgd
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/reproduce"
@@ -78,6 +79,6 @@ func fig2Claims(rs reproduce.Records, series string) []reproduce.Claim {
 	apart, h := math.Abs(d.Mean), d.Half()
 	return []reproduce.Claim{
 		fewer.Claim("drawing batches (q = 0.1) takes far fewer evaluations than full batches, counted in records (" + series + ")"),
-		d.Claim("drawing batches (q = 0.1) gives about the same accuracy as full batches ("+series+")", d.Points()+" points at q = 0.1 against q = 1", apart+h < flatWithin, apart-h > flatWithin),
+		d.Claim(fmt.Sprintf("drawing batches (q = 0.1) gives the same accuracy as full batches, within %g points (%s)", 100*flatWithin, series), d.Points()+" points at q = 0.1 against q = 1", apart+h < flatWithin, apart-h > flatWithin),
 	}
 }
