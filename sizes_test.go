@@ -19,14 +19,14 @@ const (
 // What is larger, and why. CONTRIBUTING.md shows these rows.
 var (
 	largePackages = map[string]string{
-		"internal/device/devicetest": "one claim of the device contract a test; the number of claims makes the length",
-		"bench":                      "a benchmark each is a file of its own over one workload",
+		"internal/device/devicetest": "each claim of the device contract is one test, and there are many claims",
+		"bench":                      "each benchmark is one file, and all use the same workload",
 		"accountant/pld":             "one method: grids, composition and its certified ends share bounds on rounding that only hold together",
-		"accountant":                 "a mechanism and an accountant each is a file of its own; what they share is an interface that is nobody else's",
-		"cuda":                       "one device: memory, order of work and recorded graphs are kept in step by types that nobody else sees",
-		"internal/cpu":               "one device: its ops share scratch memory and the cutting of rows, which nobody else sees",
-		"internal/plan":              "one configuration: its settings, their checks and their price read the same fields, which nobody else changes",
-		"internal/ptx":               "one machine: what an instruction is, how it is read and what it does are changed together",
+		"accountant":                 "each mechanism and each accountant is one file; they share an interface that only they use",
+		"cuda":                       "one device: types that nothing else sees keep memory, order of work and recorded graphs in step",
+		"internal/cpu":               "one device: its ops share scratch memory and the way rows are cut, which nothing else sees",
+		"internal/plan":              "one configuration: its settings, their checks and their privacy cost read the same fields, which nothing else changes",
+		"internal/ptx":               "one machine: what an instruction is, how it is read and what it does change together",
 	}
 	// A function is a name behind its folder, and behind its receiver if it has one.
 	largeFunctionsOf = map[string]string{}

@@ -28,19 +28,19 @@ func (s *Summary) Caption(f *Figure) []string {
 
 func (s *Summary) markdown(f *Figure, p Page) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s, rerun. Runs: %d, seeds: %d.\n\n**NO GUARANTEE**: %s. ε is what the accounting says of private data.\n\n", f.Short, f.Source, s.Runs, s.Seeds, strings.Join(s.NoGuarantee, "; "))
+	fmt.Fprintf(&b, "# %s\n\nFor researchers: what a paper claims, beside what came out when we ran it again.\nSource: %s. Runs: %d; seeds: %d.\n\n**NO GUARANTEE**: %s. ε is what the accounting would say if the data were private.\n\n", f.Short, f.Source, s.Runs, s.Seeds, strings.Join(s.NoGuarantee, "; "))
 	for _, l := range s.Labels {
 		fmt.Fprintf(&b, "**%s**\n\n", l)
 	}
 	fmt.Fprintf(&b, "![%s](%s)\n\n", f.Name, filepath.Base(s.Picture))
 	if len(p.Claims) > 0 {
 		b.WriteString("## What is claimed, and what came out\n\n")
-		t := Table{Head: []string{"claim, in our words", "here", "verdict"}}
+		t := Table{Head: []string{"claim, in our words", "what came out", "verdict"}}
 		for _, c := range p.Claims {
 			t.Rows = append(t.Rows, []string{c.Claim, c.Found, "**" + c.Verdict + "**"})
 		}
 		t.markdown(&b)
-		b.WriteString("Comparisons are paired by seed, with 95% intervals by Student's t over seeds, unless another is named, each by itself: of many, some are wrong.\n\n")
+		b.WriteString("Comparisons are paired by seed. Intervals are 95% intervals by Student's t over seeds, unless another\nkind is named. Each interval holds by itself: of many, some are wrong. *Undecided* means that the runs\nneither show nor refute the claim.\n\n")
 	}
 	for _, t := range p.Tables {
 		fmt.Fprintf(&b, "## %s\n\n", t.Title)
@@ -49,7 +49,7 @@ func (s *Summary) markdown(f *Figure, p Page) string {
 	list(&b, "How", p.How)
 	list(&b, "Left out", s.Skipped)
 	if s.RunsOther > 0 {
-		fmt.Fprintf(&b, "The file %s also keeps %d runs of other settings, which nothing here shows.\n", filepath.Base(s.CSV), s.RunsOther)
+		fmt.Fprintf(&b, "The file %s also keeps %d runs of other settings. This page does not show them.\n", filepath.Base(s.CSV), s.RunsOther)
 	}
 	return b.String()
 }

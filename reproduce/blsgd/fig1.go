@@ -116,9 +116,9 @@ func showFig1(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 			flat(rs, "q", high, accounting),
 			better(rs, "at ε = 0.05 a small sampling rate hurts: 0.1 is better than 0.01", "q", "0.1", "0.01", low, low, accounting),
 			better(rs, "budgets that adapt by the angle are better than budgets that never grow", "budget", "adaptive", "never", high, low, accounting),
-			better(rs, "and than budgets that always grow", "budget", "adaptive", "always", high, low, accounting),
+			better(rs, "budgets that adapt by the angle are better than budgets that always grow", "budget", "adaptive", "always", high, low, accounting),
 			better(rs, "shrinking clip bounds (ζ = 0.05) help at ε = 0.05", "ζ", "0.05", "0", low, low, accounting),
-			better(rs, "and do not help at ε = 0.2 (ζ = 0 is no worse)", "ζ", "0", "0.05", high, high, accounting),
+			better(rs, "shrinking clip bounds do not help at ε = 0.2 (ζ = 0 is no worse)", "ζ", "0", "0.05", high, high, accounting),
 		)
 	}
 	return p
@@ -147,7 +147,7 @@ func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Clai
 		found = fmt.Sprintf("means from %.2f to %.2f%%", 100*low, 100*high)
 	}
 	return reproduce.Claim{
-		Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s (%s)", panel, byAccounting[accounting]),
+		Claim: fmt.Sprintf("at ε = 0.2 accuracy hardly depends on %s: means lie within %g points (%s)", panel, 100*flatWithin, byAccounting[accounting]),
 		Found: found, Verdict: reproduce.Verdict(low <= high, high-low <= flatWithin, true),
 	}
 }

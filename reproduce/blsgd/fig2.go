@@ -1,6 +1,7 @@
 package blsgd
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/reproduce"
@@ -37,9 +38,9 @@ func ofRecords(m reproduce.Metric) reproduce.Metric {
 func showFig2(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p := reproduce.Page{
 		Charts: [][]reproduce.Chart{fig2Charts(rs, "gradients", gradients), fig2Charts(rs, "objectives", objectives)},
-		How:    append([]string{"A search asks for the loss at its base and at its candidates, one after the other; what is counted is what it asks for."}, linearHow...),
+		How:    append([]string{"A search asks for the loss at its base and then at its candidates, one after the other. The figure counts the losses that it asks for."}, linearHow...),
 	}
-	h := reproduce.Table{Title: "Evaluations a run, at ε = 0.4", Head: []string{"series", "q", "steps", "gradients", "objectives", "records' gradients", "records' objectives", "test accuracy, %"}}
+	h := reproduce.Table{Title: "Evaluations per run, at ε = 0.4", Head: []string{"series", "q", "steps", "gradients", "objectives", "records' gradients", "records' objectives", "test accuracy, %"}}
 	steps := func(r *reproduce.Record) *float64 { return new(float64(r.Step)) }
 	for _, series := range rs.Series(adult.panel) {
 		for _, x := range rs.Xs(adult.panel) {
@@ -78,6 +79,6 @@ func fig2Claims(rs reproduce.Records, series string) []reproduce.Claim {
 	apart, h := math.Abs(d.Mean), d.Half()
 	return []reproduce.Claim{
 		fewer.Claim("drawing batches (q = 0.1) takes far fewer evaluations than full batches, counted in records (" + series + ")"),
-		d.Claim("with about the same accuracy ("+series+")", d.Points()+" points at q = 0.1 against q = 1", apart+h < flatWithin, apart-h > flatWithin),
+		d.Claim(fmt.Sprintf("drawing batches (q = 0.1) gives the same accuracy as full batches, within %g points (%s)", 100*flatWithin, series), d.Points()+" points at q = 0.1 against q = 1", apart+h < flatWithin, apart-h > flatWithin),
 	}
 }

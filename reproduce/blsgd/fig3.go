@@ -124,12 +124,12 @@ func showConvex(rs reproduce.Records, model string) reproduce.Page {
 		most        float64 // ε
 	}{
 		{"DP-BLSGD classifies better than DP-SGD in most cases", "dp-blsgd", "dp-sgd", reproduce.Accuracy, math.Inf(1)},
-		{"and reaches lower objectives", "dp-blsgd", "dp-sgd", reproduce.Lower(reproduce.Objective), math.Inf(1)},
+		{"DP-BLSGD reaches lower objectives than DP-SGD in most cases", "dp-blsgd", "dp-sgd", reproduce.Lower(reproduce.Objective), math.Inf(1)},
 		{"DP-BLGD classifies better than DP-AGD: Armijo's rule beats NoisyMin", "dp-blgd", "dp-agd", reproduce.Accuracy, math.Inf(1)},
 		{"DP-BLSGD classifies better than DP-AGD", "dp-blsgd", "dp-agd", reproduce.Accuracy, math.Inf(1)},
-		{"and so at small budgets, ε ≤ 0.2", "dp-blsgd", "dp-agd", reproduce.Accuracy, 0.2},
+		{"DP-BLSGD classifies better than DP-AGD at small budgets, ε ≤ 0.2", "dp-blsgd", "dp-agd", reproduce.Accuracy, 0.2},
 		{"adaptive clip bounds (DP-BLSGD-AC) help slightly on some data", "dp-blsgd-ac", "dp-blsgd", reproduce.Accuracy, math.Inf(1)},
-		{"DP-BLSGD is better than always saying the larger class", "dp-blsgd", "majority", reproduce.Accuracy, math.Inf(1)},
+		{"DP-BLSGD classifies better than always predicting the larger class", "dp-blsgd", "majority", reproduce.Accuracy, math.Inf(1)},
 	} {
 		xs := slices.DeleteFunc(slices.Clone(epsilons), func(x float64) bool { return x > c.most })
 		for _, accounting := range []string{paperAccounting, ownAccounting} {
@@ -140,7 +140,7 @@ func showConvex(rs reproduce.Records, model string) reproduce.Page {
 	p.Claims = append(p.Claims, room(budgetsOf(rs, panels[0])))
 	p.How = append([]string{"Output and objective perturbation and PrivGene are not rerun."}, linearHow...)
 	if model == "svm" {
-		p.How = append(p.How, "The hinge loss, or Huber's smoothed one (h = 0.5) for L-BFGS and DP-AGD; their objectives are of that loss and are not comparable with the others'.")
+		p.How = append(p.How, "The loss is the hinge loss. L-BFGS and DP-AGD have Huber's smoothed hinge (h = 0.5) instead. Their objectives are of that loss, and are not comparable with the others'.")
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package blsgd
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/reproduce"
@@ -123,16 +124,16 @@ func showFig5(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		p.Claims = append(p.Claims, fig5Claims(rs, form)...)
 	}
 	p.How = []string{
-		"Sections 5.4 and 5.7: q = 1/200, C_grad = C_obj = 3, α = 0.001, β = 0.8, L2 0.001, δ = 1e-8; DP-SGD at 0.2 (0.1 on CIFAR-10), DP-Adam at its default 0.001; a tenth of every iteration's budget for the search.",
-		"The paper gives neither the budget of an iteration, nor the number of iterations, nor where searches start, nor how many candidates they try, nor the activation. Here: ρ = 0.5 (noise multiplier 1 for DP-SGD), " + fmt.Sprint(e.Steps(networks[0].steps)) + " iterations, a start of 1, 20 candidates, ReLU.",
-		"\"published\" is priced by the paper's arithmetic, which is NOT a guarantee; \"ours\" clips every example's decrease and searches every few steps on batches of its own (docs/proofs/line-search.md), with the same budget for every iteration.",
+		"Settings of sections 5.4 and 5.7: q = 1/200, C_grad = C_obj = 3, α = 0.001, β = 0.8, L2 0.001, δ = 1e-8. The learning rate of DP-SGD is 0.2 (0.1 on CIFAR-10), and that of DP-Adam is its default, 0.001. The search takes a tenth of every iteration's budget.",
+		"The paper does not give the budget of an iteration, the number of iterations, where searches start, how many candidates they try, or the activation. Here they are ρ = 0.5 (noise multiplier 1 for DP-SGD), " + fmt.Sprint(e.Steps(networks[0].steps)) + " iterations, a start of 1, 20 candidates, and ReLU.",
+		"\"published\" has its ε from the paper's arithmetic, which is NOT a guarantee. \"ours\" clips every record's decrease, and searches every few steps on separate batches (docs/proofs/line-search.md). Every iteration has the same budget.",
 	}
 	return p
 }
 
 // fig5Claims judges a form of the search against methods with a fixed step size.
 func fig5Claims(rs reproduce.Records, form string) (claims []reproduce.Claim) {
-	panels := rs.Panels()
+	panels, quoted := rs.Panels(), strconv.Quote(form)
 	for _, other := range []string{plainSGD, plainAdam} {
 		var early reproduce.Tally
 		for _, panel := range panels {
@@ -144,9 +145,9 @@ func fig5Claims(rs reproduce.Records, form string) (claims []reproduce.Claim) {
 		end := rs.Compare(panels, []float64{0}, form, other, reproduce.Accuracy)
 		lower := rs.Compare(panels, []float64{0}, form, other, reproduce.Lower(reproduce.Objective))
 		claims = append(claims,
-			early.Claim(form+" is more accurate early (a fifth of the iterations) than "+other),
-			end.NotWorse("and ends about as accurate or better"),
-			lower.Claim("with a lower objective"),
+			early.Claim(quoted+" is more accurate than "+other+" after a fifth of the iterations"),
+			end.NotWorse(quoted+" ends about as accurate as "+other+", or better"),
+			lower.Claim(quoted+" ends with a lower objective than "+other),
 		)
 	}
 	var falls reproduce.Tally
@@ -155,5 +156,5 @@ func fig5Claims(rs reproduce.Records, form string) (claims []reproduce.Claim) {
 			falls.Add(reproduce.Difference(rs.At(panel, form, steps[0], stepSize.Of), rs.At(panel, form, steps[len(steps)-1], stepSize.Of)))
 		}
 	}
-	return append(claims, falls.Claim("the step size that "+form+" finds falls during training"))
+	return append(claims, falls.Claim("the step size of "+quoted+" falls during training"))
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // byAccounting says in words which one it was.
-var byAccounting = map[string]string{paperAccounting: "by the paper's accounting", ownAccounting: "by ours"}
+var byAccounting = map[string]string{paperAccounting: "by the paper's accounting", ownAccounting: "by our accounting"}
 
 // linear is a run of section 5.4 on a linear model. The paper does not say where
 // its searches start, nor how many candidates they try at most: 2 and 20 here.
@@ -68,10 +68,10 @@ const (
 )
 
 var linearHow = []string{
-	"Section 5.4: q = 0.1, C_grad = 3, C_obj = 1, α = 0.5, β = 0.8, τ = 10, ς = 1.2, φ_max = 1.1, φ_min = 0.5, ψ = 0.8, ξ = 0.3, ζ = 0.05 with adaptive clipping, L2 0.001, δ = 1e-8; first budgets ε/(2·50); Laplace noise.",
-	fmt.Sprintf("The paper does not say where a search starts (η₀ = %g here) nor its largest number of candidates (20 here), nor the settings of DP-SGD: q = 0.1, %d steps of size %g here.", linearStart, sgdSteps, sgdRate),
-	"\"paper\": gradient and search on one batch, each amplified by itself, theorem 2 and proposition 1, which is NOT a guarantee (docs/proofs/line-search.md). \"ours\": a batch of its own for every search, priced by this program's accountants.",
-	"Tables in ten folds: seed s holds out fold s. One-hot categories, numbers scaled from public bounds to [0, 1] (docs/guides/own-table.md); dimensions are near the paper's, not equal.",
+	"Settings of section 5.4: q = 0.1, C_grad = 3, C_obj = 1, α = 0.5, β = 0.8, τ = 10, ς = 1.2, φ_max = 1.1, φ_min = 0.5, ψ = 0.8, ξ = 0.3, ζ = 0.05 with adaptive clipping, L2 0.001, δ = 1e-8, first budgets of ε/(2·50), and Laplace noise.",
+	fmt.Sprintf("The paper does not say where a search starts (here η₀ = %g), how many candidates it tries at most (here 20), or how DP-SGD is set (here q = 0.1, and %d steps with learning rate %g).", linearStart, sgdSteps, sgdRate),
+	"\"paper\" uses one batch for gradient and search, and amplifies each by itself, by theorem 2 and proposition 1. This is NOT a guarantee (docs/proofs/line-search.md). \"ours\" draws a separate batch for every search, and this program's accountants compute the privacy cost.",
+	"Tables have ten folds, and seed s holds out fold s. Categories are one-hot. Numbers are scaled from public bounds to [0, 1] (docs/guides/own-table.md). So dimensions are near the paper's, but not equal to them.",
 }
 
 // mostReleases is how many releases of batches at rate q the paper's arithmetic
@@ -92,7 +92,7 @@ func mostReleases(epsilon, q float64) float64 {
 
 // room judges section 5.4's expectation against the paper's own arithmetic.
 func room(budgets []float64) reproduce.Claim {
-	c := reproduce.Claim{Claim: "about 50 iterations, of a gradient and a search at least, are to be expected (section 5.4, q = 0.1)", Verdict: reproduce.Agrees}
+	c := reproduce.Claim{Claim: "a run makes about 50 iterations, each with at least a gradient and a search (section 5.4, q = 0.1)", Verdict: reproduce.Agrees}
 	var found []string
 	for _, epsilon := range budgets {
 		n := math.Floor(mostReleases(epsilon, 0.1))
@@ -101,6 +101,7 @@ func room(budgets []float64) reproduce.Claim {
 			c.Verdict = reproduce.Contradicts
 		}
 	}
-	c.Found = "proposition 1 and lemma 4, with the orders 2 to 500 that section 4.3 gives as an example, pay for at most so many releases, however noisy: " + strings.Join(found, ", ")
+	c.Found = "by proposition 1 and lemma 4, ε pays for at most this many releases, however noisy they are: " +
+		strings.Join(found, ", ") + " (orders 2 to 500, as in the example of section 4.3)"
 	return c
 }

@@ -135,9 +135,9 @@ func showRates(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	}
 	p.Charts, p.Tables = [][]reproduce.Chart{{c}}, []reproduce.Table{sgd, search}
 	p.How = []string{
-		fmt.Sprintf("`cnn-mnist` with tanh, C = 1, q = 1/200, %d steps, δ = 1e-8; every run at ε = %.6g, that of dp-sgd with noise multiplier 1 by PLD.", e.Steps(ratesSteps), epsilon),
-		"Runs with one seed begin at the same weights, and differences are taken seed by seed; batches and noise are their own. The bound is one-sided, of 95 %, by Student's t over seeds.",
-		"The best of dp-sgd's rates is chosen by the accuracies that it is judged by, which favours dp-sgd a little. The choice of a rate cost it no budget here; elsewhere it would.",
+		fmt.Sprintf("`cnn-mnist` with tanh, C = 1, q = 1/200, %d steps, δ = 1e-8; every run at ε = %.6g, which PLD gives for dp-sgd with noise multiplier 1.", e.Steps(ratesSteps), epsilon),
+		"Runs with one seed begin at the same weights, and draw their own batches and noise. Differences are taken seed by seed. The bound is one-sided, at 95%, by Student's t over seeds.",
+		"The same accuracies choose the best rate of dp-sgd and judge it, which favors dp-sgd a little. The choice of a rate cost no budget here; elsewhere it would.",
 	}
 	return p
 }
@@ -171,7 +171,7 @@ func reached(rs reproduce.Records, form searchForm, best float64) (l reproduce.L
 		rows = append(rows, []string{form.series, fmt.Sprintf("%g (%g × best)", start, times), m.Percent(), fmt.Sprintf("%+.2f", 100*d.Mean), bound, verdict})
 	}
 	c = reproduce.Claim{
-		Claim:   "a line search needs no tuned rate: from 1, 5 and 20 times the best rate of dp-sgd it comes within 1.5 points of that (" + form.series + ")",
+		Claim:   "a line search needs no tuned rate: from 1, 5 and 20 times the best rate of dp-sgd it comes within 1.5 points of dp-sgd (" + form.series + ")",
 		Found:   fmt.Sprintf("shown from %d, refuted from %d of %d starts", passed, failed, len(starts)),
 		Verdict: reproduce.Verdict(true, passed == len(starts), failed > 0),
 	}

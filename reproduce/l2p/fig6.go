@@ -49,8 +49,8 @@ func showFig6(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	}
 	p.Charts = append(p.Charts, held)
 	p.How = append(quadraticHow(e, fig6Budgets(e)),
-		fmt.Sprintf("Medians over %d problems of paired differences, with 95%% intervals between order statistics: they hold whatever the law of the differences.", problems(e, quadraticHeld)),
-		"From one public start a protector can learn where solutions lie, whatever the released gradients say: that is knowledge of the problems' law, not better use of a budget. The solutions of these problems lie near the origin, always, and \"no data\" jumps from the start to the mean solution of the tuning problems: what it reaches needs no budget at all. Only where L2P ends below it has it learned from the data. The comparison is also made from random starts, standard normal, with the same protector, which sees gradients and not where it is; DP-SGD is tuned for these anew.",
+		fmt.Sprintf("Median differences are medians of paired differences over %d problems. Their 95%% intervals lie between order statistics, so they hold for every distribution of the differences.", problems(e, quadraticHeld)),
+		"From one public start, a protector can learn where solutions lie, whatever the released gradients say. That is knowledge of the problems' distribution, not better use of a budget. The solutions of these problems always lie near the origin. \"no data\" jumps from the start to the mean solution of the tuning problems, which needs no budget at all. L2P has learned from the data only where it ends below \"no data\". So the comparison is also made from random starts (standard normal). The protector is the same, and sees gradients but not its position. DP-SGD is tuned anew for random starts.",
 	)
 	return p
 }
@@ -60,7 +60,7 @@ func budgetPanel(epsilon float64) string { return fmt.Sprintf("ε = %g", epsilon
 // oneProblem shows the runs on the problem that all methods share.
 func oneProblem(rs reproduce.Records, all []solver, budgets []float64) (p reproduce.Page) {
 	ends := reproduce.Table{Title: "Loss at the end, one problem", Head: []string{"method"}}
-	tuning := reproduce.Table{Title: "What was chosen for it", Head: []string{"method"}}
+	tuning := reproduce.Table{Title: "Settings that were chosen for this problem", Head: []string{"method"}}
 	for _, s := range all {
 		ends.Rows, tuning.Rows = append(ends.Rows, []string{s.name}), append(tuning.Rows, []string{s.name})
 	}
@@ -127,6 +127,6 @@ func heldProblems(rs reproduce.Records, panel string, budgets []float64) (c repr
 	}
 	return c, t, []reproduce.Claim{
 		sgdCount.Lower("ours, not the paper's: L2P ends lower than the best-tuned DP-SGD under the same accountant (" + panel + ", at every ε)"),
-		priorCount.Lower("ours, too: and lower than a jump that needs no data (" + panel + ", at every ε)"),
+		priorCount.Lower("ours, not the paper's: L2P ends lower than a jump that needs no data (" + panel + ", at every ε)"),
 	}
 }

@@ -65,7 +65,7 @@ func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		Charts: reproduce.Rows(charts), Tables: []reproduce.Table{h},
 		Claims: append(nearer(rs, panel, distance), wider(spread[advancedLine], spread[learnedLine], runs)),
 		How: append([]string{
-			fmt.Sprintf("Contours of the loss; the least is %.4g at (%.3f, %.3f), start at (1, 1). Blue: where the runs were after each step, darker where more were. Orange: the first three runs. Axes are the same in all panels, so that runs far out leave them.", bottom, centre[0], centre[1]),
+			fmt.Sprintf("The panels show contours of the loss. The least loss is %.4g at (%.3f, %.3f), and runs start at (1, 1). Blue shows where the runs were after each step, darker where there were more. Orange shows the first three runs. All panels have the same axes, so some runs leave the picture.", bottom, centre[0], centre[1]),
 		}, quadraticHow(e, []float64{fig8Epsilon})...),
 	}
 }
@@ -99,8 +99,8 @@ func (p *plane) take(rs reproduce.Records, series string) float64 {
 func nearer(rs reproduce.Records, panel string, distance reproduce.Metric) (claims []reproduce.Claim) {
 	for _, c := range []struct{ claim, other string }{
 		{"L2P ends nearer to the least loss than SGD with advanced composition", advancedLine},
-		{"L2P ends nearer to it than AGD", agdLine},
-		{"ours, not the paper's: L2P ends nearer to it than tuned DP-SGD under the same accountant", tunedLine},
+		{"L2P ends nearer to the least loss than AGD", agdLine},
+		{"ours, not the paper's: L2P ends nearer to the least loss than tuned DP-SGD under the same accountant", tunedLine},
 	} {
 		d := rs.Difference(panel, c.other, learnedLine, 0, distance)
 		claims = append(claims, d.Claim(c.claim, "difference "+d.Number(), d.Mean > d.Half(), d.Mean < -d.Half()))

@@ -39,15 +39,15 @@ func unscheduled(p *reproduce.Protection) *reproduce.Protection {
 // how says what the protector is, and at which ε it is a stranger.
 func how(p *reproduce.Protection, epsilons []float64) []string {
 	c := &p.Card
-	lines := []string{fmt.Sprintf("Protector `%s` (digest %s): %s; trained for ε from %g to %g at δ = %g under %s, %d steps, by `%s`.",
+	lines := []string{fmt.Sprintf("The protector is `%s` (digest %s): %s. It was trained for ε from %g to %g at δ = %g under %s, with %d steps, by `%s`.",
 		c.Name, p.Digest, c.Summary, c.EpsilonRange[0], c.EpsilonRange[1], c.Delta, c.Neighbouring, c.Steps, c.Recipe)}
 	for _, e := range epsilons {
 		if e < c.EpsilonRange[0] || e > c.EpsilonRange[1] {
-			lines = append(lines, fmt.Sprintf("ε = %g is outside the range that it was trained for.", e))
+			lines = append(lines, fmt.Sprintf("ε = %g is outside the range that the protector was trained for.", e))
 		}
 	}
 	if !p.Adapts() {
-		lines = append(lines, "It has no scheduler: with it and with its projector alone, the noise is the same in every step.")
+		lines = append(lines, "The protector has no scheduler: the noise is the same in every step, with it and with its projector alone.")
 	}
 	return lines
 }

@@ -69,7 +69,7 @@ func TestQuadraticFigures(t *testing.T) {
 			}
 		}
 		page := reproducetest.Read(t, s.Markdown)
-		for _, text := range []string{"outside the range that it was trained for", "is tuned without privacy", "made"} {
+		for _, text := range []string{"outside the range that the protector was trained for", "is tuned without privacy", "made"} {
 			if !strings.Contains(page, text) {
 				t.Errorf("%s: the page does not say %q", f.Name, text)
 			}

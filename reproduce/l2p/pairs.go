@@ -218,7 +218,7 @@ func (k comparison) show(e *reproduce.Env, rs reproduce.Records) reproduce.Page 
 		of           reproduce.Metric
 	}{
 		{"L2P classifies better than the tuned DP-SGD in most cases", tunedLine, reproduce.Accuracy},
-		{"and reaches lower objectives", tunedLine, reproduce.Lower(reproduce.Objective)},
+		{"L2P reaches lower objectives than the tuned DP-SGD in most cases", tunedLine, reproduce.Lower(reproduce.Objective)},
 		{"scheduled noise classifies better than the projector alone", projectorLine, reproduce.Accuracy},
 		{"L2P classifies better than AGD in most cases", agdLine, reproduce.Accuracy},
 	} {
@@ -228,13 +228,13 @@ func (k comparison) show(e *reproduce.Env, rs reproduce.Records) reproduce.Page 
 	}
 	steps, rates, seeds := tuning(e)
 	p.How = append([]string{
-		fmt.Sprintf("`%s`%s, an expected batch of %d drawn by Poisson sampling, C = %d, L2 %g, δ = %g, priced by Rényi divergences throughout. A run of L2P lasts as its protector says, or until its budget is spent.", k.model, map[bool]string{true: " with " + k.activation + " activations"}[k.activation != ""], pairsBatch, pairsClip, k.l2, pairsDelta),
-		fmt.Sprintf("DP-SGD has the best of T in %v and rates in %v, by mean test accuracy on the same pair at the same ε, with noise for that T and seeds of its own (%d). That data are declared public: the choice cost it no budget, which favours DP-SGD. The protector is not tuned to the pair.", steps, rates, len(seeds)),
-		"The projector alone is the protector's with the planned noise in every step.",
+		fmt.Sprintf("The model is `%s`%s. The expected batch is %d, drawn by Poisson sampling, with C = %d, L2 %g and δ = %g. The privacy cost comes from Rényi divergences throughout. A run of L2P ends when its protector says so, or when its budget is spent.", k.model, map[bool]string{true: " with " + k.activation + " activations"}[k.activation != ""], pairsBatch, pairsClip, k.l2, pairsDelta),
+		fmt.Sprintf("DP-SGD has the best T of %v and the best rate of %v, by mean test accuracy on the same pair at the same ε. The tuning runs have noise for that T, and %d seeds of their own. The data are declared public, so the choice cost no budget. This favors DP-SGD, since the protector is not tuned to the pair.", steps, rates, len(seeds)),
+		"\"projector alone\" is the protector's projector, with the planned noise in every step.",
 	}, how(e.Learned, budgets)...)
 	for _, pair := range chosen {
 		if e.Learned.Card.Overlap("mnist", pair) != "" {
-			p.How = append(p.How, fmt.Sprintf("%s: meta-training had records of at least one of these classes, though not this pair unless a label says so.", pairName(pair)))
+			p.How = append(p.How, fmt.Sprintf("%s: meta-training had records of at least one of these classes. It did not have this pair, unless a label says so.", pairName(pair)))
 		}
 	}
 	return p
@@ -256,7 +256,7 @@ var fig7 = reproduce.Figure{
 	Show: func(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		p := fig7Runs.show(e, rs)
 		if !e.Quick {
-			p.How = append(p.How, "DP-AGD needs a smooth loss and has Huber's smoothed hinge (h = 0.5), all records in every step; its objectives are of that loss. Its settings are those of fig4, not tuned.")
+			p.How = append(p.How, "DP-AGD needs a smooth loss, so it has Huber's smoothed hinge (h = 0.5), with all records in every step. Its objectives are of that loss. Its settings are those of fig4, and are not tuned.")
 		}
 		return p
 	},

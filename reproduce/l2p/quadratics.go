@@ -121,11 +121,11 @@ func recorded(points []meta.Point, s solver, chosen setting, epsilon float64, se
 // quadraticHow is said of both figures on quadratics.
 func quadraticHow(e *reproduce.Env, budgets []float64) []string {
 	return append([]string{
-		fmt.Sprintf("Appendix C.1: sums of %d ‖W_i·θ − y_i‖² with 0.001·‖θ‖², W and y standard normal, here divided by %[1]d; δ = 1e-8. Ours: all records in every step, each gradient clipped to norm %d, add-remove, and a start at (1, 1).", quadraticRecords, quadraticClip),
-		fmt.Sprintf("Every method but L2P, which has nothing to tune, is tuned without privacy for the least mean loss on %d other problems of the same law, at each ε: DP-SGD over 9 step counts and 19 rates; L2P's projector alone over T; SGD with advanced composition over T in 10 to 60 and 20 rates (0.001 to 0.02 of the sum); DP-AGD over first budgets and bounds of the loss, with 20 step sizes to 0.02 of the sum.", problems(e, quadraticTuning)),
-		"L2P, its projector alone, DP-SGD and DP-AGD spend the same Rényi budget of (ε, δ). SGD with advanced composition has the accounting of its time: classical Gaussian noise and the advanced composition theorem.",
-		"The projector alone is the protector's with the planned noise in every step; the paper trained one for itself.",
-		"Runs of one seed share their noise as far as they go alike.",
+		fmt.Sprintf("The problems are those of appendix C.1: sums of %d ‖W_i·θ − y_i‖² with 0.001·‖θ‖², where W and y are standard normal. Here they are divided by %[1]d, and δ = 1e-8. Our choices are: all records in every step, each gradient clipped to norm %d, add-remove, and a start at (1, 1).", quadraticRecords, quadraticClip),
+		fmt.Sprintf("At each ε, every method is tuned without privacy, for the least mean loss on %d other problems from the same distribution. L2P is the exception: it has nothing to tune. DP-SGD is tuned over 9 step counts and 19 rates, and L2P's projector alone over T. SGD with advanced composition is tuned over T from 10 to 60 and 20 rates (0.001 to 0.02 of the sum). DP-AGD is tuned over first budgets and bounds of the loss, with 20 step sizes up to 0.02 of the sum.", problems(e, quadraticTuning)),
+		"L2P, its projector alone, DP-SGD and DP-AGD spend the same Rényi budget of (ε, δ). SGD with advanced composition uses the accounting of its time: classical Gaussian noise and the advanced composition theorem.",
+		"\"projector alone\" is the protector's projector, with the planned noise in every step. The paper trained a separate one.",
+		"Runs of one seed draw the same random numbers, as long as they ask for them in the same order.",
 	}, how(e.Learned, budgets)...)
 }
 

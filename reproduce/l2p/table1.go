@@ -136,14 +136,14 @@ func showTable1(_ *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		return reproduce.Page{}
 	}
 	memory, hm := byLength(rs, heap, paperMegabytes)
-	memory.Title, hm.Title = "largest live heap", "Memory, MB: here the largest live heap of meta-training (the paper: GPU memory)"
+	memory.Title, hm.Title = "largest live heap", "Memory in MB (ours: the largest live heap of meta-training; the paper's: GPU memory)"
 	times, ht := byLength(rs, epoch, paperSeconds)
-	times.Title, ht.Title = "time of an epoch", "Time, seconds: here of an epoch of one update and one validation run (the paper: of its epoch)"
+	times.Title, ht.Title = "time of an epoch", "Time of an epoch in seconds (ours: one update and one validation run; the paper's: its epoch)"
 	p := reproduce.Page{Charts: [][]reproduce.Chart{{memory, times}}, Tables: []reproduce.Table{hm, ht}, Claims: table1Claims(rs)}
 	p.How = []string{
-		fmt.Sprintf("A network of %d inputs and layers of %v units with sigmoids, cross-entropy, %d training images of two classes of Fashion-MNIST averaged to 7×7, q = 0.25; a projector and a scheduler of one layer of %d units. Smaller than the paper's, so that it runs in minutes: its figures are to be set beside each other, not beside the paper's.", layers[0], layers[1:], memoryTrain, memoryHidden),
-		"Memory is the largest live heap in float64, after full garbage collections, of which two come while the gradient of each unrolled stretch holds all of it; less what was live before meta-training began. Nothing else runs in the process. Times are the least of three epochs without these looks at the heap.",
-		"Blocks make each run twice, in a second pass for the multipliers (appendix B.5); validation makes it once more in each form.",
+		fmt.Sprintf("The network has %d inputs, layers of %v units with sigmoids, and cross-entropy loss. It trains on %d images of two classes of Fashion-MNIST, averaged to 7×7, with q = 0.25. The projector and the scheduler each have one layer of %d units. All of this is smaller than the paper's, so that it runs in minutes. Compare these figures with each other, not with the paper's.", layers[0], layers[1:], memoryTrain, memoryHidden),
+		"Memory is the largest live heap, in float64, after full garbage collections. Two of them come while the gradient of each unrolled stretch holds all of it. What was live before meta-training began is subtracted. Nothing else runs in the process. Times are the least of three epochs without these collections.",
+		"With blocks, each run is made twice: the second pass is for the multipliers (appendix B.5). Validation makes each run once more, with blocks and without.",
 	}
 	return p
 }
@@ -190,7 +190,7 @@ func table1Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 			fmt.Sprintf("%.3g times", ratio), ratio <= flatMemory, ratio)
 	}
 	ratio, lengthen := at("full", longest, heap.Of)/at("full", shortest, heap.Of), longest/shortest
-	judge("fully unrolled it grows with the steps: here within a fifth of in proportion",
+	judge("fully unrolled, the memory grows with the steps (ours: in proportion, within a fifth)",
 		fmt.Sprintf("%.3g times the memory for %.3g times the steps (the paper: %.3g times for 8, a constant part included)", ratio, lengthen, paperMegabytes[1600][0]/paperMegabytes[200][0]),
 		math.Abs(ratio/lengthen-1) <= 0.2, ratio)
 	least, middle, most := at("blocks of 20", longest, heap.Of), at("blocks of 40", longest, heap.Of), at("full", longest, heap.Of)
@@ -200,7 +200,7 @@ func table1Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 	for _, n := range lengths {
 		slow += (at("blocks of 40", n, epoch.Of) + at("blocks of 20", n, epoch.Of)) / (2 * at("full", n, epoch.Of)) / float64(len(lengths))
 	}
-	judge("blocks cost time, but acceptably (ours: at most twice that of full unrolling)", fmt.Sprintf("%.3g times on the average", slow), slow <= 2, slow)
+	judge("blocks cost time, but acceptably (ours: at most twice that of full unrolling)", fmt.Sprintf("%.3g times on average", slow), slow <= 2, slow)
 	return claims
 }
 
