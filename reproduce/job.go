@@ -3,6 +3,7 @@ package reproduce
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -170,8 +171,9 @@ func (e *Env) protect(f *Figure) error {
 	return nil
 }
 
-// NewProtection is of a protector that changes no more.
+// NewProtection is of a protector that changes no more. Its digest is of the card as it is stored, and of the weights.
 func NewProtection(p *l2p.Protector) *Protection {
-	h := sha256.Sum256(fmt.Appendf(nil, "%+v %v %v", p.Card, p.Projector, p.Scheduler))
+	text, _ := json.Marshal(p) // fails on no numbers that a protector may have
+	h := sha256.Sum256(text)
 	return &Protection{p, fmt.Sprintf("%x", h[:8])}
 }
