@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -260,6 +261,15 @@ func onnxAgrees(t *testing.T, models map[string]*Model) {
 
 func TestONNXRuntimeAgrees(t *testing.T)     { onnxAgrees(t, exported(t, false)) }
 func TestLongONNXRuntimeAgrees(t *testing.T) { onnxAgrees(t, exported(t, true)) }
+
+// A model that diverged predicts nothing, and says so.
+func TestNotFinite(t *testing.T) {
+	m := named(t, "logistic", "tanh", [3]int{1, 4, 4}, rundir.Symmetric, nil)
+	m.params[0] = float32(math.Inf(1))
+	if p, err := m.Predict(features.Images{Bytes: make([]byte, 16)}); err == nil || !strings.Contains(err.Error(), "not finite: its training diverged") {
+		t.Errorf("got %v, %v", p, err)
+	}
+}
 
 // A function of the user's own is refused, and the reason names what to do.
 func TestONNXRefusesFunctions(t *testing.T) {
