@@ -69,6 +69,9 @@ type kind struct {
 	graph func(g *onnx.Graph, shape [3]int, mirror bool, constants map[string][]float32, image onnx.Value) onnx.Value
 }
 
+// half reports whether a constant is kept in half precision.
+func (k kind) half(constant string) bool { return k.halves && constant == whitenerName }
+
 var kinds = []kind{scatterKind, patchesKind}
 
 // A layer maps images to channels on a grid.

@@ -64,7 +64,7 @@ func (f *Front) Write(w io.Writer) error {
 	for _, b := range f.blocks {
 		shapes := f.spec.shapes(b.kind)
 		for _, name := range slices.Sorted(maps.Keys(shapes)) {
-			tensors = append(tensors, safetensors.Tensor{Name: b.name + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.halves && name == whitenerName})
+			tensors = append(tensors, safetensors.Tensor{Name: b.name + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.half(name)})
 		}
 	}
 	return safetensors.Write(w, tensors, f.spec.metadata())
@@ -97,7 +97,7 @@ func Read(r io.Reader) (*Front, error) {
 	for _, k := range spec.kinds() {
 		constants[k.name] = map[string][]float32{}
 		for name, shape := range spec.shapes(k) {
-			data, err := find(tensors, k.name+"."+name, shape)
+			data, err := find(tensors, k.name+"."+name, shape, k.half(name))
 			if err != nil {
 				return nil, fmt.Errorf("reading features: %w", err)
 			}
@@ -132,14 +132,18 @@ func specOf(metadata map[string]string) (Spec, error) {
 	return s, nil
 }
 
-// find is the values of a tensor, which are finite.
-func find(tensors []safetensors.Tensor, name string, shape []int) ([]float32, error) {
+// find is the values of a tensor, which are finite and of the precision that Write gives them: the digest is of
+// what Write writes.
+func find(tensors []safetensors.Tensor, name string, shape []int, half bool) ([]float32, error) {
 	for _, t := range tensors {
 		if t.Name != name {
 			continue
 		}
 		if !slices.Equal(t.Shape, shape) {
 			return nil, fmt.Errorf("%w: tensor %s has shape %.64v in place of %v", safetensors.ErrFormat, name, fmt.Sprint(t.Shape), shape)
+		}
+		if t.Half != half {
+			return nil, fmt.Errorf("%w: tensor %s has another precision than that of this version", safetensors.ErrFormat, name)
 		}
 		if !finite(t.Data) {
 			return nil, fmt.Errorf("%w: tensor %s has values that are not finite", safetensors.ErrFormat, name)

@@ -93,6 +93,10 @@ func TestBrokenFiles(t *testing.T) {
 			t[1].Data[5] = float32(math.NaN())
 			return t
 		}, "not finite"},
+		"precision": {func(t []safetensors.Tensor, _ map[string]string) []safetensors.Tensor {
+			t[0].Half = !t[0].Half
+			return t
+		}, "precision"},
 		"infinite": {func(t []safetensors.Tensor, _ map[string]string) []safetensors.Tensor {
 			t[0].Data = slices.Clone(t[0].Data)
 			t[0].Data[5] = float32(math.Inf(1))

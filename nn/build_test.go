@@ -38,6 +38,9 @@ func TestModelsAgreeWithTheTapeMachine(t *testing.T) {
 			if n := net.Program.NumParams(); n != info.Parameters {
 				t.Errorf("%d parameters, want %d", n, info.Parameters)
 			}
+			if values := net.Program.ValueSize(ir.Input); net.Program.NumParams() < values { // as trained.Open takes for granted
+				t.Errorf("%d parameters for %d values", net.Program.NumParams(), values)
+			}
 			if net.Program.Loss != info.Loss || net.Program.Name != info.Name {
 				t.Errorf("the program is %s with loss %s", net.Program.Name, net.Program.Loss)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -82,9 +83,25 @@ func own(t testing.TB) *nn.Network {
 	return network
 }
 
+// norms has every other kind of operation: of images and of vectors, with both shortcuts.
+func norms(t testing.TB) *nn.Network {
+	x := G.NewTensor(G.NewGraph(), tensor.Float32, 4, G.WithShape(1, 3, 10, 8), G.WithName("image"))
+	logits, err := nn.Apply(x, nn.GroupNorm("n0", 1), nn.Conv("logits", 4, 3, 1, 1, nn.He(1)), nn.GroupNorm("n1", 2), nn.LeakyReLU(.2),
+		nn.Residual(nn.Conv("b", 6, 1, 2, 0, nn.He(2)), nn.Conv("a", 6, 3, 2, 1, nn.He(3)), nn.GroupNorm("n2", 3), nn.LeakyReLU(.01)),
+		nn.MaxPool(2, 2), nn.Flatten, nn.Dense("c", 12, nn.Glorot(4)), nn.GroupNorm("n3", 4),
+		nn.Residual(nil, nn.Dense("d", 12, nn.Glorot(5)), nn.Tanh), nn.Dense("e", 3, nn.Glorot(6)), nn.GroupNorm("n4", 1))
+	check(t, err)
+	network, err := nn.Lower(logits, nn.WithName("norms"))
+	check(t, err)
+	return network
+}
+
 // exported are models of every name, activation, front end and way of reading.
 func exported(t testing.TB, long bool) map[string]*Model {
-	all := map[string]*Model{"own": untrained(t, own(t), [3]int{2, 9, 7}, rundir.Symmetric, nil)}
+	all := map[string]*Model{
+		"own":   untrained(t, own(t), [3]int{2, 9, 7}, rundir.Symmetric, nil),
+		"norms": untrained(t, norms(t), [3]int{3, 10, 8}, rundir.Symmetric, nil),
+	}
 	for _, i := range nn.Names() {
 		if i.Parameters > 300_000 && !long {
 			continue
@@ -249,6 +266,15 @@ func onnxAgrees(t *testing.T, models map[string]*Model) {
 
 func TestONNXRuntimeAgrees(t *testing.T)     { onnxAgrees(t, exported(t, false)) }
 func TestLongONNXRuntimeAgrees(t *testing.T) { onnxAgrees(t, exported(t, true)) }
+
+// A model that diverged predicts nothing, and says so.
+func TestNotFinite(t *testing.T) {
+	m := named(t, "logistic", "tanh", [3]int{1, 4, 4}, rundir.Symmetric, nil)
+	m.params[0] = float32(math.Inf(1))
+	if p, err := m.Predict(features.Images{Bytes: make([]byte, 16)}); err == nil || !strings.Contains(err.Error(), "not finite: its training diverged") {
+		t.Errorf("got %v, %v", p, err)
+	}
+}
 
 // A function of the user's own is refused, and the reason names what to do.
 func TestONNXRefusesFunctions(t *testing.T) {

@@ -65,7 +65,13 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 		if table.Void(int32(i)) {
 			return usage.Errorf("record %d has a value that is not finite, or gives one: leave it out", i)
 		}
-		all[i] = m.prediction(reference.Values(p, params, table.Row(int32(i)), device.Float32)[p.Logits()])
+		z := reference.Values(p, params, table.Row(int32(i)), device.Float32)[p.Logits()]
+		for _, x := range z {
+			if x-x != 0 {
+				return usage.Errorf("the model of %s gives record %d a value that is not finite: its training diverged, or its file is damaged; train with a smaller --lr, or restore the file", m.dir, i)
+			}
+		}
+		all[i] = m.prediction(z)
 		return nil
 	})
 	if err != nil {

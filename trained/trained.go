@@ -13,8 +13,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/safetensors"
@@ -42,6 +44,9 @@ type Options struct {
 	// Features are those of a run that was trained with a function of the user's own.
 	Features *features.Front
 }
+
+// mostRecord is more values than any record has.
+const mostRecord = 1 << 28
 
 // Model is the trained model of a run. Goroutines may share it.
 type Model struct {
@@ -111,10 +116,16 @@ func (m *Model) describe() error {
 	}
 	m.reading = m.facts[rundir.Input]
 	s := &m.shape
-	_, e1 := fmt.Sscanf(m.facts[rundir.Shape], "%dx%dx%d", &s[0], &s[1], &s[2])
-	e2 := json.Unmarshal([]byte(m.facts[rundir.Classes]), &m.classes)
-	if e1 != nil || e2 != nil || min(s[0], s[1], s[2]) < 1 {
-		return usage.Errorf("%s: the model's file says of what it reads: shape %.32q, classes %.64q, which is nothing that train writes: restore the file", m.dir, m.facts[rundir.Shape], m.facts[rundir.Classes])
+	_, err := fmt.Sscanf(m.facts[rundir.Shape], "%dx%dx%d", &s[0], &s[1], &s[2])
+	ok := err == nil && m.facts[rundir.Shape] == fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2])
+	for i, size := 0, 1; ok && i < len(s); i++ {
+		if ok = s[i] > 0 && s[i] <= mostRecord/size; ok {
+			size *= s[i]
+		}
+	}
+	ok = ok && slices.Contains([]string{rundir.Symmetric, rundir.Fraction, rundir.AsIs}, m.reading) && !(m.reading == rundir.Symmetric && m.config.Features != "")
+	if err := json.Unmarshal([]byte(m.facts[rundir.Classes]), &m.classes); err != nil || !ok {
+		return usage.Errorf("%s: the model's file says of what it reads: shape %.32q, input %.32q, classes %.64q, which is nothing that train writes: restore the file", m.dir, m.facts[rundir.Shape], m.reading, m.facts[rundir.Classes])
 	}
 	return nil
 }
@@ -132,7 +143,7 @@ func (m *Model) openFront(file string) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case m.facts[rundir.FeaturesDigest] == digest:
+	case m.facts[rundir.FeaturesDigest] == digest && (m.front == nil || m.front.In() == m.shape):
 		return nil
 	case m.options.Features != nil:
 		return usage.Errorf("%s was not trained behind the features that are given: give those that it was trained with, in Options.Features", m.dir)
@@ -142,17 +153,34 @@ func (m *Model) openFront(file string) (err error) {
 
 func (m *Model) openNetwork() (err error) {
 	c, input := &m.config, m.shape
-	if m.network = m.options.Network; m.network != nil {
-		return nil
-	}
-	if _, err := plan.Model(c.Model); err != nil {
-		return usage.Errorf("%s was trained with a network of your own, %s: give it in trained.Options.Network, or register it by nn.Register in a program of your own", m.dir, c.Model)
-	}
 	if m.front != nil {
 		input = m.front.Out()
 	}
-	m.network, err = plan.BuildNetwork(c.Model, input, len(m.classes), c.Activation, c.Seed)
-	return err
+	if m.network = m.options.Network; m.network == nil {
+		if _, err := plan.Model(c.Model); err != nil {
+			return usage.Errorf("%s was trained with a network of your own, %s: give it in trained.Options.Network, or register it by nn.Register in a program of your own", m.dir, c.Model)
+		}
+		values := 0
+		for _, t := range m.tensors {
+			values += len(t.Data)
+		}
+		// A named model has a parameter for each value that it reads: what the file says takes no more memory than it holds.
+		if len(m.classes) > values || ir.Size(input[:]) > values && !nn.Registered(c.Model) {
+			return usage.Errorf("%s: the model's file names records of %d values and %d classes, and holds %d parameters, too few for that: restore the file", m.dir, ir.Size(input[:]), len(m.classes), values)
+		}
+		if m.network, err = plan.BuildNetwork(c.Model, input, len(m.classes), c.Activation, c.Seed); err != nil {
+			return err
+		}
+	}
+	p, classes := m.network.Program, len(m.classes)
+	fits := p.Outputs() == classes
+	if p.Loss != ir.SoftmaxCrossEntropy {
+		fits = classes == 2 || classes == 0 && p.Loss == ir.Huber
+	}
+	if !fits || ir.Size(p.Shape) != ir.Size(input[:]) {
+		return usage.Errorf("%s: network %s with loss %s reads %d values and gives %d, which does not fit the %d values a record and the %d classes of the model's file: give the network that it was trained with", m.dir, p.Name, p.Loss, ir.Size(p.Shape), p.Outputs(), ir.Size(input[:]), classes)
+	}
+	return nil
 }
 
 // Shape is that of a record: channels, height and width of an image; 1, 1 and the number of
@@ -171,7 +199,7 @@ func (m *Model) Parameters() []Tensor { return m.tensors }
 // Metadata is what the model's file says of it; docs/reference/files.md has the keys.
 func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 
-// ReadTensors reads a safetensors file of float32 values, such as a run's model.safetensors, and what is
+// ReadTensors reads a safetensors file of float32 or float16 values, such as a run's model.safetensors, and what is
 // said of them. It accepts nothing that the format does not allow, and takes memory only as bytes arrive.
 func ReadTensors(path string) ([]Tensor, map[string]string, error) { return rundir.ReadTensors(path) }
 

@@ -204,7 +204,14 @@ func TestOtherModelFiles(t *testing.T) {
 		t.Errorf("right for %v, the run ended with %v", got, *r.TestAccuracy)
 	}
 	var u *train.UsageError
-	for _, bad := range []map[string]any{{"shape": "1x8x0", "classes": "[]"}, {"shape": "many", "classes": "[]"}, {"shape": "1x8x8", "classes": "top"}} {
+	four := `["a","b","c","d"]`
+	for _, bad := range []map[string]any{
+		{"shape": "1x8x0", "classes": "[]", "input": "x/255"}, {"shape": "many", "classes": "[]", "input": "x/255"}, {"shape": "1x8x8", "classes": "top", "input": "x/255"},
+		{"shape": "1x8x8", "classes": four}, {"shape": "1x8x8", "classes": four, "input": "x/254"},
+		{"shape": "1x8x8 ", "classes": four, "input": "x/255"}, {"shape": "4294967296x4294967296x1", "classes": four, "input": "x/255"},
+		{"shape": "1x1x100000000", "classes": four, "input": "x/255"}, // which would take memory
+		{"shape": "1x8x8", "classes": "[" + strings.Repeat(`"",`, 1000) + `""]`, "input": "x/255"},
+	} {
 		rewrite(t, file, func(head map[string]any) { head["__metadata__"] = bad })
 		if _, err := trained.Open(dir, trained.Options{Sources: sources(set)}); !errors.As(err, &u) || !strings.Contains(err.Error(), "restore") {
 			t.Errorf("%v: %v", bad, err)
@@ -252,6 +259,16 @@ func TestOwnNetwork(t *testing.T) {
 	})
 	if _, err := trained.Open(dir, trained.Options{}); err == nil || !strings.Contains(err.Error(), "network of your own, mine") {
 		t.Errorf("opened without its network: %v", err)
+	}
+	saved := filepath.Join(dir, "model.safetensors")
+	whole, err := os.ReadFile(saved)
+	check(t, err)
+	for key, value := range map[string]string{"shape": "1x4x4", "classes": `["a","b"]`} {
+		rewrite(t, saved, func(head map[string]any) { head["__metadata__"].(map[string]any)[key] = value })
+		if _, err := trained.Open(dir, trained.Options{Network: lower()}); err == nil || !strings.Contains(err.Error(), "does not fit") {
+			t.Errorf("opened with %s %s: %v", key, value, err)
+		}
+		check(t, os.WriteFile(saved, whole, 0o644))
 	}
 	network := lower()
 	m, err := trained.Open(dir, trained.Options{Network: network, Sources: sources(set)})

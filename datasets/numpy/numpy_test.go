@@ -3,8 +3,10 @@ package numpy
 import (
 	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -94,6 +96,64 @@ func archive(t testing.TB, arrays map[string]string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// What is compressed may inflate to more or less than the archive and the array say: then it is refused.
+func TestInflates(t *testing.T) {
+	x, y := array("|u1", "2, 1, 2", []uint8{1, 2, 3, 4}), array("|u1", "2,", []uint8{0, 1})
+	for name, c := range map[string]struct {
+		data string
+		size int
+		says string
+	}{
+		"as it says":                    {x, len(x), ""},
+		"to more than the archive says": {x, len(x) - 1, "damaged"},
+		"to less than the archive says": {x, len(x) + 1, "too early"},
+		"to more than the array says":   {x + strings.Repeat("\x00", 1<<20), len(x), "damaged"},
+		"to more than both say":         {x + strings.Repeat("\x00", 1<<20), len(x) + 1<<20, "goes on"},
+		"to less than the array says":   {x[:len(x)-1], len(x) - 1, "too early"},
+	} {
+		var file, packed bytes.Buffer
+		z := zip.NewWriter(&file)
+		for array, data := range map[string]string{"x_train": c.data, "y_train": y} {
+			packed.Reset()
+			w, err := flate.NewWriter(&packed, 9)
+			if err == nil {
+				_, err = w.Write([]byte(data))
+			}
+			if err == nil {
+				err = w.Close()
+			}
+			h := &zip.FileHeader{
+				Name: array + ".npy", Method: zip.Deflate, CRC32: crc32.ChecksumIEEE([]byte(data)),
+				CompressedSize64: uint64(packed.Len()), UncompressedSize64: uint64(len(data)),
+			}
+			if array == "x_train" {
+				h.UncompressedSize64 = uint64(c.size)
+			}
+			entry, e := z.CreateRaw(h)
+			if e == nil {
+				_, e = entry.Write(packed.Bytes())
+			}
+			if err != nil || e != nil {
+				t.Fatal(err, e)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "made.npz")
+		if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := open(path, datasets.Declared{Size: "1x2", Classes: two})
+		switch {
+		case c.says == "" && (err != nil || !slices.Equal(s.Train.Features, []uint8{1, 2, 3, 4})):
+			t.Errorf("%s: %v", name, err)
+		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
+			t.Errorf("%s: %v, want one with %q", name, err, c.says)
+		}
+	}
 }
 
 var two = []string{"a", "b"}

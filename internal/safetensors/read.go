@@ -218,7 +218,9 @@ func (p *parser) object(value func(key string)) {
 func (p *parser) counts() (list []int64) {
 	p.delim('[')
 	for p.err == nil && p.More() {
-		list = append(list, p.count())
+		if list = append(list, p.count()); len(list) > maxDims {
+			p.fail("a list has more than %d numbers", maxDims)
+		}
 	}
 	p.delim(']')
 	return list

@@ -61,6 +61,7 @@ var ErrFormat = errors.New("not a usable safetensors file")
 
 const (
 	maxHeader   = 100_000_000 // the published limit
+	maxDims     = 64          // as in NumPy and PyTorch
 	metadataKey = "__metadata__"
 	alignment   = 8
 	chunkSize   = 1 << 16 // bytes moved at a time
