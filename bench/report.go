@@ -25,7 +25,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, ", %s %s", name, v)
 		}
 	}
-	fmt.Fprintf(&b, ". Rounds: %d, of %v s a measurement. Milliseconds a step, median (least to most).\n\n", c.Rounds, c.Seconds)
+	fmt.Fprintf(&b, ". Rounds: %d, of %v s per measurement. Milliseconds per step, median (least to most).\n\n", c.Rounds, c.Seconds)
 
 	b.WriteString("| model | batch | private | plain | private / plain | fastest private peer | peer / ours | fastest plain peer | peer / ours | our private / plain peer |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
@@ -151,7 +151,7 @@ func (c *Comparison) Draw(w io.Writer, format string) (err error) {
 func (m *ModelComparison) panel() (*plot.Plot, error) {
 	fig := plot.New()
 	fig.Title.Text = fmt.Sprintf("%s, %d parameters, batch %d", m.Model, m.Parameters, m.Batch)
-	fig.X.Label.Text = "milliseconds a step"
+	fig.X.Label.Text = "milliseconds per step"
 	fig.X.Min = 0
 	names := make([]string, len(m.Entries))
 	longest := 0.0
