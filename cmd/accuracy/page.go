@@ -156,6 +156,9 @@ func chosenTable(tries []tried) string {
 	var b bytes.Buffer
 	b.WriteString("| data set | ε | features | rate · 63 | epochs | sampling rate | held-out accuracy, % |\n|---|---|---|---|---|---|---|\n")
 	for _, m := range best(tries) {
+		if m.note != recipe {
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | %g | %s | %.3g, %s | %g | %g | %.2f |\n", names[m.Data], m.Epsilon, front(m), m.LR*63, m.LRSchedule, m.Epochs, m.SamplingRate, 100*m.accuracy)
 	}
 	return b.String()
@@ -175,11 +178,11 @@ func front(m mean) string {
 	return words
 }
 
-// triedTable has what is no recipe.
+// triedTable has what is no recipe, at its best learning rate.
 func triedTable(tries []tried) string {
 	var b bytes.Buffer
 	b.WriteString("| what | data set | ε | features | rate · 63 | epochs | held-out accuracy, % (runs) |\n|---|---|---|---|---|---|---|\n")
-	for _, m := range means(tries) {
+	for _, m := range best(tries) {
 		if m.note == recipe {
 			continue
 		}
