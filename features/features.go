@@ -39,6 +39,7 @@ type Spec struct {
 	Kind   string    // "scatter", "patches", "scatter+patches"; see Kinds
 	Whiten Whitening // what the channels' covariance comes from
 	Mirror bool      // average each image's features with those of its mirror image
+	Deskew bool      // shear each image upright first; constants do not depend on it
 	Shape  [3]int    // channels, height, width of an image
 }
 
@@ -135,6 +136,9 @@ func (s Spec) name() string {
 	parts := []string{s.Kind, shapeText(s.Shape), string(s.Whiten)}
 	if s.Mirror {
 		parts = append(parts, "mirror")
+	}
+	if s.Deskew {
+		parts = append(parts, "deskew")
 	}
 	return strings.Join(parts, "-")
 }

@@ -28,7 +28,10 @@ const (
 //go:embed constants/*.safetensors
 var constantFiles embed.FS
 
-func constantPath(s Spec) string { return "constants/" + s.name() + ".safetensors" }
+func constantPath(s Spec) string {
+	s.Deskew = false
+	return "constants/" + s.name() + ".safetensors"
+}
 
 // committed is the front end of a spec whose constants come with the package, else nil.
 func committed(spec Spec) (*Front, error) {
@@ -41,12 +44,13 @@ func committed(spec Spec) (*Front, error) {
 	}
 	defer file.Close()
 	f, err := Read(file)
-	if err == nil && f.spec != spec {
+	if err == nil && constantPath(f.spec) != constantPath(spec) {
 		err = fmt.Errorf("it holds features %s", f.spec.name())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("constants of features %s: %w", spec.name(), err)
 	}
+	f.spec = spec
 	return f, nil
 }
 
@@ -67,10 +71,14 @@ func (f *Front) Write(w io.Writer) error {
 }
 
 func (s Spec) metadata() map[string]string {
-	return map[string]string{
+	m := map[string]string{
 		"format": formatName, "kind": s.Kind, "whiten": string(s.Whiten), "mirror": strconv.FormatBool(s.Mirror),
 		"shape": shapeText(s.Shape), "scale": strconv.Itoa(Scale),
 	}
+	if s.Deskew { // files from before have no such entry
+		m["deskew"] = "true"
+	}
+	return m
 }
 
 // Read reads what Write wrote. What is in the file is checked: it is a front end, or an error
@@ -105,7 +113,7 @@ func Read(r io.Reader) (*Front, error) {
 
 // specOf reads the metadata of a file, which must be just what Write writes of a spec.
 func specOf(metadata map[string]string) (Spec, error) {
-	s := Spec{Kind: metadata["kind"], Whiten: Whitening(metadata["whiten"]), Mirror: metadata["mirror"] == "true"}
+	s := Spec{Kind: metadata["kind"], Whiten: Whitening(metadata["whiten"]), Mirror: metadata["mirror"] == "true", Deskew: metadata["deskew"] == "true"}
 	sides := strings.Split(metadata["shape"], "x")
 	for i := range s.Shape {
 		if len(sides) == len(s.Shape) {

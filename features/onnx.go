@@ -19,6 +19,9 @@ func (f *Front) ONNX(g *onnx.Graph, image onnx.Value) (rows onnx.Value, err erro
 	for _, b := range f.blocks {
 		all += b.weight
 	}
+	if f.spec.Deskew {
+		image = deskewGraph(g, f.spec.Shape, image)
+	}
 	var parts []onnx.Value
 	for _, b := range f.blocks {
 		maps := b.graph(g, f.spec.Shape, f.spec.Mirror, b.constants, image)

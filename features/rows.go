@@ -85,7 +85,7 @@ func fill(dst []uint16, v uint16) {
 	}
 }
 
-// row gives a function for one goroutine, from a finite image to a row.
+// row gives a function for one goroutine, from a finite image to a row. It may change the image.
 func (f *Front) row() func(dst []uint16, image []float32) {
 	if f.own != nil {
 		out := make([]float32, f.Width())
@@ -104,7 +104,12 @@ func (f *Front) row() func(dst []uint16, image []float32) {
 	for _, b := range f.blocks {
 		parts = append(parts, b.part(Scale*math.Sqrt(b.weight/all)))
 	}
+	upright := func([]float32) {}
+	if f.spec.Deskew {
+		upright = deskew(f.spec.Shape)
+	}
 	return func(dst []uint16, image []float32) {
+		upright(image)
 		rest := dst
 		for i, part := range parts {
 			width := f.blocks[i].width()

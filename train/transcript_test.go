@@ -229,7 +229,7 @@ func TestTranscript(t *testing.T) {
 			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
 			c.Average, c.LRSchedule, c.Warmup = 0.9, "cosine", 3
 		},
-		"features":    func(c *Config) { c.Features, c.Mirror = "scatter", true },
+		"features":    func(c *Config) { c.Features, c.Mirror, c.Deskew = "scatter", true, true },
 		"average":     func(c *Config) { c.Average = 0.9 },
 		"schedule":    func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 3 },
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },

@@ -118,6 +118,11 @@ func exported(t testing.TB, long bool) map[string]*Model {
 	} {
 		all["features-"+name] = named(t, "logistic", "tanh", f.In(), rundir.Fraction, f)
 	}
+	for name, shape := range map[string][3]int{"gray": gray, "odd": odd} {
+		f, err := features.New(features.Spec{Kind: "scatter", Whiten: features.None, Deskew: true, Shape: shape}, nil)
+		check(t, err)
+		all["features-deskew-"+name] = named(t, "logistic", "tanh", f.In(), rundir.Fraction, f)
+	}
 	f := front("patches", features.None, false, gray)
 	all["features-of-values"] = named(t, "logistic", "tanh", gray, rundir.AsIs, f)
 	all["table"] = named(t, "logistic", "tanh", [3]int{1, 1, 7}, rundir.AsIs, nil)

@@ -169,6 +169,9 @@ func front(m mean) string {
 	if m.Mirror {
 		words += ", mirror"
 	}
+	if m.Deskew {
+		words = "deskewed, " + words
+	}
 	return words
 }
 

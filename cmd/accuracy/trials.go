@@ -22,8 +22,7 @@ const recipe = "recipe"
 
 var trials = []trial{
 	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 3: {4, 6, 8}, 8: {8, 12, 16}}},
-	{recipe, "mnist", whiten("leaves"), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
-	{recipe, "mnist", whiten("pink"), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
+	{recipe, "mnist", deskew(true), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 3: {6, 8, 12}, 8: {8, 12, 16}}},
 	{recipe, "cifar10", nil, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 3: {4, 6, 8}, 8: {6, 8, 10, 14}}},
 
 	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
@@ -34,8 +33,11 @@ var trials = []trial{
 	{"without the mirror image", "cifar10", mirror(false), at3(6)},
 	{"without the mirror image", "fmnist", mirror(false), at3(8)},
 	{"with the mirror image", "mnist", mirror(true), at3(8)},
+	{"not deskewed", "mnist", deskew(false), map[float64][]float64{0.5: {1}, 1: {3}, 3: {8}, 8: {8}}},
+	{"deskewed", "fmnist", deskew(true), at3(6)},
 	{"whitened by pink noise", "cifar10", whiten("pink"), at3(6)},
 	{"whitened by pink noise", "fmnist", whiten("pink"), at3(8)},
+	{"whitened by pink noise", "mnist", whiten("pink"), at3(8)},
 	{"not whitened", "cifar10", whiten("none"), at3(6, 20)},
 	{"not whitened", "fmnist", whiten("none"), at3(8, 25)},
 	{"not whitened", "mnist", whiten("none"), at3(8, 25)},
@@ -52,6 +54,7 @@ func kind(name string) func(*recipes.Settings) {
 	return func(s *recipes.Settings) { s.Features = name }
 }
 func mirror(on bool) func(*recipes.Settings)   { return func(s *recipes.Settings) { s.Mirror = on } }
+func deskew(on bool) func(*recipes.Settings)   { return func(s *recipes.Settings) { s.Deskew = on } }
 func whiten(by string) func(*recipes.Settings) { return func(s *recipes.Settings) { s.Whiten = by } }
 func epochs(n float64) func(*recipes.Settings) { return func(s *recipes.Settings) { s.Epochs = n } }
 func cosine(s *recipes.Settings)               { s.LRSchedule = "cosine" }

@@ -77,7 +77,7 @@ func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	front, err := features.New(features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Mirror: r.Mirror, Shape: set.Train.Shape}, nil)
+	front, err := features.New(features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Mirror: r.Mirror, Deskew: r.Deskew, Shape: set.Train.Shape}, nil)
 	if err != nil {
 		return nil, err
 	}

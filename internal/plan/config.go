@@ -45,6 +45,7 @@ type Config struct {
 	Features string `yaml:"features,omitempty"`
 	Whiten   string `yaml:"whiten,omitempty"`
 	Mirror   bool   `yaml:"mirror,omitempty"`
+	Deskew   bool   `yaml:"deskew,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`

@@ -19,7 +19,7 @@ func (p *Plan) ModelFacts() map[string]string {
 	facts := map[string]string{
 		"format": "pt", "model": c.Model, "activation": c.Activation, "loss": p.Network.Program.Loss.String(),
 		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil), rundir.Classes: string(names),
-		"features": noFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror),
+		"features": noFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
 		"guarantee": "false", "epsilon": "", "delta": "", "accountant": "", "neighbouring": "",
 		"privgrad_version": version(),
 	}

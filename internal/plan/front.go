@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -26,6 +27,8 @@ func (c *Config) checkFront() error {
 		return usage.Errorf("whiten %s: it is for features; give --features, or leave it out", c.Whiten)
 	case c.Features == "" && c.Mirror:
 		return usage.Errorf("mirror true: it is for features; give --features, or leave it out")
+	case c.Features == "" && c.Deskew:
+		return usage.Errorf("deskew true: it is for features; give --features, or leave it out")
 	}
 	return nil
 }
@@ -39,7 +42,7 @@ func (p *Plan) resolveFront(o Options) (err error) {
 			return usage.Errorf("the features read images of shape %v, the records of %s have %v", p.Front.In(), c.Data, shape)
 		}
 		spec := p.Front.Spec()
-		c.Features, c.Whiten, c.Mirror = spec.Kind, string(spec.Whiten), spec.Mirror
+		c.Features, c.Whiten, c.Mirror, c.Deskew = spec.Kind, string(spec.Whiten), spec.Mirror, spec.Deskew
 		return nil
 	case c.Features == "":
 		return nil
@@ -57,7 +60,7 @@ func (p *Plan) resolveFront(o Options) (err error) {
 
 // FrontSpec names the front end for images of a shape.
 func (c *Config) FrontSpec(shape [3]int) features.Spec {
-	return features.Spec{Kind: c.Features, Whiten: features.Whitening(c.Whiten), Mirror: c.Mirror, Shape: shape}
+	return features.Spec{Kind: c.Features, Whiten: features.Whitening(c.Whiten), Mirror: c.Mirror, Deskew: c.Deskew, Shape: shape}
 }
 
 // input is the shape of what the network reads.
@@ -105,7 +108,9 @@ func (c *Config) follow(set *datasets.Set) (warnings []string, err error) {
 	initial, values := Default(), r.Keys()
 	if others := c.others(&initial, values); len(others) > 0 {
 		warnings = append(warnings, fmt.Sprintf("recipe %s: %s is not its own, so that its learning rate, clip norm, batch and epochs are left out, too", c.Recipe, strings.Join(others, ", ")))
-		if maps.DeleteFunc(values, func(key string, _ any) bool { return key != "features" && key != "whiten" && key != "mirror" }); c.Features != "" {
+		if maps.DeleteFunc(values, func(key string, _ any) bool {
+			return !slices.Contains([]string{"features", "whiten", "mirror", "deskew"}, key)
+		}); c.Features != "" {
 			clear(values)
 		}
 	} else {

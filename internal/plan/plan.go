@@ -98,7 +98,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
 	}
 	if o.Front != nil { // whose name is no setting
-		c.Features, c.Whiten, c.Mirror = "", "", false
+		c.Features, c.Whiten, c.Mirror, c.Deskew = "", "", false, false
 	}
 	warnings, set, declared, err := c.open(o)
 	if err != nil {
@@ -214,7 +214,7 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 		if of, ok := facts[rundir.FeaturesDigest]; ok != (p.Front != nil) || of != p.FrontDigest {
-			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten and --mirror", c.Init)
+			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten, --mirror and --deskew", c.Init)
 		}
 		if err := p.Network.SetParams(params); err != nil {
 			return err

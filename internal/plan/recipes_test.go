@@ -159,6 +159,7 @@ func TestRecipeRefuses(t *testing.T) {
 		"another recipe":     {func(c *Config) { c.Recipe = "fast" }, "choose one of"},
 		"whitening alone":    {func(c *Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
 		"mirror alone":       {func(c *Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
+		"deskew alone":       {func(c *Config) { c.Recipe, c.Deskew = "", true }, "give --features"},
 		"nothing left open":  {func(c *Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
 		"unknown features":   {func(c *Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
 		"a network of pixel": {func(c *Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},

@@ -88,6 +88,7 @@ var settings = []Setting{
 	{Key: "whiten", Group: onFeatures, with: "features", limit: unlessEmpty(oneOf(features.Whitenings()...)),
 		Help: "synthetic images that decorrelate the features: " + choices(features.Whitenings()) + " (default leaves)"},
 	{Key: "mirror", Group: onFeatures, with: "features", Help: "average the features of an image and of its mirror image; not for digits or letters"},
+	{Key: "deskew", Group: onFeatures, with: "features", Help: "shear each image upright before its features; for handwriting, light on dark"},
 	{Key: "model", Group: inModel, limit: unlessEmpty(func(name string, value any) error { return oneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
 	{Key: "activation", Group: inModel, limit: oneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
 	{Key: "init", Group: inModel, Arg: "FILE", Help: "start from this model.safetensors; it must not depend on the private data"},

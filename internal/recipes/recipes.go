@@ -25,7 +25,7 @@ type Recipe struct {
 // of records; steps and batch follow from them.
 type Settings struct {
 	Features, Whiten     string
-	Mirror               bool
+	Mirror, Deskew       bool
 	Optimizer, Model     string
 	LR, Momentum, Clip   float64
 	LRSchedule           string
@@ -35,7 +35,7 @@ type Settings struct {
 // Keys are the settings by their names in a configuration.
 func (s Settings) Keys() map[string]any {
 	return map[string]any{
-		"features": s.Features, "whiten": s.Whiten, "mirror": s.Mirror,
+		"features": s.Features, "whiten": s.Whiten, "mirror": s.Mirror, "deskew": s.Deskew,
 		"optimizer": s.Optimizer, "model": s.Model,
 		"lr": s.LR, "momentum": s.Momentum, "clip": s.Clip, "lr_schedule": s.LRSchedule,
 		"sampling_rate": s.SamplingRate, "epochs": s.Epochs,
