@@ -80,6 +80,10 @@ func TestNothingToAssembleWith(t *testing.T) {
 			t.Errorf("got error %v, want one with %q", err, part)
 		}
 	}
+	t.Setenv("PTXAS", "/nonexistent/ptxas")
+	if err := run(false); err == nil || !strings.Contains(err.Error(), "PTXAS names no program") {
+		t.Errorf("with another assembler that is none: %v", err)
+	}
 }
 
 // planted is a kernel in PTX: 40 sums, a copy of 16 bytes, and a loop. Each name stands for a place in which a fault is planted.
@@ -143,7 +147,7 @@ func TestPlanted(t *testing.T) {
 	if bad, err := compare(&said, folder, usual, false); bad != 0 || err != nil {
 		t.Fatalf("against its own table: %d findings, %v, %s", bad, err, &said)
 	}
-	// A GPU with a table of fewer architectures is out of date, though not worse.
+	// A table with an architecture too many is out of date, though nothing is worse.
 	if bad, err := compare(&said, folder, map[string][]sass.Kernel{"planted": usual["planted"][1:]}, false); bad != 1 || err != nil || !strings.Contains(said.String(), "out of date") {
 		t.Errorf("with an architecture less: %d findings, %v, %s", bad, err, &said)
 	}

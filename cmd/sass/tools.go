@@ -60,13 +60,15 @@ func find() (*tools, error) {
 	if t == nil || err == nil {
 		return t, err
 	}
-	for _, path := range []string{t.ptxas, t.nvdisasm} {
-		if _, err := os.Stat(path); err == nil {
+	for _, tool := range []struct{ variable, path string }{{"PTXAS", t.ptxas}, {"NVDISASM", t.nvdisasm}} {
+		if _, err := os.Stat(tool.path); err == nil {
 			continue
+		} else if os.Getenv(tool.variable) != "" {
+			return nil, fmt.Errorf("%s names no program: %w", tool.variable, err)
 		}
-		if err := fetch(path); err != nil {
+		if err := fetch(tool.path); err != nil {
 			return nil, fmt.Errorf("cannot fetch %s %s from PyPI: %w; go online and install pip, or let PTXAS and NVDISASM name those of CUDA %s",
-				filepath.Base(path), version, err, version[:4])
+				filepath.Base(tool.path), version, err, version[:4])
 		}
 	}
 	return t, nil

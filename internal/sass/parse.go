@@ -38,8 +38,8 @@ type Function struct {
 
 var (
 	instructionLine = regexp.MustCompile(`^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(\S+)\s+)?([A-Z][A-Z0-9_.]*)\s*([^;]*);`)
-	labelLine       = regexp.MustCompile("^([.$\\w]+):")
-	labelOperand    = regexp.MustCompile("`\\(([^)]+)\\)")
+	labelLine       = regexp.MustCompile(`^([.$\w]+):`)
+	labelOperand    = regexp.MustCompile(`\x60\(([^)]+)\)`)
 )
 
 // Parse reads the output of nvdisasm -c.
