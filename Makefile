@@ -11,7 +11,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check ptx-table gpu-check gpu-check-bundle protectors features recipes accuracy cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -163,11 +163,12 @@ ptx: ## compile cuda/kernels/*.cu to the PTX that is committed, in cuda/kernels/
 		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
 	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
 
-ptx-check: ## assemble the committed PTX for every architecture: no error, no spill, registers as in the table
-	@$(PYTHON) scripts/ptxas.py
+ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of cuda/kernels/sass is worse
+	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass
+	@PTX_CHECK=1 $(GO) test -count=1 -run '^TestPlanted$$' ./cmd/sass
 
-ptx-table: ## write that table, cuda/kernels/ptxas.md, anew
-	@$(PYTHON) scripts/ptxas.py --write
+sass: ## write these tables anew, and say what got worse
+	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass -write
 
 # A block that several test binaries ran counts once.
 cover: ## statement coverage of every package by make test's; profile in cover.out

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/onnx":        nil,
 	"internal/safetensors": {"internal/half"},
 	"internal/ptx":         {"internal/half"},
+	"internal/sass":        nil,
 	"internal/exact":       {"internal/stream"},
 
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream"},

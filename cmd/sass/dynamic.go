@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/sass"
+	"github.com/privgrad/privgrad/nn"
+)
+
+// dynamicShared gives, by architecture and kernel, the most shared memory that a launch asks for beside the kernel's own: for a
+// named model, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
+func dynamicShared() (map[string]map[string]int, error) {
+	var programs []*ir.Program
+	for _, info := range nn.Names() {
+		if info.Input == [3]int{} { // a linear model
+			continue
+		}
+		model, err := nn.Build(info.Name, nn.Options{})
+		if err != nil {
+			return nil, err
+		}
+		network, err := model.Lower()
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, network.Program)
+	}
+	all := map[string]map[string]int{}
+	for _, a := range sass.Architectures {
+		most := map[string]int{}
+		add := func(l kernels.Launch) { most[l.Name] = max(most[l.Name], l.Shared) }
+		for _, p := range programs {
+			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
+				b := kernels.Batch{Capacity: 1}
+				add(kernels.TrunkForward(b, t, &kernels.Table{}, 0, 0, 0, 0))
+				add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
+			}
+		}
+		for _, hidden := range []int{20, 32, 64} {
+			l, err := kernels.Project(0, device.LSTM{Layers: 2, Hidden: hidden, Context: 3}, 1, 0, 0, 0, 0)
+			if err != nil {
+				return nil, err
+			}
+			add(l)
+		}
+		for name, shared := range most {
+			if shared > a.SharedOptIn {
+				return nil, fmt.Errorf("kernel %s asks for %d bytes of shared memory, %s has %d", name, shared, a.Name, a.SharedOptIn)
+			}
+		}
+		all[a.Name] = most
+	}
+	return all, nil
+}

