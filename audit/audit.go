@@ -18,7 +18,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -177,7 +176,7 @@ func (c *Config) check() error {
 // checkCanary holds the canary against what is audited.
 func (c *Config) checkCanary() error {
 	if !slices.Contains(Canaries(), c.Canary) {
-		return usage.Errorf("unknown canary %q: choose one of %s", c.Canary, strings.Join(Canaries(), ", "))
+		return usage.Unknown("canary", c.Canary, Canaries())
 	}
 	replaces := c.Neighbouring == string(accountant.ReplaceOne)
 	switch {

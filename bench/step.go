@@ -112,7 +112,7 @@ func (o *StepOptions) check() error {
 	}
 	switch {
 	case o.Mode != "private" && o.Mode != "plain":
-		return usage.Errorf("mode %q: choose private or plain", o.Mode)
+		return usage.Unknown("mode", o.Mode, []string{"private", "plain"})
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
 	case o.Explain && o.Mode == "plain":

@@ -56,7 +56,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	if e.Average {
 		model += ", average of the iterates,"
 	}
-	fmt.Fprintf(w, "%s on %d test examples of %s\n", model, e.Examples, e.Dataset)
+	fmt.Fprintf(w, "%s on %d test records of %s\n", model, e.Examples, e.Dataset)
 	if e.NotPrivate != "" {
 		fmt.Fprintln(w, e.NotPrivate)
 	}

@@ -68,10 +68,10 @@ type Set struct {
 // neighbouring. PublicN becomes the published size of the classes kept.
 func (s *Set) Keep(classes []int) (*Set, error) {
 	if len(classes) < 2 {
-		return nil, fmt.Errorf("datasets: keeping %d classes of %s leaves nothing to tell apart: name at least two", len(classes), s.Name)
+		return nil, fmt.Errorf("keeping %d classes of %s leaves nothing to tell apart: name at least two", len(classes), s.Name)
 	}
 	if s.Classes == 0 || len(s.PerClass) != s.Classes {
-		return nil, fmt.Errorf("datasets: %s has no published size per class, so a subset of its classes has no public size", s.Name)
+		return nil, fmt.Errorf("%s has no published size per class, so a subset of its classes has no public size", s.Name)
 	}
 	var relabel [256]int16
 	for i := range relabel {
@@ -86,10 +86,10 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 	}
 	for i, c := range classes {
 		if c < 0 || c >= s.Classes {
-			return nil, fmt.Errorf("datasets: %s has no class %d: choose from 0 to %d", s.Name, c, s.Classes-1)
+			return nil, fmt.Errorf("%s has no class %d: choose from 0 to %d", s.Name, c, s.Classes-1)
 		}
 		if relabel[c] >= 0 {
-			return nil, fmt.Errorf("datasets: class %d of %s is named twice: name each class once", c, s.Name)
+			return nil, fmt.Errorf("class %d of %s is named twice: name each class once", c, s.Name)
 		}
 		relabel[c] = int16(i)
 		kept.PublicN += s.PerClass[c]

@@ -223,7 +223,7 @@ func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 			return "", nil, fmt.Errorf("strategy %q: %q is no choice for a layer: write one such as conv1=gram", s, field)
 		default:
 			if name = Strategy(layer); !slices.Contains(Strategies(), name) {
-				return "", nil, fmt.Errorf("unknown strategy %q%s: choose one of %s", field, meant(field, Strategies()), list(Strategies()))
+				return "", nil, usage.Unknown("strategy", name, Strategies())
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		choice = Store
 	}
 	if !slices.Contains(Choices(), choice) {
-		return fmt.Errorf("unknown choice %q for layer %s%s: choose one of %s", choice, layer, meant(string(choice), Choices()), list(Choices()))
+		return usage.Unknown("choice for layer "+layer, choice, Choices())
 	}
 	if p == nil {
 		return nil
@@ -270,14 +270,6 @@ func layerName(p *ir.Program, i int) string {
 }
 
 // meant asks whether one of the names was meant.
-func meant[S ~string](name string, all []S) string {
-	var known []string
-	for _, s := range all {
-		known = append(known, string(s))
-	}
-	return usage.Meant(name, known)
-}
-
 func list[T ~string](all []T) string {
 	var names []string
 	for _, s := range all {

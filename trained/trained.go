@@ -67,7 +67,7 @@ func Open(dir string, o Options) (*Model, error) {
 	m := &Model{dir: dir, options: o}
 	files := rundir.Dir(dir)
 	if _, err := os.Stat(files.Path(rundir.Config)); err != nil {
-		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
+		return nil, usage.Errorf("%s is no run directory, for its %s cannot be read (%w): give a directory that train wrote", dir, rundir.Config, usage.Cause(err))
 	}
 	if err := plan.ReadConfig(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err

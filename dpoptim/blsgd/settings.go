@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/btls"
@@ -114,7 +113,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		if got == "" || slices.Contains(choices, got) {
 			return nil
 		}
-		return usage.Errorf("unknown %s %q: choose one of %s", what, got, strings.Join(choices, ", "))
+		return usage.Unknown(what, got, choices)
 	}
 	if err := errors.Join(
 		oneOf("search form", s.Form, Forms()), oneOf("search budget", s.Budget, Policies()),

@@ -81,7 +81,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 	card := &m.protector.Card
 	if of := card.Overlap(c.Data, c.Classes); of != "" {
 		why := fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, of)
-		notes.NoGuarantee, notes.Warnings = []string{why}, []string{"no guarantee: " + why}
+		notes.NoGuarantee, notes.Warnings = []string{why}, []string{"NO GUARANTEE: " + why}
 	}
 	learned := card.Projector.Kind == Learned
 	if learned && c.Momentum != 0 {

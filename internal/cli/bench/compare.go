@@ -147,7 +147,7 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 func readComparison(file string) (*bench.Comparison, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usage.Wrap(err)
+		return nil, usage.Errorf("--from %s cannot be read (%w): give a file that --out wrote", file, usage.Cause(err))
 	}
 	c := &bench.Comparison{}
 	if err := json.Unmarshal(b, c); err != nil {

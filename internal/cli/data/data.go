@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +48,7 @@ func layout(name string) (*datasets.Layout, error) {
 		}
 		names = append(names, l.Name)
 	}
-	return nil, usage.Errorf("unknown data set %q%s: choose one of %s", name, usage.Meant(name, names), strings.Join(names, ", "))
+	return nil, usage.Unknown("data set", name, names)
 }
 
 // Names lists the data sets that train knows.

@@ -77,6 +77,9 @@ from that. Training looks at no digest. Where the files are the published ones, 
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
 			form, isTable := plan.FormOf(name), strings.HasPrefix(name, plan.TablePrefix)
+			if _, err := layout(name); err != nil && form == nil && !isTable {
+				return plan.UnknownData(name, Names())
+			}
 			switch {
 			case schema != "" && !isTable:
 				return usage.Errorf("schema %s: data set %s has a layout of its own; leave out --schema", schema, name)

@@ -128,7 +128,7 @@ func (o *settings) run(c *cli.Call) error {
 func (o *settings) complete(cmd *cobra.Command) error {
 	at := slices.IndexFunc(metaTasks, func(t metaTask) bool { return t.name == o.tasks })
 	if at < 0 {
-		return fmt.Errorf("unknown tasks %q: `%s --help` lists them", o.tasks, cmd.CommandPath())
+		return usage.Unknown("tasks", o.tasks, taskNames())
 	}
 	kind := metaTasks[at]
 	for name, value := range kind.defaults {
@@ -164,7 +164,7 @@ func (o *settings) complete(cmd *cobra.Command) error {
 		card.Scheduler.Layers, card.Scheduler.Hidden = card.Projector.Layers, card.Projector.Hidden
 	case l2p.Constant:
 	default:
-		return fmt.Errorf("--scheduler %q: choose %s or %s", card.Scheduler.Kind, l2p.Learned, l2p.Constant)
+		return usage.Unknown("--scheduler", card.Scheduler.Kind, []string{l2p.Learned, l2p.Constant})
 	}
 	for i, text := range o.epsilons {
 		epsilon, err := strconv.ParseFloat(text, 64)

@@ -141,7 +141,7 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, usage.Errorf("events: %w", err)
+			return nil, usage.Errorf("events %s cannot be read (%w): give the path of a JSON file, or - for standard input", file, usage.Cause(err))
 		}
 		defer f.Close()
 		in = f

@@ -75,6 +75,6 @@ func noGuarantee(name string) []string {
 // warn says why there is no guarantee.
 func warn(w io.Writer, reasons []string) {
 	for _, why := range reasons {
-		fmt.Fprintln(w, "NO GUARANTEE: "+why)
+		fmt.Fprintln(w, cli.Labeled(why))
 	}
 }
