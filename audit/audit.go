@@ -1,8 +1,13 @@
-// Package audit plays the game that a privacy guarantee is about, with the parts
-// that train with: many short private runs, with a canary record or without it,
-// and an adversary who sees every released gradient and guesses which. Guesses
-// better than the claimed (ε, δ) allow convict the program; guesses that are not
-// prove nothing beyond what was tried.
+// Package audit tries to refute a claimed (ε, δ) by experiment:
+//
+//	c := audit.Default()
+//	c.Strategy = "ghost"
+//	r, err := audit.Run(ctx, c) // r.Convicted, r.EpsilonLowerBound
+//
+// It makes many short private runs, by the same code as train. Half of them have a canary
+// record. An adversary sees every released gradient and guesses which half a run is of.
+// Guesses that are better than (ε, δ) allows convict the program. Other guesses prove
+// nothing beyond what was tried.
 //
 // The trade-off between false positives and false negatives is that of Kairouz,
 // Oh and Viswanath 2015 ("The Composition Theorem for Differential Privacy",

@@ -1,5 +1,7 @@
-// Package bench measures what the project claims to be fast at. Figures hold
-// for the machine and the moment: compare only within one run.
+// Package bench measures how fast this machine trains: steps, line searches, matrix products,
+// noise, sampling and accounting, also beside other programs. `privgrad bench step` is the
+// easiest way to start. Figures hold for the machine and the moment: compare only figures
+// that were measured side by side.
 package bench
 
 import (

@@ -99,6 +99,7 @@ func TestTrainSummary(t *testing.T) {
 		"seeded":    {[]string{"--epsilon", "3", "--noise", "seeded"}, []string{"NOT PRIVATE: seeded noise", "none (with --noise secure: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
 		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NOT PRIVATE: optimizer sgd"}, []string{"ε", "δ", "--epsilon 8"}},
 		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO GUARANTEE: paper", "no guarantee (stated: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
+		"both":      {[]string{"--epsilon", "3", "--noise", "seeded", "--accountant", "paper"}, []string{"NOT PRIVATE: seeded noise", "NO GUARANTEE: paper", "Privacy        none\n"}, []string{"NOT PRIVATE: paper", "with --noise secure"}},
 		"public":    {[]string{"--epsilon", "3", "--data-is-public"}, []string{"NO GUARANTEE: un-noised", "Training loss"}, nil},
 		"protected": {[]string{"--epsilon", "3", "--optimizer", "l2p", "--protector", "../train/testdata/both.safetensors"},
 			[]string{"This is a guarantee if", "its card cannot be checked", "(Poisson sampling)"}, []string{"Noise "}},
@@ -486,7 +487,7 @@ func TestEval(t *testing.T) {
 		t.Errorf("the reference device disagrees: %v", again)
 	}
 	human := ok(t, "eval", out)
-	for _, want := range []string{"test accuracy", "test loss", "rows", "right", "97 test examples"} {
+	for _, want := range []string{"test accuracy", "test loss", "rows", "right", "97 test records"} {
 		if !strings.Contains(human, want) {
 			t.Errorf("eval does not show %q:\n%s", want, human)
 		}
@@ -506,7 +507,7 @@ func TestEvalNamesClasses(t *testing.T) {
 	t.Setenv(plan.DataDirVariable, t.TempDir()) // not for what is built in
 	ok(t, "train", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,9", "--steps", "2", "--batch", "100", "--out", out)
 	human := ok(t, "eval", out)
-	for _, want := range []string{"T-shirt/top 0", "Ankle boot 1", "2000 test examples of fmnist"} {
+	for _, want := range []string{"T-shirt/top 0", "Ankle boot 1", "2000 test records of fmnist"} {
 		if !strings.Contains(human, want) {
 			t.Errorf("eval does not show %q:\n%s", want, human)
 		}

@@ -1,5 +1,10 @@
-// Package datasets reads data sets whole, checks their structure, and draws
-// Poisson samples from them. Image sets are Layouts; tables are read by package tabular.
+// Package datasets reads data sets into memory, checks their structure, and draws Poisson
+// samples from them. Fashion-MNIST is built into a package of its own:
+//
+//	set, err := fashion.Open() // datasets/mnist/fashion: 60,000 training and 10,000 test images
+//
+// A Set can also be made of values at hand. A Layout is a published image set in files;
+// package tabular reads tables.
 //
 // What a training file holds is private: its row count, its class counts, the
 // number of bad records and its hash appear in no error and no exported string.

@@ -1,6 +1,9 @@
-// Package perexample decides how per-example gradients are measured, clipped
-// and summed. Each strategy rewrites a ir.Program into a ir.Schedule; it
-// never changes the result beyond rounding, only its cost.
+// Package perexample plans how each record's gradient is measured, clipped and summed:
+//
+//	schedule, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Auto, Clipping: flat, Batch: 256})
+//
+// A strategy rewrites an ir.Program into an ir.Schedule. It changes the cost, and the result by
+// rounding at most. Here an example is one record of a batch.
 //
 // Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's own loss
 // and cᵢ its clipping factor. An example with a norm that is not finite, or with a
@@ -235,7 +238,7 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		choice = Store
 	}
 	if !slices.Contains(Choices(), choice) {
-		return usage.Unknown("choice for layer "+layer, choice, Choices())
+		return fmt.Errorf("layer %s: %w", layer, usage.Unknown("choice", choice, Choices()))
 	}
 	if p == nil {
 		return nil

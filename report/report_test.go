@@ -108,8 +108,8 @@ func TestReportOfARun(t *testing.T) {
 	text := words(page)
 	for _, want := range []string{
 		"logistic on made", "ε 3", "δ 1e-05", "This run has a privacy guarantee.", "e ε = 20.1 times as likely with any one record as without it",
-		"add-remove:", "pld: privacy loss distributions", "40 of publicly 160 records per step", "Confusion on the test data", "a &lt;b&gt;",
-		r.Digests["model.safetensors"], "the settings were not chosen by looking at the private data",
+		"add-remove:", "pld: privacy loss distributions", "40 of 160 records (the public number) per step", "Confusion on the test data", "a &lt;b&gt;",
+		r.Digests["model.safetensors"], "no setting was chosen by looking at the private data",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)

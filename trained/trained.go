@@ -1,10 +1,9 @@
-// Package trained opens what a run of package train left, and uses its model: on public test
-// data, on images, in other programs.
+// Package trained opens the model of a run and uses it: it evaluates, predicts and exports.
 //
 //	model, err := trained.Open("runs/first", trained.Options{})
 //	predictions, err := model.Predict(features.Images{Bytes: images})
 //
-// A model and all that follows from it is released already: using it costs no privacy.
+// Using a model costs no privacy, since the model was released already.
 package trained
 
 import (

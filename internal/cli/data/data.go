@@ -74,7 +74,7 @@ func OfShape(shape [3]int) (*datasets.Set, error) {
 func needDirectory(flag, what string) (string, error) {
 	dir := cmp.Or(flag, os.Getenv(plan.DataDirVariable))
 	if dir == "" {
-		return "", usage.Errorf("no directory is given: name the one %s by --data-dir or %s", what, plan.DataDirVariable)
+		return "", usage.Errorf("no folder %s is given: name it by --data-dir, or in the environment variable %s", what, plan.DataDirVariable)
 	}
 	return dir, nil
 }

@@ -27,7 +27,7 @@ var metaTasks = []metaTask{
 	{"quadratic", "sums of 60 random quadratics of two parameters", false, map[string]string{"records": "60", "sampling-rate": "1"}},
 	{"logistic", "logistic regression between two random Gaussians", false, nil},
 	{"svm", "linear support vector machines on the same", false, nil},
-	{"mlp", "networks of one hidden layer of sigmoids on the same", false, networks},
+	{"mlp", "networks with one hidden layer of sigmoids on the same", false, networks},
 	{"mnist", "such networks on pairs of digits (--data-dir)", true, networks},
 	{"fmnist", "such networks on pairs of articles of clothing", true, networks},
 }
