@@ -70,7 +70,7 @@ func SubsetBatch(q float64, count int, mechanisms ...Mechanism) Event {
 // states says whether the event can be charged under a relation.
 func (e Event) states(n Neighbouring) error {
 	if e.Neighbouring != "" && e.Neighbouring != n {
-		return fmt.Errorf("is stated for %s, the account for %s: epsilons of different relations do not add", e.Neighbouring, n)
+		return fmt.Errorf("is stated for %s, but the account is for %s, and such epsilons do not add up; give --neighbouring %[1]s or restate the event", e.Neighbouring, n)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ the same data set.`,
 // someArgs asks for run directories.
 func someArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage.Errorf("%s takes one or more run directories, but was given none: `%[1]s --help` shows an example", cmd.CommandPath())
+		return usage.Errorf("%s takes a run directory or several, but was given none: `%[1]s --help` shows an example", cmd.CommandPath())
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -84,6 +85,18 @@ func TestSummaryOfProtection(t *testing.T) {
 	}
 }
 
+// Of a run with two reasons against a guarantee, each has its own label.
+func TestSummaryLabels(t *testing.T) {
+	epsilon, delta := 3.0, 1e-5
+	var b strings.Builder
+	summarise(&b, &train.Result{Sampling: "poisson", Epsilon: &epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel, accountant.WhyNotPaper}})
+	for _, want := range []string{plan.SeededLabel + "\nNO GUARANTEE: " + accountant.WhyNotPaper + "\n", "  none\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, b.String())
+		}
+	}
+}
+
 func TestTrainSummary(t *testing.T) {
 	data := mnistFiles(t)
 	for name, c := range map[string]struct {
@@ -99,7 +112,6 @@ func TestTrainSummary(t *testing.T) {
 		"seeded":    {[]string{"--epsilon", "3", "--noise", "seeded"}, []string{"NOT PRIVATE: seeded noise", "none (with --noise secure: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
 		"sgd":       {[]string{"--optimizer", "sgd"}, []string{"NOT PRIVATE: optimizer sgd"}, []string{"ε", "δ", "--epsilon 8"}},
 		"paper":     {[]string{"--epsilon", "3", "--accountant", "paper"}, []string{"NO GUARANTEE: paper", "no guarantee (stated: ε = 3, δ = 1e-05)"}, []string{"This is a guarantee"}},
-		"both":      {[]string{"--epsilon", "3", "--noise", "seeded", "--accountant", "paper"}, []string{"NOT PRIVATE: seeded noise", "NO GUARANTEE: paper", "Privacy        none\n"}, []string{"NOT PRIVATE: paper", "with --noise secure"}},
 		"public":    {[]string{"--epsilon", "3", "--data-is-public"}, []string{"NO GUARANTEE: un-noised", "Training loss"}, nil},
 		"protected": {[]string{"--epsilon", "3", "--optimizer", "l2p", "--protector", "../train/testdata/both.safetensors"},
 			[]string{"This is a guarantee if", "its card cannot be checked", "(Poisson sampling)"}, []string{"Noise "}},
@@ -292,7 +304,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--classes", "1,2,3", "--model", "svm"}, []string{"svm", "3 classes"}},
 		{[]string{"--epsilon", "1", "--classes", "1,12"}, []string{"no class 12"}},
 		{[]string{"--epsilon", "1", "--memory", "much"}, []string{`"much"`}},
-		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{"loud", "auto, on or off"}},
+		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{"loud", "choose one of auto, on, off"}},
 		{[]string{"--epsilon", "1", "--init", "nowhere.safetensors"}, []string{"nowhere.safetensors"}},
 		{[]string{"-c", yaml("epsilonn: 1\n")}, []string{"epsilonn", "run.yaml"}},
 		{[]string{"-c", yaml("epsilon: [1, 2\n")}, []string{"run.yaml"}},

@@ -73,7 +73,7 @@ type Set struct {
 // neighbouring. PublicN becomes the published size of the classes kept.
 func (s *Set) Keep(classes []int) (*Set, error) {
 	if len(classes) < 2 {
-		return nil, fmt.Errorf("keeping %d classes of %s leaves nothing to tell apart: name at least two", len(classes), s.Name)
+		return nil, fmt.Errorf("classes of %s: one class alone leaves nothing to tell apart; name at least two", s.Name)
 	}
 	if s.Classes == 0 || len(s.PerClass) != s.Classes {
 		return nil, fmt.Errorf("%s has no published size per class, so a subset of its classes has no public size", s.Name)

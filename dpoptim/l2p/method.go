@@ -51,7 +51,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case z != nil && (!(*z >= leastNoise) || *z > mostNoise):
 		return usage.Errorf("norm-noise %v: must be a noise multiplier in [%g, %g]", *z, leastNoise, mostNoise)
 	case z != nil && c.Noise == dpoptim.Exact:
-		return usage.Errorf("norm-noise %v: norms have no integer form; leave it out, or use --noise secure", *z)
+		return usage.Errorf("norm-noise %v: exact noise works on integers, and norms are not integers; leave it out, or use --noise secure", *z)
 	case subsets && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage.Errorf("accountant %s: it holds for batches of a fixed size and under replace-one; add --neighbouring replace-one", c.Accountant)
 	case subsets && c.TrainLossNoise != nil:

@@ -290,7 +290,7 @@ func (c *Config) checkSampling() error {
 	case c.Steps != nil && c.Epochs != nil:
 		return usage.Errorf("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
 	case c.Fold < min(c.Folds, 1) || c.Fold > c.Folds:
-		return usage.Errorf("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
+		return usage.Errorf("fold %d of %d: give the number of folds by --folds, and the fold to hold out, from 1 on, by --fold", c.Fold, c.Folds)
 	}
 	return nil
 }

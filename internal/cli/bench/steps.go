@@ -114,8 +114,9 @@ func lineSearch() *cobra.Command {
 		Long: `linesearch times DP-SGD steps and dp-blsgd steps in turns, on batches of --batch records.
 A dp-blsgd step releases a direction, searches --tried candidates along it (or a curve of
 that many points), and moves. "limit" is what its extra forward
-passes may cost: at the candidates, and of a fresh batch at the present parameters. It needs no data directory: models of 28×28 images read Fashion-MNIST, the
-others read synthetic bytes.`,
+passes may cost: at the candidates, and of a fresh batch at the present parameters. It
+needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
+synthetic bytes.`,
 		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
   privgrad bench linesearch --model mlp-mnist --batch 300 --batches shared --form losses --tried 20 --json`,
 		Flags: func(f *pflag.FlagSet) {

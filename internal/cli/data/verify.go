@@ -80,9 +80,9 @@ looks at digests. If the files are the published ones, train with --published-se
 			}
 			switch {
 			case schema != "" && !isTable:
-				return usage.Errorf("--schema %s is for tables (%sPATH), and %s is none; leave it out", schema, plan.TablePrefix, name)
+				return usage.Errorf("schema %s: a schema is for tables (%sPATH), and %s is none; leave out --schema", schema, plan.TablePrefix, name)
 			case form == nil && (own.Classes != nil || own.Size != ""):
-				return usage.Errorf("--class-names and --image-size are for your own images and arrays, and %s has its own classes and size; leave them out", name)
+				return usage.Errorf("data set %s has its own classes and size; leave out --class-names and --image-size, which are for your own images and arrays", name)
 			case form == nil && !isTable:
 				return verifySet(c, name, dir)
 			}
