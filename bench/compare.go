@@ -176,7 +176,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	}
 	for _, m := range o.Models {
 		if !slices.Contains(CompareModels(), m) {
-			return nil, usage.Unknown("model for the peers", m, CompareModels())
+			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, CompareModels()))
 		}
 	}
 	n, err := threads(o.Threads)

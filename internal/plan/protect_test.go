@@ -169,7 +169,7 @@ func TestProtectorSettings(t *testing.T) {
 		"clip norm that stays":               func(c *Config) { c.Clipping = "adaptive" },
 		"is priced by rdp":                   func(c *Config) { c.Accountant = accountant.PRV },
 		"under replace-one":                  func(c *Config) { c.Accountant = accountant.CTCDP },
-		"exact noise works on integers":         func(c *Config) { c.Noise, c.NormNoise = noiseExact, ptr(1.0) },
+		"exact noise works on integers":      func(c *Config) { c.Noise, c.NormNoise = noiseExact, ptr(1.0) },
 		"norm-noise -1":                      func(c *Config) { c.NormNoise = ptr(-1.0) },
 		"prices the batches":                 func(c *Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
 		"accountant ctcdp: it holds":         func(c *Config) { paperAccounting(c); c.Neighbouring = "add-remove" },

@@ -119,7 +119,7 @@ var settings = []Setting{
 	{Key: "protector_sha256", Group: onL2P, Arg: "HASH", Help: "refuse a protector with other weights; filled in for config.yaml"},
 	{Key: "norm_noise", Group: onL2P, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
 
-	{Key: "search.form", Group: onSearch, Help: "what a search asks of the losses; losses is the published form: " + choices(blsgd.Forms())},
+	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
 	{Key: "search.batches", Group: onSearch, Help: "batch of a search: its own (fresh), that of the gradient (shared), or the same charged as in the paper (NO GUARANTEE): " + choices(blsgd.Batches())},
 	{Key: "search.noise", Group: onSearch, Help: "distribution of the noise of a search: " + choices(blsgd.Noises())},
