@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/sass":        nil,
 	"internal/exact":       {"internal/stream"},
 
-	"internal/device":            {"internal/exact", "internal/ir", "internal/stream"},
+	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
 	"cuda/kernels":                {"internal/device", "internal/ir"},
 
-	"nn":         {"internal/ir"},
+	"nn":         {"internal/ir", "internal/usage"},
 	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
@@ -69,7 +69,7 @@ var allowed = map[string][]string{
 	},
 	"features/synthetic": nil,
 
-	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv"},
+	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage"},
 	"accountant/btls":   nil,
 	"accountant/ledger": nil,
 	"accountant/papers": nil,
@@ -89,7 +89,7 @@ var allowed = map[string][]string{
 
 	"datasets":               {"internal/fault", "internal/stream"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
-	"datasets/tabular":       {"datasets", "internal/yamlfile"},
+	"datasets/tabular":       {"datasets", "internal/usage", "internal/yamlfile"},
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},

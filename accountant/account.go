@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // The accountants by name.
@@ -59,7 +60,7 @@ func methodOf(name string) (method, error) {
 	if i := slices.IndexFunc(all, func(m method) bool { return m.name == name }); i >= 0 {
 		return all[i], nil
 	}
-	return method{}, fmt.Errorf("unknown accountant %q: choose one of %s", name, strings.Join(Names(), ", "))
+	return method{}, usage.Unknown("accountant", name, Names())
 }
 
 // Options of an account.

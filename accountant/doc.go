@@ -1,4 +1,11 @@
-// Package accountant says what a list of noisy releases costs in (ε, δ).
+// Package accountant computes what noisy releases cost in (ε, δ), and how much noise a
+// budget needs. 1000 steps of DP-SGD, each on 1% of the records:
+//
+//	events := []accountant.Event{accountant.PoissonBatch(0.01, 1000, accountant.Gaussian{NoiseMultiplier: 1.1})}
+//	r, err := accountant.Account(events, accountant.Options{
+//		Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5,
+//	})
+//	// r.Epsilon is an upper bound; Schedule.Calibrate finds the noise for a given ε
 //
 // Units. A noise multiplier is σ/C: the standard deviation of the noise over
 // the bound C on one record's share of the sum, under both neighbouring

@@ -9,7 +9,8 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Neighbouring is the relation between data sets that must be hard to tell apart.
@@ -22,7 +23,7 @@ const (
 
 func (n Neighbouring) validate() error {
 	if n != AddRemove && n != ReplaceOne {
-		return fmt.Errorf("neighbouring relation %q: choose %s or %s", n, AddRemove, ReplaceOne)
+		return usage.Unknown("neighbouring relation", n, []Neighbouring{AddRemove, ReplaceOne})
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func SubsetBatch(q float64, count int, mechanisms ...Mechanism) Event {
 // states says whether the event can be charged under a relation.
 func (e Event) states(n Neighbouring) error {
 	if e.Neighbouring != "" && e.Neighbouring != n {
-		return fmt.Errorf("is stated for %s, the account for %s: epsilons of different relations do not add", e.Neighbouring, n)
+		return fmt.Errorf("is stated for %s, but the account is for %s, and such epsilons do not add up; give --neighbouring %[1]s or restate the event", e.Neighbouring, n)
 	}
 	return nil
 }
@@ -328,7 +329,7 @@ func (o object) read(key string, into any) error {
 func (o object) only(keys ...string) error {
 	for _, k := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(keys, k) {
-			return fmt.Errorf("unknown key %q: known here are %s", k, strings.Join(keys, ", "))
+			return usage.Unknown("key", k, keys)
 		}
 	}
 	return nil

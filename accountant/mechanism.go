@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Mechanism is one noisy release. Values are immutable. A new one is a file
@@ -111,7 +112,7 @@ func (o object) mechanism(besides ...string) (Mechanism, error) {
 	}
 	prototype, ok := kinds[name]
 	if !ok {
-		return nil, fmt.Errorf("unknown mechanism %q: choose one of %s", name, strings.Join(Mechanisms(), ", "))
+		return nil, usage.Unknown("mechanism", name, Mechanisms())
 	}
 	m := reflect.New(reflect.TypeOf(prototype)).Elem()
 	m.Set(reflect.ValueOf(prototype))

@@ -1,8 +1,13 @@
-// Package audit plays the game that a privacy guarantee is about, with the parts
-// that train with: many short private runs, with a canary record or without it,
-// and an adversary who sees every released gradient and guesses which. Guesses
-// better than the claimed (ε, δ) allow convict the program; guesses that are not
-// prove nothing beyond what was tried.
+// Package audit tries to refute a claimed (ε, δ) by experiment:
+//
+//	c := audit.Default()
+//	c.Strategy = "ghost"
+//	r, err := audit.Run(ctx, c) // r.Convicted, r.EpsilonLowerBound
+//
+// It makes many short private runs, by the same code as train. Half of them have a canary
+// record. An adversary sees every released gradient and guesses which half a run is of.
+// Guesses that are better than (ε, δ) allows convict the program. Other guesses prove
+// nothing beyond what was tried.
 //
 // The trade-off between false positives and false negatives is that of Kairouz,
 // Oh and Viswanath 2015 ("The Composition Theorem for Differential Privacy",
@@ -18,7 +23,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -177,7 +181,7 @@ func (c *Config) check() error {
 // checkCanary holds the canary against what is audited.
 func (c *Config) checkCanary() error {
 	if !slices.Contains(Canaries(), c.Canary) {
-		return usage.Errorf("unknown canary %q: choose one of %s", c.Canary, strings.Join(Canaries(), ", "))
+		return usage.Unknown("canary", c.Canary, Canaries())
 	}
 	replaces := c.Neighbouring == string(accountant.ReplaceOne)
 	switch {

@@ -169,14 +169,14 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		return nil, usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
 	}
 	if o.Device != "cpu" && o.Device != "cuda" {
-		return nil, usage.Errorf("device %q: the peers know cpu and cuda", o.Device)
+		return nil, usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
 	}
 	if len(o.Models) == 0 {
 		o.Models = CompareModels()
 	}
 	for _, m := range o.Models {
 		if !slices.Contains(CompareModels(), m) {
-			return nil, usage.Errorf("model %q: the peers know %s", m, strings.Join(CompareModels(), ", "))
+			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, CompareModels()))
 		}
 	}
 	n, err := threads(o.Threads)

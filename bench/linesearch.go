@@ -3,7 +3,6 @@ package bench
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -43,9 +42,9 @@ func (o *LineSearchOptions) check() error {
 	}
 	switch {
 	case !slices.Contains(SearchForms(), o.Form):
-		return usage.Errorf("form %q: choose one of %s", o.Form, strings.Join(SearchForms(), ", "))
+		return usage.Unknown("form", o.Form, SearchForms())
 	case o.Batches != string(accountant.Fresh) && o.Batches != string(accountant.Shared):
-		return usage.Errorf("batches %q: choose %s or %s", o.Batches, accountant.Fresh, accountant.Shared)
+		return usage.Unknown("batches", o.Batches, []string{string(accountant.Fresh), string(accountant.Shared)})
 	case o.Tried < 1 || o.Tried > most:
 		return usage.Errorf("tried %d: must be in [1, %d] for form %s", o.Tried, most, o.Form)
 	}

@@ -1,5 +1,7 @@
-// Package bench measures what the project claims to be fast at. Figures hold
-// for the machine and the moment: compare only within one run.
+// Package bench measures how fast this machine trains: steps, line searches, matrix products,
+// noise, sampling and accounting, also beside other programs. `privgrad bench step` is the
+// easiest way to start. Figures hold for the machine and the moment: compare only figures
+// that were measured side by side.
 package bench
 
 import (
@@ -112,7 +114,7 @@ func (o *StepOptions) check() error {
 	}
 	switch {
 	case o.Mode != "private" && o.Mode != "plain":
-		return usage.Errorf("mode %q: choose private or plain", o.Mode)
+		return usage.Unknown("mode", o.Mode, []string{"private", "plain"})
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
 	case o.Explain && o.Mode == "plain":

@@ -37,20 +37,23 @@ func auditCommand(run func(context.Context, audit.Config) (*audit.Result, error)
 		Use:   "audit",
 		Short: "Try to refute a configuration's ε by experiment",
 		Long: `audit tries to refute the ε that privgrad claims. It makes thousands of short private
-training runs on synthetic records, by the same code that train uses. Half of them
-have one more record, a canary (under replace-one: half have either of two canaries).
-An adversary sees every released gradient, knows everything else, and guesses which
-half a run is of. One who guesses better than the claimed ε allows has refuted it:
-exit code 1. audit also prints the least ε that the guesses prove.
+training runs on synthetic records, by the same code as train. Half of the runs have one
+more record, a canary. (Under replace-one, each half has a canary of its own.) An
+adversary sees every released gradient and knows everything else. It guesses to which half
+a run belongs. If it guesses better than the claimed ε allows, the claim is refuted, and
+the exit code is 1. audit also prints the least ε that the guesses prove.
 
-Canaries: gradient (a record with a gradient many clip norms long), zero-input (only
-biases get a gradient), difference (noise used twice vanishes in the difference of
-two releases), digits (not every float can come of noise and a given sum); under
-replace-one opposite (two gradients that point apart).
+A canary looks for one kind of fault:
 
-Not being convicted is no proof of privacy. It says that these runs, this canary
-and this adversary found nothing; the power says what they would have found.
-No data set is read: all that an audit prints is public.`,
+  gradient    a gradient that is many clip norms long
+  zero-input  a record that gives only the biases a gradient
+  difference  noise used twice, which vanishes in the difference of two releases
+  digits      floats that noise added to a given sum cannot produce
+  opposite    replace-one: two gradients that point in opposite directions
+
+A run that is not convicted is no proof of privacy. It means that these runs, this canary
+and this adversary found nothing. "power" says how likely they would have found half the
+noise. No data set is read, so all that an audit prints is public.`,
 		Example: `  privgrad audit
   privgrad audit --neighbouring replace-one --noise exact
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
@@ -75,23 +78,23 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	}
 	c := &a.config
 	f.SortFlags = false
-	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "noise σ/C that is claimed")
-	f.Float64Var(&c.SamplingRate, "sampling-rate", c.SamplingRate, "Poisson sampling rate of a step's batch, 1 for all records")
-	f.IntVar(&c.Steps, "steps", c.Steps, "steps of each run")
+	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "claimed noise multiplier σ/C")
+	f.Float64Var(&c.SamplingRate, "sampling-rate", c.SamplingRate, "probability that a record joins a batch; 1: all records")
+	f.IntVar(&c.Steps, "steps", c.Steps, "steps per run")
 	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated")
-	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "relation between data sets: add-remove or replace-one")
-	f.StringVar(&c.Accountant, "accountant", c.Accountant, "whose claim is tested: "+strings.Join(claiming, ", "))
+	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "how two data sets may differ: add-remove or replace-one")
+	f.StringVar(&c.Accountant, "accountant", c.Accountant, "accountant whose claim is tested: "+strings.Join(claiming, ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
 	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
-	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C, small so that the canary's gradient is several times as long")
+	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C; small, so that the gradient of the canary is longer")
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
-	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded to repeat an audit")
-	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient, under replace-one opposite)")
-	f.IntVar(&c.Runs, "runs", 0, "runs in all, 0 for as many as convict half the noise with probability 0.99")
+	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded (to repeat an audit)")
+	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient; opposite under replace-one)")
+	f.IntVar(&c.Runs, "runs", 0, "number of runs; 0: enough to convict half the noise with probability 0.99")
 	f.StringVar(&c.Device, "device", c.Device, "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&c.Threads, "threads", 0, "runs at a time, 0 for all cores; no result depends on it")
-	f.Uint64Var(&c.Seed, "seed", c.Seed, "of initial weights and synthetic records; with --noise seeded of everything")
+	f.IntVar(&c.Threads, "threads", 0, "runs at a time; 0: all cores; does not change the result")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "seed of first weights and synthetic records; with --noise seeded, of everything")
 }
 
 func (a *auditor) audit(call *cli.Call) error {

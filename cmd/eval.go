@@ -20,19 +20,18 @@ func newEval() *cobra.Command {
 	return cli.Command{
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
-		Long: `eval measures the model of a run directory on the public test data of its data set:
-accuracy, loss and confusion matrix. It reads model.safetensors, which holds the last
-parameters. A run that was trained with --average has their average too, in
-model-average.safetensors: --average evaluates that.`,
+		Long: `eval measures the saved model of a run on the public test data: accuracy, loss and
+confusion matrix. It evaluates the parameters after the last step. If the run was trained
+with --average, eval --average evaluates their moving average instead.`,
 		Example: `  privgrad eval runs/first
   privgrad eval runs/averaged --average
   privgrad eval runs/first --json --device reference`,
 		Args: cli.OneArg("a run directory"),
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&dataDir, "data-dir", "", "directory of the data set's files, if not the run's own")
+			f.StringVar(&dataDir, "data-dir", "", "folder of the data files, if they have moved")
 			f.StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
-			f.IntVar(&threads, "threads", 0, "processor threads, 0 for all")
-			f.BoolVar(&average, "average", false, "evaluate the average of the iterates")
+			f.IntVar(&threads, "threads", 0, "CPU threads; 0: all")
+			f.BoolVar(&average, "average", false, "evaluate the moving average of the parameters")
 		},
 		Run: func(c *cli.Call) error {
 			if err := cli.CheckThreads(threads); err != nil {
@@ -54,9 +53,9 @@ model-average.safetensors: --average evaluates that.`,
 func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	model := e.Model
 	if e.Average {
-		model += ", average of the iterates,"
+		model += ", moving average of the parameters,"
 	}
-	fmt.Fprintf(w, "%s on %d test examples of %s\n", model, e.Examples, e.Dataset)
+	fmt.Fprintf(w, "%s on %d test records of %s\n", model, e.Examples, e.Dataset)
 	if e.NotPrivate != "" {
 		fmt.Fprintln(w, e.NotPrivate)
 	}
@@ -72,7 +71,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 	if e.Confusion == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nTrue classes are in rows, what the model said in columns:\n\n")
+	fmt.Fprintf(w, "\nTrue classes are in rows, what the model said is in columns:\n\n")
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		for to := range e.Confusion {
 			fmt.Fprintf(w, "\t%d", to)

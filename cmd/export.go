@@ -24,15 +24,15 @@ func newExport() *cobra.Command {
 	return cli.Command{
 		Use:   "export RUN",
 		Short: "Write a saved model for other programs, as ONNX",
-		Long: `export writes the model of a run directory as one ONNX file, with all that comes before
-the network: scaling and features. Its input is image, bytes of shape N, C, H, W (of a
-table: features, float32 values as the schema encodes them); its output is logits. Features
-that are a Go function cannot be exported.`,
+		Long: `export writes the saved model of a run as one ONNX file. The file contains all
+preprocessing: the scaling of pixels, and fixed features. Its input is "image", bytes of
+shape N, C, H, W. For a table the input is "features", float32 values as the schema encodes
+them. Its output is "logits". Features that are a Go function cannot be exported.`,
 		Example:  "  privgrad export runs/first --onnx model.onnx",
 		Args:     cli.OneArg("a run directory"),
 		Required: []string{"onnx"},
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&file, "onnx", "", "the file to write")
+			f.StringVar(&file, "onnx", "", "file to write")
 			flags.register(f)
 		},
 		Run: func(c *cli.Call) error {

@@ -77,10 +77,10 @@ func newInfo() *cobra.Command {
 	var model, activation string
 	return cli.Command{
 		Use:   "info",
-		Short: "Show the build, the machine, the devices, models and data sets",
-		Long: `info shows what this build can do on this machine. With --model it shows how a
-model runs: its ops with their shapes, parameters and arithmetic, and its
-parameters as model.safetensors names them.`,
+		Short: "Show version, devices, models and data sets",
+		Long: `info shows what privgrad can do on this machine: its version, devices, models and data
+sets. With --model it shows one model: its operations with their shapes, parameters and
+arithmetic, and the names of its parameters in model.safetensors.`,
 		Example: "  privgrad info\n  privgrad info --model cnn-mnist",
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&model, "model", "", "show one model")
@@ -89,7 +89,7 @@ parameters as model.safetensors names them.`,
 		Run: func(c *cli.Call) error {
 			if !c.Given("model") {
 				if c.Given("activation") {
-					return usage.Errorf("--activation %s: it is one of a model; name that by --model", activation)
+					return usage.Errorf("--activation %s belongs to a model; name it by --model", activation)
 				}
 				return cli.Show(c, about(), describeMachine)
 			}

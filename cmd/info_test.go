@@ -211,7 +211,7 @@ func TestDataFetch(t *testing.T) {
 	fails(t, cli.ExitFailed, []string{"data", "fetch", "mnist", "--data-dir", dir}, "the cable is out", "https://")
 	fails(t, cli.ExitUsage, []string{"data", "fetch", "imagenet", "--data-dir", dir}, `"imagenet"`)
 	fails(t, cli.ExitUsage, []string{"data", "fetch", "mnist"}, "--data-dir")
-	fails(t, cli.ExitUsage, []string{"data", "fetch", "mnist", "--data-dir", dir, "--progress", "x"}, "--progress x")
+	fails(t, cli.ExitUsage, []string{"data", "fetch", "mnist", "--data-dir", dir, "--progress", "x"}, `unknown --progress "x"`)
 
 	// A file of another content is neither taken for the set's nor replaced.
 	mine := filepath.Join(dir, "train-labels-idx1-ubyte")

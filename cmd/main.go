@@ -1,10 +1,11 @@
-// Package cmd is the command line of privgrad, for programs that add networks of their own:
+// Package cmd is the command line of privgrad. Import it to add your own networks:
 //
 //	func main() {
 //		cmd.Main(cmd.Options{Networks: map[string]nn.Builder{"mine": build}})
 //	}
 //
-// Such a program has every command of privgrad, and --model mine in train, eval, predict, export and resume.
+// Your program then has every command of privgrad. train takes --model mine, and eval, predict,
+// export and resume work on such runs.
 package cmd
 
 import (

@@ -319,3 +319,31 @@ func TestResultThatCannotBeWritten(t *testing.T) {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}
 }
+
+// Every flag with a closed list of values says which one was meant, at least for a slip.
+func TestMeantValues(t *testing.T) {
+	for meant, args := range map[string][]string{
+		"pld":          {"calibrate", "--epsilon", "3", "--delta", "1e-5", "--sampling-rate", "0.01", "--steps", "10", "--accountant", "pdl"},
+		"rdp":          {"account", "--noise-multiplier", "1", "--delta", "1e-5", "--accountant", "rpd"},
+		"replace-one":  {"account", "--noise-multiplier", "1", "--delta", "1e-5", "--neighboring", "replace-on"},
+		"cosine":       {"train", "--epsilon", "3", "--lr-schedule", "cosin"},
+		"quadratic":    {"train", "--epsilon", "3", "--optimizer", "l2p", "--protector", "quadratc"},
+		"curve":        {"train", "--epsilon", "3", "--optimizer", "dp-blsgd", "--search-form", "crve"},
+		"gaussian":     {"train", "--epsilon", "3", "--optimizer", "dp-blsgd", "--search-noise", "gausian"},
+		"cuda":         {"train", "--epsilon", "3", "--device", "cdua"},
+		"json":         {"train", "--epsilon", "3", "--log-format", "jsn"},
+		"auto":         {"train", "--epsilon", "3", "--progress", "atuo"},
+		"csv:mine.csv": {"train", "--epsilon", "3", "--data", "mine.csv"},
+		"npz:":         {"train", "--epsilon", "3", "--data", "nzp:x"},
+		"gradient":     {"audit", "--canary", "gradent"},
+		"cnn-mnist":    {"info", "--model", "cnn-mnits"},
+		"tanh":         {"info", "--model", "cnn-mnist", "--activation", "tahn"},
+		"private":      {"bench", "step", "--mode", "privat"},
+		"fresh":        {"bench", "linesearch", "--batches", "frsh"},
+		"mlp":          {"l2p", "train", "--tasks", "mpl", "--out", "x.safetensors"},
+		"ones":         {"l2p", "train", "--tasks", "quadratic", "--out", "x.safetensors", "--start", "oens"},
+		"fmnist":       {"data", "verify", "fmnst", "--class-names", "a,b"},
+	} {
+		fails(t, cli.ExitUsage, args, "did you mean "+meant)
+	}
+}

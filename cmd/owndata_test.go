@@ -56,7 +56,7 @@ func TestImageFolders(t *testing.T) {
 		t.Errorf("training tells of a damaged image:\n%s", out)
 	}
 	t.Chdir(t.TempDir())
-	if out := ok(t, "eval", filepath.Join(home, "run")); !strings.Contains(out, "2 test examples of dir:p") {
+	if out := ok(t, "eval", filepath.Join(home, "run")); !strings.Contains(out, "2 test records of dir:p") {
 		t.Errorf("eval from elsewhere says\n%s", out)
 	}
 	ok(t, "train", "-c", filepath.Join(home, "run", "config.yaml"), "--out", "again")

@@ -26,8 +26,8 @@ type modelFlags struct {
 }
 
 func (m *modelFlags) register(f *pflag.FlagSet) {
-	f.IntVar(&m.options.Threads, "threads", 0, "processor threads, 0 for all")
-	f.BoolVar(&m.options.Average, "average", false, "use the average of the iterates")
+	f.IntVar(&m.options.Threads, "threads", 0, "CPU threads; 0: all")
+	f.BoolVar(&m.options.Average, "average", false, "use the moving average of the parameters")
 }
 
 func (m *modelFlags) open(run string) (*trained.Model, error) {
@@ -42,15 +42,15 @@ func newPredict() *cobra.Command {
 	var flags modelFlags
 	return cli.Command{
 		Use:   "predict RUN PATH",
-		Short: "Say what a saved model makes of images",
-		Long: `predict runs the model of a run directory on records: an image in PNG or JPEG, the
-images of a folder, or an array that numpy.save wrote (.npy, uint8 images or float32 values). Images
-are resized and made gray or colored as those of --data dir: are. For each record it
-says the class and how sure the model is. Using a model costs no privacy.`,
+		Short: "Classify new images with a saved model",
+		Long: `predict runs the saved model of a run on new records: a PNG or JPEG image, a folder of
+images, or an array from numpy.save (.npy, uint8 images or float32 values). It resizes
+images and converts their colors as --data dir: does. For each record it prints the class
+and its probability. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy`,
-		Args:  cli.TwoArgs("a run directory", "an image, a folder of images or a file .npy"),
+		Args:  cli.TwoArgs("a run directory", "an image, a folder of images or a .npy file"),
 		Flags: flags.register,
 		Run: func(c *cli.Call) error {
 			m, err := flags.open(c.Arguments[0])

@@ -27,19 +27,20 @@ func newReport() *cobra.Command {
 	return cli.Command{
 		Use:   "report RUN...",
 		Short: "Write a page about runs, for people to read",
-		Long: `report writes one HTML page: what is promised and on what that rests, accuracy
-against ε, the confusion matrix, settings, and the files with their digests. The page
-needs no network. It is made of the run's released files alone; no data set is opened.
+		Long: `report writes one HTML page for people: the guarantee and its assumptions, accuracy
+against ε, the confusion matrix, the settings, and the files with their digests. The page
+loads nothing from the network. It is made from the released files of the run alone; no
+data set is opened.
 
-train writes report.html, model-card.md and accuracy.png into the run directory.
-"report RUN" writes them anew. With several runs, or elsewhere, name the page by --out.
-The page of several runs compares them, and says what those on one data set cost a
-record together.`,
+train already writes report.html, model-card.md and accuracy.png into the run directory.
+"report RUN" writes them again. --out writes the page to another file. With several runs
+--out is required. That page compares the runs, and adds up the privacy cost of runs on
+the same data set.`,
 		Example: `  privgrad report runs/first
   privgrad report runs/first runs/second --out both.html`,
 		Args: someArgs,
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&out, "out", "", "the page's file (default report.html in the run directory, if there is one)")
+			f.StringVar(&out, "out", "", "file of the page (default report.html in the run directory; required for several runs)")
 		},
 		Run: func(c *cli.Call) error {
 			r, err := writeReport(c.Arguments, out)
@@ -63,7 +64,7 @@ func writeReport(runs []string, out string) (*reported, error) {
 	r := &reported{Runs: runs, Composed: []report.Composition{}}
 	if out == "" {
 		if len(runs) > 1 {
-			return nil, usage.Errorf("a page of %d runs belongs to none of their directories: name its file by --out, such as --out report.html", len(runs))
+			return nil, usage.Errorf("a page of %d runs belongs to none of their directories: name its file, such as --out report.html", len(runs))
 		}
 		files, err := report.Write(runs[0])
 		for _, f := range files {
@@ -83,7 +84,7 @@ func writeReport(runs []string, out string) (*reported, error) {
 func describeReport(w io.Writer, r *reported) {
 	for _, c := range r.Composed {
 		if c.Epsilon == nil {
-			fmt.Fprintf(w, "The %d runs on %s have no ε together: %s.\n", len(c.Runs), c.Dataset, c.Why)
+			fmt.Fprintf(w, "The %d runs on %s have no common ε: %s.\n", len(c.Runs), c.Dataset, c.Why)
 			continue
 		}
 		fmt.Fprintf(w, "The %d runs on %s together: %s (%s; an upper bound).\n", len(c.Runs), c.Dataset, c.Budget(), c.How)

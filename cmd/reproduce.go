@@ -21,17 +21,17 @@ func newReproduce() *cobra.Command {
 	return cli.Command{
 		Use:   "reproduce [NAME|list]",
 		Short: "Rerun a figure or table of the papers",
-		Long: `reproduce reruns a figure or table of the papers and writes NAME.csv, with every
-run's figures, NAME.png, and NAME.md, with what the paper claims beside what came
-out. Without a name, or with list, it lists what there is:
+		Long: `reproduce reruns a figure or table of the papers. It writes NAME.csv with the figures of
+every run, NAME.png with the picture, and NAME.md, which compares the paper's claims with
+the outcome. Without a name, or with list, it lists the names:
 
 ` + figureList() + `
-Published benchmark data count as public here: objectives on training data are
-shown, and nothing has a guarantee, whatever ε it states.
+reproduce treats published benchmark data as public. It shows objectives on training data,
+so its runs have NO GUARANTEE, whatever ε they state.
 
-It may take hours. What has finished is kept in NAME.csv: the same command goes
-on from there. --quick does a fraction of the work, and says so everywhere. What
-needs a file that is not there is left out, with a line that says so.`,
+A figure may take hours. Finished runs are kept in NAME.csv, and the same command continues
+from there. --quick does a fraction of the work; all its files say so. Runs whose data
+files are missing are left out, with a line that says so.`,
 		Example: `  privgrad reproduce list
   privgrad reproduce rates --quick --out figures/quick
   privgrad reproduce fig3 --data-dir data --out figures`,
@@ -43,13 +43,13 @@ needs a file that is not there is left out, with a line that says so.`,
 		},
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Out, "out", "figures", "directory of the files")
-			f.IntVar(&o.Seeds, "seeds", 0, "runs of every setting, 0 for the figure's own number (3 with --quick)")
-			f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work, which is another figure and labelled so")
-			f.StringVar(&o.Protector, "protector", "", "of the figures of learned protection: a name that privgrad l2p list shows, or a file (default the figure's own)")
-			f.StringVar(&o.DataDir, "data-dir", "", "directory of the data files, or of folders mnist, cifar10, tabular (or "+plan.DataDirVariable+")")
+			f.StringVar(&o.Out, "out", "figures", "folder to write to")
+			f.IntVar(&o.Seeds, "seeds", 0, "runs per setting; 0: as many as the figure asks for (3 with --quick)")
+			f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work; the figure differs and is labeled")
+			f.StringVar(&o.Protector, "protector", "", "l2p figures: a name that `privgrad l2p list` shows, or a file (default: the figure's)")
+			f.StringVar(&o.DataDir, "data-dir", "", "folder of the data files, or of mnist/, cifar10/, tabular/ (or $"+plan.DataDirVariable+")")
 			f.StringVar(&o.Device, "device", "cpu", "auto, cpu, cuda, cuda:N or reference (slow)")
-			f.IntVar(&o.Threads, "threads", 0, "runs at a time, of a thread each, 0 for all cores; one at a time on a GPU")
+			f.IntVar(&o.Threads, "threads", 0, "runs at a time, one thread each; 0: all cores; on a GPU one at a time")
 		},
 		Progress: true,
 		Run: func(c *cli.Call) error {

@@ -5,29 +5,21 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
-// notPrivateLabel is for runs in which nothing protects a record; others may be without a
-// guarantee, because their ε is not proven.
-const notPrivateLabel = "NOT PRIVATE: "
-
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
 	if !r.Guarantee {
-		label := "NO GUARANTEE: "
-		if r.Delta == nil || r.Epsilon == nil || (summary{w, r}).seeded() {
-			label = notPrivateLabel
-		}
 		for _, why := range r.NoGuarantee {
-			fmt.Fprintln(w, label+strings.TrimPrefix(why, notPrivateLabel))
+			fmt.Fprintln(w, plan.Labeled(why))
 		}
 		fmt.Fprintln(w)
 	}
@@ -35,7 +27,7 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
-		fmt.Fprintf(w, "    - no setting was chosen by looking at the training data;\n      the defaults were chosen on the %s\n", r.DefaultsFrom)
+		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on the %s\n", r.DefaultsFrom)
 		for _, a := range r.Assumptions {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
@@ -114,8 +106,10 @@ func (s summary) privacy() {
 		s.row("Privacy", "none")
 	case s.Epsilon == nil:
 		s.row("Privacy", "none: ε is infinite")
-	case s.seeded():
+	case slices.Equal(s.NoGuarantee, []string{plan.SeededLabel}):
 		s.row("Privacy", "none (with --noise secure: %s)", s.stated())
+	case slices.Contains(s.NoGuarantee, plan.SeededLabel):
+		s.row("Privacy", "none")
 	case !s.Guarantee:
 		s.row("Privacy", "no guarantee (stated: %s)", s.stated())
 	default:
@@ -125,10 +119,6 @@ func (s summary) privacy() {
 		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
 		s.row("", "%s", cli.AttackFinds(s.Risk))
 	}
-}
-
-func (s summary) seeded() bool {
-	return slices.ContainsFunc(s.NoGuarantee, func(why string) bool { return strings.HasPrefix(why, notPrivateLabel) })
 }
 
 func (s summary) stated() string { return fmt.Sprintf("ε = %.6g, δ = %g", *s.Epsilon, *s.Delta) }
@@ -168,7 +158,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 			row("Privacy", "ε = %.6g, δ = %g (%s, %s)", *e.Epsilon, *e.Delta, *e.Neighbouring, *e.Accountant)
 		}
 		for _, why := range e.NoGuarantee {
-			row("", "no guarantee: %s", why)
+			row("", "%s", plan.Labeled(why))
 		}
 		if e.NoiseMultiplier != nil {
 			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)

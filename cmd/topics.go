@@ -36,13 +36,13 @@ is shown is not proven. "privgrad train --dry-run" shows ε before anything is r
 		Text: `No record moves a sum of gradients by more than the clip norm C (--clip). --clipping
 chooses how:
 
-  flat       scales a longer gradient down to C
-  per-layer  does so for every layer, at C/√(number of layers)
+  flat       scales a gradient that is longer than C down to C
+  per-layer  does so for the gradient of each layer, at C/√(number of layers)
   automatic  multiplies every gradient by C/(its norm + 0.01)
-  adaptive   is flat, with a C that follows a quantile of the norms. It counts records
-             with noise; the count is part of ε
+  adaptive   works like flat, and C follows a quantile of the norms. A noisy count of
+             records finds the quantile, and ε includes the cost of that count
 
---lr acts on what clipping leaves, so it may want another value with another clipping.`,
+--lr multiplies the clipped gradients. If you change the clipping, choose --lr anew.`,
 		Example: "  privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7",
 	},
 	{
@@ -50,20 +50,20 @@ chooses how:
 		Short: "Training on your own table, images or arrays",
 		Text: `--data csv:PATH is a table of numbers and categories. A schema beside it,
 PATH.schema.yaml, gives public bounds and categories (docs/guides/own-table.md shows one).
-Records that do not fit the schema count as fixed valid ones or as zero, and training
-does not say so: run "privgrad data verify csv:PATH" to see them.
+A record that does not fit the schema is replaced by a fixed valid one or counts as zero.
+Training does not say so: run "privgrad data verify csv:PATH" to see such records.
 
 --data dir:PATH is a folder of images, PATH/train/CLASS/*.png or .jpg, and PATH/test where
 there are test images. --data npz:PATH is a file of NumPy arrays: x_train, y_train and,
 if you like, x_test and y_test. List the classes by --class-names; --image-size is the
 size that every image gets. Add --recipe best: it is the first thing to try on images.
 
-Files count as private unless you say otherwise. Give --public-n, a number of records
-that was not counted from private ones, and --delta. --public-n counts the whole table,
-also where a share or a fold of it is held out; with --classes it counts the records of
-these classes. Add --test-is-public if the test records are public: without it no
-accuracy is shown. --published-set says that files of mnist, cifar10 or a known table
-are the published ones, so that their size and test set are public.`,
+Files count as private unless you say otherwise. Give --delta and --public-n. --public-n
+is a number of records that may be known; do not count private records for it. It counts
+the whole table, also if a share or a fold is held out. With --classes it counts the
+records of these classes. Add --test-is-public if the test records are public: without it
+no accuracy is shown. Add --published-set if the files of mnist, cifar10 or a known table
+are the published ones: then their size and test set are public.`,
 		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
   privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table
@@ -72,19 +72,19 @@ are the published ones, so that their size and test set are public.`,
 	{
 		Name:  "features",
 		Short: "Fixed image features and the recipe for images",
-		Text: `--features puts fixed features of an image in the place of its pixels. They are a
-public function of that image alone, and cost no privacy. A linear model behind them is
-often more accurate under a small ε than a network that learns from pixels.
+		Text: `--features replaces the pixels of an image by fixed features. They are a public function
+of that image alone and cost no privacy. At a small ε, a linear model on such features is
+often more accurate than a network that learns from pixels.
 
---recipe best fills in what you leave open with the settings that were most accurate on
-public images at your ε: features, model, optimizer, learning rate, batch size. It needs
---epsilon 0.5 or more. Flags that you give win.`,
+--recipe best fills in what you leave open: features, model, optimizer, learning rate and
+batch size. It takes the settings that were most accurate on public images at your ε. It
+needs --epsilon 0.5 or more. Flags that you give win.`,
 		Example: `  privgrad train --epsilon 3 --recipe best
   privgrad train --epsilon 3 --features scatter --mirror --batch 8192`,
 	},
 	{
 		Name:  "optimizers",
-		Short: "All optimizers, in a line each",
+		Short: "All optimizers, one line each",
 		Text: "These are the values of --optimizer. `privgrad train --optimizer NAME --help` lists the\n" +
 			"settings that only NAME reads.\n\n" + optimizerList(),
 		Example: `  privgrad train --epsilon 3 --optimizer dp-adam
@@ -93,35 +93,35 @@ public images at your ε: features, model, optimizer, learning rate, batch size.
 	},
 	{
 		Name:  "schedules",
-		Short: "Learning rates over the run, and schedules fixed in advance",
-		Text: `--lr is the largest learning rate. --warmup and --lr-schedule let it rise and fall over
-the run; --average also keeps a moving average of the weights, in
-model-average.safetensors. All of them work on noisy values alone and cost no privacy.
+		Short: "How the learning rate changes over the run",
+		Text: `--lr is the largest learning rate. --warmup lets it rise at the start, --lr-schedule lets
+it fall later. --average also keeps a moving average of the weights, in
+model-average.safetensors. All of them use noisy values alone and cost no privacy.
 
 The command "privgrad schedule NAME" plans the noise and steps of schedules that papers
-fix in advance; it trains nothing.`,
+fix in advance. It trains nothing.`,
 		Example: `  privgrad train --epsilon 3 --lr-schedule cosine --warmup 50 --average 0.99
   privgrad schedule pur-a --n 60000 --dim 784 --rho 0.5`,
 	},
 	{
 		Name:    "adam",
 		Short:   "Settings of dp-adam and adam",
-		Text:    "Adam divides the learning rate, for each weight, by the root of its second moment.\nIts moments are computed from noisy gradients and cost no privacy.",
+		Text:    "Adam divides the learning rate of each weight by the root of its second moment. The\nmoments are computed from noisy gradients and cost no privacy.",
 		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --beta2 0.99 --subtract-noise-variance",
 	},
 	{
 		Name:  "search",
 		Short: "Private line search: dp-blsgd, dp-blsgd-ac, dp-blgd, dp-agd",
-		Text: `These optimizers find the learning rate during training: they ask the records, with
-noise, how far a step may go. A part of ε pays for that. --lr is where the search starts.
-"published" below is the form of the paper; docs/guides/line-search.md says how to choose.`,
+		Text: `These optimizers find the learning rate during training. They ask the records, with noise,
+how far a step may go, and a part of ε pays for that. The search starts at --lr.
+"published" means the form of the paper. docs/guides/line-search.md says how to choose.`,
 		Example: `  privgrad train --epsilon 3 --optimizer dp-blsgd
   privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-trials 10`,
 	},
 	{
 		Name:    "speed",
-		Short:   "How records go through the device",
-		Text:    "These settings change speed and memory. They do not change the guarantee, and change\nresults by rounding at most.",
+		Short:   "Memory, strategies and precision",
+		Text:    "These settings change speed and memory. They do not change the guarantee. They change\nresults by rounding at most.",
 		Example: "  privgrad train --epsilon 3 --strategy ghost --max-physical-batch 256\n  privgrad train --epsilon 3 --device cuda --precision tf32",
 	},
 }

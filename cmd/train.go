@@ -91,11 +91,11 @@ func (t *trainer) train(call *cli.Call) error {
 	}
 	switch {
 	case t.dry && t.resume != train.ResumeNever:
-		return usage.Errorf("--dry-run plans a new run: leave out --resume")
+		return usage.Errorf("--dry-run plans a new run and cannot resume one: leave out --dry-run or --resume")
 	case t.dry:
 		return rehearse(call, c)
 	case t.resume != train.ResumeNever && t.out == "":
-		return usage.Errorf("--resume continues the run in a directory: name it by --out")
+		return usage.Errorf("--resume needs the directory of a run: name it by --out, or use `privgrad resume RUN`")
 	}
 	return trainTo(call, c, t.out, t.resume)
 }
@@ -172,9 +172,9 @@ func newResume() *cobra.Command {
 	return cli.Command{
 		Use:   "resume RUN",
 		Short: "Continue a run that was interrupted",
-		Long: `resume continues the run in a directory with the settings in its config.yaml, from its
-last checkpoint. Steps that a crash lost stay charged. A run that has finished shows its
-result again. Only where the data lie and what computes may differ.`,
+		Long: `resume continues an interrupted run from its last checkpoint, with the settings in its
+config.yaml. Steps that a crash lost stay charged. If the run has finished, resume shows
+its result again. Only the settings below may differ from the first start.`,
 		Example: "  privgrad resume runs/first\n  privgrad resume runs/first --threads 4 --json",
 		Args:    cli.OneArg("a run directory"),
 		Flags: func(f *pflag.FlagSet) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -81,6 +82,18 @@ func TestSummaryOfProtection(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "privgrad eval") {
 		t.Errorf("the test records are not public, and the summary sends to eval, which refuses them:\n%s", b.String())
+	}
+}
+
+// Of a run with two reasons against a guarantee, each has its own label.
+func TestSummaryLabels(t *testing.T) {
+	epsilon, delta := 3.0, 1e-5
+	var b strings.Builder
+	summarise(&b, &train.Result{Sampling: "poisson", Epsilon: &epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel, accountant.WhyNotPaper}})
+	for _, want := range []string{plan.SeededLabel + "\nNO GUARANTEE: " + accountant.WhyNotPaper + "\n", "  none\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, b.String())
+		}
 	}
 }
 
@@ -291,7 +304,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--classes", "1,2,3", "--model", "svm"}, []string{"svm", "3 classes"}},
 		{[]string{"--epsilon", "1", "--classes", "1,12"}, []string{"no class 12"}},
 		{[]string{"--epsilon", "1", "--memory", "much"}, []string{`"much"`}},
-		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{"loud", "auto, on or off"}},
+		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{"loud", "choose one of auto, on, off"}},
 		{[]string{"--epsilon", "1", "--init", "nowhere.safetensors"}, []string{"nowhere.safetensors"}},
 		{[]string{"-c", yaml("epsilonn: 1\n")}, []string{"epsilonn", "run.yaml"}},
 		{[]string{"-c", yaml("epsilon: [1, 2\n")}, []string{"run.yaml"}},
@@ -486,7 +499,7 @@ func TestEval(t *testing.T) {
 		t.Errorf("the reference device disagrees: %v", again)
 	}
 	human := ok(t, "eval", out)
-	for _, want := range []string{"test accuracy", "test loss", "rows", "right", "97 test examples"} {
+	for _, want := range []string{"test accuracy", "test loss", "rows", "right", "97 test records"} {
 		if !strings.Contains(human, want) {
 			t.Errorf("eval does not show %q:\n%s", want, human)
 		}
@@ -506,7 +519,7 @@ func TestEvalNamesClasses(t *testing.T) {
 	t.Setenv(plan.DataDirVariable, t.TempDir()) // not for what is built in
 	ok(t, "train", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,9", "--steps", "2", "--batch", "100", "--out", out)
 	human := ok(t, "eval", out)
-	for _, want := range []string{"T-shirt/top 0", "Ankle boot 1", "2000 test examples of fmnist"} {
+	for _, want := range []string{"T-shirt/top 0", "Ankle boot 1", "2000 test records of fmnist"} {
 		if !strings.Contains(human, want) {
 			t.Errorf("eval does not show %q:\n%s", want, human)
 		}

@@ -13,21 +13,20 @@ import (
 )
 
 // errDiffers is how a verification ends that found something.
-var errDiffers = errors.New("the files of the run do not go together: see what was printed")
+var errDiffers = errors.New("the files of the run disagree: the lines with DIFFERS say where; do not rely on the run")
 
 func newVerify() *cobra.Command {
 	return cli.Command{
 		Use:   "verify RUN",
 		Short: "Check a run's files against each other, without its data",
-		Long: `verify is for an auditor who has a run directory and no data. It computes ε again
-from the releases that result.json lists, by every accountant that can. It compares
-result.json with the configuration, the ledger and the evaluations, and the digests of
-files with the files.
+		Long: `verify is for an auditor who has a run directory but no data. It computes ε again from
+the releases that result.json lists, by every accountant that can. It compares result.json
+with the configuration, the ledger and the evaluations. It compares the digests of files
+with the files. Exit code 1 means that something differs.
 
-It shows that the files go together. It does not show that training happened as they
-say: a ledger of a training that never was looks the same. It does not read
-report.html and model-card.md: "privgrad report RUN" makes them anew. Exit code 1 says
-that something differs.`,
+verify shows that the files agree. It does not show that the training took place: invented
+files can agree as well. It does not read report.html and model-card.md; "privgrad report
+RUN" writes them again.`,
 		Example: `  privgrad verify runs/first
   privgrad verify runs/first --json`,
 		Args: cli.OneArg("a run directory"),

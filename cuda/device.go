@@ -1,6 +1,8 @@
-// Package cuda is the device of NVIDIA GPUs. It plans memory and order of work;
-// package kernels computes, and a driver.Driver is the GPU, or the fake that
-// stands in for one. docs/internals/gpu.md describes how a step runs.
+// Package cuda trains on NVIDIA GPUs: Open gives the device that --device cuda names. To use
+// it, build with `make build` and set train's Config.Device to "cuda".
+//
+// The package plans memory and the order of work. Package kernels computes. A driver.Driver
+// is the GPU, or the fake that stands in for one. docs/internals/gpu.md describes a step.
 //
 // Bits. A result depends on the schedule, the batch and the capacity, and, in the last
 // place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).

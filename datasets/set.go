@@ -1,5 +1,10 @@
-// Package datasets reads data sets whole, checks their structure, and draws
-// Poisson samples from them. Image sets are Layouts; tables are read by package tabular.
+// Package datasets reads data sets into memory, checks their structure, and draws Poisson
+// samples from them. Fashion-MNIST is built into a package of its own:
+//
+//	set, err := fashion.Open() // datasets/mnist/fashion: 60,000 training and 10,000 test images
+//
+// A Set can also be made of values at hand. A Layout is a published image set in files;
+// package tabular reads tables.
 //
 // What a training file holds is private: its row count, its class counts, the
 // number of bad records and its hash appear in no error and no exported string.
@@ -68,10 +73,10 @@ type Set struct {
 // neighbouring. PublicN becomes the published size of the classes kept.
 func (s *Set) Keep(classes []int) (*Set, error) {
 	if len(classes) < 2 {
-		return nil, fmt.Errorf("datasets: keeping %d classes of %s leaves nothing to tell apart: name at least two", len(classes), s.Name)
+		return nil, fmt.Errorf("classes of %s: one class alone leaves nothing to tell apart; name at least two", s.Name)
 	}
 	if s.Classes == 0 || len(s.PerClass) != s.Classes {
-		return nil, fmt.Errorf("datasets: %s has no published size per class, so a subset of its classes has no public size", s.Name)
+		return nil, fmt.Errorf("%s has no published size per class, so a subset of its classes has no public size", s.Name)
 	}
 	var relabel [256]int16
 	for i := range relabel {
@@ -86,10 +91,10 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 	}
 	for i, c := range classes {
 		if c < 0 || c >= s.Classes {
-			return nil, fmt.Errorf("datasets: %s has no class %d: choose from 0 to %d", s.Name, c, s.Classes-1)
+			return nil, fmt.Errorf("%s has no class %d: choose from 0 to %d", s.Name, c, s.Classes-1)
 		}
 		if relabel[c] >= 0 {
-			return nil, fmt.Errorf("datasets: class %d of %s is named twice: name each class once", c, s.Name)
+			return nil, fmt.Errorf("class %d of %s is named twice: name each class once", c, s.Name)
 		}
 		relabel[c] = int16(i)
 		kept.PublicN += s.PerClass[c]

@@ -1,6 +1,7 @@
-// Package dpoptim says what a training method is and what it gets: see Method and
-// Engine. Every method is a folder below. A method learns from released values alone: a
-// gradient that no mechanism released does not type-check.
+// Package dpoptim is the interface for training methods. To add one, implement Method; package
+// sgd below is the shortest complete example. An Engine gives a method the noisy answers that it
+// learns from. A method learns from released values alone: a gradient that no mechanism released
+// does not type-check.
 package dpoptim
 
 // Optimizer turns released sums of gradients into updates of the parameters. What it

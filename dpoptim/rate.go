@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // The shapes of a Rate.
@@ -29,7 +30,7 @@ func Shapes() []string { return []string{Constant, Cosine} }
 func (r Rate) Validate() error {
 	switch {
 	case !slices.Contains(Shapes(), r.Shape):
-		return fmt.Errorf("unknown lr-schedule %q: choose one of %s", r.Shape, strings.Join(Shapes(), ", "))
+		return usage.Unknown("lr-schedule", r.Shape, Shapes())
 	case r.Warmup < 0 || r.Warmup > r.Steps:
 		return fmt.Errorf("warmup %d: must be 0 to %d, the steps of the schedule", r.Warmup, r.Steps)
 	}

@@ -1,11 +1,11 @@
-// Package features has front ends: fixed public maps of one image to a row of values,
-// in front of a network that is trained with privacy.
+// Package features turns images into fixed features that cost no privacy. A network or a linear
+// model is then trained on them with privacy.
 //
 //	front, err := features.New(features.Spec{Kind: "scatter", Whiten: features.Leaves, Mirror: true, Shape: [3]int{1, 28, 28}}, nil)
 //	rows := front.Rows(features.Images{Bytes: images}, 2, nil)
 //
-// A row is a function of its image and of constants that come from a seed. Nothing of
-// the training data enters it, so that it costs no privacy. See docs/guides/features.md.
+// A row depends on its image and on constants from a seed, and on no training data. See
+// docs/guides/features.md.
 package features
 
 import (

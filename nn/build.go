@@ -6,6 +6,8 @@ import (
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Options says what Build makes of a named model.
@@ -77,7 +79,7 @@ func Build(name string, o Options) (*Model, error) {
 		}
 	}
 	if s == nil {
-		return nil, fmt.Errorf("unknown model %q; known are %s", name, strings.Join(known, ", "))
+		return nil, usage.Unknown("model", name, known)
 	}
 	if o.Input == [3]int{} {
 		if o.Input = s.Input; o.Input == [3]int{} {
@@ -139,7 +141,7 @@ func (s *spec) choose(o Options) ([]Layer, error) {
 	case "sigmoid":
 		return s.layers(Sigmoid, Glorot(o.Seed), outputs), nil
 	}
-	return nil, fmt.Errorf("model %s: unknown activation %q; choose relu, tanh or sigmoid", s.Name, o.Activation)
+	return nil, usage.Unknown("activation", o.Activation, []string{"relu", "tanh", "sigmoid"})
 }
 
 func dims(s [3]int) string { return fmt.Sprintf("%d×%d×%d", s[0], s[1], s[2]) }

@@ -1,6 +1,8 @@
-// Package nn is the Gorgonia front end: it builds the networks that the
-// project measures on, and lowers any Gorgonia graph of supported ops to a
-// ir.Program, the form in which devices run it.
+// Package nn turns a Gorgonia graph into a network that privgrad can train:
+//
+//	network, err := nn.Lower(logits, nn.WithName("mine")) // for train.Options.Network
+//
+// It also builds the named models (Build), and has layers such as Conv, GroupNorm and Residual.
 //
 // A graph's input is a float32 or float64 node whose axis 0 is the batch:
 // (N, C, H, W) for images, (N, n) for vectors, or any other per-example

@@ -1,9 +1,8 @@
 package perexample
 
 import (
-	"fmt"
-
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Clipping names a way to bound what one example adds to the sum.
@@ -28,5 +27,5 @@ func (c Clipping) Rule() (ir.Clipping, error) {
 	case Automatic:
 		return ir.Automatic, nil
 	}
-	return ir.Unclipped, fmt.Errorf("unknown clipping %q: choose one of %s", c, list(Clippings()))
+	return ir.Unclipped, usage.Unknown("clipping", c, Clippings())
 }

@@ -1,6 +1,9 @@
-// Package perexample decides how per-example gradients are measured, clipped
-// and summed. Each strategy rewrites a ir.Program into a ir.Schedule; it
-// never changes the result beyond rounding, only its cost.
+// Package perexample plans how each record's gradient is measured, clipped and summed:
+//
+//	schedule, err := perexample.Private(network.Program, perexample.Options{Strategy: perexample.Auto, Clipping: flat, Batch: 256})
+//
+// A strategy rewrites an ir.Program into an ir.Schedule. It changes the cost, and the result by
+// rounding at most. Here an example is one record of a batch.
 //
 // Every private schedule computes Σᵢ cᵢ·gᵢ with gᵢ the gradient of example i's own loss
 // and cᵢ its clipping factor. An example with a norm that is not finite, or with a
@@ -223,7 +226,7 @@ func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 			return "", nil, fmt.Errorf("strategy %q: %q is no choice for a layer: write one such as conv1=gram", s, field)
 		default:
 			if name = Strategy(layer); !slices.Contains(Strategies(), name) {
-				return "", nil, fmt.Errorf("unknown strategy %q%s: choose one of %s", field, meant(field, Strategies()), list(Strategies()))
+				return "", nil, usage.Unknown("strategy", name, Strategies())
 			}
 		}
 	}
@@ -235,7 +238,7 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		choice = Store
 	}
 	if !slices.Contains(Choices(), choice) {
-		return fmt.Errorf("unknown choice %q for layer %s%s: choose one of %s", choice, layer, meant(string(choice), Choices()), list(Choices()))
+		return fmt.Errorf("layer %s: %w", layer, usage.Unknown("choice", choice, Choices()))
 	}
 	if p == nil {
 		return nil
@@ -270,14 +273,6 @@ func layerName(p *ir.Program, i int) string {
 }
 
 // meant asks whether one of the names was meant.
-func meant[S ~string](name string, all []S) string {
-	var known []string
-	for _, s := range all {
-		known = append(known, string(s))
-	}
-	return usage.Meant(name, known)
-}
-
 func list[T ~string](all []T) string {
 	var names []string
 	for _, s := range all {

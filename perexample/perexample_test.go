@@ -165,7 +165,7 @@ func TestChoices(t *testing.T) {
 	}
 	for strategy, want := range map[perexample.Strategy]string{
 		"auto,gram":             `"gram" is no choice for a layer`,
-		"auto,conv1=fast":       `unknown choice "fast" for layer conv1: choose one of store, ghost, gram, recompute`,
+		"auto,conv1=fast":       `layer conv1: unknown choice "fast": choose one of store, ghost, gram, recompute`,
 		"auto,conv3=gram":       `network lenet has no layer "conv3": choose one of conv1, conv2, fc1, fc2, fc3`,
 		"conv1=ghost":           "layer conv1 is a conv layer and cannot ghost: choose one of store, gram, recompute",
 		"fc1=recompute":         "layer fc1 is a dense layer and cannot recompute: choose one of ghost, store",

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/template"
+
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 //go:embed card.md
@@ -13,6 +15,7 @@ var cardText string
 var card = template.Must(template.New("card").Funcs(template.FuncMap{
 	"percent": func(x *float64) string { return percent(*x) },
 	"number":  func(x *float64) string { return number(*x) },
+	"labeled": plan.Labeled,
 	"text":    plain,
 	"code":    func(s string) string { return strings.ReplaceAll(oneLine(s), "`", "'") },
 }).Parse(cardText))

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 //go:embed page.html
@@ -16,6 +18,7 @@ var pageText string
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent": func(x *float64) string { return percent(*x) },
 	"number":  func(x *float64) string { return number(*x) },
+	"labeled": plan.Labeled,
 	"join":    strings.Join,
 }).Parse(pageText))
 

@@ -1,6 +1,5 @@
-// Package report makes what people and other programs look at, of the files that a run
-// left: a page, a model card, a picture, events for TensorBoard. It also checks those
-// files against each other.
+// Package report writes a page, a model card, a picture and TensorBoard events about a run, and
+// verifies the files of a run against each other.
 //
 //	c, options := train.Default(), train.Options{Out: "runs/first"}
 //	report.Attach(c, &options) // the run writes its report when it has finished

@@ -108,8 +108,8 @@ func TestReportOfARun(t *testing.T) {
 	text := words(page)
 	for _, want := range []string{
 		"logistic on made", "ε 3", "δ 1e-05", "This run has a privacy guarantee.", "e ε = 20.1 times as likely with any one record as without it",
-		"add-remove:", "pld: privacy loss distributions", "40 of publicly 160 records per step", "Confusion on the test data", "a &lt;b&gt;",
-		r.Digests["model.safetensors"], "the settings were not chosen by looking at the private data",
+		"add-remove:", "pld: privacy loss distributions", "40 of 160 records (the public number) per step", "Confusion on the test data", "a &lt;b&gt;",
+		r.Digests["model.safetensors"], "no setting was chosen by looking at the private data",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
@@ -181,7 +181,7 @@ func TestReportWithoutAGuarantee(t *testing.T) {
 		change func(*train.Config)
 		want   []string
 	}{
-		"seeded": {func(c *train.Config) { c.Noise = "seeded" }, []string{"This run has no privacy guarantee.", "whoever knows the seed can subtract it", "It bounds nothing"}},
+		"seeded": {func(c *train.Config) { c.Noise = "seeded" }, []string{"This run has no privacy guarantee.", "whoever knows the seed can subtract it", "Do not rely on it"}},
 		"sgd":    {func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta = "sgd", nil, nil }, []string{"no privacy guarantee", "optimizer sgd", "steps"}},
 		"silent": {func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) }, []string{"no noise was added", "infinite"}},
 	} {
@@ -232,7 +232,7 @@ func TestReportShowsRisk(t *testing.T) {
 	_, err = Write(dir)
 	check(t, err)
 	text := words(read(t, dir, PageFile))
-	for _, want := range []string{"advantage is 25.00%", "right in 62.50% of them", "0.10% 2.00% 5.00% 50.00%"} {
+	for _, want := range []string{"best attacker is at most 25.00%", "right at most 62.50% of the time", "0.10% 2.00% 5.00% 50.00%"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}

@@ -120,9 +120,9 @@ func (r *run) Relation() string {
 	case r.Neighbouring == nil:
 		return ""
 	case *r.Neighbouring == string(accountant.ReplaceOne):
-		return "replace-one: the data sets that must be hard to tell apart differ in the content of one record"
+		return "replace-one: two neighboring data sets differ in the content of one record"
 	}
-	return "add-remove: of the data sets that must be hard to tell apart, one has one record more"
+	return "add-remove: of two neighboring data sets, one has one record more"
 }
 
 // accountants in words.
@@ -145,11 +145,11 @@ func (r *run) By() string {
 func (r *run) Batches() string {
 	switch {
 	case r.SamplingRate == 1:
-		return fmt.Sprintf("all of publicly %d records in every step", r.PublicN)
+		return fmt.Sprintf("all records at every step; their public number is %d", r.PublicN)
 	case r.Sampling == "poisson":
-		return fmt.Sprintf("Poisson: %s of publicly %d records per step on average", number(r.ExpectedBatch), r.PublicN)
+		return fmt.Sprintf("Poisson sampling: %s of %d records (the public number) per step on average", number(r.ExpectedBatch), r.PublicN)
 	}
-	return fmt.Sprintf("subsets of a fixed size: %s of publicly %d records per step", number(r.ExpectedBatch), r.PublicN)
+	return fmt.Sprintf("subsets of a fixed size: %s of %d records (the public number) per step", number(r.ExpectedBatch), r.PublicN)
 }
 
 // StepsMade says how many updates there were, and how many were paid for.

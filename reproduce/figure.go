@@ -1,11 +1,10 @@
-// Package reproduce reruns figures and tables of papers, and writes what came out
-// beside what the papers say: every run's figures as CSV, a picture, and a page of
-// Markdown with a verdict on each claim. The figures themselves are in a package for
-// each paper.
+// Package reproduce reruns figures and tables of papers and compares the outcome with what the
+// papers claim. `privgrad reproduce list` is the way to start; papers.Find gives a Figure to Go
+// programs. A figure writes every run's figures as CSV, a picture, and a page of Markdown with
+// a verdict on each claim. Each paper has a package of its own below.
 //
-// Published benchmark data count as public here: objective values on training
-// data are shown, so that no run has a guarantee, whatever ε it states, and every
-// output says so.
+// Published benchmark data count as public here. Objective values on training data are shown, so
+// no run has a guarantee, whatever ε it states. Every output says so.
 package reproduce
 
 import (

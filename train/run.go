@@ -1,9 +1,12 @@
-// Package train wires a whole run together: data, network, schedule, device,
-// mechanism, optimizer, accountant, ledger and the files of a run directory.
+// Package train trains a model with differential privacy and writes its run directory:
 //
-// What leaves a run is a function of its configuration, of released values and
-// of data declared public. The ledger reserves a step on disk before that
-// step's noise is drawn.
+//	c := train.Default() // DP-SGD on Fashion-MNIST
+//	epsilon := 3.0
+//	c.Epsilon = &epsilon
+//	result, err := train.Run(ctx, c, train.Options{Out: "runs/first", Sources: sources})
+//
+// What leaves a run is a function of its configuration, of released values and of data declared
+// public. The ledger reserves a step on disk before the noise of that step is drawn.
 package train
 
 import (

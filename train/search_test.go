@@ -143,7 +143,7 @@ func TestSearchRefuses(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*Config){
-		"optimizer dp-sgd has a step size of its own":          func(c *Config) { c.Search = &Search{} },
+		"optimizer dp-sgd makes no line search":                func(c *Config) { c.Search = &Search{} },
 		`unknown search form "x": choose one of differences, `: fixed(func(s *Search) { s.Form = "x" }),
 		`unknown search budget "x": choose one of fixed, `:     fixed(func(s *Search) { s.Budget = "x" }),
 		`unknown search batches "x": choose one of fresh, `:    fixed(func(s *Search) { s.Batches = "x" }),
@@ -185,10 +185,10 @@ func TestSearchRefuses(t *testing.T) {
 		},
 		"accountant paper: search batches fresh":                                       adaptive(func(c *Config) { c.Accountant = "paper" }),
 		"momentum 0.9: optimizer dp-blsgd":                                             adaptive(func(c *Config) { c.Momentum = 0.9 }),
-		"noise exact: line searches":                                                   adaptive(func(c *Config) { c.Noise = dpoptim.Exact }),
+		"noise exact: exact noise works on integers":                                   adaptive(func(c *Config) { c.Noise = dpoptim.Exact }),
 		"clipping adaptive: optimizer dp-blsgd":                                        adaptive(func(c *Config) { c.Clipping = "adaptive" }),
 		"noise multiplier 1: optimizer dp-blsgd":                                       adaptive(func(c *Config) { c.NoiseMultiplier, c.Epsilon = ptr(1.0), nil }),
-		"train-loss-noise 4: budgets":                                                  adaptive(func(c *Config) { c.TrainLossNoise = ptr(4.0) }),
+		"train-loss-noise 4: an adaptive budget":                                       adaptive(func(c *Config) { c.TrainLossNoise = ptr(4.0) }),
 		"lr-schedule cosine":                                                           adaptive(func(c *Config) { c.LRSchedule = "cosine" }),
 		"epochs 2: optimizer dp-blsgd":                                                 adaptive(func(c *Config) { c.Epochs, c.Steps = ptr(2.0), nil }),
 		"--search-every has no effect with --search-form losses and --search-budget a": adaptive(func(c *Config) { c.Search.Every = ptr(1) }),

@@ -1,10 +1,9 @@
-// Package trained opens what a run of package train left, and uses its model: on public test
-// data, on images, in other programs.
+// Package trained opens the model of a run and uses it: it evaluates, predicts and exports.
 //
 //	model, err := trained.Open("runs/first", trained.Options{})
 //	predictions, err := model.Predict(features.Images{Bytes: images})
 //
-// A model and all that follows from it is released already: using it costs no privacy.
+// Using a model costs no privacy, since the model was released already.
 package trained
 
 import (
@@ -72,7 +71,7 @@ func Open(dir string, o Options) (*Model, error) {
 	m := &Model{dir: dir, options: o}
 	files := rundir.Dir(dir)
 	if _, err := os.Stat(files.Path(rundir.Config)); err != nil {
-		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
+		return nil, usage.Errorf("%s is no run directory, for its %s cannot be read (%w): give a directory that train wrote", dir, rundir.Config, usage.Cause(err))
 	}
 	if err := plan.ReadConfig(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err

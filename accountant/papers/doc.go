@@ -1,7 +1,7 @@
-// Package papers is the planning arithmetic of published methods whose
-// noise is fixed before any data are touched: how many steps a budget pays
-// for, how much noise each of them gets, and which conditions that rests on.
-// It is arithmetic on public numbers alone, sees no data and draws no noise.
+// Package papers plans published methods whose noise is fixed in advance: how many steps a
+// budget allows, how much noise each step needs, and under which conditions. `privgrad
+// schedule` shows its plans. It computes with public numbers alone, reads no data and draws
+// no noise.
 //
 // Every figure here is for replace-one: neighbouring data sets have the same
 // public size and differ in one record's value. Sensitivities and deviations

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Options say which schema reads a table, and which part of it is held out.
@@ -209,7 +210,7 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("schema: %w: give the path of a YAML file or one of %s", err, strings.Join(SchemaNames(), ", "))
+			return nil, nil, fmt.Errorf("schema %s cannot be read (%w)%s: give the path of a YAML file or one of %s", file, usage.Cause(err), usage.Meant(name, SchemaNames()), strings.Join(SchemaNames(), ", "))
 		}
 		if s, err = parse(text); err != nil {
 			return nil, nil, fmt.Errorf("schema %s: %w", file, err)

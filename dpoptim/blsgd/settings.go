@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/btls"
@@ -114,7 +113,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		if got == "" || slices.Contains(choices, got) {
 			return nil
 		}
-		return usage.Errorf("unknown %s %q: choose one of %s", what, got, strings.Join(choices, ", "))
+		return usage.Unknown(what, got, choices)
 	}
 	if err := errors.Join(
 		oneOf("search form", s.Form, Forms()), oneOf("search budget", s.Budget, Policies()),
@@ -126,7 +125,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case c.Momentum != 0:
 		return usage.Errorf("momentum %v: optimizer %s steps along the gradient that it searched along; leave momentum at 0", c.Momentum, m.name)
 	case c.Noise == dpoptim.Exact:
-		return usage.Errorf("noise exact: line searches have no integer form yet; use --noise secure with optimizer %s", m.name)
+		return usage.Errorf("noise exact: exact noise works on integers, which line searches do not use yet; use --noise secure with optimizer %s", m.name)
 	case c.Clipping == string(perexample.AdaptiveFlat):
 		return usage.Errorf("clipping %s: optimizer %s keeps its clip norm, or shrinks it as dp-blsgd-ac; use --clipping flat", c.Clipping, m.name)
 	}
@@ -179,11 +178,11 @@ func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
 func (m *Method) resolveLength(c *dpoptim.Settings, s *Settings) error {
 	switch {
 	case c.TrainLossNoise != nil:
-		return usage.Errorf("train-loss-noise %v: budgets that adapt leave no budget aside for it; leave it out", *c.TrainLossNoise)
+		return usage.Errorf("train-loss-noise %v: an adaptive budget leaves nothing for it; leave it out", *c.TrainLossNoise)
 	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0:
 		return usage.Errorf("lr-schedule %s and warmup %d: optimizer %s with search budget %s does not know how many steps it will make; leave them out", c.LRSchedule, c.Warmup, m.name, s.Budget)
 	case c.Epochs != nil:
-		return usage.Errorf("epochs %v: optimizer %s with search budget %s steps until the budget is spent; bound it by --steps, or leave it out", *c.Epochs, m.name, s.Budget)
+		return usage.Errorf("epochs %v: optimizer %s with search budget %s runs until the budget is spent; set a limit by --steps, or leave --epochs out", *c.Epochs, m.name, s.Budget)
 	}
 	if c.Batch == nil {
 		or(&c.SamplingRate, 0.1) // section 5.4

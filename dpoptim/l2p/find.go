@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // The protectors that are shipped, as Write stored them.
@@ -57,5 +59,5 @@ func Find(nameOrFile string) (*Protector, error) {
 		}
 		names = append(names, p.Card.Name)
 	}
-	return nil, fmt.Errorf("unknown protector %q: choose %s, or give the path of a file that ends in %s", nameOrFile, strings.Join(names, " or "), weightsSuffix)
+	return nil, fmt.Errorf("%w, or give the path of a file that ends in %s", usage.Unknown("protector", nameOrFile, names), weightsSuffix)
 }

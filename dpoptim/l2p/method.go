@@ -51,7 +51,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case z != nil && (!(*z >= leastNoise) || *z > mostNoise):
 		return usage.Errorf("norm-noise %v: must be a noise multiplier in [%g, %g]", *z, leastNoise, mostNoise)
 	case z != nil && c.Noise == dpoptim.Exact:
-		return usage.Errorf("norm-noise %v: norms have no integer form; leave it out, or use --noise secure", *z)
+		return usage.Errorf("norm-noise %v: exact noise works on integers, and norms are not integers; leave it out, or use --noise secure", *z)
 	case subsets && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage.Errorf("accountant %s: it holds for batches of a fixed size and under replace-one; add --neighbouring replace-one", c.Accountant)
 	case subsets && c.TrainLossNoise != nil:
@@ -81,7 +81,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 	card := &m.protector.Card
 	if of := card.Overlap(c.Data, c.Classes); of != "" {
 		why := fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, of)
-		notes.NoGuarantee, notes.Warnings = []string{why}, []string{"no guarantee: " + why}
+		notes.NoGuarantee, notes.Warnings = []string{why}, []string{"NO GUARANTEE: " + why}
 	}
 	learned := card.Projector.Kind == Learned
 	if learned && c.Momentum != 0 {

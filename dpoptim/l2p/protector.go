@@ -17,6 +17,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/safetensors"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Kinds of projectors and schedulers.
@@ -257,7 +258,7 @@ func (p part) tensors() (all []safetensors.Tensor) {
 func Read(path string) (*Protector, error) {
 	weights, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("protector: %w", err)
+		return nil, fmt.Errorf("protector %s cannot be read (%w): give a file that `privgrad l2p train` wrote, or a name that `privgrad l2p list` shows", path, usage.Cause(err))
 	}
 	defer weights.Close()
 	card, err := os.ReadFile(CardPath(path))

@@ -62,7 +62,7 @@ func newConsole(w io.Writer, mode, format string) (*Console, error) {
 			return a
 		}})
 	default:
-		return nil, usage.Errorf("--log-format %s: choose text or json", format)
+		return nil, usage.Unknown("--log-format", format, []string{"text", "json"})
 	}
 	switch mode {
 	case "on":
@@ -72,7 +72,7 @@ func newConsole(w io.Writer, mode, format string) (*Console, error) {
 		c.bars = terminal && c.json == nil
 		c.lines = !c.bars
 	default:
-		return nil, usage.Errorf("--progress %s: choose auto, on or off", mode)
+		return nil, usage.Unknown("--progress", mode, []string{"auto", "on", "off"})
 	}
 	return c, nil
 }

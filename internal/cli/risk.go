@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // AttackGuess says what a risk means for who guesses whether a record was used.
@@ -16,6 +17,9 @@ func AttackGuess(r *accountant.Risk) string {
 func AttackFinds(r *accountant.Risk) string {
 	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the unused records finds at most %s of the used ones", percentUp(r.TPR["0.01"]))
 }
+
+// Labeled is a reason against a guarantee, behind NOT PRIVATE or NO GUARANTEE.
+func Labeled(why string) string { return plan.Labeled(why) }
 
 // percentUp is a share in percent, rounded up to a tenth.
 func percentUp(x float64) string {

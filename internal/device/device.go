@@ -12,11 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Device opens data and networks. Calls enqueue in order; only Step.Wait and
@@ -97,7 +97,7 @@ func ParsePrecision(name string) (Precision, error) {
 	if i := slices.Index(precisions, name); i >= 0 {
 		return Precision(i), nil
 	}
-	return 0, fmt.Errorf("unknown precision %q: choose one of %s", name, strings.Join(precisions, ", "))
+	return 0, usage.Unknown("precision", name, precisions)
 }
 
 // Library is a Device that can leave dense products to cuBLAS.

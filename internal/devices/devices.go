@@ -35,7 +35,7 @@ func Open(name string, threads int) (device.Device, error) {
 		ordinal, err = strconv.Atoi(number)
 	}
 	if kind != "cuda" || err != nil || ordinal < 0 {
-		return nil, usage.Errorf("unknown device %q: choose one of auto, cpu, cuda, cuda:N, reference", name)
+		return nil, usage.Unknown("device", name, []string{"auto", "cpu", "cuda", "cuda:N", "reference"})
 	}
 	d, err := openGPU(ordinal)
 	if err != nil {
@@ -65,7 +65,7 @@ func CheckGEMM(d device.Device, gemm string, in device.Precision) error {
 		return nil
 	case GEMMCuBLAS:
 	default:
-		return usage.Errorf("unknown gemm %q: choose one of %s, %s", gemm, GEMMOwn, GEMMCuBLAS)
+		return usage.Unknown("gemm", gemm, []string{GEMMOwn, GEMMCuBLAS})
 	}
 	if in != device.Float32 {
 		return usage.Errorf("gemm %s: cuBLAS is told to multiply in float32, not in %s; use --gemm %s, or --precision %s", gemm, in, GEMMOwn, device.Float32)

@@ -18,8 +18,13 @@ func TestSpellings(t *testing.T) {
 		err := ReadConfig(path, &c)
 		return c, err
 	}
-	if c, err := read("neighboring: replace-one\nstrategy: materialize\n"); err != nil || c.Neighbouring != "replace-one" || !c.given["neighbouring"] {
-		t.Errorf("%v: %q", err, c.Neighbouring)
+	for _, text := range []string{"neighboring: replace-one\nstrategy: materialize\n", "{neighboring: replace-one, strategy: materialize}\n", "{strategy: materialize,\n  \"neighboring\": replace-one}"} {
+		if c, err := read(text); err != nil || c.Neighbouring != "replace-one" || !c.given["neighbouring"] {
+			t.Errorf("%q: %v: %q", text, err, c.Neighbouring)
+		}
+	}
+	if _, err := read("{neighboring: replace-one, neighbouring: add-remove}"); err == nil {
+		t.Error("both spellings are accepted in braces")
 	}
 	if _, err := read("neighboring: replace-one\nneighbouring: add-remove\n"); err == nil {
 		t.Error("both spellings are accepted")

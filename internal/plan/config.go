@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"regexp"
 
 	"github.com/goccy/go-yaml"
 
@@ -113,16 +112,14 @@ func Default() Config {
 	}
 }
 
-// american is the key neighbouring as Americans spell it.
-var american = regexp.MustCompile(`(?m)^neighboring(\s*:)`)
-
-// ReadConfig reads a YAML file over a configuration; unknown keys are errors.
+// ReadConfig reads a YAML file over a configuration; unknown keys are errors. Americans may
+// write neighboring.
 func ReadConfig(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return usage.Errorf("configuration: %w: give the path of a YAML file, such as a run's %s", err, rundir.Config)
+		return usage.Errorf("configuration %s cannot be read (%w): give the path of a YAML file, such as a run's %s", path, usage.Cause(err), rundir.Config)
 	}
-	b = american.ReplaceAll(b, []byte("neighbouring$1"))
+	b = yamlfile.Rename(b, "neighboring", "neighbouring")
 	err = yamlfile.Decode(b, into)
 	if errors.Is(err, yamlfile.ErrEmpty) {
 		return nil // it sets nothing
@@ -169,7 +166,7 @@ const (
 	noiseSeeded = dpoptim.Seeded
 
 	// SeededLabel goes with everything that a seeded run shows or stores.
-	SeededLabel = "NOT PRIVATE: seeded noise, whoever knows the seed can subtract it"
+	SeededLabel = notPrivate + "seeded noise, whoever knows the seed can subtract it"
 )
 
 // Bounds that keep a run within single precision and a machine within reason.
@@ -294,7 +291,7 @@ func (c *Config) checkSampling() error {
 	case c.Steps != nil && c.Epochs != nil:
 		return usage.Errorf("steps %d and epochs %v were both given: give one", *c.Steps, *c.Epochs)
 	case c.Fold < min(c.Folds, 1) || c.Fold > c.Folds:
-		return usage.Errorf("fold %d of %d: name the one to hold out, from 1 on, by --fold, and the number of all by --folds", c.Fold, c.Folds)
+		return usage.Errorf("fold %d of %d: give the number of folds by --folds, and the fold to hold out, from 1 on, by --fold", c.Fold, c.Folds)
 	}
 	return nil
 }

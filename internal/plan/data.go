@@ -174,7 +174,7 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
 	source, ok := sources[c.Data]
 	if names := slices.Sorted(maps.Keys(sources)); !ok {
-		return nil, false, usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images and arrays)", c.Data, usage.Meant(c.Data, names), strings.Join(names, ", "), TablePrefix, formNames())
+		return nil, false, UnknownData(c.Data, names)
 	}
 	switch {
 	case source.BuiltIn && c.DataDir != "":
@@ -215,6 +215,24 @@ func (c *Config) openForm(form *datasets.Form, facts bool) (*datasets.Set, error
 	}
 	c.ImageSize, c.ClassNames = datasets.SizeText(set.Train.Shape), set.ClassNames
 	return set, nil
+}
+
+// UnknownData is the error of a name that is neither a known data set's nor one of own data.
+func UnknownData(name string, known []string) error {
+	prefixes := []string{TablePrefix}
+	for _, f := range Forms() {
+		prefixes = append(prefixes, f.Prefix)
+	}
+	meant := usage.Meant(name, known)
+	if kind, _, own := strings.Cut(name, ":"); own {
+		meant = usage.Meant(kind+":", prefixes)
+	}
+	for _, p := range prefixes {
+		if strings.HasSuffix(name, "."+strings.TrimSuffix(p, ":")) {
+			meant = fmt.Sprintf(" (did you mean %s%s?)", p, name)
+		}
+	}
+	return usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images and arrays)", name, meant, strings.Join(known, ", "), TablePrefix, formNames())
 }
 
 // formNames lists what the names of forms look like.

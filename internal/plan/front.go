@@ -24,11 +24,11 @@ func (c *Config) checkFront() error {
 	}
 	switch {
 	case c.Features == "" && c.Whiten != "":
-		return usage.Errorf("whiten %s: it is for features; give --features, or leave it out", c.Whiten)
+		return usage.Errorf("whiten %s has no effect without features; give --features, or leave it out", c.Whiten)
 	case c.Features == "" && c.Mirror:
-		return usage.Errorf("mirror true: it is for features; give --features, or leave it out")
+		return usage.Errorf("mirror has no effect without features; give --features, or leave it out")
 	case c.Features == "" && c.Deskew:
-		return usage.Errorf("deskew true: it is for features; give --features, or leave it out")
+		return usage.Errorf("deskew has no effect without features; give --features, or leave it out")
 	}
 	return nil
 }

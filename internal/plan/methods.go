@@ -91,10 +91,10 @@ func (c *Config) moments() sgd.Settings {
 func (c *Config) checkUnread() error {
 	m := c.method()
 	if _, searches := m.(*blsgd.Method); c.Search != nil && !searches {
-		return usage.Errorf("optimizer %s has a step size of its own: leave the search settings out, or use dp-blsgd", c.Optimizer)
+		return usage.Errorf("optimizer %s makes no line search: leave out the settings of --search-*, or use --optimizer dp-blsgd", c.Optimizer)
 	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
-		return usage.Errorf("accountant %s: it prices batches of a fixed size, which only optimizer %s draws here; use %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
 	}
 	if _, protects := m.(*l2p.Method); protects {
 		return nil
@@ -103,7 +103,7 @@ func (c *Config) checkUnread() error {
 	case c.Weights != "":
 		return usage.Errorf("protector_sha256 %s: optimizer %s has no protector; leave it out", c.Weights, c.Optimizer)
 	case c.Protector != "":
-		return usage.Errorf("protector %s: optimizer %s has none; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, l2p.Name)
+		return usage.Errorf("protector %s: optimizer %s has no protector; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, l2p.Name)
 	case c.NormNoise != nil:
 		return usage.Errorf("norm-noise %v: optimizer %s asks for no norm; leave it out, or use --optimizer %s", *c.NormNoise, c.Optimizer, l2p.Name)
 	}

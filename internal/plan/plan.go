@@ -107,7 +107,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	if needsDelta := c.Private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
 		if set.Published {
-			why, or = "nothing says that its files are the published ones", "; or say that they are, by --published-set"
+			why, or = "privgrad does not know that its files are the published ones", "; or add --published-set if they are"
 		}
 		if c.PublicN != nil {
 			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d%s", c.Data, why, *c.PublicN, or)
@@ -232,7 +232,7 @@ func (p *Plan) fits() error {
 		if p.Front != nil {
 			of = "features " + p.Config.Features
 		}
-		return usage.Errorf("network %s reads %d values an example, %s have %d", g.Name, want, of, got)
+		return usage.Errorf("network %s reads %d values per record, those of %s have %d", g.Name, want, of, got)
 	}
 	if p.Set.Classes == 0 {
 		if g.Loss != ir.Huber {
@@ -395,7 +395,7 @@ func (p *Plan) resolveWork() error {
 		return usage.Wrap(err)
 	}
 	if need := p.Schedule.ExampleBytes(p.costs.Passes); memory < need {
-		return usage.Errorf("memory %s: %s with strategy %s needs %d bytes for a single example; give at least that", c.Memory, c.Model, c.Strategy, need)
+		return usage.Errorf("memory %s: %s with strategy %s needs %d bytes for a single record; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
 	p.Capacity = mostRows(p.ExpectedBatch)
 	if p.Schedule.Chunk == 0 {

@@ -50,7 +50,7 @@ func (p *Plan) resolveNoise() error {
 		c.Delta = &delta
 	}
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a guarantee allows some record to be published outright; choose a smaller --delta", *c.Delta, n))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta", *c.Delta, n))
 	}
 	var err error
 	switch p.Declaration.Budget {
@@ -180,7 +180,7 @@ func (p *Plan) outOfReach(err error) error {
 	if !errors.As(err, &out) || !c.adapts() {
 		return asBudget(err)
 	}
-	out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, for the count of the clipped; raise --batch, or use --clipping %s",
+	out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, because clipped records are counted with noise; raise --batch, or use --clipping %s",
 		*c.Epsilon, c.Clipping, p.ExpectedBatch, out.Least, perexample.Flat)
 	return out
 }

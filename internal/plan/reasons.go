@@ -16,27 +16,28 @@ import (
 // what, for a run of which it is true. docs/explain/privacy.md has them, too.
 var reasons = []struct {
 	words string
+	bare  bool // nothing protects a record then
 	is    func(p *Plan) (of []any, ok bool)
 }{
-	{"optimizer %s neither bounds nor hides a record's influence", func(p *Plan) ([]any, bool) {
+	{"optimizer %s neither bounds nor hides a record's influence", true, func(p *Plan) ([]any, bool) {
 		return []any{p.Config.Optimizer}, !p.Config.Private()
 	}},
-	{"no noise was added", func(p *Plan) ([]any, bool) { return nil, p.Config.Private() && p.spent == nil }},
-	{"epsilon is infinite", func(p *Plan) ([]any, bool) {
+	{"no noise was added", true, func(p *Plan) ([]any, bool) { return nil, p.Config.Private() && p.spent == nil }},
+	{"epsilon is infinite", true, func(p *Plan) ([]any, bool) {
 		return nil, p.Config.Private() && p.spent != nil && p.Epsilon == nil
 	}},
-	{SeededLabel, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
-	{"%s", func(p *Plan) ([]any, bool) {
+	{SeededLabel, true, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
+	{"%s", false, func(p *Plan) ([]any, bool) {
 		why := accountant.NoGuarantee(p.Config.Accountant)
 		return []any{why}, why != "" && p.Config.Private()
 	}},
-	{"%s", func(p *Plan) ([]any, bool) { // the method's own
+	{"%s", false, func(p *Plan) ([]any, bool) { // the method's own
 		return []any{strings.Join(p.Notes.NoGuarantee, "; ")}, len(p.Notes.NoGuarantee) > 0
 	}},
-	{"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons", func(p *Plan) ([]any, bool) {
+	{"one fold of a k-fold: epsilon is this run's alone; each record trains k−1 of the k models, so add up their epsilons", false, func(p *Plan) ([]any, bool) {
 		return nil, p.Config.Folds > 0
 	}},
-	{"un-noised training statistics shown", func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
+	{"un-noised training statistics shown", false, func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
 }
 
 // NoGuarantee lists why ε is no guarantee.
@@ -48,6 +49,23 @@ func (p *Plan) NoGuarantee() []string {
 		}
 	}
 	return why
+}
+
+// The labels of a reason.
+const (
+	notPrivate  = "NOT PRIVATE: "  // nothing protects a record
+	noGuarantee = "NO GUARANTEE: " // ε is not proven
+)
+
+// Labeled is a reason of NoGuarantee behind its label, also one of an earlier run.
+func Labeled(why string) string {
+	for _, r := range reasons {
+		before, after, _ := strings.Cut(r.words, "%s")
+		if r.bare && strings.HasPrefix(why, before) && strings.HasSuffix(why, after) {
+			return notPrivate + strings.TrimPrefix(why, notPrivate)
+		}
+	}
+	return noGuarantee + why
 }
 
 // doubts are what no guarantee saves a run from.
@@ -81,7 +99,7 @@ func (c *Config) Label() string {
 		all = append(all, SeededLabel)
 	}
 	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.Private() {
-		all = append(all, "NO GUARANTEE: "+why)
+		all = append(all, noGuarantee+why)
 	}
 	return strings.Join(all, "; ")
 }

@@ -139,3 +139,21 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		}
 	}
 }
+
+// Each reason has the label of its kind, whatever else a run says.
+func TestLabeled(t *testing.T) {
+	for why, want := range map[string]string{
+		SeededLabel:           SeededLabel,
+		"no noise was added":  "NOT PRIVATE: no noise was added",
+		"epsilon is infinite": "NOT PRIVATE: epsilon is infinite",
+		"optimizer sgd neither bounds nor hides a record's influence": "NOT PRIVATE: optimizer sgd neither bounds nor hides a record's influence",
+		accountant.NoGuarantee("paper"):                               "NO GUARANTEE: " + accountant.NoGuarantee("paper"),
+		accountant.NoGuarantee("prv"):                                 "NO GUARANTEE: " + accountant.NoGuarantee("prv"),
+		"un-noised training statistics shown":                         "NO GUARANTEE: un-noised training statistics shown",
+		knows:                                                         "NO GUARANTEE: " + knows,
+	} {
+		if got := Labeled(why); got != want {
+			t.Errorf("%q is shown as %q, want %q", why, got, want)
+		}
+	}
+}

@@ -138,10 +138,10 @@ func within[T int | float64](least, most T, words string, a ...any) limit {
 // oneOf refuses texts that are none of the choices.
 func oneOf(choices ...string) limit {
 	return func(name string, value any) error {
-		if slices.Contains(choices, fmt.Sprint(value)) {
-			return nil
+		if word := fmt.Sprint(value); !slices.Contains(choices, word) {
+			return usage.Unknown(name, word, choices)
 		}
-		return fmt.Errorf("unknown %s %q%s: choose one of %s", name, value, usage.Meant(fmt.Sprint(value), choices), strings.Join(choices, ", "))
+		return nil
 	}
 }
 

@@ -44,7 +44,7 @@ func (s Settings) Keys() map[string]any {
 
 // From says where a recipe was chosen.
 func (r Recipe) From() string {
-	return fmt.Sprintf("held-out training images of %s, and the recipe's form on its test set (public benchmark data)", r.Data)
+	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
 // Find gives the row for the largest ε that is not above the given one: of the data set,

@@ -57,7 +57,7 @@ const mostModel = 16 << 30
 func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, usage.Errorf("model file: %w: give a safetensors file, such as a run's %s", err, Model)
+		return nil, nil, usage.Errorf("model file %s cannot be read (%w): give a safetensors file, such as a run's %s", path, usage.Cause(err), Model)
 	}
 	defer f.Close()
 	tensors, facts, err := safetensors.Read(f, mostModel)

@@ -48,7 +48,7 @@ func (d Dir) State() string { return d.Path(filepath.Join(Checkpoints, state)) }
 func (d Dir) Find() (run, anything bool, err error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, false, usage.Errorf("run directory: %w: choose another --out", err)
+		return false, false, usage.Errorf("run directory %s cannot be read (%w): choose another --out", d, usage.Cause(err))
 	}
 	_, err = os.Stat(d.Path(Config))
 	return !errors.Is(err, fs.ErrNotExist), len(entries) > 0, nil
@@ -116,7 +116,7 @@ func New(name string) (string, error) {
 		case err == nil:
 			return dir, nil
 		case !errors.Is(err, fs.ErrExist):
-			return "", usage.Errorf("run directory: %w: choose an --out that can be written", err)
+			return "", usage.Errorf("run directory %s cannot be made (%w): choose an --out that can be written", dir, usage.Cause(err))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func New(name string) (string, error) {
 // Make makes the directory.
 func (d Dir) Make() error {
 	if err := os.MkdirAll(string(d), 0o755); err != nil {
-		return usage.Errorf("run directory: %w: choose an --out that can be written", err)
+		return usage.Errorf("run directory %s cannot be made (%w): choose an --out that can be written", d, usage.Cause(err))
 	}
 	return nil
 }

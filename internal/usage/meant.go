@@ -16,6 +16,16 @@ func Meant(word string, known []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
 }
 
+// Unknown is the error of a word that is none of those that a setting takes: it says which one
+// was meant, where one is near, and lists them all.
+func Unknown[S ~string](what string, word S, known []S) error {
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	return Errorf("unknown %s %q%s: choose one of %s", what, string(word), Meant(string(word), names), strings.Join(names, ", "))
+}
+
 // mostMeant is how many names one word may stand for.
 const mostMeant = 3
 

@@ -1,6 +1,12 @@
 package usage
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
 
 func TestMeant(t *testing.T) {
 	known := []string{"dp-sgd", "dp-adam", "dp-blsgd", "dp-blsgd-ac", "train", "trained", "epsilon", "lr"}
@@ -19,6 +25,27 @@ func TestMeant(t *testing.T) {
 		if got := Meant(word, known); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	for word, want := range map[string]string{
+		"pdl": `unknown accountant "pdl" (did you mean pld?): choose one of pld, rdp`,
+		"xyz": `unknown accountant "xyz": choose one of pld, rdp`,
+	} {
+		if got := Unknown("accountant", word, []string{"pld", "rdp"}).Error(); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestCause(t *testing.T) {
+	_, err := os.Open("nowhere/at/all")
+	if got := Cause(fmt.Errorf("model: %w", err)).Error(); strings.Contains(got, "open") || strings.Contains(got, "nowhere") {
+		t.Errorf("the cause is %q", got)
+	}
+	if err := errors.New("other"); Cause(err) != err {
+		t.Error("an error that is of no file changes")
 	}
 }
 

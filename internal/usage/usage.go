@@ -1,7 +1,11 @@
 // Package usage has the error of a request that cannot be met as it stands. Nothing was changed.
 package usage
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
 
 // An Error is the user's to mend.
 type Error struct{ Err error }
@@ -18,4 +22,13 @@ func Wrap(err error) error {
 		return nil
 	}
 	return &Error{err}
+}
+
+// Cause is why a file could not be used, without the name of the call that failed and the path,
+// which the message around it says.
+func Cause(err error) error {
+	if failed := new(fs.PathError); errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
 }

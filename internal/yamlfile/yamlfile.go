@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -43,6 +45,37 @@ func Decode(text []byte, into any) error {
 		return asText(err)
 	}
 	return nil
+}
+
+// Rename writes a key of the document itself by another name, whether the document is a block
+// or in braces. A text that is no YAML stays as it is.
+func Rename(text []byte, from, to string) []byte {
+	f, err := parser.ParseBytes(text, 0)
+	if err != nil || len(f.Docs) == 0 {
+		return text
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for _, key := range slices.Backward(topKeys(f.Docs[0].Body)) { // the last of a line first
+		if at := key.Position; key.Value == from && at.Line <= len(lines) {
+			line := []rune(lines[at.Line-1])
+			before := string(line[:min(at.Column-1, len(line))])
+			lines[at.Line-1] = before + strings.Replace(string(line[len([]rune(before)):]), from, to, 1)
+		}
+	}
+	return []byte(strings.Join(lines, ""))
+}
+
+// topKeys are those of a document, in its order.
+func topKeys(body ast.Node) (keys []*token.Token) {
+	switch n := body.(type) {
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			keys = append(keys, v.Key.GetToken())
+		}
+	case *ast.MappingValueNode:
+		keys = append(keys, n.Key.GetToken())
+	}
+	return keys
 }
 
 func asText(err error) error {

@@ -121,3 +121,24 @@ func TestQuotesKeysAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A key has its other name in every form of a document; values and inner keys keep their words.
+func TestRename(t *testing.T) {
+	for text, want := range map[string]string{
+		"name: x\nold: 1\n":                     "name: x\nnew: 1\n",
+		"old : 1":                               "new : 1",
+		"{old: 1}":                              "{new: 1}",
+		"{name: 'old: x', old: 1, é: old}":      "{name: 'old: x', new: 1, é: old}",
+		"{é: ü, \"old\": 1}\n":                  "{é: ü, \"new\": 1}\n",
+		"{name: x,\n  old: 1\n}":                "{name: x,\n  new: 1\n}",
+		"# old: 2\n---\nold: 1":                 "# old: 2\n---\nnew: 1",
+		"old: 1\r\nname: x\r\n":                 "new: 1\r\nname: x\r\n",
+		"search: {old: 1}\nname: |\n  old: 1\n": "search: {old: 1}\nname: |\n  old: 1\n",
+		"{old: 1":                               "{old: 1",
+		"":                                      "",
+	} {
+		if got := string(Rename([]byte(text), "old", "new")); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

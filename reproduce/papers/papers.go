@@ -3,7 +3,6 @@ package papers
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
@@ -23,5 +22,5 @@ func Find(name string) (*reproduce.Figure, error) {
 		}
 		names = append(names, f.Name)
 	}
-	return nil, usage.Errorf("unknown figure %q%s: choose one of %s", name, usage.Meant(name, names), strings.Join(names, ", "))
+	return nil, usage.Unknown("figure", name, names)
 }

@@ -27,10 +27,16 @@ import (
 // which have put others in their place by then.
 var open = sync.OnceValue(func() error {
 	var why [512]C.char
-	if r := C.cudrv_bind(&why[0], C.size_t(len(why))); r != 0 {
-		return errors.New(C.GoString(&why[0]))
+	switch r := C.cudrv_bind(&why[0], C.size_t(len(why))); r {
+	case C.CUDA_SUCCESS:
+		return nil
+	case C.CUDA_ERROR_SHARED_OBJECT_INIT_FAILED:
+		return fmt.Errorf("no NVIDIA driver found (%s); install one", C.GoString(&why[0]))
+	case C.CUDA_ERROR_NO_DEVICE:
+		return fmt.Errorf("the NVIDIA driver sees no GPU (%s); check nvidia-smi and CUDA_VISIBLE_DEVICES", C.GoString(&why[0]))
+	default:
+		return fmt.Errorf("the NVIDIA driver does not start (%s); check nvidia-smi, or install the driver anew", C.GoString(&why[0]))
 	}
-	return nil
 })
 
 // Replace puts a C function in the place of one of libcuda's. It is for tests
@@ -48,7 +54,7 @@ func Replace(name string, function unsafe.Pointer) error {
 // Open finds the installed driver. The error says why there is none.
 func Open() (driver.Driver, error) {
 	if err := open(); err != nil {
-		return nil, fmt.Errorf("no NVIDIA driver found (%w); install one", err)
+		return nil, err
 	}
 	return library{}, nil
 }

@@ -112,12 +112,12 @@ func TestForeignObjects(t *testing.T) {
 // libraries are made into libcuda.so.1, and what Open, Version and Devices then say.
 var libraries = []struct{ name, source, want string }{
 	{"damaged", "", "no NVIDIA driver found (LIB: file too short); install one"},
-	{"no device", "int cuInit(unsigned f) { return 100; }", "no NVIDIA driver found (cuInit of libcuda.so.1: unknown error (100)); install one"},
+	{"no device", "int cuInit(unsigned f) { return 100; }", "the NVIDIA driver sees no GPU (cuInit of libcuda.so.1: unknown error (100)); check nvidia-smi and CUDA_VISIBLE_DEVICES"},
 	{"no device, named", `
 		int cuInit(unsigned f) { return 100; }
 		int cuGetErrorName(int e, const char **s) { *s = "CUDA_ERROR_NO_DEVICE"; return 0; }`,
-		"no NVIDIA driver found (cuInit of libcuda.so.1: CUDA_ERROR_NO_DEVICE (100)); install one"},
-	{"no cuInit", "int x;", "no NVIDIA driver found (cuInit of libcuda.so.1: unknown error (302)); install one"},
+		"the NVIDIA driver sees no GPU (cuInit of libcuda.so.1: CUDA_ERROR_NO_DEVICE (100)); check nvidia-smi and CUDA_VISIBLE_DEVICES"},
+	{"no cuInit", "int x;", "the NVIDIA driver does not start (cuInit of libcuda.so.1: unknown error (302)); check nvidia-smi, or install the driver anew"},
 	{"works", `
 		int cuInit(unsigned f) { return 0; }
 		int cuDriverGetVersion(int *v) { *v = 13000; return 0; }

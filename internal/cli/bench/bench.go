@@ -12,9 +12,10 @@ import (
 // New is the command that measures.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "bench",
-		Short:   "Measure how fast this machine trains",
-		Long:    "bench measures. Its figures hold for this machine and this moment: compare only what was measured side by side.",
+		Use:   "bench",
+		Short: "Measure how fast this machine trains",
+		Long: `bench measures how fast this machine trains. The figures hold for this machine at this
+moment. Compare only figures that were measured side by side.`,
 		Example: "  privgrad bench step --model cnn-mnist --batch 256",
 	}
 	cmd.AddCommand(step(), lineSearch(), l2p(), gemm(), noise(), sampler(), account(), compare())

@@ -32,34 +32,34 @@ func compare() *cobra.Command {
 	return cli.Command{
 		Use:   "compare",
 		Short: "Time training steps beside PyTorch, Opacus and JAX",
-		Long: `compare times the same training steps in this program, in Opacus (per-example
-gradients by hooks, and ghost clipping), in torch.func and in JAX (vmap of grad),
-and, without privacy, in PyTorch and JAX. Every measurement is a process of its
-own on --threads processors; this program's own come before each peer's, in
---rounds rounds, so that a machine whose speed drifts is fair to all. The figure
-for each is the median of its rounds, with the least and the most.
+		Long: `compare times the same training step in privgrad and in its peers: Opacus (by hooks and
+by ghost clipping), torch.func, and JAX (vmap of grad). Without privacy the peers are
+PyTorch and JAX. Each measurement is a process of its own on --threads threads. privgrad
+is measured before each peer, in each of --rounds rounds, so that a machine whose speed
+drifts is fair to all. compare prints the median, the least and the most of the rounds.
 
-The peers are Python packages, and none has to be there. To install them:
+The peers are Python packages, and each is optional. To install them:
 
   python3 -m venv peers
   peers/bin/pip install ` + strings.Join(bench.Requirements(), " ") + `
 
-On a GPU (--device cuda) every process multiplies in float32, without TF32. torch.compile also needs a C++ compiler. What is missing or fails is left out,
-with a line that says so.`,
+On a GPU (--device cuda) every process multiplies in float32, without TF32. torch.compile
+needs a C++ compiler. A peer that is missing or fails is left out, with a line that says
+so.`,
 		Example: `  privgrad bench compare --python peers/bin/python --out compare.json --plot compare.svg
   privgrad bench compare --models cnn-mnist --rounds 1 --seconds 1
   privgrad bench compare --from compare.json --markdown`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringSliceVar(&x.Models, "models", bench.CompareModels(), "models, with commas between")
-			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, of every process")
-			f.IntVar(&x.Threads, "threads", 0, "processor threads of every process, 0 for all")
-			f.Float64Var(&x.Seconds, "seconds", 3, "time to measure for, in every round of every entry")
-			f.IntVar(&x.Rounds, "rounds", 3, "measurements of every entry, in turns")
+			f.StringSliceVar(&x.Models, "models", bench.CompareModels(), "models, separated by commas")
+			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, for every process")
+			f.IntVar(&x.Threads, "threads", 0, "CPU threads of every process; 0: all")
+			f.Float64Var(&x.Seconds, "seconds", 3, "seconds per entry and round")
+			f.IntVar(&x.Rounds, "rounds", 3, "measurements per entry, in turns")
 			f.StringVar(&x.Python, "python", "python3", "Python interpreter that has the peers")
 			f.StringVar(&x.out, "out", "", "write all measurements to this file, as JSON")
 			f.StringVar(&x.picture, "plot", "", "draw the measurements to this file, .svg or .png")
-			f.StringVar(&x.from, "from", "", "measure nothing: show the measurements of this file, written by --out")
+			f.StringVar(&x.from, "from", "", "measure nothing; show the measurements in this file, which --out wrote")
 			f.BoolVar(&x.markdown, "markdown", false, "print Markdown tables")
 		},
 		Progress: true,
@@ -110,7 +110,7 @@ func (x *comparison) check(c *cli.Call) error {
 	}
 	for _, name := range []string{"models", "device", "threads", "seconds", "rounds", "python"} {
 		if c.Given(name) {
-			return usage.Errorf("--from measures nothing, so that --%s has no meaning with it: leave one of them out", name)
+			return usage.Errorf("--%s has no effect with --from, which measures nothing; remove it", name)
 		}
 	}
 	return nil
@@ -147,7 +147,7 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 func readComparison(file string) (*bench.Comparison, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usage.Wrap(err)
+		return nil, usage.Errorf("--from %s cannot be read (%w): give a file that --out wrote", file, usage.Cause(err))
 	}
 	c := &bench.Comparison{}
 	if err := json.Unmarshal(b, c); err != nil {

@@ -17,25 +17,25 @@ func gemm() *cobra.Command {
 	return cli.Command{
 		Use:   "gemm",
 		Short: "Time matrix products beside the processor's peak",
-		Long: `gemm times float32 matrix products m×k times k×n on one thread and on all of
---threads. In between it measures how fast the processor multiplies and adds in
-registers alone, with the widest instructions that it has, and states each
-product as a share of that. A dense product is cut among the threads; of the others every thread
-has examples of its own. Packing of operands is included as in training.
+		Long: `gemm times float32 matrix products m×k times k×n, on one thread and on --threads. It also
+measures the processor's peak: multiply-adds in registers alone, by its widest
+instructions. It prints each product as a share of that peak. The threads share one dense
+product; of other products each thread has its own records. Packing of operands counts,
+as in training.
 
-With --device cuda and --model it times the products of the model's dense layers on a
-GPU: those of the forward pass, of the gradients at the inputs and of the weights' clipped sums, by
-the project's kernels and, where NVIDIA's library is installed, by cuBLAS.`,
+With --device cuda and --model it times the products of the model's dense layers on a GPU:
+forward, gradients at the inputs, and clipped sums for the weights. It times the project's
+kernels, and cuBLAS where NVIDIA's library is installed.`,
 		Example: `  privgrad bench gemm
   privgrad bench gemm --model cifar-small --threads 2 --json
   privgrad bench gemm --device cuda --model mlp-mnist`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "", "products of this model's layers, instead of large shapes")
-			f.IntVar(&o.Batch, "batch", 256, "with --model: rows of the dense layers' products")
-			f.StringVar(&o.Device, "device", "cpu", "cpu, or cuda or cuda:N to compare with cuBLAS")
-			f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-			f.Float64Var(&o.Seconds, "seconds", 0.5, "time to measure each product for, on one and on all threads")
+			f.StringVar(&o.Model, "model", "", "time the products of this model's layers instead of large shapes")
+			f.IntVar(&o.Batch, "batch", 256, "with --model: records per batch")
+			f.StringVar(&o.Device, "device", "cpu", "cpu, cuda or cuda:N; a GPU is compared with cuBLAS")
+			f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
+			f.Float64Var(&o.Seconds, "seconds", 0.5, "seconds per product, on one thread and on all")
 		},
 		Run: func(c *cli.Call) error {
 			if o.Device != "cpu" {
@@ -94,15 +94,15 @@ func noise() *cobra.Command {
 	return cli.Command{
 		Use:   "noise",
 		Short: "Time Gaussian noise, released and exact",
-		Long: `noise times exactly rounded Gaussian draws from the cryptographic streams, on
-one thread and on all of --threads: releases, which round a float32 to a grid and
-add a draw, and draws that are added to an integer. The kinds take turns.`,
+		Long: `noise times exactly rounded Gaussian draws from cryptographic streams, on one thread and
+on --threads. It times two kinds in turns: a release rounds a float32 to a grid and adds a
+draw; exact noise adds a draw to an integer.`,
 		Example: `  privgrad bench noise
   privgrad bench noise --seconds 5 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-			f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each kind for, on one and on all threads")
+			f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
+			f.Float64Var(&o.Seconds, "seconds", 1, "seconds per kind, on one thread and on all")
 		},
 		Run: measure(&o, bench.Noise, describeNoise),
 	}.New()
@@ -110,7 +110,7 @@ add a draw, and draws that are added to an integer. The kinds take turns.`,
 
 func describeNoise(w io.Writer, r *bench.NoiseResult) {
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
-		fmt.Fprintln(w, "noise\tcipher\tthreads\tns a draw and core\tmillion draws a second\t")
+		fmt.Fprintln(w, "noise\tcipher\tthreads\tns per draw and core\tmillion draws per second\t")
 		for _, c := range r.Ciphers {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%.2f\t%.1f\t\n", c.Noise, c.Cipher, c.Threads, 1e9*c.SecondsPerDraw, c.DrawsPerSecond/1e6)
 		}
@@ -122,15 +122,15 @@ func sampler() *cobra.Command {
 	return cli.Command{
 		Use:   "sampler",
 		Short: "Time the drawing of batches",
-		Long: `sampler times how batches are drawn, on one thread: which of --records join a
-batch of --batch expected rows, each independently of the others.`,
+		Long: `sampler times how batches are drawn, on one thread. Each of --records joins a batch
+independently of the others; --batch is the expected number that join.`,
 		Example: `  privgrad bench sampler
   privgrad bench sampler --records 1000000 --batch 4096 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.IntVar(&o.Records, "records", 60000, "records to draw from")
-			f.Float64Var(&o.Batch, "batch", 1024, "expected rows of a batch")
-			f.Float64Var(&o.Seconds, "seconds", 1, "time to measure each sampler for")
+			f.Float64Var(&o.Batch, "batch", 1024, "expected records per batch")
+			f.Float64Var(&o.Seconds, "seconds", 1, "seconds per sampler")
 		},
 		Run: measure(&o, bench.Sampler, describeSampler),
 	}.New()
@@ -138,7 +138,7 @@ batch of --batch expected rows, each independently of the others.`,
 
 func describeSampler(w io.Writer, r *bench.SamplerResult) {
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
-		fmt.Fprintln(w, "sampler\tcipher\trecords\trate\tµs a batch\tmillion rows a second\t")
+		fmt.Fprintln(w, "sampler\tcipher\trecords\trate\tµs per batch\tmillion records per second\t")
 		for _, s := range r.Samplers {
 			fmt.Fprintf(w, "%s\t%s\t%d\t%.4g\t%.1f\t%.2f\t\n", s.Sampler, s.Cipher, s.Records, s.Rate, 1e6*s.BatchSeconds, s.RowsPerSecond/1e6)
 		}
@@ -150,14 +150,14 @@ func account() *cobra.Command {
 	return cli.Command{
 		Use:   "account",
 		Short: "Time the accountants",
-		Long: `account times what a schedule costs to account for and to calibrate, on one
-thread: a long run of DP-SGD, a list of a hundred different mechanisms, and the
-noise for a given ε. δ is 1e-5 throughout.`,
+		Long: `account times the accountants on one thread, at δ = 1e-5. The tasks are the ε of a long
+run of DP-SGD, the ε of a list of a hundred different mechanisms, and the noise for a
+given ε.`,
 		Example: `  privgrad bench account
   privgrad bench account --seconds 5 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.Float64Var(&seconds, "seconds", 1, "time to measure each task for, at least three times")
+			f.Float64Var(&seconds, "seconds", 1, "seconds per task; each runs at least three times")
 		},
 		Run: measure(&seconds, bench.Account, describeAccounts),
 	}.New()

@@ -24,29 +24,29 @@ func step() *cobra.Command {
 	return cli.Command{
 		Use:   "step",
 		Short: "Time whole training steps",
-		Long: `step times whole training steps on batches of exactly --batch rows: gather,
-forward, backward, clip, secure noise and update; with --mode plain the mean
-gradient and SGD, for comparison. It needs no data directory: models of 28×28
-images get Fashion-MNIST, the others synthetic bytes. --input gives a model that
-takes any rows synthetic ones in half precision, as a front end makes them.`,
+		Long: `step times whole training steps on batches of exactly --batch records: gather, forward,
+backward, clip, secure noise and update. With --mode plain it times SGD without privacy.
+It needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
+synthetic bytes. --input is for models that take any shape: it gives them synthetic
+records in half precision, as fixed features are stored.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
   privgrad bench step --model logistic --input 755,4,4 --batch 8192
   privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
   privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
-			f.IntVar(&o.Batch, "batch", 256, "rows of every step")
-			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic rows, such as 755,4,4 (default the model's own)")
+			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
+			f.IntVar(&o.Batch, "batch", 256, "records per step")
+			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic records, such as 755,4,4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
-			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; train uses tanh unless told otherwise")
+			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
 			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 			f.StringVar(&o.GEMM, "gemm", devices.GEMMOwn, cli.Help("gemm"))
 			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
-			f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-			f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
-			f.BoolVar(&o.Explain, "explain", false, "list each layer's choice, its cost and what it took")
+			f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
+			f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
+			f.BoolVar(&o.Explain, "explain", false, "list each layer's choice of --strategy, its estimated and its measured time")
 		},
 		Run: func(c *cli.Call) error {
 			switch {
@@ -71,19 +71,19 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 	}
 	fmt.Fprintf(w, "%s (%s): %s, batch %d of %s, on %s in %s with %s%s\n\n", r.Model, r.Activation, mode, r.Batch, r.Data, r.Device, r.Precision, cli.Plural(r.Threads, "thread"), by)
 	cli.Table(w, 0, func(w io.Writer) {
-		fmt.Fprintf(w, "  examples a second\t%.0f\n", r.ExamplesPerSecond)
-		fmt.Fprintf(w, "  seconds a step\t%.4g, median of %d\n", r.StepSeconds, r.Steps)
-		fmt.Fprintf(w, "  arithmetic\t%.3g GFLOP/s (%.3g MFLOP an example)\n", float64(r.FLOPsPerExample)*r.ExamplesPerSecond/1e9, float64(r.FLOPsPerExample)/1e6)
+		fmt.Fprintf(w, "  records per second\t%.0f\n", r.ExamplesPerSecond)
+		fmt.Fprintf(w, "  seconds per step\t%.4g, median of %d\n", r.StepSeconds, r.Steps)
+		fmt.Fprintf(w, "  arithmetic\t%.3g GFLOP/s (%.3g MFLOP per record)\n", float64(r.FLOPsPerExample)*r.ExamplesPerSecond/1e9, float64(r.FLOPsPerExample)/1e6)
 		fmt.Fprintf(w, "  parameters\t%d\n", r.Parameters)
 		fmt.Fprintf(w, "  peak memory\t%s\n", cli.ByteSize(r.PeakRSS))
-		fmt.Fprintf(w, "  rows at a time\t%d\n", r.Together)
+		fmt.Fprintf(w, "  records at a time\t%d\n", r.Together)
 	})
 	if len(r.Layers) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
-		fmt.Fprintln(w, "layer\tchoice\tkFLOP/example\tkB/example\testimated\tmeasured\tforward\tbackward\tinstead\t")
+		fmt.Fprintln(w, "layer\tchoice\tkFLOP/record\tkB/record\testimated\tmeasured\tforward\tbackward\tinstead\t")
 		for _, l := range r.Layers {
 			var instead []string
 			for _, a := range l.Alternatives {
@@ -95,15 +95,15 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 				l.Estimated*1e3, l.Measured*1e3, l.Forward*1e3, l.Backward*1e3, strings.Join(instead, ", "))
 		}
 	})
-	fmt.Fprintln(w, "\nThe first times are of gradients, norms and clipped sums; all are of one step, with a clock running.")
+	fmt.Fprintln(w, "\nEstimated and measured: gradients, norms and clipped sums. All times are per step, with a clock running.")
 }
 
 // besideFlags are those of a command that times other steps beside DP-SGD's.
 func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
-	f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; train uses tanh unless told otherwise")
+	f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
 	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "processor threads, 0 for all")
-	f.Float64Var(&o.Seconds, "seconds", 5, "time to measure for")
+	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
+	f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
 }
 
 func lineSearch() *cobra.Command {
@@ -111,21 +111,21 @@ func lineSearch() *cobra.Command {
 	return cli.Command{
 		Use:   "linesearch",
 		Short: "Time a private line search beside a DP-SGD step",
-		Long: `linesearch times DP-SGD steps and, in turns with them, DP-BLSGD steps: a released
-direction, a search that finds its candidate number --tried (or a curve of so
-many), and the step along it, on batches of --batch rows. The limit is what the
-forward passes at the candidates, and on a fresh batch at the present
-parameters, may cost. It needs no data directory: models of 28×28 images get
-Fashion-MNIST, the others synthetic bytes.`,
+		Long: `linesearch times DP-SGD steps and dp-blsgd steps in turns, on batches of --batch records.
+A dp-blsgd step releases a direction, searches --tried candidates along it (or a curve of
+that many points), and moves. "limit" is what its extra forward
+passes may cost: at the candidates, and of a fresh batch at the present parameters. It
+needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
+synthetic bytes.`,
 		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
   privgrad bench linesearch --model mlp-mnist --batch 300 --batches shared --form losses --tried 20 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
-			f.IntVar(&o.Batch, "batch", 256, "rows of every batch")
-			f.StringVar(&o.Form, "form", bench.SearchForms()[0], "what is asked of the losses: "+strings.Join(bench.SearchForms(), ", "))
-			f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search has a batch of its own; shared: it has the gradient's")
-			f.IntVar(&o.Tried, "tried", 8, "candidates that a search goes through")
+			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
+			f.IntVar(&o.Batch, "batch", 256, "records per batch")
+			f.StringVar(&o.Form, "form", bench.SearchForms()[0], "question about the losses: "+strings.Join(bench.SearchForms(), ", "))
+			f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search draws its own batch; shared: it reads the batch of the gradient")
+			f.IntVar(&o.Tried, "tried", 8, "candidates per search")
 			besideFlags(f, &o.StepOptions)
 		},
 		Run: measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
@@ -146,21 +146,21 @@ func l2p() *cobra.Command {
 	return cli.Command{
 		Use:   "l2p",
 		Short: "Time a learned update beside a DP-SGD step",
-		Long: `l2p times DP-SGD steps and, in turns with them, steps of learned privacy
-protection on batches of --batch rows: the same clipped and noised gradient, then
-an update that an LSTM of 2 layers of 20 units makes for every parameter by
-itself, with a state of 80 values each. The LSTM's weights are random, which
-changes no time. What it adds grows with the number of parameters and not with the
-batch: the limit is what this program holds itself to for cnn-mnist at a batch of
-300, and many parameters with a short step of their own, as an MLP has, cost more.
-It needs no data directory: models of 28×28 images get Fashion-MNIST, the others
+		Long: `l2p times DP-SGD steps and l2p steps in turns, on batches of --batch records. Both clip
+and noise the gradient alike. An l2p step then makes each parameter's update by an LSTM of
+2 layers of 20 units, with a state of 80 values per parameter. The weights of the LSTM are
+random, which does not change the time.
+
+The extra time grows with the number of parameters, not with the batch. "limit" is our
+goal for cnn-mnist at batch 300. MLPs exceed it: they have many parameters and short steps.
+It needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
 synthetic bytes.`,
 		Example: `  privgrad bench l2p --model cnn-mnist --batch 300
   privgrad bench l2p --model mlp-fmnist --batch 300 --threads 1 --seconds 10 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "model; privgrad info lists them")
-			f.IntVar(&o.Batch, "batch", 300, "rows of every batch")
+			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
+			f.IntVar(&o.Batch, "batch", 300, "records per batch")
 			besideFlags(f, &o)
 		},
 		Run: measureSteps(&o, &o.Threads, bench.L2P, describeL2P),

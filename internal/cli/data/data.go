@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +48,7 @@ func layout(name string) (*datasets.Layout, error) {
 		}
 		names = append(names, l.Name)
 	}
-	return nil, usage.Errorf("unknown data set %q%s: choose one of %s", name, usage.Meant(name, names), strings.Join(names, ", "))
+	return nil, usage.Unknown("data set", name, names)
 }
 
 // Names lists the data sets that train knows.
@@ -75,7 +74,7 @@ func OfShape(shape [3]int) (*datasets.Set, error) {
 func needDirectory(flag, what string) (string, error) {
 	dir := cmp.Or(flag, os.Getenv(plan.DataDirVariable))
 	if dir == "" {
-		return "", usage.Errorf("no directory is given: name the one %s by --data-dir or %s", what, plan.DataDirVariable)
+		return "", usage.Errorf("no folder %s is given: name it by --data-dir, or in the environment variable %s", what, plan.DataDirVariable)
 	}
 	return dir, nil
 }

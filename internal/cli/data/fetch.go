@@ -27,9 +27,9 @@ func fetch() *cobra.Command {
 	return cli.Command{
 		Use:   "fetch NAME",
 		Short: "Download a data set",
-		Long: `fetch downloads a data set's missing files from their publisher and checks them
-against their SHA-256. What broke off, or was interrupted, goes on where it
-stopped at the next call; files that are there are never overwritten.`,
+		Long: `fetch downloads the missing files of a data set from their publisher and checks their
+SHA-256. After an interruption, the same command continues where the download stopped. It
+never overwrites a file.`,
 		Example: "  privgrad data fetch mnist --data-dir data/mnist\n  privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3",
 		Args:    cli.OneArg("the name of a data set"),
 		Flags: func(f *pflag.FlagSet) {

@@ -79,11 +79,12 @@ func list() *cobra.Command {
 	return cli.Command{
 		Use:   "list",
 		Short: "List the data sets: where they come from, their files and licenses",
-		Long: `list shows the data sets that train knows, where they come from, which files they
-consist of, and a note on origin and license; then the published tables whose
-schemas are built in. A table of your own needs a schema of public bounds and
-categories beside it: see docs/guides/own-table.md. Images and arrays of your own need no
-schema: see docs/guides/own-images.md.`,
+		Long: `list shows the data sets that train knows, with their sources, files, origin and license.
+Then it shows the published tables whose schemas are built in.
+
+Your own table needs a schema of public bounds and categories: see
+docs/guides/own-table.md. Your own images and arrays need none: see
+docs/guides/own-images.md.`,
 		Example: "  privgrad data list",
 		Run: func(c *cli.Call) error {
 			all := Infos()
@@ -97,7 +98,7 @@ schema: see docs/guides/own-images.md.`,
 					fmt.Fprintln(w)
 				}
 				describeTables(w, tables)
-				fmt.Fprintln(w, "\nimages of your own, by --data dir:PATH or npz:FILE: see docs/guides/own-images.md")
+				fmt.Fprintln(w, "\nyour own images, by --data dir:PATH or npz:FILE: see docs/guides/own-images.md")
 			})
 		},
 	}.New()

@@ -49,27 +49,25 @@ func verify() *cobra.Command {
 	return cli.Command{
 		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE",
 		Short: "Check the files of a data set, or your own",
-		Long: `verify checks data files before you train. Is the structure sound? Is the content the
-published one? It fails if training would refuse the files.
+		Long: `verify checks data files before you train. It says whether their structure is sound and
+whether they are the published files. It fails if training would refuse them.
 
-It also tells you, the owner, what training is silent about, under the banner PRIVATE:
+Under the banner PRIVATE it also tells you, the owner, what training never shows:
 
   published formats   the number of records, labels that are no class
   tables              malformed records, numbers out of bounds, unknown categories,
                       bad labels
-  folders and arrays  damaged and too large images, files that are left out, labels
+  folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
-Keep that part from everybody whom the records are to be protected from. --json leaves
-it out.
+Show that part to nobody from whom you protect the records. --json leaves it out.
 
-A private set in a published format is fine: its digest is unknown, and nothing follows
-from that. Training looks at no digest. Where the files are the published ones, say
---published-set.`,
+Your own data in a published format has an unknown digest. That is fine: training never
+looks at digests. If the files are the published ones, train with --published-set.`,
 		Example: "  privgrad data verify dir:photos --class-names cat,dog --image-size 3x32x32\n  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
 		Args:    cli.OneArg("the name of a data set"),
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&dir, "data-dir", "", "directory of the files (or "+plan.DataDirVariable+"; fmnist is built in)")
+			f.StringVar(&dir, "data-dir", "", "folder of the files (or $"+plan.DataDirVariable+"); fmnist needs none")
 			f.StringSliceVar(&own.Classes, "class-names", nil, cli.Help("class_names"))
 			f.StringVar(&own.Size, "image-size", "", cli.Help("image_size"))
 			f.StringVar(&schema, "schema", "", "schema of a table: a file (default PATH.schema.yaml) or one of "+strings.Join(TableNames(), ", "))
@@ -77,11 +75,14 @@ from that. Training looks at no digest. Where the files are the published ones, 
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
 			form, isTable := plan.FormOf(name), strings.HasPrefix(name, plan.TablePrefix)
+			if _, err := layout(name); err != nil && form == nil && !isTable {
+				return plan.UnknownData(name, Names())
+			}
 			switch {
 			case schema != "" && !isTable:
-				return usage.Errorf("schema %s: data set %s has a layout of its own; leave out --schema", schema, name)
+				return usage.Errorf("schema %s: a schema is for tables (%sPATH), and %s is none; leave out --schema", schema, plan.TablePrefix, name)
 			case form == nil && (own.Classes != nil || own.Size != ""):
-				return usage.Errorf("data set %s has classes and sizes of its own; leave out --class-names and --image-size", name)
+				return usage.Errorf("data set %s has its own classes and size; leave out --class-names and --image-size, which are for your own images and arrays", name)
 			case form == nil && !isTable:
 				return verifySet(c, name, dir)
 			}
@@ -122,7 +123,7 @@ func verifySet(c *cli.Call, name, dir string) error {
 		return err
 	}
 	if !r.OK() {
-		return fmt.Errorf("the files of %s are not whole: see the report, then mend them or fetch them again", l.Name)
+		return fmt.Errorf("the files of %s are missing or damaged: the report names them; mend them, or run `privgrad data fetch %[1]s`", l.Name)
 	}
 	return nil
 }

@@ -17,12 +17,13 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "l2p",
-		Short: "Meta-train a protector, or list those that are shipped",
-		Long: `l2p is about protectors: a scheduler that chooses the noise of private steps, and a
-projector that makes updates of noised gradients, both small LSTMs (Hong et al.
-2021). They are trained on public tasks, by simulated private runs. A private run
-uses one by train --optimizer l2p --protector NAME|FILE, and its guarantee does
-not rest on what the protector has learned.`,
+		Short: "List protectors, or train one on public tasks",
+		Long: `l2p lists protectors and trains new ones. A protector is a pair of small LSTMs (Hong et
+al. 2021): a scheduler chooses the noise of each private step, and a projector turns noised
+gradients into updates. Protectors learn on public tasks, in simulated private runs.
+
+To use one, run "privgrad train --optimizer l2p --protector NAME|FILE". The guarantee of
+that run does not depend on what the protector has learned.`,
 		Example: `  privgrad l2p list
   privgrad l2p train --tasks quadratic --out protectors/mine.safetensors`,
 	}
@@ -52,9 +53,9 @@ type protectors struct {
 func list() *cobra.Command {
 	return cli.Command{
 		Use:   "list [FILE...]",
-		Short: "List the protectors that are shipped, and those in files",
-		Long: `list shows what each protector was trained on, for which ε and steps, and the command
-that made it: those that are built in, then those in the files that are named.`,
+		Short: "List the built-in protectors, and those in files",
+		Long: `list shows the built-in protectors, then those in the files that you name: what each was
+trained on, for which ε and number of steps, and the command that made it.`,
 		Example: `  privgrad l2p list
   privgrad l2p list protectors/mine.safetensors --json`,
 		Args: cobra.ArbitraryArgs,

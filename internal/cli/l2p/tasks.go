@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A metaTask is a kind of tasks, with its settings where no flag changes them.
@@ -26,9 +27,16 @@ var metaTasks = []metaTask{
 	{"quadratic", "sums of 60 random quadratics of two parameters", false, map[string]string{"records": "60", "sampling-rate": "1"}},
 	{"logistic", "logistic regression between two random Gaussians", false, nil},
 	{"svm", "linear support vector machines on the same", false, nil},
-	{"mlp", "networks of one hidden layer of sigmoids on the same", false, networks},
+	{"mlp", "networks with one hidden layer of sigmoids on the same", false, networks},
 	{"mnist", "such networks on pairs of digits (--data-dir)", true, networks},
 	{"fmnist", "such networks on pairs of articles of clothing", true, networks},
+}
+
+func taskNames() (names []string) {
+	for _, t := range metaTasks {
+		names = append(names, t.name)
+	}
+	return names
 }
 
 // networks are longer runs than the rest, of fewer and costlier updates.
@@ -56,7 +64,7 @@ func (o *settings) family(images bool) (meta.Family, []l2p.Public, string, error
 	switch {
 	case o.tasks == "quadratic":
 		if o.start != "ones" && o.start != "normal" {
-			return nil, nil, "", fmt.Errorf("--start %q: choose ones or normal", o.start)
+			return nil, nil, "", usage.Unknown("--start", o.start, []string{"ones", "normal"})
 		}
 		about = fmt.Sprintf("sums of %d random quadratics of two parameters, started at %s", o.records, map[string]string{"ones": "(1, 1)", "normal": "random"}[o.start])
 		return meta.Quadratics{Records: o.records, Random: o.start == "normal"}, public, about, nil

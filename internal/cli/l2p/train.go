@@ -32,61 +32,61 @@ type settings struct {
 func (o *settings) define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	card := &o.Card
-	f.StringVar(&o.tasks, "tasks", "", "kind of tasks, one of the above")
+	f.StringVar(&o.tasks, "tasks", "", "kind of tasks; see above")
 	f.StringVar(&o.out, "out", "", "file of the protector, ending in .safetensors")
 	f.StringVar(&card.Name, "name", "", "name in the card (default the file's)")
-	f.StringSliceVar(&o.epsilons, "epsilons", []string{"inf", "1.6", "0.4", "0.2", "0.05"}, "ε of each stage, falling; inf is no noise")
+	f.StringSliceVar(&o.epsilons, "epsilons", []string{"inf", "1.6", "0.4", "0.2", "0.05"}, "ε of each stage, falling; inf: no noise")
 	f.IntSliceVar(&o.epochs, "epochs", []int{10}, "epochs of each stage, or one number for all")
 	f.IntVar(&o.Steps, "steps", 20, "steps T of a private run")
 	f.Float64Var(&o.Rate, "sampling-rate", 0.25, "Poisson sampling rate q of a step")
 	f.Float64Var(&o.Clip, "clip", 1, "clip norm C")
 	f.Float64Var(&o.Delta, "delta", 1e-8, "δ of the private runs")
 	f.StringVar((*string)(&o.Neighbouring), "neighbouring", string(accountant.AddRemove), "add-remove or replace-one")
-	f.StringVar(&o.Accountant, "accountant", accountant.RDP, "accountant that gives the noise of an ε")
-	f.IntVar(&o.records, "records", 2500, "records of a task")
-	f.StringVar(&o.start, "start", "ones", "quadratic: where runs start, ones or normal (random)")
-	f.IntSliceVar(&o.classes, "classes", nil, "images: classes that tasks are pairs of (default all)")
-	f.IntVar(&o.pool, "pool", 2, "images: average squares of so many pixels a side into one")
+	f.StringVar(&o.Accountant, "accountant", accountant.RDP, "accountant that computes the noise for an ε")
+	f.IntVar(&o.records, "records", 2500, "records per task")
+	f.StringVar(&o.start, "start", "ones", "quadratic: where runs start; ones, or normal (random)")
+	f.IntSliceVar(&o.classes, "classes", nil, "images: classes of which tasks are pairs (default all)")
+	f.IntVar(&o.pool, "pool", 2, "images: side of the squares of pixels that are averaged into one")
 	f.IntVar(&o.units, "units", 4, "networks: hidden units")
 	f.StringVar(&o.data, "data-dir", "", "directory of the image files (or "+plan.DataDirVariable+")")
 	f.IntVar(&card.Projector.Layers, "layers", 2, "layers of each LSTM")
 	f.IntVar(&card.Projector.Hidden, "hidden", 20, "hidden units of each LSTM's layers")
-	f.BoolVar(&card.Projector.LogSign, "log-sign", false, "the projector reads a gradient as logarithm and sign")
-	f.BoolVar(&o.Odd, "odd", false, "opposite gradients get opposite updates, so that no drift is learned (default for networks)")
-	f.BoolVar(&o.Curvature, "curvature", false, "keep second derivatives of the tasks, which learning to learn drops (default for networks)")
-	f.StringVar(&card.Scheduler.Kind, "scheduler", l2p.Learned, "lstm, or constant: the same noise in all steps")
-	f.Float64Var(&card.Scale, "scale", 0.1, "what the projector's output is multiplied by")
-	f.Float64Var(&o.cardScale, "card-scale", 0, "the same in the card, for networks larger than the tasks' (default --scale)")
-	f.IntVar(&o.Batches, "batches", 20, "updates of the LSTMs in an epoch")
-	f.IntVar(&o.Tasks, "runs", 8, "simulated runs that an update averages over")
-	f.Float64Var(&o.LearningRate, "lr", 0.005, "learning rate of the meta-training (Adam), falling within a stage")
-	f.Float64Var(&o.Gamma, "gamma", 1, "the objective is the loss of the last 1/γ of the budget, weighted towards its end")
-	f.IntVar(&o.Block, "block", 0, "steps after which backpropagation is cut, with a budget for each block; 0: not cut")
-	f.IntVar(&o.Every, "store-every", 0, "store the state of one step in so many and make the others again; 0: store all")
-	f.IntVar(&o.Validation, "validation", 50, "held-out tasks that choose the best epoch, of each ε")
-	f.Uint64Var(&o.Seed, "seed", 1, "of everything; the same seed makes the same protector")
-	f.IntVar(&o.Workers, "threads", 0, "simulations at a time, 0 for all cores; changes no result")
+	f.BoolVar(&card.Projector.LogSign, "log-sign", false, "give the projector the logarithm and the sign of a gradient")
+	f.BoolVar(&o.Odd, "odd", false, "make updates of opposite gradients opposite, so that no drift is learned (default for networks)")
+	f.BoolVar(&o.Curvature, "curvature", false, "keep the second derivatives of the tasks, which are often left out (default for networks)")
+	f.StringVar(&card.Scheduler.Kind, "scheduler", l2p.Learned, "lstm, or constant (the same noise in all steps)")
+	f.Float64Var(&card.Scale, "scale", 0.1, "factor on the output of the projector")
+	f.Float64Var(&o.cardScale, "card-scale", 0, "factor to store in the card, for networks larger than those of the tasks (default --scale)")
+	f.IntVar(&o.Batches, "batches", 20, "updates of the LSTMs per epoch")
+	f.IntVar(&o.Tasks, "runs", 8, "simulated runs per update")
+	f.Float64Var(&o.LearningRate, "lr", 0.005, "learning rate of the LSTMs (Adam); falls within a stage")
+	f.Float64Var(&o.Gamma, "gamma", 1, "γ: the objective is the loss over the last 1/γ of the budget, weighted towards the end")
+	f.IntVar(&o.Block, "block", 0, "steps after which backpropagation is cut, with a budget per block; 0: not cut")
+	f.IntVar(&o.Every, "store-every", 0, "store the state of every Nth step and compute the others again; 0: store all")
+	f.IntVar(&o.Validation, "validation", 50, "held-out tasks per ε, which choose the best epoch")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of everything; the same seed makes the same protector")
+	f.IntVar(&o.Workers, "threads", 0, "simulations at a time; 0: all cores; does not change the result")
 }
 
 func metaTrain() *cobra.Command {
 	o := &settings{}
 	return cli.Command{
 		Use:   "train",
-		Short: "Meta-train a protector on public tasks",
-		Long: `train makes a protector for train --optimizer l2p. It simulates private training of
-public tasks, with the noise that each --epsilons asks for, and descends the loss
-that they end with through the unrolled runs. The tasks are one of
+		Short: "Train a protector on public tasks",
+		Long: `train makes a protector for "privgrad train --optimizer l2p". It simulates private
+training on public tasks, with the noise of each ε in --epsilons. It lowers the loss at the
+end of these runs by gradient descent through all their steps. --tasks is one of
 
 ` + taskList() + `
-It begins without noise and goes to ever smaller ε (incremental pre-training), in
-each stage from the best of the last. Choose --steps, --clip and the noise of a
-parameter beside its gradient as your private run will have them; the LSTMs run over
-every parameter by itself, so the size of the network may differ.
+Training starts without noise and goes on to smaller and smaller ε. Each stage starts from
+the best protector of the stage before. Choose --steps and --clip as in your private run.
+Choose the other settings so that noise and gradient have the same ratio per parameter as
+there. The LSTMs treat each parameter by itself, so your network may have another size.
 
-It writes the weights to --out, a card beside them that says what they were trained
-on, the history as .csv, and its picture as .png. A private run whose records are among
-the tasks' has no guarantee: name tasks of other data, or of other --classes. The same
-command goes on after an interruption, from FILE.checkpoint.`,
+train writes the weights to --out. Beside them it writes a card (.json) that says what they
+were trained on, the history (.csv) and its picture (.png). A private run on records that
+the tasks contain has NO GUARANTEE: choose tasks of other data, or of other --classes.
+After an interruption, the same command continues from FILE.checkpoint.`,
 		Example: `  privgrad l2p train --tasks quadratic --out protectors/mine.safetensors
   privgrad l2p train --tasks mnist --classes 0,1,2,4,6,7,8,9 --data-dir data/mnist --out protectors/digits.safetensors`,
 		Flags:    o.define,
@@ -128,7 +128,7 @@ func (o *settings) run(c *cli.Call) error {
 func (o *settings) complete(cmd *cobra.Command) error {
 	at := slices.IndexFunc(metaTasks, func(t metaTask) bool { return t.name == o.tasks })
 	if at < 0 {
-		return fmt.Errorf("unknown tasks %q: `%s --help` lists them", o.tasks, cmd.CommandPath())
+		return usage.Unknown("tasks", o.tasks, taskNames())
 	}
 	kind := metaTasks[at]
 	for name, value := range kind.defaults {
@@ -164,7 +164,7 @@ func (o *settings) complete(cmd *cobra.Command) error {
 		card.Scheduler.Layers, card.Scheduler.Hidden = card.Projector.Layers, card.Projector.Hidden
 	case l2p.Constant:
 	default:
-		return fmt.Errorf("--scheduler %q: choose %s or %s", card.Scheduler.Kind, l2p.Learned, l2p.Constant)
+		return usage.Unknown("--scheduler", card.Scheduler.Kind, []string{l2p.Learned, l2p.Constant})
 	}
 	for i, text := range o.epsilons {
 		epsilon, err := strconv.ParseFloat(text, 64)

@@ -49,31 +49,32 @@ noisy releases in a JSON file and give it by --events.
 An events file looks like
   [{"batch": {"poisson": 0.01, "mechanisms": [{"mechanism": "gaussian", "noise_multiplier": 1}]}, "count": 1000},
    {"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]
-What is asked of one batch stands in one batch event. Mechanisms are
+Write all mechanisms that read the same batch into one batch event. Mechanisms are
   ` + strings.Join(accountant.Mechanisms(), ", ") + `.
 
 --accountant chooses how the cost is computed:
   pld    privacy loss distributions: tight, with a certified interval; the default
   rdp    Rényi divergences: looser, and works for every mechanism and sampling
   prv    another discretization of the loss, as a cross-check of pld: NO GUARANTEE
-  gdp    exact for Gaussians on all records        zcdp   the same by concentrated privacy
-  ctcdp  fixed-size batches under replace-one, as one of the papers does
+  gdp    exact for Gaussian noise on all records
+  zcdp   concentrated privacy, for Gaussian noise on all records
+  ctcdp  fixed-size batches under replace-one, as in Hong et al. 2021
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
-One that has no bound for an event says so.`,
+An accountant that has no bound for an event refuses it and names others.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
   echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			a.define(f, 1, 1)
 			f.StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
-			f.Float64Var(&order, "order", 0, "also give the Rényi divergence of the whole list at this order, above 1")
+			f.Float64Var(&order, "order", 0, "also print the Rényi divergence of all releases at this order, above 1")
 		},
 		Run: func(c *cli.Call) error {
 			if c.Given("delta") == c.Given("epsilon") {
-				return usage.Errorf("give --delta, and ε follows, or --epsilon, and δ follows")
+				return usage.Errorf("an account needs one of --delta and --epsilon: give --delta to get ε, or --epsilon to get δ")
 			}
 			if c.Given("order") && !(order > 1) {
-				return usage.Errorf("order %v: Rényi orders are above 1", order)
+				return usage.Errorf("order %v: must be above 1, as Rényi orders are", order)
 			}
 			events, err := a.events(c, file)
 			if err != nil {
@@ -134,14 +135,14 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 	}
 	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
 		if c.Given(name) {
-			return nil, usage.Errorf("--events %s and --%s were both given: the file says it all", file, name)
+			return nil, usage.Errorf("--events %s and --%s were both given: the file describes every release, so leave out --%[2]s", file, name)
 		}
 	}
 	in := c.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, usage.Errorf("events: %w", err)
+			return nil, usage.Errorf("events %s cannot be read (%w): give the path of a JSON file, or - for standard input", file, usage.Cause(err))
 		}
 		defer f.Close()
 		in = f

@@ -38,20 +38,20 @@ func Calibrate() *cobra.Command {
 multiplier that keeps ε within --epsilon at --delta, for --steps steps at
 --sampling-rate. No data set is read.
 
-Give --noise-multiplier and leave out --steps or --sampling-rate, and it finds the
-largest value of the one left out.
+To find the largest number of steps or the largest sampling rate instead, give
+--noise-multiplier and leave out --steps or --sampling-rate.
 
-Give --advantage in place of --epsilon to limit an attack. It is the most that an
-attacker gains who guesses whether a record was used: true positives less false
-positives, 0 for one who learns nothing, 1 for one who is always right. --delta
-is not needed then. With it, ε is given as well.`,
+Give --advantage in place of --epsilon to limit an attack. An attacker guesses whether
+a record was used. The advantage is the rate of true positives minus the rate of false
+positives: 0 means that the attacker learns nothing, 1 that every guess is right.
+--advantage does not need --delta. With --delta, calibrate prints ε as well.`,
 		Example: `  privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 1000
   privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --noise-multiplier 1.1   # how many steps?
   privgrad calibrate --epsilon 3 --delta 1e-5 --steps 1000 --noise-multiplier 1.1           # how large a batch?
-  privgrad calibrate --advantage 0.1 --sampling-rate 0.01 --steps 1000                      # for an attack's success`,
+  privgrad calibrate --advantage 0.1 --sampling-rate 0.01 --steps 1000                      # limits an attack`,
 		Flags: func(f *pflag.FlagSet) {
 			a.define(f, 0, 0)
-			f.Float64Var(&advantage, "advantage", 0, "in place of --epsilon: the most that a membership attack gains, in (0, 1)")
+			f.Float64Var(&advantage, "advantage", 0, "limit the advantage of a membership attack, in (0, 1), in place of --epsilon")
 		},
 		Run: func(c *cli.Call) error { return a.calibrate(c, advantage) },
 	}.New()
@@ -66,7 +66,7 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 	case given("advantage"):
 		schedule, target = a.ByAdvantage(), advantage
 	case !given("delta"):
-		return usage.Errorf("--delta is missing: a calibration for --epsilon needs one")
+		return usage.Errorf("--delta is missing: --epsilon means nothing without it; give one such as --delta 1e-5")
 	}
 	c := calibration{NoiseMultiplier: a.sigma, SamplingRate: a.SamplingRate, Steps: a.Steps, Accountant: a.Accountant, Neighbouring: string(a.Neighbouring)}
 	var found string
@@ -82,7 +82,7 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 		c.SamplingRate, _, err = schedule.CalibrateSamplingRate(target, a.sigma)
 		found = fmt.Sprintf("sampling rate %.6g", c.SamplingRate)
 	default:
-		return usage.Errorf("give two of --noise-multiplier, --sampling-rate and --steps: the third is found")
+		return usage.Errorf("give exactly two of --noise-multiplier, --sampling-rate and --steps: calibrate finds the third")
 	}
 	if err != nil {
 		return usage.Wrap(err)

@@ -34,12 +34,12 @@ type settings struct {
 func (a *settings) define(f *pflag.FlagSet, rate float64, steps int) {
 	f.SortFlags = false
 	f.Float64Var(&a.Delta, "delta", 0, "δ, in (0, 1)")
-	f.Float64Var(&a.epsilon, "epsilon", 0, "ε")
-	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C of a step")
-	f.Float64Var(&a.SamplingRate, "sampling-rate", rate, "Poisson sampling rate of a step's batch, 1 for all records")
+	f.Float64Var(&a.epsilon, "epsilon", 0, "privacy budget ε")
+	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C per step")
+	f.Float64Var(&a.SamplingRate, "sampling-rate", rate, "probability that a record joins a batch; 1: all records")
 	f.IntVar(&a.Steps, "steps", steps, "number of steps")
 	f.StringVar(&a.Accountant, "accountant", accountant.PLD, accountants())
-	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "relation between data sets: add-remove or replace-one")
+	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "how two data sets may differ: add-remove or replace-one")
 	cli.JSONFlag(f)
 }
 
@@ -75,6 +75,6 @@ func noGuarantee(name string) []string {
 // warn says why there is no guarantee.
 func warn(w io.Writer, reasons []string) {
 	for _, why := range reasons {
-		fmt.Fprintln(w, "NO GUARANTEE: "+why)
+		fmt.Fprintln(w, cli.Labeled(why))
 	}
 }

@@ -41,15 +41,14 @@ func (x pur) method() method {
 
   %s
 
-with learning rate 1/(2M). σ_t is the deviation of the noise on each coordinate
-of the mean gradient, whose sensitivity is 2L/N. T is the largest number of
-steps whose costs ρ_t = (2L/N)²/(2σ_t²) sum to at most --rho in zCDP, found by
-summing them; the closed form of the paper is shown beside it.
+M is the smoothness, and the learning rate is 1/(2M). σ_t is the standard deviation of
+the noise on each coordinate of the mean gradient, whose sensitivity is 2L/N. Step t costs
+ρ_t = (2L/N)²/(2σ_t²) in zCDP. T is the largest number of steps whose costs add up to at
+most --rho. The closed form of the paper is shown for comparison.
 
---f0 is a public bound on how far the loss can fall from where it starts; ln 2
-is right for logistic loss from weights of zero, with any regulariser.
-The paper's schedule (6) reads the gradient's norm without noise. It has no
-price, and is not offered.`, x.name(), x.about, x.kind, x.noise),
+F0 (--f0) is a public bound on how far the loss can fall from its start. ln 2 is right for
+logistic loss from weights of zero, with any regularizer. The paper's schedule (6) reads
+the norm of the gradient without noise. It has no privacy guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise),
 		example: fmt.Sprintf(`  privgrad schedule %s --n 60000 --dim 784%s --rho 0.5
   privgrad schedule %[1]s --n 60000 --dim 784%s --rho 0.5 --lipschitz 2 --json`, x.name(), x.example, x.example),
 		flags: func(in *inputs, f *pflag.FlagSet) {

@@ -17,13 +17,13 @@ import (
 func Schedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Say what a schedule would do, before any data are touched",
-		Long: `schedule plans a method whose noise is fixed in advance: how many steps a budget
-pays for, how much noise they get, and under which conditions. It is arithmetic
-on public numbers; no data set is read. All schedules here are for replace-one:
-neighbouring data sets have the same public size and differ in one record.
+		Short: "Plan the noise and steps of a schedule, without data",
+		Long: `schedule plans a method whose noise is fixed in advance. It prints how many steps a
+budget allows, how much noise each step needs, and the conditions of the guarantee. No
+data set is read. All schedules are for replace-one: two neighboring data sets have the
+same public size and differ in one record.
 
-Figures under "paper" are a paper's own, beside ours; they are no guarantee.`,
+Figures under "paper" are the paper's own, for comparison. They are NO GUARANTEE.`,
 		Example: `  privgrad schedule pur-c --n 60000 --dim 784 --strong-convexity 0.001 --rho 0.5
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
   privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json`,
@@ -75,9 +75,9 @@ func (m method) command() *cobra.Command {
 
 // loss defines the flags that describe a loss.
 func (in *inputs) loss(f *pflag.FlagSet) {
-	f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regulariser: the clip of the features for logistic loss")
-	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regulariser (default L²/4 plus the strong convexity, as for logistic loss)")
-	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the regulariser's weight")
+	f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regularizer; for logistic loss, the clip norm of the features")
+	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
+	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
 }
 
 // complete gives the smoothness its default.
@@ -93,15 +93,19 @@ const enforced = "the Lipschitz bound L holds for every record's gradient, by cl
 var methods = []method{
 	{
 		name:  "ctcdp",
-		short: "Divide an (ε, δ) budget over sampled steps in constrained truncated CDP (Hong et al. 2021)",
-		long: `ctcdp computes what learning to protect starts from (Hong et al. 2021, algorithm
-3): a = ln(1/δ)/ε, ω_a = 1+a+√(a(a+1)), the run's budget ρ_a, a step's share
-ρ_0 = ρ_a/(13q²T) before amplification, and ρ_ub = ln(1/q)/(4ω_a), which no step
-may reach. Batches are subsets of the fixed size q·N, drawn anew each step.
+		short: "Divide an (ε, δ) budget over sampled steps (Hong et al. 2021)",
+		long: `ctcdp divides an (ε, δ) budget into equal steps, as learned privacy protection does
+(Hong et al. 2021, algorithm 3). Batches are subsets of the fixed size q·N, drawn anew
+at each step. It prints
 
-The plan is valid if ρ_0 and q keep every constraint of the amplification
-theorem; each is listed with its figures. The sampling rate is never changed:
-a plan that is not valid wants more steps, or another rate.`,
+  a = ln(1/δ)/ε and ω_a = 1+a+√(a(a+1))
+  ρ_a                     budget of the run
+  ρ_0 = ρ_a/(13q²T)       budget of one step, before amplification by sampling
+  ρ_ub = ln(1/q)/(4ω_a)   bound that each step must stay below
+
+The plan is valid if ρ_0 and q meet every constraint of the amplification theorem. Each
+constraint is listed with its figures. ctcdp never changes the sampling rate. If the plan
+is not valid, try more steps or another rate.`,
 		example: `  privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 30 --json   # too few steps`,
 		flags: func(in *inputs, f *pflag.FlagSet) {
@@ -115,15 +119,15 @@ a plan that is not valid wants more steps, or another rate.`,
 	},
 	{
 		name:  "rrpsgd",
-		short: "SGD on single records that stops after a random number of rounds (Zhang et al. 2017)",
-		long: `rrpsgd gives the noise of random round private SGD (Zhang et al. 2017, algorithm
-2 and theorem 4): each round takes one record at random, and adds noise of
-σ = 2L·√(ln(3n/δ)·ln(2/δ))/ε to its gradient, L being an enforced bound on that
-gradient's norm. The number of rounds R is drawn beforehand, P(R = k+1)
-proportional to 2η_k−βη_k², from at most n²; n² are charged.
+		short: "SGD on single records for a random number of rounds (Zhang et al. 2017)",
+		long: `rrpsgd prints the noise of random round private SGD (Zhang et al. 2017, algorithm 2
+and theorem 4). Each round takes one record at random. It adds noise of deviation
+σ = 2L·√(ln(3n/δ)·ln(2/δ))/ε to the record's gradient, whose norm is clipped to L.
+The number of rounds R is drawn before training: P(R = k+1) is proportional to
+2η_k−βη_k². R is at most n², and n² rounds are charged.
 
-The noise multiplier is σ/(2L) here: in units of the sensitivity, not of L.
-The theorem is for ε of at most 1.`,
+The noise multiplier here is σ/(2L): in units of the sensitivity, not of L. The theorem
+holds for ε of at most 1.`,
 		example: `  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3
   privgrad schedule rrpsgd --n 1000 --epsilon 0.5 --delta 1e-3 --json`,
 		flags: func(in *inputs, f *pflag.FlagSet) {
@@ -136,15 +140,15 @@ The theorem is for ε of at most 1.`,
 	},
 	{
 		name:  "outpert-gd",
-		short: "Gradient descent whose last iterate alone is noised (Zhang et al. 2017)",
-		long: `outpert-gd gives the sensitivity of full-batch gradient descent on a convex loss
-and the noise that its last iterate needs (Zhang et al. 2017, algorithm 1). The
-sensitivity is the tight one: 2LηT/n, or (2L/(nμ))(1−(1−ημ)^T) with strong
-convexity; the paper's looser bound is shown beside it.
+		short: "Full-batch gradient descent with noise on the last iterate only (Zhang et al. 2017)",
+		long: `outpert-gd plans full-batch gradient descent on a convex loss where only the last
+iterate gets noise (Zhang et al. 2017, algorithm 1). It prints the sensitivity Δ of that
+iterate and the noise that it needs. Δ is 2LηT/n, or (2L/(nμ))(1−(1−ημ)^T) with strong
+convexity μ. The paper's looser bound is shown for comparison.
 
-Without --delta the noise gives pure ε: its length is Gamma-distributed with
-shape d and scale Δ/ε, its direction uniform. With --delta it is Gaussian, by
-the exact condition of Balle and Wang 2018, which holds at every ε.`,
+Without --delta the guarantee is pure ε: the noise has a uniform direction, and its length
+follows a Gamma distribution with shape d and scale Δ/ε. With --delta the noise is
+Gaussian. Its size follows the exact condition of Balle and Wang 2018, at every ε.`,
 		example: `  privgrad schedule outpert-gd --n 60000 --dim 784 --steps 100 --epsilon 1
   privgrad schedule outpert-gd --n 60000 --dim 784 --steps 100 --strong-convexity 0.01 --epsilon 1 --delta 1e-6 --json`,
 		flags: func(in *inputs, f *pflag.FlagSet) {
