@@ -77,7 +77,7 @@ func TestBenchStep(t *testing.T) {
 	if r := object(t, ok(t, append(short, "--json", "--mode", "plain")...)); r["mode"] != "plain" || r["strategy"] != nil {
 		t.Errorf("plain step %v", r)
 	}
-	if human := ok(t, "bench", "step", "--model", "cifar-small", "--batch", "2", "--seconds", "0.01"); !strings.Contains(human, "synthetic") || !strings.Contains(human, "examples a second") {
+	if human := ok(t, "bench", "step", "--model", "cifar-small", "--batch", "2", "--seconds", "0.01"); !strings.Contains(human, "synthetic") || !strings.Contains(human, "records per second") {
 		t.Errorf("bench step shows\n%s", human)
 	}
 	for _, c := range []struct {
