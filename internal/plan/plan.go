@@ -220,7 +220,7 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
-	return p.complete()
+	return p.complete(len(p.Network.Program.Ops))
 }
 
 // fits checks the network against the data.
@@ -331,13 +331,16 @@ func (p *Plan) resolveSampling() error {
 
 // resolveFacts gathers what the method may know.
 func (p *Plan) resolveFacts() error {
-	c, g := &p.Config, p.Network.Program
+	c := &p.Config
 	p.Facts = dpoptim.Facts{
-		Params: g.NumParams(), Outputs: g.Outputs(), Steps: p.Steps,
-		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
+		Steps: p.Steps, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
 	}
-	if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
-		p.Facts.Bias = g.Params[last.Bias].Offset
+	if p.Network != nil { // else nothing will be trained
+		g := p.Network.Program
+		p.Facts.Params, p.Facts.Outputs = g.NumParams(), g.Outputs()
+		if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
+			p.Facts.Bias = g.Params[last.Bias].Offset
+		}
 	}
 	switch {
 	case c.LR == nil && p.Method.Traits().Once:
