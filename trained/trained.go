@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -66,8 +65,8 @@ func Open(dir string, o Options) (*Model, error) {
 	}
 	m := &Model{dir: dir, options: o}
 	files := rundir.Dir(dir)
-	if _, err := os.Stat(files.Path(rundir.Config)); err != nil {
-		return nil, usage.Errorf("%s is no run directory: %w: give a directory that train wrote", dir, err)
+	if !files.Has(rundir.Config) {
+		return nil, usage.Errorf("%s is no run directory, for it has no %s: give a directory that train wrote", dir, rundir.Config)
 	}
 	if err := plan.ReadConfig(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err

@@ -240,6 +240,9 @@ func (p *Plan) fits() error {
 		}
 		return nil
 	}
+	if g.Loss == ir.Huber {
+		return usage.Errorf("network %s predicts a number, %s has classes: choose another model, such as logistic, or a table whose label has bounds", g.Name, p.Set.Name)
+	}
 	classes := g.Outputs()
 	if g.Loss != ir.SoftmaxCrossEntropy {
 		classes = 2
