@@ -18,7 +18,7 @@ import (
 func (m *Model) Read(path string) (names []string, records features.Images, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, records, usage.Errorf("%w: give an image, a folder of images, or a file .npy", err)
+		return nil, records, usage.Errorf("%s cannot be read: give an image, a folder of images, or a file .npy", path)
 	}
 	switch {
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):
