@@ -111,7 +111,7 @@ var allowed = map[string][]string{
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "dpoptim", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
+		"accountant", "accountant/ledger", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {

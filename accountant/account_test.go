@@ -345,7 +345,7 @@ func TestRefusedInputs(t *testing.T) {
 		{Event{Sampling: "shuffle", Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, `sampling "shuffle"`},
 		{Event{Sampling: FixedSize, Rate: 2, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1}, "fixed_size sampling rate 2"},
 		{Event{Sampling: Poisson, Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1, Neighbouring: "other"}, `"other"`},
-		{Event{Sampling: Poisson, Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1, Neighbouring: ReplaceOne}, "is stated for replace-one, the account for add-remove"},
+		{Event{Sampling: Poisson, Rate: 0.1, Mechanisms: []Mechanism{Gaussian{1}}, Count: 1, Neighbouring: ReplaceOne}, "stated for replace-one, but the account is for add-remove"},
 		{PoissonBatch(0.1, 1, Laplace{0}), "scale 0"},
 		{PoissonBatch(0.1, 1, Laplace{inf}), "scale +Inf"},
 		{PoissonBatch(0.1, 1, Pure{nan}), "epsilon NaN"},

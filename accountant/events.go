@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/usage"
@@ -70,7 +71,7 @@ func SubsetBatch(q float64, count int, mechanisms ...Mechanism) Event {
 // states says whether the event can be charged under a relation.
 func (e Event) states(n Neighbouring) error {
 	if e.Neighbouring != "" && e.Neighbouring != n {
-		return fmt.Errorf("is stated for %s, but the account is for %s, and such epsilons do not add up; give --neighbouring %[1]s or restate the event", e.Neighbouring, n)
+		return fmt.Errorf("stated for %s, but the account is for %s, and such epsilons do not add up; give --neighbouring %[1]s or restate the event", e.Neighbouring, n)
 	}
 	return nil
 }
@@ -182,6 +183,10 @@ func ParseEvents(r io.Reader) ([]Event, error) {
 	var list []json.RawMessage
 	d := json.NewDecoder(r)
 	if err := d.Decode(&list); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return nil, errors.New("events must be a JSON list, and begin with [")
+		}
 		return nil, fmt.Errorf("events must be a JSON list: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -318,11 +323,26 @@ func (o object) read(key string, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return fmt.Errorf("%s %.40s: must be of type %s", key, raw, kind.Type)
+			return fmt.Errorf("%s %.40s: must be %s", key, raw, plainly(kind.Type))
 		}
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	return nil
+}
+
+// plainly is a type in words.
+func plainly(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Float64:
+		return "a number"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.String:
+		return "a text"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "keys with values"
 }
 
 // only refuses keys that nobody reads.

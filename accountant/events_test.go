@@ -67,7 +67,7 @@ func TestParseEventsDefaults(t *testing.T) {
 func TestParseEventsErrors(t *testing.T) {
 	for _, c := range []struct{ in, words string }{
 		{``, "must be a JSON list"},
-		{`{}`, "must be a JSON list"},
+		{`{}`, "must be a JSON list, and begin with ["},
 		{`[{"mechanism":`, "must be a JSON list"},
 		{`[]`, "the list of events is empty"},
 		{`null`, "the list of events is empty"},
@@ -80,29 +80,29 @@ func TestParseEventsErrors(t *testing.T) {
 		{`[{"noise_multiplier":1}]`, `"mechanism" or "batch" is missing`},
 		{`[{"mechanism":"gaussian"}]`, `"noise_multiplier" is missing`},
 		{`[{"mechanism":"gauss","noise_multiplier":1}]`, `unknown mechanism "gauss" (did you mean gaussian?): choose one of gaussian,`},
-		{`[{"mechanism":7,"noise_multiplier":1}]`, "mechanism 7: must be of type string"},
+		{`[{"mechanism":7,"noise_multiplier":1}]`, "mechanism 7: must be a text"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"sigma":2}]`, `unknown key "sigma": choose one of`},
 		{`[{"mechanism":"gaussian","Noise_Multiplier":1}]`, `unknown key "Noise_Multiplier"`},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"noise_multiplier":9}]`, `key "noise_multiplier" is given twice`},
 		{`[{"mechanism":"gaussian","noise_multiplier":null}]`, `key "noise_multiplier" is null`},
-		{`[{"mechanism":"gaussian","noise_multiplier":"1"}]`, `noise_multiplier "1": must be of type float64`},
+		{`[{"mechanism":"gaussian","noise_multiplier":"1"}]`, `noise_multiplier "1": must be a number`},
 		{`[{"mechanism":"gaussian","noise_multiplier":1e999}]`, "noise_multiplier 1e999"},
 		{`[{"mechanism":"gaussian","noise_multiplier":-1}]`, "noise_multiplier -1: must be"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"max_trials":2}]`, `unknown key "max_trials"`},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":0}]`, "count 0: must be 1 or more"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":-3}]`, "count -3: must be 1 or more"},
-		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":1.5}]`, "count 1.5: must be of type int"},
-		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":99999999999999999999}]`, "count 99999999999999999999: must be of type int"},
+		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":1.5}]`, "count 1.5: must be a whole number"},
+		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":99999999999999999999}]`, "count 99999999999999999999: must be a whole number"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"count":null}]`, `key "count" is null`},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"neighbouring":"swap"}]`, `neighbouring relation "swap": choose`},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"neighbouring":""}]`, `neighbouring relation "": choose`},
-		{`[{"mechanism":"gaussian","noise_multiplier":1,"neighbouring":3}]`, "neighbouring 3: must be of type"},
+		{`[{"mechanism":"gaussian","noise_multiplier":1,"neighbouring":3}]`, "neighbouring 3: must be a text"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"batch":{"poisson":0.1,"mechanisms":[]}}]`, `unknown key "mechanism": choose one of batch, count, neighbouring`},
 		{`[{"batch":null}]`, `key "batch" is null`},
 		{`[{"batch":3}]`, "batch: 3: must be a JSON object"},
 		{`[{"batch":{"poisson":0.1}}]`, "at least one mechanism"},
 		{`[{"batch":{"poisson":0.1,"mechanisms":[]}}]`, "at least one mechanism"},
-		{`[{"batch":{"poisson":0.1,"mechanisms":{}}}]`, "batch: mechanisms {}: must be of type"},
+		{`[{"batch":{"poisson":0.1,"mechanisms":{}}}]`, "batch: mechanisms {}: must be a list"},
 		{`[{"batch":{"poisson":0.1,"mechanisms":[4]}}]`, "batch: 4: must be a JSON object"},
 		{`[{"batch":{"poisson":0.1,"mechanisms":[null]}}]`, "batch: null: must be a JSON object"},
 		{`[{"batch":{"poisson":0.1,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1,"count":4}]}}]`, `batch: unknown key "count"`},
@@ -111,7 +111,7 @@ func TestParseEventsErrors(t *testing.T) {
 		{`[{"batch":{"poisson":0.1,"poisson":0.01,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, `batch: key "poisson" is given twice`},
 		{`[{"batch":{"Poisson":0.1,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, `batch: unknown key "Poisson"`},
 		{`[{"batch":{"poisson":0,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, "poisson sampling rate 0: must be in (0, 1]"},
-		{`[{"batch":{"poisson":"0.1","mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, `batch: poisson "0.1": must be of type float64`},
+		{`[{"batch":{"poisson":"0.1","mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, `batch: poisson "0.1": must be a number`},
 		{`[{"batch":{"fixed_size":1.1,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1}]}}]`, "fixed_size sampling rate 1.1"},
 		{`[{"mechanism":"noisy-btls-laplace","query_scale":1}]`, `"threshold_scale" is missing`},
 		{`[{"mechanism":"noisy-btls-laplace","threshold_scale":1}]`, `"query_scale" is missing`},
@@ -138,7 +138,7 @@ func TestParseEventsErrors(t *testing.T) {
 func TestNeighbouringConflict(t *testing.T) {
 	events := parse(t, `[{"mechanism":"gaussian","noise_multiplier":4},{"mechanism":"gaussian","noise_multiplier":4,"neighbouring":"replace-one"}]`)
 	_, err := Account(events, Options{Accountant: RDP, Neighbouring: AddRemove, Delta: 1e-5})
-	refused(t, err, "event 2: is stated for replace-one, the account for add-remove")
+	refused(t, err, "event 2: stated for replace-one, but the account is for add-remove")
 	if _, err := Account(events, Options{Accountant: RDP, Neighbouring: ReplaceOne, Delta: 1e-5}); err != nil {
 		t.Error(err)
 	}

@@ -24,9 +24,10 @@ func (c Composition) Budget() string {
 	return fmt.Sprintf("ε = %s, δ = %s", number(*c.Epsilon), number(*c.Delta))
 }
 
-// datasetOf is by what runs are taken to be of one data set: a name, and of a path its end.
-// Too many that go together cost nothing but tightness.
-func datasetOf(r *run) string {
+// Data names the data set, of a path by its end: the rest would tell where its owner keeps
+// it, and often who that is. Runs whose data have one name are taken to be of one data set;
+// too many that go together cost nothing but tightness.
+func (r *run) Data() string {
 	kind, path, isPath := strings.Cut(r.Dataset, ":")
 	if !isPath {
 		return r.Dataset
@@ -39,7 +40,7 @@ func compose(runs []*run) (all []Composition) {
 	var names []string
 	of := map[string][]*run{}
 	for _, r := range runs {
-		name := datasetOf(r)
+		name := r.Data()
 		if of[name] == nil {
 			names = append(names, name)
 		}
@@ -63,9 +64,9 @@ func composed(name string, runs []*run) Composition {
 	for _, r := range runs {
 		switch {
 		case !r.Guarantee || r.Epsilon == nil:
-			c.Why = fmt.Sprintf("%s has no guarantee, so nothing bounds what all of them cost", r.Run)
+			c.Why = fmt.Sprintf("%s has no guarantee, so nothing bounds what all of them cost", r.Name())
 		case *r.Neighbouring != *first.Neighbouring:
-			c.Why = fmt.Sprintf("%s is stated for %s neighbors, %s for %s: such figures do not add", first.Run, *first.Neighbouring, r.Run, *r.Neighbouring)
+			c.Why = fmt.Sprintf("%s is stated for %s neighbors, %s for %s: such figures do not add", first.Name(), *first.Neighbouring, r.Name(), *r.Neighbouring)
 		}
 		if c.Why != "" {
 			return c

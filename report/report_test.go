@@ -219,13 +219,13 @@ func TestReportWithoutTestFigures(t *testing.T) {
 	}
 }
 
-// The risk of a result is shown, whoever computed it.
+// The risk of a result is shown.
 func TestReportShowsRisk(t *testing.T) {
 	dir := trained(t, "run", nil)
 	var result map[string]any
 	path := filepath.Join(dir, "result.json")
 	check(t, json.Unmarshal([]byte(read(t, path)), &result))
-	result["risk"] = map[string]any{"advantage": 0.25, "tpr_at_fpr": map[string]any{"0.05": 0.5, "0.001": 0.02, "0.01": nil}}
+	result["risk"] = map[string]any{"advantage": 0.25, "tpr_at_fpr": map[string]any{"0.05": 0.5, "0.001": 0.02}}
 	b, err := json.Marshal(result)
 	check(t, err)
 	check(t, os.WriteFile(path, b, 0o644))
@@ -344,5 +344,48 @@ func TestUnsoundFiles(t *testing.T) {
 		if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), "not what a run writes") {
 			t.Errorf("reported with %s: %v", c.to, err)
 		}
+	}
+}
+
+// A page and a card are made to be published: they do not tell where on its owner's machine
+// the run and its data are.
+func TestReportHasNoPaths(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "jane-doe")
+	table := filepath.Join(home, "visits.csv")
+	check(t, os.MkdirAll(home, 0o755))
+	check(t, os.WriteFile(table, []byte("a,y\n"+strings.Repeat("0.4,1\n0.7,0\n", 20)), 0o644))
+	schema := filepath.Join(home, "public.yaml")
+	check(t, os.WriteFile(schema, []byte("columns: [{name: a, bounds: [0, 1]}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o644))
+	c := config()
+	c.Data, c.Model, c.Steps, c.PublicN, c.Schema = "csv:"+table, "", ptr(3), ptr(100), schema
+	dirs := []string{filepath.Join(home, "first"), filepath.Join(home, "second")}
+	for i, dir := range dirs {
+		o := train.Options{Out: dir}
+		if i == 1 {
+			c.Init, c.Data, c.DataDir = filepath.Join(dirs[0], rundir.Model), "csv:visits.csv", home
+		}
+		Attach(c, &o)
+		_, err := train.Run(context.Background(), c, o)
+		check(t, err)
+	}
+	var both bytes.Buffer
+	_, err := Together(&both, dirs...)
+	check(t, err)
+	all := map[string]string{"of both": both.String()}
+	for _, dir := range dirs {
+		for _, name := range []string{PageFile, CardFile} {
+			all[filepath.Base(dir)+" "+name] = read(t, dir, name)
+		}
+	}
+	for name, text := range all {
+		if i := strings.Index(text, "jane"); i >= 0 || strings.Contains(text, home) {
+			t.Errorf("%s: ...%s...", name, text[max(i-80, 0):min(i+80, len(text))])
+		}
+		if !strings.Contains(text, "visits.csv") {
+			t.Errorf("%s does not name the table", name)
+		}
+	}
+	if page := read(t, dirs[1], PageFile); !strings.Contains(page, "public.yaml") || !strings.Contains(page, rundir.Model) {
+		t.Error("the settings do not name schema and initial model")
 	}
 }

@@ -19,14 +19,7 @@ import (
 // A run is what the files of a finished one say.
 type run struct {
 	train.Result
-	Risk   *risk       `json:"risk"`
 	Config plan.Config `json:"-"`
-}
-
-// risk is what the best attacker can find out, at most.
-type risk struct {
-	Advantage *float64            `json:"advantage"`
-	TPR       map[string]*float64 `json:"tpr_at_fpr"`
 }
 
 // open reads the files of a run that has finished.
@@ -71,7 +64,7 @@ func (r *run) sound() bool {
 func (r *run) Name() string { return filepath.Base(filepath.Clean(r.Run)) }
 
 // Title says what was trained, on what, and how.
-func (r *run) Title() string { return r.Model + " on " + r.Dataset + ", " + r.Optimizer }
+func (r *run) Title() string { return r.Model + " on " + r.Data() + ", " + r.Optimizer }
 
 // Label goes with the run where its ε is none.
 func (r *run) Label() string { return r.Config.Label() }
@@ -184,30 +177,35 @@ func (r *run) Risks() (rows []RiskRow) {
 	}
 	slices.Sort(rates)
 	for _, x := range rates {
-		if tpr := r.Risk.TPR[strconv.FormatFloat(x, 'f', -1, 64)]; tpr != nil {
-			rows = append(rows, RiskRow{percent(x), percent(*tpr)})
-		}
+		rows = append(rows, RiskRow{percent(x), percent(r.Risk.TPR[strconv.FormatFloat(x, 'f', -1, 64)])})
 	}
 	return rows
 }
 
 // Advantage is the attacker's, in words; empty where it is not known.
 func (r *run) Advantage() string {
-	if r.Risk == nil || r.Risk.Advantage == nil {
+	if r.Risk == nil {
 		return ""
 	}
-	return percent(*r.Risk.Advantage)
+	return percent(r.Risk.Advantage)
 }
 
 // Guesses is the share of right guesses that the advantage allows.
-func (r *run) Guesses() string { return percent((1 + *r.Risk.Advantage) / 2) }
+func (r *run) Guesses() string { return percent((1 + r.Risk.Advantage) / 2) }
 
 // A Pair is a name with a value.
 type Pair struct{ Name, Value string }
 
-// Settings are those of config.yaml, in the order in which a person reads of them.
+// Settings are those of config.yaml, in the order in which a person reads of them. Of paths
+// they have the end, as Data has.
 func (r *run) Settings() (rows []Pair) {
 	c := r.Config
+	c.Data, c.DataDir = r.Data(), ""
+	for _, path := range []*string{&c.Schema, &c.Init, &c.Protector} {
+		if *path != "" {
+			*path = filepath.Base(*path)
+		}
+	}
 	for _, s := range plan.Settings() {
 		if v := reflect.Indirect(reflect.ValueOf(s.Field(&c))); v.Kind() == reflect.Pointer && !v.IsNil() || v.Kind() != reflect.Pointer && !v.IsZero() {
 			rows = append(rows, Pair{s.Key, fmt.Sprint(reflect.Indirect(v))})

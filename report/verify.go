@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
@@ -43,8 +44,9 @@ func Verify(dir string) (*Verification, error) {
 	v.Statement = r.statement()
 	v.digests()
 	v.settings()
-	v.guarantee()
-	v.schedule()
+	p, err := v.replan()
+	v.guarantee(p)
+	v.schedule(p, err)
 	v.epsilon()
 	v.ledger()
 	v.metrics()
@@ -129,33 +131,33 @@ func (v *verification) settings() {
 	f.add(differs(r.Delta, c.Delta) && !pure, "delta differs from %s", rundir.Config)
 	f.add(differs(r.Accountant, &c.Accountant) && !pure, "accountant differs from %s", rundir.Config)
 	f.add(differs(r.Neighbouring, &c.Neighbouring), "neighbouring differs from %s", rundir.Config)
-	f.add(differs(r.NoiseMultiplier, c.NoiseMultiplier), "noise_multiplier differs from %s", rundir.Config)
-	f.add(differs(r.Committed, c.Steps) && !v.once(), "committed_schedule is %v, steps in %s are %v", show(r.Committed), rundir.Config, show(c.Steps))
-	f.add(differs(&r.SamplingRate, c.SamplingRate) && r.Sampling == "poisson", "sampling_rate differs from %s", rundir.Config)
-	f.add(!near(r.ExpectedBatch, r.SamplingRate*float64(r.PublicN)), "expected_batch %v is not sampling_rate times public_n", r.ExpectedBatch)
-	f.add(c.Batch != nil && r.Sampling == "poisson" && !near(r.ExpectedBatch, *c.Batch), "expected_batch is %v, batch in %s is %v", r.ExpectedBatch, rundir.Config, show(c.Batch))
-	if c.Epochs != nil && r.Committed != nil && !v.once() {
-		steps := math.Floor(*c.Epochs / r.SamplingRate * (1 + 1e-12))
-		f.add(float64(*r.Committed) != steps, "committed_schedule is %d, %v epochs at the sampling rate are %v steps", *r.Committed, *c.Epochs, steps)
-	}
 	f.add(r.Epsilon != nil && c.Epsilon != nil && *r.Epsilon > *c.Epsilon*(1+tolerance), "epsilon is %v, the budget in %s is %v", show(r.Epsilon), rundir.Config, show(c.Epsilon))
 	v.check("settings", rundir.Result+" says what "+rundir.Config+" does", f)
 }
 
-// once says whether the run was of a method that makes no sequence of updates.
-func (v *verification) once() bool { return v.run.SamplingRate == 1 && v.run.Config.Batch == nil }
+// replan plans the run anew, from its configuration; nil, and why, where that cannot be.
+func (r *run) replan() (*plan.Plan, error) {
+	records, err := r.Config.StatedN()
+	if err == nil && records > 0 && r.PublicN != records {
+		err = fmt.Errorf("public_n is %d, the data of %s have %d", r.PublicN, rundir.Config, records)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return plan.Reprice(r.Config, r.PublicN)
+}
 
 // guarantee checks that a run is not said to have one that cannot.
-func (v *verification) guarantee() {
-	r, c := v.run, &v.run.Config
+func (v *verification) guarantee(p *plan.Plan) {
+	r := v.run
 	var f faults
 	f.add(r.Guarantee != (len(r.NoGuarantee) == 0), "guarantee is %v, with %d reasons against it", r.Guarantee, len(r.NoGuarantee))
 	f.add(r.Guarantee && r.Epsilon == nil, "a guarantee without an epsilon")
-	f.add(r.Guarantee && !c.Private(), "optimizer %s has no guarantee", c.Optimizer)
-	f.add(r.Guarantee && c.Noise == dpoptim.Seeded, "seeded noise has no guarantee")
-	f.add(r.Guarantee && c.DataIsPublic, "the data were declared public, which has no guarantee")
-	f.add(r.Guarantee && c.Folds > 0, "a fold has no guarantee by itself")
-	f.add(r.Guarantee && c.Private() && accountant.NoGuarantee(c.Accountant) != "", "accountant %s gives no guarantee", c.Accountant)
+	if r.Guarantee && p != nil {
+		for _, why := range p.NoGuarantee() {
+			f.add(true, "a guarantee is claimed, in spite of %s: %s", rundir.Config, why)
+		}
+	}
 	saw := "the settings do not exclude the guarantee"
 	if !r.Guarantee {
 		saw = "none is claimed"
@@ -163,35 +165,78 @@ func (v *verification) guarantee() {
 	v.check("guarantee", saw, f)
 }
 
-// schedule compares the releases with the rest of the result.
-func (v *verification) schedule() {
+// schedule compares steps, noise, releases and their price with those that are planned anew. A
+// result chooses the last digits of a calibrated noise alone, and the number of a table's
+// records, which its schema says.
+func (v *verification) schedule(p *plan.Plan, unplanned error) {
 	r := v.run
-	if len(r.Events) == 0 {
-		var f faults
-		f.add(r.Guarantee && r.Committed != nil, "%s lists no releases of a schedule that was committed to", rundir.Result)
-		v.check("schedule", "releases were not planned: a filter admitted each", f)
+	var f faults
+	if unplanned != nil {
+		f.add(true, "%s cannot be planned anew: %v", rundir.Config, unplanned)
+		v.check("schedule", "", f)
 		return
 	}
-	var f faults
-	steps := 0
-	for i, e := range r.Events {
-		f.add(e.Sampling != accountant.FullData && e.Rate != r.SamplingRate, "release %d has the sampling rate %v, the run %v", i+1, e.Rate, r.SamplingRate)
-		for _, m := range e.Mechanisms {
-			g, ok := m.(accountant.Gaussian)
-			if _, isPure := m.(accountant.Pure); isPure || ok && r.NoiseMultiplier != nil && g.NoiseMultiplier == *r.NoiseMultiplier {
-				steps += e.Count
-				break
-			}
+	f.add(r.Sampling != p.Sampling() || !near(r.SamplingRate, p.SamplingRate), "sampling is %s at rate %v, planned is %s at %v", r.Sampling, r.SamplingRate, p.Sampling(), p.SamplingRate)
+	f.add(!near(r.ExpectedBatch, p.ExpectedBatch), "expected_batch is %v, planned is %v", r.ExpectedBatch, p.ExpectedBatch)
+	if r.Committed != nil {
+		f.add(r.Private() && *r.Committed != p.Steps, "committed_schedule is %d, planned are %d steps", *r.Committed, p.Steps)
+	} else {
+		f.add(!p.Filtered(), "committed_schedule is none, planned are %d steps", p.Steps)
+	}
+	if r.NoiseMultiplier != nil {
+		f.add(!about(*r.NoiseMultiplier, p.Sigma), "noise_multiplier is %v, planned is %v", *r.NoiseMultiplier, p.Sigma)
+		p.Sigma = *r.NoiseMultiplier // to the last digit
+	}
+	same := about
+	if len(r.Events) == 0 { // from which it is not computed again
+		same = near
+	}
+	f.add((r.Epsilon == nil) != (p.Epsilon == nil) || r.Epsilon != nil && !same(*r.Epsilon, *p.Epsilon), "epsilon is %v, planned is %v", show(r.Epsilon), show(p.Epsilon))
+	f.add(!covers(r.Risk, p.Risk), "risk is not what epsilon means")
+	listed, err := lists(r.Events, p)
+	f.add(err != nil, "releases cannot be planned anew: %v", err)
+	f.add(err == nil && !listed, "events are not the releases of %s", rundir.Config)
+	saw := fmt.Sprintf("%d steps at sampling rate %s, planned anew from %s", p.Steps, number(p.SamplingRate), rundir.Config)
+	if p.Filtered() {
+		saw = "releases were not planned: a filter admitted each"
+	}
+	v.check("schedule", saw, f)
+}
+
+// lists says whether events are the releases of a plan.
+func lists(events []accountant.Event, p *plan.Plan) (bool, error) {
+	planned, err := p.Events()
+	if err != nil {
+		return false, err
+	}
+	a, err := json.Marshal(planned)
+	if err != nil {
+		return false, err
+	}
+	b, err := json.Marshal(events)
+	return bytes.Equal(a, b), err
+}
+
+// covers says whether a stated risk is the planned one; stating none claims nothing.
+func covers(stated, planned *accountant.Risk) bool {
+	if stated == nil || planned == nil {
+		return stated == nil
+	}
+	for rate, tpr := range planned.TPR {
+		if got, ok := stated.TPR[rate]; ok && !about(got, tpr) {
+			return false
 		}
 	}
-	f.add(r.Committed == nil || steps < *r.Committed, "%d releases have the noise of the run, %v steps were committed to", steps, show(r.Committed))
-	v.check("schedule", fmt.Sprintf("%d releases of the run's noise, sampling rate %s", steps, number(r.SamplingRate)), f)
+	return about(stated.Advantage, planned.Advantage)
 }
 
 // tolerance is how far figures may be apart that other processors compute.
 const tolerance = 1e-6
 
 func near(a, b float64) bool { return math.Abs(a-b) <= tolerance*math.Max(math.Abs(a), math.Abs(b)) }
+
+// about is for what was calibrated: another version may end its search a little earlier.
+func about(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Max(math.Abs(a), math.Abs(b)) }
 
 // show writes a figure that may not be there.
 func show[T any](x *T) string {
@@ -211,8 +256,7 @@ func (v *verification) epsilon() {
 		f.add(r.Epsilon != nil, "an epsilon without a delta")
 		v.check("epsilon", "none is claimed", f)
 	case len(r.Events) == 0:
-		f.add(r.Epsilon != nil && show(r.Epsilon) != show(v.Config.Epsilon), "epsilon is %v, the filter's budget in %s is %v", show(r.Epsilon), rundir.Config, show(v.Config.Epsilon))
-		v.check("epsilon", "it is the budget of the filter, whatever was spent", f)
+		v.check("epsilon", "it is that of the schedule, which lists no releases", f)
 	case *r.Delta == 0:
 		v.pure(f)
 	default:

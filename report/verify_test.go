@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/train"
 )
@@ -26,17 +27,21 @@ func (v *Verification) failed() (names []string) {
 // What was not touched goes together, whatever was trained.
 func TestVerifyAcceptsRuns(t *testing.T) {
 	for name, change := range map[string]func(*train.Config){
-		"calibrated":   nil,
-		"noise":        func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.5) },
-		"epochs":       func(c *train.Config) { c.Steps, c.Epochs = nil, ptr(2.6) },
-		"rate":         func(c *train.Config) { c.Batch, c.SamplingRate = nil, ptr(0.2) },
-		"adaptive":     func(c *train.Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(4.0) },
-		"rdp":          func(c *train.Config) { c.Accountant, c.Neighbouring = "rdp", "replace-one" },
-		"seeded":       func(c *train.Config) { c.Noise = "seeded" },
-		"silent":       func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) },
-		"sgd":          func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta = "sgd", nil, nil },
-		"average":      func(c *train.Config) { c.Average = 0.9 },
-		"filtered":     func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
+		"calibrated": nil,
+		"noise":      func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.5) },
+		"epochs":     func(c *train.Config) { c.Steps, c.Epochs = nil, ptr(2.6) },
+		"rate":       func(c *train.Config) { c.Batch, c.SamplingRate = nil, ptr(0.2) },
+		"adaptive":   func(c *train.Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(4.0) },
+		"rdp":        func(c *train.Config) { c.Accountant, c.Neighbouring = "rdp", "replace-one" },
+		"seeded":     func(c *train.Config) { c.Noise = "seeded" },
+		"silent":     func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) },
+		"sgd":        func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta = "sgd", nil, nil },
+		"average":    func(c *train.Config) { c.Average = 0.9 },
+		"filtered":   func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
+		"papers":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Batches: "paper"} },
+		"papers, noise": func(c *train.Config) {
+			c.Optimizer, c.Epsilon, c.NoiseMultiplier, c.Search = "dp-blsgd", nil, ptr(2.0), &train.Search{Batches: "paper", Budget: "fixed"}
+		},
 		"searches":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Budget: "fixed"} },
 		"majority":     func(c *train.Config) { c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil },
 		"lbfgs":        func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta, c.Batch, c.LR = "lbfgs", nil, nil, nil, nil },
@@ -141,6 +146,107 @@ func TestVerifyFindsTampering(t *testing.T) {
 			check(t, err)
 			if v.OK || !slices.Contains(v.failed(), c.check) {
 				t.Errorf("%v found something, want %s: %+v", v.failed(), c.check, v.Checks)
+			}
+		})
+	}
+}
+
+// A result whose releases cost what it says, but are not those of its configuration, is refused, whatever was
+// trained: an auditor need not believe which releases there were.
+func TestVerifyPlansAnew(t *testing.T) {
+	mechanisms := func(r map[string]any) map[string]any { return event(r)["batch"].(map[string]any) }
+	first := func(r map[string]any, i int) map[string]any {
+		return mechanisms(r)["mechanisms"].([]any)[i].(map[string]any)
+	}
+	for name, c := range map[string]struct {
+		change func(*train.Config)
+		forge  func(r map[string]any)
+	}{
+		"count of adaptive clipping": {
+			func(c *train.Config) { c.Clipping = "adaptive" },
+			func(r map[string]any) { b := mechanisms(r); b["mechanisms"] = b["mechanisms"].([]any)[:1] },
+		},
+		"noise of that count": {
+			func(c *train.Config) { c.Clipping = "adaptive" },
+			func(r map[string]any) { first(r, 1)["noise_multiplier"] = 1e6 },
+		},
+		"noisy losses": {
+			func(c *train.Config) { c.TrainLossNoise = ptr(2.0) },
+			func(r map[string]any) { r["events"] = r["events"].([]any)[:1] },
+		},
+		"fewer noisy losses": {
+			func(c *train.Config) { c.TrainLossNoise = ptr(2.0) },
+			func(r map[string]any) { r["events"].([]any)[1].(map[string]any)["count"] = 1 },
+		},
+		"searches": {
+			func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Budget: "fixed"} },
+			func(r map[string]any) { r["events"] = r["events"].([]any)[:1] },
+		},
+		"noise": {
+			func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.5) },
+			func(r map[string]any) { r["noise_multiplier"], first(r, 0)["noise_multiplier"] = 3.0, 3.0 },
+		},
+		"calibrated noise": {
+			nil,
+			func(r map[string]any) { r["noise_multiplier"], first(r, 0)["noise_multiplier"] = 9.0, 9.0 },
+		},
+		"steps": {
+			func(c *train.Config) { c.Steps, c.Epochs = nil, ptr(3.0) },
+			func(r map[string]any) { r["committed_schedule"], event(r)["count"] = 11, 11 },
+		},
+		"rate": {
+			func(c *train.Config) { c.Batch, c.SamplingRate = nil, ptr(0.25) },
+			func(r map[string]any) {
+				r["sampling_rate"], mechanisms(r)["poisson"], r["expected_batch"] = 0.125, 0.125, 20
+			},
+		},
+		"declared records": {
+			func(c *train.Config) { c.Classes, c.PublicN = []int{0, 1}, ptr(80) },
+			func(r map[string]any) { r["public_n"], r["sampling_rate"], mechanisms(r)["poisson"] = 160, 0.25, 0.25 },
+		},
+		"budget of a filter": {
+			func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
+			func(r map[string]any) { r["epsilon"], r["epsilon_so_far"] = 2.9999, 2.0 },
+		},
+		"filter": {
+			func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
+			func(r map[string]any) {
+				r["events"] = []any{map[string]any{"mechanism": "gaussian", "noise_multiplier": 50, "count": 1}}
+			},
+		},
+		"papers": {
+			func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Batches: "paper"} },
+			func(r map[string]any) { r["epsilon"], r["epsilon_so_far"] = 0.5, 0.5 },
+		},
+		"pure": {
+			func(c *train.Config) { c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil },
+			func(r map[string]any) { event(r)["epsilon"], r["epsilon"], r["epsilon_so_far"] = 1.0, 1.0, 1.0 },
+		},
+		"risk":    {nil, func(r map[string]any) { r["risk"].(map[string]any)["advantage"] = 0.01 }},
+		"a share": {nil, func(r map[string]any) { r["risk"].(map[string]any)["tpr_at_fpr"].(map[string]any)["0.01"] = 0.011 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := trained(t, "run", c.change)
+			var result map[string]any
+			path := filepath.Join(dir, rundir.Result)
+			check(t, json.Unmarshal([]byte(read(t, path)), &result))
+			c.forge(result)
+			b, err := json.Marshal(result)
+			check(t, err)
+			var r train.Result
+			check(t, json.Unmarshal(b, &r))
+			if len(r.Events) > 0 && *r.Delta > 0 { // it costs what it says
+				got, err := accountant.Account(r.Events, accountant.Options{Accountant: *r.Accountant, Neighbouring: accountant.Neighbouring(*r.Neighbouring), Delta: *r.Delta})
+				check(t, err)
+				result["epsilon"], result["epsilon_so_far"] = got.Epsilon, got.Epsilon
+				b, err = json.Marshal(result)
+				check(t, err)
+			}
+			check(t, os.WriteFile(path, b, 0o644))
+			v, err := Verify(dir)
+			check(t, err)
+			if got := v.failed(); v.OK || !slices.Contains(got, "schedule") || len(r.Events) > 0 && slices.Contains(got, "epsilon") {
+				t.Errorf("%v found something, want schedule: %+v", got, v.Checks)
 			}
 		})
 	}

@@ -142,6 +142,7 @@ func Draw(w io.Writer, caption []string, rows [][]Chart) (err error) {
 func (c Chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(round), plot.TickerFunc(round)
 	p.Add(plotter.NewGrid())
 	if c.Log {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(c.ticks())
@@ -192,6 +193,21 @@ func (c Chart) ticks() (at []plot.Tick) {
 				at = append(at, tick(x))
 			}
 		}
+	}
+	return at
+}
+
+// round are ticks of a linear axis: three to eight multiples of 1, 2 or 5 times a power of ten.
+func round(low, high float64) (at []plot.Tick) {
+	power := math.Pow(10, math.Floor(math.Log10((high-low)/5)))
+	step := 10 * power
+	for _, digit := range []float64{5, 2, 1} {
+		if (high-low)/5 <= 1.5*digit*power {
+			step = digit * power
+		}
+	}
+	for i := math.Ceil(low / step); i*step <= high; i++ {
+		at = append(at, plot.Tick{Value: i * step, Label: fmt.Sprintf("%.6g", i*step+0)}) // -0 becomes 0
 	}
 	return at
 }

@@ -61,7 +61,7 @@ type Options struct {
 	// package report has one.
 	Report Reporter
 
-	// Device replaces the configured one, for tests and for a user's own.
+	// Device replaces the configured one, for tests of this module; others name one in Config.
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
 	RunID string

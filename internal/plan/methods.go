@@ -143,11 +143,11 @@ func (c *Config) take(s dpoptim.Settings) {
 	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant
 }
 
-// complete has the method settle what was left open.
-func (p *Plan) complete() error {
+// complete has the method settle what was left open, for a network of so many layers.
+func (p *Plan) complete(layers int) error {
 	s := p.Config.settings()
 	var err error
-	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{Layers: len(p.Network.Program.Ops)})
+	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{Layers: layers})
 	p.Config.take(s)
 	p.Warnings = append(p.Warnings, p.Notes.Warnings...)
 	return err

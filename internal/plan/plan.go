@@ -220,7 +220,7 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
-	return p.complete()
+	return p.complete(len(p.Network.Program.Ops))
 }
 
 // fits checks the network against the data.
@@ -239,6 +239,9 @@ func (p *Plan) fits() error {
 			return usage.Errorf("network %s with loss %s tells classes apart, %s is a regression: use huber-regression", g.Name, g.Loss, p.Set.Name)
 		}
 		return nil
+	}
+	if g.Loss == ir.Huber {
+		return usage.Errorf("network %s predicts a number, %s has classes: choose another model, such as logistic, or a table whose label has bounds", g.Name, p.Set.Name)
 	}
 	classes := g.Outputs()
 	if g.Loss != ir.SoftmaxCrossEntropy {
@@ -331,13 +334,16 @@ func (p *Plan) resolveSampling() error {
 
 // resolveFacts gathers what the method may know.
 func (p *Plan) resolveFacts() error {
-	c, g := &p.Config, p.Network.Program
+	c := &p.Config
 	p.Facts = dpoptim.Facts{
-		Params: g.NumParams(), Outputs: g.Outputs(), Steps: p.Steps,
-		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
+		Steps: p.Steps, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
 	}
-	if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
-		p.Facts.Bias = g.Params[last.Bias].Offset
+	if p.Network != nil { // else nothing will be trained
+		g := p.Network.Program
+		p.Facts.Params, p.Facts.Outputs = g.NumParams(), g.Outputs()
+		if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
+			p.Facts.Bias = g.Params[last.Bias].Offset
+		}
 	}
 	switch {
 	case c.LR == nil && p.Method.Traits().Once:

@@ -208,3 +208,13 @@ func TestStrategyOfALayer(t *testing.T) {
 		}
 	}
 }
+
+// A model of numbers is not said to tell classes apart.
+func TestRegressionOfClasses(t *testing.T) {
+	c := small()
+	c.Model = "huber-regression"
+	_, err := Resolve(c, Options{Sources: sources(made(1, 160))})
+	if err == nil || !strings.Contains(err.Error(), "predicts a number") || strings.Contains(err.Error(), "classes apart") {
+		t.Error(err)
+	}
+}

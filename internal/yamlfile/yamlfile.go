@@ -80,14 +80,38 @@ func topKeys(body ast.Node) (keys []*token.Token) {
 
 func asText(err error) error {
 	text := strings.TrimSpace(yaml.FormatError(err, false, false))
+	text = misplaced.ReplaceAllStringFunc(text, func(found string) string {
+		part := misplaced.FindStringSubmatch(found)
+		return fmt.Sprintf("must be %s, not %s", given(part[2]), given(part[1]))
+	})
 	return concealed(mistyped.ReplaceAllStringFunc(text, func(found string) string {
 		part := mistyped.FindStringSubmatch(found)
-		return fmt.Sprintf("must be %s, not a %s", plainly(part[2]), part[1])
+		return fmt.Sprintf("must be %s, not %s", plainly(part[2]), given(part[1]))
 	}))
 }
 
 // mistyped is how the decoder speaks of a value of another type than its field's.
-var mistyped = regexp.MustCompile(`cannot unmarshal (\S+) into Go (?:struct field \S+|value) of type (\S+)`)
+var mistyped = regexp.MustCompile(`cannot unmarshal (\S+|\[\]interface \{\}|map\[\S+ \{\}) into Go (?:struct field \S+|value) of type (\S+)`)
+
+// misplaced is how it speaks of a list, a mapping or a single value where another of them belongs.
+var misplaced = regexp.MustCompile(`(\w+) was used where (\w+) is expected`)
+
+// given is a value's type, or kind, in words.
+func given(goType string) string {
+	switch {
+	case strings.HasPrefix(goType, "[]"), goType == "sequence":
+		return "a list"
+	case strings.HasPrefix(goType, "map"), goType == "mapping":
+		return "keys with values"
+	case goType == "string":
+		return "a text"
+	case goType == "null":
+		return "nothing"
+	case goType == "bool", goType == "boolean":
+		return "true or false"
+	}
+	return "a number"
+}
 
 // plainly is a type in words.
 func plainly(goType string) string {

@@ -80,8 +80,8 @@ func TestSlips(t *testing.T) {
 		"search: {39: x}":                    "[1:10] unknown field",
 		"many:\n- true: 4":                   "[2:3] unknown field",
 		"&a {39: x, steps: 2}":               "unknown field",
-		"name: {39: x}":                      "cannot unmarshal",
-		"classes: {39: x}":                   "sequence is expected",
+		"name: {39: x}":                      "must be a text, not keys with values",
+		"classes: {39: x}":                   "must be a list, not keys with values",
 		"<<: {steps: 2.9}":                   "merges keys",
 		"seed: 18446744073709551616":         "seed 18446744073709551616",
 		"classes: [3, 2.9]":                  "classes 2.9",
@@ -96,7 +96,7 @@ func TestSlips(t *testing.T) {
 		"step: 3":                 "step",
 		"steps: 1\n---\nsteps: 2": "more than one document",
 		"steps: [":                "1:",
-		"- 3":                     "mapping is expected",
+		"- 3":                     "must be keys with values, not a list",
 	} {
 		got := filled()
 		if err := Decode([]byte(text+"\n"), &got); err == nil || !strings.Contains(err.Error(), want) {
@@ -139,6 +139,33 @@ func TestRename(t *testing.T) {
 	} {
 		if got := string(Rename([]byte(text), "old", "new")); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Errors are in words of YAML, not of Go.
+func TestPlainWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"steps: [1]":         "must be a whole number, not a list",
+		"rate: {a: 1}":       "must be a number, not keys with values",
+		"rate: abc":          "must be a number, not a text",
+		"public: 3":          "must be true or false, not a number",
+		"classes: '3'":       "must be a list, not a text",
+		"search: 4":          "must be keys with values, not a number",
+		"[1, 2]":             "must be keys with values, not a list",
+		"null":               "must be keys with values, not nothing",
+		"steps: {trials: 4}": "must be a whole number, not keys with values",
+	} {
+		var into file
+		err := Decode([]byte(text), &into)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+			continue
+		}
+		for _, goWord := range []string{"unmarshal", "interface", "struct", "sequence", "mapping", "float64", "uint"} {
+			if strings.Contains(err.Error(), goWord) {
+				t.Errorf("%q: %v", text, err)
+			}
 		}
 	}
 }
