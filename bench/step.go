@@ -41,6 +41,8 @@ type StepOptions struct {
 	// Input makes synthetic rows of this shape in half precision, as a front end gives them,
 	// for a model that takes any; zero: the model's own.
 	Input [3]int
+
+	modelled func() (device.Device, error) // opens a device that is a model, or nil
 }
 
 // StepResult is one timed kind of step.
@@ -143,7 +145,12 @@ func (o *StepOptions) open() (*workload, error) {
 		return nil, err
 	}
 	w.program, w.params = network.Program, network.Params()
-	if w.device, err = devices.Open(o.Device, o.Threads); err != nil {
+	if o.modelled != nil {
+		w.device, err = o.modelled()
+	} else {
+		w.device, err = devices.Open(o.Device, o.Threads)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := o.start(w); err != nil {
@@ -164,7 +171,10 @@ func (o *StepOptions) start(w *workload) error {
 		return err
 	}
 	w.options.CuBLAS = o.GEMM == devices.GEMMCuBLAS
-	key, err := stream.NewKey()
+	key, err := modelledKey, error(nil)
+	if o.modelled == nil {
+		key, err = stream.NewKey()
+	}
 	if err != nil {
 		return err
 	}

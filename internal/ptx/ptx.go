@@ -16,11 +16,14 @@ package ptx
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 )
 
 // Module is parsed PTX.
 type Module struct {
+	Version int // of the PTX ISA: 78 is 7.8
+
 	kernels   map[string]*Kernel
 	names     []string
 	variables []*variable
@@ -70,6 +73,12 @@ type Options struct {
 	// SharedLimit is the greatest sum of static and dynamic shared memory in
 	// bytes; 0 is 49152, which a kernel gets without asking.
 	SharedLimit int
+	// Blocks gives the numbers of the blocks that run, of which x is the fastest; nil runs all of them.
+	Blocks iter.Seq[int]
+	// NoRaces leaves out the search for races.
+	NoRaces bool
+	// Counter, unless nil, counts what the blocks do.
+	Counter *Counter
 	// StepLimit ends blocks that execute more warp instructions; 0 is 2²⁸.
 	StepLimit int64
 }

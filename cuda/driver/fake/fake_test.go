@@ -153,7 +153,7 @@ func TestArgumentsMustFitTheParameters(t *testing.T) {
 }
 
 func TestMemoryIsLimited(t *testing.T) {
-	r, _ := rig(t, fake.Options{Memory: 1 << 20})
+	r, _ := rig(t, fake.Options{Device: driver.Info{Memory: 1 << 20}})
 	a := drivertest.Got(r.Context.Alloc(1 << 19))(t)
 	drivertest.Got(r.Context.Alloc(1 << 19))(t)
 	_, err := r.Context.Alloc(1)
