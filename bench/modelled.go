@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/model"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -18,6 +19,14 @@ const modelledPrefix = "modelled:"
 
 // Modelled says whether a device's name is one of ModelStep's.
 func Modelled(name string) bool { return strings.HasPrefix(name, modelledPrefix) }
+
+// ModelledDevices lists them.
+func ModelledDevices() (names []string) {
+	for _, n := range model.Names() {
+		names = append(names, modelledPrefix+n)
+	}
+	return names
+}
 
 // AModel is what every modelled figure is shown with.
 const AModel = "a model, not a measurement"
@@ -59,14 +68,17 @@ func ModelStep(o StepOptions) (*ModelledStep, error) {
 	name := strings.TrimPrefix(o.Device, modelledPrefix)
 	machine := model.Find(name)
 	if machine == nil {
-		return nil, usage.Errorf("unknown device %q: choose one of %s%s", o.Device, modelledPrefix, strings.Join(model.Names(), ", "+modelledPrefix))
+		return nil, usage.Errorf("unknown device %q: choose one of %s", o.Device, strings.Join(ModelledDevices(), ", "))
 	}
-	if err := o.check(); err != nil {
-		return nil, err
+	if o.GEMM == devices.GEMMCuBLAS {
+		return nil, usage.Errorf("gemm %s: NVIDIA's library cannot be modelled; leave --gemm out", o.GEMM)
 	}
 	m, driver := model.New(machine)
 	o.Images = nil // any others would take other times
 	o.modelled = func() (device.Device, error) { return cuda.Open(driver, 0) }
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	w, err := o.open()
 	if err != nil {
 		return nil, err
@@ -95,6 +107,8 @@ func ModelStep(o StepOptions) (*ModelledStep, error) {
 	}
 	if o.Explain {
 		r.Kernels = all
+	}
+	if o.Explain && o.Mode == "private" {
 		r.Layers, err = o.modelledLayers(w, steps)
 	}
 	return r, err

@@ -117,7 +117,7 @@ func (o *StepOptions) check() error {
 		return usage.Errorf("mode %q: choose private or plain", o.Mode)
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
-	case o.Explain && o.Mode == "plain":
+	case o.Explain && o.Mode == "plain" && o.modelled == nil:
 		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
 	}
 	return checkSeconds(o.Seconds)

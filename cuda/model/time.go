@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/ptx"
@@ -72,8 +73,9 @@ func (k *Kernel) occupy(m *Machine) {
 	per := (k.Threads + 31) / 32
 	n := min(blocks, warps/per, m.Shared/(k.Shared+reserved))
 	if k.Registers > 0 {
-		const unit = 256 // registers of a warp come in so many
-		n = min(n, registers/((k.Registers*32+unit-1)/unit*unit*per))
+		const unit = 256 // registers of a warp come in so many, and each scheduler has a part of all
+		warp := (k.Registers*32 + unit - 1) / unit * unit
+		n = min(n, registers/issue/warp*issue/per)
 	}
 	k.Resident = max(n, 1)
 	k.Waves = (k.Blocks + m.Processors*k.Resident - 1) / (m.Processors * k.Resident)
@@ -133,4 +135,44 @@ func (k *Kernel) throughput(m *Machine) (cycles float64, bound string) {
 		}
 	}
 	return cycles, bound
+}
+
+// Grouped are launches that differ in nothing but their rows.
+type Grouped struct {
+	Kernel
+	Launches int
+}
+
+// Group joins launches of one kernel, one grid and one time, in the order of the first of each.
+func Group(all []Kernel) (groups []Grouped) {
+	for i := range all {
+		k := &all[i]
+		at := slices.IndexFunc(groups, func(g Grouped) bool {
+			return g.Module == k.Module && g.Name == k.Name && g.Grid == k.Grid && g.Seconds == k.Seconds
+		})
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, Grouped{Kernel: *k})
+		}
+		groups[at].Launches++
+	}
+	return groups
+}
+
+// FMAShare is the share of float32 and tensor-core products among the instructions.
+func (n *Counts) FMAShare() float64 {
+	return share(n.tally[ptx.FMA32]+n.tally[ptx.MMA], n.tally.Sum())
+}
+
+// ConflictShare is the share of passes through shared memory that bank conflicts cost.
+func (n *Counts) ConflictShare() float64 { return share(n.Conflicts, n.Waves) }
+
+// SectorsPerRequest is how many sectors an access of a warp to global memory touches.
+func (n *Counts) SectorsPerRequest() float64 { return share(n.Sectors, n.Requests) }
+
+func share(of, all int64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(of) / float64(all)
 }

@@ -48,10 +48,9 @@ type Latencies struct {
 
 // cost is what an instruction of PTX is of a GPU's own.
 type cost struct {
-	n       Tally
-	kind    delay
-	cycles  int64 // of a sequence, beside kind
-	release bool  // it ends straight-line code
+	n      Tally
+	kind   delay
+	cycles int64 // of a sequence, beside kind
 }
 
 // delay says which latency a result has.
@@ -114,9 +113,9 @@ func (k *Kernel) costs() []cost {
 			}
 			switch by := k.code[writer[s]].text; {
 			case strings.HasPrefix(by, "mul.wide."):
-				all[i].n = Tally{}
+				all[i] = cost{}
 			case by == "shl.b64":
-				all[writer[s]].n = Tally{}
+				all[writer[s]] = cost{}
 			}
 		}
 	}
