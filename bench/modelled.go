@@ -127,6 +127,9 @@ func (r *ModelledStep) add(all []model.Kernel, graphs int) {
 	r.Seconds, r.Floors = total.Seconds(), floor.Seconds()
 }
 
+// Groups are the kinds of launches.
+func (r *ModelledStep) Groups() []model.Grouped { return model.Group(r.Kernels) }
+
 // roofline is what the products of a step alone would take at the GPU's full rate: no kernel can be faster that makes them.
 func (o *StepOptions) roofline(w *workload, m *model.Machine) float64 {
 	return float64(o.Batch) * float64(w.program.StepFLOPs()) / m.FLOPs(w.options.Precision)

@@ -29,11 +29,11 @@ const ones = 0x3f800000
 // New makes a driver whose one device is the machine. Its memory takes that of the host only where blocks that
 // run have been.
 func New(m *Machine) (*Model, *fake.Driver) {
-	x, fill := &Model{machine: m, known: map[string]*Kernel{}}, uint32(ones)
+	x := &Model{machine: m, known: map[string]*Kernel{}}
 	return x, fake.New(fake.Options{
 		Device: driver.Info{Name: "model of " + m.Title, Capability: m.Capability, Memory: m.Memory, Processors: m.Processors,
 			SharedOptIn: m.SharedPerBlock, L2: m.L2},
-		Timer: x, Sparse: &fill,
+		Timer: x, Sparse: ptx.Words(ones),
 	})
 }
 

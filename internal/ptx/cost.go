@@ -230,36 +230,54 @@ func (in *inst) accessCost(global, shared, other Class) cost {
 	return c
 }
 
-// arithmeticCost is that of what lanes compute each for themselves: by the operation, and by its type, of which 64-bit integers
-// take two instructions.
+// arithmeticCost is that of what lanes compute each for themselves, by the operation and by its type.
 func (in *inst) arithmeticCost() cost {
 	part := strings.Split(in.text, ".")
 	op, t := part[0], lastType(part)
-	c := cost{kind: byALU}
-	wide := int64(1)
-	if t.size() == 8 && !t.float() {
-		wide = 2
+	one := func(class Class, d delay) (c cost) {
+		c.n[class], c.kind = 1, d
+		return c
 	}
 	switch {
-	case op == "cvt" && (t == tf32 || t == bf16 || part[1] == "rn" && part[2] == "bf16x2"):
-		c.n[Integer] = 1
-	case op == "cvt" && (t.float() || typeNames[part[len(part)-2]].float()), op == "popc", op == "clz":
-		c.n[Special], c.kind = 1, bySpecial
+	case op == "cvt":
+		return conversionCost(one, part)
+	case op == "popc" || op == "clz":
+		return one(Special, bySpecial)
 	case t == f64 && op != "selp":
-		c.n[FP64], c.kind = 1, byFP64
-	case t == f64:
-		c.n[Integer] = 2
+		return one(FP64, byFP64)
 	case op == "fma":
-		c.n[FMA32] = 1
+		return one(FMA32, byALU)
 	case t == f32 && (op == "add" || op == "sub" || op == "mul"):
-		c.n[Float32] = 1
-	case op == "mul" || op == "mad":
-		c.n[IntMultiply] = wide * wide
-		if part[1] == "wide" {
-			c.n[IntMultiply] = 1
-		}
-	default:
-		c.n[Integer] = wide
+		return one(Float32, byALU)
 	}
+	class, wide := Integer, int64(1)
+	if t.size() == 8 {
+		wide = 2 // instructions of 32 bits each
+	}
+	if op == "mul" || op == "mad" {
+		class, wide = IntMultiply, wide*wide
+		if part[1] == "wide" {
+			wide = 1
+		}
+	}
+	c := one(class, byALU)
+	c.n[class] = wide
 	return c
+}
+
+// conversionCost is that of cvt, whose name ends in the new type and the old one: those between floats and integers, and of
+// float64, have a unit of their own. Rounding to TF32 is an addition and a mask.
+func conversionCost(one func(Class, delay) cost, part []string) cost {
+	from, to := lastType(part), typeNames[part[len(part)-2]]
+	switch {
+	case to == tf32:
+		c := one(Integer, byALU)
+		c.n[Integer], c.cycles = 2, 4
+		return c
+	case part[len(part)-2] == "bf16x2":
+		return one(Integer, byALU)
+	case to.float() || from.float():
+		return one(Special, bySpecial)
+	}
+	return one(Integer, byALU)
 }

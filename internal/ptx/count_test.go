@@ -52,7 +52,7 @@ func count(t *testing.T, stride int, blocks int, o Options) *Counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem := NewSparseMemory(0x3f800000)
+	mem := NewSparseMemory(Words(0x3f800000))
 	in, err := mem.Alloc(1 << 40)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestSomeBlocks(t *testing.T) {
 
 // Sparse memory holds its word everywhere, keeps what is written over the borders of its parts, and takes a fill as a whole.
 func TestSparseMemory(t *testing.T) {
-	m := NewSparseMemory(7)
+	m := NewSparseMemory(Words(7))
 	at, err := m.Alloc(1 << 42)
 	if err != nil {
 		t.Fatal(err)

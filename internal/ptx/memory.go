@@ -34,9 +34,8 @@ type Memory struct {
 	next    uint64
 	count   int
 	modules map[*Module]map[*variable]uint64
-	blocks  uint32 // that have begun, of all launches
-	sparse  bool
-	fill    uint32 // of sparse memory
+	blocks  uint32  // that have begun, of all launches
+	content Content // of sparse memory, else nil
 	// What one launch leaves for the next.
 	shared    [2]segment
 	warps     []*warp
@@ -55,7 +54,7 @@ type segment struct {
 	host     bool // mapped
 
 	parts [][]byte // of sparse memory instead of data, nil where nobody has been
-	fill  uint32   // what is there
+	fill  Content  // what is there
 
 	shift uint // log2 of bytes per race cell: 2, or 0 once a narrow access was seen
 	pages []*page
@@ -85,11 +84,22 @@ func NewMemory() *Memory {
 	return &Memory{next: globalBase, modules: map[*Module]map[*variable]uint64{}}
 }
 
+// Content gives what memory holds from an address on, where nobody has written.
+type Content func(address uint64, b []byte)
+
+// Words is a word over and over.
+func Words(word uint32) Content {
+	return func(_ uint64, b []byte) {
+		binary.LittleEndian.PutUint32(b, word)
+		repeat(b, 4)
+	}
+}
+
 // NewSparseMemory makes an empty memory whose allocations take host memory only where something
-// is written or read. They hold a word, over and over, and count as written.
-func NewSparseMemory(fill uint32) *Memory {
+// is written or read. They count as written.
+func NewSparseMemory(c Content) *Memory {
 	m := NewMemory()
-	m.sparse, m.fill = true, fill
+	m.content = c
 	return m
 }
 
@@ -108,10 +118,7 @@ func (s *segment) part(o uint64) []byte {
 	p := &s.parts[o/partSize]
 	if *p == nil {
 		*p = make([]byte, partSize)
-		if s.fill != 0 {
-			binary.LittleEndian.PutUint32(*p, s.fill)
-			repeat(*p, 4)
-		}
+		s.fill(s.base+o/partSize*partSize, *p)
 	}
 	return *p
 }
@@ -144,8 +151,8 @@ func (m *Memory) Alloc(size int) (uint64, error) {
 		return 0, fmt.Errorf("ptx: an allocation of %d bytes", size)
 	}
 	m.count++
-	if m.sparse {
-		return m.add(&segment{size: uint64(size), parts: make([][]byte, (size+partSize-1)/partSize), fill: m.fill, name: fmt.Sprintf("allocation %d", m.count)}), nil
+	if m.content != nil {
+		return m.add(&segment{size: uint64(size), parts: make([][]byte, (size+partSize-1)/partSize), fill: m.content, name: fmt.Sprintf("allocation %d", m.count)}), nil
 	}
 	return m.add(&segment{size: uint64(size), data: bytes.Repeat([]byte{poison}, size), state: make([]byte, size),
 		name: fmt.Sprintf("allocation %d", m.count)}), nil
@@ -215,7 +222,7 @@ func (m *Memory) Fill(addr uint64, value uint32, n int) error {
 	}
 	if s.parts != nil && uint64(4*n) == s.size { // all of it: without a part
 		clear(s.parts)
-		s.fill = value
+		s.fill = Words(value)
 		return nil
 	}
 	s.each(o, 4*n, func(b []byte) {

@@ -42,9 +42,9 @@ type Options struct {
 	Version int
 	// Timer says how long work takes; nil is 5 µs each.
 	Timer Timer
-	// Sparse memory takes that of the host only where it is used, and holds a word over and over
-	// where it was not written.
-	Sparse *uint32
+	// Sparse, unless nil, is what memory holds where it was not written: it takes that of the host only
+	// where it is used.
+	Sparse ptx.Content
 	Seed   uint64 // of the order between streams
 	// Fail gives the error code of the nth call, from 1 on, of a driver function,
 	// or 0. Functions have the names of the driver API (cuMemAlloc, cuLaunchKernel, …);

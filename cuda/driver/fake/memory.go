@@ -16,10 +16,10 @@ type memory struct {
 	pinned      map[uint64][]byte
 }
 
-func newMemory(limit int64, sparse *uint32) *memory {
+func newMemory(limit int64, sparse ptx.Content) *memory {
 	m := ptx.NewMemory()
 	if sparse != nil {
-		m = ptx.NewSparseMemory(*sparse)
+		m = ptx.NewSparseMemory(sparse)
 	}
 	return &memory{m, limit, 0, map[uint64]int64{}, map[uint64][]byte{}}
 }

@@ -6,7 +6,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/privgrad/privgrad/bench"
-	"github.com/privgrad/privgrad/cuda/model"
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
@@ -33,7 +32,7 @@ func describeModelled(w io.Writer, r *bench.ModelledStep) {
 		})
 	}
 	if len(r.Kernels) > 0 {
-		describeKernels(w, r.Kernels)
+		describeKernels(w, r)
 	}
 	fmt.Fprintln(w, "\nWhat the model assumes:")
 	for _, n := range r.Notes {
@@ -42,11 +41,11 @@ func describeModelled(w io.Writer, r *bench.ModelledStep) {
 }
 
 // describeKernels has a line for each kind of launch.
-func describeKernels(w io.Writer, all []model.Kernel) {
+func describeKernels(w io.Writer, r *bench.ModelledStep) {
 	fmt.Fprintln(w)
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, "kernel\tblocks\ton an SM\twaves\tlaunches\teach\tbound by\tthroughput\tlatency\tL2\tDRAM\tFMA\tbank conflicts\tsectors/request\t")
-		for _, g := range model.Group(all) {
+		for _, g := range r.Groups() {
 			k := g.Kernel
 			fmt.Fprintf(w, "%s\t%d × %d\t%d\t%d\t%d\t%.1f µs\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f%%\t%.0f%%\t%.1f\t\n", k.Name, k.Blocks, k.Threads, k.Resident, k.Waves, g.Launches,
 				1e6*k.Seconds, k.Bound, 1e6*k.Throughput, 1e6*k.Latency, 1e6*k.L2, 1e6*k.DRAM, 100*k.Counts.FMAShare(), 100*k.Counts.ConflictShare(), k.Counts.SectorsPerRequest())
