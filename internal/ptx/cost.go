@@ -6,23 +6,23 @@ import "strings"
 type Class int
 
 const (
-	FMA32        Class = iota // float32 multiply-add
-	Float32                   // another float32 operation of the same units: sums, products
-	FP64                      // float64
-	MMA                       // tensor core: m16n8k8 in tf32, m16n8k16 in bf16
-	Integer                   // addition, logic, comparison, selection, also of floats
-	IntMultiply               // integer multiply-add
-	Special                   // reciprocals, roots, conversions
-	Branch                    // also the end of a thread
-	Barrier                   // of a block
-	Exchange                  // between lanes: shuffle, vote
-	GlobalLoad                // also cp.async
-	GlobalStore               // also atomics
-	SharedLoad                //
-	SharedStore               //
-	GenericLoad               // of an address that may be of any space
-	GenericStore              //
-	Classes                   // how many there are
+	FMA32       Class = iota // float32 multiply-add
+	Float32                  // another float32 operation of the same units: sums, products
+	FP64                     // float64
+	MMA                      // tensor core: m16n8k8 in tf32, m16n8k16 in bf16
+	Integer                  // addition, logic, comparison, selection, also of floats
+	IntMultiply              // integer multiply-add
+	Special                  // reciprocals, roots, conversions
+	Branch                   // also the end of a thread
+	Barrier                  // of a block
+	Exchange                 // between lanes: shuffle, vote
+	GlobalLoad               // also cp.async
+	GlobalStore              // also atomics
+	SharedLoad
+	SharedStore
+	GenericLoad // of an address that may be of any space
+	GenericStore
+	Classes // how many there are
 )
 
 var classNames = [Classes]string{"fma32", "float32", "fp64", "mma", "integer", "integer_multiply", "special", "branch", "barrier", "exchange",
