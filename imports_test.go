@@ -58,6 +58,7 @@ var allowed = map[string][]string{
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
 	"cuda/driver/drivertest":      {"cuda/driver"},
 	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
+	"cuda/model":                  {"cuda/driver", "cuda/driver/fake", "cuda/kernels", "internal/device", "internal/ptx"},
 	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
 	"cuda/kernels":                {"internal/device", "internal/ir"},
 
@@ -130,7 +131,7 @@ var allowed = map[string][]string{
 	}, // none but tests import it
 	"audit/reach": {"internal/device", "internal/ir"},
 	"bench": {
-		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
+		"accountant", "cuda", "cuda/model", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
 		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},

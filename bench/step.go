@@ -43,6 +43,8 @@ type StepOptions struct {
 	// Input makes synthetic rows of this shape in half precision, as a front end gives them,
 	// for a model that takes any; zero: the model's own.
 	Input [3]int
+
+	modelled func() (device.Device, error) // opens a device that is a model, or nil
 }
 
 // StepResult is one timed kind of step.
@@ -117,7 +119,7 @@ func (o *StepOptions) check() error {
 		return usage.Unknown("mode", o.Mode, []string{"private", "plain"})
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
-	case o.Explain && o.Mode == "plain":
+	case o.Explain && o.Mode == "plain" && o.modelled == nil:
 		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
 	}
 	return checkSeconds(o.Seconds)
@@ -145,7 +147,12 @@ func (o *StepOptions) open() (*workload, error) {
 		return nil, err
 	}
 	w.program, w.params = network.Program, network.Params()
-	if w.device, err = devices.Open(o.Device, o.Threads); err != nil {
+	if o.modelled != nil {
+		w.device, err = o.modelled()
+	} else {
+		w.device, err = devices.Open(o.Device, o.Threads)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := o.start(w); err != nil {
@@ -166,7 +173,10 @@ func (o *StepOptions) start(w *workload) error {
 		return err
 	}
 	w.options.CuBLAS = o.GEMM == devices.GEMMCuBLAS
-	key, err := stream.NewKey()
+	key, err := modelledKey, error(nil)
+	if o.modelled == nil {
+		key, err = stream.NewKey()
+	}
 	if err != nil {
 		return err
 	}

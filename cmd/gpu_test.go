@@ -18,7 +18,7 @@ func TestGPUs(t *testing.T) {
 		devices int
 		says    []string
 	}{
-		{"one", fake.New(fake.Options{Capability: 90, Memory: 3 << 30}), nil, "12.4", 1, []string{"0", "fake, compute capability 9.0, 3 GiB", "CUDA up to 12.4", "kernels load in", "cuBLAS 12.4.1 found"}},
+		{"one", fake.New(fake.Options{Device: driver.Info{Capability: 90, Memory: 3 << 30}}), nil, "12.4", 1, []string{"0", "fake, compute capability 9.0, 3 GiB", "CUDA up to 12.4", "kernels load in", "cuBLAS 12.4.1 found"}},
 		{"no cuBLAS", fake.New(fake.Options{BLAS: fake.BLAS{Absent: true}}), nil, "12.4", 1, []string{"own kernels", "cuBLAS was not found", "libcublas.so.13"}},
 		{"no driver", nil, errors.New("libcuda.so.1: not found"), "", 0, []string{"none", "libcuda.so.1: not found"}},
 		{"no version", failingDriver("cuDriverGetVersion"), nil, "", 0, []string{"cuDriverGetVersion: CUDA_ERROR_NO_DEVICE (100)"}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/cpu"
@@ -129,7 +130,7 @@ func TestCuBLASRefusals(t *testing.T) {
 		{"absent", fake.Options{BLAS: fake.BLAS{Absent: true}}, false, []string{"libcublas.so.13", "LD_LIBRARY_PATH", "--gemm own"}},
 		{"TF32", fake.Options{BLAS: fake.BLAS{Reduced: true}}, false, []string{"NVIDIA_TF32_OVERRIDE", "fewer bits"}},
 		{"exact", fake.Options{}, true, []string{"exact", "bits", "--gemm own"}},
-		{"little memory", fake.Options{Memory: 1 << 20}, false, []string{"workspace of cuBLAS", "--gemm own"}},
+		{"little memory", fake.Options{Device: driver.Info{Memory: 1 << 20}}, false, []string{"workspace of cuBLAS", "--gemm own"}},
 	} {
 		_, err := open(t, x.o).Compile(s, device.Options{Capacity: 3, CuBLAS: true, Exact: x.exact})
 		for _, w := range x.words {

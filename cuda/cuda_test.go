@@ -252,7 +252,7 @@ func TestErrorsSay(t *testing.T) {
 			}
 		}
 	}
-	small := open(t, fake.Options{Memory: 4096})
+	small := open(t, fake.Options{Device: driver.Info{Memory: 4096}})
 	_, err := small.Compile(s, device.Options{Capacity: 4})
 	said("an arena beyond the memory", err, "bytes of GPU memory", "4096", "max_physical_batch", "mlp-fmnist")
 	// The number of rows is private: no message follows from it.
@@ -269,7 +269,7 @@ func TestErrorsSay(t *testing.T) {
 	said("a chunk beyond what kernels count", err, "max_physical_batch", "mlp-fmnist")
 	_, err = cuda.Open(fake.New(fake.Options{}), 3)
 	said("another GPU than there is", err, "cuda:3", "1")
-	_, err = cuda.Open(fake.New(fake.Options{Capability: 75}), 0)
+	_, err = cuda.Open(fake.New(fake.Options{Device: driver.Info{Capability: 75}}), 0)
 	said("an old GPU", err, "7.5", "8.0")
 
 	x, err := train(open(t, fake.Options{}), s, c, 4, noise(t, stream.AES256CTR))
@@ -312,10 +312,10 @@ func TestTableMemory(t *testing.T) {
 	const values = 1000
 	for bytes, f := range map[int64]device.Features{1: make(device.Bytes, values), 2: make(device.Halves, values), 4: make(device.Floats, values)} {
 		r := device.Rows{Count: 1, Width: values, Targets: []float32{0}}
-		data, err := open(t, fake.Options{Memory: bytes*values + 4}).Load(r, f)
+		data, err := open(t, fake.Options{Device: driver.Info{Memory: bytes*values + 4}}).Load(r, f)
 		must(t, err)
 		must(t, data.Close())
-		if _, err := open(t, fake.Options{Memory: bytes*values + 3}).Load(r, f); err == nil {
+		if _, err := open(t, fake.Options{Device: driver.Info{Memory: bytes*values + 3}}).Load(r, f); err == nil {
 			t.Errorf("a %T takes less than %d bytes a value", f, bytes)
 		}
 	}

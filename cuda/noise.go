@@ -48,7 +48,7 @@ func (n *net) noise(of device.Noise, values int) (z kernels.Noise, err error) {
 	if z.Table, err = n.device.loadNormals(); err != nil {
 		return z, err
 	}
-	open, err := n.alloc(int64(kernels.OpenBytes(values)), "which noise is open", lessMemory)
+	open, err := n.zeros(4*int64((kernels.OpenBytes(values)+3)/4), "which noise is open")
 	z.Open = kernels.Ptr(open)
 	return z, err
 }

@@ -47,10 +47,10 @@ func (w *warp) resolve(l *launch, in *inst, lane int, sp space, addr uint64, n i
 		case s.freed:
 			return place{}, l.fault(w, in, lane, UseAfterFree, addr, "%d bytes at offset %d of %s, which was freed", n, addr-s.base, s.name)
 		}
-		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant}, nil
+		return place{s, s.base, s.size - uint64(n), full, l.first, !s.constant && !l.o.NoRaces}, nil
 	}
 	addr -= window
-	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: true}
+	p := place{s: &l.shared[static], from: window, lanes: full, since: l.me.block, racy: !l.o.NoRaces}
 	o := addr
 	switch {
 	case sp == inLocal:
@@ -168,7 +168,7 @@ func (w *warp) race(l *launch, in *inst, lane int, p *place, addr uint64, n int,
 	verb := [...]string{"reads", "reads through the read-only cache", "writes", "accesses atomically"}[kind]
 	where := "thread " + tuple(l.thread(int(other.thread)))
 	if other.block != me.block {
-		where += " of block " + tuple(l.coordinates(int(other.block-l.first)))
+		where += " of block " + tuple(l.coordinates(other.block))
 	} else if kind != cached || conflict(other, me, p.since) {
 		where += " with no barrier between"
 	}
@@ -238,7 +238,7 @@ func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 		if f := w.race(l, in, lane, &p, addr, n, in.reads, &me); f != nil {
 			return f
 		}
-		b := p.s.data[o : o+uint64(n)]
+		b := p.s.bytes(o, n)
 		for j := range in.count {
 			x := get(b[j*in.width:], in.width)
 			if signed {
@@ -281,7 +281,7 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 		if f := w.race(l, in, lane, &p, addr, n, writes, &me); f != nil {
 			return f
 		}
-		b := p.s.data[o : o+uint64(n)]
+		b := p.s.bytes(o, n)
 		for j := range in.count {
 			put(b[j*in.width:], in.width, v[j][lane])
 		}
@@ -314,8 +314,9 @@ func (w *warp) atom(l *launch, in *inst, m uint32) *Fault {
 		if f := w.race(l, in, lane, &p, addr, n, atomics, &me); f != nil {
 			return f
 		}
-		old := get(p.s.data[o:], n)
-		put(p.s.data[o:], n, in.atomic(old, b[lane]))
+		cell := p.s.bytes(o, n)
+		old := get(cell, n)
+		put(cell, n, in.atomic(old, b[lane]))
 		out[lane] = old
 	}
 	w.set(in.dst, m, &out)
@@ -351,7 +352,7 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 			if f := w.race(l, in, lane, &p, addr, k, reads, &me); f != nil {
 				return f
 			}
-			copy(c.data[:k], s.data[o:])
+			copy(c.data[:k], s.bytes(o, k))
 		}
 		p, f := w.resolve(l, in, lane, inShared, c.addr, n)
 		if f != nil {

@@ -248,6 +248,9 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 				m &= w.preds[in.guard]
 			}
 			if m == 0 {
+				if l.o.Counter != nil {
+					l.o.Counter.note(l, w, in, g.pc, 0)
+				}
 				g.pc++
 				continue
 			}
@@ -256,6 +259,9 @@ func (w *warp) runGroup(l *launch, g group, limit int32, steps int64) *Fault {
 			if f := w.checkSources(l, in, m); f != nil {
 				return f
 			}
+		}
+		if l.o.Counter != nil {
+			l.o.Counter.note(l, w, in, g.pc, m)
 		}
 		if in.op < opBra {
 			if f := execute[in.op](w, l, in, m); f != nil {

@@ -2,8 +2,10 @@ package ptx
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +26,7 @@ type launch struct {
 	params  segment
 	consts  []vec
 	order   *rand.Rand // nil for the natural order
-	blocks  []int      // in the order in which they run; nil for the natural one
+	ran     []int      // the numbers of the blocks that have begun
 	lanes   [32]uint8  // order of lanes in atomics
 
 	first    uint32 // number of the first block
@@ -69,25 +71,47 @@ func (k *Kernel) Launch(mem *Memory, grid, block [3]int, shared int, args []uint
 	if o.Seed != 0 {
 		l.order = rand.New(rand.NewPCG(o.Seed, 1))
 		l.order.Shuffle(32, func(i, j int) { l.lanes[i], l.lanes[j] = l.lanes[j], l.lanes[i] })
-		l.blocks = l.order.Perm(blocks)
 	}
 	l.makeShared(shared)
 	l.makeWarps()
-	for i := range blocks {
-		l.id = l.coordinates(i)
-		l.me = access{block: l.first + uint32(i)}
+	if o.Counter != nil {
+		o.Counter.begin(l)
+	}
+	all := o.Blocks
+	if all == nil {
+		all = l.everyBlock(blocks)
+	}
+	for n := range all {
+		l.me = access{block: l.first + uint32(len(l.ran))}
+		l.ran = append(l.ran, n)
+		l.id = l.coordinates(l.me.block)
 		if f := l.runBlock(); f != nil {
 			return f
 		}
+		if o.Counter != nil {
+			o.Counter.end(l, n)
+		}
+	}
+	if o.Counter != nil {
+		o.Counter.finish(l)
 	}
 	return nil
 }
 
-// coordinates are those of the block that runs as number i.
-func (l *launch) coordinates(i int) [3]int {
-	if l.blocks != nil {
-		i = l.blocks[i]
+// everyBlock gives the numbers of all blocks, shuffled if orders are.
+func (l *launch) everyBlock(blocks int) iter.Seq[int] {
+	if l.order != nil {
+		return slices.Values(l.order.Perm(blocks))
 	}
+	return func(yield func(int) bool) {
+		for i := 0; i < blocks && yield(i); i++ {
+		}
+	}
+}
+
+// coordinates are those of a block of the launch that has begun.
+func (l *launch) coordinates(block uint32) [3]int {
+	i := l.ran[block-l.first]
 	return [3]int{i % l.grid[0], i / l.grid[0] % l.grid[1], i / l.grid[0] / l.grid[1]}
 }
 
@@ -236,6 +260,9 @@ func (l *launch) barrier() *Fault {
 		}
 	}
 	l.me.epoch++
+	if l.o.Counter != nil {
+		l.o.Counter.barrier(l)
+	}
 	for _, w := range l.warps {
 		w.waiting = w.waiting[:0]
 		w.ready = append(w.ready[:0], group{pc: pc + 1, mask: w.exists})

@@ -34,7 +34,8 @@ type Memory struct {
 	next    uint64
 	count   int
 	modules map[*Module]map[*variable]uint64
-	blocks  uint32 // that have begun, of all launches
+	blocks  uint32  // that have begun, of all launches
+	content Content // of sparse memory, else nil
 	// What one launch leaves for the next.
 	shared    [2]segment
 	warps     []*warp
@@ -50,6 +51,10 @@ type segment struct {
 	name     string
 	freed    bool
 	constant bool
+	host     bool // mapped
+
+	parts [][]byte // of sparse memory instead of data, nil where nobody has been
+	fill  Content  // what is there
 
 	shift uint // log2 of bytes per race cell: 2, or 0 once a narrow access was seen
 	pages []*page
@@ -79,6 +84,59 @@ func NewMemory() *Memory {
 	return &Memory{next: globalBase, modules: map[*Module]map[*variable]uint64{}}
 }
 
+// Content gives what memory holds from an address on, where nobody has written.
+type Content func(address uint64, b []byte)
+
+// Words is a word over and over.
+func Words(word uint32) Content {
+	return func(_ uint64, b []byte) {
+		binary.LittleEndian.PutUint32(b, word)
+		repeat(b, 4)
+	}
+}
+
+// NewSparseMemory makes an empty memory whose allocations take host memory only where something
+// is written or read. They count as written.
+func NewSparseMemory(c Content) *Memory {
+	m := NewMemory()
+	m.content = c
+	return m
+}
+
+// partSize is how much of sparse memory comes into being at a time.
+const partSize = 1 << 14
+
+// bytes are n bytes at an offset. Of sparse memory they lie within one part, as an aligned access does.
+func (s *segment) bytes(o uint64, n int) []byte {
+	if s.parts == nil {
+		return s.data[o : o+uint64(n)]
+	}
+	return s.part(o)[o%partSize:][:n]
+}
+
+func (s *segment) part(o uint64) []byte {
+	p := &s.parts[o/partSize]
+	if *p == nil {
+		*p = make([]byte, partSize)
+		s.fill(s.base+o/partSize*partSize, *p)
+	}
+	return *p
+}
+
+// each calls f with n bytes at an offset, in pieces.
+func (s *segment) each(o uint64, n int, f func(b []byte)) {
+	if s.parts == nil {
+		f(s.data[o : o+uint64(n)])
+		return
+	}
+	for n > 0 {
+		b := s.part(o)[o%partSize:]
+		b = b[:min(n, len(b))]
+		f(b)
+		o, n = o+uint64(len(b)), n-len(b)
+	}
+}
+
 func (m *Memory) add(s *segment) uint64 {
 	s.base = m.next
 	s.shift = 2
@@ -93,6 +151,9 @@ func (m *Memory) Alloc(size int) (uint64, error) {
 		return 0, fmt.Errorf("ptx: an allocation of %d bytes", size)
 	}
 	m.count++
+	if m.content != nil {
+		return m.add(&segment{size: uint64(size), parts: make([][]byte, (size+partSize-1)/partSize), fill: m.content, name: fmt.Sprintf("allocation %d", m.count)}), nil
+	}
 	return m.add(&segment{size: uint64(size), data: bytes.Repeat([]byte{poison}, size), state: make([]byte, size),
 		name: fmt.Sprintf("allocation %d", m.count)}), nil
 }
@@ -103,7 +164,7 @@ func (m *Memory) Map(b []byte) (uint64, error) {
 		return 0, fmt.Errorf("ptx: a mapping of no bytes")
 	}
 	m.count++
-	return m.add(&segment{size: uint64(len(b)), data: b, name: fmt.Sprintf("mapping %d", m.count)}), nil
+	return m.add(&segment{size: uint64(len(b)), data: b, host: true, name: fmt.Sprintf("mapping %d", m.count)}), nil
 }
 
 // Free ends an allocation or a mapping.
@@ -115,7 +176,7 @@ func (m *Memory) Free(addr uint64) error {
 	if s.freed {
 		return fmt.Errorf("ptx: second free of %s at 0x%x", s.name, addr)
 	}
-	s.freed, s.data, s.state, s.pages = true, nil, nil, nil
+	s.freed, s.data, s.state, s.pages, s.parts = true, nil, nil, nil, nil
 	return nil
 }
 
@@ -143,12 +204,13 @@ func (m *Memory) host(addr uint64, n int, what string) (*segment, uint64, error)
 
 // Write copies from the host.
 func (m *Memory) Write(addr uint64, src []byte) error {
-	s, o, err := m.host(addr, len(src), "host write")
+	n := len(src)
+	s, o, err := m.host(addr, n, "host write")
 	if err != nil {
 		return err
 	}
-	copy(s.data[o:], src)
-	s.mark(o, len(src), written)
+	s.each(o, len(src), func(b []byte) { src = src[copy(b, src):] })
+	s.mark(o, n, written)
 	return nil
 }
 
@@ -158,10 +220,17 @@ func (m *Memory) Fill(addr uint64, value uint32, n int) error {
 	if err != nil {
 		return err
 	}
-	if n > 0 {
-		binary.LittleEndian.PutUint32(s.data[o:], value)
-		repeat(s.data[o:o+4*uint64(n)], 4)
+	if s.parts != nil && uint64(4*n) == s.size { // all of it: without a part
+		clear(s.parts)
+		s.fill = Words(value)
+		return nil
 	}
+	s.each(o, 4*n, func(b []byte) {
+		if len(b) > 0 {
+			binary.LittleEndian.PutUint32(b, value)
+			repeat(b, 4)
+		}
+	})
 	s.mark(o, 4*n, written)
 	return nil
 }
@@ -172,7 +241,7 @@ func (m *Memory) Read(dst []byte, addr uint64) error {
 	if err != nil {
 		return err
 	}
-	copy(dst, s.data[o:])
+	s.each(o, len(dst), func(b []byte) { dst = dst[copy(dst, b):] })
 	return nil
 }
 

@@ -176,9 +176,11 @@ func (p *parser) top() error {
 	case ".version":
 		line := p.line()
 		a := p.restOfLine()
-		if v, err := strconv.ParseFloat(a[len(a)-1], 64); err != nil || v < 6 {
+		v, err := strconv.ParseFloat(a[len(a)-1], 64)
+		if err != nil || v < 6 {
 			return fmt.Errorf("ptx: line %d: version %q is none that this package reads, 6.0 or later", line, a[len(a)-1])
 		}
+		p.m.Version = int(math.Round(10 * v))
 	case ".target":
 		p.restOfLine()
 	case ".file":

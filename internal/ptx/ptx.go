@@ -6,7 +6,7 @@
 // checks what a GPU does not: bounds, alignment, use after free, reads of
 // what was never written (registers, shared and global memory), races between
 // threads and between blocks, barriers and shuffles that not all threads
-// reach. The first violation ends the launch with a [Fault].
+// reach. The first violation ends the launch with a [Fault]. A [Counter] counts what blocks do.
 //
 // Arithmetic is IEEE 754 to the bit; forms of which PTX leaves the bits open,
 // .approx for instance, are not known. Float32 NaNs are the canonical 0x7fffffff.
@@ -16,11 +16,14 @@ package ptx
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 )
 
 // Module is parsed PTX.
 type Module struct {
+	Version int // of the PTX ISA: 78 is 7.8
+
 	kernels   map[string]*Kernel
 	names     []string
 	variables []*variable
@@ -70,6 +73,12 @@ type Options struct {
 	// SharedLimit is the greatest sum of static and dynamic shared memory in
 	// bytes; 0 is 49152, which a kernel gets without asking.
 	SharedLimit int
+	// Blocks gives the numbers of the blocks that run, of which x is the fastest; nil runs all of them.
+	Blocks iter.Seq[int]
+	// NoRaces leaves out the search for races.
+	NoRaces bool
+	// Counter, unless nil, counts what the blocks do.
+	Counter *Counter
 	// StepLimit ends blocks that execute more warp instructions; 0 is 2²⁸.
 	StepLimit int64
 }

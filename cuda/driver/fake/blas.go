@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 )
@@ -214,11 +215,11 @@ func (h *Handle) gemm(p driver.Product, a, b, c matrix) error {
 	workspace, bytes := h.workspace, h.bytes
 	options := h.context.driver.options.BLAS
 	reduced := options.Reduced || h.math != PedanticMath
-	h.stream.put(task{name: "gemm", do: func() error {
+	h.stream.put(task{name: "gemm", do: func() (time.Duration, error) {
 		memory := h.context.memory
 		if workspace != 0 { // nobody else's
 			if err := memory.Fill(uint64(workspace), poison*0x01010101, int(bytes/4)); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		first := h.context.driver.options.Seed % uint64(p.K)
@@ -227,10 +228,10 @@ func (h *Handle) gemm(p driver.Product, a, b, c matrix) error {
 		}
 		for i := range int64(max(p.Batch, 1)) {
 			if err := multiply(memory, p, a, b, c, i, int(first), reduced, options.RowOrder); err != nil {
-				return err
+				return 0, err
 			}
 		}
-		return nil
+		return taskTime, nil
 	}})
 	return nil
 }

@@ -4,10 +4,38 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/ptx"
 )
 
-// taskTime is what every piece of work takes, by the clocks.
+// Timer does the work of kernels, and says how long work takes by the clocks.
+type Timer interface {
+	Kernel(Kernel) (time.Duration, error)
+	Fill(bytes int) time.Duration
+	Graph() time.Duration // what the start of a graph takes, beside its work
+}
+
+// Kernel is one to be run.
+type Kernel struct {
+	Module string
+	*ptx.Kernel
+	Memory      *ptx.Memory
+	Launch      driver.Launch
+	SharedLimit int // of ptx.Options
+}
+
+// plain runs kernels with some options, and all work takes as long.
+type plain ptx.Options
+
 const taskTime = 5 * time.Microsecond
+
+func (p plain) Kernel(k Kernel) (time.Duration, error) {
+	o := ptx.Options(p)
+	o.SharedLimit = k.SharedLimit
+	return taskTime, k.Kernel.Launch(k.Memory, k.Launch.Grid, k.Launch.Block, k.Launch.Shared, k.Launch.Args, o)
+}
+
+func (p plain) Fill(int) time.Duration { return taskTime }
+func (p plain) Graph() time.Duration   { return 0 }
 
 // Clock implements driver.Clock.
 type Clock struct {

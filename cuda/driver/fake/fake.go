@@ -35,9 +35,17 @@ import (
 
 // Options of a Driver. The zero value is a GPU that never fails.
 type Options struct {
-	Memory     int64  // of the one device, in bytes; 0 is 1 GiB
-	Capability int    // 0 is 80
-	Seed       uint64 // of the order between streams
+	// Device is what Info says of the one device. Zeros are those of the smallest that kernels are
+	// written for: compute capability 8.0, 99 KiB of shared memory a block, here with 1 GiB of memory.
+	Device driver.Info
+	// Version of the driver, which assembles no PTX that is newer; 0 is 12040.
+	Version int
+	// Timer says how long work takes; nil is 5 µs each.
+	Timer Timer
+	// Sparse, unless nil, is what memory holds where it was not written: it takes that of the host only
+	// where it is used.
+	Sparse ptx.Content
+	Seed   uint64 // of the order between streams
 	// Fail gives the error code of the nth call, from 1 on, of a driver function,
 	// or 0. Functions have the names of the driver API (cuMemAlloc, cuLaunchKernel, …);
 	// "run" is the doing of a kernel, a fill or a copy on a stream. Codes from 700 to 799 stick to the context.
@@ -47,7 +55,7 @@ type Options struct {
 	BLAS    BLAS
 }
 
-// Limits of the device, those of the smallest GPU that kernels are written for.
+// Limits of the device; the last one is that of the smallest GPU that kernels are written for.
 const (
 	maxThreads     = 1024
 	sharedPerBlock = 48 << 10
@@ -60,6 +68,7 @@ const (
 	invalidDevice  = 101
 	contextInUse   = 216
 	invalidPTX     = 218
+	newerPTX       = 222
 	invalidHandle  = 400
 	illegalState   = 401
 	notFound       = 500
@@ -80,6 +89,7 @@ var names = map[int]string{
 	driver.InvalidContext:      "CUDA_ERROR_INVALID_CONTEXT",
 	contextInUse:               "CUDA_ERROR_CONTEXT_ALREADY_IN_USE",
 	invalidPTX:                 "CUDA_ERROR_INVALID_PTX",
+	newerPTX:                   "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
 	invalidHandle:              "CUDA_ERROR_INVALID_HANDLE",
 	illegalState:               "CUDA_ERROR_ILLEGAL_STATE",
 	notFound:                   "CUDA_ERROR_NOT_FOUND",
@@ -115,7 +125,14 @@ type Driver struct {
 
 // New makes a driver.
 func New(o Options) *Driver {
-	o.Memory, o.Capability = cmp.Or(o.Memory, 1<<30), cmp.Or(o.Capability, 80)
+	d := &o.Device
+	d.Name, d.Capability, d.Processors = cmp.Or(d.Name, "fake"), cmp.Or(d.Capability, 80), cmp.Or(d.Processors, 4)
+	d.Memory, d.L2 = cmp.Or(d.Memory, 1<<30), cmp.Or(d.L2, 1<<20)
+	d.SharedPerBlock, d.SharedOptIn = sharedPerBlock, cmp.Or(d.SharedOptIn, sharedOptIn)
+	o.Version = cmp.Or(o.Version, 12040)
+	if o.Timer == nil {
+		o.Timer = plain(o.Kernels)
+	}
 	return &Driver{options: o, calls: map[string]int{}}
 }
 
@@ -157,8 +174,8 @@ func (d *Driver) enter(call string) error {
 	return nil
 }
 
-// Version is that of CUDA 12.4.
-func (d *Driver) Version() (int, error) { return 12040, d.enter("cuDriverGetVersion") }
+// Version is that of the options.
+func (d *Driver) Version() (int, error) { return d.options.Version, d.enter("cuDriverGetVersion") }
 
 // Devices is 1.
 func (d *Driver) Devices() (int, error) {
@@ -176,10 +193,7 @@ func (d *Driver) Info(ordinal int) (driver.Info, error) {
 	if ordinal != 0 {
 		return driver.Info{}, failure("cuDeviceGet", invalidDevice, "device %d of 1", ordinal)
 	}
-	return driver.Info{
-		Name: "fake", Capability: d.options.Capability, Memory: d.options.Memory, Processors: 4,
-		SharedPerBlock: sharedPerBlock, SharedOptIn: sharedOptIn, L2: 1 << 20,
-	}, nil
+	return d.options.Device, nil
 }
 
 // Open makes a context, current on the calling goroutine.
@@ -201,7 +215,7 @@ func (d *Driver) Open(ordinal int) (driver.Context, error) {
 	}
 	c := &Context{
 		driver: d, info: info, goroutine: here,
-		memory: newMemory(info.Memory), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
+		memory: newMemory(info.Memory, d.options.Sparse), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
 	}
 	d.contexts = append(d.contexts, c)
 	return c, nil

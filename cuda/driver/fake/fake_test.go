@@ -153,7 +153,7 @@ func TestArgumentsMustFitTheParameters(t *testing.T) {
 }
 
 func TestMemoryIsLimited(t *testing.T) {
-	r, _ := rig(t, fake.Options{Memory: 1 << 20})
+	r, _ := rig(t, fake.Options{Device: driver.Info{Memory: 1 << 20}})
 	a := drivertest.Got(r.Context.Alloc(1 << 19))(t)
 	drivertest.Got(r.Context.Alloc(1 << 19))(t)
 	_, err := r.Context.Alloc(1)
@@ -429,4 +429,48 @@ func ExampleOptions() {
 	// Output:
 	// cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)
 	// <nil> <nil> 0
+}
+
+// A GPU of 227 KiB of shared memory a block gives them, and no byte more.
+func TestMoreShared(t *testing.T) {
+	const most = 227 << 10
+	for _, c := range []struct {
+		device driver.Info
+		ask    int
+		ok     bool
+	}{{driver.Info{}, 99 << 10, true}, {driver.Info{}, 99<<10 + 4, false}, {driver.Info{SharedOptIn: most}, most, true}, {driver.Info{SharedOptIn: most}, most + 4, false}} {
+		r, _ := rig(t, fake.Options{Device: c.device})
+		if err := r.Turn.AllowShared(c.ask); (err == nil) != c.ok {
+			t.Errorf("%d bytes where there are %d: %v", c.ask, c.device.SharedOptIn, err)
+		}
+	}
+}
+
+// A driver assembles no PTX that is newer than it is.
+func TestDriverVersion(t *testing.T) {
+	for _, c := range []struct {
+		version int
+		isa     string
+		ok      bool
+	}{
+		{11040, "7.4", true}, {11040, "7.5", false}, {11080, "7.8", true}, {11080, "8.0", false}, {12000, "8.0", true}, {12040, "8.4", true},
+		{12040, "8.5", false}, {12060, "8.5", true}, {12060, "8.6", false}, {12080, "8.7", true}, {13000, "9.0", true}, {13000, "9.1", false},
+	} {
+		d := fake.New(fake.Options{Version: c.version})
+		if v, err := d.Version(); err != nil || v != c.version {
+			t.Errorf("the driver is of version %d, %v", v, err)
+		}
+		x, err := d.Open(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.Load("m", []byte(".version "+c.isa+"\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n"))
+		var e *driver.Error
+		if c.ok != (err == nil) || !c.ok && (!errors.As(err, &e) || e.Name != "CUDA_ERROR_UNSUPPORTED_PTX_VERSION") {
+			t.Errorf("PTX ISA %s on a driver of version %d: %v", c.isa, c.version, err)
+		}
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

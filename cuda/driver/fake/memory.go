@@ -16,8 +16,12 @@ type memory struct {
 	pinned      map[uint64][]byte
 }
 
-func newMemory(limit int64) *memory {
-	return &memory{ptx.NewMemory(), limit, 0, map[uint64]int64{}, map[uint64][]byte{}}
+func newMemory(limit int64, sparse ptx.Content) *memory {
+	m := ptx.NewMemory()
+	if sparse != nil {
+		m = ptx.NewSparseMemory(sparse)
+	}
+	return &memory{m, limit, 0, map[uint64]int64{}, map[uint64][]byte{}}
 }
 
 // poison is NaN in float32 and float64.

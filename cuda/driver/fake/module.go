@@ -3,6 +3,7 @@ package fake
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/internal/ptx"
@@ -11,7 +12,21 @@ import (
 // Module implements driver.Module.
 type Module struct {
 	context *Context
+	name    string
 	module  *ptx.Module
+}
+
+// newestPTX is the ISA, 78 for 7.8, that a driver assembles (PTX ISA, release notes): with CUDA 11.n
+// 7.n, and with 12 and 13 one that falls behind.
+func newestPTX(version int) int {
+	major, minor := version/1000, version%1000/10
+	switch {
+	case major < 12:
+		return 70 + minor
+	case major == 12 && minor > 5:
+		minor--
+	}
+	return 10*(major-4) + minor
 }
 
 func (c *Context) Load(name string, text []byte) (driver.Module, error) {
@@ -23,7 +38,10 @@ func (c *Context) Load(name string, text []byte) (driver.Module, error) {
 	if err != nil {
 		return nil, failure(call, invalidPTX, "%s: %v", name, err)
 	}
-	m := &Module{c, assembled}
+	if most := newestPTX(c.driver.options.Version); assembled.Version > most {
+		return nil, failure(call, newerPTX, "%s: PTX ISA %d.%d, the driver takes %d.%d or older", name, assembled.Version/10, assembled.Version%10, most/10, most%10)
+	}
+	m := &Module{c, name, assembled}
 	c.held[m] = true
 	return m, nil
 }
@@ -74,8 +92,8 @@ func (f *Function) AllowShared(n int) error {
 	if err := f.module.context.enter(call); err != nil {
 		return err
 	}
-	if n < 0 || n > sharedOptIn-f.kernel.Shared {
-		return failure(call, invalidValue, "%s: %d bytes and %d of its own are more than %d", f.name, n, f.kernel.Shared, sharedOptIn)
+	if n < 0 || n > f.module.context.info.SharedOptIn-f.kernel.Shared {
+		return failure(call, invalidValue, "%s: %d bytes and %d of its own are more than %d", f.name, n, f.kernel.Shared, f.module.context.info.SharedOptIn)
 	}
 	f.allowed = n
 	return nil
@@ -122,9 +140,8 @@ func (f *Function) check(l driver.Launch) error {
 	return nil
 }
 
-func (f *Function) run(m *memory, l driver.Launch, o ptx.Options) error {
-	o.SharedLimit = max(sharedPerBlock, f.kernel.Shared+f.allowed)
-	return f.kernel.Launch(m.Memory, l.Grid, l.Block, l.Shared, l.Args, o)
+func (f *Function) run(m *memory, l driver.Launch, t Timer) (time.Duration, error) {
+	return t.Kernel(Kernel{f.module.name, f.kernel, m.Memory, l, max(sharedPerBlock, f.kernel.Shared+f.allowed)})
 }
 
 // fault is the code that a GPU would report.

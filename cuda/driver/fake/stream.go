@@ -3,6 +3,7 @@ package fake
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 )
@@ -10,7 +11,7 @@ import (
 // A task is work on a stream.
 type task struct {
 	name string
-	do   func() error // nil for an event's mark and a clock's
+	do   func() (time.Duration, error) // nil for an event's mark and a clock's; it says how long it takes
 	mark *Event
 	time *Clock
 }
@@ -112,14 +113,15 @@ func (c *Context) one() bool {
 		t.time.at = c.now
 		return true
 	}
-	c.now += taskTime
 	if code := c.driver.count("run"); code != 0 {
 		c.stick(failure(t.name, code, ""))
 		return true
 	}
-	if err := t.do(); err != nil {
+	took, err := t.do()
+	if err != nil {
 		c.stick(failure(t.name, fault(err), "%v", err))
 	}
+	c.now += took
 	return true
 }
 
@@ -146,11 +148,11 @@ func (s *Stream) Launch(l driver.Launch) error {
 		return failure(call, invalidValue, "%s: %v", f.name, err)
 	}
 	l.Args = slices.Clone(l.Args)
-	s.put(task{name: f.name, do: func() error {
+	s.put(task{name: f.name, do: func() (time.Duration, error) {
 		if !s.context.held[f.module] {
-			return fmt.Errorf("%s: its module was unloaded before it ran", f.name)
+			return 0, fmt.Errorf("%s: its module was unloaded before it ran", f.name)
 		}
-		return f.run(s.context.memory, l, s.context.driver.options.Kernels)
+		return f.run(s.context.memory, l, s.context.driver.options.Timer)
 	}})
 	return nil
 }
@@ -163,7 +165,9 @@ func (s *Stream) Set(dst driver.Ptr, value uint32, n int) error {
 	if _, err := s.context.memory.Written(uint64(dst), 4*n); err != nil || n < 0 || dst%4 != 0 {
 		return failure(call, invalidValue, "%d words at %#x are not allocated or not aligned", n, uint64(dst))
 	}
-	s.put(task{name: "fill", do: func() error { return s.context.memory.Fill(uint64(dst), value, n) }})
+	s.put(task{name: "fill", do: func() (time.Duration, error) {
+		return s.context.driver.options.Timer.Fill(4 * n), s.context.memory.Fill(uint64(dst), value, n)
+	}})
 	return nil
 }
 
@@ -317,6 +321,9 @@ func (s *Stream) Run(graph driver.Graph) error {
 	g, ok := graph.(*Graph)
 	if !ok || !s.context.held[g] {
 		return failure(call, invalidHandle, "the graph is closed or another context's")
+	}
+	if start := s.context.driver.options.Timer.Graph(); start > 0 {
+		s.put(task{name: "graph", do: func() (time.Duration, error) { return start, nil }})
 	}
 	s.put(g.tasks...)
 	return nil

@@ -28,11 +28,16 @@ func step() *cobra.Command {
 backward, clip, secure noise and update. With --mode plain it times SGD without privacy.
 It needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
 synthetic bytes. --input is for models that take any shape: it gives them synthetic
-records in half precision, as fixed features are stored.`,
+records in half precision, as fixed features are stored.
+
+--device ` + strings.Join(bench.ModelledDevices(), " or ") + ` measures nothing. It estimates the time
+of a step on a GPU that you do not have, by a model of its kernels. --explain lists
+the kernels. The figures are the same on every machine.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
   privgrad bench step --model logistic --input 755,4,4 --batch 8192
   privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
-  privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
+  privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain
+  privgrad bench step --model mlp-fmnist --batch 300 --device modelled:h100`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
@@ -41,7 +46,7 @@ records in half precision, as fixed features are stored.`,
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
 			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
-			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N, reference (slow) or "+strings.Join(bench.ModelledDevices(), ", "))
 			f.StringVar(&o.GEMM, "gemm", devices.GEMMOwn, cli.Help("gemm"))
 			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
 			f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
@@ -54,6 +59,9 @@ records in half precision, as fixed features are stored.`,
 				o.Input = [3]int(input)
 			case input != nil:
 				return usage.Errorf("input %v: give channels, height and width, such as 755,4,4", input)
+			}
+			if bench.Modelled(o.Device) {
+				return measure(&o, bench.ModelStep, describeModelled)(c)
 			}
 			return measureSteps(&o, &o.Threads, bench.Step, describeStep)(c)
 		},

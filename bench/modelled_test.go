@@ -1,0 +1,205 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/cuda/model"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+var updateModelled = flag.Bool("update-modelled", false, "write the tables of modelled steps anew")
+
+// modelledCase is a row of the table of modelled steps.
+type modelledCase struct {
+	machine, model  string
+	batch           int
+	mode, precision string
+}
+
+// modelledCases are those of a machine, as they are in its files. Plain steps, whose sums have long blocks, are
+// there for one machine.
+func modelledCases(machine string) (all []modelledCase) {
+	modes := []string{"private", "plain"}
+	if machine != "h100" {
+		modes = modes[:1]
+	}
+	for _, m := range []struct {
+		name  string
+		small int
+	}{{"mlp-mnist", 300}, {"mlp-fmnist", 300}, {"cnn-mnist", 300}, {"mnist-tf", 300}, {"cifar-small", 250}, {"cifar-paper", 250}} {
+		for _, batch := range []int{m.small, 4096} {
+			for _, mode := range modes {
+				for _, precision := range []string{"float32", "tf32"} {
+					all = append(all, modelledCase{machine, m.name, batch, mode, precision})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// files are those of a machine's steps and of their kernels.
+func modelledFiles(machine string) (steps, kernels string) {
+	at := filepath.Join("results", "modelled", machine)
+	return at + ".csv", at + "-kernels.csv"
+}
+
+const (
+	modelledStepsHead   = "model,batch,mode,precision,physical_batch,launches,step_ms,roofline_ms,launch_floor_ms,dram_mb"
+	modelledKernelsHead = "model,batch,mode,precision,module,kernel,grid,threads,launches,each_us,bound,throughput_us,latency_us,l2_us,dram_us,instructions,fma_percent,conflict_percent,sectors_per_request"
+)
+
+// rows models a step: a line of the one table, and one a kind of launch of the other.
+func (c modelledCase) rows(t *testing.T) (step string, kernels []string) {
+	t.Helper()
+	r, err := ModelStep(StepOptions{Model: c.model, Batch: c.batch, Mode: c.mode, Precision: c.precision, Strategy: "auto", Activation: "relu",
+		Device: modelledPrefix + c.machine, Seconds: 1, Explain: true})
+	if err != nil {
+		t.Fatalf("%v: %v", c, err)
+	}
+	name := fmt.Sprintf("%s,%d,%s,%s", c.model, c.batch, c.mode, c.precision)
+	for _, g := range model.Group(r.Kernels) {
+		n := &g.Counts
+		instructions := int64(0)
+		for _, x := range n.Instructions {
+			instructions += x
+		}
+		kernels = append(kernels, fmt.Sprintf("%s,%s,%s,%dx%dx%d,%d,%d,%.2f,%s,%.2f,%.2f,%.2f,%.2f,%d,%.0f,%.0f,%.1f", name, g.Module, g.Name,
+			g.Grid[0], g.Grid[1], g.Grid[2], g.Threads, g.Launches, 1e6*g.Seconds, g.Bound, 1e6*g.Throughput, 1e6*g.Latency, 1e6*g.L2, 1e6*g.DRAM,
+			instructions, 100*n.FMAShare(), 100*n.ConflictShare(), n.SectorsPerRequest()))
+	}
+	return fmt.Sprintf("%s,%d,%d,%.4f,%.4f,%.4f,%.1f", name, r.Together, r.Launches, 1e3*r.Seconds, 1e3*r.Roofline, 1e3*r.Floors, float64(r.DRAM)/1e6), kernels
+}
+
+// The committed tables are what the model gives, and steps take what they took. TestLongModelled looks at all of
+// them; with -update-modelled it writes them.
+func TestModelled(t *testing.T) {
+	checkModelled(t, "h100", func(c modelledCase) bool {
+		return c.batch == 300 && c.mode == "private" && (c.model == "mlp-fmnist" || c.model == "mnist-tf" && c.precision == "float32")
+	})
+}
+
+func TestLongModelled(t *testing.T) {
+	for _, machine := range model.Names() {
+		t.Run(machine, func(t *testing.T) {
+			if *updateModelled {
+				writeModelled(t, machine)
+			} else {
+				checkModelled(t, machine, func(modelledCase) bool { return true })
+			}
+		})
+	}
+}
+
+func checkModelled(t *testing.T, machine string, which func(modelledCase) bool) {
+	t.Helper()
+	read := func(file string) []string {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	stepsFile, kernelsFile := modelledFiles(machine)
+	steps, kernels := read(stepsFile), read(kernelsFile)
+	if !strings.Contains(steps[0], AModel) || !strings.Contains(kernels[0], AModel) {
+		t.Errorf("the tables do not begin by saying that they are %s", AModel)
+	}
+	for _, c := range modelledCases(machine) {
+		if !which(c) {
+			continue
+		}
+		step, launches := c.rows(t)
+		if !slices.Contains(steps, step) {
+			t.Errorf("%s does not have the row\n%s\nWhere a kernel was meant to change, write the tables anew (docs/internals/modelled.md).", stepsFile, step)
+		}
+		prefix := strings.Join(strings.SplitN(step, ",", 5)[:4], ",") + ","
+		var have []string
+		for _, k := range kernels {
+			if strings.HasPrefix(k, prefix) {
+				have = append(have, k)
+			}
+		}
+		if !slices.Equal(have, launches) {
+			t.Errorf("%s has of %s\n%s\nand not\n%s", kernelsFile, prefix, strings.Join(have, "\n"), strings.Join(launches, "\n"))
+		}
+	}
+}
+
+func writeModelled(t *testing.T, machine string) {
+	t.Helper()
+	head := "# " + model.Find(machine).Title + ": " + AModel + "; go test ./bench -run TestLongModelled/" + machine + " -update-modelled -timeout 0"
+	steps, kernels := []string{head, modelledStepsHead}, []string{head, modelledKernelsHead}
+	for _, c := range modelledCases(machine) {
+		step, launches := c.rows(t)
+		steps, kernels = append(steps, step), append(kernels, launches...)
+		t.Log(step)
+	}
+	stepsFile, kernelsFile := modelledFiles(machine)
+	for file, lines := range map[string][]string{stepsFile: steps, kernelsFile: kernels} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A modelled step says what it is, adds up, and is the same twice.
+func TestModelStep(t *testing.T) {
+	o := StepOptions{Model: "mlp-fmnist", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "modelled:a100", Seconds: 1, Explain: true}
+	r, err := ModelStep(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ModelStep(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, _ := json.Marshal(r)
+	two, _ := json.Marshal(again)
+	if string(one) != string(two) {
+		t.Errorf("two models of one step are\n%s\n%s", one, two)
+	}
+	if r.Kind != "a model, not a measurement" || len(r.Notes) < 5 || r.Launches != len(r.Kernels) || r.Graphs != 2 {
+		t.Errorf("a modelled step is %s", one)
+	}
+	sum := float64(r.Graphs) * model.GraphFloor.Seconds()
+	for _, k := range r.Kernels {
+		sum += k.Seconds
+	}
+	if d := sum - r.Seconds; d < -1e-9 || d > 1e-9 || r.Seconds < r.Floors || r.Floors < 1e-5 {
+		t.Errorf("%v s of kernels and graphs, %v s a step, %v s of floors", sum, r.Seconds, r.Floors)
+	}
+	gradient := 0.0
+	for _, l := range r.Layers {
+		gradient += l.Gradient
+		if !(l.Forward > 0) {
+			t.Errorf("a layer is %+v", l)
+		}
+	}
+	if !(gradient > 0) {
+		t.Error("no time goes to gradients")
+	}
+	for want, change := range map[string]func(*StepOptions){
+		"modelled:h100": func(o *StepOptions) { o.Device = "modelled:t4" },
+		"cublas":        func(o *StepOptions) { o.GEMM = "cublas" },
+		"batch 0":       func(o *StepOptions) { o.Batch = 0 },
+	} {
+		bad := o
+		change(&bad)
+		var u *usage.Error
+		if _, err := ModelStep(bad); !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
