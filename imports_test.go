@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
 	"cuda/driver/drivertest":      {"cuda/driver"},
 	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
-	"cuda/model":                  {"cuda/driver", "cuda/driver/fake", "cuda/kernels", "internal/device", "internal/ptx"},
+	"cuda/model":                  {"cuda/driver", "cuda/driver/fake", "cuda/kernels", "internal/device", "internal/ptx", "internal/sass"},
 	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
 	"cuda/kernels":                {"internal/device", "internal/ir"},
 

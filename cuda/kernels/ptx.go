@@ -3,16 +3,14 @@ package kernels
 import (
 	"embed"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 )
 
 //go:embed ptx/*.ptx
 var files embed.FS
 
-//go:embed ptxas.md
-var resources string
+//go:embed sass/*.csv
+var tables embed.FS
 
 // Modules lists the modules.
 func Modules() ([]string, error) {
@@ -33,22 +31,11 @@ func PTX(module string) ([]byte, error) {
 	return ptx, nil
 }
 
-// Registers is how many a thread of a kernel has on a generation, 80 or 90 for instance, as the
-// assembler that wrote ptxas.md said; 0 where that does not say.
-func Registers(module, kernel string, capability int) int {
-	column := -1
-	for line := range strings.Lines(resources) {
-		cells := strings.Split(line, "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if at := slices.Index(cells, "sm_"+strconv.Itoa(capability)); at > 0 {
-			column = at
-		}
-		if column > 0 && column < len(cells) && cells[1] == module && cells[2] == kernel {
-			n, _ := strconv.Atoi(strings.Fields(cells[column])[0])
-			return n
-		}
+// Assembled is the table of what assemblers make of a module, as internal/sass reads it.
+func Assembled(module string) ([]byte, error) {
+	table, err := tables.ReadFile("sass/" + module + ".csv")
+	if err != nil {
+		return nil, fmt.Errorf("module %s of kernels has no table of what it assembles to; make sass writes it", module)
 	}
-	return 0
+	return table, nil
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"hash/fnv"
@@ -12,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/ptx"
+	"github.com/privgrad/privgrad/internal/sass"
 )
 
 // Model is a driver's clock: it runs some blocks of every launch, and says what all of them would take.
@@ -97,7 +99,7 @@ const (
 func (x *Model) run(of fake.Kernel) (*Kernel, error) {
 	l := &of.Launch
 	k := &Kernel{Module: of.Module, Name: of.Name, Grid: l.Grid, Blocks: l.Grid[0] * l.Grid[1] * l.Grid[2], Threads: l.Block[0] * l.Block[1] * l.Block[2],
-		Shared: of.Shared + l.Shared, Registers: kernels.Registers(of.Module, of.Name, x.machine.Capability)}
+		Shared: of.Shared + l.Shared, Registers: assembledRegisters(of.Module, of.Name, x.machine.Capability)}
 	c := &ptx.Counter{Latencies: x.machine.Cycles}
 	o := ptx.Options{SharedLimit: of.SharedLimit, AllowUninitialised: true, NoRaces: true, Counter: c, Blocks: func(yield func(int) bool) {
 		if k.Blocks <= allBlocks {
@@ -125,6 +127,25 @@ func (x *Model) run(of fake.Kernel) (*Kernel, error) {
 	k.count(c)
 	k.time(x.machine)
 	return k, nil
+}
+
+// assembledRegisters is how many a thread of a kernel has on a generation, 80 or 90 for instance, by the committed tables of
+// what was assembled; 0 where they do not say.
+func assembledRegisters(module, kernel string, capability int) int {
+	table, err := kernels.Assembled(module)
+	if err != nil {
+		return 0
+	}
+	all, err := sass.Read(bytes.NewReader(table))
+	if err != nil {
+		return 0
+	}
+	architecture := fmt.Sprintf("sm_%d", capability)
+	i := slices.IndexFunc(all, func(k sass.Kernel) bool { return k.Name == kernel && k.Architecture == architecture })
+	if i < 0 {
+		return 0
+	}
+	return all[i].Registers
 }
 
 // count makes counts of all blocks of those of some.

@@ -1,54 +1,54 @@
 package model
 
 import (
+	"bytes"
+	"fmt"
 	"math"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ptx"
+	"github.com/privgrad/privgrad/internal/sass"
 )
 
-// How many blocks fit a multiprocessor agrees with what the assembler's table says, for every kernel of both machines.
+// How many blocks fit a multiprocessor agrees with the committed tables, for every kernel of both machines.
 func TestOccupancy(t *testing.T) {
-	table, err := os.ReadFile("../kernels/ptxas.md")
+	modules, err := kernels.Modules()
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := 0
-	for line := range strings.Lines(string(table)) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 9 || !strings.Contains(line, "·") {
-			continue
+	for _, module := range modules {
+		table, err := kernels.Assembled(module)
+		if err != nil {
+			t.Fatal(err)
 		}
-		number := func(s string) int {
-			n, err := strconv.Atoi(strings.ReplaceAll(strings.TrimSpace(s), ",", ""))
-			if err != nil {
-				t.Fatalf("%q in %s", s, line)
+		all, err := sass.Read(bytes.NewReader(table))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range all {
+			for _, name := range []string{"a100", "h100"} {
+				m := Find(name)
+				if row.Architecture != fmt.Sprintf("sm_%d", m.Capability) {
+					continue
+				}
+				k := Kernel{Blocks: 1, Threads: row.Threads, Shared: row.Static + row.Dynamic, Registers: assembledRegisters(module, row.Name, m.Capability)}
+				k.occupy(m)
+				if k.Registers != row.Registers || k.Resident != row.Blocks {
+					t.Errorf("%s: %s of %s has %d registers and %d blocks, by the table %d and %d", name, row.Name, module, k.Registers, k.Resident, row.Registers, row.Blocks)
+				}
+				rows++
 			}
-			return n
 		}
-		for column, name := range map[int]string{5: "a100", 6: "h100"} {
-			m := Find(name)
-			k := Kernel{Blocks: 1, Threads: number(cells[3]), Shared: number(cells[4]),
-				Registers: kernels.Registers(strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2]), m.Capability)}
-			want := strings.Split(cells[column], "·")
-			k.occupy(m)
-			if k.Registers != number(want[0]) || k.Resident != number(want[1]) {
-				t.Errorf("%s has %d registers and %d blocks of %s", name, k.Registers, k.Resident, line)
-			}
-		}
-		rows++
 	}
-	if rows < 80 {
+	if rows < 160 {
 		t.Errorf("%d kernels were found", rows)
 	}
-	if n := kernels.Registers("conv", "none", 90) + kernels.Registers("conv", "sum_parts", 70); n != 0 {
-		t.Errorf("what is not in the table has %d registers", n)
+	if n := assembledRegisters("conv", "none", 90) + assembledRegisters("conv", "sum_parts", 70) + assembledRegisters("none", "sum_parts", 90); n != 0 {
+		t.Errorf("what is not in the tables has %d registers", n)
 	}
 }
 
