@@ -48,7 +48,6 @@ func summarise(w io.Writer, r *train.Result) {
 		if r.Delta != nil {
 			next("another run: on the same private data its ε adds to this one's", "train -c %s --epsilon %.3g", cli.Quote(filepath.Join(r.Run, train.ConfigFile)), other(r.Epsilon))
 		}
-		next("models, data sets, devices", "info")
 	})
 }
 

@@ -182,7 +182,7 @@ func describeOwn(w io.Writer, name string, r *datasets.OwnReport) {
 		}
 		verdict := "verdict: each listed class has records, and no folder is left out"
 		if len(r.Private.Faults) > 0 {
-			verdict = "verdict: WRONG? " + strings.Join(r.Private.Faults, "; ")
+			verdict = "verdict: the classes do not match: " + strings.Join(r.Private.Faults, "; ")
 		}
 		fmt.Fprintln(w, "\n"+verdict)
 	})
