@@ -64,9 +64,10 @@ is a number that everyone may know: do not count private records for it. It must
 least the number of records, because the guarantee holds for at most that many; far too
 many cost accuracy. For csv: it counts the whole table, also if a share or a fold is held
 out. For dir: and npz: it counts training records alone. With --classes it counts the
-records of these classes. For --delta see "privgrad help privacy". Add --test-is-public if the test records are public: without it
-no accuracy is shown. Add --published-set if the files of mnist, cifar10 or a known table
-are the published ones: then their size and test set are public.`,
+records of these classes. For --delta see "privgrad help privacy". Add --test-is-public if
+the test records are public: without it no accuracy is shown. Add --published-set if the
+files of mnist, cifar10 or a known table are the published ones: then their size and test
+set are public.`,
 		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
   privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table
