@@ -35,12 +35,12 @@ help: ## this list, and what was found on this machine
 
 build: ## compile the command to bin/privgrad, with CUDA where there is a C compiler
 	@cc=$$($(GO) env CC); if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && $(call found,$$cc); then \
-		echo "with CUDA, by $$cc; no toolkit and no GPU is needed: $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad"; \
+		echo "with support for GPUs (it also runs without one), by $$cc: $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad"; \
 		$(CUDA) $(GO) build -tags gocuda -o bin/privgrad ./cmd/privgrad; \
 	else \
-		echo "without CUDA, as there is no C compiler $$cc or CGO_ENABLED is 0: $(GO) build -o bin/privgrad ./cmd/privgrad"; \
+		echo "without support for GPUs, as there is no C compiler $$cc or CGO_ENABLED is 0: $(GO) build -o bin/privgrad ./cmd/privgrad"; \
 		CGO_ENABLED=0 $(GO) build -o bin/privgrad ./cmd/privgrad; \
-	fi
+	fi && echo built bin/privgrad
 
 demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best known recipe
 	bin/privgrad train --recipe best --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)

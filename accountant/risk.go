@@ -9,8 +9,8 @@ import (
 )
 
 // A Risk bounds from above how well anyone can tell whether a given record was used, who sees
-// all that was released, knows every other record and has any computing power. It is what ε
-// means: both follow from one trade-off between the attack's two kinds of error.
+// all that was released, knows every other record and has any computing power that does not break the cipher
+// of the noise. It is what ε means: both follow from one trade-off between the attack's two kinds of error.
 type Risk struct {
 	// Advantage is the largest difference of the true-positive and the false-positive rate at
 	// any threshold, the total variation distance. Who guesses whether a record was used, where

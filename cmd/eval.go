@@ -3,7 +3,9 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,17 +74,12 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 		return
 	}
 	fmt.Fprintf(w, "\nTrue classes are in rows, what the model said is in columns:\n\n")
+	rows, columns := headings(e)
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
-		for to := range e.Confusion {
-			fmt.Fprintf(w, "\t%d", to)
-		}
-		fmt.Fprintln(w, "\tright\t")
+		fmt.Fprintf(w, "\t%s\tright\t\n", strings.Join(columns, "\t"))
 		for class, row := range e.Confusion {
-			name, total := fmt.Sprint(class), 0
-			if class < len(e.Classes) && e.Classes[class] != name {
-				name = e.Classes[class] + " " + name
-			}
-			fmt.Fprint(w, name)
+			total := 0
+			fmt.Fprint(w, rows[class])
 			for _, n := range row {
 				fmt.Fprintf(w, "\t%d", n)
 				total += n
@@ -94,4 +91,31 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 			}
 		}
 	})
+}
+
+// widestHead is how many characters the names of all columns may take together.
+const widestHead = 100
+
+// headings name the rows and the columns of a confusion matrix: both by the classes or, where
+// that is too wide, the columns by numbers, which then stand beside the names of the rows.
+func headings(e *trained.Evaluation) (rows, columns []string) {
+	width := 0
+	for class := range e.Confusion {
+		name := fmt.Sprint(class)
+		columns = append(columns, name)
+		if class < len(e.Classes) {
+			name = e.Classes[class]
+		}
+		rows = append(rows, name)
+		width += utf8.RuneCountInString(name) + 2
+	}
+	if width <= widestHead {
+		return rows, rows
+	}
+	for class, number := range columns {
+		if rows[class] != number {
+			rows[class] += " " + number
+		}
+	}
+	return rows, columns
 }

@@ -63,7 +63,7 @@ func TestPredictAndExport(t *testing.T) {
 	if i, err := os.Stat(file); err != nil || i.Size() < 15910*4 {
 		t.Errorf("the file: %v", err)
 	}
-	fails(t, cli.ExitUsage, []string{"predict", dir}, "two arguments")
+	fails(t, cli.ExitUsage, []string{"predict", dir}, "a run directory and images")
 	fails(t, cli.ExitUsage, []string{"predict", dir, "nowhere.png"}, "nowhere.png", "give an image")
 	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--average"}, "kept no average")
 	fails(t, cli.ExitUsage, []string{"export", dir}, "--onnx is missing")

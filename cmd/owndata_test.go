@@ -6,10 +6,13 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // From image folders to a run, its evaluation elsewhere and its repetition, by what
@@ -50,16 +53,80 @@ func TestImageFolders(t *testing.T) {
 		t.Errorf("without classes: exit %d, %s", r.code, r.stderr)
 	}
 
+	misspelled := []string{"dir:p", "--class-names", "no,yess", "--image-size", "8x8"}
+	r := privgrad(append([]string{"data", "verify"}, misspelled...)...)
+	if !strings.Contains(r.stdout, "verdict: the classes do not match: class yess has no training record; class yess has no test record; train has a folder yes that") ||
+		r.code != cli.ExitFailed || !strings.Contains(r.stderr, "do not match the listed classes") {
+		t.Errorf("a misspelled class: %+v", r)
+	}
+	if !strings.Contains(human, "verdict: each listed class has records") {
+		t.Errorf("there is no verdict:\n%s", human)
+	}
+	if text := ok(t, append([]string{"data", "verify", "--json"}, misspelled...)...); strings.Contains(text, "match") {
+		t.Errorf("JSON holds what is private: %s", text)
+	}
+	const warning = "the public test folder has no images of class yess, and has a folder yes that --class-names does not list: is a name misspelled?"
+	for out, more := range map[string][]string{"a": {"--dry-run"}, "b": {"--dry-run", "--test-is-public"}, "c": nil, "d": {"--test-is-public"}} {
+		args := append([]string{"train", "--model", "logistic", "--public-n", "100", "--delta", "1e-4", "--noise-multiplier", "1", "--batch", "10", "--steps", "3", "--out", out, "--data"}, misspelled...)
+		r := privgrad(append(args, more...)...)
+		if public := slices.Contains(more, "--test-is-public"); r.code != cli.ExitDone || strings.Contains(r.stderr, warning) != public {
+			t.Errorf("%v: exit %d, said %q", more, r.code, r.stderr)
+		}
+	}
+	fails(t, cli.ExitUsage, []string{"data", "verify", "p", "--class-names", "no,yes"}, "which is a folder (did you mean dir:p?)")
+	fails(t, cli.ExitUsage, []string{"train", "--data", "dir:p", "--class-names", "no,", "yes"}, "no spaces after commas")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "dir:p", "--class-names", "no,", "yes"}, "no spaces after commas")
+
 	run := append([]string{"train", "--data", "dir:p", "--model", "logistic", "--public-n", "100", "--delta", "1e-4", "--test-is-public",
 		"--noise-multiplier", "1", "--batch", "10", "--steps", "3", "--out", "run"}, declared...)
 	if out := ok(t, run...); strings.Contains(out, "bad") {
 		t.Errorf("training tells of a damaged image:\n%s", out)
 	}
+	one, both := predictionsOf(t, "run", "p/test/yes/4.png"), predictionsOf(t, "run", "p/test/no/3.png", "p/test/yes")
+	if len(one) != 1 || len(both) != 2 || !reflect.DeepEqual(both[1], one[0]) || both[0].Name != "p/test/no/3.png" {
+		t.Errorf("several images: %+v, one: %+v", both, one)
+	}
+	fails(t, cli.ExitUsage, []string{"predict", "run", "p/test/yes/4.png", "p/none.png"}, "p/none.png cannot be read")
 	t.Chdir(t.TempDir())
 	if out := ok(t, "eval", filepath.Join(home, "run")); !strings.Contains(out, "2 test records of dir:p") {
 		t.Errorf("eval from elsewhere says\n%s", out)
 	}
+	if err := os.Rename(filepath.Join(home, "p", "test"), filepath.Join(home, "p", "other")); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, []string{"eval", filepath.Join(home, "run")}, "test-is-public")
+	fails(t, cli.ExitUsage, []string{"eval", filepath.Join(home, "c")}, "has no test records to evaluate")
+	if err := os.Rename(filepath.Join(home, "p", "other"), filepath.Join(home, "p", "test")); err != nil {
+		t.Fatal(err)
+	}
 	ok(t, "train", "-c", filepath.Join(home, "run", "config.yaml"), "--out", "again")
 	// Other data do not lie where those of the file did.
 	fails(t, cli.ExitUsage, []string{"train", "-c", filepath.Join(home, "run", "config.yaml"), "--data", "dir:q", "--out", "other"}, filepath.Join("q", "train"))
+}
+
+// The rows and columns of a confusion matrix have names, if there is room for them.
+func TestHeadings(t *testing.T) {
+	three := make([][]int, 3)
+	for _, x := range []struct {
+		classes       []string
+		rows, columns string
+	}{
+		{[]string{"cat", "dog", "ship"}, "cat dog ship", "cat dog ship"},
+		{[]string{"0", "1", "2"}, "0 1 2", "0 1 2"},
+		{nil, "0 1 2", "0 1 2"},
+		{[]string{"a", strings.Repeat("b", widestHead), "2"}, "a 0 " + strings.Repeat("b", widestHead) + " 1 2", "0 1 2"},
+	} {
+		rows, columns := headings(&trained.Evaluation{Classes: x.classes, Confusion: three})
+		if strings.Join(rows, " ") != x.rows || strings.Join(columns, " ") != x.columns {
+			t.Errorf("%v: rows %q, columns %q", x.classes, rows, columns)
+		}
+	}
+}
+
+// A run offers another one at another ε.
+func TestOtherBudget(t *testing.T) {
+	eight := 8.
+	if other(&eight) != 4 || other(nil) != 3 {
+		t.Errorf("after ε = 8 %v is offered, after none %v", other(&eight), other(nil))
+	}
 }

@@ -41,23 +41,23 @@ func (m *modelFlags) open(run string) (*trained.Model, error) {
 func newPredict() *cobra.Command {
 	var flags modelFlags
 	return cli.Command{
-		Use:   "predict RUN PATH",
+		Use:   "predict RUN PATH...",
 		Short: "Classify new images with a saved model",
-		Long: `predict runs the saved model of a run on new records: a PNG or JPEG image, a folder of
-images, or an array from numpy.save (.npy, uint8 images or float32 values). It resizes
-images and converts their colors as --data dir: does. For each record it prints the class
-and its probability. Using a model costs no privacy.`,
-		Example: `  privgrad predict runs/first photo.png
+		Long: `predict runs the saved model of a run on new records. Each PATH is a PNG or JPEG image, a
+folder of images, or an array from numpy.save (.npy, uint8 images or float32 values). It
+resizes images and converts their colors as --data dir: does. For each record it prints the
+class and its probability. Using a model costs no privacy.`,
+		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy`,
-		Args:  cli.TwoArgs("a run directory", "an image, a folder of images or a .npy file"),
+		Args:  cli.SomeArgs("a run directory", "images, folders of images or .npy files"),
 		Flags: flags.register,
 		Run: func(c *cli.Call) error {
 			m, err := flags.open(c.Arguments[0])
 			if err != nil {
 				return err
 			}
-			names, records, err := m.Read(c.Arguments[1])
+			names, records, err := m.Read(c.Arguments[1:]...)
 			if err != nil {
 				return err
 			}

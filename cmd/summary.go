@@ -44,11 +44,19 @@ func summarise(w io.Writer, r *train.Result) {
 		case r.TestLoss != nil:
 			next("loss of the saved model", "eval %s", cli.Quote(r.Run))
 		}
+		next("the model for other programs", "export %s --onnx model.onnx", cli.Quote(r.Run))
 		if r.Delta != nil {
-			next("same run, another budget", "train -c %s --epsilon 8", cli.Quote(filepath.Join(r.Run, train.ConfigFile)))
+			next("another run: on the same private data its ε adds to this one's", "train -c %s --epsilon %.3g", cli.Quote(filepath.Join(r.Run, train.ConfigFile)), other(r.Epsilon))
 		}
-		next("models, data sets, devices", "info")
 	})
+}
+
+// other is a budget that differs from a run's.
+func other(epsilon *float64) float64 {
+	if epsilon == nil {
+		return 3
+	}
+	return *epsilon / 2
 }
 
 // steps are those of the run and how long they took. Seconds are of the last process alone.
@@ -166,7 +174,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
 		row("Steps", "%d", e.Steps)
 		row("Parameters", "%d", e.Parameters)
-		row("Memory", "about %s", cli.ByteSize(e.Memory))
+		row("Memory", "about %s for records, features and a batch (result.json will round it up to %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {
 			row("Time", "about %v, as busy as this machine is now", (time.Duration(*e.Seconds) * time.Second).String())
 		} else {

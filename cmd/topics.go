@@ -21,7 +21,8 @@ var topics = []cli.Topic{
 ε (--epsilon) and δ (--delta) say how well: any outcome is at most e^ε times as likely
 with one record as without it, plus δ. A smaller ε protects more and costs accuracy.
 Give --epsilon and privgrad computes the noise, or give --noise-multiplier and it
-computes ε. Choose δ well below 1/(number of records).
+computes ε. For δ take 1/(10 × number of records), rounded down to a power of ten: 1e-5
+for 5000 records.
 
 Two labels warn you. NOT PRIVATE: nothing protects the record. NO GUARANTEE: the ε that
 is shown is not proven. "privgrad train --dry-run" shows ε before anything is read.`,
@@ -59,11 +60,14 @@ if you like, x_test and y_test. List the classes by --class-names; --image-size 
 size that every image gets. Add --recipe best: it is the first thing to try on images.
 
 Files count as private unless you say otherwise. Give --delta and --public-n. --public-n
-is a number of records that may be known; do not count private records for it. It counts
-the whole table, also if a share or a fold is held out. With --classes it counts the
-records of these classes. Add --test-is-public if the test records are public: without it
-no accuracy is shown. Add --published-set if the files of mnist, cifar10 or a known table
-are the published ones: then their size and test set are public.`,
+is a number that everyone may know: do not count private records for it. It must be at
+least the number of records, because the guarantee holds for at most that many; far too
+many cost accuracy. For csv: it counts the whole table, also if a share or a fold is held
+out. For dir: and npz: it counts training records alone. With --classes it counts the
+records of these classes. For --delta see "privgrad help privacy". Add --test-is-public if
+the test records are public: without it no accuracy is shown. Add --published-set if the
+files of mnist, cifar10 or a known table are the published ones: then their size and test
+set are public.`,
 		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
   privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table

@@ -136,6 +136,7 @@ type OwnReport struct {
 	Private struct {
 		Counts []Count
 		Notes  []string
+		Faults []string // where the declared classes and the files do not match
 	}
 }
 
@@ -145,11 +146,17 @@ type Count struct {
 	Train, Test int
 }
 
-// CountClasses adds the number of records, and that of each class.
+// CountClasses adds the number of records, and that of each class, which should not be 0.
 func (r *OwnReport) CountClasses() {
 	train, test := r.Set.Train.report(r.Set.Classes), r.Set.Test.report(r.Set.Classes)
 	r.Private.Counts = append(r.Private.Counts, Count{"records", train.Records, test.Records}, Count{"records that count as zero", train.OutOfRange, test.OutOfRange})
 	for class, name := range r.Set.ClassNames {
 		r.Private.Counts = append(r.Private.Counts, Count{"class " + name, train.PerClass[class], test.PerClass[class]})
+		if train.PerClass[class] == 0 {
+			r.Private.Faults = append(r.Private.Faults, fmt.Sprintf("class %s has no training record", name))
+		}
+		if test.PerClass[class] == 0 && r.Set.Test.Shape != [3]int{} {
+			r.Private.Faults = append(r.Private.Faults, fmt.Sprintf("class %s has no test record", name))
+		}
 	}
 }

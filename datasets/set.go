@@ -58,6 +58,10 @@ type Set struct {
 	Published bool
 	Note      string
 
+	// TestDoubts are what is odd about the test split, in words that quote its files: they
+	// may be shown only where TestIsPublic.
+	TestDoubts []string
+
 	// Share is the share of a table's records that its own key sends to Train,
 	// each by itself; 0 stands for all. A public size of the table is to be
 	// multiplied by it, as PublicN has been.

@@ -209,8 +209,11 @@ func TestReportWithoutTestFigures(t *testing.T) {
 			t.Errorf("the page speaks of %s:\n%s", bad, text)
 		}
 	}
-	if rundir.Dir(dir).Has(PictureFile) || !strings.Contains(read(t, dir, CardFile), "the test records were not declared public") {
+	if rundir.Dir(dir).Has(PictureFile) || !strings.Contains(read(t, dir, CardFile), "no test records were declared public") {
 		t.Error("there is a picture, or the card does not say why there is none")
+	}
+	if card := read(t, dir, CardFile); strings.Contains(card, "look at each class in") || !strings.Contains(card, "no figures for single classes") || !strings.Contains(card, "its ε adds") && !strings.Contains(card, "that run adds to this one's") {
+		t.Errorf("the card points to figures that are not there, or does not say what another run costs:\n%s", card)
 	}
 	var r train.Result
 	check(t, json.Unmarshal([]byte(read(t, dir, "result.json")), &r))

@@ -34,6 +34,9 @@ func (m *Model) Evaluate() (*Evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
+	if set.Test.Shape == [3]int{} {
+		return nil, usage.Errorf("%s has no test records to evaluate %s on: add some to the data and train with --test-is-public where they are public", c.Data, m.dir)
+	}
 	if !set.TestIsPublic {
 		return nil, usage.Errorf("the test data of %s were not declared public when %s was trained: evaluating on them would be charged; train with --published-set or --test-is-public where they are", c.Data, m.dir)
 	}

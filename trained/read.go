@@ -13,9 +13,21 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Read reads records for Predict, and their names: an image in PNG or JPEG, those of a folder, or an array that numpy.save
-// wrote, whose name ends in .npy. Images are brought to the model's shape as those of an image folder are.
-func (m *Model) Read(path string) (names []string, records features.Images, err error) {
+// Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, or an array that
+// numpy.save wrote, whose name ends in .npy. Images are brought to the model's shape as those of an image folder are.
+func (m *Model) Read(paths ...string) (names []string, records features.Images, err error) {
+	for _, path := range paths {
+		its, more, err := m.readOne(path)
+		if err != nil {
+			return nil, features.Images{}, err
+		}
+		names = append(names, its...)
+		records.Bytes, records.Values = append(records.Bytes, more.Bytes...), append(records.Values, more.Values...)
+	}
+	return names, records, nil
+}
+
+func (m *Model) readOne(path string) (names []string, records features.Images, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, records, usage.Errorf("%s cannot be read (%w): give an image, a folder of images, or a .npy file", path, usage.Cause(err))

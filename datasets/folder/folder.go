@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,9 +33,23 @@ const ClassFile = "classes.txt"
 // endings are those of the files that are records.
 var endings = []string{".png", ".jpg", ".jpeg"}
 
-// facts is the set as it is declared, without its records.
+// facts is the set as it is declared, without its records. Of the test folder it lists names,
+// for doubts that are shown where that is public; it never looks at the training folder.
 func facts(path string, d datasets.Declared) (*datasets.Set, error) {
-	return d.Facts(path, filepath.Join(path, ClassFile))
+	set, err := d.Facts(path, filepath.Join(path, ClassFile))
+	if err != nil {
+		return nil, err
+	}
+	if dir := filepath.Join(path, "test"); isFolder(dir) {
+		met := listSplit(dir, set.ClassNames)
+		set.TestDoubts = met.doubts(set.ClassNames)
+	}
+	return set, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func open(path string, d datasets.Declared) (*datasets.Set, error) {
@@ -48,12 +63,14 @@ type seen struct {
 	verdicts       []verdict
 	folders        []fs.FileInfo // of classes
 	links, unnamed int           // in class folders: not read
+	counts         []int         // of the records of each class
 	unlisted       []string      // folders of no class, and files beside those
+	others         []string      // the names of the folders among these, but for hidden ones
 }
 
 // read gives the set and what was met in its splits.
 func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen, err error) {
-	if info, err := os.Stat(filepath.Join(path, "train")); err != nil || !info.IsDir() {
+	if !isFolder(filepath.Join(path, "train")) {
 		return nil, train, test, fmt.Errorf("there is no folder %s: put the training images there, in one folder per class", filepath.Join(path, "train"))
 	}
 	if set, err = d.NewSet(path, filepath.Join(path, ClassFile)); err != nil {
@@ -72,28 +89,19 @@ func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen
 	if set.Train, train, err = split(filepath.Join(path, "train"), set.ClassNames, shape); err != nil {
 		return nil, train, test, err
 	}
-	if info, err := os.Stat(filepath.Join(path, "test")); err != nil || !info.IsDir() {
+	if !isFolder(filepath.Join(path, "test")) {
 		return set, train, test, nil
 	}
 	set.Test, test, err = split(filepath.Join(path, "test"), set.ClassNames, shape)
+	set.TestDoubts = test.doubts(set.ClassNames)
 	return set, train, test, err
 }
 
 // split reads the class folders of one split.
 func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, error) {
-	s := datasets.Split{Shape: shape}
-	var met seen
-	for class, name := range classes {
-		met.list(filepath.Join(dir, name))
-		for len(s.Labels) < len(met.names) {
-			s.Labels = append(s.Labels, uint8(class))
-		}
-	}
-	beside, _ := os.ReadDir(dir)
-	for _, e := range beside {
-		if !slices.Contains(classes, e.Name()) {
-			met.unlisted = append(met.unlisted, filepath.Join(dir, e.Name()))
-		}
+	s, met := datasets.Split{Shape: shape}, listSplit(dir, classes)
+	for class, n := range met.counts {
+		s.Labels = append(s.Labels, slices.Repeat([]uint8{uint8(class)}, n)...)
 	}
 	record := shape[0] * shape[1] * shape[2]
 	s.Features, met.verdicts = make([]uint8, len(met.names)*record), make([]verdict, len(met.names))
@@ -108,6 +116,64 @@ func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, er
 		}
 	})
 	return s, met, err
+}
+
+// listSplit lists the records of one split, and what lies beside its class folders.
+func listSplit(dir string, classes []string) (met seen) {
+	for _, name := range classes {
+		before := len(met.names)
+		met.list(filepath.Join(dir, name))
+		met.counts = append(met.counts, len(met.names)-before)
+	}
+	beside, _ := os.ReadDir(dir)
+	for _, e := range beside {
+		if slices.Contains(classes, e.Name()) {
+			continue
+		}
+		met.unlisted = append(met.unlisted, filepath.Join(dir, e.Name()))
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			met.others = append(met.others, e.Name())
+		}
+	}
+	return met
+}
+
+// doubts are where the folders of a public test split and the declared classes differ.
+func (s *seen) doubts(classes []string) []string {
+	var empty []string
+	for class, n := range s.counts {
+		if n == 0 {
+			empty = append(empty, classes[class])
+		}
+	}
+	none, other := "no images of "+several("class", "classes", empty), several("a folder", "folders", s.others)+" that --class-names does not list"
+	switch {
+	case empty == nil && s.others == nil:
+		return nil
+	case s.others == nil:
+		return []string{"the public test folder has " + none + ": is a name misspelled?"}
+	case empty == nil:
+		return []string{"the public test folder has " + other + ": its images are not used"}
+	}
+	return []string{"the public test folder has " + none + ", and has " + other + ": is a name misspelled?"}
+}
+
+// several lists the first of some names behind a noun.
+func several(one, more string, names []string) string {
+	var shown []string
+	for _, name := range names[:min(len(names), mostNotes)] {
+		if quoted := strconv.Quote(name); quoted != `"`+name+`"` { // so that it stays on one line
+			name = quoted
+		}
+		shown = append(shown, name)
+	}
+	if len(names) == 1 {
+		more = one
+	}
+	if rest := len(names) - len(shown); rest > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", rest))
+	}
+	return more + " " + strings.Join(shown, ", ")
 }
 
 // list appends the records of one class folder. What cannot be listed has none, and neither has a

@@ -119,7 +119,7 @@ func TestOpen(t *testing.T) {
 		counts[c.What] = c.Train
 	}
 	for what, want := range map[string]int{
-		"records": 7, "records that count as zero": 4, "class a": 1, "class b": 2, "images of the declared size": 3, "images that are resized": 0,
+		"records": 7, "records that count as zero": 4, "class a": 1, "class b": 2, "images of 4×4 (the declared size)": 3, "images that are resized": 0,
 		"damaged images, or no PNG or JPEG": 3, "links and folders in class folders, left out": 3, "files with other endings, left out": 1,
 	} {
 		if got, ok := counts[what]; !ok || got != want {
@@ -131,6 +131,56 @@ func TestOpen(t *testing.T) {
 		if !strings.Contains(notes, name) {
 			t.Errorf("the owner is not told of %s:\n%s", name, notes)
 		}
+	}
+}
+
+// Where the folders of the test images and the declared classes differ, the set says so, with
+// its records and without. What is in the training folder makes no difference. The owner is told of both.
+func TestDoubts(t *testing.T) {
+	image := pngOf(t, flat(10))
+	for _, x := range []struct {
+		test []string // folders with an image
+		want string
+	}{
+		{nil, ""},
+		{[]string{"cat", "dogs", ".hidden"}, ""},
+		{[]string{"cat", "dog"}, "the public test folder has no images of class dogs, and has a folder dog that --class-names does not list: is a name misspelled?"},
+		{[]string{"cat"}, "the public test folder has no images of class dogs: is a name misspelled?"},
+		{[]string{"cat", "dogs", "ship", "x\ny"}, `the public test folder has folders ship, "x\ny" that --class-names does not list: its images are not used`},
+	} {
+		for _, train := range [][]string{{"cat", "dogs"}, {"dog", "other"}, {"cat"}} {
+			dir := t.TempDir()
+			for _, name := range train {
+				write(t, image, dir, "train", name, "1.png")
+			}
+			for _, name := range x.test {
+				write(t, image, dir, "test", name, "1.png")
+			}
+			for of, read := range map[string]func(string, datasets.Declared) (*datasets.Set, error){"open": open, "facts": facts} {
+				s, err := read(dir, declared("4x4", "cat", "dogs"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Join(s.TestDoubts, "|"); got != x.want {
+					t.Errorf("%s, train %v, test %v: %q, want %q", of, train, x.test, got, x.want)
+				}
+			}
+		}
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"train/cat", "train/dog", "test/cat", "test/dogs"} {
+		write(t, image, dir, name, "1.png")
+	}
+	r, err := verify(dir, declared("", "cat", "dogs"))
+	if err != nil || r.Structure != nil {
+		t.Fatal(err, r.Structure)
+	}
+	want := []string{"class dogs has no training record", "train has a folder dog that --class-names does not list"}
+	if !slices.Equal(r.Private.Faults, want) {
+		t.Errorf("faults %q, want %q", r.Private.Faults, want)
+	}
+	if !slices.ContainsFunc(r.Private.Counts, func(c datasets.Count) bool { return c.What == "images of 32×32 (the default)" }) {
+		t.Errorf("the default size is not said: %v", r.Private.Counts)
 	}
 }
 

@@ -20,7 +20,7 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 		verdict
 		what string
 	}{
-		{asIs, "images of the declared size"}, {resized, "images that are resized"},
+		{asIs, "images of " + size(set, d)}, {resized, "images that are resized"},
 		{oversized, fmt.Sprintf("too large: more than %d pixels, %d on a side, or %d MiB", mostPixels, mostSide, mostBytes>>20)},
 		{unreadable, "files that cannot be read"}, {corrupt, "damaged images, or no PNG or JPEG"},
 	} {
@@ -32,8 +32,25 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 	r.Private.Counts = append(r.Private.Counts,
 		datasets.Count{What: "links and folders in class folders, left out", Train: train.links, Test: test.links},
 		datasets.Count{What: "files with other endings, left out", Train: train.unnamed, Test: test.unnamed})
+	for _, s := range []struct {
+		part string
+		seen
+	}{{"train", train}, {"test", test}} {
+		if len(s.others) > 0 {
+			r.Private.Faults = append(r.Private.Faults, fmt.Sprintf("%s has %s that --class-names does not list", s.part, several("a folder", "folders", s.others)))
+		}
+	}
 	note(r, "beside the listed classes, left out", append(train.unlisted, test.unlisted...))
 	return r, nil
+}
+
+// size is that of every record, in words.
+func size(set *datasets.Set, d datasets.Declared) string {
+	text := fmt.Sprintf("%d×%d", set.Train.Shape[1], set.Train.Shape[2])
+	if d.Size == "" {
+		return text + " (the default)"
+	}
+	return text + " (the declared size)"
 }
 
 func (s *seen) count(v verdict) int { return len(s.of(v)) }

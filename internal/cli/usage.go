@@ -11,7 +11,15 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usage.Errorf("%s takes no argument, but was given %q: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0])
+	return usage.Errorf("%s takes no argument, but was given %q%s: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0], spaces(cmd))
+}
+
+// spaces says what may have torn a list apart.
+func spaces(cmd *cobra.Command) string {
+	if cmd.Flags().Changed("class-names") {
+		return " (write --class-names a,b with no spaces after commas)"
+	}
+	return ""
 }
 
 // OneArg wants one argument, and says what it is.
@@ -20,17 +28,17 @@ func OneArg(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return usage.Errorf("%s takes one argument, %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args))
+		return usage.Errorf("%s takes one argument, %s, but was given %d%s: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args), spaces(cmd))
 	}
 }
 
-// TwoArgs wants two arguments, and says what they are.
-func TwoArgs(first, second string) cobra.PositionalArgs {
+// SomeArgs wants two arguments or more, and says what the first and the others are.
+func SomeArgs(first, others string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 2 {
+		if len(args) >= 2 {
 			return nil
 		}
-		return usage.Errorf("%s takes two arguments, %s and %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), first, second, len(args))
+		return usage.Errorf("%s takes %s and %s, but was given %d: `%[1]s --help` shows an example", cmd.CommandPath(), first, others, len(args))
 	}
 }
 

@@ -44,6 +44,7 @@ type Estimate struct {
 	Memory        int64    `json:"memory_bytes"`     // of the process, on the host
 	Seconds       *float64 `json:"seconds_estimate"` // null for an optimizer that is no sequence of steps
 
+	Rounded  int64    `json:"-"` // Memory, as a result would state it
 	Warnings []string `json:"-"`
 }
 
@@ -245,6 +246,7 @@ func (t *trial) estimate() *Estimate {
 		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps,
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings,
 	}
+	e.Rounded = devices.Coarse(e.Memory, p.RowBytes())
 	e.Guarantee = len(e.NoGuarantee) == 0
 	if t.timed {
 		seconds := math.Max(math.Round(t.seconds), 1)

@@ -110,9 +110,9 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			why, or = "privgrad does not know that its files are the published ones", "; or add --published-set if they are"
 		}
 		if c.PublicN != nil {
-			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d%s", c.Data, why, *c.PublicN, or)
+			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d, such as %s%s", c.Data, why, *c.PublicN, suggestedDelta(*c.PublicN), or)
 		}
-		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it%s", c.Data, why, or)
+		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it, such as 1e-05 for 5000%s", c.Data, why, or)
 	}
 	d := o.Device
 	if d == nil {
@@ -148,6 +148,9 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 		if warnings, err = c.follow(set); err == nil {
 			err = c.check(o.Network != nil)
 		}
+	}
+	if err == nil && set.TestIsPublic {
+		warnings = append(warnings, set.TestDoubts...)
 	}
 	c.Recipe = "" // it has said what it had to say
 	return warnings, set, declared, err

@@ -50,7 +50,7 @@ func (p *Plan) resolveNoise() error {
 		c.Delta = &delta
 	}
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta", *c.Delta, n))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *c.Delta, n, suggestedDelta(p.PublicN)))
 	}
 	var err error
 	switch p.Declaration.Budget {
@@ -63,6 +63,15 @@ func (p *Plan) resolveNoise() error {
 	}
 	p.Facts.Planned = p.Sigma
 	return err
+}
+
+// suggestedDelta is one over ten times the public number of records, rounded down to a power of ten.
+func suggestedDelta(records int) string {
+	power := 1
+	for p := 1.; p < float64(records); p *= 10 {
+		power++
+	}
+	return fmt.Sprintf("1e-%02d", power)
 }
 
 // resolveRisk says what the guarantee means for attacks. What a filter admits is known by its

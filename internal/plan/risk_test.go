@@ -86,3 +86,12 @@ func TestBudgetOutOfReach(t *testing.T) {
 		}
 	}
 }
+
+// The δ that messages name is one over ten times the records, rounded down to a power of ten.
+func TestSuggestedDelta(t *testing.T) {
+	for n, want := range map[int]string{1: "1e-01", 900: "1e-04", 1000: "1e-04", 1001: "1e-05", 5000: "1e-05", 20000: "1e-06", 60000: "1e-06"} {
+		if got := suggestedDelta(n); got != want {
+			t.Errorf("%d records: %s, want %s", n, got, want)
+		}
+	}
+}

@@ -52,6 +52,9 @@ func verify() *cobra.Command {
 		Long: `verify checks data files before you train. It says whether their structure is sound and
 whether they are the published files. It fails if training would refuse them.
 
+Of your own images and arrays, the last line is a verdict. The command fails (exit code 1)
+if a listed class has no records, or if there is a folder that --class-names does not list.
+
 Under the banner PRIVATE it also tells you, the owner, what training never shows:
 
   published formats   the number of records, labels that are no class
@@ -60,7 +63,8 @@ Under the banner PRIVATE it also tells you, the owner, what training never shows
   folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
-Show that part to nobody from whom you protect the records. --json leaves it out.
+Show that part to nobody from whom you protect the records. --json leaves it out, the
+verdict included.
 
 Your own data in a published format has an unknown digest. That is fine: training never
 looks at digests. If the files are the published ones, train with --published-set.`,
@@ -150,6 +154,9 @@ func verifyOwn(c *cli.Call, name string, form *datasets.Form, path string, d dat
 	if err := c.Show(v, func(w io.Writer) { describeOwn(w, name, r) }); err != nil {
 		return err
 	}
+	if len(r.Private.Faults) > 0 && !c.JSON() { // which has nothing that is private
+		return fmt.Errorf("the files of %s do not match the listed classes, as the verdict says: mend the names and check again, or train if it is meant to be so", name)
+	}
 	return usage.Wrap(r.Structure)
 }
 
@@ -173,6 +180,11 @@ func describeOwn(w io.Writer, name string, r *datasets.OwnReport) {
 		for _, note := range r.Private.Notes {
 			fmt.Fprintln(w, note)
 		}
+		verdict := "verdict: each listed class has records, and no folder is left out"
+		if len(r.Private.Faults) > 0 {
+			verdict = "verdict: the classes do not match: " + strings.Join(r.Private.Faults, "; ")
+		}
+		fmt.Fprintln(w, "\n"+verdict)
 	})
 }
 
