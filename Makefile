@@ -156,7 +156,7 @@ tables: build ## write the tables and the picture of docs/explain/performance.js
 # The compiler's version is exact, since the files are compared. It needs no part
 # of CUDA. PTX of compute capability 8.0 runs on every later GPU.
 clangversion = 19.1.7
-ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 \
+ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx74 \
 	-O3 -std=c++17 -ffp-contract=off -Wall -Wextra -Werror
 ptx: ## compile cuda/kernels/*.cu to the PTX that is committed, in cuda/kernels/ptx
 	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
