@@ -61,7 +61,7 @@ func (o offered) Load(name string, image []byte) (driver.Module, error) {
 // A step loads machine code where the GPU is one of those that it is made for and the driver is new enough to take it, and
 // else PTX, also where the driver refuses machine code. Whatever it is, the result is the same.
 func TestImagesByGPUAndDriver(t *testing.T) {
-	p := program(t, "logistic")
+	p := program(t, "mlp-fmnist")
 	c := devicetest.NewCase(t, p, 3, 1)
 	var want []float32
 	for _, x := range []struct {
