@@ -163,7 +163,7 @@ ptx: ## compile cuda/kernels/*.cu to the PTX that is committed, in cuda/kernels/
 		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
 	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
 
-ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of cuda/kernels/sass is worse, cuda/kernels/cubin is what comes out
+ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of cuda/kernels/sass is worse, cubins are the same
 	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass
 	@PTX_CHECK=1 $(GO) test -count=1 -run '^TestPlanted$$' ./cmd/sass
 
