@@ -149,6 +149,9 @@ func elsewhereTable(all []measured) string {
 		fmt.Fprintf(&b, "| %s | %s | %g | %s | %s |\n", names[m.recipe], names[m.data], m.epsilon,
 			of(all, m.data, m.recipe, m.epsilon), of(all, m.data, m.data, m.epsilon))
 	}
+	if len(seen) == 0 {
+		return "The present recipes have not been measured in this way yet.\n"
+	}
 	return b.String()
 }
 

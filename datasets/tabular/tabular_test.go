@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 	const columns, label = "columns: [{name: a, bounds: [0, 1]}, {name: y}]\n", "label: {column: y, classes: [0, 1]}\n"
 	for _, c := range []struct{ schema, text, want string }{
 		{"", "", "it is empty"},
-		{"columns: 3\n", "", "sequence is expected"},
+		{"columns: 3\n", "", "must be a list"},
 		{plain + "colums: 3\n", "", "colums"},
 		{label, "", "no columns"},
 		{columns, "", `column "y"`},

@@ -39,7 +39,7 @@ func TestShipped(t *testing.T) {
 	if !slices.Equal(names, []string{"mnist", "quadratic"}) {
 		t.Errorf("shipped: %v", names)
 	}
-	if _, err := Find("none"); err == nil || !strings.Contains(err.Error(), "mnist or quadratic") {
+	if _, err := Find("none"); err == nil || !strings.Contains(err.Error(), "choose one of mnist, quadratic") {
 		t.Errorf("unknown name: %v", err)
 	}
 }

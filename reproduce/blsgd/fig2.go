@@ -38,7 +38,7 @@ func ofRecords(m reproduce.Metric) reproduce.Metric {
 func showFig2(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p := reproduce.Page{
 		Charts: [][]reproduce.Chart{fig2Charts(rs, "gradients", gradients), fig2Charts(rs, "objectives", objectives)},
-		How:    append([]string{"A search asks for the loss at its base and then at its candidates, one after the other. The figure counts the losses that it asks for."}, linearHow...),
+		How:    append([]string{"A search asks for the loss at its base and then at its candidates, one after the other. The figure counts the losses that it asks for, as \"objectives\": one for a batch. The columns that begin with \"records'\" count one for each record of the expected batch."}, linearHow...),
 	}
 	h := reproduce.Table{Title: "Evaluations per run, at ε = 0.4", Head: []string{"series", "q", "steps", "gradients", "objectives", "records' gradients", "records' objectives", "test accuracy, %"}}
 	steps := func(r *reproduce.Record) *float64 { return new(float64(r.Step)) }

@@ -138,7 +138,10 @@ func showConvex(rs reproduce.Records, model string) reproduce.Page {
 		}
 	}
 	p.Claims = append(p.Claims, room(budgetsOf(rs, panels[0])))
-	p.How = append([]string{"Output and objective perturbation and PrivGene are not rerun."}, linearHow...)
+	p.How = append([]string{
+		"We did not rerun output perturbation, objective perturbation or PrivGene.",
+		"\"no step\" means that the budget does not pay for one step.",
+	}, linearHow...)
 	if model == "svm" {
 		p.How = append(p.How, "The loss is the hinge loss. L-BFGS and DP-AGD have Huber's smoothed hinge (h = 0.5) instead. Their objectives are of that loss, and are not comparable with the others'.")
 	}

@@ -66,6 +66,7 @@ func showFig8(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		Claims: append(nearer(rs, panel, distance), wider(spread[advancedLine], spread[learnedLine], runs)),
 		How: append([]string{
 			fmt.Sprintf("The panels show contours of the loss. The least loss is %.4g at (%.3f, %.3f), and runs start at (1, 1). Blue shows where the runs were after each step, darker where there were more. Orange shows the first three runs. All panels have the same axes, so some runs leave the picture.", bottom, centre[0], centre[1]),
+			"\"no data\" jumps from the start to the mean solution of such problems. This needs no data and no budget.",
 		}, quadraticHow(e, []float64{fig8Epsilon})...),
 	}
 }

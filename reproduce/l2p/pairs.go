@@ -229,7 +229,7 @@ func (k comparison) show(e *reproduce.Env, rs reproduce.Records) reproduce.Page 
 	steps, rates, seeds := tuning(e)
 	p.How = append([]string{
 		fmt.Sprintf("The model is `%s`%s. The expected batch is %d, drawn by Poisson sampling, with C = %d, L2 %g and δ = %g. The privacy cost comes from Rényi divergences throughout. A run of L2P ends when its protector says so, or when its budget is spent.", k.model, map[bool]string{true: " with " + k.activation + " activations"}[k.activation != ""], pairsBatch, pairsClip, k.l2, pairsDelta),
-		fmt.Sprintf("DP-SGD has the best T of %v and the best rate of %v, by mean test accuracy on the same pair at the same ε. The tuning runs have noise for that T, and %d seeds of their own. The data are declared public, so the choice cost no budget. This favors DP-SGD, since the protector is not tuned to the pair.", steps, rates, len(seeds)),
+		fmt.Sprintf("DP-SGD has the best number of steps T of %v and the best learning rate of %v, by mean test accuracy on the same pair at the same ε. Each tuning run has the noise for its T. These runs have %d seeds of their own. The data are declared public, so the choice cost no budget. This favors DP-SGD, since the protector is not tuned to the pair.", steps, rates, len(seeds)),
 		"\"projector alone\" is the protector's projector, with the planned noise in every step.",
 	}, how(e.Learned, budgets)...)
 	for _, pair := range chosen {

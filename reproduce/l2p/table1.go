@@ -142,7 +142,7 @@ func showTable1(_ *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	p := reproduce.Page{Charts: [][]reproduce.Chart{{memory, times}}, Tables: []reproduce.Table{hm, ht}, Claims: table1Claims(rs)}
 	p.How = []string{
 		fmt.Sprintf("The network has %d inputs, layers of %v units with sigmoids, and cross-entropy loss. It trains on %d images of two classes of Fashion-MNIST, averaged to 7×7, with q = 0.25. The projector and the scheduler each have one layer of %d units. All of this is smaller than the paper's, so that it runs in minutes. Compare these figures with each other, not with the paper's.", layers[0], layers[1:], memoryTrain, memoryHidden),
-		"Memory is the largest live heap, in float64, after full garbage collections. Two of them come while the gradient of each unrolled stretch holds all of it. What was live before meta-training began is subtracted. Nothing else runs in the process. Times are the least of three epochs without these collections.",
+		"Memory is the largest live heap, in float64, after full garbage collections. Two of these collections run while the gradient of an unrolled stretch of steps holds the most memory. What was live before meta-training began is subtracted. Nothing else runs in the process. Times are the least of three epochs without these collections.",
 		"With blocks, each run is made twice: the second pass is for the multipliers (appendix B.5). Validation makes each run once more, with blocks and without.",
 	}
 	return p
