@@ -156,18 +156,18 @@ tables: build ## write the tables and the picture of docs/explain/performance.js
 # The compiler's version is exact, since the files are compared. It needs no part
 # of CUDA. PTX of compute capability 8.0 runs on every later GPU.
 clangversion = 19.1.7
-ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 \
+ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx74 \
 	-O3 -std=c++17 -ffp-contract=off -Wall -Wextra -Werror
 ptx: ## compile cuda/kernels/*.cu to the PTX that is committed, in cuda/kernels/ptx
 	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
 		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
 	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
 
-ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of cuda/kernels/sass is worse
+ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of cuda/kernels/sass is worse, cubins are the same
 	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass
 	@PTX_CHECK=1 $(GO) test -count=1 -run '^TestPlanted$$' ./cmd/sass
 
-sass: ## write these tables anew, and say what got worse
+sass: ## write these tables and cuda/kernels/cubin anew, and say what got worse
 	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass -write
 
 # A block that several test binaries ran counts once.

@@ -26,6 +26,8 @@ type gpuDevice struct {
 	// Seconds to load all kernels, assembled anew and from the driver's cache; null where that fails.
 	Cold   *float64 `json:"kernels_cold_seconds"`
 	Cached *float64 `json:"kernels_cached_seconds"`
+	// And as built-in machine code; null where this GPU or its driver takes none.
+	Cubins *float64 `json:"kernels_cubin_seconds"`
 }
 
 func gpus(open func() (driver.Driver, error)) gpuInfo {
@@ -77,8 +79,13 @@ func (x *gpuDevice) start(d driver.Driver, ordinal int) {
 		return
 	}
 	defer g.Close()
-	if cold, cached, err := g.StartTimes(); err == nil {
-		x.Cold, x.Cached = new(cold.Seconds()), new(cached.Seconds())
+	t, err := g.StartTimes()
+	if err != nil {
+		return
+	}
+	x.Cold, x.Cached = new(t.Cold.Seconds()), new(t.Cached.Seconds())
+	if t.Cubins > 0 {
+		x.Cubins = new(t.Cubins.Seconds())
 	}
 }
 
@@ -92,6 +99,9 @@ func describeGPUs(w io.Writer, i gpuInfo) {
 			fmt.Fprintf(w, "  %d\t%s, compute capability %s, %s\n", k, d.Name, d.Capability, cli.ByteSize(d.Memory))
 			if d.Cold != nil {
 				fmt.Fprintf(w, "  \tkernels load in %.2g s, in %.2g s when the driver has them in its cache\n", *d.Cold, *d.Cached)
+			}
+			if d.Cubins != nil {
+				fmt.Fprintf(w, "  \tthis GPU needs neither: machine code for it is built in and loads in %.2g s\n", *d.Cubins)
 			}
 		}
 		switch {

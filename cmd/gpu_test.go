@@ -44,6 +44,17 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
+// Machine code has a line where the GPU takes it, and none elsewhere.
+func TestGPUsSayMachineCode(t *testing.T) {
+	for _, cubins := range []*float64{nil, new(0.25)} {
+		var w strings.Builder
+		describeGPUs(&w, gpuInfo{Devices: []gpuDevice{{Name: "g", Capability: "9.0", Cold: new(18.0), Cached: new(0.5), Cubins: cubins}}})
+		if got := strings.Contains(w.String(), "machine code for it is built in and loads in 0.25 s"); got != (cubins != nil) {
+			t.Errorf("machine code in %v:\n%s", cubins, &w)
+		}
+	}
+}
+
 func failingDriver(call string) driver.Driver {
 	return fake.New(fake.Options{Fail: func(c string, _ int) int {
 		if c == call {

@@ -47,6 +47,7 @@ type Device struct {
 	driver    driver.Driver
 	context   driver.Context
 	info      driver.Info
+	version   int                        // of the driver
 	functions map[string]driver.Function // by module/name
 	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
@@ -67,6 +68,9 @@ func Open(d driver.Driver, ordinal int) (*Device, error) {
 	err := g.thread.do(func() error {
 		n, err := d.Devices()
 		if err != nil {
+			return fmt.Errorf("cuda: %w", err)
+		}
+		if g.version, err = d.Version(); err != nil {
 			return fmt.Errorf("cuda: %w", err)
 		}
 		if ordinal < 0 || ordinal >= n {
@@ -194,18 +198,10 @@ func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
 	key := l.Module + "/" + l.Name
 	f := d.functions[key]
 	if f == nil {
-		m := d.modules[l.Module]
-		if m == nil {
-			ptx, err := kernels.PTX(l.Module)
-			if err != nil {
-				return nil, fmt.Errorf("kernel %s: %w", l.Name, err)
-			}
-			if m, err = d.context.Load(l.Module, ptx); err != nil {
-				return nil, d.failed("loading kernels "+l.Module, err)
-			}
-			d.modules[l.Module] = m
+		m, err := d.module(l.Module)
+		if err != nil {
+			return nil, err
 		}
-		var err error
 		if f, err = m.Function(l.Name); err != nil {
 			return nil, d.failed("kernel "+l.Name, err)
 		}
@@ -219,6 +215,25 @@ func (d *Device) function(l *kernels.Launch) (driver.Function, error) {
 		d.allowed[key] = l.Shared
 	}
 	return f, nil
+}
+
+// module loads a module once. Of its images it takes the first that the driver does not refuse.
+func (d *Device) module(name string) (driver.Module, error) {
+	if m := d.modules[name]; m != nil {
+		return m, nil
+	}
+	images, err := kernels.Images(name, d.info.Capability, d.version)
+	if err != nil {
+		return nil, err
+	}
+	for _, image := range images {
+		var m driver.Module
+		if m, err = d.context.Load(name, image); err == nil {
+			d.modules[name] = m
+			return m, nil
+		}
+	}
+	return nil, d.failed("loading kernels "+name, err)
 }
 
 // memory is what one owner holds on a GPU.

@@ -2,8 +2,9 @@
 // architecture, disassembles that, and compares each kernel and each of its innermost loops with the
 // tables in cuda/kernels/sass. It needs neither a GPU nor a toolkit.
 //
-//	sass         fail where a figure got worse, where a table is not what is counted now, and where a kernel spills
-//	sass -write  write the tables, and say what got worse
+//	sass         fail where a figure got worse, where a table is not what is counted now, and where a kernel spills;
+//	             and where the committed machine code is not, byte for byte, what the assembler makes now
+//	sass -write  write the tables and the machine code, and say what got worse
 package main
 
 import (
@@ -25,11 +26,14 @@ import (
 	"github.com/privgrad/privgrad/internal/sass"
 )
 
-// tables is the folder of the committed tables, a module each, below the root of the module.
-const tables = "cuda/kernels/sass"
+// folder is that of the committed machine code, and tables that of the tables, a module each, below the root of the module.
+const (
+	folder = "cuda/kernels"
+	tables = folder + "/sass"
+)
 
 func main() {
-	write := flag.Bool("write", false, "write the tables")
+	write := flag.Bool("write", false, "write the tables and the machine code")
 	flag.Parse()
 	if err := run(*write); err != nil {
 		fmt.Fprintln(os.Stderr, "sass:", err)
@@ -52,7 +56,7 @@ func run(write bool) error {
 			return err
 		}
 	}
-	counted, err := t.countAll(modules)
+	counted, cubins, err := t.countAll(modules)
 	if err != nil {
 		return err
 	}
@@ -61,18 +65,22 @@ func run(write bool) error {
 	if err != nil {
 		return err
 	}
-	if bad > 0 {
+	old, err := compareCubins(os.Stdout, folder, modules, cubins, write)
+	if err != nil {
+		return err
+	}
+	if bad += old; bad > 0 {
 		return fmt.Errorf("%d findings; where they are meant, run make sass, look at the difference, and commit it", bad)
 	}
 	return nil
 }
 
 // countAll counts all modules for all architectures, on as many cores as there are. The kernels of a module are sorted by
-// name; those of one name stand in the order of the architectures.
-func (t *tools) countAll(modules map[string][]byte) (map[string][]sass.Kernel, error) {
+// name; those of one name stand in the order of the architectures. cubins are the machine code, by module and architecture.
+func (t *tools) countAll(modules map[string][]byte) (counted map[string][]sass.Kernel, cubins map[[2]string]string, err error) {
 	dynamic, err := dynamicShared()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	type job struct {
 		module string
@@ -81,13 +89,19 @@ func (t *tools) countAll(modules map[string][]byte) (map[string][]sass.Kernel, e
 	jobs := make(chan job)
 	var lock sync.Mutex
 	var all sync.WaitGroup
-	counted, errs := map[string][]sass.Kernel{}, []error(nil)
+	var errs []error
+	counted, cubins = map[string][]sass.Kernel{}, map[[2]string]string{}
 	for range runtime.NumCPU() {
 		all.Go(func() {
 			for j := range jobs {
-				list, err := t.count(j.module, modules[j.module], j.a, dynamic)
+				made, err := t.assemble(j.module, modules[j.module], j.a.Name)
+				var list []sass.Kernel
+				if err == nil {
+					list, err = made.count(j.module, modules[j.module], j.a, dynamic)
+				}
 				lock.Lock()
 				counted[j.module] = append(counted[j.module], list...)
+				cubins[[2]string{j.module, j.a.Name}] = made.cubin
 				errs = append(errs, err)
 				lock.Unlock()
 			}
@@ -111,7 +125,7 @@ func (t *tools) countAll(modules map[string][]byte) (map[string][]sass.Kernel, e
 			return place(x) - place(y)
 		})
 	}
-	return counted, errors.Join(errs...)
+	return counted, cubins, errors.Join(errs...)
 }
 
 // summarize prints a line an architecture.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,6 +65,58 @@ func TestTablesAreComplete(t *testing.T) {
 	}
 	if err := unknown(filepath.Join("../..", tables), known); err != nil {
 		t.Error(err)
+	}
+}
+
+// Machine code is compared byte for byte, with the PTX that it is of, and files of no module are found.
+func TestCompareCubins(t *testing.T) {
+	folder := t.TempDir()
+	modules := map[string][]byte{"one": []byte("ptx"), "two": []byte("more ptx")}
+	cubins := map[[2]string]string{}
+	for name := range modules {
+		for _, c := range kernels.Capabilities {
+			cubins[[2]string{name, fmt.Sprintf("sm_%d", c)}] = fmt.Sprint(name, "\x00code\x00", c)
+		}
+	}
+	check := func(what string, write bool, want int, says string) {
+		t.Helper()
+		var said bytes.Buffer
+		if bad, err := compareCubins(&said, folder, modules, cubins, write); bad != want || err != nil || !strings.Contains(said.String(), says) {
+			t.Errorf("%s: %d findings, want %d; %v\n%s", what, bad, want, err, &said)
+		}
+	}
+	check("no files", false, 4, "one.sm_80.gz is not what ptxas makes of one.ptx")
+	check("writing", true, 0, "")
+	check("as written", false, 0, "")
+
+	code := cubins[[2]string{"one", "sm_90"}]
+	cubins[[2]string{"one", "sm_90"}] = code[:len(code)-1] + "1"
+	check("another byte", false, 1, "one.sm_90.gz")
+	cubins[[2]string{"one", "sm_90"}] = code
+	modules["two"] = append(modules["two"], '\n')
+	check("the same code of other PTX", false, 2, "two.sm_80.gz")
+	check("writing", true, 0, "")
+	file := filepath.Join(folder, kernels.CubinFile("two", 80))
+	if err := os.WriteFile(file, []byte("broken"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("a broken file", false, 1, "two.sm_80.gz")
+	delete(modules, "two")
+	check("files of no module", false, 2, "two.sm_90.gz is of no module")
+	check("writing", true, 0, "")
+	check("as written", false, 0, "")
+}
+
+// Machine code is offered to drivers of the assembler's major version and later ones alone.
+func TestAssemblerAndDriver(t *testing.T) {
+	major, err := strconv.Atoi(version[:strings.Index(version, ".")])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for driver, want := range map[int]int{1000*major - 10: 1, 1000 * major: 2} {
+		if images, err := kernels.Images("gather", 80, driver); err != nil || len(images) != want {
+			t.Errorf("a driver of version %d is offered %d images, %v", driver, len(images), err)
+		}
 	}
 }
 
@@ -128,7 +181,8 @@ func TestPlanted(t *testing.T) {
 	}
 	tool.kept = ""
 	count := func(faults map[string]string) (map[string][]sass.Kernel, error) {
-		return tool.countAll(map[string][]byte{"planted": []byte(planted(faults))})
+		counted, _, err := tool.countAll(map[string][]byte{"planted": []byte(planted(faults))})
+		return counted, err
 	}
 	usual, err := count(nil)
 	if err != nil {

@@ -39,7 +39,7 @@ func found() (*tools, error) {
 	t := &tools{
 		ptxas:    filepath.Join(cache, "ptxas-"+version, "ptxas"),
 		nvdisasm: filepath.Join(cache, "nvdisasm-"+version, "nvdisasm"),
-		kept:     filepath.Join(cache, "sass-"+version),
+		kept:     filepath.Join(cache, "assembled-"+version),
 	}
 	for variable, path := range map[string]*string{"PTXAS": &t.ptxas, "NVDISASM": &t.nvdisasm} {
 		if other := os.Getenv(variable); other != "" {
@@ -125,59 +125,79 @@ func fetch(path string) error {
 	return errors.New("the wheel does not have it")
 }
 
-// assemble gives the assembler's log of a module and its disassembly, kept ones if the module is still the same.
-func (t *tools) assemble(module string, text []byte, architecture string) (log, code string, err error) {
-	sum := sha256.Sum256(text)
+// assembled is what the tools make of a module for one architecture.
+type assembled struct{ log, listing, cubin string }
+
+// assemble gives what was kept if the module is still the same.
+func (t *tools) assemble(module string, text []byte, architecture string) (a assembled, err error) {
+	digest := digestOf(text)
 	file := filepath.Join(t.kept, module+"."+architecture+".gz")
 	if t.kept != "" {
-		if known := strings.SplitN(unpack(file), "\x00", 3); len(known) == 3 && known[0] == hex.EncodeToString(sum[:]) {
-			return known[1], known[2], nil
+		if text, of := unpack(file); of == digest {
+			if known := strings.SplitN(text, "\x00", 3); len(known) == 3 {
+				return assembled{known[0], known[1], known[2]}, nil
+			}
 		}
 	}
 	folder, err := os.MkdirTemp("", "sass")
 	if err != nil {
-		return "", "", err
+		return a, err
 	}
 	defer os.RemoveAll(folder)
 	ptx, cubin := filepath.Join(folder, module+".ptx"), filepath.Join(folder, module+".cubin")
 	if err := os.WriteFile(ptx, text, 0o644); err != nil {
-		return "", "", err
+		return a, err
 	}
 	out, err := exec.Command(t.ptxas, "-v", "-arch="+architecture, "-o", cubin, ptx).CombinedOutput()
 	if err != nil {
-		return "", "", fmt.Errorf("ptxas: module %s for %s: %w\n%s", module, architecture, err, out)
+		return a, fmt.Errorf("ptxas: module %s for %s: %w\n%s", module, architecture, err, out)
 	}
 	listing, err := exec.Command(t.nvdisasm, "-c", "-ndf", cubin).Output()
 	if err != nil {
-		return "", "", fmt.Errorf("nvdisasm: module %s for %s: %w", module, architecture, err)
+		return a, fmt.Errorf("nvdisasm: module %s for %s: %w", module, architecture, err)
 	}
+	code, err := os.ReadFile(cubin)
+	if err != nil {
+		return a, err
+	}
+	a = assembled{string(out), string(listing), string(code)}
 	if t.kept == "" {
-		return string(out), string(listing), nil
+		return a, nil
 	}
-	return string(out), string(listing), pack(file, hex.EncodeToString(sum[:])+"\x00"+string(out)+"\x00"+string(listing))
+	return a, pack(file, a.log+"\x00"+a.listing+"\x00"+a.cubin, digest)
 }
 
-// unpack reads a kept file, and gives nothing of one that is broken or absent: it is made again.
-func unpack(file string) string {
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// unpack reads a packed file with its comment, and gives nothing of one that is broken or absent: it is made again.
+func unpack(file string) (text, comment string) {
 	packed, err := os.ReadFile(file)
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	text, err := io.ReadAll(z)
+	all, err := io.ReadAll(z)
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return string(text)
+	return string(all), z.Comment
 }
 
-func pack(file, text string) error {
+// pack writes a file whole or not at all.
+func pack(file, text, comment string) error {
 	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, err := io.WriteString(z, text)
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	z.Comment = comment
+	_, err = io.WriteString(z, text)
 	if err = errors.Join(err, z.Close(), os.MkdirAll(filepath.Dir(file), 0o755)); err != nil {
 		return err
 	}
@@ -223,14 +243,11 @@ func threads(text, kernel string) (int, error) {
 	return n, nil
 }
 
-// count assembles a module for one architecture and counts its kernels. dynamic is what blocks get of shared memory beside
-// their own, by architecture and kernel.
-func (t *tools) count(module string, text []byte, a *sass.Architecture, dynamic map[string]map[string]int) ([]sass.Kernel, error) {
-	log, code, err := t.assemble(module, text, a.Name)
-	if err != nil {
-		return nil, err
-	}
-	functions, err := sass.Parse(code)
+// count counts the kernels of a module that was assembled for one architecture. dynamic is what blocks get of shared memory
+// beside their own, by architecture and kernel.
+func (made assembled) count(module string, text []byte, a *sass.Architecture, dynamic map[string]map[string]int) ([]sass.Kernel, error) {
+	log := made.log
+	functions, err := sass.Parse(made.listing)
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,9 @@ type Context interface {
 	Free(Ptr) error
 	// AllocHost gives pinned host memory that kernels can read at Address.
 	AllocHost(bytes int) (HostMemory, error)
-	// Load assembles PTX; an error carries the assembler's log.
-	Load(name string, ptx []byte) (Module, error)
+	// Load takes PTX, which the driver assembles, or machine code that was assembled before (a cubin). An
+	// error carries the assembler's log.
+	Load(name string, image []byte) (Module, error)
 	NewStream() (Stream, error)
 	NewClock() (Clock, error)
 	// CopyIn and CopyOut are done when they return. They do not wait for streams:
@@ -63,7 +64,7 @@ type HostMemory interface {
 	Free() error
 }
 
-// Module is assembled code.
+// Module is loaded code.
 type Module interface {
 	Function(name string) (Function, error)
 	Unload() error

@@ -287,13 +287,14 @@ func (c *context) CopyOut(dst []byte, src driver.Ptr) error {
 	return c.do("cuMemcpyDtoH", func() error { return cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst))) })
 }
 
-func (c *context) Load(name string, ptx []byte) (driver.Module, error) {
+// Load copies the image, zeros in it included, and ends it with one, as PTX needs.
+func (c *context) Load(name string, image []byte) (driver.Module, error) {
 	const call = "cuModuleLoadDataEx"
 	if err := c.enter(call); err != nil {
 		return nil, err
 	}
 	log := make([]byte, 1<<14)
-	m, err := cu.LoadDataEx(string(ptx), &cu.JITErrorLogBuffer{Buffer: log})
+	m, err := cu.LoadDataEx(string(image), &cu.JITErrorLogBuffer{Buffer: log})
 	runtime.KeepAlive(log) // cu passes its address as an integer
 	if err != nil {
 		text, _, _ := bytes.Cut(log, []byte{0})

@@ -45,6 +45,26 @@ func TestThroughTheShim(t *testing.T) {
 	}
 }
 
+// Machine code that a driver refuses is an error like any other, and the context goes on.
+func TestMachineCode(t *testing.T) {
+	d, _ := open(t, fake.Options{})
+	c, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Load("m", append([]byte("\x7fELF"), make([]byte, 60)...))
+	var e *driver.Error
+	if !errors.As(err, &e) || e.Code != 209 || e.Name != "CUDA_ERROR_NO_BINARY_FOR_GPU" {
+		t.Errorf("machine code is refused with %v", err)
+	}
+	if _, err := c.Load("kernels", drivertest.PTX); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A code that the driver gives arrives with the call's name and its own.
 func TestErrorsArrive(t *testing.T) {
 	for _, call := range []string{

@@ -243,7 +243,7 @@ func shared(r *Rig) {
 }
 
 func modules(r *Rig) {
-	_, err := r.Context.Load("broken.ptx", []byte(".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry f() { frobnicate.u32 1; }\n"))
+	_, err := r.Context.Load("broken.ptx", []byte(".version 7.4\n.target sm_80\n.address_size 64\n.visible .entry f() { frobnicate.u32 1; }\n"))
 	if e := r.Fails(err, 218); !strings.Contains(e.Log, "broken.ptx") || !strings.Contains(e.Log, "frobnicate") {
 		r.T.Errorf("the log is %q", e.Log)
 	}

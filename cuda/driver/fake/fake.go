@@ -15,6 +15,7 @@
 //     memory.
 //   - Memory is full of NaN when it is new, is limited, and its addresses are never
 //     used again once it is freed.
+//   - Modules are PTX; machine code is refused, as a GPU refuses that of another.
 //   - What fails while it runs fails every later call of the context, with the same code.
 package fake
 
@@ -67,6 +68,7 @@ const (
 	invalidValue   = 1
 	invalidDevice  = 101
 	contextInUse   = 216
+	noBinary       = 209
 	invalidPTX     = 218
 	newerPTX       = 222
 	invalidHandle  = 400
@@ -88,6 +90,7 @@ var names = map[int]string{
 	invalidDevice:              "CUDA_ERROR_INVALID_DEVICE",
 	driver.InvalidContext:      "CUDA_ERROR_INVALID_CONTEXT",
 	contextInUse:               "CUDA_ERROR_CONTEXT_ALREADY_IN_USE",
+	noBinary:                   "CUDA_ERROR_NO_BINARY_FOR_GPU",
 	invalidPTX:                 "CUDA_ERROR_INVALID_PTX",
 	newerPTX:                   "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
 	invalidHandle:              "CUDA_ERROR_INVALID_HANDLE",

@@ -474,3 +474,13 @@ func TestDriverVersion(t *testing.T) {
 		}
 	}
 }
+
+// Machine code is refused, and the context goes on.
+func TestMachineCode(t *testing.T) {
+	r, _ := rig(t, fake.Options{})
+	_, err := r.Context.Load("m", append([]byte("\x7fELF"), make([]byte, 60)...))
+	if e := r.Fails(err, 209); e.Name != "CUDA_ERROR_NO_BINARY_FOR_GPU" {
+		t.Errorf("machine code is refused with %s", e.Name)
+	}
+	r.OK(drivertest.Got(r.Context.Load("kernels", drivertest.PTX))(t).Unload())
+}

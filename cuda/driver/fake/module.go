@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -29,12 +30,16 @@ func newestPTX(version int) int {
 	return 10*(major-4) + minor
 }
 
-func (c *Context) Load(name string, text []byte) (driver.Module, error) {
+// Load refuses machine code, which it cannot run, with the code that a GPU gives where code is not for it.
+func (c *Context) Load(name string, image []byte) (driver.Module, error) {
 	const call = "cuModuleLoadDataEx"
 	if err := c.enterUncaptured(call); err != nil {
 		return nil, err
 	}
-	assembled, err := ptx.Parse(text)
+	if bytes.HasPrefix(image, []byte("\x7fELF")) {
+		return nil, failure(call, noBinary, "%s: this driver runs PTX alone", name)
+	}
+	assembled, err := ptx.Parse(image)
 	if err != nil {
 		return nil, failure(call, invalidPTX, "%s: %v", name, err)
 	}

@@ -1,6 +1,6 @@
 // Kernels as clang compiles them, for sample_test.go. To make sample.ptx:
 //
-//   clang++-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 -O3 -std=c++17 \
+//   clang++-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx74 -O3 -std=c++17 \
 //     -ffp-contract=off -S sample.cu -o sample.ptx
 #define KERNEL extern "C" __attribute__((global)) void
 #define SHARED __attribute__((shared))
