@@ -33,24 +33,38 @@ const AModel = "a model, not a measurement"
 
 // ModelledStep is a training step's time on a GPU that is not there.
 type ModelledStep struct {
-	Kind      string          `json:"kind"` // AModel
-	Device    string          `json:"device"`
-	Machine   model.Machine   `json:"machine"`
-	Model     string          `json:"model"`
-	Mode      string          `json:"mode"`
-	Precision string          `json:"precision"`
-	Strategy  *string         `json:"strategy"`
-	Batch     int             `json:"batch"`
-	Together  int             `json:"physical_batch"`
-	Seconds   float64         `json:"step_seconds_modelled"`
-	Graphs    int             `json:"graphs"`
-	Launches  int             `json:"launches"`
-	Floors    float64         `json:"launch_floor_seconds"` // of graphs and launches, in Seconds
-	DRAM      int64           `json:"dram_bytes"`
-	Roofline  float64         `json:"roofline_seconds"`
-	Notes     []string        `json:"assumptions"`
-	Layers    []ModelledLayer `json:"layers,omitempty"`
-	Kernels   []model.Kernel  `json:"kernels,omitempty"`
+	Kind      string        `json:"kind"`     // AModel
+	Modelled  bool          `json:"modelled"` // true
+	Device    string        `json:"device"`
+	Machine   model.Machine `json:"machine"`
+	Model     string        `json:"model"`
+	Mode      string        `json:"mode"`
+	Precision string        `json:"precision"`
+	Strategy  *string       `json:"strategy"`
+	Batch     int           `json:"batch"`
+	Together  int           `json:"physical_batch"`
+	Seconds   float64       `json:"step_seconds_modelled"`
+
+	// The other keys of a StepResult; what was not measured is null.
+	Activation        string  `json:"activation"`
+	GEMM              string  `json:"gemm"`
+	Data              string  `json:"data"`
+	Threads           *int    `json:"threads"`
+	Steps             int     `json:"steps_timed"`         // 0
+	Median            float64 `json:"step_seconds_median"` // Seconds again
+	ExamplesPerSecond float64 `json:"examples_per_second"`
+	PeakRSS           *int64  `json:"peak_rss_bytes"`
+	Parameters        int     `json:"parameters"`
+	FLOPsPerExample   int64   `json:"flops_per_example"`
+
+	Graphs   int             `json:"graphs"`
+	Launches int             `json:"launches"`
+	Floors   float64         `json:"launch_floor_seconds"` // of graphs and launches, in Seconds
+	DRAM     int64           `json:"dram_bytes"`
+	Roofline float64         `json:"roofline_seconds"`
+	Notes    []string        `json:"assumptions"`
+	Layers   []ModelledLayer `json:"layers,omitempty"`
+	Kernels  []model.Kernel  `json:"kernels,omitempty"`
 }
 
 // ModelledLayer is what of a step's time belongs to a layer.
@@ -96,11 +110,13 @@ func ModelStep(o StepOptions) (*ModelledStep, error) {
 		}
 	}
 	r := &ModelledStep{
-		Kind: AModel, Device: o.Device, Machine: *machine, Model: o.Model, Mode: o.Mode, Precision: w.options.Precision.String(),
+		Kind: AModel, Modelled: true, Device: o.Device, Machine: *machine, Model: o.Model, Mode: o.Mode, Precision: w.options.Precision.String(),
 		Batch: o.Batch, Together: w.schedule.Chunk, Notes: model.Assumptions(), Roofline: o.roofline(w, machine),
 	}
 	all, graphs := m.Take()
 	r.add(all, graphs)
+	r.Activation, r.GEMM, r.Data, r.Parameters, r.FLOPsPerExample = o.Activation, o.GEMM, w.set.Name, w.program.NumParams(), w.program.StepFLOPs()
+	r.Median, r.ExamplesPerSecond = r.Seconds, float64(o.Batch)/r.Seconds
 	if o.Mode == "private" {
 		strategy := string(perexample.Canonical(perexample.Strategy(o.Strategy)))
 		r.Strategy = &strategy

@@ -166,6 +166,19 @@ func TestModelStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, _ := json.Marshal(r)
+	keys, measured := map[string]any{}, map[string]any{}
+	all, _ := json.Marshal(StepResult{})
+	if err := errors.Join(json.Unmarshal(one, &keys), json.Unmarshal(all, &measured)); err != nil {
+		t.Fatal(err)
+	}
+	for key := range measured {
+		if _, ok := keys[key]; !ok {
+			t.Errorf("the JSON has no %s, which a measurement has", key)
+		}
+	}
+	if keys["modelled"] != true || keys["peak_rss_bytes"] != nil || keys["step_seconds_median"] != r.Seconds {
+		t.Errorf("the JSON is %s", one)
+	}
 	two, _ := json.Marshal(again)
 	if string(one) != string(two) {
 		t.Errorf("two models of one step are\n%s\n%s", one, two)

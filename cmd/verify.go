@@ -13,7 +13,7 @@ import (
 )
 
 // errDiffers is how a verification ends that found something.
-var errDiffers = errors.New("the files of the run disagree: the lines with DIFFERS say where; do not rely on the run")
+var errDiffers = errors.New("the files of the run disagree, or cannot all be checked here: the lines with DIFFERS say where; do not rely on the run until nothing differs")
 
 func newVerify() *cobra.Command {
 	return cli.Command{

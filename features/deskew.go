@@ -24,7 +24,7 @@ func deskew(shape [3]int) func(image []float32) {
 		slant, middle := slantOf(shape, image)
 		for i := range shape[0] * height {
 			line := image[i*width:][:width]
-			by := slant * (float64(i%height) - float64(height-1)/2 - middle)
+			by := float64(slant * (float64(i%height) - float64(height-1)/2 - middle)) // rounded, also where a processor could fuse this with the next line
 			whole := math.Floor(by)
 			share := float32(by - whole)
 			from := int(whole)

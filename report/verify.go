@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -43,13 +45,14 @@ func Verify(dir string) (*Verification, error) {
 	v := &verification{run: r, dir: rundir.Dir(dir), Verification: Verification{Run: dir, Epsilon: map[string]*float64{}, Shows: shows}}
 	v.Statement = r.statement()
 	v.digests()
-	v.settings()
 	p, err := v.replan()
+	v.settings(p)
 	v.guarantee(p)
 	v.schedule(p, err)
 	v.epsilon()
 	v.ledger()
 	v.metrics()
+	v.model()
 	v.OK = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
 	return &v.Verification, nil
 }
@@ -117,20 +120,23 @@ func differs[T comparable](result, config *T) bool {
 	return result != nil && config != nil && *result != *config
 }
 
-// settings compares the result with the configuration.
-func (v *verification) settings() {
+// settings compares the result with the configuration, and with what is planned of it, if that can be.
+func (v *verification) settings(p *plan.Plan) {
 	r, c := v.run, &v.run.Config
 	var f faults
 	for _, x := range []struct {
 		key            string
 		result, config string
-	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}} {
+	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, plan.PrivacyUnit}} {
 		f.add(x.result != x.config, "%s is %s in %s, %s in %s", x.key, x.result, rundir.Result, x.config, rundir.Config)
 	}
-	pure := r.Accountant != nil && *r.Accountant == accountant.Pure{}.Name()
+	pure := r.Accountant != nil && *r.Accountant == accountant.Pure{}.Name() && (p == nil || p.Method.Traits().Pure)
 	f.add(differs(r.Delta, c.Delta) && !pure, "delta differs from %s", rundir.Config)
 	f.add(differs(r.Accountant, &c.Accountant) && !pure, "accountant differs from %s", rundir.Config)
 	f.add(differs(r.Neighbouring, &c.Neighbouring), "neighbouring differs from %s", rundir.Config)
+	f.add(differs(r.Clipping, &c.Clipping), "clipping differs from %s", rundir.Config)
+	f.add(c.PrivateDiagnostics && !r.Diagnostics, "private_diagnostics is false, true in %s", rundir.Config)
+	f.add(r.TuningCharged, "tuning_charged is true, and no run charges for it")
 	f.add(r.Epsilon != nil && c.Epsilon != nil && *r.Epsilon > *c.Epsilon*(1+tolerance), "epsilon is %v, the budget in %s is %v", show(r.Epsilon), rundir.Config, show(c.Epsilon))
 	v.check("settings", rundir.Result+" says what "+rundir.Config+" does", f)
 }
@@ -141,21 +147,29 @@ func (r *run) replan() (*plan.Plan, error) {
 	if err == nil && records > 0 && r.PublicN != records {
 		err = fmt.Errorf("public_n is %d, the data of %s have %d", r.PublicN, rundir.Config, records)
 	}
+	if n := r.Config.PublicN; err == nil && n != nil && r.PublicN > *n { // a part of a table may be held out
+		err = fmt.Errorf("public_n is %d, %s declares %d", r.PublicN, rundir.Config, *n)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return plan.Reprice(r.Config, r.PublicN)
 }
 
-// guarantee checks that a run is not said to have one that cannot.
+// guarantee checks that a run is not said to have one that cannot, and that what speaks against it, or what it rests on,
+// is not left out.
 func (v *verification) guarantee(p *plan.Plan) {
 	r := v.run
 	var f faults
 	f.add(r.Guarantee != (len(r.NoGuarantee) == 0), "guarantee is %v, with %d reasons against it", r.Guarantee, len(r.NoGuarantee))
 	f.add(r.Guarantee && r.Epsilon == nil, "a guarantee without an epsilon")
-	if r.Guarantee && p != nil {
+	if p != nil {
 		for _, why := range p.NoGuarantee() {
-			f.add(true, "a guarantee is claimed, in spite of %s: %s", rundir.Config, why)
+			f.add(r.Guarantee, "a guarantee is claimed, in spite of %s: %s", rundir.Config, why)
+			f.add(!r.Guarantee && !slices.Contains(r.NoGuarantee, why), "the reasons against it leave out: %s", why)
+		}
+		for _, a := range p.Assumptions() {
+			f.add(!slices.Contains(r.Assumptions, a), "the assumptions leave out %s", a)
 		}
 	}
 	saw := "the settings do not exclude the guarantee"
@@ -184,7 +198,11 @@ func (v *verification) schedule(p *plan.Plan, unplanned error) {
 		f.add(!p.Filtered(), "committed_schedule is none, planned are %d steps", p.Steps)
 	}
 	if r.NoiseMultiplier != nil {
-		f.add(!about(*r.NoiseMultiplier, p.Sigma), "noise_multiplier is %v, planned is %v", *r.NoiseMultiplier, p.Sigma)
+		same := about
+		if r.Config.NoiseMultiplier != nil { // which was not calibrated
+			same = near
+		}
+		f.add(!same(*r.NoiseMultiplier, p.Sigma), "noise_multiplier is %v, planned is %v", *r.NoiseMultiplier, p.Sigma)
 		p.Sigma = *r.NoiseMultiplier // to the last digit
 	}
 	same := about
@@ -341,3 +359,38 @@ func (v *verification) metrics() {
 	}
 	v.check("evaluations", fmt.Sprintf("the last of %d has the result's figures", len(r.Evaluations)), f)
 }
+
+// model compares what the model's file says of itself with the result: it tells another run's model apart, unless
+// that run claims the same.
+func (v *verification) model() {
+	if !v.dir.Has(rundir.Model) {
+		return // its digest has said so
+	}
+	_, facts, err := rundir.ReadTensors(v.dir.Path(rundir.Model))
+	if err != nil {
+		v.check("model", "", []string{err.Error()})
+		return
+	}
+	r := v.run
+	want := map[string]string{"model": r.Model, "guarantee": strconv.FormatBool(r.Guarantee)}
+	for _, key := range []string{"epsilon", "delta", "accountant", "neighbouring"} {
+		want[key] = ""
+	}
+	if r.Guarantee {
+		want["delta"], want["accountant"], want["neighbouring"] = exactly(r.Delta), *r.Accountant, *r.Neighbouring
+		delete(want, "epsilon")
+	}
+	var f faults
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		got, said := facts[key]
+		f.add(said && got != want[key], "its %s is %.64q, that of %s is %q", key, got, rundir.Result, want[key])
+	}
+	if got, said := facts["epsilon"]; r.Guarantee && said {
+		epsilon, err := strconv.ParseFloat(got, 64)
+		f.add(err != nil || !near(epsilon, *r.Epsilon), "its epsilon is %.64q, that of %s is %v", got, rundir.Result, *r.Epsilon)
+	}
+	v.check("model", rundir.Model+" claims what "+rundir.Result+" does", f)
+}
+
+// exactly writes a figure as a model's file does.
+func exactly(x *float64) string { return strconv.FormatFloat(*x, 'g', -1, 64) }

@@ -254,6 +254,91 @@ func TestVerifyPlansAnew(t *testing.T) {
 
 func event(r map[string]any) map[string]any { return r["events"].([]any)[0].(map[string]any) }
 
+// What a result says of a run, beside figures, is held against what its configuration says.
+func TestVerifyFindsWhatIsLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*train.Config)
+		forge  func(r map[string]any)
+		check  string
+	}{
+		"a filter's delta": {
+			func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
+			func(r map[string]any) { r["delta"], r["accountant"] = 0, "pure" }, "settings",
+		},
+		"an assumption": {
+			func(c *train.Config) { c.Classes, c.PublicN = []int{0, 1}, ptr(80) },
+			func(r map[string]any) { r["assumptions"] = []string{} }, "guarantee",
+		},
+		"a reason": {
+			func(c *train.Config) { c.Noise = "seeded" },
+			func(r map[string]any) { r["not_a_guarantee_because"] = []string{"nothing much"} }, "guarantee",
+		},
+		"diagnostics": {
+			func(c *train.Config) { c.PrivateDiagnostics = true },
+			func(r map[string]any) { r["private_diagnostics"] = false }, "settings",
+		},
+		"clipping":     {nil, func(r map[string]any) { r["clipping"] = "automatic" }, "settings"},
+		"precision":    {nil, func(r map[string]any) { r["precision"] = "tf32" }, "settings"},
+		"privacy unit": {nil, func(r map[string]any) { r["privacy_unit"] = "one user" }, "settings"},
+		"tuning":       {nil, func(r map[string]any) { r["tuning_charged"] = true }, "settings"},
+		"a little noise": {
+			func(c *train.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.5) },
+			func(r map[string]any) {
+				r["noise_multiplier"] = 1.501
+				event(r)["batch"].(map[string]any)["mechanisms"].([]any)[0].(map[string]any)["noise_multiplier"] = 1.501
+			}, "schedule",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := trained(t, "run", c.change)
+			var r map[string]any
+			path := filepath.Join(dir, rundir.Result)
+			check(t, json.Unmarshal([]byte(read(t, path)), &r))
+			c.forge(r)
+			b, err := json.Marshal(r)
+			check(t, err)
+			check(t, os.WriteFile(path, b, 0o644))
+			v, err := Verify(dir)
+			check(t, err)
+			if !slices.Contains(v.failed(), c.check) {
+				t.Errorf("%v found something, want %s: %+v", v.failed(), c.check, v.Checks)
+			}
+		})
+	}
+}
+
+// The model of another run says of itself what that run claims.
+func TestVerifyFindsAnotherModel(t *testing.T) {
+	dir, other := trained(t, "run", nil), trained(t, "other", func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta = "sgd", nil, nil })
+	model, err := os.ReadFile(filepath.Join(other, rundir.Model))
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(dir, rundir.Model), model, 0o644))
+	mine, err := rundir.Dir(dir).Digest(rundir.Model)
+	check(t, err)
+	var r map[string]any
+	path := filepath.Join(dir, rundir.Result)
+	check(t, json.Unmarshal([]byte(read(t, path)), &r))
+	r["digests"].(map[string]any)[rundir.Model] = mine
+	b, err := json.Marshal(r)
+	check(t, err)
+	check(t, os.WriteFile(path, b, 0o644))
+	v, err := Verify(dir)
+	check(t, err)
+	if got := v.failed(); !slices.Equal(got, []string{"model"}) {
+		t.Errorf("%v found something: %+v", got, v.Checks)
+	}
+}
+
+// A table's records are no more than were declared for all of it.
+func TestMostRecords(t *testing.T) {
+	r := &run{}
+	r.Config = train.Default()
+	r.Config.Data, r.Config.PublicN, r.Config.Epsilon, r.PublicN = "csv:t.csv", ptr(200), ptr(3.0), 400
+	if _, err := r.replan(); err == nil || !strings.Contains(err.Error(), "public_n is 400") {
+		t.Errorf("more records than declared: %v", err)
+	}
+}
+
 // A seeded run that is called a guarantee is found out by its configuration.
 func TestVerifyFindsAFalseGuarantee(t *testing.T) {
 	dir := trained(t, "run", func(c *train.Config) { c.Noise = "seeded" })
@@ -266,7 +351,7 @@ func TestVerifyFindsAFalseGuarantee(t *testing.T) {
 	check(t, os.WriteFile(path, b, 0o644))
 	v, err := Verify(dir)
 	check(t, err)
-	if got := v.failed(); !slices.Equal(got, []string{"guarantee"}) {
+	if got := v.failed(); !slices.Equal(got, []string{"guarantee", "model"}) {
 		t.Errorf("%v found something", got)
 	}
 }

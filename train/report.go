@@ -21,7 +21,7 @@ func (r *run) result() (*Result, error) {
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: "one record", NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
+		PrivacyUnit: plan.PrivacyUnit, NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
 		DefaultsFrom: p.DefaultsFrom(),
 		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,

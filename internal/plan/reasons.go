@@ -12,6 +12,9 @@ import (
 	"github.com/privgrad/privgrad/internal/devices"
 )
 
+// PrivacyUnit is what every guarantee protects.
+const PrivacyUnit = "one record"
+
 // reasons are all that can make of a run's ε no guarantee: what a result says, and of
 // what, for a run of which it is true. docs/explain/privacy.md has them, too.
 var reasons = []struct {

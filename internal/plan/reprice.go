@@ -5,6 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -21,8 +22,12 @@ func Reprice(c Config, records int) (*Plan, error) {
 	if records < 1 {
 		return nil, usage.Errorf("%d public records: there is one at least", records)
 	}
+	declared := c.PublicN
 	c.PublicN = nil // records has it, without those that are held out
-	p := &Plan{Config: c, Set: &datasets.Set{Name: c.Data, PublicN: records}}
+	p := &Plan{Config: c, Set: &datasets.Set{Name: c.Data, PublicN: records}, declared: c.declares(), ownNetwork: ownNetwork}
+	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
+		return nil, usage.Wrap(err)
+	}
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.complete(1); err != nil {
 		return nil, err
@@ -30,6 +35,7 @@ func Reprice(c Config, records int) (*Plan, error) {
 	if err := p.resolveSampling(); err != nil {
 		return nil, err
 	}
+	p.Config.PublicN = declared
 	return p, p.resolvePrivacy()
 }
 
@@ -53,4 +59,19 @@ func (c Config) StatedN() (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+// declares is what declare assumes of files, whatever is in them.
+func (c Config) declares() (assumed []string) {
+	files := FormOf(c.Data) != nil || strings.HasPrefix(c.Data, TablePrefix)
+	for _, l := range Layouts() {
+		files = files || l.Name == c.Data
+	}
+	if files && c.PublishedSet {
+		assumed = append(assumed, publishedFiles)
+	}
+	if files && c.TestIsPublic && !c.DataIsPublic {
+		assumed = append(assumed, publicTest)
+	}
+	return assumed
 }
