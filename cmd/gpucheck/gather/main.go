@@ -163,6 +163,7 @@ func (o *overlay) tests(from, dir string, files []string) error {
 				names = append(names, d.Name.Name)
 			}
 		}
+		text = append(fmt.Appendf(nil, "//line %s:1\n", file), text...) // as which a failure names it
 		if err := o.write(path.Join(dir, strings.TrimSuffix(file, "_test.go")+"_gathered.go"), text); err != nil {
 			return err
 		}
