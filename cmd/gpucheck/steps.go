@@ -29,12 +29,12 @@ var groups = []struct {
 	share int
 	run   func(*check, context.Context)
 }{
-	{"info", 2, (*check).info},
-	{"kernels", 18, (*check).kernels},
+	{"info", 5, (*check).info},
+	{"kernels", 17, (*check).kernels},
 	{"driver", 2, (*check).driver},
-	{"train", 8, (*check).train},
+	{"train", 7, (*check).train},
 	{"bench", 22, (*check).bench},
-	{"peers", 26, (*check).peers},
+	{"peers", 25, (*check).peers},
 	{"conformance", 12, (*check).conformance},
 	{"sanitizer", 8, (*check).sanitizer},
 	{"gemm", 2, (*check).gemm},
