@@ -35,7 +35,7 @@ var carriers = map[string]string{
 }
 
 func main() {
-	out := flag.String("out", "bin/gathered", "directory for the overlay")
+	out := flag.String("out", "bin/_gathered", "directory for the overlay; the _ hides it from ./...")
 	flag.Parse()
 	root, err := os.Getwd()
 	if err == nil {
