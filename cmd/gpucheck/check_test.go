@@ -47,7 +47,7 @@ const test = `
 if [ "$PRIVGRAD_GPU" != 1 ]; then echo 'not asked for the GPU'; exit 1; fi
 case $MODE:$2 in
 none:*) echo '    x_test.go:1: no GPU to test on'; exit 1 ;;
-skip:*TestGPU*) printf '=== RUN   TestGPU\n--- SKIP: TestGPU (0.00s)\n    x_test.go:2: this build has no CUDA\n' ;;
+skip:*TestGPU*) printf '=== RUN   TestGPU\n    x_test.go:2: this build has no CUDA\n--- SKIP: TestGPU (0.00s)\nPASS\n' ;;
 gone:*TestTwo*) echo 'testing: warning: no tests to run' ;;
 slow:*TestTwo*) exec sleep 60 ;;
 broken:*TestTwo*) echo '    x_test.go:3: kernel two: value 7 is 1, want 2'; seq 500; exit 1 ;;

@@ -29,13 +29,23 @@ func (r *report) markdown() []byte {
 	r.rivals(&b)
 	r.groups(&b)
 	r.missing(&b)
-	for _, s := range r.of(failed) {
+	for i, s := range r.of(failed) {
+		if i == atLength {
+			fmt.Fprintf(&b, "\n## Failed, too\n\ngpu-check.json has their logs.\n\n")
+		}
+		if i >= atLength {
+			fmt.Fprintf(&b, "- %s: %s\n", s.Name, s.Reason)
+			continue
+		}
 		fmt.Fprintf(&b, "\n## Failed: %s\n\n", s.Name)
 		block(&b, strings.TrimSpace(s.Command+"\n"+s.Reason+"\n"+s.Log))
 	}
 	r.facts(&b)
 	return b.Bytes()
 }
+
+// atLength is how many failures are reported with their logs: without a GPU, all steps fail alike.
+const atLength = 20
 
 // of lists the steps of a status.
 func (r *report) of(status string) (steps []*step) {
@@ -147,9 +157,22 @@ func (r *report) facts(b *bytes.Buffer) {
 		if s.Result == nil || group == "bench" || group == "peers" {
 			continue // in the tables; JSON has all of it
 		}
-		if text, err := json.MarshalIndent(s.Result, "", " "); err == nil {
+		if text, err := json.MarshalIndent(short(s.Result), "", " "); err == nil {
 			fmt.Fprintf(b, "\n## Result: %s\n\n", s.Name)
 			block(b, string(text))
 		}
 	}
+}
+
+// short leaves out of privgrad info what is of no GPU.
+func short(result any) any {
+	raw, ok := result.(json.RawMessage)
+	var all map[string]json.RawMessage
+	if !ok || json.Unmarshal(raw, &all) != nil || all["gpus"] == nil {
+		return result
+	}
+	for _, name := range []string{"devices", "models", "data_sets"} {
+		delete(all, name)
+	}
+	return all
 }
