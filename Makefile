@@ -80,14 +80,14 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
 # are there. It is packed, since the command alone has 60 MB, with Fashion-MNIST.
 BUNDLE = bin/gpu-check
-small  = -tags gocuda -trimpath -ldflags='-s -w'
-gpu-check-bundle: ## build the test binaries and the command for a machine with a GPU, in bin/gpu-check
-	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)
-	$(CUDA) $(GO) build $(small) -o $(BUNDLE)/ ./cmd/privgrad ./cmd/gpucheck
-	$(CUDA) $(GO) test -c $(small) -o $(BUNDLE)/ ./cuda ./cuda/kernels ./cuda/driver/cudrv
-	gzip -n $(BUNDLE)/*
+mostbundle = 25165824
+gpu-check-bundle: ## build one program, of at most 24 MiB, that checks a machine with a GPU, in bin/gpu-check
+	rm -rf $(BUNDLE) bin/_gathered && mkdir -p $(BUNDLE)
+	$(GO) run ./cmd/gpucheck/gather -out bin/_gathered
+	$(CUDA) $(GO) build -overlay bin/_gathered/overlay.json -tags gocuda -trimpath -ldflags='-s -w' -o $(BUNDLE)/ ./cmd/gpucheck
+	gzip -n -9 $(BUNDLE)/gpucheck
 	cp scripts/gpu-check.sh $(BUNDLE)/
-	@du -sh $(BUNDLE)
+	@size=$$(cat $(BUNDLE)/* | wc -c); echo "$(BUNDLE): $$size bytes of at most $(mostbundle)"; test "$$size" -le $(mostbundle)
 
 gpu-check: ## test and measure on this machine's NVIDIA GPU; where there is none, build the bundle for one
 	@if $(call found,$(GO)); then $(MAKE) gpu-check-bundle; fi

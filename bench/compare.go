@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -46,13 +48,28 @@ var peers = []peer{
 	{"opacus", "ghost", true, "torch_steps.py", []string{"torch", "opacus"}},
 	{"torch", "func", true, "torch_steps.py", []string{"torch"}},
 	{"torch", "func-compiled", true, "torch_steps.py", []string{"torch"}},
+	{"torch", "func-graphs", true, "torch_steps.py", []string{"torch"}},
 	{"jax", "vmap", true, "jax_steps.py", []string{"jax"}},
 	{"torch", "plain", false, "torch_steps.py", []string{"torch"}},
 	{"torch", "plain-compiled", false, "torch_steps.py", []string{"torch"}},
+	{"torch", "plain-graphs", false, "torch_steps.py", []string{"torch"}},
 	{"jax", "plain", false, "jax_steps.py", []string{"jax"}},
 }
 
 const ours = "privgrad"
+
+// Peers are the names of what a comparison sets beside this program's steps. Those with graphs are
+// for a GPU: they are compiled into CUDA graphs, and on a CPU would repeat the compiled ones.
+func Peers() (names []string) {
+	for _, p := range peers {
+		names = append(names, p.label())
+	}
+	return names
+}
+
+func (p peer) label() string { return p.name + " " + p.mode }
+
+func (p peer) onGPU() bool { return strings.HasSuffix(p.mode, "-graphs") }
 
 // CompareModels are the models that the scripts know.
 func CompareModels() []string {
@@ -69,15 +86,18 @@ func compareBatch(m nn.Info) int {
 
 // CompareOptions says what to set beside what.
 type CompareOptions struct {
-	Models  []string // nil for all
-	Device  string   // "cpu" or "cuda", of every process
-	Threads int      // of every process, 0 for all
-	Seconds float64  // for each measurement
-	Rounds  int
-	Python  string   // interpreter that has the peers
-	Program []string // runs this program's command line: bench step is a process of its own, too
-	Machine Machine
-	Version string // of this program
+	Models []string // nil for all
+	Peers  []string // of Peers; nil for all
+	Device string   // "cpu" or "cuda", of every process
+	// Precision is that of matrix products, of every process: "" is float32, on a GPU also tf32 and bf16.
+	Precision string
+	Threads   int     // of every process, 0 for all
+	Seconds   float64 // for each measurement
+	Rounds    int
+	Python    string   // interpreter that has the peers
+	Program   []string // runs this program's command line: bench step is a process of its own, too
+	Machine   Machine
+	Version   string // of this program
 
 	// Notice is told, in a line, what is left out and why; Progress what is
 	// measured next, the number done before it, and of how many.
@@ -102,15 +122,16 @@ type Machine struct {
 // Comparison is training steps of this program and of its peers on one
 // machine, in turns.
 type Comparison struct {
-	Date     string            `json:"date"` // UTC, of the start
-	Machine  Machine           `json:"machine"`
-	Device   string            `json:"device"` // "cpu" or "cuda"
-	Threads  int               `json:"threads"`
-	Seconds  float64           `json:"seconds"` // each measurement went on for
-	Rounds   int               `json:"rounds"`
-	Versions map[string]string `json:"versions"`
-	Models   []ModelComparison `json:"models"`
-	Skipped  []Skipped         `json:"skipped"`
+	Date      string            `json:"date"` // UTC, of the start
+	Machine   Machine           `json:"machine"`
+	Device    string            `json:"device"` // "cpu" or "cuda"
+	Threads   int               `json:"threads"`
+	Precision string            `json:"precision"`
+	Seconds   float64           `json:"seconds"` // each measurement went on for
+	Rounds    int               `json:"rounds"`
+	Versions  map[string]string `json:"versions"`
+	Models    []ModelComparison `json:"models"`
+	Skipped   []Skipped         `json:"skipped"`
 }
 
 // ModelComparison is one model's steps.
@@ -135,6 +156,8 @@ type Entry struct {
 	Max     float64   `json:"step_seconds_max"`
 	Rounds  []float64 `json:"step_seconds_rounds"`
 	PeakRSS int64     `json:"peak_rss_bytes"` // the largest of all
+	// PeakDevice is the most memory taken on a GPU, the largest of all; nil where it is unknown.
+	PeakDevice *int64 `json:"peak_device_bytes,omitempty"`
 }
 
 func (e *Entry) label() string { return e.Peer + " " + e.Mode }
@@ -179,6 +202,9 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, CompareModels()))
 		}
 	}
+	if err := o.checkPeers(); err != nil {
+		return nil, err
+	}
 	n, err := threads(o.Threads)
 	if err != nil {
 		return nil, err
@@ -193,19 +219,45 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	}
 	c := &comparison{CompareOptions: o, dir: filepath.Join(dir, "peers"), result: &Comparison{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
-		Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
+		Precision: o.Precision, Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
 	}}
 	here, err := c.installed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.total = len(o.Models) * o.Rounds * len(turns(here))
+	c.total = len(o.Models) * o.Rounds * len(turns(here, o.Peers == nil))
 	for _, m := range o.Models {
 		if err := c.model(ctx, m, here); err != nil {
 			return nil, err
 		}
 	}
 	return c.result, nil
+}
+
+// checkPeers also completes what is chosen.
+func (o *CompareOptions) checkPeers() error {
+	for _, p := range o.Peers {
+		if !slices.Contains(Peers(), p) {
+			return usage.Unknown("peer", p, Peers())
+		}
+	}
+	o.Precision = cmp.Or(o.Precision, device.Float32.String())
+	p, err := device.ParsePrecision(o.Precision)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	if p != device.Float32 && o.Device != "cuda" {
+		return usage.Errorf("precision %s: only GPUs multiply in it; add --device cuda", o.Precision)
+	}
+	return nil
+}
+
+// chosen says whether a peer is to be measured.
+func (o *CompareOptions) chosen(p peer) bool {
+	if o.Peers == nil {
+		return o.Device == "cuda" || !p.onGPU()
+	}
+	return slices.Contains(o.Peers, p.label())
 }
 
 type comparison struct {
@@ -238,6 +290,9 @@ func (c *comparison) installed(ctx context.Context) ([]peer, error) {
 	var here []peer
 	var missing []string
 	for _, p := range peers {
+		if !c.chosen(p) {
+			continue
+		}
 		lacks := slices.IndexFunc(p.needs, func(name string) bool { return found[name] == "" })
 		if lacks < 0 {
 			here = append(here, p)
@@ -252,8 +307,8 @@ func (c *comparison) installed(ctx context.Context) ([]peer, error) {
 }
 
 // turns is the order of one round: this program's step of the same kind before
-// each peer's, and both of its kinds in any case.
-func turns(here []peer) []peer {
+// each peer's, and where no peers are chosen both of its kinds in any case.
+func turns(here []peer, both bool) []peer {
 	private, plain := peer{name: ours, mode: "private", private: true}, peer{name: ours, mode: "plain"}
 	var order []peer
 	for _, p := range here {
@@ -264,7 +319,7 @@ func turns(here []peer) []peer {
 		order = append(order, own, p)
 	}
 	for _, own := range []peer{private, plain} {
-		if !slices.ContainsFunc(order, func(p peer) bool { return p.private == own.private }) {
+		if (both || len(order) == 0) && !slices.ContainsFunc(order, func(p peer) bool { return p.private == own.private }) {
 			order = append(order, own)
 		}
 	}
@@ -277,11 +332,11 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 		return err
 	}
 	m := ModelComparison{Model: name, Parameters: info.Parameters, Batch: compareBatch(info), Activation: "relu"}
-	order := turns(here)
+	order := turns(here, c.Peers == nil)
 	failed := map[string]bool{}
 	for round := range c.Rounds {
 		for _, p := range order {
-			label := p.name + " " + p.mode
+			label := p.label()
 			c.Progress(c.done, c.total, fmt.Sprintf("%s, round %d of %d: %s", name, round+1, c.Rounds, label))
 			c.done++
 			if failed[label] {
@@ -307,6 +362,9 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 			}
 			e.Rounds = append(e.Rounds, s.StepSeconds)
 			e.PeakRSS = max(e.PeakRSS, s.PeakRSS)
+			if s.PeakDevice != nil && (e.PeakDevice == nil || *s.PeakDevice > *e.PeakDevice) {
+				e.PeakDevice = s.PeakDevice
+			}
 		}
 	}
 	for i := range m.Entries {
@@ -336,13 +394,15 @@ type step struct {
 	Batch       int     `json:"batch"`
 	Parameters  int     `json:"parameters"`
 	StepSeconds float64 `json:"step_seconds_median"`
+	Precision   string  `json:"precision"`
 	PeakRSS     int64   `json:"peak_rss_bytes"`
+	PeakDevice  *int64  `json:"peak_device_bytes"`
 }
 
 // measure times one kind of step in a process of its own.
 func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*step, error) {
 	args := []string{
-		"--model", m.Model, "--mode", p.mode, "--batch", strconv.Itoa(m.Batch), "--device", c.Device,
+		"--model", m.Model, "--mode", p.mode, "--batch", strconv.Itoa(m.Batch), "--device", c.Device, "--precision", c.Precision,
 		"--threads", strconv.Itoa(c.result.Threads), "--seconds", strconv.FormatFloat(c.Seconds, 'g', -1, 64),
 	}
 	command := []string{c.Python, filepath.Join(c.dir, p.script)}
@@ -359,6 +419,9 @@ func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*s
 	}
 	if s.Model != m.Model || s.Batch != m.Batch || s.Parameters != m.Parameters {
 		return nil, fmt.Errorf("it did another step: %s of %d parameters on %d rows, not %s of %d on %d", s.Model, s.Parameters, s.Batch, m.Model, m.Parameters, m.Batch)
+	}
+	if s.Precision != c.Precision {
+		return nil, fmt.Errorf("it multiplied in %s, not in %s", s.Precision, c.Precision)
 	}
 	if !(s.StepSeconds > 0) {
 		return nil, errors.New("it gave no time")
@@ -424,8 +487,30 @@ func ratios(entries []Entry) Ratios {
 	if plainPeer != nil {
 		r.FastestPlainPeer = plainPeer.label()
 	}
-	if privatePeer != nil && private != nil && private.PeakRSS > 0 {
-		r.PrivatePeerMemory = new(float64(privatePeer.PeakRSS) / float64(private.PeakRSS))
+	if privatePeer != nil && private != nil {
+		r.PrivatePeerMemory = memoryRatio(privatePeer, private)
 	}
 	return r
+}
+
+// memoryRatio is of a GPU's memory where both say what they took of it, else of the host's.
+func memoryRatio(a, b *Entry) *float64 {
+	switch {
+	case a.PeakDevice != nil && b.PeakDevice != nil && *b.PeakDevice > 0:
+		return new(float64(*a.PeakDevice) / float64(*b.PeakDevice))
+	case a.PeakDevice == nil && b.PeakDevice == nil && b.PeakRSS > 0:
+		return new(float64(a.PeakRSS) / float64(b.PeakRSS))
+	}
+	return nil
+}
+
+// Pair gives a peer's step and this program's of the same kind; nil for what was not measured.
+func (m *ModelComparison) Pair(peer string) (own, theirs *Entry) {
+	if theirs = m.entry(peer); theirs != nil {
+		own = m.entry(ours + " plain")
+		if theirs.Private {
+			own = m.entry(ours + " private")
+		}
+	}
+	return own, theirs
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -123,6 +124,65 @@ func TestCompareTakesTurns(t *testing.T) {
 	}
 	if c.Threads != 1 || c.Versions["jax"] != "0.5" || c.Versions["python"] != "3.99" || c.Versions[ours] != "v0" {
 		t.Errorf("%d threads, versions %v", c.Threads, c.Versions)
+	}
+}
+
+// On a GPU the peers are measured in CUDA graphs, too; what is chosen, alone, and in its precision.
+func TestCompareChosenPeers(t *testing.T) {
+	c, _, calls := comparing(t, func(o *CompareOptions) {
+		o.Device, o.Rounds, o.Precision, o.Peers = "cuda", 1, "tf32", []string{"torch func-graphs"}
+	})
+	own, theirs := c.Models[0].Pair("torch func-graphs")
+	if len(calls) != 2 || own == nil || theirs == nil || !own.Private || c.Precision != "tf32" {
+		t.Errorf("called %q, %+v", calls, c.Models[0])
+	}
+	c, _, calls = comparing(t, func(o *CompareOptions) { o.Device, o.Rounds = "cuda", 1 })
+	if _, graphs := c.Models[0].Pair("torch plain-graphs"); len(calls) != 20 || graphs == nil {
+		t.Errorf("on a GPU called %q", calls)
+	}
+	for want, change := range map[string]func(*CompareOptions){
+		"peer":      func(o *CompareOptions) { o.Peers = []string{"tensorflow"} },
+		"precision": func(o *CompareOptions) { o.Precision = "tf32" },
+	} {
+		o := CompareOptions{Device: "cpu", Seconds: 1, Rounds: 1}
+		change(&o)
+		if _, err := Compare(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestMemoryRatio(t *testing.T) {
+	host := &Entry{PeakRSS: 1 << 20}
+	small, big := &Entry{PeakRSS: 1 << 30, PeakDevice: new(int64(2))}, &Entry{PeakDevice: new(int64(6))}
+	near(t, "on a GPU", memoryRatio(big, small), 3)
+	near(t, "on the host", memoryRatio(host, host), 1)
+	if r := memoryRatio(host, small); r != nil {
+		t.Errorf("a host's memory over a GPU's is %v", *r)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	roofline, modelled := Bounds("h100", "cnn-mnist", 300, "private", "float32")
+	if roofline == nil || modelled == nil || !(0 < *roofline && *roofline < *modelled && *modelled < 1) {
+		t.Errorf("bounds are %v and %v", deref(roofline), deref(modelled))
+	}
+	for _, c := range [][2]string{{"", "cnn-mnist"}, {"h100", "resnet"}, {"h200", "cnn-mnist"}} {
+		if r, m := Bounds(c[0], c[1], 300, "private", "float32"); r != nil || m != nil {
+			t.Errorf("%v has bounds", c)
+		}
+	}
+}
+
+func TestPeersCompile(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	const compiles = "import sys\nfor f in sys.argv[1:]: compile(open(f).read(), f, 'exec')"
+	files, _ := filepath.Glob("peers/*.py")
+	if out, err := exec.Command(python, append([]string{"-c", compiles}, files...)...).CombinedOutput(); err != nil || len(files) != 4 {
+		t.Errorf("%d scripts: %v\n%s", len(files), err, out)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/device"
@@ -63,6 +64,7 @@ type StepResult struct {
 	StepSeconds       float64 `json:"step_seconds_median"`
 	ExamplesPerSecond float64 `json:"examples_per_second"`
 	PeakRSS           int64   `json:"peak_rss_bytes"`
+	PeakDevice        *int64  `json:"peak_device_bytes,omitempty"` // the most memory taken on a GPU
 	Parameters        int     `json:"parameters"`
 	FLOPsPerExample   int64   `json:"flops_per_example"`
 	Together          int     `json:"physical_batch"`
@@ -96,6 +98,9 @@ func Step(o StepOptions) (*StepResult, error) {
 		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
 		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
+	}
+	if g, ok := w.device.(*cuda.Device); ok {
+		r.PeakDevice = new(g.PeakMemory())
 	}
 	if o.Mode == "private" {
 		strategy := string(perexample.Canonical(perexample.Strategy(o.Strategy)))

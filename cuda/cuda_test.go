@@ -320,3 +320,17 @@ func TestTableMemory(t *testing.T) {
 		}
 	}
 }
+
+// The peak stays what it was when memory is given back, which later memory does not add to.
+func TestPeakMemory(t *testing.T) {
+	const values = 1000
+	g := open(t, fake.Options{})
+	for range 2 {
+		data, err := g.Load(device.Rows{Count: 1, Width: values, Targets: []float32{0}}, make(device.Bytes, values))
+		must(t, err)
+		must(t, data.Close())
+		if got := g.PeakMemory(); got != values+4 {
+			t.Errorf("the peak is %d bytes, not %d", got, values+4)
+		}
+	}
+}

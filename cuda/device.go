@@ -53,6 +53,8 @@ type Device struct {
 	modules   map[string]driver.Module
 	owners    []closer
 	normals   *normals // nil before the first release is recorded
+	held      int64    // bytes of GPU memory that live here
+	peak      int64    // the most that it has been
 	err       error    // the GPU is lost: the first failure, for good
 }
 
@@ -240,6 +242,14 @@ func (d *Device) module(name string) (driver.Module, error) {
 type memory struct {
 	device *Device
 	blocks []driver.Ptr
+	bytes  int64
+}
+
+// PeakMemory is the most GPU memory, in bytes, that buffers have taken at a time. The
+// driver's own, for its context and the kernels, is not in it.
+func (d *Device) PeakMemory() (bytes int64) {
+	_ = d.thread.do(func() error { bytes = d.peak; return nil })
+	return bytes
 }
 
 // alloc gives memory whose content is undefined. A failure says what it was for
@@ -254,7 +264,9 @@ func (m *memory) alloc(bytes int64, what, remedy string) (driver.Ptr, error) {
 		}
 		return 0, m.device.failed(what, err)
 	}
-	m.blocks = append(m.blocks, p)
+	m.blocks, m.bytes = append(m.blocks, p), m.bytes+bytes
+	m.device.held += bytes
+	m.device.peak = max(m.device.peak, m.device.held)
 	return p, nil
 }
 
@@ -264,7 +276,8 @@ func (m *memory) release() error {
 	for _, p := range slices.Backward(m.blocks) {
 		errs = append(errs, m.device.failed("freeing GPU memory", m.device.context.Free(p)))
 	}
-	m.blocks = nil
+	m.device.held -= m.bytes
+	m.blocks, m.bytes = nil, 0
 	return m.device.joined(errs)
 }
 

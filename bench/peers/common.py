@@ -90,13 +90,15 @@ def options(description, modes):
     p.add_argument("--mode", choices=modes, required=True)
     p.add_argument("--batch", type=int, required=True, help="rows of every step")
     p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    p.add_argument("--precision", choices=["float32", "tf32", "bf16"], default="float32", help="of matrix products; parameters and sums are float32")
     p.add_argument("--threads", type=int, required=True)
     p.add_argument("--seconds", type=float, required=True, help="to measure for, after warming up")
     return p.parse_args()
 
 
-def report(o, peer, version, step):
-    """Times step, which returns when its work is done, and prints one line of JSON."""
+def report(o, peer, version, step, device_bytes):
+    """Times step, which returns when its work is done, and prints one line of JSON. device_bytes gives
+    the most memory taken on a GPU, None without one."""
     began = time.perf_counter()
     step()  # compiles, where there is something to compile
     step()
@@ -111,8 +113,9 @@ def report(o, peer, version, step):
         times.append(time.perf_counter() - start)
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({
-        "peer": peer, "version": version, "mode": o.mode, "model": o.model, "batch": o.batch, "device": o.device, "threads": o.threads,
+        "peer": peer, "version": version, "mode": o.mode, "model": o.model, "batch": o.batch, "device": o.device, "precision": o.precision, "threads": o.threads,
         "parameters": sum(w.size + b.size for w, b in initial(o.model)),
         "steps_timed": len(times), "step_seconds_median": statistics.median(times), "warm_up_seconds": warm - began,
         "peak_rss_bytes": kilobytes if sys.platform == "darwin" else kilobytes * 1024,
+        "peak_device_bytes": device_bytes(),
     }), flush=True)

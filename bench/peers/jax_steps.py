@@ -15,7 +15,13 @@ from jax import lax
 if o.device == "cuda":
     if jax.default_backend() != "gpu":
         raise SystemExit("this JAX sees no GPU")
-    jax.config.update("jax_default_matmul_precision", "highest")  # float32, not TF32
+    # float32 is not TF32. In bf16 operands are rounded below, and no other product is left.
+    jax.config.update("jax_default_matmul_precision", "tensorfloat32" if o.precision == "tf32" else "highest")
+
+
+def low(a):
+    """An operand of a product."""
+    return a.astype(jnp.bfloat16) if o.precision == "bf16" else a
 
 
 def logits(params, images):
@@ -25,12 +31,14 @@ def logits(params, images):
         if layer.kind == "conv":
             weight, bias = next(params)
             pads = [(layer.padding, layer.padding)] * 2
-            v = bias + lax.conv_general_dilated(v, weight, (layer.stride, layer.stride), pads, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            strides = layer.stride, layer.stride
+            v = lax.conv_general_dilated(low(v), low(weight), strides, pads, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            v = bias + v.astype(jnp.float32)
         elif layer.kind == "pool":
             v = lax.reduce_window(v, -jnp.inf, lax.max, (1, layer.size, layer.size, 1), (1, layer.stride, layer.stride, 1), "VALID")
         elif layer.kind == "fc":
             weight, bias = next(params)
-            v = v @ weight + bias
+            v = (low(v) @ low(weight)).astype(jnp.float32) + bias
         elif layer.kind == "relu":
             v = jnp.maximum(v, 0)
         else:
@@ -77,4 +85,9 @@ def step():
     state = jax.block_until_ready(update(*state, images, labels))
 
 
-common.report(o, "jax", jax.__version__, step)
+def device_bytes():
+    statistics = jax.local_devices()[0].memory_stats() if o.device == "cuda" else None
+    return statistics and statistics.get("peak_bytes_in_use")
+
+
+common.report(o, "jax", jax.__version__, step, device_bytes)

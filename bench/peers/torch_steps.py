@@ -1,10 +1,11 @@
-"""Times one training step in PyTorch: plain SGD, Opacus with hooks or ghost clipping, and torch.func."""
+"""Times one training step in PyTorch: plain SGD, Opacus with hooks or ghost clipping, and torch.func. Modes in
+graphs are compiled into CUDA graphs."""
 import logging
 import warnings
 
 import common
 
-o = common.options(__doc__, ["plain", "plain-compiled", "hooks", "ghost", "func", "func-compiled"])
+o = common.options(__doc__, ["plain", "plain-compiled", "plain-graphs", "hooks", "ghost", "func", "func-compiled", "func-graphs"])
 
 import torch
 from torch import nn
@@ -15,8 +16,21 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 torch.set_num_threads(o.threads)
 torch.manual_seed(3)
-torch.set_float32_matmul_precision("highest")  # float32, not TF32
-torch.backends.cudnn.allow_tf32 = False
+torch.set_float32_matmul_precision("high" if o.precision == "tf32" else "highest")  # float32 is not TF32
+torch.backends.cudnn.allow_tf32 = o.precision == "tf32"
+torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False  # sums are float32
+
+
+def rounded():
+    """Rounds operands of products to bf16 where that is asked for."""
+    return torch.autocast(o.device, torch.bfloat16, enabled=o.precision == "bf16")
+
+
+def compiled(f):
+    """f as the mode says. CUDA graphs start all kernels of a step at once."""
+    if o.mode.endswith("-graphs"):
+        return torch.compile(f, mode="reduce-overhead")
+    return torch.compile(f) if o.mode.endswith("-compiled") else f
 
 
 def network():
@@ -42,11 +56,17 @@ def network():
 def plain(x, y):
     net = network()
     optimizer = torch.optim.SGD(net.parameters(), lr=common.RATE)
-    forward = torch.compile(net) if o.mode == "plain-compiled" else net
+
+    @compiled
+    def loss(x, y):
+        with rounded():
+            return F.cross_entropy(net(x), y)
 
     def step():
-        optimizer.zero_grad()
-        F.cross_entropy(forward(x), y).backward()
+        torch.compiler.cudagraph_mark_step_begin()
+        # Graphs write gradients to where they were: they are zeroed, not freed.
+        optimizer.zero_grad(set_to_none=o.mode != "plain-graphs")
+        loss(x, y).backward()
         optimizer.step()
     return step
 
@@ -69,7 +89,9 @@ def opacus_step(x, y):
 
     def step():
         optimizer.zero_grad()
-        criterion(model(x), y).backward()
+        with rounded():
+            loss = criterion(model(x), y)
+        loss.backward()
         optimizer.step()
     return step
 
@@ -79,7 +101,8 @@ def func(x, y):
     state = {name: p.detach().clone() for name, p in net.named_parameters()}
 
     def loss(params, image, label):
-        return F.cross_entropy(functional_call(net, params, (image.unsqueeze(0),)), label.unsqueeze(0))
+        with rounded():
+            return F.cross_entropy(functional_call(net, params, (image.unsqueeze(0),)), label.unsqueeze(0))
 
     per_example = vmap(grad(loss), in_dims=(None, 0, 0))
 
@@ -94,12 +117,20 @@ def func(x, y):
             out[name] = params[name] - (common.RATE / o.batch) * (total + noise)
         return out
 
-    if o.mode == "func-compiled":
-        update = torch.compile(update)
+    update = compiled(update)
+    if o.mode == "func-graphs":
+        for tensor in (x, y, *state.values()):
+            torch._dynamo.mark_static_address(tensor)  # a graph reads them where they are
 
     def step():
         nonlocal state
-        state = update(state, x, y)
+        torch.compiler.cudagraph_mark_step_begin()
+        new = update(state, x, y)
+        if o.mode == "func-graphs":
+            # The next step overwrites what this one gave.
+            torch._foreach_copy_(list(state.values()), list(new.values()))
+        else:
+            state = new
     return step
 
 
@@ -108,7 +139,7 @@ peer, version, make = "torch", torch.__version__, plain
 if o.mode in ("hooks", "ghost"):
     import opacus
     peer, version, make = "opacus", opacus.__version__, opacus_step
-elif o.mode in ("func", "func-compiled"):
+elif o.mode.startswith("func"):
     make = func
 step = make(x, y)
 
@@ -120,4 +151,8 @@ def finished():
         torch.cuda.synchronize()
 
 
-common.report(o, peer, version, finished)
+def device_bytes():
+    return torch.cuda.max_memory_allocated() if o.device == "cuda" else None
+
+
+common.report(o, peer, version, finished, device_bytes)

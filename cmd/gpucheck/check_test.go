@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
@@ -46,7 +47,7 @@ const test = `
 if [ "$PRIVGRAD_GPU" != 1 ]; then echo 'not asked for the GPU'; exit 1; fi
 case $MODE:$2 in
 none:*) echo '    x_test.go:1: no GPU to test on'; exit 1 ;;
-skip:*TestGPU*) printf '=== RUN   TestGPU\n--- SKIP: TestGPU (0.00s)\n    x_test.go:2: this build has no CUDA\n' ;;
+skip:*TestGPU*) printf '=== RUN   TestGPU\n    x_test.go:2: this build has no CUDA\n--- SKIP: TestGPU (0.00s)\nPASS\n' ;;
 gone:*TestTwo*) echo 'testing: warning: no tests to run' ;;
 slow:*TestTwo*) exec sleep 60 ;;
 broken:*TestTwo*) echo '    x_test.go:3: kernel two: value 7 is 1, want 2'; seq 500; exit 1 ;;
@@ -79,7 +80,7 @@ func checked(t *testing.T, mode string) (passed bool, text string, steps map[str
 	writeModel(t, filepath.Join(dir, "other.safetensors"), 1, 2.5, 3)
 	t.Setenv("MODE", mode)
 	t.Setenv("MODELS", dir)
-	c := &check{bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second}
+	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second}
 	if mode == "slow" {
 		c.limit = 3 * time.Second
 	}
@@ -105,7 +106,7 @@ func checked(t *testing.T, mode string) (passed bool, text string, steps map[str
 	for _, s := range r.Steps {
 		steps[s.Name] = s
 	}
-	b, err = os.ReadFile(filepath.Join(c.out, "gpu-check.txt"))
+	b, err = os.ReadFile(filepath.Join(c.out, "gpu-check.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestSteps(t *testing.T) {
 		"none": {
 			"info": "no libcuda", "driver": "no GPU to test on", "kernels/TestOne": "no GPU to test on", "kernels/TestTwo": "no GPU to test on",
 			"conformance": "no GPU to test on", "conformance/precisions": "no GPU to test on", "train/TestLongTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
-			"gemm/conformance": "no GPU to test on", "gemm/mlp-mnist": "no GPU", "gemm/cnn-mnist": "no GPU", "gemm/mnist-tf": "no GPU",
+			"gemm/conformance": "no GPU to test on", "gemm/mlp-mnist": "no GPU", "gemm/mlp-fmnist": "no GPU", "gemm/cnn-mnist": "no GPU", "gemm/mnist-tf": "no GPU",
 			"gemm/cifar-small": "no GPU", "gemm/cifar-paper": "no GPU",
 			"train/cuda": "no GPU to train on", "train/cuda again": "no GPU to train on",
 		},
@@ -131,14 +132,17 @@ func TestSteps(t *testing.T) {
 		"slow":   {"kernels/TestTwo": "not done after 3s"},
 		"broken": {"kernels/TestTwo": "value 7 is 1, want 2", "conformance": "TestConformance/b_c"},
 		"wrong": {
-			"gemm/mlp-mnist": "the forward of fc1", "gemm/cnn-mnist": "the forward", "gemm/mnist-tf": "the forward", "gemm/cifar-small": "the forward",
+			"gemm/mlp-mnist": "the forward of fc1", "gemm/mlp-fmnist": "the forward", "gemm/cnn-mnist": "the forward", "gemm/mnist-tf": "the forward", "gemm/cifar-small": "the forward",
 			"gemm/cifar-paper": "the forward",
 		},
 		"unlike": {"train/same bits": "value 1 of w: 2 and 2.5"},
 		"far":    {"train/like the CPU": "value 1 of w: 2 on the GPU, 2.5 on the CPU"},
 	} {
-		for _, model := range []string{"mlp-mnist", "cnn-mnist", "mnist-tf", "cifar-small", "cifar-paper"} {
-			for _, how := range []string{" private", " private tf32", " plain", " plain tf32", " l2p"} {
+		for _, model := range bench.CompareModels() {
+			for _, how := range []string{
+				" private", " private tf32", " private bf16", " private 4096", " private tf32 4096",
+				" plain", " plain tf32", " plain bf16", " plain 4096", " plain tf32 4096", " l2p",
+			} {
 				if mode == "none" {
 					failures["bench/"+model+how] = "no GPU to measure"
 				}

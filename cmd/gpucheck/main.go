@@ -1,6 +1,7 @@
-// Command gpucheck tests and measures on a machine with an NVIDIA GPU what
-// make gpu-check-bundle has built beside it. It needs neither Go nor the
-// sources, and writes a report to be read by people who have no GPU.
+// Command gpucheck tests and measures this project on a machine with an NVIDIA GPU, and writes
+// a report for people who have none. It needs neither Go nor the sources. As
+// make gpu-check-bundle builds it, the one file is also privgrad and the tests, by the name
+// under which it is called: what a failing kernel does to a process stays there.
 package main
 
 import (
@@ -10,25 +11,43 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/privgrad/privgrad/cmd"
 )
 
 const usage = `gpu-check.sh [flags] [OUTDIR]
 
-tests the CUDA device on this machine's GPU, and measures it. Every step has a
-time limit and none stops the next. OUTDIR gets gpu-check.json, gpu-check.txt and
-the logs. The exit code is 0 if all passed that could run, and 1 otherwise.
+tests the CUDA device on this machine's GPU, and measures it. It ends within --budget:
+each group of steps has a share of it, and a step that its share has no time for is
+reported as not run. A failed step does not stop the next one. OUTDIR gets
+gpu-check.md, which is to be mailed, gpu-check.json and the logs, all of them after each
+step. The exit code is 0 if all passed that could run, and 1 otherwise.
 
 `
 
 func main() {
-	c := &check{seconds: 3, rounds: 3, python: "python3", limit: time.Hour}
+	switch name := filepath.Base(os.Args[0]); {
+	case name == "privgrad":
+		cmd.Main(cmd.Options{})
+	case suites[name] != nil:
+		testing.Main(regexp.MatchString, suites[name], nil, nil)
+	default:
+		run()
+	}
+}
+
+func run() {
+	c := &check{system: machine{}, budget: 9 * time.Minute, seconds: 1, rounds: 1, python: "python3", limit: time.Hour}
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
 	}
+	flag.DurationVar(&c.budget, "budget", c.budget, "time for the whole check; 0: as long as it takes, about an hour")
 	only := flag.String("only", "", "run these groups, with commas between: "+strings.Join(groupNames(), ", "))
 	flag.Float64Var(&c.seconds, "seconds", c.seconds, "length of every measurement")
 	flag.IntVar(&c.rounds, "rounds", c.rounds, "measurements of every peer")
@@ -38,6 +57,9 @@ func main() {
 	fail := func(err error) {
 		fmt.Fprintln(os.Stderr, "gpucheck:", err)
 		os.Exit(2)
+	}
+	if c.budget < 0 {
+		fail(fmt.Errorf("the budget %v is negative: give a time such as 9m, or 0 for no limit", c.budget))
 	}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")

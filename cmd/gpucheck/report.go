@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/durable"
 )
@@ -21,10 +18,17 @@ const (
 
 // report is gpu-check.json.
 type report struct {
-	Date   string  `json:"date"`   // UTC, of the start
-	Passed bool    `json:"passed"` // nothing failed
-	Done   bool    `json:"done"`   // not cut short
-	Steps  []*step `json:"steps"`
+	Date         string            `json:"date"`           // UTC, of the start
+	Passed       bool              `json:"passed"`         // nothing failed
+	Done         bool              `json:"done"`           // not cut short
+	GPU          string            `json:"gpu"`            // the first, "" where there is none
+	Budget       float64           `json:"budget_seconds"` // 0 for no bound
+	Seconds      float64           `json:"seconds"`        // until now
+	Measurements []measurement     `json:"measurements"`
+	Peers        []peerMeasurement `json:"peers"`
+	Steps        []*step           `json:"steps"`
+
+	began time.Time
 }
 
 // step is one command and how it ended.
@@ -50,7 +54,7 @@ func (c *check) failures() (n int) {
 }
 
 func (c *check) write() error {
-	c.report.Passed = c.failures() == 0
+	c.report.Passed, c.report.Seconds = c.failures() == 0, c.system.Now().Sub(c.report.began).Seconds()
 	err := durable.WriteFile(filepath.Join(c.out, "gpu-check.json"), func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -60,34 +64,8 @@ func (c *check) write() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(c.out, "gpu-check.txt"), c.text(), 0o644)
-}
-
-// text is the report for people: steps, figures, then failures at length.
-func (c *check) text() []byte {
-	var b bytes.Buffer
-	r := c.report
-	fmt.Fprintf(&b, "gpu-check of %s: %d steps, %d failed\n\n", r.Date, len(r.Steps), c.failures())
-	for _, s := range r.Steps {
-		fmt.Fprintf(&b, "%-8s %8.1f s  %s", s.Status, s.Seconds, s.Name)
-		if s.Reason != "" {
-			fmt.Fprintf(&b, ": %s", s.Reason)
-		}
-		fmt.Fprintln(&b)
-	}
-	for _, s := range r.Steps {
-		if s.Result == nil {
-			continue
-		}
-		result, err := json.MarshalIndent(s.Result, "", "  ")
-		if err == nil {
-			fmt.Fprintf(&b, "\n=== %s\n%s\n", s.Name, result)
-		}
-	}
-	for _, s := range r.Steps {
-		if s.Status == failed {
-			fmt.Fprintf(&b, "\n=== failed: %s\n%s\n%s\n%s\n", s.Name, s.Command, s.Reason, strings.TrimSpace(s.Log))
-		}
-	}
-	return b.Bytes()
+	return durable.WriteFile(filepath.Join(c.out, "gpu-check.md"), func(w io.Writer) error {
+		_, err := w.Write(c.report.markdown())
+		return err
+	})
 }

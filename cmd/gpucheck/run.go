@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,41 +16,76 @@ import (
 	"time"
 )
 
+// A system is what a check asks of the machine that it runs on. Tests have one with planned
+// commands and a clock of its own.
+type system interface {
+	Now() time.Time
+	// Find gives the path of a program.
+	Find(name string) (string, error)
+	// Run runs a command in a directory. The error is a tooLate if it took longer than limit.
+	Run(ctx context.Context, dir string, j job, limit time.Duration, stdout, stderr io.Writer) error
+}
+
 // check runs steps and keeps their report.
 type check struct {
+	system      system
 	bundle, out string
-	only        []string // groups, nil for all
+	budget      time.Duration // of all steps, 0 for no bound
+	only        []string      // groups, nil for all
 	seconds     float64
 	rounds      int
 	python      string
 	limit       time.Duration
 
 	report  report
-	scratch string // emptied at the end
+	end     time.Time // of the present group's share; zero for no bound
+	scratch string    // emptied at the end
 }
 
 // A job is a command with its limit.
 type job struct {
 	name    string
 	limit   time.Duration
+	needs   time.Duration // about what it takes: with less time left it does not start
 	env     []string
 	command []string
+}
+
+// left is what remains of the present group's share of the budget.
+func (c *check) left() time.Duration {
+	if c.end.IsZero() {
+		return math.MaxInt64
+	}
+	return c.end.Sub(c.system.Now())
 }
 
 // run runs a job, reports it, and gives the step and what it printed on stdout.
 // judge, where it is not nil, looks at what exited with 0.
 func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byte) error) (*step, []byte) {
-	limit := min(j.limit, c.limit)
+	own := min(j.limit, c.limit)
+	left := c.left()
+	limit := min(own, max(left, 0))
 	s := &step{Name: j.name, Command: strings.Join(append(j.env, j.command...), " "), Limit: limit.Seconds()}
 	var out bytes.Buffer
 	var both shared
-	began := time.Now()
-	err := c.execute(ctx, j, limit, io.MultiWriter(&out, &both), &both)
-	stdout, log := out.Bytes(), both.all.Bytes()
-	if err == nil && judge != nil {
-		err = judge(s, stdout)
+	began := c.system.Now()
+	var err error
+	switch {
+	case ctx.Err() != nil:
+		err = notRun("interrupted before it")
+	case left < j.needs:
+		err = notRun(fmt.Sprintf("it needs about %v, and less is left of its share of the %v", j.needs, c.budget))
+	default:
+		err = c.system.Run(ctx, c.scratch, j, limit, io.MultiWriter(&out, &both), &both)
 	}
-	s.Seconds = time.Since(began).Seconds()
+	stdout, log := out.Bytes(), both.all.Bytes()
+	switch {
+	case err == nil && judge != nil:
+		err = judge(s, stdout)
+	case errors.As(err, new(tooLate)) && limit < own && !bytes.Contains(log, []byte("--- FAIL: ")):
+		err = notRun(fmt.Sprintf("stopped after %v, at the end of its share of the %v", limit.Round(time.Second), c.budget))
+	}
+	s.Seconds = c.system.Now().Sub(began).Seconds()
 	switch {
 	case err == nil:
 		s.Status = passed
@@ -65,25 +101,47 @@ func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byt
 	return s, stdout
 }
 
-func (c *check) execute(ctx context.Context, j job, limit time.Duration, stdout, stderr io.Writer) error {
-	if ctx.Err() != nil {
-		return notRun("interrupted before it")
+// ask runs a short command that is no step.
+func (c *check) ask(ctx context.Context, command ...string) ([]byte, error) {
+	var out bytes.Buffer
+	err := c.system.Run(ctx, c.scratch, job{command: command}, min(3*time.Minute, max(c.left(), 0)), &out, io.Discard)
+	return out.Bytes(), err
+}
+
+// tooLate is the limit that a command did not keep.
+type tooLate time.Duration
+
+func (t tooLate) Error() string { return fmt.Sprintf("not done after %v", time.Duration(t)) }
+
+// machine is the machine that the check runs on.
+type machine struct{}
+
+func (machine) Now() time.Time { return time.Now() }
+
+func (machine) Find(name string) (string, error) {
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
 	}
+	return filepath.Abs(program) // commands run elsewhere
+}
+
+func (machine) Run(ctx context.Context, dir string, j job, limit time.Duration, stdout, stderr io.Writer) error {
 	inner, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	cmd := exec.CommandContext(inner, j.command[0], j.command[1:]...)
-	cmd.Dir = c.scratch
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), j.env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// An interrupt lets a command stop its own children.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 15 * time.Second
+	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
 	case inner.Err() != nil:
-		return fmt.Errorf("not done after %v", limit)
+		return tooLate(limit)
 	}
 	return err
 }

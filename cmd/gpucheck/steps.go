@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,20 +22,22 @@ import (
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
-// groups are the steps, in order.
+// groups are the steps, in order, with their shares of the budget in percent. What a group leaves
+// is the next one's. What says most about a GPU that nobody has measured comes first.
 var groups = []struct {
-	name string
-	run  func(*check, context.Context)
+	name  string
+	share int
+	run   func(*check, context.Context)
 }{
-	{"info", (*check).info},
-	{"driver", (*check).driver},
-	{"kernels", (*check).kernels},
-	{"conformance", (*check).conformance},
-	{"train", (*check).train},
-	{"sanitizer", (*check).sanitizer},
-	{"gemm", (*check).gemm},
-	{"bench", (*check).bench},
-	{"peers", (*check).peers},
+	{"info", 5, (*check).info},
+	{"kernels", 17, (*check).kernels},
+	{"driver", 2, (*check).driver},
+	{"train", 7, (*check).train},
+	{"bench", 22, (*check).bench},
+	{"peers", 25, (*check).peers},
+	{"conformance", 12, (*check).conformance},
+	{"sanitizer", 8, (*check).sanitizer},
+	{"gemm", 2, (*check).gemm},
 }
 
 func groupNames() (names []string) {
@@ -42,6 +45,25 @@ func groupNames() (names []string) {
 		names = append(names, g.name)
 	}
 	return names
+}
+
+// ends are the times, from the start, at which the shares of groups end. Groups that are not chosen
+// have none.
+func ends(budget time.Duration, chosen func(name string) bool) map[string]time.Duration {
+	all, until := 0, 0
+	for _, g := range groups {
+		if chosen(g.name) {
+			all += g.share
+		}
+	}
+	at := map[string]time.Duration{}
+	for _, g := range groups {
+		if chosen(g.name) {
+			until += g.share
+			at[g.name] = budget * time.Duration(until) / time.Duration(all)
+		}
+	}
+	return at
 }
 
 // all runs the steps and says whether none failed.
@@ -60,17 +82,24 @@ func (c *check) all(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(c.scratch)
-	c.report.Date = time.Now().UTC().Format(time.RFC3339)
+	began := c.system.Now()
+	c.report.Date, c.report.Budget, c.report.began = began.UTC().Format(time.RFC3339), c.budget.Seconds(), began
+	chosen := func(name string) bool { return c.only == nil || slices.Contains(c.only, name) }
+	until := ends(c.budget, chosen)
 	for _, g := range groups {
-		if c.only == nil || slices.Contains(c.only, g.name) {
-			g.run(c, ctx)
+		if !chosen(g.name) {
+			continue
 		}
+		if c.budget > 0 {
+			c.end = began.Add(until[g.name])
+		}
+		g.run(c, ctx)
 	}
 	c.report.Done = ctx.Err() == nil
 	if err := c.write(); err != nil {
 		return false, err
 	}
-	fmt.Printf("\n%d steps, %d failed: %s\n", len(c.report.Steps), c.failures(), filepath.Join(c.out, "gpu-check.txt"))
+	fmt.Printf("\n%d steps, %d failed: %s\n", len(c.report.Steps), c.failures(), filepath.Join(c.out, "gpu-check.md"))
 	return c.report.Passed && c.report.Done, nil
 }
 
@@ -94,7 +123,7 @@ func (c *check) info(ctx context.Context) {
 		}
 		var info struct {
 			GPUs struct {
-				Devices []json.RawMessage
+				Devices []struct{ Name string }
 				Reason  string
 			}
 		}
@@ -104,10 +133,11 @@ func (c *check) info(ctx context.Context) {
 		if len(info.GPUs.Devices) == 0 {
 			return fmt.Errorf("no GPU here: %s", info.GPUs.Reason)
 		}
+		c.report.GPU = info.GPUs.Devices[0].Name
 		return nil
 	})
 	const name = "nvidia-smi"
-	if _, err := exec.LookPath(name); err != nil {
+	if _, err := c.system.Find(name); err != nil {
 		c.skip(name, "it is not installed")
 		return
 	}
@@ -122,7 +152,7 @@ func (c *check) info(ctx context.Context) {
 // does to a context stays there.
 func (c *check) test(ctx context.Context, name, binary, pattern string, limit time.Duration) (*step, []byte) {
 	return c.run(ctx, job{
-		name: name, limit: limit, env: []string{"PRIVGRAD_GPU=1"},
+		name: name, limit: limit, needs: 5 * time.Second, env: []string{"PRIVGRAD_GPU=1"},
 		// A test that hangs says where, before the limit does.
 		command: []string{
 			filepath.Join(c.bundle, binary), "-test.v", "-test.run=" + pattern, "-test.timeout=" + (min(limit, c.limit) * 9 / 10).String(),
@@ -130,12 +160,12 @@ func (c *check) test(ctx context.Context, name, binary, pattern string, limit ti
 	}, ran)
 }
 
-var skips = regexp.MustCompile(`(?m)^--- SKIP: .*\n(.*)`)
+var skips = regexp.MustCompile(`(?m)^--- SKIP: `)
 
 // ran tells a test that passed from one that was skipped, or is not there.
 func ran(_ *step, stdout []byte) error {
-	if m := skips.FindSubmatch(stdout); m != nil {
-		return notRun(strings.TrimSpace(string(m[1])))
+	if skips.Match(stdout) {
+		return notRun(complaint(stdout, "it skipped itself"))
 	}
 	if !bytes.Contains(stdout, []byte("--- PASS: ")) {
 		return errors.New("no such test")
@@ -144,19 +174,27 @@ func ran(_ *step, stdout []byte) error {
 }
 
 func (c *check) driver(ctx context.Context) {
-	c.test(ctx, "driver", "cudrv.test", "^TestGPU$", 2*time.Minute)
+	c.test(ctx, "driver", "cudrv.test", "^TestGPU$", time.Minute)
+}
+
+// kernelTests lists the tests of kernels.
+func (c *check) kernelTests(ctx context.Context) ([]string, error) {
+	const binary = "kernels.test"
+	out, err := c.ask(ctx, filepath.Join(c.bundle, binary), "-test.list=.")
+	tests := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return strings.HasSuffix(name, "RealShapes") }) // on the simulated GPU alone
+	if err != nil || len(tests) == 0 {
+		return nil, fmt.Errorf("%s lists no tests: %v", binary, err)
+	}
+	return tests, nil
 }
 
 func (c *check) kernels(ctx context.Context) {
-	const binary = "kernels.test"
-	out, err := exec.CommandContext(ctx, filepath.Join(c.bundle, binary), "-test.list=.").Output()
-	tests := strings.Fields(string(out))
-	if err != nil || len(tests) == 0 {
-		c.add(&step{Name: "kernels", Status: failed, Reason: fmt.Sprintf("%s lists no tests: %v", binary, err)}, nil)
-		return
+	tests, err := c.kernelTests(ctx)
+	if err != nil {
+		c.add(&step{Name: "kernels", Status: failed, Reason: err.Error()}, nil)
 	}
 	for _, t := range tests {
-		c.test(ctx, "kernels/"+t, binary, "^"+t+"$", 3*time.Minute)
+		c.test(ctx, "kernels/"+t, "kernels.test", "^"+t+"$", time.Minute)
 	}
 }
 
@@ -165,8 +203,8 @@ var failedSubtest = regexp.MustCompile(`(?m)^    --- FAIL: TestConformance/(\S+)
 // conformance runs the suite of all devices, and what fails once more alone, since
 // a failed kernel can take with it what follows.
 func (c *check) conformance(ctx context.Context) {
-	c.test(ctx, "conformance/precisions", "cuda.test", "^TestLongPrecisions$", 15*time.Minute)
 	s, out := c.test(ctx, "conformance", "cuda.test", "^TestConformance$", 15*time.Minute)
+	defer c.test(ctx, "conformance/precisions", "cuda.test", "^TestLongPrecisions$", 15*time.Minute)
 	if s.Status != failed || strings.Contains(s.Reason, "no GPU") {
 		return
 	}
@@ -182,16 +220,44 @@ func (c *check) conformance(ctx context.Context) {
 // TestLongTrainsLikeTheCPU compares the same deviation, to 1e-5.
 const agreement = 1e-2
 
+// imagesFor writes images of random bytes as files of MNIST: the bundle has no data.
+func imagesFor(dir string) error {
+	const records, pixels, classes = 4096, 28 * 28, 10
+	random := rand.New(rand.NewPCG(5, 6))
+	images := binary.BigEndian.AppendUint32(nil, 0x803)
+	labels := binary.BigEndian.AppendUint32(nil, 0x801)
+	for _, n := range []uint32{records, 28, 28} {
+		images = binary.BigEndian.AppendUint32(images, n)
+	}
+	labels = binary.BigEndian.AppendUint32(labels, records)
+	for range records {
+		labels = append(labels, byte(random.IntN(classes)))
+		for range pixels {
+			images = append(images, byte(random.Uint32()))
+		}
+	}
+	err := os.Mkdir(dir, 0o755)
+	for name, b := range map[string][]byte{"train-images-idx3-ubyte": images, "train-labels-idx1-ubyte": labels} {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
+		}
+	}
+	return err
+}
+
 func (c *check) train(ctx context.Context) {
-	for _, t := range []string{"TestLongTrainsLikeTheCPU", "TestRunsDoNotWait"} {
-		c.test(ctx, "train/"+t, "cuda.test", "^"+t+"$", 2*time.Minute)
+	data := filepath.Join(c.scratch, "images")
+	if err := imagesFor(data); err != nil {
+		c.add(&step{Name: "train", Status: failed, Reason: err.Error()}, nil)
+		return
 	}
 	models := map[string]string{}
 	for _, r := range []struct{ name, device string }{{"cuda", "cuda"}, {"cuda again", "cuda"}, {"cpu", "cpu"}} {
 		dir := filepath.Join(c.scratch, strings.ReplaceAll(r.name, " ", "-"))
 		s, _ := c.run(ctx, job{
-			name: "train/" + r.name, limit: 10 * time.Minute,
-			command: c.privgrad("train", "--device", r.device, "--model", "cnn-mnist", "--steps", "60", "--batch", "256",
+			name: "train/" + r.name, limit: 2 * time.Minute, needs: 5 * time.Second,
+			command: c.privgrad("train", "--device", r.device, "--data", "mnist", "--data-dir", data, "--public-n", "4096", "--delta", "1e-5",
+				"--model", "cnn-mnist", "--steps", "60", "--batch", "256",
 				"--noise", "seeded", "--noise-multiplier", "1", "--seed", "1", "--json", "--progress", "off", "--out", dir),
 		}, object)
 		if s.Status == passed {
@@ -222,15 +288,18 @@ func (c *check) train(ctx context.Context) {
 		return errors.New("two runs of one seed differ, though not in the parameters")
 	})
 	c.compare("train/like the CPU", models["cuda"], models["cpu"], near)
+	for _, t := range []string{"TestLongTrainsLikeTheCPU", "TestRunsDoNotWait"} {
+		c.test(ctx, "train/"+t, "cuda.test", "^"+t+"$", 2*time.Minute)
+	}
 }
 
 // compare is a step on two models of equal layout.
 func (c *check) compare(name, a, b string, judge func(a, b []safetensors.Tensor, s *step) error) {
 	if a == "" || b == "" {
-		c.skip(name, "a run that it compares failed")
+		c.skip(name, "a run that it compares has no result")
 		return
 	}
-	s, began := &step{Name: name, Status: passed}, time.Now()
+	s, began := &step{Name: name, Status: passed}, c.system.Now()
 	err := func() error {
 		x, err := model(a)
 		if err != nil {
@@ -249,7 +318,7 @@ func (c *check) compare(name, a, b string, judge func(a, b []safetensors.Tensor,
 	if err != nil {
 		s.Status, s.Reason = failed, err.Error()
 	}
-	s.Seconds = time.Since(began).Seconds()
+	s.Seconds = c.system.Now().Sub(began).Seconds()
 	c.add(s, nil)
 }
 
@@ -286,10 +355,10 @@ func near(gpu, cpu []safetensors.Tensor, s *step) error {
 	return nil
 }
 
-// sanitizer watches some of the kernels with shared memory: a product, a convolution, a trunk, factors, noise, a learned rule.
+// sanitizer watches every kernel: its tests, under each tool of compute-sanitizer.
 func (c *check) sanitizer(ctx context.Context) {
 	const name = "compute-sanitizer"
-	program, err := exec.LookPath(name)
+	program, err := c.system.Find(name)
 	if err != nil {
 		found, _ := filepath.Glob("/usr/local/cuda*/bin/" + name)
 		if len(found) == 0 {
@@ -298,10 +367,16 @@ func (c *check) sanitizer(ctx context.Context) {
 		}
 		program = found[0]
 	}
-	for _, tool := range []string{"memcheck", "racecheck"} {
-		for _, t := range []string{"TestDenseForwardAndInputGrad", "TestConvSum", "TestTrunk", "TestFactors", "TestRelease", "TestOpenDraws", "TestProject"} {
+	tests, err := c.kernelTests(ctx)
+	if err != nil {
+		c.skip("sanitizer", err.Error())
+		return
+	}
+	for _, tool := range []string{"memcheck", "racecheck", "initcheck", "synccheck"} {
+		for _, t := range tests {
+			env := "PRIVGRAD_GPU=bare"
 			c.run(ctx, job{
-				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, env: []string{"PRIVGRAD_GPU=bare"},
+				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, needs: 10 * time.Second, env: []string{env},
 				command: []string{
 					program, "--tool", tool, "--error-exitcode", "9",
 					filepath.Join(c.bundle, "kernels.test"), "-test.v", "-test.run=^" + t + "$",
@@ -311,15 +386,6 @@ func (c *check) sanitizer(ctx context.Context) {
 	}
 }
 
-// workload is what a measurement is of.
-type workload struct {
-	model string
-	batch int
-}
-
-// measured are those of all measurements.
-var measured = []workload{{"mlp-mnist", 300}, {"cnn-mnist", 300}, {"mnist-tf", 300}, {"cifar-small", 250}, {"cifar-paper", 250}}
-
 // timing is a command that measures a workload on the GPU.
 func (c *check) timing(what string, of workload, seconds float64, more ...string) []string {
 	args := append([]string{"bench", what, "--device", "cuda", "--model", of.model, "--batch", strconv.Itoa(of.batch)}, more...)
@@ -328,11 +394,11 @@ func (c *check) timing(what string, of workload, seconds float64, more ...string
 
 // gemm compares the project's products with cuBLAS, where that is installed.
 func (c *check) gemm(ctx context.Context) {
-	c.test(ctx, "gemm/conformance", "cuda.test", "^TestLongCuBLASConformance$", 15*time.Minute)
 	for _, m := range measured {
 		command := c.timing("gemm", m, min(c.seconds, 1))
-		c.run(ctx, job{name: "gemm/" + m.model, limit: 5*time.Minute + 30*c.duration(), command: command}, compared)
+		c.run(ctx, job{name: "gemm/" + m.model, limit: 5*time.Minute + 30*c.duration(), needs: 10 * time.Second, command: command}, compared)
 	}
+	c.test(ctx, "gemm/conformance", "cuda.test", "^TestLongCuBLASConformance$", 15*time.Minute)
 }
 
 // compared keeps a comparison, and says so where there is none to be made.
@@ -365,70 +431,3 @@ func compared(s *step, stdout []byte) error {
 // likeOwn bounds the difference of two float32 sums of normal numbers in units of the largest:
 // of K terms it is about 2⁻²⁴ times the root of K, and K is at most 4096 here. TF32 would give 10⁻³.
 const likeOwn = 1e-4
-
-func (c *check) bench(ctx context.Context) {
-	for _, m := range measured {
-		for _, mode := range []string{"private", "plain"} {
-			for _, precision := range []string{"float32", "tf32"} {
-				name := "bench/" + m.model + " " + mode
-				if precision != "float32" {
-					name += " " + precision
-				}
-				command := c.timing("step", m, c.seconds, "--mode", mode, "--precision", precision)
-				c.run(ctx, job{name: name, limit: 2*time.Minute + c.duration(), command: command}, object)
-			}
-		}
-		command := c.timing("l2p", m, c.seconds)
-		c.run(ctx, job{name: "bench/" + m.model + " l2p", limit: 2*time.Minute + 2*c.duration(), command: command}, object)
-	}
-}
-
-func (c *check) duration() time.Duration { return time.Duration(c.seconds * float64(time.Second)) }
-
-// hasPeers exits with 0 where Python has a peer that can use the GPU.
-const hasPeers = `
-def torch():
-    import torch
-    return torch.cuda.is_available() and f"torch {torch.__version__} for CUDA {torch.version.cuda}"
-def jax():
-    import jax
-    return any(d.platform == "gpu" for d in jax.devices()) and f"jax {jax.__version__}"
-found = []
-for peer in torch, jax:
-    try:
-        found.append(peer())
-    except Exception:
-        pass
-print(", ".join(f for f in found if f))
-`
-
-func (c *check) peers(ctx context.Context) {
-	if ctx.Err() != nil {
-		c.skip("peers", "interrupted before it")
-		return
-	}
-	python, err := exec.LookPath(c.python)
-	if err == nil {
-		python, err = filepath.Abs(python) // commands run elsewhere
-	}
-	if err != nil {
-		c.skip("peers", err.Error())
-		return
-	}
-	probe, stop := context.WithTimeout(ctx, 3*time.Minute)
-	defer stop()
-	out, err := exec.CommandContext(probe, python, "-c", hasPeers).Output()
-	if found := strings.TrimSpace(string(out)); err != nil || found == "" {
-		c.skip("peers", fmt.Sprintf("%s has neither PyTorch nor JAX that sees a GPU (%v)", python, err))
-		return
-	}
-	for _, m := range measured {
-		// A peer takes up to a minute to start and compile.
-		each := time.Minute + 2*c.duration()
-		c.run(ctx, job{
-			name: "peers/" + m.model, limit: time.Duration(16*c.rounds) * each,
-			command: c.privgrad("bench", "compare", "--device", "cuda", "--models", m.model, "--rounds", strconv.Itoa(c.rounds),
-				"--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--python", python, "--progress", "off", "--json"),
-		}, object)
-	}
-}

@@ -43,16 +43,19 @@ The peers are Python packages, and each is optional. To install them:
   python3 -m venv peers
   peers/bin/pip install ` + strings.Join(bench.Requirements(), " ") + `
 
-On a GPU (--device cuda) every process multiplies in float32, without TF32. torch.compile
-needs a C++ compiler. A peer that is missing or fails is left out, with a line that says
-so.`,
+On a GPU (--device cuda) every process multiplies in the same --precision: float32
+without TF32, tf32, or bf16 with sums in float32. There the peers are also measured in
+CUDA graphs. torch.compile needs a C++ compiler. A peer that is missing or fails is left
+out, with a line that says so.`,
 		Example: `  privgrad bench compare --python peers/bin/python --out compare.json --plot compare.svg
   privgrad bench compare --models cnn-mnist --rounds 1 --seconds 1
   privgrad bench compare --from compare.json --markdown`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.StringSliceVar(&x.Models, "models", bench.CompareModels(), "models, separated by commas")
+			f.StringSliceVar(&x.Peers, "peers", nil, "measure only these, such as 'jax vmap,opacus ghost' (default: all)")
 			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, for every process")
+			f.StringVar(&x.Precision, "precision", "float32", "of matrix products, for every process; on a GPU also tf32 or bf16")
 			f.IntVar(&x.Threads, "threads", 0, "CPU threads of every process; 0: all")
 			f.Float64Var(&x.Seconds, "seconds", 3, "seconds per entry and round")
 			f.IntVar(&x.Rounds, "rounds", 3, "measurements per entry, in turns")
@@ -108,7 +111,7 @@ func (x *comparison) check(c *cli.Call) error {
 	if x.from == "" {
 		return nil
 	}
-	for _, name := range []string{"models", "device", "threads", "seconds", "rounds", "python"} {
+	for _, name := range []string{"models", "peers", "device", "precision", "threads", "seconds", "rounds", "python"} {
 		if c.Given(name) {
 			return usage.Errorf("--%s has no effect with --from, which measures nothing; remove it", name)
 		}
