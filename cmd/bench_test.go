@@ -61,7 +61,7 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 		t.Fatalf("exit %d, said %q", r.code, r.stderr)
 	}
 	printed := object(t, r.stdout)
-	wantKeys(t, printed, "date", "device", "machine", "threads", "seconds", "rounds", "versions", "models", "skipped")
+	wantKeys(t, printed, "date", "device", "machine", "precision", "threads", "seconds", "rounds", "versions", "models", "skipped")
 	wantKeys(t, printed["machine"].(map[string]any), "cpu", "cores", "os", "arch", "memory_bytes", "kernels", "load_average")
 	model := only(t, printed, "models")
 	wantKeys(t, model, "model", "parameters", "batch", "activation", "entries", "ratios")

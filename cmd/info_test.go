@@ -83,8 +83,9 @@ func TestBenchStep(t *testing.T) {
 	modelled := []string{"bench", "step", "--model", "mlp-fmnist", "--batch", "8", "--device", "modelled:h100"}
 	r = object(t, ok(t, append(modelled, "--json", "--explain")...))
 	wantKeys(t, r, "kind", "device", "machine", "model", "mode", "precision", "strategy", "batch", "physical_batch", "step_seconds_modelled", "graphs",
-		"launches", "launch_floor_seconds", "dram_bytes", "roofline_seconds", "assumptions", "layers", "kernels")
-	if r["kind"] != "a model, not a measurement" || r["device"] != "modelled:h100" {
+		"launches", "launch_floor_seconds", "dram_bytes", "roofline_seconds", "assumptions", "layers", "kernels", "modelled",
+		"activation", "data", "examples_per_second", "flops_per_example", "gemm", "parameters", "peak_rss_bytes", "step_seconds_median", "steps_timed", "threads")
+	if r["kind"] != "a model, not a measurement" || r["device"] != "modelled:h100" || r["modelled"] != true || r["peak_rss_bytes"] != nil || r["step_seconds_median"] != r["step_seconds_modelled"] {
 		t.Errorf("modelled step %v", r)
 	}
 	if human := ok(t, append(modelled, "--mode", "plain", "--explain")...); !strings.Contains(human, "a model, not a measurement") || !strings.Contains(human, "dense_sum") || !strings.Contains(human, "What the model assumes") {

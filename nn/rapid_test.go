@@ -48,6 +48,9 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 					h = u.ok(G.Add(f, h))
 				}
 			case "norm":
+				if s[1]*s[2]*s[3] == 1 { // which is refused: one element has no variance
+					continue
+				}
 				groups := 1
 				if s[1]*s[2]*s[3] > 8 { // fewer elements may be next to equal, which float32 does not tell on the tape
 					groups = rapid.SampledFrom([]int{1, s[1]}).Draw(t, "groups")
