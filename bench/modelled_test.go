@@ -87,13 +87,17 @@ func TestModelled(t *testing.T) {
 	})
 }
 
+// TestLongModelled compares what takes seconds. The other rows, most of them plain steps, take minutes: -update-modelled computes
+// all of them, so that git shows what changed.
 func TestLongModelled(t *testing.T) {
 	for _, machine := range model.Names() {
 		t.Run(machine, func(t *testing.T) {
 			if *updateModelled {
 				writeModelled(t, machine)
 			} else {
-				checkModelled(t, machine, func(modelledCase) bool { return true })
+				checkModelled(t, machine, func(c modelledCase) bool {
+					return c.mode == "private" && (c.batch < 4096 || machine == "h100" && c.precision == "float32")
+				})
 			}
 		})
 	}
