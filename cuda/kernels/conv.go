@@ -38,8 +38,8 @@ func tileRows(n int) int {
 // gradientThreads is the block of the kernels of a gradient.
 func gradientThreads(rows int) int { return min(4*rows, 128) }
 
-func conv(name string, grid [3]int, threads int, args ...[]uint64) Launch {
-	l := Launch{Module: "conv", Name: name, Grid: grid, Block: [3]int{threads, 1, 1}}
+func conv(module, name string, grid [3]int, threads int, args ...[]uint64) Launch {
+	l := Launch{Module: module, Name: name, Grid: grid, Block: [3]int{threads, 1, 1}}
 	for _, a := range args {
 		l.Args = append(l.Args, a...)
 	}
@@ -56,7 +56,7 @@ func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 func ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	out, _, positions := op.Columns()
 	rows := tileRows(out)
-	return conv(fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
+	return conv("conv", fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
 		b.args(x, w, bias, y, I(int(act))), geometry(op))
 }
 
@@ -79,7 +79,7 @@ func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Lau
 	// Pixels that lie a stride apart are read through the same taps: a block has pixels of one such phase. The first is the largest.
 	pixels := ceil(op.Shape[1], w.StrideH) * ceil(op.Shape[2], w.StrideW)
 	grid := [3]int{ceil(b.Capacity*pixels, 64), ceil(op.Shape[0], rows) * w.StrideH * w.StrideW, 1}
-	return conv(fmt.Sprint("conv_input_grad_", rows), grid, 64, b.args(dy, weights, dx, flag(add), x), geometry(op))
+	return conv("conv", fmt.Sprint("conv_input_grad_", rows), grid, 64, b.args(dy, weights, dx, flag(add), x), geometry(op))
 }
 
 // ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of
@@ -89,7 +89,7 @@ func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Lau
 // belongs to a block of threads. stride counts float32 values.
 func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	rows := tileRows(op.Out[0])
-	return conv(fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, ConvNorms(op), 1}, gradientThreads(rows),
+	return conv("convgrad", fmt.Sprint("conv_store_", rows), [3]int{b.Capacity, ConvNorms(op), 1}, gradientThreads(rows),
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)), geometry(op))
 }
 
@@ -124,7 +124,7 @@ func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Laun
 		cols++
 	}
 	rows := tileRows(out)
-	return conv(fmt.Sprint("conv_sum_", rows), [3]int{ceil(cols, 64) * ceil(out, rows), ceil(b.Capacity, ExampleBlock), 1}, gradientThreads(rows),
+	return conv("convgrad", fmt.Sprint("conv_sum_", rows), [3]int{ceil(cols, 64) * ceil(out, rows), ceil(b.Capacity, ExampleBlock), 1}, gradientThreads(rows),
 		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != ir.None)), geometry(op))
 }
 
@@ -135,7 +135,7 @@ func ConvParts(capacity int) int { return ceil(capacity, ExampleBlock) }
 // The caller calls it for the weights and for the bias, which lie after them in a part (parts + 4·out·k).
 func SumParts(parts Ptr, stride, n, size int, sum Ptr) Launch {
 	return Launch{
-		Module: "conv", Name: "sum_parts",
+		Module: "convgrad", Name: "sum_parts",
 		Grid: [3]int{ceil(size, 256), 1, 1}, Block: [3]int{256, 1, 1},
 		Args: []uint64{parts, I(stride), I(n), I(size), sum},
 	}

@@ -125,6 +125,7 @@ func (m Math) conv(l Launch, name string, rows int) Launch {
 	if m.plain() {
 		return l
 	}
+	l.Module = "conv"
 	return m.tensor(l, name, tileRows(rows))
 }
 
@@ -150,10 +151,8 @@ func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride 
 // largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
 func (m Math) NormGram(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	sum, gradient := m.GramRounding(op)
-	l := conv("norm_gram", [3]int{b.Capacity, 1, 1}, 256,
+	return conv("gram", "norm_gram", [3]int{b.Capacity, 1, 1}, 256,
 		b.args(x, dy, norm2, D(sum), D(gradient), uint64(m.kept()), flag(op.Bias != ir.None)), geometry(op))
-	l.Module = "gram"
-	return l
 }
 
 // kept has the bits of a float32 number that gradients of weights are computed from.

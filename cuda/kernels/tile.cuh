@@ -20,6 +20,17 @@ static __device__ __forceinline__ void copyAsync(float *to, const float *base, i
 	             : "r"((uint32)(uint64)(__attribute__((address_space(3))) float *)to), "l"(from), "r"(copies ? 4 : 0)
 	             : "memory");
 }
+// copyFour is that of 16 bytes, all of them or zeros, between addresses that are multiples of 16.
+static __device__ __forceinline__ void copyFour(float *to, const float *from, bool copies) {
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+	             :
+	             : "r"((uint32)(uint64)(__attribute__((address_space(3))) float *)to), "l"(from), "r"(copies ? 16 : 0)
+	             : "memory");
+}
+
+// commit closes a group of copies; arrivedBut waits for all groups but so many of the latest.
+static __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int GROUPS> static __device__ __forceinline__ void arrivedBut() { asm volatile("cp.async.wait_group %0;" : : "n"(GROUPS) : "memory"); }
 static __device__ __forceinline__ void arrived() { asm volatile("cp.async.wait_all;" : : : "memory"); }
 
 template <int ROWS_, int COLS_, int R_, int C_> struct Tile {

@@ -47,7 +47,7 @@ func TestOccupancy(t *testing.T) {
 	if rows < 160 {
 		t.Errorf("%d kernels were found", rows)
 	}
-	if n := assembledRegisters("conv", "none", 90) + assembledRegisters("conv", "sum_parts", 70) + assembledRegisters("none", "sum_parts", 90); n != 0 {
+	if n := assembledRegisters("conv", "none", 90) + assembledRegisters("convgrad", "sum_parts", 70) + assembledRegisters("none", "sum_parts", 90); n != 0 {
 		t.Errorf("what is not in the tables has %d registers", n)
 	}
 }
