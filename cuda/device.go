@@ -34,10 +34,11 @@ var errClosed = errors.New("the GPU is closed")
 const leastCapability = 80
 
 // costs are nominal, of a GPU of about 2023 with so many multiprocessors, in float32 without tensor
-// cores; the strategies compare their ratios.
+// cores; the strategies compare their ratios. Memory is faster than any GPU's: most of what is written and read goes on
+// beside products.
 func costs(processors int) ir.Costs {
 	return ir.Costs{
-		GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6, Summed: kernels.ExampleBlock,
+		GEMM: 3e13, Gram: 5e12, Memory: 6e12, Launch: 4e-6, Summed: kernels.ExampleBlock,
 		Fewest: 2 * processors, Most: 32 * processors,
 	}
 }
