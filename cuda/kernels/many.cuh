@@ -1,11 +1,9 @@
 // Numbers of 384 binary digits, computed by a warp together: lane i has digit i in base 2^32, the lowest first, and the lanes
 // behind have 0. All lanes take part in every function, and all results are rounded down.
 #pragma once
-#include "common.cuh"
+#include "lanes.cuh"
 
 static const int digits = 12;
-
-static __device__ __forceinline__ int ownLane() { return threadX() % 32; }
 
 static __device__ __forceinline__ uint32 at(uint32 x, int lane) { return (uint32)__nvvm_shfl_sync_idx_i32(~0u, (int)x, lane, 31); } // modulo 32
 

@@ -1,4 +1,5 @@
 #include "grid.cuh"
+#include "lanes.cuh"
 #include "many.cuh"
 #include "real.cuh"
 #include "run.cuh"
@@ -50,23 +51,6 @@ static __device__ __forceinline__ void block(uint32 *x, const uint32 *key, uint3
 
 static __device__ __forceinline__ double fromBits(uint64 x) { return __builtin_bit_cast(double, x); }
 static __device__ __forceinline__ uint64 bits(double x) { return __builtin_bit_cast(uint64, x); }
-
-// Halves of 64 bits: pairs of registers, which no instruction takes apart or puts together.
-static __device__ __forceinline__ uint32 upper(double x) {
-	uint32 high;
-	asm("{\n\t.reg .b32 low;\n\tmov.b64 {low, %0}, %1;\n\t}" : "=r"(high) : "d"(x));
-	return high;
-}
-static __device__ __forceinline__ uint32 lower(double x) {
-	uint32 low;
-	asm("{\n\t.reg .b32 high;\n\tmov.b64 {%0, high}, %1;\n\t}" : "=r"(low) : "d"(x));
-	return low;
-}
-static __device__ __forceinline__ double halves(uint32 low, uint32 high) {
-	double x;
-	asm("mov.b64 %0, {%1, %2};" : "=d"(x) : "r"(low), "r"(high));
-	return x;
-}
 
 typedef uint32 uint4 __attribute__((ext_vector_type(4)));
 
