@@ -21,14 +21,13 @@ static __device__ __forceinline__ double halves(uint32 low, uint32 high) {
 	return x;
 }
 
-// from is the number of the lane whose number differs in so many.
-static __device__ __forceinline__ float from(int difference, float x) {
-	return fromBits((uint32)__nvvm_shfl_sync_bfly_i32(~0u, (int)bits(x), difference, 31));
-}
-static __device__ __forceinline__ double from(int difference, double x) {
-	return halves((uint32)__nvvm_shfl_sync_bfly_i32(~0u, (int)lower(x), difference, 31),
-	              (uint32)__nvvm_shfl_sync_bfly_i32(~0u, (int)upper(x), difference, 31));
-}
+// sent is what a lane has, modulo 32.
+static __device__ __forceinline__ uint32 sent(uint32 x, int lane) { return (uint32)__nvvm_shfl_sync_idx_i32(~0u, (int)x, lane, 31); }
+
+// from is what the lane has whose number differs in the bits of half.
+static __device__ __forceinline__ uint32 from(int half, uint32 x) { return (uint32)__nvvm_shfl_sync_bfly_i32(~0u, (int)x, half, 31); }
+static __device__ __forceinline__ float from(int half, float x) { return fromBits(from(half, bits(x))); }
+static __device__ __forceinline__ double from(int half, double x) { return halves(from(half, lower(x)), from(half, upper(x))); }
 
 // laneSum adds one value a lane, in a tree of halves; all lanes have the sum.
 static __device__ __forceinline__ double laneSum(double x) {

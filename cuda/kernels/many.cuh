@@ -5,8 +5,6 @@
 
 static const int digits = 12;
 
-static __device__ __forceinline__ uint32 at(uint32 x, int lane) { return (uint32)__nvvm_shfl_sync_idx_i32(~0u, (int)x, lane, 31); } // modulo 32
-
 // any has a bit for each lane whose x is not 0.
 static __device__ __forceinline__ uint32 any(uint32 x) { return __nvvm_vote_ballot_sync(~0u, x != 0); }
 
@@ -28,17 +26,17 @@ static __device__ __forceinline__ uint32 product(uint32 x, uint32 y) {
 	uint32 high = 0;
 #pragma unroll 1
 	for (int i = 0; i < digits; i++) { // lanes before i get a 0 from the end
-		uint64 p = (uint64)at(x, i) * at(y, lane - i);
+		uint64 p = (uint64)sent(x, i) * sent(y, lane - i);
 		low += p;
 		high += low < p;
 	}
-	uint64 sum = (low & ~0u) + at((uint32)(low >> 32), lane - 1) + at(high, lane - 2);
-	return carry((sum & ~0u) + at((uint32)(sum >> 32), lane - 1));
+	uint64 sum = (low & ~0u) + sent((uint32)(low >> 32), lane - 1) + sent(high, lane - 2);
+	return carry((sum & ~0u) + sent((uint32)(sum >> 32), lane - 1));
 }
 
 // part is 12 digits of a product, from one of them on.
 static __device__ __forceinline__ uint32 part(uint32 product, int from) {
-	uint32 d = at(product, ownLane() + from);
+	uint32 d = sent(product, ownLane() + from);
 	return ownLane() < digits ? d : 0;
 }
 
@@ -47,7 +45,7 @@ static __device__ __forceinline__ uint32 quotient(uint32 first, uint32 x, uint32
 	uint32 result = 0;
 #pragma unroll 1
 	for (int i = digits - 1; i >= 0; i--) {
-		uint64 n = (uint64)first << 32 | at(x, i);
+		uint64 n = (uint64)first << 32 | sent(x, i);
 		uint32 q = (uint32)(n / d);
 		first = (uint32)n - q * d;
 		if (ownLane() == i)
@@ -66,7 +64,7 @@ template <typename F> static __device__ __forceinline__ uint32 uniform(uint64 wo
 	for (int i = 0; i < digits - 1; i++)
 		if (lane == digits - 2 - i)
 			x = __builtin_bswap32(more(i));
-	x = at(x, lane + 1) << 1 | x >> 31;
+	x = sent(x, lane + 1) << 1 | x >> 31;
 	return lane < digits ? x : 0;
 }
 

@@ -149,7 +149,7 @@ static __device__ __forceinline__ bool above(int64 k, double std, uint32 v) {
 #pragma unroll 1
 	for (uint32 i = 3; any(term); i += 2) {
 		uint32 p = product(term, square);
-		term = quotient(at(p, 2 * digits - 1), part(p, top), i);
+		term = quotient(sent(p, 2 * digits - 1), part(p, top), i);
 		sum = plus(sum, term);
 	}
 	return less(v, complement(sum));
@@ -164,7 +164,7 @@ static __device__ __forceinline__ int64 rounded(uint64 word, uint32 v, double st
 		double x = 0;
 #pragma unroll 1
 		for (int i = 0; i < digits; i++)
-			x = (x + at(v, i)) * 0x1p-32;
+			x = (x + sent(v, i)) * 0x1p-32;
 		z = far(x);
 	}
 	// The least k that is not below std·|Z| - 1/2.
@@ -319,7 +319,7 @@ static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T 
 	}
 	for (uint32 lanes = any(left); lanes != 0; lanes &= lanes - 1) {
 		int from = __builtin_ctz(lanes);
-		for (uint32 marks = at(left, from); marks != 0; marks &= marks - 1) {
+		for (uint32 marks = sent(left, from); marks != 0; marks &= marks - 1) {
 			int mark = __builtin_ctz(marks), i = first + 64 * (mark / 2) + 2 * from + mark % 2;
 			uint4 w = words[Near::place((i - first) / 8, i / 2 % 4)];
 			uint64 word = i % 2 ? (uint64)w.w << 32 | w.z : (uint64)w.y << 32 | w.x;
