@@ -243,7 +243,7 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 	}
 	size, form := n.Sum(src)
 	q.then(func() {
-		z, err := n.noise(noise, size)
+		z, err := n.noise(noise)
 		if !q.check(err) {
 			return
 		}
@@ -253,7 +253,6 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 		} else {
 			q.launch(kernels.Release(n.arena.run, d, at, size, z))
 		}
-		q.launch(kernels.ReleaseOpen(n.arena.run, d, at, size, z))
 	})
 }
 

@@ -40,7 +40,7 @@ func (n *net) newRing() (*ring, error) {
 
 // advance begins a step: the inputs of its run come into the arena.
 func (r *ring) advance() kernels.Launch {
-	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counter), r.net.arena.run, r.net.Options.Capacity)
+	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counter), r.net.arena.run, 0, 1, r.net.Options.Capacity)
 }
 
 // put writes a run's inputs into the next slot, and waits for the slot if it has to.
