@@ -218,12 +218,19 @@ func (s *faultyStream) Run(g driver.Graph) error {
 	return s.Stream.Run(g)
 }
 
-func (s *faultyStream) Record() (driver.Event, error) {
-	e, err := s.Stream.Record()
-	if s.fault.early && err == nil {
+func (c faultyContext) NewEvent() (driver.Event, error) {
+	e, err := c.Context.NewEvent()
+	if c.fault.early && err == nil {
 		return careless{e}, nil
 	}
 	return e, err
+}
+
+func (s *faultyStream) Record(e driver.Event) error {
+	if c, ok := e.(careless); ok {
+		e = c.Event
+	}
+	return s.Stream.Record(e)
 }
 
 type careless struct{ driver.Event }

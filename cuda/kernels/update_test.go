@@ -101,16 +101,17 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// TestAdvance takes one, two or three slots at a time; live counts lie out of range, too.
 func TestAdvance(t *testing.T) {
-	const slots, capacity = 3, 5
-	const stride = kernels.RunBytes + 4*capacity + 12
-	live := []int32{2, 5, 0, 9, -1, 3, 4}
-	ring := make([]byte, slots*stride)
+	const slots, capacity, room = 5, 5, 3
+	const stride, runStride = kernels.RunBytes + 4*capacity + 12, kernels.RunBytes + 4*capacity + 4
+	live := []int32{2, 5, 0, 9, -1, 3, 4, 1, 2, 5, 3, 0}
 	m := newMachine(t)
-	run, counter := m.alloc(make([]byte, kernels.RunBytes+4*capacity)), put(m, []uint64{0})
-	rows := make([]int32, capacity)
-	for k, n := range live {
-		in := inputs{live: n, draw: uint64(k) << 40, rows: make([]int32, capacity)}
+	runs, counters := m.alloc(make([]byte, room*runStride)), put(m, make([]uint64, kernels.MostSteps))
+	var rows [room][capacity]int32
+	ring := make([]byte, slots*stride)
+	fill := func(k int) []byte { // the slot of a run
+		in := inputs{live: live[k], draw: uint64(k) << 40, rows: make([]int32, capacity)}
 		for i := range in.scalars {
 			in.scalars[i] = float32(100*k + i)
 		}
@@ -122,19 +123,32 @@ func TestAdvance(t *testing.T) {
 		for i := range device.MaxCandidates {
 			binary.LittleEndian.PutUint32(slot[kernels.RunCandidates+4*i:], math.Float32bits(float32(i-k)))
 		}
-		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, capacity))
-		want := slices.Clone(slot[:kernels.RunBytes])
-		here := min(max(n, 0), capacity)
-		binary.LittleEndian.PutUint32(want, uint32(here))
-		if got := get[byte](m, run, kernels.RunBytes); !slices.Equal(got, want) {
-			t.Fatalf("run %d has %x, want %x", k, got, want)
+		return slot
+	}
+	for k, steps := 0, 1; k < len(live); k, steps = k+steps, steps%room+1 {
+		var want [room][]byte
+		for j := range steps {
+			want[j] = slices.Clone(fill(k + j)[:kernels.RunBytes])
 		}
-		copy(rows, in.rows[:here]) // the others stay
-		if got := get[int32](m, run+kernels.RunRows, capacity); !slices.Equal(got, rows) {
-			t.Fatalf("run %d has the rows %v, want %v", k, got, rows)
+		m.run(kernels.Advance(m.alloc(ring), slots, stride, counters, runs, runStride, steps, capacity))
+		for j := range steps {
+			here := min(max(live[k+j], 0), capacity)
+			binary.LittleEndian.PutUint32(want[j], uint32(here))
+			run := runs + kernels.Ptr(j*runStride)
+			if got := get[byte](m, run, kernels.RunBytes); !slices.Equal(got, want[j]) {
+				t.Fatalf("run %d has %x, want %x", k+j, got, want[j])
+			}
+			for i := range here { // the others stay
+				rows[j][i] = int32(1000*(k+j)) + i
+			}
+			if got := get[int32](m, run+kernels.RunRows, capacity); !slices.Equal(got, rows[j][:]) {
+				t.Fatalf("run %d has the rows %v, want %v", k+j, got, rows[j])
+			}
 		}
-		if got := get[uint64](m, counter, 1)[0]; got != uint64(k)+1 {
-			t.Fatalf("the counter is %d after run %d", got, k)
+		for _, got := range get[uint64](m, counters, kernels.MostSteps) {
+			if got != uint64(k+steps) {
+				t.Fatalf("a counter is %d after %d runs", got, k+steps)
+			}
 		}
 	}
 }
