@@ -14,7 +14,7 @@ const Together = kernels.MostSteps
 
 // mostTogether is the most launches of a training step that goes together with others. Beside more of them
 // the start of a graph does not count, and the memory of a long graph does.
-const mostTogether = 64
+const mostTogether = 128
 
 // pair is a training step: a step that fills a sum, and one that releases the sum and gives nothing to the
 // host. Where a run of the one follows a run of the other with the same scalars, both are one graph,
