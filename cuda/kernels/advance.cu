@@ -10,7 +10,9 @@ KERNEL __launch_bounds__(256) advance(const uint32 *ring, int slots, int stride,
 		const int header = __builtin_offsetof(Run, rows) / 4;
 		int live = max(0, min((int)slot[0], capacity));
 		for (int i = t; i < header + live; i += threadsX())
-			run[i] = i == 0 ? (uint32)live : slot[i];
+			run[i] = slot[i];
+		if (t == 0)
+			run[0] = (uint32)live;
 	}
 	barrier(); // all have read the counter
 	if (t == 0)
