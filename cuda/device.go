@@ -32,9 +32,15 @@ var (
 // leastCapability is the first generation that the PTX of package kernels runs on.
 const leastCapability = 80
 
-// costs are nominal, of a large GPU of about 2023 in float32 without tensor
-// cores; the strategies compare their ratios.
-var costs = ir.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
+// costs are nominal, of a GPU of about 2023 with so many multiprocessors, in float32 without tensor
+// cores; the strategies compare their ratios. Memory is faster than any GPU's: most of what is written and read goes on
+// beside products.
+func costs(processors int) ir.Costs {
+	return ir.Costs{
+		GEMM: 3e13, Gram: 5e12, Memory: 6e12, Launch: 4e-6, Summed: kernels.ExampleBlock,
+		Fewest: 2 * processors, Most: 32 * processors,
+	}
+}
 
 // precisions beside float32; every GPU that the PTX runs on has tensor cores for them.
 var precisions = []device.Precision{device.TF32, device.BF16}
@@ -103,7 +109,7 @@ func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
 		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
-		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
+		Threads: 1, Costs: costs(d.info.Processors), Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
 	}
 }
 

@@ -51,7 +51,7 @@ func model(name string) *ir.Program {
 func TestLaunches(t *testing.T) {
 	for name, launches := range map[string][2]int{"mlp-mnist": {7, 8}, "cnn-mnist": {12, 29}, "mnist-tf": {10, 20}, "cifar-small": {33, 34}, "cifar-paper": {36, 37}} {
 		for precision, want := range launches {
-			s, err := perexample.Private(model(name), perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Costs: costs, Batch: 300})
+			s, err := perexample.Private(model(name), perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Costs: costs(132), Batch: 300})
 			if err != nil {
 				t.Fatal(err)
 			}
