@@ -24,7 +24,7 @@ const mostTogether = 128
 type pair struct {
 	sum  *step
 	one  driver.Graph
-	many driver.Graph // Together of them; nil where they do not go together
+	many driver.Graph // Together of them; nil where several do not go together
 }
 
 // held are runs that are not on the stream.
@@ -39,7 +39,7 @@ type held struct {
 func (n *net) newPair(sum, then *step) (p *pair, err error) {
 	p = &pair{sum: sum}
 	both := slices.Concat(sum.work[1:], then.work[1:]) // without the advance of each
-	if p.one, err = n.capturePairs(both, 1); err == nil && len(both) <= mostTogether {
+	if p.one, err = n.capturePairs(both, 1); err == nil && len(both) <= mostTogether && !sum.counts {
 		p.many, err = n.capturePairs(both, Together)
 	}
 	if err != nil {

@@ -182,6 +182,59 @@ func TestGraphsOfSteps(t *testing.T) {
 	}
 }
 
+// A step that counts norms is one graph with its release, and bits are those of two.
+func TestCountedPair(t *testing.T) {
+	c := devicetest.NewCase(t, program(t, "mlp-hinge"), 9, 1)
+	var results [2][]float32
+	for apart := range 2 {
+		f := fake.New(fake.Options{})
+		d, err := cuda.Open(f, 0)
+		must(t, err)
+		x, err := train(d, private(t, c.Program, perexample.Ghost), c, 9, noise(t, stream.ChaCha20))
+		must(t, err)
+		sum, err := x.net.NewSum()
+		must(t, err)
+		count, err := x.net.NewScalarSum(1)
+		must(t, err)
+		gradient, err := x.net.NewVector(1)
+		must(t, err)
+		counted, err := x.net.NewScalars(1)
+		must(t, err)
+		x.sum, err = x.net.Record(func(q device.Queue) { q.CountedSum(sum, count, x.data) })
+		must(t, err)
+		s := noise(t, stream.ChaCha20)
+		x.update, err = x.net.Record(func(q device.Queue) {
+			q.Release(gradient, sum, device.NewNoise(s, 5))
+			q.Release(counted, count, device.NewNoise(s, 6))
+			q.Update(device.SGD, x.net.Params(), gradient)
+		})
+		must(t, err)
+		var read [1]float32
+		const steps = 5
+		for k := range steps {
+			in := &device.Inputs{Rows: c.All()[k:], Draw: uint64(k + 1)}
+			in.Scalars[device.Clip], in.Scalars[device.Scale], in.Scalars[device.Rate] = 0.5, 0.1, 0.1
+			must(t, x.sum.Run(in))
+			if apart == 1 {
+				must(t, waits(x, k, true))
+			}
+			must(t, x.update.Run(in))
+			must(t, x.net.Read(counted, read[:]))
+			results[apart] = append(results[apart], read[0])
+		}
+		p, err := x.params(len(c.Params))
+		must(t, err)
+		results[apart] = append(results[apart], p...)
+		if n := f.Calls("cuGraphLaunch"); n != steps*(1+apart) {
+			t.Errorf("%d steps are %d graphs", steps, n)
+		}
+		must(t, d.Close())
+	}
+	if !slices.Equal(results[0], results[1]) {
+		t.Errorf("one graph gives %v, two give %v", results[0], results[1])
+	}
+}
+
 // A graph that fails among several is told at the latest by what waits, and for good.
 func TestHeldRunsFail(t *testing.T) {
 	for _, fail := range []struct {

@@ -26,6 +26,8 @@ type step struct {
 	dots   []kernels.Ptr
 	pair   *pair // with a step that fills the sum that this one releases, or nil
 	paired bool  // with one that releases the sum that this one fills
+	// counts says that the host reads a released count after every step.
+	counts bool
 	ran    bool
 }
 
@@ -234,7 +236,7 @@ func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
 }
 
 func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
-	q.gathers = true
+	q.fills, q.gathers, q.recorded.counts = append(q.fills, dst), true, true
 	q.then(func() { q.clippedSum(q.net.sums[dst], q.net.sums[count], from.(*table)) })
 }
 
