@@ -10,7 +10,7 @@ import (
 )
 
 // Together is the most training steps that are one graph.
-const Together = kernels.MostSteps
+const Together = 8
 
 // mostTogether is the most launches of a training step that goes together with others. Beside more of them
 // the start of a graph does not count, and the memory of a long graph does.

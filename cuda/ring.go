@@ -17,10 +17,10 @@ const slots = 4 * Together
 // Advance, with which every graph begins, copies the slots that a counter on the device names. A
 // slot is written again when the run that read it is done, which a mark behind its graph tells.
 type ring struct {
-	net      *net
-	host     driver.HostMemory
-	stride   int        // of slots here, and of runs in the arena
-	counters driver.Ptr // of Advance
+	net     *net
+	host    driver.HostMemory
+	stride  int        // of slots here, and of runs in the arena
+	counter driver.Ptr // of Advance
 	// How many runs have had a slot; of these are on the stream; and are known to be done.
 	runs, sent, done uint64
 	// Marks are used in turns. No more than slots are needed, since each graph has a run.
@@ -40,7 +40,7 @@ func runStride(capacity int) int { return align(kernels.RunBytes + 4*capacity) }
 func (n *net) newRing() (*ring, error) {
 	r := &ring{net: n, stride: runStride(n.Options.Capacity)}
 	var err error
-	if r.counters, err = n.zeros(8*Together, "the run counters"); err != nil {
+	if r.counter, err = n.zeros(8, "the run counter"); err != nil {
 		return nil, err
 	}
 	for i := range r.marks {
@@ -56,7 +56,7 @@ func (n *net) newRing() (*ring, error) {
 
 // advance begins a graph: the inputs of its runs come into the arena.
 func (r *ring) advance(runs int) kernels.Launch {
-	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counters), r.net.arena.run, r.stride, runs, r.net.Options.Capacity)
+	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counter), r.net.arena.run, r.stride, runs, r.net.Options.Capacity)
 }
 
 // slot is that of a run.

@@ -101,54 +101,52 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestAdvance takes one, two or three slots at a time; live counts lie out of range, too.
+// A graph of several steps takes as many slots, in turn.
 func TestAdvance(t *testing.T) {
-	const slots, capacity, room = 5, 5, 3
-	const stride, runStride = kernels.RunBytes + 4*capacity + 12, kernels.RunBytes + 4*capacity + 4
-	live := []int32{2, 5, 0, 9, -1, 3, 4, 1, 2, 5, 3, 0}
-	m := newMachine(t)
-	runs, counters := m.alloc(make([]byte, room*runStride)), put(m, make([]uint64, kernels.MostSteps))
-	var rows [room][capacity]int32
-	ring := make([]byte, slots*stride)
-	fill := func(k int) []byte { // the slot of a run
-		in := inputs{live: live[k], draw: uint64(k) << 40, rows: make([]int32, capacity)}
-		for i := range in.scalars {
-			in.scalars[i] = float32(100*k + i)
+	live := []int32{2, 5, 0, 3000, -1, 3, 4, 2900, 5, 2, 0, 5}
+	for _, steps := range []int{1, 2, 3} {
+		for _, capacity := range []int{5, 8, 2900} { // the last in two rounds of loads
+			testAdvance(t, live, steps, capacity)
 		}
-		for i := range in.rows {
-			in.rows[i] = int32(1000*k + i)
-		}
-		slot := ring[k%slots*stride:][:stride]
-		copy(slot, in.bytes())
-		for i := range device.MaxCandidates {
-			binary.LittleEndian.PutUint32(slot[kernels.RunCandidates+4*i:], math.Float32bits(float32(i-k)))
-		}
-		return slot
 	}
-	for k, steps := 0, 1; k < len(live); k, steps = k+steps, steps%room+1 {
-		var want [room][]byte
-		for j := range steps {
-			want[j] = slices.Clone(fill(k + j)[:kernels.RunBytes])
+}
+
+func testAdvance(t *testing.T, live []int32, steps, capacity int) {
+	const slots = 3
+	stride, runStride := (kernels.RunBytes+4*capacity+15)/16*16, (kernels.RunBytes+4*capacity+15)/16*16+32
+	m := newMachine(t)
+	before := make([]byte, steps*runStride)
+	for i := range before {
+		before[i] = byte(i)
+	}
+	run, counter := m.alloc(before), put(m, []uint64{0})
+	for k := 0; k < len(live); k += steps {
+		ring := make([]byte, slots*stride)
+		want := get[byte](m, run, len(before))
+		for step := range steps {
+			n := live[k+step]
+			in := inputs{live: n, draw: uint64(k+step) << 40, rows: make([]int32, capacity)}
+			for i := range in.scalars {
+				in.scalars[i] = float32(100*(k+step) + i)
+			}
+			for i := range in.rows {
+				in.rows[i] = int32(10000*(k+step) + i)
+			}
+			slot := ring[(k+step)%slots*stride:][:stride]
+			copy(slot, in.bytes())
+			for i := range device.MaxCandidates {
+				binary.LittleEndian.PutUint32(slot[kernels.RunCandidates+4*i:], math.Float32bits(float32(i-k)))
+			}
+			here := min(max(int(n), 0), capacity)
+			copy(want[step*runStride:], slot[:kernels.RunBytes+4*here]) // all else stays
+			binary.LittleEndian.PutUint32(want[step*runStride:], uint32(here))
 		}
-		m.run(kernels.Advance(m.alloc(ring), slots, stride, counters, runs, runStride, steps, capacity))
-		for j := range steps {
-			here := min(max(live[k+j], 0), capacity)
-			binary.LittleEndian.PutUint32(want[j], uint32(here))
-			run := runs + kernels.Ptr(j*runStride)
-			if got := get[byte](m, run, kernels.RunBytes); !slices.Equal(got, want[j]) {
-				t.Fatalf("run %d has %x, want %x", k+j, got, want[j])
-			}
-			for i := range here { // the others stay
-				rows[j][i] = int32(1000*(k+j)) + i
-			}
-			if got := get[int32](m, run+kernels.RunRows, capacity); !slices.Equal(got, rows[j][:]) {
-				t.Fatalf("run %d has the rows %v, want %v", k+j, got, rows[j])
-			}
+		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, runStride, steps, capacity))
+		if got := get[byte](m, run, len(want)); !slices.Equal(got, want) {
+			t.Fatalf("capacity %d, run %d has %x, want %x", capacity, k, got, want)
 		}
-		for _, got := range get[uint64](m, counters, kernels.MostSteps) {
-			if got != uint64(k+steps) {
-				t.Fatalf("a counter is %d after %d runs", got, k+steps)
-			}
+		if got, want := get[uint64](m, counter, 1)[0], uint64((k+steps)%slots); got != want {
+			t.Fatalf("the counter is %d after run %d of %d steps, want %d", got, k, steps, want)
 		}
 	}
 }
