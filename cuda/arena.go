@@ -22,7 +22,7 @@ type arena struct {
 	bytes int64
 	chunk int // examples that go through the network together
 
-	run       kernels.Ptr   // the inputs of the run in flight
+	run       kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
 	values    []kernels.Ptr // by ir.Value, [example][element]
 	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
 	moments   []kernels.Ptr // by op, of the groups that it normalizes
@@ -63,7 +63,7 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if err := countable(p, a.chunk); err != nil {
 		return err
 	}
-	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
+	a.take(&a.run, Together*runStride(o.Capacity))
 	a.fusion = fuse(p, kernels.Math(o.Precision), !apart)
 	if o.Precision == device.Float32 { // whose products are a trunk's
 		a.layTrunk(s, shared)
