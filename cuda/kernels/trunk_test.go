@@ -44,6 +44,16 @@ func trunkPrograms() []*ir.Program {
 	build("one", []int{1, 11, 10}, func(b *devicetest.Builder) ir.Value {
 		return b.Act(ir.Sigmoid, b.Conv(ir.Input, 6, ir.Square(3, 1, 1), true))
 	})
+	for _, act := range []ir.Kind{ir.ReLU, ir.Tanh} {
+		build(fmt.Sprint("5x5 with ", act), []int{1, 28, 28}, func(b *devicetest.Builder) ir.Value {
+			x := b.Pool(ir.MaxPool, b.Act(act, b.Conv(ir.Input, 6, ir.Square(5, 1, 0), true)), ir.Square(2, 2, 0))
+			return b.Pool(ir.MaxPool, b.Act(act, b.Conv(x, 16, ir.Square(5, 1, 0), true)), ir.Square(2, 2, 0))
+		})
+		build(fmt.Sprint("8x8 with ", act), []int{1, 28, 28}, func(b *devicetest.Builder) ir.Value {
+			x := b.Pool(ir.MaxPool, b.Act(act, b.Conv(ir.Input, 16, ir.Square(8, 2, 3), true)), ir.Square(2, 1, 0))
+			return b.Pool(ir.MaxPool, b.Act(act, b.Conv(x, 32, ir.Square(4, 2, 0), true)), ir.Square(2, 1, 0))
+		})
+	}
 	return list
 }
 
