@@ -53,15 +53,15 @@ template <class T> struct Backward {
 		float weights[fours(Second::FILTERS * Second::CHANNELS * Second::WEIGHT_CHANNEL)];
 		struct {
 			float dFirst[First::FILTERS * First::GRADIENT_PLANE];
-			float scratch[First::BLOCKS * First::PARAMETERS];
+			float scratch[First::SCRATCH];
 		};
 	};
 	alignas(16) double sums[THREADS];
 };
 
 // What Go's namedTrunks say.
-static_assert(sizeof(Forward<LeNet>) == 30720 && sizeof(Backward<LeNet>) == 32240);
-static_assert(sizeof(Forward<Wide>) == 68640 && sizeof(Backward<Wide>) == 63456);
+static_assert(sizeof(Forward<LeNet>) == 30720 && sizeof(Backward<LeNet>) == 33232);
+static_assert(sizeof(Forward<Wide>) == 71968 && sizeof(Backward<Wide>) == 66784);
 
 extern __shared__ __attribute__((aligned(16))) char memory[];
 

@@ -25,8 +25,8 @@ template <int CHANNELS_, int SIZE_, int FILTERS_, int WINDOW_, int STRIDE_, int 
 	static_assert(OUT % Tile_::POSITIONS_AT_ONCE == 0 && FILTERS % Tile_::FILTERS_AT_ONCE == 0 && FILTERS % Tile_::FILTERS_KEPT == 0);
 	static_assert(OUT % Tile_::POSITIONS_READ == 0 && (BLOCKS == 1 || POSITION_BLOCK % Tile_::POSITIONS_READ == 0));
 
-	// Images lie in shared memory with their padding, rows at multiples of 16 bytes.
-	static constexpr int ROWS = SIZE + 2 * PADDING, PITCH = fours(ROWS), PLANE = ROWS * PITCH, IMAGE = CHANNELS * PLANE;
+	// Images lie in shared memory with their padding. Rows begin at odd multiples of 16 bytes, so neighbours in other banks.
+	static constexpr int ROWS = SIZE + 2 * PADDING, PITCH = 4 * ((ROWS + 3) / 4 | 1), PLANE = ROWS * PITCH, IMAGE = CHANNELS * PLANE;
 	// Rows of taps that are read by fours lie so that neighbouring filters, or channels, begin in other banks.
 	static constexpr int APART = AREA % 4 == 0 ? 4 : 0, WEIGHT_FILTER = TAPS + APART, WEIGHT_CHANNEL = AREA + APART;
 	static constexpr int OUT_PLANE = POSITIONS % 4 == 0 ? POSITIONS + 4 : POSITIONS;
@@ -34,6 +34,9 @@ template <int CHANNELS_, int SIZE_, int FILTERS_, int WINDOW_, int STRIDE_, int 
 	static __device__ __forceinline__ int gradientAt(int filter, int position) {
 		return filter * Tile_::GRADIENT_PLANE + position + position / POSITION_BLOCK * 4;
 	}
+	// What threads have of a gradient lies one after the other.
+	static constexpr int SCRATCH_LINE = ((CHANNELS * WINDOW + 1) * (FILTERS / Tile_::FILTERS_KEPT) * BLOCKS) | 1;
+	static constexpr int SCRATCH = Tile_::FILTERS_KEPT * WINDOW * SCRATCH_LINE;
 	static_assert(Tile_::GRADIENT_PLANE >= POSITIONS + (BLOCKS - 1) * 4);
 };
 
@@ -151,25 +154,44 @@ static __device__ __forceinline__ void poolForward(const float *out, float *valu
 	});
 }
 
-// poolGrad leaves the gradient behind the activation of a convolution, from gradient(n) at the n-th output of the pool.
+// poolGrad leaves the gradient behind the activation of a convolution, from gradient(n) at the n-th output of the pool. A thread goes down
+// a column, along which it remembers what reads a row.
 template <class L, class F>
 static __device__ __forceinline__ void poolGrad(const float *values, const int *largests, int act, float *dy, F gradient) {
 	constexpr int READERS = 2 / L::POOL; // along an axis
-	each<L::OUTPUTS>([&](int e) INLINE {
-		int channel = e / L::POSITIONS, at = e % L::POSITIONS, y = at / L::OUT / L::POOL, x = at % L::OUT / L::POOL;
-		float sum = 0;
+#pragma unroll 1
+	for (int n = threadX(); n < L::FILTERS * L::OUT; n += THREADS) {
+		int channel = n / L::OUT, x = n % L::OUT;
+		int place[READERS][READERS];
+		float d[READERS][READERS];
 #pragma unroll
-		for (int i = READERS - 1; i >= 0; i--)
+		for (int i = 0; i < READERS; i++)
 #pragma unroll
-			for (int j = READERS - 1; j >= 0; j--) {
-				bool reads = (unsigned)(y - i) < (unsigned)L::POOLED && (unsigned)(x - j) < (unsigned)L::POOLED;
-				int n = reads ? channel * L::POOL_POSITIONS + (y - i) * L::POOLED + x - j : 0;
-				int place = largests[n];
-				float more = sum + gradient(n);
-				sum = reads && place == at ? more : sum;
+			for (int j = 0; j < READERS; j++)
+				place[i][j] = -1;
+#pragma unroll
+		for (int y = 0; y < L::OUT; y++) {
+#pragma unroll
+			for (int j = 0; j < READERS; j++) {
+				int row = y / L::POOL, col = x / L::POOL - j;
+				if (y % L::POOL != 0)
+					continue;
+				place[READERS - 1][j] = place[0][j], d[READERS - 1][j] = d[0][j];
+				bool reads = row < L::POOLED && (unsigned)col < (unsigned)L::POOLED;
+				int at = channel * L::POOL_POSITIONS + (reads ? row * L::POOLED + col : 0);
+				place[0][j] = reads ? largests[at] : -1;
+				d[0][j] = gradient(at);
 			}
-		dy[L::gradientAt(channel, at)] = passBack(act, values[e], sum);
-	});
+			int at = y * L::OUT + x;
+			float sum = 0;
+#pragma unroll
+			for (int i = READERS - 1; i >= 0; i--)
+#pragma unroll
+				for (int j = READERS - 1; j >= 0; j--)
+					sum = place[i][j] == at ? sum + d[i][j] : sum;
+			dy[L::gradientAt(channel, at)] = passBack(act, values[channel * L::POSITIONS + at], sum);
+		}
+	}
 }
 
 // convStore keeps an example's gradient: a thread has one row of taps, or the bias, in a block of positions, which scratch joins. ones
@@ -178,10 +200,10 @@ template <class L>
 static __device__ __forceinline__ void convStore(const float *image, const float *dy, const float *ones, float *scratch, float *kept,
                                                  double *norm2, double *sums) {
 	constexpr int F = L::FILTERS_KEPT, P = L::POSITIONS_READ, LINES = L::CHANNELS * L::WINDOW, GROUPS = L::FILTERS / F;
-	constexpr int N = fours((P - 1) * L::STRIDE + L::WINDOW);
+	constexpr int ITEMS = (LINES + 1) * GROUPS * L::BLOCKS, N = fours((P - 1) * L::STRIDE + L::WINDOW);
 	double squares = 0;
 #pragma unroll 1
-	for (int n = threadX(); n < (LINES + 1) * GROUPS * L::BLOCKS; n += THREADS) {
+	for (int n = threadX(); n < ITEMS; n += THREADS) {
 		int line = n % (LINES + 1), o = n / (LINES + 1) % GROUPS * F, block = n / ((LINES + 1) * GROUPS);
 		const float *x = image + line / L::WINDOW * L::PLANE + line % L::WINDOW * L::PITCH;
 		float acc[F][L::WINDOW];
@@ -221,17 +243,20 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 					kept[to] = acc[i][u];
 					squares = fma(acc[i][u], acc[i][u], squares);
 				} else {
-					scratch[block * L::PARAMETERS + to] = acc[i][u];
+					scratch[(i * L::WINDOW + u) * L::SCRATCH_LINE + n] = acc[i][u];
 				}
 			}
 	}
 	if (L::BLOCKS > 1) {
 		barrier();
 		each<L::PARAMETERS>([&](int e) INLINE {
+			bool bias = e >= L::FILTERS * L::TAPS;
+			int o = bias ? e - L::FILTERS * L::TAPS : e / L::TAPS, k = bias ? L::TAPS : e % L::TAPS;
+			const float *from = scratch + (o % F * L::WINDOW + k % L::WINDOW) * L::SCRATCH_LINE + o / F * (LINES + 1) + k / L::WINDOW;
 			float sum = 0;
 #pragma unroll
 			for (int i = 0; i < L::BLOCKS; i++)
-				sum += scratch[i * L::PARAMETERS + e];
+				sum += from[i * (LINES + 1) * GROUPS];
 			kept[e] = sum;
 			squares = fma(sum, sum, squares);
 		});

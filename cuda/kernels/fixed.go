@@ -17,8 +17,8 @@ type fixedTrunk struct {
 type fixedLayer struct{ channels, size, filters, window, stride, padding, pool int }
 
 var fixedTrunks = []fixedTrunk{
-	{"5x5", [2]fixedLayer{{1, 28, 6, 5, 1, 0, 2}, {6, 12, 16, 5, 1, 0, 2}}, 30720, 32240},
-	{"8x8", [2]fixedLayer{{1, 28, 16, 8, 2, 3, 1}, {16, 13, 32, 4, 2, 0, 1}}, 68640, 63456},
+	{"5x5", [2]fixedLayer{{1, 28, 6, 5, 1, 0, 2}, {6, 12, 16, 5, 1, 0, 2}}, 30720, 33232},
+	{"8x8", [2]fixedLayer{{1, 28, 16, 8, 2, 3, 1}, {16, 13, 32, 4, 2, 0, 1}}, 71968, 66784},
 }
 
 const fixedThreads = 128
