@@ -2,18 +2,20 @@
 #include "fixed.cuh"
 
 struct First5x5 {
-	static constexpr int FILTERS_AT_ONCE = 3, POSITIONS_AT_ONCE = 12, FILTERS_KEPT = 6, POSITIONS_READ = 8, GRADIENT_PLANE = 608;
+	static constexpr int FILTERS_AT_ONCE = 3, POSITIONS_AT_ONCE = 12, FILTERS_KEPT = 6, POSITIONS_READ = 8, GRADIENT_PLANE = 608,
+	                     GRADIENT_ROW = 24, PLANE_APART = 0;
 };
 struct Second5x5 {
 	static constexpr int FILTERS_AT_ONCE = 2, POSITIONS_AT_ONCE = 8, FILTERS_KEPT = 4, POSITIONS_READ = 8, GRADIENT_PLANE = 68,
-	                     CHANNELS_AT_ONCE = 1;
+	                     GRADIENT_ROW = 8, PLANE_APART = 0, CHANNELS_AT_ONCE = 1;
 };
 struct First8x8 {
-	static constexpr int FILTERS_AT_ONCE = 2, POSITIONS_AT_ONCE = 14, FILTERS_KEPT = 4, POSITIONS_READ = 2, GRADIENT_PLANE = 210;
+	static constexpr int FILTERS_AT_ONCE = 2, POSITIONS_AT_ONCE = 14, FILTERS_KEPT = 4, POSITIONS_READ = 2, GRADIENT_PLANE = 210,
+	                     GRADIENT_ROW = 14, PLANE_APART = 0;
 };
 struct Second8x8 {
-	static constexpr int FILTERS_AT_ONCE = 2, POSITIONS_AT_ONCE = 5, FILTERS_KEPT = 4, POSITIONS_READ = 5, GRADIENT_PLANE = 25,
-	                     CHANNELS_AT_ONCE = 2;
+	static constexpr int FILTERS_AT_ONCE = 2, POSITIONS_AT_ONCE = 5, FILTERS_KEPT = 4, POSITIONS_READ = 5, GRADIENT_PLANE = 40,
+	                     GRADIENT_ROW = 8, PLANE_APART = 12, CHANNELS_AT_ONCE = 2;
 };
 
 // LeNet is the trunk of cnn-mnist, Wide that of mnist-tf. trunk.go knows them by their geometry, and the memory that they take.
@@ -61,17 +63,28 @@ template <class T> struct Backward {
 
 // What Go's namedTrunks say.
 static_assert(sizeof(Forward<LeNet>) == 30720 && sizeof(Backward<LeNet>) == 33232);
-static_assert(sizeof(Forward<Wide>) == 71968 && sizeof(Backward<Wide>) == 66784);
+static_assert(sizeof(Forward<Wide>) == 72736 && sizeof(Backward<Wide>) == 69472);
 
 extern __shared__ __attribute__((aligned(16))) char memory[];
 
-// copyWeights begins to copy a convolution's, with a distance between runs of them.
+// copyWeights begins to copy a convolution's, by fours: RUN neighbours go to multiples of DISTANCE. Runs that follow each other are one.
 template <int COUNT, int RUN, int DISTANCE> static __device__ __forceinline__ void copyWeights(float *to, const float *from) {
-	each<COUNT>([&](int e) INLINE { copyAsync(to + e / RUN * DISTANCE + e % RUN, from, e, true); });
+	static_assert(RUN == DISTANCE || (RUN % 4 == 0 && DISTANCE % 4 == 0));
+	each<fours(COUNT) / 4>([&](int e) INLINE {
+		e *= 4;
+		copyFour(RUN == DISTANCE ? to + e : to + e / RUN * DISTANCE + e % RUN, from + e, true);
+	});
 }
 
 // copyImage begins to copy an image to where a layer reads it, with its padding.
 template <class L> static __device__ __forceinline__ void copyImage(float *to, const float *from) {
+	if (L::PADDING == 0) {
+		each<L::CHANNELS * L::SIZE * L::SIZE>([&](int e) INLINE {
+			int row = e / L::SIZE;
+			copyAsync(to + row * L::PITCH + row / L::SIZE * L::PLANE_APART + e % L::SIZE, from, e, true);
+		});
+		return;
+	}
 	each<L::IMAGE>([&](int e) INLINE {
 		int y = e % L::PLANE / L::PITCH - L::PADDING, x = e % L::PITCH - L::PADDING;
 		bool inside = (unsigned)y < (unsigned)L::SIZE && (unsigned)x < (unsigned)L::SIZE;
@@ -143,9 +156,7 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 	copyImage<Second>(m.between, between + b * First::POOL_OUTPUTS);
 	commit();
 	copyImage<First>(m.image, images + b * First::SIZE * First::SIZE);
-	each<Second::FILTERS * Second::TAPS>([&](int e) INLINE {
-		copyAsync(m.weights + e / Second::AREA * Second::WEIGHT_CHANNEL + e % Second::AREA, params + weights1, e, true);
-	});
+	copyWeights<Second::FILTERS * Second::TAPS, Second::AREA, Second::WEIGHT_CHANNEL>(m.weights, params + weights1);
 	commit();
 	if (threadX() < 16)
 		m.ones[threadX()] = 1;

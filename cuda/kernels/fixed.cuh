@@ -14,7 +14,8 @@ static constexpr int fours(int n) { return (n + 3) / 4 * 4; }
 //	FILTERS_AT_ONCE, POSITIONS_AT_ONCE   a thread's results on the way forward, the positions along one row
 //	FILTERS_KEPT, POSITIONS_READ         filters by one row of taps in a thread that computes a gradient, and the positions of a row
 //	                                     that it reads at once: none of these stretches lies in two blocks of positions
-//	GRADIENT_PLANE                       the distance of filters in gradients
+//	PLANE_APART                          floats between channels of an image, against bank conflicts
+//	GRADIENT_PLANE, GRADIENT_ROW         the distance of filters and of rows in gradients
 template <int CHANNELS_, int SIZE_, int FILTERS_, int WINDOW_, int STRIDE_, int PADDING_, int POOL_, class Tile_> struct Layer : Tile_ {
 	static constexpr int CHANNELS = CHANNELS_, SIZE = SIZE_, FILTERS = FILTERS_, WINDOW = WINDOW_, STRIDE = STRIDE_, PADDING = PADDING_,
 	                     POOL = POOL_;
@@ -26,18 +27,19 @@ template <int CHANNELS_, int SIZE_, int FILTERS_, int WINDOW_, int STRIDE_, int 
 	static_assert(OUT % Tile_::POSITIONS_READ == 0 && (BLOCKS == 1 || POSITION_BLOCK % Tile_::POSITIONS_READ == 0));
 
 	// Images lie in shared memory with their padding. Rows begin at odd multiples of 16 bytes, so neighbours in other banks.
-	static constexpr int ROWS = SIZE + 2 * PADDING, PITCH = 4 * ((ROWS + 3) / 4 | 1), PLANE = ROWS * PITCH, IMAGE = CHANNELS * PLANE;
+	static constexpr int ROWS = SIZE + 2 * PADDING, PITCH = 4 * ((ROWS + 3) / 4 | 1), PLANE = ROWS * PITCH + Tile_::PLANE_APART,
+	                     IMAGE = CHANNELS * PLANE;
 	// Rows of taps that are read by fours lie so that neighbouring filters, or channels, begin in other banks.
 	static constexpr int APART = AREA % 4 == 0 ? 4 : 0, WEIGHT_FILTER = TAPS + APART, WEIGHT_CHANNEL = AREA + APART;
 	static constexpr int OUT_PLANE = POSITIONS % 4 == 0 ? POSITIONS + 4 : POSITIONS;
 
-	static __device__ __forceinline__ int gradientAt(int filter, int position) {
-		return filter * Tile_::GRADIENT_PLANE + position + position / POSITION_BLOCK * 4;
+	static __device__ __forceinline__ int gradientAt(int filter, int y, int x) {
+		return filter * Tile_::GRADIENT_PLANE + y * Tile_::GRADIENT_ROW + x + (y * OUT + x) / POSITION_BLOCK * 4;
 	}
 	// What threads have of a gradient lies one after the other.
 	static constexpr int SCRATCH_LINE = ((CHANNELS * WINDOW + 1) * (FILTERS / Tile_::FILTERS_KEPT) * BLOCKS) | 1;
 	static constexpr int SCRATCH = Tile_::FILTERS_KEPT * WINDOW * SCRATCH_LINE;
-	static_assert(Tile_::GRADIENT_PLANE >= POSITIONS + (BLOCKS - 1) * 4);
+	static_assert(Tile_::GRADIENT_PLANE >= OUT * Tile_::GRADIENT_ROW + (BLOCKS - 1) * 4);
 };
 
 // each calls f(n) for n below N, one in a thread. AT_ONCE of them have no branches between them, so that their loads wait together.
@@ -56,16 +58,18 @@ template <int N, int AT_ONCE = 4, class F> static __device__ __forceinline__ voi
 
 // load reads N neighbours at a multiple of ALIGNED floats, as many at once as that allows.
 template <int ALIGNED, int N> static __device__ __forceinline__ void load(float (&to)[N], const float *from) {
-	constexpr int WIDTH = ALIGNED % 4 == 0 ? 4 : ALIGNED % 2 == 0 ? 2 : 1;
+	constexpr int WIDTH = ALIGNED % 4 == 0 ? 4 : ALIGNED % 2 == 0 ? 2 : 1, MOST = N / WIDTH * WIDTH;
 	typedef float Some __attribute__((ext_vector_type(WIDTH)));
-	static_assert(N % WIDTH == 0);
 #pragma unroll
-	for (int i = 0; i < N / WIDTH; i++) {
-		Some x = ((const Some *)from)[i];
+	for (int i = 0; i < MOST; i += WIDTH) {
+		Some x = *(const Some *)(from + i);
 #pragma unroll
 		for (int j = 0; j < WIDTH; j++)
-			to[i * WIDTH + j] = x[j];
+			to[i + j] = x[j];
 	}
+#pragma unroll
+	for (int i = MOST; i < N; i++)
+		to[i] = from[i];
 }
 
 // convForward leaves outputs, and those of a ReLU, at OUT_PLANE from filter to filter. Neighbouring threads have neighbouring filters.
@@ -189,7 +193,7 @@ static __device__ __forceinline__ void poolGrad(const float *values, const int *
 #pragma unroll
 				for (int j = READERS - 1; j >= 0; j--)
 					sum = place[i][j] == at ? sum + d[i][j] : sum;
-			dy[L::gradientAt(channel, at)] = passBack(act, values[channel * L::POSITIONS + at], sum);
+			dy[L::gradientAt(channel, y, x)] = passBack(act, values[channel * L::POSITIONS + at], sum);
 		}
 	}
 }
@@ -213,7 +217,7 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 			for (int u = 0; u < L::WINDOW; u++)
 				acc[i][u] = 0;
 		int p = block * POSITION_BLOCK, end = min(p + POSITION_BLOCK, L::POSITIONS), row = p / L::OUT, col = p % L::OUT;
-		const float *d = dy + L::gradientAt(o, p);
+		const float *d = dy + L::gradientAt(o, row, col);
 #pragma unroll 1
 		for (; p < end; p += P, d += P) {
 			float read[N];
@@ -221,7 +225,7 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 #pragma unroll
 			for (int i = 0; i < F; i++) {
 				float a[P];
-				load<P>(a, d + i * L::GRADIENT_PLANE);
+				load<P == L::OUT ? L::GRADIENT_ROW : P>(a, d + i * L::GRADIENT_PLANE);
 #pragma unroll
 				for (int j = 0; j < P; j++)
 #pragma unroll
@@ -230,7 +234,7 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 			}
 			col += P;
 			if (col == L::OUT)
-				col = 0, row++;
+				col = 0, row++, d += L::GRADIENT_ROW - L::OUT;
 		}
 #pragma unroll
 		for (int i = 0; i < F; i++)
@@ -284,15 +288,15 @@ template <class L> static __device__ __forceinline__ void convInputGrad(const fl
 	// Through tap v = first + k·STRIDE position row / STRIDE − k reads it.
 	int first = row % L::STRIDE, begin = max(0, row / L::STRIDE - L::OUT + 1);
 	int count = min((L::WINDOW - 1 - first) / L::STRIDE, row / L::STRIDE) + 1 - begin;
-	const float *from = dy + (row / L::STRIDE - begin) * L::OUT;
+	const float *from = dy + (row / L::STRIDE - begin) * L::GRADIENT_ROW;
 	const float *w = weights + c * L::WEIGHT_CHANNEL + (first + begin * L::STRIDE) * L::WINDOW;
 #pragma unroll 1
 	for (int o = 0; o < L::FILTERS; o++, from += L::GRADIENT_PLANE, w += L::CHANNELS * L::WEIGHT_CHANNEL) {
 		const float *at = from, *tap = w;
 #pragma unroll 1
-		for (int k = 0; k < count; k++, at -= L::OUT, tap += L::STRIDE * L::WINDOW) {
+		for (int k = 0; k < count; k++, at -= L::GRADIENT_ROW, tap += L::STRIDE * L::WINDOW) {
 			float d[L::OUT], t[C][L::WINDOW];
-			load<L::OUT>(d, at);
+			load<L::GRADIENT_ROW>(d, at);
 #pragma unroll
 			for (int i = 0; i < C; i++)
 				load<L::WINDOW>(t[i], tap + i * GROUPS * L::WEIGHT_CHANNEL);

@@ -80,7 +80,7 @@ func FindTrunk(p *ir.Program, shared int) *Trunk {
 	if convs == 0 || flops > mostTrunkFLOPs {
 		return nil
 	}
-	if t.fixed = fixedFor(t.Stages); t.fixed != nil {
+	if t.fixed = fixedFor(p, t.Stages); t.fixed != nil {
 		t.forward, t.backward = t.fixed.forward, t.fixed.backward
 	} else {
 		t.layOut()
