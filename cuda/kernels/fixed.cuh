@@ -204,11 +204,13 @@ template <class L>
 static __device__ __forceinline__ void convStore(const float *image, const float *dy, const float *ones, float *scratch, float *kept,
                                                  double *norm2, double *sums) {
 	constexpr int F = L::FILTERS_KEPT, P = L::POSITIONS_READ, LINES = L::CHANNELS * L::WINDOW, GROUPS = L::FILTERS / F;
-	constexpr int ITEMS = (LINES + 1) * GROUPS * L::BLOCKS, N = fours((P - 1) * L::STRIDE + L::WINDOW);
+	constexpr int TILES = GROUPS * L::BLOCKS, WEIGHTS = LINES * TILES, ITEMS = WEIGHTS + TILES; // the biases come last
+	constexpr int N = fours((P - 1) * L::STRIDE + L::WINDOW);
 	double squares = 0;
 #pragma unroll 1
 	for (int n = threadX(); n < ITEMS; n += THREADS) {
-		int line = n % (LINES + 1), o = n / (LINES + 1) % GROUPS * F, block = n / ((LINES + 1) * GROUPS);
+		bool bias = n >= WEIGHTS;
+		int line = bias ? LINES : n % LINES, tile = bias ? n - WEIGHTS : n / LINES, o = tile % GROUPS * F, block = tile / GROUPS;
 		const float *x = image + line / L::WINDOW * L::PLANE + line % L::WINDOW * L::PITCH;
 		float acc[F][L::WINDOW];
 #pragma unroll
@@ -221,7 +223,7 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 #pragma unroll 1
 		for (; p < end; p += P, d += P) {
 			float read[N];
-			load<4>(read, line < LINES ? x + (row * L::PITCH + col) * L::STRIDE : ones);
+			load<4>(read, bias ? ones : x + (row * L::PITCH + col) * L::STRIDE);
 #pragma unroll
 			for (int i = 0; i < F; i++) {
 				float a[P];
@@ -240,8 +242,8 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 		for (int i = 0; i < F; i++)
 #pragma unroll
 			for (int u = 0; u < L::WINDOW; u++) {
-				int to = line < LINES ? (o + i) * L::TAPS + line * L::WINDOW + u : L::FILTERS * L::TAPS + o + i;
-				if (u > 0 && line == LINES)
+				int to = bias ? L::FILTERS * L::TAPS + o + i : (o + i) * L::TAPS + line * L::WINDOW + u;
+				if (u > 0 && bias)
 					continue;
 				if (L::BLOCKS == 1) {
 					kept[to] = acc[i][u];
@@ -255,12 +257,13 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 		barrier();
 		each<L::PARAMETERS>([&](int e) INLINE {
 			bool bias = e >= L::FILTERS * L::TAPS;
-			int o = bias ? e - L::FILTERS * L::TAPS : e / L::TAPS, k = bias ? L::TAPS : e % L::TAPS;
-			const float *from = scratch + (o % F * L::WINDOW + k % L::WINDOW) * L::SCRATCH_LINE + o / F * (LINES + 1) + k / L::WINDOW;
+			int o = bias ? e - L::FILTERS * L::TAPS : e / L::TAPS, k = bias ? 0 : e % L::TAPS, lines = bias ? 1 : LINES;
+			const float *from = scratch + (o % F * L::WINDOW + k % L::WINDOW) * L::SCRATCH_LINE;
+			from += (bias ? WEIGHTS : 0) + o / F * lines + k / L::WINDOW;
 			float sum = 0;
 #pragma unroll
 			for (int i = 0; i < L::BLOCKS; i++)
-				sum += from[i * (LINES + 1) * GROUPS];
+				sum += from[i * lines * GROUPS];
 			kept[e] = sum;
 			squares = fma(sum, sum, squares);
 		});
