@@ -166,7 +166,7 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 	                 [&](int n) INLINE { return delta[n]; });
 	arrivedBut<1>();
 	barrier();
-	convStore<Second>(m.between, m.dSecond, m.ones, 0, kept + kept1, norm21 + b, m.sums);
+	convStore<Second>(m.between, m.dSecond, m.ones, 0, kept + kept1, norm21 ? norm21 + b : 0, m.sums);
 	arrived();
 	barrier();
 	convInputGrad<Second>(m.dSecond, m.weights, m.dBetween);
@@ -174,7 +174,7 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 	poolGrad<First>(values0 + b * First::OUTPUTS, largests0 + b * First::POOL_OUTPUTS, act0, m.dFirst,
 	                [&](int n) INLINE { return m.dBetween[n]; });
 	barrier();
-	convStore<First>(m.image, m.dFirst, m.ones, m.scratch, kept + kept0, norm20 + b, m.sums);
+	convStore<First>(m.image, m.dFirst, m.ones, m.scratch, kept + kept0, norm20 ? norm20 + b : 0, m.sums);
 }
 
 #define FORWARD                                                                                                                            \

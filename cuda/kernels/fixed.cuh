@@ -268,6 +268,8 @@ static __device__ __forceinline__ void convStore(const float *image, const float
 			squares = fma(sum, sum, squares);
 		});
 	}
+	if (!norm2)
+		return;
 	squares = blockSum<THREADS>(squares, sums);
 	if (threadX() == 0)
 		*norm2 = squares;

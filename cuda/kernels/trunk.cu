@@ -199,7 +199,7 @@ static __device__ __forceinline__ void convStore(const Stage &s, bool begins, fl
 		}
 	}
 	squares = blockSum<THREADS>(squares, (double *)memory); // its first 2 KiB are for this
-	if (threadX() == 0)
+	if (threadX() == 0 && norm2)
 		*norm2 = squares;
 }
 
@@ -315,7 +315,7 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_backward(const Run *run, int first, i
 	for (int i = count - 1; i >= 0; i--) {
 		const Stage &s = stages[i];
 		if (s.kind == ConvStage) {
-			convStore(s, i == 0, kept + s.kept, s.norm2 + b, memory + scratch);
+			convStore(s, i == 0, kept + s.kept, s.norm2 ? s.norm2 + b : 0, memory + scratch);
 			if (i == 0)
 				return;
 			// Whose barriers let it write to scratch again.
