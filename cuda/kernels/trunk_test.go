@@ -253,6 +253,12 @@ func TestFindTrunk(t *testing.T) {
 	if ops(devicetest.LeNet("large", 64, 32, 64, 8, 8), 1<<30) != 0 {
 		t.Error("a trunk with too much work for a block is taken")
 	}
+	if trunk.fixed == nil || FindTrunk(devicetest.LeNet("wider", 28, 7, 16, 8, 8), optIn).fixed != nil {
+		t.Error("kernels of a fixed geometry are for just that")
+	}
+	if g := trunk.General(); g.fixed != nil || g.forward <= 4*g.weights || g.backward <= 4*g.scratch || g.Ops != 6 {
+		t.Errorf("the general trunk is %+v", g)
+	}
 	if b := trunk.Table(); len(b) != 4*TrunkStageBytes || binary.LittleEndian.Uint32(b[TrunkStageBytes:]) != 1 {
 		t.Error("the table has another layout")
 	}
