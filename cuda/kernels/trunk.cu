@@ -167,7 +167,26 @@ static __device__ __forceinline__ void passOn(const Stage &s, bool begins, Quoti
 	memory[gradientAt(s, begins, byPositions, e)] = d;
 }
 
-// convStore gives an example's gradient: four filters by one column in a thread, and a block of positions.
+// Read is what all positions of a convolution read of an image: of every channel so many rows and columns, from the first position's corner,
+// padding included. That is how a convolution's input lies on the way back.
+struct Read {
+	int rows, cols;
+	__device__ __forceinline__ Read(const Geometry &g)
+	    : rows((g.outRows - 1) * g.strideY + (g.windowRows - 1) * g.dilationY + 1),
+	      cols((g.outCols - 1) * g.strideX + (g.windowCols - 1) * g.dilationX + 1) {}
+};
+
+static __device__ __forceinline__ void copyInput(const Stage &s, const float *input) {
+	Geometry g = s.g;
+	Read read(g);
+	Quotient byPlane(read.rows * read.cols), byCols(read.cols);
+	for (int e = threadX(); e < g.channels * read.rows * read.cols; e += THREADS) {
+		int channel = byPlane.of(e), at = byPlane.rest(e), y = byCols.of(at) - g.top, x = byCols.rest(at) - g.left;
+		memory[s.input + e] = g.inside(y, x) ? input[(channel * g.rows + y) * g.cols + x] : 0;
+	}
+}
+
+// convStore gives an example's gradient: four filters by four columns in a thread, and a block of positions.
 static __device__ __forceinline__ void convStore(const Stage &s, bool begins, float *kept, double *norm2, float *scratch) {
 	Geometry g = s.g;
 	int taps = g.taps(), width = s.bias >= 0 ? taps + 1 : taps, positions = g.positions(), stride = 4 * quads(g.out);
@@ -182,34 +201,49 @@ static __device__ __forceinline__ void convStore(const Stage &s, bool begins, fl
 		}
 		barrier();
 	}
-	Quotient byWidth(width), byFours((g.out + 3) / 4), byCols(g.outCols);
-	int fours = (g.out + 3) / 4, blocks = (positions + POSITION_BLOCK - 1) / POSITION_BLOCK;
+	Read read(g);
+	int fours = (g.out + 3) / 4, across = (width + 3) / 4, blocks = (positions + POSITION_BLOCK - 1) / POSITION_BLOCK;
+	Quotient byAcross(across), byFours(fours), byCols(g.outCols), byArea(g.windowRows * g.windowCols), byWindow(g.windowCols), byWidth(width);
 	double squares = 0;
-	for (int n = threadX(); n < width * fours * blocks; n += THREADS) {
-		int tile = byWidth.of(n), k = n - tile * width, block = byFours.of(tile), o0 = (tile - block * fours) * 4, p = block * POSITION_BLOCK;
-		Tap tap(g, k);
-		Corner c = corner(g, byCols, p);
-		int end = min(p + POSITION_BLOCK, positions), past = g.outCols * g.strideX;
-		float acc[4] = {};
-#pragma unroll 2
+#pragma unroll 1
+	for (int n = threadX(); n < across * fours * blocks; n += THREADS) {
+		int tile = byAcross.of(n), k0 = (n - tile * across) * 4, block = byFours.of(tile), o0 = (tile - block * fours) * 4;
+		int taps4[4];
+#pragma unroll
+		for (int j = 0; j < 4; j++) {
+			int k = min(k0 + j, taps - 1), channel = byArea.of(k), at = byArea.rest(k);
+			taps4[j] = (channel * read.rows + byWindow.of(at) * g.dilationY) * read.cols + byWindow.rest(at) * g.dilationX;
+		}
+		int p = block * POSITION_BLOCK, end = min(p + POSITION_BLOCK, positions), left = g.outCols - byCols.rest(p);
+		int x = s.input + byCols.of(p) * g.strideY * read.cols + byCols.rest(p) * g.strideX, next = g.strideY * read.cols - g.outCols * g.strideX;
+		float acc[4][4] = {};
+#pragma unroll 1
 		for (const float *d = dy + p * stride + o0; p < end; p++, d += stride) {
-			float v = k < taps ? column(g, memory + s.input, c, tap) : 1;
 			float4 a = sharedFour(d);
 #pragma unroll
-			for (int i = 0; i < 4; i++)
-				acc[i] = fmaf(a[i], v, acc[i]);
-			c.x += g.strideX;
-			if (c.x == past)
-				c.x = 0, c.y += g.strideY;
+			for (int j = 0; j < 4; j++) {
+				float v = memory[x + taps4[j]];
+				v = k0 + j < taps ? v : 1;
+#pragma unroll
+				for (int i = 0; i < 4; i++)
+					acc[i][j] = fmaf(a[i], v, acc[i][j]);
+			}
+			left--;
+			x += g.strideX + (left == 0 ? next : 0);
+			left = left == 0 ? g.outCols : left;
 		}
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			if (o0 + i < g.out) {
+#pragma unroll
+			for (int j = 0; j < 4; j++) {
+				int o = o0 + i, k = k0 + j;
+				if (o >= g.out || k >= width)
+					continue;
 				if (blocks == 1) {
-					kept[place(g, o0 + i, k)] = acc[i];
-					squares = fma(acc[i], acc[i], squares);
+					kept[place(g, o, k)] = acc[i][j];
+					squares = fma(acc[i][j], acc[i][j], squares);
 				} else {
-					scratch[block * width * g.out + (o0 + i) * width + k] = acc[i];
+					scratch[(block * g.out + o) * width + k] = acc[i][j];
 				}
 			}
 	}
@@ -288,20 +322,31 @@ static __device__ __forceinline__ void convInputGrad(const Stage &s, const Stage
 	}
 }
 
+// readersBy is readers with a stride that is known once a stage.
+static __device__ __forceinline__ Range readersBy(Quotient byStride, int pixel, int padding, int window, int count) {
+	int at = pixel + padding, least = at - window + 1;
+	return {least > 0 ? byStride.of(least + byStride.by - 1) : 0, min(byStride.of(at) + 1, count)};
+}
+
 static __device__ __forceinline__ void poolGrad(const Stage &s, const Stage &before, bool begins, int b) {
 	Geometry g = s.g;
 	int positions = g.positions(), pixels = g.rows * g.cols, dy = s.dy;
 	bool mean = s.kind == AvgPoolStage;
-	Quotient byPixels(pixels), byCols(g.cols), byPositions(before.g.positions());
+	Quotient byPixels(pixels), byCols(g.cols), byPositions(before.g.positions()), byStrideY(g.strideY), byStrideX(g.strideX);
 	for (int e = threadX(); e < g.image(); e += THREADS) {
 		int at = byPixels.rest(e), first = byPixels.of(e) * positions;
 		const int *largests = s.largest + b * s.outputs() + first;
+		Range y = readersBy(byStrideY, byCols.of(at), g.top, g.windowRows, g.outRows);
+		Range x = readersBy(byStrideX, byCols.rest(at), g.left, g.windowCols, g.outCols);
 		float sum = 0;
-		readersOf(g, byCols.of(at), byCols.rest(at), [&](int i, int j) {
-			int p = i * g.outCols + j;
-			if (mean || largests[p] == at)
-				sum += memory[dy + first + p];
-		});
+#pragma unroll 1
+		for (int i = y.lo; i < y.hi; i++)
+#pragma unroll 1
+			for (int j = x.lo; j < x.hi; j++) {
+				int p = i * g.outCols + j;
+				if (mean || largests[p] == at)
+					sum += memory[dy + first + p];
+			}
 		if (mean)
 			sum /= (float)(g.windowRows * g.windowCols);
 		passOn(before, begins, byPositions, b, e, sum);
@@ -320,10 +365,7 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_backward(const Run *run, int first, i
 		const Stage s = stages[i];
 		if (s.kind != ConvStage)
 			continue;
-		const float *input = i == 0 ? images : stages[i - 1].values;
-		int size = s.g.image();
-		for (int e = threadX(); e < size; e += THREADS)
-			memory[s.input + e] = input[b * size + e];
+		copyInput(s, (i == 0 ? images : stages[i - 1].values) + b * s.g.image());
 		int room = 4 * quads(s.g.out);
 		Quotient byRoom(room);
 		for (int e = threadX(); i == 0 && e < s.g.positions() * room; e += THREADS)

@@ -112,7 +112,8 @@ func (t *Trunk) layOut() {
 		if s.op.Kind == ir.Conv {
 			out, k, positions := s.op.Columns()
 			s.input = trunkSums + inputs
-			inputs += fours(ir.Size(s.op.Shape))
+			w := s.op.Window // Read in trunk.cu
+			inputs += fours(s.op.Shape[0] * ((s.op.Out[1]-1)*w.StrideH + (w.H-1)*w.DilationH + 1) * ((s.op.Out[2]-1)*w.StrideW + (w.W-1)*w.DilationW + 1))
 			weights = max(weights, k*room(out))
 			again := 0 // δ position by position
 			if i == 0 {
