@@ -53,19 +53,7 @@ static __device__ __forceinline__ Corner corner(const Geometry &g, Quotient byCo
 	return c;
 }
 
-// tap is one of a convolution's, over the channels, with what it reads through it at a position's corner.
-template <class F> static __device__ __forceinline__ void eachTap(const Geometry &g, const float *image, Corner c, F f) {
-	for (int channel = 0; channel < g.channels; channel++, image += g.rows * g.cols)
-#pragma unroll 1
-		for (int v = 0; v < g.windowRows; v++) {
-			int y = c.y + v * g.dilationY - g.top, x = c.x - g.left;
-			bool inside = (unsigned)y < (unsigned)g.rows;
-			for (int u = 0; u < g.windowCols; u++, x += g.dilationX)
-				f(inside && (unsigned)x < (unsigned)g.cols ? image[y * g.cols + x] : 0);
-		}
-}
-
-// A thread has four filters at one position. Weights lie tap by tap.
+// A thread has four filters at four positions, a quarter of all apart. Weights lie tap by tap.
 static __device__ __forceinline__ void convForward(const Stage &s, const float *params, float *weights, float *values) {
 	Geometry g = s.g;
 	int taps = g.taps(), stride = 4 * quads(g.out), positions = g.positions(), octets = (g.out + 7) / 8;
@@ -78,25 +66,54 @@ static __device__ __forceinline__ void convForward(const Stage &s, const float *
 			weights[k * stride + o] = o < g.out ? w[o * taps + k] : 0;
 	}
 	barrier();
-	for (int n = threadX(); n < (g.out + 3) / 4 * positions; n += THREADS) {
-		int o0 = byPositions.of(n) * 4, p = n - o0 / 4 * positions;
+	int quarter = (positions + 3) / 4;
+	Quotient byQuarter(quarter);
+#pragma unroll 1
+	for (int n = threadX(); n < (g.out + 3) / 4 * quarter; n += THREADS) {
+		int o0 = byQuarter.of(n) * 4, p0 = byQuarter.rest(n);
+		Corner c[4];
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			c[j] = corner(g, byCols, min(p0 + j * quarter, positions - 1));
 		const float *at = weights + o0;
-		float acc[4] = {};
-		eachTap(g, memory + s.x, corner(g, byCols, p), [&](float v) INLINE {
-			float4 w = sharedFour(at);
-			at += stride;
+		float acc[4][4] = {};
+		int plane = s.x;
+#pragma unroll 1
+		for (int channel = 0; channel < g.channels; channel++, plane += g.rows * g.cols)
+#pragma unroll 1
+			for (int v = 0; v < g.windowRows; v++) {
+				int x[4], row[4];
+#pragma unroll
+				for (int j = 0; j < 4; j++) {
+					int y = c[j].y + v * g.dilationY - g.top;
+					bool inside = (unsigned)y < (unsigned)g.rows;
+					x[j] = inside ? c[j].x - g.left : -0x10000, row[j] = plane + y * g.cols;
+				}
+#pragma unroll 1
+				for (int u = 0; u < g.windowCols; u++, at += stride) {
+					float4 w = sharedFour(at);
+#pragma unroll
+					for (int j = 0; j < 4; j++) {
+						float read = (unsigned)x[j] < (unsigned)g.cols ? memory[row[j] + x[j]] : 0;
+						x[j] += g.dilationX;
+#pragma unroll
+						for (int i = 0; i < 4; i++)
+							acc[i][j] = fmaf(w[i], read, acc[i][j]);
+					}
+				}
+			}
+#pragma unroll
+		for (int j = 0; j < 4; j++) {
+			int p = p0 + j * quarter;
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				acc[i] = fmaf(w[i], v, acc[i]);
-		});
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (o0 + i < g.out) {
-				int e = (o0 + i) * positions + p;
-				float v = activate(s.act, s.bias >= 0 ? acc[i] + params[s.bias + o0 + i] : acc[i]);
-				memory[s.y + e] = v;
-				values[e] = v;
-			}
+				if (o0 + i < g.out && p < positions) {
+					int e = (o0 + i) * positions + p;
+					float v = activate(s.act, s.bias >= 0 ? acc[i][j] + params[s.bias + o0 + i] : acc[i][j]);
+					memory[s.y + e] = v;
+					values[e] = v;
+				}
+		}
 	}
 }
 
