@@ -372,7 +372,7 @@ func TestScoreOfAClosedTable(t *testing.T) {
 // A trunk of full size needs more shared memory than a kernel gets without asking. The fake refuses launches of those that
 // did not ask, and what the driver refuses is told.
 func TestTrunkAsksForSharedMemory(t *testing.T) {
-	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
+	p := devicetest.LeNet("wider", 28, 8, 20, 32, 16)
 	c := devicetest.NewCase(t, p, 2, 1)
 	for _, code := range []int{0, driver.OutOfMemory} {
 		asked := 0

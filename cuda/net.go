@@ -79,7 +79,7 @@ func (n *net) open() error {
 	}
 	n.arena.place(base)
 	if n.arena.trunk != nil {
-		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule.Program)); err != nil {
+		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule)); err != nil {
 			return n.device.failed(what, err)
 		}
 	}

@@ -35,8 +35,10 @@ func dynamicShared() (map[string]map[string]int, error) {
 		for _, p := range programs {
 			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
 				b := kernels.Batch{Capacity: 1}
-				add(kernels.TrunkForward(b, t, &kernels.Table{}, 0, 0, 0, 0))
-				add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
+				for _, t := range []*kernels.Trunk{t, t.General()} {
+					add(kernels.TrunkForward(b, t, &kernels.Table{}, 0, 0, 0, 0))
+					add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
+				}
 			}
 		}
 		for _, hidden := range []int{20, 32, 64} {
