@@ -1,0 +1,310 @@
+// Convolutions whose windows are 3×3, a pixel apart and one beyond the image on the left: forward, and input gradients, which
+// are sums of the same shape over the gradients of the filters, with the taps turned round.
+//
+// A thread has LINES/GROUPS filters of a strip of eight pixels in a row. Planes of the image come through shared memory as they
+// lie, with zeros around, and a thread reads the ten pixels that three taps need once. Every result is a chain of fused
+// operations from zero, plane by plane and tap by tap in order; taps that read rows outside are left out by warps of which no
+// thread has another.
+#include "activation.cuh"
+#include "geometry.cuh"
+#include "run.cuh"
+#include "tile.cuh"
+
+extern __shared__ __attribute__((aligned(16))) float memory[];
+
+static constexpr int THREADS = 128, STRIP = 8, TAPS = 9, PLANES = 4, STAGES = 3;
+
+// Number is one that templates can compute with.
+template <int N> struct Number {
+	static constexpr int value = N;
+};
+
+// upTo calls f with the numbers below N.
+template <int N, class F> static __device__ __forceinline__ void upTo(F f) {
+	if constexpr (N > 0) {
+		upTo<N - 1>(f);
+		f(Number<N - 1>{});
+	}
+}
+
+// copyAt is copyAsync so many bytes behind both addresses, without instructions for them.
+template <int TO, int FROM> static __device__ __forceinline__ void copyAt(uint32 to, const float *from, int bytes) {
+	asm volatile("cp.async.ca.shared.global [%0+%3], [%1+%4], 4, %2;" : : "r"(to), "l"(from), "r"(bytes), "n"(TO), "n"(FROM) : "memory");
+}
+
+static __device__ __forceinline__ uint32 sharedAddress(float *x) { return (uint32)(uint64)(__attribute__((address_space(3))) float *)x; }
+
+// Side is one image of the two: what is read, or what is written.
+struct Side {
+	int planes, rows, cols;
+	__device__ __forceinline__ int area() const { return rows * cols; }
+};
+
+// Strips says which part of the results a block has: rows of bundles of examples. A bundle's row r is that of all its examples,
+// and a warp has strips of one row, where they fit.
+struct Strips {
+	int bundle, rows, slots; // examples, rows of a block, rows of images that it reads
+};
+
+// Stencil is a block's work. FULL says that all rows have just the eight pixels of a strip: then the taps that read beyond
+// either end are left out.
+template <int LINES, bool TURNED, bool FULL> struct Stencil {
+	static constexpr int R = 8, GROUPS = LINES / R, STRIPS = THREADS / GROUPS, PITCH = LINES + 4;
+	static constexpr int WEIGHTS = PLANES * TAPS * PITCH, LOADERS = THREADS / TAPS, LOADS = (LINES + LOADERS - 1) / LOADERS;
+
+	const Side from, to;
+	const Strips strips;
+	const int lead; // rows that a window begins above its pixel
+	int live, bundle0, row0, l0;
+	int pitch, plane, stage; // of images in shared memory, in values
+	// Of a thread:
+	int example, row, col, pixels; // pixels of its strip that exist
+	int valid;                     // rows of the window that some thread of the warp can read
+	float acc[R][STRIP];
+
+	__device__ __forceinline__ Stencil(Side from, Side to, Strips strips, int lead, int live)
+	    : from(from), to(to), strips(strips), lead(lead), live(live), l0(blockY() * LINES) {
+		int first = blockX() * strips.rows;
+		bundle0 = first / to.rows, row0 = first % to.rows;
+		pitch = (from.cols + 7) / 4 * 4, plane = strips.slots * pitch + 16, stage = WEIGHTS + PLANES * plane;
+	}
+
+	__device__ __forceinline__ bool works() const { return bundle0 * strips.bundle < live; }
+
+	// sources is where the rows of images begin that go to the slots, −1 where there is none.
+	__device__ __forceinline__ int *sources() { return (int *)(memory + STAGES * stage); }
+
+	__device__ __forceinline__ void place() {
+		for (int slot = threadX(); slot < strips.slots; slot += THREADS) {
+			int padded = row0 + slot / strips.bundle, e = (bundle0 + padded / (to.rows + 2)) * strips.bundle + slot % strips.bundle;
+			int y = padded % (to.rows + 2) - lead;
+			sources()[slot] = e < live && (unsigned)y < (unsigned)from.rows ? (e * from.planes * from.rows + y) * from.cols : -1;
+		}
+		for (int s = 0; s < STAGES; s++)
+			for (int i = 4 * threadX(); i < PLANES * plane; i += 4 * THREADS)
+				*(float4 *)(memory + s * stage + WEIGHTS + i) = 0;
+		int across = (to.cols + STRIP - 1) / STRIP, strip = threadX() / GROUPS;
+		int down = strip / (across * strips.bundle), rest = strip % (across * strips.bundle);
+		int r = row0 + down;
+		bool exists = down < strips.rows;
+		example = (bundle0 + r / to.rows) * strips.bundle + rest / across;
+		row = r % to.rows, col = rest % across * STRIP;
+		pixels = exists && example < live ? min(to.cols - col, STRIP) : 0;
+		valid = 0;
+#pragma unroll
+		for (int v = 0; v < 3; v++)
+			if (__nvvm_vote_ballot_sync(~0u, pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows))
+				valid |= 1 << v;
+		slot = exists ? (r / to.rows * 2 + down) * strips.bundle + rest / across : 0;
+	}
+	int slot; // of the window's first row
+
+	// copyWeights takes the weights of planes k… for the block's lines: as terms × lines, the taps of a plane in order.
+	__device__ __forceinline__ void copyWeights(float *stage, const float *w, int k) {
+		int tap = threadX() % TAPS, line = threadX() / TAPS;
+		if (line >= LOADERS)
+			return;
+		uint32 target = sharedAddress(stage + tap * PITCH + line);
+		int count = min(PLANES, from.planes - k);
+		upTo<PLANES>([&](auto p) INLINE {
+			if (p.value < count)
+				upTo<LOADS>([&](auto m) INLINE {
+					int l = line + m.value * LOADERS;
+					if ((m.value + 1) * LOADERS > LINES && l >= LINES)
+						return;
+					bool copies = l0 + l < to.planes;
+					int at = TURNED ? ((k + p.value) * to.planes + l0 + line) * TAPS + tap : ((l0 + l) * from.planes + k) * TAPS + tap;
+					constexpr int ahead = TURNED ? m.value * LOADERS * TAPS : p.value * TAPS;
+					copyAt<4 * (p.value * TAPS * PITCH + m.value * LOADERS), 4 * ahead>(target, w + (copies ? at : -ahead), copies ? 4 : 0);
+				});
+		});
+	}
+
+	template <int N> __device__ __forceinline__ void copyRows(float *images, const float *x, int k) {
+		int units = from.cols / N, unit = threadX() % units, groups = THREADS / units;
+		int slot = threadX() / units, p = 0, count = min(PLANES, from.planes - k);
+		if (slot >= groups)
+			return;
+		for (;;) {
+			while (slot >= strips.slots)
+				slot -= strips.slots, p++;
+			if (p >= count)
+				return;
+			int at = sources()[slot];
+			if (at >= 0) {
+				float *to = images + p * plane + slot * pitch + 4 + unit * N;
+				const float *source = x + at + (k + p) * from.area() + unit * N;
+				if constexpr (N == 4)
+					copyFour(to, source, true);
+				else
+					copyAsync(to, source, 0, true);
+			}
+			slot += groups;
+		}
+	}
+
+	__device__ __forceinline__ void copy(int s, const float *x, const float *w, int k) {
+		float *to = memory + s * stage;
+		copyWeights(to, w, k);
+		if (from.cols % 4 == 0)
+			copyRows<4>(to + WEIGHTS, x, k);
+		else
+			copyRows<1>(to + WEIGHTS, x, k);
+	}
+
+	// tapRow adds the three taps of a row of the window.
+	__device__ __forceinline__ void tapRow(const float *weights, const float *pixels) {
+		float x[STRIP + 2];
+		x[0] = FULL ? 0 : pixels[-1];
+		Tile<4, 4, 4, 4>::put(x + 1, four(pixels));
+		Tile<4, 4, 4, 4>::put(x + 5, four(pixels + 4));
+		x[9] = FULL ? 0 : pixels[8];
+#pragma unroll
+		for (int u = 0; u < 3; u++) {
+			float w[R];
+#pragma unroll
+			for (int i = 0; i < R; i += 4)
+				Tile<4, 4, 4, 4>::put(w + i, four(weights + u * PITCH + i * GROUPS));
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int j = 0; j < STRIP; j++) {
+					int at = j + (TURNED ? 2 - u : u);
+					if (!FULL || (at > 0 && at < STRIP + 1))
+						acc[i][j] = fmaf(w[i], x[at], acc[i][j]);
+				}
+		}
+	}
+
+	__device__ __forceinline__ int line(int i) const { return i / 4 * 4 * GROUPS + threadX() % GROUPS * 4 + i % 4; }
+
+	__device__ __forceinline__ void sum(const float *x, const float *w) {
+		place();
+		barrier();
+#pragma unroll
+		for (int i = 0; i < R; i++)
+#pragma unroll
+			for (int j = 0; j < STRIP; j++)
+				acc[i][j] = 0;
+		for (int s = 0; s < STAGES - 1; s++) {
+			if (s * PLANES < from.planes)
+				copy(s, x, w, s * PLANES);
+			commit();
+		}
+		const int weightsAt = threadX() % GROUPS * 4, pixelsAt = WEIGHTS + slot * pitch + 4 + col, step = strips.bundle * pitch;
+#pragma unroll 1
+		for (int k = 0, now = 0, next = STAGES - 1; k < from.planes; k += PLANES) {
+			arrivedBut<STAGES - 2>();
+			barrier();
+			if (k + (STAGES - 1) * PLANES < from.planes)
+				copy(next, x, w, k + (STAGES - 1) * PLANES);
+			commit();
+			const float *weights = memory + now * stage + weightsAt, *pixels = memory + now * stage + pixelsAt;
+			int count = min(PLANES, from.planes - k);
+#pragma unroll 1
+			for (int p = 0; p < count; p++, weights += TAPS * PITCH, pixels += plane)
+#pragma unroll
+				for (int v = 0; v < 3; v++) {
+					int at = TURNED ? 2 - v : v;
+					if (valid >> at & 1)
+						tapRow(weights + v * 3 * PITCH, pixels + at * step);
+				}
+			now = now == STAGES - 1 ? 0 : now + 1, next = next == STAGES - 1 ? 0 : next + 1;
+		}
+	}
+
+	// each calls f(n, line, at, values) for fours of results that lie side by side, or for single ones.
+	template <class F> __device__ __forceinline__ void each(F f) {
+		bool fours = to.cols % 4 == 0;
+#pragma unroll
+		for (int i = 0; i < R; i++) {
+			int l = l0 + line(i), at = ((example * to.planes + l) * to.rows + row) * to.cols + col;
+			if (l >= to.planes)
+				continue;
+#pragma unroll
+			for (int j = 0; j < STRIP; j += 4) {
+				if (fours && j < pixels)
+					f(Number<4>{}, l, at + j, acc[i] + j);
+				if (!fours)
+#pragma unroll
+					for (int e = 0; e < 4; e++)
+						if (j + e < pixels)
+							f(Number<1>{}, l, at + j + e, acc[i] + j + e);
+			}
+		}
+	}
+};
+
+template <class N> static __device__ __forceinline__ void read(N, float *to, const float *x) {
+	if constexpr (N::value == 4)
+		Tile<4, 4, 4, 4>::put(to, four(x));
+	else
+		*to = *x;
+}
+
+template <class N> static __device__ __forceinline__ void write(N, float *to, const float *x) {
+	if constexpr (N::value == 4)
+		*(float4 *)to = {x[0], x[1], x[2], x[3]};
+	else
+		*to = *x;
+}
+
+template <int LINES, bool FULL>
+static __device__ __forceinline__ void stencilForward(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                      const float *bias, float *y, int act, Strips strips, const Geometry &g) {
+	Stencil<LINES, false, FULL> s({g.channels, g.rows, g.cols}, {g.out, g.outRows, g.outCols}, strips, g.top, liveRows(run, first, capacity));
+	if (!s.works())
+		return;
+	s.sum(x, w);
+	s.each([&](auto n, int o, int at, float *v) INLINE {
+		float b = bias ? bias[o] : 0;
+#pragma unroll
+		for (int e = 0; e < n.value; e++) {
+			float sum = bias ? v[e] + b : v[e];
+			v[e] = act ? relu(sum) : sum;
+		}
+		write(n, y + at, v);
+	});
+}
+
+template <int LINES, bool FULL>
+static __device__ __forceinline__ void stencilInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                        int add, const float *activated, Strips strips, const Geometry &g) {
+	Stencil<LINES, true, FULL> s({g.out, g.outRows, g.outCols}, {g.channels, g.rows, g.cols}, strips, 2 - g.top, liveRows(run, first, capacity));
+	if (!s.works())
+		return;
+	s.sum(dy, w);
+	s.each([&](auto n, int, int at, float *v) INLINE {
+		float old[4] = {}, y[4] = {};
+		if (add)
+			read(n, old, dx + at);
+		if (activated)
+			read(n, y, activated + at);
+#pragma unroll
+		for (int e = 0; e < n.value; e++) {
+			if (add)
+				v[e] += old[e];
+			if (activated)
+				v[e] = passBack(ReLU, y[e], v[e]);
+		}
+		write(n, dx + at, v);
+	});
+}
+
+#define FORWARD(NAME, LINES, FULL)                                                                                                         \
+	KERNEL __launch_bounds__(THREADS) NAME(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,     \
+	                                       float *y, int act, int bundle, int rowsOfBlock, int slots, GEOMETRY) {                          \
+		stencilForward<LINES, FULL>(run, first, capacity, x, w, bias, y, act, {bundle, rowsOfBlock, slots}, GEOMETRY_VALUES);              \
+	}
+FORWARD(stencil_forward_32, 32, false)
+FORWARD(stencil_forward_64, 64, false)
+FORWARD(stencil_forward_64_full, 64, true)
+
+#define INPUT_GRAD(NAME, LINES, FULL)                                                                                                      \
+	KERNEL __launch_bounds__(THREADS) NAME(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,   \
+	                                       const float *activated, int bundle, int rowsOfBlock, int slots, GEOMETRY) {                     \
+		stencilInputGrad<LINES, FULL>(run, first, capacity, dy, w, dx, add, activated, {bundle, rowsOfBlock, slots}, GEOMETRY_VALUES);     \
+	}
+INPUT_GRAD(stencil_input_grad_32, 32, false)
+INPUT_GRAD(stencil_input_grad_64, 64, false)
+INPUT_GRAD(stencil_input_grad_64_full, 64, true)
