@@ -12,7 +12,7 @@
 
 extern __shared__ __attribute__((aligned(16))) float memory[];
 
-static constexpr int THREADS = 128, STRIP = 8, TAPS = 9, PLANES = 4, STAGES = 3;
+static constexpr int THREADS = 128, STRIP = 8, TAPS = 9, PLANES = 4, STAGES = 3, MARGIN = 4;
 
 // Number is one that templates can compute with.
 template <int N> struct Number {
@@ -28,8 +28,8 @@ template <int N, class F> static __device__ __forceinline__ void upTo(F f) {
 }
 
 // copyAt is copyAsync so many bytes behind both addresses, without instructions for them.
-template <int TO, int FROM> static __device__ __forceinline__ void copyAt(uint32 to, const float *from, int bytes) {
-	asm volatile("cp.async.ca.shared.global [%0+%3], [%1+%4], 4, %2;" : : "r"(to), "l"(from), "r"(bytes), "n"(TO), "n"(FROM) : "memory");
+template <int TO, int FROM> static __device__ __forceinline__ void copyAt(uint32 to, const float *from) {
+	asm volatile("cp.async.ca.shared.global [%0+%2], [%1+%3], 4;" : : "r"(to), "l"(from), "n"(TO), "n"(FROM) : "memory");
 }
 
 static __device__ __forceinline__ uint32 sharedAddress(float *x) { return (uint32)(uint64)(__attribute__((address_space(3))) float *)x; }
@@ -59,7 +59,8 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 	int pitch, plane, stage; // of images in shared memory, in values
 	// Of a thread:
 	int example, row, col, pixels; // pixels of its strip that exist
-	int valid;                     // rows of the window that some thread of the warp can read
+	int window;                    // where it begins in the planes in shared memory
+	bool reads[3];                 // the rows of the window that some thread of the warp can read
 	float acc[R][STRIP];
 
 	__device__ __forceinline__ Stencil(Side from, Side to, Strips strips, int lead, int live)
@@ -71,85 +72,85 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 
 	__device__ __forceinline__ bool works() const { return bundle0 * strips.bundle < live; }
 
-	// sources is where the rows of images begin that go to the slots, −1 where there is none.
-	__device__ __forceinline__ int *sources() { return (int *)(memory + STAGES * stage); }
+	// Values that are copied together, and how many of these copies a plane takes.
+	__device__ __forceinline__ int width() const { return from.cols % 4 == 0 ? 4 : 1; }
+	__device__ __forceinline__ int copies() const { return strips.slots * (from.cols / width()); }
 
+	// Copy is where one copy of a stage of images comes from and goes to, in values. None comes from below zero.
+	struct alignas(8) Copy {
+		int from, to;
+	};
+	__device__ __forceinline__ Copy *list() const { return (Copy *)(memory + STAGES * stage); }
+
+	// place finds what the thread computes, lists the copies, and clears what none of them reaches: the zeros around images, and
+	// weights of lines that do not exist.
 	__device__ __forceinline__ void place() {
-		for (int slot = threadX(); slot < strips.slots; slot += THREADS) {
-			int padded = row0 + slot / strips.bundle, e = (bundle0 + padded / (to.rows + 2)) * strips.bundle + slot % strips.bundle;
-			int y = padded % (to.rows + 2) - lead;
-			sources()[slot] = e < live && (unsigned)y < (unsigned)from.rows ? (e * from.planes * from.rows + y) * from.cols : -1;
+		int units = from.cols / width();
+		for (int i = threadX(); i < copies(); i += THREADS) {
+			int slot = i / units, unit = i % units * width(), padded = row0 + slot / strips.bundle;
+			int e = (bundle0 + padded / (to.rows + 2)) * strips.bundle + slot % strips.bundle, y = padded % (to.rows + 2) - lead;
+			bool exists = e < live && (unsigned)y < (unsigned)from.rows;
+			for (int p = 0; p < PLANES; p++)
+				list()[p * copies() + i] = {exists ? (e * from.planes + p) * from.area() + y * from.cols + unit : -1,
+				                            WEIGHTS + p * plane + slot * pitch + MARGIN + unit};
 		}
-		for (int s = 0; s < STAGES; s++)
-			for (int i = 4 * threadX(); i < PLANES * plane; i += 4 * THREADS)
-				*(float4 *)(memory + s * stage + WEIGHTS + i) = 0;
+		for (int i = 4 * threadX(); i < STAGES * stage; i += 4 * THREADS)
+			*(float4 *)(memory + i) = 0;
 		int across = (to.cols + STRIP - 1) / STRIP, strip = threadX() / GROUPS;
-		int down = strip / (across * strips.bundle), rest = strip % (across * strips.bundle);
-		int r = row0 + down;
-		bool exists = down < strips.rows;
-		example = (bundle0 + r / to.rows) * strips.bundle + rest / across;
-		row = r % to.rows, col = rest % across * STRIP;
-		pixels = exists && example < live ? min(to.cols - col, STRIP) : 0;
-		valid = 0;
+		int down = strip / (across * strips.bundle), beside = strip % (across * strips.bundle);
+		int r = row0 + down, bundle = r / to.rows;
+		example = (bundle0 + bundle) * strips.bundle + beside / across;
+		row = r % to.rows, col = beside % across * STRIP;
+		pixels = down < strips.rows && example < live ? min(to.cols - col, STRIP) : 0;
+		window = down < strips.rows ? ((bundle * 2 + down) * strips.bundle + beside / across) * pitch + MARGIN + col : MARGIN;
 #pragma unroll
 		for (int v = 0; v < 3; v++)
-			if (__nvvm_vote_ballot_sync(~0u, pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows))
-				valid |= 1 << v;
-		slot = exists ? (r / to.rows * 2 + down) * strips.bundle + rest / across : 0;
+			reads[v] = __nvvm_vote_ballot_sync(~0u, pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows) != 0;
 	}
-	int slot; // of the window's first row
 
 	// copyWeights takes the weights of planes k… for the block's lines: as terms × lines, the taps of a plane in order.
-	__device__ __forceinline__ void copyWeights(float *stage, const float *w, int k) {
+	// ALL says that there are as many planes and lines as there is room for.
+	template <bool ALL> __device__ __forceinline__ void copyWeights(float *stage, const float *w, int k) {
 		int tap = threadX() % TAPS, line = threadX() / TAPS;
 		if (line >= LOADERS)
 			return;
 		uint32 target = sharedAddress(stage + tap * PITCH + line);
-		int count = min(PLANES, from.planes - k);
-		upTo<PLANES>([&](auto p) INLINE {
-			if (p.value < count)
-				upTo<LOADS>([&](auto m) INLINE {
-					int l = line + m.value * LOADERS;
-					if ((m.value + 1) * LOADERS > LINES && l >= LINES)
-						return;
-					bool copies = l0 + l < to.planes;
-					int at = TURNED ? ((k + p.value) * to.planes + l0 + line) * TAPS + tap : ((l0 + l) * from.planes + k) * TAPS + tap;
-					constexpr int ahead = TURNED ? m.value * LOADERS * TAPS : p.value * TAPS;
-					copyAt<4 * (p.value * TAPS * PITCH + m.value * LOADERS), 4 * ahead>(target, w + (copies ? at : -ahead), copies ? 4 : 0);
-				});
-		});
-	}
-
-	template <int N> __device__ __forceinline__ void copyRows(float *images, const float *x, int k) {
-		int units = from.cols / N, unit = threadX() % units, groups = THREADS / units;
-		int slot = threadX() / units, p = 0, count = min(PLANES, from.planes - k);
-		if (slot >= groups)
-			return;
-		for (;;) {
-			while (slot >= strips.slots)
-				slot -= strips.slots, p++;
-			if (p >= count)
+		// Offsets that do not depend on the network are parts of the instructions.
+		w += TURNED ? (k * to.planes + l0 + line) * TAPS + tap : ((l0 + line) * from.planes + k) * TAPS + tap;
+		upTo<LOADS>([&](auto m) INLINE {
+			constexpr int further = m.value * LOADERS;
+			if ((further + LOADERS > LINES && line + further >= LINES) || (!ALL && l0 + line + further >= to.planes))
 				return;
-			int at = sources()[slot];
-			if (at >= 0) {
-				float *to = images + p * plane + slot * pitch + 4 + unit * N;
-				const float *source = x + at + (k + p) * from.area() + unit * N;
-				if constexpr (N == 4)
-					copyFour(to, source, true);
+			upTo<PLANES>([&](auto p) INLINE {
+				constexpr int at = p.value * TAPS;
+				if (!ALL && k + p.value >= from.planes)
+					return;
+				if constexpr (TURNED)
+					copyAt<4 * (at * PITCH + further), 4 * further * TAPS>(target, w + at * to.planes);
 				else
-					copyAsync(to, source, 0, true);
-			}
-			slot += groups;
-		}
+					copyAt<4 * (at * PITCH + further), 4 * at>(target, w + further * TAPS * from.planes);
+			});
+		});
 	}
 
 	__device__ __forceinline__ void copy(int s, const float *x, const float *w, int k) {
 		float *to = memory + s * stage;
-		copyWeights(to, w, k);
-		if (from.cols % 4 == 0)
-			copyRows<4>(to + WEIGHTS, x, k);
+		if (k + PLANES <= from.planes && l0 + LINES <= this->to.planes)
+			copyWeights<true>(to, w, k);
 		else
-			copyRows<1>(to + WEIGHTS, x, k);
+			copyWeights<false>(to, w, k);
+		int count = min(PLANES, from.planes - k) * copies();
+		x += k * from.area();
+#pragma unroll 1
+		for (int i = threadX(); i < count; i += THREADS) {
+			Copy c = list()[i];
+			if (c.from < 0)
+				continue;
+			if (from.cols % 4 == 0)
+				copyFour(to + c.to, x + c.from, true);
+			else
+				copyAsync(to + c.to, x, c.from, true);
+		}
 	}
 
 	// tapRow adds the three taps of a row of the window.
@@ -191,7 +192,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 				copy(s, x, w, s * PLANES);
 			commit();
 		}
-		const int weightsAt = threadX() % GROUPS * 4, pixelsAt = WEIGHTS + slot * pitch + 4 + col, step = strips.bundle * pitch;
+		const int weightsAt = threadX() % GROUPS * 4, pixelsAt = WEIGHTS + window, step = strips.bundle * pitch;
 #pragma unroll 1
 		for (int k = 0, now = 0, next = STAGES - 1; k < from.planes; k += PLANES) {
 			arrivedBut<STAGES - 2>();
@@ -206,7 +207,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 #pragma unroll
 				for (int v = 0; v < 3; v++) {
 					int at = TURNED ? 2 - v : v;
-					if (valid >> at & 1)
+					if (reads[at])
 						tapRow(weights + v * 3 * PITCH, pixels + at * step);
 				}
 			now = now == STAGES - 1 ? 0 : now + 1, next = next == STAGES - 1 ? 0 : next + 1;

@@ -46,7 +46,11 @@ func stencil(b Batch, op *ir.Op, name string, planes, rows int, args []uint64) L
 	if lines == 64 && cols == stencilPixels {
 		l.Name += "_full"
 	}
+	copies := slots * cols
+	if cols%4 == 0 {
+		copies /= 4
+	}
 	image := slots*((cols+7)/4*4) + 16
-	l.Shared = 4 * (stencilStages*stencilPlanes*(stencilTaps*(lines+4)+image) + slots)
+	l.Shared = 4 * (stencilStages*stencilPlanes*(stencilTaps*(lines+4)+image) + 2*stencilPlanes*copies)
 	return l
 }
