@@ -27,10 +27,15 @@ template <int N, class F> static __device__ __forceinline__ void upTo(F f) {
 	}
 }
 
-// copyAt is copyAsync so many bytes behind both addresses, without instructions for them.
-template <int TO, int FROM> static __device__ __forceinline__ void copyAt(uint32 to, const float *from) {
-	asm volatile("cp.async.ca.shared.global [%0+%2], [%1+%3], 4;" : : "r"(to), "l"(from), "n"(TO), "n"(FROM) : "memory");
+// copyAt begins to copy 4 or 16 bytes, from and to so many behind addresses, without instructions for them.
+template <int BYTES, int TO, int FROM> static __device__ __forceinline__ void copyAt(uint32 to, const float *from) {
+	if constexpr (BYTES == 16)
+		asm volatile("cp.async.cg.shared.global [%0+%2], [%1+%3], 16;" : : "r"(to), "l"(from), "n"(TO), "n"(FROM) : "memory");
+	else
+		asm volatile("cp.async.ca.shared.global [%0+%2], [%1+%3], 4;" : : "r"(to), "l"(from), "n"(TO), "n"(FROM) : "memory");
 }
+
+static __device__ __forceinline__ void put(float *to, float4 x) { to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w; }
 
 static __device__ __forceinline__ uint32 sharedAddress(float *x) { return (uint32)(uint64)(__attribute__((address_space(3))) float *)x; }
 
@@ -59,7 +64,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 	int pitch, plane, stage; // of images in shared memory, in values
 	// Of a thread:
 	int example, row, col, pixels; // pixels of its strip that exist
-	int window;                    // where it begins in the planes in shared memory
+	int window;                    // where it begins in a stage
 	bool reads[3];                 // the rows of the window that some thread of the warp can read
 	float acc[R][STRIP];
 
@@ -76,7 +81,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 	__device__ __forceinline__ int width() const { return from.cols % 4 == 0 ? 4 : 1; }
 	__device__ __forceinline__ int copies() const { return strips.slots * (from.cols / width()); }
 
-	// Copy is where one copy of a stage of images comes from and goes to, in values. None comes from below zero.
+	// Copy is where one copy of a stage of images comes from, in values, and goes to, in bytes. None comes from below zero.
 	struct alignas(8) Copy {
 		int from, to;
 	};
@@ -92,7 +97,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 			bool exists = e < live && (unsigned)y < (unsigned)from.rows;
 			for (int p = 0; p < PLANES; p++)
 				list()[p * copies() + i] = {exists ? (e * from.planes + p) * from.area() + y * from.cols + unit : -1,
-				                            WEIGHTS + p * plane + slot * pitch + MARGIN + unit};
+				                            4 * (WEIGHTS + p * plane + slot * pitch + MARGIN + unit)};
 		}
 		for (int i = 4 * threadX(); i < STAGES * stage; i += 4 * THREADS)
 			*(float4 *)(memory + i) = 0;
@@ -103,6 +108,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 		row = r % to.rows, col = beside % across * STRIP;
 		pixels = down < strips.rows && example < live ? min(to.cols - col, STRIP) : 0;
 		window = down < strips.rows ? ((bundle * 2 + down) * strips.bundle + beside / across) * pitch + MARGIN + col : MARGIN;
+		window += WEIGHTS;
 #pragma unroll
 		for (int v = 0; v < 3; v++)
 			reads[v] = __nvvm_vote_ballot_sync(~0u, pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows) != 0;
@@ -110,11 +116,11 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 
 	// copyWeights takes the weights of planes k… for the block's lines: as terms × lines, the taps of a plane in order.
 	// ALL says that there are as many planes and lines as there is room for.
-	template <bool ALL> __device__ __forceinline__ void copyWeights(float *stage, const float *w, int k) {
+	template <bool ALL> __device__ __forceinline__ void copyWeights(uint32 target, const float *w, int k) const {
 		int tap = threadX() % TAPS, line = threadX() / TAPS;
 		if (line >= LOADERS)
 			return;
-		uint32 target = sharedAddress(stage + tap * PITCH + line);
+		target += 4 * (tap * PITCH + line);
 		// Offsets that do not depend on the network are parts of the instructions.
 		w += TURNED ? (k * to.planes + l0 + line) * TAPS + tap : ((l0 + line) * from.planes + k) * TAPS + tap;
 		upTo<LOADS>([&](auto m) INLINE {
@@ -126,46 +132,52 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 				if (!ALL && k + p.value >= from.planes)
 					return;
 				if constexpr (TURNED)
-					copyAt<4 * (at * PITCH + further), 4 * further * TAPS>(target, w + at * to.planes);
+					copyAt<4, 4 * (at * PITCH + further), 4 * further * TAPS>(target, w + at * to.planes);
 				else
-					copyAt<4 * (at * PITCH + further), 4 * at>(target, w + further * TAPS * from.planes);
+					copyAt<4, 4 * (at * PITCH + further), 4 * at>(target, w + further * TAPS * from.planes);
 			});
 		});
 	}
 
-	__device__ __forceinline__ void copy(int s, const float *x, const float *w, int k) {
-		float *to = memory + s * stage;
-		if (k + PLANES <= from.planes && l0 + LINES <= this->to.planes)
-			copyWeights<true>(to, w, k);
-		else
-			copyWeights<false>(to, w, k);
+	template <int WIDTH> __device__ __forceinline__ void copyImages(uint32 target, const float *x, int k) const {
 		int count = min(PLANES, from.planes - k) * copies();
 		x += k * from.area();
+		const Copy *all = list();
 #pragma unroll 1
 		for (int i = threadX(); i < count; i += THREADS) {
-			Copy c = list()[i];
-			if (c.from < 0)
-				continue;
-			if (from.cols % 4 == 0)
-				copyFour(to + c.to, x + c.from, true);
-			else
-				copyAsync(to + c.to, x, c.from, true);
+			Copy c = all[hidden(i)];
+			if (c.from >= 0)
+				copyAt<4 * WIDTH, 0, 0>(target + c.to, x + c.from);
 		}
+	}
+
+	// copy begins to fill a stage with planes k….
+	__device__ __forceinline__ void copy(uint32 target, const float *x, const float *w, int k) const {
+		if (k >= from.planes)
+			return;
+		if (k + PLANES <= from.planes && l0 + LINES <= to.planes)
+			copyWeights<true>(target, w, k);
+		else
+			copyWeights<false>(target, w, k);
+		if (width() == 4)
+			copyImages<4>(target, x, k);
+		else
+			copyImages<1>(target, x, k);
 	}
 
 	// tapRow adds the three taps of a row of the window.
 	__device__ __forceinline__ void tapRow(const float *weights, const float *pixels) {
 		float x[STRIP + 2];
 		x[0] = FULL ? 0 : pixels[-1];
-		Tile<4, 4, 4, 4>::put(x + 1, four(pixels));
-		Tile<4, 4, 4, 4>::put(x + 5, four(pixels + 4));
+		put(x + 1, four(pixels));
+		put(x + 5, four(pixels + 4));
 		x[9] = FULL ? 0 : pixels[8];
 #pragma unroll
 		for (int u = 0; u < 3; u++) {
 			float w[R];
 #pragma unroll
 			for (int i = 0; i < R; i += 4)
-				Tile<4, 4, 4, 4>::put(w + i, four(weights + u * PITCH + i * GROUPS));
+				put(w + i, four(weights + u * PITCH + i * GROUPS));
 #pragma unroll
 			for (int i = 0; i < R; i++)
 #pragma unroll
@@ -187,30 +199,30 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 #pragma unroll
 			for (int j = 0; j < STRIP; j++)
 				acc[i][j] = 0;
+		const uint32 base = sharedAddress(memory);
 		for (int s = 0; s < STAGES - 1; s++) {
-			if (s * PLANES < from.planes)
-				copy(s, x, w, s * PLANES);
+			copy(base + 4 * s * stage, x, w, s * PLANES);
 			commit();
 		}
-		const int weightsAt = threadX() % GROUPS * 4, pixelsAt = WEIGHTS + window, step = strips.bundle * pitch;
+		int now = 0, next = (STAGES - 1) * stage, step = strips.bundle * pitch;
 #pragma unroll 1
-		for (int k = 0, now = 0, next = STAGES - 1; k < from.planes; k += PLANES) {
+		for (int k = 0; k < from.planes; k += PLANES) {
 			arrivedBut<STAGES - 2>();
 			barrier();
-			if (k + (STAGES - 1) * PLANES < from.planes)
-				copy(next, x, w, k + (STAGES - 1) * PLANES);
+			copy(base + 4 * next, x, w, k + (STAGES - 1) * PLANES);
 			commit();
-			const float *weights = memory + now * stage + weightsAt, *pixels = memory + now * stage + pixelsAt;
-			int count = min(PLANES, from.planes - k);
+			int weights = now + threadX() % GROUPS * 4, pixels = now + window, end = weights + min(PLANES, from.planes - k) * TAPS * PITCH;
 #pragma unroll 1
-			for (int p = 0; p < count; p++, weights += TAPS * PITCH, pixels += plane)
+			for (; weights < end; weights += TAPS * PITCH, pixels += plane) {
+				const float *terms = memory + hidden(weights);
 #pragma unroll
 				for (int v = 0; v < 3; v++) {
 					int at = TURNED ? 2 - v : v;
 					if (reads[at])
-						tapRow(weights + v * 3 * PITCH, pixels + at * step);
+						tapRow(terms + v * 3 * PITCH, memory + hidden(pixels + at * step));
 				}
-			now = now == STAGES - 1 ? 0 : now + 1, next = next == STAGES - 1 ? 0 : next + 1;
+			}
+			next = now, now = now == (STAGES - 1) * stage ? 0 : now + stage;
 		}
 	}
 
@@ -238,7 +250,7 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 
 template <class N> static __device__ __forceinline__ void read(N, float *to, const float *x) {
 	if constexpr (N::value == 4)
-		Tile<4, 4, 4, 4>::put(to, four(x));
+		put(to, four(x));
 	else
 		*to = *x;
 }
