@@ -99,8 +99,9 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 				list()[p * copies() + i] = {exists ? (e * from.planes + p) * from.area() + y * from.cols + unit : -1,
 				                            4 * (WEIGHTS + p * plane + slot * pitch + MARGIN + unit)};
 		}
-		for (int i = 4 * threadX(); i < STAGES * stage; i += 4 * THREADS)
-			*(float4 *)(memory + i) = 0;
+		for (int s = 0; s < STAGES * stage; s += stage)
+			for (int i = (l0 + LINES <= to.planes ? WEIGHTS : 0) + 4 * threadX(); i < stage; i += 4 * THREADS)
+				*(float4 *)(memory + s + i) = 0;
 		int across = (to.cols + STRIP - 1) / STRIP, strip = threadX() / GROUPS;
 		int down = strip / (across * strips.bundle), beside = strip % (across * strips.bundle);
 		int r = row0 + down, bundle = r / to.rows;
@@ -226,7 +227,18 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 		}
 	}
 
-	// each calls f(n, line, at, values) for fours of results that lie side by side, or for single ones.
+	// map replaces the results by f(line, result).
+	template <class F> __device__ __forceinline__ void map(F f) {
+#pragma unroll
+		for (int i = 0; i < R; i++) {
+			int l = l0 + line(i);
+#pragma unroll
+			for (int j = 0; j < STRIP && l < to.planes; j++)
+				acc[i][j] = f(l, acc[i][j]);
+		}
+	}
+
+	// each calls f(n, at, values) for fours of results that lie side by side, or for single ones.
 	template <class F> __device__ __forceinline__ void each(F f) {
 		bool fours = to.cols % 4 == 0;
 #pragma unroll
@@ -237,12 +249,12 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 #pragma unroll
 			for (int j = 0; j < STRIP; j += 4) {
 				if (fours && j < pixels)
-					f(Number<4>{}, l, at + j, acc[i] + j);
+					f(Number<4>{}, at + j, acc[i] + j);
 				if (!fours)
 #pragma unroll
 					for (int e = 0; e < 4; e++)
 						if (j + e < pixels)
-							f(Number<1>{}, l, at + j + e, acc[i] + j + e);
+							f(Number<1>{}, at + j + e, acc[i] + j + e);
 			}
 		}
 	}
@@ -269,13 +281,11 @@ static __device__ __forceinline__ void stencilForward(const Run *run, int first,
 	if (!s.works())
 		return;
 	s.sum(x, w);
-	s.each([&](auto n, int o, int at, float *v) INLINE {
-		float b = bias ? bias[o] : 0;
-#pragma unroll
-		for (int e = 0; e < n.value; e++) {
-			float sum = bias ? v[e] + b : v[e];
-			v[e] = act ? relu(sum) : sum;
-		}
+	if (bias)
+		s.map([&](int o, float sum) INLINE { return sum + bias[o]; });
+	if (act)
+		s.map([&](int, float sum) INLINE { return relu(sum); });
+	s.each([&](auto n, int at, float *v) INLINE {
 		write(n, y + at, v);
 	});
 }
@@ -287,18 +297,19 @@ static __device__ __forceinline__ void stencilInputGrad(const Run *run, int firs
 	if (!s.works())
 		return;
 	s.sum(dy, w);
-	s.each([&](auto n, int, int at, float *v) INLINE {
-		float old[4] = {}, y[4] = {};
-		if (add)
-			read(n, old, dx + at);
-		if (activated)
-			read(n, y, activated + at);
+	s.each([&](auto n, int at, float *v) INLINE {
+		float other[4];
+		if (add) {
+			read(n, other, dx + at);
 #pragma unroll
-		for (int e = 0; e < n.value; e++) {
-			if (add)
-				v[e] += old[e];
-			if (activated)
-				v[e] = passBack(ReLU, y[e], v[e]);
+			for (int e = 0; e < n.value; e++)
+				v[e] += other[e];
+		}
+		if (activated) {
+			read(n, other, activated + at);
+#pragma unroll
+			for (int e = 0; e < n.value; e++)
+				v[e] = passBack(ReLU, other[e], v[e]);
 		}
 		write(n, dx + at, v);
 	});
