@@ -63,6 +63,15 @@ func TestMissingBarriers(t *testing.T) {
 				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
 			}
 		}},
+		{"stencil", 0, func(m *machine) (all []Launch) {
+			for _, d := range [][2]int{{9, 33}, {8, 33}, {9, 5}} {
+				op := imageOp(ir.Conv, d[1], 3, d[0], d[1], ir.Square(3, 1, 1), false)
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 9*d[1]*d[1]))
+				all = append(all, ConvForward(b, op, x, w, 0, m.empty(n)), ConvInputGrad(b, op, x, w, m.empty(n), false))
+			}
+			return all
+		}},
 		// Blocks for up to 20 units have one slab of weights, and none to wait for.
 		{"lstm", 1, func(m *machine) (all []Launch) {
 			const n = 3
