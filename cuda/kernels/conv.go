@@ -55,7 +55,7 @@ func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 // ConvActivated is ConvForward and behind it an activation, where FusesForward says so.
 func ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	if stencils(op) {
-		return stencil(b, op, "stencil_forward", op.Out[0], op.Out[1], b.args(x, w, bias, y, I(int(act))))
+		return stencil(b, op, "forward", op.Shape, op.Out, b.args(x, w, bias, y, I(int(act))))
 	}
 	return columnsForward(b, op, act, x, w, bias, y)
 }
@@ -83,7 +83,7 @@ func ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
 
 func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	if stencils(op) {
-		return stencil(b, op, "stencil_input_grad", op.Shape[0], op.Shape[1], b.args(dy, weights, dx, flag(add), x))
+		return stencil(b, op, "input_grad", op.Out, op.Shape, b.args(dy, weights, dx, flag(add), x))
 	}
 	return columnsInputGrad(b, op, dy, weights, dx, add, x)
 }

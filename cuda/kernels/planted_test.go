@@ -64,10 +64,10 @@ func TestMissingBarriers(t *testing.T) {
 			}
 		}},
 		{"stencil", 0, func(m *machine) (all []Launch) {
-			for _, d := range [][2]int{{9, 33}, {8, 33}, {9, 5}} {
-				op := imageOp(ir.Conv, d[1], 3, d[0], d[1], ir.Square(3, 1, 1), false)
+			for _, d := range [][3]int{{3, 9, 33}, {3, 8, 33}, {3, 9, 5}, {5, 5, 5}, {5, 5, 9}} {
+				op := imageOp(ir.Conv, d[2], 5, d[1], d[2], ir.Square(d[0], 1, d[0]%5/3), false)
 				n := ir.Size(op.Shape)
-				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 9*d[1]*d[1]))
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, d[0]*d[0]*d[2]*d[2]))
 				all = append(all, ConvForward(b, op, x, w, 0, m.empty(n)), ConvInputGrad(b, op, x, w, m.empty(n), false))
 			}
 			return all

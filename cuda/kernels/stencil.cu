@@ -1,8 +1,8 @@
-// Convolutions whose windows are 3×3, a pixel apart and one beyond the image on the left: forward, and input gradients, which
-// are sums of the same shape over the gradients of the filters, with the taps turned round.
+// Convolutions whose windows are square and move by a pixel: forward, and input gradients, which are sums of the same shape over
+// the gradients of the filters, with the taps turned round. docs/internals/kernels/convolutions.md explains them.
 //
-// A thread has LINES/GROUPS filters of a strip of eight pixels in a row. Planes of the image come through shared memory as they
-// lie, with zeros around, and a thread reads the ten pixels that three taps need once. Every result is a chain of fused
+// A thread has R filters of a strip of eight pixels in a row. Planes of the image come through shared memory as they lie, with
+// zeros around, and a thread reads the pixels under the taps of a row once. Every result is a chain of fused
 // operations from zero, plane by plane and tap by tap in order; taps that read rows outside are left out by warps of which no
 // thread has another.
 #include "activation.cuh"
@@ -12,7 +12,7 @@
 
 extern __shared__ __attribute__((aligned(16))) float memory[];
 
-static constexpr int THREADS = 128, STRIP = 8, TAPS = 9, PLANES = 4, STAGES = 3, MARGIN = 4;
+static constexpr int THREADS = 128, STRIP = 8, PLANES = 4, STAGES = 3, MARGIN = 4;
 
 // Number is one that templates can compute with.
 template <int N> struct Number {
@@ -51,28 +51,35 @@ struct Strips {
 	int bundle, rows, slots; // examples, rows of a block, rows of images that it reads
 };
 
-// Stencil is a block's work. FULL says that all rows have just the eight pixels of a strip: then the taps that read beyond
-// either end are left out.
-template <int LINES, bool TURNED, bool FULL> struct Stencil {
-	static constexpr int R = 8, GROUPS = LINES / R, STRIPS = THREADS / GROUPS, PITCH = LINES + 4;
+// Stencil is a block's work: LINES filters, or channels, by STRIPS strips. The first tap of a window is LEAD pixels to the left.
+// FULL says that all rows have just the eight pixels of a strip: then the taps that read beyond either end are left out.
+template <int WINDOW_, int LEAD_, int LINES_, int R_, bool FULL_> struct Shape {
+	static constexpr int WINDOW = WINDOW_, LEAD = LEAD_, LINES = LINES_, R = R_;
+	static constexpr bool FULL = FULL_;
+};
+template <class S, bool TURNED> struct Stencil {
+	static constexpr int WINDOW = S::WINDOW, TAPS = WINDOW * WINDOW, LEAD = TURNED ? WINDOW - 1 - S::LEAD : S::LEAD, LINES = S::LINES, R = S::R;
+	static constexpr int GROUPS = LINES / R, STRIPS = THREADS / GROUPS, PITCH = LINES + 4, READ = STRIP + WINDOW - 1;
+	static_assert(LEAD <= MARGIN);
 	static constexpr int WEIGHTS = PLANES * TAPS * PITCH, LOADERS = THREADS / TAPS, LOADS = (LINES + LOADERS - 1) / LOADERS;
 
 	const Side from, to;
 	const Strips strips;
 	const int lead; // rows that a window begins above its pixel
 	int live, bundle0, row0, l0;
-	int pitch, plane, stage; // of images in shared memory, in values
+	int pitch, plane, planes, stage, stages; // of images in shared memory, in values
 	// Of a thread:
 	int example, row, col, pixels; // pixels of its strip that exist
 	int window;                    // where it begins in a stage
-	bool reads[3];                 // the rows of the window that some thread of the warp can read
+	bool reads[WINDOW];            // the rows of the window that some thread of the warp can read
 	float acc[R][STRIP];
 
 	__device__ __forceinline__ Stencil(Side from, Side to, Strips strips, int lead, int live)
 	    : from(from), to(to), strips(strips), lead(lead), live(live), l0(blockY() * LINES) {
 		int first = blockX() * strips.rows;
 		bundle0 = first / to.rows, row0 = first % to.rows;
-		pitch = (from.cols + 7) / 4 * 4, plane = strips.slots * pitch + 16, stage = WEIGHTS + PLANES * plane;
+		pitch = (from.cols + 7) / 4 * 4, plane = strips.slots * pitch + 16;
+		planes = min(PLANES, from.planes), stage = WEIGHTS + planes * plane, stages = min(STAGES, (from.planes + PLANES - 1) / PLANES);
 	}
 
 	__device__ __forceinline__ bool works() const { return bundle0 * strips.bundle < live; }
@@ -85,21 +92,21 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 	struct alignas(8) Copy {
 		int from, to;
 	};
-	__device__ __forceinline__ Copy *list() const { return (Copy *)(memory + STAGES * stage); }
+	__device__ __forceinline__ Copy *list() const { return (Copy *)(memory + stages * stage); }
 
 	// place finds what the thread computes, lists the copies, and clears what none of them reaches: the zeros around images, and
 	// weights of lines that do not exist.
 	__device__ __forceinline__ void place() {
-		int units = from.cols / width();
+		int units = from.cols / width(), period = to.rows + WINDOW - 1;
 		for (int i = threadX(); i < copies(); i += THREADS) {
 			int slot = i / units, unit = i % units * width(), padded = row0 + slot / strips.bundle;
-			int e = (bundle0 + padded / (to.rows + 2)) * strips.bundle + slot % strips.bundle, y = padded % (to.rows + 2) - lead;
+			int e = (bundle0 + padded / period) * strips.bundle + slot % strips.bundle, y = padded % period - lead;
 			bool exists = e < live && (unsigned)y < (unsigned)from.rows;
-			for (int p = 0; p < PLANES; p++)
+			for (int p = 0; p < planes; p++)
 				list()[p * copies() + i] = {exists ? (e * from.planes + p) * from.area() + y * from.cols + unit : -1,
 				                            4 * (WEIGHTS + p * plane + slot * pitch + MARGIN + unit)};
 		}
-		for (int s = 0; s < STAGES * stage; s += stage)
+		for (int s = 0; s < stages * stage; s += stage)
 			for (int i = (l0 + LINES <= to.planes ? WEIGHTS : 0) + 4 * threadX(); i < stage; i += 4 * THREADS)
 				*(float4 *)(memory + s + i) = 0;
 		int across = (to.cols + STRIP - 1) / STRIP, strip = threadX() / GROUPS;
@@ -108,10 +115,10 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 		example = (bundle0 + bundle) * strips.bundle + beside / across;
 		row = r % to.rows, col = beside % across * STRIP;
 		pixels = down < strips.rows && example < live ? min(to.cols - col, STRIP) : 0;
-		window = down < strips.rows ? ((bundle * 2 + down) * strips.bundle + beside / across) * pitch + MARGIN + col : MARGIN;
+		window = down < strips.rows ? ((bundle * (WINDOW - 1) + down) * strips.bundle + beside / across) * pitch + MARGIN + col : MARGIN;
 		window += WEIGHTS;
 #pragma unroll
-		for (int v = 0; v < 3; v++)
+		for (int v = 0; v < WINDOW; v++)
 			reads[v] = __nvvm_vote_ballot_sync(~0u, pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows) != 0;
 	}
 
@@ -166,15 +173,24 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 			copyImages<1>(target, x, k);
 	}
 
-	// tapRow adds the three taps of a row of the window.
+	// load reads the pixels that a row of the window is over, from the one LEAD to the left: aligned fours at once.
+	template <int AT = 0> static __device__ __forceinline__ void load(float (&x)[READ], const float *pixels) {
+		constexpr int from = AT - LEAD;
+		if constexpr (AT < READ && from % 4 == 0 && AT + 4 <= READ) {
+			put(x + AT, four(pixels + from));
+			load<AT + 4>(x, pixels);
+		} else if constexpr (AT < READ) {
+			x[AT] = S::FULL ? 0 : pixels[from];
+			load<AT + 1>(x, pixels);
+		}
+	}
+
+	// tapRow adds the taps of a row of the window.
 	__device__ __forceinline__ void tapRow(const float *weights, const float *pixels) {
-		float x[STRIP + 2];
-		x[0] = FULL ? 0 : pixels[-1];
-		put(x + 1, four(pixels));
-		put(x + 5, four(pixels + 4));
-		x[9] = FULL ? 0 : pixels[8];
+		float x[READ];
+		load(x, pixels);
 #pragma unroll
-		for (int u = 0; u < 3; u++) {
+		for (int u = 0; u < WINDOW; u++) {
 			float w[R];
 #pragma unroll
 			for (int i = 0; i < R; i += 4)
@@ -183,8 +199,8 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 			for (int i = 0; i < R; i++)
 #pragma unroll
 				for (int j = 0; j < STRIP; j++) {
-					int at = j + (TURNED ? 2 - u : u);
-					if (!FULL || (at > 0 && at < STRIP + 1))
+					int at = j + (TURNED ? WINDOW - 1 - u : u);
+					if (!S::FULL || (at >= LEAD && at < LEAD + STRIP))
 						acc[i][j] = fmaf(w[i], x[at], acc[i][j]);
 				}
 		}
@@ -217,10 +233,10 @@ template <int LINES, bool TURNED, bool FULL> struct Stencil {
 			for (; weights < end; weights += TAPS * PITCH, pixels += plane) {
 				const float *terms = memory + hidden(weights);
 #pragma unroll
-				for (int v = 0; v < 3; v++) {
-					int at = TURNED ? 2 - v : v;
+				for (int v = 0; v < WINDOW; v++) {
+					int at = TURNED ? WINDOW - 1 - v : v;
 					if (reads[at])
-						tapRow(terms + v * 3 * PITCH, memory + hidden(pixels + at * step));
+						tapRow(terms + v * WINDOW * PITCH, memory + hidden(pixels + at * step));
 				}
 			}
 			next = now, now = now == (STAGES - 1) * stage ? 0 : now + stage;
@@ -274,10 +290,10 @@ template <class N> static __device__ __forceinline__ void write(N, float *to, co
 		*to = *x;
 }
 
-template <int LINES, bool FULL>
+template <class S>
 static __device__ __forceinline__ void stencilForward(const Run *run, int first, int capacity, const float *x, const float *w,
                                                       const float *bias, float *y, int act, Strips strips, const Geometry &g) {
-	Stencil<LINES, false, FULL> s({g.channels, g.rows, g.cols}, {g.out, g.outRows, g.outCols}, strips, g.top, liveRows(run, first, capacity));
+	Stencil<S, false> s({g.channels, g.rows, g.cols}, {g.out, g.outRows, g.outCols}, strips, g.top, liveRows(run, first, capacity));
 	if (!s.works())
 		return;
 	s.sum(x, w);
@@ -290,10 +306,10 @@ static __device__ __forceinline__ void stencilForward(const Run *run, int first,
 	});
 }
 
-template <int LINES, bool FULL>
+template <class S>
 static __device__ __forceinline__ void stencilInputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
                                                         int add, const float *activated, Strips strips, const Geometry &g) {
-	Stencil<LINES, true, FULL> s({g.out, g.outRows, g.outCols}, {g.channels, g.rows, g.cols}, strips, 2 - g.top, liveRows(run, first, capacity));
+	Stencil<S, true> s({g.out, g.outRows, g.outCols}, {g.channels, g.rows, g.cols}, strips, S::WINDOW - 1 - g.top, liveRows(run, first, capacity));
 	if (!s.works())
 		return;
 	s.sum(dy, w);
@@ -315,20 +331,20 @@ static __device__ __forceinline__ void stencilInputGrad(const Run *run, int firs
 	});
 }
 
-#define FORWARD(NAME, LINES, FULL)                                                                                                         \
-	KERNEL __launch_bounds__(THREADS) NAME(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,     \
-	                                       float *y, int act, int bundle, int rowsOfBlock, int slots, GEOMETRY) {                          \
-		stencilForward<LINES, FULL>(run, first, capacity, x, w, bias, y, act, {bundle, rowsOfBlock, slots}, GEOMETRY_VALUES);              \
+#define STENCIL(NAME, ...)                                                                                                                 \
+	KERNEL __launch_bounds__(THREADS)                                                                                                      \
+	stencil_forward_##NAME(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias, float *y, int act,  \
+	                       int bundle, int rowsOfBlock, int slots, GEOMETRY) {                                                             \
+		stencilForward<Shape<__VA_ARGS__>>(run, first, capacity, x, w, bias, y, act, {bundle, rowsOfBlock, slots}, GEOMETRY_VALUES);       \
+	}                                                                                                                                      \
+	KERNEL __launch_bounds__(THREADS)                                                                                                      \
+	stencil_input_grad_##NAME(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,                \
+	                          const float *activated, int bundle, int rowsOfBlock, int slots, GEOMETRY) {                                  \
+		stencilInputGrad<Shape<__VA_ARGS__>>(run, first, capacity, dy, w, dx, add, activated, {bundle, rowsOfBlock, slots},                \
+		                                     GEOMETRY_VALUES);                                                                             \
 	}
-FORWARD(stencil_forward_32, 32, false)
-FORWARD(stencil_forward_64, 64, false)
-FORWARD(stencil_forward_64_full, 64, true)
-
-#define INPUT_GRAD(NAME, LINES, FULL)                                                                                                      \
-	KERNEL __launch_bounds__(THREADS) NAME(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int add,   \
-	                                       const float *activated, int bundle, int rowsOfBlock, int slots, GEOMETRY) {                     \
-		stencilInputGrad<LINES, FULL>(run, first, capacity, dy, w, dx, add, activated, {bundle, rowsOfBlock, slots}, GEOMETRY_VALUES);     \
-	}
-INPUT_GRAD(stencil_input_grad_32, 32, false)
-INPUT_GRAD(stencil_input_grad_64, 64, false)
-INPUT_GRAD(stencil_input_grad_64_full, 64, true)
+STENCIL(3_32, 3, 1, 32, 8, false)
+STENCIL(3_64, 3, 1, 64, 8, false)
+STENCIL(3_64_full, 3, 1, 64, 8, true)
+STENCIL(5_8, 5, 0, 8, 4, false)
+STENCIL(5_16, 5, 0, 16, 4, false)

@@ -12,8 +12,8 @@ import (
 func TestStencil(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 1))
 	centered := ir.Square(3, 1, 1)
-	valid := centered
-	valid.PadTop, valid.PadBottom = 0, 3
+	valid, tall := centered, ir.Square(5, 1, 0)
+	valid.PadTop, valid.PadBottom, tall.PadTop, tall.PadBottom = 0, 3, 2, 1
 	for _, c := range []convShape{
 		{size{5, 6}, 2, 8, 8, 34, centered, true},
 		{size{3, 3}, 34, 5, 8, 40, valid, false},
@@ -26,6 +26,9 @@ func TestStencil(t *testing.T) {
 		{size{1, 1}, 1, 2, 128, 64, centered, false},
 		{size{0, 3}, 2, 8, 8, 2, centered, true},
 		{size{1, 1}, 2, 2, 129, 2, centered, true}, // too wide
+		{size{4, 5}, 1, 9, 12, 6, ir.Square(5, 1, 0), true},
+		{size{2, 3}, 6, 12, 12, 17, ir.Square(5, 1, 0), false},
+		{size{3, 3}, 17, 8, 7, 9, tall, true},
 	} {
 		op := imageOp(ir.Conv, c.channels, c.h, c.w, c.out, c.window, c.bias)
 		t.Run(fmt.Sprintf("%v, %v to %v", c.size, op.Shape, op.Out), func(t *testing.T) {
@@ -37,7 +40,7 @@ func TestStencil(t *testing.T) {
 			}
 			x := m.floats(spoil(normals(rng, c.capacity*in), c.live, c.capacity))
 			dy := m.floats(spoil(normals(rng, c.capacity*out), c.live, c.capacity))
-			w := m.floats(normals(rng, 9*c.channels*c.out))
+			w := m.floats(normals(rng, op.Window.H*op.Window.W*c.channels*c.out))
 			before := normals(rng, c.capacity*max(in, out))
 			check := func(what string, n int, launch, want func(to Ptr) Launch) {
 				t.Helper()
@@ -60,5 +63,23 @@ func TestStencil(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whatever the shape, a block has rows to compute, and no more shared memory than any GPU gives it.
+func TestStencilMemory(t *testing.T) {
+	for _, w := range []ir.Window{ir.Square(3, 1, 1), ir.Square(5, 1, 0)} {
+		for cols := w.W; cols <= stencilThreads; cols++ {
+			for _, rows := range []int{w.H, w.H + 1, 7, 64} {
+				for _, planes := range []int{1, 4, 9, 64} {
+					op := imageOp(ir.Conv, planes, rows, cols, planes, w, true)
+					for _, l := range []Launch{ConvForward(Batch{Capacity: 300}, op, 0, 0, 0, 0), ConvInputGrad(Batch{Capacity: 300}, op, 0, 0, 0, false)} {
+						if bundle, down := l.Args[8], l.Args[9]; bundle < 1 || down < 1 || l.Shared > optIn {
+							t.Fatalf("%s of %v: %d rows of %d examples, %d bytes", l.Name, op.Shape, down, bundle, l.Shared)
+						}
+					}
+				}
+			}
+		}
 	}
 }
