@@ -62,6 +62,15 @@ func TestMissingBarriers(t *testing.T) {
 			}
 			return all
 		}},
+		{"stencil", 0, func(m *machine) (all []Launch) {
+			for _, d := range [][3]int{{3, 9, 33}, {3, 8, 33}, {3, 9, 5}, {5, 5, 5}, {5, 5, 9}} {
+				op := imageOp(ir.Conv, d[2], 5, d[1], d[2], ir.Square(d[0], 1, d[0]%5/3), false)
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, d[0]*d[0]*d[2]*d[2]))
+				all = append(all, ConvForward(b, op, x, w, 0, m.empty(n)), ConvInputGrad(b, op, x, w, m.empty(n), false))
+			}
+			return all
+		}},
 		// Blocks for up to 20 units have one slab of weights, and none to wait for.
 		{"lstm", 1, func(m *machine) (all []Launch) {
 			const n = 3
