@@ -1,9 +1,8 @@
 // Gradients of the weights of convolutions: kept an example each, measured, or summed.
-#include "geometry.cuh"
+#include "convgrad3.cuh"
 #include "run.cuh"
-#include "tile.cuh"
 
-static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
+extern __shared__ __attribute__((aligned(16))) char memory[];
 
 template <class Gradient> struct Operands {
 	typename Gradient::Slab slabs[2];
@@ -109,13 +108,13 @@ KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capac
 
 template <class Gradient>
 static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                               const float *factors, float *parts, int stride, int bias, Geometry g) {
+                                               const float *factors, float *parts, int stride, int examples, int bias, Geometry g) {
 	__shared__ Operands<Gradient> shared;
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
-	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * EXAMPLE_BLOCK;
+	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * examples;
 	float sum[Gradient::R][Gradient::C];
 	Gradient::clear(sum);
-	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
+	for (int b = b0; b < min(b0 + examples, liveRows(run, first, capacity)); b++) {
 		float f = factors[b];
 		if (!(f > 0))
 			continue;
@@ -131,26 +130,139 @@ static __device__ __forceinline__ void convSum(const Run *run, int first, int ca
 }
 
 KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                         float *parts, int stride, int bias, GEOMETRY) {
-	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+                                         float *parts, int stride, int examples, int bias, GEOMETRY) {
+	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);
 }
 
 KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                          float *parts, int stride, int bias, GEOMETRY) {
-	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+                                          float *parts, int stride, int examples, int bias, GEOMETRY) {
+	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);
 }
 
 KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                          float *parts, int stride, int bias, GEOMETRY) {
-	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
+                                          float *parts, int stride, int examples, int bias, GEOMETRY) {
+	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);
 }
 
-KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, double *sum) {
-	int j = index();
-	if (j >= size)
+template <class Windows>
+static __device__ __forceinline__ void windowStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                                   int stride, double *norm2, int bias, Geometry g) {
+	auto &m = *(typename Windows::Memory *)memory;
+	int b = blockX();
+	if (b >= liveRows(run, first, capacity))
 		return;
-	double total = sum[j];
-	for (int i = 0; i < count; i++)
-		total += parts[(int64)i * stride + j];
-	sum[j] = total;
+	x += b * g.image(), dy += b * g.out * g.positions(), kept += kept ? (int64)b * stride : 0;
+	// The blocks of an example take turns with its tiles.
+	int turn = 0, tiles = Windows::tiles(g), step = blocksY();
+	double squares = 0;
+	Part part = Windows::part(g, x, dy, blockY());
+	Windows::copy(m.slabs[0], g, part, 0);
+#pragma unroll 1
+	for (int tile = blockY(); tile < tiles; tile += step) {
+		Part next = Windows::part(g, x, dy, tile + step);
+		typename Windows::Results result;
+		Windows::gradient(m, turn, g, part, next, tile + step < tiles, result);
+#pragma unroll
+		for (int i = 0; i < Windows::R; i++)
+#pragma unroll
+			for (int t = 0; t < Windows::TAPS; t++) {
+				float v = result.taps[i][t];
+				if (Windows::lane() < part.channels && Windows::filter() + i < part.filters)
+					squares = fma(v, v, squares);
+				Windows::place(m, i, t) = v;
+			}
+		int at;
+		if (Windows::bias(g, tile, at) && bias) {
+			squares = fma(result.bias, result.bias, squares);
+			if (kept)
+				kept[at] = result.bias;
+		}
+		barrier();
+		if (kept)
+			Windows::write(m, g, tile, kept);
+		part = next;
+	}
+	barrier(); // the gradient was written
+	squares = blockSum<Windows::THREADS>(squares, (double *)m.gradient);
+	if (threadX() == 0)
+		norm2[(int64)blockY() * capacity + b] += squares;
+}
+
+template <class Windows>
+static __device__ __forceinline__ void windowSum(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                                 const float *factors, float *parts, int stride, int examples, int bias, Geometry g) {
+	auto &m = *(typename Windows::Memory *)memory;
+	int tile = blockX(), b = blockY() * examples, end = min(b + examples, liveRows(run, first, capacity)), turn = 0;
+	auto part = [&](int b) INLINE { return Windows::part(g, x + b * g.image(), dy + b * g.out * g.positions(), tile); };
+	auto counts = [&](int b) INLINE {
+		while (b < end && !(factors[b] > 0))
+			b++;
+		return b;
+	};
+#pragma unroll
+	for (int i = 0; i < Windows::R; i++)
+#pragma unroll
+		for (int t = 0; t < Windows::TAPS; t++)
+			Windows::place(m, i, t) = 0;
+	float biases = 0;
+	b = counts(b);
+	if (b < end)
+		Windows::copy(m.slabs[0], g, part(b), 0);
+#pragma unroll 1
+	while (b < end) {
+		int next = counts(b + 1);
+		float f = factors[b];
+		typename Windows::Results result;
+		Windows::gradient(m, turn, g, part(b), part(next), next < end, result);
+#pragma unroll
+		for (int i = 0; i < Windows::R; i++)
+#pragma unroll
+			for (int t = 0; t < Windows::TAPS; t++)
+				Windows::place(m, i, t) = fmaf(f, result.taps[i][t], Windows::place(m, i, t));
+		biases = fmaf(f, result.bias, biases);
+		b = next;
+	}
+	barrier();
+	parts += (int64)blockY() * stride;
+	Windows::write(m, g, tile, parts);
+	int at;
+	if (Windows::bias(g, tile, at) && bias)
+		parts[at] = biases;
+}
+
+// Slabs of two rows of 32 would be too much for two blocks on a processor.
+#define WINDOW_KERNELS(W, ROWS)                                                                                                            \
+	KERNEL __launch_bounds__(128, 2) conv_store_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,          \
+	                                                    float *kept, int stride, double *norm2, int bias, GEOMETRY) {                      \
+		windowStore<Windows<W, ROWS>>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);                            \
+	}                                                                                                                                      \
+	KERNEL __launch_bounds__(128, 2) conv_sum_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,            \
+	                                                  const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {  \
+		windowSum<Windows<W, ROWS>>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);                 \
+	}
+WINDOW_KERNELS(8, 8)
+WINDOW_KERNELS(16, 4)
+WINDOW_KERNELS(32, 1)
+
+static constexpr int LANES = 32, GROUPS = 8;
+
+// sum_parts: every eighth part belongs to a warp, 32 neighbouring values to a block.
+KERNEL __launch_bounds__(LANES *GROUPS) sum_parts(const float *parts, int stride, int count, int weights, int biases, double *sum, double *biasSum) {
+	__shared__ double groups[GROUPS][LANES];
+	int lane = threadX() % LANES, group = threadX() / LANES, j = blockX() * LANES + lane;
+	double total = 0;
+	if (j < weights + biases)
+#pragma unroll 8
+		for (int i = group; i < count; i += GROUPS)
+			total += parts[(int64)i * stride + j];
+	groups[group][lane] = total;
+	barrier();
+	if (group > 0 || j >= weights + biases)
+		return;
+	double *to = j < weights ? sum + j : biasSum + (j - weights);
+	total = *to;
+#pragma unroll
+	for (int i = 0; i < GROUPS; i++)
+		total += groups[i][lane];
+	*to = total;
 }

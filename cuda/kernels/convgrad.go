@@ -1,0 +1,101 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+// gradients says how the float32 kernels cut an op's gradient up: by the name of the kernels.
+type gradients struct {
+	suffix  string
+	threads int
+	shared  int // dynamic, bytes
+	tiles   int
+}
+
+// windowSide is the filters and the channels of a tile of the 3×3 kernels; of fewer than windowLeast most of it would idle.
+const (
+	windowSide  = 32
+	windowLeast = 24
+)
+
+// gradientsOf chooses the kernels by shape; the order of the sums over positions does not depend on it.
+func gradientsOf(op *ir.Op) gradients {
+	out := op.Out[0]
+	w, width := op.Window, op.Out[2]
+	if rows := map[int]int{8: 8, 16: 4, 32: 1}[width]; rows > 0 && width == op.Shape[2] && w.PadLeft == 1 && min(out, op.Shape[0]) >= windowLeast &&
+		w.H == 3 && w.W == 3 && w.StrideH == 1 && w.StrideW == 1 && w.DilationH == 1 && w.DilationW == 1 {
+		slab := windowSide * ((rows+2)*width + 4 + rows*width + 4)
+		return gradients{fmt.Sprint("3x3_", width), 128, 4 * (2*slab + windowSide*windowSide*9), ceil(out, windowSide) * ceil(op.Shape[0], windowSide)}
+	}
+	rows := tileRows(out)
+	return gradients{fmt.Sprint(rows), min(4*rows, 128), 0, gradientTiles(op)}
+}
+
+// examples are those of a part: as many as there are tiles, so that all shapes have about one block for an example.
+func (g gradients) examples() int { return min(g.tiles, ExampleBlock) }
+
+func (g gradients) launch(name string, op *ir.Op, grid [3]int, args []uint64) Launch {
+	l := conv("convgrad", name+"_"+g.suffix, grid, g.threads, args, geometry(op))
+	l.Shared = g.shared
+	return l
+}
+
+// ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of
+// the weights, Σ_p dy[b][o][p]·column[b][k][p], then, where the op has a bias, Σ_p dy[b][o][p] for each filter.
+// Sums over positions go in blocks of PositionBlock, fused in order from zero, and the blocks are added in order, all in
+// float32. The squared norm of what is kept is added, in float64, to ConvNorms parts of it, norm2[part·capacity + b]: each
+// belongs to a block of threads. stride counts float32 values.
+func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	return gradientsOf(op).launch("conv_store", op, [3]int{b.Capacity, ConvNorms(op), 1},
+		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
+}
+
+// mostNorms bounds the blocks that share one example's gradient, and with them the parts of its squared norm.
+const mostNorms = 8
+
+// ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm: the blocks that share the tiles of
+// an example's gradient, so that few examples keep a GPU busy.
+func ConvNorms(op *ir.Op) int { return min(gradientsOf(op).tiles, mostNorms) }
+
+// ConvNorm adds the squared norm to norm2 as ConvStore does without keeping the gradient. It is
+// of the very values that ConvStore keeps and that ConvSum computes again.
+func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
+	return ConvStore(b, op, x, dy, 0, 0, norm2)
+}
+
+// ConvSum computes each example's gradient as ConvStore does, completes it, and adds
+// it times its factor to a partial sum: fused float32 operations from zero over the examples of
+// a part, at most ExampleBlock of them, in order. A factor that is not above zero leaves the example out. Part g's sums are written to
+// parts[g·stride…], weights then bias, zeros where no example is live, for every part of the capacity. SumParts must follow.
+// stride counts float32 values.
+func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
+	g := gradientsOf(op)
+	return g.launch("conv_sum", op, [3]int{g.tiles, ConvParts(op, b.Capacity), 1},
+		b.args(x, dy, factors, parts, I(stride), I(g.examples()), flag(op.Bias != ir.None)))
+}
+
+// ConvParts is the number of partial sums that ConvSum writes. How many examples are in one depends on the op alone.
+func ConvParts(op *ir.Op, capacity int) int { return ceil(capacity, gradientsOf(op).examples()) }
+
+// sumGroups warps of a block of SumParts share the parts of sumLanes values.
+const (
+	sumGroups = 8
+	sumLanes  = 32
+)
+
+// SumParts adds the n partial sums of ConvSum in float64 to the sums of weights and biases: part i belongs to group i mod 8, which
+// adds its parts in order from zero; the groups are then added in order to what is there. sumB is 0 without a bias.
+func SumParts(op *ir.Op, parts Ptr, stride, n int, sumW, sumB Ptr) Launch {
+	out, k, _ := op.Columns()
+	biases := 0
+	if sumB != 0 {
+		biases = out
+	}
+	return Launch{
+		Module: "convgrad", Name: "sum_parts",
+		Grid: [3]int{ceil(out*k+biases, sumLanes), 1, 1}, Block: [3]int{sumLanes * sumGroups, 1, 1},
+		Args: []uint64{parts, I(stride), I(n), I(out * k), I(biases), sumW, sumB},
+	}
+}

@@ -1,0 +1,179 @@
+// Gradients of convolutions by 3×3 windows at every position of an image of W columns. A lane has a channel, a warp eight
+// filters: the eight by nine results in a lane's registers read every pixel once for its three taps in a row. No column is
+// ever formed, and no slab holds one.
+#pragma once
+#include "geometry.cuh"
+#include "tile.cuh"
+
+static constexpr int POSITION_BLOCK = 64;
+
+// Part is what a tile's gradient is computed from: 32 filters by 32 channels, or as many as there are.
+struct Part {
+	const float *x, *dy;
+	int channels, filters;
+};
+
+template <int W, int ROWS> struct Windows {
+	static constexpr int CHANNELS = 32, FILTERS = 32, R = 8, TAPS = 9, THREADS = 128;
+	static constexpr int PIXELS = (ROWS + 2) * W, POSITIONS = ROWS * W;
+	static_assert(POSITION_BLOCK % POSITIONS == 0 && PIXELS <= 96);
+
+	// Four pixels of eight channels lie in different banks.
+	struct Slab {
+		alignas(16) float x[CHANNELS][PIXELS + 4];
+		alignas(16) float dy[FILTERS][POSITIONS + 4];
+	};
+	struct Memory {
+		Slab slabs[2];
+		float gradient[FILTERS][CHANNELS * TAPS];
+	};
+
+	// Results are a thread's: of filters R·(threadX()/32)… by its channel's taps, and the sum over positions for one filter.
+	struct Results {
+		float taps[R][TAPS], bias;
+		__device__ __forceinline__ void clear() {
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int t = 0; t < TAPS; t++)
+					taps[i][t] = 0;
+			bias = 0;
+		}
+	};
+
+	static __device__ __forceinline__ int lane() { return threadX() % 32; }
+	static __device__ __forceinline__ int filter() { return threadX() / 32 * R; }
+
+	// part is tile n of an example.
+	static __device__ __forceinline__ Part part(const Geometry &g, const float *x, const float *dy, int n) {
+		int across = (g.channels + CHANNELS - 1) / CHANNELS, o = n / across * FILTERS, c = n % across * CHANNELS;
+		return {x + c * g.rows * W, dy + o * g.outRows * W, g.channels - c, g.out - o};
+	}
+
+	// copy begins to copy what output rows y… read. Eight threads take 32 neighbours.
+	static __device__ __forceinline__ void copy(Slab &slab, const Geometry &g, const Part &part, int y) {
+		int t = hidden(threadX()), column = t % 8 * 4;
+#pragma unroll
+		for (int n = 0; n < CHANNELS; n += THREADS / 8) {
+			int c = n + t / 8;
+			const float *from = part.x + (c * g.rows + y - g.top) * W + column;
+#pragma unroll
+			for (int k = 0; k < PIXELS; k += 32) {
+				bool exists = c < part.channels && (unsigned)(y - g.top + (k + column) / W) < (unsigned)g.rows;
+				if (k + 32 <= PIXELS || k + column < PIXELS)
+					copyFour(&slab.x[c][k + column], exists ? from + k : part.x, exists);
+			}
+		}
+		constexpr int FOURS = POSITIONS / 4;
+		int p = t % FOURS * 4, positions = g.outRows * W;
+#pragma unroll
+		for (int n = 0; n < FILTERS; n += THREADS / FOURS) {
+			int o = n + t / FOURS;
+			bool exists = o < part.filters && y * W + p < positions;
+			copyFour(&slab.dy[o][p], exists ? part.dy + o * positions + y * W + p : part.dy, exists);
+		}
+	}
+
+	// multiply adds the products at four positions of a row after the other.
+	static __device__ __forceinline__ void multiply(const Slab &slab, int rows, Results &sum) {
+#pragma unroll 1
+		for (int row = 0; row < rows; row++) {
+			const float *x = slab.x[lane()] + row * W, *dy = slab.dy[filter()] + row * W, *ones = slab.dy[filter() + lane() % R] + row * W;
+			float before[3] = {}; // the pixel left of the four
+			float4 now[3];
+#pragma unroll
+			for (int k = 0; k < 3; k++)
+				now[k] = four(x + k * W);
+#pragma unroll 2
+			for (int at = 0; at < W; at += 4) {
+				bool last = at + 4 == W;
+				const float *behind = x + (last ? at : at + 4);
+				float4 next[3];
+#pragma unroll
+				for (int k = 0; k < 3; k++)
+					next[k] = four(behind + k * W);
+				float pixels[3][6];
+#pragma unroll
+				for (int k = 0; k < 3; k++) {
+					pixels[k][0] = before[k], pixels[k][5] = last ? 0 : next[k].x;
+#pragma unroll
+					for (int p = 0; p < 4; p++)
+						pixels[k][p + 1] = now[k][p];
+				}
+#pragma unroll
+				for (int i = 0; i < R; i++) {
+					float4 d = four(dy + i * (POSITIONS + 4) + at);
+#pragma unroll
+					for (int p = 0; p < 4; p++)
+#pragma unroll
+						for (int t = 0; t < TAPS; t++)
+							sum.taps[i][t] = fmaf(d[p], pixels[t / 3][p + t % 3], sum.taps[i][t]);
+				}
+				float4 d = four(ones + at);
+#pragma unroll
+				for (int p = 0; p < 4; p++)
+					sum.bias += d[p];
+#pragma unroll
+				for (int k = 0; k < 3; k++)
+					before[k] = now[k].w, now[k] = next[k];
+			}
+		}
+	}
+
+	// gradient computes that of a part, whose first copies have begun in slab turn; they begin for the next one, if there is one.
+	static __device__ __forceinline__ void gradient(Memory &m, int &turn, const Geometry &g, const Part &part, const Part &next, bool more,
+	                                                Results &result) {
+		Results block;
+		result.clear(), block.clear();
+#pragma unroll 1
+		for (int y = 0; y < g.outRows; y += ROWS, turn ^= 1) {
+			arrived();
+			barrier();
+			int after = y + ROWS;
+			if (after < g.outRows)
+				copy(m.slabs[turn ^ 1], g, part, after);
+			else if (more)
+				copy(m.slabs[turn ^ 1], g, next, 0);
+			multiply(m.slabs[turn], min(ROWS, g.outRows - y), block);
+			if (after * W % POSITION_BLOCK != 0 && after < g.outRows)
+				continue;
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int t = 0; t < TAPS; t++)
+					result.taps[i][t] += block.taps[i][t];
+			result.bias += block.bias;
+			block.clear();
+		}
+	}
+
+	// place is where a thread's result lies in the tile's gradient: no two lanes in a bank.
+	static __device__ __forceinline__ float &place(Memory &m, int i, int t) { return m.gradient[filter() + i][lane() * TAPS + t]; }
+
+	// write writes tile n's gradient as the weights lie, neighbours by neighbouring lanes. A warp has its own filters.
+	static __device__ __forceinline__ void write(Memory &m, const Geometry &g, int n, float *to) {
+		int across = (g.channels + CHANNELS - 1) / CHANNELS, c = n % across * CHANNELS, taps = g.channels * TAPS;
+		int columns = min(CHANNELS, g.channels - c) * TAPS, filters = g.out - n / across * FILTERS - filter();
+		to += (n / across * FILTERS + filter()) * taps + c * TAPS;
+#pragma unroll
+		for (int i = 0; i < R; i++) {
+			if (i >= filters)
+				break;
+#pragma unroll
+			for (int k = 0; k < TAPS; k++)
+				if (k * 32 + lane() < columns)
+					to[i * taps + k * 32 + lane()] = m.gradient[filter() + i][k * 32 + lane()];
+		}
+	}
+
+	// bias says whether the thread has the bias's gradient for a filter of tile n, and where.
+	static __device__ __forceinline__ bool bias(const Geometry &g, int n, int &at) {
+		int across = (g.channels + CHANNELS - 1) / CHANNELS, o = n / across * FILTERS + filter() + lane();
+		at = g.out * g.channels * TAPS + o;
+		return n % across == 0 && lane() < R && o < g.out;
+	}
+
+	static __device__ __forceinline__ int tiles(const Geometry &g) {
+		return (g.channels + CHANNELS - 1) / CHANNELS * ((g.out + FILTERS - 1) / FILTERS);
+	}
+};
