@@ -162,15 +162,20 @@ static __device__ __forceinline__ void windowStore(const Run *run, int first, in
 		Part next = Windows::part(g, x, dy, tile + step);
 		typename Windows::Results result;
 		Windows::gradient(m, turn, g, part, next, tile + step < tiles, result);
+		double own = 0;
 #pragma unroll
-		for (int i = 0; i < Windows::R; i++)
+		for (int i = 0; i < Windows::R; i++) {
+			if (Windows::filter() + i >= part.filters)
+				break;
 #pragma unroll
 			for (int t = 0; t < Windows::TAPS; t++) {
 				float v = result.taps[i][t];
-				if (Windows::lane() < part.channels && Windows::filter() + i < part.filters)
-					squares = fma(v, v, squares);
+				own = fma(v, v, own);
 				Windows::place(m, i, t) = v;
 			}
+		}
+		if (Windows::lane() < part.channels)
+			squares += own;
 		int at;
 		if (Windows::bias(g, tile, at) && bias) {
 			squares = fma(result.bias, result.bias, squares);

@@ -53,7 +53,7 @@ func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launc
 }
 
 // mostNorms bounds the blocks that share one example's gradient, and with them the parts of its squared norm.
-const mostNorms = 8
+const mostNorms = 16
 
 // ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm: the blocks that share the tiles of
 // an example's gradient, so that few examples keep a GPU busy.

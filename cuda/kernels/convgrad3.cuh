@@ -50,28 +50,26 @@ template <int W, int ROWS> struct Windows {
 		return {x + c * g.rows * W, dy + o * g.outRows * W, g.channels - c, g.out - o};
 	}
 
-	// copy begins to copy what output rows y… read. Eight threads take 32 neighbours.
+	// copy begins to copy what output rows y… read. Eight threads take 32 neighbours. What lies outside is not read.
 	static __device__ __forceinline__ void copy(Slab &slab, const Geometry &g, const Part &part, int y) {
-		int t = hidden(threadX()), column = t % 8 * 4;
+		int t = hidden(threadX()), column = t % 8 * 4, above = y - g.top + column / W;
+		const float *from = part.x + (t / 8 * g.rows + y - g.top) * W + column;
+		bool rows[PIXELS / 32 + 1];
 #pragma unroll
-		for (int n = 0; n < CHANNELS; n += THREADS / 8) {
-			int c = n + t / 8;
-			const float *from = part.x + (c * g.rows + y - g.top) * W + column;
+		for (int k = 0; k < PIXELS; k += 32)
+			rows[k / 32] = (unsigned)(above + k / W) < (unsigned)g.rows;
 #pragma unroll
-			for (int k = 0; k < PIXELS; k += 32) {
-				bool exists = c < part.channels && (unsigned)(y - g.top + (k + column) / W) < (unsigned)g.rows;
+		for (int c = 0; c < CHANNELS; c += THREADS / 8, from += THREADS / 8 * g.rows * W)
+#pragma unroll
+			for (int k = 0; k < PIXELS; k += 32)
 				if (k + 32 <= PIXELS || k + column < PIXELS)
-					copyFour(&slab.x[c][k + column], exists ? from + k : part.x, exists);
-			}
-		}
-		constexpr int FOURS = POSITIONS / 4;
-		int p = t % FOURS * 4, positions = g.outRows * W;
+					copyFour(&slab.x[c + t / 8][k + column], from + k, c + t / 8 < part.channels && rows[k / 32]);
+		constexpr int FOURS = POSITIONS / 4, STEP = THREADS / FOURS;
+		int p = y * W + t % FOURS * 4, positions = g.outRows * W, filters = p < positions ? part.filters - t / FOURS : 0;
+		const float *dy = part.dy + t / FOURS * positions + p;
 #pragma unroll
-		for (int n = 0; n < FILTERS; n += THREADS / FOURS) {
-			int o = n + t / FOURS;
-			bool exists = o < part.filters && y * W + p < positions;
-			copyFour(&slab.dy[o][p], exists ? part.dy + o * positions + y * W + p : part.dy, exists);
-		}
+		for (int o = 0; o < FILTERS; o += STEP, dy += STEP * positions)
+			copyFour(&slab.dy[o + t / FOURS][p - y * W], dy, o < filters);
 	}
 
 	// multiply adds the products at four positions of a row after the other.
