@@ -1,30 +1,28 @@
 // Gradients of the weights of convolutions: kept an example each, measured, or summed.
-#include "convgrad3.cuh"
+#include "geometry.cuh"
 #include "run.cuh"
+#include "tile.cuh"
 
-extern __shared__ __attribute__((aligned(16))) char memory[];
+static constexpr int POSITION_BLOCK = 64;
 
-template <class Gradient> struct Operands {
-	typename Gradient::Slab slabs[2];
+using Gradient = Tile<64, 64, 8, 4>;
+
+struct Operands {
+	Gradient::Slab slabs[2];
 	Tap taps[Gradient::COLS];
 };
 
-using FewGradients = Tile<16, 64, 4, 4>;
-using SomeGradients = Tile<32, 64, 4, 4>;
-using ManyGradients = Tile<64, 64, 8, 4>;
-
 // gradientTile computes filters o0… by columns k0… of one example's gradient. Column taps is of ones, which makes it the
 // bias's, where cols counts it. Whoever measures, keeps or sums a gradient has these bits.
-template <class Gradient>
 static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols,
-                                                    Operands<Gradient> &shared, float (&result)[Gradient::R][Gradient::C]) {
+                                                    Operands &shared, float (&result)[Gradient::R][Gradient::C]) {
 	int positions = g.positions(), taps = g.taps();
 	barrier(); // the last tile was read
 	if (threadX() < Gradient::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
 	barrier();
 	// Every block of positions begins with a slab of its own.
-	auto copy = [&](typename Gradient::Slab &slab, int p0) INLINE {
+	auto copy = [&](Gradient::Slab &slab, int p0) INLINE {
 		int p = p0 + threadX() % DEPTH;
 		bool exists = p < positions;
 		Corner corner(g, p);
@@ -61,10 +59,10 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 	}
 }
 
-template <class Gradient>
-static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                                 int stride, double *norm2, int bias, Geometry g) {
-	__shared__ Operands<Gradient> shared;
+KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                            int stride, double *norm2, int bias, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Operands shared;
 	__shared__ double scratch[Gradient::THREADS];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
 	if (b >= liveRows(run, first, capacity))
@@ -91,25 +89,10 @@ static __device__ __forceinline__ void convStore(const Run *run, int first, int 
 		norm2[(int64)blockY() * capacity + b] += squares;
 }
 
-KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                           int stride, double *norm2, int bias, GEOMETRY) {
-	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128, 4) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                            int stride, double *norm2, int bias, GEOMETRY) {
-	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                            int stride, double *norm2, int bias, GEOMETRY) {
-	convStore<ManyGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
-}
-
-template <class Gradient>
-static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                               const float *factors, float *parts, int stride, int examples, int bias, Geometry g) {
-	__shared__ Operands<Gradient> shared;
+KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                          const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Operands shared;
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
 	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * examples;
 	float sum[Gradient::R][Gradient::C];
@@ -128,126 +111,6 @@ static __device__ __forceinline__ void convSum(const Run *run, int first, int ca
 			parts[(int64)blockY() * stride + place(g, o, k)] = sum[i][j];
 	});
 }
-
-KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                         float *parts, int stride, int examples, int bias, GEOMETRY) {
-	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                          float *parts, int stride, int examples, int bias, GEOMETRY) {
-	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                          float *parts, int stride, int examples, int bias, GEOMETRY) {
-	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);
-}
-
-template <class Windows>
-static __device__ __forceinline__ void windowStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                                   int stride, double *norm2, int bias, Geometry g) {
-	auto &m = *(typename Windows::Memory *)memory;
-	int b = blockX();
-	if (b >= liveRows(run, first, capacity))
-		return;
-	x += b * g.image(), dy += b * g.out * g.positions(), kept += kept ? (int64)b * stride : 0;
-	// The blocks of an example take turns with its tiles.
-	int turn = 0, tiles = Windows::tiles(g), step = blocksY();
-	double squares = 0;
-	Part part = Windows::part(g, x, dy, blockY());
-	Windows::copy(m.slabs[0], g, part, 0);
-#pragma unroll 1
-	for (int tile = blockY(); tile < tiles; tile += step) {
-		Part next = Windows::part(g, x, dy, tile + step);
-		typename Windows::Results result;
-		Windows::gradient(m, turn, g, part, next, tile + step < tiles, result);
-		double own = 0;
-#pragma unroll
-		for (int i = 0; i < Windows::R; i++) {
-			if (Windows::filter() + i >= part.filters)
-				break;
-#pragma unroll
-			for (int t = 0; t < Windows::TAPS; t++) {
-				float v = result.taps[i][t];
-				own = fma(v, v, own);
-				Windows::place(m, i, t) = v;
-			}
-		}
-		if (Windows::lane() < part.channels)
-			squares += own;
-		int at;
-		if (Windows::bias(g, tile, at) && bias) {
-			squares = fma(result.bias, result.bias, squares);
-			if (kept)
-				kept[at] = result.bias;
-		}
-		barrier();
-		if (kept)
-			Windows::write(m, g, tile, kept);
-		part = next;
-	}
-	barrier(); // the gradient was written
-	squares = blockSum<Windows::THREADS>(squares, (double *)m.gradient);
-	if (threadX() == 0)
-		norm2[(int64)blockY() * capacity + b] += squares;
-}
-
-template <class Windows>
-static __device__ __forceinline__ void windowSum(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                                 const float *factors, float *parts, int stride, int examples, int bias, Geometry g) {
-	auto &m = *(typename Windows::Memory *)memory;
-	int tile = blockX(), b = blockY() * examples, end = min(b + examples, liveRows(run, first, capacity)), turn = 0;
-	auto part = [&](int b) INLINE { return Windows::part(g, x + b * g.image(), dy + b * g.out * g.positions(), tile); };
-	auto counts = [&](int b) INLINE {
-		while (b < end && !(factors[b] > 0))
-			b++;
-		return b;
-	};
-#pragma unroll
-	for (int i = 0; i < Windows::R; i++)
-#pragma unroll
-		for (int t = 0; t < Windows::TAPS; t++)
-			Windows::place(m, i, t) = 0;
-	float biases = 0;
-	b = counts(b);
-	if (b < end)
-		Windows::copy(m.slabs[0], g, part(b), 0);
-#pragma unroll 1
-	while (b < end) {
-		int next = counts(b + 1);
-		float f = factors[b];
-		typename Windows::Results result;
-		Windows::gradient(m, turn, g, part(b), part(next), next < end, result);
-#pragma unroll
-		for (int i = 0; i < Windows::R; i++)
-#pragma unroll
-			for (int t = 0; t < Windows::TAPS; t++)
-				Windows::place(m, i, t) = fmaf(f, result.taps[i][t], Windows::place(m, i, t));
-		biases = fmaf(f, result.bias, biases);
-		b = next;
-	}
-	barrier();
-	parts += (int64)blockY() * stride;
-	Windows::write(m, g, tile, parts);
-	int at;
-	if (Windows::bias(g, tile, at) && bias)
-		parts[at] = biases;
-}
-
-// Slabs of two rows of 32 would be too much for two blocks on a processor.
-#define WINDOW_KERNELS(W, ROWS)                                                                                                            \
-	KERNEL __launch_bounds__(128, 2) conv_store_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,          \
-	                                                    float *kept, int stride, double *norm2, int bias, GEOMETRY) {                      \
-		windowStore<Windows<W, ROWS>>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);                            \
-	}                                                                                                                                      \
-	KERNEL __launch_bounds__(128, 2) conv_sum_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,            \
-	                                                  const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {  \
-		windowSum<Windows<W, ROWS>>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);                 \
-	}
-WINDOW_KERNELS(8, 8)
-WINDOW_KERNELS(16, 4)
-WINDOW_KERNELS(32, 1)
 
 static constexpr int LANES = 32, GROUPS = 8;
 

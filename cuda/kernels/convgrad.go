@@ -6,12 +6,30 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// gradients says how the float32 kernels cut an op's gradient up: by the name of the kernels.
+// gradients says how the float32 kernels cut an op's gradient up.
 type gradients struct {
-	suffix  string
+	module  string
+	kernels string // what their names end with
 	threads int
 	shared  int // dynamic, bytes
+	sums    int // more of it, where examples are summed
 	tiles   int
+	cut     []uint64 // what the C side reads as Cut
+}
+
+// gradientsOf chooses the kernels by shape; the order of the sums over positions does not depend on it.
+func gradientsOf(op *ir.Op) gradients {
+	if rows := windowRows(op); rows > 0 {
+		slab := windowSide * ((rows+2)*op.Out[2] + 4 + rows*op.Out[2] + 4)
+		return gradients{
+			module: "convgrad3", kernels: fmt.Sprint("3x3_", op.Out[2]), threads: 128, shared: 4 * (2*slab + windowSide*windowSide*9),
+			tiles: ceil(op.Out[0], windowSide) * ceil(op.Shape[0], windowSide),
+		}
+	}
+	if g := ofImages(op); g.shared+g.sums <= mostShared {
+		return g
+	}
+	return gradients{module: "convgrad", kernels: "64", threads: 128, tiles: gradientTiles(op, 64)}
 }
 
 // windowSide is the filters and the channels of a tile of the 3×3 kernels; of fewer than windowLeast most of it would idle.
@@ -20,24 +38,54 @@ const (
 	windowLeast = 24
 )
 
-// gradientsOf chooses the kernels by shape; the order of the sums over positions does not depend on it.
-func gradientsOf(op *ir.Op) gradients {
-	out := op.Out[0]
-	w, width := op.Window, op.Out[2]
-	if rows := map[int]int{8: 8, 16: 4, 32: 1}[width]; rows > 0 && width == op.Shape[2] && w.PadLeft == 1 && min(out, op.Shape[0]) >= windowLeast &&
-		w.H == 3 && w.W == 3 && w.StrideH == 1 && w.StrideW == 1 && w.DilationH == 1 && w.DilationW == 1 {
-		slab := windowSide * ((rows+2)*width + 4 + rows*width + 4)
-		return gradients{fmt.Sprint("3x3_", width), 128, 4 * (2*slab + windowSide*windowSide*9), ceil(out, windowSide) * ceil(op.Shape[0], windowSide)}
+// windowRows is how many rows of positions the 3×3 kernel takes at a time that this op has, or 0.
+func windowRows(op *ir.Op) int {
+	w := op.Window
+	if w.H != 3 || w.W != 3 || w.StrideH != 1 || w.StrideW != 1 || w.DilationH != 1 || w.DilationW != 1 || w.PadLeft != 1 ||
+		op.Shape[2] != op.Out[2] || min(op.Out[0], op.Shape[0]) < windowLeast {
+		return 0
 	}
-	rows := tileRows(out)
-	return gradients{fmt.Sprint(rows), min(4*rows, 128), 0, gradientTiles(op)}
+	return map[int]int{8: 8, 16: 4, 32: 1}[op.Out[2]]
+}
+
+// mostShared is what a block may have on every GPU, without what its kernel has of its own.
+const mostShared = 96 << 10
+
+// ofImages is for images that fit into shared memory. A block has imageItems items: blocks of positions first, as they share columns.
+func ofImages(op *ir.Op) gradients {
+	const imageItems = 8
+	out, k, positions := op.Columns()
+	w, r, filters := op.Window, 16, 1
+	switch {
+	case out <= 8:
+		r = 8
+	case out > 16:
+		filters = 2
+	}
+	blocks := 1
+	for blocks*PositionBlock < positions && blocks < imageItems/filters {
+		blocks *= 2
+	}
+	columns := imageItems / filters / blocks
+	area, planes := w.H*w.W, 0
+	for first := 0; first < k; first += 32 * columns {
+		planes = max(planes, (min(first+32*columns, k)-1)/area+1-first/area)
+	}
+	width, height := (op.Out[2]-1)*w.StrideW+(w.W-1)*w.DilationW+1, (op.Out[1]-1)*w.StrideH+(w.H-1)*w.DilationH+1
+	pixels := ceil(planes*width*height, 4) * 4
+	values := r * filters * (32*columns + 1)
+	slab := ceil(max(values, r*filters*(PositionBlock+4))*blocks, 4) * 4
+	return gradients{
+		module: "convgradimage", kernels: fmt.Sprint("image_", r), threads: 64, shared: 4 * (pixels + ceil(positions, 4)*4 + slab + values), sums: 4 * values,
+		tiles: ceil(out, r*filters) * ceil(k, 32*columns), cut: []uint64{I(columns), I(filters), I(blocks), I(pixels)},
+	}
 }
 
 // examples are those of a part: as many as there are tiles, so that all shapes have about one block for an example.
 func (g gradients) examples() int { return min(g.tiles, ExampleBlock) }
 
 func (g gradients) launch(name string, op *ir.Op, grid [3]int, args []uint64) Launch {
-	l := conv("convgrad", name+"_"+g.suffix, grid, g.threads, args, geometry(op))
+	l := conv(g.module, name+"_"+g.kernels, grid, g.threads, args, g.cut, geometry(op))
 	l.Shared = g.shared
 	return l
 }
@@ -72,8 +120,10 @@ func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 // stride counts float32 values.
 func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	g := gradientsOf(op)
-	return g.launch("conv_sum", op, [3]int{g.tiles, ConvParts(op, b.Capacity), 1},
+	l := g.launch("conv_sum", op, [3]int{g.tiles, ConvParts(op, b.Capacity), 1},
 		b.args(x, dy, factors, parts, I(stride), I(g.examples()), flag(op.Bias != ir.None)))
+	l.Shared += g.sums
+	return l
 }
 
 // ConvParts is the number of partial sums that ConvSum writes. How many examples are in one depends on the op alone.

@@ -143,7 +143,7 @@ func (m Math) ConvNorms(op *ir.Op) int {
 	if m.plain() {
 		return ConvNorms(op)
 	}
-	return min(gradientTiles(op), mostNorms)
+	return min(gradientTiles(op, tileRows(op.Out[0])), mostNorms)
 }
 
 // ConvNorm is the function of this name: the norm of what ConvStore keeps and ConvSum computes again, fragment by fragment in
@@ -157,7 +157,7 @@ func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride 
 	if m.plain() {
 		return ConvSum(b, op, x, dy, factors, parts, stride)
 	}
-	return m.convGradient("conv_sum", op, [3]int{gradientTiles(op), m.ConvParts(op, b.Capacity), 1},
+	return m.convGradient("conv_sum", op, [3]int{gradientTiles(op, tileRows(op.Out[0])), m.ConvParts(op, b.Capacity), 1},
 		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != ir.None)))
 }
 
@@ -173,13 +173,13 @@ func (m Math) convGradient(name string, op *ir.Op, grid [3]int, args []uint64) L
 	return m.tensor(conv("conv", "", grid, 0, args, geometry(op)), name, tileRows(op.Out[0]))
 }
 
-// gradientTiles are those of a gradient, of 64 columns.
-func gradientTiles(op *ir.Op) int {
+// gradientTiles are those of a gradient of so many filters by 64 columns.
+func gradientTiles(op *ir.Op, rows int) int {
 	out, k, _ := op.Columns()
 	if op.Bias != ir.None {
 		k++
 	}
-	return ceil(k, 64) * ceil(out, tileRows(out))
+	return ceil(k, 64) * ceil(out, rows)
 }
 
 // NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by

@@ -1,9 +1,11 @@
 // Gradients of convolutions by 3×3 windows at every position of an image of W columns. A lane has a channel, a warp eight
 // filters: the eight by nine results in a lane's registers read every pixel once for its three taps in a row. No column is
 // ever formed, and no slab holds one.
-#pragma once
 #include "geometry.cuh"
+#include "run.cuh"
 #include "tile.cuh"
+
+extern __shared__ __attribute__((aligned(16))) char memory[];
 
 static constexpr int POSITION_BLOCK = 64;
 
@@ -175,3 +177,108 @@ template <int W, int ROWS> struct Windows {
 		return (g.channels + CHANNELS - 1) / CHANNELS * ((g.out + FILTERS - 1) / FILTERS);
 	}
 };
+
+template <class Windows>
+static __device__ __forceinline__ void windowStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                                   int stride, double *norm2, int bias, Geometry g) {
+	auto &m = *(typename Windows::Memory *)memory;
+	int b = blockX();
+	if (b >= liveRows(run, first, capacity))
+		return;
+	x += b * g.image(), dy += b * g.out * g.positions(), kept += kept ? (int64)b * stride : 0;
+	// The blocks of an example take turns with its tiles.
+	int turn = 0, tiles = Windows::tiles(g), step = blocksY();
+	double squares = 0;
+	Part part = Windows::part(g, x, dy, blockY());
+	Windows::copy(m.slabs[0], g, part, 0);
+#pragma unroll 1
+	for (int tile = blockY(); tile < tiles; tile += step) {
+		Part next = Windows::part(g, x, dy, tile + step);
+		typename Windows::Results result;
+		Windows::gradient(m, turn, g, part, next, tile + step < tiles, result);
+		double own = 0;
+#pragma unroll
+		for (int i = 0; i < Windows::R; i++) {
+			if (Windows::filter() + i >= part.filters)
+				break;
+#pragma unroll
+			for (int t = 0; t < Windows::TAPS; t++) {
+				float v = result.taps[i][t];
+				own = fma(v, v, own);
+				Windows::place(m, i, t) = v;
+			}
+		}
+		if (Windows::lane() < part.channels)
+			squares += own;
+		int at;
+		if (Windows::bias(g, tile, at) && bias) {
+			squares = fma(result.bias, result.bias, squares);
+			if (kept)
+				kept[at] = result.bias;
+		}
+		barrier();
+		if (kept)
+			Windows::write(m, g, tile, kept);
+		part = next;
+	}
+	barrier(); // the gradient was written
+	squares = blockSum<Windows::THREADS>(squares, (double *)m.gradient);
+	if (threadX() == 0)
+		norm2[(int64)blockY() * capacity + b] += squares;
+}
+
+template <class Windows>
+static __device__ __forceinline__ void windowSum(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                                 const float *factors, float *parts, int stride, int examples, int bias, Geometry g) {
+	auto &m = *(typename Windows::Memory *)memory;
+	int tile = blockX(), b = blockY() * examples, end = min(b + examples, liveRows(run, first, capacity)), turn = 0;
+	auto part = [&](int b) INLINE { return Windows::part(g, x + b * g.image(), dy + b * g.out * g.positions(), tile); };
+	auto counts = [&](int b) INLINE {
+		while (b < end && !(factors[b] > 0))
+			b++;
+		return b;
+	};
+#pragma unroll
+	for (int i = 0; i < Windows::R; i++)
+#pragma unroll
+		for (int t = 0; t < Windows::TAPS; t++)
+			Windows::place(m, i, t) = 0;
+	float biases = 0;
+	b = counts(b);
+	if (b < end)
+		Windows::copy(m.slabs[0], g, part(b), 0);
+#pragma unroll 1
+	while (b < end) {
+		int next = counts(b + 1);
+		float f = factors[b];
+		typename Windows::Results result;
+		Windows::gradient(m, turn, g, part(b), part(next), next < end, result);
+#pragma unroll
+		for (int i = 0; i < Windows::R; i++)
+#pragma unroll
+			for (int t = 0; t < Windows::TAPS; t++)
+				Windows::place(m, i, t) = fmaf(f, result.taps[i][t], Windows::place(m, i, t));
+		biases = fmaf(f, result.bias, biases);
+		b = next;
+	}
+	barrier();
+	parts += (int64)blockY() * stride;
+	Windows::write(m, g, tile, parts);
+	int at;
+	if (Windows::bias(g, tile, at) && bias)
+		parts[at] = biases;
+}
+
+// Slabs of two rows of 32 would be too much for two blocks on a processor.
+#define WINDOW_KERNELS(W, ROWS)                                                                                                            \
+	KERNEL __launch_bounds__(128, 2) conv_store_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,          \
+	                                                    float *kept, int stride, double *norm2, int bias, GEOMETRY) {                      \
+		windowStore<Windows<W, ROWS>>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);                            \
+	}                                                                                                                                      \
+	KERNEL __launch_bounds__(128, 2) conv_sum_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,            \
+	                                                  const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {  \
+		windowSum<Windows<W, ROWS>>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);                 \
+	}
+WINDOW_KERNELS(8, 8)
+WINDOW_KERNELS(16, 4)
+WINDOW_KERNELS(32, 1)
