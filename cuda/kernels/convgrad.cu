@@ -5,7 +5,7 @@
 
 static constexpr int POSITION_BLOCK = 64;
 
-using Gradient = Tile<64, 64, 8, 4>;
+using Gradient = Tile<64, 64, 8, 8>;
 
 struct Operands {
 	Gradient::Slab slabs[2];
@@ -17,7 +17,6 @@ struct Operands {
 static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols,
                                                     Operands &shared, float (&result)[Gradient::R][Gradient::C]) {
 	int positions = g.positions(), taps = g.taps();
-	barrier(); // the last tile was read
 	if (threadX() < Gradient::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
 	barrier();
@@ -59,7 +58,7 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 	}
 }
 
-KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+KERNEL __launch_bounds__(64, 4) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
                                             int stride, double *norm2, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Operands shared;
@@ -89,7 +88,7 @@ KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capac
 		norm2[(int64)blockY() * capacity + b] += squares;
 }
 
-KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy,
+KERNEL __launch_bounds__(64, 4) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy,
                                           const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Operands shared;

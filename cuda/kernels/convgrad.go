@@ -26,10 +26,12 @@ func gradientsOf(op *ir.Op) gradients {
 			tiles: ceil(op.Out[0], windowSide) * ceil(op.Shape[0], windowSide),
 		}
 	}
-	if g := ofImages(op); g.shared+g.sums <= mostShared {
-		return g
+	if op.Out[0] <= 32 { // of more filters a tile would have few of the columns
+		if g := ofImages(op); g.shared+g.sums <= mostShared {
+			return g
+		}
 	}
-	return gradients{module: "convgrad", kernels: "64", threads: 128, tiles: gradientTiles(op, 64)}
+	return gradients{module: "convgrad", kernels: "64", threads: 64, tiles: gradientTiles(op, 64)}
 }
 
 // windowSide is the filters and the channels of a tile of the 3×3 kernels; of fewer than windowLeast most of it would idle.

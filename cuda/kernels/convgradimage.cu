@@ -220,8 +220,7 @@ static __device__ __forceinline__ void imageStore(const Run *run, int first, int
 				kept[at] = v;
 		});
 	}
-	barrier();
-	squares = blockSum<Images::THREADS>(squares, (double *)memory);
+	squares = blockSum<Images::THREADS>(squares, (double *)memory); // where the image was: all threads are done with it
 	if (threadX() == 0)
 		norm2[(int64)blockY() * capacity + b] += squares;
 }
