@@ -240,6 +240,31 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 	})
 }
 
+// Which kernels compute a gradient does not show in its bits.
+func TestWaysGiveTheSameBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	for _, shape := range [][2]int{{9, 8}, {5, 16}, {4, 32}} {
+		op := imageOp(ir.Conv, 26, shape[0], shape[1], 27, ir.Square(3, 1, 1), true)
+		out, k, _ := op.Columns()
+		m := newMachine(t)
+		b, x, dy, n := m.batch(size{1, 1}), m.floats(normals(rng, ir.Size(op.Shape))), m.floats(normals(rng, ir.Size(op.Out))), out*(k+1)
+		ways := []gradients{gradientsOf(op), ofImages(op), ofColumns(op)}
+		if ways[0].module != "convgrad3" {
+			t.Fatalf("%v is left to %s", op.Shape, ways[0].module)
+		}
+		var want []float32
+		for i, way := range ways {
+			kept := m.empty(n)
+			m.launch(way.store(b, op, x, dy, kept, n, m.doubles(make([]float64, mostNorms))))
+			if got := m.read(kept, n); i == 0 {
+				want = got
+			} else {
+				same(t, way.module, got, want)
+			}
+		}
+	}
+}
+
 // gram is what NormGram documents.
 func gram(c *convCase, e int) float64 {
 	bias := 0.0

@@ -31,6 +31,11 @@ func gradientsOf(op *ir.Op) gradients {
 			return g
 		}
 	}
+	return ofColumns(op)
+}
+
+// ofColumns is for all ops.
+func ofColumns(op *ir.Op) gradients {
 	return gradients{module: "convgrad", kernels: "64", threads: 64, tiles: gradientTiles(op, 64)}
 }
 
@@ -98,7 +103,11 @@ func (g gradients) launch(name string, op *ir.Op, grid [3]int, args []uint64) La
 // float32. The squared norm of what is kept is added, in float64, to ConvNorms parts of it, norm2[part·capacity + b]: each
 // belongs to a block of threads. stride counts float32 values.
 func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
-	return gradientsOf(op).launch("conv_store", op, [3]int{b.Capacity, ConvNorms(op), 1},
+	return gradientsOf(op).store(b, op, x, dy, kept, stride, norm2)
+}
+
+func (g gradients) store(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	return g.launch("conv_store", op, [3]int{b.Capacity, min(g.tiles, mostNorms), 1},
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
 }
 
