@@ -31,8 +31,8 @@ type arena struct {
 	keptAt    []int       // by op, its place in a row
 	stored    int
 	parts     kernels.Ptr // partial sums of a convolution's gradients
-	part      int         // values of one
-	group     []int       // by op, of the clipping
+	math      kernels.Math
+	group     []int // by op, of the clipping
 	groups    int
 	normAt    []int       // by op, the first part of its group's squared norm that is this op's
 	normParts int         // of each group; those that no op has stay zero
@@ -63,8 +63,9 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if err := countable(p, a.chunk); err != nil {
 		return err
 	}
+	a.math = kernels.Math(o.Precision)
 	a.take(&a.run, Together*runStride(o.Capacity))
-	a.fusion = fuse(p, kernels.Math(o.Precision), !apart)
+	a.fusion = fuse(p, a.math, !apart)
 	if o.Precision == device.Float32 { // whose products are a trunk's
 		a.layTrunk(s, shared)
 	}
@@ -142,12 +143,13 @@ func (a *arena) layKept(s *ir.Schedule, asParams bool) {
 	p := s.Program
 	a.keptAt = make([]int, len(p.Ops))
 	var kept []int
+	parts := 0 // values of all partial sums of an op
 	for _, st := range s.Steps {
 		switch {
 		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && a.inTrunk(st.Op):
 			kept = append(kept, st.Op)
 		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv:
-			a.part = max(a.part, p.OpParams(st.Op))
+			parts = max(parts, a.math.ConvParts(&p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
 		}
 	}
 	if asParams { // else norms are added in the order of the steps, as on all devices
@@ -158,7 +160,7 @@ func (a *arena) layKept(s *ir.Schedule, asParams bool) {
 		a.stored += p.OpParams(i)
 	}
 	a.take(&a.kept, 4*a.chunk*a.stored)
-	a.take(&a.parts, 4*kernels.ConvParts(a.chunk)*a.part)
+	a.take(&a.parts, 4*parts)
 }
 
 // layNorms gives every op its parts of its group's squared norm.
@@ -192,7 +194,7 @@ func (a *arena) partsOf(p *ir.Program, st ir.Step) int {
 		return 1
 	case ir.GradStore, ir.NormInstantiate:
 		if op := &p.Ops[st.Op]; op.Kind == ir.Conv && !a.inTrunk(st.Op) { // a trunk writes its norms
-			return kernels.ConvNorms(op)
+			return a.math.ConvNorms(op)
 		}
 		return 1
 	}

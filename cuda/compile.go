@@ -334,13 +334,10 @@ func (c *chunk) factors() {
 
 // convSum adds a convolution's clipped gradients without keeping them.
 func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
-	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
-	l.launch(l.net.math().ConvSum(b, op, x, dy, a.factors(i), a.parts, a.part))
-	parts, size := kernels.ConvParts(a.chunk), l.net.Schedule.Program.Params[op.Weight].Size()
-	l.launch(kernels.SumParts(a.parts, a.part, parts, size, w))
-	if bias != 0 {
-		l.launch(kernels.SumParts(a.parts+uint64(4*size), a.part, parts, op.Out[0], bias))
-	}
+	a, p, m := &l.net.arena, l.net.Schedule.Program, l.net.math()
+	op, size := &p.Ops[i], p.OpParams(i)
+	l.launch(m.ConvSum(b, op, x, dy, a.factors(i), a.parts, size))
+	l.launch(kernels.SumParts(op, a.parts, size, m.ConvParts(op, a.chunk), w, bias))
 }
 
 // combine adds kept gradients, clipped: of each op weights, then the bias behind them. Those that lie side by

@@ -46,6 +46,12 @@ func dynamicShared() (map[string]map[string]int, error) {
 					add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
 				}
 			}
+			for i := range p.Ops {
+				if op := &p.Ops[i]; op.Kind == ir.Conv {
+					add(kernels.ConvStore(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0, 0))
+					add(kernels.ConvSum(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0, 0))
+				}
+			}
 		}
 		for _, hidden := range []int{20, 32, 64} {
 			l, err := kernels.Project(0, device.LSTM{Layers: 2, Hidden: hidden, Context: 3}, 1, 0, 0, 0, 0)

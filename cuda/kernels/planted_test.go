@@ -85,6 +85,10 @@ func TestMissingBarriers(t *testing.T) {
 			}
 			return all
 		}},
+		{"convgrad", 1, gradientLaunches(rng, imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
+		{"convgradimage", 2, gradientLaunches(rng, imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
+		{"convgrad3", 3, gradientLaunches(rng, imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
+			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
@@ -124,5 +128,25 @@ func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []La
 	return []Launch{
 		TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
 		TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
+	}
+}
+
+// gradientLaunches are those of ops' gradients for two examples, in one sum.
+func gradientLaunches(rng *rand.Rand, ops ...*ir.Op) func(*machine) []Launch {
+	return func(m *machine) (all []Launch) {
+		b, factors := m.batch(size{2, 2}), m.floats([]float32{1, 0.5})
+		for _, op := range ops {
+			x, dy := m.floats(normals(rng, 2*ir.Size(op.Shape))), m.floats(normals(rng, 2*ir.Size(op.Out)))
+			out, k, _ := op.Columns()
+			n := out * (k + 1)
+			// One block takes all tiles, or both examples.
+			store, sum := ConvStore(b, op, x, dy, m.empty(2*n), n, m.doubles(make([]float64, 2))), ConvSum(b, op, x, dy, factors, m.floats(make([]float32, 9*n)), n)
+			store.Grid[1], sum.Grid[1], sum.Args[8] = 1, 1, I(2)
+			all = append(all, store, sum)
+			if store.Module == "convgrad" {
+				all = append(all, SumParts(op, sum.Args[6], n, 9, m.doubles(make([]float64, n)), m.doubles(make([]float64, out))))
+			}
+		}
+		return all
 	}
 }
