@@ -13,6 +13,7 @@ extern __shared__ __attribute__((aligned(16))) float memory[];
 
 static __device__ __forceinline__ int lane() { return threadX() % 32; }
 static __device__ __forceinline__ int group() { return threadX() / 32; }
+static __device__ __forceinline__ void warpBarrier() { __nvvm_bar_warp_sync(~0u); }
 
 // Matrix is rows of floats, one behind the other.
 struct Matrix {
@@ -24,26 +25,27 @@ struct Matrix {
 };
 
 // copyPart begins to copy ROWS×WIDTH elements from (row0, col0) on to shared memory, zeros where the matrix has none, by so
-// many threads of which this is the t-th. Rows that counts() does not name are zeros too.
+// many threads of which this is the t-th. Of rows that counts(r) does not name, by their number in the part, come zeros too.
 template <int ROWS, int WIDTH, int PITCH, int BY, class F>
 static __device__ __forceinline__ void copyPart(float *to, Matrix m, bool fours, int row0, int col0, int t, F counts) {
 	if (fours) {
-		constexpr int ACROSS = WIDTH / 4;
-		int col = t % ACROSS * 4, first = t / ACROSS;
-		bool inside = col0 + col < m.width;
+		constexpr int ACROSS = WIDTH / 4, STEP = BY / ACROSS;
+		int col = t % ACROSS * 4, first = t / ACROSS, at = (row0 + first) * m.width + col0 + col;
+		int left = col0 + col < m.width ? m.rows - row0 - first : 0;
+		to += first * PITCH + col;
 #pragma unroll
-		for (int r = 0; r < ROWS; r += BY / ACROSS) {
-			int row = row0 + r + first;
-			bool copies = inside && row < m.rows && counts(row);
-			copyFour(to + (r + first) * PITCH + col, m.data + (copies ? row * m.width + col0 + col : 0), copies);
+		for (int r = 0; r < ROWS; r += STEP) {
+			bool copies = (r < left) & counts(r + first);
+			copyFour(to + r * PITCH, m.data + (uint32)(copies ? at : 0), copies);
+			at += STEP * m.width;
 		}
 		return;
 	}
 #pragma unroll 1
 	for (int e = t; e < ROWS * WIDTH; e += BY) {
-		int r = e / WIDTH, c = e % WIDTH, row = row0 + r;
-		bool copies = col0 + c < m.width && row < m.rows && counts(row);
-		copyAsync(to + r * PITCH + c, m.data, row * m.width + col0 + c, copies);
+		int r = e / WIDTH, c = e % WIDTH;
+		bool copies = (col0 + c < m.width) & (row0 + r < m.rows) & counts(r);
+		copyAsync(to + r * PITCH + c, m.data, (row0 + r) * m.width + col0 + c, copies);
 	}
 }
 
@@ -92,7 +94,7 @@ template <int R, int C, bool LINES> struct Product {
 		}
 	}
 
-	// run multiplies, adds the warps' results in the order of the warps, and visits each with its row and column.
+	// run multiplies, adds the warps' results in the order of the warps, and visits some of a column at once: from a row on, so many apart.
 	template <class F> static __device__ __forceinline__ void run(Matrix a, Matrix b, int row0, int col0, F f) {
 		bool foursA = a.fours(), foursB = b.fours();
 		int terms = a.width;
@@ -128,10 +130,13 @@ template <int R, int C, bool LINES> struct Product {
 #pragma unroll
 		for (int i = 0; i < R; i++)
 #pragma unroll
-			for (int j = 0; j < C; j++)
-				mine[row(i) * LINE + col(j)] = acc[i][j];
+			for (int j = 0; j < C; j += LINES ? 4 : 1)
+				if (LINES)
+					*(float4 *)(mine + row(i) * LINE + col(j)) = (float4){acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+				else
+					mine[row(i) * LINE + col(j)] = acc[i][j];
 		barrier();
-		constexpr int STEP = THREADS / COLS, EACH = ROWS % (4 * STEP) == 0 ? 4 : 2; // results that are on their way at once
+		constexpr int STEP = THREADS / COLS, EACH = ROWS / STEP % 8 == 0 ? 8 : ROWS / STEP % 4 == 0 ? 4 : 2;
 		int c = threadX() % COLS;
 #pragma unroll 1
 		for (int r = threadX() / COLS; r < ROWS; r += EACH * STEP) {
@@ -144,9 +149,7 @@ template <int R, int C, bool LINES> struct Product {
 				for (int g = 1; g < WARPS; g++)
 					sum[u] += from[g * ROWS * LINE];
 			}
-#pragma unroll
-			for (int u = 0; u < EACH; u++)
-				f(sum[u], row0 + r + u * STEP, col0 + c);
+			f(sum, row0 + r, STEP, col0 + c);
 		}
 	}
 };
@@ -158,35 +161,67 @@ static __device__ __forceinline__ float finished(int act, float x) {
 	return act == Tanh ? tanh(x) : sigmoid(x);
 }
 
+template <class P>
+static __device__ __forceinline__ void forward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                               float *y, int in, int out, int act) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * P::ROWS;
+	if (b0 >= live)
+		return;
+	P::run({x, live, in}, {w, out, in}, b0, blockY() * P::COLS, [&](auto &sum, int b, int step, int o) {
+		float add = bias && o < out ? bias[o] : 0;
+#pragma unroll
+		for (auto &v : sum) {
+			v = bias ? v + add : v;
+			if (b < live && o < out)
+				y[b * out + o] = finished(act, v);
+			b += step;
+		}
+	});
+}
+
+template <class P>
+static __device__ __forceinline__ void inputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in,
+                                                 int out, int add, int act, const float *activated) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * P::ROWS;
+	if (b0 >= live)
+		return;
+	P::run({dy, live, out}, {w, out, in}, b0, blockY() * P::COLS, [&](auto &sum, int b, int step, int i) {
+		int at = b * in + i, left = i < in ? (live - b + step - 1) / step : 0, n;
+		if (left <= 0)
+			return;
+		// Loads go together, without jumps: where there is no more element, of the first.
+		if (add) {
+			n = 0;
+#pragma unroll
+			for (auto &v : sum)
+				v += dx[at + (n < left ? n * step * in : 0)], n++;
+		}
+		if (act) {
+			n = 0;
+#pragma unroll
+			for (auto &v : sum)
+				v = passBack(act, activated[at + (n < left ? n * step * in : 0)], v), n++;
+		}
+		n = 0;
+#pragma unroll
+		for (auto &v : sum) {
+			if (n < left)
+				dx[at + n * step * in] = v;
+			n++;
+		}
+	});
+}
+
 #define FORWARD(R, C, NAME)                                                                                                           \
 	KERNEL __launch_bounds__(THREADS, 2) dense_forward_##NAME(const Run *run, int first, int capacity, const float *x, const float *w, \
 	                                                          const float *bias, float *y, int in, int out, int act) {                 \
-		using P = Product<R, C, false>;                                                                                                \
-		int live = liveRows(run, first, capacity), b0 = blockX() * P::ROWS;                                                            \
-		if (b0 >= live)                                                                                                                \
-			return;                                                                                                                    \
-		P::run({x, live, in}, {w, out, in}, b0, blockY() * P::COLS, [&](float sum, int b, int o) {                                     \
-			if (b < live && o < out)                                                                                                   \
-				y[b * out + o] = finished(act, bias ? sum + bias[o] : sum);                                                            \
-		});                                                                                                                            \
+		forward<Product<R, C, false>>(run, first, capacity, x, w, bias, y, in, out, act);                                              \
 	}
-
-#define INPUT_GRAD(R, C, NAME)                                                                                                            \
-	KERNEL __launch_bounds__(THREADS, 2)                                                                                                   \
+#define INPUT_GRAD(R, C, NAME)                                                                                                                 \
+	KERNEL __launch_bounds__(THREADS, 2)                                                                                                       \
 	    dense_input_grad_##NAME(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out, int add, \
-	                            int act, const float *activated) {                                                                         \
-		using P = Product<R, C, true>;                                                                                                     \
-		int live = liveRows(run, first, capacity), b0 = blockX() * P::ROWS;                                                                \
-		if (b0 >= live)                                                                                                                    \
-			return;                                                                                                                        \
-		P::run({dy, live, out}, {w, out, in}, b0, blockY() * P::COLS, [&](float sum, int b, int i) {                                       \
-			if (b >= live || i >= in)                                                                                                      \
-				return;                                                                                                                    \
-			int at = b * in + i;                                                                                                           \
-			if (add)                                                                                                                       \
-				sum += dx[at];                                                                                                             \
-			dx[at] = act ? passBack(act, activated[at], sum) : sum;                                                                        \
-		});                                                                                                                                \
+	                            int act, const float *activated) {                                                                             \
+		inputGrad<Product<R, C, true>>(run, first, capacity, dy, w, dx, in, out, add, act, activated);                                         \
 	}
 
 FORWARD(4, 4, 16x32)
@@ -205,10 +240,16 @@ INPUT_GRAD(16, 8, 64x64)
 static constexpr int BLOCK = 32; // examples that are added in float32
 
 // scaled is f·d. Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out,
-// for ∞·0 would be no number. What an example holds that is left out, by its factor, may be no number either.
+// for ∞·0 would be no number. An example whose factor is 0 may hold what is no number, and is left out too.
 static __device__ __forceinline__ float scaled(float f, float d) {
 	float v = f * d;
-	return f > 0 && fabsf(v) <= 3.402823466e38f ? v : 0;
+	return fabsf(v) <= 3.402823466e38f ? v : 0;
+}
+
+// factorOf is 0 for an example that is left out, or dead.
+static __device__ __forceinline__ float factorOf(const float *factors, int b, int live) {
+	float f = factors[min(b, live - 1)];
+	return b < live && f > 0 ? f : 0;
 }
 
 // Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of 4R×8C results, added to what is in float64 in memory. Block b of examples is
@@ -220,30 +261,28 @@ template <int R, int C> struct Sum {
 	static __device__ __forceinline__ int col(int j) { return lane() % 8 * 4 + j / 4 * 32 + j % 4; }
 
 	// scale brings f·dy of a block to shared memory.
-	template <class F> static __device__ __forceinline__ void scale(float *to, Matrix dy, bool fours, int b0, int o0, int t, F factor) {
+	static __device__ __forceinline__ void scale(float *to, Matrix dy, bool fours, int b0, int o0, int t, const float *factor) {
 		if (fours) {
 			constexpr int ACROSS = ROWS / 4, EACH = BLOCK * ACROSS / 32;
 			float4 d[EACH];
 			float f[EACH];
 #pragma unroll
 			for (int n = 0; n < EACH; n++) {
-				int e = t + n * 32, b = b0 + e / ACROSS, o = o0 + e % ACROSS * 4;
-				bool inside = b < dy.rows && o < dy.width;
-				d[n] = inside ? four(dy.data + b * dy.width + o) : (float4){0, 0, 0, 0};
-				f[n] = factor(b);
+				int b = (t + n * 32) / ACROSS, o = o0 + (t + n * 32) % ACROSS * 4;
+				float share = factor[b]; // no jumps, so that all loads go together
+				f[n] = o < dy.width ? share : 0;
+				d[n] = four(dy.data + (uint32)(f[n] > 0 ? (b0 + b) * dy.width + o : 0));
 			}
 #pragma unroll
-			for (int n = 0; n < EACH; n++) {
-				int e = t + n * 32;
-				float4 v = {scaled(f[n], d[n].x), scaled(f[n], d[n].y), scaled(f[n], d[n].z), scaled(f[n], d[n].w)};
-				*(float4 *)(to + e / ACROSS * ROWS + e % ACROSS * 4) = v;
-			}
+			for (int n = 0; n < EACH; n++)
+				*(float4 *)(to + (t + n * 32) * 4) = (float4){scaled(f[n], d[n].x), scaled(f[n], d[n].y), scaled(f[n], d[n].z), scaled(f[n], d[n].w)};
 			return;
 		}
-#pragma unroll 4
+#pragma unroll 8
 		for (int e = t; e < BLOCK * ROWS; e += 32) {
-			int b = b0 + e / ROWS, o = o0 + e % ROWS;
-			to[e] = b < dy.rows && o < dy.width ? scaled(factor(b), dy.data[b * dy.width + o]) : 0;
+			int b = e / ROWS, o = o0 + e % ROWS;
+			float share = factor[b], f = o < dy.width ? share : 0;
+			to[e] = scaled(f, dy.data[(uint32)(f > 0 ? (b0 + b) * dy.width + o : 0)]);
 		}
 	}
 
@@ -273,17 +312,20 @@ template <int R, int C> struct Sum {
 	static __device__ __forceinline__ void run(Matrix x, Matrix dy, const float *factors, int o0, int i0, double *to) {
 		bool foursX = x.fours(), foursDy = dy.fours();
 		int live = x.rows;
-		auto factor = [&](int b) { return b < live ? factors[b] : 0; };
-		float *slab = memory + group() * SLAB;
+		float *share = memory + group() * BLOCK, *slabs = memory + THREADS, *slab = slabs + group() * SLAB;
+		float next = factorOf(factors, threadX(), live);
 		double total[MINE] = {};
 #pragma unroll 1
 		for (int round = 0; round < live; round += WARPS * BLOCK) {
 			int b0 = round + group() * BLOCK;
 			float acc[R][C] = {};
+			share[lane()] = next;
+			warpBarrier();
+			next = factorOf(factors, b0 + lane() + WARPS * BLOCK, live);
 			if (b0 < live) {
 				int t = hidden(lane());
-				copyPart<BLOCK, COLS, COLS, 32>(slab + BLOCK * ROWS, x, foursX, b0, i0, t, [&](int b) { return factors[b] > 0; });
-				scale(slab, dy, foursDy, b0, o0, t, factor);
+				copyPart<BLOCK, COLS, COLS, 32>(slab + BLOCK * ROWS, x, foursX, b0, i0, t, [&](int b) { return share[b] > 0; });
+				scale(slab, dy, foursDy, b0, o0, t, share);
 			}
 			arrived();
 			barrier();
@@ -294,28 +336,34 @@ template <int R, int C> struct Sum {
 			for (int i = 0; i < R; i++)
 #pragma unroll
 				for (int j = 0; j < C; j += 4)
-					*(float4 *)(memory + group() * ROWS * COLS + row(i) * COLS + col(j)) = (float4){acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+					*(float4 *)(slabs + group() * ROWS * COLS + row(i) * COLS + col(j)) = (float4){acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
 			barrier();
 			int blocks = min(WARPS, (live - round + BLOCK - 1) / BLOCK);
 #pragma unroll 1
 			for (int g = 0; g < blocks; g++)
 #pragma unroll
 				for (int n = 0; n < MINE; n++)
-					total[n] += memory[g * ROWS * COLS + threadX() + n * THREADS];
+					total[n] += slabs[g * ROWS * COLS + threadX() + n * THREADS];
 			barrier(); // before the next slabs
 		}
+		int i = i0 + threadX() % COLS, o = o0 + threadX() / COLS, left = i < x.width ? dy.width - o : 0;
+		if (left <= 0)
+			return;
+		constexpr int STEP = THREADS / COLS;
+		to += o * x.width + i;
 #pragma unroll
-		for (int n = 0; n < MINE; n++) {
-			int e = threadX() + n * THREADS, o = o0 + e / COLS, i = i0 + e % COLS;
-			if (o < dy.width && i < x.width)
-				to[o * x.width + i] += total[n];
-		}
+		for (int n = 0; n < MINE; n++)
+			total[n] += to[n * STEP < left ? n * STEP * x.width : 0];
+#pragma unroll
+		for (int n = 0; n < MINE; n++)
+			if (n * STEP < left)
+				to[n * STEP * x.width] = total[n];
 	}
 };
 
 // biases adds f·dy to a bias's sums, in the order of the weights', for 32 outputs.
 static __device__ __forceinline__ void biases(Matrix dy, const float *factors, int o0, double *to) {
-	int o = o0 + lane(), live = dy.rows;
+	int o = min(o0 + lane(), dy.width - 1), live = dy.rows;
 	double total = 0;
 #pragma unroll 1
 	for (int round = 0; round < live; round += WARPS * BLOCK) {
@@ -324,7 +372,8 @@ static __device__ __forceinline__ void biases(Matrix dy, const float *factors, i
 #pragma unroll 16
 		for (int d = 0; d < BLOCK; d++) {
 			int b = b0 + d;
-			sum += b < live && o < dy.width ? scaled(factors[b], dy.data[b * dy.width + o]) : 0;
+			float f = factorOf(factors, b, live);
+			sum += scaled(f, dy.data[(uint32)(f > 0 ? b * dy.width + o : 0)]);
 		}
 		memory[threadX()] = sum;
 		barrier();
@@ -333,7 +382,7 @@ static __device__ __forceinline__ void biases(Matrix dy, const float *factors, i
 			total += memory[g * 32 + lane()];
 		barrier();
 	}
-	if (group() == 0 && o < dy.width)
+	if (group() == 0 && o0 + lane() < dy.width)
 		to[o] += total;
 }
 

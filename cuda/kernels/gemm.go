@@ -78,9 +78,9 @@ func (t tile) product(lines bool) tile {
 	return t
 }
 
-// sum is a tile with the shared memory of a round's blocks of examples, or of their results.
+// sum is a tile with the shared memory of a round's factors, and of its blocks of examples or their results.
 func (t tile) sum() tile {
-	t.shared = 4 * denseWarps * max(ExampleBlock*(t.rows+t.cols), t.rows*t.cols)
+	t.shared = 4 * denseWarps * (ExampleBlock + max(ExampleBlock*(t.rows+t.cols), t.rows*t.cols))
 	return t
 }
 
