@@ -36,7 +36,7 @@ static __device__ __forceinline__ void copyPart(float *to, Matrix m, bool fours,
 #pragma unroll
 		for (int r = 0; r < ROWS; r += STEP) {
 			bool copies = (r < left) & counts(r + first);
-			copyFour(to + r * PITCH, m.data + (uint32)(copies ? at : 0), copies);
+			copyFour(to + r * PITCH, m.data + hidden(copies ? at : 0), copies);
 			at += STEP * m.width;
 		}
 		return;
@@ -237,6 +237,130 @@ INPUT_GRAD(8, 8, 32x64)
 INPUT_GRAD(10, 8, 40x64)
 INPUT_GRAD(16, 8, 64x64)
 
+// Few results an example: a block has those of SOME examples.
+static constexpr int FEW = 12, SOME = 4, PARTS = THREADS + 2;
+
+// partly adds a thread's share of the terms. What there is none of is that of the last row, or example, and is not used.
+template <bool FOURS>
+static __device__ __forceinline__ void partly(Matrix x, Matrix w, int b0, float (&acc)[FEW][SOME]) {
+	auto load = [](Matrix m, int row, int i) {
+		const float *from = m.data + (min(row, m.rows - 1) * m.width + i);
+		if (FOURS)
+			return four(from);
+		int left = m.width - i;
+		return (float4){from[0], left > 1 ? from[1] : 0, left > 2 ? from[2] : 0, left > 3 ? from[3] : 0};
+	};
+#pragma unroll 1
+	for (int i = threadX() * 4; i < x.width; i += THREADS * 4) {
+		float4 u[SOME], v[FEW];
+#pragma unroll
+		for (int b = 0; b < SOME; b++)
+			u[b] = load(x, b0 + b, i);
+#pragma unroll
+		for (int o = 0; o < FEW; o++)
+			v[o] = load(w, o, i);
+#pragma unroll
+		for (int o = 0; o < FEW; o++)
+#pragma unroll
+			for (int b = 0; b < SOME; b++)
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+					acc[o][b] = fmaf(u[b][k], v[o][k], acc[o][b]);
+	}
+}
+
+// few leaves the results in memory, [o][b]: threads add terms by fours, a thread every fourth of THREADS; then even threads are added
+// in order, odd ones, and both.
+static __device__ __forceinline__ void few(Matrix x, Matrix w, int b0) {
+	float acc[FEW][SOME] = {};
+	if (x.fours() && w.fours())
+		partly<true>(x, w, b0, acc);
+	else
+		partly<false>(x, w, b0, acc);
+#pragma unroll
+	for (int o = 0; o < FEW; o++)
+#pragma unroll
+		for (int b = 0; b < SOME; b++)
+			memory[(o * SOME + b) * PARTS + threadX()] = acc[o][b];
+	barrier();
+	float sum = 0;
+	const float *from = memory + threadX() / 2 * PARTS + threadX() % 2;
+	if (threadX() < 2 * FEW * SOME)
+#pragma unroll
+		for (int n = 0; n < THREADS; n += 2)
+			sum += from[n];
+	barrier();
+	if (threadX() < 2 * FEW * SOME)
+		memory[threadX() % 2 * FEW * SOME + threadX() / 2] = sum;
+	barrier();
+}
+
+KERNEL __launch_bounds__(THREADS) dense_forward_few(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                    const float *bias, float *y, int in, int out, int act) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * SOME;
+	if (b0 >= live)
+		return;
+	few({x, live, in}, {w, out, in}, b0);
+	int b = b0 + threadX() / FEW, o = threadX() % FEW;
+	if (threadX() >= FEW * SOME || b >= live || o >= out)
+		return;
+	const float *sums = memory + o * SOME + threadX() / FEW;
+	float sum = sums[0] + sums[FEW * SOME];
+	y[b * out + o] = finished(act, bias ? sum + bias[o] : sum);
+}
+
+// A thread has one input of MORE examples: a weight that it has loaded is used for all of them.
+static constexpr int MORE = 8;
+
+// passed is passBack without jumps.
+static __device__ __forceinline__ float passed(int act, float y, float d) {
+	float smooth = d * (act == Tanh ? fmaf(-y, y, 1) : y * (1 - y));
+	return act == ReLU ? y > 0 ? d : 0 : act ? smooth : d;
+}
+
+KERNEL __launch_bounds__(THREADS) dense_input_grad_few(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                       int in, int out, int add, int act, const float *activated) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * MORE, i = blockY() * THREADS + threadX();
+	if (b0 >= live)
+		return;
+	int n = min(MORE, live - b0), at = b0 * in + min(i, in - 1);
+	if (threadX() < MORE * FEW) {
+		int b = threadX() / FEW, o = threadX() % FEW;
+		memory[threadX()] = b < n && o < out ? dy[(b0 + b) * out + o] : 0;
+	}
+	float v[FEW], old[MORE] = {}, y[MORE] = {};
+#pragma unroll
+	for (int o = 0; o < FEW; o++) {
+		float weight = w[min(o, out - 1) * in + min(i, in - 1)];
+		v[o] = o < out ? weight : 0;
+	}
+	if (add)
+#pragma unroll
+		for (int b = 0; b < MORE; b++)
+			old[b] = dx[at + min(b, n - 1) * in];
+	if (act)
+#pragma unroll
+		for (int b = 0; b < MORE; b++)
+			y[b] = activated[at + min(b, n - 1) * in];
+	barrier();
+	if (i >= in)
+		return;
+#pragma unroll
+	for (int b = 0; b < MORE; b++) {
+		float sum = 0;
+#pragma unroll
+		for (int o = 0; o < FEW; o += 4) {
+			float4 d = four(memory + b * FEW + o);
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				sum = fmaf(d[k], v[o + k], sum);
+		}
+		sum = add ? sum + old[b] : sum;
+		if (b < n)
+			dx[at + b * in] = passed(act, y[b], sum);
+	}
+}
+
 static constexpr int BLOCK = 32; // examples that are added in float32
 
 // scaled is f·d. Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out,
@@ -271,7 +395,7 @@ template <int R, int C> struct Sum {
 				int b = (t + n * 32) / ACROSS, o = o0 + (t + n * 32) % ACROSS * 4;
 				float share = factor[b]; // no jumps, so that all loads go together
 				f[n] = o < dy.width ? share : 0;
-				d[n] = four(dy.data + (uint32)(f[n] > 0 ? (b0 + b) * dy.width + o : 0));
+				d[n] = four(dy.data + hidden(f[n] > 0 ? (b0 + b) * dy.width + o : 0));
 			}
 #pragma unroll
 			for (int n = 0; n < EACH; n++)
@@ -279,10 +403,10 @@ template <int R, int C> struct Sum {
 			return;
 		}
 #pragma unroll 8
-		for (int e = t; e < BLOCK * ROWS; e += 32) {
-			int b = e / ROWS, o = o0 + e % ROWS;
+		for (int n = 0; n < ROWS; n++) {
+			int e = t + n * 32, b = e / ROWS, o = o0 + e % ROWS;
 			float share = factor[b], f = o < dy.width ? share : 0;
-			to[e] = scaled(f, dy.data[(uint32)(f > 0 ? (b0 + b) * dy.width + o : 0)]);
+			to[e] = scaled(f, dy.data[hidden(f > 0 ? (b0 + b) * dy.width + o : 0)]);
 		}
 	}
 
@@ -323,7 +447,7 @@ template <int R, int C> struct Sum {
 			warpBarrier();
 			next = factorOf(factors, b0 + lane() + WARPS * BLOCK, live);
 			if (b0 < live) {
-				int t = hidden(lane());
+				int t = hidden(lane()) & 31; // of which more is known
 				copyPart<BLOCK, COLS, COLS, 32>(slab + BLOCK * ROWS, x, foursX, b0, i0, t, [&](int b) { return share[b] > 0; });
 				scale(slab, dy, foursDy, b0, o0, t, share);
 			}
@@ -373,7 +497,7 @@ static __device__ __forceinline__ void biases(Matrix dy, const float *factors, i
 		for (int d = 0; d < BLOCK; d++) {
 			int b = b0 + d;
 			float f = factorOf(factors, b, live);
-			sum += scaled(f, dy.data[(uint32)(f > 0 ? b * dy.width + o : 0)]);
+			sum += scaled(f, dy.data[hidden(f > 0 ? b * dy.width + o : 0)]);
 		}
 		memory[threadX()] = sum;
 		barrier();

@@ -22,6 +22,11 @@ func DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 // DenseActivated is DenseForward and behind it an activation, where FusesForward says so.
 func DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	out, in, _ := op.Columns()
+	if out <= fewOutputs {
+		l := Launch{Module: "dense", Name: "dense_forward_few", Grid: [3]int{ceil(b.Capacity, 4), 1, 1}, Block: [3]int{32 * denseWarps, 1, 1}}
+		l.Shared, l.Args = 4*4*fewOutputs*(32*denseWarps+2), b.args(x, w, bias, y, I(in), I(out), I(int(act)))
+		return l
+	}
 	return productTile(b.Capacity, out, in, false).launch("dense_forward", b, out, x, w, bias, y, I(in), I(out), I(int(act)))
 }
 
@@ -39,6 +44,11 @@ func DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) La
 
 func denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, act ir.Kind, x Ptr) Launch {
 	out, in, _ := op.Columns()
+	if out <= fewOutputs {
+		l := Launch{Module: "dense", Name: "dense_input_grad_few", Grid: [3]int{ceil(b.Capacity, 8), ceil(in, 128), 1}, Block: [3]int{32 * denseWarps, 1, 1}}
+		l.Shared, l.Args = 4*8*fewOutputs, b.args(dy, w, dx, I(in), I(out), flag(add), I(int(act)), x)
+		return l
+	}
 	return productTile(b.Capacity, in, out, true).launch("dense_input_grad", b, in, dy, w, dx, I(in), I(out), flag(add), I(int(act)), x)
 }
 
@@ -90,6 +100,9 @@ func productTile(rows, cols, terms int, lines bool) tile {
 	return fastest(productTiles, terms, denseWarps/float64(terms), blocks).product(lines)
 }
 
+// fewOutputs have kernels of their own.
+const fewOutputs = 12
+
 // denseWarps share the terms of a tile.
 const denseWarps = 4
 
@@ -103,6 +116,8 @@ func (t tile) launch(name string, b Batch, cols int, args ...uint64) Launch {
 // DenseTiles are launches with every tile that there is, for what they ask of a GPU.
 func DenseTiles() (all []Launch) {
 	var b Batch
+	few := &ir.Op{Kind: ir.Dense, Shape: []int{1}, Out: []int{1}}
+	all = append(all, DenseForward(b, few, 0, 0, 0, 0), DenseInputGrad(b, few, 0, 0, 0, false))
 	for _, t := range productTiles {
 		all = append(all, t.product(false).launch("dense_forward", b, 0), t.product(true).launch("dense_input_grad", b, 0))
 	}
