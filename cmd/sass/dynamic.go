@@ -53,6 +53,9 @@ func dynamicShared() (map[string]map[string]int, error) {
 				}
 			}
 		}
+		for _, l := range kernels.DenseTiles() {
+			add(l)
+		}
 		for _, hidden := range []int{20, 32, 64} {
 			l, err := kernels.Project(0, device.LSTM{Layers: 2, Hidden: hidden, Context: 3}, 1, 0, 0, 0, 0)
 			if err != nil {

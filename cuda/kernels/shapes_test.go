@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -214,11 +215,11 @@ func (s *wide) conv(inputGrad bool) {
 
 // tile is how many examples a block of a dense product has.
 func (s *wide) tile(l Launch) int {
-	n := 16
-	for ceil(s.b.Capacity, n) > l.Grid[0] {
-		n *= 2
+	var rows, cols int
+	if _, err := fmt.Sscanf(l.Name[strings.LastIndex(l.Name, "_")+1:], "%dx%d", &rows, &cols); err != nil {
+		return 64 // on tensor cores
 	}
-	return n
+	return rows
 }
 
 func (s *wide) dense(inputGrad bool) {

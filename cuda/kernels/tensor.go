@@ -93,8 +93,10 @@ func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) L
 	if m.plain() {
 		return DenseSum(b, op, x, dy, factors, sumW, sumB)
 	}
-	s, tile := Sum{op, x, dy, factors, sumW, sumB}, denseTile(op)
-	return m.tensor(Launch{Module: "gemm", Grid: s.tiles(tile, 64), Args: b.args(s.args()...)}, "dense_sum", tile)
+	out, in, cols := productColumns(op)
+	tile := denseTile(op)
+	l := Launch{Module: "gemm", Grid: [3]int{ceil(cols, 64), ceil(out, tile), 1}, Args: b.args(x, dy, factors, sumW, sumB, I(in), I(cols), I(out))}
+	return m.tensor(l, "dense_sum", tile)
 }
 
 // SumsTogether is the function of this name: DenseSums is of float32.
