@@ -20,7 +20,7 @@ func without(text []byte, n int) []byte {
 }
 
 // TestMissingBarriers plants the fault that a GPU shows least reliably: without any one of its barriers a kernel is
-// found to race, but for the last of blockSum where another follows.
+// found to race, but for the last of blockSum where another follows, or where its first thread alone has the sum.
 func TestMissingBarriers(t *testing.T) {
 	if gputest.On() {
 		t.Skip("a GPU finds no races")
@@ -53,15 +53,23 @@ func TestMissingBarriers(t *testing.T) {
 				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
 			}
 		}},
-		{"trunk", 1, func(m *machine) []Launch {
-			r := newTrunkRunOn(t, m, rng, trunkPrograms()[1], size{1, 1}, 0)
-			table := &Table{Values: m.bytes(make([]byte, 14*13)), Targets: m.floats([]float32{0}), Width: 14 * 13, Scale: 1}
-			images := m.floats(normals(rng, 14*13))
-			out := r.p.ValueSize(ir.Value(r.trunk.Ops))
-			return []Launch{
-				TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
-				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
+		{"trunk", 1, func(m *machine) []Launch { return trunkLaunches(t, m, rng, trunkPrograms()[1]) }},
+		{"fixed", 4, func(m *machine) (all []Launch) {
+			for _, p := range trunkPrograms() {
+				if p.Shape[1] == 28 {
+					all = append(all, trunkLaunches(t, m, rng, p)...)
+				}
 			}
+			return all
+		}},
+		{"stencil", 0, func(m *machine) (all []Launch) {
+			for _, d := range [][3]int{{3, 9, 33}, {3, 8, 33}, {3, 9, 5}, {5, 5, 5}, {5, 5, 9}} {
+				op := imageOp(ir.Conv, d[2], 5, d[1], d[2], ir.Square(d[0], 1, d[0]%5/3), false)
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, d[0]*d[0]*d[2]*d[2]))
+				all = append(all, ConvForward(b, op, x, w, 0, m.empty(n)), ConvInputGrad(b, op, x, w, m.empty(n), false))
+			}
+			return all
 		}},
 		// Blocks for up to 20 units have one slab of weights, and none to wait for.
 		{"lstm", 1, func(m *machine) (all []Launch) {
@@ -104,5 +112,17 @@ func TestMissingBarriers(t *testing.T) {
 		if needless != c.needless {
 			t.Errorf("%s works without %d of its barriers, expected was %d", c.module, needless, c.needless)
 		}
+	}
+}
+
+// trunkLaunches take one example through a trunk and back.
+func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []Launch {
+	r := newTrunkRunOn(t, m, rng, p, size{1, 1}, 0)
+	n, out := ir.Size(p.Shape), p.ValueSize(ir.Value(r.trunk.Ops))
+	table := &Table{Values: m.bytes(make([]byte, n)), Targets: m.floats([]float32{0}), Width: n, Scale: 1}
+	images := m.floats(normals(rng, n))
+	return []Launch{
+		TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
+		TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
 	}
 }

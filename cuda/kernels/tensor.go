@@ -107,17 +107,27 @@ func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 
 // ConvActivated is the function of this name.
 func (m Math) ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
-	return m.conv(ConvActivated(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
+	if m.plain() {
+		return ConvActivated(b, op, act, x, w, bias, y)
+	}
+	return m.conv(columnsForward(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
 }
 
 // ConvInputGrad is the function of this name.
 func (m Math) ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
-	return m.conv(ConvInputGrad(b, op, dy, weights, dx, add), "conv_input_grad", op.Shape[0])
+	return m.convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
 // ConvInputGradThrough is the function of this name.
 func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
-	return m.conv(ConvInputGradThrough(b, op, x, dy, weights, dx), "conv_input_grad", op.Shape[0])
+	return m.convInputGrad(b, op, dy, weights, dx, false, x)
+}
+
+func (m Math) convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
+	if m.plain() {
+		return convInputGrad(b, op, dy, weights, dx, add, x)
+	}
+	return m.conv(columnsInputGrad(b, op, dy, weights, dx, add, x), "conv_input_grad", op.Shape[0])
 }
 
 // conv turns a launch for float32 into the one on tensor cores, which has the same tiles and arguments.
