@@ -271,6 +271,12 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
 	n := q.net
 	q.then(func() {
+		if last := &q.work[len(q.work)-1].launch; r == device.SGD && len(state) == 0 {
+			if l, ok := kernels.Descend(*last, n.Size, n.vectors[p], n.vectors[g]); ok {
+				*last = l
+				return
+			}
+		}
 		var st []kernels.Ptr
 		for _, v := range state {
 			st = append(st, n.vectors[v])

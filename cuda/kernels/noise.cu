@@ -1,3 +1,4 @@
+#include "descent.cuh"
 #include "grid.cuh"
 #include "lanes.cuh"
 #include "many.cuh"
@@ -244,9 +245,10 @@ static __device__ __forceinline__ double decideOpen(uint64 word, const uint32 *k
 
 // releaseAll takes 256 values a warp, two of them a lane and at a time, so that the accesses of a warp lie side by side. A lane makes the words of eight draws
 // that follow each other, and finds those of its own in shared memory. Draws that are left open the warp decides at the end.
+// Parameters, unless there are none, take a step of SGD with what is released.
 template <typename T>
 static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T *sum, int n, const uint32 *key, uint32 tensor, float std,
-                                                  double step, const Row *table) {
+                                                  double step, const Row *table, float *params) {
 	typedef T Pair __attribute__((ext_vector_type(2)));
 	typedef float Floats __attribute__((ext_vector_type(2)));
 	__shared__ Near near;
@@ -256,33 +258,50 @@ static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T 
 	if (std != 0)
 		near.fill(table);
 	T x[steps][2];
+	float old[steps][2]; // parameters
 #pragma unroll
 	for (int j = 0; j < steps; j++) {
 		int i = mine + 64 * j;
+		old[j][0] = old[j][1] = 0;
 		if (i + 1 < n) {
 			Pair p = *(const Pair *)(sum + i);
 			x[j][0] = p.x, x[j][1] = p.y;
+			if (params) {
+				Floats o = *(const Floats *)(params + i);
+				old[j][0] = o.x, old[j][1] = o.y;
+			}
 		} else {
 			x[j][0] = i < n ? sum[i] : 0, x[j][1] = 0;
+			if (params && i < n)
+				old[j][0] = params[i];
 		}
 	}
 	uint32 left = 0; // a bit for each open draw
+	auto one = [&](int i, float released, float param) INLINE {
+		dst[i] = released;
+		sum[i] = 0;
+		if (params)
+			params[i] = param;
+	};
 	auto put = [&](int j, float a, float b, bool decidedA, bool decidedB) INLINE {
 		int i = mine + 64 * j;
+		float newA = descended(run->scalars, a, old[j][0]), newB = descended(run->scalars, b, old[j][1]);
 		if (i + 1 < n && decidedA && decidedB) {
 			*(Floats *)(dst + i) = Floats{a, b};
 			*(Pair *)(sum + i) = Pair{0, 0};
+			if (params)
+				*(Floats *)(params + i) = Floats{newA, newB};
 			return;
 		}
 		if (i < n) {
 			if (decidedA)
-				dst[i] = a, sum[i] = 0;
+				one(i, a, newA);
 			else
 				left |= 1u << (2 * j);
 		}
 		if (i + 1 < n) {
 			if (decidedB)
-				dst[i + 1] = b, sum[i + 1] = 0;
+				one(i + 1, b, newB);
 			else
 				left |= 2u << (2 * j);
 		}
@@ -325,21 +344,21 @@ static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T 
 			uint64 word = i % 2 ? (uint64)w.w << 32 | w.z : (uint64)w.y << 32 | w.x;
 			double k = decideOpen(word, key, i, tensor, draw, f.std, table);
 			if (lane == 0) {
-				dst[i] = noised(sum[i], k, step, scale);
-				sum[i] = 0;
+				float released = noised(sum[i], k, step, scale);
+				one(i, released, params ? descended(run->scalars, released, params[i]) : 0);
 			}
 		}
 	}
 }
 
 KERNEL __launch_bounds__(releaseThreads, 6) release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std,
-                                                    int step, const Row *table) {
-	releaseAll(run, dst, sum, n, key, tensor, run->scalars[std], run->scalars[step], table);
+                                                    int step, const Row *table, float *params) {
+	releaseAll(run, dst, sum, n, key, tensor, run->scalars[std], run->scalars[step], table, params);
 }
 
 KERNEL __launch_bounds__(releaseThreads, 6) grid_release(const Run *run, float *dst, int64 *sum, int n, const uint32 *key, uint32 tensor,
-                                                         int std, const Row *table) {
-	releaseAll(run, dst, sum, n, key, tensor, run->scalars[std], gridOf(run->scalars[slot::Clip]).step, table);
+                                                         int std, const Row *table, float *params) {
+	releaseAll(run, dst, sum, n, key, tensor, run->scalars[std], gridOf(run->scalars[slot::Clip]).step, table, params);
 }
 
 KERNEL __launch_bounds__(64) keystream(uint32 *dst, int n, const uint32 *key, uint64 draw, uint32 tensor, uint32 first) {

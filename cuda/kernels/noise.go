@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/device"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/device"
+)
 
 // KeyBytes is the size of a key in device memory: the 8 words of a ChaCha20 key,
 // uint32, as stream.Stream.KeyWords gives them.
@@ -36,13 +40,25 @@ func release(name string, n int, args ...uint64) Launch {
 // A draw is a function of key, draw, tensor and i alone. Of draws that their first 63 digits leave open, 384 are used. These leave a draw
 // open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/internals/gpu.md).
 func Release(run, dst, sum Ptr, n int, z Noise) Launch {
-	return release("release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table)
+	return release("release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, 0)
 }
 
 // GridRelease is Release of the gradients of an exact net, dst[i] = γ·(sum[i] + round(Z)), where sum is int64 and γ, also
 // that of the noise, the grid step of the run's Clip.
 func GridRelease(run, dst, sum Ptr, n int, z Noise) Launch {
-	return release("grid_release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), z.Table)
+	return release("grid_release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), z.Table, 0)
+}
+
+// Descend is a Release or a GridRelease of n values to g that also does what Update does by device.SGD to parameters p, which
+// saves a launch. It is false for any other launch.
+func Descend(l Launch, n int, p, g Ptr) (Launch, bool) {
+	last := len(l.Args) - 1
+	if l.Module != "noise" || l.Args[last] != 0 || l.Args[1] != g || l.Args[3] != I(n) || p == g {
+		return l, false
+	}
+	l.Args = slices.Clone(l.Args)
+	l.Args[last] = p
+	return l, true
 }
 
 // Keystream writes n blocks of 64 bytes of the stream of a key to dst, from block

@@ -298,6 +298,60 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// What a release does to parameters has the bits of the update behind it, also where draws are open.
+func TestReleaseDescends(t *testing.T) {
+	_, key := testStream(t)
+	rnd := rand.New(rand.NewPCG(5, 3))
+	const n = 301
+	for _, std := range []float32{0, 1, 0x1p40} {
+		for _, integers := range []bool{false, true} {
+			in := inputs{draw: 3}
+			in.scalars[device.NoiseStd], in.scalars[device.NoiseStep], in.scalars[device.Clip] = std*0x1p-20, 0x1p-20, 1
+			in.scalars[device.Rate], in.scalars[device.Scale], in.scalars[device.L2] = 0.1, 0.3, 0.01
+			sum, params := make([]int64, n), normals32(rnd, n+1, 1)
+			for i := range sum {
+				sum[i] = rnd.Int64N(1 << 40)
+				if !integers {
+					sum[i] = int64(math.Float64bits(rnd.NormFloat64()))
+				}
+			}
+			m := newMachine(t)
+			run := m.alloc(in.bytes())
+			z := kernels.Noise{Key: put(m, key), Table: noiseTable(m), Tensor: 5, Std: device.NoiseStd, Step: device.NoiseStep}
+			release := func(dst kernels.Ptr) kernels.Launch {
+				if integers {
+					return kernels.GridRelease(run, dst, put(m, sum), n, z)
+				}
+				return kernels.Release(run, dst, put(m, sum), n, z)
+			}
+			g, p := put(m, filled(n, nan32)), put(m, params)
+			m.run(release(g))
+			update, err := kernels.Update(run, device.SGD, n, p, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.run(update)
+			dst, at := put(m, filled(n, nan32)), put(m, params)
+			l, ok := kernels.Descend(release(dst), n, at, dst)
+			if !ok {
+				t.Fatal("a release does not descend")
+			}
+			m.run(l)
+			what := fmt.Sprintf("deviation %v, integers %v", std, integers)
+			allSame(t, what+": released", get[float32](m, dst, n), get[float32](m, g, n))
+			allSame(t, what+": parameters", get[float32](m, at, n+1), get[float32](m, p, n+1))
+			for _, other := range []kernels.Launch{l, update, release(g)} {
+				if _, ok := kernels.Descend(other, n, at, dst); ok {
+					t.Errorf("%s descends with another gradient", other.Name)
+				}
+			}
+			if _, ok := kernels.Descend(release(dst), n-1, at, dst); ok {
+				t.Error("a release of more values descends")
+			}
+		}
+	}
+}
+
 func TestGridRelease(t *testing.T) {
 	s, key := testStream(t)
 	rnd := rand.New(rand.NewPCG(9, 2))
