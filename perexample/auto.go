@@ -98,7 +98,7 @@ func (o *Options) batches() []int {
 		most = min(most, o.MaxBatch)
 	}
 	all := []int{most}
-	for all[len(all)-1] >= 2*fewest || o.Memory > 0 && all[len(all)-1] > 1 {
+	for last := most; last > 1 && (last >= 2*fewest || o.Memory > 0); last = all[len(all)-1] {
 		all = append(all, (all[len(all)-1]+1)/2)
 	}
 	return all
