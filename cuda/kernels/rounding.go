@@ -17,7 +17,7 @@ func gamma(n int, u float64) float64 { return float64(n) * u / (1 - float64(n)*u
 // SumRoundings is the root mean square of the roundings that an example's share goes through on its way into a sum, in
 // launches of DenseSum, or of ConvSum and SumParts, over so many rows in all, in units of float32's: in a full block
 // the i-th of n examples passes n−i+1, its product with the factor, or of f·dy with x, among them; and every block added later, in whatever
-// launch, rounds in float64 what is there. See docs/proofs/rounding.md for the use of the root mean square. blocks counts all blocks
+// launch, rounds in float64 what is there; a launch that adds blocks in groups adds no block more often than there are blocks. See docs/proofs/rounding.md for the use of the root mean square. blocks counts all blocks
 // of a release.
 //
 // On tensor cores a dense layer's share passes a fragment and the additions of its block's. That is more than the 1 to n of a convolution's, and
