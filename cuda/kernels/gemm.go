@@ -14,7 +14,8 @@ import (
 // DenseForward is y[b][o] = (Σ_i x[b][i]·w[o][i]) + bias[o].
 //
 // A sum is four, each of every fourth DEPTH = 16 terms, fused in order from zero, and added in order; then the bias is added. Its bits
-// do not depend on the tile.
+// do not depend on the tile. Of an op with at most fewOutputs it is 128, the t-th of the terms 4t … 4t+3 and all that are a multiple of
+// 512 behind, likewise; the even ones are added in order, the odd ones, and both.
 func DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return DenseActivated(b, op, noActivation, x, w, bias, y)
 }
@@ -30,7 +31,8 @@ func DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	return productTile(b.Capacity, out, in, false).launch("dense_forward", b, out, x, w, bias, y, I(in), I(out), I(int(act)))
 }
 
-// DenseInputGrad is dx[b][i] = Σ_o dy[b][o]·w[o][i], in the order of DenseForward; where add is set, the sum is
+// DenseInputGrad is dx[b][i] = Σ_o dy[b][o]·w[o][i], fused in order from zero where there are at most fewOutputs terms, else in the
+// first order of DenseForward; where add is set, the sum is
 // added to what dx has.
 func DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch {
 	return denseInputGrad(b, op, dy, w, dx, add, noActivation, 0)
