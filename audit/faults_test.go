@@ -122,7 +122,8 @@ func TestCorrectConfigurations(t *testing.T) { auditCorrect(t, true, 4000) }
 // TestLongCorrectConfigurations takes all of them, in more runs.
 func TestLongCorrectConfigurations(t *testing.T) { auditCorrect(t, false, 8000) }
 
-// auditCorrect audits all configurations, or the quick ones alone.
+// auditCorrect audits all configurations, or the quick ones alone. Of what can be combined freely it takes every pair of choices,
+// not all that come together.
 func auditCorrect(t *testing.T, quick bool, runs int) {
 	type configuration struct {
 		name  string
@@ -141,13 +142,13 @@ func auditCorrect(t *testing.T, quick bool, runs int) {
 		{"low rate", false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
 		{"the faulty device without a fault", true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
 	}
-	for _, clipping := range []string{"flat", "per-layer", "automatic"} {
-		for _, strategy := range []string{"ghost", "materialise", "auto"} {
-			for _, neighbouring := range []string{"add-remove", "replace-one"} {
+	for i, clipping := range []string{"flat", "per-layer", "automatic"} {
+		for j, strategy := range []string{"ghost", "materialise", "auto"} {
+			for k, neighbouring := range []string{"add-remove", "replace-one"} {
 				for _, noise := range []string{"secure", "exact"} {
-					for _, kind := range []string{"dense", "convolution"} {
-						if noise == "exact" && (clipping != "flat" || strategy == "ghost") {
-							continue // refused, as docs/proofs/exact-noise.md says
+					for l, kind := range []string{"dense", "convolution"} {
+						if (i+j+k+l)%2 == 1 || noise == "exact" && (clipping != "flat" || strategy == "ghost") {
+							continue // exact noise is refused there, as docs/proofs/exact-noise.md says
 						}
 						all = append(all, configuration{clipping + ", " + strategy + ", " + neighbouring + ", " + noise + ", " + kind, false, func(c *Config) {
 							c.Network = network(t, kind == "convolution")
