@@ -75,7 +75,7 @@ func (o *wideOp) convGradients(keptAt, stride int) {
 		examples /= 2
 	}
 	parts := o.floats(n * size)
-	o.check(o.math.ConvSum(o.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, parts.Ptr, size),
+	o.ends(o.math.ConvSum(o.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, parts.Ptr, size),
 		result{place: parts, name: "parts", row: size, bound: o.bound(o.positions + examples),
 			want: func(g, e int) (t total) {
 				for b := g * examples; b < min((g+1)*examples, o.b.Capacity); b++ {

@@ -255,13 +255,20 @@ func (s *wide) wrote(l Launch, block int, results []result) (any, last bool) {
 // check runs the first block of a launch, the last that writes anything, and two others.
 func (s *wide) check(l Launch, results ...result) {
 	s.t.Helper()
+	s.ends(l, results...)
 	all := l.Grid[0] * l.Grid[1] * l.Grid[2]
 	random := rand.New(rand.NewPCG(uint64(all), 5))
+	s.wrote(l, random.IntN(all), results)
+	s.wrote(l, random.IntN(all), results)
+}
+
+// ends is check without the others, for blocks that have much to do.
+func (s *wide) ends(l Launch, results ...result) {
+	s.t.Helper()
+	all := l.Grid[0] * l.Grid[1] * l.Grid[2]
 	if any, _ := s.wrote(l, 0, results); !any {
 		s.t.Errorf("%s: the first block of %v writes nothing", l.Name, l.Grid)
 	}
-	s.wrote(l, random.IntN(all), results)
-	s.wrote(l, random.IntN(all), results)
 	any, last := s.wrote(l, all-1, results)
 	if !any { // blocks of the end may have nothing to do, as pixels a stride apart are not equally many
 		sort.Search(all, func(i int) bool {
@@ -384,6 +391,9 @@ func TestLongRealShapes(t *testing.T) {
 		}
 		for _, capacity := range []int{small, 4096} {
 			for _, p := range []device.Precision{device.Float32, device.TF32, device.BF16} {
+				if p == device.BF16 && capacity != small {
+					continue // the kernels are those of tf32 but for their instructions
+				}
 				t.Run(fmt.Sprint(info.Name, " ", capacity, " ", p), func(t *testing.T) { realShapes(t, info.Name, Math(p), capacity) })
 			}
 		}
