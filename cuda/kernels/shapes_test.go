@@ -29,7 +29,6 @@ type wide struct {
 	shared int // bytes that a block may have
 	places []*place
 	b      Batch
-	stride int // of kept gradients
 }
 
 // place is a buffer. Where nobody has written it holds what word says.
