@@ -49,8 +49,9 @@ demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best know
 # and all others to test. The limits are far off, for slow machines that do much else.
 #
 # The generator is a module of its own. The packages with assembly are tested
-# once more without it, as on a processor that has none.
-TEST = $(GO) test -timeout 40m
+# once more without it, as on a processor that has none. That lint vets all of it
+# is enough.
+TEST = $(GO) test -vet=off -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' ./...
 	cd internal/cpu/gen && $(TEST) ./...

@@ -122,34 +122,40 @@ func TestCorrectConfigurations(t *testing.T) { auditCorrect(t, true, 4000) }
 // TestLongCorrectConfigurations takes all of them, in more runs.
 func TestLongCorrectConfigurations(t *testing.T) { auditCorrect(t, false, 8000) }
 
-// auditCorrect audits all configurations, or the quick ones alone.
+// auditCorrect audits all configurations, or the quick ones alone. Of what can be combined freely it takes every pair of choices,
+// not all that come together.
 func auditCorrect(t *testing.T, quick bool, runs int) {
 	type configuration struct {
 		name  string
+		seed  uint64
 		quick bool
 		with  func(*Config)
 		spoil func(*testing.T, *game)
 	}
 	all := []configuration{
-		{"default", true, func(*Config) {}, nil},
-		{"default, zero input", false, func(c *Config) { c.Canary = ZeroInput }, nil},
-		{"default, difference", false, func(c *Config) { c.Canary = Difference }, nil},
-		{"default, digits", false, func(c *Config) { c.Canary = Digits }, nil},
-		{"exact, digits", false, func(c *Config) { c.Canary, c.Noise = Digits, "exact" }, nil},
-		{"replace-one", true, func(c *Config) { c.Neighbouring = "replace-one" }, nil},
-		{"full batch", false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, nil},
-		{"low rate", false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
-		{"the faulty device without a fault", true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
+		{"default", 1, true, func(*Config) {}, nil},
+		{"default, zero input", 2, false, func(c *Config) { c.Canary = ZeroInput }, nil},
+		{"default, difference", 3, false, func(c *Config) { c.Canary = Difference }, nil},
+		{"default, digits", 4, false, func(c *Config) { c.Canary = Digits }, nil},
+		{"exact, digits", 5, false, func(c *Config) { c.Canary, c.Noise = Digits, "exact" }, nil},
+		{"replace-one", 6, true, func(c *Config) { c.Neighbouring = "replace-one" }, nil},
+		{"full batch", 7, false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, nil},
+		{"low rate", 8, false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
+		{"the faulty device without a fault", 9, true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
 	}
-	for _, clipping := range []string{"flat", "per-layer", "automatic"} {
-		for _, strategy := range []string{"ghost", "materialise", "auto"} {
-			for _, neighbouring := range []string{"add-remove", "replace-one"} {
+	seed := uint64(len(all)) // those of combinations that are left out stay theirs
+	for i, clipping := range []string{"flat", "per-layer", "automatic"} {
+		for j, strategy := range []string{"ghost", "materialise", "auto"} {
+			for k, neighbouring := range []string{"add-remove", "replace-one"} {
 				for _, noise := range []string{"secure", "exact"} {
-					for _, kind := range []string{"dense", "convolution"} {
+					for l, kind := range []string{"dense", "convolution"} {
 						if noise == "exact" && (clipping != "flat" || strategy == "ghost") {
 							continue // refused, as docs/proofs/exact-noise.md says
 						}
-						all = append(all, configuration{clipping + ", " + strategy + ", " + neighbouring + ", " + noise + ", " + kind, false, func(c *Config) {
+						if seed++; (i+j+k+l)%2 == 1 {
+							continue
+						}
+						all = append(all, configuration{clipping + ", " + strategy + ", " + neighbouring + ", " + noise + ", " + kind, seed, false, func(c *Config) {
 							c.Network = network(t, kind == "convolution")
 							c.Clipping, c.Strategy, c.Neighbouring, c.Noise = clipping, strategy, neighbouring, noise
 						}, nil})
@@ -158,13 +164,13 @@ func auditCorrect(t *testing.T, quick bool, runs int) {
 			}
 		}
 	}
-	for i, x := range all {
+	for _, x := range all {
 		if quick && !x.quick {
 			continue
 		}
 		t.Run(x.name, func(t *testing.T) {
 			c := Default()
-			c.Seed, c.Runs = uint64(i+1), runs
+			c.Seed, c.Runs = x.seed, runs
 			x.with(&c)
 			if r := outcome(t, c, x.spoil); r.Convicted {
 				t.Errorf("convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)

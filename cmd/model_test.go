@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	G "gorgonia.org/gorgonia"
@@ -70,15 +71,19 @@ func TestPredictAndExport(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"export", "nowhere", "--onnx", file}, "nowhere", "no run directory")
 }
 
-// A registered network of one's own has all commands of a named model.
-func TestOwnNetworkOnTheCommandLine(t *testing.T) {
-	err := nn.Register("cmd-test", func(o nn.Options) (*nn.Model, error) {
+// ownNetwork registers a network, once: names are the process's.
+var ownNetwork = sync.OnceValue(func() error {
+	return nn.Register("cmd-test", func(o nn.Options) (*nn.Model, error) {
 		g := G.NewGraph()
 		x := G.NewTensor(g, tensor.Float32, 4, G.WithShape(o.Batch, o.Input[0], o.Input[1], o.Input[2]), G.WithName("x"))
 		logits, err := nn.Apply(x, nn.Flatten, nn.Dense("a", 8, nn.Glorot(o.Seed)), nn.Tanh, nn.Dense("b", o.Classes, nn.Glorot(o.Seed)))
 		return &nn.Model{Graph: g, Input: x, Logits: logits}, err
 	})
-	if err != nil {
+})
+
+// A registered network of one's own has all commands of a named model.
+func TestOwnNetworkOnTheCommandLine(t *testing.T) {
+	if err := ownNetwork(); err != nil {
 		t.Fatal(err)
 	}
 	dir := quick(t, "--model", "cmd-test")

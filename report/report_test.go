@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"image/color"
 	"image/png"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -57,10 +59,35 @@ func config() train.Config {
 	return c
 }
 
+// once has the runs of the configuration as it is, by name, that a test has trained already.
+var once = map[string]fstest.MapFS{}
+
+// files are those of a directory.
+func files(t *testing.T, dir string) fstest.MapFS {
+	t.Helper()
+	all := fstest.MapFS{}
+	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		all[filepath.ToSlash(name)] = &fstest.MapFile{Data: []byte(read(t, path)), Mode: 0o644}
+		return err
+	}))
+	return all
+}
+
 // trained trains into a directory of the test's, with a report.
 func trained(t *testing.T, name string, change func(*train.Config)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
+	if change == nil {
+		if once[name] == nil {
+			once[name] = files(t, trained(t, name, func(*train.Config) {}))
+		}
+		check(t, os.CopyFS(dir, once[name]))
+		return dir
+	}
 	c := config()
 	if change != nil {
 		change(&c)
