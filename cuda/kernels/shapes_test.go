@@ -217,7 +217,9 @@ func (s *wide) conv(inputGrad bool) {
 func (s *wide) tile(l Launch) int {
 	var rows, cols int
 	if _, err := fmt.Sscanf(l.Name[strings.LastIndex(l.Name, "_")+1:], "%dx%d", &rows, &cols); err != nil {
-		return 64 // on tensor cores
+		for rows = 4; ceil(s.b.Capacity, rows) > l.Grid[0]; {
+			rows *= 2 // few outputs, or tensor cores
+		}
 	}
 	return rows
 }
