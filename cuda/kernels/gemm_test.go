@@ -103,6 +103,37 @@ func testDense(t *testing.T, tile string, in ...Math) {
 	})
 }
 
+// Bits follow from an op's shape: not from the tile, which follows from the capacity, nor from where operands lie.
+func TestDenseTilesHaveTheSameBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	s, op := size{140, 150}, denseOp(72, 40, true)
+	x, dy, w, bias := normals(rng, s.capacity*72), normals(rng, s.capacity*40), normals(rng, 72*40), normals(rng, 40)
+	f := factorsFor(rng, s)
+	var want []float32
+	var wantSums []float64
+	both := func(name string) {
+		for _, odd := range []int{0, 1} {
+			m := newMachine(t)
+			put := func(v []float32) Ptr { return m.floats(append(make([]float32, odd), v...)) + Ptr(4*odd) }
+			b, weights, gradient, values := m.batch(s), put(w), put(dy), put(x)
+			y, dx, sums := m.floats(fill(s.capacity*40, untouched)), m.floats(fill(s.capacity*72, untouched)), m.doubles(fill64(73*40, 0.1))
+			m.launch(DenseForward(b, op, values, weights, put(bias), y))
+			m.launch(DenseInputGrad(b, op, gradient, weights, dx, false))
+			m.launch(DenseSum(b, op, values, gradient, m.floats(f), sums, sums+8*72*40))
+			got, gotSums := append(m.read(y, s.capacity*40), m.read(dx, s.capacity*72)...), m.readDoubles(sums, 73*40)
+			if want == nil {
+				want, wantSums = got, gotSums
+			}
+			same(t, name, got, want)
+			if !slices.Equal(gotSums, wantSums) {
+				t.Errorf("%s: sums differ from those of other tiles", name)
+			}
+		}
+	}
+	tilesOf(&productTiles, both)
+	tilesOf(&sumTiles, both)
+}
+
 // factorsFor gives factors, NaN for dead examples; every seventh example is left out, and holds NaN.
 func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 	f := spoil(make([]float32, s.capacity), s.live, s.capacity)
