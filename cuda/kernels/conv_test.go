@@ -31,6 +31,9 @@ var convCases = []convShape{
 	{size{2, 2}, 33, 3, 4, 20, ir.Square(2, 1, 0), true},
 	{size{1, 2}, 66, 2, 3, 2, ir.Square(1, 1, 0), false},
 	{size{1, 1}, 66, 2, 2, 66, ir.Square(3, 1, 1), true}, // more tiles than blocks share
+	{size{1, 2}, 24, 11, 8, 33, ir.Window{H: 3, W: 3, StrideH: 1, StrideW: 1, PadTop: 2, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1}, true},
+	{size{2, 2}, 40, 5, 16, 25, ir.Square(3, 1, 1), true}, // by 3×3 windows: of two tiles, of rows that fill no block, without a bias
+	{size{1, 1}, 33, 3, 32, 34, ir.Window{H: 3, W: 3, StrideH: 1, StrideW: 1, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 1}, false},
 	{size{2, 2}, 1, 3, 9, 2, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 
@@ -144,7 +147,7 @@ func TestConvStoreAndNorm(t *testing.T) {
 		got := m.read(kept, c.s.capacity*stride)
 		norms, again := m.readNorms(stored, c), m.readNorms(measured, c)
 		for e := range c.s.capacity {
-			g, want := got[e*stride:(e+1)*stride], 3.0*float64(ConvNorms(c.op))
+			g, want := got[e*stride:(e+1)*stride], 3.0*float64(c.math.ConvNorms(c.op))
 			if e < c.s.live {
 				near(t, fmt.Sprintf("gradient %d", e), g[:c.params], c.gradient[e], c.math.ConvTerms(c.op))
 				for _, v := range g[:c.params] {
@@ -162,13 +165,15 @@ func TestConvStoreAndNorm(t *testing.T) {
 }
 
 // norms are the parts of squared norms, each with 3 in it.
-func (m *machine) norms(c *convCase) Ptr { return m.doubles(fill64(ConvNorms(c.op)*c.s.capacity, 3)) }
+func (m *machine) norms(c *convCase) Ptr {
+	return m.doubles(fill64(c.math.ConvNorms(c.op)*c.s.capacity, 3))
+}
 
 // readNorms adds them up.
 func (m *machine) readNorms(p Ptr, c *convCase) []float64 {
 	m.t.Helper()
 	sums := make([]float64, c.s.capacity)
-	for i, x := range m.readDoubles(p, ConvNorms(c.op)*len(sums)) {
+	for i, x := range m.readDoubles(p, c.math.ConvNorms(c.op)*len(sums)) {
 		sums[i%len(sums)] += x
 	}
 	return sums
@@ -184,16 +189,15 @@ func fill64(n int, v float64) []float64 {
 
 // convSum runs both kernels over sums that begin with start.
 func convSum(m *machine, c *convCase, x, dy, factors []float32, start []float64) []float64 {
-	stride, parts := c.params+5, ConvParts(c.s.capacity)
-	p := m.empty(parts * stride)
-	m.launch(c.math.ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
-	weights := c.op.Out[0] * c.k
-	sumW := m.doubles(start[:weights])
-	m.launch(SumParts(p, stride, parts, weights, sumW))
-	sum := m.readDoubles(sumW, weights)
+	stride, parts, weights := c.params+5, c.math.ConvParts(c.op, c.s.capacity), c.op.Out[0]*c.k
+	p, sumW, sumB := m.empty(parts*stride), m.doubles(start[:weights]), Ptr(0)
 	if c.op.Bias != ir.None {
-		sumB := m.doubles(start[weights:])
-		m.launch(SumParts(p+Ptr(4*weights), stride, parts, c.op.Out[0], sumB))
+		sumB = m.doubles(start[weights:])
+	}
+	m.launch(c.math.ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
+	m.launch(SumParts(c.op, p, stride, parts, sumW, sumB))
+	sum := m.readDoubles(sumW, weights)
+	if sumB != 0 {
 		sum = append(sum, m.readDoubles(sumB, c.op.Out[0])...)
 	}
 	return sum
@@ -234,6 +238,31 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Which kernels compute a gradient does not show in its bits.
+func TestWaysGiveTheSameBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	for _, shape := range [][2]int{{9, 8}, {5, 16}, {4, 32}} {
+		op := imageOp(ir.Conv, 26, shape[0], shape[1], 27, ir.Square(3, 1, 1), true)
+		out, k, _ := op.Columns()
+		m := newMachine(t)
+		b, x, dy, n := m.batch(size{1, 1}), m.floats(normals(rng, ir.Size(op.Shape))), m.floats(normals(rng, ir.Size(op.Out))), out*(k+1)
+		ways := []gradients{gradientsOf(op), ofImages(op), ofColumns(op)}
+		if ways[0].module != "convgrad3" {
+			t.Fatalf("%v is left to %s", op.Shape, ways[0].module)
+		}
+		var want []float32
+		for i, way := range ways {
+			kept := m.empty(n)
+			m.launch(way.store(b, op, x, dy, kept, n, m.doubles(make([]float64, mostNorms))))
+			if got := m.read(kept, n); i == 0 {
+				want = got
+			} else {
+				same(t, way.module, got, want)
+			}
+		}
+	}
 }
 
 // gram is what NormGram documents.
@@ -280,7 +309,7 @@ func TestNormGram(t *testing.T) {
 				want += gram(c, e)
 			}
 			close64(t, fmt.Sprintf("example %d", e), got[e], want, 1e-11)
-			if n := norms[e] - 3*float64(ConvNorms(c.op)) + 3; got[e] < n*(1-1e-12) {
+			if n := norms[e] - 3*float64(c.math.ConvNorms(c.op)) + 3; got[e] < n*(1-1e-12) {
 				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], n)
 			}
 		}

@@ -3,29 +3,25 @@
 #include "run.cuh"
 #include "tile.cuh"
 
-static constexpr int POSITION_BLOCK = 64, EXAMPLE_BLOCK = 32;
+static constexpr int POSITION_BLOCK = 64;
 
-template <class Gradient> struct Operands {
-	typename Gradient::Slab slabs[2];
+using Gradient = Tile<64, 64, 8, 8>;
+
+struct Operands {
+	Gradient::Slab slabs[2];
 	Tap taps[Gradient::COLS];
 };
 
-using FewGradients = Tile<16, 64, 4, 4>;
-using SomeGradients = Tile<32, 64, 4, 4>;
-using ManyGradients = Tile<64, 64, 8, 4>;
-
 // gradientTile computes filters o0… by columns k0… of one example's gradient. Column taps is of ones, which makes it the
 // bias's, where cols counts it. Whoever measures, keeps or sums a gradient has these bits.
-template <class Gradient>
 static __device__ __forceinline__ void gradientTile(const Geometry &g, const float *x, const float *dy, int o0, int k0, int cols,
-                                                    Operands<Gradient> &shared, float (&result)[Gradient::R][Gradient::C]) {
+                                                    Operands &shared, float (&result)[Gradient::R][Gradient::C]) {
 	int positions = g.positions(), taps = g.taps();
-	barrier(); // the last tile was read
 	if (threadX() < Gradient::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
 	barrier();
 	// Every block of positions begins with a slab of its own.
-	auto copy = [&](typename Gradient::Slab &slab, int p0) INLINE {
+	auto copy = [&](Gradient::Slab &slab, int p0) INLINE {
 		int p = p0 + threadX() % DEPTH;
 		bool exists = p < positions;
 		Corner corner(g, p);
@@ -62,10 +58,10 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 	}
 }
 
-template <class Gradient>
-static __device__ __forceinline__ void convStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                                 int stride, double *norm2, int bias, Geometry g) {
-	__shared__ Operands<Gradient> shared;
+KERNEL __launch_bounds__(64, 4) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
+                                            int stride, double *norm2, int bias, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Operands shared;
 	__shared__ double scratch[Gradient::THREADS];
 	int b = blockX(), width = bias ? g.taps() + 1 : g.taps();
 	if (b >= liveRows(run, first, capacity))
@@ -92,30 +88,15 @@ static __device__ __forceinline__ void convStore(const Run *run, int first, int 
 		norm2[(int64)blockY() * capacity + b] += squares;
 }
 
-KERNEL __launch_bounds__(64) conv_store_16(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                           int stride, double *norm2, int bias, GEOMETRY) {
-	convStore<FewGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128, 4) conv_store_32(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                            int stride, double *norm2, int bias, GEOMETRY) {
-	convStore<SomeGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128) conv_store_64(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                            int stride, double *norm2, int bias, GEOMETRY) {
-	convStore<ManyGradients>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);
-}
-
-template <class Gradient>
-static __device__ __forceinline__ void convSum(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                               const float *factors, float *parts, int stride, int bias, Geometry g) {
-	__shared__ Operands<Gradient> shared;
+KERNEL __launch_bounds__(64, 4) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy,
+                                          const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {
+	Geometry g = GEOMETRY_VALUES;
+	__shared__ Operands shared;
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + Gradient::COLS - 1) / Gradient::COLS;
-	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * EXAMPLE_BLOCK;
+	int o0 = blockX() / across * Gradient::ROWS, k0 = blockX() % across * Gradient::COLS, b0 = blockY() * examples;
 	float sum[Gradient::R][Gradient::C];
 	Gradient::clear(sum);
-	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
+	for (int b = b0; b < min(b0 + examples, liveRows(run, first, capacity)); b++) {
 		float f = factors[b];
 		if (!(f > 0))
 			continue;
@@ -130,27 +111,25 @@ static __device__ __forceinline__ void convSum(const Run *run, int first, int ca
 	});
 }
 
-KERNEL __launch_bounds__(64) conv_sum_16(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                         float *parts, int stride, int bias, GEOMETRY) {
-	convSum<FewGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
-}
+static constexpr int LANES = 32, GROUPS = 8;
 
-KERNEL __launch_bounds__(128) conv_sum_32(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                          float *parts, int stride, int bias, GEOMETRY) {
-	convSum<SomeGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(128) conv_sum_64(const Run *run, int first, int capacity, const float *x, const float *dy, const float *factors,
-                                          float *parts, int stride, int bias, GEOMETRY) {
-	convSum<ManyGradients>(run, first, capacity, x, dy, factors, parts, stride, bias, GEOMETRY_VALUES);
-}
-
-KERNEL __launch_bounds__(256) sum_parts(const float *parts, int stride, int count, int size, double *sum) {
-	int j = index();
-	if (j >= size)
+// sum_parts: every eighth part belongs to a warp, 32 neighbouring values to a block.
+KERNEL __launch_bounds__(LANES *GROUPS) sum_parts(const float *parts, int stride, int count, int weights, int biases, double *sum, double *biasSum) {
+	__shared__ double groups[GROUPS][LANES];
+	int lane = threadX() % LANES, group = threadX() / LANES, j = blockX() * LANES + lane;
+	double total = 0;
+	if (j < weights + biases)
+#pragma unroll 8
+		for (int i = group; i < count; i += GROUPS)
+			total += parts[(int64)i * stride + j];
+	groups[group][lane] = total;
+	barrier();
+	if (group > 0 || j >= weights + biases)
 		return;
-	double total = sum[j];
-	for (int i = 0; i < count; i++)
-		total += parts[(int64)i * stride + j];
-	sum[j] = total;
+	double *to = j < weights ? sum + j : biasSum + (j - weights);
+	total = *to;
+#pragma unroll
+	for (int i = 0; i < GROUPS; i++)
+		total += groups[i][lane];
+	*to = total;
 }

@@ -93,8 +93,10 @@ func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) L
 	if m.plain() {
 		return DenseSum(b, op, x, dy, factors, sumW, sumB)
 	}
-	s, tile := Sum{op, x, dy, factors, sumW, sumB}, denseTile(op)
-	return m.tensor(Launch{Module: "gemm", Grid: s.tiles(tile, 64), Args: b.args(s.args()...)}, "dense_sum", tile)
+	out, in, cols := productColumns(op)
+	tile := denseTile(op)
+	l := Launch{Module: "gemm", Grid: [3]int{ceil(cols, 64), ceil(out, tile), 1}, Args: b.args(x, dy, factors, sumW, sumB, I(in), I(cols), I(out))}
+	return m.tensor(l, "dense_sum", tile)
 }
 
 // SumsTogether is the function of this name: DenseSums is of float32.
@@ -107,17 +109,27 @@ func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 
 // ConvActivated is the function of this name.
 func (m Math) ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
-	return m.conv(ConvActivated(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
+	if m.plain() {
+		return ConvActivated(b, op, act, x, w, bias, y)
+	}
+	return m.conv(columnsForward(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
 }
 
 // ConvInputGrad is the function of this name.
 func (m Math) ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
-	return m.conv(ConvInputGrad(b, op, dy, weights, dx, add), "conv_input_grad", op.Shape[0])
+	return m.convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
 // ConvInputGradThrough is the function of this name.
 func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
-	return m.conv(ConvInputGradThrough(b, op, x, dy, weights, dx), "conv_input_grad", op.Shape[0])
+	return m.convInputGrad(b, op, dy, weights, dx, false, x)
+}
+
+func (m Math) convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
+	if m.plain() {
+		return convInputGrad(b, op, dy, weights, dx, add, x)
+	}
+	return m.conv(columnsInputGrad(b, op, dy, weights, dx, add, x), "conv_input_grad", op.Shape[0])
 }
 
 // conv turns a launch for float32 into the one on tensor cores, which has the same tiles and arguments.
@@ -131,7 +143,19 @@ func (m Math) conv(l Launch, name string, rows int) Launch {
 
 // ConvStore is the function of this name, but for the sums over positions: fragments, added in order. The norm is of what is kept.
 func (m Math) ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
-	return m.conv(ConvStore(b, op, x, dy, kept, stride, norm2), "conv_store", op.Out[0])
+	if m.plain() {
+		return ConvStore(b, op, x, dy, kept, stride, norm2)
+	}
+	return m.convGradient("conv_store", op, [3]int{b.Capacity, m.ConvNorms(op), 1},
+		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
+}
+
+// ConvNorms is the function of this name.
+func (m Math) ConvNorms(op *ir.Op) int {
+	if m.plain() {
+		return ConvNorms(op)
+	}
+	return min(gradientTiles(op, tileRows(op.Out[0])), mostNorms)
 }
 
 // ConvNorm is the function of this name: the norm of what ConvStore keeps and ConvSum computes again, fragment by fragment in
@@ -142,7 +166,32 @@ func (m Math) ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 
 // ConvSum is the function of this name, of the gradients that ConvStore keeps.
 func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
-	return m.conv(ConvSum(b, op, x, dy, factors, parts, stride), "conv_sum", op.Out[0])
+	if m.plain() {
+		return ConvSum(b, op, x, dy, factors, parts, stride)
+	}
+	return m.convGradient("conv_sum", op, [3]int{gradientTiles(op, tileRows(op.Out[0])), m.ConvParts(op, b.Capacity), 1},
+		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != ir.None)))
+}
+
+// ConvParts is the function of this name.
+func (m Math) ConvParts(op *ir.Op, capacity int) int {
+	if m.plain() {
+		return ConvParts(op, capacity)
+	}
+	return ceil(capacity, ExampleBlock)
+}
+
+func (m Math) convGradient(name string, op *ir.Op, grid [3]int, args []uint64) Launch {
+	return m.tensor(conv("conv", "", grid, 0, args, geometry(op)), name, tileRows(op.Out[0]))
+}
+
+// gradientTiles are those of a gradient of so many filters by 64 columns.
+func gradientTiles(op *ir.Op, rows int) int {
+	out, k, _ := op.Columns()
+	if op.Bias != ir.None {
+		k++
+	}
+	return ceil(k, 64) * ceil(out, rows)
 }
 
 // NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by

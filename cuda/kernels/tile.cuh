@@ -75,28 +75,8 @@ template <int ROWS_, int COLS_, int R_, int C_> struct Tile {
 		}
 	}
 
-	// alongTerms and alongLines fill one operand of a slab with f(term, line); neighbouring threads take neighbouring
-	// terms, or lines, as the operand lies in memory.
-	template <int LINES, class F> static __device__ __forceinline__ void alongTerms(float (&to)[DEPTH][LINES], F f) {
-		int d = threadX() % DEPTH;
-#pragma unroll
-		for (int r = 0; r < (LINES - 4); r += THREADS / DEPTH) {
-			int line = r + threadX() / DEPTH;
-			to[d][line] = f(d, line);
-		}
-	}
-	template <int LINES, class F> static __device__ __forceinline__ void alongLines(float (&to)[DEPTH][LINES], F f) {
-		constexpr int LINE = LINES - 4;
-		int line = threadX() % LINE;
-#pragma unroll
-		for (int r = 0; r < DEPTH; r += THREADS / LINE) {
-			int d = r + threadX() / LINE;
-			to[d][line] = f(d, line);
-		}
-	}
-
-	// copyTerms and copyLines are those with f(to, term, line), which has to see to that element by itself: by copies that
-	// run on while the block computes.
+	// copyTerms and copyLines fill one operand of a slab by f(to, term, line), which begins copies that run on while the block
+	// computes; neighbouring threads take neighbouring terms, or lines, as the operand lies in memory.
 	template <int LINES, class F> static __device__ __forceinline__ void copyTerms(float (&to)[DEPTH][LINES], F f) {
 		int t = hidden(threadX()), d = t % DEPTH;
 #pragma unroll

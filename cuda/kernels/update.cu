@@ -1,16 +1,12 @@
-#include "run.cuh"
+#include "descent.cuh"
 
 // device.Slot
 using namespace slot;
 
-// gradient is what a rule sees.
-static __device__ float gradient(const float *s, float g, float p) { return fmaf(s[Scale], g, s[L2] * p); }
-
 KERNEL __launch_bounds__(256) sgd(const Run *run, int n, float *p, const float *g) {
 	int i = (int)index();
-	const float *s = run->scalars;
 	if (i < n)
-		p[i] = fmaf(-s[Rate], gradient(s, g[i], p[i]), p[i]);
+		p[i] = descended(run->scalars, g[i], p[i]);
 }
 
 KERNEL __launch_bounds__(256) heavy_ball(const Run *run, int n, float *p, const float *g, float *m) {

@@ -23,7 +23,7 @@ func Open() Device { return Device{} }
 
 // Info names the device.
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: ir.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9},
+	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: ir.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9, Fewest: 64, Most: 512},
 		Precisions: slices.Clone(precisions)}
 }
 
