@@ -65,14 +65,14 @@ func (o *wideOp) convInputGrad() {
 
 // convGradients keeps gradients where a row of them begins with those of other ops, or adds them up.
 func (o *wideOp) convGradients(keptAt, stride int) {
-	kept, norm2 := o.floats(o.b.Capacity*stride), o.zeros(2*o.b.Capacity*ConvNorms(o.op))
+	kept, norm2 := o.floats(o.b.Capacity*stride), o.zeros(2*o.b.Capacity*o.math.ConvNorms(o.op))
 	o.check(o.math.ConvStore(o.b, o.op, o.x.Ptr, o.dy.Ptr, kept.Ptr+Ptr(4*keptAt), stride, norm2.Ptr),
 		result{place: kept, name: "kept", row: stride, skip: keptAt, bound: o.bound(o.positions), want: o.gradient})
 
-	n, size := ConvParts(o.b.Capacity), o.out*(o.k+1)
-	examples := ExampleBlock
-	for ceil(o.b.Capacity, examples) < n {
-		examples /= 2
+	n, size := o.math.ConvParts(o.op, o.b.Capacity), o.out*(o.k+1)
+	examples := 1 // of a part
+	for o.math.ConvParts(o.op, examples+1) == 1 {
+		examples++
 	}
 	parts := o.floats(n * size)
 	o.ends(o.math.ConvSum(o.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, parts.Ptr, size),
@@ -86,15 +86,17 @@ func (o *wideOp) convGradients(keptAt, stride int) {
 				}
 				return t
 			}})
-	sum := o.floats(2 * size)
-	o.check(SumParts(parts.Ptr, size, n, size, sum.Ptr), result{place: sum, name: "sum", double: true, row: 1, bound: 0x1p-40,
-		want: func(e, _ int) (t total) {
+	weights, bias := o.floats(2*o.out*o.k), o.floats(2*o.out)
+	add := func(sum *place, first int) result {
+		return result{place: sum, name: "sum", double: true, row: 1, bound: 0x1p-40, want: func(e, _ int) (t total) {
 			t.add(sum.double(e))
 			for g := range n {
-				t.add(parts.at(g*size + e))
+				t.add(parts.at(g*size + first + e))
 			}
 			return t
-		}})
+		}}
+	}
+	o.check(SumParts(o.op, parts.Ptr, size, n, weights.Ptr, bias.Ptr), add(weights, 0), add(bias, o.out*o.k))
 }
 
 func (o *wideOp) denseForward() {

@@ -211,7 +211,7 @@ func (s *wide) combine(stride int) {
 		}})
 }
 
-// release is of all parameters. Draws that stay open are nobody's here.
+// release is of all parameters.
 func (s *wide) release(n int) {
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(4, "kernels"))
 	if err != nil {
@@ -233,12 +233,12 @@ func (s *wide) release(n int) {
 	})
 	key := s.place(len(words), func(i int) uint32 { return words[i] })
 	rows := s.place(8*len(table), func(i int) uint32 { return uint32(table[i/8][i%8/2] >> (32 * (i % 2))) })
-	dst, sum, open := s.floats(n), s.floats(2*n), s.zeros(ceil(OpenBytes(n), 4))
+	dst, sum := s.floats(n), s.floats(2*n)
 	sampler, err := draws.New(0x1p24, noise, 3)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	z := Noise{Key: key.Ptr, Table: rows.Ptr, Open: open.Ptr, Tensor: 3, Std: device.NoiseStd, Step: device.NoiseStep}
+	z := Noise{Key: key.Ptr, Table: rows.Ptr, Tensor: 3, Std: device.NoiseStd, Step: device.NoiseStep}
 	s.check(Release(run.Ptr, dst.Ptr, sum.Ptr, n, z),
 		result{place: dst, name: "released", row: 1, want: func(i, _ int) total {
 			x := []float64{sum.double(i)}
