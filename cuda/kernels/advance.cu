@@ -32,11 +32,14 @@ KERNEL __launch_bounds__(512) advance(const uint32 *ring, int slots, int stride,
 			live[i] = max(0, min(live[i], capacity));
 			if (at[i] == 0)
 				x[i].x = (uint32)live[i];
-			if (begin + i * threadsX() + threadX() >= steps * quads)
+			int left = begin + i * threadsX() + threadX() < steps * quads ? header + live[i] - at[i] : 0;
+			if (left >= 4) {
+				*(Quad *)to[i] = x[i];
 				continue;
+			}
 #pragma unroll
-			for (int j = 0; j < 4; j++)
-				if (at[i] + j < header + live[i])
+			for (int j = 0; j < 3; j++)
+				if (j < left)
 					to[i][j] = x[i][j];
 		}
 	}
