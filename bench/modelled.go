@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -103,15 +104,15 @@ func ModelStep(o StepOptions) (*ModelledStep, error) {
 		return nil, err
 	}
 	defer steps.Close()
-	for range 2 { // the first step also zeroes what steps start from
+	for range 2 { // the first steps also zero what steps start from
 		m.Take()
-		if _, err := steps.step(); err != nil {
+		if _, err := steps.several(cuda.Together); err != nil {
 			return nil, err
 		}
 	}
 	r := &ModelledStep{
 		Kind: AModel, Modelled: true, Device: o.Device, Machine: *machine, Model: o.Model, Mode: o.Mode, Precision: w.options.Precision.String(),
-		Batch: o.Batch, Together: w.schedule.Chunk, Notes: model.Assumptions(), Roofline: o.roofline(w, machine),
+		Batch: o.Batch, Together: w.schedule.Chunk, Notes: append(model.Assumptions(), perStep), Roofline: o.roofline(w, machine),
 	}
 	all, graphs := m.Take()
 	r.add(all, graphs)
@@ -122,7 +123,7 @@ func ModelStep(o StepOptions) (*ModelledStep, error) {
 		r.Strategy = &strategy
 	}
 	if o.Explain {
-		r.Kernels = all
+		r.Kernels = all[:r.Launches]
 	}
 	if o.Explain && o.Mode == "private" {
 		r.Layers, err = o.modelledLayers(w, steps)
@@ -130,9 +131,13 @@ func ModelStep(o StepOptions) (*ModelledStep, error) {
 	return r, err
 }
 
-// add adds launches and the starts of graphs up.
+// perStep says what a step's share is.
+var perStep = fmt.Sprintf("%d steps are modelled, without a wait between them, and a step's time is their mean; its graphs and launches are rounded up, and its kernels are those of the first step", cuda.Together)
+
+// add adds the launches and the starts of the graphs of cuda.Together steps up, all of which do the same.
 func (r *ModelledStep) add(all []model.Kernel, graphs int) {
-	r.Graphs, r.Launches = graphs, len(all)
+	const steps = cuda.Together
+	r.Graphs, r.Launches = (graphs+steps-1)/steps, (len(all)+steps-1)/steps
 	total := time.Duration(graphs) * model.GraphFloor
 	floor := total
 	for i := range all {
@@ -140,7 +145,7 @@ func (r *ModelledStep) add(all []model.Kernel, graphs int) {
 		floor += all[i].FloorDuration()
 		r.DRAM += all[i].Counts.DRAM
 	}
-	r.Seconds, r.Floors = total.Seconds(), floor.Seconds()
+	r.Seconds, r.Floors, r.DRAM = (total / steps).Seconds(), (floor / steps).Seconds(), r.DRAM/steps
 }
 
 // Groups are the kinds of launches.

@@ -87,7 +87,8 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer steps.Close()
-	times, err := o.measure(steps)
+	together := w.together()
+	times, err := o.measure(steps, together)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func Step(o StepOptions) (*StepResult, error) {
 	r := &StepResult{
 		Together: w.schedule.Chunk,
 		Device:   info.Name, Precision: w.options.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
-		Batch: o.Batch, Threads: info.Threads, Steps: len(times),
+		Batch: o.Batch, Threads: info.Threads, Steps: together * len(times),
 		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
 		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
 	}
@@ -234,17 +235,17 @@ func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 	return w.stepper(sgd.New(sgd.DPSGD, sgd.Settings{}), settings(), o.Batch, noised)
 }
 
-// measure times steps after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(s *stepper) (times []float64, err error) {
+// measure times steps, so many together, after a warm-up of a tenth of the time.
+func (o *StepOptions) measure(s *stepper, together int) (times []float64, err error) {
 	budget := time.Duration(o.Seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
-		took, err := s.step()
+		took, err := s.several(together)
 		if err != nil {
 			return nil, err
 		}
 		if t > 2 && time.Since(start) > budget/10 {
-			times = append(times, took.Seconds())
+			times = append(times, took.Seconds()/float64(together))
 		}
 		if len(times) > 0 && time.Since(start) > budget {
 			return times, nil

@@ -6,11 +6,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/model"
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/train"
 )
 
 func options() StepOptions {
 	return StepOptions{Model: "mlp-fmnist", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "cpu", Threads: 1, Seconds: 0.05}
+}
+
+// Steps of a GPU are timed together, without waits that would cut their graphs.
+func TestStepsOfAGPU(t *testing.T) {
+	o := options()
+	_, driver := model.New(model.Find("h100"))
+	o.Model, o.Batch, o.modelled = "logistic", 2, func() (device.Device, error) { return cuda.Open(driver, 0) }
+	r, err := Step(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Steps < 4*cuda.Together || r.Steps%(4*cuda.Together) != 0 || !(r.StepSeconds > 0) {
+		t.Errorf("%d steps were timed, of %v s", r.Steps, r.StepSeconds)
+	}
+	// Each of 32 steps is 4 graphs, also those of the warm-up.
+	if n := driver.Calls("cuGraphLaunch"); n%4 != 0 || cuda.Together*n < r.Steps {
+		t.Errorf("%d graphs for %d steps and the warm-up", n, r.Steps)
+	}
 }
 
 func TestStep(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
@@ -78,14 +79,31 @@ func (w *workload) stepper(m dpoptim.Method, s *dpoptim.Settings, batch int, mul
 }
 
 // step makes a step, and says how long it took. Drawing rows is not timed.
-func (s *stepper) step() (time.Duration, error) {
+func (s *stepper) step() (time.Duration, error) { return s.several(1) }
+
+// several makes steps without a wait between them, and says how long they took, with the drawing of rows for all but
+// the first, which a GPU does not wait for.
+func (s *stepper) several(steps int) (time.Duration, error) {
 	s.supply.draw()
 	began := time.Now()
-	_, err := s.Steps.Step()
-	if err == nil {
-		err = s.Wait()
+	for i := range steps {
+		if i > 0 {
+			s.supply.draw()
+		}
+		if _, err := s.Steps.Step(); err != nil {
+			return 0, err
+		}
 	}
+	err := s.Wait()
 	return time.Since(began), err
+}
+
+// together is how many steps are to be timed together: those of a GPU share graphs, which a wait would cut.
+func (w *workload) together() int {
+	if _, ok := w.device.(*cuda.Device); ok {
+		return 4 * cuda.Together
+	}
+	return 1
 }
 
 // supply hands out batches of random rows that were drawn before.

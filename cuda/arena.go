@@ -22,7 +22,7 @@ type arena struct {
 	bytes int64
 	chunk int // examples that go through the network together
 
-	run       kernels.Ptr   // the inputs of the run in flight
+	run       kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
 	values    []kernels.Ptr // by ir.Value, [example][element]
 	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
 	moments   []kernels.Ptr // by op, of the groups that it normalizes
@@ -64,7 +64,7 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 		return err
 	}
 	a.math = kernels.Math(o.Precision)
-	a.take(&a.run, kernels.RunBytes+4*o.Capacity)
+	a.take(&a.run, Together*runStride(o.Capacity))
 	a.fusion = fuse(p, a.math, !apart)
 	if o.Precision == device.Float32 { // whose products are a trunk's
 		a.layTrunk(s, shared)
@@ -99,10 +99,10 @@ func countable(p *ir.Program, chunk int) error {
 	return nil
 }
 
-// layTrunk finds the network's trunk, if all that it computes is kept.
+// layTrunk finds the network's trunk, if it measures all norms of what it computes, or nobody does.
 func (a *arena) layTrunk(s *ir.Schedule, shared int) {
 	p, t := s.Program, kernels.FindTrunk(s.Program, shared)
-	if t == nil || !keeps(s, t) {
+	if t == nil || !measures(s, t) {
 		return
 	}
 	a.trunk = t
@@ -146,7 +146,7 @@ func (a *arena) layKept(s *ir.Schedule, asParams bool) {
 	parts := 0 // values of all partial sums of an op
 	for _, st := range s.Steps {
 		switch {
-		case st.Kind == ir.GradStore:
+		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && a.inTrunk(st.Op):
 			kept = append(kept, st.Op)
 		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv:
 			parts = max(parts, a.math.ConvParts(&p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
@@ -219,18 +219,17 @@ func (a *arena) place(base driver.Ptr) {
 	a.places = nil
 }
 
-// keeps says whether the gradients of all of a trunk's convolutions are kept.
-func keeps(s *ir.Schedule, t *kernels.Trunk) bool {
-	for _, st := range s.Steps {
-		if st.Kind == ir.GradSum && st.Op < t.Ops {
-			return false
-		}
-	}
-	return true
+// measures says whether the trunk is to measure all norms of its convolutions' gradients that are measured. It keeps these gradients even
+// where the schedule would sum them at once: blocks of examples are the same.
+func measures(s *ir.Schedule, t *kernels.Trunk) bool {
+	return !slices.ContainsFunc(s.Steps, func(st ir.Step) bool {
+		return st.Op < t.Ops && (st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate)
+	})
 }
 
 // table is what the trunk's kernels read of the arena, once it is placed.
-func (a *arena) table(p *ir.Program) []byte {
+func (a *arena) table(schedule *ir.Schedule) []byte {
+	p := schedule.Program
 	for i := range a.trunk.Stages {
 		s := &a.trunk.Stages[i]
 		op := &p.Ops[s.Op]
@@ -238,7 +237,10 @@ func (a *arena) table(p *ir.Program) []byte {
 		if op.Weight == ir.None {
 			continue
 		}
-		s.Weight, s.Kept, s.Norm2 = p.Params[op.Weight].Offset, a.keptAt[s.Op], a.norms(s.Op)
+		s.Weight, s.Kept = p.Params[op.Weight].Offset, a.keptAt[s.Op]
+		if schedule.Private() {
+			s.Norm2 = a.norms(s.Op)
+		}
 		if op.Bias != ir.None {
 			s.Bias = p.Params[op.Bias].Offset
 		}

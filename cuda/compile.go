@@ -242,10 +242,7 @@ func (c *chunk) put(st ir.Step) {
 	case ir.Forward: // done before
 	case ir.InputGrad, ir.GradStore:
 		if a.inTrunk(st.Op) {
-			if !c.back {
-				c.trunkBackward()
-			}
-			c.back = true
+			c.trunkBackward()
 		} else if st.Kind == ir.InputGrad {
 			c.inputGrad(b, st.Op, c.params, c.written)
 		} else {
@@ -258,7 +255,12 @@ func (c *chunk) put(st ir.Step) {
 	case ir.NormInstantiate:
 		c.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
 	case ir.GradSum:
-		c.gradSum(st.Op, x, dy)
+		if a.inTrunk(st.Op) {
+			c.trunkBackward()
+			c.kept = append(c.kept, st.Op)
+		} else {
+			c.gradSum(st.Op, x, dy)
+		}
 	case ir.Combine:
 		c.kept = append(c.kept, st.Op)
 	default:
@@ -294,9 +296,13 @@ func (c *chunk) gradSum(i int, x, dy kernels.Ptr) {
 	}
 }
 
-// trunkBackward comes when the gradient at the trunk's output is complete.
+// trunkBackward goes back through the trunk, once, when the gradient at its output is complete.
 func (c *chunk) trunkBackward() {
 	a := &c.net.arena
+	if c.back {
+		return
+	}
+	c.back = true
 	delta, through := a.deltas[a.trunk.Ops], false
 	if delta == 0 { // the op behind it went through the last activation
 		delta, through = a.deltas[a.trunk.Ops-1], true
@@ -351,7 +357,7 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 			if q == ir.None {
 				continue
 			}
-			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), l.find(ir.Combine, i)}
+			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i))}
 			kept += uint64(4 * s.size)
 			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&
 				all[n].kept+uint64(4*all[n].size) == s.kept && all[n].to+uint64(8*all[n].size) == s.to {

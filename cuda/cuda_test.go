@@ -179,7 +179,7 @@ func TestRunsDoNotWait(t *testing.T) {
 	runs(t, open(t, fake.Options{}), func(got, want []float32) { devicetest.Near(t, got, want, devicetest.Tolerance) })
 }
 
-// runs sums over batches that all differ, 20 of them without a wait.
+// runs sums over batches that all differ, more of them without a wait than the ring has slots.
 func runs(t testing.TB, d device.Device, check func(got, want []float32)) {
 	p := program(t, "mlp-fmnist")
 	c := devicetest.NewCase(t, p, 20, 7)
@@ -189,8 +189,8 @@ func runs(t testing.TB, d device.Device, check func(got, want []float32)) {
 	var sums [][]float32
 	for _, d := range []device.Device{host, d} {
 		x := devicetest.Open(t, d, s, c, 4)
-		for i := range int32(20) {
-			in := &device.Inputs{Rows: []int32{i, (i * 7) % 20, (i * 3) % 20}[:1+i%3]}
+		for i := range int32(5 * cuda.Together) {
+			in := &device.Inputs{Rows: []int32{i % 20, (i * 7) % 20, (i * 3) % 20}[:1+i%3]}
 			in.Scalars[device.Clip] = 1 + float32(i)
 			must(t, x.Clipped.Run(in))
 		}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/privgrad/privgrad/cuda/driver"
@@ -28,22 +29,26 @@ var (
 	_ device.Library = (*Device)(nil)
 )
 
-var errClosed = errors.New("the GPU is closed")
-
 // leastCapability is the first generation that the PTX of package kernels runs on.
 const leastCapability = 80
 
-// costs are nominal, of a large GPU of about 2023 in float32 without tensor
-// cores; the strategies compare their ratios.
-var costs = ir.Costs{GEMM: 3e13, Gram: 1e13, Memory: 2e12, Launch: 4e-6}
+// costs are nominal, of a GPU of about 2023 with so many multiprocessors, in float32 without tensor
+// cores; the strategies compare their ratios. Memory is faster than any GPU's: most of what is written and read goes on
+// beside products.
+func costs(processors int) ir.Costs {
+	return ir.Costs{
+		GEMM: 3e13, Gram: 5e12, Memory: 6e12, Launch: 4e-6, Summed: kernels.ExampleBlock,
+		Fewest: 2 * processors, Most: 32 * processors,
+	}
+}
 
 // precisions beside float32; every GPU that the PTX runs on has tensor cores for them.
 var precisions = []device.Precision{device.TF32, device.BF16}
 
-// Device is one GPU. Its methods may be called from any goroutine; the driver is
-// called from one thread.
+// Device is one GPU. Its methods may be called from any goroutine, and call the driver on the caller's thread.
 type Device struct {
-	thread    *thread
+	mu        sync.Mutex // held while the driver is called
+	closed    bool
 	driver    driver.Driver
 	context   driver.Context
 	info      driver.Info
@@ -64,37 +69,39 @@ type closer interface{ free() error }
 // Open opens a GPU by its number.
 func Open(d driver.Driver, ordinal int) (*Device, error) {
 	g := &Device{
-		thread: startThread(), driver: d,
-		functions: map[string]driver.Function{}, allowed: map[string]int{}, modules: map[string]driver.Module{},
+		driver: d, functions: map[string]driver.Function{}, allowed: map[string]int{}, modules: map[string]driver.Module{},
 	}
-	err := g.thread.do(func() error {
-		n, err := d.Devices()
-		if err != nil {
-			return fmt.Errorf("cuda: %w", err)
-		}
-		if g.version, err = d.Version(); err != nil {
-			return fmt.Errorf("cuda: %w", err)
-		}
-		if ordinal < 0 || ordinal >= n {
-			return fmt.Errorf("cuda:%d: there are %d GPUs, counted from 0", ordinal, n)
-		}
-		if g.info, err = d.Info(ordinal); err != nil {
-			return fmt.Errorf("cuda:%d: %w", ordinal, err)
-		}
-		if g.info.Capability < leastCapability {
-			return fmt.Errorf("cuda:%d: %s has compute capability %d.%d, the kernels need %d.%d",
-				ordinal, g.info.Name, g.info.Capability/10, g.info.Capability%10, leastCapability/10, leastCapability%10)
-		}
-		if g.context, err = d.Open(ordinal); err != nil {
-			return fmt.Errorf("cuda:%d: %w", ordinal, err)
-		}
-		return nil
-	})
-	if err != nil {
-		g.thread.stop(func() error { return nil })
+	if err := guarded(func() error { return g.open(ordinal) }); err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+func (d *Device) open(ordinal int) error {
+	n, err := d.driver.Devices()
+	if err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	if d.version, err = d.driver.Version(); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	if ordinal < 0 || ordinal >= n {
+		return fmt.Errorf("cuda:%d: there are %d GPUs, counted from 0", ordinal, n)
+	}
+	if d.info, err = d.driver.Info(ordinal); err != nil {
+		return fmt.Errorf("cuda:%d: %w", ordinal, err)
+	}
+	if d.info.Capability < leastCapability {
+		return fmt.Errorf("cuda:%d: %s has compute capability %d.%d, the kernels need %d.%d",
+			ordinal, d.info.Name, d.info.Capability/10, d.info.Capability%10, leastCapability/10, leastCapability%10)
+	}
+	if d.context, err = d.driver.Open(ordinal); err != nil {
+		return fmt.Errorf("cuda:%d: %w", ordinal, err)
+	}
+	if err := d.context.Leave(); err != nil {
+		return fmt.Errorf("cuda:%d: %w", ordinal, errors.Join(err, d.context.Close()))
+	}
+	return nil
 }
 
 // Info names the GPU.
@@ -102,16 +109,22 @@ func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
 		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
-		Threads: 1, Costs: costs, Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
+		Threads: 1, Costs: costs(d.info.Processors), Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
 	}
 }
 
 // Close frees everything that lives on the GPU, then the GPU. It is idempotent
 // and allowed after a failure.
 func (d *Device) Close() error {
-	return d.thread.stop(func() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return guarded(func() error {
 		lost := d.err != nil
-		var errs []error
+		errs := []error{d.failed("coming to the GPU", d.context.Enter())}
 		for _, o := range slices.Backward(d.owners) {
 			errs = append(errs, o.free())
 		}
@@ -127,19 +140,9 @@ func (d *Device) Close() error {
 	})
 }
 
-// do runs f on the GPU's thread unless the GPU is lost.
-func (d *Device) do(f func() error) error {
-	return d.thread.do(func() error {
-		if d.err != nil {
-			return d.err
-		}
-		return f()
-	})
-}
-
 // drop frees an owner before the device does.
 func (d *Device) drop(o closer) error {
-	err := d.thread.do(func() error {
+	err := d.here(func() error {
 		i := slices.Index(d.owners, o)
 		if i < 0 {
 			return nil
@@ -247,9 +250,10 @@ type memory struct {
 
 // PeakMemory is the most GPU memory, in bytes, that buffers have taken at a time. The
 // driver's own, for its context and the kernels, is not in it.
-func (d *Device) PeakMemory() (bytes int64) {
-	_ = d.thread.do(func() error { bytes = d.peak; return nil })
-	return bytes
+func (d *Device) PeakMemory() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.peak
 }
 
 // alloc gives memory whose content is undefined. A failure says what it was for

@@ -26,6 +26,8 @@ type net struct {
 	vectors []kernels.Ptr // of float32
 	sums    []kernels.Ptr // of float64; gradients of an exact net are int64
 	steps   []*step
+	fillers map[device.Sum]*step // the last step that fills a sum and does nothing else
+	held    held
 	keys    map[*stream.Stream]driver.Ptr // of the noise
 }
 
@@ -50,7 +52,7 @@ func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, er
 			return nil, err
 		}
 	}
-	n := &net{memory: memory{device: d}, apart: apart, keys: map[*stream.Stream]driver.Ptr{}}
+	n := &net{memory: memory{device: d}, apart: apart, keys: map[*stream.Stream]driver.Ptr{}, fillers: map[device.Sum]*step{}}
 	n.Net = record.New(s, o, n)
 	err := d.do(func() error {
 		err := n.open()
@@ -77,7 +79,7 @@ func (n *net) open() error {
 	}
 	n.arena.place(base)
 	if n.arena.trunk != nil {
-		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule.Program)); err != nil {
+		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule)); err != nil {
 			return n.device.failed(what, err)
 		}
 	}
@@ -107,9 +109,9 @@ func (n *net) zeros(bytes int64, what string) (driver.Ptr, error) {
 	return p, n.device.failed(what, n.stream.Set(p, 0, int(bytes/4)))
 }
 
-// Do runs f on the device's thread unless the net has failed.
+// Do runs f where the driver may be called, unless the net has failed.
 func (n *net) Do(f func() error) error {
-	err := n.device.thread.do(func() error {
+	err := n.device.here(func() error {
 		if n.Err == nil && n.device.err != nil {
 			n.Err = n.device.err
 		}
@@ -158,6 +160,11 @@ func (n *net) failed(doing string, err error) error {
 	return n.Fail(n.device.failed(doing, err))
 }
 
+// running is failed for what runs.
+func (n *net) running(err error) error {
+	return n.failed("running a step of "+n.Schedule.Program.Name, err)
+}
+
 func (n *net) Rows(d device.Data) *device.Rows {
 	if t, ok := d.(*table); ok && t != nil && t.device == n.device {
 		return &t.Rows
@@ -165,19 +172,21 @@ func (n *net) Rows(d device.Data) *device.Rows {
 	return nil
 }
 
-// wait is until the stream has done all that was enqueued; a failure of any of it
+// wait is until the stream has done all that was enqueued, and all that is held; a failure of any of it
 // shows here.
 func (n *net) wait() error {
+	if err := n.flush(); err != nil {
+		return n.running(err)
+	}
 	return n.failed("network "+n.Schedule.Program.Name, n.stream.Sync())
 }
 
 // Close frees the network. It is idempotent.
 func (n *net) Close() error {
 	err := n.device.drop(n)
-	n.device.thread.do(func() error {
-		n.Err = device.ErrClosed
-		return nil
-	})
+	n.device.mu.Lock()
+	defer n.device.mu.Unlock()
+	n.Err = device.ErrClosed
 	return err
 }
 
@@ -187,6 +196,9 @@ func (n *net) free() error {
 	var errs []error
 	did := func(err error) { errs = append(errs, n.device.failed("closing a network", err)) }
 	if n.stream != nil {
+		if n.Err == nil {
+			did(n.flush())
+		}
 		if err := n.stream.Sync(); n.Err == nil {
 			did(err) // else it is a failure that was told
 		}
@@ -196,6 +208,9 @@ func (n *net) free() error {
 	for _, s := range n.steps {
 		if s.graph != nil {
 			did(s.graph.Close())
+		}
+		if s.pair != nil {
+			did(s.pair.free())
 		}
 		did(s.timing.free())
 	}

@@ -39,16 +39,12 @@ func (d *Device) loadNormals() (kernels.Ptr, error) {
 	return kernels.Ptr(d.normals.at), nil
 }
 
-// noise is what kernels need of the noise of so many values.
-func (n *net) noise(of device.Noise, values int) (z kernels.Noise, err error) {
+// noise is what kernels need of a noise.
+func (n *net) noise(of device.Noise) (z kernels.Noise, err error) {
 	z = kernels.Noise{Tensor: of.Tensor(), Std: of.Std(), Step: of.Step()}
 	if z.Key, err = n.key(of.Stream()); err != nil {
 		return z, err
 	}
-	if z.Table, err = n.device.loadNormals(); err != nil {
-		return z, err
-	}
-	open, err := n.zeros(4*int64((kernels.OpenBytes(values)+3)/4), "which noise is open")
-	z.Open = kernels.Ptr(open)
+	z.Table, err = n.device.loadNormals()
 	return z, err
 }

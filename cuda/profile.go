@@ -32,11 +32,9 @@ func (n *net) Profile() func() []time.Duration {
 		if err != nil {
 			return nil
 		}
-		_ = n.device.thread.do(func() error {
-			all = append(all, n.spent...)
-			return nil
-		})
-		return all
+		n.device.mu.Lock()
+		defer n.device.mu.Unlock()
+		return append(all, n.spent...)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
@@ -23,6 +24,10 @@ type step struct {
 	scores []scored
 	search *search // or minimum; nil: the step has none
 	dots   []kernels.Ptr
+	pair   *pair // with a step that fills the sum that this one releases, or nil
+	paired bool  // with one that releases the sum that this one fills
+	// counts says that the host reads a released count after every step.
+	counts bool
 	ran    bool
 }
 
@@ -36,7 +41,10 @@ type scored struct {
 type queue struct {
 	list
 	recorded *step
-	later    []func() // what enqueues the work: it may call the driver, so it runs on the device's thread
+	later    []func() // what enqueues the work: it may call the driver
+	fills    []device.Sum
+	releases []device.Sum
+	gathers  bool // rows of its runs
 }
 
 // Record runs body once, then captures the launches that it stands for as one graph.
@@ -46,19 +54,15 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 		return nil, err
 	}
 	err := n.Do(func() error {
-		q.launch(n.ring.advance())
+		q.launch(n.ring.advance(1))
 		for _, f := range q.later {
 			f()
 		}
-		err := q.err
-		if err == nil {
-			err = n.capture(q)
-		}
-		if err != nil {
-			return err
+		if q.err != nil {
+			return q.err
 		}
 		n.steps = append(n.steps, q.recorded)
-		return nil
+		return n.capture(q)
 	})
 	if err != nil {
 		return nil, err
@@ -93,9 +97,26 @@ func (n *net) capture(q *queue) error {
 		return err
 	}
 	if n.spent != nil {
-		return s.time()
+		if err := s.time(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return n.pairUp(q)
+}
+
+// pairUp finds what a step is half of.
+func (n *net) pairUp(q *queue) (err error) {
+	s := q.recorded
+	switch {
+	case len(q.fills) == 1 && len(q.later) == 1:
+		n.fillers[q.fills[0]] = s
+	case !q.gathers && s.scores == nil && s.search == nil && s.dots == nil:
+		i := slices.IndexFunc(q.releases, func(sum device.Sum) bool { return n.fillers[sum] != nil })
+		if i >= 0 {
+			s.pair, err = n.newPair(n.fillers[q.releases[i]], s)
+		}
+	}
+	return err
 }
 
 // captureWork captures work, with a call before each piece of it and one at the end.
@@ -136,8 +157,8 @@ func (n *net) enqueue(w *work) error {
 	return nil
 }
 
-// Run checks the inputs and enqueues the graph. It waits only where as many runs as
-// the ring has slots are under way, or where a search goes on.
+// Run checks the inputs, and enqueues the graph or holds the run back until others have come. It waits
+// only where as many runs as the ring has slots are under way, or where a search goes on.
 func (s *step) Run(in *device.Inputs) error {
 	n := s.net
 	return n.Do(func() error {
@@ -147,21 +168,8 @@ func (s *step) Run(in *device.Inputs) error {
 		if s.search != nil {
 			s.search.ask(in)
 		}
-		err := n.ring.put(in)
-		if err == nil {
-			err = n.stream.Run(s.toRun())
-		}
-		if err == nil {
-			err = n.ring.enqueued()
-		}
-		if err == nil {
-			err = s.timing.add(n.spent)
-		}
-		if err != nil {
-			return n.failed("running a step of "+n.Schedule.Program.Name, err)
-		}
 		s.ran = true
-		return nil
+		return n.running(n.run(s, in))
 	})
 }
 
@@ -223,15 +231,18 @@ func (n *net) readScore(b []byte) device.Score {
 func (q *queue) then(f func()) { q.later = append(q.later, f) }
 
 func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
+	q.fills, q.gathers = append(q.fills, dst), true
 	q.then(func() { q.clippedSum(q.net.sums[dst], 0, from.(*table)) })
 }
 
 func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
+	q.fills, q.gathers, q.recorded.counts = append(q.fills, dst), true, true
 	q.then(func() { q.clippedSum(q.net.sums[dst], q.net.sums[count], from.(*table)) })
 }
 
 func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	n := q.net
+	q.gathers = true
 	q.then(func() { q.lossSums(n.sums[dst], n.vectors[ask.At], n.vectors[ask.Dir], from.(*table), ask) })
 }
 
@@ -242,8 +253,9 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 		return
 	}
 	size, form := n.Sum(src)
+	q.releases = append(q.releases, src)
 	q.then(func() {
-		z, err := n.noise(noise, size)
+		z, err := n.noise(noise)
 		if !q.check(err) {
 			return
 		}
@@ -253,7 +265,6 @@ func (q *queue) Release(dst device.Vector, src device.Sum, noise device.Noise) {
 		} else {
 			q.launch(kernels.Release(n.arena.run, d, at, size, z))
 		}
-		q.launch(kernels.ReleaseOpen(n.arena.run, d, at, size, z))
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// TestLargeTrunk runs a trunk that only GPUs with more shared memory than 99 KiB a block take. Sums have the bits of those without it.
+// TestLargeTrunk runs a trunk that only GPUs with more shared memory than 99 KiB a block take. Sums, private and
+// plain, have the bits of those without it.
 func TestLargeTrunk(t *testing.T) {
 	const small, large = 99 << 10, 227 << 10
 	b := devicetest.NewBuilder("large-trunk", ir.SoftmaxCrossEntropy, 3, 32, 32)
@@ -23,13 +24,17 @@ func TestLargeTrunk(t *testing.T) {
 		t.Fatal("the trunk does not need what this test is for")
 	}
 	c := devicetest.NewCase(t, p, 3, 1)
-	var sums [][]float32
-	for _, shared := range []int{small, large} {
-		f := devicetest.Open(t, open(t, fake.Options{Device: driver.Info{Capability: 90, SharedOptIn: shared}}), private(t, p, perexample.Auto), c, 4)
-		sums = append(sums, f.Of(t, c.All(), 1e6))
+	plain, err := perexample.Plain(p)
+	must(t, err)
+	for _, schedule := range []*ir.Schedule{private(t, p, perexample.Auto), plain} {
+		var sums [][]float32
+		for _, shared := range []int{small, large} {
+			f := devicetest.Open(t, open(t, fake.Options{Device: driver.Info{Capability: 90, SharedOptIn: shared}}), schedule, c, 4)
+			sums = append(sums, f.Of(t, c.All(), 1e6))
+		}
+		if !slices.Equal(sums[0], sums[1]) {
+			t.Error("a large trunk changes sums")
+		}
+		devicetest.Near(t, sums[1], devicetest.Open(t, reference.Open(), schedule, c, 4).Of(t, c.All(), 1e6), devicetest.Tolerance)
 	}
-	if !slices.Equal(sums[0], sums[1]) {
-		t.Error("a large trunk changes sums")
-	}
-	devicetest.Near(t, sums[1], devicetest.Open(t, reference.Open(), private(t, p, perexample.Auto), c, 4).Of(t, c.All(), 1e6), devicetest.Tolerance)
 }

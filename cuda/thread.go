@@ -1,30 +1,34 @@
 package cuda
 
 import (
-	"runtime"
-	"sync"
+	"errors"
 
 	"github.com/privgrad/privgrad/internal/fault"
 )
 
-// thread runs functions one at a time on one operating system thread, since a
-// driver's context is current on the thread that opened it and nowhere else.
-type thread struct {
-	mu     sync.Mutex // held while a function runs
-	work   chan func() error
-	done   chan error
-	closed bool
-}
+var errClosed = errors.New("the GPU is closed")
 
-func startThread() *thread {
-	t := &thread{work: make(chan func() error), done: make(chan error)}
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its context with it
-		for f := range t.work {
-			t.done <- guarded(f)
+// here runs f on the caller's thread, with the GPU's context current on it: one call at a time, and none after
+// Close. That costs a call of the driver and no change of threads. Where the GPU is lost the context may not
+// become current any more; f runs all the same, to let go of what belongs to the process.
+func (d *Device) here(f func() error) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errClosed
+	}
+	if err := d.context.Enter(); err != nil {
+		if err = d.failed("coming to the GPU", err); d.err == nil {
+			return err
+		}
+		return guarded(f)
+	}
+	defer func() {
+		if left := d.failed("leaving the GPU", d.context.Leave()); err == nil {
+			err = left
 		}
 	}()
-	return t
+	return guarded(f)
 }
 
 // guarded makes an error of a fault, which must not end the process.
@@ -33,27 +37,12 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// do runs f and waits for it.
-func (t *thread) do(f func() error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return errClosed
-	}
-	t.work <- f
-	return <-t.done
-}
-
-// stop runs f as the last function; later calls do nothing.
-func (t *thread) stop(f func() error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil
-	}
-	t.closed = true
-	t.work <- f
-	err := <-t.done
-	close(t.work)
-	return err
+// do is here unless the GPU is lost.
+func (d *Device) do(f func() error) error {
+	return d.here(func() error {
+		if d.err != nil {
+			return d.err
+		}
+		return f()
+	})
 }

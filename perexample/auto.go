@@ -19,7 +19,7 @@ func auto(p *ir.Program, o *Options, c choices) {
 	for _, m := range o.batches() {
 		options = append(options, o.within(p, c, m))
 	}
-	maps.Copy(c, fastest(options).choices)
+	maps.Copy(c, o.fastest(options).choices)
 }
 
 // An option is a physical batch and a choice for every layer.
@@ -68,33 +68,29 @@ func (o *Options) within(p *ir.Program, c choices, batch int) option {
 // enough is what an option with a smaller batch may lose against the fastest.
 const enough = 1.02
 
-// fastest is the option with the smallest batch, leastTogether or more, that loses next
+// fastest is the option with the smallest batch, the device's Fewest or more, that loses next
 // to nothing. Options come from the largest batch to the smallest; where not even the
 // last fits, it is all there is.
-func fastest(options []option) option {
+func (o *Options) fastest(options []option) option {
 	best := options[len(options)-1]
 	least := math.Inf(1)
-	for _, o := range options {
-		if o.fits && o.seconds < least {
-			best, least = o, o.seconds
+	for _, x := range options {
+		if x.fits && x.seconds < least {
+			best, least = x, x.seconds
 		}
 	}
-	for _, o := range options {
-		if o.fits && o.seconds <= enough*least && o.batch >= min(leastTogether, options[0].batch) {
-			best = o
+	for _, x := range options {
+		if x.fits && x.seconds <= enough*least && x.batch >= min(o.costs().Fewest, options[0].batch) {
+			best = x
 		}
 	}
 	return best
 }
 
-// No batch is faster for being larger than the first; smaller than the second
-// it could leave cores without work.
-const mostTogether, leastTogether = 512, 64
-
 // batches lists physical batches to consider, from the one that takes nearly
 // every Poisson batch of the expected size at once, by halves.
 func (o *Options) batches() []int {
-	most := mostTogether
+	most, fewest := o.costs().Most, o.costs().Fewest
 	if need := math.Ceil(o.Batch + 5*math.Sqrt(o.Batch)); o.Batch > 0 && need < float64(most) {
 		most = int(need)
 	}
@@ -102,7 +98,7 @@ func (o *Options) batches() []int {
 		most = min(most, o.MaxBatch)
 	}
 	all := []int{most}
-	for all[len(all)-1] >= 2*leastTogether || o.Memory > 0 && all[len(all)-1] > 1 {
+	for all[len(all)-1] >= 2*fewest || o.Memory > 0 && all[len(all)-1] > 1 {
 		all = append(all, (all[len(all)-1]+1)/2)
 	}
 	return all
@@ -133,5 +129,5 @@ func Together(s *ir.Schedule, o Options) int {
 	for _, m := range o.batches() {
 		options = append(options, option{batch: m, seconds: o.seconds(s, m), fits: o.fits(s, m)})
 	}
-	return fastest(options).batch
+	return o.fastest(options).batch
 }

@@ -43,13 +43,16 @@ func Explain(s *ir.Schedule, costs ir.Costs) []Layer {
 // alternatives prices the choices of op i. The gradient itself takes as many
 // operations as the forward pass. Storing p values writes and reads them once; a
 // sum over gradients that are not stored reads and writes its p partial sums
-// for every example, but for a dense layer's, which is one product.
+// every Summed examples, but for a dense layer's, which is one product.
 func alternatives(p *ir.Program, i int, costs ir.Costs) []Alternative {
 	op := &p.Ops[i]
 	out, k, positions := op.Columns()
 	var all []Alternative
 	for _, c := range possible(op.Kind) {
 		bytes := 8 * int64(p.OpParams(i))
+		if c != Store {
+			bytes /= int64(max(1, costs.Summed))
+		}
 		norm, speed := int64(0), costs.GEMM
 		switch c {
 		case GhostNorm:

@@ -131,7 +131,7 @@ func chosen(t *testing.T, p *ir.Program, o perexample.Options) string {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, l := range perexample.Explain(s, ir.Costs{GEMM: 1, Gram: 1, Memory: 1}) {
+	for _, l := range perexample.Explain(s, ir.Costs{GEMM: 1, Gram: 1, Memory: 1, Summed: 1}) {
 		all = append(all, l.Name+"="+string(l.Choice))
 	}
 	return strings.Join(all, " ")
@@ -200,7 +200,7 @@ func TestAutoFollowsMemory(t *testing.T) {
 	x := b.Conv(ir.Input, 32, ir.Square(3, 2, 1), true)
 	b.Dense(b.Conv(x, 256, ir.Square(3, 2, 1), true), 10, true)
 	p := b.Program()
-	costs := ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5}
+	costs := ir.Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Summed: 1, Fewest: 64, Most: 512}
 	values := 2 * p.ValueBytes()
 	all := values + 4*int64(p.OpParams(0)+p.OpParams(1))
 	for _, test := range []struct {
@@ -212,12 +212,12 @@ func TestAutoFollowsMemory(t *testing.T) {
 		{0, costs, "conv1=store conv2=store", 128},
 		{128 * all, costs, "conv1=store conv2=store", 128},
 		// Half the batch costs less than anything computed twice, or does not.
-		{127 * all, ir.Costs{GEMM: 7e8, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=store", 64},
+		{127 * all, ir.Costs{GEMM: 7e8, Gram: 1e6, Memory: 1e10, Launch: 1e-5, Summed: 1, Fewest: 64, Most: 512}, "conv1=store conv2=store", 64},
 		{127 * all, costs, "conv1=store conv2=gram", 128},
 		// A batch of 64 no longer fits: only the large layer gives way, to the
 		// cheaper of the other choices.
 		{63 * all, costs, "conv1=store conv2=gram", 128},
-		{63 * all, ir.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5}, "conv1=store conv2=recompute", 128},
+		{63 * all, ir.Costs{GEMM: 7e10, Gram: 1e6, Memory: 1e10, Launch: 1e-5, Summed: 1, Fewest: 64, Most: 512}, "conv1=store conv2=recompute", 128},
 		{64*values + 1, costs, "conv1=recompute conv2=gram", 64},
 		{1, costs, "conv1=recompute conv2=gram", 1}, // nothing fits; train refuses it
 	} {
@@ -264,7 +264,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := perexample.Explain(s, ir.Costs{GEMM: 100, Gram: 10, Memory: 1000})
+	layers := perexample.Explain(s, ir.Costs{GEMM: 100, Gram: 10, Memory: 1000, Summed: 1})
 	conv, dense := layers[1], layers[2]
 	if conv.Name != "conv2" || conv.Choice != perexample.Gram || dense.Name != "fc1" || dense.Choice != perexample.GhostNorm {
 		t.Errorf("the layers are %+v and %+v", conv, dense)

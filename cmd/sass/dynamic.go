@@ -33,10 +33,18 @@ func dynamicShared() (map[string]map[string]int, error) {
 		most := map[string]int{}
 		add := func(l kernels.Launch) { most[l.Name] = max(most[l.Name], l.Shared) }
 		for _, p := range programs {
+			for i := range p.Ops {
+				if op := &p.Ops[i]; op.Kind == ir.Conv {
+					add(kernels.ConvForward(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0))
+					add(kernels.ConvInputGrad(kernels.Batch{Capacity: 1}, op, 0, 0, 0, false))
+				}
+			}
 			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
 				b := kernels.Batch{Capacity: 1}
-				add(kernels.TrunkForward(b, t, &kernels.Table{}, 0, 0, 0, 0))
-				add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
+				for _, t := range []*kernels.Trunk{t, t.General()} {
+					add(kernels.TrunkForward(b, t, &kernels.Table{}, 0, 0, 0, 0))
+					add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
+				}
 			}
 			for i := range p.Ops {
 				if op := &p.Ops[i]; op.Kind == ir.Conv {
@@ -44,6 +52,9 @@ func dynamicShared() (map[string]map[string]int, error) {
 					add(kernels.ConvSum(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0, 0))
 				}
 			}
+		}
+		for _, l := range kernels.DenseTiles() {
+			add(l)
 		}
 		for _, hidden := range []int{20, 32, 64} {
 			l, err := kernels.Project(0, device.LSTM{Layers: 2, Hidden: hidden, Context: 3}, 1, 0, 0, 0, 0)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,6 +138,33 @@ func TestNothingToAssembleWith(t *testing.T) {
 	t.Setenv("PTXAS", "/nonexistent/ptxas")
 	if err := run(false); err == nil || !strings.Contains(err.Error(), "PTXAS names no program") {
 		t.Errorf("with another assembler that is none: %v", err)
+	}
+}
+
+// A program that is not the published one is never run.
+func TestForgedAssembler(t *testing.T) {
+	dir := t.TempDir()
+	var wheel bytes.Buffer
+	z := zip.NewWriter(&wheel)
+	f, err := z.Create("nvidia/bin/ptxas")
+	if err == nil {
+		_, err = f.Write([]byte("#!/bin/sh\n"))
+	}
+	pip := "#!/bin/sh\nwhile [ \"$1\" != --dest ]; do shift; done\ncp " + filepath.Join(dir, "forged.whl") + " \"$2\"\n"
+	err = errors.Join(err, z.Close(), os.WriteFile(filepath.Join(dir, "forged.whl"), wheel.Bytes(), 0o644), os.WriteFile(filepath.Join(dir, "python"), []byte(pip), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", dir)
+	t.Setenv("PYTHON", filepath.Join(dir, "python"))
+	for _, variable := range []string{"PTXAS", "NVDISASM"} {
+		t.Setenv(variable, "")
+	}
+	if err := run(false); err == nil || !strings.Contains(err.Error(), "not the one that was published") {
+		t.Errorf("a forged assembler: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "privgrad", "ptxas-*", "ptxas")); len(left) > 0 {
+		t.Errorf("it stays at %v", left)
 	}
 }
 

@@ -23,8 +23,14 @@ import (
 // version is that of the assembler and the disassembler, whose figures the tables are.
 const version = "13.5.37"
 
-// wheels are where PyPI has them.
-var wheels = map[string]string{"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+// wheels are where PyPI has them, and digests are theirs.
+var (
+	wheels  = map[string]string{"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+	digests = map[string]string{
+		"ptxas":    "b3e295413e9628ee261a63ea3f70ec5af20988c9809214c064661662206574a3",
+		"nvdisasm": "3bf19e7ab706ed8f68ecc2403d277b97dc110c52e0ac4c4f0c8eada5f7889c3c",
+	}
+)
 
 // tools are the programs, and a folder for what came out of them before; none where the programs are others than version.
 type tools struct{ ptxas, nvdisasm, kept string }
@@ -115,6 +121,9 @@ func fetch(path string) error {
 		program, err := io.ReadAll(in)
 		if err != nil {
 			return err
+		}
+		if d := digestOf(program); d != digests[name] {
+			return fmt.Errorf("the wheel's program is not the one that was published: its SHA-256 is %s", d)
 		}
 		partial := filepath.Join(folder, name)
 		if err := os.WriteFile(partial, program, 0o755); err != nil {

@@ -2,9 +2,9 @@
 // interface: a GPU implements it through gorgonia.org/cu, a fake in host memory
 // implements it for machines without one, with the real one's rules.
 //
-// All calls on a Context come from the goroutine that opened it. Work that is put on a Stream
-// happens later, in order; only Sync waits for it. Errors of that work show at a
-// later call, and stick.
+// All calls on a Context come from the goroutine on which it is current: that which opened or entered it.
+// Work that is put on a Stream happens later, in order; only Sync waits for it. Errors of that work show
+// at a later call, and stick.
 package driver
 
 import (
@@ -22,7 +22,7 @@ type Driver interface {
 	// Info describes a device without opening it.
 	Info(ordinal int) (Info, error)
 	// Open makes a context on a device, current on the calling thread only, to which
-	// the goroutine is tied until Close. A goroutine has one context at a time.
+	// the goroutine is tied until Leave or Close. A goroutine has one context at a time.
 	Open(ordinal int) (Context, error)
 }
 
@@ -40,6 +40,10 @@ type Info struct {
 // Context is one device in use.
 type Context interface {
 	Info() Info
+	// Enter makes the context current on the calling thread and ties the goroutine to it, until Leave. It is current
+	// on one at a time. Leave unties, whatever it returns.
+	Enter() error
+	Leave() error
 	Alloc(bytes int64) (Ptr, error)
 	Free(Ptr) error
 	// AllocHost gives pinned host memory that kernels can read at Address.
@@ -49,11 +53,12 @@ type Context interface {
 	Load(name string, image []byte) (Module, error)
 	NewStream() (Stream, error)
 	NewClock() (Clock, error)
+	NewEvent() (Event, error)
 	// CopyIn and CopyOut are done when they return. They do not wait for streams:
 	// Sync comes first.
 	CopyIn(dst Ptr, src []byte) error
 	CopyOut(dst []byte, src Ptr) error
-	// Close frees all that the context holds; idempotent, allowed after a failure.
+	// Close frees all that the context holds; idempotent, allowed after a failure, and where the context is current nowhere.
 	Close() error
 }
 
@@ -73,7 +78,8 @@ type Module interface {
 // Function is a kernel.
 type Function interface {
 	Name() string
-	// AllowShared asks for more dynamic shared memory than SharedPerBlock.
+	// AllowShared asks for more dynamic shared memory than SharedPerBlock, and that a multiprocessor gives as
+	// much of its memory to blocks as it can: its cache has the rest.
 	AllowShared(bytes int) error
 }
 
@@ -94,8 +100,8 @@ type Stream interface {
 	Sync() error
 	// Query says whether all work is done, without waiting.
 	Query() (bool, error)
-	// Record marks a point in the stream.
-	Record() (Event, error)
+	// Record marks a point in the stream. An event that was recorded before marks the new point alone.
+	Record(Event) error
 	// Mark sets a clock when the stream comes here. In a capture it becomes a part of
 	// the graph, and every run sets the clock anew.
 	Mark(Clock) error
@@ -107,9 +113,9 @@ type Stream interface {
 	Close() error
 }
 
-// Event is a point in a stream.
+// Event is a point in a stream, which it marks when it is recorded.
 type Event interface {
-	Wait() error // until the stream has come there
+	Wait() error // until the stream has come there; not at all for an event that was never recorded
 	Done() (bool, error)
 	Close() error
 }

@@ -1,20 +1,21 @@
 package kernels
 
 // Advance lets a replayed graph see new inputs though its arguments are frozen.
-// It copies slot (counter mod slots) of a ring into run, then adds 1 to the
-// counter, a uint64 in device memory. A slot has the layout of Run and lies
-// stride bytes after the one before, both multiples of 4; the ring is pinned host memory, at the
-// address by which kernels read it. Of the row numbers only the live ones are
-// copied. A live count outside [0, capacity], capacity being what run has room
+// It copies slots of a ring into as many runs as a graph has steps: slot counter + k into run k, k < steps,
+// which begins k·runStride bytes behind run. Then the counter, a uint64 in device memory below slots, grows by steps; behind
+// the last slot comes the first, and steps is at most slots. A slot has the layout of Run and lies
+// stride bytes after the one before; the ring is pinned host memory, at the
+// address by which kernels read it. Addresses and strides are multiples of 16, and a slot may be read up to its capacity. Of the row numbers only the live ones are
+// copied. A live count outside [0, capacity], capacity being what a run has room
 // for, becomes the nearer end.
 //
-// Every run of a step begins with one Advance; the host may write a slot again
-// when the run that read it is done.
-func Advance(ring Ptr, slots, stride int, counter, run Ptr, capacity int) Launch {
+// Every graph begins with one Advance; the host may write a slot again
+// when the graph that read it is done.
+func Advance(ring Ptr, slots, stride int, counter, run Ptr, runStride, steps, capacity int) Launch {
 	return Launch{
 		Module: "advance", Name: "advance", Grid: [3]int{1, 1, 1}, Block: [3]int{advanceThreads, 1, 1},
-		Args: []uint64{ring, I(slots), I(stride), counter, run, I(capacity)},
+		Args: []uint64{ring, I(slots), I(stride), counter, run, I(runStride), I(steps), I(capacity)},
 	}
 }
 
-const advanceThreads = 256
+const advanceThreads = 512

@@ -44,13 +44,21 @@ func conv(module, name string, grid [3]int, threads int, args ...[]uint64) Launc
 }
 
 // ConvForward is y[b][o][p] = (Σ_k w[o][k]·column[b][k][p]) + bias[o]: fused operations
-// in the order of the taps k from zero, then the bias; bias 0 is none.
+// in the order of the taps k from zero, then the bias; bias 0 is none. Taps that read padding may be left out.
 func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return ConvActivated(b, op, noActivation, x, w, bias, y)
 }
 
 // ConvActivated is ConvForward and behind it an activation, where FusesForward says so.
 func ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
+	if stencils(op) {
+		return stencil(b, op, "forward", op.Shape, op.Out, b.args(x, w, bias, y, I(int(act))))
+	}
+	return columnsForward(b, op, act, x, w, bias, y)
+}
+
+// columnsForward is ConvActivated of any window, and on tensor cores.
+func columnsForward(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	out, _, positions := op.Columns()
 	rows := tileRows(out)
 	return conv("conv", fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
@@ -71,6 +79,14 @@ func ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
 }
 
 func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
+	if stencils(op) {
+		return stencil(b, op, "input_grad", op.Out, op.Shape, b.args(dy, weights, dx, flag(add), x))
+	}
+	return columnsInputGrad(b, op, dy, weights, dx, add, x)
+}
+
+// columnsInputGrad is convInputGrad of any window, and on tensor cores.
+func columnsInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	rows := tileRows(op.Shape[0])
 	w := op.Window
 	// Pixels that lie a stride apart are read through the same taps: a block has pixels of one such phase. The first is the largest.

@@ -1,219 +1,544 @@
-// Products over a batch that are too small for one large tile a multiprocessor: a block has 32×32 results, and four groups of
-// threads share their terms, so that few blocks finish soon. gemm.cu has those of large layers.
+// Products over a batch in float32. docs/internals/kernels/dense.md explains tiles, slabs and orders.
+//
+// A block of four warps has a tile of results, and every warp has partial results for all of it, of its own share of the terms.
+// So few tiles keep a GPU busy, and a warp has as many results a thread as registers allow: what it loads from shared memory for
+// a term grows with the sides of its tile, the products with the area.
 #include "activation.cuh"
 #include "run.cuh"
 #include "tile.cuh"
 
-static constexpr int SIDE = 32, GROUPS = 4, GROUP = 64, THREADS = GROUPS * GROUP, FETCH = SIDE * DEPTH / GROUP;
+static constexpr int WARPS = 4, THREADS = 32 * WARPS;
 
-struct Slab {
-	alignas(16) float a[DEPTH][SIDE + 4], b[DEPTH][SIDE + 4];
+extern __shared__ __attribute__((aligned(16))) float memory[];
+
+static __device__ __forceinline__ int lane() { return threadX() % 32; }
+static __device__ __forceinline__ int group() { return threadX() / 32; }
+static __device__ __forceinline__ void warpBarrier() { __nvvm_bar_warp_sync(~0u); }
+
+// Matrix is rows of floats, one behind the other.
+struct Matrix {
+	const float *data;
+	int rows, width;
+
+	// fours says that four neighbours in a row, from a multiple of four on, lie at 16 aligned bytes.
+	__device__ __forceinline__ bool fours() const { return ((uint64)data % 16 | width % 4) == 0; }
 };
 
-// What the slabs are for is over when partial results are exchanged.
-union Shared {
-	Slab slabs[2][GROUPS];
-	double sums[GROUPS][SIDE][SIDE + 1];
-};
-
-// At is an element of an operand in a slab; a thread of a group has the FETCH of them that r numbers.
-struct At {
-	int term, line;
-};
-
-// Neighbouring threads take neighbouring terms, or lines, as the operand lies in memory.
-struct AlongTerms {
-	static __device__ __forceinline__ At at(int t, int r) { return {t % DEPTH, t / DEPTH + r * (GROUP / DEPTH)}; }
-};
-struct AlongLines {
-	static __device__ __forceinline__ At at(int t, int r) { return {t / SIDE + r * (GROUP / SIDE), t % SIDE}; }
-};
-
-// Pipeline brings slab after slab to shared memory: while a group multiplies one, the next is on its way to registers.
-// Two buffers need one barrier a slab.
-template <class A, class B> struct Pipeline {
-	float a[FETCH], b[FETCH];
-
-	template <class FA, class FB> __device__ __forceinline__ void fetch(int term0, FA fa, FB fb) {
-		int t = hidden(threadX() % GROUP);
+// copyPart begins to copy ROWS×WIDTH elements from (row0, col0) on to shared memory, zeros where the matrix has none, by so
+// many threads of which this is the t-th. Of rows that counts(r) does not name, by their number in the part, come zeros too.
+template <int ROWS, int WIDTH, int PITCH, int BY, class F>
+static __device__ __forceinline__ void copyPart(float *to, Matrix m, bool fours, int row0, int col0, int t, F counts) {
+	if (fours) {
+		constexpr int ACROSS = WIDTH / 4, STEP = BY / ACROSS;
+		int col = t % ACROSS * 4, first = t / ACROSS, at = (row0 + first) * m.width + col0 + col;
+		int left = col0 + col < m.width ? m.rows - row0 - first : 0;
+		to += first * PITCH + col;
 #pragma unroll
-		for (int r = 0; r < FETCH; r++) {
-			At p = A::at(t, r), q = B::at(t, r);
-			a[r] = fa(term0 + p.term, p.line);
-			b[r] = fb(term0 + q.term, q.line);
+		for (int r = 0; r < ROWS; r += STEP) {
+			bool copies = (r < left) & counts(r + first);
+			copyFour(to + r * PITCH, m.data + hidden(copies ? at : 0), copies);
+			at += STEP * m.width;
 		}
+		return;
 	}
-
-	__device__ __forceinline__ void put(Slab &s) const {
-		int t = threadX() % GROUP;
-#pragma unroll
-		for (int r = 0; r < FETCH; r++) {
-			At p = A::at(t, r), q = B::at(t, r);
-			s.a[p.term][p.line] = a[r];
-			s.b[q.term][q.line] = b[r];
-		}
-	}
-};
-
-// A thread has the results row()+i, col()+j of its group.
-static __device__ __forceinline__ int row() { return threadX() % GROUP / 8 * 4; }
-static __device__ __forceinline__ int col() { return threadX() % 8 * 4; }
-
-static __device__ __forceinline__ void multiply(const Slab &s, float (&acc)[4][4]) {
-#pragma unroll
-	for (int d = 0; d < DEPTH; d++) {
-		float4 a = four(s.a[d] + row()), b = four(s.b[d] + col());
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-#pragma unroll
-			for (int j = 0; j < 4; j++)
-				acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+#pragma unroll 1
+	for (int e = t; e < ROWS * WIDTH; e += BY) {
+		int r = e / WIDTH, c = e % WIDTH;
+		bool copies = (col0 + c < m.width) & (row0 + r < m.rows) & counts(r);
+		copyAsync(to + r * PITCH + c, m.data, (row0 + r) * m.width + col0 + c, copies);
 	}
 }
 
-// exchange adds the groups' results in the order of the groups, and visits each with its row and column.
-template <class N, class F> static __device__ __forceinline__ void exchange(Shared &shared, const N (&acc)[4][4], F f) {
-	barrier(); // the last slabs were read
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-#pragma unroll
-		for (int j = 0; j < 4; j++)
-			shared.sums[threadX() / GROUP][row() + i][col() + j] = acc[i][j];
-	barrier();
-#pragma unroll 1
-	for (int e = threadX(); e < SIDE * SIDE; e += THREADS) {
-		int r = e / SIDE, c = e % SIDE;
-		N sum = (N)shared.sums[0][r][c];
-#pragma unroll
-		for (int g = 1; g < GROUPS; g++)
-			sum += (N)shared.sums[g][r][c];
-		f(sum, r, c);
-	}
-}
+// Product is y = a·bᵀ, or a·b where LINES is set, of a tile of 4R×8C results: lane l has R×C of them. Slab s of DEPTH terms is
+// warp s mod WARPS's. Operands whose rows are along the terms stay as they lie in memory, padded so that eight lines are read
+// without conflicts: a thread reads four terms of a line at once.
+template <int R, int C, bool LINES> struct Product {
+	static constexpr int ROWS = 4 * R, COLS = 8 * C, TERMS = WARPS * DEPTH, PITCH = TERMS + 4;
+	static constexpr int A = ROWS * PITCH, B = LINES ? TERMS * COLS : COLS * PITCH, SLAB = A + B;
+	static constexpr int STAGES = R * C > 96 ? 2 : 3;
+	static constexpr int LINE = COLS + 8; // of exchanged results
 
-// product gives every group its share of the terms: slab s is group s mod GROUPS's.
-template <class A, class B, class FA, class FB>
-static __device__ __forceinline__ void product(Shared &shared, int terms, FA fa, FB fb, float (&acc)[4][4]) {
-	int group = threadX() / GROUP;
-	Pipeline<A, B> next;
-	next.fetch(group * DEPTH, fa, fb);
+	static __device__ __forceinline__ int row(int i) { return lane() / 8 + 4 * i; }
+	static __device__ __forceinline__ int col(int j) { return LINES ? lane() % 8 * 4 + j / 4 * 32 + j % 4 : lane() % 8 + 8 * j; }
+
+	static __device__ __forceinline__ void multiply(const float *a, const float *b, float (&acc)[R][C]) {
+		a += row(0) * PITCH + group() * DEPTH;
+		b += LINES ? group() * DEPTH * COLS + col(0) : col(0) * PITCH + group() * DEPTH;
+#pragma clang loop unroll_count(R * C > 64 ? 1 : 4)
+		for (int d = 0; d < DEPTH; d += 4) {
+			float y[4][C];
+			if (LINES) {
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+#pragma unroll
+					for (int j = 0; j < C; j += 4) {
+						float4 v = four(b + (d + k) * COLS + j * 8);
+						y[k][j] = v.x, y[k][j + 1] = v.y, y[k][j + 2] = v.z, y[k][j + 3] = v.w;
+					}
+			} else {
+#pragma unroll
+				for (int j = 0; j < C; j++) {
+					float4 v = four(b + j * 8 * PITCH + d);
+					y[0][j] = v.x, y[1][j] = v.y, y[2][j] = v.z, y[3][j] = v.w;
+				}
+			}
+#pragma unroll
+			for (int i = 0; i < R; i++) {
+				float4 x = four(a + i * 4 * PITCH + d);
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+#pragma unroll
+					for (int j = 0; j < C; j++)
+						acc[i][j] = fmaf(x[k], y[k][j], acc[i][j]);
+			}
+		}
+	}
+
+	// run multiplies, adds the warps' results in the order of the warps, and visits some of a column at once: from a row on, so many apart.
+	template <class F> static __device__ __forceinline__ void run(Matrix a, Matrix b, int row0, int col0, F f) {
+		bool foursA = a.fours(), foursB = b.fours();
+		int terms = a.width;
+		auto all = [](int) { return true; };
+		auto fetch = [&](int term, int stage) {
+			float *to = memory + stage * SLAB;
+			if (term < terms) {
+				copyPart<ROWS, TERMS, PITCH, THREADS>(to, a, foursA, row0, term, threadX(), all);
+				if (LINES)
+					copyPart<TERMS, COLS, COLS, THREADS>(to + A, b, foursB, term, col0, threadX(), all);
+				else
+					copyPart<COLS, TERMS, PITCH, THREADS>(to + A, b, foursB, col0, term, threadX(), all);
+			}
+			commit();
+		};
+		float acc[R][C] = {};
+#pragma unroll
+		for (int s = 0; s < STAGES - 1; s++)
+			fetch(s * TERMS, s);
+		int stage = 0, next = STAGES - 1;
 #pragma unroll 1
-	for (int begin = 0, turn = 0; begin < terms; begin += GROUPS * DEPTH, turn ^= 1) {
-		Slab &slab = shared.slabs[turn][group];
-		next.put(slab);
+		for (int term = 0; term < terms; term += TERMS) {
+			arrivedBut<STAGES - 2>();
+			barrier(); // copies of all threads are there, and the slab before was read
+			fetch(term + (STAGES - 1) * TERMS, next);
+			if (term + group() * DEPTH < terms)
+				multiply(memory + stage * SLAB, memory + stage * SLAB + A, acc);
+			stage = stage == STAGES - 1 ? 0 : stage + 1;
+			next = next == STAGES - 1 ? 0 : next + 1;
+		}
 		barrier();
-		next.fetch(begin + (GROUPS + group) * DEPTH, fa, fb);
-		multiply(slab, acc);
+		float *mine = memory + group() * ROWS * LINE;
+#pragma unroll
+		for (int i = 0; i < R; i++)
+#pragma unroll
+			for (int j = 0; j < C; j += LINES ? 4 : 1)
+				if (LINES)
+					*(float4 *)(mine + row(i) * LINE + col(j)) = (float4){acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+				else
+					mine[row(i) * LINE + col(j)] = acc[i][j];
+		barrier();
+		constexpr int STEP = THREADS / COLS, EACH = ROWS / STEP % 8 == 0 ? 8 : ROWS / STEP % 4 == 0 ? 4 : 2;
+		int c = threadX() % COLS;
+#pragma unroll 1
+		for (int r = threadX() / COLS; r < ROWS; r += EACH * STEP) {
+			float sum[EACH];
+#pragma unroll
+			for (int u = 0; u < EACH; u++) {
+				const float *from = memory + (r + u * STEP) * LINE + c;
+				sum[u] = from[0];
+#pragma unroll
+				for (int g = 1; g < WARPS; g++)
+					sum[u] += from[g * ROWS * LINE];
+			}
+			f(sum, row0 + r, STEP, col0 + c);
+		}
+	}
+};
+
+// finished has one jump for most networks, and none through a table.
+static __device__ __forceinline__ float finished(int act, float x) {
+	if (act <= ReLU)
+		return act ? relu(x) : x;
+	return act == Tanh ? tanh(x) : sigmoid(x);
+}
+
+template <class P>
+static __device__ __forceinline__ void forward(const Run *run, int first, int capacity, const float *x, const float *w, const float *bias,
+                                               float *y, int in, int out, int act) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * P::ROWS;
+	if (b0 >= live)
+		return;
+	P::run({x, live, in}, {w, out, in}, b0, blockY() * P::COLS, [&](auto &sum, int b, int step, int o) {
+		float add = bias && o < out ? bias[o] : 0;
+#pragma unroll
+		for (auto &v : sum) {
+			v = bias ? v + add : v;
+			if (b < live && o < out)
+				y[b * out + o] = finished(act, v);
+			b += step;
+		}
+	});
+}
+
+template <class P>
+static __device__ __forceinline__ void inputGrad(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in,
+                                                 int out, int add, int act, const float *activated) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * P::ROWS;
+	if (b0 >= live)
+		return;
+	P::run({dy, live, out}, {w, out, in}, b0, blockY() * P::COLS, [&](auto &sum, int b, int step, int i) {
+		int at = b * in + i, left = i < in ? (live - b + step - 1) / step : 0, n;
+		if (left <= 0)
+			return;
+		// Loads go together, without jumps: where there is no more element, of the first.
+		if (add) {
+			n = 0;
+#pragma unroll
+			for (auto &v : sum)
+				v += dx[at + (n < left ? n * step * in : 0)], n++;
+		}
+		if (act) {
+			n = 0;
+#pragma unroll
+			for (auto &v : sum)
+				v = passBack(act, activated[at + (n < left ? n * step * in : 0)], v), n++;
+		}
+		n = 0;
+#pragma unroll
+		for (auto &v : sum) {
+			if (n < left)
+				dx[at + n * step * in] = v;
+			n++;
+		}
+	});
+}
+
+#define FORWARD(R, C, NAME)                                                                                                           \
+	KERNEL __launch_bounds__(THREADS, 2) dense_forward_##NAME(const Run *run, int first, int capacity, const float *x, const float *w, \
+	                                                          const float *bias, float *y, int in, int out, int act) {                 \
+		forward<Product<R, C, false>>(run, first, capacity, x, w, bias, y, in, out, act);                                              \
+	}
+#define INPUT_GRAD(R, C, NAME)                                                                                                                 \
+	KERNEL __launch_bounds__(THREADS, 2)                                                                                                       \
+	    dense_input_grad_##NAME(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx, int in, int out, int add, \
+	                            int act, const float *activated) {                                                                             \
+		inputGrad<Product<R, C, true>>(run, first, capacity, dy, w, dx, in, out, add, act, activated);                                         \
+	}
+
+FORWARD(4, 4, 16x32)
+FORWARD(6, 4, 24x32)
+FORWARD(8, 4, 32x32)
+FORWARD(8, 8, 32x64)
+FORWARD(10, 8, 40x64)
+FORWARD(16, 8, 64x64)
+INPUT_GRAD(4, 4, 16x32)
+INPUT_GRAD(6, 4, 24x32)
+INPUT_GRAD(8, 4, 32x32)
+INPUT_GRAD(8, 8, 32x64)
+INPUT_GRAD(10, 8, 40x64)
+INPUT_GRAD(16, 8, 64x64)
+
+// Few results an example: a block has those of SOME examples.
+static constexpr int FEW = 12, SOME = 4, PARTS = THREADS + 2;
+
+// partly adds a thread's share of the terms. What there is none of is that of the last row, or example, and is not used.
+template <bool FOURS>
+static __device__ __forceinline__ void partly(Matrix x, Matrix w, int b0, float (&acc)[FEW][SOME]) {
+	auto load = [](Matrix m, int row, int i) {
+		const float *from = m.data + (min(row, m.rows - 1) * m.width + i);
+		if (FOURS)
+			return four(from);
+		int left = m.width - i;
+		return (float4){from[0], left > 1 ? from[1] : 0, left > 2 ? from[2] : 0, left > 3 ? from[3] : 0};
+	};
+#pragma unroll 1
+	for (int i = threadX() * 4; i < x.width; i += THREADS * 4) {
+		float4 u[SOME], v[FEW];
+#pragma unroll
+		for (int b = 0; b < SOME; b++)
+			u[b] = load(x, b0 + b, i);
+#pragma unroll
+		for (int o = 0; o < FEW; o++)
+			v[o] = load(w, o, i);
+#pragma unroll
+		for (int o = 0; o < FEW; o++)
+#pragma unroll
+			for (int b = 0; b < SOME; b++)
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+					acc[o][b] = fmaf(u[b][k], v[o][k], acc[o][b]);
 	}
 }
 
-KERNEL __launch_bounds__(THREADS, 3) dense_forward_split(const Run *run, int first, int capacity, const float *x, const float *w,
-                                                         const float *bias, float *y, int in, int out, int act) {
-	__shared__ Shared shared;
-	int live = liveRows(run, first, capacity), b0 = blockX() * SIDE, o0 = blockY() * SIDE;
-	if (b0 >= live)
-		return;
-	float acc[4][4] = {};
-	product<AlongTerms, AlongTerms>(
-	    shared, in, [&](int i, int r) { return b0 + r < live && i < in ? x[(b0 + r) * in + i] : 0; },
-	    [&](int i, int r) { return o0 + r < out && i < in ? w[(o0 + r) * in + i] : 0; }, acc);
-	exchange(shared, acc, [&](float sum, int r, int c) {
-		int b = b0 + r, o = o0 + c;
-		if (b < live && o < out)
-			y[b * out + o] = activate(act, bias ? sum + bias[o] : sum);
-	});
+// few leaves the results in memory, [o][b]: threads add terms by fours, a thread every fourth of THREADS; then even threads are added
+// in order, odd ones, and both.
+static __device__ __forceinline__ void few(Matrix x, Matrix w, int b0) {
+	float acc[FEW][SOME] = {};
+	if (x.fours() && w.fours())
+		partly<true>(x, w, b0, acc);
+	else
+		partly<false>(x, w, b0, acc);
+#pragma unroll
+	for (int o = 0; o < FEW; o++)
+#pragma unroll
+		for (int b = 0; b < SOME; b++)
+			memory[(o * SOME + b) * PARTS + threadX()] = acc[o][b];
+	barrier();
+	float sum = 0;
+	const float *from = memory + threadX() / 2 * PARTS + threadX() % 2;
+	if (threadX() < 2 * FEW * SOME)
+#pragma unroll
+		for (int n = 0; n < THREADS; n += 2)
+			sum += from[n];
+	barrier();
+	if (threadX() < 2 * FEW * SOME)
+		memory[threadX() % 2 * FEW * SOME + threadX() / 2] = sum;
+	barrier();
 }
 
-KERNEL __launch_bounds__(THREADS, 3) dense_input_grad_split(const Run *run, int first, int capacity, const float *dy, const float *w,
-                                                            float *dx, int in, int out, int add, int act, const float *activated) {
-	__shared__ Shared shared;
-	int live = liveRows(run, first, capacity), b0 = blockX() * SIDE, i0 = blockY() * SIDE;
+KERNEL __launch_bounds__(THREADS) dense_forward_few(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                    const float *bias, float *y, int in, int out, int act) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * SOME;
 	if (b0 >= live)
 		return;
-	float acc[4][4] = {};
-	product<AlongTerms, AlongLines>(
-	    shared, out, [&](int o, int r) { return b0 + r < live && o < out ? dy[(b0 + r) * out + o] : 0; },
-	    [&](int o, int c) { return i0 + c < in && o < out ? w[o * in + i0 + c] : 0; }, acc);
-	exchange(shared, acc, [&](float sum, int r, int c) {
-		int b = b0 + r, at = b * in + i0 + c;
-		if (b >= live || i0 + c >= in)
+	few({x, live, in}, {w, out, in}, b0);
+	int b = b0 + threadX() / FEW, o = threadX() % FEW;
+	if (threadX() >= FEW * SOME || b >= live || o >= out)
+		return;
+	const float *sums = memory + o * SOME + threadX() / FEW;
+	float sum = sums[0] + sums[FEW * SOME];
+	y[b * out + o] = finished(act, bias ? sum + bias[o] : sum);
+}
+
+// A thread has one input of MORE examples: a weight that it has loaded is used for all of them.
+static constexpr int MORE = 8;
+
+// passed is passBack without jumps.
+static __device__ __forceinline__ float passed(int act, float y, float d) {
+	float smooth = d * (act == Tanh ? fmaf(-y, y, 1) : y * (1 - y));
+	return act == ReLU ? y > 0 ? d : 0 : act ? smooth : d;
+}
+
+KERNEL __launch_bounds__(THREADS) dense_input_grad_few(const Run *run, int first, int capacity, const float *dy, const float *w, float *dx,
+                                                       int in, int out, int add, int act, const float *activated) {
+	int live = liveRows(run, first, capacity), b0 = blockX() * MORE, i = blockY() * THREADS + threadX();
+	if (b0 >= live)
+		return;
+	int n = min(MORE, live - b0), at = b0 * in + min(i, in - 1);
+	if (threadX() < MORE * FEW) {
+		int b = threadX() / FEW, o = threadX() % FEW;
+		memory[threadX()] = b < n && o < out ? dy[(b0 + b) * out + o] : 0;
+	}
+	float v[FEW], old[MORE] = {}, y[MORE] = {};
+#pragma unroll
+	for (int o = 0; o < FEW; o++) {
+		float weight = w[min(o, out - 1) * in + min(i, in - 1)];
+		v[o] = o < out ? weight : 0;
+	}
+	if (add)
+#pragma unroll
+		for (int b = 0; b < MORE; b++)
+			old[b] = dx[at + min(b, n - 1) * in];
+	if (act)
+#pragma unroll
+		for (int b = 0; b < MORE; b++)
+			y[b] = activated[at + min(b, n - 1) * in];
+	barrier();
+	if (i >= in)
+		return;
+#pragma unroll
+	for (int b = 0; b < MORE; b++) {
+		float sum = 0;
+#pragma unroll
+		for (int o = 0; o < FEW; o += 4) {
+			float4 d = four(memory + b * FEW + o);
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				sum = fmaf(d[k], v[o + k], sum);
+		}
+		sum = add ? sum + old[b] : sum;
+		if (b < n)
+			dx[at + b * in] = passed(act, y[b], sum);
+	}
+}
+
+static constexpr int BLOCK = 32; // examples that are added in float32
+
+// scaled is f·d. Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out,
+// for ∞·0 would be no number. An example whose factor is 0 may hold what is no number, and is left out too.
+static __device__ __forceinline__ float scaled(float f, float d) {
+	float v = f * d;
+	return fabsf(v) <= 3.402823466e38f ? v : 0;
+}
+
+// factorOf is 0 for an example that is left out, or dead.
+static __device__ __forceinline__ float factorOf(const float *factors, int b, int live) {
+	float f = factors[min(b, live - 1)];
+	return b < live && f > 0 ? f : 0;
+}
+
+// Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of 4R×8C results, added to what is in float64 in memory. Block b of examples is
+// warp b mod WARPS's; after every round of WARPS blocks, totals, of which a thread has some, take the warps' blocks in order.
+template <int R, int C> struct Sum {
+	static constexpr int ROWS = 4 * R, COLS = 8 * C, SLAB = BLOCK * (ROWS + COLS), MINE = ROWS * COLS / THREADS;
+
+	static __device__ __forceinline__ int row(int i) { return lane() / 8 * 4 + i / 4 * 16 + i % 4; }
+	static __device__ __forceinline__ int col(int j) { return lane() % 8 * 4 + j / 4 * 32 + j % 4; }
+
+	// scale brings f·dy of a block to shared memory.
+	static __device__ __forceinline__ void scale(float *to, Matrix dy, bool fours, int b0, int o0, int t, const float *factor) {
+		if (fours) {
+			constexpr int ACROSS = ROWS / 4, EACH = BLOCK * ACROSS / 32;
+			float4 d[EACH];
+			float f[EACH];
+#pragma unroll
+			for (int n = 0; n < EACH; n++) {
+				int b = (t + n * 32) / ACROSS, o = o0 + (t + n * 32) % ACROSS * 4;
+				float share = factor[b]; // no jumps, so that all loads go together
+				f[n] = o < dy.width ? share : 0;
+				d[n] = four(dy.data + hidden(f[n] > 0 ? (b0 + b) * dy.width + o : 0));
+			}
+#pragma unroll
+			for (int n = 0; n < EACH; n++)
+				*(float4 *)(to + (t + n * 32) * 4) = (float4){scaled(f[n], d[n].x), scaled(f[n], d[n].y), scaled(f[n], d[n].z), scaled(f[n], d[n].w)};
 			return;
-		if (add)
-			sum += dx[at];
-		dx[at] = act ? passBack(act, activated[at], sum) : sum;
-	});
+		}
+#pragma unroll 8
+		for (int n = 0; n < ROWS; n++) {
+			int e = t + n * 32, b = e / ROWS, o = o0 + e % ROWS;
+			float share = factor[b], f = o < dy.width ? share : 0;
+			to[e] = scaled(f, dy.data[hidden(f > 0 ? (b0 + b) * dy.width + o : 0)]);
+		}
+	}
+
+	static __device__ __forceinline__ void multiply(const float *a, const float *b, float (&acc)[R][C]) {
+		a += row(0), b += col(0);
+#pragma clang loop unroll_count(R * C > 96 ? 1 : 4)
+		for (int d = 0; d < BLOCK; d++) {
+			float x[R], y[C];
+#pragma unroll
+			for (int i = 0; i < R; i += 4) {
+				float4 v = four(a + d * ROWS + i * 4);
+				x[i] = v.x, x[i + 1] = v.y, x[i + 2] = v.z, x[i + 3] = v.w;
+			}
+#pragma unroll
+			for (int j = 0; j < C; j += 4) {
+				float4 v = four(b + d * COLS + j * 8);
+				y[j] = v.x, y[j + 1] = v.y, y[j + 2] = v.z, y[j + 3] = v.w;
+			}
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int j = 0; j < C; j++)
+					acc[i][j] = fmaf(x[i], y[j], acc[i][j]);
+		}
+	}
+
+	static __device__ __forceinline__ void run(Matrix x, Matrix dy, const float *factors, int o0, int i0, double *to) {
+		bool foursX = x.fours(), foursDy = dy.fours();
+		int live = x.rows;
+		float *share = memory + group() * BLOCK, *slabs = memory + THREADS, *slab = slabs + group() * SLAB;
+		float next = factorOf(factors, threadX(), live);
+		double total[MINE] = {};
+#pragma unroll 1
+		for (int round = 0; round < live; round += WARPS * BLOCK) {
+			int b0 = round + group() * BLOCK;
+			float acc[R][C] = {};
+			share[lane()] = next;
+			warpBarrier();
+			next = factorOf(factors, b0 + lane() + WARPS * BLOCK, live);
+			if (b0 < live) {
+				int t = hidden(lane()) & 31; // of which more is known
+				copyPart<BLOCK, COLS, COLS, 32>(slab + BLOCK * ROWS, x, foursX, b0, i0, t, [&](int b) { return share[b] > 0; });
+				scale(slab, dy, foursDy, b0, o0, t, share);
+			}
+			arrived();
+			barrier();
+			if (b0 < live)
+				multiply(slab, slab + BLOCK * ROWS, acc);
+			barrier(); // slabs were read
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int j = 0; j < C; j += 4)
+					*(float4 *)(slabs + group() * ROWS * COLS + row(i) * COLS + col(j)) = (float4){acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+			barrier();
+			int blocks = min(WARPS, (live - round + BLOCK - 1) / BLOCK);
+#pragma unroll 1
+			for (int g = 0; g < blocks; g++)
+#pragma unroll
+				for (int n = 0; n < MINE; n++)
+					total[n] += slabs[g * ROWS * COLS + threadX() + n * THREADS];
+			barrier(); // before the next slabs
+		}
+		int i = i0 + threadX() % COLS, o = o0 + threadX() / COLS, left = i < x.width ? dy.width - o : 0;
+		if (left <= 0)
+			return;
+		constexpr int STEP = THREADS / COLS;
+		to += o * x.width + i;
+#pragma unroll
+		for (int n = 0; n < MINE; n++)
+			total[n] += to[n * STEP < left ? n * STEP * x.width : 0];
+#pragma unroll
+		for (int n = 0; n < MINE; n++)
+			if (n * STEP < left)
+				to[n * STEP * x.width] = total[n];
+	}
+};
+
+// biases adds f·dy to a bias's sums, in the order of the weights', for 32 outputs.
+static __device__ __forceinline__ void biases(Matrix dy, const float *factors, int o0, double *to) {
+	int o = min(o0 + lane(), dy.width - 1), live = dy.rows;
+	double total = 0;
+#pragma unroll 1
+	for (int round = 0; round < live; round += WARPS * BLOCK) {
+		int b0 = round + group() * BLOCK;
+		float sum = 0;
+#pragma unroll 16
+		for (int d = 0; d < BLOCK; d++) {
+			int b = b0 + d;
+			float f = factorOf(factors, b, live);
+			sum += scaled(f, dy.data[hidden(f > 0 ? b * dy.width + o : 0)]);
+		}
+		memory[threadX()] = sum;
+		barrier();
+#pragma unroll
+		for (int g = 0; g < WARPS; g++)
+			total += memory[g * 32 + lane()];
+		barrier();
+	}
+	if (group() == 0 && o0 + lane() < dy.width)
+		to[o] += total;
 }
 
 // What the sum of one op's gradients is made of; start is the first block of it.
-#define SUM(N)                                                                                                                             \
-	int start##N, const float *x##N, const float *dy##N, const float *factors##N, double *sumW##N, double *sumB##N, int in##N, int cols##N, \
-	    int out##N
-#define SET_SUM(N) tile -= start##N, x = x##N, dy = dy##N, factors = factors##N, sumW = sumW##N, sumB = sumB##N, in = in##N, cols = cols##N, out = out##N
+#define SUM(N) int start##N, const float *x##N, const float *dy##N, const float *factors##N, double *sumW##N, double *sumB##N, int in##N, int out##N
+#define SET_SUM(N) tile -= start##N, x = x##N, dy = dy##N, factors = factors##N, sumW = sumW##N, sumB = sumB##N, in = in##N, out = out##N
 
-// Column in, where cols counts it, is of ones, and its sums are the bias's.
-KERNEL __launch_bounds__(THREADS, 2) dense_sum_split(const Run *run, int first, int capacity, SUM(0), SUM(1), SUM(2), SUM(3)) {
-	constexpr int BLOCK = 32;
-	__shared__ Shared shared;
-	const float *x, *dy, *factors;
-	double *sumW, *sumB;
-	int in, cols, out, tile = blockX();
-	if (tile >= start3)
-		SET_SUM(3);
-	else if (tile >= start2)
-		SET_SUM(2);
-	else if (tile >= start1)
-		SET_SUM(1);
-	else
-		SET_SUM(0);
-	int across = (cols + SIDE - 1) / SIDE, i0 = tile % across * SIDE, o0 = tile / across * SIDE;
-	int live = liveRows(run, first, capacity), group = threadX() / GROUP;
-	auto scaled = [&](int b, int r) {
-		int o = o0 + r;
-		if (b >= live || o >= out)
-			return 0.f;
-		float f = factors[b], d = f * dy[b * out + o];
-		// Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out, for ∞·0
-		// would be no number.
-		return f > 0 && fabsf(d) <= 3.402823466e38f ? d : 0;
-	};
-	// What an example holds that is left out may be no number, and that times zero is none either.
-	auto inputs = [&](int b, int c) {
-		int i = i0 + c;
-		if (b >= live || i >= cols)
-			return 0.f;
-		float v = i < in ? x[b * in + i] : 1;
-		return factors[b] > 0 ? v : 0;
-	};
-	double total[4][4] = {};
-	float acc[4][4] = {};
-	Pipeline<AlongLines, AlongLines> next;
-	next.fetch(group * BLOCK, scaled, inputs);
-	// Block b of examples, two slabs, is group b mod GROUPS's. Empty slabs fill the last turn up.
-	int b0 = group * BLOCK, slabs = (live + GROUPS * BLOCK - 1) / (GROUPS * BLOCK) * 2;
-	static_assert(BLOCK == 2 * DEPTH);
-#pragma unroll 1
-	for (int s = 0; s < slabs; s++) {
-		Slab &slab = shared.slabs[s % 2][group];
-		next.put(slab);
-		barrier();
-		b0 += s % 2 == 0 ? DEPTH : GROUPS * BLOCK - DEPTH;
-		next.fetch(b0, scaled, inputs);
-		multiply(slab, acc);
-		if (s % 2 == 0)
-			continue;
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-#pragma unroll
-			for (int j = 0; j < 4; j++) {
-				total[i][j] += acc[i][j];
-				acc[i][j] = 0;
-			}
+// Behind the blocks of an op's weights are those of its bias.
+#define SUMS(R, C, NAME)                                                                                                              \
+	KERNEL __launch_bounds__(THREADS, 2)                                                                                               \
+	    dense_sum_##NAME(const Run *run, int first, int capacity, SUM(0), SUM(1), SUM(2), SUM(3)) {                                    \
+		using S = Sum<R, C>;                                                                                                           \
+		const float *x, *dy, *factors;                                                                                                 \
+		double *sumW, *sumB;                                                                                                           \
+		int in, out, tile = blockX();                                                                                                  \
+		if (tile >= start3)                                                                                                            \
+			SET_SUM(3);                                                                                                                \
+		else if (tile >= start2)                                                                                                       \
+			SET_SUM(2);                                                                                                                \
+		else if (tile >= start1)                                                                                                       \
+			SET_SUM(1);                                                                                                                \
+		else                                                                                                                           \
+			SET_SUM(0);                                                                                                                \
+		int live = liveRows(run, first, capacity), across = (in + S::COLS - 1) / S::COLS, down = tile / across;                        \
+		int most = (out + S::ROWS - 1) / S::ROWS;                                                                                      \
+		if (down < most)                                                                                                               \
+			S::run({x, live, in}, {dy, live, out}, factors, down * S::ROWS, tile % across * S::COLS, sumW);                            \
+		else                                                                                                                           \
+			biases({dy, live, out}, factors, (tile - most * across) * 32, sumB);                                                       \
 	}
-	exchange(shared, total, [&](double sum, int r, int c) {
-		int o = o0 + r, at = i0 + c;
-		if (o < out && at < cols) {
-			double *to = at < in ? sumW + o * in + at : sumB + o;
-			*to += sum;
-		}
-	});
-}
+
+SUMS(8, 4, 32x32)
+SUMS(8, 8, 32x64)
+SUMS(12, 8, 48x64)
+SUMS(16, 8, 64x64)

@@ -19,47 +19,65 @@ static __device__ float factorOf(int clipping, double bound, double norm2) {
 	return norm <= bound ? 1 : down(bound / norm);
 }
 
-KERNEL __launch_bounds__(threads) factors(const Run *run, int first, int capacity, int clipping, int groups, int parts,
-              const double *norm2, int loss, int outputs, const float *targets, float *factor, int *within, int ghosts, GHOSTS(int, group)) {
-	__shared__ double scratch[2][threads], ghost[mostGhosts];
-	__shared__ int ghostGroups[mostGhosts], spoiled;
-	int b = blockX(), t = threadX();
-	bool counts = b < liveRows(run, first, capacity) && accepted(loss, outputs, targets[b]);
-	for (int i = 0; i < ghosts && counts && clipping != Unclipped; i++) {
+// Warps share the work: each has a row of a ghost's, then every so many a group.
+KERNEL __launch_bounds__(256) factors(const Run *run, int first, int capacity, int clipping, int groups, int parts, const double *norm2, int loss,
+                                      int outputs, const float *targets, float *factor, int *within, int ghosts, GHOSTS(int, group)) {
+	__shared__ double rows[mostGhosts][2];
+	__shared__ float leading;
+	__shared__ int spoiled;
+	const int ghostGroups[] = {group0, group1, group2, group3}, biases[] = {bias0, bias1, bias2, bias3};
+	int b = blockX(), warp = threadX() / 32, lane = ownLane();
+	double bound = (double)run->scalars[slot::Clip] / sqrt((double)groups);
+	float target = targets[b];
+	bool counts = b < liveRows(run, first, capacity) && accepted(loss, outputs, target), measures = counts && clipping != Unclipped;
+	auto measured = [&](int g) INLINE {
+		const double *part = norm2 + (int64)g * parts * capacity + b;
+		double sum = 0;
+#pragma unroll 1
+		for (int i = lane; i < parts; i += 32)
+			sum += part[(int64)i * capacity];
+		return laneSum(sum);
+	};
+	double own = 0;
+	if (measures && warp < groups)
+		own = measured(warp);
+	if (measures && warp < 2 * ghosts) {
 		const float *x, *dy;
 		int in, out, bias, group;
-		CHOOSE_GHOST(i, group)
-		double n = ghostNorm(b, x, dy, in, out, bias, scratch);
-		if (t == 0)
-			ghost[i] = n, ghostGroups[i] = group;
+		CHOOSE_GHOST(warp / 2, group)
+		int n = warp % 2 ? out : in;
+		double sum = squares((warp % 2 ? dy : x) + (int64)b * n, n);
+		if (lane == 0)
+			rows[warp / 2][warp % 2] = sum;
 	}
-	if (t == 0)
+	if (threadX() == 0)
 		spoiled = 0;
 	barrier();
-	double bound = (double)run->scalars[slot::Clip] / sqrt((double)groups);
-	for (int g = t; g < groups; g += threads) {
+	for (int g = warp; g < groups; g += threadsX() / 32) {
 		float f = counts ? 1 : 0;
-		if (counts && clipping != Unclipped) {
-			double sum = 0;
-#pragma unroll 8
-			for (int i = g * parts; i < (g + 1) * parts; i++)
-				sum += norm2[(int64)i * capacity + b];
-			for (int i = 0; i < ghosts; i++)
-				if (ghostGroups[i] == g)
-					sum += ghost[i];
-			if (!finite(sum))
+		if (measures) {
+			double sum = g == warp ? own : measured(g);
+#pragma unroll
+			for (int i = 0; i < mostGhosts; i++)
+				if (i < ghosts && ghostGroups[i] == g)
+					sum += ghostNorm(rows[i][0], rows[i][1], biases[i]);
+			if (lane == 0 && !finite(sum))
 				atomicOr(&spoiled, 1);
 			f = factorOf(clipping, bound, sum);
 		}
-		factor[(int64)g * capacity + b] = f;
+		if (lane == 0)
+			factor[(int64)g * capacity + b] = f;
+		if (threadX() == 0 && g == 0)
+			leading = f;
 	}
 	barrier();
-	counts = counts && !spoiled;
-	for (int g = t; g < groups && !counts; g += threads)
+	for (int g = threadX(); g < groups && spoiled; g += threadsX())
 		factor[(int64)g * capacity + b] = 0;
-	if (within && t == 0)
-		within[b] = !counts ? 0 : factor[b] == 1 ? 1 : -1;
+	if (within && threadX() == 0)
+		within[b] = !counts || spoiled ? 0 : leading == 1 ? 1 : -1;
 }
+
+static const int threads = 128;
 
 KERNEL __launch_bounds__(threads) count(const Run *run, int first, int capacity, const int *within, double *count) {
 	__shared__ double scratch[threads];

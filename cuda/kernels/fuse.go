@@ -14,7 +14,7 @@ func Fusible(act ir.Kind) bool { return act.Activation() && act != ir.LeakyReLU 
 func FusesForward(op *ir.Op, act ir.Kind) bool {
 	switch op.Kind {
 	case ir.Dense:
-		return !large(op)
+		return true
 	case ir.Conv:
 		return act == ir.ReLU
 	}

@@ -27,14 +27,20 @@ func (m *machine) tables(values []float32, targets []float32, width int) (tables
 }
 
 func TestGather(t *testing.T) {
-	const width, count = 300, 7
+	for _, width := range []int{1, 7, 300, 1030, 2052} {
+		testGather(t, width)
+	}
+}
+
+func testGather(t *testing.T, width int) {
+	const count = 7
 	values := make([]float32, width*count)
 	for i := range values {
 		values[i] = float32(i*37%256) * float32(1-i%3) * float32(math.Exp2(float64(-i%29)))
 	}
 	void := int32(3) // whose values no kernel passes on
 	targets := []float32{0, 1, 2, nan32, 4, 5, 6}
-	values[width*void+5] = nan32
+	values[width*int(void)+width/2] = nan32
 	for _, s := range []size{{5, 5}, {3, 5}, {0, 2}} {
 		rows := []int32{6, 0, void, void, 1}[:s.live]
 		m := newMachine(t)
@@ -48,8 +54,8 @@ func TestGather(t *testing.T) {
 					copy(wantX[b*width:], read[form][int(row)*width:][:width])
 				}
 			}
-			same(t, fmt.Sprintf("%v, form %d: features", s, form), m.read(x, len(wantX)), wantX)
-			same(t, fmt.Sprintf("%v, form %d: targets", s, form), m.read(target, len(wantT)), wantT)
+			same(t, fmt.Sprintf("%d wide, %v, form %d: features", width, s, form), m.read(x, len(wantX)), wantX)
+			same(t, fmt.Sprintf("%d wide, %v, form %d: targets", width, s, form), m.read(target, len(wantT)), wantT)
 		}
 	}
 }

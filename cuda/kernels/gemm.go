@@ -1,14 +1,20 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // Weights lie (out, in) as the parameters do. x, y, dx and dy are values of the
 // op's input and output and their gradients. A Ptr of 0 for a bias is none.
 
 // DenseForward is y[b][o] = (Σ_i x[b][i]·w[o][i]) + bias[o].
 //
-// Sums of layers with many inputs and outputs are fused operations in the order of i from zero, then the bias. Those of the others
-// are four, each of every fourth DEPTH = 16 terms, fused in order from zero, and added in order.
+// A sum is four, each of every fourth DEPTH = 16 terms, fused in order from zero, and added in order; then the bias is added. Its bits
+// do not depend on the tile.
 func DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return DenseActivated(b, op, noActivation, x, w, bias, y)
 }
@@ -16,12 +22,12 @@ func DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 // DenseActivated is DenseForward and behind it an activation, where FusesForward says so.
 func DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	out, in, _ := op.Columns()
-	l := denseTiles("dense_forward", op, b.Capacity, out)
-	l.Args = b.args(x, w, bias, y, I(in), I(out))
-	if !large(op) {
-		l.Args = append(l.Args, I(int(act)))
+	if out <= fewOutputs {
+		l := Launch{Module: "dense", Name: "dense_forward_few", Grid: [3]int{ceil(b.Capacity, 4), 1, 1}, Block: [3]int{32 * denseWarps, 1, 1}}
+		l.Shared, l.Args = 4*4*fewOutputs*(32*denseWarps+2), b.args(x, w, bias, y, I(in), I(out), I(int(act)))
+		return l
 	}
-	return l
+	return productTile(b.Capacity, out, in, false).launch("dense_forward", b, out, x, w, bias, y, I(in), I(out), I(int(act)))
 }
 
 // DenseInputGrad is dx[b][i] = Σ_o dy[b][o]·w[o][i], in the order of DenseForward; where add is set, the sum is
@@ -38,48 +44,96 @@ func DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) La
 
 func denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, act ir.Kind, x Ptr) Launch {
 	out, in, _ := op.Columns()
-	l := denseTiles("dense_input_grad", op, b.Capacity, in)
-	l.Args = b.args(dy, w, dx, I(in), I(out), flag(add))
-	if !large(op) {
-		l.Args = append(l.Args, I(int(act)), x)
+	if out <= fewOutputs {
+		l := Launch{Module: "dense", Name: "dense_input_grad_few", Grid: [3]int{ceil(b.Capacity, 8), ceil(in, 128), 1}, Block: [3]int{32 * denseWarps, 1, 1}}
+		l.Shared, l.Args = 4*8*fewOutputs, b.args(dy, w, dx, I(in), I(out), flag(add), I(int(act)), x)
+		return l
 	}
-	return l
+	return productTile(b.Capacity, in, out, true).launch("dense_input_grad", b, in, dy, w, dx, I(in), I(out), flag(add), I(int(act)), x)
 }
 
-// large says of a dense op that tiles of 128×128 results keep a GPU busy.
-func large(op *ir.Op) bool {
-	out, in, _ := op.Columns()
-	return in >= 2048 && out >= 2048
-}
+// tile is what a block of a dense product has of the results. A thread has rows/4 by cols/8 of a warp's.
+type tile struct{ rows, cols, shared int }
 
-// denseTiles chooses the tile by the op alone: the order of a sum depends on it.
-func denseTiles(name string, op *ir.Op, rows, cols int) Launch {
-	if large(op) {
-		return Launch{Module: "gemm", Name: name + "_128", Grid: [3]int{ceil(rows, 128), ceil(cols, 128), 1}, Block: [3]int{256, 1, 1}}
+var (
+	productTiles = []tile{{rows: 16, cols: 32}, {rows: 24, cols: 32}, {rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 40, cols: 64}, {rows: 64, cols: 64}}
+	sumTiles     = []tile{{rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 48, cols: 64}, {rows: 64, cols: 64}}
+)
+
+// processors are those of the GPU for which tiles are chosen. No bit of a result depends on it.
+const processors = 132
+
+// fastest is the tile by which the busiest multiprocessor has least to do. It counts cycles of the unit that is used most: of the products,
+// or of accesses, one for every number that a thread loads for a term and two for 32 numbers that are copied to shared memory. exchanged is
+// how many results of a tile there are for a term that warps exchange, by two accesses each.
+func fastest(tiles []tile, terms int, exchanged float64, blocks func(tile) int) tile {
+	cost := func(t tile) float64 {
+		r, c := float64(t.rows/4), float64(t.cols/8)
+		return float64(ceil(blocks(t), processors)*terms) * (max(r*c/4, r+c+(4*r+8*c)/16) + 2*r*c*exchanged)
 	}
-	return splitTiles(name, rows, cols)
+	return slices.MinFunc(tiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) })
 }
 
-// splitTiles is of kernels whose blocks have 32×32 results.
-func splitTiles(name string, rows, cols int) Launch {
-	return Launch{Module: "dense", Name: name + "_split", Grid: [3]int{ceil(rows, 32), ceil(cols, 32), 1}, Block: [3]int{256, 1, 1}}
+// product is a tile with the shared memory of a product's slabs, or of what is exchanged.
+func (t tile) product(lines bool) tile {
+	const slab, pitch = 16 * denseWarps, 16*denseWarps + 4
+	size, stages := t.rows*pitch+t.cols*pitch, 3
+	if lines {
+		size = t.rows*pitch + t.cols*slab
+	}
+	if t.rows*t.cols > 64*48 {
+		stages = 2
+	}
+	t.shared = 4 * max(stages*size, denseWarps*t.rows*(t.cols+8))
+	return t
+}
+
+// sum is a tile with the shared memory of a round's factors, and of its blocks of examples or their results.
+func (t tile) sum() tile {
+	t.shared = 4 * denseWarps * (ExampleBlock + max(ExampleBlock*(t.rows+t.cols), t.rows*t.cols))
+	return t
+}
+
+// productTile is that of a product of so many results and terms.
+func productTile(rows, cols, terms int, lines bool) tile {
+	blocks := func(t tile) int { return ceil(rows, t.rows) * ceil(cols, t.cols) }
+	return fastest(productTiles, terms, denseWarps/float64(terms), blocks).product(lines)
+}
+
+// fewOutputs have kernels of their own.
+const fewOutputs = 12
+
+// denseWarps share the terms of a tile.
+const denseWarps = 4
+
+func (t tile) launch(name string, b Batch, cols int, args ...uint64) Launch {
+	return Launch{
+		Module: "dense", Name: fmt.Sprintf("%s_%dx%d", name, t.rows, t.cols), Grid: [3]int{ceil(b.Capacity, t.rows), ceil(cols, t.cols), 1},
+		Block: [3]int{32 * denseWarps, 1, 1}, Shared: t.shared, Args: b.args(args...),
+	}
+}
+
+// DenseTiles are launches with every tile that there is, for what they ask of a GPU.
+func DenseTiles() (all []Launch) {
+	var b Batch
+	few := &ir.Op{Kind: ir.Dense, Shape: []int{1}, Out: []int{1}}
+	all = append(all, DenseForward(b, few, 0, 0, 0, 0), DenseInputGrad(b, few, 0, 0, 0, false))
+	for _, t := range productTiles {
+		all = append(all, t.product(false).launch("dense_forward", b, 0), t.product(true).launch("dense_input_grad", b, 0))
+	}
+	for _, t := range sumTiles {
+		all = append(all, t.sum().launch("dense_sum", b, 0))
+	}
+	return all
 }
 
 // DenseSum adds Σ_b f_b·dy[b][o]·x[b][i] to the float64 values sumW[o][i], and, where the op has a bias,
 // Σ_b f_b·dy[b][o] to sumB[o]. factors has one float32 an example; one that is not
 // above zero leaves the example out, whatever its values are. f·dy is rounded to
 // float32 first, and left out where it overflows, as it may under automatic clipping. Within blocks of ExampleBlock examples fused float32 operations add in
-// order from zero; the blocks' sums are added up in float64, from zero, and their total to the sum: in order, or, where the op has few
-// parameters, every fourth block in order, and the four sums in order.
+// order from zero; the blocks' sums are added up in float64, in order, from zero, and their total to the sum.
 func DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
-	s := Sum{op, x, dy, factors, sumW, sumB}
-	if SumsTogether(op) {
-		return DenseSums(b, s)
-	}
-	return Launch{
-		Module: "gemm", Name: "dense_sum_64",
-		Grid: s.tiles(64, 64), Block: [3]int{128, 1, 1}, Args: b.args(s.args()...),
-	}
+	return DenseSums(b, Sum{op, x, dy, factors, sumW, sumB})
 }
 
 // Sum is what DenseSum takes.
@@ -89,28 +143,19 @@ type Sum struct {
 	SumW, SumB     Ptr
 }
 
-// columns are the inputs, and one of ones for the bias.
-func (s *Sum) columns() int {
-	_, in, _ := s.Op.Columns()
-	if s.Op.Bias != ir.None {
-		return in + 1
-	}
-	return in
-}
-
-func (s *Sum) tiles(rows, cols int) [3]int {
-	return [3]int{ceil(s.columns(), cols), ceil(s.Op.Out[0], rows), 1}
-}
-
-func (s *Sum) args() []uint64 {
+// blocks counts those of an op's weights, and of its bias.
+func (s *Sum) blocks(t tile) int {
 	out, in, _ := s.Op.Columns()
-	return []uint64{s.X, s.Dy, s.Factors, s.SumW, s.SumB, I(in), I(s.columns()), I(out)}
+	n := ceil(in, t.cols) * ceil(out, t.rows)
+	if s.Op.Bias != ir.None {
+		n += ceil(out, 32)
+	}
+	return n
 }
 
-// SumsTogether says of a dense op that DenseSums takes it: its own tiles would not keep a large GPU busy.
+// SumsTogether says of a dense op that it would not keep a large GPU busy: DenseSums takes it with others.
 func SumsTogether(op *ir.Op) bool {
-	tiles := (&Sum{Op: op}).tiles(64, 64)
-	return tiles[0]*tiles[1] < manyBlocks
+	return (&Sum{Op: op}).blocks(tile{rows: 64, cols: 64}) < 256
 }
 
 // MostSums is how many ops DenseSums takes.
@@ -118,22 +163,29 @@ const MostSums = 4
 
 // DenseSums is DenseSum of a few ops that go together, in one launch.
 func DenseSums(b Batch, sums ...Sum) Launch {
-	l := Launch{Module: "dense", Name: "dense_sum_split", Grid: [3]int{0, 1, 1}, Block: [3]int{256, 1, 1}, Args: b.args()}
+	t := fastest(sumTiles, b.Capacity, 1./ExampleBlock, func(t tile) (n int) {
+		for i := range sums {
+			n += sums[i].blocks(t)
+		}
+		return n
+	}).sum()
+	blocks := 0
+	var args []uint64
 	for i := range MostSums {
-		l.Args = append(l.Args, I(l.Grid[0])) // the first block
+		args = append(args, I(blocks)) // the first
 		if i >= len(sums) {
-			l.Args = append(l.Args, make([]uint64, 8)...)
+			args = append(args, make([]uint64, 7)...)
 			continue
 		}
-		tiles := sums[i].tiles(32, 32)
-		l.Args = append(l.Args, sums[i].args()...)
-		l.Grid[0] += tiles[0] * tiles[1]
+		s := &sums[i]
+		out, in, _ := s.Op.Columns()
+		args = append(args, s.X, s.Dy, s.Factors, s.SumW, s.SumB, I(in), I(out))
+		blocks += s.blocks(t)
 	}
+	l := t.launch("dense_sum", b, 0, args...)
+	l.Grid = [3]int{blocks, 1, 1}
 	return l
 }
-
-// manyBlocks keep a large GPU busy.
-const manyBlocks = 256
 
 // ExampleBlock is how many examples a float32 partial sum holds at most.
 const ExampleBlock = 32

@@ -30,24 +30,16 @@ var denseCases = []denseCase{
 	{size{129, 140}, 17, 130, true},
 }
 
-// largeTiles makes a launch one of the kernels for large layers, which would take too long with large layers.
-func largeTiles(l Launch) Launch {
-	switch l.Name {
-	case "dense_forward_split":
-		l.Name, l.Args = "dense_forward_128", l.Args[:9]
-	case "dense_input_grad_split":
-		l.Name, l.Args = "dense_input_grad_128", l.Args[:9]
-	case "dense_sum_split":
-		cols, out := int(l.Args[3+7]), int(l.Args[3+8])
-		args := append([]uint64{}, l.Args[:3]...)
-		return Launch{Module: "gemm", Name: "dense_sum_64", Grid: [3]int{ceil(cols, 64), ceil(out, 64), 1}, Block: [3]int{128, 1, 1}, Args: append(args, l.Args[4:12]...)}
+// tilesOf calls f with every tile alone, and with those of which a launch chooses.
+func tilesOf(all *[]tile, f func(name string)) {
+	saved := *all
+	defer func() { *all = saved }()
+	f("any tile")
+	for _, t := range saved {
+		*all = []tile{t}
+		f(fmt.Sprintf("%d×%d", t.rows, t.cols))
 	}
-	l.Module = "gemm"
-	l.Grid[0], l.Grid[1] = ceil(l.Grid[0], 4), ceil(l.Grid[1], 4)
-	return l
 }
-
-func smallTiles(l Launch) Launch { return l }
 
 // eachDense calls f with every case in some precisions.
 func eachDense(in []Math, f func(k Math, name string, c denseCase)) {
@@ -58,12 +50,15 @@ func eachDense(in []Math, f func(k Math, name string, c denseCase)) {
 	}
 }
 
-func TestDenseForwardAndInputGrad(t *testing.T)      { testDense(t, smallTiles, maths...) }
-func TestLargeDenseForwardAndInputGrad(t *testing.T) { testDense(t, largeTiles, Math(device.Float32)) }
+func TestDenseForwardAndInputGrad(t *testing.T) {
+	testDense(t, "", maths[1:]...)
+	tilesOf(&productTiles, func(name string) { testDense(t, name+", ", Math(device.Float32)) })
+}
 
-func testDense(t *testing.T, tiles func(Launch) Launch, in ...Math) {
+func testDense(t *testing.T, tile string, in ...Math) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	eachDense(in, func(k Math, name string, c denseCase) {
+		name = tile + name
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		w, bias := normals(rng, c.in*c.out), make([]float32, c.out)
@@ -77,9 +72,9 @@ func testDense(t *testing.T, tiles func(Launch) Launch, in ...Math) {
 		y := m.floats(fill(c.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.capacity*c.in, untouched)), m.floats(fill(c.capacity*c.in, untouched))
 		weights, gradient := m.floats(w), m.floats(dy)
-		m.launch(tiles(k.DenseForward(b, op, m.floats(x), weights, at, y)))
-		m.launch(tiles(k.DenseInputGrad(b, op, gradient, weights, dx, false)))
-		m.launch(tiles(k.DenseInputGrad(b, op, gradient, weights, sum, true)))
+		m.launch(k.DenseForward(b, op, m.floats(x), weights, at, y))
+		m.launch(k.DenseInputGrad(b, op, gradient, weights, dx, false))
+		m.launch(k.DenseInputGrad(b, op, gradient, weights, sum, true))
 
 		wantY, wantX, wantSum := make([]exact, c.live*c.out), make([]exact, c.live*c.in), make([]exact, c.live*c.in)
 		for e := range c.live {
@@ -124,12 +119,15 @@ func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 	return f
 }
 
-func TestDenseSum(t *testing.T)      { testDenseSum(t, smallTiles, maths...) }
-func TestLargeDenseSum(t *testing.T) { testDenseSum(t, largeTiles, Math(device.Float32)) }
+func TestDenseSum(t *testing.T) {
+	testDenseSum(t, "", maths[1:]...)
+	tilesOf(&sumTiles, func(name string) { testDenseSum(t, name+", ", Math(device.Float32)) })
+}
 
-func testDenseSum(t *testing.T, tiles func(Launch) Launch, in ...Math) {
+func testDenseSum(t *testing.T, tile string, in ...Math) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	eachDense(in, func(k Math, name string, c denseCase) {
+		name = tile + name
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		f := factorsFor(rng, c.size, x, dy)
@@ -139,7 +137,7 @@ func testDenseSum(t *testing.T, tiles func(Launch) Launch, in ...Math) {
 		if c.bias {
 			sumB = m.doubles(bias)
 		}
-		m.launch(tiles(k.DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB)))
+		m.launch(k.DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
 		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
 		for o := range c.out {
 			wantB[o].add(bias[o])
@@ -209,7 +207,7 @@ func TestDenseSums(t *testing.T) {
 			}
 		}
 	}
-	if large := denseOp(1024, 1024, true); SumsTogether(large) || DenseSum(b, large, 0, 0, 0, 0, 0).Name != "dense_sum_64" {
+	if large := denseOp(1024, 1024, true); SumsTogether(large) {
 		t.Error("a large op is summed with others")
 	}
 }

@@ -48,6 +48,7 @@ struct Tap {
 // Corner is where a position's window begins in an image without padding.
 struct Corner {
 	int y, x;
+	__device__ __forceinline__ Corner() {}
 	__device__ __forceinline__ Corner(const Geometry &g, int position)
 	    : y(position / g.outCols * g.strideY), x(position % g.outCols * g.strideX) {}
 };

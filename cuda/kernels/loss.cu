@@ -1,129 +1,41 @@
-#include "real.cuh"
+#include "loss.cuh"
 #include "run.cuh"
-#include "target.cuh"
 
-static const int lanes = 32, sumThreads = 128, exampleBlock = 32;
+static const int lanes = 32, rowThreads = 128, sumThreads = 128, exampleBlock = 32;
 
 enum Form { Sum, Decrease, Curve };
 
-// A softmax over z, with the share of the target apart from the rest: where the network is sure, 1 minus a probability
-// that is almost 1 would cancel.
-struct Softmax {
-	double top, rest, at; // the largest logit; the sum of exp(z-top) without the target's; the target's
-};
+// rowOf is the example of a warp.
+static __device__ __forceinline__ int rowOf() { return (blockX() * rowThreads + threadX()) / 32; }
 
-static __device__ Softmax softmax(const float *z, int outputs, int target) {
-	__shared__ double tops[lanes], sums[lanes];
-	int t = threadX();
-	double top = -__builtin_inf(); // a NaN shows below
-	for (int i = t; i < outputs; i += lanes)
-		top = (double)z[i] > top ? (double)z[i] : top;
-	tops[t] = top;
-	barrier();
-	for (int half = lanes / 2; half > 0; half /= 2) {
-		if (t < half && tops[t + half] > tops[t])
-			tops[t] = tops[t + half];
-		barrier();
-	}
-	top = tops[0];
-	double rest = 0;
-	for (int i = t; i < outputs; i += lanes)
-		if (i != target)
-			rest += exp((double)z[i] - top);
-	return {top, blockSum<lanes>(rest, sums), exp((double)z[target] - top)};
+KERNEL __launch_bounds__(rowThreads) loss_grad(const Run *run, int first, int capacity, int loss, int outputs, const float *logits,
+                                               const float *targets, float *delta) {
+	int b = rowOf();
+	if (b < liveRows(run, first, capacity))
+		lossGrad(loss, outputs, logits + (int64)b * outputs, targets[b], delta + (int64)b * outputs);
 }
 
-// scalarLoss is the loss of one logit, and its slope.
-static __device__ double scalarLoss(int loss, double z, double t, double *slope) {
-	if (z != z) // a piece that is constant in z would hide it
-		return *slope = z;
-	double m;
-	switch (loss) {
-	case Logistic:
-		m = t * z; // log(1+exp(-m)), without overflow on either side
-		*slope = -t / (1 + exp(m));
-		return (m < 0 ? -m : 0) + log1p(exp(-fabs(m)));
-	case Hinge:
-		m = 1 - t * z;
-		*slope = m > 0 ? -t : 0;
-		return m > 0 ? m : 0;
-	case HuberHinge: {
-		const double h = 0.5;
-		m = 1 - t * z;
-		if (m <= -h) {
-			*slope = 0;
-			return 0;
-		}
-		if (m < h) {
-			*slope = -t * (m + h) / (2 * h);
-			return (m + h) * (m + h) / (4 * h);
-		}
-		*slope = -t;
-		return m;
-	}
-	default: { // Huber
-		double r = z - t;
-		if (fabs(r) <= 1) {
-			*slope = r;
-			return r * r / 2;
-		}
-		*slope = r / fabs(r);
-		return fabs(r) - 0.5;
-	}
-	}
-}
-
-KERNEL __launch_bounds__(lanes) loss_grad(const Run *run, int first, int capacity, int loss, int outputs, const float *logits,
-              const float *targets, float *delta) {
-	int b = blockX(), t = threadX();
-	if (b >= liveRows(run, first, capacity))
-		return;
-	const float *z = logits + (int64)b * outputs;
-	float target = targets[b];
-	delta += (int64)b * outputs;
-	if (!accepted(loss, outputs, target)) {
-		for (int i = t; i < outputs; i += lanes)
-			delta[i] = 0;
-		return;
-	}
-	if (loss != SoftmaxCrossEntropy) {
-		double slope;
-		if (t == 0) {
-			scalarLoss(loss, z[0], target, &slope);
-			delta[0] = (float)slope;
-		}
-		return;
-	}
-	Softmax s = softmax(z, outputs, (int)target);
-	double sum = s.rest + s.at;
-	barrier(); // delta may lie where the logits do
-	for (int i = t; i < outputs; i += lanes)
-		delta[i] = (float)(i == (int)target ? -s.rest / sum : exp((double)z[i] - s.top) / sum);
-}
-
-// predict is the first class with the largest logit; all threads of the block take part, the first has it. NaN is never larger,
+// predict is the first class with the largest logit. NaN is never larger,
 // and nothing is larger than it.
 static __device__ int predict(const float *z, int outputs) {
-	__shared__ float values[lanes];
-	__shared__ int classes[lanes];
-	int t = threadX(), best = 0;
+	int best = 0;
 	float value = -__builtin_inff();
-	for (int i = t; i < outputs; i += lanes)
+	for (int i = ownLane(); i < outputs; i += 32)
 		if (z[i] > value)
 			value = z[i], best = i;
-	values[t] = value, classes[t] = best;
-	barrier();
-	if (t > 0 || z[0] != z[0])
-		return 0;
-	for (int i = 1; i < lanes; i++)
-		if (values[i] > value || (values[i] == value && classes[i] < best))
-			value = values[i], best = classes[i];
-	return best;
+#pragma unroll
+	for (int half = 16; half > 0; half /= 2) {
+		float v = from(half, value);
+		int c = (int)from(half, (uint32)best);
+		if (v > value || (v == value && c < best))
+			value = v, best = c;
+	}
+	return z[0] == z[0] ? best : 0;
 }
 
-KERNEL __launch_bounds__(lanes) losses(const Run *run, int first, int capacity, int loss, int outputs, const float *logits,
-              const float *targets, double *out, int *predicted) {
-	int b = blockX(), t = threadX();
+KERNEL __launch_bounds__(rowThreads) losses(const Run *run, int first, int capacity, int loss, int outputs, const float *logits,
+                                            const float *targets, double *out, int *predicted) {
+	int b = rowOf();
 	if (b >= liveRows(run, first, capacity))
 		return;
 	const float *z = logits + (int64)b * outputs;
@@ -140,7 +52,7 @@ KERNEL __launch_bounds__(lanes) losses(const Run *run, int first, int capacity, 
 			named = loss != Huber && z[0] >= 0;
 		}
 	}
-	if (t == 0) {
+	if (ownLane() == 0) {
 		out[b] = value;
 		if (predicted)
 			predicted[b] = named;

@@ -8,11 +8,15 @@ import (
 // Logits and δ are float32 [example][outputs], targets float32 [example], as Gather
 // writes them: a dead row has a target that no loss accepts.
 
-// lossThreads work on one example's logits; sumThreads on one sum.
+// A warp works on one example's logits, rowThreads on those of a few; a thread on one example's losses, sumThreads on one sum.
 const (
+	rowThreads  = 128
 	lossThreads = 32
 	sumThreads  = 128
 )
+
+// rowBlocks have a warp for each row.
+func rowBlocks(rows int) [3]int { return [3]int{ceil(rows, rowThreads/warp), 1, 1} }
 
 // LossGrad sets δ, the gradient of each live example's loss at its logits, as
 // host.Loss does: computed in float64, rounded to float32 at the end. δ may lie where the
@@ -23,7 +27,7 @@ const (
 // order), and the lanes in a tree of halves.
 func LossGrad(b Batch, loss ir.Loss, outputs int, logits, targets, delta Ptr) Launch {
 	return Launch{
-		Module: "loss", Name: "loss_grad", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{lossThreads, 1, 1},
+		Module: "loss", Name: "loss_grad", Grid: rowBlocks(b.Capacity), Block: [3]int{rowThreads, 1, 1},
 		Args: b.args(I(int(loss)), I(outputs), logits, targets, delta),
 	}
 }
@@ -35,7 +39,7 @@ func LossGrad(b Batch, loss ir.Loss, outputs int, logits, targets, delta Ptr) La
 // Score leave out; dead rows stay as they are.
 func Losses(b Batch, loss ir.Loss, outputs int, logits, targets, losses, predicted Ptr) Launch {
 	return Launch{
-		Module: "loss", Name: "losses", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{lossThreads, 1, 1},
+		Module: "loss", Name: "losses", Grid: rowBlocks(b.Capacity), Block: [3]int{rowThreads, 1, 1},
 		Args: b.args(I(int(loss)), I(outputs), logits, targets, losses, predicted),
 	}
 }

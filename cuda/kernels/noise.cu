@@ -1,18 +1,27 @@
 #include "grid.cuh"
+#include "lanes.cuh"
 #include "many.cuh"
 #include "real.cuh"
 #include "run.cuh"
+#include "tile.cuh"
 
 // Normals rounded to integers, bit for bit those of package exact, whose documentation (docs/proofs/exact-noise.md) has the proofs that docs/internals/gpu.md
 // goes on with.
 
 // ChaCha20, RFC 8439 section 2.3, with the block counter, the tensor and the draw in words 12 to 15.
 
+// add is a sum where products are computed, which leaves the units of integers to the rest of the cipher.
+static __device__ __forceinline__ uint32 add(uint32 a, uint32 b) {
+	uint32 sum;
+	asm("mad.lo.u32 %0, %1, 1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+	return sum;
+}
+
 static __device__ __forceinline__ void quarter(uint32 &a, uint32 &b, uint32 &c, uint32 &d) {
-	a += b, d = __builtin_rotateleft32(d ^ a, 16);
-	c += d, b = __builtin_rotateleft32(b ^ c, 12);
-	a += b, d = __builtin_rotateleft32(d ^ a, 8);
-	c += d, b = __builtin_rotateleft32(b ^ c, 7);
+	a = add(a, b), d = __builtin_rotateleft32(d ^ a, 16);
+	c = add(c, d), b = __builtin_rotateleft32(b ^ c, 12);
+	a = add(a, b), d = __builtin_rotateleft32(d ^ a, 8);
+	c = add(c, d), b = __builtin_rotateleft32(b ^ c, 7);
 }
 
 static __device__ __forceinline__ void block(uint32 *x, const uint32 *key, uint32 counter, uint32 tensor, uint64 draw) {
@@ -37,54 +46,65 @@ static __device__ __forceinline__ void block(uint32 *x, const uint32 *key, uint3
 	}
 #pragma unroll
 	for (int i = 0; i < 16; i++)
-		x[i] += start[i];
+		x[i] = add(x[i], start[i]);
 }
 
 static __device__ __forceinline__ double fromBits(uint64 x) { return __builtin_bit_cast(double, x); }
 static __device__ __forceinline__ uint64 bits(double x) { return __builtin_bit_cast(uint64, x); }
 
+typedef uint32 uint4 __attribute__((ext_vector_type(4)));
+
 // Row is exact.Row: c0 to c3, whose lower half is the upper one of c4.
-struct __attribute__((aligned(16))) Row {
-	uint64 c[4];
+struct Row {
+	uint4 c01, c23;
 };
 
-// size is |Z| for a V that begins with a word's digits, as its row gives it; infinite where V < 2^-20.
-static __device__ __forceinline__ double size(uint64 word, const Row *table) {
-	const int cells = 7;
-	uint64 x = bits((double)(int64)((word & ~0ull >> 1) | 1));
-	Row row = table[(x >> (52 - cells)) - (1023 << cells)];
-	double t = fromBits((x & ((1ull << (52 - cells)) - 1)) | 1023ull << 52) - (1 + 0x1p-8);
-	double z = fromBits(row.c[3] << 32);
-#pragma unroll
-	for (int i = 3; i >= 0; i--)
-		z = fma(z, t, fromBits(row.c[i]));
-	return z;
+static const int cells = 7, lastRow = 63 << cells; // of the table: rows of an octave, and the row of 2^63
+
+// point is the number by which the table finds a row, from the digits of a word.
+static __device__ __forceinline__ double point(uint32 low, uint32 high) {
+	return (double)(int64)bits(halves(low | 1, high & 0x7fffffff));
+}
+
+// keyOf counts rows from that of x = 2^-1023 on, which the table does not have; its first one is that of a key of firstKey.
+static const int firstKey = 1023 << cells;
+static __device__ __forceinline__ int keyOf(double point) { return (int)(upper(point) >> (20 - cells)); }
+static __device__ __forceinline__ Row rowOf(double point, const Row *table) { return table[keyOf(point) - firstKey]; }
+
+// size is |Z| for a V that begins with a point's digits, by its row; infinite where V < 2^-20.
+static __device__ __forceinline__ double size(double point, const Row &row) {
+	double t = halves(lower(point), (upper(point) & ((1 << (20 - cells)) - 1)) | 1023 << 20) - (1 + 0x1p-8);
+	double z = halves(0, row.c23.z);
+	z = fma(z, t, halves(row.c23.z, row.c23.w));
+	z = fma(z, t, halves(row.c23.x, row.c23.y));
+	z = fma(z, t, halves(row.c01.z, row.c01.w));
+	return fma(z, t, halves(row.c01.x, row.c01.y));
 }
 
 // Fixed is exact.Fixed, the arithmetic that decides most draws. It is right for every deviation; the larger it is, the more draws it leaves open.
 struct Fixed {
-	double std, magic;
-	uint64 open;
-	int64 whole;
-	int places;
+	double std, base, magic;
+	double open, whole; // masks of bits
 };
 
 // exponent of x, a normal number above 0: x < 2^exponent <= 2x.
-static __device__ __forceinline__ int exponent(double x) { return (int)(bits(x) >> 52) - 1022; }
+static __device__ __forceinline__ int exponent(double x) { return (int)(upper(x) >> 20) - 1022; }
 
 static __device__ __forceinline__ Fixed fixedOf(double std) {
 	const double bound = 0x1.cap-46, most = 4.95; // of the table
 	int places = 51 - exponent(std * most + 1);
 	int beta = exponent((std * bound + power2(-places - 1)) * (1 + 0x1p-40));
 	double base = 1.5 * power2(52 - places);
-	return {std, base + 0.5 + power2(beta), (1ull << places) - (1ull << (places + beta + 1)), (int64)(bits(base) >> places), places};
+	uint64 unit = 1ull << places;
+	return {std, base, base + 0.5 + power2(beta), fromBits(unit - (1ull << (places + beta + 1))), fromBits(-unit)};
 }
 
-// decide sets k to a word's draw; false if its digits leave it open.
-static __device__ __forceinline__ bool decide(const Fixed &f, uint64 word, const Row *table, int64 *k) {
-	uint64 w = bits(fma(size(word, table), fromBits(bits(f.std) ^ (word & 1ull << 63)), f.magic));
-	*k = (int64)(w >> f.places) - f.whole;
-	return (w & f.open) != 0;
+// decide sets k to the draw of a word, an integer; false if its digits leave it open.
+static __device__ __forceinline__ bool decide(const Fixed &f, double point, uint32 high, const Row &row, double *k) {
+	double signedStd = halves(lower(f.std), upper(f.std) ^ (high & 1u << 31));
+	double w = fma(size(point, row), signedStd, f.magic);
+	*k = halves(lower(w) & lower(f.whole), upper(w) & upper(f.whole)) - f.base;
+	return ((lower(w) & lower(f.open)) | (upper(w) & upper(f.open))) != 0;
 }
 
 // far is |Z| for a V in [2^-128, 2^-20]: with f = z + 1/(z + 2/(z + ...)) the tail of z is 2·phi(z)/f, and -f the slope of its logarithm. Newton's method comes from
@@ -109,7 +129,7 @@ static __device__ __forceinline__ bool above(int64 k, double std, uint32 v) {
 	if (((double)k + 0.5) / std > 13.25) // whose tail is below 2^-128
 		return false;
 	// Numbers with a point before their highest digit, but for x and its square, which have it behind.
-	const int lane = threadX(), top = digits - 1;
+	const int lane = ownLane(), top = digits - 1;
 	uint32 m = 1 << 23 | (uint32)(bits(std) >> 29 & 0x7fffff);
 	uint64 n = (uint64)(2 * k + 1) << (31 - (exponent(std) - 24)); // m·x·2^32
 	uint32 x = quotient(0, lane == top ? (uint32)(n >> 32) : lane == top - 1 ? (uint32)n : 0, m);
@@ -129,7 +149,7 @@ static __device__ __forceinline__ bool above(int64 k, double std, uint32 v) {
 #pragma unroll 1
 	for (uint32 i = 3; any(term); i += 2) {
 		uint32 p = product(term, square);
-		term = quotient(at(p, 2 * digits - 1), part(p, top), i);
+		term = quotient(sent(p, 2 * digits - 1), part(p, top), i);
 		sum = plus(sum, term);
 	}
 	return less(v, complement(sum));
@@ -139,12 +159,12 @@ static __device__ __forceinline__ bool above(int64 k, double std, uint32 v) {
 static __device__ __forceinline__ int64 rounded(uint64 word, uint32 v, double std, const Row *table) {
 	if (any(v) >> (digits - 4) == 0)
 		return (int64)(13.2 * std); // V < 2^-128
-	double z = size(word, table);
+	double p = point((uint32)word, (uint32)(word >> 32)), z = size(p, rowOf(p, table));
 	if (!(z < 16)) {
 		double x = 0;
 #pragma unroll 1
 		for (int i = 0; i < digits; i++)
-			x = (x + at(v, i)) * 0x1p-32;
+			x = (x + sent(v, i)) * 0x1p-32;
 		z = far(x);
 	}
 	// The least k that is not below std·|Z| - 1/2.
@@ -165,91 +185,161 @@ static __device__ __forceinline__ int64 rounded(uint64 word, uint32 v, double st
 }
 
 // units is round(x/step), of what is within 2^49 steps.
-static __device__ __forceinline__ int64 units(double x, double step) {
+static __device__ __forceinline__ double units(double x, double step, double scale) {
 	double most = 0x1p49 * step;
-	x = x > -most ? x : -most; // for NaN too
-	x = x < most ? x : most;
-	return (int64)__builtin_rint(x * (1 / step));
+	x = __nvvm_fmin_d(__nvvm_fmax_d(x, -most), most); // of NaN, too
+	return __builtin_rint(x * scale);
 }
-static __device__ __forceinline__ int64 units(int64 x, double) { return x; }
+
+// noised is the sum x with a draw of k steps, a multiple of the step. Integers of float64 are exact here; int64 sums may be longer.
+static __device__ __forceinline__ float noised(double x, double k, double step, double scale) {
+	return (float)((units(x, step, scale) + k) * step);
+}
+static __device__ __forceinline__ float noised(int64 x, double k, double step, double) { return (float)((double)(x + (int64)k) * step); }
 
 static __device__ __forceinline__ float unnoised(double x, double) { return (float)x; }
 static __device__ __forceinline__ float unnoised(int64 x, double step) { return (float)((double)x * step); }
 
-// releaseDecided releases what the first digits decide. Of what they leave open it notes the places, a bit each, and leaves the rounded sum.
+static const int releaseThreads = 128, perWarp = 256; // values
+
+// Near is what a block keeps in shared memory: rows of the table for 15 of 16 draws, and the words of its draws.
+struct Near {
+	static const int rows = 4 << cells, first = lastRow + 1 - rows;
+	static const int behind = rows + 4; // from a row's first half to its second: so many that they lie in other banks
+	uint4 halves[2 * behind];
+	uint4 words[releaseThreads / 32][32 * 4];
+
+	__device__ __forceinline__ void fill(const Row *table) {
+#pragma unroll
+		for (int j = 0; j < 2 * rows / releaseThreads; j++) {
+			int i = j * releaseThreads + threadX();
+			copyFour((float *)(halves + i % 2 * behind + i / 2), (const float *)((const uint4 *)(table + first) + i), true);
+		}
+	}
+
+	// row is a row of the table, read from there, without a branch, where it is far.
+	__device__ __forceinline__ Row row(const Row *table, int key) const {
+		int at = max(key, firstKey + first);
+		const uint4 *near = halves - (firstKey + first) + at;
+		Row r = {near[0], near[behind]};
+		asm("{\n\t.reg .pred p;\n\tsetp.ne.s32 p, %9, %10;\n\t"
+		    "@p ld.global.v4.u32 {%0, %1, %2, %3}, [%8+%11];\n\t@p ld.global.v4.u32 {%4, %5, %6, %7}, [%8+%12];\n\t}"
+		    : "+r"(r.c01.x), "+r"(r.c01.y), "+r"(r.c01.z), "+r"(r.c01.w), "+r"(r.c23.x), "+r"(r.c23.y), "+r"(r.c23.z), "+r"(r.c23.w)
+		    : "l"(table + key), "r"(key), "r"(at), "n"(-32 * firstKey), "n"(16 - 32 * firstKey));
+		return r;
+	}
+
+	// place is where quarter q of the words of a lane's draws lies, so that lanes meet in no bank, neither all with one
+	// quarter nor eight of them with all quarters of two.
+	static __device__ __forceinline__ int place(int lane, int q) { return 4 * lane + (q ^ (lane >> 1 & 3)); }
+};
+
+// decideOpen is a draw whose first digits leave it open, by all lanes of the warp.
+static __device__ __forceinline__ double decideOpen(uint64 word, const uint32 *key, int i, uint32 tensor, uint64 draw, double std, const Row *table) {
+	uint32 x[16];
+	block(x, key, (uint32)i, tensor | 1u << 31, draw);
+	int64 k = rounded(word, uniform(word, [&](int j) INLINE { return x[j]; }), std, table);
+	return (double)(word >> 63 ? -k : k);
+}
+
+// releaseAll takes 256 values a warp, two of them a lane and at a time, so that the accesses of a warp lie side by side. A lane makes the words of eight draws
+// that follow each other, and finds those of its own in shared memory. Draws that are left open the warp decides at the end.
 template <typename T>
-static __device__ __forceinline__ void releaseDecided(const Run *run, float *dst, T *sum, int n, const uint32 *key, uint32 tensor, float std, double step,
-                                                      const Row *table, uint8 *open) {
-	int64 g = index(), from = 8 * g;
-	if (from >= n)
-		return;
-	uint32 left = 0;
+static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T *sum, int n, const uint32 *key, uint32 tensor, float std,
+                                                  double step, const Row *table) {
+	typedef T Pair __attribute__((ext_vector_type(2)));
+	typedef float Floats __attribute__((ext_vector_type(2)));
+	__shared__ Near near;
+	const int steps = perWarp / 64;
+	int lane = ownLane(), first = perWarp * (blockX() * (releaseThreads / 32) + threadX() / 32), mine = first + 2 * lane;
+	uint4 *words = near.words[threadX() / 32];
+	if (std != 0)
+		near.fill(table);
+	T x[steps][2];
+#pragma unroll
+	for (int j = 0; j < steps; j++) {
+		int i = mine + 64 * j;
+		if (i + 1 < n) {
+			Pair p = *(const Pair *)(sum + i);
+			x[j][0] = p.x, x[j][1] = p.y;
+		} else {
+			x[j][0] = i < n ? sum[i] : 0, x[j][1] = 0;
+		}
+	}
+	uint32 left = 0; // a bit for each open draw
+	auto put = [&](int j, float a, float b, bool decidedA, bool decidedB) INLINE {
+		int i = mine + 64 * j;
+		if (i + 1 < n && decidedA && decidedB) {
+			*(Floats *)(dst + i) = Floats{a, b};
+			*(Pair *)(sum + i) = Pair{0, 0};
+			return;
+		}
+		if (i < n) {
+			if (decidedA)
+				dst[i] = a, sum[i] = 0;
+			else
+				left |= 1u << (2 * j);
+		}
+		if (i + 1 < n) {
+			if (decidedB)
+				dst[i + 1] = b, sum[i + 1] = 0;
+			else
+				left |= 2u << (2 * j);
+		}
+	};
 	if (std == 0) {
 #pragma unroll
-		for (int j = 0; j < 8; j++)
-			if (from + j < n) {
-				dst[from + j] = unnoised(sum[from + j], step);
-				sum[from + j] = 0;
-			}
-	} else {
-		uint32 x[16];
-		block(x, key, (uint32)g, tensor, run->draw);
-		Fixed f = fixedOf((double)std / step);
-		int64 k[8];
-#pragma unroll
-		for (int j = 0; j < 8; j++) // no draw waits for another
-			if (!decide(f, (uint64)x[2 * j + 1] << 32 | x[2 * j], table, k + j) && from + j < n)
-				left |= 1u << j;
-#pragma unroll
-		for (int j = 0; j < 8; j++)
-			if (from + j < n) {
-				int64 whole = units(sum[from + j], step);
-				if (left >> j & 1) {
-					((int64 *)sum)[from + j] = whole;
-				} else {
-					dst[from + j] = (float)((double)(whole + k[j]) * step);
-					sum[from + j] = 0;
-				}
-			}
+		for (int j = 0; j < steps; j++)
+			put(j, unnoised(x[j][0], step), unnoised(x[j][1], step), true, true);
+		return;
 	}
-	open[g] = (uint8)left;
-}
-
-KERNEL __launch_bounds__(64) release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std, int step,
-                                     const Row *table, uint8 *open) {
-	releaseDecided(run, dst, sum, n, key, tensor, run->scalars[std], run->scalars[step], table, open);
-}
-
-KERNEL __launch_bounds__(64) grid_release(const Run *run, float *dst, int64 *sum, int n, const uint32 *key, uint32 tensor, int std,
-                                          const Row *table, uint8 *open) {
-	releaseDecided(run, dst, sum, n, key, tensor, run->scalars[std], gridOf(run->scalars[slot::Clip]).step, table, open);
-}
-
-// A warp decides one draw after the other.
-KERNEL __launch_bounds__(32) release_open(const Run *run, float *dst, int64 *units, int n, const uint32 *key, uint32 tensor, int std, int step,
-                                          const Row *table, const uint8 *open) {
-	int lane = threadX(), first = 32 * blockX();
-	uint32 mine = first + lane < (n + 7) / 8 ? open[first + lane] : 0;
-	for (uint32 lanes = any(mine); lanes != 0; lanes &= lanes - 1) {
-		int from = __builtin_ctz(lanes);
-		for (uint32 left = at(mine, from); left != 0; left &= left - 1) {
-			int place = __builtin_ctz(left), i = 8 * (first + from) + place;
-			uint32 x[16], low = 0, high = 0;
-			block(x, key, (uint32)(first + from), tensor, run->draw);
+	uint64 draw = run->draw;
+	uint32 w[16];
+	block(w, key, (uint32)(first / 8 + lane), tensor, draw);
 #pragma unroll
-			for (int j = 0; j < 8; j++)
-				if (place == j)
-					low = x[2 * j], high = x[2 * j + 1];
-			block(x, key, (uint32)i, tensor | 1u << 31, run->draw);
-			uint64 word = (uint64)high << 32 | low;
-			double grid = run->scalars[step];
-			int64 k = rounded(word, uniform(word, [&](int j) INLINE { return x[j]; }), (double)run->scalars[std] / grid, table);
+	for (int q = 0; q < 4; q++)
+		words[Near::place(lane, q)] = uint4{w[4 * q], w[4 * q + 1], w[4 * q + 2], w[4 * q + 3]};
+	arrived();
+	barrier();
+	Fixed f = fixedOf((double)std / step);
+	double scale = 1 / step;
+#pragma unroll
+	for (int j = 0; j < steps; j++) {
+		uint4 w = words[Near::place(8 * j + lane / 4, lane % 4)];
+		uint32 low[2] = {w.x, w.z}, high[2] = {w.y, w.w};
+		float y[2];
+		bool decided[2];
+#pragma unroll
+		for (int e = 0; e < 2; e++) {
+			double p = point(low[e], high[e]), k;
+			decided[e] = decide(f, p, high[e], near.row(table, keyOf(p)), &k);
+			y[e] = noised(x[j][e], k, step, scale);
+		}
+		put(j, y[0], y[1], decided[0], decided[1]);
+	}
+	for (uint32 lanes = any(left); lanes != 0; lanes &= lanes - 1) {
+		int from = __builtin_ctz(lanes);
+		for (uint32 marks = sent(left, from); marks != 0; marks &= marks - 1) {
+			int mark = __builtin_ctz(marks), i = first + 64 * (mark / 2) + 2 * from + mark % 2;
+			uint4 w = words[Near::place((i - first) / 8, i / 2 % 4)];
+			uint64 word = i % 2 ? (uint64)w.w << 32 | w.z : (uint64)w.y << 32 | w.x;
+			double k = decideOpen(word, key, i, tensor, draw, f.std, table);
 			if (lane == 0) {
-				dst[i] = (float)((double)(units[i] + (high >> 31 ? -k : k)) * grid);
-				units[i] = 0;
+				dst[i] = noised(sum[i], k, step, scale);
+				sum[i] = 0;
 			}
 		}
 	}
+}
+
+KERNEL __launch_bounds__(releaseThreads, 6) release(const Run *run, float *dst, double *sum, int n, const uint32 *key, uint32 tensor, int std,
+                                                    int step, const Row *table) {
+	releaseAll(run, dst, sum, n, key, tensor, run->scalars[std], run->scalars[step], table);
+}
+
+KERNEL __launch_bounds__(releaseThreads, 6) grid_release(const Run *run, float *dst, int64 *sum, int n, const uint32 *key, uint32 tensor,
+                                                         int std, const Row *table) {
+	releaseAll(run, dst, sum, n, key, tensor, run->scalars[std], gridOf(run->scalars[slot::Clip]).step, table);
 }
 
 KERNEL __launch_bounds__(64) keystream(uint32 *dst, int n, const uint32 *key, uint64 draw, uint32 tensor, uint32 first) {
@@ -265,11 +355,12 @@ KERNEL __launch_bounds__(64) keystream(uint32 *dst, int n, const uint32 *key, ui
 
 KERNEL __launch_bounds__(32) draws(int64 *dst, const uint64 *words, const uint32 *more, double std, const Row *table) {
 	int i = blockX();
-	int64 k = rounded(words[i], uniform(words[i], [&](int j) INLINE { return more[16 * i + j]; }), std, table), quick;
-	if (!decide(fixedOf(std), words[i], table, &quick))
-		quick = (int64)(1ull << 63);
+	uint64 word = words[i];
+	int64 k = rounded(word, uniform(word, [&](int j) INLINE { return more[16 * i + j]; }), std, table);
+	double p = point((uint32)word, (uint32)(word >> 32)), quick;
+	bool decided = decide(fixedOf(std), p, (uint32)(word >> 32), rowOf(p, table), &quick);
 	if (threadX() == 0) {
-		dst[2 * i] = quick;
-		dst[2 * i + 1] = words[i] >> 63 ? -k : k;
+		dst[2 * i] = decided ? (int64)quick : (int64)(1ull << 63);
+		dst[2 * i + 1] = word >> 63 ? -k : k;
 	}
 }

@@ -6,12 +6,12 @@ import "github.com/privgrad/privgrad/internal/device"
 // uint32, as stream.Stream.KeyWords gives them.
 const KeyBytes = 32
 
-// noiseThreads draw a block of ChaCha20 each, which makes 8 draws; a warp decides
-// those that are left open.
+// releaseThreads draw a block of ChaCha20 each, which makes 8 draws. noiseThreads make one of a keystream, and a warp a draw of Draws.
 const (
-	noiseThreads = 64
-	perBlock     = 8
-	warp         = 32
+	releaseThreads = 128
+	noiseThreads   = 64
+	perBlock       = 8
+	warp           = 32
 )
 
 // Noise is a draw of normals, rounded to integers: which of them, by the ChaCha20 stream of a key,
@@ -19,42 +19,30 @@ const (
 type Noise struct {
 	Key       Ptr
 	Table     Ptr // of 32 bytes a row: exact.Table
-	Open      Ptr // OpenBytes of memory between a release and its ReleaseOpen
 	Tensor    uint32
 	Std, Step device.Slot
 }
 
-// OpenBytes is a bit for each of n values, of which eight begin a byte.
-func OpenBytes(n int) int { return ceil(n, perBlock) }
+func release(name string, n int, args ...uint64) Launch {
+	return Launch{
+		Module: "noise", Name: name, Grid: [3]int{ceil(n, perBlock*releaseThreads), 1, 1}, Block: [3]int{releaseThreads, 1, 1}, Args: args,
+	}
+}
 
-// Release sets dst[i] = γ·(round(sum[i]/γ) + round(Z)) and then sum[i] = 0, i < n, but for draws that their first
-// 63 digits leave open: those ReleaseOpen does, which has to follow. dst is float32, sum float64. Z is normal with the noise's deviation over γ, the
+// Release sets dst[i] = γ·(round(sum[i]/γ) + round(Z)) and then sum[i] = 0, i < n. dst is float32, sum float64, both at multiples
+// of 16 bytes. Z is normal with the noise's deviation over γ, the
 // step of its grid, and the result bit for bit that of exact.Sampler.Release64, rounded once to float32. Without a deviation, dst[i] = sum[i], rounded to float32.
 //
-// A draw is a function of key, draw, tensor and i alone.
+// A draw is a function of key, draw, tensor and i alone. Of draws that their first 63 digits leave open, 384 are used. These leave a draw
+// open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/internals/gpu.md).
 func Release(run, dst, sum Ptr, n int, z Noise) Launch {
-	return Launch{
-		Module: "noise", Name: "release", Grid: [3]int{ceil(n, perBlock*noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
-		Args: []uint64{run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, z.Open},
-	}
+	return release("release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table)
 }
 
 // GridRelease is Release of the gradients of an exact net, dst[i] = γ·(sum[i] + round(Z)), where sum is int64 and γ, also
 // that of the noise, the grid step of the run's Clip.
 func GridRelease(run, dst, sum Ptr, n int, z Noise) Launch {
-	return Launch{
-		Module: "noise", Name: "grid_release", Grid: [3]int{ceil(n, perBlock*noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
-		Args: []uint64{run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), z.Table, z.Open},
-	}
-}
-
-// ReleaseOpen ends a Release or a GridRelease of the same sum and noise, by 384 digits of each open draw. These leave a draw
-// open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/internals/gpu.md).
-func ReleaseOpen(run, dst, sum Ptr, n int, z Noise) Launch {
-	return Launch{
-		Module: "noise", Name: "release_open", Grid: [3]int{ceil(n, perBlock*warp), 1, 1}, Block: [3]int{warp, 1, 1},
-		Args: []uint64{run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, z.Open},
-	}
+	return release("grid_release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), z.Table)
 }
 
 // Keystream writes n blocks of 64 bytes of the stream of a key to dst, from block
@@ -68,7 +56,7 @@ func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launc
 }
 
 // Draws writes the integers that digits make, for checks of a device: dst[2i], int64, i < n, is what Release makes
-// of words[i], uint64, at a deviation, or the least int64 where it is open, and dst[2i+1] what ReleaseOpen makes of the word and of
+// of words[i], uint64, at a deviation, or the least int64 where it is open, and dst[2i+1] what it makes then of the word and of
 // 64 bytes more, more[64i].
 func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
 	return Launch{

@@ -1,16 +1,21 @@
 #include "run.cuh"
 #include "squares.cuh"
 
-KERNEL __launch_bounds__(threads) norm_ghost(const Run *run, int first, int capacity, GHOSTS(double *, norm2)) {
-	__shared__ double scratch[2][threads];
-	int b = blockX();
+// One warp measures what goes in, the other one what comes back.
+KERNEL __launch_bounds__(64) norm_ghost(const Run *run, int first, int capacity, GHOSTS(double *, norm2)) {
+	__shared__ double back;
+	int b = blockX(), warp = threadX() / 32;
 	if (b >= liveRows(run, first, capacity))
 		return;
 	const float *x, *dy;
 	double *norm2;
 	int in, out, bias;
 	CHOOSE_GHOST(blockY(), norm2)
-	double n = ghostNorm(b, x, dy, in, out, bias, scratch);
+	int n = warp ? out : in;
+	double sum = squares((warp ? dy : x) + (int64)b * n, n);
+	if (threadX() == 32)
+		back = sum;
+	barrier();
 	if (threadX() == 0)
-		norm2[b] += n;
+		norm2[b] += ghostNorm(sum, back, bias);
 }

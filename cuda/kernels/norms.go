@@ -2,8 +2,6 @@ package kernels
 
 import "github.com/privgrad/privgrad/internal/ir"
 
-const normThreads = 128
-
 // NormGhost adds the squared norm of each live example's gradient of a dense
 // op to norm2[b], float64:
 //
@@ -11,8 +9,8 @@ const normThreads = 128
 //
 // and infinity where inputs are too long, as host.Ghost.
 //
-// Squares are exact in float64 and added there, element i in
-// lane i mod 128, in order, then the lanes in a tree of halves. The relative
+// Squares are exact in float64 and added there: element i in lane (i div 4) mod 32 of a warp, in order, in the (i mod 4)-th of its sums;
+// then a lane's sums two by two, then the lanes in a tree of halves. The relative
 // error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
 // from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
 // factors covers it (docs/proofs/rounding.md, `ghost`). Dead examples' norms stay as they are.
@@ -33,7 +31,7 @@ const MostGhosts = 4
 
 // NormGhosts is NormGhost of a few ops, with different places for their norms, in one launch.
 func NormGhosts(b Batch, g ...Ghost) Launch {
-	l := Launch{Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, len(g), 1}, Block: [3]int{normThreads, 1, 1}, Args: b.args()}
+	l := Launch{Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, len(g), 1}, Block: [3]int{2 * warp, 1, 1}, Args: b.args()}
 	l.Args = append(l.Args, ghostArgs(g, func(i int) uint64 { return g[i].Norm2 })...)
 	return l
 }

@@ -19,14 +19,20 @@ func without(text []byte, n int) []byte {
 	return bytes.Join([][]byte{bytes.Join(parts[:n+1], []byte("bar.sync \t0;")), bytes.Join(parts[n+1:], []byte("bar.sync \t0;"))}, nil)
 }
 
+// holder is the kernel that has the n-th of a text's barriers.
+func holder(text []byte, n int) string {
+	before := bytes.Join(bytes.Split(text, []byte("bar.sync \t0;"))[:n+1], nil)
+	name, _, _ := bytes.Cut(before[bytes.LastIndex(before, []byte(".entry "))+len(".entry "):], []byte("("))
+	return string(name)
+}
+
 // TestMissingBarriers plants the fault that a GPU shows least reliably: without any one of its barriers a kernel is
-// found to race, but for the last of blockSum where another follows.
+// found to race, but for the last of blockSum where another follows, or where its first thread alone has the sum.
 func TestMissingBarriers(t *testing.T) {
 	if gputest.On() {
 		t.Skip("a GPU finds no races")
 	}
 	rng := rand.New(rand.NewPCG(14, 1))
-	s := size{40, 40}
 	op := denseOp(150, 40, true)
 	for _, c := range []struct {
 		module   string
@@ -34,14 +40,19 @@ func TestMissingBarriers(t *testing.T) {
 		launches func(*machine) []Launch
 	}{
 		{"dense", 0, func(m *machine) []Launch {
+			s := size{130, 130} // two rounds of sums
 			b, x, dy, w := m.batch(s), m.floats(normals(rng, s.capacity*150)), m.floats(normals(rng, s.capacity*40)), m.floats(normals(rng, 150*40))
 			bias, sums := m.floats(normals(rng, 40)), m.doubles(make([]float64, 151*40))
-			wide := denseOp(40, 150, true) // whose sums have terms for every group, and more
-			return []Launch{
-				DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)),
-				DenseInputGrad(b, wide, x, w, m.empty(s.capacity*40), false),
-				DenseSum(b, op, x, dy, m.floats(fill(s.capacity, 0.5)), sums, sums+8*150*40),
-			}
+			few := denseOp(150, 10, true)
+			all := []Launch{DenseForward(b, few, x, w, bias, m.empty(s.capacity*10)), DenseInputGrad(b, few, dy, w, m.empty(s.capacity*150), false)}
+			tilesOf(&productTiles, func(string) {
+				all = append(all, DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)),
+					DenseInputGrad(b, denseOp(40, 150, true), x, w, m.empty(s.capacity*40), false)) // terms for every warp, and more
+			})
+			tilesOf(&sumTiles, func(string) {
+				all = append(all, DenseSum(b, op, x, dy, m.floats(fill(s.capacity, 0.5)), sums, sums+8*150*40))
+			})
+			return all
 		}},
 		{"groupnorm", 2, func(m *machine) []Launch {
 			op := normOp(2, true, 4, 1, 3)
@@ -53,15 +64,23 @@ func TestMissingBarriers(t *testing.T) {
 				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
 			}
 		}},
-		{"trunk", 1, func(m *machine) []Launch {
-			r := newTrunkRunOn(t, m, rng, trunkPrograms()[1], size{1, 1}, 0)
-			table := &Table{Values: m.bytes(make([]byte, 14*13)), Targets: m.floats([]float32{0}), Width: 14 * 13, Scale: 1}
-			images := m.floats(normals(rng, 14*13))
-			out := r.p.ValueSize(ir.Value(r.trunk.Ops))
-			return []Launch{
-				TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
-				TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
+		{"trunk", 1, func(m *machine) []Launch { return trunkLaunches(t, m, rng, trunkPrograms()[1]) }},
+		{"fixed", 4, func(m *machine) (all []Launch) {
+			for _, p := range trunkPrograms() {
+				if p.Shape[1] == 28 {
+					all = append(all, trunkLaunches(t, m, rng, p)...)
+				}
 			}
+			return all
+		}},
+		{"stencil", 0, func(m *machine) (all []Launch) {
+			for _, d := range [][3]int{{3, 9, 33}, {3, 8, 33}, {3, 9, 5}, {5, 5, 5}, {5, 5, 9}} {
+				op := imageOp(ir.Conv, d[2], 5, d[1], d[2], ir.Square(d[0], 1, d[0]%5/3), false)
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, d[0]*d[0]*d[2]*d[2]))
+				all = append(all, ConvForward(b, op, x, w, 0, m.empty(n)), ConvInputGrad(b, op, x, w, m.empty(n), false))
+			}
+			return all
 		}},
 		// Blocks for up to 20 units have one slab of weights, and none to wait for.
 		{"lstm", 1, func(m *machine) (all []Launch) {
@@ -86,28 +105,41 @@ func TestMissingBarriers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// fault is what the launches do wrong with another text.
-		fault := func(text []byte) (err error) {
+		// fault is what the launches of a kernel, "" for all, do wrong with another text.
+		fault := func(kernel string, text []byte) (err error) {
 			m := newMachine(t)
 			for _, l := range c.launches(m) {
-				if err == nil {
+				if err == nil && (kernel == "" || kernel == l.Name) {
 					err = m.mem.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args)
 				}
 			}
 			return err
 		}
-		if err := fault(text); err != nil {
+		if err := fault("", text); err != nil {
 			t.Fatalf("%s with all of its barriers: %v", c.module, err)
 		}
 		needless := 0
 		for n := 0; without(text, n) != nil; n++ {
-			if fault(without(text, n)) == nil {
+			if kernel := holder(text, n); fault(kernel, without(text, n)) == nil {
 				needless++
+				t.Logf("%s works without its barrier", kernel)
 			}
 		}
 		if needless != c.needless {
 			t.Errorf("%s works without %d of its barriers, expected was %d", c.module, needless, c.needless)
 		}
+	}
+}
+
+// trunkLaunches take one example through a trunk and back.
+func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []Launch {
+	r := newTrunkRunOn(t, m, rng, p, size{1, 1}, 0)
+	n, out := ir.Size(p.Shape), p.ValueSize(ir.Value(r.trunk.Ops))
+	table := &Table{Values: m.bytes(make([]byte, n)), Targets: m.floats([]float32{0}), Width: n, Scale: 1}
+	images := m.floats(normals(rng, n))
+	return []Launch{
+		TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
+		TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
 	}
 }
 

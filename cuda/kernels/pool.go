@@ -1,10 +1,23 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 const poolThreads = 256
 
+// pool launches the form of a kernel that fits an op best. They compute the same bits.
 func pool(name string, b Batch, op *ir.Op, elements int, args ...uint64) Launch {
+	w := op.Window
+	square := w.H == w.W && w.StrideH == w.StrideW && w.PadTop+w.PadBottom+w.PadLeft+w.PadRight == 0
+	switch at := [2]int{w.H, w.StrideH}; {
+	case square && at == [2]int{2, 2} && op.Shape[1]%2 == 0 && op.Shape[2]%4 == 0:
+		name, elements = name+"_pair", ir.Size(op.Shape)/8
+	case square && (at == [2]int{2, 1} || at == [2]int{2, 2} || at == [2]int{3, 2}):
+		name = fmt.Sprintf("%s_%d_%d", name, w.H, w.StrideH)
+	}
 	return Launch{
 		Module: "pool", Name: name,
 		Grid: [3]int{ceil(b.Capacity*elements, poolThreads), 1, 1}, Block: [3]int{poolThreads, 1, 1},
@@ -40,7 +53,7 @@ func AvgPool(b Batch, op *ir.Op, x, y Ptr) Launch {
 }
 
 // AvgPoolGrad gives an element the sum of dy over the windows that read it, in their order, divided by the area; where
-// add is set, it is added to what dx has.
+// add is set, it is added to what dx has. Addresses are multiples of 16.
 func AvgPoolGrad(b Batch, op *ir.Op, dy, dx Ptr, add bool) Launch {
 	return pool("avg_pool_grad", b, op, ir.Size(op.Shape), 0, dy, dx, flag(add), I(int(noActivation)))
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -134,6 +135,15 @@ func every(block, places int) func(x, y int) int {
 	return func(x, _ int) int { return x * block / places }
 }
 
+// firstOf is the example with which a block begins: of a stencil, the first of the bundle that has its first row.
+func firstOf(l Launch, rows int, others func(x, y int) int) func(x, y int) int {
+	if l.Module != "stencil" {
+		return others
+	}
+	bundle, down := int(l.Args[8]), int(l.Args[9])
+	return func(x, _ int) int { return x * down / rows * bundle }
+}
+
 // tap is the pixel that a window reads at an output position through a tap, −1 outside.
 func tap(op *ir.Op, p, u, v int) int {
 	w := op.Window
@@ -155,7 +165,8 @@ func (s *wide) conv(inputGrad bool) {
 	pixels, in, values := op.Shape[1]*op.Shape[2], ir.Size(op.Shape), ir.Size(op.Out)
 	w := op.Window
 	taps := w.H * w.W
-	s.check(s.math.ConvForward(s.b, op, s.x, s.w, s.bias, s.y), s.y, values, values, k, every(64, positions), func(b, e int) (float64, float64) {
+	l := s.math.ConvForward(s.b, op, s.x, s.w, s.bias, s.y)
+	s.check(l, s.y, values, values, k, firstOf(l, op.Out[1], every(64, positions)), func(b, e int) (float64, float64) {
 		o, p := e/positions, e%positions
 		var t total
 		for i := range k {
@@ -184,7 +195,8 @@ func (s *wide) conv(inputGrad bool) {
 		phase := y % (w.StrideH * w.StrideW)
 		return 64 * x / (ceil(op.Shape[1]-phase/w.StrideW, w.StrideH) * ceil(op.Shape[2]-phase%w.StrideW, w.StrideW))
 	}
-	s.check(s.math.ConvInputGrad(s.b, op, s.dy, s.w, s.dx, false), s.dx, in, in, out*taps, first, func(b, e int) (float64, float64) {
+	l = s.math.ConvInputGrad(s.b, op, s.dy, s.w, s.dx, false)
+	s.check(l, s.dx, in, in, out*taps, firstOf(l, op.Shape[1], first), func(b, e int) (float64, float64) {
 		var t total
 		c, at := e/pixels, e%pixels
 		for p := range positions {
@@ -203,11 +215,11 @@ func (s *wide) conv(inputGrad bool) {
 
 // tile is how many examples a block of a dense product has.
 func (s *wide) tile(l Launch) int {
-	n := 16
-	for ceil(s.b.Capacity, n) > l.Grid[0] {
-		n *= 2
+	var rows, cols int
+	if _, err := fmt.Sscanf(l.Name[strings.LastIndex(l.Name, "_")+1:], "%dx%d", &rows, &cols); err != nil {
+		return 64 // on tensor cores
 	}
-	return n
+	return rows
 }
 
 func (s *wide) dense(inputGrad bool) {

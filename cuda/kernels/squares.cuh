@@ -1,21 +1,40 @@
 // Squared norms of the gradients of dense ops, from what goes in and what comes back.
 #pragma once
-#include "common.cuh"
+#include "lanes.cuh"
+#include "tile.cuh"
 
-static const int threads = 128, mostGhosts = 4;
+static const int mostGhosts = 4;
 
-// squares is the squared norm of n values; the first thread of the block has it.
-static __device__ __forceinline__ double squares(const float *x, int n, double *scratch) {
-	double sum = 0;
-	for (int i = threadX(); i < n; i += threads)
-		sum += (double)x[i] * (double)x[i];
-	return blockSum<threads>(sum, scratch);
+// squares is the squared norm of n values, which all lanes of a warp have: lane l of them adds the squares of values 4l to 4l+3, and of those 128
+// behind, and so on, in four sums. What a lane needs of 1,024 values it reads at once.
+static __device__ __forceinline__ double squares(const float *x, int n) {
+	const int together = 8, values = 4 * 32 * together;
+	bool aligned = ((uint32)(uint64)x | (uint32)(4 * n)) % 16 == 0;
+	double sums[4] = {};
+	for (int begin = 4 * ownLane(); begin - 4 * ownLane() < n; begin += values) {
+		float4 v[together];
+		if (aligned) {
+#pragma unroll
+			for (int j = 0; j < together; j++)
+				v[j] = begin + 128 * j < n ? four(x + begin + 128 * j) : float4{0, 0, 0, 0};
+		} else {
+#pragma unroll
+			for (int j = 0; j < together; j++)
+#pragma unroll
+				for (int k = 0; k < 4; k++)
+					v[j][k] = begin + 128 * j + k < n ? x[begin + 128 * j + k] : 0;
+		}
+#pragma unroll
+		for (int j = 0; j < together; j++)
+#pragma unroll
+			for (int k = 0; k < 4; k++)
+				sums[k] = fma((double)v[j][k], (double)v[j][k], sums[k]);
+	}
+	return laneSum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// ghostNorm is host.Ghost of example b's gradient; the first thread of the block has it.
-static __device__ __forceinline__ double ghostNorm(int b, const float *x, const float *dy, int in, int out, int bias,
-                                                   double (*scratch)[threads]) {
-	double xx = squares(x + (int64)b * in, in, scratch[0]), dd = squares(dy + (int64)b * out, out, scratch[1]);
+// ghostNorm is host.Ghost of a gradient, from the squared norms of what goes in and what comes back.
+static __device__ __forceinline__ double ghostNorm(double xx, double dd, int bias) {
 	double inputs = bias ? xx + 1 : xx;
 	return inputs > 0x1p126 ? __builtin_inf() : dd * inputs;
 }

@@ -93,8 +93,10 @@ func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) L
 	if m.plain() {
 		return DenseSum(b, op, x, dy, factors, sumW, sumB)
 	}
-	s, tile := Sum{op, x, dy, factors, sumW, sumB}, denseTile(op)
-	return m.tensor(Launch{Module: "gemm", Grid: s.tiles(tile, 64), Args: b.args(s.args()...)}, "dense_sum", tile)
+	out, in, cols := productColumns(op)
+	tile := denseTile(op)
+	l := Launch{Module: "gemm", Grid: [3]int{ceil(cols, 64), ceil(out, tile), 1}, Args: b.args(x, dy, factors, sumW, sumB, I(in), I(cols), I(out))}
+	return m.tensor(l, "dense_sum", tile)
 }
 
 // SumsTogether is the function of this name: DenseSums is of float32.
@@ -107,17 +109,27 @@ func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 
 // ConvActivated is the function of this name.
 func (m Math) ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
-	return m.conv(ConvActivated(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
+	if m.plain() {
+		return ConvActivated(b, op, act, x, w, bias, y)
+	}
+	return m.conv(columnsForward(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
 }
 
 // ConvInputGrad is the function of this name.
 func (m Math) ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
-	return m.conv(ConvInputGrad(b, op, dy, weights, dx, add), "conv_input_grad", op.Shape[0])
+	return m.convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
 // ConvInputGradThrough is the function of this name.
 func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
-	return m.conv(ConvInputGradThrough(b, op, x, dy, weights, dx), "conv_input_grad", op.Shape[0])
+	return m.convInputGrad(b, op, dy, weights, dx, false, x)
+}
+
+func (m Math) convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
+	if m.plain() {
+		return convInputGrad(b, op, dy, weights, dx, add, x)
+	}
+	return m.conv(columnsInputGrad(b, op, dy, weights, dx, add, x), "conv_input_grad", op.Shape[0])
 }
 
 // conv turns a launch for float32 into the one on tensor cores, which has the same tiles and arguments.

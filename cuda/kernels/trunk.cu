@@ -30,61 +30,100 @@ static_assert(sizeof(Stage) == 120);
 
 extern __shared__ __attribute__((aligned(16))) float memory[];
 
+// Quotient divides numbers below 2¹⁶, as all that count floats in shared memory are, by one known once a stage: m·by exceeds 2³² by less than
+// by, so n·m/2³² exceeds n/by by less than 1/by.
+struct Quotient {
+	int by;
+	uint32 m; // 0 for 1
+	__device__ __forceinline__ Quotient(int by) : by(by), m(0xffffffffu / (uint32)by + 1) {}
+	__device__ __forceinline__ int of(int n) const { return m ? (int)((uint64)(uint32)n * m >> 32) : n; }
+	__device__ __forceinline__ int rest(int n) const { return n - of(n) * by; }
+};
+
+// sharedFour is four of what lies in shared memory, where the compiler does not see that it does.
+static __device__ __forceinline__ float4 sharedFour(const float *x) { return *(const __attribute__((address_space(3))) float4 *)x; }
+
 // quads is how many fours make room for n, an odd number: neighbours in the other direction then lie in different banks.
 static __device__ __forceinline__ int quads(int n) { return (n + 3) / 4 | 1; }
 
-// tap is one of a convolution's, over the channels, with what it reads through it at a position's corner.
-template <class F> static __device__ __forceinline__ void eachTap(const Geometry &g, const float *image, Corner c, F f) {
-	for (int channel = 0; channel < g.channels; channel++, image += g.rows * g.cols)
-#pragma unroll 1
-		for (int v = 0; v < g.windowRows; v++) {
-			int y = c.y + v * g.dilationY - g.top, x = c.x - g.left;
-			bool inside = (unsigned)y < (unsigned)g.rows;
-			for (int u = 0; u < g.windowCols; u++, x += g.dilationX)
-				f(inside && (unsigned)x < (unsigned)g.cols ? image[y * g.cols + x] : 0);
-		}
+static __device__ __forceinline__ Corner corner(const Geometry &g, Quotient byCols, int position) {
+	Corner c;
+	int row = byCols.of(position);
+	c.y = row * g.strideY, c.x = (position - row * g.outCols) * g.strideX;
+	return c;
 }
 
-// A thread has four filters at one position. Weights lie tap by tap.
+// A thread has four filters at four positions, a quarter of all apart. Weights lie tap by tap.
 static __device__ __forceinline__ void convForward(const Stage &s, const float *params, float *weights, float *values) {
 	Geometry g = s.g;
 	int taps = g.taps(), stride = 4 * quads(g.out), positions = g.positions(), octets = (g.out + 7) / 8;
 	const float *w = params + s.weight;
 	// Neighbouring threads take eight filters, then taps, as a compromise of both memories.
+	Quotient byTaps(taps), byPositions(positions), byCols(g.outCols);
 	for (int e = threadX(); e < octets * 8 * taps; e += THREADS) {
-		int o = e / (8 * taps) * 8 + e % 8, k = e / 8 % taps;
+		int octet = byTaps.of(e / 8), o = octet * 8 + e % 8, k = e / 8 - octet * taps;
 		if (o < stride)
 			weights[k * stride + o] = o < g.out ? w[o * taps + k] : 0;
 	}
 	barrier();
-	for (int n = threadX(); n < (g.out + 3) / 4 * positions; n += THREADS) {
-		int o0 = n / positions * 4, p = n % positions;
+	int quarter = (positions + 3) / 4;
+	Quotient byQuarter(quarter);
+#pragma unroll 1
+	for (int n = threadX(); n < (g.out + 3) / 4 * quarter; n += THREADS) {
+		int o0 = byQuarter.of(n) * 4, p0 = byQuarter.rest(n);
+		Corner c[4];
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			c[j] = corner(g, byCols, min(p0 + j * quarter, positions - 1));
 		const float *at = weights + o0;
-		float acc[4] = {};
-		eachTap(g, memory + s.x, Corner(g, p), [&](float v) INLINE {
-			float4 w = four(at);
-			at += stride;
+		float acc[4][4] = {};
+		int plane = s.x;
+#pragma unroll 1
+		for (int channel = 0; channel < g.channels; channel++, plane += g.rows * g.cols)
+#pragma unroll 1
+			for (int v = 0; v < g.windowRows; v++) {
+				int x[4], row[4];
+#pragma unroll
+				for (int j = 0; j < 4; j++) {
+					int y = c[j].y + v * g.dilationY - g.top;
+					bool inside = (unsigned)y < (unsigned)g.rows;
+					x[j] = inside ? c[j].x - g.left : -0x10000, row[j] = plane + y * g.cols;
+				}
+#pragma unroll 1
+				for (int u = 0; u < g.windowCols; u++, at += stride) {
+					float4 w = sharedFour(at);
+#pragma unroll
+					for (int j = 0; j < 4; j++) {
+						float read = (unsigned)x[j] < (unsigned)g.cols ? memory[row[j] + x[j]] : 0;
+						x[j] += g.dilationX;
+#pragma unroll
+						for (int i = 0; i < 4; i++)
+							acc[i][j] = fmaf(w[i], read, acc[i][j]);
+					}
+				}
+			}
+#pragma unroll
+		for (int j = 0; j < 4; j++) {
+			int p = p0 + j * quarter;
 #pragma unroll
 			for (int i = 0; i < 4; i++)
-				acc[i] = fmaf(w[i], v, acc[i]);
-		});
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			if (o0 + i < g.out) {
-				int e = (o0 + i) * positions + p;
-				float v = activate(s.act, s.bias >= 0 ? acc[i] + params[s.bias + o0 + i] : acc[i]);
-				memory[s.y + e] = v;
-				values[e] = v;
-			}
+				if (o0 + i < g.out && p < positions) {
+					int e = (o0 + i) * positions + p;
+					float v = activate(s.act, s.bias >= 0 ? acc[i][j] + params[s.bias + o0 + i] : acc[i][j]);
+					memory[s.y + e] = v;
+					values[e] = v;
+				}
+		}
 	}
 }
 
 static __device__ __forceinline__ void poolForward(const Stage &s, float *values, int *largests) {
 	Geometry g = s.g;
 	int positions = g.positions();
+	Quotient byPositions(positions), byCols(g.outCols);
 	for (int e = threadX(); e < s.outputs(); e += THREADS) {
-		const float *plane = memory + s.x + e / positions * g.rows * g.cols;
-		int py = e % positions / g.outCols, px = e % g.outCols;
+		int channel = byPositions.of(e), p = e - channel * positions, py = byCols.of(p), px = p - py * g.outCols;
+		const float *plane = memory + s.x + channel * g.rows * g.cols;
 		float v = 0;
 		if (s.kind == MaxPoolStage) {
 			int at = largest(g, plane, py, px);
@@ -132,21 +171,39 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, in
 }
 
 // Gradients of the first stage, of which no input gradient is computed, lie position by position, those of others as values do.
-static __device__ __forceinline__ int gradientAt(const Stage &s, bool begins, int e) {
+static __device__ __forceinline__ int gradientAt(const Stage &s, bool begins, Quotient byPositions, int e) {
 	if (!begins || s.kind != ConvStage)
 		return s.dy + e;
-	int positions = s.g.positions();
-	return s.dy + e % positions * 4 * quads(s.g.out) + e / positions;
+	return s.dy + byPositions.rest(e) * 4 * quads(s.g.out) + byPositions.of(e);
 }
 
 // passOn leaves the gradient d at output e of a stage behind its activation.
-static __device__ __forceinline__ void passOn(const Stage &s, bool begins, int b, int e, float d) {
+static __device__ __forceinline__ void passOn(const Stage &s, bool begins, Quotient byPositions, int b, int e, float d) {
 	if (s.act)
 		d = passBack(s.act, s.values[b * s.outputs() + e], d);
-	memory[gradientAt(s, begins, e)] = d;
+	memory[gradientAt(s, begins, byPositions, e)] = d;
 }
 
-// convStore gives an example's gradient: four filters by one column in a thread, and a block of positions.
+// Read is what all positions of a convolution read of an image: of every channel so many rows and columns, from the first position's corner,
+// padding included. That is how a convolution's input lies on the way back.
+struct Read {
+	int rows, cols;
+	__device__ __forceinline__ Read(const Geometry &g)
+	    : rows((g.outRows - 1) * g.strideY + (g.windowRows - 1) * g.dilationY + 1),
+	      cols((g.outCols - 1) * g.strideX + (g.windowCols - 1) * g.dilationX + 1) {}
+};
+
+static __device__ __forceinline__ void copyInput(const Stage &s, const float *input) {
+	Geometry g = s.g;
+	Read read(g);
+	Quotient byPlane(read.rows * read.cols), byCols(read.cols);
+	for (int e = threadX(); e < g.channels * read.rows * read.cols; e += THREADS) {
+		int channel = byPlane.of(e), at = byPlane.rest(e), y = byCols.of(at) - g.top, x = byCols.rest(at) - g.left;
+		memory[s.input + e] = g.inside(y, x) ? input[(channel * g.rows + y) * g.cols + x] : 0;
+	}
+}
+
+// convStore gives an example's gradient: four filters by four columns in a thread, and a block of positions.
 static __device__ __forceinline__ void convStore(const Stage &s, bool begins, float *kept, double *norm2, float *scratch) {
 	Geometry g = s.g;
 	int taps = g.taps(), width = s.bias >= 0 ? taps + 1 : taps, positions = g.positions(), stride = 4 * quads(g.out);
@@ -154,37 +211,56 @@ static __device__ __forceinline__ void convStore(const Stage &s, bool begins, fl
 	if (!begins) {
 		dy = scratch;
 		scratch += positions * stride;
-		for (int e = threadX(); e < positions * stride; e += THREADS)
-			dy[e] = e % stride < g.out ? memory[s.dy + e % stride * positions + e / stride] : 0;
+		Quotient byStride(stride);
+		for (int e = threadX(); e < positions * stride; e += THREADS) {
+			int p = byStride.of(e), o = e - p * stride;
+			dy[e] = o < g.out ? memory[s.dy + o * positions + p] : 0;
+		}
 		barrier();
 	}
-	int fours = (g.out + 3) / 4, blocks = (positions + POSITION_BLOCK - 1) / POSITION_BLOCK;
+	Read read(g);
+	int fours = (g.out + 3) / 4, across = (width + 3) / 4, blocks = (positions + POSITION_BLOCK - 1) / POSITION_BLOCK;
+	Quotient byAcross(across), byFours(fours), byCols(g.outCols), byArea(g.windowRows * g.windowCols), byWindow(g.windowCols), byWidth(width);
 	double squares = 0;
-	for (int n = threadX(); n < width * fours * blocks; n += THREADS) {
-		int k = n % width, o0 = n / width % fours * 4, p = n / (width * fours) * POSITION_BLOCK;
-		Tap tap(g, k);
-		Corner c(g, p);
-		int end = min(p + POSITION_BLOCK, positions), past = g.outCols * g.strideX;
-		float acc[4] = {};
-#pragma unroll 2
-		for (const float *d = dy + p * stride + o0; p < end; p++, d += stride) {
-			float v = k < taps ? column(g, memory + s.input, c, tap) : 1;
-			float4 a = four(d);
+#pragma unroll 1
+	for (int n = threadX(); n < across * fours * blocks; n += THREADS) {
+		int tile = byAcross.of(n), k0 = (n - tile * across) * 4, block = byFours.of(tile), o0 = (tile - block * fours) * 4;
+		int taps4[4];
 #pragma unroll
-			for (int i = 0; i < 4; i++)
-				acc[i] = fmaf(a[i], v, acc[i]);
-			c.x += g.strideX;
-			if (c.x == past)
-				c.x = 0, c.y += g.strideY;
+		for (int j = 0; j < 4; j++) {
+			int k = min(k0 + j, taps - 1), channel = byArea.of(k), at = byArea.rest(k);
+			taps4[j] = (channel * read.rows + byWindow.of(at) * g.dilationY) * read.cols + byWindow.rest(at) * g.dilationX;
+		}
+		int p = block * POSITION_BLOCK, end = min(p + POSITION_BLOCK, positions), left = g.outCols - byCols.rest(p);
+		int x = s.input + byCols.of(p) * g.strideY * read.cols + byCols.rest(p) * g.strideX, next = g.strideY * read.cols - g.outCols * g.strideX;
+		float acc[4][4] = {};
+#pragma unroll 1
+		for (const float *d = dy + p * stride + o0; p < end; p++, d += stride) {
+			float4 a = sharedFour(d);
+#pragma unroll
+			for (int j = 0; j < 4; j++) {
+				float v = memory[x + taps4[j]];
+				v = k0 + j < taps ? v : 1;
+#pragma unroll
+				for (int i = 0; i < 4; i++)
+					acc[i][j] = fmaf(a[i], v, acc[i][j]);
+			}
+			left--;
+			x += g.strideX + (left == 0 ? next : 0);
+			left = left == 0 ? g.outCols : left;
 		}
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			if (o0 + i < g.out) {
+#pragma unroll
+			for (int j = 0; j < 4; j++) {
+				int o = o0 + i, k = k0 + j;
+				if (o >= g.out || k >= width)
+					continue;
 				if (blocks == 1) {
-					kept[place(g, o0 + i, k)] = acc[i];
-					squares = fma(acc[i], acc[i], squares);
+					kept[place(g, o, k)] = acc[i][j];
+					squares = fma(acc[i][j], acc[i][j], squares);
 				} else {
-					scratch[n / (width * fours) * width * g.out + (o0 + i) * width + k] = acc[i];
+					scratch[(block * g.out + o) * width + k] = acc[i][j];
 				}
 			}
 	}
@@ -194,12 +270,12 @@ static __device__ __forceinline__ void convStore(const Stage &s, bool begins, fl
 			float sum = 0;
 			for (int i = 0; i < blocks; i++)
 				sum += scratch[i * width * g.out + e];
-			kept[place(g, e / width, e % width)] = sum;
+			kept[place(g, byWidth.of(e), byWidth.rest(e))] = sum;
 			squares = fma(sum, sum, squares);
 		}
 	}
 	squares = blockSum<THREADS>(squares, (double *)memory); // its first 2 KiB are for this
-	if (threadX() == 0)
+	if (threadX() == 0 && norm2)
 		*norm2 = squares;
 }
 
@@ -230,16 +306,17 @@ static __device__ __forceinline__ void convInputGrad(const Stage &s, const Stage
 	Geometry g = s.g;
 	int area = g.windowRows * g.windowCols, stride = (g.channels + 3) / 4 * 4, octets = (g.channels + 7) / 8, pixels = g.rows * g.cols;
 	const float *w = params + s.weight;
+	Quotient byArea(area), byOctets(octets), byPixels(pixels), byCols(g.cols), byPositions(before.g.positions());
 	for (int e = threadX(); e < g.out * octets * 8 * area; e += THREADS) {
-		int c = e / (8 * area) % octets * 8 + e % 8, k = e / 8 % area, o = e / (8 * area) / octets;
+		int octet = byArea.of(e / 8), k = e / 8 - octet * area, o = byOctets.of(octet), c = (octet - o * octets) * 8 + e % 8;
 		if (c < stride)
 			weights[(o * area + k) * stride + c] = c < g.channels ? w[(o * g.channels + c) * area + k] : 0;
 	}
 	barrier();
 	for (int n = threadX(); n < stride / 4 * pixels; n += THREADS) {
-		int c0 = n / pixels * 4, pixel = n % pixels;
-		Axis y(pixel / g.cols, g.strideY, g.top, g.windowRows, g.dilationY, g.outRows);
-		Axis x(pixel % g.cols, g.strideX, g.left, g.windowCols, g.dilationX, g.outCols);
+		int c0 = byPixels.of(n) * 4, pixel = byPixels.rest(n);
+		Axis y(byCols.of(pixel), g.strideY, g.top, g.windowRows, g.dilationY, g.outRows);
+		Axis x(byCols.rest(pixel), g.strideX, g.left, g.windowCols, g.dilationX, g.outCols);
 		float acc[4] = {};
 #pragma unroll 1
 		for (int o = 0; o < g.out; o++)
@@ -249,7 +326,7 @@ static __device__ __forceinline__ void convInputGrad(const Stage &s, const Stage
 				const float *at = weights + (o * area + (y.first + v * y.step) * g.windowCols + x.first) * stride + c0;
 #pragma unroll 1
 				for (int u = 0; u < x.n; u++, d -= x.back, at += x.step * stride) {
-					float4 w = four(at);
+					float4 w = sharedFour(at);
 #pragma unroll
 					for (int i = 0; i < 4; i++)
 						acc[i] = fmaf(w[i], *d, acc[i]);
@@ -258,26 +335,38 @@ static __device__ __forceinline__ void convInputGrad(const Stage &s, const Stage
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			if (c0 + i < g.channels)
-				passOn(before, begins, b, (c0 + i) * pixels + pixel, acc[i]);
+				passOn(before, begins, byPositions, b, (c0 + i) * pixels + pixel, acc[i]);
 	}
+}
+
+// readersBy is readers with a stride that is known once a stage.
+static __device__ __forceinline__ Range readersBy(Quotient byStride, int pixel, int padding, int window, int count) {
+	int at = pixel + padding, least = at - window + 1;
+	return {least > 0 ? byStride.of(least + byStride.by - 1) : 0, min(byStride.of(at) + 1, count)};
 }
 
 static __device__ __forceinline__ void poolGrad(const Stage &s, const Stage &before, bool begins, int b) {
 	Geometry g = s.g;
 	int positions = g.positions(), pixels = g.rows * g.cols, dy = s.dy;
 	bool mean = s.kind == AvgPoolStage;
+	Quotient byPixels(pixels), byCols(g.cols), byPositions(before.g.positions()), byStrideY(g.strideY), byStrideX(g.strideX);
 	for (int e = threadX(); e < g.image(); e += THREADS) {
-		int at = e % pixels, first = e / pixels * positions;
+		int at = byPixels.rest(e), first = byPixels.of(e) * positions;
 		const int *largests = s.largest + b * s.outputs() + first;
+		Range y = readersBy(byStrideY, byCols.of(at), g.top, g.windowRows, g.outRows);
+		Range x = readersBy(byStrideX, byCols.rest(at), g.left, g.windowCols, g.outCols);
 		float sum = 0;
-		readersOf(g, at / g.cols, at % g.cols, [&](int i, int j) {
-			int p = i * g.outCols + j;
-			if (mean || largests[p] == at)
-				sum += memory[dy + first + p];
-		});
+#pragma unroll 1
+		for (int i = y.lo; i < y.hi; i++)
+#pragma unroll 1
+			for (int j = x.lo; j < x.hi; j++) {
+				int p = i * g.outCols + j;
+				if (mean || largests[p] == at)
+					sum += memory[dy + first + p];
+			}
 		if (mean)
 			sum /= (float)(g.windowRows * g.windowCols);
-		passOn(before, begins, b, e, sum);
+		passOn(before, begins, byPositions, b, e, sum);
 	}
 }
 
@@ -290,38 +379,37 @@ KERNEL __launch_bounds__(THREADS, 3) trunk_backward(const Run *run, int first, i
 	kept += (int64)b * stride;
 #pragma unroll 1
 	for (int i = 0; i < count; i++) {
-		const Stage &s = stages[i];
+		const Stage s = stages[i];
 		if (s.kind != ConvStage)
 			continue;
-		const float *input = i == 0 ? images : stages[i - 1].values;
-		int size = s.g.image();
-		for (int e = threadX(); e < size; e += THREADS)
-			memory[s.input + e] = input[b * size + e];
+		copyInput(s, (i == 0 ? images : stages[i - 1].values) + b * s.g.image());
 		int room = 4 * quads(s.g.out);
+		Quotient byRoom(room);
 		for (int e = threadX(); i == 0 && e < s.g.positions() * room; e += THREADS)
-			if (e % room >= s.g.out)
+			if (byRoom.rest(e) >= s.g.out)
 				memory[s.dy + e] = 0;
 	}
-	const Stage &last = stages[count - 1];
+	const Stage last = stages[count - 1];
+	Quotient byPositions(last.g.positions());
 	for (int e = threadX(); e < last.outputs(); e += THREADS) {
 		float d = delta[b * last.outputs() + e];
 		if (activated)
-			passOn(last, count == 1, b, e, d);
+			passOn(last, count == 1, byPositions, b, e, d);
 		else
-			memory[gradientAt(last, count == 1, e)] = d;
+			memory[gradientAt(last, count == 1, byPositions, e)] = d;
 	}
 	barrier();
 #pragma unroll 1
 	for (int i = count - 1; i >= 0; i--) {
-		const Stage &s = stages[i];
+		const Stage s = stages[i], before = stages[max(i - 1, 0)];
 		if (s.kind == ConvStage) {
-			convStore(s, i == 0, kept + s.kept, s.norm2 + b, memory + scratch);
+			convStore(s, i == 0, kept + s.kept, s.norm2 ? s.norm2 + b : 0, memory + scratch);
 			if (i == 0)
 				return;
 			// Whose barriers let it write to scratch again.
-			convInputGrad(s, stages[i - 1], i == 1, b, params, memory + scratch);
+			convInputGrad(s, before, i == 1, b, params, memory + scratch);
 		} else if (i > 0) {
-			poolGrad(s, stages[i - 1], i == 1, b);
+			poolGrad(s, before, i == 1, b);
 		}
 		barrier();
 	}

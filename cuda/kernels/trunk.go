@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -17,8 +18,9 @@ type Trunk struct {
 	Ops    int // that it covers: the first ones of the program
 	Stages []TrunkStage
 
-	weights, scratch  int // places in shared memory, in floats
-	forward, backward int // bytes of it
+	weights, scratch  int         // places in shared memory, in floats
+	forward, backward int         // bytes of it
+	fixed             *fixedTrunk // kernels for just this geometry, or nil
 }
 
 // TrunkStage is a convolution or a pool. The device fills in where its parts lie.
@@ -78,11 +80,22 @@ func FindTrunk(p *ir.Program, shared int) *Trunk {
 	if convs == 0 || flops > mostTrunkFLOPs {
 		return nil
 	}
-	t.layOut()
+	if t.fixed = fixedFor(p, t.Stages); t.fixed != nil {
+		t.forward, t.backward = t.fixed.forward, t.fixed.backward
+	} else {
+		t.layOut()
+	}
 	if t.forward > shared || t.backward > shared {
 		return nil
 	}
 	return t
+}
+
+// General is the trunk without kernels for just its geometry.
+func (t *Trunk) General() *Trunk {
+	g := &Trunk{Ops: t.Ops, Stages: slices.Clone(t.Stages)}
+	g.layOut()
+	return g
 }
 
 // layOut gives everything a place in shared memory. Outputs, and gradients, of neighbours lie in two places in turn.
@@ -99,7 +112,8 @@ func (t *Trunk) layOut() {
 		if s.op.Kind == ir.Conv {
 			out, k, positions := s.op.Columns()
 			s.input = trunkSums + inputs
-			inputs += fours(ir.Size(s.op.Shape))
+			w := s.op.Window // Read in trunk.cu
+			inputs += fours(s.op.Shape[0] * ((s.op.Out[1]-1)*w.StrideH + (w.H-1)*w.DilationH + 1) * ((s.op.Out[2]-1)*w.StrideW + (w.W-1)*w.DilationW + 1))
 			weights = max(weights, k*room(out))
 			again := 0 // δ position by position
 			if i == 0 {
@@ -151,6 +165,9 @@ func (t *Trunk) Table() []byte {
 // TrunkForward is Gather and the trunk's forward pass with a flat vector of parameters: it writes images, targets and every
 // stage's Values. stages is the Table. Of dead rows it writes the targets alone.
 func TrunkForward(b Batch, t *Trunk, table *Table, images, to, params, stages Ptr) Launch {
+	if t.fixed != nil {
+		return t.fixed.forwardOf(b, t, table, images, to, params)
+	}
 	return Launch{
 		Module: "trunk", Name: "trunk_forward", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{trunkThreads, 1, 1}, Shared: t.forward,
 		Args: b.args(append(table.args(), images, to, params, stages, I(len(t.Stages)), I(t.weights))...),
@@ -161,6 +178,9 @@ func TrunkForward(b Batch, t *Trunk, table *Table, images, to, params, stages Pt
 // activation, back to the first convolution: it keeps every convolution's gradient, as ConvStore does, in rows of
 // stride values.
 func TrunkBackward(b Batch, t *Trunk, images, delta Ptr, through bool, params, kept Ptr, stride int, stages Ptr) Launch {
+	if t.fixed != nil { // whose last stage has no activation
+		return t.fixed.backwardOf(b, t, images, delta, params, kept, stride)
+	}
 	return Launch{
 		Module: "trunk", Name: "trunk_backward", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{trunkThreads, 1, 1}, Shared: t.backward,
 		Args: b.args(images, delta, flag(!through), params, kept, I(stride), stages, I(len(t.Stages)), I(t.scratch)),

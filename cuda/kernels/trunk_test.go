@@ -44,6 +44,16 @@ func trunkPrograms() []*ir.Program {
 	build("one", []int{1, 11, 10}, func(b *devicetest.Builder) ir.Value {
 		return b.Act(ir.Sigmoid, b.Conv(ir.Input, 6, ir.Square(3, 1, 1), true))
 	})
+	for _, act := range []ir.Kind{ir.ReLU, ir.Tanh} {
+		build(fmt.Sprint("5x5 with ", act), []int{1, 28, 28}, func(b *devicetest.Builder) ir.Value {
+			x := b.Pool(ir.MaxPool, b.Act(act, b.Conv(ir.Input, 6, ir.Square(5, 1, 0), true)), ir.Square(2, 2, 0))
+			return b.Pool(ir.MaxPool, b.Act(act, b.Conv(x, 16, ir.Square(5, 1, 0), true)), ir.Square(2, 2, 0))
+		})
+		build(fmt.Sprint("8x8 with ", act), []int{1, 28, 28}, func(b *devicetest.Builder) ir.Value {
+			x := b.Pool(ir.MaxPool, b.Act(act, b.Conv(ir.Input, 16, ir.Square(8, 2, 3), true)), ir.Square(2, 1, 0))
+			return b.Pool(ir.MaxPool, b.Act(act, b.Conv(x, 32, ir.Square(4, 2, 0), true)), ir.Square(2, 1, 0))
+		})
+	}
 	return list
 }
 
@@ -242,6 +252,12 @@ func TestFindTrunk(t *testing.T) {
 	}
 	if ops(devicetest.LeNet("large", 64, 32, 64, 8, 8), 1<<30) != 0 {
 		t.Error("a trunk with too much work for a block is taken")
+	}
+	if trunk.fixed == nil || FindTrunk(devicetest.LeNet("wider", 28, 7, 16, 8, 8), optIn).fixed != nil {
+		t.Error("kernels of a fixed geometry are for just that")
+	}
+	if g := trunk.General(); g.fixed != nil || g.forward <= 4*g.weights || g.backward <= 4*g.scratch || g.Ops != 6 {
+		t.Errorf("the general trunk is %+v", g)
 	}
 	if b := trunk.Table(); len(b) != 4*TrunkStageBytes || binary.LittleEndian.Uint32(b[TrunkStageBytes:]) != 1 {
 		t.Error("the table has another layout")

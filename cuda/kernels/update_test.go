@@ -101,40 +101,52 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// A graph of several steps takes as many slots, in turn.
 func TestAdvance(t *testing.T) {
-	const slots, capacity = 3, 5
-	const stride = kernels.RunBytes + 4*capacity + 12
-	live := []int32{2, 5, 0, 9, -1, 3, 4}
-	ring := make([]byte, slots*stride)
+	live := []int32{2, 5, 0, 3000, -1, 3, 4, 2900, 5, 2, 0, 5}
+	for _, steps := range []int{1, 2, 3} {
+		for _, capacity := range []int{5, 8, 2900} { // the last in two rounds of loads
+			testAdvance(t, live, steps, capacity)
+		}
+	}
+}
+
+func testAdvance(t *testing.T, live []int32, steps, capacity int) {
+	const slots = 3
+	stride, runStride := (kernels.RunBytes+4*capacity+15)/16*16, (kernels.RunBytes+4*capacity+15)/16*16+32
 	m := newMachine(t)
-	run, counter := m.alloc(make([]byte, kernels.RunBytes+4*capacity)), put(m, []uint64{0})
-	rows := make([]int32, capacity)
-	for k, n := range live {
-		in := inputs{live: n, draw: uint64(k) << 40, rows: make([]int32, capacity)}
-		for i := range in.scalars {
-			in.scalars[i] = float32(100*k + i)
+	before := make([]byte, steps*runStride)
+	for i := range before {
+		before[i] = byte(i)
+	}
+	run, counter := m.alloc(before), put(m, []uint64{0})
+	for k := 0; k < len(live); k += steps {
+		ring := make([]byte, slots*stride)
+		want := get[byte](m, run, len(before))
+		for step := range steps {
+			n := live[k+step]
+			in := inputs{live: n, draw: uint64(k+step) << 40, rows: make([]int32, capacity)}
+			for i := range in.scalars {
+				in.scalars[i] = float32(100*(k+step) + i)
+			}
+			for i := range in.rows {
+				in.rows[i] = int32(10000*(k+step) + i)
+			}
+			slot := ring[(k+step)%slots*stride:][:stride]
+			copy(slot, in.bytes())
+			for i := range device.MaxCandidates {
+				binary.LittleEndian.PutUint32(slot[kernels.RunCandidates+4*i:], math.Float32bits(float32(i-k)))
+			}
+			here := min(max(int(n), 0), capacity)
+			copy(want[step*runStride:], slot[:kernels.RunBytes+4*here]) // all else stays
+			binary.LittleEndian.PutUint32(want[step*runStride:], uint32(here))
 		}
-		for i := range in.rows {
-			in.rows[i] = int32(1000*k + i)
+		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, runStride, steps, capacity))
+		if got := get[byte](m, run, len(want)); !slices.Equal(got, want) {
+			t.Fatalf("capacity %d, run %d has %x, want %x", capacity, k, got, want)
 		}
-		slot := ring[k%slots*stride:][:stride]
-		copy(slot, in.bytes())
-		for i := range device.MaxCandidates {
-			binary.LittleEndian.PutUint32(slot[kernels.RunCandidates+4*i:], math.Float32bits(float32(i-k)))
-		}
-		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, capacity))
-		want := slices.Clone(slot[:kernels.RunBytes])
-		here := min(max(n, 0), capacity)
-		binary.LittleEndian.PutUint32(want, uint32(here))
-		if got := get[byte](m, run, kernels.RunBytes); !slices.Equal(got, want) {
-			t.Fatalf("run %d has %x, want %x", k, got, want)
-		}
-		copy(rows, in.rows[:here]) // the others stay
-		if got := get[int32](m, run+kernels.RunRows, capacity); !slices.Equal(got, rows) {
-			t.Fatalf("run %d has the rows %v, want %v", k, got, rows)
-		}
-		if got := get[uint64](m, counter, 1)[0]; got != uint64(k)+1 {
-			t.Fatalf("the counter is %d after run %d", got, k)
+		if got, want := get[uint64](m, counter, 1)[0], uint64((k+steps)%slots); got != want {
+			t.Fatalf("the counter is %d after run %d of %d steps, want %d", got, k, steps, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -65,12 +66,15 @@ func (x *Model) Fill(bytes int) time.Duration {
 }
 
 // Kernel implements fake.Timer. A launch that was sampled is not run again: another chunk of a batch, or the next step, differs in
-// its rows alone.
+// its rows and in where its run's inputs are.
 func (x *Model) Kernel(of fake.Kernel) (time.Duration, error) {
 	l := &of.Launch
 	args := slices.Clone(l.Args)
 	if len(args) > 1 {
 		args[1] = 0 // the first row of a kernels.Batch
+	}
+	if len(args) > 0 && args[0] > math.MaxUint32 {
+		args[0] = 0 // an address, such as that of a run
 	}
 	key := fmt.Sprint(of.Module, of.Name, l.Grid, l.Block, l.Shared, args)
 	k := x.known[key]

@@ -45,7 +45,7 @@ func (d *Device) Info() device.Info {
 var costs = map[string]ir.Costs{
 	"AVX-512":  ir.Processor,
 	"AVX2+FMA": ir.Processor,
-	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true},
+	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 64, Most: 512},
 }
 
 // Load keeps a table without copying it.

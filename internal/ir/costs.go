@@ -9,7 +9,12 @@ type Costs struct {
 	Memory float64 // bytes a second to and from memory
 	Launch float64 // seconds that a step takes whatever its batch
 	Passes bool    // stored gradients go into the sum one by one where they can (Schedule.Passing)
+	// Summed is how many examples' gradients of a convolution that are not stored go into a partial sum before it is written; 0 stands for 1.
+	Summed int
+	// Of examples that go through the network together, fewer than Fewest leave cores without work, and more than Most make
+	// no step faster.
+	Fewest, Most int
 }
 
 // Processor are the costs of a core with AVX2, of a server of about 2021.
-var Processor = Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true}
+var Processor = Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 64, Most: 512}

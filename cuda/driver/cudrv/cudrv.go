@@ -137,7 +137,7 @@ func (library) Info(ordinal int) (driver.Info, error) {
 }
 
 // Open ties the calling goroutine to its thread, where the context is current,
-// until Close. Thread-local captures need that too.
+// until Leave or Close. Thread-local captures need that too.
 func (l library) Open(ordinal int) (driver.Context, error) {
 	info, err := l.Info(ordinal)
 	if err != nil {
@@ -149,13 +149,14 @@ func (l library) Open(ordinal int) (driver.Context, error) {
 		runtime.UnlockOSThread()
 		return nil, check("cuCtxCreate", err)
 	}
-	return &context{info: info, ctx: ctx}, nil
+	return &context{info: info, ctx: ctx, entered: true}, nil
 }
 
 type context struct {
-	info   driver.Info
-	ctx    cu.CUContext
-	closed bool
+	info    driver.Info
+	ctx     cu.CUContext
+	entered bool // a goroutine is tied to its thread
+	closed  bool
 	// What the context holds, in the order of its making. Nothing is given back by
 	// finalizers, which run on other threads.
 	held []*holding
@@ -168,9 +169,34 @@ type holding struct {
 	drop    func() error
 }
 
+const setCurrent = "cuCtxSetCurrent"
+
+func (c *context) Enter() error {
+	if c.closed || c.entered {
+		return failure(setCurrent, driver.InvalidContext)
+	}
+	runtime.LockOSThread()
+	if err := check(setCurrent, cu.SetCurrentContext(c.ctx)); err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	c.entered = true
+	return nil
+}
+
+// Leave leaves no context on the thread, which other goroutines will have.
+func (c *context) Leave() error {
+	if err := c.enter(setCurrent); err != nil {
+		return err
+	}
+	c.entered = false
+	defer runtime.UnlockOSThread()
+	return check(setCurrent, cu.SetCurrentContext(cu.CUContext{}))
+}
+
 // enter is the start of every call.
 func (c *context) enter(call string) error {
-	if c.closed {
+	if c.closed || !c.entered {
 		return failure(call, driver.InvalidContext)
 	}
 	return nil
@@ -209,8 +235,13 @@ func (c *context) Close() error {
 	if c.closed {
 		return nil
 	}
+	if !c.entered {
+		_ = c.Enter() // if it fails, the context is destroyed all the same
+	}
 	c.closed = true
-	defer runtime.UnlockOSThread()
+	if c.entered {
+		defer runtime.UnlockOSThread()
+	}
 	// Memory, modules, streams and events go with the context, pinned memory and graphs need not. After
 	// a failure all these calls fail; destroying the context is what counts.
 	for _, h := range slices.Backward(c.held) {
@@ -336,7 +367,11 @@ func (f *function) AllowShared(bytes int) error {
 		return err
 	}
 	h := *(*C.CUfunction)(unsafe.Pointer(&f.function)) // the only field of cu's struct
-	return code(call, C.cuFuncSetAttribute(h, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
+	if err := code(call, C.cuFuncSetAttribute(h, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes))); err != nil {
+		return err
+	}
+	const most = 100 // percent
+	return code(call, C.cuFuncSetAttribute(h, C.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, most))
 }
 
 func (c *context) NewStream() (driver.Stream, error) {
@@ -396,19 +431,23 @@ func (c *context) done(call string, query func() error) (bool, error) {
 
 func (s *stream) Query() (bool, error) { return s.context.done("cuStreamQuery", s.stream.Query) }
 
-func (s *stream) Record() (driver.Event, error) {
-	if err := s.context.enter("cuEventRecord"); err != nil {
+func (c *context) NewEvent() (driver.Event, error) {
+	if err := c.enter("cuEventCreate"); err != nil {
 		return nil, err
 	}
 	e, err := cu.MakeEvent(cu.DisableTiming)
 	if err != nil {
 		return nil, check("cuEventCreate", err)
 	}
-	drop := func() error { return check("cuEventDestroy", cu.DestroyEvent(&e)) }
-	if err := check("cuEventRecord", e.Record(s.stream)); err != nil {
-		return nil, errors.Join(err, drop())
+	return &event{c.hold("cuEventDestroy", func() error { return check("cuEventDestroy", cu.DestroyEvent(&e)) }), e}, nil
+}
+
+func (s *stream) Record(to driver.Event) error {
+	e, ok := to.(*event)
+	if !ok {
+		return fmt.Errorf("cannot record %T on this driver", to)
 	}
-	return &event{s.context.hold("cuEventDestroy", drop), e}, nil
+	return s.context.do("cuEventRecord", func() error { return e.event.Record(s.stream) })
 }
 
 type event struct {

@@ -68,7 +68,7 @@ func TestMachineCode(t *testing.T) {
 // A code that the driver gives arrives with the call's name and its own.
 func TestErrorsArrive(t *testing.T) {
 	for _, call := range []string{
-		"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuCtxCreate", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemcpyHtoD", "cuMemcpyDtoH",
+		"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuCtxCreate", "cuCtxSetCurrent", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemcpyHtoD", "cuMemcpyDtoH",
 		"cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuStreamCreate", "cuLaunchKernel", "cuMemsetD32Async", "cuStreamSynchronize",
 		"cuStreamQuery", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunch",
 		"cuGraphExecDestroy", "cuEventDestroy", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy", "cuCtxDestroy",
@@ -96,13 +96,29 @@ func TestErrorsArrive(t *testing.T) {
 	}
 }
 
+// A block's memory and the multiprocessor's are asked for by two calls; if the second fails, that is told.
+func TestSharedMemoryIsTwoCalls(t *testing.T) {
+	d, f := open(t, fake.Options{Fail: func(call string, n int) int {
+		if call == "cuFuncSetAttribute" && n == 2 {
+			return driver.OutOfMemory
+		}
+		return 0
+	}})
+	r := drivertest.NewRig(t, d)
+	r.Fails(r.Turn.AllowShared(64<<10), driver.OutOfMemory)
+	r.OK(r.Turn.AllowShared(64 << 10))
+	if n := f.Calls("cuFuncSetAttribute"); n != 4 {
+		t.Errorf("cuFuncSetAttribute was called %d times", n)
+	}
+}
+
 // What is not given back goes with the context, through the driver's own calls.
 func TestCloseGivesBack(t *testing.T) {
 	d, f := open(t, fake.Options{})
 	r := drivertest.NewRig(t, d)
 	drivertest.Got(r.Context.Alloc(8))(t)
 	drivertest.Got(r.Context.AllocHost(8))(t)
-	drivertest.Got(r.Stream.Record())(t)
+	drivertest.Got(r.Context.NewEvent())(t)
 	drivertest.Got(r.Stream.Capture(func() error { return nil }))(t)
 	r.OK(r.Context.Close())
 	if f.Live() != 0 || cudrvtest.Handles() != 0 {

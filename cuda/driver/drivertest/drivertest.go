@@ -134,7 +134,7 @@ func Run(t *testing.T, d driver.Driver) {
 		test func(*Rig)
 	}{
 		{"memory", memory}, {"pinned memory", pinned}, {"launches", launches}, {"arguments are copied", copied}, {"shared memory", shared}, {"modules", modules},
-		{"events", events}, {"graphs", graphs}, {"captures refuse", refuses}, {"a failed capture", failedCapture}, {"closing", closing}, {"clocks", clocks},
+		{"events", events}, {"graphs", graphs}, {"captures refuse", refuses}, {"a failed capture", failedCapture}, {"closing", closing}, {"clocks", clocks}, {"goroutines", goroutines},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(NewRig(t, d)) })
 	}
@@ -256,19 +256,28 @@ func modules(r *Rig) {
 func events(r *Rig) {
 	p := r.Floats(0)
 	r.OK(r.Stream.Launch(r.AddLaunch(p, 1, 1)))
-	e := Got(r.Stream.Record())(r.T)
+	e, later := Got(r.Context.NewEvent())(r.T), Got(r.Context.NewEvent())(r.T)
+	r.OK(e.Wait()) // never recorded
+	r.OK(r.Stream.Record(e))
 	r.OK(e.Wait())
 	r.Holds(p, 1)
 	if ok, err := e.Done(); !ok || err != nil {
 		r.T.Errorf("after Wait: %v, %v", ok, err)
 	}
 	r.OK(r.Stream.Launch(r.AddLaunch(p, 1, 1)))
-	later := Got(r.Stream.Record())(r.T)
+	r.OK(r.Stream.Record(later))
 	for done := false; !done; {
 		done = Got(later.Done())(r.T)
 	}
 	r.Holds(p, 2)
+	r.OK(r.Stream.Launch(r.AddLaunch(p, 1, 1)))
+	r.OK(r.Stream.Record(e)) // again: the new point counts
+	r.OK(e.Wait())
+	r.Holds(p, 3)
 	r.once("an event is closed", e.Close)
+	if r.Stream.Record(e) == nil {
+		r.T.Error("a closed event is recorded")
+	}
 	r.OK(later.Close())
 }
 
@@ -332,6 +341,33 @@ func failedCapture(r *Rig) {
 	r.Holds(p, 2)
 }
 
+// goroutines hands the context from one to the next.
+func goroutines(r *Rig) {
+	p := r.Floats(0)
+	for range 3 {
+		r.OK(r.Context.Leave())
+		if r.Stream.Sync() == nil || r.Context.Leave() == nil {
+			r.T.Error("a call without a context")
+		}
+		done := make(chan error)
+		go func() {
+			err := r.Context.Enter()
+			if err == nil {
+				err = errors.Join(r.Stream.Launch(r.AddLaunch(p, 1, 1)), r.Stream.Sync(), r.Context.Leave())
+			}
+			done <- err
+		}()
+		r.OK(<-done)
+		r.OK(r.Context.Enter())
+		if r.Context.Enter() == nil {
+			r.T.Error("a context is entered twice")
+		}
+	}
+	r.Holds(p, 3)
+	r.OK(r.Context.Leave())
+	r.OK(r.Context.Close()) // current nowhere
+}
+
 func closing(r *Rig) {
 	p := r.Floats(0)
 	r.OK(r.Stream.Launch(r.AddLaunch(p, 1, 1)))
@@ -377,11 +413,14 @@ func Everything(d driver.Driver) (err error) {
 		func() error { return c.CopyIn(p, make([]byte, 4)) },
 		func() error { return c.CopyOut(make([]byte, 4), p) },
 		func() error { return f.AllowShared(1 << 10) },
+		c.Leave,
+		c.Enter,
 		func() error { return s.Set(p, 0, 1) },
 		func() error {
 			return s.Launch(driver.Launch{Function: f, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []uint64{uint64(p), 1, 0}})
 		},
-		func() (err error) { e, err = s.Record(); return err },
+		func() (err error) { e, err = c.NewEvent(); return err },
+		func() error { return s.Record(e) },
 		func() (err error) { k[0], err = c.NewClock(); return err },
 		func() (err error) { k[1], err = c.NewClock(); return err },
 		marks,

@@ -6,8 +6,8 @@
 //   - Work on a stream is done at a later Sync, Query, Wait or Done and not
 //     before, in order within a stream and in random order between streams.
 //     Kernels see what pinned memory holds then, not when they were launched.
-//   - A context is current on the goroutine that opened it; calls from another
-//     one, or after Close, fail with code 201.
+//   - A context is current on the goroutine that opened it or entered it, until that leaves it; calls from
+//     another one, or after Close, fail with code 201.
 //   - Inside Capture, arguments are recorded by value, and every call that waits,
 //     allocates or frees fails with code 900 and spoils the capture.
 //   - Launches need arguments that agree in number and size with the kernel's parameters, at
@@ -234,7 +234,7 @@ func goroutine() string {
 type Context struct {
 	driver    *Driver
 	info      driver.Info
-	goroutine string
+	goroutine string // on which it is current, or ""
 	closed    bool
 	lost      *driver.Error
 	memory    *memory
@@ -244,10 +244,52 @@ type Context struct {
 	now       time.Duration // what work has taken so far
 }
 
+// Enter implements driver.Context. A goroutine that has a context, and a context that has a goroutine, are refused.
+func (c *Context) Enter() error {
+	const call = "cuCtxSetCurrent"
+	here, d := goroutine(), c.driver
+	d.mu.Lock()
+	taken := c.goroutine != "" || slices.ContainsFunc(d.contexts, func(o *Context) bool { return o.goroutine == here })
+	if !taken {
+		c.goroutine = here
+	}
+	d.mu.Unlock()
+	if taken {
+		return failure(call, contextInUse, "the context, or goroutine %s, was not left", here)
+	}
+	err := c.enter(call)
+	if err != nil {
+		c.untie()
+	}
+	return err
+}
+
+// Leave implements driver.Context.
+func (c *Context) Leave() error {
+	err := c.enter("cuCtxSetCurrent")
+	if goroutine() == c.current() {
+		c.untie()
+	}
+	return err
+}
+
+// current is the goroutine on which the context is.
+func (c *Context) current() string {
+	c.driver.mu.Lock()
+	defer c.driver.mu.Unlock()
+	return c.goroutine
+}
+
+func (c *Context) untie() {
+	c.driver.mu.Lock()
+	c.goroutine = ""
+	c.driver.mu.Unlock()
+}
+
 // enter is the start of every call.
 func (c *Context) enter(call string) error {
-	if g := goroutine(); g != c.goroutine {
-		return failure(call, driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", c.goroutine, g)
+	if g := goroutine(); g != c.current() {
+		return failure(call, driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", c.current(), g)
 	}
 	if c.closed {
 		return failure(call, driver.InvalidContext, "the context is closed")
@@ -305,11 +347,10 @@ func (c *Context) drop(call string, object any) error {
 
 func (c *Context) Info() driver.Info { return c.info }
 
-// Close implements driver.Context. It works after a failure, on the context's
-// goroutine alone.
+// Close implements driver.Context. It works after a failure, but not where another goroutine has the context.
 func (c *Context) Close() error {
-	if g := goroutine(); g != c.goroutine {
-		return failure("cuCtxDestroy", driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", c.goroutine, g)
+	if g, at := goroutine(), c.current(); at != "" && at != g {
+		return failure("cuCtxDestroy", driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", at, g)
 	}
 	if c.closed {
 		return nil
@@ -319,6 +360,7 @@ func (c *Context) Close() error {
 	c.held, c.streams = nil, nil
 	d := c.driver
 	d.mu.Lock()
+	c.goroutine = ""
 	d.contexts = slices.DeleteFunc(d.contexts, func(o *Context) bool { return o == c })
 	d.mu.Unlock()
 	if code := d.count("cuCtxDestroy"); code != 0 {

@@ -80,7 +80,8 @@ func TestEventsMarkAPoint(t *testing.T) {
 	r, _ := rig(t, fake.Options{})
 	p := r.Floats(0)
 	r.OK(r.Stream.Launch(r.AddLaunch(p, 1, 1)))
-	e := drivertest.Got(r.Stream.Record())(t)
+	e := drivertest.Got(r.Context.NewEvent())(t)
+	r.OK(r.Stream.Record(e))
 	r.OK(r.Stream.Launch(r.AddLaunch(p, 1, 1)))
 	r.OK(e.Wait())
 	r.Holds(p, 1)
@@ -316,7 +317,7 @@ func TestFailWhileRunning(t *testing.T) {
 	if want := "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)"; !strings.HasPrefix(e.Error(), want) {
 		t.Errorf("got %q, want %q", e, want)
 	}
-	_, err := r.Stream.Record()
+	_, err := r.Context.NewEvent()
 	r.Fails(err, driver.Lost)
 	r.OK(r.Context.Close())
 	if d.Live() != 0 {
@@ -348,7 +349,7 @@ func TestLive(t *testing.T) {
 	add("memory", 2, func() (err error) { p, err = c.Alloc(1); return err })
 	add("pinned memory", 3, func() (err error) { h, err = c.AllocHost(1); return err })
 	add("stream", 4, func() (err error) { s, err = c.NewStream(); return err })
-	add("event", 5, func() (err error) { e, err = s.Record(); return err })
+	add("event", 5, func() (err error) { e, err = c.NewEvent(); return err })
 	add("graph", 6, func() (err error) { g, err = s.Capture(func() error { return nil }); return err })
 	add("module", 7, func() (err error) { m, err = c.Load("kernels", drivertest.PTX); return err })
 	add("no module", 6, func() error { return m.Unload() })
@@ -370,7 +371,8 @@ func TestCapturesForbid(t *testing.T) {
 	r, _ := rig(t, fake.Options{})
 	p := r.Floats(0)
 	h := drivertest.Got(r.Context.AllocHost(8))(t)
-	e := drivertest.Got(r.Stream.Record())(t)
+	e, inside := drivertest.Got(r.Context.NewEvent())(t), drivertest.Got(r.Context.NewEvent())(t)
+	r.OK(r.Stream.Record(e))
 	other := drivertest.Got(r.Context.NewStream())(t)
 	m := drivertest.Got(r.Context.Load("kernels", drivertest.PTX))(t)
 	for i, call := range []func() error{
@@ -394,9 +396,8 @@ func TestCapturesForbid(t *testing.T) {
 		return nil
 	})
 	// An event inside a capture is a part of the graph and cannot be waited for.
-	var inside driver.Event
 	g := drivertest.Got(r.Stream.Capture(func() (err error) {
-		inside, err = r.Stream.Record()
+		err = r.Stream.Record(inside)
 		r.Fails(func() error { _, err := r.Stream.Capture(nil); return err }(), 401)
 		// Graphs nest, and other streams go on.
 		return errors.Join(err, other.Launch(r.AddLaunch(p, 1, 1)))
@@ -442,6 +443,9 @@ func TestMoreShared(t *testing.T) {
 		r, _ := rig(t, fake.Options{Device: c.device})
 		if err := r.Turn.AllowShared(c.ask); (err == nil) != c.ok {
 			t.Errorf("%d bytes where there are %d: %v", c.ask, c.device.SharedOptIn, err)
+		}
+		if carved := r.Turn.(*fake.Function).Carved(); c.ok != (carved == 100) {
+			t.Errorf("%d%% of the memory is for blocks of %d bytes", carved, c.ask)
 		}
 	}
 }

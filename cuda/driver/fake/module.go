@@ -79,6 +79,7 @@ type Function struct {
 	name    string
 	kernel  *ptx.Kernel
 	allowed int // dynamic shared memory
+	carved  int // the share of a multiprocessor's memory that blocks are to have, in percent; 0: not asked for
 }
 
 func (f *Function) Name() string { return f.name }
@@ -93,6 +94,15 @@ func (f *Function) Params() []int {
 }
 
 func (f *Function) AllowShared(n int) error {
+	if err := f.Allow(n); err != nil {
+		return err
+	}
+	return f.Carve(100)
+}
+
+// Allow and Carve are the halves of AllowShared, as the driver API has them: so many bytes a block, and the share of a
+// multiprocessor's memory that is for blocks.
+func (f *Function) Allow(n int) error {
 	const call = "cuFuncSetAttribute"
 	if err := f.module.context.enter(call); err != nil {
 		return err
@@ -103,6 +113,22 @@ func (f *Function) AllowShared(n int) error {
 	f.allowed = n
 	return nil
 }
+
+// Carve is beside Allow.
+func (f *Function) Carve(percent int) error {
+	const call = "cuFuncSetAttribute"
+	if err := f.module.context.enter(call); err != nil {
+		return err
+	}
+	if percent < 0 || percent > 100 {
+		return failure(call, invalidValue, "%s: %d%% of the memory", f.name, percent)
+	}
+	f.carved = percent
+	return nil
+}
+
+// Carved is what Carve was last asked for, or 0.
+func (f *Function) Carved() int { return f.carved }
 
 // check holds a launch against the limits of the device and the kernel's
 // parameters. A GPU's driver cannot see how many arguments it was given.

@@ -105,7 +105,7 @@ func (c *Context) one() bool {
 	t := s.queue[0]
 	s.queue = s.queue[1:]
 	if t.mark != nil {
-		t.mark.passed = true
+		t.mark.pending--
 		return true
 	}
 	if t.time != nil {
@@ -198,22 +198,36 @@ func (s *Stream) Query() (bool, error) {
 	return err == nil && len(s.queue) == 0, err
 }
 
-func (s *Stream) Record() (driver.Event, error) {
-	if err := s.enter("cuEventRecord"); err != nil {
+func (c *Context) NewEvent() (driver.Event, error) {
+	if err := c.enter("cuEventCreate"); err != nil {
 		return nil, err
 	}
-	e := &Event{context: s.context, captured: s.capture != nil}
-	if !e.captured {
+	e := &Event{context: c}
+	c.held[e] = true
+	return e, nil
+}
+
+func (s *Stream) Record(event driver.Event) error {
+	const call = "cuEventRecord"
+	if err := s.enter(call); err != nil {
+		return err
+	}
+	e, ok := event.(*Event)
+	if !ok || !s.context.held[e] {
+		return failure(call, invalidHandle, "the event is closed or another context's")
+	}
+	if e.captured = s.capture != nil; !e.captured {
+		e.pending++
 		s.put(task{mark: e})
 	}
-	s.context.held[e] = true
-	return e, nil
+	return nil
 }
 
 // Event implements driver.Event.
 type Event struct {
-	context          *Context
-	captured, passed bool
+	context  *Context
+	captured bool
+	pending  int // marks that the streams have not come to
 }
 
 func (e *Event) enter(call string) error {
@@ -233,7 +247,7 @@ func (e *Event) Wait() error {
 	if err := e.enter("cuEventSynchronize"); err != nil {
 		return err
 	}
-	e.context.advance(func() bool { return e.passed })
+	e.context.advance(func() bool { return e.pending == 0 })
 	return e.context.result("cuEventSynchronize")
 }
 
@@ -242,11 +256,11 @@ func (e *Event) Done() (bool, error) {
 	if err := e.enter("cuEventQuery"); err != nil {
 		return false, err
 	}
-	if !e.passed {
+	if e.pending > 0 {
 		e.context.one()
 	}
 	err := e.context.result("cuEventQuery")
-	return err == nil && e.passed, err
+	return err == nil && e.pending == 0, err
 }
 
 func (e *Event) Close() error { return e.context.end("cuEventDestroy", e) }

@@ -182,6 +182,25 @@ func fakeCtxCreate(ctx *unsafe.Pointer, _ C.uint, device C.CUdevice) C.CUresult 
 	return result(err)
 }
 
+// A context is left by making none current.
+//
+//export fakeCtxSetCurrent
+func fakeCtxSetCurrent(ctx unsafe.Pointer) C.CUresult {
+	if ctx == nil {
+		return here(func(c driver.Context) error {
+			current = nil
+			return c.Leave()
+		})
+	}
+	return with(ctx, func(c driver.Context) error {
+		err := c.Enter()
+		if err == nil {
+			current = c
+		}
+		return err
+	})
+}
+
 //export fakeCtxDestroy
 func fakeCtxDestroy(ctx unsafe.Pointer) C.CUresult {
 	current = nil
@@ -292,10 +311,15 @@ var functions = map[unsafe.Pointer]*fake.Function{}
 //export fakeFuncSetAttribute
 func fakeFuncSetAttribute(function unsafe.Pointer, attribute C.CUfunction_attribute, value C.int) C.CUresult {
 	f := functions[function]
-	if f == nil || attribute != C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES {
+	switch {
+	case f == nil:
 		return C.CUDA_ERROR_INVALID_VALUE
+	case attribute == C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		return result(f.Allow(int(value)))
+	case attribute == C.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		return result(f.Carve(int(value)))
 	}
-	return result(f.AllowShared(int(value)))
+	return C.CUDA_ERROR_INVALID_VALUE
 }
 
 //export fakeLaunchKernel
@@ -352,17 +376,13 @@ func fakeMemsetD32Async(dst C.CUdeviceptr, value C.uint, n C.size_t, stream unsa
 	return with(stream, func(s driver.Stream) error { return s.Set(driver.Ptr(dst), uint32(value), int(n)) })
 }
 
-// An event is made before it is recorded, and done until then.
-type event struct{ recorded driver.Event }
-
 //export fakeEventCreate
 func fakeEventCreate(e *unsafe.Pointer, flags C.uint) C.CUresult {
 	return here(func(c driver.Context) error {
 		if flags&C.CU_EVENT_DISABLE_TIMING == 0 {
 			return handing(e)(c.NewClock())
 		}
-		handle(&event{}, e)
-		return nil
+		return handing(e)(c.NewEvent())
 	})
 }
 
@@ -371,12 +391,7 @@ func fakeEventDestroy(e unsafe.Pointer) C.CUresult {
 	if _, ok := handles[e].(*fake.Clock); ok {
 		return drop(e, (*fake.Clock).Close)
 	}
-	return drop(e, func(e *event) error {
-		if e.recorded == nil {
-			return nil
-		}
-		return e.recorded.Close()
-	})
+	return drop(e, (*fake.Event).Close)
 }
 
 //export fakeEventRecord
@@ -385,13 +400,11 @@ func fakeEventRecord(e, stream unsafe.Pointer) C.CUresult {
 		if k, ok := handles[e].(*fake.Clock); ok {
 			return s.Mark(k)
 		}
-		o, ok := handles[e].(*event)
-		if !ok || o.recorded != nil {
-			return errors.New("cudrv records an event once")
+		o, ok := handles[e].(*fake.Event)
+		if !ok {
+			return errors.New("no event")
 		}
-		var err error
-		o.recorded, err = s.Record()
-		return err
+		return s.Record(o)
 	})
 }
 
@@ -423,7 +436,7 @@ func fakeEventElapsedTime(ms *C.float, start, end unsafe.Pointer) C.CUresult {
 
 //export fakeEventQuery
 func fakeEventQuery(e unsafe.Pointer) C.CUresult {
-	return asks(e, func(e *event) (bool, error) { return e.recorded.Done() })
+	return asks(e, (*fake.Event).Done)
 }
 
 //export fakeEventSynchronize
@@ -431,7 +444,7 @@ func fakeEventSynchronize(e unsafe.Pointer) C.CUresult {
 	if _, ok := handles[e].(*fake.Clock); ok {
 		return with(e, (*fake.Clock).Wait)
 	}
-	return with(e, func(e *event) error { return e.recorded.Wait() })
+	return with(e, (*fake.Event).Wait)
 }
 
 // The fake instantiates a graph as it ends a capture. Until
