@@ -151,7 +151,7 @@ var families = []struct {
 	color    color.RGBA
 }{
 	{"dense", []string{"dense_"}, color.RGBA{0, 90, 160, 255}},
-	{"convolutions", []string{"conv_forward", "conv_input"}, color.RGBA{200, 80, 30, 255}},
+	{"convolutions", []string{"conv_forward", "conv_input", "stencil_"}, color.RGBA{200, 80, 30, 255}},
 	{"their gradients", []string{"conv_store", "conv_sum", "norm_gram"}, color.RGBA{120, 60, 150, 255}},
 	{"trunk", []string{"trunk_"}, color.RGBA{20, 130, 80, 255}},
 	{"others", []string{""}, color.RGBA{130, 130, 130, 255}},
@@ -167,8 +167,8 @@ func roofline(t *testing.T) string {
 	fig.X.Label.Text, fig.Y.Label.Text = "float32 operations per byte of GPU memory", "operations per second, in 10¹²"
 	fig.X.Scale, fig.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	fig.X.Tick.Marker, fig.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
-	fig.X.Min, fig.X.Max, fig.Y.Min, fig.Y.Max = .1, 10000, .01, 100
-	roof, err := plotter.NewLine(plotter.XYs{{X: .1, Y: .1 * memory / 1e12}, {X: top / memory, Y: top / 1e12}, {X: 10000, Y: top / 1e12}})
+	fig.X.Min, fig.X.Max, fig.Y.Min, fig.Y.Max = .1, 1000, .01, 100
+	roof, err := plotter.NewLine(plotter.XYs{{X: .1, Y: .1 * memory / 1e12}, {X: top / memory, Y: top / 1e12}, {X: 1000, Y: top / 1e12}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,12 +72,7 @@ func ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
 	return convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
-// ConvInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
-// activation's input, where FusesBackward says so.
-func ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
-	return convInputGrad(b, op, dy, weights, dx, false, x)
-}
-
+// convInputGrad takes the gradient on through the ReLU that gave x, 0 for none.
 func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	if stencils(op) {
 		return stencil(b, op, "input_grad", op.Out, op.Shape, b.args(dy, weights, dx, flag(add), x))

@@ -120,7 +120,8 @@ func (m Math) ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) L
 	return m.convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
-// ConvInputGradThrough is the function of this name.
+// ConvInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
+// activation's input, where FusesBackward says so.
 func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
 	return m.convInputGrad(b, op, dy, weights, dx, false, x)
 }
