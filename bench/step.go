@@ -215,7 +215,7 @@ func halves(bytes []uint8) device.Halves {
 func (o *StepOptions) schedule(w *workload) (err error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
-		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), MaxBatch: o.Batch,
+		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
 	}
 	if o.Mode == "plain" {
 		w.schedule, err = perexample.Plain(w.program)

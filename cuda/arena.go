@@ -56,7 +56,10 @@ type arena struct {
 // from activations and from each other, cuBLAS can take them. It fails where a buffer has more elements than kernels count.
 func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool) error {
 	p := s.Program
-	a.chunk = chunkOf(s.Chunk, o.Capacity)
+	a.chunk = o.Capacity
+	if s.Chunk > 0 {
+		a.chunk = min(s.Chunk, o.Capacity)
+	}
 	if err := countable(p, a.chunk); err != nil {
 		return err
 	}
@@ -81,18 +84,6 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 		return a.blas.layOut(a, s)
 	}
 	return nil
-}
-
-// chunkOf is how many of a batch's examples go through the network together: at most so many, 0 for no bound, in parts of
-// one size, since every launch is laid out for a whole one. Parts of whole blocks leave the order of sums as it is.
-func chunkOf(most, capacity int) int {
-	if most <= 0 || most >= capacity {
-		return capacity
-	}
-	parts := (capacity + most - 1) / most
-	even := (capacity + parts - 1) / parts
-	const block = kernels.ExampleBlock
-	return min(most, (even+block-1)/block*block)
 }
 
 // countable refuses buffers of more elements than kernels count.

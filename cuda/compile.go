@@ -230,7 +230,12 @@ func (c *chunk) put(st ir.Step) {
 	switch st.Kind {
 	case ir.LossGrad:
 		z := p.Logits()
-		c.launch(kernels.LossGrad(b, p.Loss, p.Outputs(), a.values[z], a.targets, a.deltas[z]))
+		last := &c.work[len(c.work)-1]
+		if l, ok := kernels.LossGradBehind(last.launch, p.Loss, p.Outputs(), a.values[z], a.targets, a.deltas[z]); ok {
+			last.launch = l
+		} else {
+			c.launch(kernels.LossGrad(b, p.Loss, p.Outputs(), a.values[z], a.targets, a.deltas[z]))
+		}
 		return
 	case ir.Factor:
 		c.factors()

@@ -38,7 +38,7 @@ const leastCapability = 80
 func costs(processors int) ir.Costs {
 	return ir.Costs{
 		GEMM: 3e13, Gram: 5e12, Memory: 6e12, Launch: 4e-6, Summed: kernels.ExampleBlock,
-		Fewest: 2 * processors, Most: 32 * processors,
+		Whole: true, Fewest: 2 * processors, Most: 40 * processors,
 	}
 }
 

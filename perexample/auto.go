@@ -88,11 +88,20 @@ func (o *Options) fastest(options []option) option {
 }
 
 // batches lists physical batches to consider, from the one that takes nearly
-// every Poisson batch of the expected size at once, by halves.
+// every Poisson batch of the expected size at once, or all of Whole devices, by halves.
 func (o *Options) batches() []int {
-	most, fewest := o.costs().Most, o.costs().Fewest
-	if need := math.Ceil(o.Batch + 5*math.Sqrt(o.Batch)); o.Batch > 0 && need < float64(most) {
+	costs := o.costs()
+	most, fewest := costs.Most, costs.Fewest
+	need := o.Batch + 5*math.Sqrt(o.Batch)
+	if costs.Whole && o.Rows > 0 {
+		need = float64(o.Rows)
+	}
+	switch need = math.Ceil(need); {
+	case need == 0: // unknown
+	case need <= float64(most):
 		most = int(need)
+	case costs.Whole: // parts of one size
+		most = int(math.Ceil(need / math.Ceil(need/float64(most))))
 	}
 	if o.MaxBatch > 0 {
 		most = min(most, o.MaxBatch)

@@ -58,6 +58,7 @@ type Options struct {
 	Costs    ir.Costs // of the device; zero stands for ir.Processor
 	Memory   int64    // bytes for a batch's values and stored gradients, 0 for no bound
 	Batch    float64  // expected; 0 if unknown
+	Rows     int      // of the largest batch that a run takes; 0 if unknown
 	MaxBatch int      // most examples that go through the network together, 0 for no bound of the user's
 }
 

@@ -255,6 +255,24 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestTogetherWhole is of devices whose empty parts cost what full ones do: batches that a run takes are cut evenly, or not at all.
+func TestTogetherWhole(t *testing.T) {
+	p := devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128)
+	for _, test := range []struct{ batch, rows, most, want int }{
+		{300, 514, 0, 514}, {300, 0, 0, 387}, {4096, 4776, 0, 4776}, {6000, 6815, 0, 3408}, {4096, 4776, 1000, 1000},
+	} {
+		o := perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Batch: float64(test.batch), Rows: test.rows, MaxBatch: test.most,
+			Costs: ir.Costs{GEMM: 3e13, Gram: 5e12, Memory: 6e12, Launch: 1e-3, Whole: true, Fewest: 264, Most: 5280}}
+		s, err := perexample.Private(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := perexample.Together(s, o); got != test.want {
+			t.Errorf("batch %d in runs of %d, of at most %d: %d together, want %d", test.batch, test.rows, test.most, got, test.want)
+		}
+	}
+}
+
 // TestExplain checks prices against the formulas, for a convolution of k = 75
 // taps (3·25), 4 outputs and 4 positions, and a dense layer of 4 inputs and 12
 // outputs: 2400 and 96 operations.

@@ -4,6 +4,7 @@
 // So few tiles keep a GPU busy, and a warp has as many results a thread as registers allow: what it loads from shared memory for
 // a term grows with the sides of its tile, the products with the area.
 #include "activation.cuh"
+#include "loss.cuh"
 #include "run.cuh"
 #include "tile.cuh"
 
@@ -295,11 +296,8 @@ static __device__ __forceinline__ void few(Matrix x, Matrix w, int b0) {
 	barrier();
 }
 
-KERNEL __launch_bounds__(THREADS) dense_forward_few(const Run *run, int first, int capacity, const float *x, const float *w,
-                                                    const float *bias, float *y, int in, int out, int act) {
-	int live = liveRows(run, first, capacity), b0 = blockX() * SOME;
-	if (b0 >= live)
-		return;
+static __device__ __forceinline__ void forwardFew(int live, const float *x, const float *w, const float *bias, float *y, int in, int out, int act) {
+	int b0 = blockX() * SOME;
 	few({x, live, in}, {w, out, in}, b0);
 	int b = b0 + threadX() / FEW, o = threadX() % FEW;
 	if (threadX() >= FEW * SOME || b >= live || o >= out)
@@ -307,6 +305,27 @@ KERNEL __launch_bounds__(THREADS) dense_forward_few(const Run *run, int first, i
 	const float *sums = memory + o * SOME + threadX() / FEW;
 	float sum = sums[0] + sums[FEW * SOME];
 	y[b * out + o] = finished(act, bias ? sum + bias[o] : sum);
+}
+
+KERNEL __launch_bounds__(THREADS) dense_forward_few(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                    const float *bias, float *y, int in, int out, int act) {
+	int live = liveRows(run, first, capacity);
+	if (blockX() * SOME < live)
+		forwardFew(live, x, w, bias, y, in, out, act);
+}
+
+// The logits, and what the loss makes of them: a warp an example.
+KERNEL __launch_bounds__(THREADS) dense_forward_loss(const Run *run, int first, int capacity, const float *x, const float *w,
+                                                     const float *bias, float *logits, int in, int out, int loss, const float *targets,
+                                                     float *delta) {
+	static_assert(SOME == WARPS);
+	int live = liveRows(run, first, capacity), b = blockX() * SOME + group();
+	if (blockX() * SOME >= live)
+		return;
+	forwardFew(live, x, w, bias, logits, in, out, 0);
+	barrier();
+	if (b < live)
+		lossGrad(loss, out, logits + (int64)b * out, targets[b], delta + (int64)b * out);
 }
 
 // A thread has one input of MORE examples: a weight that it has loaded is used for all of them.

@@ -120,6 +120,8 @@ func DenseTiles() (all []Launch) {
 	var b Batch
 	few := &ir.Op{Kind: ir.Dense, Shape: []int{1}, Out: []int{1}}
 	all = append(all, DenseForward(b, few, 0, 0, 0, 0), DenseInputGrad(b, few, 0, 0, 0, false))
+	last, _ := LossGradBehind(all[0], ir.Logistic, 1, 0, 0, 0)
+	all = append(all, last)
 	for _, t := range productTiles {
 		all = append(all, t.product(false).launch("dense_forward", b, 0), t.product(true).launch("dense_input_grad", b, 0))
 	}

@@ -32,6 +32,17 @@ func LossGrad(b Batch, loss ir.Loss, outputs int, logits, targets, delta Ptr) La
 	}
 }
 
+// LossGradBehind is a DenseForward, of a layer with few outputs, that also does LossGrad of what it gives; false of any other launch.
+func LossGradBehind(l Launch, loss ir.Loss, outputs int, logits, targets, delta Ptr) (Launch, bool) {
+	const y, out, act = 6, 8, 9 // arguments of dense_forward_few
+	if l.Name != "dense_forward_few" || l.Args[y] != logits || l.Args[out] != I(outputs) || l.Args[act] != I(int(noActivation)) {
+		return l, false
+	}
+	l.Name = "dense_forward_loss"
+	l.Args = append(l.Args[:act:act], I(int(loss)), targets, delta)
+	return l, true
+}
+
 // Losses writes each live example's loss, float64, to losses[example], and the
 // class that its logits name (host.Predict), int32, to predicted[example] unless
 // predicted is 0. The bits of a loss depend on the example's logits and target alone. A row with a

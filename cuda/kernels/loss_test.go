@@ -102,6 +102,53 @@ func TestLossGrad(t *testing.T) {
 	}
 }
 
+// What a forward pass does of the loss has the bits of the launch behind it.
+func TestLossGradBehind(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(8, 8))
+	for _, c := range []struct {
+		loss    ir.Loss
+		in, out int
+		bias    bool
+	}{{ir.SoftmaxCrossEntropy, 30, 10, true}, {ir.SoftmaxCrossEntropy, 131, 12, false}, {ir.Logistic, 7, 1, true}, {ir.Huber, 64, 1, true}} {
+		const capacity = 23
+		for _, live := range []int{0, 1, 21, capacity} {
+			op := &ir.Op{Kind: ir.Dense, Shape: []int{c.in}, Out: []int{c.out}, Bias: ir.None}
+			m := newMachine(t)
+			bias := kernels.Ptr(0)
+			if c.bias {
+				op.Bias, bias = 1, put(m, normals32(rnd, c.out, 1))
+			}
+			targets := filled(capacity, float32(1))
+			targets[0], targets[capacity-1] = -7, nan32 // the first is of no class
+			x, w, t0 := put(m, normals32(rnd, capacity*c.in, 1)), put(m, normals32(rnd, c.out*c.in, 1)), put(m, targets)
+			b := m.batch(live, capacity, 1)
+			var z, delta [2]kernels.Ptr
+			for i := range z {
+				z[i], delta[i] = put(m, filled(capacity*c.out, float32(99))), put(m, filled(capacity*c.out, float32(98)))
+			}
+			m.run(kernels.DenseForward(b, op, x, w, bias, z[0]))
+			m.run(kernels.LossGrad(b, c.loss, c.out, z[0], t0, delta[0]))
+			forward := kernels.DenseForward(b, op, x, w, bias, z[1])
+			l, ok := kernels.LossGradBehind(forward, c.loss, c.out, z[1], t0, delta[1])
+			if !ok {
+				t.Fatal("a layer with few outputs does nothing of the loss")
+			}
+			m.run(l)
+			what := fmt.Sprintf("%s of %d, %d live", c.loss, c.out, live)
+			allSame(t, what+": logits", get[float32](m, z[1], capacity*c.out), get[float32](m, z[0], capacity*c.out))
+			allSame(t, what+": δ", get[float32](m, delta[1], capacity*c.out), get[float32](m, delta[0], capacity*c.out))
+			if _, ok := kernels.LossGradBehind(forward, c.loss, c.out, z[0], t0, delta[1]); ok {
+				t.Error("it takes the loss of other logits")
+			}
+			for _, other := range []kernels.Launch{kernels.DenseActivated(b, op, ir.ReLU, x, w, bias, z[1]), l} {
+				if _, ok := kernels.LossGradBehind(other, c.loss, c.out, z[1], t0, delta[1]); ok {
+					t.Errorf("%s with an activation, or a loss, does another", other.Name)
+				}
+			}
+		}
+	}
+}
+
 func TestLosses(t *testing.T) {
 	for _, loss := range everyLoss {
 		for _, outputs := range lossSizes(loss) {

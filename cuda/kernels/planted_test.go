@@ -45,7 +45,13 @@ func TestMissingBarriers(t *testing.T) {
 			op, back, few := denseOp(wide, 40, true), denseOp(40, wide, true), denseOp(wide, 10, true)
 			b, x, dy, w := m.batch(s), m.floats(normals(rng, s.capacity*wide)), m.floats(normals(rng, s.capacity*40)), m.floats(normals(rng, wide*40))
 			bias, sums, factors := m.floats(normals(rng, 40)), m.doubles(make([]float64, (wide+1)*40)), m.floats(fill(s.capacity, 0.5))
-			all := []Launch{DenseForward(b, few, x, w, bias, m.empty(s.capacity*10)), DenseInputGrad(b, few, dy, w, m.empty(s.capacity*wide), false)}
+			z := m.empty(s.capacity * 10)
+			all := []Launch{DenseForward(b, few, x, w, bias, z), DenseInputGrad(b, few, dy, w, m.empty(s.capacity*wide), false)}
+			loss, ok := LossGradBehind(all[0], ir.SoftmaxCrossEntropy, 10, z, m.floats(fill(s.capacity, 1)), m.empty(s.capacity*10))
+			if !ok {
+				t.Fatal("a last layer leaves the loss to others")
+			}
+			all = append(all, loss)
 			tilesOf(&productTiles, func(string) {
 				all = append(all, DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)), DenseInputGrad(b, back, x, w, m.empty(s.capacity*40), false))
 			})

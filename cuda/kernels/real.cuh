@@ -46,7 +46,7 @@ static __device__ double twiceArtanh(double s) {
 [[maybe_unused]] static __device__ double log1p(double x) { return twiceArtanh(x / (2 + x)); }
 
 // log of a normal number above 0. NaN and infinity stay as they are.
-static __device__ double log(double x) {
+[[maybe_unused]] static __device__ double log(double x) {
 	if (!(x < __builtin_inf()))
 		return x;
 	uint64 b = __builtin_bit_cast(uint64, x);

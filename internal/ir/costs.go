@@ -11,6 +11,8 @@ type Costs struct {
 	Passes bool    // stored gradients go into the sum one by one where they can (Schedule.Passing)
 	// Summed is how many examples' gradients of a convolution that are not stored go into a partial sum before it is written; 0 stands for 1.
 	Summed int
+	// Whole devices launch every part of a run, whether rows are left for it or not.
+	Whole bool
 	// Of examples that go through the network together, fewer than Fewest leave cores without work, and more than Most make
 	// no step faster.
 	Fewest, Most int

@@ -388,9 +388,10 @@ func (p *Plan) resolveWork() error {
 	if err != nil {
 		return err
 	}
+	p.Capacity = mostRows(p.ExpectedBatch)
 	o := perexample.Options{
 		Strategy: perexample.Strategy(c.Strategy),
-		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, MaxBatch: c.MaxPhysicalBatch,
+		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, Rows: p.Capacity, MaxBatch: c.MaxPhysicalBatch,
 	}
 	if c.Private() {
 		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
@@ -406,7 +407,6 @@ func (p *Plan) resolveWork() error {
 	if need := p.Schedule.ExampleBytes(p.costs.Passes); memory < need {
 		return usage.Errorf("memory %s: %s with strategy %s needs %d bytes for a single record; give at least that", c.Memory, c.Model, c.Strategy, need)
 	}
-	p.Capacity = mostRows(p.ExpectedBatch)
 	if p.Schedule.Chunk == 0 {
 		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
 	}
