@@ -37,7 +37,7 @@ type arena struct {
 	normAt    []int       // by op, the first part of its group's squared norm that is this op's
 	normParts int         // of each group; those that no op has stay zero
 	norm2     kernels.Ptr // float64, [group][part][example]
-	addsNorms bool        // to zeros
+	addsNorms bool        // to zeros, before every chunk; else a trunk writes them
 	factor    kernels.Ptr // float32, [group][example]
 	within    kernels.Ptr // int32, [example]
 	scale     kernels.Ptr // float64, [example], of an exact net
@@ -220,7 +220,7 @@ func (a *arena) place(base driver.Ptr) {
 }
 
 // measures says whether the trunk is to measure all norms of its convolutions' gradients that are measured. It keeps these gradients even
-// where the schedule would sum them at once: blocks of examples are the same.
+// where the schedule would sum them at once, though in other blocks of examples.
 func measures(s *ir.Schedule, t *kernels.Trunk) bool {
 	return !slices.ContainsFunc(s.Steps, func(st ir.Step) bool {
 		return st.Op < t.Ops && (st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate)

@@ -4,8 +4,9 @@
 // The package plans memory and the order of work. Package kernels computes. A driver.Driver
 // is the GPU, or the fake that stands in for one. docs/internals/gpu.md describes a step.
 //
-// Bits. A result depends on the schedule, the batch and the capacity, and, in the last
-// place of a norm, on whether a block's shared memory holds a trunk (kernels.Trunk).
+// Bits. A result depends on the schedule, the batch and the capacity, and on whether a
+// block's shared memory holds a trunk (kernels.Trunk): in the last place of a norm, and where
+// examples' gradients of convolutions are not kept, in the order of their sum.
 // Kernels cut every sum by shape alone and add in a fixed order. On tensor cores, below
 // float32, it depends on the GPU's generation as well.
 package cuda

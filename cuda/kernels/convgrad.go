@@ -88,8 +88,11 @@ func ofImages(op *ir.Op) gradients {
 	}
 }
 
-// examples are those of a part: as many as there are tiles, so that all shapes have about one block for an example.
-func (g gradients) examples() int { return min(g.tiles, ExampleBlock) }
+// examples are those of a part: as many as there are tiles, so that all shapes have about one block for an example. A grid
+// has at most 65,535 parts.
+func (g gradients) examples(capacity int) int {
+	return max(min(g.tiles, ExampleBlock), ceil(capacity, 65535))
+}
 
 func (g gradients) launch(name string, op *ir.Op, grid [3]int, args []uint64) Launch {
 	l := conv(g.module, name+"_"+g.kernels, grid, g.threads, args, g.cut, geometry(op))
@@ -132,13 +135,15 @@ func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	g := gradientsOf(op)
 	l := g.launch("conv_sum", op, [3]int{g.tiles, ConvParts(op, b.Capacity), 1},
-		b.args(x, dy, factors, parts, I(stride), I(g.examples()), flag(op.Bias != ir.None)))
+		b.args(x, dy, factors, parts, I(stride), I(g.examples(b.Capacity)), flag(op.Bias != ir.None)))
 	l.Shared += g.sums
 	return l
 }
 
-// ConvParts is the number of partial sums that ConvSum writes. How many examples are in one depends on the op alone.
-func ConvParts(op *ir.Op, capacity int) int { return ceil(capacity, gradientsOf(op).examples()) }
+// ConvParts is the number of partial sums that ConvSum writes. How many examples are in one depends on the op alone, up to a capacity of 65,535.
+func ConvParts(op *ir.Op, capacity int) int {
+	return ceil(capacity, gradientsOf(op).examples(capacity))
+}
 
 // sumGroups warps of a block of SumParts share the parts of sumLanes values.
 const (

@@ -391,7 +391,7 @@ static __device__ __forceinline__ float scaled(float f, float d) {
 
 // factorOf is 0 for an example that is left out, or dead.
 static __device__ __forceinline__ float factorOf(const float *factors, int b, int live) {
-	float f = factors[min(b, live - 1)];
+	float f = factors[max(min(b, live - 1), 0)];
 	return b < live && f > 0 ? f : 0;
 }
 

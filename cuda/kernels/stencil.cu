@@ -3,8 +3,7 @@
 //
 // A thread has R filters of a strip of eight pixels in a row. Planes of the image come through shared memory as they lie, with
 // zeros around, and a thread reads the pixels under the taps of a row once. Every result is a chain of fused
-// operations from zero, plane by plane and tap by tap in order; taps that read rows outside are left out by warps of which no
-// thread has another.
+// operations from zero, plane by plane and tap by tap in order; taps that read rows outside are left out.
 #include "activation.cuh"
 #include "geometry.cuh"
 #include "run.cuh"
@@ -71,7 +70,7 @@ template <class S, bool TURNED> struct Stencil {
 	// Of a thread:
 	int example, row, col, pixels; // pixels of its strip that exist
 	int window;                    // where it begins in a stage
-	bool reads[WINDOW];            // the rows of the window that some thread of the warp can read
+	bool reads[WINDOW];            // the rows of the window that lie in the image
 	float acc[R][STRIP];
 
 	__device__ __forceinline__ Stencil(Side from, Side to, Strips strips, int lead, int live)
@@ -119,7 +118,7 @@ template <class S, bool TURNED> struct Stencil {
 		window += WEIGHTS;
 #pragma unroll
 		for (int v = 0; v < WINDOW; v++)
-			reads[v] = __nvvm_vote_ballot_sync(~0u, pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows) != 0;
+			reads[v] = pixels > 0 && (unsigned)(row + v - lead) < (unsigned)from.rows;
 	}
 
 	// copyWeights takes the weights of planes k… for the block's lines: as terms × lines, the taps of a plane in order.

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -63,6 +64,31 @@ func TestStencil(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What becomes of an example does not depend on its row, even if a weight is infinite and meets padding.
+func TestStencilOfInfiniteWeights(t *testing.T) {
+	const examples = 9
+	rng := rand.New(rand.NewPCG(15, 2))
+	op := imageOp(ir.Conv, 1, 21, 20, 32, ir.Square(3, 1, 1), false)
+	m := newMachine(t)
+	b, in, out := m.batch(size{examples, examples}), ir.Size(op.Shape), ir.Size(op.Out)
+	one, w := normals(rng, in), normals(rng, 9*32)
+	w[1] = float32(math.Inf(-1)) // a tap of the row above
+	var x []float32
+	for range examples {
+		x = append(x, one...)
+	}
+	y := m.empty(examples * out)
+	l := ConvForward(b, op, m.floats(x), m.floats(w), 0, y)
+	if l.Module != "stencil" {
+		t.Fatalf("%s is no stencil", l.Name)
+	}
+	m.launch(l)
+	all := m.read(y, examples*out)
+	for e := 1; e < examples; e++ {
+		same(t, fmt.Sprintf("example %d", e), all[e*out:][:out], all[:out])
 	}
 }
 
