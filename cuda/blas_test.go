@@ -199,9 +199,11 @@ func TestProfile(t *testing.T) {
 				sums := 0
 				for i, st := range s.Steps {
 					// The launch of another step does it too: norms are measured with the factors, and the project's dense products
-					// take activations and each other along.
+					// take activations, the loss and each other along.
 					along := st.Kind == ir.NormGhost
-					if st.Op != ir.NoOp && !lib {
+					if st.Kind == ir.LossGrad {
+						along = !lib
+					} else if st.Op != ir.NoOp && !lib {
 						along = along || c.Program.Ops[st.Op].Kind.Activation() || st.Kind == ir.GradSum && sums > 0
 					}
 					if st.Kind == ir.GradSum {
