@@ -107,6 +107,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 }
 
 func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+	if m.release.Noise == nil {
+		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.release.Bound)}}, nil
+	}
 	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{
 		Question: dpoptim.Gradients, At: func(int) (dpoptim.Release, error) { return m.release, nil },
 	}}}, nil
