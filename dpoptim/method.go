@@ -114,6 +114,20 @@ type Settings struct {
 	FeatureNorm              *float64 // of a record's features, at most; nil: they are as they are
 }
 
+// FromBounds is for Notes.DefaultsFrom of methods whose defaults follow from public bounds.
+const FromBounds = "no data: the defaults follow from public bounds"
+
+// CheckPlain refuses what has no meaning for plain descent on gradients that the norm of features bounds.
+func (c *Settings) CheckPlain(name string) error {
+	switch {
+	case c.Momentum != 0:
+		return usage.Errorf("momentum %v: optimizer %s has none; leave it out", c.Momentum, name)
+	case c.Clipping != string(perexample.Flat):
+		return usage.Errorf("clipping %s: the gradients of optimizer %s are bounded by --feature-norm; leave it out", c.Clipping, name)
+	}
+	return nil
+}
+
 // BoundClip puts a bound on every record's gradient in the place of the clip norm, for a method
 // that has it from the norm of features.
 func (c *Settings) BoundClip(name string, bound float64) error {
