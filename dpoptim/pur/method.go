@@ -110,8 +110,8 @@ func (m *Method) checkBudget(c *dpoptim.Settings) error {
 		return usage.Errorf("rho %v: the budget is also given by --epsilon, or the noise by --noise-multiplier; give one of them", *rho)
 	case planned && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from its schedule; give --epsilon or --rho", *c.NoiseMultiplier, m.name)
-	case planned && c.Accountant != accountant.GDP:
-		return usage.Errorf("accountant %s: optimizer %s plans its steps by %s, which is exact; leave --accountant out", c.Accountant, m.name, accountant.GDP)
+	case planned && rho == nil && c.Epsilon != nil && c.Accountant != accountant.GDP:
+		return usage.Errorf("accountant %s: optimizer %s plans its steps by %s, which is exact; leave --accountant out, or give the budget by --rho", c.Accountant, m.name, accountant.GDP)
 	}
 	return nil
 }
