@@ -85,7 +85,7 @@ var methods = []method{
 	{name: "dp-agd", set: seeded(2, searchedBy("dp-agd", 2, Search{
 		Iterations: ptr(6), Trials: ptr(4), StartEvery: ptr(2),
 	})), follow: adapted, takes: []string{"again"}},
-	{name: "noisy-gd", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier = ptr(20.0) }), follow: scheduled},
+	{name: "noisy-gd", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier = ptr(20.0) }), follow: scheduled, variant: true},
 	{name: "noisy-gd in a ball", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier, c.Radius = ptr(20.0), ptr(0.5) }), follow: scheduled, takes: []string{"project"}, variant: true},
 	{name: "pur-a", set: onAll("pur-a", func(c *Config) { c.Rho = ptr(200.0) }), follow: scheduled, variant: true},
 	{name: "pur-a by scale", set: onAll("pur-a", func(c *Config) { c.Rho, c.PURK = ptr(200.0), ptr(1.5) }), follow: scheduled, variant: true},

@@ -122,6 +122,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if err := n.NeedLinear(m.name); err != nil {
 		return notes, err
 	}
+	if m.name == Oracle {
+		notes.Warnings = append(notes.Warnings, "NOT PRIVATE: optimizer pur-oracle reads the gradient without noise to choose the noise")
+	}
 	if c.FeatureNorm == nil {
 		c.FeatureNorm = new(1.0)
 	}
