@@ -58,7 +58,7 @@ func TestAnalyticGaussianFar(t *testing.T) {
 func TestDescentSensitivity(t *testing.T) {
 	const n, lipschitz, smoothness = 50, 1.7, 0.8
 	for _, mu := range []float64{0, 0.01, 0.3, 0.8} {
-		eta := 1 / (smoothness + mu)
+		eta := 1.2 / (smoothness + mu)
 		for _, steps := range []int{1, 10, 1000} {
 			g := Descent{n, steps, lipschitz, smoothness, mu, eta}
 			if err := g.Validate(); err != nil {
@@ -85,7 +85,7 @@ func TestDescentSensitivity(t *testing.T) {
 		{Descent{0, 1, 1, 1, 0, 1}, "records"}, {Descent{1, 0, 1, 1, 0, 1}, "steps"}, {Descent{1, 1, 0, 1, 0, 1}, "lipschitz"},
 		{Descent{1, 1, 1, 0, 0, 1}, "smoothness"}, {Descent{1, 1, 1, 1, 2, 0.1}, "strong convexity 2"}, {Descent{1, 1, 1, 1, -1, 0.1}, "strong convexity -1"},
 		{Descent{1, 1, 1, 1, math.NaN(), 0.1}, "strong convexity"}, {Descent{1, 1, 1, 1, 0, 2.1}, "learning rate 2.1"},
-		{Descent{1, 1, 1, 1, 0.5, 0.7}, "learning rate 0.7"}, {Descent{1, 1, 1, 1, 0, 0}, "learning rate 0"},
+		{Descent{1, 1, 1, 1, 0.5, 1.4}, "learning rate 1.4"}, {Descent{1, 1, 1, 1, 0, 0}, "learning rate 0"},
 	} {
 		if err := c.g.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.g, err, c.want)
