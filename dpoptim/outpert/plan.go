@@ -22,6 +22,9 @@ func (m *Method) describe(c *dpoptim.Settings, l *dpoptim.Linear, records int) p
 	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: defaultRadius, delta: usualDelta}
 	p.lipschitz, p.smooth = l.Lipschitz(p.norm), l.Smoothness(p.norm)
 	p.rate = 1 / (p.smooth + p.l2)
+	if m.paper() {
+		p.rate = 1 / (p.smooth + 2*p.l2)
+	}
 	if m.own.Radius != nil {
 		p.radius = *m.own.Radius
 	}
