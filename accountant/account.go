@@ -152,7 +152,7 @@ func Account(events []Event, o Options) (Result, error) {
 		r.Delta = 1
 	}
 	if err == nil && !noNoise {
-		r, err = m.account(events, o)
+		r, err = solved.of(events, o, m.account)
 	}
 	if err != nil {
 		return Result{}, err

@@ -64,16 +64,8 @@ func RiskOf(events []Event, o Options) (*Risk, error) {
 		return nil, err
 	case m.why != "" || noNoise:
 		return nil, nil
-	case m.pairs:
-		if s, err := newSurcharge(events, o.Neighbouring); s != nil || err != nil {
-			if err != nil {
-				return nil, err
-			}
-			return m.surchargedRisk(s, o)
-		}
-	}
-	if m.risk != nil {
-		return m.risk(events, o)
+	case m.risk != nil:
+		return risked.of(events, o, m.attack)
 	}
 	r, err := Account(events, o)
 	if err != nil {

@@ -138,8 +138,18 @@ func (s *surcharge) epsilon(m method, o Options) (float64, error) {
 	return epsilon, err
 }
 
-// surchargedRisk is the risk of a list with a surcharge, from its (ε, δ) at many ε.
-func (m method) surchargedRisk(s *surcharge, o Options) (r *Risk, err error) {
+// attack is the risk of a list; where it has a surcharge, from its (ε, δ) at many ε.
+func (m method) attack(events []Event, o Options) (r *Risk, err error) {
+	if !m.pairs {
+		return m.risk(events, o)
+	}
+	s, err := newSurcharge(events, o.Neighbouring)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return m.risk(events, o)
+	}
 	r = riskBelow(riskGrid(), func(epsilon float64) float64 {
 		o.Epsilon = &epsilon
 		delta, failed := s.delta(m, o)
