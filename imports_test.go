@@ -87,6 +87,7 @@ var allowed = map[string][]string{
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
 	"dpoptim/banco":    nil,
 
 	"datasets":               {"internal/fault", "internal/stream"},

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -38,6 +39,9 @@ var methods = map[string]struct {
 	}, onL2P, "noise and steps by small LSTMs that learned on public tasks"},
 	lbfgs.Name:    {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
 	nesterov.Name: {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
+	objpert.Name: {func(_ string, c *Config) dpoptim.Method {
+		return objpert.New(objpert.Settings{Form: c.ObjpertForm})
+	}, onConvex, "the minimum of a linear model's losses and a random linear term"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 }
 
@@ -104,6 +108,9 @@ func (c *Config) checkUnread() error {
 	m := c.method()
 	if _, searches := m.(*blsgd.Method); c.Search != nil && !searches {
 		return usage.Errorf("optimizer %s makes no line search: leave out the settings of --search-*, or use --optimizer dp-blsgd", c.Optimizer)
+	}
+	if _, perturbs := m.(*objpert.Method); !perturbs && c.ObjpertForm != "" {
+		return usage.Errorf("objpert-form %s: optimizer %s does not read it; leave it out, or use --optimizer %s", c.ObjpertForm, c.Optimizer, objpert.Name)
 	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
