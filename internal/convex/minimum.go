@@ -8,7 +8,7 @@ import "math"
 type Minimum struct {
 	Regularization float64 // Λ
 	Records        int     // public number of them; those beyond are left out
-	Smoothness     float64 // M: of the whole objective, at least 4Λ
+	Smoothness     float64 // M: 1.1 times that of the whole objective, at least 4Λ
 	Steps          int
 	Within         float64 // ‖result − minimum‖ is no more
 }
@@ -21,21 +21,28 @@ const nearness = 0x1p-12
 // each of them by rounding at most.
 func NewMinimum(m *Model, norm, regularization, tilt, rounding float64, records int) Minimum {
 	const u = 0x1p-53
-	n, params := float64(records), math.Sqrt(float64(m.Params()))
+	n := float64(records)
 	lipschitz, beta := n*m.Lipschitz(norm), n*m.Smoothness(norm)
-	smooth := max(beta+regularization, 4*regularization)
+	smooth := max(1.1*(beta+regularization), 4*regularization)
 	s := math.Sqrt(regularization / smooth)
 
-	tilt *= params
-	reach := 1.01 * (2.5*lipschitz + tilt) / regularization // of any iterate
-	terms := blockRows + n/blockRows + 4                    // added up one after the other
-	gradient := u * (float64(m.Inputs+8)*beta*reach + (32+terms)*lipschitz +
-		4*(regularization*reach+tilt+lipschitz) + 8*smooth*reach)
-	floor := 4.3*gradient/(s*regularization) + 24*u*reach/(s*s) + params*rounding/regularization
+	// The first iterate, −tilt/Λ, has at most so much more than the minimum.
+	first := math.Sqrt(float64(m.Params())) * tilt / regularization
+	excess := lipschitz * lipschitz / (2 * regularization)
+	if m.Monotone() { // the losses are at least 0, and bounded at zero
+		excess = min(excess, n*m.LossAtZero()+lipschitz*first)
+	}
+	away := math.Sqrt(4 * excess / regularization)
+	reach := 1.01 * (first + 1.8*away) // of any iterate
+
+	terms := blockRows + n/blockRows // a sum's longest chain
+	gradient := u * ((float64(m.Inputs)/4+16)*beta*reach + (terms+40)*lipschitz +
+		4*regularization*(first+reach) + 8*smooth*reach)
+	floor := 5.6*gradient/regularization + 60*u*reach/(s*s) + math.Sqrt(float64(m.Params()))*rounding/regularization
 
 	r := Minimum{Regularization: regularization, Records: records, Smoothness: smooth}
 	r.Within = max(nearness*m.Lipschitz(norm)/smooth, 2*floor)
-	r.Steps = max(1, int(math.Ceil(2/s*math.Log(3*lipschitz/(regularization*r.Within)))))
+	r.Steps = max(1, int(math.Ceil(math.Log(2*away/r.Within)/(0.45*s))))
 	return r
 }
 
