@@ -17,9 +17,9 @@ type Minimum struct {
 // the noise of the objective moves the minimum.
 const nearness = 0x1p-12
 
-// NewMinimum plans the steps for features of a norm, and tilts with coordinates up to tilt whose rounding moved
+// PlanMinimum plans the steps for features of a norm, and tilts with coordinates up to tilt whose rounding moved
 // each of them by rounding at most.
-func NewMinimum(m *Model, norm, regularization, tilt, rounding float64, records int) Minimum {
+func PlanMinimum(m *Model, norm, regularization, tilt, rounding float64, records int) Minimum {
 	const u = 0x1p-53
 	n := float64(records)
 	lipschitz, beta := n*m.Lipschitz(norm), n*m.Smoothness(norm)

@@ -27,7 +27,7 @@ func TestMinimum(t *testing.T) {
 				for i := range tilt {
 					tilt[i] = size * (2*r.Float64() - 1)
 				}
-				p := NewMinimum(m, norm, regularization, size, 0, records)
+				p := PlanMinimum(m, norm, regularization, size, 0, records)
 				away := func(p Minimum) float64 {
 					w, err := p.Solve(table, tilt, func() error { return nil })
 					if err != nil {
@@ -65,7 +65,7 @@ func TestMinimumLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := func(n int) *Table { return random(t, m, rand.New(rand.NewPCG(8, 9)), kinds[0].target, n, 1) }
-	p, tilt := NewMinimum(m, 1, 10, 1, 0, 600), make([]float64, m.Params())
+	p, tilt := PlanMinimum(m, 1, 10, 1, 0, 600), make([]float64, m.Params())
 	none := func() error { return nil }
 	all, _ := p.Solve(data(600), tilt, none)
 	more, _ := p.Solve(data(900), tilt, none)
