@@ -50,6 +50,8 @@ type Config struct {
 
 	FeatureNorm *float64 `yaml:"feature_norm,omitempty"`
 
+	ObjpertForm string `yaml:"objpert_form,omitempty"`
+
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
 	Init       string `yaml:"init,omitempty"`

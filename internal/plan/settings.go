@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
@@ -132,6 +133,8 @@ var settings = []Setting{
 	{Key: "outpert_form", Group: onConvex, limit: unlessEmpty(oneOf(outpert.Forms()...)),
 		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
 	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
+	{Key: "objpert_form", Group: onConvex, limit: unlessEmpty(oneOf(objpert.Forms()...)),
+		Help: "objpert: tight, or noise and regularizer as published (paper, NO GUARANTEE) (default tight)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
