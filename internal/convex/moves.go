@@ -1,6 +1,10 @@
 package convex
 
-import "math"
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/device/host"
+)
 
 // MoveGrid is a record's largest share of a sum of Moves.
 const MoveGrid = 1 << 20
@@ -16,7 +20,7 @@ func (t *Table) Moves(w []float64, step, bound float64) []int64 {
 		z := make([]float64, t.Outputs)
 		return func(sum []float64, i int) {
 			t.logits(z, w, i)
-			before := t.lossAt(z, i)
+			before := host.Loss(t.Loss, z, t.target[i], nil)
 			move := func(at, k int, by float64) {
 				if by == 0 {
 					return
@@ -24,7 +28,7 @@ func (t *Table) Moves(w []float64, step, bound float64) []int64 {
 				kept := z[k]
 				for s, sign := range [2]float64{1, -1} {
 					z[k] = kept + sign*by
-					sum[2*at+s] += share((before - t.lossAt(z, i)) / bound)
+					sum[2*at+s] += share((before - host.Loss(t.Loss, z, t.target[i], nil)) / bound)
 				}
 				z[k] = kept
 			}

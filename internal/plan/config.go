@@ -62,6 +62,8 @@ type Config struct {
 	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; filled in, and checked where given
 	NormNoise *float64 `yaml:"norm_noise,omitempty"`
 
+	StepDecay *float64 `yaml:"step_decay,omitempty"`
+
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
 	Beta1                 *float64 `yaml:"beta1,omitempty"`

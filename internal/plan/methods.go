@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/privgene"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -39,6 +40,8 @@ var methods = map[string]struct {
 	lbfgs.Name:    {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
 	nesterov.Name: {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
+	privgene.Name: {func(_ string, c *Config) dpoptim.Method { return privgene.New(privgene.Settings{Decay: c.StepDecay}) }, onConvex,
+		"linear models, one move of one weight after the other by the exponential mechanism"},
 }
 
 // About is an optimizer in a line.
@@ -107,6 +110,9 @@ func (c *Config) checkUnread() error {
 	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+	}
+	if _, chooses := m.(*privgene.Method); c.StepDecay != nil && !chooses {
+		return usage.Errorf("step-decay %v: optimizer %s makes no moves of single weights; leave it out, or use --optimizer %s", *c.StepDecay, c.Optimizer, privgene.Name)
 	}
 	if _, protects := m.(*l2p.Method); protects {
 		return nil

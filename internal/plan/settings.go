@@ -124,6 +124,9 @@ var settings = []Setting{
 	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
 
+	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
+		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
+
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
 	{Key: "search.batches", Group: onSearch, Help: "batch of a search: its own (fresh), that of the gradient (shared), or the same charged as in the paper (NO GUARANTEE): " + choices(blsgd.Batches())},
