@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -25,7 +24,8 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	_, draw := e.c.Supply.Batch(dpoptim.Fits, true, nil)
+	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.declared[dpoptim.Fits].ask.Shuffled, nil)
+	table.Order = order
 	var tilt []float64
 	if p, ok := m.(*mechanism.Perturbation); ok {
 		// What is solved with it is not released before it is paid for.
@@ -68,10 +68,11 @@ func (e *Engine) table() (*convex.Table, error) {
 	if e.c.Table == nil {
 		return nil, fmt.Errorf("optimizer %s works on records in the host's memory, and has none", e.c.Method.Traits().Name)
 	}
-	return e.c.Table()
-}
-
-// Choose is not there yet.
-func (e *Engine) Choose(float64) (coordinate, sign int, err error) {
-	return 0, 0, errors.New("no choice is made yet")
+	if e.solved == nil {
+		var err error
+		if e.solved, err = e.c.Table(); err != nil {
+			return nil, err
+		}
+	}
+	return e.solved, nil
 }

@@ -71,6 +71,10 @@ type Config struct {
 	PURK     *float64 `yaml:"pur_k,omitempty"`
 	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
 
+	OutpertForm    string   `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
+	StepDecay      *float64 `yaml:"step_decay,omitempty"`
+
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
 	Beta1                 *float64 `yaml:"beta1,omitempty"`
