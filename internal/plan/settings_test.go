@@ -137,7 +137,6 @@ func TestLimits(t *testing.T) {
 		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, scatter+patches, none`},
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
 		{"feature_norm", func(c *Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-20, 1e+20]"},
-		{"objpert_form", func(c *Config) { c.ObjpertForm = "loose" }, "unknown objpert-form \"loose\": choose one of tight, paper"},
 		{"radius", func(c *Config) { c.Radius = ptr(0.0) }, "radius 0: must be a finite number above 0"},
 		{"rho", func(c *Config) { c.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},
 		{"pur_k", func(c *Config) { c.PURK = ptr(0.0) }, "pur-k 0: must be a finite number above 0"},
