@@ -80,6 +80,8 @@ func (d Declaration) faultOf(a Ask, t Traits, first bool) string {
 		return "a majority is pure, a fit may be, and nothing else is"
 	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget != Committed):
 		return "a fit is the only release of its method"
+	case a.Question == Choices && (!t.FullBatch || a.Batch != Own):
+		return "a choice is of all records"
 	}
 	return ""
 }

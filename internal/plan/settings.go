@@ -80,6 +80,7 @@ var settings = []Setting{
 	{Key: "folds", Group: onOwnData, limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "csv: split the records into this many folds and hold one out"},
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
+	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
 		Help: "best: fill in the rest with our most accurate settings for images and ε"},
@@ -123,6 +124,10 @@ var settings = []Setting{
 
 	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
+	{Key: "radius", Group: onConvex, limit: positive, Help: "keep the weights in the ball of this radius around 0, by projection"},
+	{Key: "rho", Group: onConvex, limit: positive, instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
+	{Key: "pur_k", Group: onConvex, Arg: "K", limit: positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
+	{Key: "pur_sigma", Group: onConvex, Arg: "SIGMA", limit: positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
 
 	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
