@@ -88,7 +88,9 @@ var allowed = map[string][]string{
 	"dpoptim/pur":      {"accountant/papers"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
 	"dpoptim/banco":    nil,
 
 	"datasets":               {"internal/fault", "internal/stream"},

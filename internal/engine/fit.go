@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -15,7 +16,7 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	m, err := mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
+	m, err := e.fitMechanism(r)
 	if err != nil {
 		return usage.Wrap(err)
 	}
@@ -23,14 +24,22 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	private, err := s.Solve(table, nil, e.Stopped)
+	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.declared[dpoptim.Fits].ask.Shuffled, nil)
+	table.Order = order
+	var tilt []float64
+	if p, ok := m.(*mechanism.Perturbation); ok {
+		// What is solved with it is not released before it is paid for.
+		if tilt, err = p.Tilt(draw); err != nil {
+			return err
+		}
+	}
+	private, err := s.Solve(table, tilt, e.Stopped)
 	if err != nil {
 		return err
 	}
 	if err := e.admit(dpoptim.Fits, m.Event()); err != nil {
 		return err
 	}
-	_, draw := e.c.Supply.Batch(dpoptim.Fits, true, nil)
 	if err := m.Release(private, draw); err != nil {
 		return err
 	}
@@ -39,6 +48,19 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 		released[i] = float32(v)
 	}
 	return e.net.Write(e.net.Params(), released)
+}
+
+// fitMechanism releases what a solver finds.
+type fitMechanism interface {
+	Release(private []float64, draw uint64) error
+	Event() accountant.Mechanism
+}
+
+func (e *Engine) fitMechanism(r dpoptim.Release) (fitMechanism, error) {
+	if p, ok := r.Noise.(accountant.ObjectivePerturbation); ok {
+		return mechanism.NewPerturbation(p, r.Bound, r.Within, e.c.Facts.Params, e.c.Noise, tiltNoise, gradientNoise)
+	}
+	return mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
 }
 
 // table is of the records that the device has.

@@ -10,6 +10,8 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
+	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -46,7 +48,7 @@ var (
 var settings = []Setting{
 	{Key: "epsilon", Group: inPrivacy, Arg: "E", limit: positive, instead: "noise_multiplier",
 		Help: "privacy budget; privgrad computes the noise that it needs"},
-	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
+	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x >= 0 && x < 1 }, "in [0, 1), and well below one over the number of records"),
 		Help: "δ: at most 1/(10 × records) (default 1e-05 for published data)"},
 	{Key: "noise_multiplier", Group: inPrivacy, name: "noise multiplier", instead: "epsilon",
 		limit: must(func(z float64) bool { return z == 0 || z >= leastNoise && z <= mostNoise }, "%s, or 0 for no noise", noiseRange),
@@ -128,6 +130,11 @@ var settings = []Setting{
 	{Key: "rho", Group: onConvex, limit: positive, instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
 	{Key: "pur_k", Group: onConvex, Arg: "K", limit: positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
 	{Key: "pur_sigma", Group: onConvex, Arg: "SIGMA", limit: positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
+	{Key: "outpert_form", Group: onConvex, limit: unlessEmpty(oneOf(outpert.Forms()...)),
+		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
+	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
+	{Key: "objpert_form", Group: onConvex, limit: unlessEmpty(oneOf(objpert.Forms()...)),
+		Help: "objpert: tight, or noise and regularizer as published (paper, NO GUARANTEE) (default tight)"},
 
 	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
