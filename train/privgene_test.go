@@ -117,6 +117,23 @@ func TestPrivGenePrice(t *testing.T) {
 	}
 }
 
+// With δ = 0 the rounds divide ε.
+func TestPrivGenePure(t *testing.T) {
+	c := choosing()
+	c.NoiseMultiplier, c.Epsilon, c.Delta, c.Steps = nil, ptr(2.0), ptr(0.0), ptr(8)
+	p, err := resolve(c, Options{Sources: sources(made(1, 200))})
+	check(t, err)
+	events, err := p.Events()
+	check(t, err)
+	if len(events) != 1 || events[0].Count != 8 || math.Abs(events[0].Mechanisms[0].(accountant.Pure).Epsilon-2.0/8/2) > 1e-12 {
+		t.Errorf("the rounds are %v", events)
+	}
+	r, _ := trainedOn(t, c, made(1, 200), Options{})
+	if *r.Epsilon != 2 || *r.EpsilonSoFar != 2 || *r.Delta != 0 || *r.Accountant != "pure" || r.Steps != 8 || !r.Guarantee {
+		t.Errorf("the result says %+v", r)
+	}
+}
+
 // Nothing but the choices gets out: the same records in another order, and among ones that count as zero,
 // leave the same bytes where the noise is the same.
 func TestPrivGeneLeavesChoicesAlone(t *testing.T) {
@@ -154,6 +171,7 @@ func TestPrivGeneRefuses(t *testing.T) {
 		"makes as many rounds as --epsilon":                     func(c *Config) { c.Steps = nil },
 		"step-decay 2: must be in (0, 1]":                       func(c *Config) { c.StepDecay = ptr(2.0) },
 		"step-decay 0.5: optimizer dp-sgd does not read it":     func(c *Config) { c.Optimizer, c.StepDecay = "dp-sgd", ptr(0.5) },
+		"delta 0: optimizer privgene divides":                   func(c *Config) { c.Delta = ptr(0.0) },
 		"radius 1: optimizer privgene does not read it":         func(c *Config) { c.Radius = ptr(1.0) },
 		"accountant gdp bounds Gaussian releases only: use pld": func(c *Config) { c.Accountant = accountant.GDP },
 	} {

@@ -57,7 +57,9 @@ var methods = map[string]struct {
 	objpert.Name: {func(_ string, c *Config) dpoptim.Method { return objpert.New(objpert.Settings{Form: c.ObjpertForm}) }, onConvex,
 		"the minimum of a linear model's losses and a random linear term"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
-	privgene.Name: {func(_ string, c *Config) dpoptim.Method { return privgene.New(privgene.Settings{Decay: c.StepDecay}) }, onConvex,
+	privgene.Name: {func(_ string, c *Config) dpoptim.Method {
+		return privgene.New(privgene.Settings{Decay: c.StepDecay, Delta: c.Delta})
+	}, onConvex,
 		"linear models, one move of one weight after the other by the exponential mechanism"},
 }
 
