@@ -121,6 +121,11 @@ type steps struct {
 
 func (*steps) State() []dpoptim.State { return nil }
 
+// Figures are the last step, over the first.
+func (s *steps) Figures() dpoptim.Figures {
+	return dpoptim.Figures{Rate: math.Pow(s.method.decay, float64(max(s.engine.Slot()-1, 0)))}
+}
+
 // Step is a round. Its step follows from its place in the schedule.
 func (s *steps) Step() (int, error) {
 	e := s.engine
