@@ -138,8 +138,7 @@ func (p *Plan) checkDeclaration() error {
 // records, and where there are more, another one moves up behind one that is removed.
 func (p *Plan) checkPart() error {
 	c, share := &p.Config, p.Set.Share
-	fits := slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Question == dpoptim.Fits })
-	if fits && share > 0 && share < 1 && c.Neighbouring == string(accountant.AddRemove) {
+	if p.solved() && share > 0 && share < 1 && c.Neighbouring == string(accountant.AddRemove) {
 		return usage.Errorf("neighbouring %s: a part of the records is held out by chance, so nobody knows how many are left for optimizer %s to fit; use --neighbouring %s, or a test file of its own", c.Neighbouring, c.Optimizer, accountant.ReplaceOne)
 	}
 	return nil
