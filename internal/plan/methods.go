@@ -197,6 +197,9 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 		}
 		c.SamplingRate = new(1.0)
 	}
+	if t := c.traits(); t.Once && t.Private && c.Init != "" {
+		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
+	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork
 	err := c.method().Check(&s)
