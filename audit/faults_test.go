@@ -84,7 +84,7 @@ var faults = []struct {
 		c := g.config
 		c.Neighbouring = "add-remove"
 		var err error
-		if g.claim, err = newClaim(c); err != nil {
+		if g.claim, err = c.claimed(); err != nil {
 			t.Fatal(err)
 		}
 	}},

@@ -1,0 +1,169 @@
+package audit
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/dpoptim"
+)
+
+// scene is a data set as small as the questions of a method allow: records of one number and of
+// a class, −1 or 1, for logistic regression.
+type scene struct {
+	features, targets []float64
+	beside            int      // the first are in both worlds
+	canary            [2]int32 // and one of the others in each, or −1
+}
+
+// An adversary knows the program, all records but the canary, which of these were asked, and
+// every answer. It works out by itself what the answers would be without noise.
+type adversary struct {
+	*scene
+	engine     dpoptim.Engine
+	asks       map[dpoptim.Question]dpoptim.Ask
+	declared   map[dpoptim.Question]dpoptim.Release
+	rate       float64
+	normaliser float64
+	rows       []int32 // of the latest batch, without the canary
+	// batch is the log-likelihood of the answers about a batch that holds a world's canary, over
+	// that of the answers about one that does not; total that of the worlds, of earlier batches.
+	batch [2]float64
+	total float64
+	read  []float32
+}
+
+func (a *adversary) reset() { a.batch, a.total = [2]float64{}, 0 }
+
+// value is the log-likelihood ratio of all that was heard.
+func (a *adversary) value() float64 {
+	a.close()
+	return a.total
+}
+
+func (a *adversary) close() {
+	a.total += sampled(a.rate, a.batch[1]) - sampled(a.rate, a.batch[0])
+	a.batch = [2]float64{}
+}
+
+// hear takes in an answer, by its log-likelihood if the batch is of some rows.
+func (a *adversary) hear(q dpoptim.Question, log func(rows []int32) float64) {
+	if a.asks[q].Batch == dpoptim.Own {
+		a.close()
+	}
+	rows := a.rows[:len(a.rows):len(a.rows)]
+	without := log(rows)
+	for w, canary := range a.canary {
+		if canary >= 0 {
+			a.batch[w] += log(append(rows, canary)) - without
+		}
+	}
+}
+
+func (a *adversary) values(v dpoptim.Vector) ([]float64, error) {
+	if err := a.engine.Read(v, a.read); err != nil {
+		return nil, err
+	}
+	all := make([]float64, len(a.read))
+	for i, x := range a.read {
+		all[i] = float64(x)
+	}
+	return all, nil
+}
+
+// margin is a record's; parameters are a weight and a bias.
+func (a *adversary) margin(row int32, at []float64) float64 {
+	return a.targets[row] * (a.features[row]*at[0] + at[1])
+}
+
+// loss is log(1 + e^−margin).
+func (a *adversary) loss(row int32, at []float64) float64 {
+	m := a.margin(row, at)
+	return max(-m, 0) + math.Log1p(math.Exp(-math.Abs(m)))
+}
+
+// sum is that of the clipped gradients of rows.
+func (a *adversary) sum(rows []int32, at []float64, bound float64) []float64 {
+	sum := make([]float64, 2)
+	for _, row := range rows {
+		slope := -a.targets[row] / (1 + math.Exp(a.margin(row, at)))
+		g := []float64{slope * a.features[row], slope}
+		factor := min(1, bound/max(length(g), math.SmallestNonzeroFloat64))
+		sum[0] += factor * g[0]
+		sum[1] += factor * g[1]
+	}
+	return sum
+}
+
+// points are the parameters, and the candidates along a direction in units of the sum.
+func (a *adversary) points(along dpoptim.Vector, etas []float64) ([][]float64, error) {
+	at, err := a.values(a.engine.Params())
+	if err != nil {
+		return nil, err
+	}
+	direction, err := a.values(along)
+	if err != nil {
+		return nil, err
+	}
+	all := [][]float64{at}
+	for _, eta := range etas {
+		p := make([]float64, len(at))
+		for i := range p {
+			p[i] = at[i] - eta/a.normaliser*direction[i]
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// losses are sums at points, each record's clipped to [0, bound].
+func (a *adversary) losses(rows []int32, points [][]float64, bound float64) []float64 {
+	sums := make([]float64, len(points))
+	for _, row := range rows {
+		for i, p := range points {
+			sums[i] += min(a.loss(row, p), bound)
+		}
+	}
+	return sums
+}
+
+// decreases from the first point to the others are of clipped losses that share a baseline, or
+// are themselves clipped to [−bound, bound].
+func (a *adversary) decreases(rows []int32, points [][]float64, bound float64, shared bool) []float64 {
+	if shared {
+		sums := a.losses(rows, points, bound)
+		for i := range sums {
+			sums[i] = sums[0] - sums[i]
+		}
+		return sums[1:]
+	}
+	sums := make([]float64, len(points)-1)
+	for _, row := range rows {
+		for i, p := range points[1:] {
+			sums[i] += max(-bound, min(a.loss(row, points[0])-a.loss(row, p), bound))
+		}
+	}
+	return sums
+}
+
+// curve is the sum of the decreases, each record's vector of them scaled to the bound.
+func (a *adversary) curve(rows []int32, points [][]float64, bound float64) []float64 {
+	sums := make([]float64, len(points)-1)
+	for _, row := range rows {
+		d := a.decreases([]int32{row}, points, math.Inf(1), false)
+		factor := min(1, bound/max(length(d), math.SmallestNonzeroFloat64))
+		for i, x := range d {
+			sums[i] += factor * x
+		}
+	}
+	return sums
+}
+
+func (a *adversary) count(rows []int32) (counts [2]int) {
+	for _, row := range rows {
+		if a.targets[row] > 0 {
+			counts[1]++
+		} else {
+			counts[0]++
+		}
+	}
+	return counts
+}

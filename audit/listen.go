@@ -1,0 +1,175 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+)
+
+// heard is a method whose engine's answers an adversary hears. What it asks may be
+// distorted on the way, as only tests do.
+type heard struct {
+	dpoptim.Method
+	adversary *adversary
+	distort   func(dpoptim.Question, dpoptim.Release) dpoptim.Release
+}
+
+func (h heard) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	h.adversary.engine = e
+	return h.Method.Open(&listener{e, h.adversary, h.distort})
+}
+
+// A listener passes on what is asked and answered.
+type listener struct {
+	dpoptim.Engine
+	*adversary
+	distort func(dpoptim.Question, dpoptim.Release) dpoptim.Release
+}
+
+// asked is the release that a method believes in, and the one that is made.
+func (l *listener) asked(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Release, *dpoptim.Release) {
+	if r == nil {
+		return l.declared[q], nil
+	}
+	made := *r
+	if l.distort != nil {
+		made = l.distort(q, made)
+	}
+	return *r, &made
+}
+
+type heardSum struct {
+	dpoptim.Sum
+	*listener
+	into dpoptim.Vector
+	norm bool
+}
+
+func (l *listener) Sum(q dpoptim.SumQuery) (dpoptim.Sum, error) {
+	into := q.Into
+	if into == 0 {
+		into = l.Gradient()
+	}
+	s, err := l.Engine.Sum(q)
+	return &heardSum{s, l, into, q.Norm}, err
+}
+
+func (s *heardSum) Ask(a dpoptim.SumAsk) error {
+	r, made := s.asked(dpoptim.Gradients, a.Release)
+	a.Release = made
+	at, err := s.values(s.Params())
+	if err != nil {
+		return err
+	}
+	if err := s.Sum.Ask(a); err != nil {
+		return err
+	}
+	y, err := s.values(s.into)
+	if err != nil {
+		return err
+	}
+	s.hear(dpoptim.Gradients, func(rows []int32) float64 {
+		return logNormal(y, s.sum(rows, at, r.Bound), deviation(r))
+	})
+	if !s.norm {
+		return nil
+	}
+	norm, err := s.Norm()
+	if err != nil {
+		return err
+	}
+	n := s.declared[dpoptim.Norms]
+	s.hear(dpoptim.Norms, func(rows []int32) float64 {
+		return logNormal([]float64{norm}, []float64{length(s.sum(rows, at, r.Bound))}, deviation(n))
+	})
+	return nil
+}
+
+// deviation is that of a Gaussian release.
+func deviation(r dpoptim.Release) float64 {
+	g, _ := r.Noise.(accountant.Gaussian)
+	return g.NoiseMultiplier * r.Bound
+}
+
+func length(v []float64) float64 {
+	square := 0.0
+	for _, x := range v {
+		square += x * x
+	}
+	return math.Sqrt(square)
+}
+
+type heardSearch struct {
+	dpoptim.Search
+	*listener
+	question dpoptim.Question
+	along    dpoptim.Vector
+}
+
+func (l *listener) Search(along dpoptim.Vector) (dpoptim.Search, error) {
+	s, err := l.Engine.Search(along)
+	return &heardSearch{s, l, dpoptim.Searches, along}, err
+}
+
+func (l *listener) Minimum(along dpoptim.Vector) (dpoptim.Search, error) {
+	s, err := l.Engine.Minimum(along)
+	return &heardSearch{s, l, dpoptim.Minima, along}, err
+}
+
+func (s *heardSearch) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
+	r, made := s.asked(s.question, asked)
+	points, err := s.points(s.along, c.Etas)
+	if err != nil {
+		return 0, err
+	}
+	told, err := s.Search.Ask(made, c)
+	if err != nil {
+		return told, err
+	}
+	switch noise := r.Noise.(type) {
+	case accountant.NoisyBTLS:
+		s.hear(s.question, func(rows []int32) float64 {
+			return logFirst(told, s.decreases(rows, points, r.Bound, noise.Queries == accountant.SharedBaseline), c.Biases, noise, r.Bound)
+		})
+	case accountant.Pure:
+		s.hear(s.question, func(rows []int32) float64 {
+			values := s.losses(rows, points, r.Bound)[1:]
+			for i, b := range c.Biases {
+				values[i] += b
+			}
+			return logLeast(told, values, r.Bound/noise.Epsilon)
+		})
+	default:
+		return 0, fmt.Errorf("a %s with %v as its noise: an audit knows no law of it", s.question, r.Noise)
+	}
+	return told, nil
+}
+
+func (l *listener) Curve(along dpoptim.Vector) (func([]float64) ([]float64, error), error) {
+	ask, err := l.Engine.Curve(along)
+	return func(etas []float64) ([]float64, error) {
+		points, err := l.points(along, etas)
+		if err != nil {
+			return nil, err
+		}
+		y, err := ask(etas)
+		if err != nil {
+			return nil, err
+		}
+		r := l.declared[dpoptim.Curves]
+		l.hear(dpoptim.Curves, func(rows []int32) float64 { return logNormal(y, l.curve(rows, points, r.Bound), deviation(r)) })
+		return y, nil
+	}, err
+}
+
+func (l *listener) Majority() (int, error) {
+	class, err := l.Engine.Majority()
+	if err != nil {
+		return class, err
+	}
+	pure, _ := l.declared[dpoptim.Majority].Noise.(accountant.Pure)
+	l.hear(dpoptim.Majority, func(rows []int32) float64 { return logMost(class, l.count(rows), pure.Epsilon) })
+	return class, nil
+}
