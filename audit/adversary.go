@@ -12,6 +12,7 @@ type scene struct {
 	features, targets []float64
 	beside            int      // the first are in both worlds
 	canary            [2]int32 // and one of the others in each, or −1
+	params            []float32
 }
 
 // An adversary knows the program, all records but the canary, which of these were asked, and
@@ -130,8 +131,9 @@ func (a *adversary) losses(rows []int32, points [][]float64, bound float64) []fl
 func (a *adversary) decreases(rows []int32, points [][]float64, bound float64, shared bool) []float64 {
 	if shared {
 		sums := a.losses(rows, points, bound)
+		base := sums[0]
 		for i := range sums {
-			sums[i] = sums[0] - sums[i]
+			sums[i] = base - sums[i]
 		}
 		return sums[1:]
 	}

@@ -45,16 +45,16 @@ type Config struct {
 	Steps           int // of each run
 	// Optimizer is what is audited, and Epsilon what it is to promise, where it asks the
 	// records for more than sums of gradients: then all above is the method's own.
-	Optimizer string
-	Epsilon   float64
-	Clip            float64
-	Clipping        string
-	Strategy        string
-	Noise           string // secure, exact or seeded
-	Neighbouring    string
-	Accountant      string
-	Delta           float64
-	Device          string
+	Optimizer    string
+	Epsilon      float64
+	Clip         float64
+	Clipping     string
+	Strategy     string
+	Noise        string // secure, exact or seeded
+	Neighbouring string
+	Accountant   string
+	Delta        float64
+	Device       string
 
 	Canary  string // empty: Gradient under add-remove, Opposite under replace-one
 	Runs    int    // in all; 0: as many as the power against twice the claimed μ takes

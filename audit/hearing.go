@@ -27,9 +27,9 @@ type hearing struct {
 	declared map[dpoptim.Question]dpoptim.Release
 	claim    *claim
 	order    float64 // of the filter, where there is one
-	params   []float32
 	key      func(purpose string) (stream.Key, error)
 	distort  func(dpoptim.Question, dpoptim.Release) dpoptim.Release
+	charged  func([]accountant.Mechanism) []accountant.Mechanism
 }
 
 // prepareHearing makes ready what the runs share.
@@ -51,7 +51,6 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	if g.plan, err = plan.Resolve(t, plan.Options{Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}}); err != nil {
 		return nil, err
 	}
-	g.params = make([]float32, len(g.plan.Network.Params())) // zero, so that gradients are known to be long
 	for _, a := range g.plan.Declaration.Asks {
 		r, err := a.Release(g.plan.Sigma)
 		if err != nil {
@@ -186,8 +185,8 @@ func (g *hearing) newWorld(w int, name string) (_ *world, err error) {
 	if x.data, err = x.device.Load(table, features); err != nil {
 		return nil, err
 	}
-	x.adversary = &adversary{scene: g.scene, asks: g.asks, declared: g.declared, rate: p.SamplingRate, normaliser: p.ExpectedBatch, read: make([]float32, len(g.params))}
-	x.supply = &admitting{plan: g.plan, sampler: sampler, adversary: x.adversary}
+	x.adversary = &adversary{scene: g.scene, asks: g.asks, declared: g.declared, rate: p.SamplingRate, normaliser: p.ExpectedBatch, read: make([]float32, len(g.scene.params))}
+	x.supply = &admitting{game: g, sampler: sampler, adversary: x.adversary}
 	p.Method = heard{p.Method, x.adversary, g.distort}
 	if x.engine, err = p.Engine(x.device, x.data, noise, x.supply); err != nil {
 		return nil, err
@@ -246,11 +245,11 @@ func (x *world) begin() (err error) {
 	g := x.game
 	x.adversary.reset()
 	x.adversary.rows = rowsOf(g.scene.beside)
-	if err := x.engine.SetParams(g.params); err != nil {
+	if err := x.engine.SetParams(g.scene.params); err != nil {
 		return err
 	}
 	for _, s := range x.engine.Steps.State() {
-		if err := x.engine.Write(s.Vector, make([]float32, s.Width*len(g.params))); err != nil {
+		if err := x.engine.Write(s.Vector, make([]float32, s.Width*len(g.scene.params))); err != nil {
 			return err
 		}
 	}
@@ -269,7 +268,7 @@ func (x *world) begin() (err error) {
 
 // admitting is a supply of random batches. No ledger pays; a filter admits where the plan says so.
 type admitting struct {
-	plan         *plan.Plan
+	game         *hearing
 	sampler      datasets.Sampler
 	adversary    *adversary
 	budget       accountant.Budget // nil where the schedule is committed
@@ -283,7 +282,7 @@ func (s *admitting) Stopped() error { return nil }
 
 func (s *admitting) Left() float64 {
 	if s.budget == nil {
-		return 1 - float64(s.update+1)/float64(s.plan.Steps)
+		return 1 - float64(s.update+1)/float64(s.game.plan.Steps)
 	}
 	return s.budget.Left()
 }
@@ -309,5 +308,8 @@ func (s *admitting) Admit(asked ...accountant.Mechanism) error {
 	if s.budget == nil {
 		return nil
 	}
-	return s.budget.Ask(s.plan.BatchEvent(asked...))
+	if s.game.charged != nil {
+		asked = s.game.charged(asked)
+	}
+	return s.budget.Ask(s.game.plan.BatchEvent(asked...))
 }

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -9,55 +11,77 @@ import (
 // A stage is what a method is audited on: settings under which its questions say as much as their
 // bounds allow, and two data sets that are as small.
 type stage struct {
-	with  func(*plan.Config)
-	scene func(neighbouring string) *scene
+	epsilon, delta float64
+	with           func(*plan.Config)
+	scene          func(neighbouring string) *scene
 }
 
 // alone is a record that is there or not, or one of two that are opposites.
 func alone(neighbouring string) *scene {
-	s := &scene{features: []float64{1, 1}, targets: []float64{-1, 1}, canary: [2]int32{-1, 1}}
+	return (&scene{features: []float64{1, 1}, targets: []float64{-1, 1}, params: []float32{0, 0}}).neighbours(neighbouring)
+}
+
+// neighbours makes of the last two records the canaries.
+func (s *scene) neighbours(neighbouring string) *scene {
+	s.beside = len(s.features) - 2
+	s.canary = [2]int32{-1, int32(s.beside) + 1}
 	if neighbouring == string(accountant.ReplaceOne) {
-		s.canary[0] = 0
+		s.canary[0] = int32(s.beside)
 	}
 	return s
 }
 
 // besides is the same beside a record of the first class.
 func besides(neighbouring string) *scene {
-	s := &scene{features: []float64{1, 1, 1}, targets: []float64{-1, -1, 1}, beside: 1, canary: [2]int32{-1, 2}}
-	if neighbouring == string(accountant.ReplaceOne) {
-		s.canary[0] = 1
-	}
-	return s
+	return (&scene{features: []float64{1, 1, 1}, targets: []float64{-1, -1, 1}, params: []float32{0, 0}}).neighbours(neighbouring)
 }
+
+// downhill has records beside the canary whose gradients give the direction, and whose losses are
+// above the bound before and behind a step of searchMove. It takes the canary's loss from the
+// bound to 0, or that of its opposite from 0 to the bound.
+func downhill(neighbouring string) *scene {
+	const many = 100
+	return (&scene{
+		features: append(slices.Repeat([]float64{1}, many), 0, 0), targets: append(slices.Repeat([]float64{1}, many), -1, 1),
+		params: []float32{-60, -searchClip},
+	}).neighbours(neighbouring)
+}
+
+// searchClip is the bound on losses, and smallClip one that all gradients reach.
+const searchClip, smallClip, searchMove = 3, 0.01, 10
 
 // stages are those of the methods that ask for more than sums of gradients.
 var stages = map[string]stage{
-	blsgd.BLSGD: {func(c *plan.Config) {
-		fixedSearch(c, blsgd.FormLosses)
-		c.Search.Trials, c.Search.Alpha = new(2), new(1e-6)
-	}, alone},
-	blsgd.BLSGDAC: {adaptiveSearch, alone},
-	blsgd.BLGD:    {adaptiveSearch, alone},
-	blsgd.AGD: {func(c *plan.Config) {
-		adaptiveSearch(c)
-		c.Search.Alpha = nil
-	}, alone},
-	"majority": {func(*plan.Config) {}, besides},
-	"l2p": {func(c *plan.Config) {
-		c.Protector, c.NormNoise = "quadratic", new(2.0)
-		c.SamplingRate, c.Steps = new(0.25), new(20)
+	blsgd.BLSGD: {4, 1e-5, func(c *plan.Config) {
+		search(c)
+		c.Steps, c.SamplingRate = new(1), new(1.0)
+		s := c.Search
+		s.Form, s.Budget, s.Every, s.Share = blsgd.FormLosses, blsgd.BudgetFixed, new(1), new(0.8)
+		s.Trials, s.Alpha, s.Margin = new(1), new(1e-9), new(0.5)
+	}, downhill},
+	blsgd.BLSGDAC: {2, 0.05, adaptive, downhill},
+	blsgd.BLGD:    {2, 0.05, adaptive, downhill},
+	blsgd.AGD: {2, 0.05, func(c *plan.Config) {
+		adaptive(c)
+		c.Search.Alpha, c.Search.Trials = nil, new(2)
+	}, downhill},
+	"majority": {2, 1e-5, func(*plan.Config) {}, besides},
+	"l2p": {2, 0.05, func(c *plan.Config) {
+		c.Protector, c.NormNoise = "quadratic", new(1.3)
+		c.SamplingRate, c.Steps = new(1.0), new(1)
 	}, alone},
 }
 
-// fixedSearch spends nearly all on searches, of which a single step along the noise of the
-// gradient decides as much as the bound allows.
-func fixedSearch(c *plan.Config, form string) {
-	c.LR, c.Steps, c.SamplingRate = new(1000.0), new(10), new(1.0)
-	c.Search = &plan.Search{Form: form, Budget: blsgd.BudgetFixed, Clip: new(0.3), Every: new(1), Share: new(0.9)}
+// search moves the bias by about searchMove, along the sum of the gradients of downhill's records.
+func search(c *plan.Config) {
+	c.Clip, c.LR = smallClip, new(searchMove/(100*smallClip/1.41))
+	c.Search = &plan.Search{Clip: new(float64(searchClip))}
 }
 
-func adaptiveSearch(c *plan.Config) {
-	c.LR, c.SamplingRate = new(1000.0), new(1.0)
-	c.Search = &plan.Search{Clip: new(0.3), Trials: new(2), Alpha: new(1e-6), Iterations: new(5)}
+func adaptive(c *plan.Config) {
+	search(c)
+	if c.Optimizer == blsgd.BLSGDAC {
+		c.SamplingRate = new(1.0)
+	}
+	c.Search.Iterations, c.Search.Alpha, c.Search.Trials = new(2), new(1e-9), new(1)
 }
