@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/device"
 )
 
 // scene is a data set as small as the questions of a method allow: records of one number and of
@@ -15,24 +16,42 @@ type scene struct {
 	params            []float32
 }
 
+// table is that of some records, with their labels.
+func (s *scene) table(rows []int32) (device.Rows, device.Floats, []uint8) {
+	table := device.Rows{Width: 1, Count: len(rows)}
+	var features device.Floats
+	var labels []uint8
+	for _, row := range rows {
+		features = append(features, float32(s.features[row]))
+		table.Targets = append(table.Targets, float32(s.targets[row]))
+		labels = append(labels, uint8(s.targets[row]+1)/2)
+	}
+	return table, features, labels
+}
+
+// rowsOf are the first n.
+func rowsOf(n int) (rows []int32) {
+	for i := range int32(n) {
+		rows = append(rows, i)
+	}
+	return rows
+}
+
 // An adversary knows the program, all records but the canary, which of these were asked, and
 // every answer. It works out by itself what the answers would be without noise.
 type adversary struct {
-	*scene
-	engine     dpoptim.Engine
-	asks       map[dpoptim.Question]dpoptim.Ask
-	declared   map[dpoptim.Question]dpoptim.Release
-	rate       float64
-	normaliser float64
-	rows       []int32 // of the latest batch, without the canary
+	*hearing
+	engine dpoptim.Engine
+	rows   []int32 // of the latest batch, without the canary
 	// batch is the log-likelihood of the answers about a batch that holds a world's canary, over
 	// that of the answers about one that does not; total that of the worlds, of earlier batches.
 	batch [2]float64
 	total float64
-	read  []float32
 }
 
-func (a *adversary) reset() { a.batch, a.total = [2]float64{}, 0 }
+func (a *adversary) begin() {
+	a.batch, a.total, a.rows = [2]float64{}, 0, rowsOf(a.scene.beside)
+}
 
 // value is the log-likelihood ratio of all that was heard.
 func (a *adversary) value() float64 {
@@ -41,7 +60,7 @@ func (a *adversary) value() float64 {
 }
 
 func (a *adversary) close() {
-	a.total += sampled(a.rate, a.batch[1]) - sampled(a.rate, a.batch[0])
+	a.total += sampled(a.plan.SamplingRate, a.batch[1]) - sampled(a.plan.SamplingRate, a.batch[0])
 	a.batch = [2]float64{}
 }
 
@@ -52,7 +71,7 @@ func (a *adversary) hear(q dpoptim.Question, log func(rows []int32) float64) {
 	}
 	rows := a.rows[:len(a.rows):len(a.rows)]
 	without := log(rows)
-	for w, canary := range a.canary {
+	for w, canary := range a.scene.canary {
 		if canary >= 0 {
 			a.batch[w] += log(append(rows, canary)) - without
 		}
@@ -60,11 +79,12 @@ func (a *adversary) hear(q dpoptim.Question, log func(rows []int32) float64) {
 }
 
 func (a *adversary) values(v dpoptim.Vector) ([]float64, error) {
-	if err := a.engine.Read(v, a.read); err != nil {
+	read := make([]float32, len(a.scene.params))
+	if err := a.engine.Read(v, read); err != nil {
 		return nil, err
 	}
-	all := make([]float64, len(a.read))
-	for i, x := range a.read {
+	all := make([]float64, len(read))
+	for i, x := range read {
 		all[i] = float64(x)
 	}
 	return all, nil
@@ -72,7 +92,7 @@ func (a *adversary) values(v dpoptim.Vector) ([]float64, error) {
 
 // margin is a record's; parameters are a weight and a bias.
 func (a *adversary) margin(row int32, at []float64) float64 {
-	return a.targets[row] * (a.features[row]*at[0] + at[1])
+	return a.scene.targets[row] * (a.scene.features[row]*at[0] + at[1])
 }
 
 // loss is log(1 + e^−margin).
@@ -85,8 +105,8 @@ func (a *adversary) loss(row int32, at []float64) float64 {
 func (a *adversary) sum(rows []int32, at []float64, bound float64) []float64 {
 	sum := make([]float64, 2)
 	for _, row := range rows {
-		slope := -a.targets[row] / (1 + math.Exp(a.margin(row, at)))
-		g := []float64{slope * a.features[row], slope}
+		slope := -a.scene.targets[row] / (1 + math.Exp(a.margin(row, at)))
+		g := []float64{slope * a.scene.features[row], slope}
 		factor := min(1, bound/max(length(g), math.SmallestNonzeroFloat64))
 		sum[0] += factor * g[0]
 		sum[1] += factor * g[1]
@@ -108,7 +128,7 @@ func (a *adversary) points(along dpoptim.Vector, etas []float64) ([][]float64, e
 	for _, eta := range etas {
 		p := make([]float64, len(at))
 		for i := range p {
-			p[i] = at[i] - eta/a.normaliser*direction[i]
+			p[i] = at[i] - eta/a.plan.ExpectedBatch*direction[i]
 		}
 		all = append(all, p)
 	}
@@ -161,7 +181,7 @@ func (a *adversary) curve(rows []int32, points [][]float64, bound float64) []flo
 
 func (a *adversary) count(rows []int32) (counts [2]int) {
 	for _, row := range rows {
-		if a.targets[row] > 0 {
+		if a.scene.targets[row] > 0 {
 			counts[1]++
 		} else {
 			counts[0]++

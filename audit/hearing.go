@@ -11,30 +11,31 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
-	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// hearing is a method in two worlds, and an adversary who hears all that it is answered. The
-// claim is the price of what was declared; the plan is what runs, and the rest what tests spoil.
+// A hearing is a method in two worlds, and an adversary who hears all that it is answered. The
+// claim is the price of what is declared; the plan is what runs.
 type hearing struct {
-	config   Config
-	scene    *scene
-	plan     *plan.Plan
-	asks     map[dpoptim.Question]dpoptim.Ask
-	declared map[dpoptim.Question]dpoptim.Release
-	claim    *claim
-	order    float64 // of the filter, where there is one
-	key      func(purpose string) (stream.Key, error)
-	distort  func(dpoptim.Question, dpoptim.Release) dpoptim.Release
-	charged  func([]accountant.Mechanism) []accountant.Mechanism
+	config Config
+	scene  *scene
+	plan   *plan.Plan
+	asks   map[dpoptim.Question]dpoptim.Ask // as declared
+	claim  *claim
+	order  float64 // of the filter, 0 where there is none
+	key    func(purpose string) (stream.Key, error)
+
+	// What tests spoil.
+	newBudget func() (accountant.Budget, error)
+	distort   func(dpoptim.Question, dpoptim.Release) dpoptim.Release // nil: what is asked for is released
 }
 
 // prepareHearing makes ready what the runs share.
 func prepareHearing(c Config, s stage) (*hearing, error) {
-	g := &hearing{config: c, scene: s.scene(c.Neighbouring), asks: map[dpoptim.Question]dpoptim.Ask{}, declared: map[dpoptim.Question]dpoptim.Release{}}
+	g := &hearing{config: c, scene: s.scene(c.Neighbouring), asks: map[dpoptim.Question]dpoptim.Ask{}}
 	g.key = func(string) (stream.Key, error) { return stream.NewKey() }
 	if c.Noise == dpoptim.Seeded {
 		g.key = g.seeded
@@ -52,14 +53,7 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 		return nil, err
 	}
 	for _, a := range g.plan.Declaration.Asks {
-		r, err := a.Release(g.plan.Sigma)
-		if err != nil {
-			return nil, usage.Wrap(err)
-		}
-		if r.Bound == 0 {
-			r.Bound = g.plan.Facts.Clip
-		}
-		g.asks[a.Question], g.declared[a.Question] = a, r
+		g.asks[a.Question] = a
 	}
 	return g, g.price()
 }
@@ -90,6 +84,9 @@ func (g *hearing) price() error {
 		return usage.Errorf("accountant %s: its filter says no more than one (ε, δ), which an audit cannot reach; use %s", p.Config.Accountant, accountant.RDP)
 	}
 	g.order = f.Order()
+	g.newBudget = func() (accountant.Budget, error) {
+		return accountant.NewFilter(c.Epsilon, c.Delta, accountant.Neighbouring(c.Neighbouring), g.order)
+	}
 	g.claim, err = filterClaim(c.Epsilon, c.Delta, g.order)
 	return err
 }
@@ -131,29 +128,21 @@ func (t *talk) close() {
 	}
 }
 
-// A world is a data set, with a method on it.
+// A world is a data set on a device.
 type world struct {
 	game      *hearing
+	plan      plan.Plan // with the adversary beside its method
 	device    device.Device
-	data      device.Data
-	engine    *engine.Engine
+	records   tables.Records
+	noise     *stream.Stream
 	adversary *adversary
 	supply    *admitting
-	fresh     []byte // what a run begins with, of a method that keeps a state
 }
 
 func (g *hearing) newWorld(w int, name string) (_ *world, err error) {
 	rows := rowsOf(g.scene.beside)
 	if canary := g.scene.canary[w]; canary >= 0 {
 		rows = append(rows, canary)
-	}
-	noiseKey, err := g.key(name + "noise")
-	if err != nil {
-		return nil, err
-	}
-	noise, err := g.plan.Stream(noiseKey)
-	if err != nil {
-		return nil, err
 	}
 	key, err := g.key(name + "sampling")
 	if err != nil {
@@ -163,68 +152,53 @@ func (g *hearing) newWorld(w int, name string) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &world{game: g}
-	defer func() {
-		if err != nil {
-			x.close()
-		}
-	}()
+	if key, err = g.key(name + "noise"); err != nil {
+		return nil, err
+	}
+	x := &world{game: g, plan: *g.plan, adversary: &adversary{hearing: g}}
+	if x.noise, err = x.plan.Stream(key); err != nil {
+		return nil, err
+	}
+	x.supply = &admitting{hearing: g, sampler: sampler, adversary: x.adversary}
+	x.plan.Method = heard{g.plan.Method, x.adversary}
+	set := *g.plan.Set
+	x.records.Rows, x.records.Values, set.Train.Labels = g.scene.table(rows)
+	x.plan.Set = &set
 	if x.device, err = devices.Open(g.config.Device, 1); err != nil {
 		return nil, err
 	}
-	p := *g.plan
-	set := *p.Set
-	table := device.Rows{Width: 1, Count: len(rows)}
-	var features device.Floats
-	for _, row := range rows {
-		features = append(features, float32(g.scene.features[row]))
-		table.Targets = append(table.Targets, float32(g.scene.targets[row]))
-		set.Train.Labels = append(set.Train.Labels, uint8(g.scene.targets[row]+1)/2)
-	}
-	p.Set = &set
-	if x.data, err = x.device.Load(table, features); err != nil {
+	if x.records.Data, err = x.device.Load(x.records.Rows, x.records.Values); err != nil {
+		x.device.Close()
 		return nil, err
 	}
-	x.adversary = &adversary{scene: g.scene, asks: g.asks, declared: g.declared, rate: p.SamplingRate, normaliser: p.ExpectedBatch, read: make([]float32, len(g.scene.params))}
-	x.supply = &admitting{game: g, sampler: sampler, adversary: x.adversary}
-	p.Method = heard{p.Method, x.adversary, g.distort}
-	if x.engine, err = p.Engine(x.device, x.data, noise, x.supply); err != nil {
-		return nil, err
-	}
-	if k, ok := x.engine.Steps.(dpoptim.Keeper); ok {
-		x.fresh, err = k.Save(dpoptim.Spent{})
-	}
-	return x, err
-}
-
-// rowsOf are the first n.
-func rowsOf(n int) (rows []int32) {
-	for i := range int32(n) {
-		rows = append(rows, i)
-	}
-	return rows
+	return x, nil
 }
 
 func (x *world) close() {
-	if x.engine != nil {
-		x.engine.Close()
-	}
-	if x.data != nil {
-		x.data.Close()
-	}
-	if x.device != nil {
-		x.device.Close()
-	}
+	x.records.Data.Close()
+	x.device.Close()
 }
 
 // run is a whole one, from the beginning.
-func (x *world) run() (float64, error) {
-	if err := x.begin(); err != nil {
+func (x *world) run() (_ float64, err error) {
+	g := x.game
+	e, err := x.plan.Engine(x.device, x.records, x.noise, x.supply)
+	if err != nil {
 		return 0, err
 	}
-	p := x.game.plan
-	for range p.MostSteps {
-		n, err := x.engine.Steps.Step()
+	defer e.Close()
+	if err := e.SetParams(g.scene.params); err != nil {
+		return 0, err
+	}
+	x.adversary.begin()
+	x.supply.slot, x.supply.update, x.supply.budget = 0, 0, nil
+	if g.order > 0 {
+		if x.supply.budget, err = g.newBudget(); err != nil {
+			return 0, err
+		}
+	}
+	for range g.plan.MostSteps {
+		n, err := e.Steps.Step()
 		if errors.Is(err, accountant.ErrBudget) {
 			break
 		}
@@ -234,41 +208,12 @@ func (x *world) run() (float64, error) {
 		x.supply.slot++
 		x.supply.update += n
 	}
-	if err := x.engine.Wait(); err != nil {
-		return 0, err
-	}
 	return x.adversary.value(), nil
-}
-
-// begin has the method forget earlier runs.
-func (x *world) begin() (err error) {
-	g := x.game
-	x.adversary.reset()
-	x.adversary.rows = rowsOf(g.scene.beside)
-	if err := x.engine.SetParams(g.scene.params); err != nil {
-		return err
-	}
-	for _, s := range x.engine.Steps.State() {
-		if err := x.engine.Write(s.Vector, make([]float32, s.Width*len(g.scene.params))); err != nil {
-			return err
-		}
-	}
-	if k, ok := x.engine.Steps.(dpoptim.Keeper); ok {
-		if _, err := k.Restore(x.fresh); err != nil {
-			return err
-		}
-	}
-	x.supply.update = 0
-	if g.plan.Filtered() {
-		c := &g.config
-		x.supply.budget, err = accountant.NewFilter(c.Epsilon, c.Delta, accountant.Neighbouring(c.Neighbouring), g.order)
-	}
-	return err
 }
 
 // admitting is a supply of random batches. No ledger pays; a filter admits where the plan says so.
 type admitting struct {
-	game         *hearing
+	*hearing
 	sampler      datasets.Sampler
 	adversary    *adversary
 	budget       accountant.Budget // nil where the schedule is committed
@@ -282,7 +227,7 @@ func (s *admitting) Stopped() error { return nil }
 
 func (s *admitting) Left() float64 {
 	if s.budget == nil {
-		return 1 - float64(s.update+1)/float64(s.game.plan.Steps)
+		return 1 - float64(s.update+1)/float64(s.plan.Steps)
 	}
 	return s.budget.Left()
 }
@@ -297,7 +242,7 @@ func (s *admitting) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, 
 	a := s.adversary
 	a.rows = a.rows[:0]
 	for _, row := range dst {
-		if int(row) < a.beside {
+		if int(row) < a.scene.beside {
 			a.rows = append(a.rows, row)
 		}
 	}
@@ -308,8 +253,5 @@ func (s *admitting) Admit(asked ...accountant.Mechanism) error {
 	if s.budget == nil {
 		return nil
 	}
-	if s.game.charged != nil {
-		asked = s.game.charged(asked)
-	}
-	return s.budget.Ask(s.game.plan.BatchEvent(asked...))
+	return s.budget.Ask(s.plan.BatchEvent(asked...))
 }

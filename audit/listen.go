@@ -8,36 +8,47 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 )
 
-// heard is a method whose engine's answers an adversary hears. What it asks may be
-// distorted on the way, as only tests do.
+// heard is a method whose engine's answers an adversary hears.
 type heard struct {
 	dpoptim.Method
 	adversary *adversary
-	distort   func(dpoptim.Question, dpoptim.Release) dpoptim.Release
 }
 
 func (h heard) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	h.adversary.engine = e
-	return h.Method.Open(&listener{e, h.adversary, h.distort})
+	return h.Method.Open(&listener{e, h.adversary})
 }
 
 // A listener passes on what is asked and answered.
 type listener struct {
 	dpoptim.Engine
 	*adversary
-	distort func(dpoptim.Question, dpoptim.Release) dpoptim.Release
 }
 
 // asked is the release that a method believes in, and the one that is made.
-func (l *listener) asked(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Release, *dpoptim.Release) {
+func (l *listener) asked(q dpoptim.Question, r *dpoptim.Release) (believed dpoptim.Release, made *dpoptim.Release, err error) {
 	if r == nil {
-		return l.declared[q], nil
+		believed, err = l.declared(q)
+		return believed, nil, err
 	}
-	made := *r
-	if l.distort != nil {
-		made = l.distort(q, made)
+	if l.distort == nil {
+		return *r, r, nil
 	}
-	return *r, &made
+	return *r, new(l.distort(q, *r)), nil
+}
+
+// declared is the release of a question in this step.
+func (l *listener) declared(q dpoptim.Question) (r dpoptim.Release, err error) {
+	a := l.asks[q]
+	if a.At != nil {
+		r, err = a.At(l.Slot())
+	} else {
+		r, err = a.Release(l.plan.Sigma)
+	}
+	if r.Bound == 0 {
+		r.Bound = l.plan.Facts.Clip
+	}
+	return r, err
 }
 
 type heardSum struct {
@@ -57,7 +68,10 @@ func (l *listener) Sum(q dpoptim.SumQuery) (dpoptim.Sum, error) {
 }
 
 func (s *heardSum) Ask(a dpoptim.SumAsk) error {
-	r, made := s.asked(dpoptim.Gradients, a.Release)
+	r, made, err := s.asked(dpoptim.Gradients, a.Release)
+	if err != nil {
+		return err
+	}
 	a.Release = made
 	at, err := s.values(s.Params())
 	if err != nil {
@@ -80,7 +94,10 @@ func (s *heardSum) Ask(a dpoptim.SumAsk) error {
 	if err != nil {
 		return err
 	}
-	n := s.declared[dpoptim.Norms]
+	n, err := s.declared(dpoptim.Norms)
+	if err != nil {
+		return err
+	}
 	s.hear(dpoptim.Norms, func(rows []int32) float64 {
 		return logNormal([]float64{norm}, []float64{length(s.sum(rows, at, r.Bound))}, deviation(n))
 	})
@@ -119,7 +136,10 @@ func (l *listener) Minimum(along dpoptim.Vector) (dpoptim.Search, error) {
 }
 
 func (s *heardSearch) Ask(asked *dpoptim.Release, c dpoptim.Candidates) (int, error) {
-	r, made := s.asked(s.question, asked)
+	r, made, err := s.asked(s.question, asked)
+	if err != nil {
+		return 0, err
+	}
 	points, err := s.points(s.along, c.Etas)
 	if err != nil {
 		return 0, err
@@ -158,7 +178,10 @@ func (l *listener) Curve(along dpoptim.Vector) (func([]float64) ([]float64, erro
 		if err != nil {
 			return nil, err
 		}
-		r := l.declared[dpoptim.Curves]
+		r, err := l.declared(dpoptim.Curves)
+		if err != nil {
+			return nil, err
+		}
 		l.hear(dpoptim.Curves, func(rows []int32) float64 { return logNormal(y, l.curve(rows, points, r.Bound), deviation(r)) })
 		return y, nil
 	}, err
@@ -169,7 +192,11 @@ func (l *listener) Majority() (int, error) {
 	if err != nil {
 		return class, err
 	}
-	pure, _ := l.declared[dpoptim.Majority].Noise.(accountant.Pure)
+	r, err := l.declared(dpoptim.Majority)
+	if err != nil {
+		return class, err
+	}
+	pure, _ := r.Noise.(accountant.Pure)
 	l.hear(dpoptim.Majority, func(rows []int32) float64 { return logMost(class, l.count(rows), pure.Epsilon) })
 	return class, nil
 }
