@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,25 +36,28 @@ type hearing struct {
 
 // prepareHearing makes ready what the runs share.
 func prepareHearing(c Config, s stage) (*hearing, error) {
-	g := &hearing{config: c, scene: s.scene(c.Neighbouring), asks: map[dpoptim.Question]dpoptim.Ask{}}
-	g.key = func(string) (stream.Key, error) { return stream.NewKey() }
-	if c.Noise == dpoptim.Seeded {
-		g.key = g.seeded
-	}
 	t := plan.Default()
 	t.Data, t.Model, t.Seed, t.Optimizer = syntheticName, "logistic", c.Seed, c.Optimizer
-	t.Epsilon, t.Delta, t.Neighbouring, t.Accountant = &c.Epsilon, &c.Delta, c.Neighbouring, c.Accountant
-	t.Noise, t.Device, t.Threads, t.Clip = c.Noise, c.Device, 1, c.Clip
-	t.PublicN = new(publicRecords)
+	if t.Epsilon, t.Delta = &c.Epsilon, &c.Delta; c.Epsilon == 0 {
+		t.Epsilon = &s.epsilon
+	}
+	t.Accountant, t.Noise, t.Device, t.Threads = c.Accountant, c.Noise, c.Device, 1
+	t.PublicN = new(1)
+	t.Relate(accountant.Neighbouring(c.Neighbouring))
 	s.with(&t)
 	set := &datasets.Set{Name: syntheticName, Classes: 2, Train: datasets.Split{Shape: [3]int{1, 1, 1}, Unit: true}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
-	var err error
-	if g.plan, err = plan.Resolve(t, plan.Options{Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}}); err != nil {
+	p, err := plan.Resolve(t, plan.Options{Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}})
+	if err != nil {
 		return nil, err
 	}
-	for _, a := range g.plan.Declaration.Asks {
+	g := &hearing{config: c, scene: s.scene(c.Neighbouring), plan: p, asks: map[dpoptim.Question]dpoptim.Ask{}}
+	for _, a := range p.Declaration.Asks {
 		g.asks[a.Question] = a
+	}
+	g.key = func(string) (stream.Key, error) { return stream.NewKey() }
+	if c.Noise == dpoptim.Seeded {
+		g.key = g.seeded
 	}
 	return g, g.price()
 }
@@ -62,32 +66,30 @@ func (g *hearing) seeded(purpose string) (stream.Key, error) {
 	return stream.KeyFromSeed(g.config.Seed, "audit of answers, "+purpose), nil
 }
 
-// publicRecords is a size of the data set that nothing depends on but the unit of step sizes.
-const publicRecords = 1
-
 // price makes the claim: that of the planned events, or that of the filter.
 func (g *hearing) price() error {
-	p, c := g.plan, &g.config
-	if !p.Filtered() {
-		events, err := p.Events()
+	c := g.plan.Config
+	relation := accountant.Neighbouring(c.Neighbouring)
+	if !g.plan.Filtered() {
+		events, err := g.plan.Events()
 		if err == nil {
-			g.claim, err = newClaim(events, accountant.Options{Accountant: p.Config.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: c.Delta})
+			g.claim, err = newClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: *c.Delta})
 		}
 		return err
 	}
-	b, err := p.NewBudget()
+	b, err := g.plan.NewBudget()
 	if err != nil {
 		return err
 	}
 	f, ok := b.(*accountant.Filter)
 	if !ok {
-		return usage.Errorf("accountant %s: its filter says no more than one (ε, δ), which an audit cannot reach; use %s", p.Config.Accountant, accountant.RDP)
+		return usage.Errorf("accountant %s: its filter says no more than one (ε, δ), which an audit cannot reach; use %s", c.Accountant, accountant.RDP)
 	}
 	g.order = f.Order()
 	g.newBudget = func() (accountant.Budget, error) {
-		return accountant.NewFilter(c.Epsilon, c.Delta, accountant.Neighbouring(c.Neighbouring), g.order)
+		return accountant.NewFilter(*c.Epsilon, *c.Delta, relation, g.order)
 	}
-	g.claim, err = filterClaim(c.Epsilon, c.Delta, g.order)
+	g.claim, err = filterClaim(*c.Epsilon, *c.Delta, g.order)
 	return err
 }
 
@@ -97,6 +99,37 @@ func filterClaim(epsilon, delta, order float64) (*claim, error) {
 	return claimOf(epsilon, delta, func(e float64) (float64, error) {
 		return delta * math.Exp((order-1)*(epsilon-e)), nil
 	})
+}
+
+// play draws the runs and judges them.
+func (g *hearing) play(ctx context.Context) (*Result, error) {
+	c := &g.config
+	d, err := devices.Open(c.Device, 1)
+	if err != nil {
+		return nil, err
+	}
+	name := d.Info().Name
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	e := newDesign(cmp.Or(c.Runs, smallestDesign), g.claim)
+	stats, err := g.runs(ctx, e.runs()/2)
+	if err != nil {
+		return nil, err
+	}
+	p := &g.plan.Config
+	r := &Result{
+		Optimizer: c.Optimizer, Heard: stages[c.Optimizer].hears, Model: p.Model, Parameters: len(g.scene.params), Data: syntheticName,
+		Device: name, Threads: c.Threads, NoiseMultiplier: g.plan.Sigma, SamplingRate: g.plan.SamplingRate, Steps: g.plan.Steps, Clip: p.Clip, Clipping: p.Clipping,
+		Strategy: p.Strategy, Noise: c.Noise, Neighbouring: p.Neighbouring, Accountant: p.Accountant, Delta: *p.Delta, Seed: c.Seed,
+		Canary: Tight, CanaryNorm: 1, CanaryShare: 1, EpsilonClaimed: g.claim.epsilon,
+		Notes: []string{"this audit knows no power beforehand; docs/explain/auditing.md says which faults of this optimizer it convicts, and in how many runs"},
+	}
+	if c.Noise == dpoptim.Seeded {
+		r.NotPrivate = plan.SeededLabel
+	}
+	r.judged(e, e.judge(stats, g.claim))
+	return r, nil
 }
 
 func (g *hearing) runs(ctx context.Context, times int) ([2][]float64, error) {

@@ -112,7 +112,7 @@ func (b mischarging) Ask(e accountant.Event) error {
 }
 
 // sharedCurve asks a gradient and a curve of one batch.
-var sharedCurve = stage{8, 1e-2, func(c *plan.Config) {
+var sharedCurve = stage{"", 8, 1e-2, func(c *plan.Config) {
 	c.Clip, c.LR, c.Steps, c.SamplingRate = smallClip, new(1.0), new(10), new(0.1)
 	c.Search = &plan.Search{
 		Form: blsgd.FormCurve, Budget: blsgd.BudgetFixed, Batches: string(accountant.Shared), Every: new(1), Share: new(0.5), Clip: new(1e-6), Points: new(3),
@@ -149,7 +149,7 @@ var hearingFaults = []struct {
 	{majority.Name, "noise halved", 1000, true, nil, less(dpoptim.Majority, 2)},
 	{blsgd.BLSGD, "search noise halved", 4000, true, nil, less(dpoptim.Searches, 2)},
 	{blsgd.BLSGD, "a shared batch amplified twice", 16_000, false, &sharedCurve, amplifiedTwice},
-	{blsgd.BLSGDAC, "the filter forgets", 4000, false, &stage{2, 0.05, func(c *plan.Config) {
+	{blsgd.BLSGDAC, "the filter forgets", 4000, false, &stage{"", 2, 0.05, func(c *plan.Config) {
 		stages[blsgd.BLSGDAC].with(c)
 		c.LR = new(1e-3) // the canary's gradient stays long
 	}, downhill}, func(_ *testing.T, g *hearing) {

@@ -4,15 +4,54 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/dpoptim/blsgd"
-	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
 )
+
+// An Optimizer is one that can be asked for, with what an audit of it looks at.
+type Optimizer struct {
+	Name  string `json:"optimizer"`
+	Hears string `json:"hears"` // empty: it has no privacy to audit
+	// Epsilon and Delta are of an audit where nothing else is said, 0 where the noise multiplier counts.
+	Epsilon float64 `json:"epsilon,omitempty"`
+	Delta   float64 `json:"delta,omitempty"`
+}
+
+// OnlyGradients is what is heard of an optimizer that asks for sums of batches' gradients.
+const OnlyGradients = "gradients"
+
+// Optimizers lists them all.
+func Optimizers() (all []Optimizer) {
+	for _, name := range plan.Optimizers() {
+		c := plan.Default()
+		c.Optimizer = name
+		o := Optimizer{Name: name}
+		if s, ok := stages[name]; ok {
+			o.Hears, o.Epsilon, o.Delta = s.hears, s.epsilon, s.delta
+		} else if c.Private() {
+			o.Hears = OnlyGradients
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+func checkOptimizer(name string) error {
+	all := Optimizers()
+	i := slices.IndexFunc(all, func(o Optimizer) bool { return o.Name == name })
+	if i < 0 {
+		return usage.Wrap(plan.CheckOptimizer(name))
+	}
+	if all[i].Hears == "" {
+		return usage.Errorf("optimizer %s is not private, so it claims nothing that an audit could refute; audit a private one, such as dp-sgd", name)
+	}
+	return nil
+}
 
 // A stage is what a method is audited on: settings under which its questions say as much as their
 // bounds allow, and two data sets that are as small.
 type stage struct {
+	hears          string
 	epsilon, delta float64
 	with           func(*plan.Config)
 	scene          func(neighbouring string) *scene
@@ -62,24 +101,24 @@ func apart(c *plan.Config) float64 {
 
 // stages are those of the methods that ask for more than sums of gradients.
 var stages = map[string]stage{
-	blsgd.BLSGD: {4, 1e-5, func(c *plan.Config) {
+	"dp-blsgd": {"gradients and the index of the search", 4, 1e-5, func(c *plan.Config) {
 		search(c)
 		c.Steps, c.SamplingRate = new(1), new(1.0)
 		s := c.Search
-		s.Form, s.Budget, s.Every, s.Share = blsgd.FormLosses, blsgd.BudgetFixed, new(1), new(0.8)
+		s.Form, s.Budget, s.Every, s.Share = "losses", "fixed", new(1), new(0.8)
 		s.Trials, s.Alpha, s.Margin = new(1), new(1e-9), new(0.5)
 	}, downhill},
-	blsgd.BLSGDAC: {2, 0.05, func(c *plan.Config) {
+	"dp-blsgd-ac": {"gradients and the indices of searches, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		adaptive(c)
 		c.SamplingRate, c.Steps = new(1.0), new(20)
 	}, downhill},
-	blsgd.BLGD: {2, 0.05, adaptive, downhill},
-	blsgd.AGD: {2, 0.05, func(c *plan.Config) {
+	"dp-blgd": {"gradients and the indices of searches, until a filter stops", 2, 0.05, adaptive, downhill},
+	"dp-agd": {"gradients and the indices of minima, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		adaptive(c)
 		c.Search.Alpha, c.Search.Trials, c.Search.Margin, c.Search.Noise = nil, new(2), nil, ""
 	}, downhill},
-	majority.Name: {2, 1e-5, func(*plan.Config) {}, besides},
-	l2p.Name: {2, 0.05, func(c *plan.Config) {
+	"majority": {"the class", 2, 1e-5, func(*plan.Config) {}, besides},
+	"l2p": {"gradients and norms, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		c.Protector, c.NormNoise = "quadratic", new(1.3*apart(c))
 		c.SamplingRate, c.Steps = new(1.0), new(1)
 	}, alone},

@@ -83,6 +83,12 @@ func (c *Config) traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: c.Optimizer}
 }
 
+// Relate chooses the relation, also for a method that is made for another.
+func (c *Config) Relate(n accountant.Neighbouring) {
+	c.Neighbouring = string(n)
+	c.give("neighbouring")
+}
+
 // incline takes the relation and the accountant that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()
