@@ -123,7 +123,7 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
+		"accountant", "audit/reach", "datasets", "dpoptim", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {

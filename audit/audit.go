@@ -28,7 +28,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -310,7 +309,7 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{
-		Optimizer: c.Optimizer, Heard: string(dpoptim.Gradients), Model: c.Model, Parameters: len(g.params), Data: "synthetic", Device: name, Threads: c.Threads,
+		Optimizer: c.Optimizer, Heard: OnlyGradients, Model: c.Model, Parameters: len(g.params), Data: "synthetic", Device: name, Threads: c.Threads,
 		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
 		Strategy: g.plan.Config.Strategy, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
 		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,

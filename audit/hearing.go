@@ -41,9 +41,13 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	if t.Epsilon, t.Delta = &c.Epsilon, &c.Delta; c.Epsilon == 0 {
 		t.Epsilon = &s.epsilon
 	}
-	t.Accountant, t.Noise, t.Device, t.Threads = c.Accountant, c.Noise, c.Device, 1
-	t.PublicN = new(1)
-	t.Relate(accountant.Neighbouring(c.Neighbouring))
+	t.Noise, t.Device, t.Threads, t.PublicN = c.Noise, c.Device, 1, new(1)
+	if c.Accountant != "" {
+		t.Accountant = c.Accountant
+	}
+	if c.Neighbouring != "" {
+		t.Relate(accountant.Neighbouring(c.Neighbouring))
+	}
 	s.with(&t)
 	set := &datasets.Set{Name: syntheticName, Classes: 2, Train: datasets.Split{Shape: [3]int{1, 1, 1}, Unit: true}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
@@ -51,7 +55,7 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &hearing{config: c, scene: s.scene(c.Neighbouring), plan: p, asks: map[dpoptim.Question]dpoptim.Ask{}}
+	g := &hearing{config: c, scene: s.scene(p.Config.Neighbouring), plan: p, asks: map[dpoptim.Question]dpoptim.Ask{}}
 	for _, a := range p.Declaration.Asks {
 		g.asks[a.Question] = a
 	}

@@ -119,7 +119,7 @@ var stages = map[string]stage{
 	}, downhill},
 	"majority": {"the class", 2, 1e-5, func(*plan.Config) {}, besides},
 	"l2p": {"gradients and norms, until a filter stops", 2, 0.05, func(c *plan.Config) {
-		c.Protector, c.NormNoise = "quadratic", new(1.3*apart(c))
+		c.Clip, c.Protector, c.NormNoise = smallClip, "quadratic", new(1.3*apart(c))
 		c.SamplingRate, c.Steps = new(1.0), new(1)
 	}, alone},
 }
