@@ -2,18 +2,20 @@ package audit
 
 import (
 	"math"
+	"slices"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
 // scene is a data set as small as the questions of a method allow: records of one number and of
-// a class, −1 or 1, for logistic regression.
+// a class, −1 or 1, for logistic regression, or of a number for a regression.
 type scene struct {
 	features, targets []float64
 	beside            int      // the first are in both worlds
 	canary            [2]int32 // and one of the others in each, or −1
 	params            []float32
+	regression        bool // of Huber's loss, with targets that are numbers
 }
 
 // table is that of some records, with their labels.
@@ -24,7 +26,9 @@ func (s *scene) table(rows []int32) (device.Rows, device.Floats, []uint8) {
 	for _, row := range rows {
 		features = append(features, float32(s.features[row]))
 		table.Targets = append(table.Targets, float32(s.targets[row]))
-		labels = append(labels, uint8(s.targets[row]+1)/2)
+		if !s.regression {
+			labels = append(labels, uint8(s.targets[row]+1)/2)
+		}
 	}
 	return table, features, labels
 }
@@ -90,28 +94,62 @@ func (a *adversary) values(v dpoptim.Vector) ([]float64, error) {
 	return all, nil
 }
 
-// margin is a record's; parameters are a weight and a bias.
-func (a *adversary) margin(row int32, at []float64) float64 {
-	return a.scene.targets[row] * (a.scene.features[row]*at[0] + at[1])
+// logit is a record's; parameters are a weight and a bias.
+func (a *adversary) logit(row int32, at []float64) float64 {
+	return a.scene.features[row]*at[0] + at[1]
 }
 
-// loss is log(1 + e^−margin).
+// loss is log(1 + e^(−target·logit)) or, of a regression, Huber's of the logit less the target.
 func (a *adversary) loss(row int32, at []float64) float64 {
-	m := a.margin(row, at)
+	if a.scene.regression {
+		r := math.Abs(a.logit(row, at) - a.scene.targets[row])
+		return min(r, 1) * (r - min(r, 1)/2)
+	}
+	m := a.scene.targets[row] * a.logit(row, at)
 	return max(-m, 0) + math.Log1p(math.Exp(-math.Abs(m)))
+}
+
+// slope is how the loss changes with the logit, curvature how the slope does.
+func (a *adversary) slope(row int32, at []float64) float64 {
+	if a.scene.regression {
+		return max(-1, min(a.logit(row, at)-a.scene.targets[row], 1))
+	}
+	return -a.scene.targets[row] / (1 + math.Exp(a.scene.targets[row]*a.logit(row, at)))
+}
+
+func (a *adversary) curvature(row int32, at []float64) float64 {
+	s := math.Abs(a.slope(row, at))
+	if a.scene.regression {
+		return math.Floor(2 - s) // 1, or 0 where the slope is all there is
+	}
+	return s * (1 - s)
 }
 
 // sum is that of the clipped gradients of rows.
 func (a *adversary) sum(rows []int32, at []float64, bound float64) []float64 {
 	sum := make([]float64, 2)
 	for _, row := range rows {
-		slope := -a.scene.targets[row] / (1 + math.Exp(a.margin(row, at)))
+		slope := a.slope(row, at)
 		g := []float64{slope * a.scene.features[row], slope}
 		factor := min(1, bound/max(length(g), math.SmallestNonzeroFloat64))
 		sum[0] += factor * g[0]
 		sum[1] += factor * g[1]
 	}
 	return sum
+}
+
+// moves are sums of by how much losses fall where one parameter moves up or down, each record's
+// clipped to the bound.
+func (a *adversary) moves(rows []int32, at []float64, step, bound float64) []float64 {
+	points := [][]float64{at}
+	for i := range at {
+		for _, by := range []float64{step, -step} {
+			p := slices.Clone(at)
+			p[i] += by
+			points = append(points, p)
+		}
+	}
+	return a.decreases(rows, points, bound, false)
 }
 
 // points are the parameters, and the candidates along a direction in units of the sum.

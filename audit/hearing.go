@@ -32,6 +32,7 @@ type hearing struct {
 	// What tests spoil.
 	newBudget func() (accountant.Budget, error)
 	distort   func(dpoptim.Question, dpoptim.Release) dpoptim.Release // nil: what is asked for is released
+	solver    func(dpoptim.Solver) dpoptim.Solver                     // nil: the method's own solves
 }
 
 // prepareHearing makes ready what the runs share.
@@ -41,15 +42,20 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	if t.Epsilon, t.Delta = &c.Epsilon, &c.Delta; c.Epsilon == 0 {
 		t.Epsilon = &s.epsilon
 	}
-	t.Noise, t.Device, t.Threads, t.PublicN = c.Noise, c.Device, 1, new(1)
+	t.Noise, t.Device, t.Threads = c.Noise, c.Device, 1
 	if c.Accountant != "" {
 		t.Accountant = c.Accountant
 	}
 	if c.Neighbouring != "" {
 		t.Relate(accountant.Neighbouring(c.Neighbouring))
 	}
-	s.with(&t)
+	scene := s.scene(t.Neighbouring)
+	t.PublicN = new(scene.beside + 1)
 	set := &datasets.Set{Name: syntheticName, Classes: 2, Train: datasets.Split{Shape: [3]int{1, 1, 1}, Unit: true}}
+	if scene.regression {
+		t.Model, set.Classes = "huber-regression", 0
+	}
+	s.with(&t)
 	open := func(string) (*datasets.Set, error) { return set, nil }
 	p, err := plan.Resolve(t, plan.Options{Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}})
 	if err != nil {
@@ -76,7 +82,9 @@ func (g *hearing) price() error {
 	relation := accountant.Neighbouring(c.Neighbouring)
 	if !g.plan.Filtered() {
 		events, err := g.plan.Events()
-		if err == nil {
+		if err == nil && *c.Delta == 0 {
+			g.claim, err = pureClaim(events, *g.plan.Epsilon, relation)
+		} else if err == nil {
 			g.claim, err = newClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: *c.Delta})
 		}
 		return err
@@ -95,6 +103,14 @@ func (g *hearing) price() error {
 	}
 	g.claim, err = filterClaim(*c.Epsilon, *c.Delta, g.order)
 	return err
+}
+
+// pureClaim is that of a release without δ.
+func pureClaim(events []accountant.Event, epsilon float64, relation accountant.Neighbouring) (*claim, error) {
+	return claimOf(epsilon, 0, func(e float64) (float64, error) {
+		r, err := accountant.Account(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: relation, Epsilon: &e})
+		return r.Delta, usage.Wrap(err)
+	})
 }
 
 // filterClaim is what a filter claims that admits Rényi divergences at an order up to what (ε, δ)
@@ -219,6 +235,7 @@ func (x *world) close() {
 // run is a whole one, from the beginning.
 func (x *world) run() (_ float64, err error) {
 	g := x.game
+	x.supply.slot, x.supply.update, x.supply.budget = 0, 0, nil
 	e, err := x.plan.Engine(x.device, x.records, x.noise, x.supply)
 	if err != nil {
 		return 0, err
@@ -228,7 +245,6 @@ func (x *world) run() (_ float64, err error) {
 		return 0, err
 	}
 	x.adversary.begin()
-	x.supply.slot, x.supply.update, x.supply.budget = 0, 0, nil
 	if g.order > 0 {
 		if x.supply.budget, err = g.newBudget(); err != nil {
 			return 0, err

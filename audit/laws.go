@@ -3,8 +3,9 @@ package audit
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/accountant"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/privgrad/privgrad/accountant"
 )
 
 // What an answer's probability is, by the mechanism that is claimed. A statistic that is made of
@@ -91,4 +92,23 @@ func logMost(told int, counts [2]int, epsilon float64) float64 {
 		p = 1 - p
 	}
 	return logOf(p)
+}
+
+// logDirection is the log density of y, but for what is the same for all means, with noise whose
+// density falls by e at every scale that it is away.
+func logDirection(y, mean []float64, scale float64) float64 {
+	d := make([]float64, len(y))
+	for i, x := range y {
+		d[i] = x - mean[i]
+	}
+	return -length(d) / scale
+}
+
+// logChoice is of candidate told by the exponential mechanism, with e^(rate·utility).
+func logChoice(told int, utilities []float64, rate float64) float64 {
+	total := 0.0
+	for _, u := range utilities {
+		total += math.Exp(rate * (u - utilities[told]))
+	}
+	return -math.Log(total)
 }

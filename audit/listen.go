@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/convex"
 )
 
 // heard is a method whose engine's answers an adversary hears.
@@ -199,4 +200,113 @@ func (l *listener) Majority() (int, error) {
 	pure, _ := r.Noise.(accountant.Pure)
 	l.hear(dpoptim.Majority, func(rows []int32) float64 { return logMost(class, l.count(rows), pure.Epsilon) })
 	return class, nil
+}
+
+// A heardSolver solves the table that it is given, and those that the adversary supposes, with
+// the same tilt and the same order of places.
+type heardSolver struct {
+	dpoptim.Solver
+	supposed func(t *convex.Table, tilt []float64, stopped func() error) error
+}
+
+func (h heardSolver) Solve(t *convex.Table, tilt []float64, stopped func() error) ([]float64, error) {
+	if err := h.supposed(t, tilt, stopped); err != nil {
+		return nil, err
+	}
+	return h.Solver.Solve(t, tilt, stopped)
+}
+
+func (l *listener) Fit(solver dpoptim.Solver) error {
+	r, err := l.declared(dpoptim.Fits)
+	if err != nil {
+		return err
+	}
+	if l.solver != nil {
+		solver = l.solver(solver)
+	}
+	// By the canary's row, -1 for none: tables, and where they lead a solver that needs no tilt.
+	tables, fits := map[int32]*convex.Table{}, map[int32][]float64{}
+	suppose := func(t *convex.Table, tilt []float64, stopped func() error) (err error) {
+		for _, canary := range append([]int32{-1}, l.scene.canary[:]...) {
+			rows := rowsOf(l.scene.beside)
+			if canary >= 0 {
+				rows = append(rows, canary)
+			}
+			table, values, _ := l.scene.table(rows)
+			if tables[canary], err = convex.NewTable(t.Model, table, values, t.Norm, 1); err != nil {
+				return err
+			}
+			tables[canary].Most, tables[canary].Order = t.Most, t.Order
+			if tilt != nil {
+				continue
+			}
+			if fits[canary], err = solver.Solve(tables[canary], nil, stopped); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := l.Engine.Fit(heardSolver{solver, suppose}); err != nil {
+		return err
+	}
+	y, err := l.values(l.Params())
+	if err != nil {
+		return err
+	}
+	l.hear(dpoptim.Fits, func(rows []int32) float64 {
+		canary := int32(-1)
+		if len(rows) > l.scene.beside {
+			canary = rows[l.scene.beside]
+		}
+		switch noise := r.Noise.(type) {
+		case accountant.Pure:
+			return logDirection(y, fits[canary], r.Bound/noise.Epsilon)
+		case accountant.ObjectivePerturbation:
+			return l.logMinimum(tables[canary], y, rows, noise, r.Bound)
+		}
+		return logNormal(y, fits[canary], deviation(r))
+	})
+	return nil
+}
+
+// logMinimum is the log density of a minimum, but for the noise on it: that of the tilt which
+// makes y the minimum, with the determinant of how the tilt follows from it.
+func (l *listener) logMinimum(t *convex.Table, y []float64, rows []int32, noise accountant.ObjectivePerturbation, bound float64) float64 {
+	regularizer := l.plan.Facts.Linear.Smoothness(l.plan.Facts.FeatureNorm) / noise.Curvature
+	tilt := make([]float64, len(y))
+	t.Gradient(y, tilt)
+	for i := range tilt {
+		tilt[i] = -tilt[i] - regularizer*y[i]
+	}
+	// Of two parameters; a record's curvature is c·(x, 1)(x, 1)ᵀ.
+	a, b, c := regularizer, 0.0, regularizer
+	for _, row := range rows {
+		x, k := l.scene.features[row], l.curvature(row, y)
+		a, b, c = a+k*x*x, b+k*x, c+k
+	}
+	return logNormal(tilt, make([]float64, len(y)), noise.NoiseMultiplier*bound) + math.Log(a*c-b*b)
+}
+
+func (l *listener) Choose(step float64) (coordinate, sign int, err error) {
+	r, err := l.declared(dpoptim.Choices)
+	if err != nil {
+		return 0, 0, err
+	}
+	at, err := l.values(l.Params())
+	if err != nil {
+		return 0, 0, err
+	}
+	coordinate, sign, err = l.Engine.Choose(step)
+	if err != nil {
+		return coordinate, sign, err
+	}
+	ranged, _ := r.Noise.(accountant.BoundedRange)
+	told := 2 * coordinate
+	if sign < 0 {
+		told++
+	}
+	l.hear(dpoptim.Choices, func(rows []int32) float64 {
+		return logChoice(told, l.moves(rows, at, step, r.Bound*step), ranged.Epsilon/(2*r.Bound*step))
+	})
+	return coordinate, sign, nil
 }

@@ -88,6 +88,12 @@ func downhill(neighbouring string) *scene {
 	}).neighbours(neighbouring)
 }
 
+// steep is a regression on targets so far away that every gradient and every move is as long as
+// the bound, wherever the parameters are.
+func steep(neighbouring string) *scene {
+	return (&scene{features: []float64{1, 1}, targets: []float64{-1e6, 1e6}, params: []float32{0, 0}, regression: true}).neighbours(neighbouring)
+}
+
 // searchClip is the bound on losses, and smallClip one that all gradients reach.
 const searchClip, smallClip, searchMove = 3, 0.01, 10
 
@@ -124,9 +130,26 @@ var stages = map[string]stage{
 	}, alone},
 }
 
+// convexMethods are on linear models. A bound on features of 1 goes with their records.
+func init() {
+	steps := func(n int) func(*plan.Config) { return func(c *plan.Config) { c.Steps = new(n) } }
+	const all = "gradients of all records"
+	stages["noisy-gd"] = stage{all, 4, 1e-5, steps(3), steep}
+	stages["pur-a"] = stage{all, 4, 1e-5, func(*plan.Config) {}, steep}
+	stages["pur-b"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, steep}
+	stages["pur-c"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.L2 = 1 }, steep}
+	stages["pur-constant"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2.0) }, steep}
+	stages["bassily-sgd"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(3), new(10.0) }, steep}
+	const fit = "the parameters of the one release"
+	stages["outpert-gd"] = stage{fit, 4, 1e-5, steps(5), steep}
+	stages["outpert-rsgd"] = stage{fit, 4, 1e-5, func(*plan.Config) {}, steep}
+	stages["objpert"] = stage{fit, 4, 1e-5, func(*plan.Config) {}, steep}
+	stages["privgene"] = stage{"choices", 4, 1e-5, steps(1), steep}
+}
+
 // search moves the bias by about searchMove, along the sum of the gradients of downhill's records.
 func search(c *plan.Config) {
-	c.Clip, c.LR = smallClip, new(searchMove/(30*smallClip/1.41))
+	c.Clip, c.LR = smallClip, new(31*searchMove/(30*smallClip/1.41))
 	c.Search = &plan.Search{Clip: new(float64(searchClip))}
 }
 
