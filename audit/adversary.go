@@ -70,7 +70,7 @@ func (a *adversary) close() {
 
 // hear takes in an answer, by its log-likelihood if the batch is of some rows.
 func (a *adversary) hear(q dpoptim.Question, log func(rows []int32) float64) {
-	if a.asks[q].Batch == dpoptim.Own {
+	if a.ask(q).Batch == dpoptim.Own {
 		a.close()
 	}
 	rows := a.rows[:len(a.rows):len(a.rows)]
@@ -119,10 +119,13 @@ func (a *adversary) slope(row int32, at []float64) float64 {
 
 func (a *adversary) curvature(row int32, at []float64) float64 {
 	s := math.Abs(a.slope(row, at))
-	if a.scene.regression {
-		return math.Floor(2 - s) // 1, or 0 where the slope is all there is
+	switch {
+	case !a.scene.regression:
+		return s * (1 - s)
+	case s < 1:
+		return 1
 	}
-	return s * (1 - s)
+	return 0
 }
 
 // sum is that of the clipped gradients of rows.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
@@ -18,13 +19,12 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// A hearing is a method in two worlds, and an adversary who hears all that it is answered. The
-// claim is the price of what is declared; the plan is what runs.
+// A hearing is a method in two worlds, and an adversary who hears all that it is answered, and
+// knows the noise that is drawn. The claim is the price of what the method declares.
 type hearing struct {
 	config Config
 	scene  *scene
 	plan   *plan.Plan
-	asks   map[dpoptim.Question]dpoptim.Ask // as declared
 	claim  *claim
 	order  float64 // of the filter, 0 where there is none
 	key    func(purpose string) (stream.Key, error)
@@ -46,9 +46,7 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	if c.Accountant != "" {
 		t.Accountant = c.Accountant
 	}
-	if c.Neighbouring != "" {
-		t.Relate(accountant.Neighbouring(c.Neighbouring))
-	}
+	t.Relate(accountant.Neighbouring(c.Neighbouring))
 	scene := s.scene(t.Neighbouring)
 	t.PublicN = new(scene.beside + 1)
 	set := &datasets.Set{Name: syntheticName, Classes: 2, Train: datasets.Split{Shape: [3]int{1, 1, 1}, Unit: true}}
@@ -61,10 +59,7 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &hearing{config: c, scene: s.scene(p.Config.Neighbouring), plan: p, asks: map[dpoptim.Question]dpoptim.Ask{}}
-	for _, a := range p.Declaration.Asks {
-		g.asks[a.Question] = a
-	}
+	g := &hearing{config: c, scene: scene, plan: p}
 	g.key = func(string) (stream.Key, error) { return stream.NewKey() }
 	if c.Noise == dpoptim.Seeded {
 		g.key = g.seeded
@@ -119,6 +114,12 @@ func filterClaim(epsilon, delta, order float64) (*claim, error) {
 	return claimOf(epsilon, delta, func(e float64) (float64, error) {
 		return delta * math.Exp((order-1)*(epsilon-e)), nil
 	})
+}
+
+// ask is a question as it is declared.
+func (g *hearing) ask(q dpoptim.Question) dpoptim.Ask {
+	all := g.plan.Declaration.Asks
+	return all[slices.IndexFunc(all, func(a dpoptim.Ask) bool { return a.Question == q })]
 }
 
 // play draws the runs and judges them.

@@ -30,7 +30,7 @@ func verdictOn(t *testing.T, c Config, s stage, spoil func(*testing.T, *hearing)
 		t.Fatal(err)
 	}
 	v := e.judge(stats, g.claim)
-	t.Logf("| `%s` | %s | %d | %.3g%% (%.3g%%) | %.3g%% (%.3g%%) | %.3g%% | %.3g / %.3g | %v |", c.Optimizer, c.Neighbouring, c.Runs,
+	t.Logf("| `%s` | %s | %d | %.3g%% (%.3g%%) | %.3g%% (%.3g%%) | %.3g%% | %.3g / %.3g | %v |", c.Optimizer, g.plan.Config.Neighbouring, c.Runs,
 		100*v.fpr.rate, 100*v.fpr.upper, 100*v.fnr.rate, 100*v.fnr.upper, 100*v.allowed, v.epsilon, g.claim.epsilon, v.convicted)
 	return v
 }
@@ -50,6 +50,9 @@ func less(q dpoptim.Question, factor float64) func(*testing.T, *hearing) {
 			if a.At != nil {
 				distorted.At = func(step int) (dpoptim.Release, error) {
 					r, err := a.At(step)
+					if step < g.plan.Steps-1 { // one step is enough
+						return r, err
+					}
 					return g.distort(a.Question, r), err
 				}
 				continue
@@ -79,6 +82,12 @@ func scaled(m accountant.Mechanism, factor float64) accountant.Mechanism {
 	case accountant.NoisyBTLS:
 		n.ThresholdScale *= factor
 		n.QueryScale *= factor
+		return n
+	case accountant.BoundedRange:
+		n.Epsilon /= factor
+		return n
+	case accountant.ObjectivePerturbation:
+		n.NoiseMultiplier *= factor
 		return n
 	}
 	return m
@@ -119,6 +128,36 @@ var sharedCurve = stage{"", 8, 1e-2, func(c *plan.Config) {
 	}
 }, alone}
 
+// pricedAs claims what other events cost, of those that are planned.
+func pricedAs(relation accountant.Neighbouring, change func(accountant.Mechanism) accountant.Mechanism) func(*testing.T, *hearing) {
+	return func(t *testing.T, g *hearing) {
+		events, err := g.plan.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			for i, m := range e.Mechanisms {
+				e.Mechanisms[i] = change(m)
+			}
+		}
+		if g.claim, err = newClaim(events, accountant.Options{Accountant: g.plan.Config.Accountant, Neighbouring: relation, Delta: g.config.Delta}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// smaller draws a fit's noise for a part of the sensitivity.
+func smaller(part float64) func(*testing.T, *hearing) {
+	return func(_ *testing.T, g *hearing) {
+		release := g.plan.Declaration.Asks[0].Release
+		g.plan.Declaration.Asks[0].Release = func(multiplier float64) (dpoptim.Release, error) {
+			r, err := release(multiplier)
+			r.Bound *= part
+			return r, err
+		}
+	}
+}
+
 // amplifiedTwice claims what a batch of two questions would cost if each were asked of a batch of
 // its own.
 func amplifiedTwice(t *testing.T, g *hearing) {
@@ -132,7 +171,7 @@ func amplifiedTwice(t *testing.T, g *hearing) {
 			apart = append(apart, accountant.PoissonBatch(g.plan.SamplingRate, e.Count, m))
 		}
 	}
-	o := accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.Neighbouring(g.config.Neighbouring), Delta: g.config.Delta}
+	o := accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.Neighbouring(g.plan.Config.Neighbouring), Delta: g.config.Delta}
 	if g.claim, err = newClaim(apart, o); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +204,33 @@ var hearingFaults = []struct {
 			return m
 		})
 	}},
+	{"outpert-gd", "sensitivity halved", 4000, true, nil, smaller(0.5)},
+	{"outpert-gd", "sensitivity halved, without δ", 10_000, false, pure(stages["outpert-gd"]), smaller(0.5)},
+	{"outpert-rsgd", "the sensitivity of one pass of ten", 4000, false, nil, smaller(0.1)},
+	{"objpert", "noise of the tilt halved", 16_000, false, nil, less(dpoptim.Fits, 2)},
+	{"objpert", "the regularizer left out of the price", 16_000, false, nil, func(t *testing.T, g *hearing) {
+		pricedAs(accountant.Neighbouring(g.plan.Config.Neighbouring), func(m accountant.Mechanism) accountant.Mechanism {
+			p := m.(accountant.ObjectivePerturbation)
+			p.Curvature = 1e-9
+			return p
+		})(t, g)
+	}},
+	{"privgene", "ε of a round doubled", 4000, true, nil, less(dpoptim.Choices, 2)},
+	{"noisy-gd", "replace-one priced as add-remove", 4000, true, nil, pricedAs(accountant.AddRemove, unchanged)},
+	{"pur-a", "noise of the last step halved", 4000, false, nil, less(dpoptim.Gradients, 2)},
+	{"pur-b", "noise of the last step halved", 4000, false, nil, less(dpoptim.Gradients, 2)},
+	{"pur-c", "noise of the last step halved", 16_000, false, nil, less(dpoptim.Gradients, 2)},
+	{"pur-constant", "noise of the last step halved", 16_000, false, nil, less(dpoptim.Gradients, 2)},
+	{"bassily-sgd", "a tenth of the noise of the last step", 16_000, false, nil, less(dpoptim.Gradients, 10)},
 }
+
+// pure is a stage without δ.
+func pure(s stage) *stage {
+	s.delta = 0
+	return &s
+}
+
+func unchanged(m accountant.Mechanism) accountant.Mechanism { return m }
 
 // TestHeardFaults: each must be convicted. Seeds are fixed.
 func TestHeardFaults(t *testing.T)     { hearFaults(t, true) }
@@ -178,7 +243,7 @@ func hearFaults(t *testing.T, quick bool) {
 		}
 		t.Run(f.optimizer+", "+f.name, func(t *testing.T) {
 			c := Default()
-			c.Optimizer, c.Runs = f.optimizer, f.runs
+			c.Optimizer, c.Runs, c.Accountant, c.Neighbouring = f.optimizer, f.runs, "", ""
 			s := stages[f.optimizer]
 			if f.stage != nil {
 				s = *f.stage
@@ -200,7 +265,7 @@ func hearCorrect(t *testing.T, runs int) {
 		for _, relation := range []accountant.Neighbouring{accountant.AddRemove, accountant.ReplaceOne} {
 			t.Run(name+", "+string(relation), func(t *testing.T) {
 				c := Default()
-				c.Optimizer, c.Neighbouring, c.Runs = name, string(relation), runs
+				c.Optimizer, c.Neighbouring, c.Runs, c.Accountant = name, string(relation), runs, ""
 				if verdictOn(t, c, s, nil).convicted {
 					t.Error("convicted")
 				}

@@ -26,21 +26,22 @@ type listener struct {
 	*adversary
 }
 
-// asked is the release that a method believes in, and the one that is made.
-func (l *listener) asked(q dpoptim.Question, r *dpoptim.Release) (believed dpoptim.Release, made *dpoptim.Release, err error) {
+// asked is the release that is made, and what asks for it.
+func (l *listener) asked(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Release, *dpoptim.Release, error) {
 	if r == nil {
-		believed, err = l.declared(q)
-		return believed, nil, err
+		declared, err := l.declared(q)
+		return declared, nil, err
 	}
-	if l.distort == nil {
-		return *r, r, nil
+	made := *r
+	if l.distort != nil {
+		made = l.distort(q, made)
 	}
-	return *r, new(l.distort(q, *r)), nil
+	return made, &made, nil
 }
 
 // declared is the release of a question in this step.
 func (l *listener) declared(q dpoptim.Question) (r dpoptim.Release, err error) {
-	a := l.asks[q]
+	a := l.ask(q)
 	if a.At != nil {
 		r, err = a.At(l.Slot())
 	} else {

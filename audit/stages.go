@@ -94,6 +94,13 @@ func steep(neighbouring string) *scene {
 	return (&scene{features: []float64{1, 1}, targets: []float64{-1e6, 1e6}, params: []float32{0, 0}, regression: true}).neighbours(neighbouring)
 }
 
+// bent is a regression whose parameters are likely to come where losses are as bent as they get.
+func bent(neighbouring string) *scene {
+	s := steep(neighbouring)
+	s.targets = []float64{-1, 1}
+	return s
+}
+
 // searchClip is the bound on losses, and smallClip one that all gradients reach.
 const searchClip, smallClip, searchMove = 3, 0.01, 10
 
@@ -104,6 +111,15 @@ func apart(c *plan.Config) float64 {
 	}
 	return 1
 }
+
+func steps(n int) func(*plan.Config) { return func(c *plan.Config) { c.Steps = new(n) } }
+
+func asIs(*plan.Config) {}
+
+const (
+	allGradients = "gradients of all records"
+	oneFit       = "the parameters of the one release"
+)
 
 // stages are those of the methods that ask for more than sums of gradients.
 var stages = map[string]stage{
@@ -123,28 +139,23 @@ var stages = map[string]stage{
 		adaptive(c)
 		c.Search.Alpha, c.Search.Trials, c.Search.Margin, c.Search.Noise = nil, new(2), nil, ""
 	}, downhill},
-	"majority": {"the class", 2, 1e-5, func(*plan.Config) {}, besides},
+	"majority": {"the class", 2, 1e-5, asIs, besides},
 	"l2p": {"gradients and norms, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		c.Clip, c.Protector, c.NormNoise = smallClip, "quadratic", new(1.3*apart(c))
 		c.SamplingRate, c.Steps = new(1.0), new(1)
 	}, alone},
-}
 
-// convexMethods are on linear models. A bound on features of 1 goes with their records.
-func init() {
-	steps := func(n int) func(*plan.Config) { return func(c *plan.Config) { c.Steps = new(n) } }
-	const all = "gradients of all records"
-	stages["noisy-gd"] = stage{all, 4, 1e-5, steps(3), steep}
-	stages["pur-a"] = stage{all, 4, 1e-5, func(*plan.Config) {}, steep}
-	stages["pur-b"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, steep}
-	stages["pur-c"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.L2 = 1 }, steep}
-	stages["pur-constant"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2.0) }, steep}
-	stages["bassily-sgd"] = stage{all, 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(3), new(10.0) }, steep}
-	const fit = "the parameters of the one release"
-	stages["outpert-gd"] = stage{fit, 4, 1e-5, steps(5), steep}
-	stages["outpert-rsgd"] = stage{fit, 4, 1e-5, func(*plan.Config) {}, steep}
-	stages["objpert"] = stage{fit, 4, 1e-5, func(*plan.Config) {}, steep}
-	stages["privgene"] = stage{"choices", 4, 1e-5, steps(1), steep}
+	// Of linear models, with the bound of 1 on features.
+	"noisy-gd":     {allGradients, 4, 1e-5, steps(3), steep},
+	"pur-a":        {allGradients, 4, 1e-5, asIs, steep},
+	"pur-b":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, steep},
+	"pur-c":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.L2, c.PublicN = 1, new(4*int(apart(c))) }, steep},
+	"pur-constant": {allGradients, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2 * apart(c)) }, steep},
+	"bassily-sgd":  {"gradients", 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(30), new(10.0) }, steep},
+	"outpert-gd":   {oneFit, 4, 1e-5, steps(5), steep},
+	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
+	"objpert":      {oneFit, 4, 1e-5, asIs, bent},
+	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
 }
 
 // search moves the bias by about searchMove, along the sum of the gradients of downhill's records.

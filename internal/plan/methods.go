@@ -110,8 +110,12 @@ func (c *Config) traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: c.Optimizer}
 }
 
-// Relate chooses the relation, also for a method that is made for another.
+// Relate chooses the relation, also for a method that is made for another; the method's own where it is empty.
 func (c *Config) Relate(n accountant.Neighbouring) {
+	if n == "" {
+		c.incline()
+		return
+	}
 	c.Neighbouring = string(n)
 	c.give("neighbouring")
 }
