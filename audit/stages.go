@@ -78,13 +78,14 @@ func besides(neighbouring string) *scene {
 }
 
 // downhill has records beside the canary whose gradients give the direction, and whose losses are
-// above the bound before and behind a step of searchMove. It takes the canary's loss from the
-// bound to 0, or that of its opposite from 0 to the bound.
+// above the bound before and behind a step of 1 or more along it. The step takes the
+// canary's loss from the bound to 0, or that of its opposite from 0 to the bound.
 func downhill(neighbouring string) *scene {
-	const many = 30
+	const many, far, fast = 30, 60, 100
+	weight := float32(far-searchClip) / (fast - 1) // of which the many have a margin of −far, and the canary of −searchClip
 	return (&scene{
-		features: append(slices.Repeat([]float64{1}, many), 0, 0), targets: append(slices.Repeat([]float64{1}, many), -1, 1),
-		params: []float32{-60, -searchClip},
+		features: append(slices.Repeat([]float64{1}, many), fast, fast), targets: append(slices.Repeat([]float64{1}, many), -1, 1),
+		params: []float32{weight, -far - weight},
 	}).neighbours(neighbouring)
 }
 
@@ -94,15 +95,8 @@ func steep(neighbouring string) *scene {
 	return (&scene{features: []float64{1, 1}, targets: []float64{-1e6, 1e6}, params: []float32{0, 0}, regression: true}).neighbours(neighbouring)
 }
 
-// bent is a regression whose parameters are likely to come where losses are as bent as they get.
-func bent(neighbouring string) *scene {
-	s := steep(neighbouring)
-	s.targets = []float64{-1, 1}
-	return s
-}
-
 // searchClip is the bound on losses, and smallClip one that all gradients reach.
-const searchClip, smallClip, searchMove = 3, 0.01, 10
+const searchClip, smallClip = 3, 0.01
 
 // apart is how many times a record's share replacing it moves a sum.
 func apart(c *plan.Config) float64 {
@@ -137,6 +131,7 @@ var stages = map[string]stage{
 	"dp-blgd": {"gradients and the indices of searches, until a filter stops", 2, 0.05, adaptive, downhill},
 	"dp-agd": {"gradients and the indices of minima, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		adaptive(c)
+		c.LR = new(2.0)
 		c.Search.Alpha, c.Search.Trials, c.Search.Margin, c.Search.Noise = nil, new(2), nil, ""
 	}, downhill},
 	"majority": {"the class", 2, 1e-5, asIs, besides},
@@ -151,16 +146,16 @@ var stages = map[string]stage{
 	"pur-b":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, steep},
 	"pur-c":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.L2, c.PublicN = 1, new(4*int(apart(c))) }, steep},
 	"pur-constant": {allGradients, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2 * apart(c)) }, steep},
-	"bassily-sgd":  {"gradients", 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(30), new(10.0) }, steep},
+	"bassily-sgd":  {"gradients under the published noise", 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(30), new(10.0) }, steep},
 	"outpert-gd":   {oneFit, 4, 1e-5, steps(5), steep},
 	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
-	"objpert":      {oneFit, 4, 1e-5, asIs, bent},
+	"objpert":      {oneFit, 4, 1e-5, asIs, steep},
 	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
 }
 
-// search moves the bias by about searchMove, along the sum of the gradients of downhill's records.
+// search steps by about 2 along the mean of the gradients of downhill's records.
 func search(c *plan.Config) {
-	c.Clip, c.LR = smallClip, new(31*searchMove/(30*smallClip/1.41))
+	c.Clip, c.LR = smallClip, new(2/smallClip)
 	c.Search = &plan.Search{Clip: new(float64(searchClip))}
 }
 
