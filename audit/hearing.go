@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/hear"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
@@ -23,7 +23,7 @@ import (
 // knows the noise that is drawn. The claim is the price of what the method declares.
 type hearing struct {
 	config Config
-	scene  *scene
+	scene  *hear.Scene
 	plan   *plan.Plan
 	claim  *claim
 	order  float64 // of the filter, 0 where there is none
@@ -48,9 +48,9 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	}
 	t.Relate(accountant.Neighbouring(c.Neighbouring))
 	scene := s.scene(t.Neighbouring)
-	t.PublicN = new(scene.beside + 1)
+	t.PublicN = new(scene.Beside + 1)
 	set := &datasets.Set{Name: syntheticName, Classes: 2, Train: datasets.Split{Shape: [3]int{1, 1, 1}, Unit: true}}
-	if scene.regression {
+	if scene.Regression {
 		t.Model, set.Classes = "huber-regression", 0
 	}
 	s.with(&t)
@@ -116,12 +116,6 @@ func filterClaim(epsilon, delta, order float64) (*claim, error) {
 	})
 }
 
-// ask is a question as it is declared.
-func (g *hearing) ask(q dpoptim.Question) dpoptim.Ask {
-	all := g.plan.Declaration.Asks
-	return all[slices.IndexFunc(all, func(a dpoptim.Ask) bool { return a.Question == q })]
-}
-
 // play draws the runs and judges them.
 func (g *hearing) play(ctx context.Context) (*Result, error) {
 	c := &g.config
@@ -140,7 +134,7 @@ func (g *hearing) play(ctx context.Context) (*Result, error) {
 	}
 	p := &g.plan.Config
 	r := &Result{
-		Optimizer: c.Optimizer, Heard: stages[c.Optimizer].hears, Model: p.Model, Parameters: len(g.scene.params), Data: syntheticName,
+		Optimizer: c.Optimizer, Heard: stages[c.Optimizer].hears, Model: p.Model, Parameters: len(g.scene.Params), Data: syntheticName,
 		Device: name, Threads: c.Threads, NoiseMultiplier: g.plan.Sigma, SamplingRate: g.plan.SamplingRate, Steps: g.plan.Steps, Clip: p.Clip, Clipping: p.Clipping,
 		Strategy: p.Strategy, Noise: c.Noise, Neighbouring: p.Neighbouring, Accountant: p.Accountant, Delta: *p.Delta, Seed: c.Seed,
 		Canary: Tight, CanaryNorm: 1, CanaryShare: 1, EpsilonClaimed: g.claim.epsilon,
@@ -189,13 +183,13 @@ type world struct {
 	device    device.Device
 	records   tables.Records
 	noise     *stream.Stream
-	adversary *adversary
+	adversary *hear.Adversary
 	supply    *admitting
 }
 
 func (g *hearing) newWorld(w int, name string) (_ *world, err error) {
-	rows := rowsOf(g.scene.beside)
-	if canary := g.scene.canary[w]; canary >= 0 {
+	rows := hear.RowsOf(g.scene.Beside)
+	if canary := g.scene.Canary[w]; canary >= 0 {
 		rows = append(rows, canary)
 	}
 	key, err := g.key(name + "sampling")
@@ -209,14 +203,14 @@ func (g *hearing) newWorld(w int, name string) (_ *world, err error) {
 	if key, err = g.key(name + "noise"); err != nil {
 		return nil, err
 	}
-	x := &world{game: g, plan: *g.plan, adversary: &adversary{hearing: g}}
+	x := &world{game: g, plan: *g.plan, adversary: &hear.Adversary{Scene: g.scene, Plan: g.plan, Distort: g.distort, Solver: g.solver}}
 	if x.noise, err = x.plan.Stream(key); err != nil {
 		return nil, err
 	}
 	x.supply = &admitting{hearing: g, sampler: sampler, adversary: x.adversary}
-	x.plan.Method = heard{g.plan.Method, x.adversary}
+	x.plan.Method = x.adversary.Method(g.plan.Method)
 	set := *g.plan.Set
-	x.records.Rows, x.records.Values, set.Train.Labels = g.scene.table(rows)
+	x.records.Rows, x.records.Values, set.Train.Labels = g.scene.Table(rows)
 	x.plan.Set = &set
 	if x.device, err = devices.Open(g.config.Device, 1); err != nil {
 		return nil, err
@@ -242,10 +236,10 @@ func (x *world) run() (_ float64, err error) {
 		return 0, err
 	}
 	defer e.Close()
-	if err := e.SetParams(g.scene.params); err != nil {
+	if err := e.SetParams(g.scene.Params); err != nil {
 		return 0, err
 	}
-	x.adversary.begin()
+	x.adversary.Begin()
 	if g.order > 0 {
 		if x.supply.budget, err = g.newBudget(); err != nil {
 			return 0, err
@@ -262,14 +256,14 @@ func (x *world) run() (_ float64, err error) {
 		x.supply.slot++
 		x.supply.update += n
 	}
-	return x.adversary.value(), nil
+	return x.adversary.Value(), nil
 }
 
 // admitting is a supply of random batches. No ledger pays; a filter admits where the plan says so.
 type admitting struct {
 	*hearing
 	sampler      datasets.Sampler
-	adversary    *adversary
+	adversary    *hear.Adversary
 	budget       accountant.Budget // nil where the schedule is committed
 	slot, update int
 	draws        uint64 // of all runs: no position serves twice
@@ -294,10 +288,10 @@ func (s *admitting) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, 
 	}
 	dst = s.sampler.Batch(s.draws-1, dst)
 	a := s.adversary
-	a.rows = a.rows[:0]
+	a.Rows = a.Rows[:0]
 	for _, row := range dst {
-		if int(row) < a.scene.beside {
-			a.rows = append(a.rows, row)
+		if int(row) < a.Scene.Beside {
+			a.Rows = append(a.Rows, row)
 		}
 	}
 	return dst, s.draws

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/hear"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
@@ -163,9 +164,9 @@ func smaller(part float64) func(*testing.T, *hearing) {
 }
 
 // bent has parameters that come where a loss is as bent as it gets, or do not.
-var bent = stage{"", 1, 1e-5, asIs, func(neighbouring string) *scene {
+var bent = stage{"", 1, 1e-5, asIs, func(neighbouring string) *hear.Scene {
 	s := steep(neighbouring)
-	s.targets = []float64{-1, 1}
+	s.Targets = []float64{-1, 1}
 	return s
 }}
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/hear"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -54,45 +55,45 @@ type stage struct {
 	hears          string
 	epsilon, delta float64
 	with           func(*plan.Config)
-	scene          func(neighbouring string) *scene
+	scene          func(neighbouring string) *hear.Scene
 }
 
 // alone is a record that is there or not, or one of two that are opposites.
-func alone(neighbouring string) *scene {
-	return (&scene{features: []float64{1, 1}, targets: []float64{-1, 1}, params: []float32{0, 0}}).neighbours(neighbouring)
+func alone(neighbouring string) *hear.Scene {
+	return neighbours(&hear.Scene{Features: []float64{1, 1}, Targets: []float64{-1, 1}, Params: []float32{0, 0}}, neighbouring)
 }
 
 // neighbours makes of the last two records the canaries.
-func (s *scene) neighbours(neighbouring string) *scene {
-	s.beside = len(s.features) - 2
-	s.canary = [2]int32{-1, int32(s.beside) + 1}
+func neighbours(s *hear.Scene, neighbouring string) *hear.Scene {
+	s.Beside = len(s.Features) - 2
+	s.Canary = [2]int32{-1, int32(s.Beside) + 1}
 	if neighbouring == string(accountant.ReplaceOne) {
-		s.canary[0] = int32(s.beside)
+		s.Canary[0] = int32(s.Beside)
 	}
 	return s
 }
 
 // besides is the same beside a record of the first class.
-func besides(neighbouring string) *scene {
-	return (&scene{features: []float64{1, 1, 1}, targets: []float64{-1, -1, 1}, params: []float32{0, 0}}).neighbours(neighbouring)
+func besides(neighbouring string) *hear.Scene {
+	return neighbours(&hear.Scene{Features: []float64{1, 1, 1}, Targets: []float64{-1, -1, 1}, Params: []float32{0, 0}}, neighbouring)
 }
 
 // downhill has records beside the canary whose gradients give the direction, and whose losses are
 // above the bound before and behind a step of 1 or more along it. The step takes the
 // canary's loss from the bound to 0, or that of its opposite from 0 to the bound.
-func downhill(neighbouring string) *scene {
+func downhill(neighbouring string) *hear.Scene {
 	const many, far, fast = 30, 60, 100
 	weight := float32(far-searchClip) / (fast - 1) // of which the many have a margin of −far, and the canary of −searchClip
-	return (&scene{
-		features: append(slices.Repeat([]float64{1}, many), fast, fast), targets: append(slices.Repeat([]float64{1}, many), -1, 1),
-		params: []float32{weight, -far - weight},
-	}).neighbours(neighbouring)
+	return neighbours(&hear.Scene{
+		Features: append(slices.Repeat([]float64{1}, many), fast, fast), Targets: append(slices.Repeat([]float64{1}, many), -1, 1),
+		Params: []float32{weight, -far - weight},
+	}, neighbouring)
 }
 
 // steep is a regression on targets so far away that every gradient and every move is as long as
 // the bound, wherever the parameters are.
-func steep(neighbouring string) *scene {
-	return (&scene{features: []float64{1, 1}, targets: []float64{-1e6, 1e6}, params: []float32{0, 0}, regression: true}).neighbours(neighbouring)
+func steep(neighbouring string) *hear.Scene {
+	return neighbours(&hear.Scene{Features: []float64{1, 1}, Targets: []float64{-1e6, 1e6}, Params: []float32{0, 0}, Regression: true}, neighbouring)
 }
 
 // searchClip is the bound on losses, and smallClip one that all gradients reach.

@@ -1,4 +1,4 @@
-package audit
+package hear
 
 import (
 	"fmt"
@@ -9,10 +9,12 @@ import (
 	"github.com/privgrad/privgrad/internal/convex"
 )
 
-// heard is a method whose engine's answers an adversary hears.
+// Method is one whose engine's answers the adversary hears.
+func (a *Adversary) Method(m dpoptim.Method) dpoptim.Method { return heard{m, a} }
+
 type heard struct {
 	dpoptim.Method
-	adversary *adversary
+	adversary *Adversary
 }
 
 func (h heard) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
@@ -23,7 +25,7 @@ func (h heard) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 // A listener passes on what is asked and answered.
 type listener struct {
 	dpoptim.Engine
-	*adversary
+	*Adversary
 }
 
 // asked is the release that is made, and what asks for it.
@@ -33,8 +35,8 @@ func (l *listener) asked(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Releas
 		return declared, nil, err
 	}
 	made := *r
-	if l.distort != nil {
-		made = l.distort(q, made)
+	if l.Distort != nil {
+		made = l.Distort(q, made)
 	}
 	return made, &made, nil
 }
@@ -45,10 +47,10 @@ func (l *listener) declared(q dpoptim.Question) (r dpoptim.Release, err error) {
 	if a.At != nil {
 		r, err = a.At(l.Slot())
 	} else {
-		r, err = a.Release(l.plan.Sigma)
+		r, err = a.Release(l.Plan.Sigma)
 	}
 	if r.Bound == 0 {
-		r.Bound = l.plan.Facts.Clip
+		r.Bound = l.Plan.Facts.Clip
 	}
 	return r, err
 }
@@ -222,18 +224,18 @@ func (l *listener) Fit(solver dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	if l.solver != nil {
-		solver = l.solver(solver)
+	if l.Solver != nil {
+		solver = l.Solver(solver)
 	}
 	// By the canary's row, -1 for none: tables, and where they lead a solver that needs no tilt.
 	tables, fits := map[int32]*convex.Table{}, map[int32][]float64{}
 	suppose := func(t *convex.Table, tilt []float64, stopped func() error) (err error) {
-		for _, canary := range append([]int32{-1}, l.scene.canary[:]...) {
-			rows := rowsOf(l.scene.beside)
+		for _, canary := range append([]int32{-1}, l.Scene.Canary[:]...) {
+			rows := RowsOf(l.Scene.Beside)
 			if canary >= 0 {
 				rows = append(rows, canary)
 			}
-			table, values, _ := l.scene.table(rows)
+			table, values, _ := l.Scene.Table(rows)
 			if tables[canary], err = convex.NewTable(t.Model, table, values, t.Norm, 1); err != nil {
 				return err
 			}
@@ -256,8 +258,8 @@ func (l *listener) Fit(solver dpoptim.Solver) error {
 	}
 	l.hear(dpoptim.Fits, func(rows []int32) float64 {
 		canary := int32(-1)
-		if len(rows) > l.scene.beside {
-			canary = rows[l.scene.beside]
+		if len(rows) > l.Scene.Beside {
+			canary = rows[l.Scene.Beside]
 		}
 		switch noise := r.Noise.(type) {
 		case accountant.Pure:
@@ -273,7 +275,7 @@ func (l *listener) Fit(solver dpoptim.Solver) error {
 // logMinimum is the log density of a minimum, but for the noise on it: that of the tilt which
 // makes y the minimum, with the determinant of how the tilt follows from it.
 func (l *listener) logMinimum(t *convex.Table, y []float64, rows []int32, noise accountant.ObjectivePerturbation, bound float64) float64 {
-	regularizer := l.plan.Facts.Linear.Smoothness(l.plan.Facts.FeatureNorm) / noise.Curvature
+	regularizer := l.Plan.Facts.Linear.Smoothness(l.Plan.Facts.FeatureNorm) / noise.Curvature
 	tilt := make([]float64, len(y))
 	t.Gradient(y, tilt)
 	for i := range tilt {
@@ -282,7 +284,7 @@ func (l *listener) logMinimum(t *convex.Table, y []float64, rows []int32, noise 
 	// Of two parameters; a record's curvature is c·(x, 1)(x, 1)ᵀ.
 	a, b, c := regularizer, 0.0, regularizer
 	for _, row := range rows {
-		x, k := l.scene.features[row], l.curvature(row, y)
+		x, k := l.Scene.Features[row], l.curvature(row, y)
 		a, b, c = a+k*x*x, b+k*x, c+k
 	}
 	return logNormal(tilt, make([]float64, len(y)), noise.NoiseMultiplier*bound) + math.Log(a*c-b*b)

@@ -1,4 +1,4 @@
-package audit
+package hear
 
 import (
 	"math"
@@ -111,4 +111,14 @@ func logChoice(told int, utilities []float64, rate float64) float64 {
 		total += math.Exp(rate * (u - utilities[told]))
 	}
 	return -math.Log(total)
+}
+
+// Sampled is ln(1 − q + q·exp(x)), without overflow: the log-likelihood ratio of a
+// step that has the ratio exp(x) where its batch holds the canary.
+func Sampled(q, x float64) float64 {
+	if q == 1 {
+		return x
+	}
+	a, b := math.Log1p(-q), math.Log(q)+x
+	return max(a, b) + math.Log1p(math.Exp(-math.Abs(a-b)))
 }
