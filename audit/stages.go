@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -16,6 +17,17 @@ type Optimizer struct {
 	// Epsilon and Delta are of an audit where nothing else is said, 0 where the noise multiplier counts.
 	Epsilon float64 `json:"epsilon,omitempty"`
 	Delta   float64 `json:"delta,omitempty"`
+}
+
+// String says what an audit looks at.
+func (o Optimizer) String() string {
+	switch {
+	case o.Hears == "":
+		return "nothing: it is not private"
+	case o.Epsilon > 0:
+		return fmt.Sprintf("%s (ε = %g at δ = %g unless given)", o.Hears, o.Epsilon, o.Delta)
+	}
+	return o.Hears
 }
 
 // OnlyGradients is what is heard of an optimizer that asks for sums of batches' gradients.
@@ -35,6 +47,33 @@ func Optimizers() (all []Optimizer) {
 		all = append(all, o)
 	}
 	return all
+}
+
+// ofGradients are the settings, by their flags, that only audits of gradients read.
+var ofGradients = []string{"noise-multiplier", "sampling-rate", "steps", "model", "activation", "clip", "clipping", "strategy", "canary"}
+
+// Incline takes what nobody has given from the optimizer, and refuses what an audit of it does not read.
+func (c *Config) Incline(given func(flag string) bool) error {
+	s, heard := stages[c.Optimizer]
+	switch {
+	case !heard && given("epsilon"):
+		return usage.Errorf("epsilon %v: an audit of optimizer %s claims what its noise does; give --noise-multiplier, --sampling-rate and --steps", c.Epsilon, c.Optimizer)
+	case !heard:
+		return nil
+	}
+	if i := slices.IndexFunc(ofGradients, given); i >= 0 {
+		return usage.Errorf("--%s is for audits of gradients, and optimizer %s is audited on settings of its own; leave it out", ofGradients[i], c.Optimizer)
+	}
+	if !given("delta") {
+		c.Delta = s.delta
+	}
+	if !given("neighbouring") {
+		c.Neighbouring = ""
+	}
+	if !given("accountant") {
+		c.Accountant = ""
+	}
+	return nil
 }
 
 func checkOptimizer(name string) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -111,47 +110,13 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "seed of first weights and synthetic records; with --noise seeded, of everything")
 }
 
-// ofGradients are the flags that only audits of gradients read.
-var ofGradients = []string{"noise-multiplier", "sampling-rate", "steps", "model", "activation", "clip", "clipping", "strategy", "canary"}
-
-// settle completes the configuration for an optimizer.
-func (a *auditor) settle(call *cli.Call) (audit.Config, error) {
-	c := a.config
-	c.Canary = a.canary
-	for _, o := range audit.Optimizers() {
-		if o.Name != c.Optimizer {
-			continue
-		}
-		if o.Hears == audit.OnlyGradients {
-			if call.Given("epsilon") {
-				return c, usage.Errorf("epsilon %v: an audit of optimizer %s claims what its noise does; give --noise-multiplier, --sampling-rate and --steps", c.Epsilon, o.Name)
-			}
-			break
-		}
-		for _, flag := range ofGradients {
-			if call.Given(flag) {
-				return c, usage.Errorf("--%s is for audits of gradients, and optimizer %s is audited on settings of its own; leave it out", flag, o.Name)
-			}
-		}
-		if !call.Given("delta") {
-			c.Delta = o.Delta
-		}
-		if !call.Given("neighbouring") {
-			c.Neighbouring = ""
-		}
-		if !call.Given("accountant") {
-			c.Accountant = ""
-		}
-	}
-	return c, nil
-}
-
 func (a *auditor) audit(call *cli.Call) error {
 	if a.list {
 		return cli.Show(call, listing{audit.Optimizers()}, listAudits)
 	}
-	c, err := a.settle(call)
-	if err != nil {
+	c := a.config
+	c.Canary = a.canary
+	if err := c.Incline(call.Given); err != nil {
 		return err
 	}
 	ctx, con, err := call.Interruptible("stopping the audit")
@@ -185,16 +150,8 @@ type listing struct {
 // listAudits shows what is heard.
 func listAudits(w io.Writer, l listing) {
 	cli.Table(w, 0, func(w io.Writer) {
-		cli.Row(w, "optimizer", "an audit hears")
 		for _, o := range l.Optimizers {
-			switch {
-			case o.Hears == "":
-				cli.Row(w, o.Name, "nothing: it is not private")
-			case o.Epsilon > 0:
-				cli.Row(w, o.Name, "%s (ε = %g at δ = %g unless given)", o.Hears, o.Epsilon, o.Delta)
-			default:
-				cli.Row(w, o.Name, "%s", o.Hears)
-			}
+			cli.Row(w, o.Name, "%v", o)
 		}
 	})
 }
