@@ -220,7 +220,7 @@ var hearingFaults = []struct {
 	{"outpert-gd", "sensitivity halved, without δ", 10_000, false, pure(stages["outpert-gd"]), smaller(0.5)},
 	{"outpert-rsgd", "the sensitivity of one pass of ten", 4000, false, nil, smaller(0.1)},
 	{"objpert", "a quarter of the tilt's noise", 4000, false, nil, less(dpoptim.Fits, 4)},
-	{"objpert", "a hundredth of the regularizer that is paid for", 16_000, false, &bent, func(_ *testing.T, g *hearing) {
+	{"objpert", "a hundredth of the regularizer that is paid for", 4000, false, &bent, func(_ *testing.T, g *hearing) {
 		release := g.plan.Declaration.Asks[0].Release
 		g.plan.Declaration.Asks[0].Release = func(multiplier float64) (dpoptim.Release, error) {
 			r, err := release(multiplier)

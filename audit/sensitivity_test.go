@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -168,6 +169,20 @@ func TestSensitivities(t *testing.T) {
 		}
 		return all
 	}
+	c := Default()
+	c.Optimizer, c.Accountant, c.Device = "privgene", "", "cpu"
+	linear, err := prepareHearing(c, stages[c.Optimizer])
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := func(rows ...int32) []float64 {
+		table, values, _ := linear.scene.Table(rows)
+		private, err := convex.NewTable(linear.plan.Facts.Linear, table, values, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []float64{float64(private.Moves([]float64{0, 0}, 0.5, 0.5)[0]) / convex.MoveGrid}
+	}
 	plain := at(ir.Unclipped, clip)
 	squared := math.Pow(normOf().of(t, 0, 1)[0], 2) - math.Pow(normOf().of(t, 0)[0], 2)
 	for _, row := range []struct {
@@ -186,6 +201,7 @@ func TestSensitivities(t *testing.T) {
 		{"decreases, a value", clip, other(lossesMoved(device.LossDecrease, clip, -40, -20)), other(lossesMoved(device.LossDecrease, device.MostClip, -40, -20)), "no clipping"},
 		{"decreases, all", clip * math.Sqrt2, one(lossesMoved(device.LossDecrease, clip, -40, -20)), one(lossesMoved(device.LossDecrease, device.MostClip, -40, -20)), "no clipping"},
 		{"curve of decreases", clip, one(lossesMoved(device.LossCurve, clip, -40, -20)), one(lossesMoved(device.LossDecrease, clip, -40, -20)), "each decrease clipped by itself"},
+		{"choice, a move", 1, moved(move(1), move()), moved(move(1), move(0)), "a record that is replaced"},
 		{"majority, a count", 1, moved(counts(0, 1, 1), counts(0, 1)), moved(counts(0, 1, 1), counts(0, 1, 2)), "a record that is replaced"},
 	} {
 		t.Logf("%-22s bound %.6g, reached %.6g; %s: %.6g", row.name, row.bound, row.reached, row.broken, row.control)
