@@ -11,7 +11,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 

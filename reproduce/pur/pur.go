@@ -1,0 +1,373 @@
+// Package pur reruns the figures of Fay, Magnússon, Sjölund and Johansson 2023, "Adaptive
+// Hyperparameter Selection for Differentially Private Gradient Descent".
+package pur
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/nn"
+	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/train"
+)
+
+const fay = "Fay et al. 2023, Adaptive hyperparameter selection for differentially private gradient descent"
+
+// Figures are those of the paper.
+func Figures() []reproduce.Figure {
+	return []reproduce.Figure{fig1, fig2, fig3, table3}
+}
+
+// A line is a method with its settings.
+type line struct {
+	series     string
+	optimizer  string // empty: PUR's schedule (c), or (b) without a regularizer
+	accountant string
+	sigma, k   float64
+}
+
+// The names of lines. "As printed" is by zCDP and its conversion to ε, as in the paper.
+const (
+	printed   = "PUR, as printed"
+	exactly   = "PUR, exact accounting"
+	balanced  = "PUR, exact accounting, k = 2"
+	noisyGD   = "noisy-gd"
+	clippedGD = "dp-sgd, full batch, clip 1"
+	output    = "outpert-gd"
+	oracle    = "oracle, NOT PRIVATE"
+	optimum   = "optimum, NOT PRIVATE"
+	zero      = "θ = 0"
+	best      = "best constant"
+)
+
+var (
+	schedules = []line{
+		{series: printed, accountant: accountant.ZCDP},
+		{series: exactly, accountant: accountant.GDP},
+		{series: balanced, accountant: accountant.GDP, k: 2},
+	}
+	noisy   = line{series: noisyGD, optimizer: "noisy-gd", accountant: accountant.GDP}
+	clipped = line{series: clippedGD, optimizer: "dp-sgd", accountant: accountant.GDP}
+	release = line{series: output, optimizer: "outpert-gd", accountant: accountant.GDP}
+)
+
+// sigmas are those of section 4's constant schedules.
+var sigmas = []float64{0.001, 0.01, 0.1, 1}
+
+func constants() (all []line) {
+	for _, s := range sigmas {
+		all = append(all, line{series: constant(s), optimizer: "pur-constant", accountant: accountant.ZCDP, sigma: s})
+	}
+	return all
+}
+
+func constant(sigma float64) string { return fmt.Sprintf("constant σ = %g", sigma) }
+
+// A setup is a panel: a task with the bound on its features' norms, and the regularizer.
+type setup struct {
+	*task
+	*table
+	source, panel string
+	z, lambda     float64
+}
+
+// setup is nil where the task's data are not there. z is 0 for the largest norm of a row.
+func (t *task) setup(e *reproduce.Env, z, lambda float64) (*setup, error) {
+	rows, source, err := t.table(e)
+	if rows == nil {
+		return nil, err
+	}
+	if z == 0 { // rounded up to three digits: it is a setting
+		z = rows.largest()
+		unit := math.Pow(10, math.Floor(math.Log10(z))-2)
+		z = math.Ceil(z/unit) * unit
+	}
+	e.Label(relation)
+	return &setup{t, rows, source, fmt.Sprintf("%s, Z = %.3g, λ = %g", t.panel, z, lambda), z, lambda}, nil
+}
+
+// relation goes with every figure.
+const relation = "every ε is for replace-one, at δ = 1/N"
+
+// setups are tasks with bounds on the norm and regularizers, as far as their data are there.
+func setups(e *reproduce.Env, tasks []*task, zs, lambdas []float64) (all []*setup, _ error) {
+	for _, t := range tasks {
+		for _, z := range zs {
+			for _, lambda := range lambdas {
+				s, err := t.setup(e, z, lambda)
+				if err != nil {
+					return nil, err
+				}
+				if s != nil {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+func (s *setup) problem() problem { return problem{s.table, s.z, s.lambda} }
+
+// budget is the paper's: ρ + 2·√(ρ·ln N) = ε.
+func (s *setup) budget(epsilon float64) float64 {
+	l := math.Log(float64(len(s.y)))
+	root := epsilon / (math.Sqrt(l+epsilon) + math.Sqrt(l))
+	return root * root
+}
+
+// The settings that the paper leaves open, or that its methods do not have.
+const (
+	radius      = 1.0 // of the ball of schedule (b)
+	gdSteps     = 40  // of clippedGD, and its learning rate
+	gdRate      = 0.5
+	modelName   = "logistic-through-origin"
+	neighboring = "replace-one"
+)
+
+// run is a job of a line.
+func (s *setup) run(e *reproduce.Env, l line, epsilon float64, seed int) reproduce.Job {
+	c := train.Default()
+	c.Data, c.Model, c.L2, c.Seed, c.EvalEvery = s.source, modelName, s.lambda, uint64(seed), 1<<30
+	c.Delta, c.Neighbouring, c.Accountant = new(1/float64(len(s.y))), neighboring, l.accountant
+	c.Epsilon = &epsilon
+	switch c.Optimizer = l.optimizer; {
+	case l.optimizer == "dp-sgd":
+		c.SamplingRate, c.Clip, c.Steps, c.LR = new(1.0), 1, new(gdSteps), new(gdRate)
+	case l.optimizer == "" && s.lambda > 0:
+		c.Optimizer = "pur-c"
+	case l.optimizer == "":
+		c.Optimizer = "pur-b"
+	}
+	_ = e
+	j := reproduce.Job{Config: c, Network: s.network, After: s.problem().judge}
+	j.Panel, j.Series, j.X, j.Seed = s.panel, l.series, epsilon, seed
+	return j
+}
+
+// network is logistic regression without an intercept, from zero, as the paper has it.
+func (s *setup) network() (*nn.Network, error) {
+	g := gorgonia.NewGraph()
+	x := gorgonia.NewTensor(g, tensor.Float32, 4, gorgonia.WithShape(1, 1, 1, s.d), gorgonia.WithName("x"))
+	w := gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(s.d, 1), gorgonia.WithName("w"), gorgonia.WithInit(gorgonia.Zeroes()))
+	rows, err := nn.Flatten(x)
+	if err != nil {
+		return nil, err
+	}
+	logits, err := gorgonia.Mul(rows, w)
+	if err != nil {
+		return nil, err
+	}
+	return nn.Lower(logits, nn.WithName(modelName), nn.WithLoss(nn.Logistic), nn.WithInput(x))
+}
+
+// jobs are the runs of lines at budgets with every seed, the oracle's, and the optimum.
+func (s *setup) jobs(e *reproduce.Env, lines []line, epsilons []float64) (jobs []reproduce.Job) {
+	for seed := 1; seed <= e.Seeds; seed++ {
+		for _, epsilon := range epsilons {
+			for _, l := range lines {
+				jobs = append(jobs, s.run(e, l, epsilon, seed))
+			}
+			jobs = append(jobs, s.problem().oracle(s.panel, s.source, epsilon, s.budget(epsilon), s.most, seed))
+		}
+	}
+	if s.lambda > 0 {
+		jobs = append(jobs, s.problem().optimum(s.panel, s.source))
+	}
+	for i := range jobs {
+		jobs[i].Label = strings.TrimPrefix(s.label+"; "+relation, "; ")
+	}
+	return jobs
+}
+
+// A view is what a figure shows: its records, and the best constants of them as a line.
+type view struct {
+	reproduce.Records
+	chosen map[reproduce.Cell]string // the constant behind best
+}
+
+// viewOf chooses, in hindsight, the constant of the least mean risk in every panel at every ε.
+func viewOf(rs reproduce.Records) *view {
+	v := &view{rs, map[reproduce.Cell]string{}}
+	for _, panel := range rs.Panels() {
+		for _, x := range rs.Xs(panel) {
+			least := math.Inf(1)
+			cell := reproduce.Cell{Panel: panel, Series: best, X: x}
+			for _, s := range sigmas {
+				if m := rs.Mean(panel, constant(s), x, reproduce.Objective); m.N > 0 && m.Mean < least {
+					least, v.chosen[cell] = m.Mean, constant(s)
+				}
+			}
+		}
+	}
+	for _, r := range rs {
+		if r.Series == v.chosen[reproduce.Cell{Panel: r.Panel, Series: best, X: r.X}] {
+			r.Setting, r.Series = r.Series, best
+			v.Records = append(v.Records, r)
+		}
+	}
+	return v
+}
+
+// at gives a line's final risks by seed. θ = 0 has ln 2 for each of the other line's.
+func (v *view) at(panel, series, other string, x float64) map[int]float64 {
+	if series != zero {
+		return v.Last(panel, series, x, reproduce.Objective)
+	}
+	values := map[int]float64{}
+	for seed := range v.Last(panel, other, x, reproduce.Objective) {
+		values[seed] = math.Ln2
+	}
+	return values
+}
+
+// compare counts, over panels and budgets, where line a has less risk than line b. effect is what
+// the paper states of a comparison; nil: nothing.
+func (v *view) compare(panels []string, xs []float64, a, b string, effect func(panel string, x float64) float64) (count reproduce.Tally) {
+	for _, panel := range panels {
+		for _, x := range xs {
+			d, claimed := reproduce.Difference(v.at(panel, b, a, x), v.at(panel, a, b, x)), 0.0
+			if effect != nil {
+				claimed = effect(panel, x)
+			}
+			if count.Add(d); d.Open(claimed) {
+				count.Open = append(count.Open, v.behind(panel, a, x), v.behind(panel, b, x))
+			}
+		}
+	}
+	return count
+}
+
+// behind is the cell of the runs that a line shows.
+func (v *view) behind(panel, series string, x float64) reproduce.Cell {
+	cell := reproduce.Cell{Panel: panel, Series: series, X: x}
+	if s, ok := v.chosen[cell]; ok {
+		cell.Series = s
+	}
+	return cell
+}
+
+// unpaid says where a budget pays for no step of a line.
+func (v *view) unpaid(panels []string, xs []float64, series string) (where []string) {
+	for _, panel := range panels {
+		for _, x := range xs {
+			if slices.ContainsFunc(v.Records, func(r reproduce.Record) bool {
+				return r.Panel == panel && r.Series == series && r.X == x && r.Note != ""
+			}) {
+				where = append(where, fmt.Sprintf("%s at ε = %g", panel, x))
+			}
+		}
+	}
+	return where
+}
+
+// asGood judges "at least as good as the best constant".
+func (v *view) asGood(panels []string, xs []float64, what string, effect func(panel string, x float64) float64) reproduce.Claim {
+	t := v.compare(panels, xs, printed, best, effect)
+	c := t.NotWorse("PUR's schedule is at least as good as the best constant noise, chosen in hindsight (" + what + ")")
+	c.Verdict = reproduce.Verdict(t.Total > 0, t.Below == 0, t.Below > 0)
+	if none := v.unpaid(panels, xs, printed); none != nil {
+		c.Found += "; the budget pays for no step of PUR: " + strings.Join(none, ", ")
+	}
+	return c
+}
+
+// near is how much of what there is to gain, F(0) − F*, a figure may differ that the paper calls
+// about the same: the words are its, the figure ours.
+const near = 0.05
+
+// likeOracle judges "as good as with the gradient's norm for nothing", where the optimum is known.
+func (v *view) likeOracle(panels []string, xs []float64) reproduce.Claim {
+	worst, where, n, off := math.Inf(-1), "", 0, 0
+	for _, panel := range panels {
+		least := v.Mean(panel, optimum, 0, reproduce.Objective)
+		for _, x := range xs {
+			if d := v.Difference(panel, printed, oracle, x, reproduce.Objective); d.N > 0 && least.N > 0 {
+				share := d.Mean / (math.Ln2 - least.Mean)
+				if n++; share > near {
+					off++
+				}
+				if share > worst {
+					worst, where = share, fmt.Sprintf("%s, ε = %g", panel, x)
+				}
+			}
+		}
+	}
+	found := fmt.Sprintf("behind by more than %.0f%% of F(0) − F* at %d of %d, most at %s (%.1f%%)", 100*near, off, n, where, 100*worst)
+	if n == 0 {
+		found = "no figures"
+	}
+	return reproduce.Claim{
+		Claim: "the schedule that reads no data comes near the one that reads the gradient's norm", Found: found,
+		Verdict: reproduce.Verdict(n > 0, off == 0, 2*off > n),
+	}
+}
+
+// ours are claims of this program's own.
+func (v *view) ours(panels []string, xs []float64, has []line) (claims []reproduce.Claim) {
+	for _, c := range []struct{ claim, a, b string }{
+		{"PUR as printed is better than doing nothing, θ = 0", printed, zero},
+		{"ours, not the paper's: exact accounting lowers the risk of PUR", exactly, printed},
+		{"ours, not the paper's: k = 2 lowers it further", balanced, exactly},
+		{"ours, not the paper's: full-batch noisy gradient descent with constant noise is better than PUR, both under exact accounting", noisyGD, exactly},
+	} {
+		if slices.ContainsFunc(has, func(l line) bool { return l.series == c.a }) {
+			claims = append(claims, v.compare(panels, xs, c.a, c.b, nil).Claim(c.claim+", in most cases"))
+		}
+	}
+	return claims
+}
+
+// risk is F.
+var risk = reproduce.Quantity{Name: "risk F", Of: reproduce.Objective, Scale: 1, Text: reproduce.Estimate.Number}
+
+// table shows a panel's risks by ε, the published ones first.
+func (v *view) table(panel string, xs []float64, published map[float64][2]float64) (reproduce.Chart, reproduce.Table) {
+	series := slices.DeleteFunc(v.Series(panel), func(s string) bool { return strings.HasPrefix(s, "constant ") })
+	c, t := v.Against(panel, series, xs, risk)
+	c.Title, t.Title = panel, panel
+	for i, s := range series {
+		if s == best {
+			for k, x := range xs {
+				if chosen := v.chosen[reproduce.Cell{Panel: panel, Series: best, X: x}]; chosen != "" {
+					t.Rows[i][k+1] += " (" + strings.TrimPrefix(chosen, "constant ") + ")"
+				}
+			}
+		}
+	}
+	nothing := reproduce.Line{Name: zero, X: []float64{xs[0]}, Y: []float64{math.Ln2}, Low: []float64{math.Ln2}, High: []float64{math.Ln2}, Flat: true}
+	c.Lines = append(c.Lines, nothing)
+	row := []string{zero}
+	for range xs {
+		row = append(row, fmt.Sprintf("%.4g", math.Ln2))
+	}
+	t.Rows = append(t.Rows, row)
+	for i, name := range []string{"published: PUR", "published: best constant"} {
+		row := []string{name}
+		for _, x := range xs {
+			if p, ok := published[x]; ok {
+				row = append(row, fmt.Sprintf("%.4f", p[i]))
+			}
+		}
+		if len(row) == len(xs)+1 {
+			t.Rows = slices.Insert(t.Rows, i, row)
+		}
+	}
+	return c, t
+}
+
+// how is said under every figure.
+var how = []string{
+	"Everything is under " + neighboring + ", at δ = 1/N. \"As printed\" and the constants are priced by zCDP and ε = ρ + 2·√(ρ·ln(1/δ)), as in the paper; the other lines are priced exactly (`--accountant gdp`).",
+	"Columns are standardized by the records' own mean and deviation, as in the paper. In a private run these have to be public constants.",
+	"The risk F has the regularizer in it, and there is no intercept, as in the paper. L = Z, M = λ + Z²/4, F(0) − F* is bounded by ln 2, and runs start at θ = 0.",
+	"The paper's L contains λR besides. That term is the same for neighboring data and cancels, so it is left out here.",
+	"The budget's spending needs no curve of its own: these schedules do not depend on it, so a point at ε is a run that ends there.",
+	"A best constant is chosen in hindsight among σ = 0.001, 0.01, 0.1 and 1, by the mean risk over the same runs. Choosing costs no privacy here, as in the paper.",
+}
