@@ -23,7 +23,7 @@ func curves(name, short, where string, tasks []*task) reproduce.Figure {
 		return append(found, unit...), epsilons, err
 	}
 	return reproduce.Figure{
-		Name: name, Short: short, Source: fay + ", " + where, Seeds: 5, Most: 20,
+		Name: name, Short: short, Source: fay + ", " + where, Seeds: 3, Most: 20,
 		Plan: func(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 			found, epsilons, err := all(e)
 			for _, s := range found {

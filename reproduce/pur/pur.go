@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/train"
@@ -26,10 +27,11 @@ func Figures() []reproduce.Figure {
 
 // A line is a method with its settings.
 type line struct {
-	series     string
-	optimizer  string // empty: PUR's schedule (c), or (b) without a regularizer
-	accountant string
-	sigma, k   float64
+	series    string
+	optimizer string  // empty: a schedule
+	byPaper   bool    // zCDP's budget by the paper's conversion, else the exact one
+	sigma     float64 // of a constant schedule; 0: PUR's (c), or (b) without a regularizer
+	k         float64 // --pur-k; 0: none
 }
 
 // The names of lines. "As printed" is by zCDP and its conversion to ε, as in the paper.
@@ -48,13 +50,13 @@ const (
 
 var (
 	schedules = []line{
-		{series: printed, accountant: accountant.ZCDP},
-		{series: exactly, accountant: accountant.GDP},
-		{series: balanced, accountant: accountant.GDP, k: 2},
+		{series: printed, byPaper: true},
+		{series: exactly},
+		{series: balanced, k: 2},
 	}
-	noisy   = line{series: noisyGD, optimizer: "noisy-gd", accountant: accountant.GDP}
-	clipped = line{series: clippedGD, optimizer: "dp-sgd", accountant: accountant.GDP}
-	release = line{series: output, optimizer: "outpert-gd", accountant: accountant.GDP}
+	noisy   = line{series: noisyGD, optimizer: "noisy-gd"}
+	clipped = line{series: clippedGD, optimizer: "dp-sgd"}
+	release = line{series: output, optimizer: "outpert-gd"}
 )
 
 // sigmas are those of section 4's constant schedules.
@@ -62,7 +64,7 @@ var sigmas = []float64{0.001, 0.01, 0.1, 1}
 
 func constants() (all []line) {
 	for _, s := range sigmas {
-		all = append(all, line{series: constant(s), optimizer: "pur-constant", accountant: accountant.ZCDP, sigma: s})
+		all = append(all, line{series: constant(s), byPaper: true, sigma: s})
 	}
 	return all
 }
@@ -132,23 +134,70 @@ const (
 )
 
 // run is a job of a line.
-func (s *setup) run(e *reproduce.Env, l line, epsilon float64, seed int) reproduce.Job {
+func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 	c := train.Default()
 	c.Data, c.Model, c.L2, c.Seed, c.EvalEvery = s.source, modelName, s.lambda, uint64(seed), 1<<30
-	c.Delta, c.Neighbouring, c.Accountant = new(1/float64(len(s.y))), neighboring, l.accountant
+	c.Delta, c.Neighbouring, c.Accountant, c.FeatureNorm = new(1/float64(len(s.y))), neighboring, accountant.GDP, &s.z
 	c.Epsilon = &epsilon
-	switch c.Optimizer = l.optimizer; {
+	c.Optimizer = l.optimizer
+	switch kind := s.kind(l); {
 	case l.optimizer == "dp-sgd":
 		c.SamplingRate, c.Clip, c.Steps, c.LR = new(1.0), 1, new(gdSteps), new(gdRate)
-	case l.optimizer == "" && s.lambda > 0:
-		c.Optimizer = "pur-c"
-	case l.optimizer == "":
-		c.Optimizer = "pur-b"
+	case kind != "":
+		c.Optimizer = "pur-" + string(kind)
+		if l.byPaper {
+			c.Epsilon, c.Rho = nil, new(s.budget(epsilon))
+		}
+		if l.k > 0 {
+			c.PURK = &l.k
+		}
+		switch kind {
+		case papers.PURConstant:
+			c.PURSigma = &l.sigma
+		case papers.PURConvex:
+			c.Radius = new(radius)
+		}
+		// A schedule goes on for as long as its budget, and no longer than all runs here.
+		if p, err := papers.NewPUR(kind, s.planned(l), s.rho(l, epsilon)); err == nil && p.Steps > s.most {
+			c.Steps = &s.most
+		}
 	}
-	_ = e
 	j := reproduce.Job{Config: c, Network: s.network, After: s.problem().judge}
 	j.Panel, j.Series, j.X, j.Seed = s.panel, l.series, epsilon, seed
 	return j
+}
+
+// kind is the schedule of a line; empty: it has none.
+func (s *setup) kind(l line) papers.PURKind {
+	switch {
+	case l.sigma > 0:
+		return papers.PURConstant
+	case l.optimizer != "":
+		return ""
+	case s.lambda > 0:
+		return papers.PURStronglyConvex
+	}
+	return papers.PURConvex
+}
+
+// planned is what a schedule knows.
+func (s *setup) planned(l line) papers.Problem {
+	return papers.Problem{
+		Records: len(s.y), Dim: s.d, Lipschitz: s.z, Smoothness: s.problem().smoothness(), StrongConvexity: s.lambda,
+		InitialGap: math.Ln2, Radius: radius, K: l.k, Sigma: l.sigma,
+	}
+}
+
+// rho is a line's budget: that of the paper's conversion, or of the exact one.
+func (s *setup) rho(l line, epsilon float64) float64 {
+	if l.byPaper {
+		return s.budget(epsilon)
+	}
+	rho, err := papers.GaussianBudget(epsilon, 1/float64(len(s.y)))
+	if err != nil {
+		return 0 // which plans nothing
+	}
+	return rho
 }
 
 // network is logistic regression without an intercept, from zero, as the paper has it.
@@ -172,7 +221,7 @@ func (s *setup) jobs(e *reproduce.Env, lines []line, epsilons []float64) (jobs [
 	for seed := 1; seed <= e.Seeds; seed++ {
 		for _, epsilon := range epsilons {
 			for _, l := range lines {
-				jobs = append(jobs, s.run(e, l, epsilon, seed))
+				jobs = append(jobs, s.run(l, epsilon, seed))
 			}
 			jobs = append(jobs, s.problem().oracle(s.panel, s.source, epsilon, s.budget(epsilon), s.most, seed))
 		}
