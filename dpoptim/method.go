@@ -20,7 +20,7 @@ type Method interface {
 	// those that follow from the method alone.
 	Check(*Settings) error
 	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
-	// SamplingRate, Steps, Accountant and FeatureNorm are taken back; what else it changes is lost.
+	// SamplingRate, Steps, Accountant, Clip and FeatureNorm are taken back; what else it changes is lost.
 	Complete(*Settings, Network) (Notes, error)
 	// Declare lists everything that a step asks of the records. What the method needs of
 	// the settings it keeps here. The facts have no planned noise yet.
@@ -112,6 +112,16 @@ type Settings struct {
 	Noise                    string
 	TrainLossNoise           *float64
 	FeatureNorm              *float64 // of a record's features, at most; nil: they are as they are
+}
+
+// BoundClip puts a bound on every record's gradient in the place of the clip norm, for a method
+// that has it from the norm of features.
+func (c *Settings) BoundClip(name string, bound float64) error {
+	if c.Clip != 1 && c.Clip != bound { // 1: none was given
+		return usage.Errorf("clip norm %v: optimizer %s bounds gradients by the norm of features, to %v here; leave --clip out, or set --feature-norm", c.Clip, name, bound)
+	}
+	c.Clip = bound
+	return nil
 }
 
 // CheckOnce refuses what has no meaning for a method with traits Once.

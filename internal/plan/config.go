@@ -62,6 +62,11 @@ type Config struct {
 	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; filled in, and checked where given
 	NormNoise *float64 `yaml:"norm_noise,omitempty"`
 
+	Radius   *float64 `yaml:"radius,omitempty"`
+	Rho      *float64 `yaml:"rho,omitempty"`
+	PURK     *float64 `yaml:"pur_k,omitempty"`
+	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
+
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
 	Beta1                 *float64 `yaml:"beta1,omitempty"`
@@ -275,7 +280,7 @@ func (c *Config) checkBudget() error {
 		return usage.Errorf("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
 	case c.Epsilon != nil && c.NoiseMultiplier != nil:
 		return usage.Errorf("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
-	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
+	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil && c.Rho == nil:
 		return usage.Errorf("no privacy budget given; try `privgrad train --epsilon 3`, or set the noise with --noise-multiplier")
 	case !c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
 		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)

@@ -5,11 +5,13 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/bassily"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/pur"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -36,8 +38,16 @@ var methods = map[string]struct {
 	l2p.Name: {func(_ string, c *Config) dpoptim.Method {
 		return l2p.New(l2p.Settings{Protector: c.Protector, Weights: &c.Weights, NormNoise: c.NormNoise})
 	}, onL2P, "noise and steps by small LSTMs that learned on public tasks"},
-	lbfgs.Name:    {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
-	nesterov.Name: {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
+	lbfgs.Name:         {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
+	nesterov.Name:      {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
+	pur.NonConvex:      {byPUR, onConvex, "full-batch steps with falling noise, for smooth losses (Fay et al.)"},
+	pur.Convex:         {byPUR, onConvex, "the same for convex losses, with weights in a ball"},
+	pur.StronglyConvex: {byPUR, onConvex, "the same for strongly convex losses"},
+	pur.Constant:       {byPUR, onConvex, "the same with constant noise, to compare with"},
+	pur.Oracle:         {byPUR, onConvex, "noise by the exact gradient's norm, to compare with (NOT PRIVATE)"},
+	pur.NoisyGD:        {byPUR, onConvex, "full-batch steps with constant noise, priced exactly"},
+	bassily.Name: {func(_ string, c *Config) dpoptim.Method { return bassily.New(c.Radius) }, onConvex,
+		"SGD with the noise of Bassily et al. 2014, to compare with"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 }
 
@@ -52,7 +62,10 @@ func Own(optimizer string) Group { return methods[optimizer].own }
 func CheckOptimizer(name string) error { return oneOf(Optimizers()...)("optimizer", name) }
 
 func byGradients(name string, c *Config) dpoptim.Method { return sgd.New(name, c.moments()) }
-func bySearches(name string, c *Config) dpoptim.Method  { return blsgd.New(name, &c.Search) }
+func byPUR(name string, c *Config) dpoptim.Method {
+	return pur.New(name, pur.Settings{K: c.PURK, Sigma: c.PURSigma, Rho: c.Rho, Radius: c.Radius, Seed: c.Seed})
+}
+func bySearches(name string, c *Config) dpoptim.Method { return blsgd.New(name, &c.Search) }
 
 // Optimizers lists the names that a configuration may give.
 func Optimizers() []string {
@@ -108,6 +121,9 @@ func (c *Config) checkUnread() error {
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
 	}
+	if err := c.checkConvex(); err != nil {
+		return err
+	}
 	if _, protects := m.(*l2p.Method); protects {
 		return nil
 	}
@@ -118,6 +134,25 @@ func (c *Config) checkUnread() error {
 		return usage.Errorf("protector %s: optimizer %s has no protector; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, l2p.Name)
 	case c.NormNoise != nil:
 		return usage.Errorf("norm-noise %v: optimizer %s asks for no norm; leave it out, or use --optimizer %s", *c.NormNoise, c.Optimizer, l2p.Name)
+	}
+	return nil
+}
+
+// checkConvex refuses settings of methods for convex losses that the method does not read; what
+// only some of these read, they refuse themselves.
+func (c *Config) checkConvex() error {
+	_, schedules := c.method().(*pur.Method)
+	for _, s := range []struct {
+		name  string
+		value *float64
+		read  bool
+	}{
+		{"rho", c.Rho, schedules}, {"pur-k", c.PURK, schedules}, {"pur-sigma", c.PURSigma, schedules},
+		{"radius", c.Radius, Own(c.Optimizer) == onConvex},
+	} {
+		if s.value != nil && !s.read {
+			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method of `privgrad help convex`", s.name, *s.value, c.Optimizer)
+		}
 	}
 	return nil
 }
@@ -158,7 +193,7 @@ func (c *Config) settings() dpoptim.Settings {
 }
 
 func (c *Config) take(s dpoptim.Settings) {
-	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant, c.FeatureNorm = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant, s.FeatureNorm
+	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant, c.FeatureNorm, c.Clip = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant, s.FeatureNorm, s.Clip
 }
 
 // complete has the method settle what was left open, for the network.

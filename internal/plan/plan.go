@@ -277,9 +277,12 @@ const (
 	defaultDelta  = 1e-5
 )
 
-// resolveRecords settles the public number of records.
+// resolveRecords settles the public number of records, and δ.
 func (p *Plan) resolveRecords() error {
 	c := &p.Config
+	if t := c.traits(); t.Private && !t.Pure && c.Delta == nil {
+		c.Delta = new(defaultDelta)
+	}
 	p.PublicN = p.Set.PublicN
 	if c.PublicN != nil {
 		if p.PublicN = *c.PublicN; p.Set.Share > 0 {

@@ -45,10 +45,6 @@ func (p *Plan) resolvePrivacy() error {
 // resolveNoise settles δ, and the noise of a method that is not pure.
 func (p *Plan) resolveNoise() error {
 	c := &p.Config
-	if c.Delta == nil {
-		delta := defaultDelta
-		c.Delta = &delta
-	}
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *c.Delta, n, suggestedDelta(p.PublicN)))
 	}

@@ -123,6 +123,10 @@ var settings = []Setting{
 
 	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
+	{Key: "radius", Group: onConvex, limit: positive, Help: "keep the weights in the ball of this radius around 0, by projection"},
+	{Key: "rho", Group: onConvex, limit: positive, instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
+	{Key: "pur_k", Group: onConvex, Arg: "K", limit: positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
+	{Key: "pur_sigma", Group: onConvex, Arg: "SIGMA", limit: positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
