@@ -146,7 +146,7 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 	case kind != "":
 		c.Optimizer = "pur-" + string(kind)
 		if l.byPaper {
-			c.Epsilon, c.Rho = nil, new(s.budget(epsilon))
+			c.Epsilon, c.Rho = nil, new(s.rho(l, epsilon))
 		}
 		if l.k > 0 {
 			c.PURK = &l.k
@@ -195,9 +195,13 @@ func (s *setup) planned(l line) papers.Problem {
 	}
 }
 
-// rho is a line's budget: that of the paper's conversion, or of the exact one.
+// rho is a line's budget: that of the paper's conversion, or of the exact one. Constant noise has
+// no use for more than the steps of a run cost, which may be a small part of it.
 func (s *setup) rho(l line, epsilon float64) float64 {
-	if l.byPaper {
+	switch step := s.z / float64(len(s.y)) / l.sigma; {
+	case l.sigma > 0:
+		return min(s.budget(epsilon), 2*step*step*(float64(s.most)+0.5))
+	case l.byPaper:
 		return s.budget(epsilon)
 	}
 	rho, err := papers.GaussianBudget(epsilon, 1/float64(len(s.y)))
