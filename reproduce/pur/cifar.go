@@ -31,7 +31,7 @@ func showCIFAR(_ *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	v, panels := viewOf(rs), rs.Panels()
 	p := reproduce.Page{
 		Claims: append([]reproduce.Claim{
-			v.compare(panels, cifarEpsilons, printed, output, nil).Claim("PUR's schedule has a lower excess risk than output perturbation, in most cases"),
+			v.compare(panels, cifarEpsilons, printed, output, nil).most("PUR's schedule has a lower excess risk than output perturbation"),
 			v.asGood(panels, cifarEpsilons, "at every ε", nil), v.likeOracle(panels, cifarEpsilons),
 		}, v.ours(panels, cifarEpsilons, cifarLines)...),
 		How: append([]string{

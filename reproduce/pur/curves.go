@@ -71,13 +71,12 @@ func showCurves(all []*setup, epsilons []float64, rs reproduce.Records) reproduc
 		}
 		p.Charts = append(p.Charts, risks, gradients)
 	}
-	var each reproduce.Tally
+	var each tally
 	for _, s := range sigmas {
-		t := v.compare(panels, epsilons, printed, constant(s), nil)
-		each.Above, each.Below, each.Total, each.Open = each.Above+t.Above, each.Below+t.Below, each.Total+t.Total, append(each.Open, t.Open...)
+		each = each.plus(v.compare(panels, epsilons, printed, constant(s), nil))
 	}
 	p.Claims = append([]reproduce.Claim{
-		each.Claim("at the same spent ε, PUR's schedule has a lower risk than a constant noise, in most cases"),
+		each.most("at the same spent ε, PUR's schedule has a lower risk than a constant noise"),
 		v.asGood(panels, epsilons, "at every spent ε", nil), v.likeOracle(panels, epsilons),
 	}, v.ours(panels, epsilons, schedules)...)
 	return p

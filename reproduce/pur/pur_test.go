@@ -244,10 +244,10 @@ func TestBestConstant(t *testing.T) {
 	if got := v.asGood([]string{"p"}, []float64{1}, "", nil).Open; !slices.Equal(got, want) {
 		t.Errorf("open: %v", got)
 	}
-	if got := v.compare([]string{"p"}, []float64{1}, constant(1), zero, nil); got.Above != 1 || got.Open != nil {
+	if got := v.compare([]string{"p"}, []float64{1}, constant(1), zero, nil); got.above != 1 || got.open != nil {
 		t.Errorf("0.6 against θ = 0: %+v", got)
 	}
-	if got := v.compare([]string{"p"}, []float64{1}, constant(1), zero, func(string, float64) float64 { return 1e-9 }); got.Open != nil {
+	if got := v.compare([]string{"p"}, []float64{1}, constant(1), zero, func(string, float64) float64 { return 1e-9 }); got.open != nil {
 		t.Errorf("three equal figures are open: %+v", got)
 	}
 }
