@@ -254,6 +254,6 @@ var how = []string{
 	"The risk F has the regularizer in it, and there is no intercept, as in the paper. L = Z, M = λ + Z²/4, F(0) − F* is bounded by ln 2, and runs start at θ = 0.",
 	"The paper's L contains λR besides. That term is the same for neighboring data and cancels, so it is left out here.",
 	fmt.Sprintf("\"About equal\" means that the interval of the difference is within %.0f%% of what there is to gain, from θ = 0 to the least risk of the panel. The words are the paper's, the figure ours.", 100*near),
-	"The budget's spending needs no curve of its own: these schedules do not depend on it, so a point at ε is a run that ends there.",
+	"A point at ε is a run whose budget ends there. The schedules do not depend on the budget, so this is where one long run would be when it has spent ε.",
 	"A best constant is chosen in hindsight among σ = 0.001, 0.01, 0.1 and 1, by the mean risk over the same runs. Choosing costs no privacy here, as in the paper.",
 }
