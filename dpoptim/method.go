@@ -20,7 +20,7 @@ type Method interface {
 	// those that follow from the method alone.
 	Check(*Settings) error
 	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
-	// SamplingRate, Steps, Accountant, Clip and FeatureNorm are taken back; what else it changes is lost.
+	// Batch, SamplingRate, Epochs, Steps, Accountant, Clip and FeatureNorm are taken back; what else it changes is lost.
 	Complete(*Settings, Network) (Notes, error)
 	// Declare lists everything that a step asks of the records. What the method needs of
 	// the settings it keeps here. The facts have no planned noise yet.
@@ -112,6 +112,20 @@ type Settings struct {
 	Noise                    string
 	TrainLossNoise           *float64
 	FeatureNorm              *float64 // of a record's features, at most; nil: they are as they are
+}
+
+// FromBounds is for Notes.DefaultsFrom of methods whose defaults follow from public bounds.
+const FromBounds = "no data: the defaults follow from public bounds"
+
+// CheckPlain refuses what has no meaning for plain descent on gradients that the norm of features bounds.
+func (c *Settings) CheckPlain(name string) error {
+	switch {
+	case c.Momentum != 0:
+		return usage.Errorf("momentum %v: optimizer %s has none; leave it out", c.Momentum, name)
+	case c.Clipping != string(perexample.Flat):
+		return usage.Errorf("clipping %s: the gradients of optimizer %s are bounded by --feature-norm; leave it out", c.Clipping, name)
+	}
+	return nil
 }
 
 // BoundClip puts a bound on every record's gradient in the place of the clip norm, for a method
@@ -230,6 +244,8 @@ type Ask struct {
 	Batch    Batch
 	Every    int // steps from one to the next, from the first on; 0 is 1
 	Size     int // candidates, of questions about losses
+	// Shuffled has a fit's solver take the public places in a secret, uniform order.
+	Shuffled bool
 	// Release gives the noise at a noise multiplier of gradients: none at 0, for which a
 	// search has no scales. Of an Adaptive budget it is that of the first step, or none at 0.
 	Release func(multiplier float64) (Release, error)

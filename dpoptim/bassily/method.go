@@ -17,7 +17,6 @@ import (
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/perexample"
 )
 
 const Name = "bassily-sgd"
@@ -50,17 +49,13 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s is the published one; give --epsilon, or use --optimizer dp-sgd", *c.NoiseMultiplier, Name)
 	case m.radius == 0 && c.L2 == 0:
 		return usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", Name)
-	case c.Momentum != 0:
-		return usage.Errorf("momentum %v: optimizer %s has none; leave it out", c.Momentum, Name)
-	case c.Clipping != string(perexample.Flat):
-		return usage.Errorf("clipping %s: the gradients of optimizer %s are bounded by --feature-norm; leave it out", c.Clipping, Name)
 	}
-	return nil
+	return c.CheckPlain(Name)
 }
 
 // Complete fills in what the theorem says.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
-	notes := dpoptim.Notes{}
+	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	if err := n.NeedLinear(Name); err != nil {
 		return notes, err
 	}

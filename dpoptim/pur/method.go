@@ -28,7 +28,6 @@ import (
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/perexample"
 )
 
 // The methods' names.
@@ -82,7 +81,10 @@ func (m *Method) Traits() dpoptim.Traits {
 
 // Check refuses settings that the method does not read, and misses those without which it cannot do.
 func (m *Method) Check(c *dpoptim.Settings) error {
-	s, planned := m.settings, m.kind != ""
+	if err := m.checkBudget(c); err != nil {
+		return err
+	}
+	s := m.settings
 	switch {
 	case s.Sigma != nil && m.name != Constant:
 		return usage.Errorf("pur-sigma %v: optimizer %s has noise of its own; leave it out, or use --optimizer %s", *s.Sigma, m.name, Constant)
@@ -90,31 +92,38 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
 	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
 		return usage.Errorf("pur-k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
-	case s.Rho != nil && !planned:
-		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *s.Rho, m.name)
-	case s.Rho != nil && (c.Epsilon != nil || c.NoiseMultiplier != nil):
-		return usage.Errorf("rho %v: the budget is also given by --epsilon, or the noise by --noise-multiplier; give one of them", *s.Rho)
-	case planned && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
-		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from its schedule; give --epsilon or --rho", *c.NoiseMultiplier, m.name)
-	case planned && c.Accountant != accountant.GDP:
-		return usage.Errorf("accountant %s: optimizer %s plans its steps by %s, which is exact; leave --accountant out", c.Accountant, m.name, accountant.GDP)
 	case m.name == Convex && s.Radius == nil:
 		return usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
 	case m.name == StronglyConvex && !(c.L2 > 0):
 		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
-	case c.Momentum != 0:
-		return usage.Errorf("momentum %v: optimizer %s has none; leave it out", c.Momentum, m.name)
-	case c.Clipping != string(perexample.Flat):
-		return usage.Errorf("clipping %s: the gradients of optimizer %s are bounded by --feature-norm; leave it out", c.Clipping, m.name)
+	}
+	return c.CheckPlain(m.name)
+}
+
+// checkBudget finds faults of the budget and of what it is priced by.
+func (m *Method) checkBudget(c *dpoptim.Settings) error {
+	rho, planned := m.settings.Rho, m.kind != ""
+	switch {
+	case rho != nil && !planned:
+		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *rho, m.name)
+	case rho != nil && (c.Epsilon != nil || c.NoiseMultiplier != nil):
+		return usage.Errorf("rho %v: the budget is also given by --epsilon, or the noise by --noise-multiplier; give one of them", *rho)
+	case planned && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
+		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from its schedule; give --epsilon or --rho", *c.NoiseMultiplier, m.name)
+	case planned && rho == nil && c.Epsilon != nil && c.Accountant != accountant.GDP:
+		return usage.Errorf("accountant %s: optimizer %s plans its steps by %s, which is exact; leave --accountant out, or give the budget by --rho", c.Accountant, m.name, accountant.GDP)
 	}
 	return nil
 }
 
 // Complete fills in the bound on features, the step size and the number of steps.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
-	notes := dpoptim.Notes{}
+	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	if err := n.NeedLinear(m.name); err != nil {
 		return notes, err
+	}
+	if m.name == Oracle {
+		notes.Warnings = append(notes.Warnings, "NOT PRIVATE: optimizer pur-oracle reads the gradient without noise to choose the noise")
 	}
 	if c.FeatureNorm == nil {
 		c.FeatureNorm = new(1.0)

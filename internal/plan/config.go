@@ -35,6 +35,8 @@ type Config struct {
 	Folds   int    `yaml:"folds,omitempty"`
 	Fold    int    `yaml:"fold,omitempty"`
 
+	DropFirst bool `yaml:"drop_first,omitempty"`
+
 	PublishedSet bool `yaml:"published_set,omitempty"`
 	TestIsPublic bool `yaml:"test_is_public,omitempty"`
 
@@ -66,6 +68,9 @@ type Config struct {
 	Rho      *float64 `yaml:"rho,omitempty"`
 	PURK     *float64 `yaml:"pur_k,omitempty"`
 	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
+
+	OutpertForm    string `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool   `yaml:"outpert_average,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -11,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/dpoptim/pur"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -48,6 +50,8 @@ var methods = map[string]struct {
 	pur.NoisyGD:        {byPUR, onConvex, "full-batch steps with constant noise, priced exactly"},
 	bassily.Name: {func(_ string, c *Config) dpoptim.Method { return bassily.New(c.Radius) }, onConvex,
 		"SGD with the noise of Bassily et al. 2014, to compare with"},
+	outpert.GD:    {byOutput, onConvex, "gradient descent without noise on a linear model, released once"},
+	outpert.RSGD:  {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 }
 
@@ -66,6 +70,10 @@ func byPUR(name string, c *Config) dpoptim.Method {
 	return pur.New(name, pur.Settings{K: c.PURK, Sigma: c.PURSigma, Rho: c.Rho, Radius: c.Radius, Seed: c.Seed})
 }
 func bySearches(name string, c *Config) dpoptim.Method { return blsgd.New(name, &c.Search) }
+
+func byOutput(name string, c *Config) dpoptim.Method {
+	return outpert.New(name, outpert.Settings{Form: c.OutpertForm, Average: c.OutpertAverage, Radius: c.Radius, Delta: c.Delta})
+}
 
 // Optimizers lists the names that a configuration may give.
 func Optimizers() []string {
@@ -118,6 +126,9 @@ func (c *Config) checkUnread() error {
 	if _, searches := m.(*blsgd.Method); c.Search != nil && !searches {
 		return usage.Errorf("optimizer %s makes no line search: leave out the settings of --search-*, or use --optimizer dp-blsgd", c.Optimizer)
 	}
+	if d := c.Delta; d != nil && *d == 0 && c.Private() && !c.traits().Pure {
+		return usage.Errorf("delta 0: the noise of optimizer %s keeps no ε without δ; give --delta above 0, or use --optimizer %s", c.Optimizer, outpert.GD)
+	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
 	}
@@ -142,16 +153,14 @@ func (c *Config) checkUnread() error {
 // only some of these read, they refuse themselves.
 func (c *Config) checkConvex() error {
 	_, schedules := c.method().(*pur.Method)
-	for _, s := range []struct {
-		name  string
-		value *float64
-		read  bool
-	}{
-		{"rho", c.Rho, schedules}, {"pur-k", c.PURK, schedules}, {"pur-sigma", c.PURSigma, schedules},
-		{"radius", c.Radius, Own(c.Optimizer) == onConvex},
+	_, perturbs := c.method().(*outpert.Method)
+	for key, read := range map[string]bool{
+		"rho": schedules, "pur_k": schedules, "pur_sigma": schedules, "radius": Own(c.Optimizer) == onConvex,
+		"outpert_form": perturbs, "outpert_average": perturbs,
 	} {
-		if s.value != nil && !s.read {
-			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method of `privgrad help convex`", s.name, *s.value, c.Optimizer)
+		s := Setting{Key: key}
+		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !read {
+			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method of `privgrad help convex`", s.Flag(), v, c.Optimizer)
 		}
 	}
 	return nil
@@ -193,7 +202,8 @@ func (c *Config) settings() dpoptim.Settings {
 }
 
 func (c *Config) take(s dpoptim.Settings) {
-	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant, c.FeatureNorm, c.Clip = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant, s.FeatureNorm, s.Clip
+	c.Model, c.LR, c.Momentum, c.Accountant, c.FeatureNorm, c.Clip = s.Model, s.LR, s.Momentum, s.Accountant, s.FeatureNorm, s.Clip
+	c.Batch, c.SamplingRate, c.Epochs, c.Steps = s.Batch, s.SamplingRate, s.Epochs, s.Steps
 }
 
 // complete has the method settle what was left open, for the network.

@@ -354,7 +354,7 @@ func (p *Plan) resolveFacts() error {
 	c := &p.Config
 	p.Facts = dpoptim.Facts{
 		Records: p.PublicN, Steps: p.Steps, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
-		FeatureNorm: p.featureNorm(), Linear: p.Facts.Linear,
+		FeatureNorm: p.Config.Norm(), Linear: p.Facts.Linear,
 	}
 	if p.Network != nil { // else nothing will be trained
 		g := p.Network.Program

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -46,7 +47,7 @@ var (
 var settings = []Setting{
 	{Key: "epsilon", Group: inPrivacy, Arg: "E", limit: positive, instead: "noise_multiplier",
 		Help: "privacy budget; privgrad computes the noise that it needs"},
-	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
+	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x >= 0 && x < 1 }, "in [0, 1), and well below one over the number of records"),
 		Help: "δ: at most 1/(10 × records) (default 1e-05 for published data)"},
 	{Key: "noise_multiplier", Group: inPrivacy, name: "noise multiplier", instead: "epsilon",
 		limit: must(func(z float64) bool { return z == 0 || z >= leastNoise && z <= mostNoise }, "%s, or 0 for no noise", noiseRange),
@@ -80,6 +81,7 @@ var settings = []Setting{
 	{Key: "folds", Group: onOwnData, limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "csv: split the records into this many folds and hold one out"},
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
+	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
 		Help: "best: fill in the rest with our most accurate settings for images and ε"},
@@ -127,6 +129,9 @@ var settings = []Setting{
 	{Key: "rho", Group: onConvex, limit: positive, instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
 	{Key: "pur_k", Group: onConvex, Arg: "K", limit: positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
 	{Key: "pur_sigma", Group: onConvex, Arg: "SIGMA", limit: positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
+	{Key: "outpert_form", Group: onConvex, limit: unlessEmpty(oneOf(outpert.Forms()...)),
+		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
+	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
