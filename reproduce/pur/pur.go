@@ -160,6 +160,8 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 		if p, err := papers.NewPUR(kind, s.planned(l), s.rho(l, epsilon)); err == nil && p.Steps > s.most {
 			c.Steps = &s.most
 		}
+	case s.slow:
+		c.Steps = &s.most
 	}
 	j := reproduce.Job{Config: c, Network: s.network, After: s.problem().judge}
 	j.Panel, j.Series, j.X, j.Seed = s.panel, l.series, epsilon, seed
