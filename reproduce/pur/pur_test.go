@@ -184,7 +184,7 @@ func TestTable3(t *testing.T) {
 	m := made(400)
 	m.label = "made up"
 	few(t, m, made(400))
-	tableTasks[1].panel, tableTasks[1].slow = "slow", true
+	tableTasks[1].panel, tableTasks[1].slow = "slow", 5
 	s := reproducetest.Run(t, table3, reproducetest.Tiny(t))
 	// Two bounds on the norm, each with a line at one ε, the oracle and the optimum.
 	if want := 2 * (len(tableLines) + 2); s.Runs != want {
