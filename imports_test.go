@@ -90,6 +90,7 @@ var allowed = map[string][]string{
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
 	"dpoptim/banco":    nil,
 
 	"datasets":               {"internal/fault", "internal/stream"},

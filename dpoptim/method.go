@@ -227,6 +227,8 @@ const (
 type Release struct {
 	Noise accountant.Mechanism // nil: none, and no privacy
 	Bound float64
+	// Within is how far a solver may stay from the minimum that objective perturbation releases.
+	Within float64
 }
 
 // Batch says of which records a question is asked.

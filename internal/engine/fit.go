@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -16,7 +16,7 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	m, err := mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
+	m, err := e.fitMechanism(r)
 	if err != nil {
 		return usage.Wrap(err)
 	}
@@ -26,7 +26,14 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	}
 	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.declared[dpoptim.Fits].ask.Shuffled, nil)
 	table.Order = order
-	private, err := s.Solve(table, nil, e.Stopped)
+	var tilt []float64
+	if p, ok := m.(*mechanism.Perturbation); ok {
+		// What is solved with it is not released before it is paid for.
+		if tilt, err = p.Tilt(draw); err != nil {
+			return err
+		}
+	}
+	private, err := s.Solve(table, tilt, e.Stopped)
 	if err != nil {
 		return err
 	}
@@ -43,15 +50,29 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	return e.net.Write(e.net.Params(), released)
 }
 
+// fitMechanism releases what a solver finds.
+type fitMechanism interface {
+	Release(private []float64, draw uint64) error
+	Event() accountant.Mechanism
+}
+
+func (e *Engine) fitMechanism(r dpoptim.Release) (fitMechanism, error) {
+	if p, ok := r.Noise.(accountant.ObjectivePerturbation); ok {
+		return mechanism.NewPerturbation(p, r.Bound, r.Within, e.c.Facts.Params, e.c.Noise, tiltNoise, gradientNoise)
+	}
+	return mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
+}
+
 // table is of the records that the device has.
 func (e *Engine) table() (*convex.Table, error) {
 	if e.c.Table == nil {
 		return nil, fmt.Errorf("optimizer %s works on records in the host's memory, and has none", e.c.Method.Traits().Name)
 	}
-	return e.c.Table()
-}
-
-// Choose is not there yet.
-func (e *Engine) Choose(float64) (coordinate, sign int, err error) {
-	return 0, 0, errors.New("no choice is made yet")
+	if e.solved == nil {
+		var err error
+		if e.solved, err = e.c.Table(); err != nil {
+			return nil, err
+		}
+	}
+	return e.solved, nil
 }

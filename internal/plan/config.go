@@ -50,6 +50,8 @@ type Config struct {
 
 	FeatureNorm *float64 `yaml:"feature_norm,omitempty"`
 
+	ObjpertForm string `yaml:"objpert_form,omitempty"`
+
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
 	Init       string `yaml:"init,omitempty"`
@@ -69,8 +71,9 @@ type Config struct {
 	PURK     *float64 `yaml:"pur_k,omitempty"`
 	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
 
-	OutpertForm    string `yaml:"outpert_form,omitempty"`
-	OutpertAverage bool   `yaml:"outpert_average,omitempty"`
+	OutpertForm    string   `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
+	StepDecay      *float64 `yaml:"step_decay,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`

@@ -12,7 +12,9 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/dpoptim/privgene"
 	"github.com/privgrad/privgrad/dpoptim/pur"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -50,9 +52,13 @@ var methods = map[string]struct {
 	pur.NoisyGD:        {byPUR, onConvex, "full-batch steps with constant noise, priced exactly"},
 	bassily.Name: {func(_ string, c *Config) dpoptim.Method { return bassily.New(c.Radius) }, onConvex,
 		"SGD with the noise of Bassily et al. 2014, to compare with"},
-	outpert.GD:    {byOutput, onConvex, "gradient descent without noise on a linear model, released once"},
-	outpert.RSGD:  {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
+	outpert.GD:   {byOutput, onConvex, "gradient descent without noise on a linear model, released once"},
+	outpert.RSGD: {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
+	objpert.Name: {func(_ string, c *Config) dpoptim.Method { return objpert.New(objpert.Settings{Form: c.ObjpertForm}) }, onConvex,
+		"the minimum of a linear model's losses and a random linear term"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
+	privgene.Name: {func(_ string, c *Config) dpoptim.Method { return privgene.New(privgene.Settings{Decay: c.StepDecay}) }, onConvex,
+		"linear models, one move of one weight after the other by the exponential mechanism"},
 }
 
 // About is an optimizer in a line.
@@ -152,14 +158,20 @@ func (c *Config) checkUnread() error {
 // checkConvex refuses settings of methods for convex losses that the method does not read; what
 // only some of these read, they refuse themselves.
 func (c *Config) checkConvex() error {
-	_, schedules := c.method().(*pur.Method)
-	_, perturbs := c.method().(*outpert.Method)
-	for key, read := range map[string]bool{
-		"rho": schedules, "pur_k": schedules, "pur_sigma": schedules, "radius": Own(c.Optimizer) == onConvex,
-		"outpert_form": perturbs, "outpert_average": perturbs,
+	m, own := c.method(), Own(c.Optimizer)
+	_, schedules := m.(*pur.Method)
+	_, descends := m.(*outpert.Method)
+	_, perturbs := m.(*objpert.Method)
+	_, chooses := m.(*privgene.Method)
+	for _, of := range []struct {
+		key  string
+		read bool
+	}{
+		{"radius", own == onConvex}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
+		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses},
 	} {
-		s := Setting{Key: key}
-		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !read {
+		s := Setting{Key: of.key}
+		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !of.read {
 			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method of `privgrad help convex`", s.Flag(), v, c.Optimizer)
 		}
 	}

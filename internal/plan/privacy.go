@@ -188,14 +188,14 @@ func (p *Plan) resolvePlanned() error {
 		if err != nil {
 			return usage.Wrap(err)
 		}
-		g, ok := r.Noise.(accountant.Gaussian)
+		multiplier, ok := multiplierOf(r.Noise)
 		switch {
 		case !ok:
 			return fmt.Errorf("optimizer %s plans %v as the noise of a step, which must be Gaussian", c.Optimizer, r.Noise)
-		case c.exact() && g.NoiseMultiplier > mechanism.MostExact:
-			return usage.Errorf("exact noise is drawn for noise multipliers up to %g, and step %d needs %v: allow more epsilon, or use --noise secure", mechanism.MostExact, step+1, g.NoiseMultiplier)
+		case c.exact() && multiplier > mechanism.MostExact:
+			return usage.Errorf("exact noise is drawn for noise multipliers up to %g, and step %d needs %v: allow more epsilon, or use --noise secure", mechanism.MostExact, step+1, multiplier)
 		case step == 0:
-			p.Sigma, p.Facts.Least = g.NoiseMultiplier, g.NoiseMultiplier
+			p.Sigma, p.Facts.Least = multiplier, multiplier
 		}
 	}
 	p.price = accountant.Schedule{
@@ -211,6 +211,17 @@ func (p *Plan) resolvePlanned() error {
 	}
 	p.Epsilon, p.spent = Finite(epsilon), map[int]float64{p.Steps: epsilon}
 	return nil
+}
+
+// multiplierOf is a noise multiplier of gradients.
+func multiplierOf(m accountant.Mechanism) (multiplier float64, ok bool) {
+	switch m := m.(type) {
+	case accountant.Gaussian:
+		return m.NoiseMultiplier, true
+	case accountant.ObjectivePerturbation:
+		return m.NoiseMultiplier, true
+	}
+	return 0, false
 }
 
 // planned are the events of so many steps of a planned budget; steps of one noise are one.

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
@@ -132,27 +133,34 @@ var settings = []Setting{
 	{Key: "outpert_form", Group: onConvex, limit: unlessEmpty(oneOf(outpert.Forms()...)),
 		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
 	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
+	{Key: "objpert_form", Group: onConvex, limit: unlessEmpty(oneOf(objpert.Forms()...)),
+		Help: "objpert: tight, or noise and regularizer as published (paper, NO GUARANTEE) (default tight)"},
+
+	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
+		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
 	{Key: "search.batches", Group: onSearch, Help: "batch of a search: its own (fresh), that of the gradient (shared), or the same charged as in the paper (NO GUARANTEE): " + choices(blsgd.Batches())},
 	{Key: "search.noise", Group: onSearch, Help: "distribution of the noise of a search: " + choices(blsgd.Noises())},
-	{Key: "search.clip", Group: onSearch, Help: "bound on a record's loss or decrease (default by form: 0.1, 0.3 or 3; 1 for linear models)"},
+	{Key: "search.clip", Group: onSearch, Help: "bound on a record's loss or decrease (default by form: 0.1, 0.3 or 3; 1 for linear models, 3 with dp-agd)"},
 	{Key: "search.every", Group: onSearch, Help: "steps from one search to the next (default 5; 1 in the published form)"},
 	{Key: "search.share", Group: onSearch, Help: "fixed budget: share that searches get (default 0.1)"},
 	{Key: "search.alpha", Group: onSearch, Help: "Armijo's α: share of the predicted decrease that a step must reach (default 0.3; published 0.001, linear models 0.5)"},
 	{Key: "search.beta", Group: onSearch, Help: "factor from one candidate to the next (default 0.8)"},
-	{Key: "search.trials", Group: onSearch, Help: "most candidates per search (default 20)"},
+	{Key: "search.trials", Group: onSearch, Help: "most candidates per search (default 20; 21 with dp-agd, which counts the step 0)"},
 	{Key: "search.margin", Group: onSearch, Help: "extra decrease to demand, in standard deviations of the search's noise; below 0 every step passes that is not clearly too large (default -1.5; published 0)"},
 	{Key: "search.correct", Group: onSearch, Help: "subtract the known energy of the noise from the slope (default true; published false)"},
 	{Key: "search.start_every", Group: onSearch, Help: "searches between moves of the start (default 1; published 10)"},
 	{Key: "search.start_factor", Group: onSearch, Help: "factor on the largest step since the last move, which gives the new start (default 2; published 1.2)"},
 	{Key: "search.rise", Group: onSearch, Help: "let the start rise as well as fall (default true; published false)"},
+	{Key: "search.start_most", Group: onSearch, Help: "largest start of a search (default 2 for dp-agd, else none)"},
+	{Key: "search.normalise", Group: onSearch, Help: "dp-agd: divide the noisy gradient by its norm, before the penalty's gradient; costs no privacy (default true)"},
 	{Key: "search.points", Group: onSearch, Help: "curve: number of points (default 9)"},
 	{Key: "search.factor", Group: onSearch, Help: "curve: factor from one point to the next (default 2)"},
 	{Key: "search.keep", Group: onSearch, Help: "curve: share of the largest decrease that a larger step must keep (default 0.5)"},
 	{Key: "search.weight", Group: onSearch, Help: "weight of a new search in the moving average of step sizes (default 0.3; published 1)"},
-	{Key: "search.iterations", Group: onSearch, Help: "adaptive budgets: iterations that the first budgets are made for (default 50)"},
+	{Key: "search.iterations", Group: onSearch, Help: "adaptive budgets: iterations that the first budgets are made for (default 50; dp-agd 60)"},
 	{Key: "search.growth", Group: onSearch, Help: "ξ: how much a budget grows (default 0.3)"},
 	{Key: "search.shrink", Group: onSearch, Help: "ζ: how much clip norms shrink when gradients get more budget (default 0; dp-blsgd-ac 0.05)"},
 	{Key: "search.wide", Group: onSearch, Help: "φ_max: gradients get more budget if the angle of two of them exceeds this times its average (default 1.1)"},
