@@ -18,7 +18,7 @@ import (
 type task struct {
 	panel string
 	most  int // steps of a schedule at most
-	slow  int // steps of all other methods, where records are many; such a task is left out of quick figures
+	slow  int // those of constant noise, where records are many; such a task is left out of quick figures
 	label string
 	// open reads the records; nil without an error where they are not there, which is said.
 	open func(e *reproduce.Env) (*table, error)
