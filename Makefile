@@ -126,8 +126,9 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 
 # Networks take hours, or want a GPU: FIGURES="fig5 rates" reruns those.
 NETWORKS = fig5|rates|l2p-mnist35|l2p-table1
-figures: build ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
+figures: ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
 	@test -n "$(DATADIR)" || { echo 'make figures needs DATADIR, a directory with the folders mnist, cifar10 and tabular: docs/guides/reproduce.md' >&2; exit 1; }
+	GOFLAGS=-buildvcs=true $(MAKE) build # a page names the commit
 	for name in $(or $(FIGURES),$$(bin/privgrad reproduce list | sed -n '/^$$/q; s/^  \([^ ]*\) .*/\1/p' | grep -vxE '$(NETWORKS)')); do \
 		bin/privgrad reproduce $$name --data-dir "$(DATADIR)" --out bin/figures || exit 1; \
 		cp bin/figures/$$name.md bin/figures/$$name.png docs/figures/ || exit 1; done

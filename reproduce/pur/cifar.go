@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/privgrad/privgrad/reproduce"
 )
@@ -60,6 +61,7 @@ func (v *view) excess(panel string) (reproduce.Chart, reproduce.Table) {
 	series := slices.DeleteFunc(v.Series(panel), func(s string) bool { return s == optimum })
 	c, t := v.Against(panel, series, cifarEpsilons, q)
 	c.LogY, t.Title = true, panel+": excess risk"
+	c.Title = strings.Replace(panel, ", airplane against the rest", "", 1)
 	nothing := math.Ln2 - least
 	c.Lines = append(c.Lines, reproduce.Line{Name: zero, X: cifarEpsilons[:1], Y: []float64{nothing}, Low: []float64{nothing}, High: []float64{nothing}, Flat: true})
 	row := []string{zero}

@@ -55,7 +55,7 @@ var gradient = reproduce.Quantity{
 func showCurves(all []*setup, epsilons []float64, rs reproduce.Records) reproduce.Page {
 	v := viewOf(rs)
 	p := reproduce.Page{How: append([]string{
-		fmt.Sprintf("Without a regularizer the schedule is (b), whose R the paper does not give: R = %g here, and iterates are projected to that ball. With λ > 0 it is (c).", radius),
+		fmt.Sprintf("Without a regularizer the schedule is (b), whose R the paper does not give: R = %g/Z here, and iterates are projected to that ball. With λ > 0 it is (c).", reach),
 		"The paper's figures have the norm of the gradient at 120 repetitions' median. Here are means with intervals, of it and of the risk.",
 	}, how...)}
 	var panels []string

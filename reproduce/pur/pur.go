@@ -126,9 +126,9 @@ func (s *setup) budget(epsilon float64) float64 {
 
 // The settings that the paper leaves open, or that its methods do not have.
 const (
-	radius      = 1.0 // of the ball of schedule (b)
-	gdSteps     = 20  // of clippedGD
-	gdNoise     = 0.4 // the length of all its noise together, by which its learning rate is chosen
+	reach       = 10.0 // Z times the radius of the ball of schedule (b)
+	gdSteps     = 20   // of clippedGD
+	gdNoise     = 0.4  // the length of all its noise together, by which its learning rate is chosen
 	modelName   = "logistic-through-origin"
 	neighboring = "replace-one"
 )
@@ -155,7 +155,7 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 		case papers.PURConstant:
 			c.PURSigma = &l.sigma
 		case papers.PURConvex:
-			c.Radius = new(radius)
+			c.Radius = new(reach / s.z)
 		}
 		// A schedule goes on for as long as its budget, and no longer than all runs here.
 		if p, err := papers.NewPUR(kind, s.planned(l), s.rho(l, epsilon)); err == nil && p.Steps > s.most {
@@ -193,7 +193,7 @@ func (s *setup) kind(l line) papers.PURKind {
 func (s *setup) planned(l line) papers.Problem {
 	return papers.Problem{
 		Records: len(s.y), Dim: s.d, Lipschitz: s.z, Smoothness: s.problem().smoothness(), StrongConvexity: s.lambda,
-		InitialGap: math.Ln2, Radius: radius, K: l.k, Sigma: l.sigma,
+		InitialGap: math.Ln2, Radius: reach / s.z, K: l.k, Sigma: l.sigma,
 	}
 }
 
@@ -251,7 +251,6 @@ func (s *setup) jobs(e *reproduce.Env, lines []line, epsilons []float64) (jobs [
 // how is said under every figure.
 var how = []string{
 	"\"No step\" means that the budget does not pay for one step: such a run stays at θ = 0.",
-	fmt.Sprintf("\"%s\" clips gradients of %d steps in place of features. Its learning rate is 1 at most, and so small that all the noise together has a length of %g: a public rule, chosen on these data.", clippedGD, gdSteps, gdNoise),
 	"Everything is under " + neighboring + ", at δ = 1/N. \"As printed\" and the constants are priced by zCDP and ε = ρ + 2·√(ρ·ln(1/δ)), as in the paper; the other lines are priced exactly (`--accountant gdp`).",
 	"A schedule stops after so many steps at most: 300 on Synthetic, 500 on Iris and Breast cancer, 200 on MNIST and KDD, 100 on CIFAR-10. Constant noise and the oracle have the same limits, but on the large sets 20 on MNIST, 50 on KDD, 25 on CIFAR-10. Other methods choose their steps, except with a large Z on the large sets, where they make so many.",
 	"Columns are standardized by the records' own mean and deviation, as in the paper. In a private run these have to be public constants.",

@@ -46,7 +46,9 @@ func planTable3(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 func showTable3(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	all, _ := setups(e, tasksOf(e, tableTasks), bounds, tableLambdas) // has been read before
 	v := viewOf(rs)
-	p := reproduce.Page{How: how}
+	p := reproduce.Page{How: append([]string{
+		fmt.Sprintf("\"%s\" clips gradients of %d steps in place of features. Its learning rate is 1 at most, and so small that all the noise together has a length of %g: a public rule, chosen on these data.", clippedGD, gdSteps, gdNoise),
+	}, how...)}
 	var stated, unit []string
 	published := map[string]*task{}
 	var top, bottom []reproduce.Chart
