@@ -143,9 +143,10 @@ var allowed = map[string][]string{
 	},
 
 	// What every paper may import is in families; these are what some import besides.
-	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "train"},
+	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
 	"reproduce/blsgd":         {"datasets/tabular", "internal/plan"},
 	"reproduce/l2p":           {"dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch"},
+	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
 	"reproduce/papers":        {"internal/usage", "reproduce"},
 	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
 
