@@ -345,7 +345,10 @@ func (rs Records) Line(panel, series string, xs []float64, q Quantity) Line {
 func (rs Records) Compare(panels []string, xs []float64, a, b string, m Metric) (count Tally) {
 	for _, panel := range panels {
 		for _, x := range xs {
-			count.Add(rs.Difference(panel, a, b, x, m))
+			d := rs.Difference(panel, a, b, x, m)
+			if count.Add(d); d.Open(0) {
+				count.Open = append(count.Open, Cell{panel, a, x}, Cell{panel, b, x})
+			}
 		}
 	}
 	return count

@@ -24,7 +24,8 @@ type table struct {
 	separator byte
 	lines     [][]byte
 	fields    int   // of a whole record
-	column    []int // place of each of the schema's columns, in their order, and of the label
+	column    []int // place of each of the schema's columns, in their order, and of the label; −1: in no file
+	file      int   // 0 for the table, then from 1 on those of Also
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -53,14 +54,22 @@ func (s *Schema) cut(text []byte) (*table, error) {
 		}
 	}
 	t.fields = len(names)
-	for _, name := range append(s.columnNames(), s.Label.Column) {
+	place := func(name string) error {
 		at := slices.Index(names, name)
 		if at < 0 {
-			return nil, fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", name, headerNone)
+			return fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", name, headerNone)
 		}
 		t.column = append(t.column, at)
+		return nil
 	}
-	return t, nil
+	for _, c := range s.Columns {
+		if c.ByFile != nil {
+			t.column = append(t.column, -1)
+		} else if err := place(c.Name); err != nil {
+			return nil, err
+		}
+	}
+	return t, place(s.Label.Column)
 }
 
 // isRecord goes by the line alone, not by where it stands: were only a first line
@@ -77,18 +86,35 @@ func (s *Schema) isRecord(line []byte) bool {
 	return true
 }
 
+// columnNames are those of a file.
 func (s *Schema) columnNames() []string {
 	var all []string
 	for _, c := range s.Columns {
-		all = append(all, c.Name)
+		if c.ByFile == nil {
+			all = append(all, c.Name)
+		}
 	}
 	return all
 }
 
+// wants reports whether a line has the values that Only asks for. A malformed one is a record, a bad one.
+func (s *Schema) wants(t *table, fields []string) bool {
+	for i := range s.Columns {
+		if c := &s.Columns[i]; c.Only != nil && len(fields) == t.fields && !slices.Contains(c.Only, fields[t.column[i]]) {
+			return false
+		}
+	}
+	return true
+}
+
 // split cuts a line into fields, without the blanks around them. A field in
-// double quotes may hold separators, and a quote written twice.
+// double quotes may hold separators, and a quote written twice. Where a blank separates,
+// any number of them does.
 func split(line []byte, separator byte) []string {
 	var all []string
+	if separator == ' ' {
+		line = bytes.TrimRight(line, " \t")
+	}
 	for {
 		line = bytes.TrimLeft(line, " \t")
 		var field []byte
@@ -119,7 +145,7 @@ func unquote(line []byte) (field, rest []byte) {
 	return field, nil
 }
 
-// encoder turns the fields of one record into values in [0, 1].
+// encoder turns the fields of one record into values.
 type encoder struct {
 	schema   *Schema
 	category []map[string]int // of each column; empty for others
@@ -146,43 +172,44 @@ func index(categories []names) map[string]int {
 }
 
 // add appends one record to a split. A number outside its bounds counts as the
-// bound, one that is missing or unreadable as the lower bound, and an unknown
-// category as none of the categories. A label that is no class or no number, and a
+// bound, one that is missing or unreadable as the lower bound or the column's mean, and an
+// unknown category as none of the categories. A label that is no class or no number, and a
 // line with too few or too many fields, make a bad record.
-func (e *encoder) add(m *datasets.Split, t *table, line []byte) {
+func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	e.seen.Records++
-	fields := split(line, t.separator)
 	if len(fields) != t.fields {
 		e.seen.Malformed++
 		fields = make([]string, t.fields)
 	}
 	for i := range e.schema.Columns {
-		c, text := &e.schema.Columns[i], fields[t.column[i]]
-		switch {
+		switch c := &e.schema.Columns[i]; {
 		case c.Bounds != nil:
-			x, ok := e.scale(text, c.Bounds)
+			x, ok := e.number(fields[t.column[i]], c.Bounds)
 			if !ok {
 				e.seen.Unreadable++
 			}
-			m.Values = append(m.Values, float32(x))
+			m.Values = append(m.Values, float32(c.value(x, ok)))
+		case c.ByFile != nil:
+			m.Values = append(m.Values, float32(c.ByFile[t.file]))
 		case c.Categories != nil:
-			at := len(m.Values)
-			m.Values = append(m.Values, make([]float32, len(c.Categories))...)
-			if k, ok := e.category[i][text]; ok {
-				m.Values[at+k] = 1
-			} else {
+			width := e.schema.width(c)
+			m.Values = append(m.Values, make([]float32, width)...)
+			k, ok := e.category[i][fields[t.column[i]]]
+			if !ok {
 				e.seen.Unknown++
+			} else if back := len(c.Categories) - k; back <= width {
+				m.Values[len(m.Values)-back] = 1
 			}
 		}
 	}
 	text := fields[t.column[len(t.column)-1]]
 	if b := e.schema.Label.Bounds; b != nil {
-		x, ok := e.scale(text, b)
+		x, ok := e.number(text, b)
 		if !ok {
 			e.seen.BadLabels++
 			x = math.NaN()
 		}
-		m.Targets = append(m.Targets, float32(x))
+		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
 		return
 	}
 	k, ok := e.class[text]
@@ -198,20 +225,19 @@ func (e *encoder) add(m *datasets.Split, t *table, line []byte) {
 // badLabel is no class.
 const badLabel = mostClasses
 
-// scale maps bounds to [0, 1] and what lies outside to the ends.
-func (e *encoder) scale(text string, bounds []float64) (x float64, ok bool) {
-	v, err := strconv.ParseFloat(text, 64)
+// number reads a field, and moves what lies outside the bounds to their ends.
+func (e *encoder) number(text string, bounds []float64) (x float64, ok bool) {
+	x, err := strconv.ParseFloat(text, 64)
 	if errors.Is(err, strconv.ErrRange) {
 		err = nil // an infinity or a zero, which will do
 	}
-	if err != nil || math.IsNaN(v) {
+	if err != nil || math.IsNaN(x) {
 		return 0, false
 	}
-	if v < bounds[0] || v > bounds[1] {
+	if x < bounds[0] || x > bounds[1] {
 		e.seen.Clamped++
-		v = min(max(v, bounds[0]), bounds[1])
 	}
-	return (v - bounds[0]) / (bounds[1] - bounds[0]), true
+	return min(max(x, bounds[0]), bounds[1]), true
 }
 
 // place is where a public key puts a record in [0, 1), for splits. It follows from

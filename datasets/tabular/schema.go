@@ -30,6 +30,12 @@ type Schema struct {
 	// with one, columns of the file that are not listed are not read.
 	Columns []Column `yaml:"columns"`
 	Label   Label    `yaml:"label"`
+	// DropFirst gives the first category of a column no value of its own: it is then all
+	// zeros, as is a category that is unknown.
+	DropFirst bool `yaml:"drop_first,omitempty"`
+
+	// Also names files beside the table, of the same form, with more of its records.
+	Also []string `yaml:"also,omitempty,flow"`
 
 	// Test names a file of test records beside the table. Else TestShare is the
 	// share of records that SplitKey, any public text, sends to the test split,
@@ -38,15 +44,6 @@ type Schema struct {
 	TestShare    float64 `yaml:"test_share,omitempty"`
 	SplitKey     string  `yaml:"split_key,omitempty"`
 	TestIsPublic bool    `yaml:"test_is_public,omitempty"`
-}
-
-// Column is a feature: a number within public bounds or one of some categories.
-// One with neither is the label or ignored.
-type Column struct {
-	Name       string    `yaml:"name"`
-	Bounds     []float64 `yaml:"bounds,omitempty,flow"`
-	Categories []names   `yaml:"categories,omitempty,flow"`
-	Ignore     bool      `yaml:"ignore,omitempty"`
 }
 
 // Label is what a model is to tell: one of some classes, or a number within
@@ -154,35 +151,16 @@ func (s *Schema) checkFiles() error {
 		return fmt.Errorf("header %q: choose one of %s, %s, %s", s.Header, headerRequired, headerOptional, headerNone)
 	case s.Skip < 0:
 		return fmt.Errorf("skip %d: must be a number of lines, 0 or more", s.Skip)
+	case slices.Contains(s.Also, ""):
+		return errors.New("also names a file without a name: give names of files beside the table")
+	case len(s.Also) > 0 && s.Test != "":
+		return fmt.Errorf("also and test %s were both given: hold out records of all files by a test_share", s.Test)
 	case s.Test != "" && s.TestShare != 0:
 		return fmt.Errorf("test %s and test_share %v were both given: give one", s.Test, s.TestShare)
 	case !(s.TestShare >= 0 && s.TestShare < 1):
 		return fmt.Errorf("test_share %v: must be in [0, 1)", s.TestShare)
 	case s.TestIsPublic && s.Test == "" && s.TestShare == 0:
 		return errors.New("test_is_public without test records: name a file in test, or give a test_share")
-	}
-	return nil
-}
-
-func (s *Schema) checkColumn(i int) error {
-	c := &s.Columns[i]
-	kinds := 0
-	for _, is := range []bool{c.Bounds != nil, c.Categories != nil, c.Ignore, c.Name == s.Label.Column} {
-		if is {
-			kinds++
-		}
-	}
-	switch {
-	case c.Name == "":
-		return errors.New("it has no name")
-	case slices.ContainsFunc(s.Columns[:i], func(d Column) bool { return d.Name == c.Name }):
-		return errors.New("it is listed twice")
-	case kinds != 1:
-		return errors.New("give it bounds, or categories, or ignore: true, or make it the label, and one of these only")
-	case c.Bounds != nil:
-		return checkBounds(c.Bounds)
-	case c.Categories != nil:
-		return distinct(c.Categories)
 	}
 	return nil
 }
@@ -225,24 +203,6 @@ func distinct(categories []names) error {
 		return errors.New("it has no categories")
 	}
 	return nil
-}
-
-// Width is the number of features that a record becomes.
-func (s *Schema) Width() int { return len(s.Features()) }
-
-// Features names what a record becomes, in order: a number by its column, a
-// category as column=category.
-func (s *Schema) Features() []string {
-	var all []string
-	for _, c := range s.Columns {
-		if c.Bounds != nil {
-			all = append(all, c.Name)
-		}
-		for _, ways := range c.Categories {
-			all = append(all, c.Name+"="+ways[0])
-		}
-	}
-	return all
 }
 
 // ClassNames are those of the label; nil in a regression.

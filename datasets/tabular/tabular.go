@@ -1,8 +1,8 @@
 // Package tabular reads tables of numbers and categories, by a schema of public
 // bounds and categories.
 //
-// Numbers are scaled from their bounds to [0, 1] and kept as float32;
-// a category becomes a one-hot vector. A record is read by itself: what it becomes,
+// Numbers are scaled from their bounds to [0, 1], or standardized by public constants, and
+// kept as float32; a category becomes a one-hot vector. A record is read by itself: what it becomes,
 // and whether it trains or tests, follows from its own line and the schema. A
 // record that is malformed, or out of bounds, becomes a fixed valid one without a
 // word, as its existence is private; faults of the file and the schema are
@@ -34,6 +34,8 @@ type Options struct {
 	// each record by itself under the schema's public key. Fold, from 1 on, is held
 	// out in Test. What the schema says about test records does not apply.
 	Folds, Fold int
+	// DropFirst codes categories as Schema.DropFirst does, whatever the schema says.
+	DropFirst bool
 }
 
 // Open reads a table, which may be compressed by gzip. The set's PublicN is the
@@ -51,20 +53,13 @@ func Open(path string, o Options) (*datasets.Set, error) {
 		}
 		return place(s.SplitKey, "test", line) < s.TestShare
 	}
-	if _, err := s.read(path, func(line []byte) *datasets.Split {
-		if tested(line) {
-			return &set.Test
-		}
-		return &set.Train
-	}); err != nil {
-		return nil, err
-	}
-	if s.Test != "" {
-		if _, err := s.read(s.testPath(path), func(line []byte) *datasets.Split {
-			if o.Folds > 1 && !tested(line) {
-				return &set.Train
+	for i, file := range s.files(path) {
+		isTest := i > len(s.Also)
+		if _, err := s.read(file, i, func(line []byte) *datasets.Split {
+			if tested(line) || isTest && o.Folds <= 1 {
+				return &set.Test
 			}
-			return &set.Test
+			return &set.Train
 		}); err != nil {
 			return nil, err
 		}
@@ -90,6 +85,10 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	s.DropFirst = s.DropFirst || o.DropFirst
+	if s.Width() == 0 {
+		return nil, nil, nil, fmt.Errorf("drop-first true: no column of %s is left then; leave it out", path)
+	}
 	digest, err := s.digest()
 	if err != nil {
 		return nil, nil, nil, err
@@ -98,6 +97,9 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
 		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %s fold %d of %d", digest, o.Fold, o.Folds),
 		Train: s.empty(), Share: 1,
+	}
+	if known != nil && len(s.Also) > 0 {
+		set.Name = known.Name // the table's own is that of one file of several
 	}
 	if s.Test != "" || s.TestShare > 0 || o.Folds > 1 {
 		set.Test = s.empty()
@@ -121,31 +123,38 @@ func (k *Known) publish(set *datasets.Set, o Options) {
 	set.PublicN = Scaled(records, set.Share)
 }
 
-// fingerprint identifies the records of some splits, by their values in 256 levels, in any
-// order and however they were dealt.
-func fingerprint(splits ...datasets.Split) string {
+// fingerprint identifies the records of a split, in any order.
+func fingerprint(m datasets.Split) string {
+	width := m.Shape[2]
 	var records []string
-	for _, split := range splits {
-		width := split.Shape[0] * split.Shape[1] * split.Shape[2]
-		for i := range split.Len() {
-			var record []byte
-			for _, v := range split.Values[i*width:][:width] {
-				record = append(record, uint8(math.Round(255*float64(v))))
-			}
-			if split.Targets != nil {
-				record = binary.LittleEndian.AppendUint32(record, math.Float32bits(split.Targets[i]))
-			} else {
-				record = append(record, split.Labels[i])
-			}
-			h := sha256.Sum256(record)
-			records = append(records, string(h[:]))
+	for i := range m.Len() {
+		var record []byte
+		for _, v := range m.Values[i*width:][:width] {
+			record = binary.LittleEndian.AppendUint32(record, math.Float32bits(v))
 		}
+		if m.Targets != nil {
+			record = binary.LittleEndian.AppendUint32(record, math.Float32bits(m.Targets[i]))
+		} else {
+			record = append(record, m.Labels[i])
+		}
+		h := sha256.Sum256(record)
+		records = append(records, string(h[:]))
 	}
 	slices.Sort(records)
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(records, ""))))
 }
 
-func (s *Schema) testPath(path string) string { return filepath.Join(filepath.Dir(path), s.Test) }
+// files are the paths of the table, of those that go with it, and of its test file.
+func (s *Schema) files(path string) []string {
+	all := []string{path}
+	for _, name := range s.Also {
+		all = append(all, filepath.Join(filepath.Dir(path), name))
+	}
+	if s.Test != "" {
+		all = append(all, filepath.Join(filepath.Dir(path), s.Test))
+	}
+	return all
+}
 
 // Scaled is a public number of records times the share of them that trains.
 func Scaled(records int, share float64) int { return int(float64(records)*share + 1e-6) }
@@ -154,16 +163,16 @@ func (s *Schema) empty() datasets.Split {
 	return datasets.Split{Shape: [3]int{1, 1, s.Width()}, Unit: true}
 }
 
-// read appends the records of a file, each to the split that into gives for its
+// read appends the records of one of the files, each to the split that into gives for its
 // line, and returns what it met.
-func (s *Schema) read(path string, into func(line []byte) *datasets.Split) (*Records, error) {
+func (s *Schema) read(path string, file int, into func(line []byte) *datasets.Split) (*Records, error) {
 	text, err := datasets.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, missing(path)
 	}
 	var seen *Records
 	if err == nil {
-		seen, err = s.decode(text, into)
+		seen, err = s.decode(text, file, into)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", path, err)
@@ -171,15 +180,19 @@ func (s *Schema) read(path string, into func(line []byte) *datasets.Split) (*Rec
 	return seen, nil
 }
 
-func (s *Schema) decode(text []byte, into func(line []byte) *datasets.Split) (*Records, error) {
+func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.Split) (*Records, error) {
 	t, err := s.cut(text)
 	if err != nil {
 		return nil, err
 	}
+	t.file = file
 	e := s.encoder()
 	for _, line := range t.lines {
-		if s.isRecord(line) {
-			e.add(into(line), t, line)
+		if !s.isRecord(line) {
+			continue
+		}
+		if fields := split(line, t.separator); s.wants(t, fields) {
+			e.add(into(line), t, fields)
 		}
 	}
 	return &e.seen, nil
@@ -236,13 +249,19 @@ type Report struct {
 	Schema   string // its name, or its file
 	Features int
 	Classes  []string // nil in a regression
-	// Private is computed from records, for their owner's eyes only. Test is nil
-	// where the schema has no test file. Published says whether the records, of both
-	// files, are those of the known table.
+	// Private is computed from records, for their owner's eyes only: Files are the table, those that
+	// go with it, and its test file. Published says whether the records of all of them are those of
+	// the known table; nil where nobody knows.
 	Private struct {
-		Table, Test *Records
-		Published   bool
+		Files     []FileRecords
+		Published *bool
 	}
+}
+
+// FileRecords is what one file holds.
+type FileRecords struct {
+	Name string // "table", "test file", or that of another one
+	*Records
 }
 
 // Verify reads a table whole, as Open does, and counts what it meets.
@@ -258,15 +277,22 @@ func Verify(path, schema string) (*Report, error) {
 		r.Schema = trim(path) + suffix
 	}
 	m := s.empty()
-	into := func([]byte) *datasets.Split { return &m }
-	if r.Private.Table, err = s.read(path, into); err != nil {
-		return r, err
-	}
-	if s.Test != "" {
-		if r.Private.Test, err = s.read(s.testPath(path), into); err != nil {
+	for i, file := range s.files(path) {
+		name := "test file"
+		switch {
+		case i == 0:
+			name = "table"
+		case i <= len(s.Also):
+			name = s.Also[i-1]
+		}
+		seen, err := s.read(file, i, func([]byte) *datasets.Split { return &m })
+		if err != nil {
 			return r, err
 		}
+		r.Private.Files = append(r.Private.Files, FileRecords{name, seen})
 	}
-	r.Private.Published = known != nil && known.Digest == fingerprint(m)
+	if known == nil || known.Digest != "" {
+		r.Private.Published = new(known != nil && known.Digest == fingerprint(m))
+	}
 	return r, nil
 }

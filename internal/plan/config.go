@@ -35,6 +35,8 @@ type Config struct {
 	Folds   int    `yaml:"folds,omitempty"`
 	Fold    int    `yaml:"fold,omitempty"`
 
+	DropFirst bool `yaml:"drop_first,omitempty"`
+
 	PublishedSet bool `yaml:"published_set,omitempty"`
 	TestIsPublic bool `yaml:"test_is_public,omitempty"`
 

@@ -142,8 +142,8 @@ func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.S
 	form := FormOf(c.Data)
 	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
-	case !isTable && (c.Schema != "" || c.Folds != 0):
-		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema and --folds, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+	case !isTable && (c.Schema != "" || c.Folds != 0 || c.DropFirst):
+		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema, --folds and --drop-first, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	case form == nil && !isTable && sources[c.Data].Open == nil:
 		// openPublished says that nothing has this name
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
@@ -167,7 +167,7 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 	if facts {
 		open = tabular.Facts
 	}
-	return open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold})
+	return open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst})
 }
 
 // openPublished opens a set of the sources.

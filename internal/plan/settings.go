@@ -79,6 +79,7 @@ var settings = []Setting{
 	{Key: "folds", Group: onOwnData, limit: must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "csv: split the records into this many folds and hold one out"},
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
+	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, limit: unlessEmpty(oneOf(noRecipe, recipes.Best)),
 		Help: "best: fill in the rest with our most accurate settings for images and ε"},

@@ -61,6 +61,7 @@ type tableInfo struct {
 	Columns []string `json:"features"`
 	Classes []string `json:"classes"` // null in a regression
 	Note    string   `json:"note"`
+	SHA256  string   `json:"sha256"` // of the file; empty where it is not stated
 }
 
 func tableInfos() ([]tableInfo, error) {
@@ -70,7 +71,7 @@ func tableInfos() ([]tableInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, tableInfo{k.Name, k.File, k.Records, s.Test, s.TestShare, s.Features(), s.ClassNames(), k.Note})
+		all = append(all, tableInfo{k.Name, k.File, k.Records, s.Test, s.TestShare, s.Features(), s.ClassNames(), k.Note, k.SHA256})
 	}
 	return all, nil
 }
@@ -140,5 +141,8 @@ func describeTables(w io.Writer, tables []tableInfo) {
 	})
 	for _, t := range tables {
 		fmt.Fprintf(w, "  note on %s: %s\n", t.Name, t.Note)
+		if t.SHA256 != "" {
+			fmt.Fprintf(w, "    SHA-256 of %s: %s\n", t.File, t.SHA256)
+		}
 	}
 }

@@ -241,11 +241,14 @@ func verifyTable(c *cli.Call, path, schema string) error {
 	return c.Show(tableVerification{path, r.Schema, true, r.Features, r.Classes}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s is a table by schema %s: %d features a record\n", path, r.Schema, r.Features)
 		private(w, func(w io.Writer) {
-			fmt.Fprintln(w, "\ttable\ttest file")
+			for _, f := range r.Private.Files {
+				fmt.Fprint(w, "\t", f.Name)
+			}
+			fmt.Fprintln(w)
 			row := func(name string, of func(*tabular.Records) int) {
-				fmt.Fprintf(w, "%s\t%d", name, of(r.Private.Table))
-				if r.Private.Test != nil {
-					fmt.Fprintf(w, "\t%d", of(r.Private.Test))
+				fmt.Fprint(w, name)
+				for _, f := range r.Private.Files {
+					fmt.Fprint(w, "\t", of(f.Records))
 				}
 				fmt.Fprintln(w)
 			}
@@ -255,7 +258,9 @@ func verifyTable(c *cli.Call, path, schema string) error {
 			row("numbers out of bounds", func(r *tabular.Records) int { return r.Clamped })
 			row("unknown categories", func(r *tabular.Records) int { return r.Unknown })
 			row("bad labels", func(r *tabular.Records) int { return r.BadLabels })
-			fmt.Fprintf(w, "the published records\t%v\n", r.Private.Published)
+			if p := r.Private.Published; p != nil {
+				fmt.Fprintf(w, "the published records\t%v\n", *p)
+			}
 			for class, name := range r.Classes {
 				row("class "+name, func(r *tabular.Records) int { return r.PerClass[class] })
 			}
