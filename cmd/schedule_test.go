@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func runSchedule(t *testing.T, line string, keys ...string) map[string]any {
 }
 
 var purKeys = []string{"steps", "rho", "rho_spent", "sigma_first", "sigma_last", "learning_rate",
-	"n", "dim", "lipschitz", "smoothness", "strong_convexity", "f0", "radius", "ignored", "paper"}
+	"n", "dim", "lipschitz", "smoothness", "strong_convexity", "f0", "radius", "ignored", "paper", "epsilon", "delta", "pur_k"}
 
 func TestSchedulePUR(t *testing.T) {
 	for _, c := range []struct {
@@ -61,8 +62,22 @@ func TestSchedulePUR(t *testing.T) {
 			t.Errorf("%s: the paper's figure passes for a guarantee", c.line)
 		}
 	}
+	// From (ε, δ) the budget is μ²/2 of the one Gaussian that costs as much, and account agrees.
+	r := runSchedule(t, "pur-c --n 60000 --dim 784 --strong-convexity 0.001 --epsilon 1 --delta 1e-5 --pur-k 2", purKeys...)
+	if r["epsilon"] != 1.0 || r["delta"] != 1e-5 || r["pur_k"] != 2.0 || r["rho_spent"].(float64) > r["rho"].(float64) {
+		t.Errorf("from (ε, δ): %v", r)
+	}
+	near(t, "learning_rate", r["learning_rate"], 1/(0.251*5), 1e-12)
+	price := object(t, ok(t, "account", "--noise-multiplier", fmt.Sprint(math.Sqrt(2/r["rho"].(float64))), "--sampling-rate", "1", "--steps", "1",
+		"--delta", "1e-5", "--accountant", "gdp", "--neighbouring", "replace-one", "--json"))
+	near(t, "epsilon", price["epsilon"], 1, 1e-9)
+	for line, want := range map[string]string{
+		"--rho 1 --epsilon 1": "give one of both", "--epsilon 1": "budget is missing", "": "budget is missing", "--rho 1 --pur-k 0": "pur-k 0",
+	} {
+		fails(t, 2, append(strings.Fields("schedule pur-a --n 1000 --dim 2"), strings.Fields(line)...), want)
+	}
 	// The default smoothness is that of logistic loss with features clipped to L.
-	r := runSchedule(t, "pur-c --n 1000 --dim 2 --rho 1 --strong-convexity 0.1 --lipschitz 2", purKeys...)
+	r = runSchedule(t, "pur-c --n 1000 --dim 2 --rho 1 --strong-convexity 0.1 --lipschitz 2", purKeys...)
 	near(t, "smoothness", r["smoothness"], 1.1, 1e-12)
 	// All three take the same command line and say what they do not use.
 	r = runSchedule(t, "pur-a --n 1000 --dim 2 --rho 1 --lipschitz 1 --smoothness 0.35 --strong-convexity 0.1 --f0 0.7 --radius 5", purKeys...)

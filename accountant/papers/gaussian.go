@@ -37,6 +37,17 @@ func AnalyticGaussian(epsilon, delta float64) (float64, error) {
 	return hi, nil
 }
 
+// GaussianBudget is the zCDP budget ρ of (ε, δ) for Gaussian releases on all records:
+// together they are one Gaussian of μ² = Σ(Δ/σ_t)² = 2ρ (Dong, Roth and Su 2022,
+// corollary 3.3), which is (ε, δ)-DP exactly where AnalyticGaussian says so. It is rounded down.
+func GaussianBudget(epsilon, delta float64) (float64, error) {
+	a, err := AnalyticGaussian(epsilon, delta)
+	if err != nil {
+		return 0, err
+	}
+	return 1 / (2 * a * a) * (1 - 0x1p-50), nil
+}
+
 // gaussianDelta is an upper bound on δ of noise σ (in units of Δ) at ε. The
 // difference of the two tails may cancel; each is padded by what rounding
 // does to it: some units in the last place of erfc, and a relative error u of

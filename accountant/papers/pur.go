@@ -8,21 +8,30 @@ import (
 	"math/big"
 )
 
-// A PURKind is one of the three data-independent schedules of Fay, Magnússon,
+// A PURKind is one of the data-independent schedules of Fay, Magnússon,
 // Sjölund and Johansson 2023, "Adaptive Hyperparameter Selection for
-// Differentially Private Gradient Descent", proposition 3. Their schedule (6)
-// reads the gradient's norm without noise, and has no price.
+// Differentially Private Gradient Descent": the three of proposition 3, and the
+// constant one that they compare with. Their schedule (6) reads the gradient's
+// norm without noise, and has no price.
+//
+// Each is for noise k times the size of the expected gradient, with learning rate
+// 1/(M(1+k²)). The paper has k = 1; the proofs for other k are in
+// docs/proofs/pur.md.
 type PURKind string
 
 const (
-	// PURNonConvex is (a), for any smooth loss: σ_t = 4M√F0/(√d·t), t = 1…T.
+	// PURNonConvex is (a), for any smooth loss: σ_t = 4M√F0/(√d·t), t = 1…T, as
+	// published. With a k it is σ_t = 4k√(MF0)/(√d·t), which scales as the gradient
+	// does where the loss is multiplied by a constant.
 	PURNonConvex PURKind = "a"
 	// PURConvex is (b), for convex losses with iterates projected to a ball of
-	// radius R: σ_t = 4MR/(√d·t), t = 1…T.
+	// radius R: σ_t = 4kMR/(√d·t), t = 1…T.
 	PURConvex PURKind = "b"
 	// PURStronglyConvex is (c), for μ-strongly convex losses:
-	// σ_t² = 2μF0·r^t/d, r = 1−μ/(2M), t = 0…T−1.
+	// σ_t² = k²·2μF0·r^t/d, r = 1−μ/(M(1+k²)), t = 0…T−1.
 	PURStronglyConvex PURKind = "c"
+	// PURConstant has the same σ in every step.
+	PURConstant PURKind = "constant"
 )
 
 // ErrBudget says that a proper budget does not pay for what was asked: here a
@@ -51,6 +60,8 @@ type Problem struct {
 	StrongConvexity float64 // μ, schedule (c) only
 	InitialGap      float64 // F0 ≥ F(θ_0)−F*, schedules (a) and (c): ln 2 at θ_0 = 0 for logistic loss
 	Radius          float64 // R, schedule (b) only
+	K               float64 // k: noise over the size of the gradient; 0 for the schedule as published
+	Sigma           float64 // σ, constant schedule only
 }
 
 // PUR is a schedule of full-batch gradient steps θ −= η(∇F(θ)+N(0, σ_t²I)).
@@ -59,13 +70,15 @@ type Problem struct {
 type PUR struct {
 	Steps        int     // T, the largest with Σρ_t ≤ ρ
 	Spent        float64 // Σρ_t, rounded up; never above ρ
-	LearningRate float64 // η = 1/(2M)
+	LearningRate float64 // η = 1/(M(1+k²)), 1/(2M) as published
 
 	// PaperSteps is T by the closed form of the paper's proposition 4, before
 	// rounding to an integer, and PaperSpent what its whole steps cost. In (a) and (b) the form bounds Σt² by T³ and stops early;
-	// in (c) it loses a factor κ and overspends. Neither is a guarantee.
+	// in (c) it loses a factor κ and overspends. Neither is a guarantee. Both are of the
+	// schedule as published, whatever k; the constant schedule has none.
 	PaperSteps, PaperSpent float64
 
+	kind     PURKind
 	variance *big.Rat // σ² of the first step
 	decay    *big.Rat // r in (c), nil otherwise
 }
@@ -86,33 +99,17 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	if err := cmp.Or(p.validate(kind), positive("rho", budget)); err != nil {
 		return nil, err
 	}
-	s := &PUR{LearningRate: 1 / (2 * p.Smoothness)}
-	m, d := exact(p.Smoothness), new(big.Rat).SetInt64(int64(p.Dim))
-	switch kind {
-	case PURNonConvex:
-		s.variance = product(big.NewRat(16, 1), m, m, exact(p.InitialGap))
-	case PURConvex:
-		s.variance = product(big.NewRat(16, 1), m, m, exact(p.Radius), exact(p.Radius))
-	case PURStronglyConvex:
-		mu := exact(p.StrongConvexity)
-		s.variance = product(big.NewRat(2, 1), mu, exact(p.InitialGap))
-		s.decay = new(big.Rat).Quo(mu, product(big.NewRat(2, 1), m))
-		s.decay.Sub(big.NewRat(1, 1), s.decay)
-	}
-	s.variance.Quo(s.variance, d)
-
-	delta := product(big.NewRat(2, int64(p.Records)), exact(p.Lipschitz))
-	first := product(delta, delta, big.NewRat(1, 2)) // ρ of the first step
-	first.Quo(first, s.variance)
+	s := newPUR(kind, p)
+	first := s.cost(p)
 	limit := new(big.Rat).Quo(exact(budget), first)
 	affordable := func(steps int) bool { return s.weight(steps).Cmp(limit) <= 0 }
 	if !affordable(1) {
-		return nil, Refuse("rho %v does not pay for one step, which costs %.4g: raise rho or the number of records", budget, up(first))
+		return nil, Refuse("a budget of rho %v does not pay for one step, which costs %.4g: raise rho, epsilon or the number of records", budget, up(first))
 	}
 	hi := 2
 	for affordable(hi) {
 		if hi *= 2; hi > maxSteps {
-			return nil, fmt.Errorf("rho %v pays for more than %d steps: lower it", budget, maxSteps)
+			return nil, fmt.Errorf("a budget of rho %v pays for more than %d steps: lower it", budget, maxSteps)
 		}
 	}
 	lo := hi / 2 // affordable, hi is not
@@ -125,12 +122,47 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	}
 	s.Steps = lo
 	s.Spent = up(product(first, s.weight(lo)))
-	s.paper(p, budget, up(first))
+	s.paper(p, budget)
 	err := cmp.Or(positive("first noise deviation", s.Sigma(0)), positive("last noise deviation", s.Sigma(lo-1)), positive("learning rate", s.LearningRate))
 	if err != nil { // beyond float64's range
 		return nil, fmt.Errorf("%w; give smoothness and the other bounds in units nearer to 1", err)
 	}
 	return s, nil
+}
+
+// newPUR is a schedule without its steps.
+func newPUR(kind PURKind, p Problem) *PUR {
+	m, k := exact(p.Smoothness), exact(cmp.Or(p.K, 1))
+	k2 := product(k, k)
+	most := product(m, new(big.Rat).Add(big.NewRat(1, 1), k2)) // 1/η
+	s := &PUR{kind: kind}
+	s.LearningRate, _ = new(big.Rat).Inv(most).Float64()
+	switch kind {
+	case PURNonConvex:
+		s.variance = product(big.NewRat(16, 1), k2, m, exact(p.InitialGap))
+		if p.K == 0 {
+			s.variance.Mul(s.variance, m)
+		}
+	case PURConvex:
+		s.variance = product(big.NewRat(16, 1), k2, m, m, exact(p.Radius), exact(p.Radius))
+	case PURStronglyConvex:
+		mu := exact(p.StrongConvexity)
+		s.variance = product(big.NewRat(2, 1), k2, mu, exact(p.InitialGap))
+		s.decay = new(big.Rat).Quo(mu, most)
+		s.decay.Sub(big.NewRat(1, 1), s.decay)
+	case PURConstant:
+		s.variance = product(exact(p.Sigma), exact(p.Sigma))
+		return s
+	}
+	s.variance.Quo(s.variance, new(big.Rat).SetInt64(int64(p.Dim)))
+	return s
+}
+
+// cost is ρ of the first step.
+func (s *PUR) cost(p Problem) *big.Rat {
+	delta := product(big.NewRat(2, int64(p.Records)), exact(p.Lipschitz))
+	first := product(delta, delta, big.NewRat(1, 2))
+	return first.Quo(first, s.variance)
 }
 
 func (p Problem) validate(kind PURKind) error {
@@ -145,14 +177,24 @@ func (p Problem) validate(kind PURKind) error {
 		if own == nil && p.StrongConvexity > p.Smoothness {
 			own = fmt.Errorf("strong convexity %v exceeds smoothness %v: no loss has a condition number below 1", p.StrongConvexity, p.Smoothness)
 		}
+	case PURConstant:
+		own = positive("sigma", p.Sigma)
 	default:
-		return fmt.Errorf("PUR schedule %q: choose a, b or c", string(kind))
+		return fmt.Errorf("PUR schedule %q: choose a, b, c or constant", string(kind))
+	}
+	if p.K != 0 {
+		own = cmp.Or(own, positive("k", p.K))
 	}
 	return cmp.Or(atLeastOne("records", p.Records), atLeastOne("dim", p.Dim), positive("lipschitz", p.Lipschitz), positive("smoothness", p.Smoothness), own)
 }
 
 // paper fills in the closed forms of the paper's proposition 4.
-func (s *PUR) paper(p Problem, budget, first float64) {
+func (s *PUR) paper(p Problem, budget float64) {
+	if s.kind == PURConstant {
+		return
+	}
+	p.K = 0
+	first := up(newPUR(s.kind, p).cost(p))
 	if s.decay == nil {
 		s.PaperSteps = math.Cbrt(budget / first)
 		t := math.Floor(s.PaperSteps)
@@ -166,10 +208,13 @@ func (s *PUR) paper(p Problem, budget, first float64) {
 }
 
 // weight is the cost of a number of steps over that of the first: Σt² in (a)
-// and (b), exactly, or Σr^{−t} in (c), rounded up. The geometric sum is built
+// and (b), exactly, or Σr^{−t} in (c), rounded up; T in the constant one. The geometric sum is built
 // by doubling, G(2n) = G(n)(1+s^n), which only adds and multiplies numbers
 // above 0: nothing cancels however near r is to 1.
 func (s *PUR) weight(steps int) *big.Rat {
+	if s.kind == PURConstant {
+		return new(big.Rat).SetInt64(int64(steps))
+	}
 	if s.decay == nil {
 		t := big.NewInt(int64(steps))
 		one := big.NewInt(1)
@@ -198,10 +243,12 @@ func (s *PUR) weight(steps int) *big.Rat {
 // costs stays within Spent.
 func (s *PUR) Sigma(step int) float64 {
 	v := upward().SetRat(s.variance)
-	if s.decay == nil {
+	switch {
+	case s.kind == PURConstant:
+	case s.decay == nil:
 		t := upward().SetInt64(int64(step) + 1)
 		v.Quo(v, t.Mul(t, t))
-	} else {
+	default:
 		r := upward().SetRat(s.decay)
 		for n := step; n > 0; n >>= 1 {
 			if n&1 == 1 {

@@ -50,7 +50,7 @@ type method struct {
 type inputs struct {
 	n, dim, steps                          int
 	epsilon, delta, rho, rate, lr          float64
-	f0, radius                             float64
+	f0, radius, k                          float64
 	lipschitz, smoothness, strongConvexity float64
 }
 
