@@ -27,12 +27,14 @@ const norm = 1
 
 // A benchmark is a data set of the paper's table 2.
 type benchmark struct {
-	name  string
-	files []string
-	loss  loss
-	curve float64 // the most of the loss's second derivative
-	scale float64 // of targets
-	ridge float64 // the paper's μ that is not 0
+	name   string
+	file   string
+	schema string // "": the one for the file
+	drop   bool   // the first category of every column
+	loss   loss
+	curve  float64 // the most of the loss's second derivative
+	scale  float64 // of targets
+	ridge  float64 // the paper's μ that is not 0
 	theirs,
 	bassily map[bool][4]float64 // errors of the paper's table 3 by whether μ is 0, at its four ε
 
@@ -48,33 +50,26 @@ type optimum struct {
 	w         []float64
 }
 
-// paths are the files of a benchmark; nil where one is not there, which is said.
-func (b *benchmark) paths(e *reproduce.Env) (paths []string) {
-	for _, file := range b.files {
-		path := e.Find("tabular", file)
-		if path == "" {
-			e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.name, file, plan.DataDirVariable)
-			return nil
-		}
-		paths = append(paths, path)
+// path is the benchmark's file; empty where it is not there, which is said.
+func (b *benchmark) path(e *reproduce.Env) string {
+	path := e.Find("tabular", b.file)
+	if path == "" {
+		e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.name, b.file, plan.DataDirVariable)
 	}
-	return paths
+	return path
 }
 
 // open reads the benchmark and finds its optima, once.
-func (b *benchmark) open(paths []string) error {
+func (b *benchmark) open(path string) error {
 	b.once.Do(func() {
-		var splits []datasets.Split
-		for _, path := range paths {
-			set, err := tabular.Open(path, tabular.Options{})
-			if err != nil {
-				b.err = err
-				return
-			}
-			splits = append(splits, set.Train)
-			if set.Share < 1 { // the held-out part of one file; Adult's other file is not the paper's
-				splits = append(splits, set.Test)
-			}
+		set, err := tabular.Open(path, tabular.Options{Schema: b.schema, DropFirst: b.drop})
+		if err != nil {
+			b.err = err
+			return
+		}
+		splits := []datasets.Split{set.Train}
+		if set.Share < 1 { // the held-out part of the file; Adult's other file is not the paper's
+			splits = append(splits, set.Test)
 		}
 		if b.table, b.err = newTable(splits, norm, b.loss, b.scale); b.err != nil {
 			return

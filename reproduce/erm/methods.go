@@ -58,7 +58,7 @@ func (p problem) perturbed() (best descent, _ error) {
 		if p.mu > 0 {
 			left = p.smoothness / 2 * p.radius * p.radius * math.Pow(1-p.rate()*p.mu, 2*float64(steps))
 		}
-		if bound := left + p.smoothness/2*p.d*noise*noise; bound < least {
+		if bound := left + (p.smoothness-p.mu+p.d*p.mu)/2*noise*noise; bound < least {
 			least, best = bound, descent{steps, p.rate(), noise}
 		}
 	}
