@@ -79,7 +79,8 @@ var allowed = map[string][]string{
 
 	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim/linesearch": nil,
-	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/device", "internal/usage", "perexample"},
+	"internal/convex":    {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
+	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
 	"dpoptim/sgd":      {"internal/device"},
@@ -92,22 +93,22 @@ var allowed = map[string][]string{
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/yamlfile"},
 
-	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
+	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},
 	"internal/recipes": nil,
-	"internal/tables":  {"datasets", "features", "internal/device", "internal/ir"},
+	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir"},
 	"internal/plan": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/device", "internal/devices", "internal/engine", "internal/ir",
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
 		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/dryrun": {
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
-		"internal/stream",
+		"internal/stream", "internal/tables",
 	},
 	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",
-		"internal/plan", "internal/rundir", "internal/usage", "nn",
+		"internal/plan", "internal/rundir", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
@@ -123,11 +124,11 @@ var allowed = map[string][]string{
 
 	"audit": {
 		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
-		"internal/ir", "internal/plan", "internal/stream", "internal/usage", "nn", "perexample",
+		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {
 		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
-		"internal/stream", "train",
+		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
 	"audit/reach": {"internal/device", "internal/ir"},
 	"bench": {

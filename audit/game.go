@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 )
 
 // game is one canary in two worlds: without it and with it, or one of two. The
@@ -136,7 +137,7 @@ func (g *game) newTrainer(p *plan.Plan, key stream.Key) (*trainer, error) {
 	t := &trainer{}
 	t.device = reach.Listen(d, &t.scalars)
 	if t.data, err = t.device.Load(g.records.rows, g.records.features); err == nil {
-		t.engine, err = p.Engine(t.device, t.data, noise, &t.supply)
+		t.engine, err = p.Engine(t.device, tables.Records{Data: t.data}, noise, &t.supply)
 	}
 	if err != nil {
 		t.close()

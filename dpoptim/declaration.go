@@ -2,6 +2,7 @@ package dpoptim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
 )
@@ -13,6 +14,10 @@ func (d Declaration) String() string {
 		text += fmt.Sprintf(" %s of batch %d every %d size %d", a.Question, a.Batch, a.Every, a.Size)
 		if a.Release != nil {
 			r, err := a.Release(1)
+			text += fmt.Sprintf(" %#v %v", r, err)
+		}
+		if a.At != nil {
+			r, err := a.At(0)
 			text += fmt.Sprintf(" %#v %v", r, err)
 		}
 	}
@@ -27,19 +32,13 @@ func (d Declaration) Check(t Traits, by string) error {
 		if a.Batch == OfSum {
 			shared++
 		}
-		switch {
-		case t.Private && a.Release == nil:
-			why = fmt.Sprintf("a %s without a release", a.Question)
-		case a.Batch != Own && i == 0:
-			why = "the first question has no batch of its own"
-		case a.Question == Norms && (a.Batch != OfSum || a.Every > 1):
-			why = "norms are released with every sum"
+		switch w := d.faultOf(a, t, i == 0); {
+		case w != "":
+			why = w
 		case a.Batch == ByPapers && (by != accountant.Paper || i != 1):
 			why = "a batch is priced by papers under another accountant, or behind another question"
 		case shared > 1, shared > 0 && d.Asks[0].Question != Gradients:
 			why = "a batch has a sum of gradients, and at most one question beside it"
-		case (a.Question == Majority) != t.Pure:
-			why = "a majority is pure, and nothing else is"
 		case asked[a.Question]:
 			why = fmt.Sprintf("a %s twice", a.Question)
 		}
@@ -58,10 +57,29 @@ func (d Declaration) fault(t Traits) string {
 		return "it asks for nothing"
 	case t.Pure && (len(d.Asks) != 1 || d.Budget != Committed):
 		return "a pure release is the only one"
-	case d.Budget != Committed && !t.Private:
+	case d.Budget.Filtered() && !t.Private:
 		return "a filter admits private releases"
 	case len(d.Asks) > 1 && d.Asks[0].Every > 1:
 		return "questions beside a sum that is not asked for in every step"
+	}
+	return ""
+}
+
+// faultOf is one of a single question.
+func (d Declaration) faultOf(a Ask, t Traits, first bool) string {
+	switch {
+	case (a.At != nil) != (d.Budget == Planned):
+		return fmt.Sprintf("a %s whose noise goes by steps without a planned budget, or the other way round", a.Question)
+	case t.Private && a.Release == nil && a.At == nil:
+		return fmt.Sprintf("a %s without a release", a.Question)
+	case a.Batch != Own && first:
+		return "the first question has no batch of its own"
+	case a.Question == Norms && (a.Batch != OfSum || a.Every > 1):
+		return "norms are released with every sum"
+	case a.Question == Majority && !t.Pure, t.Pure && !slices.Contains([]Question{Majority, Fits}, a.Question):
+		return "a majority is pure, a fit may be, and nothing else is"
+	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget != Committed):
+		return "a fit is the only release of its method"
 	}
 	return ""
 }

@@ -36,6 +36,10 @@ func TestDeclarationIsRefused(t *testing.T) {
 		"a sampled majority":               {private, accountant.PLD, Committed, []Ask{of(Majority, Own, 0)}, "a majority is pure"},
 		"a majority beside a sum":          {private, accountant.PLD, Committed, []Ask{sum, of(Majority, Own, 24)}, "a majority is pure"},
 		"a pure sum":                       {pure, accountant.PLD, Committed, []Ask{sum}, "nothing else is"},
+		"a fit among steps":                {private, accountant.GDP, Committed, []Ask{of(Fits, Own, 0)}, "the only release"},
+		"two fits":                         {Traits{Private: true, Once: true}, accountant.GDP, Committed, []Ask{of(Fits, Own, 0), of(Curves, Own, 0)}, "the only release"},
+		"steps without a plan":             {private, accountant.GDP, Planned, []Ask{sum}, "without a planned budget"},
+		"a plan of no steps":               {private, accountant.GDP, Committed, []Ask{planned}, "without a planned budget"},
 		"two pure releases":                {pure, accountant.PLD, Committed, []Ask{of(Majority, Own, 0), of(Majority, Own, 0)}, "a majority twice"},
 		"no pure release":                  {Traits{Pure: true}, accountant.PLD, Committed, nil, "pure release is the only one"},
 		"a filtered majority":              {pure, accountant.PLD, Admitted, []Ask{of(Majority, Own, 0)}, "pure release is the only one"},
@@ -63,6 +67,9 @@ func TestDeclarationIsAllowed(t *testing.T) {
 		"lbfgs":               {Traits{Once: true}, accountant.PLD, Committed, []Ask{{Question: Gradients}, {Question: Losses}}},
 		"majority":            {Traits{Private: true, Pure: true, Once: true}, accountant.PLD, Committed, []Ask{of(Majority, Own, 0)}},
 		"dp-sgd":              {private, accountant.PLD, Committed, []Ask{sum}},
+		"pur-a":               {private, accountant.GDP, Planned, []Ask{planned}},
+		"outpert-gd":          {Traits{Private: true, Once: true}, accountant.GDP, Committed, []Ask{of(Fits, Own, 0)}},
+		"outpert-gd, pure":    {Traits{Private: true, Pure: true, Once: true}, accountant.GDP, Committed, []Ask{of(Fits, Own, 0)}},
 		"dp-blsgd":            {private, accountant.PLD, Committed, []Ask{sum, of(Searches, Own, 5)}},
 		"dp-blsgd, curves":    {private, accountant.PLD, Committed, []Ask{sum, of(Curves, Own, 0)}},
 		"dp-blsgd, shared":    {private, accountant.PLD, Committed, []Ask{sum, of(Minima, OfSum, 3)}},
@@ -76,3 +83,8 @@ func TestDeclarationIsAllowed(t *testing.T) {
 		}
 	}
 }
+
+// planned is a sum whose noise goes by steps.
+var planned = Ask{Question: Gradients, At: func(step int) (Release, error) {
+	return Release{Noise: accountant.Gaussian{NoiseMultiplier: 1 / float64(step+1)}, Bound: 1}, nil
+}}

@@ -4,6 +4,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
@@ -36,6 +37,11 @@ type Engine interface {
 	// Loss is without noise and bound, for methods without privacy.
 	Loss() (loss func() (float64, error), err error)
 	Majority() (class int, err error)
+	// Fit solves on the host, pays, and releases what was found as the parameters. Before it
+	// pays, nothing was released, and a run that is stopped begins again.
+	Fit(Solver) error
+	// Choose gives the coordinate and the direction, −1 or 1, in which a step makes the losses of all records least.
+	Choose(step float64) (coordinate, sign int, err error)
 
 	// Filtered says that a filter admits every release, at the noise that is asked for.
 	Filtered() bool
@@ -106,6 +112,9 @@ type (
 	LSTM    = device.LSTM
 	Noisy   = mechanism.Noisy
 )
+
+// Solver finds parameters from private records, which it alone gets to see.
+type Solver = convex.Solver
 
 // The rules of updates. A gradient g enters as g·Scale + L2·p, but for Blending.
 const (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -19,7 +20,7 @@ type Method interface {
 	// those that follow from the method alone.
 	Check(*Settings) error
 	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
-	// SamplingRate, Steps and Accountant are taken back; what else it changes is lost.
+	// SamplingRate, Steps, Accountant and FeatureNorm are taken back; what else it changes is lost.
 	Complete(*Settings, Network) (Notes, error)
 	// Declare lists everything that a step asks of the records. What the method needs of
 	// the settings it keeps here. The facts have no planned noise yet.
@@ -75,8 +76,13 @@ type Traits struct {
 	Name    string
 	Private bool // it bounds and hides a record's influence
 	Pure    bool // it makes a single release of ε, without δ
-	Once    bool // it is no sequence of updates: it has no learning rate and no batch
+	Once    bool // it is no sequence of updates: where it is private, it makes a single release
 	Subsets bool // it can be priced on batches of a fixed size
+	// FullBatch says that every sum is of all records.
+	FullBatch bool
+	// Relation and Accountant are for where the user chose none; empty: as for all.
+	Relation   accountant.Neighbouring
+	Accountant string
 }
 
 // Settings are those of a run that a method may read, and complete where they are nil or
@@ -98,12 +104,14 @@ type Settings struct {
 	Steps                       *int
 
 	Epsilon, NoiseMultiplier *float64
+	Delta                    *float64
 	Clip                     float64
 	Clipping                 string
 	Accountant               string
 	Neighbouring             string
 	Noise                    string
 	TrainLossNoise           *float64
+	FeatureNorm              *float64 // of a record's features, at most; nil: they are as they are
 }
 
 // CheckOnce refuses what has no meaning for a method with traits Once.
@@ -128,9 +136,17 @@ const (
 	Seeded = "seeded"
 )
 
-// Network is what a method may know of the network that it trains.
+// Linear is a linear model with a convex, smooth loss, and the bounds that hold for its records.
+type Linear = convex.Model
+
+// Network is what a method may know of the network that it trains, and of its data.
 type Network struct {
-	Layers int // with and without parameters; one is a linear model
+	Layers  int // with and without parameters; one is a linear model
+	Params  int
+	Records int // public number of them
+	// Linear is the linear model with a convex, smooth loss that the network is; nil with Why it is none.
+	Linear *Linear
+	Why    error
 }
 
 // Notes are what a method has to say of a run.
@@ -141,15 +157,26 @@ type Notes struct {
 	DefaultsFrom string   // the data on which defaults were chosen, where they are the method's own
 }
 
+// NeedLinear refuses what is no linear model with a convex, smooth loss, for a method by its name.
+func (n Network) NeedLinear(name string) error {
+	if n.Linear != nil {
+		return nil
+	}
+	return usage.Errorf("optimizer %s is for linear models with a convex, smooth loss, and not for this one: %w; use --model logistic, huber-svm or huber-regression", name, n.Why)
+}
+
 // Facts are what is public of a run before its first step.
 type Facts struct {
 	Params        int     // of the network
+	Records       int     // public number of them
 	Outputs, Bias int     // of its last layer: how many there are, and where in the parameters their bias begins
 	Steps         int     // of the schedule
 	SamplingRate  float64 // of a record
 	ExpectedBatch float64 // q·N, what a released sum is divided by
 	Clip          float64 // bound on a record's share of a sum of gradients
 	L2            float64 // λ of the penalty λ/2·‖w‖²
+	FeatureNorm   float64 // of a record's features, at most; 0: they are as they are
+	Linear        *Linear // what the network is; nil: no linear model with a convex, smooth loss
 	Rate          Rate    // step sizes over the schedule
 	// Noise multipliers of gradients, known from Open on: the planned one, 0 without noise, and of a
 	// Scheduled budget the one with which a single step would spend it all.
@@ -167,6 +194,8 @@ const (
 	Curves    Question = "curve"    // by how much losses fall at some candidates
 	Losses    Question = "loss"     // the sum of clipped losses
 	Majority  Question = "majority" // which class has most records
+	Fits      Question = "fit"      // parameters that were computed of all records
+	Choices   Question = "choice"   // which coordinate's move makes losses least
 )
 
 // A Release is one question's noise, with the bound on a record's share that it hides. It is
@@ -194,6 +223,8 @@ type Ask struct {
 	// Release gives the noise at a noise multiplier of gradients: none at 0, for which a
 	// search has no scales. Of an Adaptive budget it is that of the first step, or none at 0.
 	Release func(multiplier float64) (Release, error)
+	// At gives the noise of a step of the schedule, from 0 on, in the place of Release: of a Planned budget.
+	At func(step int) (Release, error)
 }
 
 // Budget says when the noise of releases is decided.
@@ -202,6 +233,9 @@ type Budget uint8
 const (
 	// Committed plans every release before the run, whose ε is that of all.
 	Committed Budget = iota
+	// Planned is Committed to noise that the method fixes for every step: none is sought. What the
+	// steps cost together is the run's ε.
+	Planned
 	// Admitted plans them too, and a filter admits one after the other.
 	Admitted
 	// Scheduled lets the method choose the noise of every step around a planned one; a
@@ -210,6 +244,9 @@ const (
 	// Adaptive lets it choose noise and questions; a filter admits each.
 	Adaptive
 )
+
+// Filtered reports whether a filter admits every release.
+func (b Budget) Filtered() bool { return b > Planned }
 
 // Declaration is everything that a method asks of the records. A sum of gradients comes
 // first, where there is one.

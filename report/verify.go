@@ -153,7 +153,7 @@ func (r *run) replan() (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Reprice(r.Config, r.PublicN)
+	return plan.Reprice(r.Config, r.PublicN, r.Parameters, len(r.Classes))
 }
 
 // guarantee checks that a run is not said to have one that cannot, and that what speaks against it, or what it rests on,

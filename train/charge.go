@@ -43,7 +43,7 @@ type charge interface {
 func (r *run) newCharge(ctx context.Context) (charge, error) {
 	common := position{r, ctx}
 	switch {
-	case r.plan.Declaration.Budget != dpoptim.Committed:
+	case r.plan.Declaration.Budget.Filtered():
 		c := &filtered{position: common}
 		if r.plan.Sigma == 0 {
 			return c, nil
@@ -53,6 +53,9 @@ func (r *run) newCharge(ctx context.Context) (charge, error) {
 		return c, err
 	case r.plan.Method.Traits().Once && !r.plan.Config.Private():
 		return &uncharged{filtered: filtered{position: common}}, nil
+	}
+	if r.plan.Method.Traits().Once {
+		return &single{committed{position: common}}, nil
 	}
 	return &committed{position: common}, nil
 }
@@ -153,7 +156,7 @@ func (c *committed) saved() error {
 const positions = 3
 
 var positionOf = map[dpoptim.Question]uint64{
-	dpoptim.Gradients: 0, dpoptim.Majority: 0,
+	dpoptim.Gradients: 0, dpoptim.Majority: 0, dpoptim.Fits: 0, dpoptim.Choices: 0,
 	dpoptim.Searches: 1, dpoptim.Curves: 1, dpoptim.Minima: 1,
 	dpoptim.Losses: 2,
 }
@@ -198,6 +201,31 @@ func (c *committed) writeOff() string {
 	lost := charged - r.slot
 	r.slot = charged
 	return fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", lost)
+}
+
+// single charges the one release of a method that makes no more, when it has what it
+// will release: a process that died before begins again.
+type single struct{ committed }
+
+func (c *single) begin() error { return nil }
+
+// Admit has the release on the disk before its noise exists.
+func (c *single) Admit(...accountant.Mechanism) error {
+	if err := c.Stopped(); err != nil {
+		return err
+	}
+	if err := c.committed.begin(); err != nil {
+		return err
+	}
+	return c.releases()
+}
+
+// Stopped ends a method that works for long.
+func (c *single) Stopped() error {
+	if c.ctx.Err() != nil {
+		return fmt.Errorf("%w before the release; nothing was charged, and nothing is kept of the work: begin again by `privgrad resume %s`", ErrInterrupted, c.run.options.Out)
+	}
+	return nil
 }
 
 // filtered charges shares of a budget, from which a filter admits each release.

@@ -78,6 +78,8 @@ func (r *run) reportPrivacy(res *Result) {
 		res.Clip = clip
 	}
 	switch p.Declaration.Budget {
+	case dpoptim.Planned: // a noise for every step
+		res.NoiseMultiplier = nil
 	case dpoptim.Scheduled, dpoptim.Adaptive: // neither length nor noise was committed to
 		if res.Committed = nil; p.Sigma > 0 {
 			res.NoiseMultiplier = nil

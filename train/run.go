@@ -31,6 +31,7 @@ import (
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -152,7 +153,7 @@ type run struct {
 	ledger  *ledger.Ledger
 	device  device.Device
 	engine  *engine.Engine
-	data    device.Data
+	data    tables.Records
 	test    device.Data
 	sampler datasets.Sampler
 	charge  charge
@@ -176,7 +177,7 @@ func (r *run) close() {
 	if r.engine != nil {
 		r.engine.Close()
 	}
-	for _, d := range []device.Data{r.data, r.test} {
+	for _, d := range []device.Data{r.data.Data, r.test} {
 		if d != nil {
 			d.Close()
 		}
@@ -316,7 +317,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		return fmt.Errorf("%w before the next step; continue by `privgrad resume %s`", ErrInterrupted, r.options.Out)
 	}
 	var err error
-	if r.data, err = read.Load(r.device, p.Set.Train); err != nil {
+	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
 		return err
 	}
 	keys, err := p.Keys()
@@ -354,7 +355,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
-		r.scoreTrain, err = r.engine.Scorer(r.data, false)
+		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
 	}
 	return err
 }

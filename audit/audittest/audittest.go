@@ -18,6 +18,7 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -86,7 +87,7 @@ func step(t testing.TB, p *plan.Plan, d device.Device, then func(*engine.Engine)
 	t.Helper()
 	d, data, rows := load(t, p, d)
 	var supply engine.Given
-	e, err := p.Engine(d, data, noise(t, p), &supply)
+	e, err := p.Engine(d, tables.Records{Data: data}, noise(t, p), &supply)
 	fatal(t, err)
 	defer e.Close()
 	fatal(t, e.SetParams(p.Network.Params()))

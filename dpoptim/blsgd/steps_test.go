@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/tables"
 )
 
 // supply has everything admitted, of batches of all records.
@@ -67,7 +68,7 @@ func TestNoiseOfTheDirection(t *testing.T) {
 	check(t, err)
 	noise, err := p.Stream(keys.Noise)
 	check(t, err)
-	e, err := p.Engine(d, data, noise, s)
+	e, err := p.Engine(d, tables.Records{Data: data}, noise, s)
 	check(t, err)
 	defer e.Close()
 

@@ -17,6 +17,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 )
 
 // Estimate is what a run would cost. Its ε is that of the whole schedule; memory and seconds
@@ -88,7 +89,7 @@ type trial struct {
 	plan    *plan.Plan
 	device  device.Device
 	records datasets.Split
-	data    device.Data
+	data    tables.Records
 	engine  *engine.Engine
 	tests   float64
 	seconds float64
@@ -99,8 +100,8 @@ func (t *trial) close() {
 	if t.engine != nil {
 		t.engine.Close()
 	}
-	if t.data != nil {
-		t.data.Close()
+	if t.data.Data != nil {
+		t.data.Data.Close()
 	}
 }
 
@@ -114,7 +115,7 @@ func (t *trial) load() (err error) {
 	t.records = random(p.Set, n)
 	p.Set.Train = t.records
 	start := time.Now()
-	if t.data, err = p.Reader().Load(t.device, t.records); err != nil {
+	if t.data, err = p.Reader().Records(t.device, t.records); err != nil {
 		return err
 	}
 	t.seconds += time.Since(start).Seconds() * (float64(p.PublicN) + t.tests) / float64(n)
@@ -227,7 +228,7 @@ func (t *trial) timeEvaluation() (float64, error) {
 	if t.tests == 0 {
 		return evaluations * account, nil
 	}
-	score, err := t.engine.Scorer(t.data, false)
+	score, err := t.engine.Scorer(t.data.Data, false)
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -42,10 +43,12 @@ type Config struct {
 	Options  device.Options
 	Data     device.Data // the private rows, which stay the caller's to close
 	Labels   []uint8     // of the same rows, where they are classes
-	Classes  int
-	Noise    *stream.Stream
-	Rows     int // the largest batch that the noise covers the rounding of
-	Supply   Supply
+	// Table gives the same rows to solvers; nil where the network is no linear model.
+	Table   func() (*convex.Table, error)
+	Classes int
+	Noise   *stream.Stream
+	Rows    int // the largest batch that the noise covers the rounding of
+	Supply  Supply
 
 	Adaptation *Adaptation // nil where the clip norm stays
 	Average    float64     // decay of the average of the parameters, 0 for none
@@ -127,7 +130,7 @@ type view struct{ dpoptim.Engine }
 func (e *Engine) Facts() dpoptim.Facts                       { return e.c.Facts }
 func (e *Engine) Slot() int                                  { return e.c.Supply.Slot() }
 func (e *Engine) Update() int                                { return e.c.Supply.Update() }
-func (e *Engine) Filtered() bool                             { return e.c.Declaration.Budget != dpoptim.Committed }
+func (e *Engine) Filtered() bool                             { return e.c.Declaration.Budget.Filtered() }
 func (e *Engine) Left() float64                              { return e.c.Supply.Left() }
 func (e *Engine) Stopped() error                             { return e.c.Supply.Stopped() }
 func (e *Engine) Params() device.Vector                      { return e.net.Params() }

@@ -33,11 +33,15 @@ func (e *Engine) declare() error {
 	for _, a := range e.c.Declaration.Asks {
 		d := &declared{ask: a}
 		d.ask.Every = max(a.Every, 1)
-		if a.Release != nil {
-			var err error
-			if d.release, err = a.Release(e.c.Facts.Planned); err != nil {
-				return err
-			}
+		var err error
+		switch {
+		case a.Release != nil:
+			d.release, err = a.Release(e.c.Facts.Planned)
+		case a.At != nil && e.c.Facts.Planned > 0: // else without noise, as audits want it
+			d.release, err = a.At(0)
+		}
+		if err != nil {
+			return err
 		}
 		traits := e.c.Method.Traits()
 		if traits.Private && (e.c.Facts.Planned > 0 || traits.Pure) && Silent(d.release.Noise) {
@@ -64,6 +68,8 @@ func (e *Engine) release(q dpoptim.Question, r *dpoptim.Release) (dpoptim.Releas
 	switch {
 	case !ok:
 		return dpoptim.Release{}, fmt.Errorf("optimizer %s asks for a %s, which it has not declared; nothing was released", name, q)
+	case r == nil && d.ask.At != nil && e.c.Facts.Planned > 0:
+		return d.ask.At(e.Slot())
 	case r == nil:
 		return d.release, nil
 	case !e.Filtered():
@@ -117,7 +123,7 @@ func (e *Engine) gradientMechanism(asked *dpoptim.Release) (mechanism.Mechanism,
 		return nil, err
 	}
 	m, err := e.sumMechanism(dpoptim.Gradients, r, e.c.Facts.Params, gradientNoise)
-	if asked == nil && err == nil {
+	if asked == nil && err == nil && d.ask.At == nil {
 		d.sum = m
 	}
 	return m, err

@@ -58,6 +58,25 @@ func (g *Direction) Add(dst []int64, step uint64) error {
 	return nil
 }
 
+// Release64 is Sampler.Release64 with the vector of a step as the noise.
+func (g *Direction) Release64(dst, src []float64, gridStep float64, step uint64) error {
+	var r grid
+	if len(src) != len(dst) || !r.set(gridStep) {
+		return fmt.Errorf("exact direction noise on %d values for %d, on a grid of step %v: they must be as many, and the step a power of two in [%g, %g]", len(src), len(dst), gridStep, MinGrid, MaxGrid)
+	}
+	k := make([]int64, len(src))
+	for i, x := range src {
+		k[i] = r.units(x)
+	}
+	if err := g.Add(k, step); err != nil {
+		return err
+	}
+	for i, k := range k {
+		dst[i] = float64(k) * r.step
+	}
+	return nil
+}
+
 // sampler draws the coordinates, given S within a relative error.
 func (g *Direction) sampler(length *big.Float, slack float64) *Sampler {
 	wide := new(big.Float).SetPrec(mixturePrec).SetFloat64(g.scale)

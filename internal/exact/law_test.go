@@ -589,3 +589,30 @@ func TestOtherRefusals(t *testing.T) {
 		t.Error("2 values in 3 dimensions are accepted")
 	}
 }
+
+// A release of a Direction is the rounded number plus its draw.
+func TestDirectionRelease(t *testing.T) {
+	src := []float64{0.3, -0.75, 1e30, math.Inf(-1), 5}
+	g := direction(t, 300, len(src), "release")
+	k := make([]int64, len(src))
+	if err := g.Add(k, 9); err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]float64, len(src))
+	if err := g.Release64(dst, src, 0.5, 9); err != nil {
+		t.Fatal(err)
+	}
+	for i, units := range []float64{1, -2, 0x1p49, -0x1p49, 10} { // 0.6 and -1.5 steps, and what is clamped
+		if want := (units + float64(k[i])) / 2; dst[i] != want {
+			t.Errorf("%v is released as %v, want %v", src[i], dst[i], want)
+		}
+	}
+	for _, step := range []float64{0.3, 0, math.NaN(), MinGrid / 2} {
+		if err := g.Release64(dst, src, step, 9); err == nil {
+			t.Errorf("a grid of step %v was accepted", step)
+		}
+	}
+	if err := g.Release64(dst[:2], src, 0.5, 9); err == nil {
+		t.Error("five values were released into two")
+	}
+}

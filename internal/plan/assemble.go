@@ -1,11 +1,17 @@
 package plan
 
 import (
+	"cmp"
+	"math"
+	"runtime"
+
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 )
 
 // The parts of a run, as its plan puts them together: for runs, and for audits of
@@ -24,16 +30,19 @@ func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
 func (p *Plan) Stream(key stream.Key) (*stream.Stream, error) { return stream.New(p.cipher(), key) }
 
 // Engine puts the network and the method on a device. Its parameters are zero until they are set.
-func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s engine.Supply) (*engine.Engine, error) {
+func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Stream, s engine.Supply) (*engine.Engine, error) {
 	c := &p.Config
 	e := engine.Config{
 		Method: p.Method, Declaration: p.Declaration, Facts: p.Facts,
 		Device: d, Schedule: p.Schedule,
 		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: (c.GEMM == devices.GEMMCuBLAS), Precision: p.precision},
-		Data:    data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
+		Data:    records.Data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
 		Rows: p.mostBatch(), Supply: s, Average: c.Average,
 	}
 	e.Facts.Planned = p.Sigma // which audits put to 0
+	if m := p.Facts.Linear; m != nil {
+		e.Table = func() (*convex.Table, error) { return p.table(m, records) }
+	}
 	if c.adapts() {
 		var err error
 		if e.Adaptation, err = engine.NewAdaptation(c.adaptive(), c.Clip, p.ExpectedBatch, noise); err != nil {
@@ -41,6 +50,15 @@ func (p *Plan) Engine(d device.Device, data device.Data, noise *stream.Stream, s
 		}
 	}
 	return engine.Open(e)
+}
+
+// table is what solvers of a linear model work on.
+func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, error) {
+	norm := p.featureNorm()
+	if norm == 0 {
+		norm = math.Inf(1)
+	}
+	return convex.NewTable(m, records.Rows, records.Values, norm, cmp.Or(p.Config.Threads, runtime.GOMAXPROCS(0)))
 }
 
 // Sampling is how batches are drawn, for the result.

@@ -48,6 +48,8 @@ type Config struct {
 	Mirror   bool   `yaml:"mirror,omitempty"`
 	Deskew   bool   `yaml:"deskew,omitempty"`
 
+	FeatureNorm *float64 `yaml:"feature_norm,omitempty"`
+
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
 	Init       string `yaml:"init,omitempty"`

@@ -10,8 +10,11 @@ import (
 // where nothing is charged.
 func (p *Plan) Events() ([]accountant.Event, error) {
 	asks := p.Declaration.Asks
-	if p.spent == nil || p.Declaration.Budget != dpoptim.Committed || len(asks) > 1 && asks[1].Batch == dpoptim.ByPapers {
+	if p.spent == nil || p.Filtered() || len(asks) > 1 && asks[1].Batch == dpoptim.ByPapers {
 		return nil, nil
+	}
+	if p.Declaration.Budget == dpoptim.Planned {
+		return p.planned(p.Steps)
 	}
 	prices, err := p.prices(p.Sigma)
 	if err != nil {

@@ -73,7 +73,15 @@ func (p *Plan) input() [3]int {
 
 // Reader says how the network is given records.
 func (p *Plan) Reader() tables.Reader {
-	return tables.Reader{Front: p.Front, Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
+	return tables.Reader{Front: p.Front, Norm: p.featureNorm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
+}
+
+// featureNorm is the most that the norm of a record's features is; 0: they are as they are.
+func (p *Plan) featureNorm() float64 {
+	if z := p.Config.FeatureNorm; z != nil {
+		return *z
+	}
+	return 0
 }
 
 // checkRecipe finds settings that no recipe goes with.

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -82,6 +83,17 @@ func (c *Config) traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: c.Optimizer}
 }
 
+// incline takes the relation and the accountant that the method is made for, where the user chose none.
+func (c *Config) incline() {
+	t, initial := c.traits(), Default()
+	if t.Relation != "" && (Setting{Key: "neighbouring"}).open(c, &initial) {
+		c.Neighbouring = string(t.Relation)
+	}
+	if t.Accountant != "" && (Setting{Key: "accountant"}).open(c, &initial) {
+		c.Accountant = t.Accountant
+	}
+}
+
 // moments are the settings of Adam.
 func (c *Config) moments() sgd.Settings {
 	return sgd.Settings{Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.AdamEpsilon, SubtractNoise: c.SubtractNoiseVariance}
@@ -121,6 +133,12 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 	if err := c.checkUnread(); err != nil {
 		return err
 	}
+	if c.traits().FullBatch {
+		if c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil {
+			return usage.Errorf("optimizer %s takes all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", c.Optimizer)
+		}
+		c.SamplingRate = new(1.0)
+	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork
 	err := c.method().Check(&s)
@@ -134,20 +152,27 @@ func (c *Config) settings() dpoptim.Settings {
 		Model: c.Model, Activation: c.Activation, Data: c.Data, Classes: c.Classes,
 		LR: c.LR, Momentum: c.Momentum, L2: c.L2, LRSchedule: c.LRSchedule, Warmup: c.Warmup, Average: c.Average,
 		Batch: c.Batch, SamplingRate: c.SamplingRate, Epochs: c.Epochs, Steps: c.Steps,
-		Epsilon: c.Epsilon, NoiseMultiplier: c.NoiseMultiplier, Clip: c.Clip, Clipping: c.Clipping,
+		Epsilon: c.Epsilon, NoiseMultiplier: c.NoiseMultiplier, Delta: c.Delta, FeatureNorm: c.FeatureNorm, Clip: c.Clip, Clipping: c.Clipping,
 		Accountant: c.Accountant, Neighbouring: c.Neighbouring, Noise: c.Noise, TrainLossNoise: c.TrainLossNoise,
 	}
 }
 
 func (c *Config) take(s dpoptim.Settings) {
-	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant
+	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant, c.FeatureNorm = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant, s.FeatureNorm
 }
 
-// complete has the method settle what was left open, for a network of so many layers.
-func (p *Plan) complete(layers int) error {
+// complete has the method settle what was left open, for the network.
+func (p *Plan) complete() error {
 	s := p.Config.settings()
+	n := dpoptim.Network{Layers: 1, Records: p.PublicN}
+	if p.Network != nil { // else nothing will be trained
+		g := p.Network.Program
+		n.Layers, n.Params = len(g.Ops), g.NumParams()
+		n.Linear, n.Why = convex.Of(g)
+	}
+	p.Facts.Linear = n.Linear
 	var err error
-	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{Layers: layers})
+	p.Notes, err = p.Method.Complete(&s, n)
 	p.Config.take(s)
 	p.Warnings = append(p.Warnings, p.Notes.Warnings...)
 	return err

@@ -97,6 +97,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	if o.Method != nil {
 		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
 	}
+	c.incline()
 	if o.Front != nil { // whose name is no setting
 		c.Features, c.Whiten, c.Mirror, c.Deskew = "", "", false, false
 	}
@@ -170,7 +171,7 @@ func (p *Plan) resolve(d device.Device) error {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
-	for _, step := range []func() error{p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
+	for _, step := range []func() error{p.resolveRecords, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -223,7 +224,7 @@ func (p *Plan) resolveNetwork() error {
 			return err
 		}
 	}
-	return p.complete(len(p.Network.Program.Ops))
+	return p.complete()
 }
 
 // fits checks the network against the data.
@@ -276,7 +277,8 @@ const (
 	defaultDelta  = 1e-5
 )
 
-func (p *Plan) resolveSampling() error {
+// resolveRecords settles the public number of records.
+func (p *Plan) resolveRecords() error {
 	c := &p.Config
 	p.PublicN = p.Set.PublicN
 	if c.PublicN != nil {
@@ -287,7 +289,16 @@ func (p *Plan) resolveSampling() error {
 			return usage.Errorf("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
 		}
 	}
+	return nil
+}
+
+func (p *Plan) resolveSampling() error {
+	c := &p.Config
 	n := float64(p.PublicN)
+	if t := p.Method.Traits(); t.Once && t.Private { // its schedule is the one release, of all records
+		p.SamplingRate, p.ExpectedBatch, p.Steps, p.MostSteps, p.evalEvery = 1, n, 1, 1, 1
+		return p.resolveFacts()
+	}
 	if c.Batch == nil && c.SamplingRate == nil {
 		batch := math.Min(defaultBatch, n)
 		c.Batch = &batch
@@ -339,7 +350,8 @@ func (p *Plan) resolveSampling() error {
 func (p *Plan) resolveFacts() error {
 	c := &p.Config
 	p.Facts = dpoptim.Facts{
-		Steps: p.Steps, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
+		Records: p.PublicN, Steps: p.Steps, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
+		FeatureNorm: p.featureNorm(), Linear: p.Facts.Linear,
 	}
 	if p.Network != nil { // else nothing will be trained
 		g := p.Network.Program

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
 )
 
 // The noise of a run is its multiplier times the clip norm, and as much more as
@@ -72,7 +73,7 @@ func opened(t *testing.T, p *Plan, d device.Device) *engine.Engine {
 	t.Cleanup(func() { data.Close() })
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
 	check(t, err)
-	e, err := p.Engine(d, data, noise, &supply{})
+	e, err := p.Engine(d, tables.Records{Data: data}, noise, &supply{})
 	check(t, err)
 	return e
 }

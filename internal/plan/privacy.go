@@ -56,6 +56,8 @@ func (p *Plan) resolveNoise() error {
 	switch p.Declaration.Budget {
 	case dpoptim.Committed:
 		err = p.resolveCommitted()
+	case dpoptim.Planned:
+		err = p.resolvePlanned()
 	case dpoptim.Adaptive:
 		err = p.resolveAdaptive()
 	default:
@@ -121,12 +123,12 @@ func (p *Plan) resolvePure() error {
 
 // checkDeclaration refuses what does not go together with the settings.
 func (p *Plan) checkDeclaration() error {
-	c, committed := &p.Config, p.Declaration.Budget == dpoptim.Committed
+	c, committed := &p.Config, !p.Declaration.Budget.Filtered()
 	if err := p.Declaration.Check(p.Method.Traits(), c.Accountant); err != nil {
 		return err
 	}
 	switch {
-	case (!committed || p.Method.Traits().Pure) && (c.adapts() || c.TrainLossNoise != nil):
+	case (p.Declaration.Budget != dpoptim.Committed || p.Method.Traits().Once) && (c.adapts() || c.TrainLossNoise != nil):
 		return usage.Errorf("clipping %s, train-loss-noise: optimizer %s is charged for what it asks, and for nothing beside; use --clipping flat, and leave out --train-loss-noise", c.Clipping, c.Optimizer)
 	case !committed && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: optimizer %s chooses its noise as it goes; give --epsilon", *c.NoiseMultiplier, c.Optimizer)
@@ -138,7 +140,7 @@ func (p *Plan) checkDeclaration() error {
 
 // Filtered reports whether an online filter admits every release.
 func (p *Plan) Filtered() bool {
-	return p.Method.Traits().Private && p.Declaration.Budget != dpoptim.Committed
+	return p.Method.Traits().Private && p.Declaration.Budget.Filtered()
 }
 
 // resolveCommitted calibrates the noise of a schedule of which every release is planned.
@@ -182,6 +184,55 @@ func (p *Plan) resolveCommitted() error {
 	return nil
 }
 
+// resolvePlanned prices the noise that the method has fixed for every step.
+func (p *Plan) resolvePlanned() error {
+	c := &p.Config
+	for step := range p.Steps {
+		r, err := p.Declaration.Asks[0].At(step)
+		if err != nil {
+			return usage.Wrap(err)
+		}
+		g, ok := r.Noise.(accountant.Gaussian)
+		switch {
+		case !ok:
+			return fmt.Errorf("optimizer %s plans %v as the noise of a step, which must be Gaussian", c.Optimizer, r.Noise)
+		case c.exact() && g.NoiseMultiplier > mechanism.MostExact:
+			return usage.Errorf("exact noise is drawn for noise multipliers up to %g, and step %d needs %v: allow more epsilon, or use --noise secure", mechanism.MostExact, step+1, g.NoiseMultiplier)
+		case step == 0:
+			p.Sigma, p.Facts.Least = g.NoiseMultiplier, g.NoiseMultiplier
+		}
+	}
+	p.price = accountant.Schedule{
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Price: p.priceAsks,
+		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
+	}
+	epsilon, err := p.price.Epsilon(p.Sigma)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	if c.Epsilon != nil && epsilon > *c.Epsilon*(1+1e-9) {
+		return fmt.Errorf("optimizer %s plans noise that costs ε = %v, and was allowed %v; please report this", c.Optimizer, epsilon, *c.Epsilon)
+	}
+	p.Epsilon, p.spent = Finite(epsilon), map[int]float64{p.Steps: epsilon}
+	return nil
+}
+
+// planned are the events of so many steps of a planned budget; steps of one noise are one.
+func (p *Plan) planned(steps int) (events []accountant.Event, err error) {
+	for step := range steps {
+		r, err := p.Declaration.Asks[0].At(step)
+		if err != nil {
+			return nil, err
+		}
+		if last := len(events) - 1; last >= 0 && events[last].Mechanisms[0] == r.Noise {
+			events[last].Count++
+			continue
+		}
+		events = append(events, p.BatchEvent(r.Noise))
+	}
+	return events, nil
+}
+
 // outOfReach says which settings keep a committed schedule from its ε.
 func (p *Plan) outOfReach(err error) error {
 	c := &p.Config
@@ -201,7 +252,7 @@ func (p *Plan) prices(sigma float64) (all []accountant.Mechanism, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if (sigma > 0 || a.Question == dpoptim.Majority) && engine.Silent(r.Noise) {
+		if (sigma > 0 || p.Method.Traits().Pure) && engine.Silent(r.Noise) {
 			return nil, fmt.Errorf("optimizer %s declares a %s without noise", p.Config.Optimizer, a.Question)
 		}
 		all = append(all, r.Noise)
@@ -228,6 +279,9 @@ func (p *Plan) priceAsks(s accountant.Schedule, sigma float64) (float64, error) 
 
 // asksOf are the events of a schedule of the declared questions, and of what is asked beside them.
 func (p *Plan) asksOf(s accountant.Schedule, sigma float64) ([]accountant.Event, error) {
+	if p.Declaration.Budget == dpoptim.Planned {
+		return p.planned(s.Steps)
+	}
 	prices, err := p.prices(sigma)
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -11,9 +12,9 @@ import (
 )
 
 // Reprice plans steps, noise and releases of a run anew, from the configuration that the run
-// stored and the number of its records: what an auditor can do who has no data. The plan has
-// no network and no device.
-func Reprice(c Config, records int) (*Plan, error) {
+// stored and the numbers of its records, parameters and classes: what an auditor can do who has no
+// data. The plan has no device, and no network but a linear model.
+func Reprice(c Config, records, params, classes int) (*Plan, error) {
 	_, err := Model(c.Model)
 	ownNetwork := err != nil || nn.Registered(c.Model)
 	if err := c.check(ownNetwork); err != nil {
@@ -29,14 +30,31 @@ func Reprice(c Config, records int) (*Plan, error) {
 		return nil, usage.Wrap(err)
 	}
 	p.Method = p.Config.method() // which completes p.Config
-	if err := p.complete(1); err != nil {
-		return nil, err
-	}
-	if err := p.resolveSampling(); err != nil {
-		return nil, err
+	for _, step := range []func() error{p.resolveRecords, func() error { return p.relinear(params, classes) }, p.complete, p.resolveSampling} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	p.Config.PublicN = declared
 	return p, p.resolvePrivacy()
+}
+
+// relinear builds the linear model of so many parameters, if the run's is one.
+func (p *Plan) relinear(params, classes int) (err error) {
+	const most = 1 << 27 // of a file that may say anything
+	if nn.Registered(p.Config.Model) || !slices.ContainsFunc(nn.Names(), func(m nn.Info) bool { return m.Name == p.Config.Model && m.Input == [3]int{} }) {
+		return nil
+	}
+	outputs := 1
+	if classes > 2 {
+		outputs = classes
+	}
+	inputs := params/outputs - 1
+	if params > most || inputs < 1 || outputs*(inputs+1) != params {
+		return usage.Errorf("%d parameters are none of model %s", params, p.Config.Model)
+	}
+	p.Network, err = BuildNetwork(p.Config.Model, [3]int{1, 1, inputs}, max(classes, 2), p.Config.Activation, p.Config.Seed)
+	return err
 }
 
 // StatedN is the number of training records that the configuration stands for: the declared

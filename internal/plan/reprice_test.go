@@ -33,12 +33,12 @@ func TestReprice(t *testing.T) {
 	c.Epsilon, c.NoiseMultiplier = ptr(3.0), nil
 	p, err := Resolve(c, Options{Sources: sources(made(1, 160))})
 	check(t, err)
-	again, err := Reprice(p.Config, p.PublicN)
+	again, err := Reprice(p.Config, p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames))
 	check(t, err)
 	if again.Sigma != p.Sigma || again.Steps != p.Steps || again.SamplingRate != p.SamplingRate || *again.Epsilon != *p.Epsilon {
 		t.Errorf("noise %v, steps %d, rate %v, was %v, %d, %v", again.Sigma, again.Steps, again.SamplingRate, p.Sigma, p.Steps, p.SamplingRate)
 	}
-	if again, err := Reprice(p.Config, 2*p.PublicN); err != nil || again.SamplingRate >= p.SamplingRate {
+	if again, err := Reprice(p.Config, 2*p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames)); err != nil || again.SamplingRate >= p.SamplingRate {
 		t.Errorf("of twice the records: %v, %v", again, err)
 	}
 	for name, spoil := range map[string]func(*Config){
@@ -48,11 +48,11 @@ func TestReprice(t *testing.T) {
 	} {
 		spoilt := p.Config
 		spoil(&spoilt)
-		if _, err := Reprice(spoilt, p.PublicN); err == nil {
+		if _, err := Reprice(spoilt, p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames)); err == nil {
 			t.Errorf("%s: planned", name)
 		}
 	}
-	if _, err := Reprice(p.Config, 0); err == nil {
+	if _, err := Reprice(p.Config, 0, p.Network.Program.NumParams(), len(p.Set.ClassNames)); err == nil {
 		t.Error("no records: planned")
 	}
 }

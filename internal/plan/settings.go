@@ -35,6 +35,7 @@ var (
 	onAdam       = Group{"Training", "adam"}
 	onSearch     = Group{"Training", "search"}
 	onL2P        = Group{"Training", "l2p"}
+	onConvex     = Group{"Training", "convex"}
 	onSpeed      = Group{"Speed and memory", "speed"}
 )
 
@@ -120,6 +121,9 @@ var settings = []Setting{
 	{Key: "protector", Group: onL2P, Help: "a name that `privgrad l2p list` shows, or a file that `privgrad l2p train` wrote"},
 	{Key: "protector_sha256", Group: onL2P, Arg: "HASH", Help: "refuse a protector with other weights; filled in for config.yaml"},
 	{Key: "norm_noise", Group: onL2P, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
+
+	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
+		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},

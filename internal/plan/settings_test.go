@@ -136,6 +136,7 @@ func TestLimits(t *testing.T) {
 		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of none, best`},
 		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, scatter+patches, none`},
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
+		{"feature_norm", func(c *Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-20, 1e+20]"},
 		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
 		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},

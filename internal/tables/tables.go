@@ -11,12 +11,14 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // A Reader says how a network is given records.
 type Reader struct {
 	Front    *features.Front // nil: none
+	Norm     float64         // of a record's features, at most; 0: they are as they are
 	Loss     ir.Loss
 	Classes  int
 	Threads  int               // of the front end; 0: all cores
@@ -26,15 +28,28 @@ type Reader struct {
 
 // Load puts a split onto a device.
 func (r Reader) Load(d device.Device, m datasets.Split) (device.Data, error) {
+	all, err := r.Records(d, m)
+	return all.Data, err
+}
+
+// Records are on a device, and in the host's memory for solvers. Both are private.
+type Records struct {
+	Data   device.Data
+	Rows   device.Rows
+	Values device.Features // nil: the host has none
+}
+
+// Records puts a split onto a device, and keeps it.
+func (r Reader) Records(d device.Device, m datasets.Split) (Records, error) {
 	rows, values, err := r.Table(m)
 	if err != nil {
-		return nil, err
+		return Records{}, err
 	}
 	data, err := d.Load(rows, values)
 	if err != nil {
-		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
+		return Records{}, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
 	}
-	return data, nil
+	return Records{data, rows, values}, nil
 }
 
 // Table is what a device reads of a split. Bytes and their scale are public. A label
@@ -45,19 +60,59 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 	if rows.Targets == nil {
 		rows.Targets = r.targets(m.Labels)
 	}
+	var values device.Features
 	switch {
 	case r.Front != nil:
 		rows.Width = r.Front.Width()
 		halves, err := r.halves(m)
-		return rows, halves, err
+		if err != nil {
+			return rows, nil, err
+		}
+		values = halves
 	case m.Values != nil:
-		return rows, device.Floats(m.Values), nil
+		values = device.Floats(m.Values)
 	case m.Unit:
 		rows.Scale = 1.0 / 255
 	default:
 		rows.Scale, rows.Offset = 1/127.5, -1
 	}
-	return rows, device.Bytes(m.Features), nil
+	if values == nil {
+		values = device.Bytes(m.Features)
+	}
+	if r.Norm > 0 {
+		values = shrunk(rows, values, r.Norm)
+	}
+	return rows, values, nil
+}
+
+// shrunk are values whose rows are scaled to a norm at most. Rounding to float32 may leave
+// a row above it by some 2⁻²⁴ of it, which clipped gradients, and solvers, scale once more.
+func shrunk(rows device.Rows, values device.Features, norm float64) device.Floats {
+	all := make(device.Floats, values.Len())
+	switch f := values.(type) {
+	case device.Floats:
+		copy(all, f)
+	case device.Halves:
+		for i, h := range f {
+			all[i] = half.ToFloat32(h)
+		}
+	case device.Bytes:
+		for i, b := range f {
+			all[i] = float32(b)*rows.Scale + rows.Offset
+		}
+	}
+	for i := range rows.Count {
+		row, sum := all[i*rows.Width:][:rows.Width], 0.0
+		for _, v := range row {
+			sum += float64(v) * float64(v)
+		}
+		if length := math.Sqrt(sum); length > norm {
+			for j, v := range row {
+				row[j] = float32(float64(v) * (norm / length))
+			}
+		}
+	}
+	return all
 }
 
 // halves are the features of all records, made in so many parts whatever their number, between

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/convex"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Fit solves first, and pays before it draws: what stops it before leaves nothing behind.
+func (e *Engine) Fit(s dpoptim.Solver) error {
+	r, err := e.release(dpoptim.Fits, nil)
+	if err != nil {
+		return err
+	}
+	m, err := mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	table, err := e.table()
+	if err != nil {
+		return err
+	}
+	private, err := s.Solve(table, nil, e.Stopped)
+	if err != nil {
+		return err
+	}
+	if err := e.admit(dpoptim.Fits, m.Event()); err != nil {
+		return err
+	}
+	_, draw := e.c.Supply.Batch(dpoptim.Fits, true, nil)
+	if err := m.Release(private, draw); err != nil {
+		return err
+	}
+	released := make([]float32, len(private))
+	for i, v := range private {
+		released[i] = float32(v)
+	}
+	return e.net.Write(e.net.Params(), released)
+}
+
+// table is of the records that the device has.
+func (e *Engine) table() (*convex.Table, error) {
+	if e.c.Table == nil {
+		return nil, fmt.Errorf("optimizer %s works on records in the host's memory, and has none", e.c.Method.Traits().Name)
+	}
+	return e.c.Table()
+}
+
+// Choose is not there yet.
+func (e *Engine) Choose(float64) (coordinate, sign int, err error) {
+	return 0, 0, errors.New("no choice is made yet")
+}
