@@ -140,6 +140,7 @@ var allowed = map[string][]string{
 	// What every paper may import is in families; these are what some import besides.
 	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
 	"reproduce/blsgd":         {"datasets/tabular", "internal/plan"},
+	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan"},
 	"reproduce/l2p":           {"dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch"},
 	"reproduce/papers":        {"internal/usage", "reproduce"},
 	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it

@@ -5,113 +5,121 @@ import (
 	"math/rand/v2"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/papers"
 )
 
 // A problem is what is public of a cell of the table.
 type problem struct {
-	n, d           float64
-	lipschitz      float64 // L of the data part
-	smoothness     float64 // β, the regularizer included
-	mu             float64
-	epsilon, delta float64
-	radius         float64 // D, a bound on the optimum's norm
+	records    int
+	dim        int
+	lipschitz  float64 // L of the loss without the penalty
+	smoothness float64 // β, with the penalty
+	mu         float64
+	epsilon    float64
+}
+
+// problem is that of a penalty: an intercept is one more feature, of value 1.
+func (b *benchmark) problem(mu, epsilon float64) problem {
+	square := norm*norm + 1
+	return problem{b.records, b.here, math.Sqrt(square), b.curve*square + mu, mu, epsilon}
 }
 
 // rate is the paper's η: 1/β, or 1/(β+μ).
 func (p problem) rate() float64 { return 1 / (p.smoothness + p.mu) }
 
-// moved is how far T steps move when one record is exchanged, at most.
-func (p problem) moved(steps int) float64 {
-	if p.mu == 0 {
-		return 2 * p.lipschitz * p.rate() * float64(steps) / p.n
-	}
-	return 2 * p.lipschitz / (p.n * p.mu) * -math.Expm1(float64(steps)*math.Log1p(-p.rate()*p.mu))
+func (p problem) steps(n int) papers.Descent {
+	return papers.Descent{Records: p.records, Steps: n, Lipschitz: p.lipschitz, Smoothness: p.smoothness, StrongConvexity: p.mu, LearningRate: p.rate()}
 }
 
-// A descent is what a method does, from public figures alone.
+// A descent is what a method does, which follows from public figures.
 type descent struct {
 	steps int
 	rate  float64
-	noise float64 // standard deviation, in every coordinate
+	noise float64 // standard deviation in every coordinate
 }
 
-// multiplier is the least noise in units of a sensitivity by which one release, or several of
-// which the squares of sensitivities add up to one's, has (ε, δ).
+// multiplier is the noise that a release of sensitivity 1 needs, by the exact condition; what
+// several releases need whose squared sensitivities add up to 1 is the same.
 func (p problem) multiplier() (float64, error) {
 	s, _, err := accountant.Schedule{
-		SamplingRate: 1, Steps: 1, Neighbouring: accountant.ReplaceOne, Accountant: accountant.GDP, Delta: p.delta,
+		SamplingRate: 1, Steps: 1, Neighbouring: accountant.ReplaceOne, Accountant: accountant.GDP, Delta: delta,
 	}.Calibrate(p.epsilon)
 	return s / 2, err // the schedule counts in units of a record's presence
 }
 
-// perturbed is output perturbation with tight sensitivity and noise, and the number of steps
-// that makes the sum of two bounds least: on what is left to descend, and on what noise adds.
-func (p problem) perturbed() (best descent, _ error) {
+const (
+	mostSteps      = 5000
+	mostNoisySteps = 1000
+)
+
+// tight is output perturbation with tight sensitivity and noise.
+func (p problem) tight(steps int) (descent, error) {
+	s, err := p.multiplier()
+	return descent{steps, p.rate(), s * p.steps(steps).Sensitivity()}, err
+}
+
+// planned is tight with the number of steps that makes the sum of two bounds least: on what is left
+// to descend, and on what noise adds. A loss of ⟨w, x⟩ sees noise as N(0, σ²‖x‖²), and so rises by
+// (β−μ)σ²/2 at most, whatever the dimension; the penalty rises by μdσ²/2.
+func (p problem) planned() (best descent, _ error) {
 	s, err := p.multiplier()
 	if err != nil {
 		return best, err
 	}
 	least := math.Inf(1)
-	for steps := 1; steps <= mostSteps; steps++ {
-		noise := s * p.moved(steps)
-		left := p.smoothness * p.radius * p.radius / (2 * float64(steps))
+	for n := 1; n <= mostSteps; n++ {
+		noise := s * p.steps(n).Sensitivity()
+		left := p.smoothness / 2 * radius * radius
 		if p.mu > 0 {
-			left = p.smoothness / 2 * p.radius * p.radius * math.Pow(1-p.rate()*p.mu, 2*float64(steps))
+			left *= math.Pow(1-p.rate()*p.mu, 2*float64(n))
+		} else {
+			left /= float64(n)
 		}
-		if bound := left + (p.smoothness-p.mu+p.d*p.mu)/2*noise*noise; bound < least {
-			least, best = bound, descent{steps, p.rate(), noise}
+		if bound := left + (p.smoothness-p.mu+float64(p.dim)*p.mu)/2*noise*noise; bound < least {
+			least, best = bound, descent{n, p.rate(), noise}
 		}
 	}
 	return best, nil
 }
 
-// published is output perturbation as the paper has it: theorems 2 and 3 with a constant of 1,
-// lemmas 2 and 3, and line 7 of algorithm 1.
+// published is output perturbation as the paper has it: the steps of theorems 2 and 3 with a
+// constant of 1, the sensitivity of lemmas 2 and 3, and the noise of algorithm 1, line 7.
 func (p problem) published() descent {
-	tail := math.Log(1 / p.delta)
-	if p.mu == 0 {
-		t := math.Cbrt(math.Pow(p.smoothness*p.n*p.epsilon*p.radius/p.lipschitz, 2) / (p.d * tail))
-		return p.classical(t, 3*p.lipschitz*p.rate()*max(math.Round(t), 1)/p.n)
+	n, d, tail := float64(p.records), float64(p.dim), math.Log(1/delta)
+	steps := math.Cbrt(math.Pow(p.smoothness*n*p.epsilon*radius/p.lipschitz, 2) / (d * tail))
+	if mu, beta := p.mu, p.smoothness; mu > 0 {
+		steps = (mu*mu + beta*beta) / (mu * beta) * math.Log(math.Pow(mu*n*p.epsilon*radius/p.lipschitz, 2)/(d*tail))
 	}
-	beta, mu := p.smoothness, p.mu
-	t := (mu*mu + beta*beta) / (mu * beta) * math.Log(math.Pow(mu*p.n*p.epsilon*p.radius/p.lipschitz, 2)/(p.d*tail))
-	return p.classical(t, 5*p.lipschitz*(mu+beta)/(p.n*mu*beta))
+	t := max(int(math.Round(steps)), 1)
+	return descent{t, p.rate(), p.steps(t).PaperSensitivity() * math.Sqrt(2*math.Log(2/delta)) / p.epsilon}
 }
 
-func (p problem) classical(steps, sensitivity float64) descent {
-	return descent{max(int(math.Round(steps)), 1), p.rate(), sensitivity * math.Sqrt(2*math.Log(2/p.delta)) / p.epsilon}
-}
-
-// noisy is gradient descent with noise in every step, by the exact cost of its Gaussians.
+// noisy is gradient descent with noise in every step, priced exactly. The number of steps makes
+// the usual bound least.
 func (p problem) noisy() (best descent, _ error) {
 	s, err := p.multiplier()
 	if err != nil {
 		return best, err
 	}
 	eta, least := p.rate(), math.Inf(1)
-	for steps := 1; steps <= mostNoisySteps; steps++ {
-		noise := s * 2 * p.lipschitz / p.n * math.Sqrt(float64(steps))
-		t, variance := float64(steps), p.d*noise*noise
-		left, added := p.radius*p.radius/(2*eta*t), eta/2*variance
+	for n := 1; n <= mostNoisySteps; n++ {
+		t := float64(n)
+		noise := s * 2 * p.lipschitz / float64(p.records) * math.Sqrt(t)
+		variance := float64(p.dim) * noise * noise
+		bound := radius*radius/(2*eta*t) + eta/2*variance
 		if p.mu > 0 {
 			shrink := math.Pow(1-eta*p.mu, 2*t)
-			left = p.smoothness / 2 * p.radius * p.radius * shrink
-			added = p.smoothness / 2 * eta * eta * variance * (1 - shrink) / (1 - math.Pow(1-eta*p.mu, 2))
+			bound = p.smoothness / 2 * (radius*radius*shrink + eta*eta*variance*(1-shrink)/(1-math.Pow(1-eta*p.mu, 2)))
 		}
-		if left+added < least {
-			least, best = left+added, descent{steps, eta, noise}
+		if bound < least {
+			least, best = bound, descent{n, eta, noise}
 		}
 	}
 	return best, nil
 }
 
-const (
-	mostSteps      = 20_000
-	mostNoisySteps = 1000
-)
-
-// descend makes steps of gradient descent from 0, with noise in each where there is some, all
-// runs of a batch side by side.
+// descend makes steps of gradient descent from 0, for all runs of a batch side by side; where
+// there is a source, with noise in every step.
 func (t *table) descend(runs int, do descent, mu float64, stopped func() error, random *rand.Rand) (*batch, error) {
 	b := t.batch(runs)
 	n := float64(t.len())
@@ -140,23 +148,20 @@ func (t *table) release(of *batch, runs int, noise float64, random *rand.Rand) *
 	return b
 }
 
-// A baseline is private SGD of Bassily, Smith and Thakurta 2014 on batches: n times the mean
-// gradient of a batch, with noise, at steps 2R/√(t(n²L²+dσ²)) or 1/(μnt), projected to the ball
-// of radius R.
-const batchSize = 50
+// bassilyBatch is the paper's, for the baseline.
+const bassilyBatch = 50
 
-// bassilyNoise is σ of their algorithm on n·∇f.
-func (p problem) bassilyNoise() float64 {
-	return p.lipschitz * p.n * math.Sqrt(32*math.Log(p.n/p.delta)*math.Log(1/p.delta)) / p.epsilon
-}
-
-// bassily makes (n/50)² steps, as the paper's runtimes tell.
-func (t *table) bassily(p problem, stopped func() error, random *rand.Rand) (*batch, int, error) {
+// bassily is private SGD of Bassily, Smith and Thakurta 2014 on batches, in its authors' noise
+// and step sizes. Its (n/50)² steps agree with the paper's runtimes.
+func (t *table) bassily(p problem, work float64, stopped func() error, random *rand.Rand) (*batch, int, error) {
+	a, err := papers.NewBassily(p.records, bassilyBatch, p.epsilon, delta)
+	if err != nil {
+		return nil, 0, err
+	}
 	b := t.batch(1)
-	sigma := p.bassilyNoise()
-	steps := int(math.Ceil(p.n / batchSize * p.n / batchSize))
-	records := make([]int32, batchSize)
-	lipschitz := math.Sqrt(p.n*p.n*p.lipschitz*p.lipschitz + p.d*sigma*sigma)
+	steps := max(int(work*float64(a.Steps)), 1)
+	records := make([]int32, bassilyBatch)
+	noise := a.NoiseMultiplier * p.lipschitz / bassilyBatch
 	for step := 1; step <= steps; step++ {
 		if step%1000 == 0 {
 			if err := stopped(); err != nil {
@@ -167,19 +172,16 @@ func (t *table) bassily(p problem, stopped func() error, random *rand.Rand) (*ba
 			records[k] = int32(random.IntN(t.len()))
 		}
 		t.gradient(b, records, nil)
-		rate := 2 * p.radius / (math.Sqrt(float64(step)) * lipschitz)
-		if p.mu > 0 {
-			rate = 1 / (p.mu * p.n * float64(step))
-		}
+		rate := a.Rate(step, radius, p.lipschitz+p.mu*radius, p.lipschitz, p.mu, p.dim)
 		square := 0.0
 		for j, g := range b.sum {
-			g = p.n*(g/batchSize+p.mu*b.w[j]) + sigma*random.NormFloat64()
+			g = g/bassilyBatch + p.mu*b.w[j] + noise*random.NormFloat64()
 			b.w[j] -= rate * g
 			square += b.w[j] * b.w[j]
 		}
-		if norm := math.Sqrt(square); norm > p.radius {
+		if square > radius*radius {
 			for j := range b.w {
-				b.w[j] *= p.radius / norm
+				b.w[j] *= radius / math.Sqrt(square)
 			}
 		}
 	}
