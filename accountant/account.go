@@ -151,7 +151,7 @@ func Account(events []Event, o Options) (Result, error) {
 		r.Delta = 1
 	}
 	if err == nil && !noNoise {
-		r, err = m.solve(events, o)
+		r, err = solved.of(events, o, m.solve)
 	}
 	if err != nil {
 		return Result{}, err

@@ -65,7 +65,7 @@ func RiskOf(events []Event, o Options) (*Risk, error) {
 	case m.why != "" || noNoise:
 		return nil, nil
 	case m.risk != nil:
-		return m.risk(events, o)
+		return risked.of(events, o, m.risk)
 	}
 	r, err := Account(events, o)
 	if err != nil {

@@ -123,6 +123,15 @@ how far a step may go, and a part of ε pays for that. The search starts at --lr
   privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-trials 10`,
 	},
 	{
+		Name:  "convex",
+		Short: "Private linear models: noisy-gd, pur-*, outpert-*, objpert, privgene, bassily-sgd",
+		Text: `These optimizers train linear models on all records, with noise that follows from public
+bounds. --feature-norm scales the features of each record to a public norm, which bounds
+its gradient. ε is for replacing one record, unless --neighbouring says otherwise.
+docs/guides/convex.md says which one to choose.`,
+		Example: "  privgrad train --data csv:adult.data --published-set --epsilon 1 --optimizer noisy-gd",
+	},
+	{
 		Name:    "speed",
 		Short:   "Memory, strategies and precision",
 		Text:    "These settings change speed and memory. They do not change the guarantee. They change\nresults by rounding at most.",
